@@ -1,0 +1,23 @@
+// One function per group of operators; the file names are those of the kernels and test cases.
+#ifndef CHX_OPS_DEFS_GROUPS_H_
+#define CHX_OPS_DEFS_GROUPS_H_
+
+#include "ops/registry.h"
+
+namespace chx {
+
+void RegisterCreation(OpRegistry& r);
+void RegisterElementwise(OpRegistry& r);
+void RegisterReduction(OpRegistry& r);
+void RegisterManipulation(OpRegistry& r);
+void RegisterIndexing(OpRegistry& r);
+void RegisterLinalg(OpRegistry& r);
+void RegisterLoss(OpRegistry& r);
+void RegisterRandom(OpRegistry& r);
+
+// Calls each of the above, in an order that only grows at its end.
+void RegisterAllGroups(OpRegistry& r);
+
+}  // namespace chx
+
+#endif  // CHX_OPS_DEFS_GROUPS_H_

@@ -1,0 +1,64 @@
+#include "ops/dtype.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace chx {
+namespace {
+
+constexpr absl::string_view kNames[kNumDtypes] = {"bool",  "int8",    "int16",   "int32",  "int64",
+                                                  "uint8", "float16", "float32", "float64"};
+
+}  // namespace
+
+absl::string_view DtypeName(Dtype dtype) { return kNames[static_cast<int>(dtype)]; }
+
+absl::optional<Dtype> DtypeFromName(absl::string_view name) {
+  for (int i = 0; i < kNumDtypes; ++i) {
+    if (kNames[i] == name) return static_cast<Dtype>(i);
+  }
+  return absl::nullopt;
+}
+
+Dtype PromoteTypes(Dtype a, Dtype b) {
+  if (a == b) return a;
+  if (KindOf(a) != KindOf(b)) return KindOf(a) > KindOf(b) ? a : b;
+  if (IsFloat(a)) return std::max(a, b);
+  // Two different integers.
+  if (a == Dtype::kUint8) std::swap(a, b);
+  return b == Dtype::kUint8 ? std::max(a, Dtype::kInt16) : std::max(a, b);
+}
+
+Dtype PromoteTypes(Dtype array, ScalarKind scalar) {
+  return scalar > KindOf(array) ? DefaultDtype(scalar) : array;
+}
+
+Dtype DefaultDtype(ScalarKind kind) {
+  switch (kind) {
+    case ScalarKind::kBool:
+      return Dtype::kBool;
+    case ScalarKind::kInt:
+      return Dtype::kInt32;
+    case ScalarKind::kFloat:
+      break;
+  }
+  return Dtype::kFloat32;
+}
+
+std::string Scalar::ToString() const {
+  switch (kind_) {
+    case ScalarKind::kBool:
+      return int_ != 0 ? "True" : "False";
+    case ScalarKind::kInt:
+      return absl::StrCat(int_);
+    case ScalarKind::kFloat:
+      break;
+  }
+  return std::isfinite(float_) && float_ == std::floor(float_) && std::abs(float_) < 1e15
+             ? absl::StrCat(static_cast<int64_t>(float_), ".0")
+             : absl::StrCat(float_);
+}
+
+}  // namespace chx

@@ -1,0 +1,54 @@
+// The nine element types, and ChainerX 7.8.1's promotion rules.
+#ifndef CHX_OPS_DTYPE_H_
+#define CHX_OPS_DTYPE_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "ops/scalar.h"
+
+namespace chx {
+
+// Values are on the wire: append only.
+enum class Dtype : uint8_t {
+  kBool = 0,
+  kInt8 = 1,
+  kInt16 = 2,
+  kInt32 = 3,
+  kInt64 = 4,
+  kUint8 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+};
+inline constexpr int kNumDtypes = 9;
+
+constexpr bool IsValidDtype(int value) { return value >= 0 && value < kNumDtypes; }
+constexpr int64_t ItemSize(Dtype dtype) {
+  constexpr int64_t kSizes[kNumDtypes] = {1, 1, 2, 4, 8, 1, 2, 4, 8};
+  return kSizes[static_cast<int>(dtype)];
+}
+constexpr bool IsFloat(Dtype dtype) { return dtype >= Dtype::kFloat16; }
+constexpr bool IsBool(Dtype dtype) { return dtype == Dtype::kBool; }
+constexpr bool IsInt(Dtype dtype) { return !IsFloat(dtype) && !IsBool(dtype); }
+constexpr ScalarKind KindOf(Dtype dtype) {
+  return IsBool(dtype) ? ScalarKind::kBool : IsFloat(dtype) ? ScalarKind::kFloat : ScalarKind::kInt;
+}
+
+// "float32".
+absl::string_view DtypeName(Dtype dtype);
+absl::optional<Dtype> DtypeFromName(absl::string_view name);
+
+// The dtype of a combination of two arrays: bool < integers < floats; a float and an integer give
+// the float; uint8 with a signed integer gives a signed integer that holds both (at least int16).
+Dtype PromoteTypes(Dtype a, Dtype b);
+// An array with a Python scalar: the scalar's width never counts, only its kind. A scalar of a
+// higher kind gives int32 or float32.
+Dtype PromoteTypes(Dtype array, ScalarKind scalar);
+// The dtype of a scalar on its own: bool, int32 or float32.
+Dtype DefaultDtype(ScalarKind kind);
+
+}  // namespace chx
+
+#endif  // CHX_OPS_DTYPE_H_

@@ -1,0 +1,84 @@
+#include "ops/infer.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace chx {
+namespace {
+
+absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, DeviceId* device) {
+  const size_t declared = op.inputs.size();
+  if (op.has_variadic_input() ? inputs.size() < declared : inputs.size() != declared) {
+    return TypeError("[", op.name, "] expects ", op.has_variadic_input() ? "at least " : "", declared,
+                     " inputs, got ", inputs.size());
+  }
+  const ArraySpec* first = nullptr;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputDef& def = op.inputs[i < declared ? i : declared - 1];
+    const InferInput& input = inputs[i];
+    if (input.array != nullptr) {
+      if (first == nullptr) {
+        first = input.array;
+        *device = first->device;
+      } else if (input.array->device != first->device) {
+        return DeviceError("[", op.name, "] expects arrays on one device, got '", def.name,
+                           "' on another");
+      }
+    } else if (input.is_scalar ? !def.scalar : !def.optional) {
+      return TypeError("[", op.name, "] expects an array for '", def.name, "', got ",
+                       input.is_scalar ? absl::StrCat("the scalar ", input.scalar.ToString())
+                                       : "nothing");
+    }
+  }
+  if (first == nullptr && declared > 0) {
+    return TypeError("[", op.name, "] expects at least one array");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAttrs(const OpDef& op, absl::Span<const AttrValue> attrs) {
+  if (attrs.size() != op.attrs.size()) {
+    return TypeError("[", op.name, "] expects ", op.attrs.size(), " attributes, got ", attrs.size());
+  }
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    const AttrDef& def = op.attrs[i];
+    const bool absent = !attrs[i].has_value();
+    if (absent ? (def.required || def.default_value.has_value()) : attrs[i].type() != def.type) {
+      return TypeError("[", op.name, "] expects ", AttrTypeName(def.type), " for '", def.name,
+                       "', got ", AttrTypeName(attrs[i].type()));
+    }
+    if (def.type == AttrType::kDtype && !absent &&
+        !IsValidDtype(static_cast<int>(attrs[i].AsInt()))) {
+      return DtypeError("[", op.name, "] expects a dtype for '", def.name, "', got number ",
+                        attrs[i].AsInt());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status InferContext::AddOutput(Dtype dtype, const Shape& shape) {
+  CHX_RETURN_IF_ERROR(CheckShape(name(), shape.span(), dtype));
+  result_->outputs.emplace_back(dtype, shape, device_);
+  return absl::OkStatus();
+}
+
+void InferContext::CopyFirst() {
+  const ArraySpec& in = input(0);
+  copied_ = ArraySpec(in.dtype, in.shape, in.device);
+  result_->copy_first = true;
+}
+
+absl::Status InferOp(const OpDef& op, absl::Span<const InferInput> inputs,
+                     absl::Span<const AttrValue> attrs, DeviceId device, InferResult* result) {
+  CHX_RETURN_IF_ERROR(CheckInputs(op, inputs, &device));
+  CHX_RETURN_IF_ERROR(CheckAttrs(op, attrs));
+  result->Clear();
+  for (const InferInput& input : inputs) {
+    result->input_dtypes.push_back(input.array != nullptr ? input.array->dtype : Dtype::kFloat32);
+  }
+  InferContext context(op, inputs, attrs, device, result);
+  return op.infer(context);
+}
+
+}  // namespace chx

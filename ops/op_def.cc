@@ -1,0 +1,152 @@
+#include "ops/op_def.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+namespace chx {
+
+OpDef& OpDef::Doc(std::string text) {
+  doc = std::move(text);
+  return *this;
+}
+
+OpDef& OpDef::Inputs(std::vector<std::string> names) {
+  for (absl::string_view text : names) {
+    InputDef input;
+    input.scalar = absl::ConsumeSuffix(&text, "|scalar");
+    input.optional = absl::ConsumeSuffix(&text, "?");
+    input.variadic = absl::ConsumeSuffix(&text, "...");
+    input.name = std::string(text);
+    inputs.push_back(std::move(input));
+  }
+  return *this;
+}
+
+OpDef& OpDef::Outputs(std::vector<std::string> names) {
+  for (absl::string_view text : names) {
+    variadic_outputs = absl::ConsumeSuffix(&text, "...") || variadic_outputs;
+    outputs.push_back(std::string(text));
+  }
+  return *this;
+}
+
+OpDef& OpDef::Attr(std::string attr_name, AttrType type) {
+  attrs.push_back({std::move(attr_name), type, true, AttrValue(), {}});
+  return *this;
+}
+
+OpDef& OpDef::Attr(std::string attr_name, AttrType type, AttrValue default_value) {
+  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), {}});
+  return *this;
+}
+
+OpDef& OpDef::Choice(std::string attr_name, std::vector<std::string> words,
+                     AttrValue default_value) {
+  attrs.push_back({std::move(attr_name), AttrType::kInt, false, std::move(default_value),
+                   std::move(words)});
+  return *this;
+}
+
+OpDef& OpDef::Infer(InferFn fn) {
+  infer = fn;
+  return *this;
+}
+
+OpDef& OpDef::Elementwise(InferFn fn) {
+  elementwise = true;
+  return Infer(fn);
+}
+
+OpDef& OpDef::View(InferFn fn) {
+  kind = OpKind::kView;
+  return Infer(fn);
+}
+
+OpDef& OpDef::Compose(InferFn infer_fn, ComposeFn fn) {
+  kind = OpKind::kComposition;
+  compose = fn;
+  return Infer(infer_fn);
+}
+
+OpDef& OpDef::Transfer(InferFn fn) {
+  kind = OpKind::kTransfer;
+  return Infer(fn);
+}
+
+OpDef& OpDef::Saves(std::vector<std::string> names) {
+  for (const std::string& saved : names) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].name == saved) saved_inputs |= uint32_t{1} << i;
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i] == saved) saved_outputs |= uint32_t{1} << i;
+    }
+  }
+  return *this;
+}
+
+OpDef& OpDef::Gradient(GradientFn fn) {
+  gradient = fn;
+  return *this;
+}
+
+OpDef& OpDef::InPlace(std::string base) {
+  in_place = true;
+  in_place_of = std::move(base);
+  return *this;
+}
+
+OpDef& OpDef::Internal() {
+  internal = true;
+  return *this;
+}
+
+OpDef& OpDef::Method() {
+  method = true;
+  return *this;
+}
+
+OpDef& OpDef::Alias(std::string other_name) {
+  aliases.push_back(std::move(other_name));
+  return *this;
+}
+
+OpDef& OpDef::NoGradient() {
+  no_gradient = true;
+  return *this;
+}
+
+int OpDef::AttrIndex(absl::string_view attr_name) const {
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    if (attrs[i].name == attr_name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::string OpDef::Signature() const {
+  std::vector<std::string> params;
+  for (const InputDef& input : inputs) {
+    params.push_back(absl::StrCat(input.name, input.optional ? "=None" : ""));
+  }
+  for (const AttrDef& attr : attrs) {
+    params.push_back(attr.required ? attr.name
+                                   : absl::StrCat(attr.name, "=", attr.default_value.ToString()));
+  }
+  return absl::StrCat(name, "(", absl::StrJoin(params, ", "), ")");
+}
+
+uint64_t OpDef::SignatureHash() const {
+  // FNV-1a over all that the wire encoding depends on.
+  std::string text = absl::StrCat(Signature(), "|", in_place, variadic_outputs, outputs.size());
+  for (const InputDef& input : inputs) absl::StrAppend(&text, input.scalar, input.variadic);
+  for (const AttrDef& attr : attrs) absl::StrAppend(&text, static_cast<int>(attr.type));
+  uint64_t hash = 14695981039346656037u;
+  for (unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
+  return hash;
+}
+
+}  // namespace chx

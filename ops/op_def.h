@@ -1,0 +1,113 @@
+// What an operator is: one OpDef per operator, shared by client and server. Knows no device, no
+// kernel and no wire format.
+#ifndef CHX_OPS_OP_DEF_H_
+#define CHX_OPS_OP_DEF_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "ops/attr.h"
+
+namespace chx {
+
+class InferContext;
+class GradContext;
+class ComposeContext;
+
+// How an operator runs.
+enum class OpKind : uint8_t {
+  kKernel,       // by a kernel of the device's backend
+  kView,         // by stride arithmetic: its outputs share input 0's storage
+  kComposition,  // by other operators
+  kTransfer,     // by a copy between two devices of the session
+};
+
+struct InputDef {
+  std::string name;
+  bool scalar = false;    // a Scalar may stand in for the array
+  bool optional = false;  // may be absent
+  bool variadic = false;  // one or more arrays; only the last input
+};
+
+struct AttrDef {
+  std::string name;
+  AttrType type = AttrType::kNone;
+  bool required = false;
+  AttrValue default_value;  // kNone: optional without a value
+  // For kInt: the words that Python callers use for 0, 1, ...
+  std::vector<std::string> choices;
+};
+
+using OpId = uint16_t;
+using InferFn = absl::Status (*)(InferContext& c);
+using GradientFn = void (*)(GradContext& g);
+using ComposeFn = void (*)(ComposeContext& c);
+
+struct OpDef {
+  std::string name;
+  std::string group;
+  std::string doc;
+  OpId id = 0;  // position in the registry; on the wire, ids agreed at Open stand for these
+  OpKind kind = OpKind::kKernel;
+  std::vector<InputDef> inputs;
+  std::vector<std::string> outputs;
+  bool variadic_outputs = false;  // as many outputs as Infer adds
+  std::vector<AttrDef> attrs;
+  InferFn infer = nullptr;
+  GradientFn gradient = nullptr;  // null: not differentiable (compositions are, by their parts)
+  ComposeFn compose = nullptr;
+  uint32_t saved_inputs = 0;   // bit i: input i is kept for the gradient; a variadic input has one bit
+  uint32_t saved_outputs = 0;  // bit i: output i
+  // Inputs are broadcast against each other, and the kernel sees all of them in the output's shape.
+  bool elementwise = false;
+  // Input 0 is written and there are no outputs. Refused on arrays in a graph.
+  bool in_place = false;
+  // What the kernel computes for an in-place form: input 0 = base(input 0, ...). Empty: own kernel.
+  std::string in_place_of;
+  bool no_gradient = false;  // for compositions: outputs are not connected to the graph
+  bool internal = false;  // for gradient rules; not in the public API
+  bool method = false;    // also a method of ndarray, with input 0 as self
+  std::vector<std::string> aliases;
+
+  // Each of these returns *this, so that an entry reads as one sentence.
+  OpDef& Doc(std::string text);
+  // "x", "x?" optional, "x|scalar" array or scalar, "arrays..." variadic.
+  OpDef& Inputs(std::vector<std::string> names);
+  // "y", or "ys..." variadic.
+  OpDef& Outputs(std::vector<std::string> names);
+  OpDef& Attr(std::string attr_name, AttrType type);                           // required
+  OpDef& Attr(std::string attr_name, AttrType type, AttrValue default_value);  // or AttrValue()
+  // An int attribute that Python callers write as one of these words.
+  OpDef& Choice(std::string attr_name, std::vector<std::string> words, AttrValue default_value);
+  OpDef& Infer(InferFn fn);
+  OpDef& Elementwise(InferFn fn);
+  OpDef& View(InferFn fn);
+  OpDef& Compose(InferFn infer_fn, ComposeFn fn);
+  OpDef& Transfer(InferFn fn);
+  OpDef& Saves(std::vector<std::string> names);
+  OpDef& Gradient(GradientFn fn);
+  OpDef& NoGradient();
+  OpDef& InPlace(std::string base = "");
+  OpDef& Internal();
+  OpDef& Method();
+  OpDef& Alias(std::string other_name);
+
+  bool has_variadic_input() const { return !inputs.empty() && inputs.back().variadic; }
+  // -1 if there is none.
+  int AttrIndex(absl::string_view attr_name) const;
+  // Whether float outputs are connected to the graph of inputs that require grad.
+  bool differentiable() const {
+    return gradient != nullptr || (kind == OpKind::kComposition && !no_gradient);
+  }
+  // Python-like: "sum(x, axis=None, keepdims=False)"; hashed at Open to agree on ids.
+  std::string Signature() const;
+  uint64_t SignatureHash() const;
+};
+
+}  // namespace chx
+
+#endif  // CHX_OPS_OP_DEF_H_

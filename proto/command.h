@@ -1,0 +1,134 @@
+// The compact encoding of commands: records packed back to back, each a multiple of 8 bytes.
+//
+// A record is a header {u32 size, u8 kind, u8 flags, u16 op} followed by 8-byte words; size counts
+// the header. Little-endian, as every machine that chxd runs on. The same records travel over gRPC
+// and, later, over a shared-memory ring. One encoder (CommandWriter) and one decoder
+// (CommandReader), which trusts nothing and is fuzzed.
+#ifndef CHX_PROTO_COMMAND_H_
+#define CHX_PROTO_COMMAND_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "ops/array_spec.h"
+#include "ops/attr.h"
+
+namespace chx {
+
+// Client-chosen, never 0, never used twice in a session.
+using Handle = uint64_t;
+// 0 is the default graph; others are made by kNewBackpropId.
+using BackpropId = uint32_t;
+
+// Append only.
+enum class CommandKind : uint8_t {
+  kApplyOp = 1,         // outputs = op(inputs; attrs)
+  kRelease = 2,         // handles
+  kUpload = 3,          // handle, dtype, shape, data
+  kFetch = 4,           // request_id, handle
+  kBarrier = 5,         // request_id: answered when all before it is done
+  kRequireGrad = 6,     // handle, backprop_id
+  kBackward = 7,        // handles: outputs to start from; their grads are ones unless set
+  kGrad = 8,            // outputs = d(inputs)/d(operands), see Command
+  kSetGrad = 9,         // handle, operand (0: clear), backprop_id
+  kGetGrad = 10,        // outputs[0] = grad of handle; an error value if there is none
+  kNewBackpropId = 11,  // backprop_id
+  kReleaseBackpropId = 12,
+  kDefineMode = 13,      // mode, flags: default on/off; per backprop id on/off
+  kDefineLocation = 14,  // location, text
+};
+
+enum class OperandKind : uint8_t { kAbsent = 0, kArray = 1, kBool = 2, kInt = 3, kFloat = 4 };
+
+struct CommandOperand {
+  OperandKind kind = OperandKind::kAbsent;
+  Handle handle = 0;  // kArray
+  Scalar scalar;      // the others
+
+  CommandOperand() = default;
+  explicit CommandOperand(Handle h) : kind(OperandKind::kArray), handle(h) {}
+  explicit CommandOperand(Scalar s)
+      : kind(static_cast<OperandKind>(static_cast<int>(s.kind()) + 2)), scalar(s) {}
+};
+
+// One command, decoded. Which fields count is said at each kind; strings and data point into the
+// batch. Reused from record to record, so that decoding does not allocate.
+struct Command {
+  static constexpr uint8_t kEnableDoubleBackprop = 1;  // flags of kBackward and kGrad
+  static constexpr uint8_t kHasLossScale = 2;
+  static constexpr uint8_t kRecordByDefault = 1;  // flag of kDefineMode
+
+  CommandKind kind = CommandKind::kRelease;
+  uint8_t flags = 0;
+  uint16_t op = 0;        // wire id
+  uint16_t device = 0;    // kApplyOp without array inputs, kUpload
+  uint16_t mode = 0;      // kApplyOp: which graphs record; 0 = all
+  uint32_t location = 0;  // kApplyOp, kBackward, kGrad; 0 = unknown
+  Handle handle = 0;
+  uint64_t request_id = 0;
+  BackpropId backprop_id = 0;
+  double loss_scale = 1.0;  // kBackward, kGrad with kHasLossScale
+  // kApplyOp: the inputs. kGrad: outputs' grads (absent = ones). kSetGrad: one.
+  absl::InlinedVector<CommandOperand, 4> operands;
+  // kApplyOp, kGrad, kGetGrad: what the results are bound to (kGrad: 0 for unwanted).
+  absl::InlinedVector<Handle, 4> outputs;
+  // kRelease, kBackward; kGrad: outputs then inputs, `num_outputs` of the former.
+  absl::InlinedVector<Handle, 8> handles;
+  uint32_t num_outputs = 0;
+  Attrs attrs;
+  Dtype dtype = Dtype::kFloat32;  // kUpload
+  Ints shape;                     // kUpload; not yet checked
+  absl::string_view data;         // kUpload: elements in C order; kDefineLocation: text
+  // kDefineMode
+  struct ModeEntry {
+    BackpropId backprop_id;
+    bool record;
+  };
+  absl::InlinedVector<ModeEntry, 2> mode_entries;
+};
+
+// Appends records to a string.
+class CommandWriter {
+ public:
+  explicit CommandWriter(std::string* out) : out_(out) {}
+
+  // The hot path.
+  void ApplyOp(uint16_t op, uint16_t device, uint16_t mode, uint32_t location,
+               absl::Span<const CommandOperand> inputs, absl::Span<const AttrValue> attrs,
+               absl::Span<const Handle> outputs);
+  // Any kind, from a filled Command (tests, rare kinds).
+  void Write(const Command& command);
+
+  void Release(absl::Span<const Handle> handles);
+  void Upload(Handle handle, Dtype dtype, uint16_t device, absl::Span<const int64_t> shape,
+              absl::string_view data);
+  void Fetch(uint64_t request_id, Handle handle);
+  void Barrier(uint64_t request_id);
+  void DefineLocation(uint32_t location, absl::string_view text);
+
+ private:
+  std::string* const out_;
+};
+
+// Reads the records of one batch. After an error, which names the byte offset, the rest of the
+// batch cannot be read.
+class CommandReader {
+ public:
+  explicit CommandReader(absl::string_view batch) : batch_(batch) {}
+  bool AtEnd() const { return position_ == batch_.size(); }
+  // Checks structure only: kinds, sizes, counts, tags. Handles, ids, shapes and dtypes of arrays
+  // are the session's to check.
+  absl::Status Next(Command* command);
+
+ private:
+  const absl::string_view batch_;
+  size_t position_ = 0;
+};
+
+}  // namespace chx
+
+#endif  // CHX_PROTO_COMMAND_H_

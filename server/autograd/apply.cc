@@ -1,0 +1,193 @@
+#include "server/autograd/apply.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/registry.h"
+#include "server/autograd/rule_context.h"
+
+namespace chx {
+namespace {
+
+bool Requires(const Variable& variable, const RecordMode& mode) {
+  return std::any_of(variable.nodes.begin(), variable.nodes.end(),
+                     [&](const Ref<ArrayNode>& node) { return mode.Records(node->id); });
+}
+
+// ChainerX's rules for writes to arrays in a graph.
+absl::Status CheckInPlace(const OpDef& op, absl::Span<const ApplyInput> inputs,
+                          const RecordMode& mode) {
+  if (inputs.empty() || inputs[0].variable == nullptr) return absl::OkStatus();  // Infer says it
+  if (!inputs[0].variable->nodes.empty()) {
+    return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
+  }
+  if (op.in_place_of.empty()) return absl::OkStatus();
+  for (const ApplyInput& input : inputs) {
+    if (input.variable != nullptr && Requires(*input.variable, mode)) {
+      return ChainerxError(
+          "In-place assignment that involves input arrays requiring grad is not allowed.");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void SaveInputs(const OpDef& op, absl::Span<const ApplyInput> inputs, OpNode* node) {
+  const size_t declared = op.inputs.size();
+  node->inputs.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    OpNode::Input& saved = node->inputs[i];
+    if (inputs[i].variable == nullptr) {
+      saved.scalar = inputs[i].scalar;
+      continue;
+    }
+    saved.is_array = true;
+    saved.spec = inputs[i].variable->array.spec;
+    if ((op.saved_inputs >> std::min(i, declared - 1)) & 1) {
+      saved.saved = true;
+      saved.value = *inputs[i].variable;
+    }
+  }
+}
+
+Ref<OpNode> NewOpNode(const OpDef& op, absl::Span<const ApplyInput> inputs,
+                      absl::Span<const AttrValue> attrs, const ApplyOutputs& outputs,
+                      GraphAccount* account) {
+  Ref<OpNode> node = MakeRef<OpNode>(op, account);
+  node->attrs.assign(attrs.begin(), attrs.end());
+  SaveInputs(op, inputs, node.get());
+  node->outputs.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    node->outputs[i].spec = outputs[i].array.spec;
+    const size_t declared = std::min(i, op.outputs.size() - 1);
+    if ((op.saved_outputs >> declared) & 1) node->outputs[i].saved = outputs[i].array;
+  }
+  return node;
+}
+
+absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
+                    absl::Span<const AttrValue> attrs, const RecordMode& mode,
+                    GraphAccount* account, ApplyOutputs* outputs) {
+  absl::InlinedVector<BackpropId, 2> ids;
+  for (const ApplyInput& input : inputs) {
+    if (input.variable == nullptr) continue;
+    for (const Ref<ArrayNode>& node : input.variable->nodes) {
+      if (mode.Records(node->id) && std::find(ids.begin(), ids.end(), node->id) == ids.end()) {
+        ids.push_back(node->id);
+      }
+    }
+  }
+  const bool any_float = std::any_of(outputs->begin(), outputs->end(), [](const Variable& v) {
+    return IsFloat(v.array.spec.dtype);
+  });
+  if (ids.empty() || !any_float) return absl::OkStatus();
+  if (account->op_nodes >= account->max_op_nodes) {
+    return MemoryError("[", op.name, "] out of memory: the session's graphs hold ",
+                       account->op_nodes, " operators, which is the limit");
+  }
+  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, account);
+  for (BackpropId id : ids) {
+    OpNode::Edge edge;
+    edge.id = id;
+    for (const ApplyInput& input : inputs) {
+      ArrayNode* node = input.variable != nullptr ? input.variable->NodeOf(id) : nullptr;
+      edge.inputs.emplace_back(node);
+      if (node != nullptr && node->creator) {
+        op_node->rank = std::max(op_node->rank, node->creator->rank + 1);
+      }
+    }
+    edge.outputs.resize(outputs->size(), nullptr);
+    op_node->edges.push_back(std::move(edge));
+  }
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    if (!IsFloat((*outputs)[i].array.spec.dtype)) continue;
+    for (OpNode::Edge& edge : op_node->edges) {
+      (*outputs)[i].nodes.push_back(op_node->OutputNode(&edge, static_cast<int>(i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunOne(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
+                    absl::Span<const AttrValue> attrs, DeviceId device, ApplyOutputs* outputs) {
+  absl::InlinedVector<RunInput, 4> run_inputs(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].variable != nullptr) run_inputs[i].array = &inputs[i].variable->array;
+    run_inputs[i].is_scalar = inputs[i].is_scalar;
+    run_inputs[i].scalar = inputs[i].scalar;
+    run_inputs[i].dying = inputs[i].dying;
+  }
+  RunOutputs arrays;
+  CHX_RETURN_IF_ERROR(runtime.executor.Run(op, run_inputs, attrs, device, &arrays));
+  outputs->resize(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) (*outputs)[i].array = std::move(arrays[i]);
+  return absl::OkStatus();
+}
+
+absl::Status RunComposition(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
+                            absl::Span<const AttrValue> attrs, DeviceId device,
+                            const RecordMode& mode, ApplyOutputs* outputs) {
+  absl::InlinedVector<InferInput, 4> infer_inputs;
+  for (const ApplyInput& input : inputs) {
+    infer_inputs.emplace_back();
+    if (input.variable != nullptr) {
+      infer_inputs.back().array = &input.variable->array.spec;
+      device = input.variable->array.spec.device;
+    }
+    infer_inputs.back().is_scalar = input.is_scalar;
+    infer_inputs.back().scalar = input.scalar;
+  }
+  InferResult inferred;
+  CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
+  ComposeRun run(runtime, op, inputs, attrs, device, mode);
+  op.compose(run);
+  CHX_RETURN_IF_ERROR(run.status());
+  return run.TakeOutputs(inferred, outputs);
+}
+
+}  // namespace
+
+void RecordMode::Set(BackpropId id, bool record) {
+  for (auto& exception : exceptions_) {
+    if (exception.first == id) {
+      exception.second = record;
+      return;
+    }
+  }
+  exceptions_.emplace_back(id, record);
+}
+
+bool RecordMode::Records(BackpropId id) const {
+  for (const auto& exception : exceptions_) {
+    if (exception.first == id) return exception.second;
+  }
+  return by_default_;
+}
+
+absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
+                   absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode,
+                   ApplyOutputs* outputs) {
+  outputs->clear();
+  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(op, inputs, mode));
+  if (op.kind == OpKind::kComposition) {
+    // With a gradient of its own a composition is one node; its parts are not recorded.
+    const bool by_parts = op.gradient == nullptr && !op.no_gradient;
+    CHX_RETURN_IF_ERROR(RunComposition(runtime, op, inputs, attrs, device,
+                                       by_parts ? mode : RecordMode::None(), outputs));
+  } else {
+    CHX_RETURN_IF_ERROR(RunOne(runtime, op, inputs, attrs, device, outputs));
+  }
+  if (op.gradient == nullptr) return absl::OkStatus();
+  return Record(op, inputs, attrs, mode, &runtime.graph, outputs);
+}
+
+absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
+                                absl::Span<const ApplyInput> inputs,
+                                absl::Span<const AttrValue> attrs, DeviceId device,
+                                const RecordMode& mode) {
+  ApplyOutputs outputs;
+  CHX_RETURN_IF_ERROR(Apply(runtime, *OpRegistry::Global().Find(op), inputs, attrs, device, mode,
+                            &outputs));
+  return std::move(outputs[0]);
+}
+
+}  // namespace chx

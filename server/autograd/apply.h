@@ -1,0 +1,62 @@
+// Runs an operator on variables and records it in the graphs that ask for it.
+#ifndef CHX_SERVER_AUTOGRAD_APPLY_H_
+#define CHX_SERVER_AUTOGRAD_APPLY_H_
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "server/autograd/variable.h"
+#include "server/engine/executor.h"
+
+namespace chx {
+
+// Which graphs record.
+class RecordMode {
+ public:
+  static RecordMode All() { return RecordMode(true); }
+  static RecordMode None() { return RecordMode(false); }
+  explicit RecordMode(bool by_default) : by_default_(by_default) {}
+
+  void Set(BackpropId id, bool record);
+  bool Records(BackpropId id) const;
+
+ private:
+  bool by_default_;
+  absl::InlinedVector<std::pair<BackpropId, bool>, 2> exceptions_;
+};
+
+// One input of a call: a variable, a scalar or nothing.
+struct ApplyInput {
+  const Variable* variable = nullptr;
+  bool is_scalar = false;
+  Scalar scalar;
+  bool dying = false;  // see RunInput
+
+  ApplyInput() = default;
+  explicit ApplyInput(const Variable* v) : variable(v) {}
+  explicit ApplyInput(Scalar s) : is_scalar(true), scalar(s) {}
+};
+
+using ApplyOutputs = absl::InlinedVector<Variable, 1>;
+
+// The session's means for running operators.
+struct Runtime {
+  Executor& executor;
+  GraphAccount& graph;
+};
+
+// Kernels, views and transfers run as they are; compositions by their parts. In-place operators
+// are refused on arrays in a graph. *outputs is replaced.
+absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
+                   absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode,
+                   ApplyOutputs* outputs);
+
+// By name, with attributes in declared order; one output.
+absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
+                                absl::Span<const ApplyInput> inputs,
+                                absl::Span<const AttrValue> attrs, DeviceId device,
+                                const RecordMode& mode);
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_AUTOGRAD_APPLY_H_

@@ -1,0 +1,120 @@
+#include "server/autograd/rule_context.h"
+
+#include <utility>
+
+#include "ops/error.h"
+
+namespace chx {
+
+absl::StatusOr<int> ValueTable::Apply(Runtime& runtime, const OpDef& op,
+                                      absl::Span<const Value> inputs, const Attrs& attrs,
+                                      DeviceId device, const RecordMode& mode) {
+  absl::InlinedVector<ApplyInput, 4> apply_inputs;
+  for (const Value& value : inputs) {
+    if (value.is_array()) {
+      apply_inputs.emplace_back(&variables_[value.id()]);
+    } else if (value.is_scalar()) {
+      apply_inputs.emplace_back(value.scalar());
+    } else {
+      apply_inputs.emplace_back();
+    }
+  }
+  ApplyOutputs outputs;
+  CHX_RETURN_IF_ERROR(chx::Apply(runtime, op, apply_inputs, attrs, device, mode, &outputs));
+  const int first = static_cast<int>(variables_.size());
+  for (Variable& output : outputs) Add(std::move(output));
+  return first;
+}
+
+ComposeRun::ComposeRun(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
+                       absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode)
+    : ComposeContext(op, attrs), runtime_(runtime), device_(device), mode_(mode) {
+  for (const ApplyInput& input : inputs) {
+    if (input.variable != nullptr) {
+      inputs_.emplace_back(this, values_.Add(*input.variable));
+    } else if (input.is_scalar) {
+      inputs_.emplace_back(input.scalar);
+    } else {
+      inputs_.emplace_back();
+    }
+  }
+}
+
+Value ComposeRun::ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) {
+  if (!status().ok()) return Value();
+  absl::StatusOr<int> id = values_.Apply(runtime_, op, inputs, attrs, device_, mode_);
+  if (!id.ok()) {
+    Fail(id.status());
+    return Value();
+  }
+  return Value(this, *id);
+}
+
+void ComposeRun::SetOutput(int i, Value value) {
+  if (i >= static_cast<int>(outputs_.size())) outputs_.resize(i + 1);
+  outputs_[i] = value;
+}
+
+absl::Status ComposeRun::TakeOutputs(const InferResult& inferred, ApplyOutputs* outputs) {
+  if (outputs_.size() != inferred.outputs.size()) {
+    return ChainerxError("[", op().name, "] its composition made ", outputs_.size(),
+                         " outputs instead of ", inferred.outputs.size());
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const ArraySpec& promised = inferred.outputs[i];
+    if (!outputs_[i].is_array() || outputs_[i].dtype() != promised.dtype ||
+        outputs_[i].shape() != promised.shape) {
+      return ChainerxError("[", op().name, "] its composition made ",
+                           outputs_[i].is_array() ? outputs_[i].spec().ToString() : "nothing",
+                           " instead of ", promised.ToString());
+    }
+    outputs->push_back(values_.at(outputs_[i].id()));
+  }
+  return absl::OkStatus();
+}
+
+GradientRun::GradientRun(Runtime& runtime, OpNode* node, BackpropId id,
+                         absl::Span<const Variable> output_grads, const RecordMode& mode)
+    : GradContext(node->op, node->attrs),
+      runtime_(runtime),
+      node_(node),
+      edge_(node->EdgeOf(id)),
+      mode_(mode),
+      input_grads_(node->inputs.size()) {
+  for (const Variable& grad : output_grads) {
+    output_grads_.push_back(grad.array.valid() ? Value(this, values_.Add(grad)) : Value());
+  }
+}
+
+Value GradientRun::ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) {
+  if (!status().ok()) return Value(this, 0);
+  absl::StatusOr<int> id =
+      values_.Apply(runtime_, op, inputs, attrs, node_->outputs[0].spec.device, mode_);
+  if (!id.ok()) {
+    Fail(id.status());
+    return Value(this, 0);  // some output grad: there is always one
+  }
+  return Value(this, *id);
+}
+
+Value GradientRun::input(int i) {
+  const OpNode::Input& input = node_->inputs[i];
+  if (!input.is_array) return Value(input.scalar);
+  if (!input.saved) {
+    Fail(ChainerxError("[", op().name, "] its gradient uses input ", i, ", which is not saved"));
+    return Value(this, 0);
+  }
+  return Value(this, values_.Add(input.value));
+}
+
+Value GradientRun::output(int i) {
+  if (!node_->outputs[i].saved.valid()) {
+    Fail(ChainerxError("[", op().name, "] its gradient uses output ", i, ", which is not saved"));
+    return Value(this, 0);
+  }
+  return Value(this, values_.Add(node_->OutputValue(i)));
+}
+
+bool GradientRun::needs_grad(int i) const { return static_cast<bool>(edge_->inputs[i]); }
+
+}  // namespace chx

@@ -1,0 +1,101 @@
+// Arrays with their place in the session's graphs.
+//
+// A graph is made of array nodes and op nodes, as in ChainerX: an op node is one application of a
+// differentiable operator, an array node one of its float inputs or outputs, in the graph of one
+// backprop id. An array may be in several graphs. Nodes live as long as something refers to them
+// from above: handles hold array nodes, array nodes their creator, op nodes their inputs. So
+// backward may run any number of times, and dropping the last handle frees the graph.
+//
+// Everything here belongs to one session and is used under its lock.
+#ifndef CHX_SERVER_AUTOGRAD_VARIABLE_H_
+#define CHX_SERVER_AUTOGRAD_VARIABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "base/ref.h"
+#include "ops/op_def.h"
+#include "proto/command.h"
+#include "server/engine/array.h"
+
+namespace chx {
+
+class ArrayNode;
+class OpNode;
+
+struct Variable {
+  Array array;
+  absl::InlinedVector<Ref<ArrayNode>, 1> nodes;  // at most one per backprop id
+
+  ArrayNode* NodeOf(BackpropId id) const;
+};
+
+// Counts a session's op nodes, which are not in its memory account.
+struct GraphAccount {
+  int64_t op_nodes = 0;
+  int64_t max_op_nodes = int64_t{1} << 22;
+};
+
+class ArrayNode : public RefCounted<ArrayNode> {
+ public:
+  ArrayNode(BackpropId id, const ArraySpec& spec) : id(id), spec(spec) {}
+  ~ArrayNode();
+  static void Destroy(const ArrayNode* node);
+
+  const BackpropId id;
+  const ArraySpec spec;
+  Ref<OpNode> creator;  // null: a leaf
+  int output_index = 0;
+  bool grad_required = false;      // its gradient is kept by backward
+  std::unique_ptr<Variable> grad;  // null: none
+};
+
+class OpNode : public RefCounted<OpNode> {
+ public:
+  // What one input was.
+  struct Input {
+    bool is_array = false;
+    ArraySpec spec;
+    Scalar scalar;
+    bool saved = false;
+    Variable value;  // if saved
+  };
+  struct Output {
+    ArraySpec spec;
+    Array saved;  // if the gradient needs it; its nodes are found through `edges`
+  };
+  // The node's inputs and outputs in one graph.
+  struct Edge {
+    BackpropId id;
+    absl::InlinedVector<Ref<ArrayNode>, 3> inputs;  // null: not connected
+    absl::InlinedVector<ArrayNode*, 1> outputs;     // null: gone
+  };
+
+  OpNode(const OpDef& op, GraphAccount* account) : op(op), account_(account) {
+    ++account_->op_nodes;
+  }
+  ~OpNode() { --account_->op_nodes; }
+  static void Destroy(const OpNode* node);
+
+  Edge* EdgeOf(BackpropId id);
+  // The node of output i in one graph; made anew if it is gone.
+  Ref<ArrayNode> OutputNode(Edge* edge, int i);
+  // A saved output with its nodes in all graphs.
+  Variable OutputValue(int i);
+
+  const OpDef& op;
+  Attrs attrs;
+  int64_t rank = 0;  // greater than that of every op node below it
+  absl::InlinedVector<Input, 3> inputs;
+  absl::InlinedVector<Output, 1> outputs;
+  absl::InlinedVector<Edge, 1> edges;
+
+ private:
+  GraphAccount* const account_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_AUTOGRAD_VARIABLE_H_

@@ -1,0 +1,42 @@
+// Arrays on a device: a spec and a counted reference to the memory it describes.
+#ifndef CHX_SERVER_ENGINE_ARRAY_H_
+#define CHX_SERVER_ENGINE_ARRAY_H_
+
+#include <cstdint>
+
+#include "base/ref.h"
+#include "ops/array_spec.h"
+
+namespace chx {
+
+class MemoryPool;
+
+// A block of a session's memory on one device, shared by the views of one storage. Goes back to its
+// pool with the last reference.
+class Buffer : public RefCounted<Buffer> {
+ public:
+  char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  static void Destroy(const Buffer* buffer);
+
+ private:
+  friend class MemoryPool;
+  char* data_ = nullptr;
+  int64_t bytes_ = 0;  // as rounded up by the pool
+  MemoryPool* pool_ = nullptr;
+  Buffer* next_free_ = nullptr;
+};
+
+struct Array {
+  Ref<Buffer> buffer;
+  ArraySpec spec;
+
+  bool valid() const { return static_cast<bool>(buffer); }
+  char* data() const { return buffer->data() + spec.offset; }
+  // Whether a write to one may be seen through the other.
+  bool Overlaps(const Array& other) const;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_ENGINE_ARRAY_H_

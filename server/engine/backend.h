@@ -1,0 +1,64 @@
+// The two interfaces that a backend implements (Device, Stream) and the door it comes through
+// (Backend). The engine knows no backend by name.
+#ifndef CHX_SERVER_ENGINE_BACKEND_H_
+#define CHX_SERVER_ENGINE_BACKEND_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/engine/kernel.h"
+
+namespace chx {
+
+class Device;
+
+// One session's ordered work on one device. Kernels and copies take effect in the order of the
+// calls; only CopyOut and Synchronize wait. Used by one thread at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual Device& device() = 0;
+  // Host to device. The source may be reused when the call returns.
+  virtual absl::Status CopyIn(void* dst, const void* src, size_t bytes) = 0;
+  // Device to host; waits for all work before it.
+  virtual absl::Status CopyOut(void* dst, const void* src, size_t bytes) = 0;
+  virtual absl::Status Zero(void* dst, size_t bytes) = 0;
+  // Waits; reports what went wrong since the last call.
+  virtual absl::Status Synchronize() = 0;
+};
+
+// A CPU (all its cores) or one GPU. Thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const std::string& name() const = 0;  // "native:0"
+  virtual size_t memory_bytes() const = 0;      // of the whole device
+  virtual const KernelTable& kernels() const = 0;
+  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
+  // Memory in large pieces, filled with zeros, aligned to 256 bytes; kMemory errors when exhausted.
+  virtual absl::StatusOr<void*> AllocateSlab(size_t bytes) = 0;
+  // After all streams that used it are synchronized.
+  virtual void FreeSlab(void* slab, size_t bytes) = 0;
+};
+
+// A kind of device: "native", "cuda", or a plug-in.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const std::string& name() const = 0;
+  virtual int device_count() const = 0;
+  virtual absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int index) = 0;
+};
+
+// A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
+// resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
+inline constexpr int kBackendAbi = 1;
+inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
+using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_ENGINE_BACKEND_H_

@@ -1,0 +1,50 @@
+#include "server/engine/devices.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "ops/error.h"
+
+namespace chx {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name,
+                                                   const std::vector<Backend*>& backends) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(name, absl::MaxSplits(':', 1));
+  int index = 0;
+  if (!parts.second.empty() && (!absl::SimpleAtoi(parts.second, &index) || index < 0)) {
+    return DeviceError("[devices] expects backend:index, got '", name, "'");
+  }
+  for (Backend* backend : backends) {
+    if (backend->name() != parts.first) continue;
+    if (index >= backend->device_count()) {
+      return DeviceError("[devices] backend '", parts.first, "' has ", backend->device_count(),
+                         " devices, got '", name, "'");
+    }
+    return backend->OpenDevice(index);
+  }
+  return MakeError(ErrorKind::kBackend,
+                   absl::StrCat("[devices] there is no backend '", parts.first, "'"));
+}
+
+}  // namespace
+
+absl::Status Devices::Open(absl::string_view list, const std::vector<Backend*>& backends) {
+  for (absl::string_view name : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
+    auto slot = std::make_unique<DeviceSlot>();
+    CHX_ASSIGN_OR_RETURN(slot->device, OpenDevice(name, backends));
+    const std::vector<std::string> missing = slot->device->kernels().Missing();
+    if (!missing.empty()) {
+      return MakeError(ErrorKind::kBackend,
+                       absl::StrCat("[devices] '", name, "' has no kernel for: ",
+                                    absl::StrJoin(missing, ", ")));
+    }
+    slots_.push_back(std::move(slot));
+  }
+  if (slots_.empty()) return DeviceError("[devices] expects at least one device, got none");
+  return absl::OkStatus();
+}
+
+}  // namespace chx

@@ -1,0 +1,40 @@
+// The devices that a daemon serves, opened from backends at start.
+#ifndef CHX_SERVER_ENGINE_DEVICES_H_
+#define CHX_SERVER_ENGINE_DEVICES_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/engine/backend.h"
+
+namespace chx {
+
+// A device with the account of what all sessions hold on it.
+struct DeviceSlot {
+  std::unique_ptr<Device> device;
+  std::atomic<int64_t> used_bytes{0};
+};
+
+// Filled at start by one thread; afterwards read-only and thread-safe.
+class Devices {
+ public:
+  // Opens each "backend:index" of a comma-separated list. The backends must outlive this object.
+  // An unknown backend, an index out of range or a backend without a kernel for each operator is
+  // an error that says so.
+  absl::Status Open(absl::string_view list, const std::vector<Backend*>& backends);
+
+  int size() const { return static_cast<int>(slots_.size()); }
+  DeviceSlot& slot(int i) const { return *slots_[i]; }
+  Device& at(int i) const { return *slots_[i]->device; }
+
+ private:
+  std::vector<std::unique_ptr<DeviceSlot>> slots_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_ENGINE_DEVICES_H_

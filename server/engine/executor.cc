@@ -1,0 +1,309 @@
+#include "server/engine/executor.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/registry.h"
+
+namespace chx {
+namespace {
+
+KernelTensor TensorOf(const Array& array) {
+  KernelTensor tensor;
+  tensor.data = array.data();
+  tensor.dtype = array.spec.dtype;
+  tensor.shape = array.spec.shape;
+  tensor.strides = array.spec.strides;
+  return tensor;
+}
+
+// Repeats the array over `shape` by strides of 0.
+void BroadcastTo(const Shape& shape, KernelTensor* tensor) {
+  if (tensor->shape == shape) return;
+  Strides strides(shape.size(), 0);
+  const int missing = shape.size() - tensor->shape.size();
+  for (int i = 0; i < tensor->shape.size(); ++i) {
+    if (tensor->shape[i] != 1) strides[missing + i] = tensor->strides[i];
+  }
+  tensor->shape = shape;
+  tensor->strides = strides;
+}
+
+bool SameView(const Array& a, const Array& b) {
+  return a.buffer == b.buffer && a.spec.offset == b.spec.offset && a.spec.dtype == b.spec.dtype &&
+         a.spec.shape == b.spec.shape && a.spec.strides == b.spec.strides;
+}
+
+bool ElementsOverlap(const ArraySpec& spec) {
+  for (int i = 0; i < spec.ndim(); ++i) {
+    if (spec.shape[i] > 1 && spec.strides[i] == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Executor::Executor(const Devices* devices, int64_t memory_limit)
+    : devices_(devices), account_(memory_limit), lanes_(devices->size()) {}
+
+Executor::~Executor() { scratch_.clear(); }
+
+absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
+  if (device >= lanes_.size()) {
+    return DeviceError("there is no device number ", device, "; this daemon has ", lanes_.size());
+  }
+  Lane& lane = lanes_[device];
+  if (lane.stream == nullptr) {
+    CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
+    lane.pool =
+        std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_);
+    lane.kernels = &devices_->at(device).kernels();
+  }
+  return &lane;
+}
+
+absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
+  CHX_ASSIGN_OR_RETURN(Ref<Buffer> buffer, current_->pool->Allocate(static_cast<int64_t>(bytes)));
+  scratch_.push_back(std::move(buffer));
+  return static_cast<void*>(scratch_.back()->data());
+}
+
+absl::StatusOr<Array> Executor::Allocate(const ArraySpec& contiguous) {
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.device));
+  Array array;
+  CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(contiguous.nbytes()));
+  array.spec = contiguous;
+  return array;
+}
+
+absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
+                           absl::Span<const AttrValue> attrs, DeviceId device,
+                           RunOutputs* outputs) {
+  outputs->clear();
+  absl::InlinedVector<InferInput, 4> infer_inputs;
+  for (const RunInput& input : inputs) {
+    infer_inputs.emplace_back();
+    if (input.array != nullptr) {
+      infer_inputs.back().array = &input.array->spec;
+      device = input.array->spec.device;
+    } else {
+      infer_inputs.back().is_scalar = input.is_scalar;
+      infer_inputs.back().scalar = input.scalar;
+    }
+  }
+  InferResult inferred;
+  CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
+  if (op.in_place) return RunInPlace(op, inputs, attrs, inferred);
+  switch (op.kind) {
+    case OpKind::kKernel:
+      return RunKernel(op, op, inputs, attrs, inferred, nullptr, device, outputs);
+    case OpKind::kView:
+      return RunView(op, *inputs[0].array, inferred, outputs);
+    case OpKind::kTransfer:
+      return RunTransfer(op, *inputs[0].array, inferred.outputs[0], outputs);
+    case OpKind::kComposition:
+      break;
+  }
+  return ChainerxError("[", op.name, "] is a composition; the executor runs its parts");
+}
+
+absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
+                                 absl::Span<const RunInput> inputs,
+                                 absl::Span<const AttrValue> attrs, const InferResult& inferred,
+                                 const Array* in_place_target, DeviceId device,
+                                 RunOutputs* outputs) {
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(device));
+  const Kernel kernel = lane->kernels->Find(kernel_op);
+  if (kernel == nullptr) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     absl::StrCat("[", op.name, "] has no kernel on this device"));
+  }
+  absl::InlinedVector<KernelTensor, 4> in(inputs.size());
+  absl::InlinedVector<Array, 2> temporaries;  // casts and copies; alive until the kernel is queued
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const RunInput& input = inputs[i];
+    if (input.array == nullptr) {
+      in[i].present = input.is_scalar;
+      in[i].is_scalar = input.is_scalar;
+      in[i].scalar = input.scalar;
+      in[i].dtype = inferred.input_dtypes[i];
+      continue;
+    }
+    const Array* array = input.array;
+    if (array->spec.dtype != inferred.input_dtypes[i]) {
+      CHX_ASSIGN_OR_RETURN(Array cast, Cast(*array, inferred.input_dtypes[i]));
+      temporaries.push_back(std::move(cast));
+      in[i] = TensorOf(temporaries.back());
+    } else if (in_place_target != nullptr && array->Overlaps(*in_place_target) &&
+               !SameView(*array, *in_place_target)) {
+      CHX_ASSIGN_OR_RETURN(Array copy, Copy(*array));
+      temporaries.push_back(std::move(copy));
+      in[i] = TensorOf(temporaries.back());
+    } else {
+      in[i] = TensorOf(*array);
+    }
+  }
+  absl::InlinedVector<KernelTensor, 2> out;
+  if (in_place_target != nullptr) {
+    out.push_back(TensorOf(*in_place_target));
+  } else {
+    for (const ArraySpec& spec : inferred.outputs) {
+      Array array;
+      array.spec = spec;
+      if (kernel_op.elementwise) {
+        for (size_t i = 0; i < inputs.size() && !array.valid(); ++i) {
+          const RunInput& input = inputs[i];
+          if (input.dying && input.array->buffer->unique() && input.array->spec.offset == 0 &&
+              input.array->spec.dtype == spec.dtype && inferred.input_dtypes[i] == spec.dtype &&
+              input.array->spec.shape == spec.shape && input.array->spec.is_contiguous()) {
+            array.buffer = input.array->buffer;
+          }
+        }
+      }
+      if (!array.valid()) {
+        CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(spec.nbytes()));
+      }
+      outputs->push_back(std::move(array));
+      out.push_back(TensorOf(outputs->back()));
+    }
+  }
+  if (kernel_op.elementwise) {
+    for (KernelTensor& tensor : in) {
+      if (tensor.data != nullptr) BroadcastTo(out[0].shape, &tensor);
+    }
+  }
+  current_ = lane;
+  const absl::Status status = kernel({kernel_op, *lane->stream, *this, in, out, attrs});
+  scratch_.clear();
+  if (!status.ok()) outputs->clear();
+  return status;
+}
+
+absl::Status Executor::RunView(const OpDef& op, const Array& input, const InferResult& inferred,
+                               RunOutputs* outputs) {
+  Array base = input;
+  if (inferred.copy_first) {
+    CHX_ASSIGN_OR_RETURN(base, Copy(input));
+  }
+  for (const ArraySpec& spec : inferred.outputs) {
+    const ByteRange range = BytesTouched(spec);
+    if (range.begin < 0 || range.end > base.buffer->bytes()) {
+      outputs->clear();
+      return ChainerxError("[", op.name, "] would reach outside of its array's memory");
+    }
+    outputs->push_back({base.buffer, spec});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> inputs,
+                                  absl::Span<const AttrValue> attrs, const InferResult& inferred) {
+  const Array& target = *inputs[0].array;
+  if (ElementsOverlap(target.spec)) {
+    return ValueError("[", op.name, "] expects a target whose elements are distinct in memory, ",
+                      "got a broadcast array");
+  }
+  RunOutputs none;
+  if (op.in_place_of.empty()) {
+    return RunKernel(op, op, inputs, attrs, inferred, &target, target.spec.device, &none);
+  }
+  const OpDef& base = *OpRegistry::Global().Find(op.in_place_of);
+  absl::InlinedVector<InferInput, 2> infer_inputs;
+  for (const RunInput& input : inputs) {
+    infer_inputs.push_back(input.array != nullptr ? InferInput(&input.array->spec)
+                                                  : InferInput(input.scalar));
+  }
+  InferResult result;
+  CHX_RETURN_IF_ERROR(InferOp(base, infer_inputs, attrs, target.spec.device, &result));
+  if (result.outputs[0].shape != target.spec.shape) {
+    return DimensionError("[", op.name, "] expects a result of the target's shape ",
+                          target.spec.shape.ToString(), ", got ",
+                          result.outputs[0].shape.ToString());
+  }
+  if (result.outputs[0].dtype == target.spec.dtype) {
+    return RunKernel(op, base, inputs, attrs, result, &target, target.spec.device, &none);
+  }
+  // The result is of another dtype: computed aside, then cast into place.
+  RunOutputs computed;
+  CHX_RETURN_IF_ERROR(
+      RunKernel(op, base, inputs, attrs, result, nullptr, target.spec.device, &computed));
+  const OpDef& copyto = *OpRegistry::Global().Find("copyto");
+  RunInput copy_inputs[2];
+  copy_inputs[0].array = &target;
+  copy_inputs[1].array = &computed[0];
+  return Run(copyto, copy_inputs, {}, target.spec.device, &none);
+}
+
+absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
+                                   RunOutputs* outputs) {
+  if (spec.device >= lanes_.size()) {
+    return DeviceError("[", op.name, "] there is no device number ", spec.device);
+  }
+  if (spec.device == input.spec.device) {
+    outputs->push_back(input);
+    return absl::OkStatus();
+  }
+  CHX_ASSIGN_OR_RETURN(std::string bytes, CopyOut(input));
+  CHX_ASSIGN_OR_RETURN(Array array, Allocate(spec));
+  CHX_RETURN_IF_ERROR(CopyIn(array, 0, bytes));
+  outputs->push_back(std::move(array));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunUnary(absl::string_view name, const Array& input, const Array& output,
+                                absl::Span<const AttrValue> attrs) {
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(input.spec.device));
+  const OpDef& op = *OpRegistry::Global().Find(name);
+  const KernelTensor in = TensorOf(input);
+  const KernelTensor out = TensorOf(output);
+  current_ = lane;
+  // Called while another kernel is prepared, never while one runs: the scratch is this one's.
+  const absl::Status status =
+      lane->kernels->Find(op)({op, *lane->stream, *this, {&in, 1}, {&out, 1}, attrs});
+  scratch_.clear();
+  return status;
+}
+
+absl::StatusOr<Array> Executor::Cast(const Array& array, Dtype dtype) {
+  CHX_ASSIGN_OR_RETURN(Array result,
+                       Allocate(ArraySpec(dtype, array.spec.shape, array.spec.device)));
+  const AttrValue attr(dtype);
+  CHX_RETURN_IF_ERROR(RunUnary("astype", array, result, absl::MakeConstSpan(&attr, 1)));
+  return result;
+}
+
+absl::StatusOr<Array> Executor::Copy(const Array& array) {
+  CHX_ASSIGN_OR_RETURN(
+      Array result, Allocate(ArraySpec(array.spec.dtype, array.spec.shape, array.spec.device)));
+  CHX_RETURN_IF_ERROR(RunUnary("copy", array, result, {}));
+  return result;
+}
+
+absl::StatusOr<Array> Executor::Contiguous(const Array& array) {
+  return array.spec.is_contiguous() ? array : Copy(array);
+}
+
+absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes) {
+  if (offset + static_cast<int64_t>(bytes.size()) > contiguous.spec.nbytes()) {
+    return ValueError("[upload] expects ", contiguous.spec.nbytes(), " bytes, got more");
+  }
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.spec.device));
+  return lane->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size());
+}
+
+absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
+  CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
+  std::string bytes(contiguous.spec.nbytes(), '\0');
+  CHX_RETURN_IF_ERROR(lane->stream->CopyOut(&bytes[0], contiguous.data(), bytes.size()));
+  return bytes;
+}
+
+absl::Status Executor::Synchronize() {
+  for (Lane& lane : lanes_) {
+    if (lane.stream != nullptr) CHX_RETURN_IF_ERROR(lane.stream->Synchronize());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace chx

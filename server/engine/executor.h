@@ -1,0 +1,91 @@
+// Runs operators, one at a time and in order, on a session's devices.
+#ifndef CHX_SERVER_ENGINE_EXECUTOR_H_
+#define CHX_SERVER_ENGINE_EXECUTOR_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ops/infer.h"
+#include "server/engine/array.h"
+#include "server/engine/devices.h"
+#include "server/engine/kernel.h"
+#include "server/engine/memory_pool.h"
+
+namespace chx {
+
+// One input of a run: an array, a scalar or nothing.
+struct RunInput {
+  const Array* array = nullptr;
+  bool is_scalar = false;
+  Scalar scalar;
+  // The window of commands releases this array before anything else uses it: if nobody else holds
+  // its memory, the output may take it over.
+  bool dying = false;
+};
+
+using RunOutputs = absl::InlinedVector<Array, 1>;
+
+// One session's lane: one stream and one pool per device, opened on first use. Not thread-safe.
+// Kernels, views and transfers only; compositions are autograd's.
+class Executor : private ScratchAllocator {
+ public:
+  Executor(const Devices* devices, int64_t memory_limit);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Infers, allocates, casts and broadcasts, and calls the kernel. `device` counts for operators
+  // without array inputs. *outputs is replaced; it is empty after an in-place operator.
+  absl::Status Run(const OpDef& op, absl::Span<const RunInput> inputs,
+                   absl::Span<const AttrValue> attrs, DeviceId device, RunOutputs* outputs);
+
+  absl::StatusOr<Array> Allocate(const ArraySpec& contiguous);
+  absl::Status CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes);
+  // Elements in C order; waits for the device.
+  absl::StatusOr<std::string> CopyOut(const Array& array);
+  // A C-contiguous array with the same values; `array` itself if it is one.
+  absl::StatusOr<Array> Contiguous(const Array& array);
+  absl::Status Synchronize();
+
+  const MemoryAccount& account() const { return account_; }
+  const Devices& devices() const { return *devices_; }
+
+ private:
+  struct Lane {
+    std::unique_ptr<Stream> stream;
+    std::unique_ptr<MemoryPool> pool;
+    const KernelTable* kernels = nullptr;
+  };
+
+  absl::StatusOr<void*> Allocate(size_t bytes) override;  // scratch of the kernel that runs
+  absl::StatusOr<Lane*> LaneOf(DeviceId device);
+  absl::Status RunKernel(const OpDef& op, const OpDef& kernel_op, absl::Span<const RunInput> inputs,
+                         absl::Span<const AttrValue> attrs, const InferResult& inferred,
+                         const Array* in_place_target, DeviceId device, RunOutputs* outputs);
+  absl::Status RunView(const OpDef& op, const Array& input, const InferResult& inferred,
+                       RunOutputs* outputs);
+  absl::Status RunInPlace(const OpDef& op, absl::Span<const RunInput> inputs,
+                          absl::Span<const AttrValue> attrs, const InferResult& inferred);
+  absl::Status RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
+                           RunOutputs* outputs);
+  absl::StatusOr<Array> Cast(const Array& array, Dtype dtype);
+  absl::StatusOr<Array> Copy(const Array& array);
+  // Runs a kernel on arrays as they are: one input, one output.
+  absl::Status RunUnary(absl::string_view op, const Array& input, const Array& output,
+                        absl::Span<const AttrValue> attrs);
+
+  const Devices* const devices_;
+  MemoryAccount account_;
+  std::vector<Lane> lanes_;
+  Lane* current_ = nullptr;  // of the kernel that runs
+  std::vector<Ref<Buffer>> scratch_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_ENGINE_EXECUTOR_H_

@@ -1,0 +1,161 @@
+// One client's world: its handles, the order of its commands, its graphs and its quota.
+#ifndef CHX_SERVER_SESSION_SESSION_H_
+#define CHX_SERVER_SESSION_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "proto/command.h"
+#include "server/autograd/variable.h"
+#include "server/engine/devices.h"
+#include "server/engine/executor.h"
+
+namespace chx {
+
+// Why a handle has no array: where the chain of failures began. Shared by all who inherit it.
+struct RootError {
+  absl::Status status;   // with its ErrorKind
+  std::string op;        // the operator that failed
+  std::string inputs;    // "float32(2, 3), 1.0"
+  std::string location;  // the client's file:line, if it sent one
+  bool read = false;     // a client has seen it
+};
+using RootErrorPtr = std::shared_ptr<RootError>;
+
+struct SessionLimits {
+  int64_t memory_bytes = int64_t{4} << 30;  // over all devices
+  int64_t max_handles = 1 << 22;
+  int64_t max_inline_bytes = 64 << 10;
+};
+
+// What a run of commands has for the client.
+struct SessionOutput {
+  struct Error {
+    Handle handle;
+    RootErrorPtr error;
+  };
+  struct Value {
+    uint64_t request_id;
+    RootErrorPtr error;  // null: the value below is there
+    Dtype dtype = Dtype::kFloat32;
+    Shape shape;
+    std::string data;
+  };
+  std::vector<Error> errors;
+  std::vector<Value> values;
+  void Clear() {
+    errors.clear();
+    values.clear();
+  }
+};
+
+struct SessionStats {
+  int64_t handles = 0;
+  int64_t memory_bytes = 0;
+  int64_t commands = 0;
+  int64_t errors = 0;
+};
+
+// Thread-safe: each public function takes the session's lock, so commands of one session never
+// overlap. Sessions share nothing but the devices.
+class Session {
+ public:
+  Session(const Devices* devices, const SessionLimits& limits);
+  ~Session();
+
+  // Carries out decoded commands in order. Never fails as a whole: a command's failure is an error
+  // value under its outputs, and in *output.
+  void Execute(absl::Span<const Command> window, SessionOutput* output);
+
+  // Allocates the array for an upload; Write fills it from the front, Finish binds the handle.
+  // Nothing is visible to commands before Finish.
+  class UploadSink {
+   public:
+    absl::Status Write(absl::string_view bytes);
+    absl::Status Finish();
+
+   private:
+    friend class Session;
+    Session* session_ = nullptr;
+    Handle handle_ = 0;
+    Array array_;
+    int64_t written_ = 0;
+  };
+  absl::StatusOr<UploadSink> BeginUpload(Handle handle, Dtype dtype,
+                                         absl::Span<const int64_t> shape, DeviceId device);
+
+  // The array's elements in C order in host memory; on the CPU without a copy where it can be.
+  // A root error comes as its Status.
+  struct HostCopy {
+    Array keep_alive;
+    std::string owned;
+    Dtype dtype;
+    Shape shape;
+    absl::string_view data;
+  };
+  absl::StatusOr<HostCopy> ReadArray(Handle handle);
+
+  // Errors that no read has shown, oldest first, at most `max`.
+  std::vector<SessionOutput::Error> UnreadErrors(size_t max = 100);
+  SessionStats stats();
+  const SessionLimits& limits() const { return limits_; }
+
+ private:
+  struct Entry {
+    Variable variable;
+    RootErrorPtr error;  // set: variable is empty
+  };
+  struct Mode {
+    bool record_by_default = true;
+    absl::flat_hash_map<BackpropId, bool> record;
+  };
+
+  void ExecuteOne(const Command& command, SessionOutput* output);
+  void ApplyOp(const Command& command, SessionOutput* output);
+  void RunApply(const Command& command, const OpDef& op, SessionOutput* output);
+  void Upload(const Command& command, SessionOutput* output);
+  void Fetch(const Command& command, SessionOutput* output);
+  void Barrier(const Command& command, SessionOutput* output);
+  void Backward(const Command& command, SessionOutput* output);
+  void Grad(const Command& command, SessionOutput* output);
+  absl::Status RequireGrad(const Command& command);
+  void SetGrad(const Command& command, SessionOutput* output);
+  void GetGrad(const Command& command, SessionOutput* output);
+  absl::Status DefineMode(const Command& command);
+
+  Entry* Find(Handle handle);
+  // An error status for the first handle that cannot be bound (zero or in use).
+  absl::Status CheckNewHandles(absl::Span<const Handle> handles);
+  void Bind(Handle handle, Variable variable);
+  // Binds the outputs to a new root error and reports it.
+  void Fail(const Command& command, absl::Status status, std::string op, std::string inputs,
+            SessionOutput* output);
+  // Binds the outputs to an error that an input had.
+  void Inherit(const Command& command, const RootErrorPtr& error);
+  RootErrorPtr NewRootError(const Command& command, absl::Status status, std::string op,
+                            std::string inputs);
+  RecordMode ModeOf(uint16_t mode) const;
+  absl::StatusOr<std::string> CopyToHost(const Array& array);
+
+  const SessionLimits limits_;
+  Mutex mutex_;
+  Executor executor_;
+  absl::flat_hash_map<Handle, Entry> entries_;
+  absl::flat_hash_map<uint16_t, Mode> modes_;
+  absl::flat_hash_map<uint32_t, std::string> locations_;
+  absl::flat_hash_set<BackpropId> backprop_ids_;
+  std::vector<SessionOutput::Error> unread_errors_;
+  SessionStats stats_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_SESSION_SESSION_H_
