@@ -23,7 +23,7 @@ Value OpContext::Apply(absl::string_view op, absl::Span<const Value> inputs,
   const OpDef* def = OpRegistry::Global().Find(op);
   if (def == nullptr) {
     Fail(ChainerxError("[", op_.name, "] its rule names an unknown operator '", op, "'"));
-    return Value(this, 0);
+    return inputs.empty() ? Value() : inputs[0];
   }
   Attrs values;
   for (const AttrDef& attr : def->attrs) values.push_back(attr.default_value);
@@ -32,7 +32,7 @@ Value OpContext::Apply(absl::string_view op, absl::Span<const Value> inputs,
     if (index < 0) {
       Fail(ChainerxError("[", op_.name, "] its rule names an unknown attribute '", attr.first,
                          "' of '", op, "'"));
-      return Value(this, 0);
+      return inputs.empty() ? Value() : inputs[0];
     }
     values[index] = attr.second;
   }

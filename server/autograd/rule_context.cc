@@ -26,6 +26,30 @@ absl::StatusOr<int> ValueTable::Apply(Runtime& runtime, const OpDef& op,
   return first;
 }
 
+int ValueTable::Placeholder(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs,
+                            DeviceId device) {
+  absl::InlinedVector<InferInput, 4> infer_inputs;
+  for (const Value& value : inputs) {
+    infer_inputs.emplace_back();
+    if (value.is_array()) {
+      infer_inputs.back().array = &variables_[value.id()].array.spec;
+    } else if (value.is_scalar()) {
+      infer_inputs.back() = InferInput(value.scalar());
+    }
+  }
+  InferResult result;
+  const int first = static_cast<int>(variables_.size());
+  if (!InferOp(op, infer_inputs, attrs, device, &result).ok() || result.outputs.empty()) {
+    result.outputs.assign(1, ArraySpec());
+  }
+  for (const ArraySpec& spec : result.outputs) {
+    Variable variable;
+    variable.array.spec = spec;
+    Add(std::move(variable));
+  }
+  return first;
+}
+
 ComposeRun::ComposeRun(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
                        absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode)
     : ComposeContext(op, attrs), runtime_(runtime), device_(device), mode_(mode) {
@@ -41,13 +65,12 @@ ComposeRun::ComposeRun(Runtime& runtime, const OpDef& op, absl::Span<const Apply
 }
 
 Value ComposeRun::ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) {
-  if (!status().ok()) return Value();
-  absl::StatusOr<int> id = values_.Apply(runtime_, op, inputs, attrs, device_, mode_);
-  if (!id.ok()) {
+  if (status().ok()) {
+    absl::StatusOr<int> id = values_.Apply(runtime_, op, inputs, attrs, device_, mode_);
+    if (id.ok()) return Value(this, *id);
     Fail(id.status());
-    return Value();
   }
-  return Value(this, *id);
+  return Value(this, values_.Placeholder(op, inputs, attrs, device_));
 }
 
 void ComposeRun::SetOutput(int i, Value value) {
@@ -87,14 +110,13 @@ GradientRun::GradientRun(Runtime& runtime, OpNode* node, BackpropId id,
 }
 
 Value GradientRun::ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) {
-  if (!status().ok()) return Value(this, 0);
-  absl::StatusOr<int> id =
-      values_.Apply(runtime_, op, inputs, attrs, node_->outputs[0].spec.device, mode_);
-  if (!id.ok()) {
+  const DeviceId device = node_->outputs[0].spec.device;
+  if (status().ok()) {
+    absl::StatusOr<int> id = values_.Apply(runtime_, op, inputs, attrs, device, mode_);
+    if (id.ok()) return Value(this, *id);
     Fail(id.status());
-    return Value(this, 0);  // some output grad: there is always one
   }
-  return Value(this, *id);
+  return Value(this, values_.Placeholder(op, inputs, attrs, device));
 }
 
 Value GradientRun::input(int i) {
@@ -102,7 +124,9 @@ Value GradientRun::input(int i) {
   if (!input.is_array) return Value(input.scalar);
   if (!input.saved) {
     Fail(ChainerxError("[", op().name, "] its gradient uses input ", i, ", which is not saved"));
-    return Value(this, 0);
+    Variable placeholder;
+    placeholder.array.spec = input.spec;
+    return Value(this, values_.Add(std::move(placeholder)));
   }
   return Value(this, values_.Add(input.value));
 }
@@ -110,7 +134,9 @@ Value GradientRun::input(int i) {
 Value GradientRun::output(int i) {
   if (!node_->outputs[i].saved.valid()) {
     Fail(ChainerxError("[", op().name, "] its gradient uses output ", i, ", which is not saved"));
-    return Value(this, 0);
+    Variable placeholder;
+    placeholder.array.spec = node_->outputs[i].spec;
+    return Value(this, values_.Add(std::move(placeholder)));
   }
   return Value(this, values_.Add(node_->OutputValue(i)));
 }

@@ -17,9 +17,12 @@ class ValueTable {
     return static_cast<int>(variables_.size()) - 1;
   }
   const Variable& at(int id) const { return variables_[id]; }
-  // The id of the first output; -1 after an error.
+  // Runs; the id of the first output.
   absl::StatusOr<int> Apply(Runtime& runtime, const OpDef& op, absl::Span<const Value> inputs,
                             const Attrs& attrs, DeviceId device, const RecordMode& mode);
+  // After an error the rule runs on to its end: it gets outputs of the right specs without memory.
+  int Placeholder(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs,
+                  DeviceId device);
 
  private:
   std::deque<Variable> variables_;  // stable addresses

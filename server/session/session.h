@@ -14,6 +14,8 @@
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "proto/command.h"
+#include "server/autograd/apply.h"
+#include "server/autograd/backward.h"
 #include "server/autograd/variable.h"
 #include "server/engine/devices.h"
 #include "server/engine/executor.h"
@@ -92,14 +94,11 @@ class Session {
   absl::StatusOr<UploadSink> BeginUpload(Handle handle, Dtype dtype,
                                          absl::Span<const int64_t> shape, DeviceId device);
 
-  // The array's elements in C order in host memory; on the CPU without a copy where it can be.
-  // A root error comes as its Status.
+  // The array's elements in C order in host memory. A root error comes as its Status.
   struct HostCopy {
-    Array keep_alive;
-    std::string owned;
     Dtype dtype;
     Shape shape;
-    absl::string_view data;
+    std::string data;
   };
   absl::StatusOr<HostCopy> ReadArray(Handle handle);
 
@@ -113,28 +112,37 @@ class Session {
     Variable variable;
     RootErrorPtr error;  // set: variable is empty
   };
-  struct Mode {
-    bool record_by_default = true;
-    absl::flat_hash_map<BackpropId, bool> record;
-  };
+  static constexpr size_t kNever = ~size_t{0};
 
-  void ExecuteOne(const Command& command, SessionOutput* output);
-  void ApplyOp(const Command& command, SessionOutput* output);
-  void RunApply(const Command& command, const OpDef& op, SessionOutput* output);
+  void FindLastUses(absl::Span<const Command> window);
+  // `position` is the command's in the window.
+  void ExecuteOne(const Command& command, size_t position, SessionOutput* output);
+  void ApplyOp(const Command& command, size_t position, SessionOutput* output);
+  absl::Status RunApply(const Command& command, const OpDef& op,
+                        absl::Span<const ApplyInput> inputs, const RecordMode& mode);
   void Upload(const Command& command, SessionOutput* output);
   void Fetch(const Command& command, SessionOutput* output);
   void Barrier(const Command& command, SessionOutput* output);
   void Backward(const Command& command, SessionOutput* output);
   void Grad(const Command& command, SessionOutput* output);
+  // The commands that make no arrays.
+  absl::Status Administer(const Command& command);
   absl::Status RequireGrad(const Command& command);
   void SetGrad(const Command& command, SessionOutput* output);
   void GetGrad(const Command& command, SessionOutput* output);
   absl::Status DefineMode(const Command& command);
 
   Entry* Find(Handle handle);
+  // The entry, which must exist; the first error among all that are used is kept in *inherited.
+  absl::StatusOr<Entry*> Use(Handle handle, RootErrorPtr* inherited);
+  absl::StatusOr<std::vector<Variable*>> UseAll(absl::Span<const Handle> handles,
+                                                RootErrorPtr* inherited);
+  absl::Status CheckBackpropId(BackpropId id) const;
+  static BackwardOptions OptionsOf(const Command& command);
+  static absl::Status Annotate(const OpDef& op, const absl::Status& status);
+  void Poison(Handle handle, const RootErrorPtr& error);
   // An error status for the first handle that cannot be bound (zero or in use).
   absl::Status CheckNewHandles(absl::Span<const Handle> handles);
-  void Bind(Handle handle, Variable variable);
   // Binds the outputs to a new root error and reports it.
   void Fail(const Command& command, absl::Status status, std::string op, std::string inputs,
             SessionOutput* output);
@@ -142,14 +150,16 @@ class Session {
   void Inherit(const Command& command, const RootErrorPtr& error);
   RootErrorPtr NewRootError(const Command& command, absl::Status status, std::string op,
                             std::string inputs);
-  RecordMode ModeOf(uint16_t mode) const;
-  absl::StatusOr<std::string> CopyToHost(const Array& array);
+  // Null if it was never defined.
+  const RecordMode* ModeOf(uint16_t mode) const;
 
   const SessionLimits limits_;
   Mutex mutex_;
   Executor executor_;
+  GraphAccount graph_;
   absl::flat_hash_map<Handle, Entry> entries_;
-  absl::flat_hash_map<uint16_t, Mode> modes_;
+  absl::flat_hash_map<Handle, size_t> last_uses_;  // of the window that runs
+  absl::flat_hash_map<uint16_t, RecordMode> modes_;
   absl::flat_hash_map<uint32_t, std::string> locations_;
   absl::flat_hash_set<BackpropId> backprop_ids_;
   std::vector<SessionOutput::Error> unread_errors_;

@@ -1,0 +1,50 @@
+// The meaning of arange's arguments, for inference and for kernels.
+#ifndef CHX_OPS_ARANGE_H_
+#define CHX_OPS_ARANGE_H_
+
+#include <cmath>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ops/attr.h"
+#include "ops/error.h"
+
+namespace chx {
+
+struct Arange {
+  Scalar start;
+  Scalar step;
+  int64_t size = 0;
+  Dtype dtype = Dtype::kInt32;
+};
+
+// From arange's attributes: start, stop, step, dtype. arange(n) counts from 0.
+inline absl::StatusOr<Arange> ParseArange(absl::Span<const AttrValue> attrs) {
+  Arange result;
+  const bool only_stop = !attrs[1].has_value();
+  result.start = only_stop ? Scalar(0) : attrs[0].AsScalar();
+  const Scalar stop = only_stop ? attrs[0].AsScalar() : attrs[1].AsScalar();
+  result.step = attrs[2].has_value() ? attrs[2].AsScalar() : Scalar(1);
+  ScalarKind kind = ScalarKind::kInt;
+  for (const Scalar& scalar : {result.start, stop, result.step}) {
+    if (scalar.kind() > kind) kind = scalar.kind();
+  }
+  result.dtype = attrs[3].has_value() ? attrs[3].AsDtype() : DefaultDtype(kind);
+  const double step = result.step.AsDouble();
+  if (step == 0 || std::isnan(step)) {
+    return ValueError("[arange] expects a step other than 0, got ", result.step.ToString());
+  }
+  const double count = std::ceil((stop.AsDouble() - result.start.AsDouble()) / step);
+  if (std::isnan(count) || count > 1e18) {
+    return ValueError("[arange] expects a finite number of elements");
+  }
+  result.size = count > 0 ? static_cast<int64_t>(count) : 0;
+  if (IsBool(result.dtype) && result.size > 2) {
+    return DtypeError("[arange] expects at most 2 elements for bool, got ", result.size);
+  }
+  return result;
+}
+
+}  // namespace chx
+
+#endif  // CHX_OPS_ARANGE_H_

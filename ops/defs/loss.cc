@@ -1,0 +1,173 @@
+// Loss functions and accuracy.
+#include "ops/defs/groups.h"
+#include "ops/op_context.h"
+#include "ops/rules.h"
+
+namespace chx {
+namespace {
+
+// x1 (N, C) float, x2 (N,) integer labels.
+absl::Status CheckLabels(const InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  const ArraySpec& t = c.input(1);
+  if (!IsFloat(x.dtype) || !IsInt(t.dtype)) {
+    return DtypeError("[", c.name(), "] expects float scores and integer labels, got ",
+                      DtypeName(x.dtype), " and ", DtypeName(t.dtype));
+  }
+  if (x.ndim() != 2 || t.ndim() != 1 || x.shape[0] != t.shape[0]) {
+    return DimensionError("[", c.name(), "] expects shapes (N, C) and (N,), got ",
+                          x.shape.ToString(), " and ", t.shape.ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SoftmaxCrossEntropyRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckLabels(c));
+  c.CastInput(1, Dtype::kInt64);
+  return c.AddOutput(c.input(0).dtype, {c.input(0).shape[0]});
+}
+
+absl::Status SoftmaxCrossEntropyGradRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckLabels(c));
+  if (c.input(2).shape != c.input(1).shape || c.input(2).dtype != c.input(0).dtype) {
+    return DimensionError("[", c.name(), "] expects a gradient for each sample, got ",
+                          c.input(2).ToString());
+  }
+  c.CastInput(1, Dtype::kInt64);
+  return c.AddOutput(c.input(0).dtype, c.input(0).shape);
+}
+
+Value Column(OpContext& c, Value x) {
+  return c.Apply("expand_dims", {x}, {{"axis", int64_t{1}}});
+}
+
+// gx = m gy (s - onehot(t)), with s = softmax(x) and m = 0 for ignored samples. Linear in gy; and
+// d gx / d x = m gy (diag(s) - s s^T).
+void SoftmaxCrossEntropyGradGradient(GradContext& g) {
+  const Value ggx = g.output_grad(0);
+  const Value x = g.input(0);
+  const Value t = g.input(1);
+  const Value gy = g.input(2);
+  const auto sum_rows = [&g](Value v, bool keepdims) {
+    return g.Apply("sum", {v}, {{"axis", AttrValue(Ints{1})}, {"keepdims", keepdims}});
+  };
+  if (g.needs_grad(0)) {
+    const Value s = g.Apply("softmax", {x}, {{"axis", AttrValue(Ints{1})}});
+    const Value used = g.Apply("where", {g.Apply("not_equal", {t, -1}), gy, 0});
+    g.SetInputGrad(0, Column(g, used) * s * (ggx - sum_rows(ggx * s, true)));
+  }
+  if (g.needs_grad(2)) {
+    const Value ones = g.Apply("ones_like", {gy});
+    g.SetInputGrad(
+        2, sum_rows(ggx * g.Apply("softmax_cross_entropy_grad", {x, t, ones}), false));
+  }
+}
+
+absl::Status SigmoidCrossEntropyRule(InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  const ArraySpec& t = c.input(1);
+  if (!IsFloat(x.dtype) || !IsInt(t.dtype)) {
+    return DtypeError("[", c.name(), "] expects float scores and integer labels, got ",
+                      DtypeName(x.dtype), " and ", DtypeName(t.dtype));
+  }
+  if (x.shape != t.shape) {
+    return DimensionError("[", c.name(), "] expects equal shapes, got ", x.shape.ToString(),
+                          " and ", t.shape.ToString());
+  }
+  return c.AddOutput(x.dtype, x.shape);
+}
+
+// max(x, 0) - x t + log(1 + exp(-|x|)).
+void SigmoidCrossEntropy(ComposeContext& c) {
+  const Value x = c.input(0);
+  const Value t = c.Apply("astype", {c.input(1)}, {{"dtype", x.dtype()}});
+  const Value softplus = c.Apply("log", {c.Apply("exp", {-c.Apply("abs", {x})}) + 1.0});
+  const Value loss = c.Apply("relu", {x}) - x * t + softplus;
+  c.SetOutput(0, c.Apply("where", {c.Apply("not_equal", {c.input(1), -1}), loss, 0}));
+}
+
+void SigmoidCrossEntropyGradient(GradContext& g) {
+  const Value x = g.input(0);
+  const Value t = g.Apply("astype", {g.input(1)}, {{"dtype", x.dtype()}});
+  const Value used = g.Apply("not_equal", {g.input(1), -1});
+  const Value slope = g.Apply("sigmoid", {x}) - t;
+  g.SetInputGrad(0, g.Apply("where", {used, g.output_grad(0) * slope, 0}));
+}
+
+absl::Status AccuracyRule(InferContext& c) {
+  const ArraySpec& y = c.input(0);
+  const ArraySpec& t = c.input(1);
+  if (!IsInt(t.dtype)) {
+    return DtypeError("[accuracy] expects integer labels, got ", DtypeName(t.dtype));
+  }
+  Shape expected;
+  for (int i = 0; i < y.ndim(); ++i) {
+    if (i != 1) expected.push_back(y.shape[i]);
+  }
+  if (y.ndim() < 2 || t.shape != expected) {
+    return DimensionError("[accuracy] expects scores (N, C, ...) and labels (N, ...), got ",
+                          y.shape.ToString(), " and ", t.shape.ToString());
+  }
+  return c.AddOutput(IsFloat(y.dtype) ? y.dtype : Dtype::kFloat32, {});
+}
+
+void Accuracy(ComposeContext& c) {
+  const Value y = c.input(0);
+  const Value t = c.input(1);
+  const Dtype dtype = IsFloat(y.dtype()) ? y.dtype() : Dtype::kFloat32;
+  const auto count = [&](Value hits) {
+    return c.Apply("sum", {c.Apply("astype", {hits}, {{"dtype", dtype}})});
+  };
+  const Value chosen = c.Apply("argmax", {y}, {{"axis", int64_t{1}}});
+  const Value right = c.Apply("equal", {chosen, t});
+  if (!c.attr(0).has_value()) {
+    c.SetOutput(0, count(right) / static_cast<double>(NumElements(t.shape())));
+    return;
+  }
+  const Value used = c.Apply("not_equal", {t, Scalar(c.attr(0).AsInt())});
+  const Value total = count(used);
+  const Value accuracy = count(c.Apply("logical_and", {right, used})) / total;
+  c.SetOutput(0, c.Apply("where", {c.Apply("greater", {total, 0}), accuracy, 0}));
+}
+
+}  // namespace
+
+void RegisterLoss(OpRegistry& r) {
+  r.Add("softmax_cross_entropy")
+      .Doc("-log_softmax(x1)[t] for each sample: x1 (N, C), integer labels x2 (N,), result (N,). "
+           "Label -1 is ignored and gives 0; any other outside [0, C) is an IndexError.")
+      .Inputs({"x1", "x2"})
+      .Outputs({"y"})
+      .Infer(SoftmaxCrossEntropyRule)
+      .Saves({"x1", "x2"})
+      .Gradient([](GradContext& g) {
+        g.SetInputGrad(0, g.Apply("softmax_cross_entropy_grad",
+                                  {g.input(0), g.input(1), g.output_grad(0)}));
+      });
+  r.Add("softmax_cross_entropy_grad")
+      .Doc("gy (softmax(x1) - onehot(x2)); 0 for ignored samples.")
+      .Inputs({"x1", "x2", "gy"})
+      .Outputs({"gx"})
+      .Infer(SoftmaxCrossEntropyGradRule)
+      .Internal()
+      .Saves({"x1", "x2", "gy"})
+      .Gradient(SoftmaxCrossEntropyGradGradient);
+  r.Add("sigmoid_cross_entropy")
+      .Doc("-t log(sigmoid(x1)) - (1 - t) log(1 - sigmoid(x1)), elementwise. Label -1 is ignored "
+           "and gives 0.")
+      .Inputs({"x1", "x2"})
+      .Outputs({"y"})
+      .Compose(SigmoidCrossEntropyRule, SigmoidCrossEntropy)
+      .Saves({"x1", "x2"})
+      .Gradient(SigmoidCrossEntropyGradient);
+  r.Add("accuracy")
+      .Doc("The share of samples whose greatest score along axis 1 is at the label. Samples with "
+           "ignore_label don't count. No gradient.")
+      .Inputs({"y", "t"})
+      .Outputs({"accuracy"})
+      .Attr("ignore_label", AttrType::kInt, AttrValue())
+      .Compose(AccuracyRule, Accuracy)
+      .NoGradient();
+}
+
+}  // namespace chx

@@ -1,0 +1,188 @@
+// Reductions over axes.
+#include "ops/defs/groups.h"
+#include "ops/op_context.h"
+#include "ops/rules.h"
+
+namespace chx {
+namespace {
+
+// Attributes of all of these: axis, keepdims.
+absl::Status Reduce(InferContext& c, Dtype dtype, bool empty_allowed) {
+  const ArraySpec& a = c.input(0);
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()));
+  if (!empty_allowed) {
+    for (int i = 0; i < a.ndim(); ++i) {
+      if (((axes >> i) & 1) != 0 && a.shape[i] == 0) {
+        return DimensionError("[", c.name(), "] expects elements along axis ", i, ", got shape ",
+                              a.shape.ToString());
+      }
+    }
+  }
+  return c.AddOutput(dtype, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
+}
+
+absl::Status SumRule(InferContext& c) {
+  const Dtype dtype = c.input(0).dtype;
+  return Reduce(c, IsFloat(dtype) ? dtype : Dtype::kInt64, true);
+}
+
+absl::Status MeanRule(InferContext& c) {
+  const Dtype dtype = c.input(0).dtype;
+  return Reduce(c, IsFloat(dtype) ? dtype : Dtype::kFloat32, true);
+}
+
+absl::Status ExtremumRule(InferContext& c) { return Reduce(c, c.input(0).dtype, false); }
+
+absl::Status ArgRule(InferContext& c) {
+  const ArraySpec& a = c.input(0);
+  uint32_t axes = (uint32_t{1} << a.ndim()) - 1;
+  if (c.attr(0).has_value()) {
+    CHX_ASSIGN_OR_RETURN(const int axis,
+                         rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim()));
+    axes = uint32_t{1} << axis;
+  }
+  const Shape reduced = rules::ReducedShape(a.shape, axes, false);
+  if (a.size() == 0 && NumElements(reduced) != 0) {
+    return DimensionError("[", c.name(), "] expects elements to choose from, got shape ",
+                          a.shape.ToString());
+  }
+  return c.AddOutput(Dtype::kInt64, reduced);
+}
+
+absl::Status LogSumExpRule(InferContext& c) {
+  const Dtype dtype = c.input(0).dtype;
+  const Dtype result = IsFloat(dtype) ? dtype : Dtype::kFloat32;
+  c.CastInput(0, result);
+  return Reduce(c, result, false);
+}
+
+// `reduced` with the reduced dimensions put back as ones, so that it broadcasts against input 0.
+Value Expand(GradContext& g, Value reduced) {
+  const ArraySpec& a = g.input_spec(0);
+  absl::StatusOr<uint32_t> axes = rules::NormalizeAxes(g.op().name, g.attr(0), a.ndim());
+  const Shape shape = rules::ReducedShape(a.shape, axes.value_or(0), true);
+  if (reduced.shape() == shape) return reduced;
+  return g.Apply("reshape", {reduced}, {{"newshape", AttrValue::FromInts(shape.span())}});
+}
+
+Value BroadcastLikeInput(GradContext& g, Value reduced) {
+  return g.Apply("broadcast_to", {Expand(g, reduced)},
+                 {{"shape", AttrValue::FromInts(g.input_spec(0).shape.span())}});
+}
+
+// The gradient goes to every element that equals the extremum.
+void ExtremumGradient(GradContext& g) {
+  const Value chosen = g.Apply("equal", {g.input(0), Expand(g, g.output(0))});
+  g.SetInputGrad(0, g.Apply("where", {chosen, Expand(g, g.output_grad(0)), 0}));
+}
+
+// softmax and log_softmax: axis defaults to 1.
+absl::Status SoftmaxRule(InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  if (!c.attr(0).has_value()) {
+    CHX_RETURN_IF_ERROR(rules::NormalizeAxis(c.name(), 1, x.ndim()).status());
+  } else {
+    CHX_RETURN_IF_ERROR(rules::NormalizeAxes(c.name(), c.attr(0), x.ndim()).status());
+  }
+  return c.AddOutput(IsFloat(x.dtype) ? x.dtype : Dtype::kFloat32, x.shape);
+}
+
+AttrValue SoftmaxAxis(const AttrValue& axis) { return axis.has_value() ? axis : AttrValue(Ints{1}); }
+
+Value LogSoftmax(ComposeContext& c) {
+  const Value x = c.input(0);
+  return x - c.Apply("logsumexp", {x}, {{"axis", SoftmaxAxis(c.attr(0))}, {"keepdims", true}});
+}
+
+Value SumAlong(GradContext& g, Value x) {
+  return g.Apply("sum", {x}, {{"axis", SoftmaxAxis(g.attr(0))}, {"keepdims", true}});
+}
+
+}  // namespace
+
+void RegisterReduction(OpRegistry& r) {
+  const auto reduction = [&r](const char* name, const char* doc) -> OpDef& {
+    return r.Add(name)
+        .Doc(doc)
+        .Inputs({"a"})
+        .Outputs({"y"})
+        .Attr("axis", AttrType::kInts, AttrValue())
+        .Attr("keepdims", AttrType::kBool, false)
+        .Method();
+  };
+  reduction("sum", "Sum over axes (all by default). Bool and integers give int64.")
+      .Infer(SumRule)
+      .Gradient([](GradContext& g) { g.SetInputGrad(0, BroadcastLikeInput(g, g.output_grad(0))); });
+  reduction("mean", "Mean over axes (all by default). Integers give float32.")
+      .Compose(MeanRule, [](ComposeContext& c) {
+        Value a = c.input(0);
+        if (!IsFloat(a.dtype())) a = c.Apply("astype", {a}, {{"dtype", Dtype::kFloat32}});
+        const Value sum = c.Apply("sum", {a}, {{"axis", c.attr(0)}, {"keepdims", c.attr(1)}});
+        double count = 1;
+        const uint32_t axes =
+            rules::NormalizeAxes("mean", c.attr(0), a.ndim()).value_or(0);
+        for (int i = 0; i < a.ndim(); ++i) {
+          if ((axes >> i) & 1) count *= static_cast<double>(a.shape()[i]);
+        }
+        c.SetOutput(0, sum / count);
+      });
+  reduction("amax", "Greatest element along axes; NaN if there is one. An empty axis is an error.")
+      .Alias("max")
+      .Infer(ExtremumRule)
+      .Saves({"a", "y"})
+      .Gradient(ExtremumGradient);
+  reduction("amin", "Least element along axes; NaN if there is one. An empty axis is an error.")
+      .Alias("min")
+      .Infer(ExtremumRule)
+      .Saves({"a", "y"})
+      .Gradient(ExtremumGradient);
+  const auto arg = [&r](const char* name, const char* doc) {
+    r.Add(name)
+        .Doc(doc)
+        .Inputs({"a"})
+        .Outputs({"y"})
+        .Attr("axis", AttrType::kInt, AttrValue())
+        .Infer(ArgRule)
+        .Method();
+  };
+  arg("argmax", "Index (int64) of the first greatest element along an axis, or of the flat array.");
+  arg("argmin", "Index (int64) of the first least element along an axis, or of the flat array.");
+  r.Add("logsumexp")
+      .Doc("log(sum(exp(x))) over axes, without overflow. Integers give float32.")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Attr("keepdims", AttrType::kBool, false)
+      .Infer(LogSumExpRule)
+      .Saves({"x", "y"})
+      .Gradient([](GradContext& g) {
+        const Value softmax = g.Apply("exp", {g.input(0) - Expand(g, g.output(0))});
+        g.SetInputGrad(0, softmax * Expand(g, g.output_grad(0)));
+      });
+  r.Add("log_softmax")
+      .Doc("x - logsumexp(x) along axes (axis 1 by default).")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Compose(SoftmaxRule, [](ComposeContext& c) { c.SetOutput(0, LogSoftmax(c)); })
+      .Saves({"y"})
+      .Gradient([](GradContext& g) {
+        const Value gy = g.output_grad(0);
+        g.SetInputGrad(0, gy - g.Apply("exp", {g.output(0)}) * SumAlong(g, gy));
+      });
+  r.Add("softmax")
+      .Doc("exp(log_softmax(x)) along axes (axis 1 by default).")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Compose(SoftmaxRule,
+               [](ComposeContext& c) { c.SetOutput(0, c.Apply("exp", {LogSoftmax(c)})); })
+      .Saves({"y"})
+      .Gradient([](GradContext& g) {
+        const Value y = g.output(0);
+        const Value gy = g.output_grad(0);
+        g.SetInputGrad(0, y * (gy - SumAlong(g, y * gy)));
+      });
+}
+
+}  // namespace chx

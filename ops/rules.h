@@ -1,0 +1,52 @@
+// Inference rules that many operators share, and the helpers that rules are made of.
+#ifndef CHX_OPS_RULES_H_
+#define CHX_OPS_RULES_H_
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ops/infer.h"
+
+namespace chx {
+namespace rules {
+
+// y has x's shape and dtype; bool is refused.
+absl::Status SameNoBool(InferContext& c);
+// y has x's shape and dtype.
+absl::Status Same(InferContext& c);
+// y has x's shape; bool and integers become float32.
+absl::Status FloatUnary(InferContext& c);
+// bool of x's shape; x is cast to bool.
+absl::Status LogicalUnary(InferContext& c);
+
+// Two inputs, broadcast and promoted.
+absl::Status Arithmetic(InferContext& c);
+absl::Status ArithmeticNoBool(InferContext& c);
+// As Arithmetic, but bool and integers become float32.
+absl::Status TrueDivide(InferContext& c);
+// bool; computed in the promoted dtype.
+absl::Status Comparison(InferContext& c);
+// bool; computed in bool.
+absl::Status Logical(InferContext& c);
+
+// For `base_` operators: a = base(a, b), with ChainerX's refusals.
+absl::Status InPlaceArithmetic(InferContext& c);
+absl::Status InPlaceDivide(InferContext& c);
+
+// The common shape and promoted dtype of inputs [first, last): arrays and scalars.
+absl::Status BroadcastInputs(const InferContext& c, int first, Shape* shape);
+Dtype PromoteInputs(const InferContext& c, int first);
+
+// axis in [-ndim, ndim) made non-negative.
+absl::StatusOr<int> NormalizeAxis(absl::string_view op, int64_t axis, int ndim);
+// Sorted, distinct, non-negative axes as a bit mask. An absent attribute means all.
+absl::StatusOr<uint32_t> NormalizeAxes(absl::string_view op, const AttrValue& axes, int ndim);
+// The shape of a reduction's result.
+Shape ReducedShape(const Shape& shape, uint32_t axes, bool keepdims);
+
+// NumPy's rule for a reshape without a copy: the strides of `shape` over the same memory, or false.
+bool ReshapeStrides(const ArraySpec& from, const Shape& shape, Strides* strides);
+
+}  // namespace rules
+}  // namespace chx
+
+#endif  // CHX_OPS_RULES_H_

@@ -1,0 +1,204 @@
+// The scalar formula of each elementwise operator, written once for host and device. A functor is
+// called with computed types (types.h): float for float16, bool for bool. The lists say which
+// operators share a signature; each backend registers a kernel for every member.
+#ifndef CHX_SERVER_KERNELS_ELEMENTWISE_FNS_H_
+#define CHX_SERVER_KERNELS_ELEMENTWISE_FNS_H_
+
+#include <cmath>
+#include <type_traits>
+
+#include "server/kernels/hd.h"
+#include "server/kernels/math.h"
+
+namespace chx::kernels {
+
+template <typename... Fns>
+struct FnList {
+  static constexpr int kSize = sizeof...(Fns);
+};
+
+// Position of Fn in a list.
+template <typename Fn, typename List>
+struct FnIndexImpl;
+template <typename Fn, typename... Rest>
+struct FnIndexImpl<Fn, FnList<Fn, Rest...>> : std::integral_constant<int, 0> {};
+template <typename Fn, typename First, typename... Rest>
+struct FnIndexImpl<Fn, FnList<First, Rest...>>
+    : std::integral_constant<int, 1 + FnIndexImpl<Fn, FnList<Rest...>>::value> {};
+template <typename Fn, typename List>
+inline constexpr int kFnIndex = FnIndexImpl<Fn, List>::value;
+
+template <typename T>
+inline constexpr bool kIsBool = std::is_same<T, bool>::value;
+template <typename T>
+inline constexpr bool kIsFloat = std::is_floating_point<T>::value;
+
+// Declares a functor for an operator; the body follows.
+#define CHX_UNARY_FN(Name, op)               \
+  struct Name {                              \
+    static constexpr const char* kOp = op;   \
+    template <typename T>                    \
+    CHX_HD auto operator()(T x) const;       \
+  };                                         \
+  template <typename T>                      \
+  CHX_HD auto Name::operator()(T x) const
+#define CHX_BINARY_FN(Name, op)              \
+  struct Name {                              \
+    static constexpr const char* kOp = op;   \
+    template <typename T>                    \
+    CHX_HD auto operator()(T x, T y) const;  \
+  };                                         \
+  template <typename T>                      \
+  CHX_HD auto Name::operator()(T x, T y) const
+
+CHX_UNARY_FN(ExpFn, "exp") { return Exp(x); }
+CHX_UNARY_FN(LogFn, "log") { return Log(x); }
+CHX_UNARY_FN(SqrtFn, "sqrt") { return Sqrt(x); }
+CHX_UNARY_FN(TanhFn, "tanh") { return Tanh(x); }
+CHX_UNARY_FN(SigmoidFn, "sigmoid") { return Sigmoid(x); }
+
+CHX_UNARY_FN(Negative, "negative") {
+  if constexpr (kIsFloat<T> || kIsBool<T>) {
+    return static_cast<T>(-x);
+  } else {
+    return WrapSubtract(T(0), x);
+  }
+}
+CHX_UNARY_FN(Square, "square") {
+  if constexpr (kIsFloat<T> || kIsBool<T>) {
+    return static_cast<T>(x * x);
+  } else {
+    return WrapMultiply(x, x);
+  }
+}
+CHX_UNARY_FN(Abs, "abs") {
+  if constexpr (kIsFloat<T>) {
+    return static_cast<T>(std::fabs(x));
+  } else if constexpr (std::is_signed<T>::value) {
+    return x < 0 ? WrapSubtract(T(0), x) : x;
+  } else {
+    return x;
+  }
+}
+CHX_UNARY_FN(Sign, "sign") {
+  if constexpr (std::is_signed<T>::value) {
+    const T sign = static_cast<T>((x > T(0)) - (x < T(0)));
+    return x != x ? x : sign;
+  } else {
+    return static_cast<T>(x != T(0));
+  }
+}
+// NaN passes through.
+CHX_UNARY_FN(Relu, "relu") {
+  if constexpr (std::is_signed<T>::value) {
+    return x < T(0) ? T(0) : x;
+  } else {
+    return x;
+  }
+}
+CHX_UNARY_FN(LogicalNot, "logical_not") { return x == T(0); }
+
+CHX_BINARY_FN(Add, "add") {
+  if constexpr (kIsBool<T>) {
+    return x || y;
+  } else if constexpr (kIsFloat<T>) {
+    return x + y;
+  } else {
+    return WrapAdd(x, y);
+  }
+}
+CHX_BINARY_FN(Subtract, "subtract") {
+  if constexpr (kIsBool<T>) {
+    return x != y;
+  } else if constexpr (kIsFloat<T>) {
+    return x - y;
+  } else {
+    return WrapSubtract(x, y);
+  }
+}
+CHX_BINARY_FN(Multiply, "multiply") {
+  if constexpr (kIsBool<T>) {
+    return x && y;
+  } else if constexpr (kIsFloat<T>) {
+    return x * y;
+  } else {
+    return WrapMultiply(x, y);
+  }
+}
+// NaN wins.
+CHX_BINARY_FN(Maximum, "maximum") { return x > y || x != x ? x : y; }
+CHX_BINARY_FN(Minimum, "minimum") { return x < y || x != x ? x : y; }
+CHX_BINARY_FN(Power, "power") {
+  if constexpr (kIsBool<T>) {
+    return x || !y;
+  } else if constexpr (kIsFloat<T>) {
+    // Exact, and the most frequent power by far.
+    return y == T(2) ? x * x : static_cast<T>(std::pow(x, y));
+  } else {
+    return IntPower(x, y);
+  }
+}
+CHX_BINARY_FN(FloorDivide, "floor_divide") {
+  if constexpr (kIsBool<T>) {
+    return x && y;
+  } else if constexpr (kIsFloat<T>) {
+    return FloatFloorDivide(x, y);
+  } else {
+    return IntFloorDivide(x, y);
+  }
+}
+CHX_BINARY_FN(Remainder, "remainder") {
+  if constexpr (kIsBool<T>) {
+    return false;
+  } else if constexpr (kIsFloat<T>) {
+    return FloatRemainder(x, y);
+  } else {
+    return IntRemainder(x, y);
+  }
+}
+
+CHX_BINARY_FN(Divide, "divide") { return x / y; }
+// Of y = relu(x), and the gradient of y.
+CHX_BINARY_FN(ReluGrad, "relu_grad") { return x > T(0) ? y : T(0); }
+
+CHX_BINARY_FN(Equal, "equal") { return x == y; }
+CHX_BINARY_FN(NotEqual, "not_equal") { return x != y; }
+CHX_BINARY_FN(Greater, "greater") { return x > y; }
+CHX_BINARY_FN(GreaterEqual, "greater_equal") { return x >= y; }
+CHX_BINARY_FN(Less, "less") { return x < y; }
+CHX_BINARY_FN(LessEqual, "less_equal") { return x <= y; }
+
+CHX_BINARY_FN(LogicalAnd, "logical_and") { return x != T(0) && y != T(0); }
+CHX_BINARY_FN(LogicalOr, "logical_or") { return x != T(0) || y != T(0); }
+CHX_BINARY_FN(LogicalXor, "logical_xor") { return (x != T(0)) != (y != T(0)); }
+
+#undef CHX_UNARY_FN
+#undef CHX_BINARY_FN
+
+// Moves elements only: T is any type of the item's size.
+struct Where {
+  static constexpr const char* kOp = "where";
+  template <typename T>
+  CHX_HD T operator()(bool condition, T x, T y) const {
+    return condition ? x : y;
+  }
+};
+
+// float16/32/64 -> the same.
+using UnaryFloatFns = FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn>;
+// Any dtype -> the same.
+using UnarySameFns = FnList<Negative, Square, Abs, Sign, Relu>;
+// Any dtype -> bool.
+using UnaryLogicalFns = FnList<LogicalNot>;
+// Two of a dtype -> the same.
+using BinaryArithmeticFns =
+    FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder>;
+// Two of float16/32/64 -> the same.
+using BinaryFloatFns = FnList<Divide, ReluGrad>;
+// Two of a dtype -> bool.
+using ComparisonFns = FnList<Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual>;
+using LogicalFns = FnList<LogicalAnd, LogicalOr, LogicalXor>;
+
+}  // namespace chx::kernels
+
+#endif  // CHX_SERVER_KERNELS_ELEMENTWISE_FNS_H_

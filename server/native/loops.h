@@ -1,0 +1,67 @@
+// The inner loops of kernels, compiled once per instruction set and chosen when the daemon starts.
+// All sets give the same bits.
+#ifndef CHX_SERVER_NATIVE_LOOPS_H_
+#define CHX_SERVER_NATIVE_LOOPS_H_
+
+#include <cstdint>
+
+#include "ops/dtype.h"
+#include "server/kernels/elementwise_fns.h"
+
+namespace chx::native {
+
+// n elements of a few operands: data[0] is the output, strides are in bytes. The output may be
+// exactly one of the inputs, else it does not overlap them.
+using Loop = void (*)(char* const* data, const int64_t* strides, int64_t n);
+
+// The parts of a reduction over accumulators, whose type only they know. What they compute is
+// described in server/kernels/reduce_ops.h; `first` is the reduction index of the first element.
+struct ReduceLoops {
+  int64_t acc_size;
+  void (*init)(void* accs, int64_t n);
+  // Gathers n elements at a stride into one accumulator.
+  void (*row)(const char* x, int64_t stride, int64_t n, int64_t first, void* acc);
+  // Gathers `rows` rows of `n` dense elements into n accumulators.
+  void (*columns)(const char* x, int64_t row_stride, int64_t rows, int64_t n, int64_t first,
+                  void* accs);
+  void (*combine)(void* accs, const void* others, int64_t n);
+  void (*finish)(const void* accs, int64_t n, char* out);
+};
+
+enum class ReduceOp { kSum, kMax, kMin, kArgMax, kArgMin, kLogSumExp };
+inline constexpr int kNumReduceOps = 6;
+
+// Softmax cross entropy of one row of dense scores. The first returns logsumexp(x) - x[label];
+// the second writes (softmax(x) - onehot(label)) * gy.
+using CrossEntropyRow = void (*)(const char* x, int64_t n, int64_t label, char* loss);
+using CrossEntropyGradRow = void (*)(const char* x, int64_t n, int64_t label, const char* gy,
+                                     char* gx);
+
+struct LoopSet {
+  const char* name;
+  // By position in the list of server/kernels/elementwise_fns.h, then by dtype; null where the
+  // list does not include the dtype.
+  Loop unary_float[kernels::UnaryFloatFns::kSize][kNumDtypes];
+  Loop unary_same[kernels::UnarySameFns::kSize][kNumDtypes];
+  Loop unary_logical[kernels::UnaryLogicalFns::kSize][kNumDtypes];
+  Loop arithmetic[kernels::BinaryArithmeticFns::kSize][kNumDtypes];
+  Loop binary_float[kernels::BinaryFloatFns::kSize][kNumDtypes];
+  Loop comparison[kernels::ComparisonFns::kSize][kNumDtypes];
+  Loop logical[kernels::LogicalFns::kSize][kNumDtypes];
+  Loop where[kNumDtypes];
+  Loop cast[kNumDtypes][kNumDtypes];  // [from][to]
+  ReduceLoops reduce[kNumReduceOps][kNumDtypes];
+  CrossEntropyRow cross_entropy[kNumDtypes];
+  CrossEntropyGradRow cross_entropy_grad[kNumDtypes];
+};
+
+const LoopSet& LoopsBaseline();
+const LoopSet& LoopsAvx2();
+const LoopSet& LoopsAvx512();
+
+// The best set that this processor runs.
+const LoopSet& Loops();
+
+}  // namespace chx::native
+
+#endif  // CHX_SERVER_NATIVE_LOOPS_H_

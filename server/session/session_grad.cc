@@ -1,0 +1,192 @@
+// The commands about gradients.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/autograd/backward.h"
+#include "server/session/session.h"
+
+namespace chx {
+namespace {
+
+std::string GraphName(BackpropId id) {
+  return id == 0 ? "'<default>'" : absl::StrCat("number ", id);
+}
+
+absl::Status CheckGrad(absl::string_view op, const ArraySpec& grad, const ArraySpec& array) {
+  if (grad.shape == array.shape && grad.dtype == array.dtype && grad.device == array.device) {
+    return absl::OkStatus();
+  }
+  return GradientError("[", op, "] expects a gradient of ", array.ToString(),
+                       " on the array's device, got ", grad.ToString());
+}
+
+}  // namespace
+
+absl::Status Session::CheckBackpropId(BackpropId id) const {
+  if (id == 0 || backprop_ids_.contains(id)) return absl::OkStatus();
+  return ChainerxError("the backprop id ", id, " has expired");
+}
+
+absl::Status Session::RequireGrad(const Command& command) {
+  RootErrorPtr inherited;
+  CHX_ASSIGN_OR_RETURN(Entry * entry, Use(command.handle, &inherited));
+  if (inherited != nullptr) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
+  Variable& variable = entry->variable;
+  if (!IsFloat(variable.array.spec.dtype)) {
+    return DtypeError("[require_grad] expects a float array, got ",
+                      variable.array.spec.ToString());
+  }
+  if (variable.NodeOf(command.backprop_id) == nullptr) {
+    variable.nodes.push_back(MakeRef<ArrayNode>(command.backprop_id, variable.array.spec));
+  }
+  variable.NodeOf(command.backprop_id)->grad_required = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Variable*>> Session::UseAll(absl::Span<const Handle> handles,
+                                                       RootErrorPtr* inherited) {
+  std::vector<Variable*> variables;
+  for (Handle handle : handles) {
+    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(handle, inherited));
+    variables.push_back(&entry->variable);
+  }
+  return variables;
+}
+
+void Session::Backward(const Command& command, SessionOutput* output) {
+  RootErrorPtr inherited;
+  const auto backward = [&]() -> absl::Status {
+    CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
+    CHX_ASSIGN_OR_RETURN(std::vector<Variable*> outputs, UseAll(command.handles, &inherited));
+    const RecordMode* mode = ModeOf(command.mode);
+    if (mode == nullptr) return ValueError("[backward] expects a defined mode");
+    if (inherited != nullptr) return absl::OkStatus();
+    Runtime runtime{executor_, graph_};
+    return chx::Backward(runtime, outputs, OptionsOf(command), *mode);
+  };
+  absl::Status status = backward();
+  // Without a loss there are no gradients: whoever waits for one learns why.
+  if (status.ok() && inherited != nullptr) {
+    output->errors.push_back({0, inherited});
+    return;
+  }
+  if (!status.ok()) Fail(command, std::move(status), "backward", "", output);
+}
+
+BackwardOptions Session::OptionsOf(const Command& command) {
+  BackwardOptions options;
+  options.id = command.backprop_id;
+  options.enable_double_backprop = (command.flags & Command::kEnableDoubleBackprop) != 0;
+  if ((command.flags & Command::kHasLossScale) != 0) options.loss_scale = command.loss_scale;
+  return options;
+}
+
+void Session::Grad(const Command& command, SessionOutput* output) {
+  RootErrorPtr inherited;
+  const auto grad = [&]() -> absl::Status {
+    CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
+    const absl::Span<const Handle> handles = command.handles;
+    CHX_ASSIGN_OR_RETURN(std::vector<Variable*> outputs,
+                         UseAll(handles.subspan(0, command.num_outputs), &inherited));
+    CHX_ASSIGN_OR_RETURN(std::vector<Variable*> inputs,
+                         UseAll(handles.subspan(command.num_outputs), &inherited));
+    std::vector<Variable*> output_grads;
+    for (const CommandOperand& operand : command.operands) {
+      output_grads.push_back(nullptr);
+      if (operand.kind == OperandKind::kAbsent) continue;
+      if (operand.kind != OperandKind::kArray) {
+        return TypeError("[grad] expects arrays as grad_outputs, got a scalar");
+      }
+      CHX_ASSIGN_OR_RETURN(Entry * entry, Use(operand.handle, &inherited));
+      output_grads.back() = &entry->variable;
+    }
+    if (command.outputs.size() != inputs.size()) {
+      return TypeError("[grad] expects a result handle for each of ", inputs.size(),
+                       " inputs, got ", command.outputs.size());
+    }
+    std::vector<Handle> wanted;
+    for (Handle handle : command.outputs) {
+      if (handle != 0) wanted.push_back(handle);
+    }
+    CHX_RETURN_IF_ERROR(CheckNewHandles(wanted));
+    const RecordMode* mode = ModeOf(command.mode);
+    if (mode == nullptr) return ValueError("[grad] expects a defined mode");
+    if (inherited != nullptr) return absl::OkStatus();
+    Runtime runtime{executor_, graph_};
+    CHX_ASSIGN_OR_RETURN(
+        std::vector<absl::optional<Variable>> grads,
+        chx::Grad(runtime, outputs, inputs, output_grads, OptionsOf(command), *mode));
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (command.outputs[i] == 0) continue;
+      if (!grads[i].has_value()) {
+        Command missing;
+        missing.kind = CommandKind::kGrad;
+        missing.location = command.location;
+        missing.outputs.push_back(command.outputs[i]);
+        Inherit(missing, NewRootError(command,
+                                      GradientError("[grad] the outputs do not depend on input ",
+                                                    i),
+                                      "grad", ""));
+        continue;
+      }
+      entries_[command.outputs[i]].variable = *std::move(grads[i]);
+    }
+    return absl::OkStatus();
+  };
+  absl::Status status = grad();
+  if (!status.ok()) return Fail(command, std::move(status), "grad", "", output);
+  if (inherited != nullptr) Inherit(command, inherited);
+}
+
+void Session::SetGrad(const Command& command, SessionOutput* output) {
+  RootErrorPtr inherited;
+  const auto set_grad = [&]() -> absl::Status {
+    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(command.handle, &inherited));
+    if (inherited != nullptr) return absl::OkStatus();
+    ArrayNode* node = entry->variable.NodeOf(command.backprop_id);
+    if (node == nullptr) {
+      return ChainerxError("[set_grad] the array is not in the graph ",
+                           GraphName(command.backprop_id));
+    }
+    if (command.operands.empty() || command.operands[0].kind == OperandKind::kAbsent) {
+      node->grad = nullptr;
+      return absl::OkStatus();
+    }
+    if (command.operands[0].kind != OperandKind::kArray) {
+      return TypeError("[set_grad] expects an array, got a scalar");
+    }
+    CHX_ASSIGN_OR_RETURN(Entry * grad, Use(command.operands[0].handle, &inherited));
+    if (inherited != nullptr) return absl::OkStatus();
+    CHX_RETURN_IF_ERROR(CheckGrad("set_grad", grad->variable.array.spec, node->spec));
+    node->grad = std::make_unique<Variable>(grad->variable);
+    return absl::OkStatus();
+  };
+  absl::Status status = set_grad();
+  if (!status.ok()) Fail(command, std::move(status), "set_grad", "", output);
+}
+
+void Session::GetGrad(const Command& command, SessionOutput* output) {
+  RootErrorPtr inherited;
+  const auto get_grad = [&]() -> absl::Status {
+    CHX_RETURN_IF_ERROR(CheckNewHandles(command.outputs));
+    if (command.outputs.size() != 1) {
+      return TypeError("[grad] expects one result handle, got ", command.outputs.size());
+    }
+    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(command.handle, &inherited));
+    if (inherited != nullptr) return absl::OkStatus();
+    ArrayNode* node = entry->variable.NodeOf(command.backprop_id);
+    if (node == nullptr || node->grad == nullptr) {
+      return GradientError("[grad] the array has no gradient in the graph ",
+                           GraphName(command.backprop_id));
+    }
+    Variable grad = *node->grad;  // before entries_ may rehash
+    entries_[command.outputs[0]].variable = std::move(grad);
+    return absl::OkStatus();
+  };
+  absl::Status status = get_grad();
+  if (!status.ok()) return Fail(command, std::move(status), "grad", "", output);
+  if (inherited != nullptr) Inherit(command, inherited);
+}
+
+}  // namespace chx
