@@ -5,6 +5,9 @@ COPTS = [
     "-Wextra",
     "-Werror",
     "-Wno-unused-parameter",
+    # gcc 12: false alarms inside absl::InlinedVector.
+    "-Wno-maybe-uninitialized",
+    "-Wno-uninitialized",
     "-Wno-missing-field-initializers",
 ]
 

@@ -220,7 +220,9 @@ absl::Status Backward(Runtime& runtime, absl::Span<Variable* const> outputs,
     if (node->grad != nullptr) started.insert(node);
   }
   return walk.ForEach([&](ArrayNode* node, Variable* grad) -> absl::Status {
-    if (!node->grad_required || started.count(node) != 0) return absl::OkStatus();
+    if (!node->grad_required || node->handles == 0 || started.count(node) != 0) {
+      return absl::OkStatus();
+    }
     CHX_ASSIGN_OR_RETURN(Variable unscaled,
                          Unscale(runtime, *grad, options.loss_scale, walk.mode()));
     *grad = Variable();  // so that the leaf can own the memory

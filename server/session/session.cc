@@ -32,7 +32,20 @@ Session::Session(const Devices* devices, const SessionLimits& limits)
 
 Session::~Session() {
   MutexLock lock(&mutex_);
+  for (auto& [handle, entry] : entries_) Drop(&entry.variable);
   entries_.clear();
+}
+
+void Session::Bind(Handle handle, Variable variable) {
+  for (const Ref<ArrayNode>& node : variable.nodes) ++node->handles;
+  entries_[handle].variable = std::move(variable);
+}
+
+void Session::Drop(Variable* variable) {
+  const Variable dropped = std::move(*variable);
+  for (const Ref<ArrayNode>& node : dropped.nodes) {
+    if (--node->handles == 0) node->grad = nullptr;
+  }
 }
 
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output) {
@@ -69,7 +82,11 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
       return ApplyOp(command, position, output);
     case CommandKind::kRelease:
       for (Handle handle : command.handles) {
-        if (entries_.erase(handle) == 0) {
+        auto it = entries_.find(handle);
+        if (it != entries_.end()) {
+          Drop(&it->second.variable);
+          entries_.erase(it);
+        } else {
           Fail(command, ValueError("[release] expects a handle in use, got ", handle), "release",
                "", output);
         }
@@ -267,7 +284,7 @@ absl::Status Session::Annotate(const OpDef& op, const absl::Status& status) {
 void Session::Poison(Handle handle, const RootErrorPtr& error) {
   Entry* entry = Find(handle);
   if (entry == nullptr || entry->error != nullptr) return;
-  entry->variable = Variable();
+  Drop(&entry->variable);
   entry->error = error;
 }
 
@@ -282,7 +299,7 @@ absl::Status Session::RunApply(const Command& command, const OpDef& op,
                      command.outputs.size());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    entries_[command.outputs[i]].variable = std::move(outputs[i]);
+    Bind(command.outputs[i], std::move(outputs[i]));
   }
   return absl::OkStatus();
 }
@@ -299,7 +316,9 @@ void Session::Upload(const Command& command, SessionOutput* output) {
     }
     CHX_ASSIGN_OR_RETURN(Array array, executor_.Allocate(spec));
     CHX_RETURN_IF_ERROR(executor_.CopyIn(array, 0, command.data));
-    entries_[handle].variable.array = std::move(array);
+    Variable variable;
+    variable.array = std::move(array);
+    Bind(handle, std::move(variable));
     return absl::OkStatus();
   };
   absl::Status status = upload();
@@ -363,7 +382,9 @@ absl::Status Session::UploadSink::Finish() {
                       array_.spec.ToString(), ", got ", written_);
   }
   CHX_RETURN_IF_ERROR(session_->CheckNewHandles({&handle_, 1}));
-  session_->entries_[handle_].variable.array = std::move(array_);
+  Variable variable;
+  variable.array = std::move(array_);
+  session_->Bind(handle_, std::move(variable));
   return absl::OkStatus();
 }
 

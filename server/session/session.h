@@ -140,6 +140,9 @@ class Session {
   absl::Status CheckBackpropId(BackpropId id) const;
   static BackwardOptions OptionsOf(const Command& command);
   static absl::Status Annotate(const OpDef& op, const absl::Status& status);
+  // The only ways in and out of entries_ for arrays.
+  void Bind(Handle handle, Variable variable);
+  static void Drop(Variable* variable);
   void Poison(Handle handle, const RootErrorPtr& error);
   // An error status for the first handle that cannot be bound (zero or in use).
   absl::Status CheckNewHandles(absl::Span<const Handle> handles);

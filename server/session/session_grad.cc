@@ -39,6 +39,7 @@ absl::Status Session::RequireGrad(const Command& command) {
   }
   if (variable.NodeOf(command.backprop_id) == nullptr) {
     variable.nodes.push_back(MakeRef<ArrayNode>(command.backprop_id, variable.array.spec));
+    ++variable.nodes.back()->handles;
   }
   variable.NodeOf(command.backprop_id)->grad_required = true;
   return absl::OkStatus();
@@ -130,7 +131,7 @@ void Session::Grad(const Command& command, SessionOutput* output) {
                                       "grad", ""));
         continue;
       }
-      entries_[command.outputs[i]].variable = *std::move(grads[i]);
+      Bind(command.outputs[i], *std::move(grads[i]));
     }
     return absl::OkStatus();
   };
@@ -180,8 +181,7 @@ void Session::GetGrad(const Command& command, SessionOutput* output) {
       return GradientError("[grad] the array has no gradient in the graph ",
                            GraphName(command.backprop_id));
     }
-    Variable grad = *node->grad;  // before entries_ may rehash
-    entries_[command.outputs[0]].variable = std::move(grad);
+    Bind(command.outputs[0], *node->grad);
     return absl::OkStatus();
   };
   absl::Status status = get_grad();

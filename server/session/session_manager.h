@@ -22,6 +22,11 @@ struct ManagerOptions {
   size_t max_sessions = 1024;
 };
 
+// What a transport keeps for a session from one stream to the next.
+struct TransportState {
+  virtual ~TransportState() = default;
+};
+
 // A session and what only the manager and the transport know about it. The transport serialises
 // batches by `stream_mutex`.
 struct SessionRecord {
@@ -32,9 +37,7 @@ struct SessionRecord {
 
   Mutex stream_mutex;  // held while a batch is applied
   uint64_t last_batch_seq ABSL_GUARDED_BY(stream_mutex) = 0;
-  uint64_t next_event_seq ABSL_GUARDED_BY(stream_mutex) = 1;
-  // Events not yet acknowledged by the client, serialised, to be sent again after a cut.
-  std::vector<std::pair<uint64_t, std::string>> unacked_events ABSL_GUARDED_BY(stream_mutex);
+  std::unique_ptr<TransportState> transport ABSL_GUARDED_BY(stream_mutex);
 
   // Guarded by the manager's mutex.
   uint64_t attachment = 0;  // 0: no stream; else which one

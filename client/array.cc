@@ -1,0 +1,255 @@
+#include "client/array.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "client/modes.h"
+#include "client/session.h"
+#include "ops/registry.h"
+
+namespace chx {
+namespace {
+
+// Bodies come and go with every operator: freed ones are kept by each thread.
+struct BodyPool {
+  ~BodyPool() {
+    while (head != nullptr) {
+      void* next = *static_cast<void**>(head);
+      std::free(head);
+      head = next;
+    }
+    closed = true;
+  }
+  void* head = nullptr;
+  int count = 0;
+  bool closed = false;
+};
+thread_local BodyPool body_pool;
+
+const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
+
+absl::Status ApplyInPlace(const Array& target, absl::string_view op, const Operand& other) {
+  if (!target.ok()) return target.status();
+  if (!other.error().ok()) return other.error();
+  const Operand inputs[] = {Operand(target), other};
+  ArrayPtrs none;
+  return target.body()->session->Apply(Op(op), inputs, {}, target.spec().device, &none);
+}
+
+// IEEE binary16.
+double HalfToDouble(uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const int fraction = bits & 1023;
+  const double magnitude = exponent == 31   ? (fraction == 0 ? HUGE_VAL : std::nan(""))
+                           : exponent == 0 ? std::ldexp(fraction, -24)
+                                           : std::ldexp(fraction + 1024, exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+double ToDouble(const char* data, Dtype dtype) {
+  const auto read = [data](auto value) {
+    std::memcpy(&value, data, sizeof(value));
+    return static_cast<double>(value);
+  };
+  switch (dtype) {
+    case Dtype::kBool:
+    case Dtype::kUint8:
+      return read(uint8_t{});
+    case Dtype::kInt8:
+      return read(int8_t{});
+    case Dtype::kInt16:
+      return read(int16_t{});
+    case Dtype::kInt32:
+      return read(int32_t{});
+    case Dtype::kInt64:
+      return read(int64_t{});
+    case Dtype::kFloat16: {
+      uint16_t bits = 0;
+      std::memcpy(&bits, data, sizeof(bits));
+      return HalfToDouble(bits);
+    }
+    case Dtype::kFloat32:
+      return read(float{});
+    case Dtype::kFloat64:
+      break;
+  }
+  return read(double{});
+}
+
+}  // namespace
+
+ArrayBody::ArrayBody(Ref<Session> session_in, Handle handle_in, const ArraySpec& spec_in)
+    : session(std::move(session_in)), handle(handle_in), spec(spec_in) {}
+
+ArrayBody::~ArrayBody() {
+  for (Place& place : places) place.node->owner = nullptr;
+  session->Released(handle);
+}
+
+void* ArrayBody::operator new(size_t size) {
+  BodyPool& pool = body_pool;
+  if (pool.head == nullptr) return std::malloc(size);
+  void* memory = pool.head;
+  pool.head = *static_cast<void**>(memory);
+  --pool.count;
+  return memory;
+}
+
+void ArrayBody::operator delete(void* memory) {
+  BodyPool& pool = body_pool;
+  if (pool.closed || pool.count >= 4096) return std::free(memory);
+  *static_cast<void**>(memory) = pool.head;
+  pool.head = memory;
+  ++pool.count;
+}
+
+void ArrayBody::Connect(BackpropId id, Ref<MirrorOp> creator) {
+  Place place;
+  place.node = MakeRef<GraphNode>(id);
+  place.node->owner = this;
+  place.node->creator = std::move(creator);
+  places.push_back(std::move(place));
+}
+
+Array Array::FromHost(Session& session, const void* data, const Shape& shape, Dtype dtype,
+                      DeviceId device) {
+  const absl::Status valid = CheckShape("array", shape.span(), dtype);
+  if (!valid.ok()) return Array(valid);
+  const size_t bytes = static_cast<size_t>(NumElements(shape) * ItemSize(dtype));
+  absl::StatusOr<ArrayPtr> array = session.Upload(
+      absl::string_view(static_cast<const char*>(data), bytes), dtype, shape.span(), device);
+  return array.ok() ? Array(*std::move(array)) : Array(array.status());
+}
+
+absl::StatusOr<double> Array::Item() const {
+  if (!ok()) return status();
+  if (spec().size() != 1) {
+    return DimensionError("[item] expects an array of one element, got shape ",
+                          shape().ToString());
+  }
+  char data[8];
+  CHX_RETURN_IF_ERROR(CopyTo(data, static_cast<size_t>(ItemSize(dtype()))));
+  return ToDouble(data, dtype());
+}
+
+absl::Status Array::CopyTo(void* out, size_t bytes) const {
+  return ok() ? body_->session->Fetch(*body_, out, bytes) : status();
+}
+
+Array& Array::RequireGrad(BackpropId id) {
+  if (ok()) {
+    const absl::Status status = body_->session->RequireGrad(body_.get(), id);
+    if (!status.ok()) *this = Array(status);
+  }
+  return *this;
+}
+
+bool Array::IsBackpropRequired(BackpropId id) const {
+  return ok() && body_->PlaceIn(id) != nullptr && CurrentMode().Records(id);
+}
+
+bool Array::HasGrad(BackpropId id) const {
+  const ArrayBody::Place* place = ok() ? body_->PlaceIn(id) : nullptr;
+  return place != nullptr && place->has_grad;
+}
+
+Array Array::Grad(BackpropId id) const {
+  if (!ok()) return *this;
+  absl::StatusOr<ArrayPtr> grad = body_->session->GetGrad(body_.get(), id);
+  if (!grad.ok()) return Array(grad.status());
+  if (!*grad) return Array(GradientError("[grad] the array has no gradient"));
+  return Array(*std::move(grad));
+}
+
+absl::Status Array::SetGrad(const Array& grad, BackpropId id) const {
+  if (!ok()) return status();
+  if (!grad.ok()) return grad.status();
+  return body_->session->SetGrad(body_.get(), grad.body(), id);
+}
+
+absl::Status Array::ClearGrad(BackpropId id) const {
+  return ok() ? body_->session->SetGrad(body_.get(), nullptr, id) : status();
+}
+
+Array Array::AsGradStopped() const {
+  NoBackpropMode scope;
+  return internal::Apply(Op("view"), {*this}, {});
+}
+
+absl::Status Array::operator+=(const Operand& other) { return ApplyInPlace(*this, "add_", other); }
+absl::Status Array::operator-=(const Operand& other) {
+  return ApplyInPlace(*this, "subtract_", other);
+}
+absl::Status Array::operator*=(const Operand& other) {
+  return ApplyInPlace(*this, "multiply_", other);
+}
+
+Array operator+(const Array& a, const Operand& b) { return internal::Apply(Op("add"), {a, b}, {}); }
+Array operator-(const Array& a, const Operand& b) {
+  return internal::Apply(Op("subtract"), {a, b}, {});
+}
+Array operator*(const Array& a, const Operand& b) {
+  return internal::Apply(Op("multiply"), {a, b}, {});
+}
+Array operator/(const Array& a, const Operand& b) {
+  return internal::Apply(Op("divide"), {a, b}, {});
+}
+Array operator-(const Array& a) { return internal::Apply(Op("negative"), {a}, {}); }
+
+absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args) {
+  if (outputs.empty()) return ValueError("[backward] expects at least one output");
+  std::vector<ArrayBody*> bodies;
+  for (const Array& output : outputs) {
+    if (!output.ok()) return output.status();
+    bodies.push_back(output.body().get());
+  }
+  return bodies[0]->session->Backward(bodies, args);
+}
+
+absl::Status Backward(const Array& output, const BackwardArgs& args) {
+  return Backward(absl::MakeConstSpan(&output, 1), args);
+}
+
+namespace internal {
+
+std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
+                              const Attrs& attrs) {
+  Session* session = nullptr;
+  DeviceId device = 0;
+  for (const Operand& input : inputs) {
+    if (!input.error().ok()) return {Array(input.error())};
+    if (input.array() != nullptr && session == nullptr) {
+      session = input.array()->session.get();
+      device = input.array()->spec.device;
+    }
+  }
+  if (session == nullptr) {
+    return {Array(TypeError("[", op.name, "] expects at least one array"))};
+  }
+  ArrayPtrs outputs;
+  const absl::Status status = session->Apply(op, inputs, attrs, device, &outputs);
+  if (!status.ok()) return {Array(status)};
+  std::vector<Array> arrays;
+  for (ArrayPtr& output : outputs) arrays.emplace_back(std::move(output));
+  return arrays;
+}
+
+Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs) {
+  return std::move(ApplyMulti(op, inputs, attrs)[0]);
+}
+
+Array Apply(const OpDef& op, std::initializer_list<Operand> inputs, const Attrs& attrs) {
+  return Apply(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), attrs);
+}
+
+Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& attrs) {
+  ArrayPtrs outputs;
+  const absl::Status status = session.Apply(op, {}, attrs, device, &outputs);
+  return status.ok() ? Array(std::move(outputs[0])) : Array(status);
+}
+
+}  // namespace internal
+
+}  // namespace chx

@@ -1,0 +1,153 @@
+// Remote arrays.
+#ifndef CHX_CLIENT_ARRAY_H_
+#define CHX_CLIENT_ARRAY_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ref.h"
+#include "client/graph.h"
+#include "ops/array_spec.h"
+#include "ops/error.h"
+#include "ops/op_def.h"
+#include "ops/scalar.h"
+
+namespace chx {
+
+class Session;
+
+// What all copies of an Array share: a handle in the daemon and all that is known of it here.
+// Dropping the last reference releases the handle, with the next batch.
+class ArrayBody : public RefCounted<ArrayBody> {
+ public:
+  struct Place {
+    Ref<GraphNode> node;
+    bool has_grad = false;
+    Ref<ArrayBody> grad;         // if it has been asked for
+    Ref<MirrorOp> grad_creator;  // what made a gradient that is in the graph itself
+  };
+
+  ArrayBody(Ref<Session> session, Handle handle, const ArraySpec& spec);
+  ~ArrayBody();
+  static void* operator new(size_t size);
+  static void operator delete(void* memory);
+
+  Place* PlaceIn(BackpropId id) {
+    for (Place& place : places) {
+      if (place.node->id == id) return &place;
+    }
+    return nullptr;
+  }
+  const Place* PlaceIn(BackpropId id) const { return const_cast<ArrayBody*>(this)->PlaceIn(id); }
+  void Connect(BackpropId id, Ref<MirrorOp> creator);
+
+  const Ref<Session> session;
+  const Handle handle;
+  const ArraySpec spec;
+  absl::InlinedVector<Place, 1> places;  // at most one per graph
+  // The binding's object for this array, which is not owned: identity is part of Python's API.
+  void* binding = nullptr;
+};
+using ArrayPtr = Ref<ArrayBody>;
+
+// A value type over ArrayBody. There are no exceptions: an operation that cannot be gives an array
+// that holds the error; what uses it inherits that, and reading it returns it.
+class Array {
+ public:
+  Array() : Array(ValueError("an array that was never assigned")) {}
+  explicit Array(ArrayPtr body) : body_(std::move(body)) {}
+  explicit Array(absl::Status error) : error_(std::move(error)) {}
+
+  // Copies from host memory, in C order.
+  static Array FromHost(Session& session, const void* data, const Shape& shape, Dtype dtype,
+                        DeviceId device = 0);
+
+  bool ok() const { return error_.ok(); }
+  const absl::Status& status() const { return error_; }
+  const ArrayPtr& body() const { return body_; }
+  // Of an array without an error.
+  const ArraySpec& spec() const { return body_->spec; }
+  const Shape& shape() const { return spec().shape; }
+  Dtype dtype() const { return spec().dtype; }
+
+  // Waits for the value. One element; kDimension otherwise.
+  absl::StatusOr<double> Item() const;
+  // Waits for all elements, in C order, into `bytes` bytes, which must be the array's size.
+  absl::Status CopyTo(void* out, size_t bytes) const;
+
+  // Gradients. `id` is the graph; 0 the default one.
+  Array& RequireGrad(BackpropId id = 0);
+  bool IsBackpropRequired(BackpropId id = 0) const;
+  bool HasGrad(BackpropId id = 0) const;
+  // An error array if there is none.
+  Array Grad(BackpropId id = 0) const;
+  absl::Status SetGrad(const Array& grad, BackpropId id = 0) const;
+  absl::Status ClearGrad(BackpropId id = 0) const;
+  // The same memory outside of all graphs.
+  Array AsGradStopped() const;
+
+  // In place; refused on arrays in a graph.
+  absl::Status operator+=(const class Operand& other);
+  absl::Status operator-=(const class Operand& other);
+  absl::Status operator*=(const class Operand& other);
+
+ private:
+  ArrayPtr body_;
+  absl::Status error_;
+};
+
+// An argument: an array, a number or nothing.
+class Operand {
+ public:
+  Operand() = default;
+  Operand(const Array& array)  // NOLINT
+      : array_(array.body().get()), error_(array.status()) {}
+  Operand(const ArrayBody* array) : array_(array) {}         // NOLINT
+  Operand(Scalar scalar) : is_scalar_(true), scalar_(scalar) {}  // NOLINT
+  Operand(double scalar) : Operand(Scalar(scalar)) {}        // NOLINT
+  Operand(int scalar) : Operand(Scalar(scalar)) {}           // NOLINT
+  Operand(bool scalar) : Operand(Scalar(scalar)) {}          // NOLINT
+
+  const ArrayBody* array() const { return array_; }
+  bool is_scalar() const { return is_scalar_; }
+  Scalar scalar() const { return scalar_; }
+  const absl::Status& error() const { return error_; }
+
+ private:
+  const ArrayBody* array_ = nullptr;
+  bool is_scalar_ = false;
+  Scalar scalar_;
+  absl::Status error_;
+};
+
+Array operator+(const Array& a, const Operand& b);
+Array operator-(const Array& a, const Operand& b);
+Array operator*(const Array& a, const Operand& b);
+Array operator/(const Array& a, const Operand& b);
+Array operator-(const Array& a);
+
+struct BackwardArgs {
+  BackpropId id = 0;
+  bool enable_double_backprop = false;
+  double loss_scale = 1.0;
+};
+// Adds the gradients of the outputs to every array below that requires one: one command.
+absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args = {});
+absl::Status Backward(const Array& output, const BackwardArgs& args = {});
+
+namespace internal {
+// For generated functions: the operator by name is looked up once by the caller.
+Array Apply(const OpDef& op, std::initializer_list<Operand> inputs, const Attrs& attrs);
+Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs);
+std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
+                              const Attrs& attrs);
+Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& attrs);
+}  // namespace internal
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_ARRAY_H_

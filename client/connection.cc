@@ -1,0 +1,278 @@
+#include "client/connection.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/registry.h"
+#include "proto/wire.h"
+
+namespace chx {
+namespace {
+
+constexpr size_t kMaxErrors = 1000;
+constexpr int kReconnectDelaysMs[] = {0, 20, 100, 400, 1000};
+
+}  // namespace
+
+Connection::Connection(std::string address, ConnectOptions options)
+    : address_(std::move(address)), options_(std::move(options)) {}
+
+void Connection::AddToken(grpc::ClientContext* context) const {
+  if (!options_.token.empty()) context->AddMetadata("authorization", "Bearer " + options_.token);
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
+                                                             const ConnectOptions& options) {
+  std::unique_ptr<Connection> connection(new Connection(address, options));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  // Sessions of one process must not share a connection: a fork or a cut concerns one of them.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (!options.tls_roots.empty()) {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = options.tls_roots;
+    credentials = grpc::SslCredentials(tls);
+  }
+  connection->channel_ = grpc::CreateCustomChannel(address, credentials, arguments);
+  connection->stub_ = v1::SessionService::NewStub(connection->channel_);
+  v1::OpenReply reply;
+  CHX_RETURN_IF_ERROR(connection->OpenSession("", &reply));
+  connection->session_id_ = reply.session_id();
+  connection->op_ids_.assign(reply.op_ids().begin(), reply.op_ids().end());
+  for (const v1::DeviceInfo& device : reply.devices()) {
+    connection->devices_.push_back(device.name());
+  }
+  connection->limits_ = reply.limits();
+  auto link = std::make_shared<Link>();
+  connection->AddToken(&link->context);
+  link->stream = connection->stub_->Execute(&link->context);
+  connection->link_ = std::move(link);
+  return connection;
+}
+
+absl::Status Connection::OpenSession(absl::string_view resume_session_id, v1::OpenReply* reply) {
+  v1::OpenRequest request;
+  request.set_min_protocol(wire::kProtocolVersion);
+  request.set_max_protocol(wire::kProtocolVersion);
+  request.set_client_name(options_.client_name);
+  request.set_resume_session_id(std::string(resume_session_id));
+  if (resume_session_id.empty()) {
+    for (const auto& op : OpRegistry::Global().ops()) {
+      v1::OpSignature* signature = request.add_ops();
+      signature->set_name(op->name);
+      signature->set_hash(op->SignatureHash());
+    }
+  }
+  grpc::ClientContext context;
+  AddToken(&context);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  const grpc::Status status = stub_->Open(&context, request, reply);
+  if (status.ok()) return absl::OkStatus();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return MakeError(ErrorKind::kConnection, absl::StrCat("cannot reach chxd at ", address_, ": ",
+                                                          status.error_message()));
+  }
+  return wire::FromGrpc(status);
+}
+
+Connection::~Connection() {
+  if (link_ != nullptr) link_->context.TryCancel();
+}
+
+absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
+  MutexLock write_lock(&write_mutex_);
+  auto batch = std::make_shared<v1::Submit>();
+  {
+    MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;
+    if (!spare_buffers_.empty()) {
+      batch->set_commands(std::move(spare_buffers_.back()));
+      spare_buffers_.pop_back();
+    }
+  }
+  const uint32_t commands = take(batch->mutable_commands());
+  if (commands == 0) return absl::OkStatus();
+  batch->set_num_commands(commands);
+  batch->set_batch_seq(next_batch_seq_++);
+  if (first_message_) batch->set_session_id(session_id_);
+  first_message_ = false;
+  bool full = false;
+  std::shared_ptr<Link> link;
+  {
+    MutexLock lock(&mutex_);
+    link = link_;
+    batch->set_acked_event_seq(last_event_seq_);
+    unacked_.push_back(batch);
+    inflight_commands_ += commands;
+    inflight_bytes_ += batch->commands().size();
+    full = inflight_commands_ > limits_.max_inflight_commands() ||
+           inflight_bytes_ > limits_.max_inflight_bytes();
+  }
+  // A cut shows when somebody reads; the batch is kept until it is acknowledged.
+  link->stream->Write(*batch);
+  if (!full) return absl::OkStatus();
+  return ReadUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return inflight_commands_ <= limits_.max_inflight_commands() &&
+           inflight_bytes_ <= limits_.max_inflight_bytes();
+  });
+}
+
+absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
+  CHX_RETURN_IF_ERROR(ReadUntil(
+      [this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(request_id); }));
+  MutexLock lock(&mutex_);
+  const v1::FetchedValue value = std::move(values_[request_id]);
+  values_.erase(request_id);
+  if (value.has_error()) return wire::FromMessage(value.error());
+  if (value.data().size() != bytes) {
+    return ChainerxError("chxd sent ", value.data().size(), " bytes instead of ", bytes);
+  }
+  std::memcpy(out, value.data().data(), bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done) {
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      while (reading_ && failed_.ok() && !done()) arrived_.wait(mutex_);
+      if (done()) return absl::OkStatus();
+      if (!failed_.ok()) return failed_;
+      reading_ = true;
+    }
+    const absl::Status status = ReadEvent();
+    {
+      MutexLock lock(&mutex_);
+      reading_ = false;
+      if (!status.ok()) failed_ = status;
+    }
+    arrived_.notify_all();
+  }
+}
+
+absl::Status Connection::ReadEvent() {
+  std::shared_ptr<Link> link;
+  {
+    MutexLock lock(&mutex_);
+    link = link_;
+  }
+  v1::Event event;
+  if (link->stream->Read(&event)) {
+    Dispatch(&event);
+    return absl::OkStatus();
+  }
+  const grpc::Status status = link->stream->Finish();
+  // The daemon ended the stream on purpose; another would fare no better.
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
+      status.error_code() != grpc::StatusCode::CANCELLED &&
+      status.error_code() != grpc::StatusCode::OK) {
+    return Lost(wire::FromGrpc(status));
+  }
+  return Reconnect();
+}
+
+absl::Status Connection::Lost(const absl::Status& why) {
+  return MakeError(ErrorKind::kConnection,
+                   absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
+}
+
+void Connection::Dispatch(v1::Event* event) {
+  MutexLock lock(&mutex_);
+  while (!unacked_.empty() && unacked_.front()->batch_seq() <= event->acked_batch_seq()) {
+    v1::Submit& batch = *unacked_.front();
+    inflight_commands_ -= batch.num_commands();
+    inflight_bytes_ -= batch.commands().size();
+    if (spare_buffers_.size() < 8) {
+      batch.mutable_commands()->clear();
+      spare_buffers_.push_back(std::move(*batch.mutable_commands()));
+    }
+    unacked_.pop_front();
+  }
+  if (event->event_seq() == 0 || event->event_seq() <= last_event_seq_) return;
+  last_event_seq_ = event->event_seq();
+  for (v1::FetchedValue& value : *event->mutable_values()) {
+    const uint64_t id = value.request_id();
+    values_[id] = std::move(value);
+  }
+  for (const v1::OpError& error : event->errors()) {
+    if (errors_.size() < kMaxErrors) errors_.push_back(wire::FromMessage(error.error()));
+  }
+}
+
+absl::Status Connection::Reconnect() {
+  absl::Status last;
+  for (int delay : kReconnectDelaysMs) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+    v1::OpenReply reply;
+    last = OpenSession(session_id_, &reply);
+    if (absl::IsNotFound(last)) break;
+    if (!last.ok()) continue;
+    auto link = std::make_shared<Link>();
+    AddToken(&link->context);
+    link->stream = stub_->Execute(&link->context);
+    v1::Submit hello;
+    hello.set_session_id(session_id_);
+    hello.set_batch_seq(reply.last_batch_seq());  // applied already: a greeting only
+    {
+      MutexLock lock(&mutex_);
+      hello.set_acked_event_seq(last_event_seq_);
+    }
+    link->stream->Write(hello);
+    // Writers find the new stream when it has all that came before them.
+    uint64_t sent = reply.last_batch_seq();
+    for (;;) {
+      std::vector<std::shared_ptr<v1::Submit>> again;
+      {
+        MutexLock lock(&mutex_);
+        for (const auto& batch : unacked_) {
+          if (batch->batch_seq() > sent) again.push_back(batch);
+        }
+        if (again.empty()) {
+          link_ = std::move(link);
+          return absl::OkStatus();
+        }
+      }
+      for (const auto& batch : again) link->stream->Write(*batch);
+      sent = again.back()->batch_seq();
+    }
+  }
+  return Lost(last);
+}
+
+std::vector<absl::Status> Connection::TakeErrors() {
+  MutexLock lock(&mutex_);
+  return std::exchange(errors_, {});
+}
+
+absl::Status Connection::Close() {
+  {
+    MutexLock lock(&mutex_);
+    if (!failed_.ok()) return absl::OkStatus();
+    failed_ = MakeError(ErrorKind::kConnection, "the session is closed");
+  }
+  v1::CloseRequest request;
+  request.set_session_id(session_id_);
+  v1::CloseReply reply;
+  grpc::ClientContext context;
+  AddToken(&context);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  const grpc::Status status = stub_->Close(&context, request, &reply);
+  link_->context.TryCancel();
+  MutexLock lock(&mutex_);
+  for (const v1::OpError& error : reply.unread_errors()) {
+    errors_.push_back(wire::FromMessage(error.error()));
+  }
+  return wire::FromGrpc(status);
+}
+
+}  // namespace chx

@@ -1,0 +1,111 @@
+// The op stream to a daemon, kept alive: batches out, events in, exactly once across a cut.
+#ifndef CHX_CLIENT_CONNECTION_H_
+#define CHX_CLIENT_CONNECTION_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "ops/array_spec.h"
+#include "ops/op_def.h"
+#include "proto/chxd.grpc.pb.h"
+#include "proto/command.h"
+
+namespace chx {
+
+struct ConnectOptions {
+  std::string client_name = "chx";
+  std::string token;
+  std::string tls_roots;  // PEM; empty: plaintext
+};
+
+// Thread-safe. Whoever waits for a value reads the stream itself and hands other waiters theirs, so
+// that no value waits for a thread to wake up.
+class Connection {
+ public:
+  static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& address,
+                                                          const ConnectOptions& options);
+  ~Connection();
+
+  // `take` moves the pending commands into an empty string and counts them; nothing is sent if
+  // there are none. Batches keep the order of the takes. Waits while too much is in flight.
+  absl::Status Send(absl::FunctionRef<uint32_t(std::string* commands)> take);
+  // Waits for the answer to a kFetch or kBarrier that has been sent. The array's bytes are copied
+  // to `out`, which must be of their size.
+  absl::Status Wait(uint64_t request_id, void* out, size_t bytes);
+
+  absl::Status Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape, DeviceId device,
+                      absl::string_view data);
+  // After a barrier.
+  absl::Status Download(Handle handle, void* out, size_t bytes);
+  // Ends the session.
+  absl::Status Close();
+
+  // The id by which the daemon knows an operator; 0 if it doesn't.
+  uint16_t WireId(const OpDef& op) const { return op_ids_[op.id]; }
+  const std::vector<std::string>& devices() const { return devices_; }
+  size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
+  const std::string& address() const { return address_; }
+  // Errors of commands as they were reported; each is reported once.
+  std::vector<absl::Status> TakeErrors();
+
+ private:
+  using ExecuteStream = grpc::ClientReaderWriter<v1::Submit, v1::Event>;
+  struct Link {  // one stream
+    grpc::ClientContext context;
+    std::unique_ptr<ExecuteStream> stream;
+  };
+
+  Connection(std::string address, ConnectOptions options);
+  absl::Status OpenSession(absl::string_view resume_session_id, v1::OpenReply* reply);
+  void AddToken(grpc::ClientContext* context) const;
+  // Reads one event and hands out what is in it. One thread at a time.
+  absl::Status ReadEvent();
+  void Dispatch(v1::Event* event) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads until `done`, or lets another thread do so.
+  absl::Status ReadUntil(absl::FunctionRef<bool()> done);
+  // Takes the session up on a new stream and sends again what was not applied.
+  absl::Status Reconnect();
+  absl::Status Lost(const absl::Status& why);
+
+  const std::string address_;
+  const ConnectOptions options_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::SessionService::Stub> stub_;
+  std::string session_id_;
+  std::vector<uint16_t> op_ids_;
+  std::vector<std::string> devices_;
+  v1::Limits limits_;
+
+  Mutex write_mutex_;  // taken before mutex_
+  uint64_t next_batch_seq_ ABSL_GUARDED_BY(write_mutex_) = 1;
+  bool first_message_ ABSL_GUARDED_BY(write_mutex_) = true;
+
+  Mutex mutex_;
+  CondVar arrived_;
+  std::shared_ptr<Link> link_ ABSL_GUARDED_BY(mutex_);
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // not OK: the session is lost
+  std::deque<std::shared_ptr<v1::Submit>> unacked_ ABSL_GUARDED_BY(mutex_);
+  uint64_t inflight_commands_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t inflight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_event_seq_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, v1::FetchedValue> values_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> spare_buffers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_CONNECTION_H_

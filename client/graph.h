@@ -1,0 +1,48 @@
+// The client's mirror of its graphs: which arrays are connected to which, and nothing more. It
+// answers "does this need backprop", "is there a gradient" and in-place refusals without a round
+// trip. Follows the same rules as the daemon's graph (server/autograd).
+//
+// Like arrays, nodes are used by one thread at a time.
+#ifndef CHX_CLIENT_GRAPH_H_
+#define CHX_CLIENT_GRAPH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "base/ref.h"
+#include "proto/command.h"
+
+namespace chx {
+
+class ArrayBody;
+class MirrorOp;
+
+// An array in the graph of one backprop id. The gradient itself belongs to the array: a gradient
+// may be in the graph too, and would otherwise keep its own array's node alive.
+class GraphNode : public RefCounted<GraphNode> {
+ public:
+  explicit GraphNode(BackpropId id) : id(id) {}
+
+  const BackpropId id;
+  bool grad_required = false;
+  ArrayBody* owner = nullptr;  // null: the array is gone
+  Ref<MirrorOp> creator;       // null: a leaf
+};
+
+// One application of an operator in one graph.
+class MirrorOp : public RefCounted<MirrorOp> {
+ public:
+  static void Destroy(const MirrorOp* op);
+
+  absl::InlinedVector<Ref<GraphNode>, 3> inputs;
+  uint64_t visited = 0;  // number of the last walk that came by
+};
+
+// All nodes below `outputs`, these included.
+std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs);
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_GRAPH_H_

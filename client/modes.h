@@ -1,0 +1,58 @@
+// Which graphs record, for the calling thread: a stack of scopes.
+#ifndef CHX_CLIENT_MODES_H_
+#define CHX_CLIENT_MODES_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/command.h"
+
+namespace chx {
+
+// One state of the stack. Equal states have one number in the whole process: that is what travels
+// on the wire. Number 0 records everything.
+struct ModeState {
+  bool record_by_default = true;
+  std::vector<std::pair<BackpropId, bool>> exceptions;  // sorted by id
+
+  bool Records(BackpropId id) const;
+  friend bool operator==(const ModeState& a, const ModeState& b) {
+    return a.record_by_default == b.record_by_default && a.exceptions == b.exceptions;
+  }
+};
+
+// Of the calling thread.
+const ModeState& CurrentMode();
+uint16_t CurrentModeNumber();
+// The state that a number stands for.
+ModeState ModeOfNumber(uint16_t number);
+
+// Pushes: recording on or off for some graphs, or for all if there are none. Every push has its pop.
+void PushMode(bool record, absl::Span<const BackpropId> ids);
+void PopMode();
+
+// {NoBackpropMode scope; ...} records nothing.
+class NoBackpropMode {
+ public:
+  NoBackpropMode() { PushMode(false, {}); }
+  explicit NoBackpropMode(absl::Span<const BackpropId> ids) { PushMode(false, ids); }
+  ~NoBackpropMode() { PopMode(); }
+  NoBackpropMode(const NoBackpropMode&) = delete;
+  NoBackpropMode& operator=(const NoBackpropMode&) = delete;
+};
+
+// Records again inside of a NoBackpropMode.
+class ForceBackpropMode {
+ public:
+  ForceBackpropMode() { PushMode(true, {}); }
+  explicit ForceBackpropMode(absl::Span<const BackpropId> ids) { PushMode(true, ids); }
+  ~ForceBackpropMode() { PopMode(); }
+  ForceBackpropMode(const ForceBackpropMode&) = delete;
+  ForceBackpropMode& operator=(const ForceBackpropMode&) = delete;
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_MODES_H_

@@ -1,0 +1,365 @@
+#include "client/session.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/modes.h"
+#include "ops/registry.h"
+
+namespace chx {
+namespace {
+
+constexpr size_t kBatchBytes = 16 << 10;
+constexpr uint32_t kBatchCommands = 512;
+constexpr size_t kReleasesAtOnce = 32;
+constexpr std::chrono::milliseconds kFlushInterval{1};
+
+thread_local uint32_t current_location = 0;
+
+// Changes in a child after fork().
+std::atomic<int> fork_generation{0};
+
+void WatchForks() {
+  static const int watching =
+      pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
+  static_cast<void>(watching);
+}
+
+struct LocationTable {
+  Mutex mutex;
+  absl::flat_hash_map<std::string, uint32_t> numbers ABSL_GUARDED_BY(mutex);
+  std::vector<std::string> texts ABSL_GUARDED_BY(mutex) = {""};
+};
+
+LocationTable& Locations() {
+  static auto* const table = new LocationTable;
+  return *table;
+}
+
+}  // namespace
+
+absl::StatusOr<Ref<Session>> Session::Connect(const std::string& address,
+                                              const ConnectOptions& options) {
+  WatchForks();
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                       Connection::Open(address, options));
+  return Ref<Session>(new Session(std::move(connection)));
+}
+
+Session::Session(std::unique_ptr<Connection> connection)
+    : connection_(std::move(connection)),
+      fork_generation_(fork_generation.load()),
+      flusher_(std::make_unique<std::thread>([this] { FlushLoop(); })) {}
+
+Session::~Session() {
+  Close().IgnoreError();
+  flusher_->join();
+}
+
+// In a forked child neither the thread nor gRPC's exist: everything is left as it is.
+void Session::Destroy(const Session* session) {
+  if (session->fork_generation_ == fork_generation.load()) delete session;
+}
+
+absl::Status Session::CheckUsable() const {
+  if (fork_generation_ == fork_generation.load(std::memory_order_relaxed)) return absl::OkStatus();
+  return MakeError(ErrorKind::kConnection,
+                   "this session was opened by the parent process: connect again after fork()");
+}
+
+uint32_t Session::InternLocation(absl::string_view text) {
+  LocationTable& table = Locations();
+  MutexLock lock(&table.mutex);
+  const auto [it, inserted] = table.numbers.try_emplace(std::string(text),
+                                                        static_cast<uint32_t>(table.texts.size()));
+  if (inserted) table.texts.emplace_back(text);
+  return it->second;
+}
+
+void Session::SetLocation(uint32_t location) { current_location = location; }
+
+// Tells the daemon what a number means before it is used for the first time.
+uint32_t Session::Location() {
+  const uint32_t location = current_location;
+  if (location == 0) return 0;
+  if (location >= defined_locations_.size()) defined_locations_.resize(location + 64);
+  if (!defined_locations_[location]) {
+    defined_locations_[location] = true;
+    LocationTable& table = Locations();
+    MutexLock lock(&table.mutex);
+    CommandWriter(&pending_).DefineLocation(location, table.texts[location]);
+    ++pending_commands_;
+  }
+  return location;
+}
+
+uint16_t Session::ModeNumber() {
+  const uint16_t number = CurrentModeNumber();
+  if (number == 0) return 0;
+  if (number >= defined_modes_.size()) defined_modes_.resize(number + 16);
+  if (!defined_modes_[number]) {
+    defined_modes_[number] = true;
+    const ModeState state = ModeOfNumber(number);
+    Command command;
+    command.kind = CommandKind::kDefineMode;
+    command.mode = number;
+    command.flags = state.record_by_default ? Command::kRecordByDefault : 0;
+    for (const auto& [id, record] : state.exceptions) command.mode_entries.push_back({id, record});
+    Write(command);
+  }
+  return number;
+}
+
+void Session::Write(const Command& command) {
+  CommandWriter(&pending_).Write(command);
+  ++pending_commands_;
+}
+
+bool Session::Due() const {
+  return pending_.size() >= kBatchBytes || pending_commands_ >= kBatchCommands;
+}
+
+void Session::Released(Handle handle) {
+  if (!CheckUsable().ok()) return;
+  MutexLock lock(&mutex_);
+  released_.push_back(handle);
+  if (released_.size() >= kReleasesAtOnce) AppendReleases();
+}
+
+void Session::AppendReleases() {
+  if (released_.empty()) return;
+  CommandWriter(&pending_).Release(released_);
+  ++pending_commands_;
+  released_.clear();
+}
+
+absl::Status Session::Flush() {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  return connection_->Send([this](std::string* commands) {
+    MutexLock lock(&mutex_);
+    AppendReleases();
+    commands->swap(pending_);
+    return std::exchange(pending_commands_, 0);
+  });
+}
+
+// Ticks while there is something to send, sleeps when there was nothing for a while.
+void Session::FlushLoop() {
+  int quiet = 0;
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      if (closed_) return;
+      if (quiet > 20) {
+        flusher_idle_ = true;
+        while (!closed_ && pending_commands_ == 0 && released_.empty()) wake_flusher_.wait(mutex_);
+        flusher_idle_ = false;
+      }
+      wake_flusher_.wait_for(mutex_, kFlushInterval);
+      if (closed_) return;
+      quiet = pending_commands_ == 0 && released_.empty() ? quiet + 1 : 0;
+    }
+    if (quiet == 0) Flush().IgnoreError();  // who reads learns of a failure
+  }
+}
+
+ArrayPtr Session::NewArray(Handle handle, const ArraySpec& spec) {
+  return MakeRef<ArrayBody>(Ref<Session>(this), handle, spec);
+}
+
+absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
+                            absl::Span<const AttrValue> attrs, DeviceId device,
+                            ArrayPtrs* outputs) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  absl::InlinedVector<InferInput, 4> infer_inputs(inputs.size());
+  absl::InlinedVector<CommandOperand, 4> operands(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Operand& input = inputs[i];
+    if (input.array() != nullptr) {
+      if (input.array()->session.get() != this) {
+        return MakeError(ErrorKind::kContext,
+                         absl::StrCat("[", op.name, "] expects arrays of one session"));
+      }
+      infer_inputs[i].array = &input.array()->spec;
+      operands[i] = CommandOperand(input.array()->handle);
+    } else if (input.is_scalar()) {
+      infer_inputs[i] = InferInput(input.scalar());
+      operands[i] = CommandOperand(input.scalar());
+    }
+  }
+  InferResult inferred;
+  CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
+  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(op, inputs));
+  const uint16_t wire_id = connection_->WireId(op);
+  if (wire_id == 0) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     absl::StrCat("[", op.name, "] is not known to the daemon at ",
+                                  connection_->address(), ", or has another signature there"));
+  }
+  absl::InlinedVector<Handle, 4> handles(inferred.outputs.size());
+  bool due = false;
+  {
+    MutexLock lock(&mutex_);
+    for (Handle& handle : handles) handle = next_handle_++;
+    const uint32_t location = Location();
+    const uint16_t mode = ModeNumber();
+    CommandWriter(&pending_).ApplyOp(wire_id, device, mode, location, operands, attrs, handles);
+    ++pending_commands_;
+    due = Due();
+    if (flusher_idle_) wake_flusher_.notify_one();
+  }
+  outputs->clear();
+  for (size_t i = 0; i < handles.size(); ++i) {
+    outputs->push_back(NewArray(handles[i], inferred.outputs[i]));
+  }
+  if (op.differentiable()) Mirror(op, inputs, outputs);
+  return due ? Flush() : absl::OkStatus();
+}
+
+absl::Status Session::CheckInPlace(const OpDef& op, absl::Span<const Operand> inputs) {
+  if (!inputs[0].array()->places.empty()) {
+    return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
+  }
+  if (op.in_place_of.empty()) return absl::OkStatus();
+  for (const Operand& input : inputs) {
+    if (input.array() == nullptr) continue;
+    for (const ArrayBody::Place& place : input.array()->places) {
+      if (CurrentMode().Records(place.node->id)) {
+        return ChainerxError(
+            "In-place assignment that involves input arrays requiring grad is not allowed.");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Session::Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs) {
+  absl::InlinedVector<std::pair<BackpropId, Ref<MirrorOp>>, 1> ops;
+  for (const Operand& input : inputs) {
+    if (input.array() == nullptr) continue;
+    for (const ArrayBody::Place& place : input.array()->places) {
+      const BackpropId id = place.node->id;
+      if (!CurrentMode().Records(id)) continue;
+      auto it = std::find_if(ops.begin(), ops.end(), [id](const auto& o) { return o.first == id; });
+      if (it == ops.end()) {
+        ops.emplace_back(id, MakeRef<MirrorOp>());
+        it = ops.end() - 1;
+      }
+      it->second->inputs.push_back(place.node);
+    }
+  }
+  for (ArrayPtr& output : *outputs) {
+    if (!IsFloat(output->spec.dtype)) continue;
+    for (const auto& [id, mirror] : ops) output->Connect(id, mirror);
+  }
+}
+
+absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
+                                         absl::Span<const int64_t> shape, DeviceId device) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  CHX_RETURN_IF_ERROR(CheckShape("array", shape, dtype));
+  const ArraySpec spec(dtype, Shape(shape), device);
+  if (spec.nbytes() != static_cast<int64_t>(data.size())) {
+    return ValueError("[array] expects ", spec.nbytes(), " bytes, got ", data.size());
+  }
+  Handle handle = 0;
+  bool due = false;
+  const bool is_inline = data.size() <= connection_->max_inline_bytes();
+  {
+    MutexLock lock(&mutex_);
+    handle = next_handle_++;
+    if (is_inline) {
+      CommandWriter(&pending_).Upload(handle, dtype, device, shape, data);
+      ++pending_commands_;
+      due = Due();
+    }
+    if (flusher_idle_) wake_flusher_.notify_one();
+  }
+  if (!is_inline) {
+    // What was released before makes room.
+    CHX_RETURN_IF_ERROR(Flush());
+    CHX_RETURN_IF_ERROR(connection_->Upload(handle, dtype, shape, device, data));
+  }
+  if (due) CHX_RETURN_IF_ERROR(Flush());
+  return NewArray(handle, spec);
+}
+
+absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  if (static_cast<int64_t>(bytes) != array.spec.nbytes()) {
+    return ValueError("[fetch] expects room for ", array.spec.nbytes(), " bytes, got ", bytes);
+  }
+  if (bytes > connection_->max_inline_bytes()) {
+    CHX_RETURN_IF_ERROR(Synchronize());
+    return connection_->Download(array.handle, out, bytes);
+  }
+  uint64_t request = 0;
+  {
+    MutexLock lock(&mutex_);
+    request = next_request_++;
+    CommandWriter(&pending_).Fetch(request, array.handle);
+    ++pending_commands_;
+  }
+  CHX_RETURN_IF_ERROR(Flush());
+  return connection_->Wait(request, out, bytes);
+}
+
+absl::Status Session::Synchronize() {
+  uint64_t request = 0;
+  {
+    MutexLock lock(&mutex_);
+    request = next_request_++;
+    CommandWriter(&pending_).Barrier(request);
+    ++pending_commands_;
+  }
+  CHX_RETURN_IF_ERROR(Flush());
+  return connection_->Wait(request, nullptr, 0);
+}
+
+void Session::Seed(uint64_t seed) {
+  MutexLock lock(&mutex_);
+  seed_ = seed;
+  random_counter_ = 0;
+}
+
+absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<const int64_t> shape,
+                                         double a, double b, Dtype dtype, DeviceId device) {
+  CHX_RETURN_IF_ERROR(CheckShape(name, shape, dtype));
+  int64_t seed = 0;
+  int64_t counter = 0;
+  {
+    MutexLock lock(&mutex_);
+    seed = static_cast<int64_t>(seed_);
+    counter = static_cast<int64_t>(random_counter_);
+    // A block of the generator serves one element at least: never the same block twice.
+    random_counter_ += static_cast<uint64_t>(NumElements(Shape(shape))) + 1;
+  }
+  const AttrValue attrs[] = {AttrValue::FromInts(shape), AttrValue(a),    AttrValue(b),
+                             AttrValue(dtype),           AttrValue(seed), AttrValue(counter)};
+  ArrayPtrs outputs;
+  CHX_RETURN_IF_ERROR(Apply(*OpRegistry::Global().Find(name), {}, attrs, device, &outputs));
+  return outputs[0];
+}
+
+absl::Status Session::Close() {
+  if (!CheckUsable().ok()) return absl::OkStatus();
+  {
+    MutexLock lock(&mutex_);
+    if (closed_) return absl::OkStatus();
+  }
+  const absl::Status flushed = Flush();
+  {
+    MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+  wake_flusher_.notify_all();
+  const absl::Status closed = connection_->Close();
+  return flushed.ok() ? closed : flushed;
+}
+
+}  // namespace chx

@@ -1,0 +1,119 @@
+// A client's session with a daemon.
+#ifndef CHX_CLIENT_SESSION_H_
+#define CHX_CLIENT_SESSION_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "base/ref.h"
+#include "client/array.h"
+#include "client/connection.h"
+#include "ops/infer.h"
+#include "proto/command.h"
+
+namespace chx {
+
+using ArrayPtrs = absl::InlinedVector<ArrayPtr, 1>;
+
+// Operator calls are inferred here, at the caller's line, mirrored, encoded and sent in batches:
+// none of them waits. Only reads do. Thread-safe; arrays are not (see Array).
+class Session : public RefCounted<Session> {
+ public:
+  static absl::StatusOr<Ref<Session>> Connect(const std::string& address,
+                                              const ConnectOptions& options = {});
+  ~Session();
+  static void Destroy(const Session* session);
+
+  // The checked, non-waiting path of every operator. In-place operators give no outputs. `device`
+  // counts for operators without array inputs.
+  absl::Status Apply(const OpDef& op, absl::Span<const Operand> inputs,
+                     absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs);
+
+  // Copies at the call; `data` may be reused when it returns.
+  absl::StatusOr<ArrayPtr> Upload(absl::string_view data, Dtype dtype,
+                                  absl::Span<const int64_t> shape, DeviceId device);
+  // Waits for the elements, in C order.
+  absl::Status Fetch(const ArrayBody& array, void* out, size_t bytes);
+  // Waits until all that was called is done.
+  absl::Status Synchronize();
+  // Sends what is pending, without waiting.
+  absl::Status Flush();
+
+  // See Array for what these mean.
+  absl::Status RequireGrad(ArrayBody* array, BackpropId id);
+  absl::Status Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args);
+  // Null entries: not reachable. A null or missing output grad stands for ones.
+  absl::StatusOr<std::vector<ArrayPtr>> Grad(absl::Span<ArrayBody* const> outputs,
+                                             absl::Span<ArrayBody* const> inputs,
+                                             absl::Span<ArrayBody* const> output_grads,
+                                             const BackwardArgs& args);
+  // Null if there is none; the same object as long as the gradient is the same.
+  absl::StatusOr<ArrayPtr> GetGrad(ArrayBody* array, BackpropId id);
+  absl::Status SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId id);  // null: clear
+  BackpropId NewBackpropId();
+  void ReleaseBackpropId(BackpropId id);
+
+  // Random operators are functions of a seed and a counter, which the session keeps.
+  void Seed(uint64_t seed);
+  absl::StatusOr<ArrayPtr> Random(absl::string_view op, absl::Span<const int64_t> shape, double a,
+                                  double b, Dtype dtype, DeviceId device);
+
+  // A place in the user's program ("train.py:12"), for error messages. Numbers are process-wide.
+  static uint32_t InternLocation(absl::string_view text);
+  // What the calling thread's next calls are attributed to; 0: nothing.
+  static void SetLocation(uint32_t location);
+
+  const std::vector<std::string>& devices() const { return connection_->devices(); }
+  Connection& connection() { return *connection_; }
+  // Ends the session in the daemon. Arrays of it are unusable afterwards.
+  absl::Status Close();
+
+ private:
+  friend class ArrayBody;
+  explicit Session(std::unique_ptr<Connection> connection);
+
+  // An OK status if the session is of this process and open.
+  absl::Status CheckUsable() const;
+  static absl::Status CheckInPlace(const OpDef& op, absl::Span<const Operand> inputs);
+  static void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
+  uint16_t ModeNumber() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint32_t Location() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Released(Handle handle);
+  void AppendReleases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Write(const Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the pending commands are worth a message.
+  bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Flushes now and then what nobody else does.
+  void FlushLoop();
+  ArrayPtr NewArray(Handle handle, const ArraySpec& spec);
+
+  const std::unique_ptr<Connection> connection_;
+  const int fork_generation_;
+  Mutex mutex_;
+  std::string pending_ ABSL_GUARDED_BY(mutex_);
+  uint32_t pending_commands_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Handle> released_ ABSL_GUARDED_BY(mutex_);
+  Handle next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
+  BackpropId next_backprop_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::vector<bool> defined_modes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);
+  uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t random_counter_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
+  CondVar wake_flusher_;
+  bool flusher_idle_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<std::thread> flusher_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_SESSION_H_

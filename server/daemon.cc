@@ -1,0 +1,126 @@
+#include "server/daemon.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_builder.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "ops/error.h"
+#include "server/rpc/limits.h"
+
+namespace chx {
+namespace {
+
+// gRPC would remove the socket of a daemon that still listens.
+bool SomebodyListens(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return connected;
+}
+
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const Listener& listener,
+                                                        const Options& options) {
+  if (listener.unix_socket || options.tls_cert.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions tls;
+  tls.pem_key_cert_pairs.push_back({options.tls_key, options.tls_cert});
+  return grpc::SslServerCredentials(tls);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
+                                                      const std::vector<Backend*>& backends) {
+  std::unique_ptr<Daemon> daemon(new Daemon);
+  CHX_RETURN_IF_ERROR(daemon->devices_.Open(options.devices, backends));
+  ManagerOptions manager;
+  manager.session.memory_bytes = options.session_memory;
+  manager.lease = options.lease;
+  daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
+  daemon->authorizer_ = std::make_unique<Authorizer>(options.token);
+  daemon->sessions_ =
+      std::make_unique<SessionServiceImpl>(daemon->manager_.get(), daemon->authorizer_.get());
+  daemon->transfers_ =
+      std::make_unique<TransferServiceImpl>(daemon->manager_.get(), daemon->authorizer_.get());
+  daemon->admin_ =
+      std::make_unique<AdminServiceImpl>(daemon->manager_.get(), daemon->authorizer_.get());
+  CHX_RETURN_IF_ERROR(daemon->Listen(options));
+  return daemon;
+}
+
+absl::Status Daemon::Listen(const Options& options) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  std::vector<int> ports(options.listeners.size(), 0);
+  for (size_t i = 0; i < options.listeners.size(); ++i) {
+    const Listener& listener = options.listeners[i];
+    if (listener.unix_socket && SomebodyListens(listener.address)) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("somebody already listens on ", listener.address));
+    }
+    builder.AddListeningPort(listener.Target(), CredentialsFor(listener, options), &ports[i]);
+  }
+  builder.RegisterService(sessions_.get());
+  builder.RegisterService(transfers_.get());
+  builder.RegisterService(admin_.get());
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxBatchBytes) + 4096);
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Threads: one for each stream, and some for what comes between.
+  grpc::ResourceQuota quota("chxd");
+  quota.SetMaxThreads(2048);
+  builder.SetResourceQuota(quota);
+  // Sockets are made with mode 0600: nobody else can connect, not even for a moment.
+  const mode_t old_mask = umask(0177);
+  server_ = builder.BuildAndStart();
+  umask(old_mask);
+  if (server_ == nullptr) return absl::UnavailableError("cannot listen; is the address in use?");
+  for (size_t i = 0; i < options.listeners.size(); ++i) {
+    const Listener& listener = options.listeners[i];
+    const std::string host = listener.address.substr(0, listener.address.rfind(':'));
+    addresses_.push_back(listener.unix_socket ? listener.Target()
+                                              : absl::StrCat(host, ":", ports[i]));
+  }
+  server_->GetHealthCheckService()->SetServingStatus(true);
+  return absl::OkStatus();
+}
+
+void Daemon::Drain(std::chrono::milliseconds timeout) {
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  sessions_->StopOpening();
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  const auto busy = [this] {
+    for (const SessionRecordPtr& record : manager_->List()) {
+      if (manager_->attached(record)) return true;
+    }
+    return false;
+  };
+  while (busy() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+}
+
+Daemon::~Daemon() {
+  if (server_ != nullptr) {
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Wait();
+  }
+}
+
+}  // namespace chx

@@ -1,0 +1,103 @@
+#include "server/native/device.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "ops/error.h"
+#include "server/native/groups.h"
+
+namespace chx::native {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Physical memory, or what the control group (a container's limit) leaves of it.
+size_t MemoryBytes() {
+  size_t bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  for (const char* path : {"/sys/fs/cgroup/memory.max",
+                           "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    size_t limit = 0;
+    if (std::ifstream(path) >> limit) bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Address space for `bytes`, which start at a multiple of the huge page if they can fill one.
+void* Map(size_t bytes) {
+  const size_t slack = bytes >= kHugePage ? kHugePage : 0;
+  void* const mapped = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  if (slack == 0) return mapped;
+  char* const begin = static_cast<char*>(mapped);
+  char* const aligned = reinterpret_cast<char*>(RoundUp(reinterpret_cast<size_t>(begin), slack));
+  if (aligned != begin) munmap(begin, aligned - begin);
+  if (aligned != begin + slack) munmap(aligned + bytes, begin + slack - aligned);
+  madvise(aligned, bytes, MADV_HUGEPAGE);  // a hint: failure costs speed only
+  return aligned;
+}
+
+}  // namespace
+
+NativeDevice::NativeDevice(std::string name, int threads)
+    : name_(std::move(name)), memory_bytes_(MemoryBytes()), pool_(threads) {
+  RegisterCreation(kernels_);
+  RegisterElementwise(kernels_);
+  RegisterReduction(kernels_);
+  RegisterManipulation(kernels_);
+  RegisterIndexing(kernels_);
+  RegisterLinalg(kernels_);
+  RegisterLoss(kernels_);
+  RegisterRandom(kernels_);
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> NativeDevice::NewStream() {
+  return std::unique_ptr<Stream>(std::make_unique<NativeStream>(this));
+}
+
+absl::StatusOr<void*> NativeDevice::AllocateSlab(size_t bytes) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  // The first test keeps the arithmetic below from overflowing.
+  if (bytes <= memory_bytes_) {
+    const size_t mapped = RoundUp(std::max<size_t>(bytes, 1), page);
+    if (used_bytes_.fetch_add(mapped) + mapped <= memory_bytes_) {
+      if (void* const slab = Map(mapped)) return slab;
+    }
+    used_bytes_.fetch_sub(mapped);
+  }
+  return MemoryError(name_, " has no ", bytes, " bytes left: ", used_bytes_.load(), " of ",
+                     memory_bytes_, " are in use");
+}
+
+void NativeDevice::FreeSlab(void* slab, size_t bytes) {
+  const size_t mapped =
+      RoundUp(std::max<size_t>(bytes, 1), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  munmap(slab, mapped);
+  used_bytes_.fetch_sub(mapped);
+}
+
+absl::Status NativeStream::CopyIn(void* dst, const void* src, size_t bytes) {
+  if (bytes > 0) std::memcpy(dst, src, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status NativeStream::CopyOut(void* dst, const void* src, size_t bytes) {
+  if (bytes > 0) std::memcpy(dst, src, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status NativeStream::Zero(void* dst, size_t bytes) {
+  if (bytes > 0) std::memset(dst, 0, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status NativeStream::Synchronize() { return absl::OkStatus(); }
+
+}  // namespace chx::native

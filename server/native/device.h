@@ -1,0 +1,59 @@
+// The CPU as a device: its memory, its threads and its table of kernels.
+#ifndef CHX_SERVER_NATIVE_DEVICE_H_
+#define CHX_SERVER_NATIVE_DEVICE_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "server/engine/backend.h"
+#include "server/engine/kernel.h"
+#include "server/native/thread_pool.h"
+
+namespace chx::native {
+
+// Made by the backend's OpenDevice, owned by the engine. Thread-safe.
+class NativeDevice : public Device {
+ public:
+  NativeDevice(std::string name, int threads);
+
+  const std::string& name() const override { return name_; }
+  size_t memory_bytes() const override { return memory_bytes_; }
+  const KernelTable& kernels() const override { return kernels_; }
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
+  absl::StatusOr<void*> AllocateSlab(size_t bytes) override;
+  void FreeSlab(void* slab, size_t bytes) override;
+
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  const std::string name_;
+  const size_t memory_bytes_;
+  std::atomic<size_t> used_bytes_{0};
+  KernelTable kernels_;
+  ThreadPool pool_;
+};
+
+// Work is done when a call returns, so there is never anything to wait for.
+class NativeStream : public Stream {
+ public:
+  explicit NativeStream(NativeDevice* device) : device_(device) {}
+
+  NativeDevice& device() override { return *device_; }
+  absl::Status CopyIn(void* dst, const void* src, size_t bytes) override;
+  absl::Status CopyOut(void* dst, const void* src, size_t bytes) override;
+  absl::Status Zero(void* dst, size_t bytes) override;
+  absl::Status Synchronize() override;
+
+ private:
+  NativeDevice* const device_;
+};
+
+// The threads for a kernel of this backend, whose streams are all NativeStreams.
+inline ThreadPool& PoolOf(const KernelArgs& args) {
+  return static_cast<NativeStream&>(args.stream).device().pool();
+}
+
+}  // namespace chx::native
+
+#endif  // CHX_SERVER_NATIVE_DEVICE_H_

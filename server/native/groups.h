@@ -1,0 +1,20 @@
+// One function per group of operators: the file names are those of ops/defs.
+#ifndef CHX_SERVER_NATIVE_GROUPS_H_
+#define CHX_SERVER_NATIVE_GROUPS_H_
+
+#include "server/engine/kernel.h"
+
+namespace chx::native {
+
+void RegisterCreation(KernelTable& table);
+void RegisterElementwise(KernelTable& table);
+void RegisterReduction(KernelTable& table);
+void RegisterManipulation(KernelTable& table);
+void RegisterIndexing(KernelTable& table);
+void RegisterLinalg(KernelTable& table);
+void RegisterLoss(KernelTable& table);
+void RegisterRandom(KernelTable& table);
+
+}  // namespace chx::native
+
+#endif  // CHX_SERVER_NATIVE_GROUPS_H_

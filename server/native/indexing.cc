@@ -1,0 +1,167 @@
+// Kernels of ops/defs/indexing.cc.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/basic_index.h"
+#include "ops/rules.h"
+#include "server/kernels/dispatch.h"
+#include "server/native/device.h"
+#include "server/native/groups.h"
+#include "server/native/loops.h"
+#include "server/native/nest.h"
+#include "server/native/scratch.h"
+
+namespace chx::native {
+namespace {
+
+Loop CastLoop(Dtype from, Dtype to) {
+  return Loops().cast[static_cast<int>(from)][static_cast<int>(to)];
+}
+
+absl::Status RunGetItemGrad(const KernelArgs& args) {
+  const KernelTensor& gy = args.in(0);
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
+  ArraySpec view;
+  CHX_RETURN_IF_ERROR(ApplyBasicIndex(args.op.name, args.attrs[1].ints(),
+                                      ArraySpec(out.dtype, out.shape), &view));
+  KernelTensor part = out;
+  part.data = out.data + view.offset;
+  part.shape = view.shape;
+  part.strides = view.strides;
+  RunUnary(PoolOf(args), gy, part, CastLoop(gy.dtype, out.dtype));
+  return absl::OkStatus();
+}
+
+// As the words of take's attribute are numbered.
+constexpr int64_t kRaise = 0;
+constexpr int64_t kWrap = 1;
+constexpr int64_t kClip = 2;
+
+// Dense positions in [0, size) from indices in any layout, in C order.
+absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
+                                              int64_t mode, int64_t size) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
+  const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
+  int64_t* const out = reinterpret_cast<int64_t*>(result.data);
+  for (int64_t i = 0; i < indices.size(); ++i) {
+    int64_t index = in[i];
+    if (mode == kWrap) {
+      index %= size;
+    } else if (mode == kClip) {
+      index = std::max<int64_t>(0, std::min(index, size - 1));
+    } else if (index < -size || index >= size) {
+      return IndexError("[", args.op.name, "] index ", index,
+                        " is out of bounds for an axis of size ", size);
+    }
+    out[i] = index < 0 ? index + size : index;
+  }
+  return out;
+}
+
+// The dimensions before and after the axis.
+struct Sides {
+  int64_t before = 1;
+  int64_t after = 1;
+};
+Sides SidesOf(const Shape& shape, int axis) {
+  Sides sides;
+  for (int d = 0; d < axis; ++d) sides.before *= shape[d];
+  for (int d = axis + 1; d < shape.size(); ++d) sides.after *= shape[d];
+  return sides;
+}
+
+absl::Status RunTake(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) {
+    // Indices are checked even where there is nothing to take.
+    if (args.in(1).size() == 0) return absl::OkStatus();
+  }
+  CHX_ASSIGN_OR_RETURN(const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(),
+                                                            args.in(0).ndim()));
+  const int64_t size = args.in(0).shape[axis];
+  const int64_t mode = args.attrs[1].has_value() ? args.attrs[1].AsInt() : kRaise;
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices,
+                       ResolveIndices(args, args.in(1), mode, size));
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+  const Sides sides = SidesOf(a.shape, axis);
+  const int64_t count = args.in(1).size();
+  const int64_t row_bytes = sides.after * ItemSize(a.dtype);
+  const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);
+  PoolOf(args).ParallelFor(sides.before * count, grain, [&](int64_t begin, int64_t end) {
+    const auto copy_rows = [&](auto copy) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / count * size + indices[i % count];
+        copy(out.data + i * row_bytes, a.data + row * row_bytes);
+      }
+    };
+    if (sides.after == 1) {
+      kernels::VisitItemSize(row_bytes, [&](auto tag) {
+        using T = typename decltype(tag)::Type;
+        copy_rows([](char* to, const char* from) { std::memcpy(to, from, sizeof(T)); });
+      });
+    } else {
+      copy_rows([&](char* to, const char* from) { std::memcpy(to, from, row_bytes); });
+    }
+  });
+  return absl::OkStatus();
+}
+
+// Rows are added one after the other, in the order of the indices; threads share the columns.
+absl::Status RunTakeGrad(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  CHX_ASSIGN_OR_RETURN(
+      const int axis, rules::NormalizeAxis(args.op.name, args.attrs[1].AsInt(), out.ndim()));
+  const int64_t size = out.shape[axis];
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices,
+                       ResolveIndices(args, args.in(1), args.attrs[2].AsInt(), size));
+  if (out.size() == 0) return absl::OkStatus();
+  // float16 is added up in float32.
+  const Dtype dtype = out.dtype == Dtype::kFloat16 ? Dtype::kFloat32 : out.dtype;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), dtype));
+  KernelTensor sum = out;
+  if (dtype != out.dtype) {
+    CHX_ASSIGN_OR_RETURN(sum, NewTensor(args, dtype, out.shape));
+  }
+  const int64_t item_size = ItemSize(dtype);
+  std::memset(sum.data, 0, sum.size() * item_size);
+  const Sides sides = SidesOf(out.shape, axis);
+  const int64_t count = args.in(1).size();
+  using kernels::BinaryArithmeticFns;
+  const Loop add = Loops().arithmetic[kernels::kFnIndex<kernels::Add, BinaryArithmeticFns>]
+                                     [static_cast<int>(dtype)];
+  constexpr int64_t kColumns = 512;
+  const int64_t chunks = (sides.after + kColumns - 1) / kColumns;
+  const int64_t grain = std::max<int64_t>(
+      1, kGrain / std::max<int64_t>(1, count * std::min(sides.after, kColumns)));
+  PoolOf(args).ParallelFor(sides.before * chunks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t before = task / chunks;
+      const int64_t column = task % chunks * kColumns;
+      const int64_t width = std::min(kColumns, sides.after - column);
+      for (int64_t i = 0; i < count; ++i) {
+        char* const to =
+            sum.data + ((before * size + indices[i]) * sides.after + column) * item_size;
+        char* const from = gy.data + ((before * count + i) * sides.after + column) * item_size;
+        char* const data[3] = {to, to, from};
+        const int64_t strides[3] = {item_size, item_size, item_size};
+        add(data, strides, width);
+      }
+    }
+  });
+  if (dtype != out.dtype) RunUnary(PoolOf(args), sum, out, CastLoop(dtype, out.dtype));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterIndexing(KernelTable& table) {
+  table.Set("getitem_grad", RunGetItemGrad);
+  table.Set("take", RunTake);
+  table.Set("take_grad", RunTakeGrad);
+}
+
+}  // namespace chx::native

@@ -1,0 +1,218 @@
+// Kernels of ops/defs/linalg.cc.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/error.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
+#include "server/native/device.h"
+#include "server/native/gemm.h"
+#include "server/native/groups.h"
+#include "server/native/loops.h"
+#include "server/native/nest.h"
+#include "server/native/scratch.h"
+
+namespace chx::native {
+namespace {
+
+// The last two dimensions of a tensor.
+Matrix MatrixOf(const KernelTensor& tensor) {
+  const int last = tensor.ndim() - 1;
+  return {tensor.data, tensor.shape[last - 1], tensor.shape[last], tensor.strides[last - 1],
+          tensor.strides[last]};
+}
+
+// Bools and integers: row by row, wrapping around.
+template <typename T>
+void PlainProduct(ThreadPool& pool, const Matrix& a, const Matrix& b, char* out) {
+  const int64_t n = b.columns;
+  const int64_t k = a.columns;
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n * k));
+  pool.ParallelFor(a.rows, grain, [&](int64_t begin, int64_t end) {
+    const kernels::Add add;
+    const kernels::Multiply multiply;
+    for (int64_t i = begin; i < end; ++i) {
+      T* const result = reinterpret_cast<T*>(out) + i * n;
+      std::memset(result, 0, n * sizeof(T));
+      for (int64_t p = 0; p < k; ++p) {
+        const char* const at = a.data + i * a.row_stride + p * a.column_stride;
+        const kernels::Compute<T> factor = kernels::Load(*reinterpret_cast<const T*>(at));
+        const char* const row = b.data + p * b.row_stride;
+        for (int64_t j = 0; j < n; ++j) {
+          const T& element = *reinterpret_cast<const T*>(row + j * b.column_stride);
+          result[j] = kernels::Store<T>(
+              add(kernels::Load(result[j]), multiply(factor, kernels::Load(element))));
+        }
+      }
+    }
+  });
+}
+
+Dtype BlasDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
+
+// A tensor of matrices in BLAS's dtype and layout, copied only if it is not.
+absl::StatusOr<KernelTensor> BlasReady(const KernelArgs& args, const KernelTensor& tensor) {
+  if (tensor.dtype == BlasDtype(tensor.dtype) &&
+      IsBlasReady(MatrixOf(tensor), ItemSize(tensor.dtype))) {
+    return tensor;
+  }
+  return Contiguous(args, tensor, BlasDtype(tensor.dtype));
+}
+
+// Byte offsets of the matrices in `tensor`, whose leading dimensions broadcast to `batch`.
+using Offsets = absl::InlinedVector<int64_t, 4>;
+Offsets BatchOffsets(const KernelTensor& tensor, const Shape& batch) {
+  kernels::LoopNest<1> nest;
+  const int missing = batch.size() - (tensor.ndim() - 2);
+  for (int d = 0; d < batch.size(); ++d) {
+    const int own = d - missing;
+    const bool repeated = own < 0 || tensor.shape[own] == 1;
+    nest.Append(batch[d], {repeated ? 0 : tensor.strides[own]});
+  }
+  Offsets offsets(nest.size);
+  for (int64_t i = 0; i < nest.size; ++i) offsets[i] = nest.Offset(0, i);
+  return offsets;
+}
+
+// out = a b, or out += a b, for tensors of matrices; `out` is dense.
+absl::Status MatrixProducts(const KernelArgs& args, const KernelTensor& a_in,
+                            const KernelTensor& b_in, const Shape& batch, bool accumulate,
+                            const KernelTensor& out) {
+  ThreadPool& pool = PoolOf(args);
+  if (!IsFloat(out.dtype)) {
+    const Offsets a_offsets = BatchOffsets(a_in, batch);
+    const Offsets b_offsets = BatchOffsets(b_in, batch);
+    Matrix a = MatrixOf(a_in);
+    Matrix b = MatrixOf(b_in);
+    const int64_t out_bytes = a.rows * b.columns * ItemSize(out.dtype);
+    for (size_t i = 0; i < a_offsets.size() && out_bytes > 0; ++i) {
+      a.data = a_in.data + a_offsets[i];
+      b.data = b_in.data + b_offsets[i];
+      kernels::VisitDtype(out.dtype, [&](auto tag) {
+        using T = typename decltype(tag)::Type;
+        if constexpr (!kernels::kIsFloat<kernels::Compute<T>>) {
+          PlainProduct<T>(pool, a, b, out.data + static_cast<int64_t>(i) * out_bytes);
+        }
+      });
+    }
+    return absl::OkStatus();
+  }
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, BlasReady(args, a_in));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, BlasReady(args, b_in));
+  const Matrix matrix_a = MatrixOf(a);
+  const Matrix matrix_b = MatrixOf(b);
+  for (const int64_t dim : {matrix_a.rows, matrix_a.columns, matrix_b.columns}) {
+    if (dim > INT32_MAX) {
+      return ValueError("[", args.op.name, "] expects matrices of dimensions below 2^31, got ",
+                        dim);
+    }
+  }
+  const Offsets a_offsets = BatchOffsets(a, batch);
+  const Offsets b_offsets = BatchOffsets(b, batch);
+  const int64_t count = static_cast<int64_t>(a_offsets.size());
+  if (out.dtype == Dtype::kFloat64) {
+    Gemm(pool, count, matrix_a, a_offsets.data(), matrix_b, b_offsets.data(), accumulate,
+         reinterpret_cast<double*>(out.data));
+  } else {
+    Gemm(pool, count, matrix_a, a_offsets.data(), matrix_b, b_offsets.data(), accumulate,
+         reinterpret_cast<float*>(out.data));
+  }
+  return absl::OkStatus();
+}
+
+// Runs `product(target)` with a target of BLAS's dtype, and casts it back.
+template <typename Product>
+absl::Status InBlasDtype(const KernelArgs& args, const KernelTensor& out, Product&& product) {
+  const Dtype dtype = BlasDtype(out.dtype);
+  if (dtype == out.dtype) return product(out);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor wide, NewTensor(args, dtype, out.shape));
+  CHX_RETURN_IF_ERROR(product(wide));
+  RunUnary(PoolOf(args), wide, out,
+           Loops().cast[static_cast<int>(dtype)][static_cast<int>(out.dtype)]);
+  return absl::OkStatus();
+}
+
+absl::Status RunMatmul(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  KernelTensor a = args.in(0);
+  KernelTensor b = args.in(1);
+  // A vector is one row on the left and one column on the right.
+  int matrix_dims = 2;
+  if (a.ndim() == 1) {
+    a.strides = {a.shape[0] * a.strides[0], a.strides[0]};
+    a.shape = {1, a.shape[0]};
+    --matrix_dims;
+  }
+  if (b.ndim() == 1) {
+    b.strides = {b.strides[0], ItemSize(b.dtype)};
+    b.shape = {b.shape[0], 1};
+    --matrix_dims;
+  }
+  const Shape batch(out.shape.span().subspan(0, out.ndim() - matrix_dims));
+  return InBlasDtype(args, out, [&](const KernelTensor& target) {
+    return MatrixProducts(args, a, b, batch, false, target);
+  });
+}
+
+// x seen as (batch, features): a view where each side's dimensions merge, else a copy.
+absl::StatusOr<KernelTensor> AsMatrix(const KernelArgs& args, const KernelTensor& x,
+                                      int n_batch_axes) {
+  kernels::LoopNest<1> batch;
+  kernels::LoopNest<1> features;
+  for (int d = 0; d < x.ndim(); ++d) {
+    (d < n_batch_axes ? batch : features).Append(x.shape[d], {x.strides[d]});
+  }
+  KernelTensor matrix = x;
+  if (batch.ndim > 1 || features.ndim > 1) {
+    CHX_ASSIGN_OR_RETURN(matrix, Contiguous(args, x, BlasDtype(x.dtype)));
+    batch.ndim = features.ndim = 0;
+  }
+  const int64_t item_size = ItemSize(matrix.dtype);
+  matrix.shape = {batch.size, features.size};
+  matrix.strides = {batch.ndim == 1 ? batch.strides[0][0] : features.size * item_size,
+                    features.ndim == 1 ? features.strides[0][0] : item_size};
+  return matrix;
+}
+
+absl::Status RunLinear(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const bool has_bias = args.inputs.size() > 2 && args.in(2).present;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor x,
+                       AsMatrix(args, args.in(0), static_cast<int>(args.attrs[0].AsInt())));
+  KernelTensor w = args.in(1);
+  std::swap(w.shape[0], w.shape[1]);
+  std::swap(w.strides[0], w.strides[1]);
+  CHX_RETURN_IF_ERROR(InBlasDtype(args, out, [&](const KernelTensor& target) {
+    const bool accumulate = has_bias && IsFloat(out.dtype);
+    if (accumulate) {
+      const KernelTensor& bias = args.in(2);
+      RunUnary(PoolOf(args), bias, target,
+               Loops().cast[static_cast<int>(bias.dtype)][static_cast<int>(target.dtype)]);
+    }
+    return MatrixProducts(args, x, w, Shape(), accumulate, target);
+  }));
+  if (has_bias && !IsFloat(out.dtype)) {
+    const KernelTensor& bias = args.in(2);
+    Strides bias_strides(out.ndim(), 0);
+    bias_strides[out.ndim() - 1] = bias.strides[0];
+    const Strides* const strides[3] = {&out.strides, &out.strides, &bias_strides};
+    char* const data[3] = {out.data, out.data, bias.data};
+    using kernels::BinaryArithmeticFns;
+    RunNest(PoolOf(args), kernels::MakeLoopNest(out.shape, strides), data,
+            Loops().arithmetic[kernels::kFnIndex<kernels::Add, BinaryArithmeticFns>]
+                              [static_cast<int>(out.dtype)]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterLinalg(KernelTable& table) {
+  table.Set("matmul", RunMatmul);
+  table.Set("linear", RunLinear);
+}
+
+}  // namespace chx::native

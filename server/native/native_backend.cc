@@ -1,0 +1,50 @@
+#include "server/native/native_backend.h"
+
+#include <cblas.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "ops/error.h"
+#include "server/native/device.h"
+
+namespace chx {
+namespace {
+
+// Cores that this process may use, which a container or taskset may have cut.
+int AvailableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+class NativeBackend : public Backend {
+ public:
+  explicit NativeBackend(int threads) : threads_(threads) {}
+
+  const std::string& name() const override { return name_; }
+  int device_count() const override { return 1; }
+  absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int index) override {
+    if (index != 0) return DeviceError("there is no native:", index, ", only native:0");
+    return std::unique_ptr<Device>(
+        std::make_unique<native::NativeDevice>(absl::StrCat(name_, ":", index), threads_));
+  }
+
+ private:
+  const std::string name_ = "native";
+  const int threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> CreateNativeBackend(NativeOptions options) {
+  // Matrix products are cut into pieces for our own threads, which sessions share fairly; OpenBLAS
+  // would take a global lock and wake its threads for every product.
+  openblas_set_num_threads(1);
+  return std::make_unique<NativeBackend>(options.threads > 0 ? options.threads : AvailableCores());
+}
+
+}  // namespace chx

@@ -1,0 +1,66 @@
+// Kernels of ops/defs/random.cc: element i is made of block counter + i / (elements per block).
+#include <algorithm>
+
+#include "server/kernels/dispatch.h"
+#include "server/kernels/philox.h"
+#include "server/native/device.h"
+#include "server/native/groups.h"
+#include "server/native/nest.h"
+
+namespace chx::native {
+namespace {
+
+// fill(block, out) makes kPhiloxPerBlock elements.
+template <typename T, typename Fill>
+void FillBlocks(const KernelArgs& args, Fill&& fill) {
+  constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<T>;
+  const int64_t size = args.out(0).size();
+  T* const out = reinterpret_cast<T*>(args.out(0).data);
+  const uint64_t seed = static_cast<uint64_t>(args.attrs[4].AsInt());
+  const uint64_t counter = static_cast<uint64_t>(args.attrs[5].AsInt());
+  const int64_t blocks = (size + kPerBlock - 1) / kPerBlock;
+  PoolOf(args).ParallelFor(blocks, kGrain / 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const kernels::PhiloxBlock block =
+          kernels::Philox(seed, counter + static_cast<uint64_t>(i));
+      T elements[kPerBlock];
+      fill(block, elements);
+      std::copy_n(elements, std::min(kPerBlock, size - i * kPerBlock), out + i * kPerBlock);
+    }
+  });
+}
+
+absl::Status RunUniform(const KernelArgs& args) {
+  const double low = args.attrs[1].AsFloat();
+  const double high = args.attrs[2].AsFloat();
+  kernels::VisitFloat(args.out(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    FillBlocks<T>(args, [low, high](const kernels::PhiloxBlock& block, T* out) {
+      for (int lane = 0; lane < kernels::kPhiloxPerBlock<T>; ++lane) {
+        out[lane] = kernels::PhiloxUniform<T>(block, lane, low, high);
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunNormal(const KernelArgs& args) {
+  const double loc = args.attrs[1].AsFloat();
+  const double scale = args.attrs[2].AsFloat();
+  kernels::VisitFloat(args.out(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    FillBlocks<T>(args, [loc, scale](const kernels::PhiloxBlock& block, T* out) {
+      kernels::PhiloxNormal<T>(block, loc, scale, out);
+    });
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterRandom(KernelTable& table) {
+  table.Set("random_uniform", RunUniform);
+  table.Set("random_normal", RunNormal);
+}
+
+}  // namespace chx::native

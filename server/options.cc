@@ -1,0 +1,160 @@
+#include "server/options.h"
+
+#include <arpa/inet.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "ops/error.h"
+
+ABSL_FLAG(std::string, devices, "native:0",
+          "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU.");
+ABSL_FLAG(std::string, listen, "",
+          "Where to listen, separated by commas: unix:PATH or HOST:PORT. Default: a Unix socket, "
+          "$XDG_RUNTIME_DIR/chxd.sock or /tmp/chxd-UID/chxd.sock. Port 0 picks a free one.");
+ABSL_FLAG(std::string, session_memory, "4GiB", "How much memory each session may hold.");
+ABSL_FLAG(absl::Duration, lease, absl::Seconds(30),
+          "How long a session is kept after its client's stream was cut.");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(20),
+          "How long SIGTERM lets open streams go on.");
+ABSL_FLAG(int, threads, 0, "Threads of the CPU device; 0: one for each core.");
+ABSL_FLAG(std::string, tls_cert, "", "PEM file with the server's certificate chain.");
+ABSL_FLAG(std::string, tls_key, "", "PEM file with its private key.");
+ABSL_FLAG(std::string, token_file, "", "File with the token that clients must present.");
+ABSL_FLAG(std::string, plugin_dir, "",
+          "Where libchxd_cuda.so is; default: beside the executable, or in ../lib/chxd.");
+ABSL_FLAG(int, lifeline_fd, -1,
+          "Exit when this pipe is closed: for a client that starts a daemon of its own.");
+
+namespace chx {
+namespace {
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  return text.str();
+}
+
+// A directory of the user's own: others could otherwise put a socket in the way.
+absl::StatusOr<std::string> DefaultSocket() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && runtime[0] == '/') return absl::StrCat(runtime, "/chxd.sock");
+  const std::string directory = absl::StrCat("/tmp/chxd-", getuid());
+  mkdir(directory.c_str(), 0700);
+  struct stat info;
+  if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) ||
+      info.st_uid != getuid() || (info.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(directory, " is not a directory of this user alone"));
+  }
+  return absl::StrCat(directory, "/chxd.sock");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Listener>> ParseListen(absl::string_view text) {
+  std::vector<Listener> listeners;
+  for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    Listener listener;
+    item = absl::StripAsciiWhitespace(item);
+    if (absl::ConsumePrefix(&item, "unix:")) {
+      listener.unix_socket = true;
+      listener.loopback = true;
+      if (item.empty() || item.size() > 100) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--listen expects a path of at most 100 bytes after unix:, got '", item,
+                         "'"));
+      }
+    } else {
+      const size_t colon = item.rfind(':');
+      int port = -1;
+      if (colon == absl::string_view::npos || colon == 0 ||
+          !absl::SimpleAtoi(item.substr(colon + 1), &port) || port < 0 || port > 65535) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--listen expects unix:PATH or HOST:PORT, got '", item, "'"));
+      }
+      const absl::string_view host = item.substr(0, colon);
+      in_addr ipv4;
+      const bool is_ipv4 = inet_pton(AF_INET, std::string(host).c_str(), &ipv4) == 1;
+      listener.loopback = host == "localhost" || host == "[::1]" ||
+                          (is_ipv4 && (ntohl(ipv4.s_addr) >> 24) == 127);
+    }
+    listener.address = std::string(item);
+    listeners.push_back(std::move(listener));
+  }
+  if (listeners.empty()) {
+    CHX_ASSIGN_OR_RETURN(const std::string path, DefaultSocket());
+    listeners.push_back({true, path, true});
+  }
+  return listeners;
+}
+
+absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
+  const std::pair<absl::string_view, int> kUnits[] = {
+      {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
+  absl::string_view number = text;
+  int shift = 0;
+  for (const auto& [unit, bits] : kUnits) {
+    if (absl::ConsumeSuffix(&number, unit)) shift = bits;
+  }
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(number, &value) || value <= 0 || value > (INT64_MAX >> shift)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expects a number of bytes such as 512MiB or 4GiB, got '", text, "'"));
+  }
+  return value << shift;
+}
+
+absl::Status CheckListeners(const std::vector<Listener>& listeners, bool tls, bool token) {
+  for (const Listener& listener : listeners) {
+    if (listener.loopback || (tls && token)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "refusing to listen on ", listener.address,
+        ": off this machine's loopback the daemon needs --tls-cert, --tls-key and --token-file"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Options> OptionsFromFlags() {
+  Options options;
+  options.devices = absl::GetFlag(FLAGS_devices);
+  CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(absl::GetFlag(FLAGS_listen)));
+  CHX_ASSIGN_OR_RETURN(options.session_memory, ParseBytes(absl::GetFlag(FLAGS_session_memory)));
+  options.lease = absl::ToChronoMilliseconds(absl::GetFlag(FLAGS_lease));
+  options.drain_timeout = absl::ToChronoMilliseconds(absl::GetFlag(FLAGS_drain_timeout));
+  options.threads = absl::GetFlag(FLAGS_threads);
+  options.plugin_dir = absl::GetFlag(FLAGS_plugin_dir);
+  options.lifeline_fd = absl::GetFlag(FLAGS_lifeline_fd);
+  const std::string cert = absl::GetFlag(FLAGS_tls_cert);
+  const std::string key = absl::GetFlag(FLAGS_tls_key);
+  if (cert.empty() != key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
+  }
+  if (!cert.empty()) {
+    CHX_ASSIGN_OR_RETURN(options.tls_cert, ReadFile(cert));
+    CHX_ASSIGN_OR_RETURN(options.tls_key, ReadFile(key));
+  }
+  if (!absl::GetFlag(FLAGS_token_file).empty()) {
+    CHX_ASSIGN_OR_RETURN(options.token, ReadFile(absl::GetFlag(FLAGS_token_file)));
+    absl::StripAsciiWhitespace(&options.token);
+    if (options.token.size() < 16) {
+      return absl::InvalidArgumentError("--token-file expects a token of at least 16 characters");
+    }
+  }
+  CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, !cert.empty(), !options.token.empty()));
+  return options;
+}
+
+}  // namespace chx

@@ -1,0 +1,91 @@
+// chxd: the tensor daemon.
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/daemon.h"
+#include "server/health.h"
+#include "server/native/native_backend.h"
+#include "server/plugin.h"
+#include "server/rpc/version.h"
+
+ABSL_FLAG(std::string, health, "",
+          "Ask the daemon at this address for its health and exit: 0 if it is serving.");
+
+namespace chx {
+namespace {
+
+int Fail(const absl::Status& status) {
+  std::cerr << "chxd: " << status.message() << std::endl;
+  return 1;
+}
+
+// Until SIGTERM, SIGINT or the end of the lifeline. True if there is time to drain.
+bool WaitForEnd(int signals, int lifeline) {
+  pollfd fds[2] = {{signals, POLLIN, 0}, {lifeline, POLLIN, 0}};
+  while (poll(fds, lifeline >= 0 ? 2 : 1, -1) < 0 || (fds[0].revents | fds[1].revents) == 0) {
+  }
+  return fds[0].revents != 0;
+}
+
+int Main(const sigset_t& stop_signals) {
+  if (!absl::GetFlag(FLAGS_health).empty()) return CheckHealth(absl::GetFlag(FLAGS_health));
+  absl::StatusOr<Options> options = OptionsFromFlags();
+  if (!options.ok()) return Fail(options.status());
+  std::vector<std::unique_ptr<Backend>> owned;
+  owned.push_back(CreateNativeBackend({options->threads}));
+  if (absl::StrContains(options->devices, "cuda")) {
+    absl::StatusOr<std::unique_ptr<Backend>> cuda = OpenPlugin("cuda", options->plugin_dir);
+    if (!cuda.ok()) return Fail(cuda.status());
+    owned.push_back(*std::move(cuda));
+  }
+  std::vector<Backend*> backends;
+  for (const auto& backend : owned) backends.push_back(backend.get());
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, backends);
+  if (!daemon.ok()) return Fail(daemon.status());
+  std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
+  const int signals = signalfd(-1, &stop_signals, SFD_CLOEXEC);
+  if (WaitForEnd(signals, options->lifeline_fd)) (*daemon)->Drain(options->drain_timeout);
+  return 0;
+}
+
+}  // namespace
+}  // namespace chx
+
+int main(int argc, char** argv) {
+  // Before gRPC's threads exist, so that all of them leave these signals to us.
+  sigset_t stop_signals;
+  sigemptyset(&stop_signals);
+  sigaddset(&stop_signals, SIGTERM);
+  sigaddset(&stop_signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &stop_signals, nullptr);
+  absl::SetProgramUsageMessage("chxd serves arrays and autograd graphs to many clients.");
+  absl::FlagsUsageConfig config;
+  config.version_string = [] { return absl::StrCat("chxd ", chx::kVersion, "\n"); };
+  absl::SetFlagsUsageConfig(config);
+  // Flags are written with dashes, as users of etcd and Kubernetes expect.
+  std::vector<std::string> args(argv, argv + argc);
+  std::vector<char*> pointers;
+  for (std::string& arg : args) {
+    for (size_t i = 2; absl::StartsWith(arg, "--") && i < arg.size() && arg[i] != '='; ++i) {
+      if (arg[i] == '-') arg[i] = '_';
+    }
+    pointers.push_back(&arg[0]);
+  }
+  absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
+  return chx::Main(stop_signals);
+}

@@ -1,0 +1,196 @@
+// What a client can do to its session, right and wrong.
+#include "ops/error.h"
+#include "tests/session/session_fixture.h"
+
+namespace chx {
+namespace {
+
+using Floats = std::vector<float>;
+
+TEST_F(SessionTest, RunsOperatorsInOrder) {
+  Upload(1, {1, 2, 3, 4}, {2, 2});
+  Run({Op("add", {A(1), S(1.0)}, {2}), Op("multiply", {A(2), A(2)}, {3}),
+       Op("transpose", {A(3)}, {4}, {AttrValue()})});
+  EXPECT_EQ(Fetch(4), (Floats{4, 16, 9, 25}));
+  EXPECT_TRUE(output_.errors.empty());
+}
+
+TEST_F(SessionTest, MemoryOfAReleasedInputMayBeReusedByTheOutput) {
+  Upload(1, {1, 2, 3, 4}, {4});
+  Run({Op("add", {A(1), S(1.0)}, {2}), ReleaseOf({1}), Op("add", {A(2), S(1.0)}, {3}),
+       ReleaseOf({2})});
+  EXPECT_EQ(Fetch(3), (Floats{3, 4, 5, 6}));
+  EXPECT_EQ(session_->stats().handles, 1);
+}
+
+TEST_F(SessionTest, AViewKeepsMemoryFromBeingReused) {
+  Upload(1, {1, 2, 3, 4}, {4});
+  Run({Op("reshape", {A(1)}, {2}, {AttrValue(Ints{2, 2})}), Op("add", {A(1), S(1.0)}, {3}),
+       ReleaseOf({1})});
+  EXPECT_EQ(Fetch(2), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(Fetch(3), (Floats{2, 3, 4, 5}));
+}
+
+TEST_F(SessionTest, AnErrorIsAValueThatIsInherited) {
+  Upload(1, {1, 2}, {2});
+  Upload(2, {1, 2, 3}, {3});
+  Command bad = Op("add", {A(1), A(2)}, {3});
+  bad.location = 5;
+  Command location = OfKind(CommandKind::kDefineLocation);
+  location.location = 5;
+  location.data = "train.py:12";
+  Run({location, bad, Op("exp", {A(3)}, {4}), Op("exp", {A(1)}, {5})});
+  RootErrorPtr error;
+  Fetch(4, &error);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(KindOf(error->status), ErrorKind::kDimension);
+  EXPECT_EQ(error->op, "add");
+  EXPECT_EQ(error->inputs, "float32(2,), float32(3,)");
+  EXPECT_EQ(error->location, "train.py:12");
+  EXPECT_EQ(Fetch(5).size(), 2u);            // others don't notice
+  EXPECT_TRUE(session_->UnreadErrors().empty());  // it has been read
+}
+
+TEST_F(SessionTest, BadHandlesAreClearErrors) {
+  Upload(1, {1}, {1});
+  Run({Op("exp", {A(99)}, {2})});
+  EXPECT_EQ(LastError(), "[exp] expects a handle of this session, got 99");
+  Run({Op("exp", {A(0)}, {3})});
+  EXPECT_EQ(LastError(), "[exp] expects a handle of this session, got 0");
+  Run({Op("exp", {A(1)}, {0})});
+  EXPECT_EQ(LastError(), "[exp] expects a new handle for each output, got 0");
+  Run({Op("exp", {A(1)}, {1})});
+  EXPECT_EQ(LastError(), "[exp] expects a new handle for each output, got 1, which is in use");
+  Run({Op("exp", {A(1)}, {5, 5})});
+  EXPECT_EQ(output_.errors.size(), 5u);
+  Run({ReleaseOf({42})});
+  EXPECT_EQ(LastError(), "[release] expects a handle in use, got 42");
+  EXPECT_EQ(Fetch(1), Floats{1});
+}
+
+TEST_F(SessionTest, BadOperatorsAndAttributesAreClearErrors) {
+  Upload(1, {1}, {1});
+  Command unknown = Op("exp", {A(1)}, {2});
+  unknown.op = 60000;
+  Run({unknown});
+  EXPECT_EQ(LastError(), "expects an operator id agreed at Open, got 60000");
+  Run({Op("reshape", {A(1)}, {3}, {AttrValue(2.0)})});
+  EXPECT_EQ(LastError(), "[reshape] expects ints for 'newshape', got float");
+  Run({Op("sum", {A(1)}, {4})});
+  EXPECT_EQ(LastError(), "[sum] expects 2 attributes, got 0");
+  Run({Op("add", {A(1)}, {5})});
+  EXPECT_EQ(LastError(), "[add] expects 2 inputs, got 1");
+  Command elsewhere = Op("zeros", {}, {6}, {AttrValue(Ints{2}), AttrValue(Dtype::kFloat32)});
+  elsewhere.device = 9;
+  Run({elsewhere});
+  EXPECT_EQ(LastError(), "there is no device number 9; this daemon has 1");
+  Command mode = Op("exp", {A(1)}, {7});
+  mode.mode = 3;
+  Run({mode});
+  EXPECT_EQ(LastError(), "[exp] expects a defined mode, got 3");
+}
+
+TEST_F(SessionTest, AbsurdSizesAreRefusedBeforeAllocation) {
+  SessionLimits limits;
+  limits.memory_bytes = 8 << 20;
+  Reset(limits);
+  const auto zeros = [](Handle handle, Ints shape) {
+    return Op("zeros", {}, {handle}, {AttrValue(std::move(shape)), AttrValue(Dtype::kFloat32)});
+  };
+  Run({zeros(1, {int64_t{1} << 40, int64_t{1} << 40})});
+  EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kDimension);
+  Run({zeros(2, {int64_t{1} << 50})});
+  EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kMemory);
+  Run({zeros(3, {-5})});
+  EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kDimension);
+  Run({zeros(4, Ints(1000, 1))});
+  EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kDimension);
+  Run({zeros(5, {16})});
+  EXPECT_EQ(Fetch(5), Floats(16, 0));
+}
+
+TEST_F(SessionTest, TheMemoryLimitHoldsAndFreedMemoryCounts) {
+  SessionLimits limits;
+  limits.memory_bytes = 16 << 20;
+  Reset(limits);
+  for (int round = 0; round < 5; ++round) {
+    Handle handle = 1000 * (round + 1);
+    std::vector<Handle> made;
+    for (int i = 0; i < 10; ++i) {
+      Run({Op("ones", {}, {++handle}, {AttrValue(Ints{1 << 20}), AttrValue(Dtype::kFloat32)})});
+      made.push_back(handle);
+    }
+    EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kMemory);
+    EXPECT_LE(session_->stats().memory_bytes, limits.memory_bytes);
+    EXPECT_EQ(output_.errors.size(), 7u);  // three fit beside the first slab
+    output_.Clear();
+    Run({ReleaseOf(made)});
+  }
+}
+
+TEST_F(SessionTest, TheHandleLimitHolds) {
+  SessionLimits limits;
+  limits.max_handles = 10;
+  Reset(limits);
+  for (Handle handle = 1; handle <= 20; ++handle) {
+    Run({Op("zeros", {}, {handle}, {AttrValue(Ints{}), AttrValue(Dtype::kFloat32)})});
+  }
+  EXPECT_EQ(session_->stats().handles, 10);
+  EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kMemory);
+}
+
+TEST_F(SessionTest, InPlaceWritesAreSeenByViewsAndRefusedInGraphs) {
+  Upload(1, {1, 2, 3, 4}, {4});
+  Run({Op("reshape", {A(1)}, {2}, {AttrValue(Ints{2, 2})}), Op("add_", {A(1), S(1)}, {})});
+  EXPECT_EQ(Fetch(2), (Floats{2, 3, 4, 5}));
+  Command require = OfKind(CommandKind::kRequireGrad, 1);
+  Run({require, Op("add_", {A(1), S(1)}, {})});
+  EXPECT_EQ(LastError(), "In-place assignment to output array requiring grad is not allowed.");
+  Upload(3, {1, 2, 3, 4}, {4});
+  Run({Op("add_", {A(3), A(1)}, {})});
+  EXPECT_EQ(LastError(),
+            "In-place assignment that involves input arrays requiring grad is not allowed.");
+}
+
+TEST_F(SessionTest, OverlappingInPlaceOperandsAreReadBeforeTheyAreWritten) {
+  Upload(1, {1, 2, 3, 4, 5}, {5});
+  const auto slice = [](int64_t start, int64_t stop) {
+    return AttrValue::Index({3 | 4 | 8, start, stop, 0});
+  };
+  Run({Op("getitem", {A(1)}, {2}, {slice(1, 5)}), Op("getitem", {A(1)}, {3}, {slice(0, 4)}),
+       Op("add_", {A(2), A(3)}, {})});
+  EXPECT_EQ(Fetch(1), (Floats{1, 3, 5, 7, 9}));
+  Run({Op("broadcast_to", {A(1)}, {4}, {AttrValue(Ints{2, 5})}), Op("add_", {A(4), S(1)}, {})});
+  EXPECT_NE(LastError().find("distinct in memory"), std::string::npos);
+}
+
+TEST_F(SessionTest, LargeValuesDoNotTravelInline) {
+  SessionLimits limits;
+  limits.max_inline_bytes = 64;
+  Reset(limits);
+  Run({Op("ones", {}, {1}, {AttrValue(Ints{100}), AttrValue(Dtype::kFloat32)})});
+  RootErrorPtr error;
+  Fetch(1, &error);
+  ASSERT_NE(error, nullptr);
+  absl::StatusOr<Session::HostCopy> copy = session_->ReadArray(1);
+  ASSERT_TRUE(copy.ok());
+  EXPECT_EQ(copy->data.size(), 400u);
+}
+
+TEST_F(SessionTest, AnUploadIsVisibleWhenItIsWhole) {
+  const int64_t shape[] = {4};
+  absl::StatusOr<Session::UploadSink> sink =
+      session_->BeginUpload(1, Dtype::kFloat32, shape, 0);
+  ASSERT_TRUE(sink.ok());
+  const float values[] = {1, 2, 3, 4};
+  const absl::string_view bytes(reinterpret_cast<const char*>(values), sizeof(values));
+  CHECK_OK(sink->Write(bytes.substr(0, 8)));
+  EXPECT_FALSE(sink->Finish().ok());
+  CHECK_OK(sink->Write(bytes.substr(8)));
+  EXPECT_FALSE(sink->Write("x").ok());
+  CHECK_OK(sink->Finish());
+  EXPECT_EQ(Fetch(1), (Floats{1, 2, 3, 4}));
+}
+
+}  // namespace
+}  // namespace chx
