@@ -173,8 +173,8 @@ ArrayPtr Session::NewArray(Handle handle, const ArraySpec& spec) {
 }
 
 absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
-                            absl::Span<const AttrValue> attrs, DeviceId device,
-                            ArrayPtrs* outputs) {
+                            absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs,
+                            bool* flush_due) {
   CHX_RETURN_IF_ERROR(CheckUsable());
   absl::InlinedVector<InferInput, 4> infer_inputs(inputs.size());
   absl::InlinedVector<CommandOperand, 4> operands(inputs.size());
@@ -218,7 +218,9 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     outputs->push_back(NewArray(handles[i], inferred.outputs[i]));
   }
   if (op.differentiable()) Mirror(op, inputs, outputs);
-  return due ? Flush() : absl::OkStatus();
+  if (flush_due == nullptr) return due ? Flush() : absl::OkStatus();
+  *flush_due = due;
+  return absl::OkStatus();
 }
 
 absl::Status Session::CheckInPlace(const OpDef& op, absl::Span<const Operand> inputs) {

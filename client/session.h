@@ -33,9 +33,11 @@ class Session : public RefCounted<Session> {
   static void Destroy(const Session* session);
 
   // The checked, non-waiting path of every operator. In-place operators give no outputs. `device`
-  // counts for operators without array inputs.
+  // counts for operators without array inputs. A batch that has become due is sent, or, with
+  // `flush_due`, left to the caller to Flush.
   absl::Status Apply(const OpDef& op, absl::Span<const Operand> inputs,
-                     absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs);
+                     absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs,
+                     bool* flush_due = nullptr);
 
   // Copies at the call; `data` may be reused when it returns.
   absl::StatusOr<ArrayPtr> Upload(absl::string_view data, Dtype dtype,
@@ -75,6 +77,9 @@ class Session : public RefCounted<Session> {
   Connection& connection() { return *connection_; }
   // Ends the session in the daemon. Arrays of it are unusable afterwards.
   absl::Status Close();
+
+  // The binding's object for this session, which is not owned.
+  void* binding = nullptr;
 
  private:
   friend class ArrayBody;

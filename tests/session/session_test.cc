@@ -122,7 +122,7 @@ TEST_F(SessionTest, TheMemoryLimitHoldsAndFreedMemoryCounts) {
     }
     EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kMemory);
     EXPECT_LE(session_->stats().memory_bytes, limits.memory_bytes);
-    EXPECT_EQ(output_.errors.size(), 7u);  // three fit beside the first slab
+    EXPECT_EQ(output_.errors.size(), 6u);  // four of 4 MiB fit
     output_.Clear();
     Run({ReleaseOf(made)});
   }

@@ -1,0 +1,86 @@
+"""NumPy-like arrays with gradients, held by a chxd daemon.
+
+    import chx
+
+    chx.connect()  # or chx.connect("unix:/run/chxd/chxd.sock")
+    w = chx.array([[1.0, 2.0], [3.0, 4.0]]).require_grad()
+    loss = chx.sum(chx.tanh(w @ w))
+    loss.backward()
+    print(w.grad)
+
+An operator returns at once; wrong shapes and dtypes raise at its own line; reading a value waits.
+"""
+
+import numpy as _numpy
+from numpy import (  # noqa: F401
+    bool_,
+    dtype,
+    e,
+    euler_gamma,
+    float16,
+    float32,
+    float64,
+    inf,
+    int8,
+    int16,
+    int32,
+    int64,
+    nan,
+    newaxis,
+    pi,
+    uint8,
+)
+
+from chx import _core, random  # noqa: F401
+from chx._core import (  # noqa: F401
+    BackendError,
+    ChainerxError,
+    ContextError,
+    Device,
+    DeviceError,
+    DimensionError,
+    DtypeError,
+    GradientCheckError,
+    GradientError,
+    NotImplementedError,
+    OutOfMemoryError,
+    get_default_device,
+    ndarray,
+    set_default_device,
+)
+from chx._support import (  # noqa: F401
+    BackpropId,
+    Session,
+    array,
+    asarray,
+    backprop_scope,
+    backward,
+    connect,
+    force_backprop_mode,
+    get_device,
+    grad,
+    is_backprop_required,
+    no_backprop_mode,
+    to_numpy,
+    using_device,
+)
+
+__version__ = "0.1.0"
+
+all_dtypes = (bool_, int8, int16, int32, int64, uint8, float16, float32, float64)
+Inf = Infinity = PINF = infty = inf
+NaN = NAN = nan
+NINF = -_numpy.inf
+PZERO = 0.0
+NZERO = -0.0
+
+
+def is_available():
+    """Always true: the compiled module is there."""
+    return True
+
+
+# The operators, from the table.
+for _name in _core._operators:
+    globals()[_name] = getattr(_core, _name)
+del _name

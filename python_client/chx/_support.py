@@ -1,0 +1,367 @@
+"""What chx does in Python: everything that is not called once per operator."""
+
+import atexit
+import inspect
+import os
+import shutil
+import subprocess
+import tempfile
+
+import numpy as np
+
+from chx import _core
+
+
+def signature(text):
+    """An inspect.Signature from a text like "(a, axis=None)"."""
+    parameters = []
+    for part in text.strip("()").split(", ") if text != "()" else []:
+        name, _, default = part.partition("=")
+        if not default:
+            value = inspect.Parameter.empty
+        elif default.startswith("'"):
+            value = default.strip("'")
+        else:
+            value = {"None": None, "True": True, "False": False}.get(default, default)
+            if isinstance(value, str):
+                value = float(value) if "." in value else int(value)
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
+        )
+    # A required parameter may follow an optional one, as in random_uniform: keyword-only then.
+    optional = False
+    for i, parameter in enumerate(parameters):
+        if parameter.default is inspect.Parameter.empty and optional:
+            parameters[i:] = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[i:]]
+            break
+        optional = optional or parameter.default is not inspect.Parameter.empty
+    return inspect.Signature(parameters)
+
+
+# --- Daemons -------------------------------------------------------------------------------------
+
+
+def _find_chxd():
+    candidates = [os.environ.get("CHX_CHXD")]
+    candidates.append(os.path.join(os.path.dirname(__file__), "bin", "chxd"))
+    candidates.append(shutil.which("chxd"))
+    for path in candidates:
+        if path and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    raise FileNotFoundError(
+        "there is no chxd to start: give connect() an address, or set $CHX_SERVER to one or "
+        "$CHX_CHXD to the daemon's path"
+    )
+
+
+class _PrivateDaemon:
+    """A chxd of this process alone. It ends with the process, however that ends."""
+
+    def __init__(self, devices):
+        self.directory = tempfile.mkdtemp(prefix="chx-")
+        self.address = f"unix:{self.directory}/chxd.sock"
+        self.pid = os.getpid()
+        read_end, self.lifeline = os.pipe()
+        os.set_inheritable(self.lifeline, False)
+        command = [
+            _find_chxd(),
+            f"--devices={devices}",
+            f"--listen={self.address}",
+            f"--lifeline-fd={read_end}",
+        ]
+        self.process = subprocess.Popen(
+            command, pass_fds=[read_end], stdout=subprocess.PIPE, start_new_session=True
+        )
+        os.close(read_end)
+        line = self.process.stdout.readline().decode()
+        if not line.startswith("chxd ready"):
+            self.stop()
+            raise ConnectionError(f"chxd did not start: {' '.join(command)}")
+        atexit.register(self.stop)
+
+    def stop(self):
+        if os.getpid() != self.pid or self.process is None:
+            return
+        os.close(self.lifeline)
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.process = None
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Session(_core.Session):
+    """A session with a daemon. Ends with close(), or as a context manager with its block."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends the session; arrays of it are unusable afterwards."""
+        if _core._get_default_session() is self:
+            _core._set_default_session(None)
+        super().close()
+        daemon, self._daemon = getattr(self, "_daemon", None), None
+        if daemon is not None:
+            daemon.stop()
+
+
+def connect(address=None, *, token=None, tls_roots=None, devices="native:0", client_name=None):
+    """Opens a session with a chxd daemon and makes it the default one.
+
+    Args:
+      address: "unix:PATH" or "HOST:PORT". Without one $CHX_SERVER counts; without that a private
+        daemon is started, which stops with this process.
+      token: what the daemon's --token-file holds; default $CHX_TOKEN.
+      tls_roots: PEM file with certificates to trust; plaintext without it.
+      devices: what a private daemon serves, such as "cuda:0,native:0".
+      client_name: how the daemon's lists call this client.
+
+    Returns:
+      The Session.
+
+    Raises:
+      ConnectionError: nobody answers at the address.
+    """
+    address = address or os.environ.get("CHX_SERVER")
+    daemon = None if address else _PrivateDaemon(devices)
+    roots = ""
+    if tls_roots is not None:
+        with open(tls_roots) as file:
+            roots = file.read()
+    session = Session(
+        address or daemon.address,
+        client_name or f"python pid {os.getpid()}",
+        token or os.environ.get("CHX_TOKEN", ""),
+        roots,
+    )
+    session._daemon = daemon
+    # At exit the session goes before its daemon: handlers run in reverse order.
+    atexit.register(_close_at_exit, session, os.getpid())
+    _core._set_default_session(session)
+    return session
+
+
+def _close_at_exit(session, pid):
+    if os.getpid() == pid:
+        try:
+            session.close()
+        except Exception:  # noqa: BLE001, the process ends anyway
+            pass
+
+
+def connect_default():
+    """The session of functions without one: connects as connect() does."""
+    return connect()
+
+
+# --- Devices -------------------------------------------------------------------------------------
+
+
+def get_device(device=None, index=None):
+    """A device by its name, by backend name and index, or the default one.
+
+    Raises:
+      BackendError, DeviceError: the daemon does not serve it.
+    """
+    if index is not None:
+        device = f"{device}:{index}"
+    return _core._get_device(device)
+
+
+class using_device:  # noqa: N801, a function to its users
+    """Makes a device the calling thread's default within a with-block."""
+
+    def __init__(self, device, index=None):
+        self.device = get_device(device, index)
+        self._previous = []
+
+    def __enter__(self):
+        self._previous.append(_core.get_default_device())
+        _core.set_default_device(self.device)
+        return self
+
+    def __exit__(self, *_):
+        _core.set_default_device(self._previous.pop())
+
+
+# --- Arrays --------------------------------------------------------------------------------------
+
+
+def array(object, dtype=None, copy=True, device=None):
+    """An array from nested sequences, numbers, NumPy arrays or another array.
+
+    The values are copied at the call. Dtypes are NumPy's: integers int64, floats float64.
+    """
+    if isinstance(object, _core.ndarray):
+        if device is not None and get_device(device) is not object.device:
+            object = object.to_device(device)
+            copy = False
+        if dtype is not None and np.dtype(dtype) != object.dtype:
+            return object.astype(dtype)
+        return object.copy() if copy else object
+    values = np.ascontiguousarray(object, dtype=None if dtype is None else np.dtype(dtype))
+    shape = np.shape(object) if not isinstance(object, np.ndarray) else object.shape
+    return _core._upload(values.reshape(-1).view(np.uint8), values.dtype, shape, device)
+
+
+def asarray(object, dtype=None, device=None):
+    """As array(), without a copy of what is an array already."""
+    return array(object, dtype, False, device)
+
+
+def as_array_like(value, like):
+    return array(np.asarray(value), dtype=like.dtype, device=like.device)
+
+
+def new_ndarray(shape, dtype, device=None):
+    return _core.empty(shape, dtype, device)
+
+
+def to_numpy(array, copy=True):
+    """The array's values as a new NumPy array; waits for them."""
+    if not isinstance(array, _core.ndarray):
+        raise TypeError(f"expected an ndarray, got {type(array).__name__}")
+    out = np.empty(array.shape, array.dtype)
+    _core._fetch(array, out.reshape(-1).view(np.uint8))
+    return out
+
+
+def repr_array(array):
+    values = np.array2string(to_numpy(array), separator=", ", prefix="array(")
+    text = f"array({values}, shape={array.shape}, dtype={array.dtype}, device='{array.device}'"
+    ids = _core._backprop_ids(array)
+    if ids:
+        text += f", backprop_ids={[_id_name(i) for i in ids]}"
+    return text + ")"
+
+
+# --- Gradients -----------------------------------------------------------------------------------
+
+
+class BackpropId:
+    """One of the graphs that arrays can be in."""
+
+    _names = {0: "<default>"}
+
+    def __init__(self, name, number):
+        self.name = name
+        self._id = number
+        BackpropId._names[number] = name
+
+    def __repr__(self):
+        return self.name
+
+
+def _id_name(number):
+    return BackpropId._names.get(number, "<expired>")
+
+
+class backprop_scope:  # noqa: N801, a function to its users
+    """A graph of its own within a with-block, which it is given as a BackpropId."""
+
+    def __init__(self, backprop_name):
+        self._name = backprop_name
+        self._id = None
+
+    def __enter__(self):
+        if self._id is not None:
+            raise _core.ChainerxError("a backprop scope cannot be nested or reused")
+        self._session = _core._get_default_session() or connect_default()
+        self._id = BackpropId(self._name, _core._new_backprop_id(self._session))
+        return self._id
+
+    def __exit__(self, *_):
+        _core._release_backprop_id(self._session, self._id._id)
+        self._id.name = "<expired>"
+        del BackpropId._names[self._id._id]
+
+
+class _Mode:
+    _record = False
+
+    def __init__(self, ids=None):
+        self._ids = [] if ids is None else [ids] if isinstance(ids, BackpropId) else list(ids)
+
+    def __enter__(self):
+        _core._push_mode(self._record, self._ids)
+        return self
+
+    def __exit__(self, *_):
+        _core._pop_mode()
+
+
+class no_backprop_mode(_Mode):  # noqa: N801, a function to its users
+    """Operators are not recorded within a with-block: in some graphs, or in none."""
+
+
+class force_backprop_mode(_Mode):  # noqa: N801, a function to its users
+    """Operators are recorded again, inside of a no_backprop_mode."""
+
+    _record = True
+
+
+def is_backprop_required(backprop_id=None):
+    """Whether the calling thread records operators in a graph."""
+    return _core._records(backprop_id)
+
+
+def _scale(loss_scale):
+    return 1.0 if loss_scale is None else float(loss_scale)
+
+
+def backward(outputs, backprop_id=None, enable_double_backprop=False, loss_scale=None):
+    """Adds d(outputs)/d(leaf) to the gradient of every array that requires one.
+
+    Args:
+      outputs: an array or a sequence of arrays. Each starts from its gradient, or from ones.
+      backprop_id: the graph; the default one if None.
+      enable_double_backprop: whether the gradients can be differentiated again.
+      loss_scale: what unset gradients start from; final ones are divided by it.
+
+    Raises:
+      ChainerxError: an output is not in the graph.
+    """
+    if isinstance(outputs, _core.ndarray):
+        outputs = [outputs]
+    _core._backward(outputs, backprop_id, enable_double_backprop, _scale(loss_scale))
+
+
+def grad(
+    outputs,
+    inputs,
+    backprop_id=None,
+    enable_double_backprop=False,
+    set_grad=False,
+    retain_grad=False,
+    grad_outputs=(),
+    loss_scale=None,
+):
+    """d(outputs)/d(inputs) as a list; None where no output depends on the input.
+
+    `grad_outputs` gives the outputs' gradients (None: ones). With `set_grad` the results become the
+    inputs' gradients too. `retain_grad` is not supported.
+    """
+    if retain_grad:
+        raise _core.NotImplementedError("[grad] does not support retain_grad")
+    grads = _core._grad(
+        outputs, inputs, grad_outputs, backprop_id, enable_double_backprop, _scale(loss_scale)
+    )
+    if set_grad:
+        for x, gx in zip(inputs, grads, strict=True):
+            if gx is not None:
+                x.set_grad(gx, backprop_id)
+    return grads
+
+
+def as_grad_stopped(array, backprop_ids=None, copy=False):
+    if isinstance(backprop_ids, bool):
+        backprop_ids, copy = None, backprop_ids
+    with no_backprop_mode(backprop_ids):
+        return array.copy() if copy else array.view()

@@ -1,0 +1,130 @@
+// What the files of the extension module share. Everything here needs the GIL.
+#ifndef CHX_PYTHON_CLIENT_CORE_COMMON_H_
+#define CHX_PYTHON_CLIENT_CORE_COMMON_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+// After Python.h.
+#include <structmember.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/session.h"
+#include "ops/registry.h"
+
+namespace chx::python {
+
+// Owns one reference.
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(PyObject* object) : object_(object) {}
+  Owned(Owned&& other) noexcept : object_(other.release()) {}
+  Owned& operator=(Owned&& other) noexcept {
+    Py_XDECREF(object_);
+    object_ = other.release();
+    return *this;
+  }
+  ~Owned() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() {
+    PyObject* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+// errors.cc: the only place where a Status becomes an exception. Returns null / -1.
+bool InitErrors(PyObject* module);
+PyObject* Raise(const absl::Status& status);
+
+// ndarray.cc
+struct PyArray {
+  PyObject_HEAD
+  ArrayBody* body;  // one reference
+  PyObject* weakrefs;
+};
+extern PyTypeObject array_type;
+inline bool IsArray(PyObject* object) { return Py_TYPE(object) == &array_type; }
+inline ArrayBody* BodyOf(PyObject* array) { return reinterpret_cast<PyArray*>(array)->body; }
+// The body's object: the one there is, or a new one.
+PyObject* Wrap(ArrayPtr body);
+bool InitArrayType(PyObject* module);
+extern PyGetSetDef array_getset[];
+extern PyMethodDef array_methods[];
+// numeric.cc
+extern PyNumberMethods array_as_number;
+PyObject* RichCompare(PyObject* a, PyObject* b, int comparison);
+// Runs an operator and wraps what it makes: one array, a list, or None for an in-place operator.
+PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inputs,
+               absl::Span<const AttrValue> attrs, DeviceId device);
+const OpDef& Op(absl::string_view name);
+
+// indexing.cc
+extern PyMappingMethods array_as_mapping;
+extern PySequenceMethods array_as_sequence;
+
+// op_function.cc: operators as Python callables, made from the table.
+bool InitOpFunctions(PyObject* module);
+
+// convert.cc. False or null with an exception set.
+bool InitConvert();
+bool ToScalar(PyObject* object, Scalar* scalar);  // Python and NumPy numbers
+bool IsScalar(PyObject* object);
+bool ToInts(PyObject* object, Ints* ints);  // an int or a sequence of ints
+bool ToDtype(PyObject* object, Dtype* dtype);
+bool ToBackpropId(PyObject* object, BackpropId* id);  // None: the default graph
+PyObject* FromDims(const Dims& dims);
+PyObject* FromDtype(Dtype dtype);  // a numpy.dtype, always the same object
+PyObject* FromScalarBytes(const char* data, Dtype dtype);
+// A function of chx/_support.py.
+PyObject* Support(const char* name);
+
+// session.cc
+struct PySession {
+  PyObject_HEAD
+  Session* session;   // one reference
+  PyObject* devices;  // tuple of Device
+  PyObject* address;
+};
+struct PyDevice {
+  PyObject_HEAD
+  PyObject* name;
+  PySession* session;  // not owned: a session outlives its devices' use
+  DeviceId id;
+};
+extern PyTypeObject session_type;
+extern PyTypeObject device_type;
+bool InitSessionTypes(PyObject* module);
+// The session and device that functions without arrays work on; connects if there is none.
+bool DefaultDevice(Session** session, DeviceId* device);
+bool ToDevice(PyObject* object, Session** session, DeviceId* device);  // name, Device or None
+PyObject* DeviceOf(const ArrayBody& body);
+extern PyMethodDef session_functions[];
+
+// grad.cc
+extern PyMethodDef grad_functions[];
+
+// location.cc: attributes the next calls to the line of Python that runs.
+void SetCallerLocation();
+
+// Releases the GIL while it exists.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  WithoutGil(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* const state_;
+};
+
+}  // namespace chx::python
+
+#endif  // CHX_PYTHON_CLIENT_CORE_COMMON_H_

@@ -1,0 +1,55 @@
+#include "python_client/core/common.h"
+
+namespace chx::python {
+namespace {
+
+// By ErrorKind.
+PyObject* exceptions[kNumErrorKinds];
+
+struct Row {
+  ErrorKind kind;
+  const char* name;
+};
+
+constexpr Row kOwn[] = {
+    {ErrorKind::kChainerx, "ChainerxError"},
+    {ErrorKind::kContext, "ContextError"},
+    {ErrorKind::kBackend, "BackendError"},
+    {ErrorKind::kDevice, "DeviceError"},
+    {ErrorKind::kDimension, "DimensionError"},
+    {ErrorKind::kDtype, "DtypeError"},
+    {ErrorKind::kNotImplemented, "NotImplementedError"},
+    {ErrorKind::kGradient, "GradientError"},
+    {ErrorKind::kGradientCheck, "GradientCheckError"},
+};
+
+}  // namespace
+
+bool InitErrors(PyObject* module) {
+  // Direct subclasses of Exception, as ChainerX's are.
+  for (const Row& row : kOwn) {
+    const std::string name = std::string("chx.") + row.name;
+    PyObject* exception = PyErr_NewException(name.c_str(), PyExc_Exception, nullptr);
+    if (exception == nullptr || PyModule_AddObjectRef(module, row.name, exception) < 0) return false;
+    exceptions[static_cast<int>(row.kind)] = exception;
+  }
+  const Owned bases(PyTuple_Pack(2, exceptions[0], PyExc_MemoryError));
+  PyObject* memory = PyErr_NewException("chx.OutOfMemoryError", bases.get(), nullptr);
+  if (memory == nullptr || PyModule_AddObjectRef(module, "OutOfMemoryError", memory) < 0) {
+    return false;
+  }
+  exceptions[static_cast<int>(ErrorKind::kMemory)] = memory;
+  exceptions[static_cast<int>(ErrorKind::kIndex)] = PyExc_IndexError;
+  exceptions[static_cast<int>(ErrorKind::kType)] = PyExc_TypeError;
+  exceptions[static_cast<int>(ErrorKind::kValue)] = PyExc_ValueError;
+  exceptions[static_cast<int>(ErrorKind::kConnection)] = PyExc_ConnectionError;
+  return true;
+}
+
+PyObject* Raise(const absl::Status& status) {
+  PyErr_SetString(exceptions[static_cast<int>(KindOf(status))],
+                  std::string(status.message()).c_str());
+  return nullptr;
+}
+
+}  // namespace chx::python

@@ -1,0 +1,210 @@
+// backward, grad, modes, bulk data and random numbers, as chx/_support.py calls them.
+#include "client/modes.h"
+#include "python_client/core/common.h"
+
+namespace chx::python {
+namespace {
+
+bool ToBodies(PyObject* object, bool none_allowed, std::vector<ArrayBody*>* bodies) {
+  const Owned sequence(PySequence_Fast(object, "expected a sequence of arrays"));
+  if (!sequence) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(sequence.get(), i);
+    if (item == Py_None && none_allowed) {
+      bodies->push_back(nullptr);
+    } else if (IsArray(item)) {
+      bodies->push_back(BodyOf(item));
+    } else {
+      PyErr_Format(PyExc_TypeError, "expected an ndarray, got %s", Py_TYPE(item)->tp_name);
+      return false;
+    }
+  }
+  return true;
+}
+
+// _backward(outputs, backprop_id, enable_double_backprop, loss_scale)
+PyObject* Backward(PyObject*, PyObject* args) {
+  PyObject *outputs = nullptr, *id = nullptr;
+  int enable_double = 0;
+  BackwardArgs options;
+  std::vector<ArrayBody*> bodies;
+  if (!PyArg_ParseTuple(args, "OOpd", &outputs, &id, &enable_double, &options.loss_scale) ||
+      !ToBackpropId(id, &options.id) || !ToBodies(outputs, false, &bodies)) {
+    return nullptr;
+  }
+  if (bodies.empty()) Py_RETURN_NONE;
+  options.enable_double_backprop = enable_double != 0;
+  SetCallerLocation();
+  absl::Status status;
+  {
+    const WithoutGil nogil;
+    status = bodies[0]->session->Backward(bodies, options);
+  }
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+// _grad(outputs, inputs, grad_outputs, backprop_id, enable_double_backprop, loss_scale)
+PyObject* Grad(PyObject*, PyObject* args) {
+  PyObject *outputs = nullptr, *inputs = nullptr, *output_grads = nullptr, *id = nullptr;
+  int enable_double = 0;
+  BackwardArgs options;
+  std::vector<ArrayBody*> output_bodies, input_bodies, grad_bodies;
+  if (!PyArg_ParseTuple(args, "OOOOpd", &outputs, &inputs, &output_grads, &id, &enable_double,
+                        &options.loss_scale) ||
+      !ToBackpropId(id, &options.id) || !ToBodies(outputs, false, &output_bodies) ||
+      !ToBodies(inputs, false, &input_bodies) || !ToBodies(output_grads, true, &grad_bodies)) {
+    return nullptr;
+  }
+  options.enable_double_backprop = enable_double != 0;
+  PyObject* list = PyList_New(static_cast<Py_ssize_t>(input_bodies.size()));
+  if (output_bodies.empty() || list == nullptr) {
+    for (size_t i = 0; list != nullptr && i < input_bodies.size(); ++i) {
+      PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), Py_NewRef(Py_None));
+    }
+    return list;
+  }
+  SetCallerLocation();
+  absl::StatusOr<std::vector<ArrayPtr>> grads =
+      output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_bodies, options);
+  if (!grads.ok()) {
+    Py_DECREF(list);
+    return Raise(grads.status());
+  }
+  for (size_t i = 0; i < grads->size(); ++i) {
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),
+                    (*grads)[i] ? Wrap(std::move((*grads)[i])) : Py_NewRef(Py_None));
+  }
+  return list;
+}
+
+// _push_mode(record, backprop_ids)
+PyObject* Push(PyObject*, PyObject* args) {
+  int record = 0;
+  PyObject* ids = nullptr;
+  if (!PyArg_ParseTuple(args, "pO", &record, &ids)) return nullptr;
+  const Owned sequence(PySequence_Fast(ids, "expected a sequence of backprop ids"));
+  if (!sequence) return nullptr;
+  std::vector<BackpropId> numbers;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    BackpropId id = 0;
+    if (!ToBackpropId(PySequence_Fast_GET_ITEM(sequence.get(), i), &id)) return nullptr;
+    numbers.push_back(id);
+  }
+  PushMode(record != 0, numbers);
+  Py_RETURN_NONE;
+}
+
+PyObject* Pop(PyObject*, PyObject*) {
+  PopMode();
+  Py_RETURN_NONE;
+}
+
+PyObject* Records(PyObject*, PyObject* object) {
+  BackpropId id = 0;
+  if (!ToBackpropId(object, &id)) return nullptr;
+  return PyBool_FromLong(CurrentMode().Records(id));
+}
+
+// _backprop_ids(array): the numbers of the graphs that it is in.
+PyObject* IdsOf(PyObject*, PyObject* array) {
+  PyObject* list = PyList_New(0);
+  for (const ArrayBody::Place& place : BodyOf(array)->places) {
+    const Owned number(PyLong_FromUnsignedLong(place.node->id));
+    if (list == nullptr || PyList_Append(list, number.get()) < 0) return nullptr;
+  }
+  return list;
+}
+
+PyObject* NewId(PyObject*, PyObject* session) {
+  return PyLong_FromUnsignedLong(reinterpret_cast<PySession*>(session)->session->NewBackpropId());
+}
+
+PyObject* ReleaseId(PyObject*, PyObject* args) {
+  PyObject* session = nullptr;
+  unsigned int id = 0;
+  if (!PyArg_ParseTuple(args, "OI", &session, &id)) return nullptr;
+  reinterpret_cast<PySession*>(session)->session->ReleaseBackpropId(id);
+  Py_RETURN_NONE;
+}
+
+// _upload(buffer, dtype, shape, device): the buffer holds the elements in C order.
+PyObject* Upload(PyObject*, PyObject* args) {
+  Py_buffer buffer;
+  PyObject *dtype_object = nullptr, *shape_object = nullptr, *device_object = nullptr;
+  if (!PyArg_ParseTuple(args, "y*OOO", &buffer, &dtype_object, &shape_object, &device_object)) {
+    return nullptr;
+  }
+  Dtype dtype;
+  Ints shape;
+  Session* session = nullptr;
+  DeviceId device = 0;
+  absl::StatusOr<ArrayPtr> array = absl::UnknownError("");
+  const bool valid = ToDtype(dtype_object, &dtype) && ToInts(shape_object, &shape) &&
+                     ToDevice(device_object, &session, &device);
+  if (valid) {
+    const WithoutGil nogil;
+    array = session->Upload(
+        absl::string_view(static_cast<const char*>(buffer.buf), static_cast<size_t>(buffer.len)),
+        dtype, shape, device);
+  }
+  PyBuffer_Release(&buffer);
+  if (!valid) return nullptr;
+  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
+}
+
+// _fetch(array, buffer): waits for the elements, in C order.
+PyObject* Fetch(PyObject*, PyObject* args) {
+  PyObject* array = nullptr;
+  Py_buffer buffer;
+  if (!PyArg_ParseTuple(args, "O!w*", &array_type, &array, &buffer)) return nullptr;
+  const ArrayBody& body = *BodyOf(array);
+  absl::Status status;
+  {
+    const WithoutGil nogil;
+    status = body.session->Fetch(body, buffer.buf, static_cast<size_t>(buffer.len));
+  }
+  PyBuffer_Release(&buffer);
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+// _random(operator, shape, a, b, dtype, device)
+PyObject* Random(PyObject*, PyObject* args) {
+  const char* op = nullptr;
+  PyObject *shape_object = nullptr, *dtype_object = nullptr, *device_object = nullptr;
+  double a = 0;
+  double b = 0;
+  if (!PyArg_ParseTuple(args, "sOddOO", &op, &shape_object, &a, &b, &dtype_object,
+                        &device_object)) {
+    return nullptr;
+  }
+  Dtype dtype;
+  Ints shape;
+  Session* session = nullptr;
+  DeviceId device = 0;
+  if (!ToDtype(dtype_object, &dtype) || !ToInts(shape_object, &shape) ||
+      !ToDevice(device_object, &session, &device)) {
+    return nullptr;
+  }
+  SetCallerLocation();
+  absl::StatusOr<ArrayPtr> array = session->Random(op, shape, a, b, dtype, device);
+  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
+}
+
+}  // namespace
+
+PyMethodDef grad_functions[] = {{"_backward", Backward, METH_VARARGS, nullptr},
+                                {"_grad", Grad, METH_VARARGS, nullptr},
+                                {"_push_mode", Push, METH_VARARGS, nullptr},
+                                {"_pop_mode", Pop, METH_NOARGS, nullptr},
+                                {"_records", Records, METH_O, nullptr},
+                                {"_backprop_ids", IdsOf, METH_O, nullptr},
+                                {"_new_backprop_id", NewId, METH_O, nullptr},
+                                {"_release_backprop_id", ReleaseId, METH_VARARGS, nullptr},
+                                {"_upload", Upload, METH_VARARGS, nullptr},
+                                {"_fetch", Fetch, METH_VARARGS, nullptr},
+                                {"_random", Random, METH_VARARGS, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace chx::python

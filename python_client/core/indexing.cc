@@ -1,0 +1,114 @@
+// a[index] and a[index] = value.
+#include "ops/basic_index.h"
+#include "python_client/core/common.h"
+
+namespace chx::python {
+namespace {
+
+bool ToOptional(PyObject* object, absl::optional<int64_t>* value) {
+  if (object == Py_None) return true;
+  if (!PyIndex_Check(object)) {
+    PyErr_SetString(PyExc_TypeError, "slice indices must be integers or None");
+    return false;
+  }
+  // As Python does, beyond the range the nearest counts.
+  *value = PyNumber_AsSsize_t(object, nullptr);
+  return *value != -1 || PyErr_Occurred() == nullptr;
+}
+
+bool AddItem(PyObject* item, IndexBuilder* builder) {
+  if (item == Py_None) {
+    builder->NewAxis();
+  } else if (item == Py_Ellipsis) {
+    builder->Ellipsis();
+  } else if (PySlice_Check(item)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(item);
+    absl::optional<int64_t> start, stop, step;
+    if (!ToOptional(slice->start, &start) || !ToOptional(slice->stop, &stop) ||
+        !ToOptional(slice->step, &step)) {
+      return false;
+    }
+    builder->Slice(start, stop, step);
+  } else if (PyIndex_Check(item) && !PyBool_Check(item)) {
+    const Py_ssize_t i = PyNumber_AsSsize_t(item, PyExc_IndexError);
+    if (i == -1 && PyErr_Occurred() != nullptr) return false;
+    builder->Int(i);
+  } else {
+    PyErr_Format(PyExc_IndexError,
+                 "only integers, slices, None and Ellipsis are valid indices, got %s",
+                 Py_TYPE(item)->tp_name);
+    return false;
+  }
+  return true;
+}
+
+PyObject* GetByAttr(PyObject* self, const AttrValue& index) {
+  static const OpDef& op = Op("getitem");
+  const Operand input(BodyOf(self));
+  return Call(BodyOf(self)->session.get(), op, absl::MakeConstSpan(&input, 1),
+              absl::MakeConstSpan(&index, 1), 0);
+}
+
+PyObject* GetItem(PyObject* self, PyObject* key) {
+  IndexBuilder builder;
+  if (!PyTuple_Check(key)) {
+    if (!AddItem(key, &builder)) return nullptr;
+  } else {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+      if (!AddItem(PyTuple_GET_ITEM(key, i), &builder)) return nullptr;
+    }
+  }
+  return GetByAttr(self, builder.Build());
+}
+
+// A view of what the index selects, and a copy of the value into it.
+int SetItem(PyObject* self, PyObject* key, PyObject* value) {
+  if (value == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");
+    return -1;
+  }
+  const Owned view(GetItem(self, key));
+  if (!view) return -1;
+  Operand source;
+  Owned converted;
+  if (IsArray(value)) {
+    source = Operand(BodyOf(value));
+  } else if (IsScalar(value)) {
+    Scalar scalar;
+    if (!ToScalar(value, &scalar)) return -1;
+    source = Operand(scalar);
+  } else {
+    const Owned convert(Support("as_array_like"));
+    if (convert) converted = Owned(PyObject_CallFunctionObjArgs(convert.get(), value, self, nullptr));
+    if (!converted) return -1;
+    source = Operand(BodyOf(converted.get()));
+  }
+  static const OpDef& op = Op("copyto");
+  const Operand inputs[] = {Operand(BodyOf(view.get())), source};
+  const Owned done(Call(BodyOf(self)->session.get(), op, inputs, {}, 0));
+  return done ? 0 : -1;
+}
+
+Py_ssize_t Length(PyObject* self) {
+  const ArraySpec& spec = BodyOf(self)->spec;
+  if (spec.ndim() > 0) return static_cast<Py_ssize_t>(spec.shape[0]);
+  PyErr_SetString(PyExc_TypeError, "len() of unsized object");
+  return -1;
+}
+
+PyObject* SequenceItem(PyObject* self, Py_ssize_t i) {
+  return GetByAttr(self, IndexBuilder().Int(i).Build());
+}
+
+}  // namespace
+
+PyMappingMethods array_as_mapping = {Length, GetItem, SetItem};
+
+PySequenceMethods array_as_sequence = [] {
+  PySequenceMethods slots = {};
+  slots.sq_length = Length;
+  slots.sq_item = SequenceItem;
+  return slots;
+}();
+
+}  // namespace chx::python

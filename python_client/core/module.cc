@@ -1,0 +1,17 @@
+// chx._core
+#include "python_client/core/common.h"
+
+PyMODINIT_FUNC PyInit__core() {
+  static PyModuleDef definition = {
+      PyModuleDef_HEAD_INIT, "chx._core", "The compiled part of chx.", -1, nullptr,
+      nullptr,               nullptr,     nullptr,                     nullptr};
+  PyObject* module = PyModule_Create(&definition);
+  using namespace chx::python;  // NOLINT(google-build-using-namespace)
+  if (module == nullptr || !InitErrors(module) || !InitConvert() || !InitArrayType(module) ||
+      !InitSessionTypes(module) || !InitOpFunctions(module) ||
+      PyModule_AddFunctions(module, session_functions) < 0 ||
+      PyModule_AddFunctions(module, grad_functions) < 0) {
+    return nullptr;
+  }
+  return module;
+}

@@ -1,0 +1,311 @@
+// The ndarray type. All but the values is answered here, without the network.
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "python_client/core/common.h"
+
+namespace chx::python {
+
+PyObject* ItemOf(PyObject* self);  // numeric.cc
+
+namespace {
+
+// Objects come and go with every operator: some are kept.
+constexpr int kMaxFree = 512;
+PyArray* free_list[kMaxFree];
+int num_free = 0;
+
+PyObject* NewObject() {
+  if (num_free > 0) {
+    PyArray* self = free_list[--num_free];
+    return PyObject_Init(reinterpret_cast<PyObject*>(self), &array_type);
+  }
+  return PyObject_New(PyObject, &array_type);
+}
+
+void Dealloc(PyObject* object) {
+  auto* self = reinterpret_cast<PyArray*>(object);
+  if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+  if (self->body != nullptr) {
+    self->body->binding = nullptr;
+    self->body->Unref();
+  }
+  if (num_free < kMaxFree) {
+    free_list[num_free++] = self;
+  } else {
+    PyObject_Free(self);
+  }
+}
+
+// ndarray(shape, dtype, device=None): an array of unspecified values.
+PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  const Owned create(Support("new_ndarray"));
+  return create ? PyObject_Call(create.get(), args, kwargs) : nullptr;
+}
+
+PyObject* Repr(PyObject* self) {
+  const Owned repr(Support("repr_array"));
+  return repr ? PyObject_CallOneArg(repr.get(), self) : nullptr;
+}
+
+const ArraySpec& Spec(PyObject* self) { return BodyOf(self)->spec; }
+
+PyObject* GetShape(PyObject* self, void*) { return FromDims(Spec(self).shape); }
+PyObject* GetStrides(PyObject* self, void*) { return FromDims(Spec(self).strides); }
+PyObject* GetDtype(PyObject* self, void*) { return FromDtype(Spec(self).dtype); }
+PyObject* GetNdim(PyObject* self, void*) { return PyLong_FromLong(Spec(self).ndim()); }
+PyObject* GetSize(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).size()); }
+PyObject* GetNbytes(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).nbytes()); }
+PyObject* GetItemsize(PyObject* self, void*) {
+  return PyLong_FromLongLong(Spec(self).item_size());
+}
+PyObject* GetOffset(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).offset); }
+PyObject* GetContiguous(PyObject* self, void*) {
+  return PyBool_FromLong(Spec(self).is_contiguous());
+}
+PyObject* GetDevice(PyObject* self, void*) { return DeviceOf(*BodyOf(self)); }
+PyObject* GetPriority(PyObject*, void*) { return PyFloat_FromDouble(100.0); }
+
+PyObject* GetTransposed(PyObject* self, void*) {
+  const Operand input(BodyOf(self));
+  const AttrValue none;
+  return Call(BodyOf(self)->session.get(), Op("transpose"), absl::MakeConstSpan(&input, 1),
+              absl::MakeConstSpan(&none, 1), 0);
+}
+
+PyObject* GetGradOf(PyObject* self, BackpropId id) {
+  ArrayBody* body = BodyOf(self);
+  absl::StatusOr<ArrayPtr> grad = body->session->GetGrad(body, id);
+  if (!grad.ok()) return Raise(grad.status());
+  if (!*grad) Py_RETURN_NONE;
+  return Wrap(*std::move(grad));
+}
+
+int SetGradOf(PyObject* self, PyObject* grad, BackpropId id) {
+  if (grad != nullptr && grad != Py_None && !IsArray(grad)) {
+    PyErr_Format(PyExc_TypeError, "expected an ndarray or None, got %s", Py_TYPE(grad)->tp_name);
+    return -1;
+  }
+  ArrayBody* body = BodyOf(self);
+  const bool clear = grad == nullptr || grad == Py_None;
+  const absl::Status status =
+      body->session->SetGrad(body, clear ? ArrayPtr() : ArrayPtr(BodyOf(grad)), id);
+  if (status.ok()) return 0;
+  Raise(status);
+  return -1;
+}
+
+PyObject* GetGrad(PyObject* self, void*) { return GetGradOf(self, 0); }
+int SetGrad(PyObject* self, PyObject* value, void*) { return SetGradOf(self, value, 0); }
+
+// One optional argument, backprop_id.
+bool ParseId(PyObject* args, PyObject* kwargs, BackpropId* id) {
+  static const char* const kNames[] = {"backprop_id", nullptr};
+  PyObject* object = nullptr;
+  return PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(kNames), &object) &&
+         ToBackpropId(object, id);
+}
+
+PyObject* RequireGrad(PyObject* self, PyObject* args, PyObject* kwargs) {
+  BackpropId id = 0;
+  if (!ParseId(args, kwargs, &id)) return nullptr;
+  const absl::Status status = BodyOf(self)->session->RequireGrad(BodyOf(self), id);
+  return status.ok() ? Py_NewRef(self) : Raise(status);
+}
+
+PyObject* IsGradRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
+  BackpropId id = 0;
+  if (!ParseId(args, kwargs, &id)) return nullptr;
+  const ArrayBody::Place* place = BodyOf(self)->PlaceIn(id);
+  return PyBool_FromLong(place != nullptr && place->node->grad_required);
+}
+
+PyObject* IsBackpropRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
+  BackpropId id = 0;
+  if (!ParseId(args, kwargs, &id)) return nullptr;
+  return PyBool_FromLong(Array(ArrayPtr(BodyOf(self))).IsBackpropRequired(id));
+}
+
+PyObject* GetGradMethod(PyObject* self, PyObject* args, PyObject* kwargs) {
+  BackpropId id = 0;
+  return ParseId(args, kwargs, &id) ? GetGradOf(self, id) : nullptr;
+}
+
+PyObject* SetGradMethod(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* const kNames[] = {"grad", "backprop_id", nullptr};
+  PyObject* grad = nullptr;
+  PyObject* object = nullptr;
+  BackpropId id = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(kNames), &grad,
+                                   &object) ||
+      !ToBackpropId(object, &id) || SetGradOf(self, grad, id) < 0) {
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* ClearGrad(PyObject* self, PyObject* args, PyObject* kwargs) {
+  BackpropId id = 0;
+  if (!ParseId(args, kwargs, &id) || SetGradOf(self, nullptr, id) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* AsType(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* const kNames[] = {"dtype", "copy", nullptr};
+  PyObject* object = nullptr;
+  int copy = 1;
+  Dtype dtype;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p", const_cast<char**>(kNames), &object,
+                                   &copy) ||
+      !ToDtype(object, &dtype)) {
+    return nullptr;
+  }
+  if (copy == 0 && dtype == Spec(self).dtype) return Py_NewRef(self);
+  const Operand input(BodyOf(self));
+  const AttrValue attr(dtype);
+  return Call(BodyOf(self)->session.get(), Op("astype"), absl::MakeConstSpan(&input, 1),
+              absl::MakeConstSpan(&attr, 1), 0);
+}
+
+PyObject* ToDeviceMethod(PyObject* self, PyObject* argument) {
+  Session* session = nullptr;
+  DeviceId device = 0;
+  if (!ToDevice(argument, &session, &device)) return nullptr;
+  const Operand input(BodyOf(self));
+  const AttrValue attr(int64_t{device});
+  return Call(BodyOf(self)->session.get(), Op("to_device"), absl::MakeConstSpan(&input, 1),
+              absl::MakeConstSpan(&attr, 1), 0);
+}
+
+PyObject* Flatten(PyObject* self, PyObject*) {
+  const Operand input(BodyOf(self));
+  const Owned copy(Call(BodyOf(self)->session.get(), Op("copy"), absl::MakeConstSpan(&input, 1),
+                        {}, 0));
+  if (!copy) return nullptr;
+  const Operand copied(BodyOf(copy.get()));
+  return Call(BodyOf(self)->session.get(), Op("ravel"), absl::MakeConstSpan(&copied, 1), {}, 0);
+}
+
+PyObject* Item(PyObject* self, PyObject*) { return ItemOf(self); }
+
+PyObject* ToList(PyObject* self, PyObject*) {
+  const Owned convert(Support("to_numpy"));
+  const Owned array(convert ? PyObject_CallOneArg(convert.get(), self) : nullptr);
+  return array ? PyObject_CallMethod(array.get(), "tolist", nullptr) : nullptr;
+}
+
+// Calls chx._support.NAME(self, *args, **kwargs).
+PyObject* Delegate(const char* name, PyObject* self, PyObject* args, PyObject* kwargs) {
+  const Owned function(Support(name));
+  if (!function) return nullptr;
+  const Py_ssize_t size = PyTuple_GET_SIZE(args);
+  const Owned all(PyTuple_New(size + 1));
+  if (!all) return nullptr;
+  PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(self));
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+  }
+  return PyObject_Call(function.get(), all.get(), kwargs);
+}
+
+PyObject* AsGradStopped(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return Delegate("as_grad_stopped", self, args, kwargs);
+}
+
+PyObject* BackwardMethod(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return Delegate("backward", self, args, kwargs);
+}
+
+template <typename Fn>
+PyCFunction AsCFunction(Fn fn) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fn));
+}
+
+}  // namespace
+
+PyObject* Wrap(ArrayPtr body) {
+  if (body->binding != nullptr) return Py_NewRef(static_cast<PyObject*>(body->binding));
+  auto* self = reinterpret_cast<PyArray*>(NewObject());
+  if (self == nullptr) return nullptr;
+  body->AddRef();
+  self->body = body.get();
+  self->weakrefs = nullptr;
+  body->binding = self;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyGetSetDef array_getset[] = {
+    {"shape", GetShape, nullptr, "Dimensions, as a tuple of ints.", nullptr},
+    {"strides", GetStrides, nullptr, "Bytes to the next element of each dimension.", nullptr},
+    {"dtype", GetDtype, nullptr, "The elements' type, a numpy.dtype.", nullptr},
+    {"device", GetDevice, nullptr, "Where the array is; always the same object.", nullptr},
+    {"ndim", GetNdim, nullptr, "Number of dimensions.", nullptr},
+    {"size", GetSize, nullptr, "Number of elements.", nullptr},
+    {"nbytes", GetNbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"itemsize", GetItemsize, nullptr, "Bytes of an element.", nullptr},
+    {"offset", GetOffset, nullptr, "Bytes from the storage's start to the first element.", nullptr},
+    {"is_contiguous", GetContiguous, nullptr, "Whether elements are in C order.", nullptr},
+    {"T", GetTransposed, nullptr, "The array with its axes reversed, a view.", nullptr},
+    {"grad", GetGrad, SetGrad, "The gradient in the default graph, or None.", nullptr},
+    {"__array_priority__", GetPriority, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMethodDef array_methods[] = {
+    {"item", Item, METH_NOARGS, "item()\n--\n\nThe only element as a Python number; waits for it."},
+    {"tolist", ToList, METH_NOARGS, "tolist()\n--\n\nNested lists of Python numbers; waits."},
+    {"astype", AsCFunction(AsType), METH_VARARGS | METH_KEYWORDS,
+     "astype($self, dtype, copy=True)\n--\n\nThe array cast to a dtype; itself if it has it and "
+     "copy is False."},
+    {"flatten", Flatten, METH_NOARGS, "flatten()\n--\n\nA copy in one dimension."},
+    {"to_device", ToDeviceMethod, METH_O,
+     "to_device($self, device)\n--\n\nThe array on another device of its session."},
+    {"require_grad", AsCFunction(RequireGrad), METH_VARARGS | METH_KEYWORDS,
+     "require_grad($self, backprop_id=None)\n--\n\nMakes the array a leaf whose gradient backward "
+     "computes; returns itself. DtypeError unless it is a float array."},
+    {"is_grad_required", AsCFunction(IsGradRequired), METH_VARARGS | METH_KEYWORDS,
+     "is_grad_required($self, backprop_id=None)\n--\n\nWhether require_grad was called."},
+    {"is_backprop_required", AsCFunction(IsBackpropRequired), METH_VARARGS | METH_KEYWORDS,
+     "is_backprop_required($self, backprop_id=None)\n--\n\nWhether operators on the array are "
+     "recorded, in the current mode."},
+    {"get_grad", AsCFunction(GetGradMethod), METH_VARARGS | METH_KEYWORDS,
+     "get_grad($self, backprop_id=None)\n--\n\nThe gradient, or None."},
+    {"set_grad", AsCFunction(SetGradMethod), METH_VARARGS | METH_KEYWORDS,
+     "set_grad($self, grad, backprop_id=None)\n--\n\nSets the gradient: shape, dtype and device "
+     "must be the array's (GradientError)."},
+    {"cleargrad", AsCFunction(ClearGrad), METH_VARARGS | METH_KEYWORDS,
+     "cleargrad($self, backprop_id=None)\n--\n\nRemoves the gradient."},
+    {"as_grad_stopped", AsCFunction(AsGradStopped), METH_VARARGS | METH_KEYWORDS,
+     "as_grad_stopped($self, backprop_ids=None, copy=False)\n--\n\nThe same memory, or a copy, "
+     "outside of the graphs."},
+    {"backward", AsCFunction(BackwardMethod), METH_VARARGS | METH_KEYWORDS,
+     "backward($self, backprop_id=None, enable_double_backprop=False, loss_scale=None)\n--\n\n"
+     "Adds gradients to all leaves that this array depends on."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyTypeObject array_type = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "chx.ndarray";
+  type.tp_doc =
+      "ndarray(shape, dtype, device=None)\n--\n\nAn n-dimensional array in a chxd daemon.";
+  type.tp_basicsize = sizeof(PyArray);
+  type.tp_flags = Py_TPFLAGS_DEFAULT;
+  type.tp_dealloc = Dealloc;
+  type.tp_new = New;
+  type.tp_repr = Repr;
+  type.tp_richcompare = RichCompare;
+  type.tp_hash = PyObject_HashNotImplemented;
+  type.tp_weaklistoffset = offsetof(PyArray, weakrefs);
+  type.tp_as_number = &array_as_number;
+  type.tp_as_mapping = &array_as_mapping;
+  type.tp_as_sequence = &array_as_sequence;
+  type.tp_getset = array_getset;
+  type.tp_methods = array_methods;
+  return type;
+}();
+
+bool InitArrayType(PyObject* module) {
+  return PyType_Ready(&array_type) == 0 &&
+         PyModule_AddObjectRef(module, "ndarray", reinterpret_cast<PyObject*>(&array_type)) == 0;
+}
+
+}  // namespace chx::python

@@ -1,0 +1,331 @@
+// Operators as Python callables. Names, signatures, defaults and docs are the table's; there is no
+// second list.
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "python_client/core/common.h"
+
+namespace chx::python {
+namespace {
+
+struct OpFunction {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  const OpDef* op;
+  PyObject* names;  // tuple of the parameters' interned names
+  PyObject* name;
+};
+
+int NumParams(const OpDef& op) {
+  return static_cast<int>(op.inputs.size() + op.attrs.size() + (op.inputs.empty() ? 1 : 0));
+}
+
+// The parameter list, as inspect.signature() reads it.
+std::string TextSignature(const OpDef& op) {
+  std::vector<std::string> params;
+  for (const InputDef& input : op.inputs) {
+    params.push_back(absl::StrCat(input.name, input.optional ? "=None" : ""));
+  }
+  for (const AttrDef& attr : op.attrs) {
+    const bool dtype = attr.type == AttrType::kDtype && attr.default_value.has_value();
+    params.push_back(attr.required ? attr.name
+                                   : absl::StrCat(attr.name, "=", dtype ? "'" : "",
+                                                  attr.default_value.ToString(), dtype ? "'" : ""));
+  }
+  if (op.inputs.empty()) params.push_back("device=None");
+  return absl::StrCat("(", absl::StrJoin(params, ", "), ")");
+}
+
+// Arguments by parameter; null where none was given.
+bool Bind(const OpFunction& self, PyObject* const* args, Py_ssize_t count, PyObject* keywords,
+          PyObject** bound) {
+  const OpDef& op = *self.op;
+  const int num_params = NumParams(op);
+  if (count > num_params) {
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments (%zd given)", op.name.c_str(),
+                 num_params, count);
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) bound[i] = args[i];
+  const Py_ssize_t num_keywords = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
+  for (Py_ssize_t k = 0; k < num_keywords; ++k) {
+    PyObject* keyword = PyTuple_GET_ITEM(keywords, k);
+    int i = 0;
+    while (i < num_params && PyTuple_GET_ITEM(self.names, i) != keyword &&
+           PyUnicode_Compare(PyTuple_GET_ITEM(self.names, i), keyword) != 0) {
+      ++i;
+    }
+    if (i == num_params || bound[i] != nullptr) {
+      PyErr_Format(PyExc_TypeError,
+                   i == num_params ? "%s() got an unexpected keyword argument '%U'"
+                                   : "%s() got multiple values for argument '%U'",
+                   op.name.c_str(), keyword);
+      return false;
+    }
+    bound[i] = args[count + k];
+  }
+  return true;
+}
+
+bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
+             absl::InlinedVector<Operand, 4>* operands) {
+  const bool absent = object == nullptr || (object == Py_None && input.optional);
+  if (absent && input.optional) {
+    operands->emplace_back();
+    return true;
+  }
+  if (absent) {
+    PyErr_Format(PyExc_TypeError, "%s() missing argument '%s'", op.name.c_str(),
+                 input.name.c_str());
+    return false;
+  }
+  if (input.variadic) {
+    const Owned sequence(PySequence_Fast(object, "expected a sequence of arrays"));
+    if (!sequence) return false;
+    if (PySequence_Fast_GET_SIZE(sequence.get()) == 0) {
+      Raise(DimensionError("[", op.name, "] expects at least one array"));
+      return false;
+    }
+    const InputDef one{input.name, false, false, false};
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+      if (!ToInput(op, one, PySequence_Fast_GET_ITEM(sequence.get(), i), operands)) return false;
+    }
+    return true;
+  }
+  if (IsArray(object)) {
+    operands->emplace_back(BodyOf(object));
+    return true;
+  }
+  Scalar scalar;
+  if (input.scalar && IsScalar(object)) {
+    if (!ToScalar(object, &scalar)) return false;
+    operands->emplace_back(scalar);
+    return true;
+  }
+  PyErr_Format(PyExc_TypeError, "%s() expects an ndarray%s for '%s', got %s", op.name.c_str(),
+               input.scalar ? " or a number" : "", input.name.c_str(), Py_TYPE(object)->tp_name);
+  return false;
+}
+
+bool ToChoice(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
+  const char* word = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+  for (size_t i = 0; word != nullptr && i < attr.choices.size(); ++i) {
+    if (attr.choices[i] == word) {
+      *value = AttrValue(static_cast<int64_t>(i));
+      return true;
+    }
+  }
+  PyErr_Format(PyExc_ValueError, "%s() expects one of %s for '%s', got %R", op.name.c_str(),
+               absl::StrJoin(attr.choices, ", ").c_str(), attr.name.c_str(), object);
+  return false;
+}
+
+bool ToAttr(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
+  if (object == nullptr || object == Py_None) {
+    if (attr.required) {
+      PyErr_Format(PyExc_TypeError, "%s() missing argument '%s'", op.name.c_str(),
+                   attr.name.c_str());
+      return false;
+    }
+    // An explicit None where there is a default means the default, except for an axis.
+    if (object == Py_None && attr.name == "axis" && attr.type == AttrType::kInt) {
+      *value = op.AttrIndex("axis") >= 0 && op.name == "concatenate" ? AttrValue()
+                                                                     : attr.default_value;
+    } else {
+      *value = attr.default_value;
+    }
+    return true;
+  }
+  if (!attr.choices.empty()) return ToChoice(op, attr, object, value);
+  switch (attr.type) {
+    case AttrType::kBool: {
+      const int truth = PyObject_IsTrue(object);
+      *value = AttrValue(truth == 1);
+      return truth >= 0;
+    }
+    case AttrType::kInt: {
+      const Py_ssize_t number = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+      *value = AttrValue(int64_t{number});
+      return number != -1 || PyErr_Occurred() == nullptr;
+    }
+    case AttrType::kFloat: {
+      const double number = PyFloat_AsDouble(object);
+      *value = AttrValue(number);
+      return number != -1 || PyErr_Occurred() == nullptr;
+    }
+    case AttrType::kDtype: {
+      Dtype dtype;
+      if (!ToDtype(object, &dtype)) return false;
+      *value = AttrValue(dtype);
+      return true;
+    }
+    case AttrType::kScalar: {
+      Scalar scalar;
+      if (!ToScalar(object, &scalar)) return false;
+      *value = AttrValue(scalar);
+      return true;
+    }
+    default: {
+      Ints ints;
+      if (!ToInts(object, &ints)) return false;
+      *value = AttrValue(std::move(ints));
+      return true;
+    }
+  }
+}
+
+// a.reshape(2, 3) and a.transpose(1, 0): several ints stand for a tuple of them.
+bool GatherInts(const OpDef& op, PyObject* const* args, Py_ssize_t count, Owned* tuple) {
+  const auto first = static_cast<Py_ssize_t>(op.inputs.size());
+  if (op.attrs.size() != 1 || op.attrs[0].type != AttrType::kInts || count <= first + 1) {
+    return false;
+  }
+  *tuple = Owned(PyTuple_New(count - first));
+  for (Py_ssize_t i = first; *tuple && i < count; ++i) {
+    PyTuple_SET_ITEM(tuple->get(), i - first, Py_NewRef(args[i]));
+  }
+  return static_cast<bool>(*tuple);
+}
+
+// squeeze() of an array with nothing to squeeze is the array itself.
+bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
+  static const OpDef& squeeze = Op("squeeze");
+  if (&op != &squeeze || attrs[0].has_value()) return false;
+  for (int64_t dim : array->spec.shape) {
+    if (dim == 1) return false;
+  }
+  return true;
+}
+
+PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
+                     PyObject* keywords) {
+  const auto& self = *reinterpret_cast<OpFunction*>(callable);
+  const OpDef& op = *self.op;
+  Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+  absl::InlinedVector<PyObject*, 8> bound(static_cast<size_t>(NumParams(op)), nullptr);
+  Owned tuple;
+  absl::InlinedVector<PyObject*, 8> gathered;
+  if (keywords == nullptr && GatherInts(op, args, count, &tuple)) {
+    gathered.assign(args, args + op.inputs.size());
+    gathered.push_back(tuple.get());
+    args = gathered.data();
+    count = static_cast<Py_ssize_t>(gathered.size());
+  }
+  if (!Bind(self, args, count, keywords, bound.data())) return nullptr;
+  absl::InlinedVector<Operand, 4> operands;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!ToInput(op, op.inputs[i], bound[i], &operands)) return nullptr;
+  }
+  Attrs attrs(op.attrs.size());
+  for (size_t i = 0; i < op.attrs.size(); ++i) {
+    if (!ToAttr(op, op.attrs[i], bound[op.inputs.size() + i], &attrs[i])) return nullptr;
+  }
+  Session* session = nullptr;
+  DeviceId device = 0;
+  for (const Operand& operand : operands) {
+    if (operand.array() == nullptr) continue;
+    session = operand.array()->session.get();
+    device = operand.array()->spec.device;
+    if (IsIdentity(op, operand.array(), attrs)) return Py_NewRef(bound[0]);
+    break;
+  }
+  if (session == nullptr) {
+    if (!op.inputs.empty()) {
+      return Raise(TypeError("[", op.name, "] expects at least one array"));
+    }
+    if (!ToDevice(bound.back(), &session, &device)) return nullptr;
+  }
+  return Call(session, op, operands, attrs, device);
+}
+
+// As a method, input 0 is bound.
+PyObject* DescrGet(PyObject* self, PyObject* object, PyObject*) {
+  return object == nullptr ? Py_NewRef(self) : PyMethod_New(self, object);
+}
+
+PyObject* Repr(PyObject* self) {
+  return PyUnicode_FromFormat("<operator chx.%U>", reinterpret_cast<OpFunction*>(self)->name);
+}
+
+PyObject* GetName(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<OpFunction*>(self)->name);
+}
+PyObject* GetDoc(PyObject* self, void*) {
+  return PyUnicode_FromString(reinterpret_cast<OpFunction*>(self)->op->doc.c_str());
+}
+PyObject* GetTextSignature(PyObject* self, void*) {
+  return PyUnicode_FromString(TextSignature(*reinterpret_cast<OpFunction*>(self)->op).c_str());
+}
+PyObject* GetSignature(PyObject* self, void*) {
+  const Owned text(GetTextSignature(self, nullptr));
+  const Owned make(Support("signature"));
+  return make && text ? PyObject_CallOneArg(make.get(), text.get()) : nullptr;
+}
+
+PyGetSetDef getset[] = {{"__name__", GetName, nullptr, nullptr, nullptr},
+                        {"__qualname__", GetName, nullptr, nullptr, nullptr},
+                        {"__doc__", GetDoc, nullptr, nullptr, nullptr},
+                        {"__text_signature__", GetTextSignature, nullptr, nullptr, nullptr},
+                        {"__signature__", GetSignature, nullptr, nullptr, nullptr},
+                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyTypeObject op_function_type = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "chx.OpFunction";
+  type.tp_basicsize = sizeof(OpFunction);
+  type.tp_flags =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
+  type.tp_vectorcall_offset = offsetof(OpFunction, vectorcall);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_descr_get = DescrGet;
+  type.tp_repr = Repr;
+  type.tp_getset = getset;
+  return type;
+}();
+
+PyObject* NewOpFunction(const OpDef& op) {
+  auto* self = PyObject_New(OpFunction, &op_function_type);
+  if (self == nullptr) return nullptr;
+  self->vectorcall = Vectorcall;
+  self->op = &op;
+  self->name = PyUnicode_InternFromString(op.name.c_str());
+  self->names = PyTuple_New(NumParams(op));
+  Py_ssize_t i = 0;
+  const auto add = [&](const std::string& name) {
+    PyTuple_SET_ITEM(self->names, i++, PyUnicode_InternFromString(name.c_str()));
+  };
+  for (const InputDef& input : op.inputs) add(input.name);
+  for (const AttrDef& attr : op.attrs) add(attr.name);
+  if (op.inputs.empty()) add("device");
+  return reinterpret_cast<PyObject*>(self);
+}
+
+}  // namespace
+
+bool InitOpFunctions(PyObject* module) {
+  if (PyType_Ready(&op_function_type) < 0) return false;
+  const Owned names(PyList_New(0));
+  for (const auto& op : OpRegistry::Global().ops()) {
+    const Owned function(NewOpFunction(*op));
+    if (!function) return false;
+    std::vector<std::string> all = op->aliases;
+    all.push_back(op->name);
+    for (const std::string& name : all) {
+      if (op->method &&
+          PyDict_SetItemString(array_type.tp_dict, name.c_str(), function.get()) < 0) {
+        return false;
+      }
+      if (op->internal) continue;
+      const Owned text(PyUnicode_FromString(name.c_str()));
+      if (PyModule_AddObjectRef(module, name.c_str(), function.get()) < 0 ||
+          PyList_Append(names.get(), text.get()) < 0) {
+        return false;
+      }
+    }
+  }
+  PyType_Modified(&array_type);
+  return PyModule_AddObjectRef(module, "_operators", names.get()) == 0;
+}
+
+}  // namespace chx::python

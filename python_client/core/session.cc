@@ -1,0 +1,299 @@
+// Sessions and devices.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "python_client/core/common.h"
+
+namespace chx::python {
+namespace {
+
+PyObject* default_session;         // PySession, or null
+thread_local PyObject* default_device;  // PyDevice, or null
+
+PySession* AsSession(PyObject* object) { return reinterpret_cast<PySession*>(object); }
+PyDevice* AsDevice(PyObject* object) { return reinterpret_cast<PyDevice*>(object); }
+PySession* Of(Session* session) { return static_cast<PySession*>(session->binding); }
+
+void DeallocDevice(PyObject* self) {
+  Py_XDECREF(AsDevice(self)->name);
+  PyObject_Free(self);
+}
+
+PyObject* ReprDevice(PyObject* self) { return Py_NewRef(AsDevice(self)->name); }
+
+std::pair<std::string, std::string> Parts(PyObject* self) {
+  const std::string name = PyUnicode_AsUTF8(AsDevice(self)->name);
+  return absl::StrSplit(name, absl::MaxSplits(':', 1));
+}
+
+PyObject* GetDeviceName(PyObject* self, void*) { return Py_NewRef(AsDevice(self)->name); }
+PyObject* GetDeviceIndex(PyObject* self, void*) {
+  return PyLong_FromString(Parts(self).second.c_str(), nullptr, 10);
+}
+PyObject* GetBackendName(PyObject* self, void*) {
+  return PyUnicode_FromString(Parts(self).first.c_str());
+}
+
+PyObject* SynchronizeSession(Session* session) {
+  absl::Status status;
+  {
+    const WithoutGil nogil;
+    status = session->Synchronize();
+  }
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* SynchronizeDevice(PyObject* self, PyObject*) {
+  return SynchronizeSession(AsDevice(self)->session->session);
+}
+
+PyGetSetDef device_getset[] = {
+    {"name", GetDeviceName, nullptr, "For example 'native:0'.", nullptr},
+    {"index", GetDeviceIndex, nullptr, "Number within the backend.", nullptr},
+    {"backend_name", GetBackendName, nullptr, "'native' or 'cuda'.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMethodDef device_methods[] = {
+    {"synchronize", SynchronizeDevice, METH_NOARGS,
+     "synchronize()\n--\n\nWaits until all that was called is done."},
+    {nullptr, nullptr, 0, nullptr}};
+
+void DeallocSession(PyObject* self) {
+  PySession* session = AsSession(self);
+  if (session->session != nullptr) {
+    session->session->binding = nullptr;
+    const WithoutGil nogil;
+    session->session->Unref();
+  }
+  Py_XDECREF(session->devices);
+  Py_XDECREF(session->address);
+  PyObject_Free(self);
+}
+
+PyObject* ReprSession(PyObject* self) {
+  return PyUnicode_FromFormat("<chx.Session at %U>", AsSession(self)->address);
+}
+
+// Session(address, client_name, token, tls_roots)
+PyObject* NewSession(PyTypeObject* type, PyObject* args, PyObject*) {
+  const char *address = nullptr, *client_name = nullptr, *token = nullptr, *roots = nullptr;
+  if (!PyArg_ParseTuple(args, "ssss", &address, &client_name, &token, &roots)) return nullptr;
+  ConnectOptions options;
+  options.client_name = client_name;
+  options.token = token;
+  options.tls_roots = roots;
+  absl::StatusOr<Ref<Session>> session = absl::UnknownError("");
+  {
+    const WithoutGil nogil;
+    session = Session::Connect(address, options);
+  }
+  if (!session.ok()) return Raise(session.status());
+  auto* self = PyObject_New(PySession, type);
+  if (self == nullptr) return nullptr;
+  // Arrays ask for their session's object as long as they live: it stays for good.
+  Py_INCREF(self);
+  (*session)->AddRef();
+  self->session = session->get();
+  self->session->binding = self;
+  self->address = PyUnicode_FromString(address);
+  self->devices = PyTuple_New(static_cast<Py_ssize_t>(self->session->devices().size()));
+  for (size_t i = 0; i < self->session->devices().size(); ++i) {
+    auto* device = PyObject_New(PyDevice, &device_type);
+    device->name = PyUnicode_FromString(self->session->devices()[i].c_str());
+    device->session = self;
+    device->id = static_cast<DeviceId>(i);
+    PyTuple_SET_ITEM(self->devices, static_cast<Py_ssize_t>(i),
+                     reinterpret_cast<PyObject*>(device));
+  }
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* CloseSession(PyObject* self, PyObject*) {
+  absl::Status status;
+  {
+    const WithoutGil nogil;
+    status = AsSession(self)->session->Close();
+  }
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* SynchronizeMethod(PyObject* self, PyObject*) {
+  return SynchronizeSession(AsSession(self)->session);
+}
+
+PyObject* FlushSession(PyObject* self, PyObject*) {
+  absl::Status status;
+  {
+    const WithoutGil nogil;
+    status = AsSession(self)->session->Flush();
+  }
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* SeedSession(PyObject* self, PyObject* seed) {
+  const unsigned long long value = PyLong_AsUnsignedLongLongMask(seed);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  AsSession(self)->session->Seed(value);
+  Py_RETURN_NONE;
+}
+
+PyObject* TakeErrors(PyObject* self, PyObject*) {
+  PyObject* list = PyList_New(0);
+  for (const absl::Status& status : AsSession(self)->session->connection().TakeErrors()) {
+    const Owned text(PyUnicode_FromString(std::string(status.message()).c_str()));
+    if (list == nullptr || !text || PyList_Append(list, text.get()) < 0) return nullptr;
+  }
+  return list;
+}
+
+PyMethodDef session_methods[] = {
+    {"close", CloseSession, METH_NOARGS,
+     "close()\n--\n\nEnds the session and frees all that it holds in the daemon."},
+    {"synchronize", SynchronizeMethod, METH_NOARGS,
+     "synchronize()\n--\n\nWaits until all that was called is done."},
+    {"flush", FlushSession, METH_NOARGS, "flush()\n--\n\nSends what is pending; does not wait."},
+    {"seed", SeedSession, METH_O, "seed($self, seed)\n--\n\nSeeds the session's random numbers."},
+    {"take_errors", TakeErrors, METH_NOARGS,
+     "take_errors()\n--\n\nTexts of errors reported since the last call, read or not."},
+    {nullptr, nullptr, 0, nullptr}};
+PyMemberDef session_members[] = {
+    {"address", T_OBJECT, offsetof(PySession, address), READONLY, "Where the daemon listens."},
+    {"devices", T_OBJECT, offsetof(PySession, devices), READONLY, "The daemon's devices."},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyObject* GetDefaultSession(PyObject*, PyObject*) {
+  return Py_NewRef(default_session != nullptr ? default_session : Py_None);
+}
+
+PyObject* SetDefaultSession(PyObject*, PyObject* session) {
+  PyObject* old = default_session;
+  default_session = session == Py_None ? nullptr : Py_NewRef(session);
+  Py_XDECREF(old);
+  Py_RETURN_NONE;
+}
+
+PyObject* GetDefaultDevice(PyObject*, PyObject*) {
+  Session* session = nullptr;
+  DeviceId device = 0;
+  if (!DefaultDevice(&session, &device)) return nullptr;
+  return Py_NewRef(PyTuple_GET_ITEM(Of(session)->devices, device));
+}
+
+PyObject* SetDefaultDevice(PyObject*, PyObject* object) {
+  PyObject* old = default_device;
+  if (object == Py_None) {
+    default_device = nullptr;
+  } else {
+    Session* session = nullptr;
+    DeviceId device = 0;
+    if (!ToDevice(object, &session, &device)) return nullptr;
+    default_device = Py_NewRef(PyTuple_GET_ITEM(Of(session)->devices, device));
+  }
+  Py_XDECREF(old);
+  Py_RETURN_NONE;
+}
+
+PyObject* GetDevice(PyObject*, PyObject* object) {
+  Session* session = nullptr;
+  DeviceId device = 0;
+  if (!ToDevice(object, &session, &device)) return nullptr;
+  return Py_NewRef(PyTuple_GET_ITEM(Of(session)->devices, device));
+}
+
+}  // namespace
+
+bool DefaultDevice(Session** session, DeviceId* device) {
+  if (default_session == nullptr) {
+    const Owned connect(Support("connect_default"));
+    const Owned connected(connect ? PyObject_CallNoArgs(connect.get()) : nullptr);
+    if (!connected) return false;
+  }
+  PyDevice* chosen = default_device == nullptr ? nullptr : AsDevice(default_device);
+  PySession* owner = chosen == nullptr ? AsSession(default_session) : chosen->session;
+  *session = owner->session;
+  *device = chosen == nullptr ? 0 : chosen->id;
+  return true;
+}
+
+bool ToDevice(PyObject* object, Session** session, DeviceId* device) {
+  if (object == nullptr || object == Py_None) return DefaultDevice(session, device);
+  if (Py_TYPE(object) == &device_type) {
+    *session = AsDevice(object)->session->session;
+    *device = AsDevice(object)->id;
+    return true;
+  }
+  if (!PyUnicode_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "expected a device or its name, got %s",
+                 Py_TYPE(object)->tp_name);
+    return false;
+  }
+  if (!DefaultDevice(session, device)) return false;
+  std::string name = PyUnicode_AsUTF8(object);
+  if (name.find(':') == std::string::npos) name += ":0";
+  const std::vector<std::string>& names = (*session)->devices();
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != name) continue;
+    *device = static_cast<DeviceId>(i);
+    return true;
+  }
+  const std::string backend = name.substr(0, name.find(':'));
+  for (const std::string& other : names) {
+    if (other.substr(0, other.find(':')) == backend) {
+      Raise(DeviceError("the daemon does not serve device '", name, "'"));
+      return false;
+    }
+  }
+  Raise(MakeError(ErrorKind::kBackend,
+                  absl::StrCat("the daemon does not serve backend '", backend, "'")));
+  return false;
+}
+
+PyObject* DeviceOf(const ArrayBody& body) {
+  return Py_NewRef(PyTuple_GET_ITEM(Of(body.session.get())->devices, body.spec.device));
+}
+
+PyTypeObject device_type = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "chx.Device";
+  type.tp_doc = "A device of a session; there is one object for each.";
+  type.tp_basicsize = sizeof(PyDevice);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_dealloc = DeallocDevice;
+  type.tp_repr = ReprDevice;
+  type.tp_getset = device_getset;
+  type.tp_methods = device_methods;
+  return type;
+}();
+
+PyTypeObject session_type = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "chx._core.Session";
+  type.tp_doc = "A session with a daemon; made by chx.connect().";
+  type.tp_basicsize = sizeof(PySession);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  type.tp_dealloc = DeallocSession;
+  type.tp_repr = ReprSession;
+  type.tp_new = NewSession;
+  type.tp_methods = session_methods;
+  type.tp_members = session_members;
+  return type;
+}();
+
+PyMethodDef session_functions[] = {
+    {"_get_default_session", GetDefaultSession, METH_NOARGS, nullptr},
+    {"_set_default_session", SetDefaultSession, METH_O, nullptr},
+    {"get_default_device", GetDefaultDevice, METH_NOARGS,
+     "get_default_device()\n--\n\nWhere the calling thread's new arrays are made."},
+    {"set_default_device", SetDefaultDevice, METH_O,
+     "set_default_device(device)\n--\n\nSets where the calling thread's new arrays are made."},
+    {"_get_device", GetDevice, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool InitSessionTypes(PyObject* module) {
+  return PyType_Ready(&device_type) == 0 && PyType_Ready(&session_type) == 0 &&
+         PyModule_AddObjectRef(module, "Device", reinterpret_cast<PyObject*>(&device_type)) == 0 &&
+         PyModule_AddObjectRef(module, "Session", reinterpret_cast<PyObject*>(&session_type)) == 0;
+}
+
+}  // namespace chx::python
