@@ -66,7 +66,7 @@ void DeallocSession(PyObject* self) {
   }
   Py_XDECREF(session->devices);
   Py_XDECREF(session->address);
-  PyObject_Free(self);
+  Py_TYPE(self)->tp_free(self);
 }
 
 PyObject* ReprSession(PyObject* self) {
@@ -87,7 +87,7 @@ PyObject* NewSession(PyTypeObject* type, PyObject* args, PyObject*) {
     session = Session::Connect(address, options);
   }
   if (!session.ok()) return Raise(session.status());
-  auto* self = PyObject_New(PySession, type);
+  auto* self = reinterpret_cast<PySession*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
   // Arrays ask for their session's object as long as they live: it stays for good.
   Py_INCREF(self);
