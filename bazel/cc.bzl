@@ -11,7 +11,7 @@ COPTS = [
     "-Wno-missing-field-initializers",
 ]
 
-def _include_check(name, files):
+def include_check(name, files, **kwargs):
     """A header whose making fails if a file includes what its folder may not (architecture.md)."""
     native.genrule(
         name = name + "_includes",
@@ -19,6 +19,8 @@ def _include_check(name, files):
         outs = [name + "_includes.h"],
         cmd = "/usr/bin/python3 $(location //bazel:check_includes.py) $(SRCS) > $@",
         tools = ["//bazel:check_includes.py"],
+        visibility = ["//visibility:private"],
+        **kwargs
     )
 
 def chx_cc_library(name, srcs = [], hdrs = [], copts = [], **kwargs):
@@ -27,7 +29,7 @@ def chx_cc_library(name, srcs = [], hdrs = [], copts = [], **kwargs):
     linkstatic here is what lets a target with linkstatic = False take the
     system's shared objects without turning our own libraries into .so files.
     """
-    _include_check(name, srcs + hdrs)
+    include_check(name, srcs + hdrs + kwargs.get("textual_hdrs", []))
     native.cc_library(
         name = name,
         srcs = srcs + [name + "_includes.h"],
@@ -42,9 +44,10 @@ def chx_isa_library(name, srcs, isa, deps):
 
     -O3 in every mode: these are the hot loops.
     """
+    include_check(name, srcs)
     native.cc_library(
         name = name,
-        srcs = srcs,
+        srcs = srcs + [name + "_includes.h"],
         copts = COPTS + ["-O3"] + isa,
         linkstatic = True,
         deps = deps,

@@ -2,13 +2,15 @@
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "CUDA_FOUND", "NVCC")
+load("//bazel:cc.bzl", "COPTS", "include_check")
 
-# Hopper for development and CI; what is shipped runs on Ampere and Ada too, and has the last one as
-# PTX for what comes.
+# Hopper for development and CI; what is shipped (--define=cuda_arch=release) runs on Ampere and Ada
+# too, and has the last one as PTX for what comes.
 _GENCODE = {
     "ci": ["-gencode=arch=compute_90,code=sm_90"],
     "release": [
         "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_86,code=sm_86",
         "-gencode=arch=compute_89,code=sm_89",
         "-gencode=arch=compute_90,code=[sm_90,compute_90]",
     ],
@@ -16,7 +18,7 @@ _GENCODE = {
 
 _MODE_FLAGS = {
     "dbg": ["-O0", "-g"],
-    "fastbuild": ["-O1"],
+    "fastbuild": ["-O3"],
     "opt": ["-O3", "-DNDEBUG"],
 }
 
@@ -101,27 +103,87 @@ CUDA_ONLY = select({
     "//conditions:default": [],
 })
 
-def cuda_library(name, **kwargs):
-    """A C++ library of .cu files; no target at all where no toolkit was found."""
-    if CUDA_FOUND:
-        _cuda_objects(name = name, target_compatible_with = CUDA_ONLY, **kwargs)
+def _headers_only_impl(ctx):
+    infos = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
+    return [cc_common.merge_cc_infos(cc_infos = [CcInfo(compilation_context = info) for info in infos])]
 
-def cuda_cc_library(name, **kwargs):
-    """A cc_library of host code that needs CUDA's headers; as cuda_library."""
+_headers_only = rule(
+    implementation = _headers_only_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+)
+
+def _host_headers(name, host_deps):
+    """What a plug-in compiles against but takes from the program that opens it."""
+    _headers_only(
+        name = name + "_host_headers",
+        visibility = ["//visibility:private"],
+        deps = host_deps,
+    )
+    return [":" + name + "_host_headers"]
+
+def cuda_library(name, srcs, hdrs = [], deps = [], host_deps = [], **kwargs):
+    """A C++ library of .cu files; no target at all where no toolkit was found.
+
+    Args:
+      name: the library's name.
+      srcs: .cu files.
+      hdrs: .h and .cuh files.
+      deps: what is compiled against and linked.
+      host_deps: what is compiled against, and is in the program that opens the plug-in.
+      **kwargs: for the rule; copts are nvcc's.
+    """
     if CUDA_FOUND:
-        native.cc_library(
+        include_check(name, srcs + hdrs)
+        _cuda_objects(
             name = name,
-            linkstatic = True,
+            srcs = srcs,
+            hdrs = hdrs + [name + "_includes.h"],
             target_compatible_with = CUDA_ONLY,
+            deps = deps + _host_headers(name, host_deps),
             **kwargs
         )
 
-def cuda_plugin(name, **kwargs):
-    """A shared object of CUDA code, for dlopen; as cuda_library."""
+def cuda_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], host_deps = [], **kwargs):
+    """A cc_library of host code that needs CUDA's headers; arguments as for cuda_library."""
+    if CUDA_FOUND:
+        include_check(name, srcs + hdrs)
+        native.cc_library(
+            name = name,
+            srcs = srcs + [name + "_includes.h"],
+            hdrs = hdrs,
+            copts = COPTS + copts,
+            linkstatic = True,
+            target_compatible_with = CUDA_ONLY,
+            deps = deps + _host_headers(name, host_deps),
+            **kwargs
+        )
+
+def cuda_plugin(name, host, **kwargs):
+    """A shared object of CUDA code, for dlopen by `host`; as cuda_library.
+
+    Debian's archives of Abseil aren't position-independent, and two copies of the engine would
+    not know each other's types: both stay undefined here and come from the host, which is linked
+    with -rdynamic. NAME_symbols_test checks that the host has all of them.
+
+    Args:
+      name: a file name that ends in .so.
+      host: the cc_binary that opens it.
+      **kwargs: for the cc_binary.
+    """
     if CUDA_FOUND:
         native.cc_binary(
             name = name,
             linkshared = True,
+            linkstatic = True,
             target_compatible_with = CUDA_ONLY,
             **kwargs
+        )
+        native.sh_test(
+            name = name[:-len(".so")] + "_symbols_test",
+            size = "small",
+            srcs = ["//bazel:plugin_symbols_test.sh"],
+            args = ["$(rootpath %s)" % host, "$(rootpath %s)" % name],
+            data = [host, name],
+            tags = ["no-sanitizer"],
+            target_compatible_with = CUDA_ONLY,
         )

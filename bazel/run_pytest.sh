@@ -2,6 +2,12 @@
 # Runs pytest on the files given, from the test's runfiles, with the Python of the environment
 # that tools/setup.sh made; and writes the results where Bazel looks for them.
 set -euo pipefail
+# No HOME in a test: the account's is asked for.
+venv="${CHXD_VENV:-$(getent passwd "$(id -u)" | cut -d: -f6)/.cache/chxd/venv}"
+if [ ! -x "$venv/bin/python" ]; then
+  echo "no Python environment at $venv: run tools/setup.sh" >&2
+  exit 1
+fi
 export PYTHONPATH="$PWD:$PWD/python_client" PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1
-exec "${CHXD_VENV:-/opt/chxd-venv}/bin/python" -m pytest -p no:cacheprovider -q \
+exec "$venv/bin/python" -m pytest -p no:cacheprovider -q \
   --junitxml="${XML_OUTPUT_FILE:-/dev/null}" "$@"

@@ -30,14 +30,6 @@ thread_local BodyPool body_pool;
 
 const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
-absl::Status ApplyInPlace(const Array& target, absl::string_view op, const Operand& other) {
-  if (!target.ok()) return target.status();
-  if (!other.error().ok()) return other.error();
-  const Operand inputs[] = {Operand(target), other};
-  ArrayPtrs none;
-  return target.body()->session->Apply(Op(op), inputs, {}, target.spec().device, &none);
-}
-
 // IEEE binary16.
 double HalfToDouble(uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
@@ -178,12 +170,21 @@ Array Array::AsGradStopped() const {
   return internal::Apply(Op("view"), {*this}, {});
 }
 
-absl::Status Array::operator+=(const Operand& other) { return ApplyInPlace(*this, "add_", other); }
+Array Array::operator[](const IndexBuilder& index) const {
+  return internal::Apply(Op("getitem"), {*this}, {index.Build()});
+}
+
+absl::Status Array::operator+=(const Operand& other) {
+  return internal::ApplyInPlace(Op("add_"), {*this, other}, {});
+}
 absl::Status Array::operator-=(const Operand& other) {
-  return ApplyInPlace(*this, "subtract_", other);
+  return internal::ApplyInPlace(Op("subtract_"), {*this, other}, {});
 }
 absl::Status Array::operator*=(const Operand& other) {
-  return ApplyInPlace(*this, "multiply_", other);
+  return internal::ApplyInPlace(Op("multiply_"), {*this, other}, {});
+}
+absl::Status Array::operator/=(const Operand& other) {
+  return internal::ApplyInPlace(Op("divide_"), {*this, other}, {});
 }
 
 Array operator+(const Array& a, const Operand& b) { return internal::Apply(Op("add"), {a, b}, {}); }
@@ -197,6 +198,10 @@ Array operator/(const Array& a, const Operand& b) {
   return internal::Apply(Op("divide"), {a, b}, {});
 }
 Array operator-(const Array& a) { return internal::Apply(Op("negative"), {a}, {}); }
+Array operator+(Scalar a, const Array& b) { return internal::Apply(Op("add"), {a, b}, {}); }
+Array operator-(Scalar a, const Array& b) { return internal::Apply(Op("subtract"), {a, b}, {}); }
+Array operator*(Scalar a, const Array& b) { return internal::Apply(Op("multiply"), {a, b}, {}); }
+Array operator/(Scalar a, const Array& b) { return internal::Apply(Op("divide"), {a, b}, {}); }
 
 absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args) {
   if (outputs.empty()) return ValueError("[backward] expects at least one output");
@@ -248,6 +253,16 @@ Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& at
   ArrayPtrs outputs;
   const absl::Status status = session.Apply(op, {}, attrs, device, &outputs);
   return status.ok() ? Array(std::move(outputs[0])) : Array(status);
+}
+
+absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<Operand> inputs,
+                          const Attrs& attrs) {
+  for (const Operand& input : inputs) CHX_RETURN_IF_ERROR(input.error());
+  const ArrayBody* target = inputs.begin()->array();
+  if (target == nullptr) return TypeError("[", op.name, "] expects an array to write to");
+  ArrayPtrs none;
+  return target->session->Apply(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), attrs,
+                                target->spec.device, &none);
 }
 
 }  // namespace internal

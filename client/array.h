@@ -2,7 +2,7 @@
 #ifndef CHX_CLIENT_ARRAY_H_
 #define CHX_CLIENT_ARRAY_H_
 
-#include <string>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -12,6 +12,7 @@
 #include "base/ref.h"
 #include "client/graph.h"
 #include "ops/array_spec.h"
+#include "ops/basic_index.h"
 #include "ops/error.h"
 #include "ops/op_def.h"
 #include "ops/scalar.h"
@@ -90,10 +91,14 @@ class Array {
   // The same memory outside of all graphs.
   Array AsGradStopped() const;
 
+  // A view: x[IndexBuilder().Int(0).Slice(1, {}, 2)].
+  Array operator[](const IndexBuilder& index) const;
+
   // In place; refused on arrays in a graph.
   absl::Status operator+=(const class Operand& other);
   absl::Status operator-=(const class Operand& other);
   absl::Status operator*=(const class Operand& other);
+  absl::Status operator/=(const class Operand& other);
 
  private:
   ArrayPtr body_;
@@ -129,6 +134,10 @@ Array operator-(const Array& a, const Operand& b);
 Array operator*(const Array& a, const Operand& b);
 Array operator/(const Array& a, const Operand& b);
 Array operator-(const Array& a);
+Array operator+(Scalar a, const Array& b);
+Array operator-(Scalar a, const Array& b);
+Array operator*(Scalar a, const Array& b);
+Array operator/(Scalar a, const Array& b);
 
 struct BackwardArgs {
   BackpropId id = 0;
@@ -146,6 +155,9 @@ Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attr
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
                               const Attrs& attrs);
 Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& attrs);
+// Input 0 is written.
+absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<Operand> inputs,
+                          const Attrs& attrs);
 }  // namespace internal
 
 }  // namespace chx

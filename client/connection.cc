@@ -49,15 +49,43 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   CHX_RETURN_IF_ERROR(connection->OpenSession("", &reply));
   connection->session_id_ = reply.session_id();
   connection->op_ids_.assign(reply.op_ids().begin(), reply.op_ids().end());
+  connection->op_ids_.resize(static_cast<size_t>(OpRegistry::Global().size()), 0);
   for (const v1::DeviceInfo& device : reply.devices()) {
     connection->devices_.push_back(device.name());
   }
   connection->limits_ = reply.limits();
-  auto link = std::make_shared<Link>();
-  connection->AddToken(&link->context);
-  link->stream = connection->stub_->Execute(&link->context);
-  connection->link_ = std::move(link);
+  connection->link_ = connection->Attach(0, 0);
   return connection;
+}
+
+std::shared_ptr<Connection::Link> Connection::Attach(uint64_t last_batch_seq,
+                                                     uint64_t last_event_seq) {
+  auto link = std::make_shared<Link>();
+  AddToken(&link->context);
+  link->stream = stub_->Execute(&link->context);
+  v1::Submit greeting;
+  greeting.set_session_id(session_id_);
+  greeting.set_batch_seq(last_batch_seq);  // applied already
+  greeting.set_acked_event_seq(last_event_seq);
+  link->stream->Write(greeting);
+  return link;
+}
+
+absl::Status Connection::FromRpc(const grpc::Status& status) const {
+  const absl::Status error = wire::FromGrpc(status);
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::UNAUTHENTICATED:
+      break;
+    default:
+      return error;
+  }
+  if (!status.error_details().empty()) return error;
+  return MakeError(ErrorKind::kConnection,
+                   absl::StrCat("chxd at ", address_, ": ", status.error_message()));
 }
 
 absl::Status Connection::OpenSession(absl::string_view resume_session_id, v1::OpenReply* reply) {
@@ -78,7 +106,8 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id, v1::Op
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   const grpc::Status status = stub_->Open(&context, request, reply);
   if (status.ok()) return absl::OkStatus();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return MakeError(ErrorKind::kConnection, absl::StrCat("cannot reach chxd at ", address_, ": ",
                                                           status.error_message()));
   }
@@ -104,8 +133,6 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
   if (commands == 0) return absl::OkStatus();
   batch->set_num_commands(commands);
   batch->set_batch_seq(next_batch_seq_++);
-  if (first_message_) batch->set_session_id(session_id_);
-  first_message_ = false;
   bool full = false;
   std::shared_ptr<Link> link;
   {
@@ -118,8 +145,11 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
     full = inflight_commands_ > limits_.max_inflight_commands() ||
            inflight_bytes_ > limits_.max_inflight_bytes();
   }
-  // A cut shows when somebody reads; the batch is kept until it is acknowledged.
-  link->stream->Write(*batch);
+  if (!link->stream->Write(*batch)) {
+    // The batch is kept until it is acknowledged, and goes over the next stream. That is made now:
+    // nobody may read before the lease ends.
+    return ReadUntil([this, &link]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return link_ != link; });
+  }
   if (!full) return absl::OkStatus();
   return ReadUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return inflight_commands_ <= limits_.max_inflight_commands() &&
@@ -137,7 +167,7 @@ absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
   if (value.data().size() != bytes) {
     return ChainerxError("chxd sent ", value.data().size(), " bytes instead of ", bytes);
   }
-  std::memcpy(out, value.data().data(), bytes);
+  if (bytes != 0) std::memcpy(out, value.data().data(), bytes);
   return absl::OkStatus();
 }
 
@@ -154,7 +184,7 @@ absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done) {
     {
       MutexLock lock(&mutex_);
       reading_ = false;
-      if (!status.ok()) failed_ = status;
+      if (!status.ok()) Fail(status);
     }
     arrived_.notify_all();
   }
@@ -172,6 +202,10 @@ absl::Status Connection::ReadEvent() {
     return absl::OkStatus();
   }
   const grpc::Status status = link->stream->Finish();
+  {
+    MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;  // closed meanwhile
+  }
   // The daemon ended the stream on purpose; another would fare no better.
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
       status.error_code() != grpc::StatusCode::CANCELLED &&
@@ -179,6 +213,17 @@ absl::Status Connection::ReadEvent() {
     return Lost(wire::FromGrpc(status));
   }
   return Reconnect();
+}
+
+absl::Status Connection::status() {
+  MutexLock lock(&mutex_);
+  return failed_;
+}
+
+void Connection::Fail(absl::Status status) {
+  if (!failed_.ok()) return;
+  failed_ = std::move(status);
+  has_failed_ = true;
 }
 
 absl::Status Connection::Lost(const absl::Status& why) {
@@ -192,7 +237,8 @@ void Connection::Dispatch(v1::Event* event) {
     v1::Submit& batch = *unacked_.front();
     inflight_commands_ -= batch.num_commands();
     inflight_bytes_ -= batch.commands().size();
-    if (spare_buffers_.size() < 8) {
+    // A sender may still hold one that went over two streams.
+    if (spare_buffers_.size() < 8 && unacked_.front().use_count() == 1) {
       batch.mutable_commands()->clear();
       spare_buffers_.push_back(std::move(*batch.mutable_commands()));
     }
@@ -213,21 +259,17 @@ absl::Status Connection::Reconnect() {
   absl::Status last;
   for (int delay : kReconnectDelaysMs) {
     std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+    uint64_t last_event_seq = 0;
+    {
+      MutexLock lock(&mutex_);
+      if (!failed_.ok()) return failed_;
+      last_event_seq = last_event_seq_;
+    }
     v1::OpenReply reply;
     last = OpenSession(session_id_, &reply);
     if (absl::IsNotFound(last)) break;
     if (!last.ok()) continue;
-    auto link = std::make_shared<Link>();
-    AddToken(&link->context);
-    link->stream = stub_->Execute(&link->context);
-    v1::Submit hello;
-    hello.set_session_id(session_id_);
-    hello.set_batch_seq(reply.last_batch_seq());  // applied already: a greeting only
-    {
-      MutexLock lock(&mutex_);
-      hello.set_acked_event_seq(last_event_seq_);
-    }
-    link->stream->Write(hello);
+    std::shared_ptr<Link> link = Attach(reply.last_batch_seq(), last_event_seq);
     // Writers find the new stream when it has all that came before them.
     uint64_t sent = reply.last_batch_seq();
     for (;;) {
@@ -258,8 +300,9 @@ absl::Status Connection::Close() {
   {
     MutexLock lock(&mutex_);
     if (!failed_.ok()) return absl::OkStatus();
-    failed_ = MakeError(ErrorKind::kConnection, "the session is closed");
+    Fail(MakeError(ErrorKind::kConnection, "the session is closed"));
   }
+  arrived_.notify_all();
   v1::CloseRequest request;
   request.set_session_id(session_id_);
   v1::CloseReply reply;
@@ -267,12 +310,12 @@ absl::Status Connection::Close() {
   AddToken(&context);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   const grpc::Status status = stub_->Close(&context, request, &reply);
-  link_->context.TryCancel();
   MutexLock lock(&mutex_);
+  link_->context.TryCancel();
   for (const v1::OpError& error : reply.unread_errors()) {
     errors_.push_back(wire::FromMessage(error.error()));
   }
-  return wire::FromGrpc(status);
+  return FromRpc(status);
 }
 
 }  // namespace chx

@@ -5,6 +5,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -56,7 +57,12 @@ class Connection {
   uint16_t WireId(const OpDef& op) const { return op_ids_[op.id]; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
+  size_t max_batch_bytes() const { return limits_.max_batch_bytes(); }
+  size_t max_batch_commands() const { return limits_.max_inflight_commands(); }
   const std::string& address() const { return address_; }
+  // False once the session is closed or lost for good, as status() then says.
+  bool ok() const { return !has_failed_.load(std::memory_order_relaxed); }
+  absl::Status status();
   // Errors of commands as they were reported; each is reported once.
   std::vector<absl::Status> TakeErrors();
 
@@ -70,6 +76,11 @@ class Connection {
   Connection(std::string address, ConnectOptions options);
   absl::Status OpenSession(absl::string_view resume_session_id, v1::OpenReply* reply);
   void AddToken(grpc::ClientContext* context) const;
+  // An error without an ErrorKind of the daemon's is the connection's.
+  absl::Status FromRpc(const grpc::Status& status) const;
+  // A new stream for the session. It begins with a greeting, by which the daemon knows from the
+  // start that the client is there.
+  std::shared_ptr<Link> Attach(uint64_t last_batch_seq, uint64_t last_event_seq);
   // Reads one event and hands out what is in it. One thread at a time.
   absl::Status ReadEvent();
   void Dispatch(v1::Event* event) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -78,6 +89,7 @@ class Connection {
   // Takes the session up on a new stream and sends again what was not applied.
   absl::Status Reconnect();
   absl::Status Lost(const absl::Status& why);
+  void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string address_;
   const ConnectOptions options_;
@@ -90,13 +102,13 @@ class Connection {
 
   Mutex write_mutex_;  // taken before mutex_
   uint64_t next_batch_seq_ ABSL_GUARDED_BY(write_mutex_) = 1;
-  bool first_message_ ABSL_GUARDED_BY(write_mutex_) = true;
 
   Mutex mutex_;
   CondVar arrived_;
   std::shared_ptr<Link> link_ ABSL_GUARDED_BY(mutex_);
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // not OK: the session is lost
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // not OK: the session is closed or lost
+  std::atomic<bool> has_failed_{false};
   std::deque<std::shared_ptr<v1::Submit>> unacked_ ABSL_GUARDED_BY(mutex_);
   uint64_t inflight_commands_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t inflight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,15 +1,26 @@
 #include "client/modes.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "base/mutex.h"
 
 namespace chx {
 namespace {
 
+// A daemon keeps some thousands of states. Backprop ids never come again, so that a program which
+// opens a scope and a mode in each iteration would have no end of them.
+constexpr size_t kKeptStates = 256;
+
 struct Level {
   ModeState state;
-  uint16_t number = 0;
+  ModeNumber number;
+};
+
+struct Numbered {
+  ModeState state;
+  uint32_t version = 1;
+  int users = 0;  // levels of all threads
 };
 
 std::vector<Level>& Stack() {
@@ -22,17 +33,36 @@ Mutex& StatesMutex() {
   return *mutex;
 }
 
-std::vector<ModeState>& States() {
-  static auto* const states = new std::vector<ModeState>(1);
+// By number.
+std::deque<Numbered>& States() {
+  static auto* const states = new std::deque<Numbered>(1);
   return *states;
 }
 
-uint16_t Intern(const ModeState& state) {
+ModeNumber Acquire(const ModeState& state) {
   MutexLock lock(&StatesMutex());
-  std::vector<ModeState>& states = States();
-  const auto it = std::find(states.begin(), states.end(), state);
-  if (it == states.end()) states.push_back(state);
-  return static_cast<uint16_t>(std::find(states.begin(), states.end(), state) - states.begin());
+  std::deque<Numbered>& states = States();
+  auto it = std::find_if(states.begin(), states.end(),
+                         [&](const Numbered& n) { return n.state == state; });
+  if (it == states.end() && states.size() >= kKeptStates) {
+    it = std::find_if(states.begin() + 1, states.end(),
+                      [](const Numbered& n) { return n.users == 0; });
+    if (it != states.end()) {
+      it->state = state;
+      ++it->version;
+    }
+  }
+  if (it == states.end()) {
+    states.push_back({state});
+    it = states.end() - 1;
+  }
+  ++it->users;
+  return {static_cast<uint16_t>(it - states.begin()), it->version};
+}
+
+void Release(ModeNumber number) {
+  MutexLock lock(&StatesMutex());
+  --States()[number.number].users;
 }
 
 }  // namespace
@@ -45,12 +75,7 @@ bool ModeState::Records(BackpropId id) const {
 }
 
 const ModeState& CurrentMode() { return Stack().back().state; }
-uint16_t CurrentModeNumber() { return Stack().back().number; }
-
-ModeState ModeOfNumber(uint16_t number) {
-  MutexLock lock(&StatesMutex());
-  return States()[number];
-}
+ModeNumber CurrentModeNumber() { return Stack().back().number; }
 
 void PushMode(bool record, absl::Span<const BackpropId> ids) {
   Level level;
@@ -66,10 +91,13 @@ void PushMode(bool record, absl::Span<const BackpropId> ids) {
     if (it != state.exceptions.end() && it->first == id) it = state.exceptions.erase(it);
     if (record != state.record_by_default) state.exceptions.insert(it, {id, record});
   }
-  level.number = Intern(state);
+  level.number = Acquire(state);
   Stack().push_back(std::move(level));
 }
 
-void PopMode() { Stack().pop_back(); }
+void PopMode() {
+  Release(Stack().back().number);
+  Stack().pop_back();
+}
 
 }  // namespace chx

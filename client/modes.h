@@ -11,8 +11,7 @@
 
 namespace chx {
 
-// One state of the stack. Equal states have one number in the whole process: that is what travels
-// on the wire. Number 0 records everything.
+// One state of the stack.
 struct ModeState {
   bool record_by_default = true;
   std::vector<std::pair<BackpropId, bool>> exceptions;  // sorted by id
@@ -25,9 +24,14 @@ struct ModeState {
 
 // Of the calling thread.
 const ModeState& CurrentMode();
-uint16_t CurrentModeNumber();
-// The state that a number stands for.
-ModeState ModeOfNumber(uint16_t number);
+
+// What stands for a state on the wire. Number 0 records everything. Equal states share a number,
+// and a number that no thread uses any more may get another state, and a new version with it.
+struct ModeNumber {
+  uint16_t number = 0;
+  uint32_t version = 1;
+};
+ModeNumber CurrentModeNumber();
 
 // Pushes: recording on or off for some graphs, or for all if there are none. Every push has its pop.
 void PushMode(bool record, absl::Span<const BackpropId> ids);

@@ -18,6 +18,7 @@ constexpr size_t kBatchBytes = 16 << 10;
 constexpr uint32_t kBatchCommands = 512;
 constexpr size_t kReleasesAtOnce = 32;
 constexpr std::chrono::milliseconds kFlushInterval{1};
+constexpr size_t kMaxLocationBytes = 1024;  // the daemon's limit
 
 thread_local uint32_t current_location = 0;
 
@@ -39,6 +40,12 @@ struct LocationTable {
 LocationTable& Locations() {
   static auto* const table = new LocationTable;
   return *table;
+}
+
+// Whether a transfer is worth another try after a barrier, by which a cut stream is taken up and
+// memory that was released before is free.
+bool MayPass(const absl::Status& status) {
+  return KindOf(status) == ErrorKind::kMemory || KindOf(status) == ErrorKind::kConnection;
 }
 
 }  // namespace
@@ -66,13 +73,26 @@ void Session::Destroy(const Session* session) {
   if (session->fork_generation_ == fork_generation.load()) delete session;
 }
 
+bool Session::Forked() const {
+  return fork_generation_ != fork_generation.load(std::memory_order_relaxed);
+}
+
 absl::Status Session::CheckUsable() const {
-  if (fork_generation_ == fork_generation.load(std::memory_order_relaxed)) return absl::OkStatus();
-  return MakeError(ErrorKind::kConnection,
-                   "this session was opened by the parent process: connect again after fork()");
+  if (Forked()) {
+    return MakeError(ErrorKind::kConnection,
+                     "this session was opened by the parent process: connect again after fork()");
+  }
+  return connection_->ok() ? absl::OkStatus() : connection_->status();
+}
+
+absl::Status Session::CheckOwn(absl::string_view op, const ArrayBody* array) const {
+  if (array->session.get() == this) return absl::OkStatus();
+  return MakeError(ErrorKind::kContext, absl::StrCat("[", op, "] expects arrays of one session"));
 }
 
 uint32_t Session::InternLocation(absl::string_view text) {
+  // The file's name and the line are at the end.
+  if (text.size() > kMaxLocationBytes) text.remove_prefix(text.size() - kMaxLocationBytes);
   LocationTable& table = Locations();
   MutexLock lock(&table.mutex);
   const auto [it, inserted] = table.numbers.try_emplace(std::string(text),
@@ -93,18 +113,18 @@ uint32_t Session::Location() {
     LocationTable& table = Locations();
     MutexLock lock(&table.mutex);
     CommandWriter(&pending_).DefineLocation(location, table.texts[location]);
-    ++pending_commands_;
+    Appended();
   }
   return location;
 }
 
-uint16_t Session::ModeNumber() {
-  const uint16_t number = CurrentModeNumber();
+uint16_t Session::Mode() {
+  const auto [number, version] = CurrentModeNumber();
   if (number == 0) return 0;
   if (number >= defined_modes_.size()) defined_modes_.resize(number + 16);
-  if (!defined_modes_[number]) {
-    defined_modes_[number] = true;
-    const ModeState state = ModeOfNumber(number);
+  if (defined_modes_[number] != version) {
+    defined_modes_[number] = version;
+    const ModeState& state = CurrentMode();
     Command command;
     command.kind = CommandKind::kDefineMode;
     command.mode = number;
@@ -117,7 +137,21 @@ uint16_t Session::ModeNumber() {
 
 void Session::Write(const Command& command) {
   CommandWriter(&pending_).Write(command);
+  Appended();
+  SealIfLarge();
+}
+
+void Session::Appended() {
   ++pending_commands_;
+  if (flusher_idle_) wake_flusher_.notify_one();
+}
+
+void Session::SealIfLarge() {
+  if (pending_.size() < connection_->max_batch_bytes() / 2 &&
+      pending_commands_ < connection_->max_batch_commands() / 2) {
+    return;
+  }
+  sealed_.push_back({std::exchange(pending_, {}), std::exchange(pending_commands_, 0)});
 }
 
 bool Session::Due() const {
@@ -128,24 +162,37 @@ void Session::Released(Handle handle) {
   if (!CheckUsable().ok()) return;
   MutexLock lock(&mutex_);
   released_.push_back(handle);
+  if (flusher_idle_) wake_flusher_.notify_one();
   if (released_.size() >= kReleasesAtOnce) AppendReleases();
 }
 
 void Session::AppendReleases() {
   if (released_.empty()) return;
   CommandWriter(&pending_).Release(released_);
-  ++pending_commands_;
+  Appended();
   released_.clear();
+  SealIfLarge();
 }
 
 absl::Status Session::Flush() {
   CHX_RETURN_IF_ERROR(CheckUsable());
-  return connection_->Send([this](std::string* commands) {
-    MutexLock lock(&mutex_);
-    AppendReleases();
-    commands->swap(pending_);
-    return std::exchange(pending_commands_, 0);
-  });
+  bool more = true;
+  while (more) {
+    CHX_RETURN_IF_ERROR(connection_->Send([this, &more](std::string* commands) {
+      MutexLock lock(&mutex_);
+      AppendReleases();
+      more = !sealed_.empty();
+      if (!more) {
+        commands->swap(pending_);
+        return std::exchange(pending_commands_, 0);
+      }
+      *commands = std::move(sealed_.front().records);
+      const uint32_t count = sealed_.front().commands;
+      sealed_.pop_front();
+      return count;
+    }));
+  }
+  return absl::OkStatus();
 }
 
 // Ticks while there is something to send, sleeps when there was nothing for a while.
@@ -164,7 +211,7 @@ void Session::FlushLoop() {
       if (closed_) return;
       quiet = pending_commands_ == 0 && released_.empty() ? quiet + 1 : 0;
     }
-    if (quiet == 0) Flush().IgnoreError();  // who reads learns of a failure
+    if (quiet == 0 && !Flush().ok()) return;  // lost for good, as the next call will say
   }
 }
 
@@ -181,10 +228,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Operand& input = inputs[i];
     if (input.array() != nullptr) {
-      if (input.array()->session.get() != this) {
-        return MakeError(ErrorKind::kContext,
-                         absl::StrCat("[", op.name, "] expects arrays of one session"));
-      }
+      CHX_RETURN_IF_ERROR(CheckOwn(op.name, input.array()));
       infer_inputs[i].array = &input.array()->spec;
       operands[i] = CommandOperand(input.array()->handle);
     } else if (input.is_scalar()) {
@@ -207,11 +251,10 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     MutexLock lock(&mutex_);
     for (Handle& handle : handles) handle = next_handle_++;
     const uint32_t location = Location();
-    const uint16_t mode = ModeNumber();
+    const uint16_t mode = Mode();
     CommandWriter(&pending_).ApplyOp(wire_id, device, mode, location, operands, attrs, handles);
-    ++pending_commands_;
+    Appended();
     due = Due();
-    if (flusher_idle_) wake_flusher_.notify_one();
   }
   outputs->clear();
   for (size_t i = 0; i < handles.size(); ++i) {
@@ -277,17 +320,24 @@ absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
     handle = next_handle_++;
     if (is_inline) {
       CommandWriter(&pending_).Upload(handle, dtype, device, shape, data);
-      ++pending_commands_;
+      Appended();
       due = Due();
     }
-    if (flusher_idle_) wake_flusher_.notify_one();
-  }
-  if (!is_inline) {
-    // What was released before makes room.
-    CHX_RETURN_IF_ERROR(Flush());
-    CHX_RETURN_IF_ERROR(connection_->Upload(handle, dtype, shape, device, data));
   }
   if (due) CHX_RETURN_IF_ERROR(Flush());
+  if (is_inline) return NewArray(handle, spec);
+  // What was released before makes room.
+  CHX_RETURN_IF_ERROR(Flush());
+  absl::Status uploaded = connection_->Upload(handle, dtype, shape, device, data);
+  if (!uploaded.ok() && MayPass(uploaded)) {
+    CHX_RETURN_IF_ERROR(Synchronize());
+    {
+      MutexLock lock(&mutex_);
+      handle = next_handle_++;  // a cut may have come after the old one was bound
+    }
+    uploaded = connection_->Upload(handle, dtype, shape, device, data);
+  }
+  CHX_RETURN_IF_ERROR(uploaded);
   return NewArray(handle, spec);
 }
 
@@ -298,6 +348,9 @@ absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
   }
   if (bytes > connection_->max_inline_bytes()) {
     CHX_RETURN_IF_ERROR(Synchronize());
+    const absl::Status downloaded = connection_->Download(array.handle, out, bytes);
+    if (downloaded.ok() || !MayPass(downloaded)) return downloaded;
+    CHX_RETURN_IF_ERROR(Synchronize());
     return connection_->Download(array.handle, out, bytes);
   }
   uint64_t request = 0;
@@ -305,25 +358,27 @@ absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
     MutexLock lock(&mutex_);
     request = next_request_++;
     CommandWriter(&pending_).Fetch(request, array.handle);
-    ++pending_commands_;
+    Appended();
   }
   CHX_RETURN_IF_ERROR(Flush());
   return connection_->Wait(request, out, bytes);
 }
 
 absl::Status Session::Synchronize() {
+  CHX_RETURN_IF_ERROR(CheckUsable());
   uint64_t request = 0;
   {
     MutexLock lock(&mutex_);
     request = next_request_++;
     CommandWriter(&pending_).Barrier(request);
-    ++pending_commands_;
+    Appended();
   }
   CHX_RETURN_IF_ERROR(Flush());
   return connection_->Wait(request, nullptr, 0);
 }
 
 void Session::Seed(uint64_t seed) {
+  if (Forked()) return;
   MutexLock lock(&mutex_);
   seed_ = seed;
   random_counter_ = 0;
@@ -331,6 +386,7 @@ void Session::Seed(uint64_t seed) {
 
 absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<const int64_t> shape,
                                          double a, double b, Dtype dtype, DeviceId device) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
   CHX_RETURN_IF_ERROR(CheckShape(name, shape, dtype));
   int64_t seed = 0;
   int64_t counter = 0;
@@ -349,7 +405,7 @@ absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<cons
 }
 
 absl::Status Session::Close() {
-  if (!CheckUsable().ok()) return absl::OkStatus();
+  if (Forked()) return absl::OkStatus();
   {
     MutexLock lock(&mutex_);
     if (closed_) return absl::OkStatus();

@@ -2,6 +2,7 @@
 #ifndef CHX_CLIENT_SESSION_H_
 #define CHX_CLIENT_SESSION_H_
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
@@ -51,7 +52,8 @@ class Session : public RefCounted<Session> {
 
   // See Array for what these mean.
   absl::Status RequireGrad(ArrayBody* array, BackpropId id);
-  absl::Status Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args);
+  absl::Status Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
+                        bool* flush_due = nullptr);
   // Null entries: not reachable. A null or missing output grad stands for ones.
   absl::StatusOr<std::vector<ArrayPtr>> Grad(absl::Span<ArrayBody* const> outputs,
                                              absl::Span<ArrayBody* const> inputs,
@@ -85,15 +87,27 @@ class Session : public RefCounted<Session> {
   friend class ArrayBody;
   explicit Session(std::unique_ptr<Connection> connection);
 
-  // An OK status if the session is of this process and open.
+  struct Batch {
+    std::string records;
+    uint32_t commands;
+  };
+
+  bool Forked() const;
+  // An OK status if the session is of this process, open, and not lost.
   absl::Status CheckUsable() const;
+  absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
   static absl::Status CheckInPlace(const OpDef& op, absl::Span<const Operand> inputs);
   static void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
-  uint16_t ModeNumber() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint16_t Mode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t Location() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Released(Handle handle);
   void AppendReleases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // To be called when a record was appended to pending_.
+  void Appended() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts pending commands aside before they grow beyond what a message may hold: for commands that
+  // don't flush, so that nothing else bounds them.
+  void SealIfLarge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the pending commands are worth a message.
   bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Flushes now and then what nobody else does.
@@ -105,10 +119,11 @@ class Session : public RefCounted<Session> {
   Mutex mutex_;
   std::string pending_ ABSL_GUARDED_BY(mutex_);
   uint32_t pending_commands_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<Batch> sealed_ ABSL_GUARDED_BY(mutex_);  // before what is pending
   std::vector<Handle> released_ ABSL_GUARDED_BY(mutex_);
   Handle next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
   BackpropId next_backprop_id_ ABSL_GUARDED_BY(mutex_) = 1;
-  std::vector<bool> defined_modes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> defined_modes_ ABSL_GUARDED_BY(mutex_);  // versions; 0: never
   std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t random_counter_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "client/modes.h"
 #include "client/session.h"
@@ -48,6 +49,7 @@ void FillBackward(const BackwardArgs& args, Command* command) {
 
 absl::Status Session::RequireGrad(ArrayBody* array, BackpropId id) {
   CHX_RETURN_IF_ERROR(CheckUsable());
+  CHX_RETURN_IF_ERROR(CheckOwn("require_grad", array));
   if (!IsFloat(array->spec.dtype)) {
     return DtypeError("[require_grad] expects a float array, got ", array->spec.ToString());
   }
@@ -67,8 +69,10 @@ absl::Status Session::RequireGrad(ArrayBody* array, BackpropId id) {
   return absl::OkStatus();
 }
 
-absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args) {
+absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
+                               bool* flush_due) {
   CHX_RETURN_IF_ERROR(CheckUsable());
+  for (const ArrayBody* output : outputs) CHX_RETURN_IF_ERROR(CheckOwn("backward", output));
   std::vector<GraphNode*> nodes;
   CHX_RETURN_IF_ERROR(StartNodes(outputs, args.id, &nodes));
   const std::vector<GraphNode*> below = Below(nodes);
@@ -93,13 +97,14 @@ absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const Backw
     command.kind = CommandKind::kBackward;
     for (ArrayBody* output : outputs) command.handles.push_back(output->handle);
     command.location = Location();
-    command.mode = ModeNumber();
+    command.mode = Mode();
     FillBackward(args, &command);
     Write(command);
     due = Due();
-    if (flusher_idle_) wake_flusher_.notify_one();
   }
-  return due ? Flush() : absl::OkStatus();
+  if (flush_due == nullptr) return due ? Flush() : absl::OkStatus();
+  *flush_due = due;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const> outputs,
@@ -110,6 +115,11 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
   if (!output_grads.empty() && output_grads.size() != outputs.size()) {
     return GradientError("[grad] expects as many grad_outputs as outputs (", outputs.size(),
                          "), got ", output_grads.size());
+  }
+  for (const auto& arrays : {outputs, inputs, output_grads}) {
+    for (const ArrayBody* array : arrays) {
+      if (array != nullptr) CHX_RETURN_IF_ERROR(CheckOwn("grad", array));
+    }
   }
   std::vector<GraphNode*> nodes;
   CHX_RETURN_IF_ERROR(StartNodes(outputs, args.id, &nodes));
@@ -122,6 +132,7 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
     }
   }
   const std::vector<GraphNode*> below = Below(nodes);
+  const absl::flat_hash_set<GraphNode*> reachable(below.begin(), below.end());
   const Ref<MirrorOp> creator = GradCreator(below, args);
   std::vector<ArrayPtr> grads(inputs.size());
   MutexLock lock(&mutex_);
@@ -132,8 +143,7 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
   for (size_t i = 0; i < inputs.size(); ++i) {
     command.handles.push_back(inputs[i]->handle);
     const ArrayBody::Place* place = inputs[i]->PlaceIn(args.id);
-    const bool reached = place != nullptr &&
-                         std::find(below.begin(), below.end(), place->node.get()) != below.end();
+    const bool reached = place != nullptr && reachable.contains(place->node.get());
     command.outputs.push_back(reached ? next_handle_++ : 0);
     if (!reached) continue;
     const ArraySpec& spec = inputs[i]->spec;
@@ -144,7 +154,7 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
     command.operands.push_back(grad != nullptr ? CommandOperand(grad->handle) : CommandOperand());
   }
   command.location = Location();
-  command.mode = ModeNumber();
+  command.mode = Mode();
   FillBackward(args, &command);
   Write(command);
   return grads;
@@ -173,6 +183,7 @@ absl::StatusOr<ArrayPtr> Session::GetGrad(ArrayBody* array, BackpropId id) {
 
 absl::Status Session::SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId id) {
   CHX_RETURN_IF_ERROR(CheckUsable());
+  if (grad) CHX_RETURN_IF_ERROR(CheckOwn("set_grad", grad.get()));
   ArrayBody::Place* place = array->PlaceIn(id);
   if (place == nullptr) {
     return ChainerxError("Array is not in the graph ", GraphName(id),
@@ -198,6 +209,7 @@ absl::Status Session::SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId
 }
 
 BackpropId Session::NewBackpropId() {
+  if (Forked()) return 0;
   MutexLock lock(&mutex_);
   Command command;
   command.kind = CommandKind::kNewBackpropId;
@@ -207,6 +219,7 @@ BackpropId Session::NewBackpropId() {
 }
 
 void Session::ReleaseBackpropId(BackpropId id) {
+  if (Forked()) return;
   MutexLock lock(&mutex_);
   Command command;
   command.kind = CommandKind::kReleaseBackpropId;

@@ -7,7 +7,6 @@
 #include "client/connection.h"
 #include "ops/error.h"
 #include "proto/chunk.h"
-#include "proto/wire.h"
 
 namespace chx {
 namespace {
@@ -46,7 +45,7 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
     if (!writer->Write(chunk)) break;
   } while (!data.empty());
   writer->WritesDone();
-  return wire::FromGrpc(writer->Finish());
+  return FromRpc(writer->Finish());
 }
 
 absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
@@ -80,7 +79,7 @@ absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
     }
   }
   const grpc::Status finished = reader->Finish();
-  if (!finished.ok()) return wire::FromGrpc(finished);
+  if (!finished.ok()) return FromRpc(finished);
   if (status.ok() && left != 0) return ChainerxError("chxd sent ", left, " bytes too few");
   return status;
 }

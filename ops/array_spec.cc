@@ -62,12 +62,13 @@ bool BroadcastInto(Shape* a, const Shape& b) {
 
 bool ArraySpec::is_contiguous() const {
   int64_t stride = item_size();
+  bool in_order = true;
   for (int i = ndim() - 1; i >= 0; --i) {
     if (shape[i] == 0) return true;
-    if (shape[i] != 1 && strides[i] != stride) return false;
+    in_order = in_order && (shape[i] == 1 || strides[i] == stride);
     stride *= shape[i];
   }
-  return true;
+  return in_order;
 }
 
 std::string ArraySpec::ToString() const { return absl::StrCat(DtypeName(dtype), shape.ToString()); }

@@ -17,6 +17,12 @@ struct SliceItem {
   absl::optional<int64_t> start, stop, step;
 };
 
+// Whether kernels can calculate with it.
+bool IsSafeStride(int64_t stride) {
+  constexpr int64_t kMax = int64_t{1} << 62;
+  return -kMax <= stride && stride <= kMax;
+}
+
 // As Python's slice.indices().
 void ResolveSlice(const SliceItem& slice, int64_t dim, int64_t* start, int64_t* step,
                   int64_t* length) {
@@ -157,8 +163,12 @@ absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> enc
       int64_t length = 0;
       ResolveSlice(slice, in.shape[axis], &start, &step, &length);
       if (length > 0) out->offset += start * in.strides[axis];
-      // A step beyond the array is never taken; multiplying it could overflow.
-      fits = keep(length, length > 1 ? step * in.strides[axis] : in.strides[axis]);
+      // Strides as NumPy's; but a step that is never taken may be too large to multiply.
+      int64_t stride = in.strides[axis];
+      if (length > 0 && (__builtin_mul_overflow(step, stride, &stride) || !IsSafeStride(stride))) {
+        stride = in.strides[axis];
+      }
+      fits = keep(length, stride);
       ++axis;
     }
   }

@@ -1,6 +1,7 @@
 #include "ops/infer.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace chx {
 namespace {
@@ -42,7 +43,8 @@ absl::Status CheckAttrs(const OpDef& op, absl::Span<const AttrValue> attrs) {
   for (size_t i = 0; i < attrs.size(); ++i) {
     const AttrDef& def = op.attrs[i];
     const bool absent = !attrs[i].has_value();
-    if (absent ? (def.required || def.default_value.has_value()) : attrs[i].type() != def.type) {
+    if (absent ? def.required || (def.default_value.has_value() && !def.nullable)
+               : attrs[i].type() != def.type) {
       return TypeError("[", op.name, "] expects ", AttrTypeName(def.type), " for '", def.name,
                        "', got ", AttrTypeName(attrs[i].type()));
     }
@@ -50,6 +52,11 @@ absl::Status CheckAttrs(const OpDef& op, absl::Span<const AttrValue> attrs) {
         !IsValidDtype(static_cast<int>(attrs[i].AsInt()))) {
       return DtypeError("[", op.name, "] expects a dtype for '", def.name, "', got number ",
                         attrs[i].AsInt());
+    }
+    if (!def.choices.empty() && !absent &&
+        static_cast<uint64_t>(attrs[i].AsInt()) >= def.choices.size()) {
+      return ValueError("[", op.name, "] expects one of '", absl::StrJoin(def.choices, "', '"),
+                        "' for '", def.name, "', got number ", attrs[i].AsInt());
     }
   }
   return absl::OkStatus();

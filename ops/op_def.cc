@@ -35,18 +35,23 @@ OpDef& OpDef::Outputs(std::vector<std::string> names) {
 }
 
 OpDef& OpDef::Attr(std::string attr_name, AttrType type) {
-  attrs.push_back({std::move(attr_name), type, true, AttrValue(), {}});
+  attrs.push_back({std::move(attr_name), type, true, AttrValue(), false, {}});
   return *this;
 }
 
 OpDef& OpDef::Attr(std::string attr_name, AttrType type, AttrValue default_value) {
-  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), {}});
+  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), false, {}});
+  return *this;
+}
+
+OpDef& OpDef::NullableAttr(std::string attr_name, AttrType type, AttrValue default_value) {
+  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), true, {}});
   return *this;
 }
 
 OpDef& OpDef::Choice(std::string attr_name, std::vector<std::string> words,
                      AttrValue default_value) {
-  attrs.push_back({std::move(attr_name), AttrType::kInt, false, std::move(default_value),
+  attrs.push_back({std::move(attr_name), AttrType::kInt, false, std::move(default_value), false,
                    std::move(words)});
   return *this;
 }
@@ -143,7 +148,9 @@ uint64_t OpDef::SignatureHash() const {
   // FNV-1a over all that the wire encoding depends on.
   std::string text = absl::StrCat(Signature(), "|", in_place, variadic_outputs, outputs.size());
   for (const InputDef& input : inputs) absl::StrAppend(&text, input.scalar, input.variadic);
-  for (const AttrDef& attr : attrs) absl::StrAppend(&text, static_cast<int>(attr.type));
+  for (const AttrDef& attr : attrs) {
+    absl::StrAppend(&text, static_cast<int>(attr.type), attr.nullable, attr.choices.size());
+  }
   uint64_t hash = 14695981039346656037u;
   for (unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
   return hash;

@@ -38,6 +38,7 @@ struct AttrDef {
   AttrType type = AttrType::kNone;
   bool required = false;
   AttrValue default_value;  // kNone: optional without a value
+  bool nullable = false;    // None may be given in place of a default that has a value
   // For kInt: the words that Python callers use for 0, 1, ...
   std::vector<std::string> choices;
 };
@@ -81,6 +82,8 @@ struct OpDef {
   OpDef& Outputs(std::vector<std::string> names);
   OpDef& Attr(std::string attr_name, AttrType type);                           // required
   OpDef& Attr(std::string attr_name, AttrType type, AttrValue default_value);  // or AttrValue()
+  // With a default, and None is a value of its own.
+  OpDef& NullableAttr(std::string attr_name, AttrType type, AttrValue default_value);
   // An int attribute that Python callers write as one of these words.
   OpDef& Choice(std::string attr_name, std::vector<std::string> words, AttrValue default_value);
   OpDef& Infer(InferFn fn);

@@ -1,5 +1,6 @@
 #include "ops/rules.h"
 
+#include <algorithm>
 #include <string>
 
 namespace chx {
@@ -86,6 +87,11 @@ absl::Status Logical(InferContext& c) { return Binary(c, Dtype::kBool, Dtype::kB
 
 absl::Status InPlaceArithmetic(InferContext& c) { return InPlace(c, PromoteInputs(c, 0)); }
 
+absl::Status InPlaceArithmeticNoBool(InferContext& c) {
+  CHX_RETURN_IF_ERROR(RefuseBool(c, PromoteInputs(c, 0)));
+  return InPlaceArithmetic(c);
+}
+
 absl::Status InPlaceDivide(InferContext& c) {
   if (!IsFloat(c.input(0).dtype)) {
     return DtypeError("Integer inplace-division is not allowed.");
@@ -145,6 +151,15 @@ absl::StatusOr<uint32_t> NormalizeAxes(absl::string_view op, const AttrValue& ax
   return mask;
 }
 
+absl::Status CheckAxesNotEmpty(absl::string_view op, const Shape& shape, uint32_t axes) {
+  for (int i = 0; i < shape.size(); ++i) {
+    if (((axes >> i) & 1) == 0 || shape[i] != 0) continue;
+    return DimensionError("[", op, "] expects elements along axis ", i, ", got shape ",
+                          shape.ToString());
+  }
+  return absl::OkStatus();
+}
+
 Shape ReducedShape(const Shape& shape, uint32_t axes, bool keepdims) {
   Shape reduced;
   for (int i = 0; i < shape.size(); ++i) {
@@ -158,7 +173,16 @@ Shape ReducedShape(const Shape& shape, uint32_t axes, bool keepdims) {
 }
 
 bool ReshapeStrides(const ArraySpec& from, const Shape& shape, Strides* strides) {
-  *strides = ContiguousStrides(shape, from.item_size());
+  if (shape == from.shape) {
+    *strides = from.strides;
+    return true;
+  }
+  *strides = Strides(shape.size(), 0);
+  int64_t stride = from.item_size();
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    (*strides)[i] = stride;
+    stride *= std::max<int64_t>(shape[i], 1);  // the 1 only without elements: as NumPy 1.24
+  }
   if (from.is_contiguous()) return true;
   // Dimensions of size 1 don't matter. The rest is matched in groups of equal size, from the left;
   // within a group of the old array the memory must be evenly spaced.

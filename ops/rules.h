@@ -30,6 +30,7 @@ absl::Status Logical(InferContext& c);
 
 // For `base_` operators: a = base(a, b), with ChainerX's refusals.
 absl::Status InPlaceArithmetic(InferContext& c);
+absl::Status InPlaceArithmeticNoBool(InferContext& c);
 absl::Status InPlaceDivide(InferContext& c);
 
 // The common shape and promoted dtype of inputs [first, last): arrays and scalars.
@@ -40,10 +41,13 @@ Dtype PromoteInputs(const InferContext& c, int first);
 absl::StatusOr<int> NormalizeAxis(absl::string_view op, int64_t axis, int ndim);
 // Sorted, distinct, non-negative axes as a bit mask. An absent attribute means all.
 absl::StatusOr<uint32_t> NormalizeAxes(absl::string_view op, const AttrValue& axes, int ndim);
+// An error if one of the axes of `shape` has no elements.
+absl::Status CheckAxesNotEmpty(absl::string_view op, const Shape& shape, uint32_t axes);
 // The shape of a reduction's result.
 Shape ReducedShape(const Shape& shape, uint32_t axes, bool keepdims);
 
 // NumPy's rule for a reshape without a copy: the strides of `shape` over the same memory, or false.
+// Both shapes have the same number of elements.
 bool ReshapeStrides(const ArraySpec& from, const Shape& shape, Strides* strides);
 
 }  // namespace rules

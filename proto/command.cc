@@ -16,6 +16,7 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == 8, "records are made of 8-byte words");
 
 constexpr size_t kWord = 8;
+constexpr int kMaxAttrs = 64;  // more than any operator has
 constexpr size_t RoundUp(size_t n) { return (n + kWord - 1) / kWord * kWord; }
 
 // Fixed part of an ApplyOp record, after the header.
@@ -341,6 +342,8 @@ bool DecodeApplyOp(Words* words, Command* c) {
   }
   c->outputs.resize(fixed.num_outputs);
   for (Handle& output : c->outputs) output = words->Next();
+  // An absent attribute takes one byte here and a hundred in memory.
+  if (fixed.num_attrs > kMaxAttrs) return false;
   c->attrs.resize(fixed.num_attrs);
   for (int i = 0; i < fixed.num_attrs; ++i) {
     if (!DecodeAttr(static_cast<uint8_t>(tags[fixed.num_inputs + i]), words, &c->attrs[i])) {

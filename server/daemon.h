@@ -12,7 +12,6 @@
 #include "server/engine/devices.h"
 #include "server/options.h"
 #include "server/rpc/admin_service.h"
-#include "server/rpc/auth.h"
 #include "server/rpc/session_service.h"
 #include "server/rpc/transfer_service.h"
 #include "server/session/session_manager.h"
@@ -38,7 +37,6 @@ class Daemon {
 
   Devices devices_;
   std::unique_ptr<SessionManager> manager_;
-  std::unique_ptr<Authorizer> authorizer_;
   std::unique_ptr<SessionServiceImpl> sessions_;
   std::unique_ptr<TransferServiceImpl> transfers_;
   std::unique_ptr<AdminServiceImpl> admin_;

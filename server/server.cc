@@ -1,9 +1,10 @@
 // chxd: the tensor daemon.
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -34,16 +35,36 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
+// SIGTERM and SIGINT write to this pipe. Handled, not blocked: OpenBLAS starts threads before main,
+// and one that doesn't block them would end the daemon without draining.
+int stop_pipe[2];
+
+void OnStopSignal(int) {
+  const int error = errno;
+  const char byte = 0;
+  (void)!write(stop_pipe[1], &byte, 1);  // Full: it was said already.
+  errno = error;
+}
+
+bool HandleStopSignals() {
+  struct sigaction action = {};
+  action.sa_handler = OnStopSignal;
+  action.sa_flags = SA_RESTART;
+  return pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) == 0 &&
+         sigaction(SIGTERM, &action, nullptr) == 0 && sigaction(SIGINT, &action, nullptr) == 0;
+}
+
 // Until SIGTERM, SIGINT or the end of the lifeline. True if there is time to drain.
-bool WaitForEnd(int signals, int lifeline) {
-  pollfd fds[2] = {{signals, POLLIN, 0}, {lifeline, POLLIN, 0}};
+bool WaitForEnd(int lifeline) {
+  pollfd fds[2] = {{stop_pipe[0], POLLIN, 0}, {lifeline, POLLIN, 0}};
   while (poll(fds, lifeline >= 0 ? 2 : 1, -1) < 0 || (fds[0].revents | fds[1].revents) == 0) {
   }
   return fds[0].revents != 0;
 }
 
-int Main(const sigset_t& stop_signals) {
+int Main() {
   if (!absl::GetFlag(FLAGS_health).empty()) return CheckHealth(absl::GetFlag(FLAGS_health));
+  if (!HandleStopSignals()) return Fail(absl::InternalError("cannot handle signals"));
   absl::StatusOr<Options> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
   std::vector<std::unique_ptr<Backend>> owned;
@@ -58,8 +79,7 @@ int Main(const sigset_t& stop_signals) {
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, backends);
   if (!daemon.ok()) return Fail(daemon.status());
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
-  const int signals = signalfd(-1, &stop_signals, SFD_CLOEXEC);
-  if (WaitForEnd(signals, options->lifeline_fd)) (*daemon)->Drain(options->drain_timeout);
+  if (WaitForEnd(options->lifeline_fd)) (*daemon)->Drain(options->drain_timeout);
   return 0;
 }
 
@@ -67,12 +87,6 @@ int Main(const sigset_t& stop_signals) {
 }  // namespace chx
 
 int main(int argc, char** argv) {
-  // Before gRPC's threads exist, so that all of them leave these signals to us.
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGTERM);
-  sigaddset(&stop_signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &stop_signals, nullptr);
   absl::SetProgramUsageMessage("chxd serves arrays and autograd graphs to many clients.");
   absl::FlagsUsageConfig config;
   config.version_string = [] { return absl::StrCat("chxd ", chx::kVersion, "\n"); };
@@ -87,5 +101,5 @@ int main(int argc, char** argv) {
     pointers.push_back(&arg[0]);
   }
   absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
-  return chx::Main(stop_signals);
+  return chx::Main();
 }

@@ -1,36 +1,37 @@
 #!/bin/bash
-# tools/lint.sh style: clang-format and ruff, without changing anything.
-# tools/lint.sh fix:   the same, changing files.
-# tools/lint.sh tidy:  clang-tidy on our own C++ files, those that changed since they last passed.
+# tools/lint.sh style:           clang-format and ruff, without changing anything.
+# tools/lint.sh fix:             the same, changing files.
+# tools/lint.sh tidy [PATH...]:  clang-tidy on our own C++ files, those that changed since they last
+#                                passed; $CHXD_TIDY_SECONDS bounds the time. After a build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
-mapfile -t cpp < <(git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '*.cuh' '*.inc')
+ruff="${CHXD_VENV:-$HOME/.cache/chxd/venv}/bin/ruff"
+
+# Those of our own files that exist, tracked or new.
+cpp_files() {
+  git ls-files -z --cached --others --exclude-standard '*.h' '*.cc' '*.cu' '*.cuh' '*.inc' |
+    while IFS= read -rd '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done
+}
 
 case "${1:-style}" in
   style)
-    clang-format --dry-run -Werror "${cpp[@]}"
-    "$venv/bin/ruff" check .
-    "$venv/bin/ruff" format --check .
+    status=0
+    cpp_files | xargs -0r clang-format --dry-run -Werror || status=1
+    "$ruff" check . || status=1
+    "$ruff" format --check . || status=1
+    exit $status
     ;;
   fix)
-    clang-format -i "${cpp[@]}"
-    "$venv/bin/ruff" check --fix .
-    "$venv/bin/ruff" format .
+    cpp_files | xargs -0r clang-format -i
+    "$ruff" check --fix .
+    "$ruff" format .
     ;;
   tidy)
-    python3 tools/compile_commands.py --config=dev >/dev/null
-    passed="$HOME/.cache/chxd/tidy"
-    mkdir -p "$passed"
-    headers=$(cat .clang-tidy $(git ls-files '*.h') | sha256sum | cut -c1-16)
-    check() {
-      key="$1/$(cat "$3" <(echo "$2") | sha256sum | cut -c1-32)"
-      [ -e "$key" ] && return
-      clang-tidy --quiet -p . "$3" 2>/dev/null || exit 1
-      touch "$key"
-    }
-    export -f check
-    git ls-files 'base/*.cc' 'ops/*.cc' 'proto/*.cc' 'server/*.cc' 'client/*.cc' |
-      grep -v '_test.cc$' | xargs -P 2 -I{} bash -c "check '$passed' '$headers' {}"
+    /usr/bin/python3 tools/compile_commands.py ${CHXD_BAZEL_OPTIONS:---config=ci}
+    /usr/bin/python3 tools/tidy.py --seconds="${CHXD_TIDY_SECONDS:-3600}" "${@:2}"
+    ;;
+  *)
+    sed -n '2,5s/^# //p' "$0" >&2
+    exit 2
     ;;
 esac

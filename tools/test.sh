@@ -1,59 +1,85 @@
 #!/bin/bash
-# Sets up, checks style, builds everything and runs all tests; the sanitizers on those that can have
-# them. Ends with one line: "N passed, M failed". `tools/test.sh --fast` leaves the sanitizers and
-# clang-tidy out.
+# Sets up, checks style, builds everything and runs all tests; then the unit tests under ASan and
+# UBSan, those of engine, session and autograd under TSan, and clang-tidy. `tools/test.sh --fast` stops
+# before the sanitizers. Ends with one line: "N passed, M failed", over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-fast=0
-[ "${1:-}" = "--fast" ] && fast=1
+case "${1:-}" in
+  "") fast=0 ;;
+  --fast) fast=1 ;;
+  *)
+    sed -n '2,4s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
 
-tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }
+if ! tools/setup.sh; then
+  echo "FAILED: tools/setup.sh"
+  echo "0 passed, 1 failed"
+  exit 1
+fi
 export CHXD_VENV="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
 
-# The versions of what Bazel uses but doesn't track are in each action's key.
-system=$(dpkg-query -W gcc-12 binutils libc6-dev libstdc++-12-dev libgrpc++-dev libabsl-dev libprotobuf-dev | sha256sum | cut -c1-16)
-find "$HOME/.cache/chxd/bazel" -type f -atime +14 -delete
-bazel_test=(bazel test --config=ci --remote_default_exec_properties="debian=$system"
-  --test_env=CHXD_VENV="$CHXD_VENV" --keep_going)
+# Bazel never empties its disk cache, and its keys hold neither the compiler nor /usr/include.
+cache=$HOME/.cache/chxd/bazel
+mkdir -p "$cache"
+find "$cache" -type f -atime +14 -delete
+system=$(dpkg-query -W binutils gcc-12 libc6-dev libstdc++-12-dev libabsl-dev libgrpc++-dev \
+  libprotobuf-dev libopenblas-dev | sha256sum | cut -c1-16)
+# $BAZEL may name startup options: "bazel --output_base=...".
+read -ra bazel <<<"${BAZEL:-bazel}"
+bazel_options=(--config=ci --keep_going --disk_cache="$cache"
+  --remote_default_exec_properties="debian=$system")
 
 log=$(mktemp)
-trap 'rm -f "$log"; [ -z "${CI:-}" ] || bazel shutdown' EXIT
+trap 'rm -f "$log"' EXIT
 passed=0
 failed=0
+failures=()
 
-# step NAME COMMAND...: one check that counts as one test.
-step() {
+# note NAME: one more failure, to be named at the end too.
+note() {
+  failed=$((failed + 1))
+  failures+=("$1")
+}
+
+# check NAME COMMAND...: counts as one test.
+check() {
   local name=$1
   shift
-  if "$@"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $name"
+  echo "== $name"
+  if "$@"; then passed=$((passed + 1)); else note "$name"; fi
+}
+
+# bazel_tests NAME ARGS...: counts each test target, and a build that fails without one.
+bazel_tests() {
+  local name=$1 status bad target
+  shift
+  echo "== $name"
+  "${bazel[@]}" test "${bazel_options[@]}" "$@" 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  passed=$((passed + $(grep -cE '^//[^ ]+ +(\(cached\) )?PASSED' "$log")))
+  bad=0
+  while read -r target; do
+    bad=$((bad + 1))
+    note "$name: $target"
+  done < <(grep -E '^//[^ ]+ +.*(FAILED|FLAKY|TIMEOUT|NO STATUS|INCOMPLETE)' "$log" | cut -d' ' -f1)
+  # 4: built, and nothing there has the tag.
+  if [ "$status" != 0 ] && [ "$status" != 4 ] && [ "$bad" = 0 ]; then
+    note "$name: the build (exit status $status)"
   fi
 }
 
-# bazel_step NAME ARGS...: counts the test targets.
-bazel_step() {
-  local name=$1
-  shift
-  "${bazel_test[@]}" "$@" 2>&1 | tee "$log"
-  local status=${PIPESTATUS[0]}
-  passed=$((passed + $(grep -cE '^//[^ ]+ +(\(cached\) )?PASSED' "$log")))
-  local bad
-  bad=$(grep -cE '^//[^ ]+ +.*(FAILED|TIMEOUT|NO STATUS|INCOMPLETE)' "$log")
-  # A build error without a test to blame.
-  [ "$status" != 0 ] && [ "$bad" = 0 ] && [ "$status" != 4 ] && bad=1
-  failed=$((failed + bad))
-  [ "$bad" = 0 ] || echo "FAILED: $name"
-}
-
-step "clang-format, ruff" tools/lint.sh style
-bazel_step "all tests" //...
+check "style: clang-format, ruff" tools/lint.sh style
+bazel_tests "all tests" //...
 if [ "$fast" = 0 ]; then
-  bazel_step "ASan and UBSan" --config=asan //...
-  bazel_step "TSan" --config=tsan //...
-  step "clang-tidy" tools/lint.sh tidy
+  # Before the sanitizers, whose builds would replace the generated headers it reads.
+  check "clang-tidy" tools/lint.sh tidy
+  bazel_tests "ASan and UBSan" --config=asan //...
+  bazel_tests "TSan" --config=tsan //...
 fi
+
+[ -z "${CI:-}" ] || "${bazel[@]}" shutdown
+for name in "${failures[@]}"; do echo "FAILED: $name"; done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

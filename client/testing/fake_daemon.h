@@ -25,6 +25,7 @@ class FakeDaemon final : public v1::SessionService::Service {
 
   // For the reply of the next Open.
   v1::Limits limits;
+  int known_ops = 1 << 20;  // that many of the client's first ones
   // What a kFetch is answered with; zeros of `fetch_bytes` bytes unless set.
   std::function<void(const Command&, v1::FetchedValue*)> answer;
   size_t fetch_bytes = 4;

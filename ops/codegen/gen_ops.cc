@@ -72,12 +72,17 @@ std::string CcFunction(const OpDef& op, const std::string& name) {
   std::string call;
   if (IsCreation(op)) {
     call = absl::StrCat("Create(session, op, device, ", attr_list, ")");
+  } else if (op.in_place) {
+    call = absl::StrCat("ApplyInPlace(op, ", input_list, ", ", attr_list, ")");
   } else {
     call = absl::StrCat(op.variadic_outputs ? "ApplyMulti" : "Apply", "(op, ", input_list, ", ",
                         attr_list, ")");
   }
   return absl::StrCat("// ", op.doc, "\ninline ",
-                      op.variadic_outputs ? "std::vector<Array> " : "Array ", name, "(",
+                      op.in_place           ? "absl::Status "
+                      : op.variadic_outputs ? "std::vector<Array> "
+                                            : "Array ",
+                      name, "(",
                       absl::StrJoin(params, ", "), ") {\n  static const OpDef& op = *OpRegistry::",
                       "Global().Find(\"", op.name, "\");\n  return internal::", call, ";\n}\n\n");
 }
@@ -89,8 +94,8 @@ void WriteCcClient(const std::vector<const OpDef*>& ops) {
                "#include \"client/array.h\"\n#include \"client/session.h\"\n"
                "#include \"ops/registry.h\"\n\nnamespace chx {\n\n";
   for (const OpDef* op : ops) {
-    if (op->in_place) continue;
-    std::cout << CcFunction(*op, op->name);
+    // In-place forms are internal to Python only, which has other words for them.
+    if (!op->internal || op->in_place) std::cout << CcFunction(*op, op->name);
   }
   std::cout << "}  // namespace chx\n\n#endif  // CHX_CLIENT_OPS_H_\n";
 }

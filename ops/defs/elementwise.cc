@@ -1,5 +1,7 @@
 // Elementwise operators. The engine casts inputs to the rule's dtype and broadcasts them; the
 // gradients may therefore be of the broadcast shape: the caller sums them back.
+#include <cmath>
+
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
@@ -36,12 +38,13 @@ void PowerGradient(GradContext& g) {
   const Value x1 = g.input(0);
   const Value x2 = g.input(1);
   if (g.needs_grad(0)) {
-    const Value exponent = x2.is_scalar() ? Value(x2.scalar().AsDouble() - 1) : x2 - 1;
+    // 1.0 and not 1: an unsigned 0 - 1 would wrap.
+    const Value exponent = x2.is_scalar() ? Value(x2.scalar().AsDouble() - 1) : x2 - 1.0;
     g.SetInputGrad(0, g.output_grad(0) * x2 * g.Apply("power", {x1, exponent}));
   }
   if (g.needs_grad(1)) {
-    const Value log = x1.is_scalar() ? g.Apply("log", {g.Apply("full_like", {x2}, {{"fill_value", AttrValue(x1.scalar())}})})
-                                     : g.Apply("log", {x1});
+    const Value log =
+        x1.is_scalar() ? Value(std::log(x1.scalar().AsDouble())) : g.Apply("log", {x1});
     g.SetInputGrad(1, g.output_grad(0) * g.Apply("power", {x1, x2}) * log);
   }
 }
@@ -186,8 +189,9 @@ void RegisterInPlace(OpRegistry& r) {
         .InPlace(base)
         .Internal();
   };
-  for (const char* base : {"add", "subtract", "multiply", "floor_divide", "remainder"}) {
-    in_place(base, rules::InPlaceArithmetic);
+  for (const char* base : {"add", "multiply"}) in_place(base, rules::InPlaceArithmetic);
+  for (const char* base : {"subtract", "floor_divide", "remainder"}) {
+    in_place(base, rules::InPlaceArithmeticNoBool);
   }
   in_place("divide", rules::InPlaceDivide);
 }

@@ -45,10 +45,6 @@ absl::Status TakeRule(InferContext& c) {
   }
   CHX_ASSIGN_OR_RETURN(const int axis,
                        rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim()));
-  if (c.attr(1).has_value() && (c.attr(1).AsInt() < 0 || c.attr(1).AsInt() > 2)) {
-    return ValueError("[take] expects mode 'raise', 'wrap' or 'clip', got number ",
-                      c.attr(1).AsInt());
-  }
   if (a.ndim() - 1 + indices.ndim() > kMaxNdim) {
     return DimensionError("[take] expects at most ", kMaxNdim, " dimensions in the result");
   }
@@ -74,8 +70,7 @@ absl::Status TakeGradRule(InferContext& c) {
   const Shape shape(dims);
   CHX_ASSIGN_OR_RETURN(const int axis,
                        rules::NormalizeAxis(c.name(), c.attr(1).AsInt(), shape.size()));
-  const int64_t mode = c.attr(2).AsInt();
-  bool fits = mode >= 0 && mode <= 2 && gy.ndim() == shape.size() - 1 + indices.ndim();
+  bool fits = gy.ndim() == shape.size() - 1 + indices.ndim();
   for (int i = 0; fits && i < gy.ndim(); ++i) {
     const int64_t dim = i < axis                     ? shape[i]
                         : i < axis + indices.ndim() ? indices.shape[i - axis]
@@ -126,11 +121,10 @@ void RegisterIndexing(OpRegistry& r) {
       .Method()
       .Saves({"indices"})
       .Gradient([](GradContext& g) {
-        const int64_t mode = g.attr(1).has_value() ? g.attr(1).AsInt() : 0;
         g.SetInputGrad(0, g.Apply("take_grad", {g.output_grad(0), g.input(1)},
                                   {{"shape", ShapeOf(g.input_spec(0))},
                                    {"axis", g.attr(0)},
-                                   {"mode", mode}}));
+                                   {"mode", g.attr(1)}}));
       });
   r.Add("take_grad")
       .Doc("Zeros of a shape, with gy added at the places that take read.")
@@ -138,7 +132,7 @@ void RegisterIndexing(OpRegistry& r) {
       .Outputs({"gx"})
       .Attr("shape", AttrType::kInts)
       .Attr("axis", AttrType::kInt)
-      .Attr("mode", AttrType::kInt)
+      .Choice("mode", {"raise", "wrap", "clip"}, AttrValue())
       .Infer(TakeGradRule)
       .Internal()
       .Saves({"indices"})

@@ -126,13 +126,13 @@ void LinearGradient(GradContext& g) {
   int64_t batch = 1;
   for (int i = 0; i < g.attr(0).AsInt(); ++i) batch *= x_spec.shape[i];
   const auto as_matrix = [&](Value v, int64_t columns) {
-    if (v.ndim() == 2) return v;
+    if (v.shape() == Shape{batch, columns}) return v;
     return g.Apply("reshape", {v}, {{"newshape", AttrValue(Ints{batch, columns})}});
   };
   const Value gy = as_matrix(g.output_grad(0), outputs);
   if (g.needs_grad(0)) {
     Value gx = g.Apply("matmul", {gy, g.input(1)});
-    if (x_spec.ndim() != 2) {
+    if (gx.shape() != x_spec.shape) {
       gx = g.Apply("reshape", {gx}, {{"newshape", AttrValue::FromInts(x_spec.shape.span())}});
     }
     g.SetInputGrad(0, gx);

@@ -18,7 +18,7 @@ absl::Status CheckLabels(const InferContext& c) {
     return DimensionError("[", c.name(), "] expects shapes (N, C) and (N,), got ",
                           x.shape.ToString(), " and ", t.shape.ToString());
   }
-  return absl::OkStatus();
+  return rules::CheckAxesNotEmpty(c.name(), x.shape, 1u << 1);
 }
 
 absl::Status SoftmaxCrossEntropyRule(InferContext& c) {
@@ -37,6 +37,16 @@ absl::Status SoftmaxCrossEntropyGradRule(InferContext& c) {
   return c.AddOutput(c.input(0).dtype, c.input(0).shape);
 }
 
+// Labels are compared as int64: -1 must not become 255.
+Value WideLabels(OpContext& c, Value t) {
+  if (t.dtype() == Dtype::kInt64) return t;
+  return c.Apply("astype", {t}, {{"dtype", Dtype::kInt64}});
+}
+
+Value NotIgnored(OpContext& c, Value t, int64_t ignored) {
+  return c.Apply("not_equal", {WideLabels(c, t), Scalar(ignored)});
+}
+
 Value Column(OpContext& c, Value x) {
   return c.Apply("expand_dims", {x}, {{"axis", int64_t{1}}});
 }
@@ -53,7 +63,7 @@ void SoftmaxCrossEntropyGradGradient(GradContext& g) {
   };
   if (g.needs_grad(0)) {
     const Value s = g.Apply("softmax", {x}, {{"axis", AttrValue(Ints{1})}});
-    const Value used = g.Apply("where", {g.Apply("not_equal", {t, -1}), gy, 0});
+    const Value used = g.Apply("where", {NotIgnored(g, t, -1), gy, 0});
     g.SetInputGrad(0, Column(g, used) * s * (ggx - sum_rows(ggx * s, true)));
   }
   if (g.needs_grad(2)) {
@@ -83,13 +93,13 @@ void SigmoidCrossEntropy(ComposeContext& c) {
   const Value t = c.Apply("astype", {c.input(1)}, {{"dtype", x.dtype()}});
   const Value softplus = c.Apply("log", {c.Apply("exp", {-c.Apply("abs", {x})}) + 1.0});
   const Value loss = c.Apply("relu", {x}) - x * t + softplus;
-  c.SetOutput(0, c.Apply("where", {c.Apply("not_equal", {c.input(1), -1}), loss, 0}));
+  c.SetOutput(0, c.Apply("where", {NotIgnored(c, c.input(1), -1), loss, 0}));
 }
 
 void SigmoidCrossEntropyGradient(GradContext& g) {
   const Value x = g.input(0);
   const Value t = g.Apply("astype", {g.input(1)}, {{"dtype", x.dtype()}});
-  const Value used = g.Apply("not_equal", {g.input(1), -1});
+  const Value used = NotIgnored(g, g.input(1), -1);
   const Value slope = g.Apply("sigmoid", {x}) - t;
   g.SetInputGrad(0, g.Apply("where", {used, g.output_grad(0) * slope, 0}));
 }
@@ -108,6 +118,7 @@ absl::Status AccuracyRule(InferContext& c) {
     return DimensionError("[accuracy] expects scores (N, C, ...) and labels (N, ...), got ",
                           y.shape.ToString(), " and ", t.shape.ToString());
   }
+  CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), y.shape, 1u << 1));
   return c.AddOutput(IsFloat(y.dtype) ? y.dtype : Dtype::kFloat32, {});
 }
 
@@ -124,7 +135,7 @@ void Accuracy(ComposeContext& c) {
     c.SetOutput(0, count(right) / static_cast<double>(NumElements(t.shape())));
     return;
   }
-  const Value used = c.Apply("not_equal", {t, Scalar(c.attr(0).AsInt())});
+  const Value used = NotIgnored(c, t, c.attr(0).AsInt());
   const Value total = count(used);
   const Value accuracy = count(c.Apply("logical_and", {right, used})) / total;
   c.SetOutput(0, c.Apply("where", {c.Apply("greater", {total, 0}), accuracy, 0}));

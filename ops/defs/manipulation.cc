@@ -1,6 +1,7 @@
 // Operators that change shapes: views wherever strides allow it.
 #include <algorithm>
 
+#include "ops/basic_index.h"
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
@@ -63,12 +64,11 @@ absl::Status TransposeRule(InferContext& c) {
     }
   } else {
     const Ints& axes = c.attr(0).ints();
-    CHX_ASSIGN_OR_RETURN(const uint32_t mask, rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()));
+    CHX_RETURN_IF_ERROR(rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()).status());
     if (static_cast<int>(axes.size()) != a.ndim()) {
       return DimensionError("[transpose] expects ", a.ndim(), " axes, got ",
                             c.attr(0).ToString());
     }
-    static_cast<void>(mask);
     for (int i = 0; i < a.ndim(); ++i) {
       const int from = static_cast<int>(axes[i] < 0 ? axes[i] + a.ndim() : axes[i]);
       spec.shape[i] = a.shape[from];
@@ -122,21 +122,12 @@ absl::Status ExpandDimsRule(InferContext& c) {
   }
   CHX_ASSIGN_OR_RETURN(const int axis,
                        rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim() + 1));
-  ArraySpec spec = a;
-  spec.shape = Shape();
-  spec.strides = Strides();
+  Shape shape;
   for (int i = 0; i <= a.ndim(); ++i) {
-    if (i == axis) {
-      spec.shape.push_back(1);
-      spec.strides.push_back(0);
-    }
-    if (i == a.ndim()) break;
-    spec.shape.push_back(a.shape[i]);
-    spec.strides.push_back(a.strides[i]);
+    if (i == axis) shape.push_back(1);
+    if (i < a.ndim()) shape.push_back(a.shape[i]);
   }
-  if (a.is_contiguous()) spec.strides = ContiguousStrides(spec.shape, spec.item_size());
-  c.AddView(spec);
-  return absl::OkStatus();
+  return ViewAs(c, shape);  // never needs a copy
 }
 
 absl::Status BroadcastToRule(InferContext& c) {
@@ -154,21 +145,22 @@ absl::Status BroadcastToRule(InferContext& c) {
   spec.strides = Strides(shape.size(), 0);
   const int missing = shape.size() - a.ndim();
   for (int i = 0; i < a.ndim(); ++i) {
-    if (a.shape[i] == shape[missing + i]) spec.strides[missing + i] = a.strides[i];
+    if (a.shape[i] != 1) spec.strides[missing + i] = a.strides[i];
   }
   c.AddView(spec);
   return absl::OkStatus();
 }
 
 // Boundaries of split's parts along its axis: 0, ..., dim.
-absl::StatusOr<Ints> SplitBounds(const InferContext& c, int64_t dim) {
-  const bool by_sections = c.attr(0).has_value();
-  if (by_sections == c.attr(1).has_value()) {
+absl::StatusOr<Ints> SplitBounds(const AttrValue& sections_attr, const AttrValue& indices,
+                                 int64_t dim) {
+  const bool by_sections = sections_attr.has_value();
+  if (by_sections == indices.has_value()) {
     return TypeError("[split] expects either sections or indices");
   }
   Ints bounds{0};
   if (by_sections) {
-    const int64_t sections = c.attr(0).AsInt();
+    const int64_t sections = sections_attr.AsInt();
     if (sections < 1 || sections > 4096 || dim % sections != 0) {
       return DimensionError("[split] expects a number of sections that divides ", dim, ", got ",
                             sections);
@@ -176,8 +168,8 @@ absl::StatusOr<Ints> SplitBounds(const InferContext& c, int64_t dim) {
     for (int64_t i = 1; i <= sections; ++i) bounds.push_back(dim / sections * i);
     return bounds;
   }
-  if (c.attr(1).ints().size() > 4095) return DimensionError("[split] expects at most 4095 indices");
-  for (int64_t index : c.attr(1).ints()) {
+  if (indices.ints().size() > 4095) return DimensionError("[split] expects at most 4095 indices");
+  for (int64_t index : indices.ints()) {
     if (index < 0) index = std::max<int64_t>(0, index + dim);
     bounds.push_back(std::min(index, dim));
   }
@@ -189,7 +181,7 @@ absl::Status SplitRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
   CHX_ASSIGN_OR_RETURN(const int axis,
                        rules::NormalizeAxis(c.name(), c.attr(2).AsInt(), a.ndim()));
-  CHX_ASSIGN_OR_RETURN(const Ints bounds, SplitBounds(c, a.shape[axis]));
+  CHX_ASSIGN_OR_RETURN(const Ints bounds, SplitBounds(c.attr(0), c.attr(1), a.shape[axis]));
   for (size_t i = 0; i + 1 < bounds.size(); ++i) {
     ArraySpec part = a;
     part.shape[axis] = std::max<int64_t>(0, bounds[i + 1] - bounds[i]);
@@ -199,8 +191,30 @@ absl::Status SplitRule(InferContext& c) {
   return absl::OkStatus();
 }
 
+// Where indices decrease, parts overlap: each is added at its place.
+void OverlappingSplitGradient(GradContext& g, int axis) {
+  const ArraySpec& a = g.input_spec(0);
+  const Ints bounds = SplitBounds(g.attr(0), g.attr(1), a.shape[axis]).value_or(Ints());
+  Value sum;
+  for (int i = 0; i < g.num_outputs(); ++i) {
+    if (g.output_grad(i).absent()) continue;
+    IndexBuilder index;
+    for (int k = 0; k < axis; ++k) index.Slice({}, {}, {});
+    index.Slice(bounds[i], bounds[i + 1], {});
+    const Value part = g.Apply("getitem_grad", {g.output_grad(i)},
+                               {{"shape", ShapeOf(a)}, {"index", index.Build()}});
+    sum = sum.absent() ? part : sum + part;
+  }
+  g.SetInputGrad(0, sum);
+}
+
 // Parts without a gradient are zeros.
 void SplitGradient(GradContext& g) {
+  const ArraySpec& a = g.input_spec(0);
+  const int axis = static_cast<int>(g.attr(2).AsInt() + (g.attr(2).AsInt() < 0 ? a.ndim() : 0));
+  int64_t total = 0;
+  for (int i = 0; i < g.num_outputs(); ++i) total += g.output_spec(i).shape[axis];
+  if (total != a.shape[axis]) return OverlappingSplitGradient(g, axis);
   absl::InlinedVector<Value, 4> parts;
   for (int i = 0; i < g.num_outputs(); ++i) {
     const ArraySpec& spec = g.output_spec(i);
@@ -216,9 +230,12 @@ absl::Status ConcatenateRule(InferContext& c) {
   for (int i = 1; i < c.num_inputs(); ++i) dtype = PromoteTypes(dtype, c.input(i).dtype);
   c.CastInputs(dtype);
   if (!c.attr(0).has_value()) {
-    int64_t size = 0;
-    for (int i = 0; i < c.num_inputs(); ++i) size += c.input(i).size();
-    return c.AddOutput(dtype, {size});
+    Shape flat{0};
+    for (int i = 0; i < c.num_inputs(); ++i) {
+      flat[0] += c.input(i).size();
+      CHX_RETURN_IF_ERROR(CheckShape(c.name(), flat.span(), dtype));
+    }
+    return c.AddOutput(dtype, flat);
   }
   Shape shape = c.input(0).shape;
   if (shape.empty()) return DimensionError("[concatenate] expects at least one dimension, got ()");
@@ -231,6 +248,7 @@ absl::Status ConcatenateRule(InferContext& c) {
       other[axis] = shape[axis];
       if (other == shape) {
         shape[axis] += length;
+        CHX_RETURN_IF_ERROR(CheckShape(c.name(), shape.span(), dtype));
         continue;
       }
     }
@@ -340,7 +358,7 @@ void RegisterManipulation(OpRegistry& r) {
       .Doc("Arrays joined along an axis; None joins them flattened. Dtypes are promoted.")
       .Inputs({"arrays..."})
       .Outputs({"y"})
-      .Attr("axis", AttrType::kInt, AttrValue())
+      .NullableAttr("axis", AttrType::kInt, 0)
       .Infer(ConcatenateRule)
       .Gradient(ConcatenateGradient);
   r.Add("stack")

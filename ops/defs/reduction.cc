@@ -10,14 +10,7 @@ namespace {
 absl::Status Reduce(InferContext& c, Dtype dtype, bool empty_allowed) {
   const ArraySpec& a = c.input(0);
   CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()));
-  if (!empty_allowed) {
-    for (int i = 0; i < a.ndim(); ++i) {
-      if (((axes >> i) & 1) != 0 && a.shape[i] == 0) {
-        return DimensionError("[", c.name(), "] expects elements along axis ", i, ", got shape ",
-                              a.shape.ToString());
-      }
-    }
-  }
+  if (!empty_allowed) CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
   return c.AddOutput(dtype, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
 
@@ -41,12 +34,8 @@ absl::Status ArgRule(InferContext& c) {
                          rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim()));
     axes = uint32_t{1} << axis;
   }
-  const Shape reduced = rules::ReducedShape(a.shape, axes, false);
-  if (a.size() == 0 && NumElements(reduced) != 0) {
-    return DimensionError("[", c.name(), "] expects elements to choose from, got shape ",
-                          a.shape.ToString());
-  }
-  return c.AddOutput(Dtype::kInt64, reduced);
+  CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
+  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, false));
 }
 
 absl::Status LogSumExpRule(InferContext& c) {
@@ -59,7 +48,8 @@ absl::Status LogSumExpRule(InferContext& c) {
 // `reduced` with the reduced dimensions put back as ones, so that it broadcasts against input 0.
 Value Expand(GradContext& g, Value reduced) {
   const ArraySpec& a = g.input_spec(0);
-  absl::StatusOr<uint32_t> axes = rules::NormalizeAxes(g.op().name, g.attr(0), a.ndim());
+  const absl::StatusOr<uint32_t> axes =
+      rules::NormalizeAxes(g.op().name, g.attr(0), a.ndim());
   const Shape shape = rules::ReducedShape(a.shape, axes.value_or(0), true);
   if (reduced.shape() == shape) return reduced;
   return g.Apply("reshape", {reduced}, {{"newshape", AttrValue::FromInts(shape.span())}});
@@ -76,18 +66,18 @@ void ExtremumGradient(GradContext& g) {
   g.SetInputGrad(0, g.Apply("where", {chosen, Expand(g, g.output_grad(0)), 0}));
 }
 
-// softmax and log_softmax: axis defaults to 1.
-absl::Status SoftmaxRule(InferContext& c) {
-  const ArraySpec& x = c.input(0);
-  if (!c.attr(0).has_value()) {
-    CHX_RETURN_IF_ERROR(rules::NormalizeAxis(c.name(), 1, x.ndim()).status());
-  } else {
-    CHX_RETURN_IF_ERROR(rules::NormalizeAxes(c.name(), c.attr(0), x.ndim()).status());
-  }
-  return c.AddOutput(IsFloat(x.dtype) ? x.dtype : Dtype::kFloat32, x.shape);
+// Of softmax and log_softmax, where it defaults to 1.
+AttrValue SoftmaxAxis(const AttrValue& axis) {
+  return axis.has_value() ? axis : AttrValue(Ints{1});
 }
 
-AttrValue SoftmaxAxis(const AttrValue& axis) { return axis.has_value() ? axis : AttrValue(Ints{1}); }
+absl::Status SoftmaxRule(InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes,
+                       rules::NormalizeAxes(c.name(), SoftmaxAxis(c.attr(0)), x.ndim()));
+  CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), x.shape, axes));
+  return c.AddOutput(IsFloat(x.dtype) ? x.dtype : Dtype::kFloat32, x.shape);
+}
 
 Value LogSoftmax(ComposeContext& c) {
   const Value x = c.input(0);

@@ -128,13 +128,9 @@ bool ToAttr(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* v
                    attr.name.c_str());
       return false;
     }
-    // An explicit None where there is a default means the default, except for an axis.
-    if (object == Py_None && attr.name == "axis" && attr.type == AttrType::kInt) {
-      *value = op.AttrIndex("axis") >= 0 && op.name == "concatenate" ? AttrValue()
-                                                                     : attr.default_value;
-    } else {
-      *value = attr.default_value;
-    }
+    // An explicit None means the default, unless it is a value of its own.
+    const bool none = object == Py_None && attr.nullable;
+    *value = none ? AttrValue() : attr.default_value;
     return true;
   }
   if (!attr.choices.empty()) return ToChoice(op, attr, object, value);
@@ -306,9 +302,17 @@ PyObject* NewOpFunction(const OpDef& op) {
 bool InitOpFunctions(PyObject* module) {
   if (PyType_Ready(&op_function_type) < 0) return false;
   const Owned names(PyList_New(0));
+  const Owned all_ops(PyList_New(0));         // with the internal ones
+  const Owned differentiable(PyList_New(0));  // these two are for the completeness tests
+  const auto append = [](const Owned& list, const std::string& name) {
+    const Owned text(PyUnicode_FromString(name.c_str()));
+    return text && PyList_Append(list.get(), text.get()) == 0;
+  };
   for (const auto& op : OpRegistry::Global().ops()) {
     const Owned function(NewOpFunction(*op));
     if (!function) return false;
+    if (!append(all_ops, op->name)) return false;
+    if (op->differentiable() && !append(differentiable, op->name)) return false;
     std::vector<std::string> all = op->aliases;
     all.push_back(op->name);
     for (const std::string& name : all) {
@@ -317,15 +321,16 @@ bool InitOpFunctions(PyObject* module) {
         return false;
       }
       if (op->internal) continue;
-      const Owned text(PyUnicode_FromString(name.c_str()));
       if (PyModule_AddObjectRef(module, name.c_str(), function.get()) < 0 ||
-          PyList_Append(names.get(), text.get()) < 0) {
+          !append(names, name)) {
         return false;
       }
     }
   }
   PyType_Modified(&array_type);
-  return PyModule_AddObjectRef(module, "_operators", names.get()) == 0;
+  return PyModule_AddObjectRef(module, "_operators", names.get()) == 0 &&
+         PyModule_AddObjectRef(module, "_all_operators", all_ops.get()) == 0 &&
+         PyModule_AddObjectRef(module, "_differentiable_operators", differentiable.get()) == 0;
 }
 
 }  // namespace chx::python

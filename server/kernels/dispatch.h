@@ -26,9 +26,9 @@ static_assert(AllTypes::kSize == kNumDtypes, "one type per dtype");
 
 template <typename T>
 struct DtypeOfType;
-#define CHX_DTYPE_OF(type, dtype)                  \
-  template <>                                      \
-  struct DtypeOfType<type> {                       \
+#define CHX_DTYPE_OF(type, dtype)                 \
+  template <>                                     \
+  struct DtypeOfType<type> {                      \
     static constexpr Dtype kDtype = Dtype::dtype; \
   };
 CHX_DTYPE_OF(Bool, kBool)
@@ -48,15 +48,24 @@ inline constexpr Dtype kDtypeOf = DtypeOfType<T>::kDtype;
 template <typename Fn>
 decltype(auto) VisitDtype(Dtype dtype, Fn&& fn) {
   switch (dtype) {
-    case Dtype::kBool: return fn(TypeTag<Bool>());
-    case Dtype::kInt8: return fn(TypeTag<int8_t>());
-    case Dtype::kInt16: return fn(TypeTag<int16_t>());
-    case Dtype::kInt32: return fn(TypeTag<int32_t>());
-    case Dtype::kInt64: return fn(TypeTag<int64_t>());
-    case Dtype::kUint8: return fn(TypeTag<uint8_t>());
-    case Dtype::kFloat16: return fn(TypeTag<Half>());
-    case Dtype::kFloat32: return fn(TypeTag<float>());
-    case Dtype::kFloat64: break;
+    case Dtype::kBool:
+      return fn(TypeTag<Bool>());
+    case Dtype::kInt8:
+      return fn(TypeTag<int8_t>());
+    case Dtype::kInt16:
+      return fn(TypeTag<int16_t>());
+    case Dtype::kInt32:
+      return fn(TypeTag<int32_t>());
+    case Dtype::kInt64:
+      return fn(TypeTag<int64_t>());
+    case Dtype::kUint8:
+      return fn(TypeTag<uint8_t>());
+    case Dtype::kFloat16:
+      return fn(TypeTag<Half>());
+    case Dtype::kFloat32:
+      return fn(TypeTag<float>());
+    case Dtype::kFloat64:
+      break;
   }
   return fn(TypeTag<double>());
 }
@@ -73,11 +82,16 @@ decltype(auto) VisitFloat(Dtype dtype, Fn&& fn) {
 template <typename Fn>
 decltype(auto) VisitInt(Dtype dtype, Fn&& fn) {
   switch (dtype) {
-    case Dtype::kInt8: return fn(TypeTag<int8_t>());
-    case Dtype::kInt16: return fn(TypeTag<int16_t>());
-    case Dtype::kInt32: return fn(TypeTag<int32_t>());
-    case Dtype::kUint8: return fn(TypeTag<uint8_t>());
-    default: return fn(TypeTag<int64_t>());
+    case Dtype::kInt8:
+      return fn(TypeTag<int8_t>());
+    case Dtype::kInt16:
+      return fn(TypeTag<int16_t>());
+    case Dtype::kInt32:
+      return fn(TypeTag<int32_t>());
+    case Dtype::kUint8:
+      return fn(TypeTag<uint8_t>());
+    default:
+      return fn(TypeTag<int64_t>());
   }
 }
 
@@ -85,10 +99,14 @@ decltype(auto) VisitInt(Dtype dtype, Fn&& fn) {
 template <typename Fn>
 decltype(auto) VisitItemSize(int64_t item_size, Fn&& fn) {
   switch (item_size) {
-    case 1: return fn(TypeTag<uint8_t>());
-    case 2: return fn(TypeTag<uint16_t>());
-    case 4: return fn(TypeTag<uint32_t>());
-    default: return fn(TypeTag<uint64_t>());
+    case 1:
+      return fn(TypeTag<uint8_t>());
+    case 2:
+      return fn(TypeTag<uint16_t>());
+    case 4:
+      return fn(TypeTag<uint32_t>());
+    default:
+      return fn(TypeTag<uint64_t>());
   }
 }
 

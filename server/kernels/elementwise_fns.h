@@ -34,21 +34,21 @@ template <typename T>
 inline constexpr bool kIsFloat = std::is_floating_point<T>::value;
 
 // Declares a functor for an operator; the body follows.
-#define CHX_UNARY_FN(Name, op)               \
-  struct Name {                              \
-    static constexpr const char* kOp = op;   \
-    template <typename T>                    \
-    CHX_HD auto operator()(T x) const;       \
-  };                                         \
-  template <typename T>                      \
+#define CHX_UNARY_FN(Name, op)             \
+  struct Name {                            \
+    static constexpr const char* kOp = op; \
+    template <typename T>                  \
+    CHX_HD auto operator()(T x) const;     \
+  };                                       \
+  template <typename T>                    \
   CHX_HD auto Name::operator()(T x) const
-#define CHX_BINARY_FN(Name, op)              \
-  struct Name {                              \
-    static constexpr const char* kOp = op;   \
-    template <typename T>                    \
-    CHX_HD auto operator()(T x, T y) const;  \
-  };                                         \
-  template <typename T>                      \
+#define CHX_BINARY_FN(Name, op)             \
+  struct Name {                             \
+    static constexpr const char* kOp = op;  \
+    template <typename T>                   \
+    CHX_HD auto operator()(T x, T y) const; \
+  };                                        \
+  template <typename T>                     \
   CHX_HD auto Name::operator()(T x, T y) const
 
 CHX_UNARY_FN(ExpFn, "exp") { return Exp(x); }

@@ -52,7 +52,8 @@ TEST_F(CreationTest, Arange) {
 
 TEST_F(CreationTest, Eye) {
   for (const Dtype dtype : kAllDtypes) {
-    for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{-2}, int64_t{9}, INT64_MIN, INT64_MAX}) {
+    for (const int64_t k :
+         {int64_t{0}, int64_t{1}, int64_t{-2}, int64_t{9}, INT64_MIN, INT64_MAX}) {
       const TestArray got = runner_.Run("eye", {}, {AttrValue(4), AttrValue(5), k, dtype});
       for (int64_t i = 0; i < 20; ++i) {
         const bool diagonal = k > -9 && k < 9 && i % 5 - i / 5 == k;

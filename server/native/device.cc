@@ -19,8 +19,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 // Physical memory, or what the control group (a container's limit) leaves of it.
 size_t MemoryBytes() {
   size_t bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  for (const char* path : {"/sys/fs/cgroup/memory.max",
-                           "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     size_t limit = 0;
     if (std::ifstream(path) >> limit) bytes = std::min(bytes, limit);
   }

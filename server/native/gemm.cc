@@ -122,8 +122,8 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
   // The longer side of the result is cut.
   const bool cut_rows = m > n;
   const int64_t side = cut_rows ? m : n;
-  const int64_t panels = std::max<int64_t>(
-      1, std::min({kMaxPanels, side / kMinPanel, work / kParallelWork}));
+  const int64_t panels =
+      std::max<int64_t>(1, std::min({kMaxPanels, side / kMinPanel, work / kParallelWork}));
   const int64_t grain = std::max<int64_t>(1, kParallelWork / std::max<int64_t>(1, work / panels));
   pool.ParallelFor(count * panels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {

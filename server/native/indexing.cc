@@ -24,8 +24,8 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
   ArraySpec view;
-  CHX_RETURN_IF_ERROR(ApplyBasicIndex(args.op.name, args.attrs[1].ints(),
-                                      ArraySpec(out.dtype, out.shape), &view));
+  CHX_RETURN_IF_ERROR(
+      ApplyBasicIndex(args.op.name, args.attrs[1].ints(), ArraySpec(out.dtype, out.shape), &view));
   KernelTensor part = out;
   part.data = out.data + view.offset;
   part.shape = view.shape;
@@ -79,12 +79,11 @@ absl::Status RunTake(const KernelArgs& args) {
     // Indices are checked even where there is nothing to take.
     if (args.in(1).size() == 0) return absl::OkStatus();
   }
-  CHX_ASSIGN_OR_RETURN(const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(),
-                                                            args.in(0).ndim()));
+  CHX_ASSIGN_OR_RETURN(
+      const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), args.in(0).ndim()));
   const int64_t size = args.in(0).shape[axis];
   const int64_t mode = args.attrs[1].has_value() ? args.attrs[1].AsInt() : kRaise;
-  CHX_ASSIGN_OR_RETURN(const int64_t* const indices,
-                       ResolveIndices(args, args.in(1), mode, size));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
   const Sides sides = SidesOf(a.shape, axis);
@@ -113,8 +112,8 @@ absl::Status RunTake(const KernelArgs& args) {
 // Rows are added one after the other, in the order of the indices; threads share the columns.
 absl::Status RunTakeGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
-  CHX_ASSIGN_OR_RETURN(
-      const int axis, rules::NormalizeAxis(args.op.name, args.attrs[1].AsInt(), out.ndim()));
+  CHX_ASSIGN_OR_RETURN(const int axis,
+                       rules::NormalizeAxis(args.op.name, args.attrs[1].AsInt(), out.ndim()));
   const int64_t size = out.shape[axis];
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices,
                        ResolveIndices(args, args.in(1), args.attrs[2].AsInt(), size));
@@ -135,8 +134,8 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
                                      [static_cast<int>(dtype)];
   constexpr int64_t kColumns = 512;
   const int64_t chunks = (sides.after + kColumns - 1) / kColumns;
-  const int64_t grain = std::max<int64_t>(
-      1, kGrain / std::max<int64_t>(1, count * std::min(sides.after, kColumns)));
+  const int64_t grain =
+      std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count * std::min(sides.after, kColumns)));
   PoolOf(args).ParallelFor(sides.before * chunks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t before = task / chunks;

@@ -48,12 +48,13 @@ TEST_F(IndexingTest, TakeAndItsGradient) {
       const TestArray got = runner_.Run("take", {a, indices}, {AttrValue(1), AttrValue(mode)});
       ASSERT_EQ(got.shape(), (Shape{before, 2, indices.shape()[1], after}));
       const TestArray gy = Random(dtype, got.shape());
-      const TestArray gx = runner_.Run(
-          "take_grad", {gy, indices},
-          {AttrValue::FromInts(a.shape().span()), AttrValue(1), AttrValue(mode)});
+      const TestArray gx =
+          runner_.Run("take_grad", {gy, indices},
+                      {AttrValue::FromInts(a.shape().span()), AttrValue(1), AttrValue(mode)});
       std::vector<Number> want(a.size(), 0);
       for (int64_t i = 0; i < got.size(); ++i) {
-        const int64_t row = Resolve(static_cast<int64_t>(indices.Get(i / after % count)), mode, size);
+        const int64_t row =
+            Resolve(static_cast<int64_t>(indices.Get(i / after % count)), mode, size);
         const int64_t from = (i / (after * count) * size + row) * after + i % after;
         ASSERT_EQ(got.Get(i), a.Get(from));
         want[from] += gy.Get(i);
@@ -87,8 +88,7 @@ TEST_F(IndexingTest, GetItemGrad) {
   const AttrValue index = IndexBuilder().Int(1).Slice(3, absl::nullopt, -2).Build();
   for (const Dtype dtype : kAllDtypes) {
     const TestArray gy = Random(dtype, {2, 3});
-    const TestArray gx =
-        runner_.Run("getitem_grad", {gy}, {AttrValue(Ints{2, 5, 3}), index});
+    const TestArray gx = runner_.Run("getitem_grad", {gy}, {AttrValue(Ints{2, 5, 3}), index});
     for (int64_t i = 0; i < gx.size(); ++i) {
       const int64_t row = i / 3 % 5;
       const bool chosen = i / 15 == 1 && (row == 3 || row == 1);

@@ -16,7 +16,8 @@ class LinalgTest : public testing::Test {
     return array;
   }
   // Results of k products each of magnitude up to 16.
-  static void ExpectClose(Dtype dtype, int64_t k, Number got, Number want, const std::string& what) {
+  static void ExpectClose(Dtype dtype, int64_t k, Number got, Number want,
+                          const std::string& what) {
     if (IsFloat(dtype)) {
       const Number bound = Tolerance(dtype) * 16 * (k + 4);
       ASSERT_LE(std::fabs(got - want), bound) << what;
@@ -43,8 +44,7 @@ class LinalgTest : public testing::Test {
     const int64_t k = x.shape().back();
     const int64_t n = y.shape().back();
     Shape batch(x.shape().span().subspan(0, x.shape().size() - 2));
-    ASSERT_TRUE(
-        BroadcastInto(&batch, Shape(y.shape().span().subspan(0, y.shape().size() - 2))));
+    ASSERT_TRUE(BroadcastInto(&batch, Shape(y.shape().span().subspan(0, y.shape().size() - 2))));
     const int64_t count = NumElements(batch);
     batch.push_back(m);
     batch.push_back(k);
@@ -96,10 +96,14 @@ TEST_F(LinalgTest, RepeatedRowsAndColumns) {
 }
 
 TEST_F(LinalgTest, LargeMatmulInPanels) {
-  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {70, 90}), Random(Dtype::kFloat32, {90, 333}));
-  CheckMatmul(Dtype::kFloat64, Random(Dtype::kFloat64, {333, 90}), Random(Dtype::kFloat64, {90, 70}));
-  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {1, 900}), Random(Dtype::kFloat32, {900, 700}));
-  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {9, 50, 60}), Random(Dtype::kFloat32, {60, 50}));
+  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {70, 90}),
+              Random(Dtype::kFloat32, {90, 333}));
+  CheckMatmul(Dtype::kFloat64, Random(Dtype::kFloat64, {333, 90}),
+              Random(Dtype::kFloat64, {90, 70}));
+  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {1, 900}),
+              Random(Dtype::kFloat32, {900, 700}));
+  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {9, 50, 60}),
+              Random(Dtype::kFloat32, {60, 50}));
 }
 
 TEST_F(LinalgTest, Linear) {

@@ -89,8 +89,8 @@ TEST_F(LoopsTest, ElementwiseLoopsAgree) {
 TEST_F(LoopsTest, ReductionsAgree) {
   for (const LoopSet* const set : OtherSets()) {
     for (int op = 0; op < kNumReduceOps; ++op) {
-      const bool arg = op == static_cast<int>(ReduceOp::kArgMax) ||
-                       op == static_cast<int>(ReduceOp::kArgMin);
+      const bool arg =
+          op == static_cast<int>(ReduceOp::kArgMax) || op == static_cast<int>(ReduceOp::kArgMin);
       for (const Dtype dtype : kAllDtypes) {
         const ReduceLoops& base = LoopsBaseline().reduce[op][static_cast<int>(dtype)];
         const ReduceLoops& other = set->reduce[op][static_cast<int>(dtype)];

@@ -69,8 +69,8 @@ absl::Status RunSoftmaxCrossEntropyGrad(const KernelArgs& args) {
       if (labels[row] == kIgnored) {
         std::memset(gx, 0, classes * item_size);
       } else {
-        grad_of(x.data + row * classes * item_size, classes, labels[row],
-                gy.data + row * item_size, gx);
+        grad_of(x.data + row * classes * item_size, classes, labels[row], gy.data + row * item_size,
+                gx);
       }
     }
   });

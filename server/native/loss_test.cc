@@ -73,8 +73,7 @@ class RandomTest : public LossTest {
  protected:
   TestArray Draw(const std::string& op, const Shape& shape, double a, double b, Dtype dtype,
                  int64_t seed, int64_t counter) {
-    return runner_.Run(op, {},
-                       {AttrValue::FromInts(shape.span()), a, b, dtype, seed, counter});
+    return runner_.Run(op, {}, {AttrValue::FromInts(shape.span()), a, b, dtype, seed, counter});
   }
 };
 

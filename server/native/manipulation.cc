@@ -16,8 +16,8 @@ absl::Status RunConcatenate(const KernelArgs& args) {
   const bool flat = !args.attrs[0].has_value();
   int axis = 0;
   if (!flat) {
-    CHX_ASSIGN_OR_RETURN(
-        axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), out.ndim()));
+    CHX_ASSIGN_OR_RETURN(axis,
+                         rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), out.ndim()));
   }
   int64_t position = 0;
   for (const KernelTensor& in : args.inputs) {

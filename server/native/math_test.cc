@@ -43,19 +43,21 @@ double WorstError(const char* name, Got got, Want want) {
 }
 
 TEST(MathTest, ExpIsExact) {
-  EXPECT_LT(WorstError("exp", [](float x) { return Exp(x); }, [](double x) { return std::exp(x); }),
+  EXPECT_LT(WorstError(
+                "exp", [](float x) { return Exp(x); }, [](double x) { return std::exp(x); }),
             1.5);
 }
 
 TEST(MathTest, LogIsExact) {
-  EXPECT_LT(WorstError("log", [](float x) { return Log(x); }, [](double x) { return std::log(x); }),
+  EXPECT_LT(WorstError(
+                "log", [](float x) { return Log(x); }, [](double x) { return std::log(x); }),
             1.5);
 }
 
 TEST(MathTest, TanhIsExact) {
-  EXPECT_LT(
-      WorstError("tanh", [](float x) { return Tanh(x); }, [](double x) { return std::tanh(x); }),
-      3);
+  EXPECT_LT(WorstError(
+                "tanh", [](float x) { return Tanh(x); }, [](double x) { return std::tanh(x); }),
+            3);
 }
 
 TEST(MathTest, SigmoidIsExact) {

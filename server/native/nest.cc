@@ -91,7 +91,8 @@ template <int N>
 void RunNest(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N], Loop loop) {
   if (nest.size == 0) return;
   int64_t inner_strides[N];
-  for (int k = 0; k < N; ++k) inner_strides[k] = nest.ndim == 0 ? 0 : nest.strides[k][nest.ndim - 1];
+  for (int k = 0; k < N; ++k)
+    inner_strides[k] = nest.ndim == 0 ? 0 : nest.strides[k][nest.ndim - 1];
   if (nest.ndim <= 1) {
     RunFlat(pool, nest.size, inner_strides, data, loop);
     return;
@@ -184,9 +185,15 @@ absl::Status RunLoop(const KernelArgs& args, Loop loop) {
   if (args.out(0).size() == 0) return absl::OkStatus();
   ThreadPool& pool = PoolOf(args);
   switch (args.inputs.size()) {
-    case 1: RunOperands<2>(pool, args, loop); break;
-    case 2: RunOperands<3>(pool, args, loop); break;
-    default: RunOperands<4>(pool, args, loop); break;
+    case 1:
+      RunOperands<2>(pool, args, loop);
+      break;
+    case 2:
+      RunOperands<3>(pool, args, loop);
+      break;
+    default:
+      RunOperands<4>(pool, args, loop);
+      break;
   }
   return absl::OkStatus();
 }

@@ -21,8 +21,7 @@ void FillBlocks(const KernelArgs& args, Fill&& fill) {
   const int64_t blocks = (size + kPerBlock - 1) / kPerBlock;
   PoolOf(args).ParallelFor(blocks, kGrain / 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const kernels::PhiloxBlock block =
-          kernels::Philox(seed, counter + static_cast<uint64_t>(i));
+      const kernels::PhiloxBlock block = kernels::Philox(seed, counter + static_cast<uint64_t>(i));
       T elements[kPerBlock];
       fill(block, elements);
       std::copy_n(elements, std::min(kPerBlock, size - i * kPerBlock), out + i * kPerBlock);

@@ -20,7 +20,7 @@ namespace {
 
 using Nest = kernels::LoopNest<1>;
 
-constexpr int64_t kColumns = 512;    // results gathered together
+constexpr int64_t kColumns = 512;     // results gathered together
 constexpr int64_t kSplit = 64 << 10;  // elements
 constexpr int64_t kMaxSplits = 64;
 constexpr int64_t kMaxAccSize = 16;
@@ -80,8 +80,8 @@ Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, const ReduceL
     if (((axes >> d) & 1) == 0) plan.kept.Append(in.shape[d], {in.strides[d]});
   }
   const Nest reduced = ReducedNest(in, axes, ordered);
-  plan.reduced_outer = Outer(reduced);
-  plan.inner = reduced.ndim > 0 ? reduced.shape[reduced.ndim - 1] : reduced.size;
+  plan.reduced_outer = reduced.size > 0 ? Outer(reduced) : Nest();
+  plan.inner = reduced.size == 0 ? 0 : reduced.ndim > 0 ? reduced.shape[reduced.ndim - 1] : 1;
   plan.inner_stride = reduced.ndim > 0 ? reduced.strides[0][reduced.ndim - 1] : plan.item_size;
   const int last = plan.kept.ndim - 1;
   plan.by_columns = last >= 0 && plan.kept.strides[0][last] == plan.item_size &&
@@ -99,8 +99,7 @@ Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, const ReduceL
 
 // Gathers part [begin, end) of what the splits cut into the accumulators of `n` results whose first
 // one starts at `data`.
-void Gather(const Plan& plan, const char* data, int64_t n, int64_t begin, int64_t end,
-            void* accs) {
+void Gather(const Plan& plan, const char* data, int64_t n, int64_t begin, int64_t end, void* accs) {
   const auto gather = [&](const char* at, int64_t count, int64_t first) {
     if (plan.by_columns) {
       plan.loops->columns(at, plan.inner_stride, count, n, first, accs);
@@ -121,16 +120,15 @@ void Gather(const Plan& plan, const char* data, int64_t n, int64_t begin, int64_
 void RunWhole(ThreadPool& pool, const Plan& plan, char* out, int64_t out_size) {
   const ReduceLoops& loops = *plan.loops;
   const int64_t tasks = plan.kept_outer.size * plan.chunks;
-  const int64_t work =
-      plan.reduced_outer.size * plan.inner * std::min(plan.width(), kColumns);
+  const int64_t work = plan.reduced_outer.size * plan.inner * std::min(plan.width(), kColumns);
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
   pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
     alignas(kMaxAccSize) char accs[kColumns * kMaxAccSize];
     for (int64_t task = begin; task < end; ++task) {
       const int64_t column = task % plan.chunks * kColumns;
       const int64_t n = std::min(kColumns, plan.width() - column);
-      const char* const data = plan.data + plan.kept_outer.Offset(0, task / plan.chunks) +
-                               column * plan.item_size;
+      const char* const data =
+          plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
       loops.init(accs, n);
       Gather(plan, data, n, 0, plan.cut(), accs);
       loops.finish(accs, n, out + (task / plan.chunks * plan.width() + column) * out_size);
@@ -153,8 +151,8 @@ absl::Status RunSplit(const KernelArgs& args, const Plan& plan, char* out) {
       const int64_t n = std::min(kColumns, plan.width() - column);
       const int64_t first = task / plan.chunks * plan.width() + column;
       char* const part = accs + (split * results + first) * loops.acc_size;
-      const char* const data = plan.data + plan.kept_outer.Offset(0, task / plan.chunks) +
-                               column * plan.item_size;
+      const char* const data =
+          plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
       loops.init(part, n);
       Gather(plan, data, n, plan.cut() * split / plan.splits,
              plan.cut() * (split + 1) / plan.splits, part);
@@ -176,15 +174,14 @@ absl::Status Reduce(const KernelArgs& args) {
   uint32_t axes = (uint32_t{1} << in.ndim()) - 1;
   if constexpr (kArg) {
     if (args.attrs[0].has_value()) {
-      CHX_ASSIGN_OR_RETURN(
-          const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), in.ndim()));
+      CHX_ASSIGN_OR_RETURN(const int axis,
+                           rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), in.ndim()));
       axes = uint32_t{1} << axis;
     }
   } else {
     CHX_ASSIGN_OR_RETURN(axes, rules::NormalizeAxes(args.op.name, args.attrs[0], in.ndim()));
   }
-  const ReduceLoops& loops =
-      Loops().reduce[static_cast<int>(kOp)][static_cast<int>(in.dtype)];
+  const ReduceLoops& loops = Loops().reduce[static_cast<int>(kOp)][static_cast<int>(in.dtype)];
   if (loops.row == nullptr) {
     return DtypeError("[", args.op.name, "] is not defined for ", DtypeName(in.dtype));
   }

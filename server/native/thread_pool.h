@@ -35,7 +35,8 @@ class ThreadPool {
       return;
     }
     if (workers_.empty()) {
-      for (int64_t begin = 0; begin < n; begin += grain) fn(begin, n - begin < grain ? n : begin + grain);
+      for (int64_t begin = 0; begin < n; begin += grain)
+        fn(begin, n - begin < grain ? n : begin + grain);
       return;
     }
     using F = std::remove_reference_t<Fn>;

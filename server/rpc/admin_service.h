@@ -3,15 +3,13 @@
 #define CHX_SERVER_RPC_ADMIN_SERVICE_H_
 
 #include "proto/chxd.grpc.pb.h"
-#include "server/rpc/auth.h"
 #include "server/session/session_manager.h"
 
 namespace chx {
 
 class AdminServiceImpl final : public v1::AdminService::Service {
  public:
-  AdminServiceImpl(SessionManager* manager, const Authorizer* authorizer)
-      : manager_(manager), authorizer_(authorizer) {}
+  explicit AdminServiceImpl(SessionManager* manager) : manager_(manager) {}
 
   grpc::Status ListDevices(grpc::ServerContext* context, const v1::ListDevicesRequest* request,
                            v1::ListDevicesReply* reply) override;
@@ -20,7 +18,6 @@ class AdminServiceImpl final : public v1::AdminService::Service {
 
  private:
   SessionManager* const manager_;
-  const Authorizer* const authorizer_;
 };
 
 }  // namespace chx

@@ -7,10 +7,16 @@
 namespace chx {
 
 inline constexpr uint32_t kMaxBatchBytes = 4 << 20;
-inline constexpr uint32_t kMaxInflightCommands = 1 << 16;
+inline constexpr uint32_t kMaxInflightCommands = 1 << 16;  // and in one batch
 inline constexpr uint64_t kMaxInflightBytes = 16 << 20;
-// A client that does not acknowledge what it was sent: its stream is closed beyond this.
-inline constexpr uint64_t kMaxUnackedEventBytes = 32 << 20;
+// About the size of an event, when there is more to say.
+inline constexpr uint64_t kEventBytes = 1 << 20;
+// A client that does not read must not be able to fill the daemon's memory. Reports of errors are
+// left out beyond the first bound, which is what a stream holds without a reader: the handles still
+// tell. Values become errors beyond the second. The stream is closed beyond the third.
+inline constexpr uint64_t kMaxUnackedErrorBytes = 32 << 10;
+inline constexpr uint64_t kMaxUnackedValueBytes = 32 << 20;
+inline constexpr uint64_t kMaxUnackedEventBytes = 64 << 20;
 inline constexpr int kMaxOpSignatures = 10000;
 
 }  // namespace chx

@@ -1,41 +1,17 @@
 #include "server/rpc/session_service.h"
 
-#include <deque>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ops/registry.h"
-#include "proto/command.h"
 #include "proto/wire.h"
 #include "server/rpc/limits.h"
+#include "server/rpc/op_stream.h"
 #include "server/rpc/version.h"
 
 namespace chx {
 namespace {
-
-// As many commands as are decoded before they run: what the executor sees at once.
-constexpr size_t kWindow = 64;
-
-// What survives a cut of the stream, guarded by the record's stream_mutex.
-struct StreamState final : TransportState {
-  uint64_t next_event_seq = 1;
-  std::deque<v1::Event> unacked;
-  uint64_t unacked_bytes = 0;
-  std::vector<Command> window = std::vector<Command>(kWindow);
-
-  void Acknowledge(uint64_t seq) {
-    while (!unacked.empty() && unacked.front().event_seq() <= seq) {
-      unacked_bytes -= unacked.front().ByteSizeLong();
-      unacked.pop_front();
-    }
-  }
-};
-
-StreamState& StateOf(SessionRecord& record) {
-  if (record.transport == nullptr) record.transport = std::make_unique<StreamState>();
-  return static_cast<StreamState&>(*record.transport);
-}
 
 // Lets another stream cancel this one, for as long as it exists.
 class Canceller {
@@ -65,120 +41,20 @@ void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
   limits->set_max_handles(static_cast<uint32_t>(options.session.max_handles));
 }
 
-void FillError(const RootError& error, v1::Error* message) {
-  wire::ToMessage(error.status, error.op, error.inputs, error.location, message);
+grpc::Status NoSuchSession() {
+  return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such session");
 }
-
-void FillEvent(SessionOutput* output, v1::Event* event) {
-  for (const SessionOutput::Error& error : output->errors) {
-    v1::OpError* message = event->add_errors();
-    message->set_handle(error.handle);
-    FillError(*error.error, message->mutable_error());
-  }
-  for (SessionOutput::Value& value : output->values) {
-    v1::FetchedValue* message = event->add_values();
-    message->set_request_id(value.request_id);
-    if (value.error != nullptr) {
-      FillError(*value.error, message->mutable_error());
-      continue;
-    }
-    message->set_dtype(static_cast<uint32_t>(value.dtype));
-    for (int64_t dim : value.shape) message->add_shape(dim);
-    message->set_data(std::move(value.data));
-  }
-  output->Clear();
-}
-
-// One stream of one session.
-class OpStream {
- public:
-  OpStream(SessionRecord* record, grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream)
-      : record_(record), stream_(stream) {}
-
-  // Sends again what the client may not have seen.
-  bool Resume(uint64_t acked_event_seq) {
-    MutexLock lock(&record_->stream_mutex);
-    StreamState& state = StateOf(*record_);
-    state.Acknowledge(acked_event_seq);
-    for (const v1::Event& event : state.unacked) {
-      if (!stream_->Write(event)) return false;
-    }
-    return true;
-  }
-
-  absl::Status Apply(const v1::Submit& submit) {
-    MutexLock lock(&record_->stream_mutex);
-    StreamState& state = StateOf(*record_);
-    state.Acknowledge(submit.acked_event_seq());
-    if (submit.batch_seq() <= record_->last_batch_seq) return absl::OkStatus();  // seen before
-    if (submit.batch_seq() != record_->last_batch_seq + 1) {
-      return absl::FailedPreconditionError(absl::StrCat("expects batch ",
-                                                        record_->last_batch_seq + 1, ", got ",
-                                                        submit.batch_seq()));
-    }
-    if (submit.commands().size() > kMaxBatchBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("expects batches of at most ",
-                                                     kMaxBatchBytes, " bytes, got ",
-                                                     submit.commands().size()));
-    }
-    CommandReader reader(submit.commands());
-    while (!reader.AtEnd()) {
-      size_t count = 0;
-      while (count < kWindow && !reader.AtEnd()) {
-        CHX_RETURN_IF_ERROR(reader.Next(&state.window[count++]));
-      }
-      record_->session->Execute(absl::MakeConstSpan(state.window).subspan(0, count), &output_);
-      commands_since_ack_ += count;
-    }
-    record_->last_batch_seq = submit.batch_seq();
-    bytes_since_ack_ += submit.commands().size();
-    return Answer(&state);
-  }
-
- private:
-  // Values and errors at once; acknowledgements alone when a quarter of the credits is used up.
-  absl::Status Answer(StreamState* state) {
-    const bool content = !output_.errors.empty() || !output_.values.empty();
-    const bool ack_due = commands_since_ack_ >= kMaxInflightCommands / 4 ||
-                         bytes_since_ack_ >= kMaxInflightBytes / 4;
-    if (!content && !ack_due) return absl::OkStatus();
-    event_.Clear();
-    event_.set_acked_batch_seq(record_->last_batch_seq);
-    commands_since_ack_ = 0;
-    bytes_since_ack_ = 0;
-    if (content) {
-      event_.set_event_seq(state->next_event_seq++);
-      FillEvent(&output_, &event_);
-      state->unacked.push_back(event_);
-      state->unacked_bytes += event_.ByteSizeLong();
-      if (state->unacked_bytes > kMaxUnackedEventBytes) {
-        return absl::ResourceExhaustedError("the client does not acknowledge events");
-      }
-    }
-    if (!stream_->Write(event_)) return absl::CancelledError("the stream is cut");
-    return absl::OkStatus();
-  }
-
-  SessionRecord* const record_;
-  grpc::ServerReaderWriter<v1::Event, v1::Submit>* const stream_;
-  SessionOutput output_;
-  v1::Event event_;
-  uint64_t commands_since_ack_ = 0;
-  uint64_t bytes_since_ack_ = 0;
-};
 
 }  // namespace
 
 grpc::Status SessionServiceImpl::Open(grpc::ServerContext* context, const v1::OpenRequest* request,
                                       v1::OpenReply* reply) {
-  const grpc::Status allowed = authorizer_->Check(*context);
-  if (!allowed.ok()) return allowed;
   if (request->min_protocol() > wire::kProtocolVersion ||
       request->max_protocol() < wire::kProtocolVersion) {
-    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
-                        absl::StrCat("this daemon speaks protocol ", wire::kProtocolVersion,
-                                     ", the client ", request->min_protocol(), " to ",
-                                     request->max_protocol()));
+    return grpc::Status(
+        grpc::StatusCode::UNIMPLEMENTED,
+        absl::StrCat("this daemon speaks protocol ", wire::kProtocolVersion, ", the client ",
+                     request->min_protocol(), " to ", request->max_protocol()));
   }
   if (request->ops_size() > kMaxOpSignatures || request->client_name().size() > 256) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the request is too large");
@@ -186,8 +62,8 @@ grpc::Status SessionServiceImpl::Open(grpc::ServerContext* context, const v1::Op
   SessionRecordPtr record;
   if (!request->resume_session_id().empty()) {
     record = manager_->Find(request->resume_session_id());
-    if (record == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such session");
-    MutexLock lock(&record->stream_mutex);
+    if (record == nullptr) return NoSuchSession();
+    // Without the stream's mutex: an older stream may hold it until ours takes over.
     reply->set_last_batch_seq(record->last_batch_seq);
   } else {
     if (!open_) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the daemon is shutting down");
@@ -201,8 +77,8 @@ grpc::Status SessionServiceImpl::Open(grpc::ServerContext* context, const v1::Op
   reply->set_server_version(kVersion);
   for (const v1::OpSignature& signature : request->ops()) {
     const OpDef* op = OpRegistry::Global().Find(signature.name());
-    const bool known = op != nullptr && op->name == signature.name() &&
-                       op->SignatureHash() == signature.hash();
+    const bool known =
+        op != nullptr && op->name == signature.name() && op->SignatureHash() == signature.hash();
     reply->add_op_ids(known ? op->id + 1u : 0u);
   }
   const Devices& devices = manager_->devices();
@@ -215,22 +91,21 @@ grpc::Status SessionServiceImpl::Open(grpc::ServerContext* context, const v1::Op
   return grpc::Status::OK;
 }
 
-grpc::Status SessionServiceImpl::Execute(
-    grpc::ServerContext* context, grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream) {
-  const grpc::Status allowed = authorizer_->Check(*context);
-  if (!allowed.ok()) return allowed;
+grpc::Status SessionServiceImpl::Execute(grpc::ServerContext* context,
+                                         grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream) {
   v1::Submit submit;
   if (!stream->Read(&submit)) return grpc::Status::OK;
   const SessionRecordPtr record = manager_->Find(submit.session_id());
-  if (record == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such session");
+  if (record == nullptr) return NoSuchSession();
   const auto canceller = std::make_shared<Canceller>(context);
-  const uint64_t attachment =
-      manager_->Attach(record, [canceller] { canceller->Cancel(); });
-  OpStream session_stream(record.get(), stream);
-  absl::Status status;
-  if (session_stream.Resume(submit.acked_event_seq())) {
+  const uint64_t attachment = manager_->Attach(record, [canceller] { canceller->Cancel(); });
+  if (attachment == 0) return NoSuchSession();
+  OpStream op_stream(record.get(), attachment,
+                     [stream](const v1::Event& event) { return stream->Write(event); });
+  absl::Status status = op_stream.Resume(submit.acked_event_seq());
+  if (status.ok()) {
     do {
-      status = session_stream.Apply(submit);
+      status = op_stream.Apply(submit);
     } while (status.ok() && stream->Read(&submit));
   }
   canceller->Disarm();
@@ -244,8 +119,6 @@ grpc::Status SessionServiceImpl::Execute(
 
 grpc::Status SessionServiceImpl::Close(grpc::ServerContext* context,
                                        const v1::CloseRequest* request, v1::CloseReply* reply) {
-  const grpc::Status allowed = authorizer_->Check(*context);
-  if (!allowed.ok()) return allowed;
   absl::StatusOr<std::vector<SessionOutput::Error>> unread = manager_->Close(request->session_id());
   if (!unread.ok()) return wire::ToGrpc(unread.status());
   for (const SessionOutput::Error& error : *unread) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "proto/chxd.grpc.pb.h"
-#include "server/rpc/auth.h"
 #include "server/session/session_manager.h"
 
 namespace chx {
@@ -15,8 +14,7 @@ namespace chx {
 // it reads, executes and answers, so that a value waits for no hand-over.
 class SessionServiceImpl final : public v1::SessionService::Service {
  public:
-  SessionServiceImpl(SessionManager* manager, const Authorizer* authorizer)
-      : manager_(manager), authorizer_(authorizer) {}
+  explicit SessionServiceImpl(SessionManager* manager) : manager_(manager) {}
 
   grpc::Status Open(grpc::ServerContext* context, const v1::OpenRequest* request,
                     v1::OpenReply* reply) override;
@@ -30,7 +28,6 @@ class SessionServiceImpl final : public v1::SessionService::Service {
 
  private:
   SessionManager* const manager_;
-  const Authorizer* const authorizer_;
   std::atomic<bool> open_{true};
 };
 

@@ -5,28 +5,22 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "proto/chxd.grpc.pb.h"
-#include "server/rpc/auth.h"
 #include "server/session/session_manager.h"
 
 namespace chx {
 
-using RawTransferService = v1::TransferService::WithRawCallbackMethod_Upload<
-    v1::TransferService::WithRawCallbackMethod_Download<v1::TransferService::Service>>;
-
-// Messages are parsed and made by hand, from and to raw slices: their body is their last field.
-class TransferServiceImpl final : public RawTransferService {
+// Registers its methods itself: generated code offers raw chunks on gRPC's few callback threads
+// only, where one session's wait would hold up all others. Here each transfer has its own thread.
+class TransferServiceImpl final : public grpc::Service {
  public:
-  TransferServiceImpl(SessionManager* manager, const Authorizer* authorizer)
-      : manager_(manager), authorizer_(authorizer) {}
-
-  grpc::ServerReadReactor<grpc::ByteBuffer>* Upload(grpc::CallbackServerContext* context,
-                                                    grpc::ByteBuffer* reply) override;
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Download(grpc::CallbackServerContext* context,
-                                                       const grpc::ByteBuffer* request) override;
+  explicit TransferServiceImpl(SessionManager* manager);
 
  private:
+  grpc::Status Upload(grpc::ServerReader<grpc::ByteBuffer>* chunks);
+  grpc::Status Download(const v1::DownloadRequest& request,
+                        grpc::ServerWriter<grpc::ByteBuffer>* chunks);
+
   SessionManager* const manager_;
-  const Authorizer* const authorizer_;
 };
 
 }  // namespace chx

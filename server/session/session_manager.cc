@@ -68,6 +68,7 @@ uint64_t SessionManager::Attach(const SessionRecordPtr& record,
   uint64_t attachment = 0;
   {
     MutexLock lock(&mutex_);
+    if (!sessions_.contains(record->id)) return 0;
     if (record->attachment != 0) cancel_older = std::move(record->cancel_stream);
     attachment = record->attachment = next_attachment_++;
     record->cancel_stream = std::move(cancel_stream);

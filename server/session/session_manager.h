@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_SESSION_SESSION_MANAGER_H_
 #define CHX_SERVER_SESSION_SESSION_MANAGER_H_
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -36,8 +37,10 @@ struct SessionRecord {
   std::chrono::steady_clock::time_point opened;
 
   Mutex stream_mutex;  // held while a batch is applied
-  uint64_t last_batch_seq ABSL_GUARDED_BY(stream_mutex) = 0;
+  std::atomic<uint64_t> last_batch_seq{0};  // written under stream_mutex
   std::unique_ptr<TransportState> transport ABSL_GUARDED_BY(stream_mutex);
+  // Held while an array is sent: its copy is outside of the quota, so there is one at a time.
+  Mutex download_mutex;
 
   // Guarded by the manager's mutex.
   uint64_t attachment = 0;  // 0: no stream; else which one
@@ -55,7 +58,8 @@ class SessionManager {
   absl::StatusOr<SessionRecordPtr> Open(std::string client_name);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
-  // Makes a stream the session's only one; an older one is cancelled. Returns its attachment.
+  // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
+  // larger number than all before, or 0 if the session has been freed.
   uint64_t Attach(const SessionRecordPtr& record, std::function<void()> cancel_stream);
   // The lease starts to run, unless another stream has taken over.
   void Detach(const SessionRecordPtr& record, uint64_t attachment);

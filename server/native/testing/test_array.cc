@@ -18,7 +18,8 @@ namespace chx::native {
 
 Rng MakeRng() {
   const char* const given = std::getenv("CHX_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  const uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
   std::printf("CHX_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   return Rng(seed);
 }
@@ -37,7 +38,8 @@ Shape RandomShape(Rng& rng, int max_ndim, int64_t max_dim) {
 
 Shape RandomBroadcastable(Rng& rng, const Shape& shape) {
   Shape result;
-  const int first = static_cast<int>(RandomInt(rng, 0, 3) == 0 ? RandomInt(rng, 0, shape.size()) : 0);
+  const int first =
+      static_cast<int>(RandomInt(rng, 0, 3) == 0 ? RandomInt(rng, 0, shape.size()) : 0);
   for (int d = first; d < shape.size(); ++d) {
     result.push_back(RandomInt(rng, 0, 3) == 0 ? 1 : shape[d]);
   }
@@ -121,7 +123,9 @@ void TestArray::FillRandom(Rng& rng, bool specials) {
   constexpr Number kInf = std::numeric_limits<Number>::infinity();
   constexpr Number kNan = std::numeric_limits<Number>::quiet_NaN();
   const std::vector<Number> floats = {kInf, -kInf, kNan, 0, -0.0L, 1e-30L, 65504, -3e38L, 1, 2};
-  const std::vector<Number> ints = {INT64_MIN, INT64_MAX, -1, 0, 1, 127, -128, INT32_MIN, INT32_MAX};
+  // Products of any two are exact in Number.
+  const std::vector<Number> ints = {INT64_MIN, 0x1p62L + 0x1p40L, -1,       0, 1, 127,
+                                    -128,      INT32_MIN,         INT32_MAX};
   for (int64_t i = 0; i < size(); ++i) {
     const bool special = specials && RandomInt(rng, 0, 7) == 0;
     if (IsFloat(dtype())) {
@@ -181,6 +185,11 @@ namespace {
 // The call as kernels see it: cast and, for an elementwise operator, broadcast to `shape`.
 KernelTensor Prepare(const Operand& operand, Dtype dtype, bool elementwise, const Shape& shape,
                      std::vector<TestArray>* kept) {
+  if (operand.absent) {
+    KernelTensor tensor;
+    tensor.present = false;
+    return tensor;
+  }
   if (operand.is_scalar) {
     KernelTensor tensor;
     tensor.is_scalar = true;
@@ -202,14 +211,18 @@ KernelTensor Prepare(const Operand& operand, Dtype dtype, bool elementwise, cons
 }  // namespace
 
 absl::StatusOr<TestArray> KernelRunner::TryRun(const std::string& name,
-                                               const std::vector<Operand>& inputs,
+                                               const std::vector<Operand>& given,
                                                const Attrs& attrs) {
   const OpDef& op = *OpRegistry::Global().Find(name);
+  std::vector<Operand> inputs = given;
+  while (inputs.size() < op.inputs.size()) inputs.emplace_back();
   std::vector<ArraySpec> specs;
   specs.reserve(inputs.size());
   std::vector<InferInput> infer;
   for (const Operand& input : inputs) {
-    if (input.is_scalar) {
+    if (input.absent) {
+      infer.emplace_back();
+    } else if (input.is_scalar) {
       infer.emplace_back(input.scalar);
     } else {
       specs.emplace_back(input.array.dtype(), input.array.shape());

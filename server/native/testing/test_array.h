@@ -65,7 +65,9 @@ struct Operand {
   TestArray array;
   bool is_scalar = false;
   Scalar scalar;
+  bool absent = false;
 
+  Operand() : absent(true) {}
   Operand(TestArray value) : array(std::move(value)) {}      // NOLINT
   Operand(Scalar value) : is_scalar(true), scalar(value) {}  // NOLINT
 };
@@ -99,11 +101,12 @@ class KernelRunner : private ScratchAllocator {
 
 // How close a result of `dtype` must be: |got - want| <= bound * max(|want|, 1).
 Number Tolerance(Dtype dtype);
-// Whether they are equal, both NaN, or close; for floats `want` is rounded to float16's range first.
+// Whether they are equal, both NaN, or close; for floats `want` is rounded to float16's range
+// first.
 bool Close(Dtype dtype, Number got, Number want, Number factor = 1);
 
-inline constexpr Dtype kAllDtypes[] = {Dtype::kBool,  Dtype::kInt8,    Dtype::kInt16,
-                                       Dtype::kInt32, Dtype::kInt64,   Dtype::kUint8,
+inline constexpr Dtype kAllDtypes[] = {Dtype::kBool,    Dtype::kInt8,    Dtype::kInt16,
+                                       Dtype::kInt32,   Dtype::kInt64,   Dtype::kUint8,
                                        Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
 inline constexpr Dtype kFloatDtypes[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
 

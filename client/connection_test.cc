@@ -1,0 +1,188 @@
+// Cuts, credits and lost daemons.
+#include "client/connection.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/ops.h"
+#include "client/testing/fake_daemon.h"
+
+namespace chx {
+namespace {
+
+class ConnectionTest : public ::testing::Test {
+ protected:
+  void Connect() {
+    absl::StatusOr<Ref<Session>> session = Session::Connect(daemon_.address());
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = *std::move(session);
+  }
+  void SetUp() override { Connect(); }
+  void AwaitStream(bool attached) {
+    for (int i = 0; i < 1000 && daemon_.attached() != attached; ++i) usleep(5000);
+    ASSERT_EQ(daemon_.attached(), attached);
+  }
+  // Every operator came exactly once: handles are counted up.
+  void ExpectEachHandleOnce(size_t count) {
+    Handle expected = 0;
+    for (const Command& command : daemon_.Commands(CommandKind::kApplyOp)) {
+      ASSERT_EQ(command.outputs.size(), 1u);
+      EXPECT_EQ(command.outputs[0], ++expected);
+    }
+    EXPECT_EQ(expected, count);
+  }
+
+  FakeDaemon daemon_;
+  Ref<Session> session_;
+};
+
+TEST_F(ConnectionTest, TheDaemonKnowsFromTheStartThatTheClientIsThere) { AwaitStream(true); }
+
+TEST_F(ConnectionTest, NobodyThere) {
+  const absl::Status status = Session::Connect("unix:/nonexistent/socket").status();
+  EXPECT_EQ(KindOf(status), ErrorKind::kConnection);
+  EXPECT_NE(status.message().find("/nonexistent/socket"), absl::string_view::npos) << status;
+}
+
+TEST_F(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
+  AwaitStream(true);
+  const Array x = zeros(*session_, {});
+  daemon_.Mute(true);
+  std::thread cutter([this] {
+    EXPECT_TRUE(daemon_.WaitFor(CommandKind::kFetch, 1));
+    daemon_.Mute(false);
+    daemon_.CutStream();
+  });
+  EXPECT_TRUE(x.Item().ok());  // the answer was lost: it comes again with the new stream
+  cutter.join();
+  EXPECT_EQ(daemon_.resumes(), 1);
+  ExpectEachHandleOnce(1);
+  EXPECT_EQ(daemon_.Commands(CommandKind::kFetch).size(), 1u);
+}
+
+TEST_F(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
+  constexpr int kOps = 20000;
+  std::thread cutter([this] {
+    for (int i = 0; i < 20; ++i) {
+      usleep(3000);
+      daemon_.CutStream();
+    }
+  });
+  std::vector<Array> arrays;
+  for (int i = 0; i < kOps; ++i) {
+    arrays.push_back(zeros(*session_, {}));
+    if (i % 1000 == 0) EXPECT_TRUE(arrays.back().Item().ok());
+  }
+  cutter.join();
+  ASSERT_TRUE(session_->Synchronize().ok());
+  ExpectEachHandleOnce(kOps);
+}
+
+TEST_F(ConnectionTest, AnIdleClientTakesItsSessionUpWhenItWrites) {
+  AwaitStream(true);
+  daemon_.CutStream();
+  AwaitStream(false);
+  std::vector<Array> arrays;
+  for (int i = 0; i < 100 && daemon_.resumes() == 0; ++i) {
+    arrays.push_back(zeros(*session_, {}));  // nobody reads
+    usleep(10000);
+  }
+  EXPECT_EQ(daemon_.resumes(), 1);
+  ASSERT_TRUE(session_->Synchronize().ok());
+  ExpectEachHandleOnce(arrays.size());
+}
+
+TEST_F(ConnectionTest, CreditsBoundWhatIsUnderWay) {
+  daemon_.limits.set_max_inflight_commands(1000);
+  Connect();
+  daemon_.Mute(true);
+  std::atomic<int> made{0};
+  std::thread producer([&] {
+    for (int i = 0; i < 10000; ++i) {
+      const Array x = zeros(*session_, {});
+      ++made;
+    }
+  });
+  int before = -1;
+  while (before != made) {  // until it stands still
+    before = made;
+    usleep(100000);
+  }
+  EXPECT_LT(made, 5000);
+  EXPECT_GE(made, 1000);
+  daemon_.Mute(false);
+  daemon_.CutStream();  // acknowledgements that were withheld come with the next stream
+  producer.join();
+  ASSERT_TRUE(session_->Synchronize().ok());
+  EXPECT_EQ(daemon_.Commands(CommandKind::kApplyOp).size(), 10000u);
+}
+
+TEST_F(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
+  daemon_.answer = [](const Command& command, v1::FetchedValue* value) {
+    const double handle = static_cast<double>(command.handle);
+    value->set_data(std::string(reinterpret_cast<const char*>(&handle), sizeof(handle)));
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this] {
+      for (int i = 0; i < 200; ++i) {
+        const Array x = zeros(*session_, {}, Dtype::kFloat64);
+        const absl::StatusOr<double> value = x.Item();
+        ASSERT_TRUE(value.ok()) << value.status();
+        EXPECT_EQ(*value, static_cast<double>(x.body()->handle));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
+  daemon_.Mute(true);
+  std::vector<std::thread> waiters;
+  for (int t = 0; t < 3; ++t) {
+    waiters.emplace_back([this] {
+      const Array x = zeros(*session_, {});
+      EXPECT_EQ(KindOf(x.Item().status()), ErrorKind::kConnection);
+    });
+  }
+  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kFetch, 3));
+  daemon_.ForgetSession();
+  daemon_.CutStream();
+  for (std::thread& waiter : waiters) waiter.join();
+  const absl::Status status = zeros(*session_, {}).status();
+  EXPECT_EQ(KindOf(status), ErrorKind::kConnection);
+  EXPECT_NE(status.message().find("lost the session"), absl::string_view::npos) << status;
+}
+
+TEST_F(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
+  const Array x = zeros(*session_, {});
+  ASSERT_TRUE(session_->Synchronize().ok());
+  daemon_.Stop();
+  const absl::Status status = x.Item().status();
+  EXPECT_EQ(KindOf(status), ErrorKind::kConnection);
+  EXPECT_NE(status.message().find(daemon_.address()), absl::string_view::npos) << status;
+  EXPECT_EQ(KindOf(session_->Synchronize()), ErrorKind::kConnection);
+}
+
+TEST_F(ConnectionTest, CloseWakesWhoWaits) {
+  daemon_.Mute(true);
+  std::thread waiter([this] {
+    const Array x = zeros(*session_, {});
+    EXPECT_EQ(KindOf(x.Item().status()), ErrorKind::kConnection);
+  });
+  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kFetch, 1));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(session_->Close().ok());
+  waiter.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_EQ(daemon_.resumes(), 0);
+}
+
+}  // namespace
+}  // namespace chx

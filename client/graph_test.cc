@@ -1,0 +1,46 @@
+#include "client/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace chx {
+namespace {
+
+Ref<GraphNode> Apply(std::initializer_list<Ref<GraphNode>> inputs) {
+  Ref<MirrorOp> op = MakeRef<MirrorOp>();
+  op->inputs.assign(inputs.begin(), inputs.end());
+  Ref<GraphNode> output = MakeRef<GraphNode>(0);
+  output->creator = std::move(op);
+  return output;
+}
+
+TEST(GraphTest, BelowVisitsEachNodeOnce) {
+  const Ref<GraphNode> x = MakeRef<GraphNode>(0);
+  const Ref<GraphNode> unrelated = Apply({x});
+  const Ref<GraphNode> a = Apply({x, x});
+  const Ref<GraphNode> b = Apply({a, x});
+  const Ref<GraphNode> c = Apply({a, b});
+  GraphNode* const outputs[] = {c.get(), b.get()};
+  std::vector<GraphNode*> nodes = Below(outputs);
+  EXPECT_EQ(nodes.size(), 4u);
+  for (const Ref<GraphNode>& node : {x, a, b, c}) {
+    EXPECT_EQ(std::count(nodes.begin(), nodes.end(), node.get()), 1);
+  }
+  EXPECT_EQ(Below(outputs).size(), 4u);  // marks of the first walk don't count
+}
+
+TEST(GraphTest, AMillionOperatorsAreWalkedAndDestroyedWithoutRecursion) {
+  const Ref<GraphNode> leaf = MakeRef<GraphNode>(0);
+  Ref<GraphNode> node = leaf;
+  for (int i = 0; i < 1000000; ++i) node = Apply({node});
+  GraphNode* const output = node.get();
+  EXPECT_EQ(Below(absl::MakeConstSpan(&output, 1)).size(), 1000001u);
+  EXPECT_FALSE(leaf->unique());
+  node = nullptr;
+  EXPECT_TRUE(leaf->unique());
+}
+
+}  // namespace
+}  // namespace chx

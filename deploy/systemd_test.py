@@ -1,0 +1,109 @@
+"""The systemd unit: what systemd itself says of it, and what we ask of it."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+UNIT = pathlib.Path(__file__).parent / "systemd" / "chxd.service"
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="no systemd-analyze here"
+)
+
+
+def settings():
+    """{section: {name: [values]}}; configparser knows no repeated names."""
+    sections = {}
+    for line in UNIT.read_text().replace("\\\n", " ").splitlines():
+        if header := re.fullmatch(r"\[(\w+)\]", line):
+            section = sections.setdefault(header[1], {})
+        elif line and not line.startswith("#"):
+            name, value = line.split("=", 1)
+            section.setdefault(name, []).append(value)
+    return sections
+
+
+@pytest.fixture
+def service():
+    return settings()["Service"]
+
+
+def verify(text, folder):
+    """What systemd-analyze says: a program that exists stands in for chxd."""
+    path = folder / UNIT.name
+    path.write_text(text.replace("/usr/local/bin/chxd", "/bin/true"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True
+    )
+    return done.stdout + done.stderr
+
+
+@needs_systemd
+def test_systemd_accepts_it(tmp_path):
+    assert verify(UNIT.read_text(), tmp_path) == ""
+
+
+@needs_systemd
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("ProtectSystem=strict", "ProtektSystem=strict"),
+        ("ProtectSystem=strict", "ProtectSystem=strickt"),
+        ("Restart=on-failure", "Restart=sometimes"),
+        ("SystemCallFilter=@system-service", "SystemCallFilter=@system-servant"),
+    ],
+)
+def test_systemd_finds_mistakes(tmp_path, text, broken):
+    content = UNIT.read_text()
+    assert text in content
+    assert verify(content.replace(text, broken), tmp_path) != ""
+
+
+@needs_systemd
+def test_exposure_is_low():
+    """systemd's own score, from 0 (none) to 100, where 20 is still its best class, "OK"."""
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", UNIT]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_sections():
+    assert set(settings()) == {"Unit", "Service", "Install"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DynamicUser", "yes"),
+        ("ProtectSystem", "strict"),
+        ("ProtectHome", "yes"),
+        ("NoNewPrivileges", "yes"),
+        ("CapabilityBoundingSet", ""),
+        ("RuntimeDirectory", "chxd"),
+        ("DevicePolicy", "closed"),
+        ("DeviceAllow", "char-nvidia* rw"),
+        ("Restart", "on-failure"),
+        ("KillSignal", "SIGTERM"),
+    ],
+)
+def test_setting(service, name, value):
+    assert service[name] == [value]
+
+
+def test_stop_waits_for_the_drain(service):
+    [command] = service["ExecStart"]
+    drain = int(re.search(r"--drain-timeout=(\d+)s", command)[1])
+    assert int(service["TimeoutStopSec"][0]) >= drain + 5
+
+
+def test_variables_have_defaults(service):
+    """An unset one would be an empty flag."""
+    used = set(re.findall(r"\$\{?(\w+)", service["ExecStart"][0]))
+    assert used == {each.split("=", 1)[0] for each in service["Environment"]}
+
+
+def test_listens_on_this_machine_only(service):
+    [listen] = [each for each in service["Environment"] if each.startswith("CHXD_LISTEN=")]
+    for address in listen.split("=", 1)[1].split(","):
+        assert address.startswith(("unix:/run/chxd/", "127.0.0.1:"))

@@ -1,0 +1,82 @@
+#include "ops/dtype.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
+
+namespace chx {
+namespace {
+
+// ChainerX 7.8.1's promotion, in the order of the enum: b(ool) 1 2 4 8 (int) u(int8) h f d.
+constexpr char kCodes[] = "b1248uhfd";
+constexpr const char* kPromoted[kNumDtypes] = {
+    "b1248uhfd",  // bool
+    "112482hfd",  // int8
+    "222482hfd",  // int16
+    "444484hfd",  // int32
+    "888888hfd",  // int64
+    "u2248uhfd",  // uint8
+    "hhhhhhhfd",  // float16
+    "ffffffffd",  // float32
+    "ddddddddd",  // float64
+};
+
+Dtype FromCode(char code) {
+  for (int i = 0; i < kNumDtypes; ++i) {
+    if (kCodes[i] == code) return static_cast<Dtype>(i);
+  }
+  ADD_FAILURE() << code;
+  return Dtype::kBool;
+}
+
+TEST(DtypeTest, PromotionOfArrays) {
+  for (int a = 0; a < kNumDtypes; ++a) {
+    for (int b = 0; b < kNumDtypes; ++b) {
+      const char code = kPromoted[a][b];
+      EXPECT_EQ(PromoteTypes(static_cast<Dtype>(a), static_cast<Dtype>(b)), FromCode(code))
+          << DtypeName(static_cast<Dtype>(a)) << " and " << DtypeName(static_cast<Dtype>(b));
+      EXPECT_EQ(PromoteTypes(static_cast<Dtype>(a), static_cast<Dtype>(b)),
+                PromoteTypes(static_cast<Dtype>(b), static_cast<Dtype>(a)));
+    }
+  }
+}
+
+TEST(DtypeTest, PromotionWithScalars) {
+  const char* const with_bool = "b1248uhfd";
+  const char* const with_int = "41248uhfd";
+  const char* const with_float = "ffffffhfd";
+  for (int i = 0; i < kNumDtypes; ++i) {
+    const Dtype dtype = static_cast<Dtype>(i);
+    EXPECT_EQ(PromoteTypes(dtype, ScalarKind::kBool), FromCode(with_bool[i])) << DtypeName(dtype);
+    EXPECT_EQ(PromoteTypes(dtype, ScalarKind::kInt), FromCode(with_int[i])) << DtypeName(dtype);
+    EXPECT_EQ(PromoteTypes(dtype, ScalarKind::kFloat), FromCode(with_float[i])) << DtypeName(dtype);
+  }
+}
+
+TEST(DtypeTest, NamesAndSizes) {
+  for (int i = 0; i < kNumDtypes; ++i) {
+    EXPECT_EQ(DtypeFromName(DtypeName(static_cast<Dtype>(i))), static_cast<Dtype>(i));
+  }
+  EXPECT_EQ(DtypeFromName("uint16"), absl::nullopt);
+  EXPECT_EQ(ItemSize(Dtype::kFloat16), 2);
+  EXPECT_EQ(ItemSize(Dtype::kBool), 1);
+  EXPECT_FALSE(IsValidDtype(-1) || IsValidDtype(kNumDtypes));
+}
+
+TEST(ScalarTest, ConversionsNeverTrap) {
+  EXPECT_EQ(Scalar(2.9).AsInt(), 2);
+  EXPECT_EQ(Scalar(-2.9).AsInt(), -2);
+  for (double odd : {std::nan(""), 1e300, -1e300, 9223372036854775808.0,
+                     std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(Scalar(odd).AsInt(), INT64_MIN);
+    EXPECT_TRUE(Scalar(odd).AsBool());
+  }
+  EXPECT_EQ(Scalar(true).AsDouble(), 1.0);
+  EXPECT_EQ(Scalar(INT64_MAX).ToString(), "9223372036854775807");
+  EXPECT_EQ(Scalar(2.0).ToString(), "2.0");
+  EXPECT_EQ(Scalar(false).ToString(), "False");
+}
+
+}  // namespace
+}  // namespace chx

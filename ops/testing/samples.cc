@@ -1,0 +1,201 @@
+#include "ops/testing/samples.h"
+
+#include <string>
+#include <utility>
+
+#include "ops/basic_index.h"
+#include "ops/registry.h"
+
+namespace chx {
+namespace {
+
+using Named = std::vector<std::pair<std::string, AttrValue>>;
+
+struct Sample {
+  const char* op;
+  std::vector<Argument> inputs;
+  Named attrs;
+};
+
+ArraySpec F(std::initializer_list<int64_t> shape, Dtype dtype = Dtype::kFloat32) {
+  return ArraySpec(dtype, Shape(shape));
+}
+
+ArraySpec I(std::initializer_list<int64_t> shape, Dtype dtype = Dtype::kInt64) {
+  return ArraySpec(dtype, Shape(shape));
+}
+
+// Rows in reverse, every second column: no view of it in one dimension.
+ArraySpec Strided(int64_t rows, int64_t columns) {
+  ArraySpec spec(Dtype::kFloat32, {rows, columns});
+  spec.strides = {-8 * columns, 8};
+  spec.offset = (rows - 1) * 8 * columns;
+  return spec;
+}
+
+AttrValue Dims(std::initializer_list<int64_t> values) { return AttrValue(Ints(values)); }
+
+std::vector<Sample> CreationAndCopies() {
+  return {
+      {"empty", {}, {{"shape", Dims({2, 3})}}},
+      {"full", {}, {{"shape", Dims({2, 3})}, {"fill_value", Scalar(1.5)}}},
+      {"full", {}, {{"shape", Dims({})}, {"fill_value", Scalar(true)}, {"dtype", Dtype::kInt8}}},
+      {"zeros", {}, {{"shape", Dims({0, 3})}}},
+      {"ones", {}, {{"shape", Dims({3})}, {"dtype", Dtype::kFloat16}}},
+      {"arange", {}, {{"start", Scalar(5)}}},
+      {"arange", {}, {{"start", Scalar(1)}, {"stop", Scalar(2.5)}, {"step", Scalar(0.5)}}},
+      {"arange", {}, {{"start", Scalar(3)}, {"stop", Scalar(0)}, {"step", Scalar(-1)}}},
+      {"eye", {}, {{"N", 3}}},
+      {"eye", {}, {{"N", 3}, {"M", 4}, {"k", -1}, {"dtype", Dtype::kInt8}}},
+      {"identity", {}, {{"n", 2}}},
+      {"full_like", {F({2, 3})}, {{"fill_value", Scalar(2)}}},
+      {"astype", {F({2, 3})}, {{"dtype", Dtype::kFloat64}}},
+      {"astype", {I({2, 3})}, {{"dtype", Dtype::kBool}}},
+      {"fill", {I({2, 3})}, {{"value", Scalar(2.5)}}},
+      {"copyto", {F({2, 3}), I({3})}, {}},
+      {"copyto", {F({2, 3}), Scalar(1)}, {}},
+      {"to_device", {Strided(2, 3)}, {{"device", 0}}},
+      {"to_device", {Strided(2, 3)}, {{"device", 1}}},
+  };
+}
+
+std::vector<Sample> ReductionsAndProducts() {
+  std::vector<Sample> samples = {
+      {"argmax", {F({2, 3})}, {}},
+      {"argmax", {F({2, 3})}, {{"axis", -1}}},
+      {"argmin", {I({2, 3})}, {{"axis", 0}}},
+      {"dot", {F({2, 3}), F({3, 4})}, {}},
+      {"dot", {F({3}), F({3})}, {}},
+      {"dot", {F({}), F({2, 3})}, {}},
+      {"matmul", {F({2, 3}), F({3, 4}, Dtype::kFloat64)}, {}},
+      {"matmul", {F({3}), F({3})}, {}},
+      {"matmul", {F({3}), F({5, 3, 4})}, {}},
+      {"matmul", {F({5, 2, 3}), F({3})}, {}},
+      {"matmul", {F({5, 1, 2, 3}), F({6, 3, 4})}, {}},
+      {"linear", {F({5, 3}), F({4, 3}), F({4})}, {}},
+      {"linear", {F({5, 3}), F({4, 3}), Argument()}, {}},
+      {"linear", {F({5, 2, 3}), F({4, 6}), F({4})}, {}},
+      {"linear", {F({5, 2, 3}), F({4, 3}), F({4})}, {{"n_batch_axes", 2}}},
+      {"linear", {F({5, 2}), F({4, 1}), F({4})}, {{"n_batch_axes", 2}}},
+      {"linear", {F({5}), F({4, 1}), F({4})}, {}},
+  };
+  for (const char* op : {"sum", "mean", "amax", "amin", "logsumexp"}) {
+    for (const bool keepdims : {false, true}) {
+      const std::pair<std::string, AttrValue> keep{"keepdims", keepdims};
+      samples.push_back({op, {F({2, 3})}, {keep}});
+      samples.push_back({op, {F({2, 3, 4})}, {{"axis", Dims({-1})}, keep}});
+      samples.push_back({op, {F({2, 3, 4})}, {{"axis", Dims({2, 0})}, keep}});
+      samples.push_back({op, {F({2, 3})}, {{"axis", Dims({})}, keep}});
+      samples.push_back({op, {I({2, 3})}, {{"axis", Dims({1})}, keep}});
+    }
+  }
+  for (const char* op : {"softmax", "log_softmax"}) {
+    samples.push_back({op, {F({2, 3})}, {}});
+    samples.push_back({op, {F({2, 3, 4})}, {{"axis", Dims({0, 2})}}});
+    samples.push_back({op, {I({2, 3})}, {{"axis", Dims({-2})}}});
+  }
+  return samples;
+}
+
+std::vector<Sample> ManipulationAndIndexing() {
+  const AttrValue index =
+      IndexBuilder().Int(-1).NewAxis().Slice({}, {}, -2).Ellipsis().Build();
+  return {
+      {"reshape", {F({2, 3})}, {{"newshape", Dims({3, -1})}}},
+      {"reshape", {Strided(2, 3)}, {{"newshape", Dims({6})}}},
+      {"ravel", {Strided(2, 3)}, {}},
+      {"transpose", {F({2, 3, 4})}, {}},
+      {"transpose", {F({2, 3, 4})}, {{"axes", Dims({1, -1, 0})}}},
+      {"squeeze", {F({2, 1, 1})}, {}},
+      {"squeeze", {F({2, 1, 1})}, {{"axis", Dims({-1})}}},
+      {"expand_dims", {Strided(2, 3)}, {{"axis", -1}}},
+      {"broadcast_to", {F({1, 3})}, {{"shape", Dims({4, 2, 3})}}},
+      {"split", {F({4, 3})}, {{"sections", 2}}},
+      {"split", {F({4, 5})}, {{"indices", Dims({1, 3})}, {"axis", -1}}},
+      {"split", {F({4, 5})}, {{"indices", Dims({3, 1, -9, 9})}, {"axis", 1}}},
+      {"split", {F({4})}, {{"indices", Dims({})}}},
+      {"concatenate", {F({2, 3}), F({4, 3})}, {}},
+      {"concatenate", {F({2, 3}), F({2, 1}, Dtype::kFloat64)}, {{"axis", -1}}},
+      {"concatenate", {F({2, 3}), I({4})}, {{"axis", AttrValue()}}},
+      {"concatenate", {F({2, 3})}, {{"axis", 0}}},
+      {"stack", {F({2, 3}), I({2, 3}), F({2, 3})}, {{"axis", -1}}},
+      {"getitem", {F({4, 5, 6})}, {{"index", index}}},
+      {"getitem", {F({4, 5})}, {{"index", IndexBuilder().Build()}}},
+      {"getitem_grad", {F({1, 3, 6})}, {{"shape", Dims({4, 5, 6})}, {"index", index}}},
+      {"take", {F({3, 4}), I({2, 5})}, {{"axis", 1}}},
+      {"take", {F({3, 4}), I({}, Dtype::kUint8)}, {{"axis", -2}, {"mode", 1}}},
+      {"take_grad", {F({3, 2, 5}), I({2, 5})}, {{"shape", Dims({3, 4})}, {"axis", 1}, {"mode", 0}}},
+  };
+}
+
+std::vector<Sample> LossesAndRandom() {
+  const ArraySpec labels = I({5}, Dtype::kInt32);
+  return {
+      {"softmax_cross_entropy", {F({5, 3}), labels}, {}},
+      {"softmax_cross_entropy", {F({5, 3}, Dtype::kFloat16), I({5}, Dtype::kUint8)}, {}},
+      {"softmax_cross_entropy_grad", {F({5, 3}), labels, F({5})}, {}},
+      {"sigmoid_cross_entropy", {F({5, 3}), I({5, 3}, Dtype::kUint8)}, {}},
+      {"accuracy", {F({5, 3}), labels}, {}},
+      {"accuracy", {F({5, 3, 2}, Dtype::kFloat16), I({5, 2})}, {{"ignore_label", -1}}},
+      {"random_uniform", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
+      {"random_normal", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
+  };
+}
+
+Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
+  Call call;
+  call.op = &op;
+  call.inputs = inputs;
+  for (const AttrDef& attr : op.attrs) call.attrs.push_back(attr.default_value);
+  for (const auto& attr : attrs) {
+    const int index = op.AttrIndex(attr.first);
+    if (index >= 0) call.attrs[index] = attr.second;
+  }
+  return call;
+}
+
+// All inputs of one shape, broadcast shapes, a scalar in each place that takes one; dtypes.
+std::vector<Call> MadeUp(const OpDef& op) {
+  std::vector<Call> calls;
+  const size_t n = op.inputs.size();
+  if (n == 0) return calls;
+  const auto add = [&](std::vector<Argument> inputs) { calls.push_back(ToCall(op, inputs, {})); };
+  add(std::vector<Argument>(n, F({2, 3})));
+  for (int i = 0; i < kNumDtypes; ++i) {
+    add(std::vector<Argument>(n, F({2, 3}, static_cast<Dtype>(i))));
+  }
+  if (!op.elementwise && !op.in_place) return calls;
+  const std::vector<Argument> arguments = {F({3}),
+                                           F({2, 1}, Dtype::kFloat64),
+                                           F({}, Dtype::kFloat16),
+                                           I({3}),
+                                           I({2, 3}, Dtype::kUint8),
+                                           I({1, 1}, Dtype::kBool),
+                                           Scalar(true),
+                                           Scalar(-2),
+                                           Scalar(2.5)};
+  for (size_t i = 0; i < n; ++i) {
+    for (const Argument& argument : arguments) {
+      if (argument.scalar.has_value() && !op.inputs[i].scalar) continue;
+      std::vector<Argument> inputs(n, Strided(2, 3));
+      inputs[i] = argument;
+      add(inputs);
+    }
+  }
+  return calls;
+}
+
+}  // namespace
+
+std::vector<Call> SampleCalls(const OpDef& op) {
+  std::vector<Call> calls;
+  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(),
+                            ManipulationAndIndexing(), LossesAndRandom()}) {
+    for (const Sample& sample : group) {
+      if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
+    }
+  }
+  return calls.empty() ? MadeUp(op) : calls;
+}
+
+}  // namespace chx

@@ -1,0 +1,535 @@
+"""ndarray against NumPy: construction, metadata, operators, indexing, conversion."""
+
+import operator
+
+import chx
+import numpy as np
+import pytest
+
+DTYPES = [np.dtype(t) for t in chx.all_dtypes]
+
+
+def check(actual, expected, dtype=None, rtol=1e-6):
+    """The same values, shape and dtype."""
+    expected = np.asarray(expected)
+    assert type(actual) is chx.ndarray
+    assert actual.shape == expected.shape
+    assert actual.dtype == (expected.dtype if dtype is None else np.dtype(dtype))
+    np.testing.assert_allclose(chx.to_numpy(actual), expected, rtol=rtol)
+
+
+# --- Making arrays ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_numpy_round_trip(dtype):
+    values = np.arange(-3, 3).reshape(2, 3).astype(dtype)
+    check(chx.array(values), values)
+    back = chx.to_numpy(chx.array(values))
+    assert back.dtype == dtype and back.flags.c_contiguous and back.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(24.0).reshape(2, 3, 4)[:, ::-2, 1:],
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.float32(2.5),
+        np.array(7),
+        np.zeros((0, 3)),
+        np.zeros((2, 0), np.int8),
+        np.broadcast_to(np.arange(3), (2, 3)),
+        np.arange(4, dtype=">f4"),
+        np.arange(4, dtype=">i8")[::2],
+        memoryview(bytearray(b"\x01\x02\x03")),
+        [[1, 2], [3, 4]],
+        [1.5, 2],
+        [True, False],
+        (1, (2)),
+        3,
+        2.0,
+        True,
+        [],
+        range(5),
+    ],
+    ids=repr,
+)
+def test_array_has_numpys_dtype_and_shape(values):
+    check(chx.array(values), np.asarray(values).astype(np.asarray(values).dtype.newbyteorder("=")))
+
+
+def test_array_copies_at_the_call():
+    small, large = np.ones(3), np.ones(1 << 20)
+    arrays = chx.array(small), chx.array(large), chx.array(large, copy=False)
+    small[:] = 2
+    large[:] = 2
+    for array in arrays:
+        assert (chx.to_numpy(array) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, "float16", "e", np.dtype("float16")], ids=["type", "name", "char", "dtype"]
+)
+def test_array_with_dtype(dtype):
+    check(chx.array([1, 2], dtype), np.array([1, 2], np.float16))
+    check(chx.zeros(2, dtype), np.zeros(2, np.float16))
+
+
+def test_python_types_as_dtype():
+    assert chx.zeros((), int).dtype == np.int64
+    assert chx.zeros((), float).dtype == np.float64
+    assert chx.zeros((), bool).dtype == np.bool_
+
+
+@pytest.mark.parametrize(
+    "values", ["text", [object()], np.zeros(2, np.uint32), np.zeros(2, complex), [1j], b"ab"]
+)
+def test_unsupported_dtypes(values):
+    with pytest.raises(chx.DtypeError, match="unsupported dtype"):
+        chx.array(values)
+
+
+def test_unsupported_dtype_arguments():
+    with pytest.raises(chx.DtypeError):
+        chx.zeros(2, np.uint16)
+    with pytest.raises(TypeError):
+        chx.zeros(2, "no such type")
+
+
+def test_array_of_an_array():
+    a = chx.array([1.0, 2.0])
+    assert chx.asarray(a) is a
+    assert chx.array(a, copy=False) is a
+    assert chx.asarray(a, a.dtype) is a
+    b = chx.array(a)
+    b += 1
+    check(a, [1.0, 2.0])
+    check(chx.array(a, np.int32), np.array([1, 2], np.int32))
+    assert chx.asarray(a, device=a.device) is a
+
+
+def test_ndarray_constructor():
+    a = chx.ndarray((2, 3), np.int16)
+    assert (a.shape, a.dtype) == ((2, 3), np.int16)
+    assert isinstance(a, chx.ndarray)
+
+
+def test_array_larger_than_a_message():
+    values = np.random.default_rng(0).normal(size=3_000_001)
+    np.testing.assert_array_equal(chx.to_numpy(chx.array(values)), values)
+    np.testing.assert_array_equal(chx.to_numpy(chx.array(values)[::-3]), values[::-3])
+
+
+# --- Metadata --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a,
+        lambda a: a[1:, ::-1],
+        lambda a: a[:, 1],
+        lambda a: a[1, 2],
+        lambda a: a[None, ..., None],
+        lambda a: a.T,
+        lambda a: a[:0],
+        lambda a: a[:, ::2, :1],
+    ],
+)
+def test_metadata(view):
+    values = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    expected, actual = view(values), view(chx.array(values))
+    expected = np.asarray(expected)
+    assert actual.shape == expected.shape
+    assert type(actual.shape) is tuple
+    assert actual.strides == expected.strides
+    assert actual.ndim == expected.ndim
+    assert actual.size == expected.size
+    assert actual.nbytes == expected.nbytes
+    assert actual.itemsize == expected.itemsize
+    assert actual.dtype is np.dtype(np.int16)
+    assert actual.is_contiguous == expected.flags.c_contiguous
+    check(actual, expected)
+
+
+def test_offset():
+    a = chx.array(np.arange(12, dtype=np.float32).reshape(3, 4))
+    assert a.offset == 0
+    assert a[1, 2:].offset == 24
+    assert a[::-1].offset == 32
+
+
+def test_len():
+    assert len(chx.zeros((3, 2))) == 3
+    assert len(chx.zeros(0)) == 0
+    with pytest.raises(TypeError):
+        len(chx.zeros(()))
+
+
+def test_no_attributes_of_its_own():
+    a = chx.zeros(2)
+    with pytest.raises(AttributeError):
+        a.foo = 1
+    with pytest.raises(AttributeError):
+        a.shape = (1, 2)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(a)
+    assert not hasattr(a, "__array__") and not hasattr(a, "__dict__")
+    assert a.__array_priority__ == 100.0
+    with pytest.raises(TypeError):
+        memoryview(a)
+
+
+# --- Operators -------------------------------------------------------------------------------------
+
+ARITHMETIC = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+]
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+INPLACE = [
+    operator.iadd,
+    operator.isub,
+    operator.imul,
+    operator.itruediv,
+    operator.ifloordiv,
+    operator.imod,
+]
+
+
+@pytest.mark.parametrize("op", ARITHMETIC + COMPARISONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_array_with_array(op, dtype):
+    x = np.array([[1.5, -2.0, 3.0], [0.5, 2.0, 7.0]], dtype)
+    y = np.array([2.0, 3.0, -2.0], dtype)
+    rtol = 2e-3 if dtype == np.float16 else 1e-5
+    expected = op(x, y)
+    check(op(chx.array(x), chx.array(y)), expected, rtol=rtol)
+    check(op(chx.array(y), chx.array(x)), op(y, x), rtol=rtol)
+
+
+@pytest.mark.parametrize("op", ARITHMETIC + COMPARISONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "scalar", [3, 2.5, True, np.int8(2), np.float32(1.5), np.float64(0.5), np.bool_(True)], ids=repr
+)
+def test_array_with_scalar(op, scalar):
+    x = np.array([1.5, -2.0, 3.0], np.float32)
+    y = np.float32(scalar)
+    dtype = np.bool_ if op in COMPARISONS else np.float32
+    check(op(chx.array(x), scalar), op(x, y), dtype, rtol=1e-5)
+    check(op(scalar, chx.array(x)), op(y, x), dtype, rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", INPLACE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("other", [3, 1.5, np.array([2.0, 0.5], np.float32)], ids=repr)
+def test_in_place(op, other):
+    x = np.array([[1.0, 2.0], [-3.0, 4.5]], np.float32)
+    a = chx.array(x)
+    view = a[0]
+    operand = chx.array(other) if isinstance(other, np.ndarray) else other
+    b = op(a, operand)
+    assert b is a
+    expected = op(x.copy(), other)
+    check(a, expected)
+    check(view, expected[0])
+
+
+def test_unary():
+    x = np.array([-1.0, 0.0, 2.5])
+    check(-chx.array(x), -x)
+    check(abs(chx.array(x)), abs(x))
+
+
+def test_matmul():
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    check(chx.array(x) @ chx.array(y), x @ y)
+    check(chx.array(x[0]) @ chx.array(y), x[0] @ y)
+    with pytest.raises(TypeError):
+        chx.array(x) @ 2.0
+    with pytest.raises(chx.DimensionError):
+        chx.array(x) @ chx.array(x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scalar", "expected"),
+    [
+        (np.int8, 1, np.int8),
+        (np.int8, 1.5, np.float32),
+        (np.bool_, 1, np.int32),
+        (np.float16, 1.5, np.float16),
+        (np.float64, 1, np.float64),
+        (np.uint8, np.float64(1), np.float32),
+        (np.int64, np.int8(1), np.int64),
+    ],
+)
+def test_scalars_keep_the_arrays_width(dtype, scalar, expected):
+    a = chx.ones(2, dtype)
+    assert (a + scalar).dtype == expected
+    assert (scalar * a).dtype == expected
+
+
+@pytest.mark.parametrize("other", ["text", None, [1, 2], object(), 1j], ids=repr)
+def test_other_operands_are_not_implemented(other):
+    a = chx.zeros(2)
+    assert a.__add__(other) is NotImplemented
+    assert a.__eq__(other) is NotImplemented
+    with pytest.raises(TypeError):
+        a + other
+    with pytest.raises(TypeError):
+        a += other
+
+
+def test_numpy_operands():
+    """As upstream: a NumPy array takes the chx array for a sequence, a NumPy number does not."""
+    a = chx.array([1.0, 2.0])
+    check(np.float64(3) * a, [3.0, 6.0])
+    mixed = np.ones(2) + a
+    assert mixed.dtype == object
+    assert [float(x) for x in mixed] == [2.0, 3.0]
+
+
+def test_no_in_place_power():
+    a = b = chx.array([2.0, 3.0])
+    a **= 2
+    assert a is not b
+    check(b, [2.0, 3.0])
+    with pytest.raises(TypeError):
+        pow(a, 2, 3)
+
+
+def test_integers_out_of_range():
+    with pytest.raises(OverflowError):
+        chx.zeros(2) + 2**64
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: chx.zeros(2) + chx.zeros(3), chx.DimensionError),
+        (lambda: -chx.zeros(2, bool), chx.DtypeError),
+        (lambda: chx.zeros(2, bool) - chx.zeros(2, bool), chx.DtypeError),
+        (lambda: operator.iadd(chx.zeros(2), chx.zeros((2, 2))), chx.DimensionError),
+        (lambda: operator.iadd(chx.zeros(2, int), 1.5), chx.DtypeError),
+        (lambda: operator.itruediv(chx.zeros(2, int), 2), chx.DtypeError),
+        (lambda: chx.zeros((2, 3)).reshape(4), chx.DimensionError),
+        (lambda: chx.zeros(2, np.int32).require_grad(), chx.DtypeError),
+        (lambda: chx.zeros(-1), chx.DimensionError),
+    ],
+)
+def test_errors_come_out_of_the_call(call, error):
+    with pytest.raises(error):
+        call()
+
+
+# --- Indexing --------------------------------------------------------------------------------------
+
+INDICES = [
+    0,
+    -1,
+    np.int8(1),
+    np.uint64(1),
+    slice(None),
+    slice(1, None),
+    slice(None, None, -1),
+    slice(-100, 100),
+    slice(2, 1),
+    slice(10**30, -(10**30), -1),
+    slice(np.int64(1), None, np.int8(2)),
+    None,
+    Ellipsis,
+    (),
+    (0, 1, 2),
+    (slice(None), 1),
+    (Ellipsis, -1),
+    (0, Ellipsis, 1),
+    (None, 0, slice(None, None, 2), None),
+    (Ellipsis, slice(1, 3), None),
+    (slice(0, 0), 1),
+    (1, slice(None), slice(3, 0, -2)),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=repr)
+def test_getitem_and_setitem(index):
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    a = chx.array(values)
+    part = a[index]
+    check(part, values[index])
+    assert part is not a
+    for value in [7, np.float32(-1), np.arange(np.asarray(values[index]).size)]:
+        if isinstance(value, np.ndarray):
+            value = value.reshape(np.shape(values[index])).astype(np.float32)
+        values[index] = value
+        a[index] = chx.array(value) if isinstance(value, np.ndarray) else value
+        check(a, values)
+        check(part, values[index])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [2, -3, (0, 3), (0, 0, 0), (Ellipsis, Ellipsis), "a", 1.0, [0, 1], True, np.array([0, 1]), 10**30],
+    ids=repr,
+)
+def test_index_errors_come_at_once(index):
+    a = chx.zeros((2, 3))
+    with pytest.raises(IndexError):
+        a[index]
+    with pytest.raises(IndexError):
+        a[index] = 0
+
+
+def test_setitem_converts_and_broadcasts():
+    values = np.zeros((2, 3), np.int32)
+    a = chx.array(values)
+    for index, value in [(0, [1, 2, 3]), (slice(None), np.array([4.7, 5.2, 6.9])), ((1, 2), True)]:
+        a[index] = value
+        values[index] = value
+        check(a, values)
+    a[...] = chx.array([[1.5], [2.5]])
+    check(a, np.array([[1, 1, 1], [2, 2, 2]], np.int32))
+    with pytest.raises(chx.DimensionError):
+        a[0] = [1, 2]
+    with pytest.raises(TypeError):
+        del a[0]
+
+
+def test_setitem_of_overlapping_memory():
+    values = np.arange(8.0)
+    a = chx.array(values)
+    a[1:] = a[:-1]
+    values[1:] = values[:-1]
+    check(a, values)
+
+
+def test_iteration():
+    a = chx.array([[1, 2], [3, 4]])
+    assert [row.tolist() for row in a] == [[1, 2], [3, 4]]
+    with pytest.raises(IndexError):
+        iter(chx.zeros(())).__next__()
+
+
+# --- Values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_item_and_tolist(dtype):
+    values = np.array([[0, 1], [1, 100]]).astype(dtype)
+    a = chx.array(values)
+    assert a.tolist() == values.tolist()
+    item = a[1, 1].item()
+    assert item == values[1, 1].item() and type(item) is type(values[1, 1].item())
+    assert bool(a[0, 0]) is False and bool(a[1, 1]) is True
+    assert int(a[1, 1]) == int(values[1, 1]) and float(a[1:, 1:]) == float(values[1, 1])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -0.0, 65504.0, 6e-8, 2.0**-14])
+def test_extreme_items(value):
+    for dtype in (np.float16, np.float32, np.float64):
+        np.testing.assert_array_equal(chx.array(value, dtype).item(), dtype(value).item())
+
+
+@pytest.mark.parametrize("convert", [bool, int, float, chx.ndarray.item])
+@pytest.mark.parametrize("shape", [(0,), (2,), (2, 1)])
+def test_only_one_element_converts(convert, shape):
+    with pytest.raises(chx.DimensionError):
+        convert(chx.zeros(shape))
+
+
+def test_large_integers_are_exact():
+    assert chx.array(2**63 - 1).item() == 2**63 - 1
+    assert chx.full((), 2**62 + 1, np.int64).item() == 2**62 + 1
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (lambda: chx.array([3.0], np.float32), "array([3.], shape=(1,), dtype=float32, device='native:0')"),
+        (lambda: chx.array([], np.int8), "array([], shape=(0,), dtype=int8, device='native:0')"),
+        (lambda: chx.array(True), "array(True, shape=(), dtype=bool, device='native:0')"),
+        (
+            lambda: chx.array([[1, 2], [3, 4]]),
+            "array([[1, 2],\n       [3, 4]], shape=(2, 2), dtype=int64, device='native:0')",
+        ),
+        (
+            lambda: chx.array([3.0], np.float32).require_grad(),
+            "array([3.], shape=(1,), dtype=float32, device='native:0', backprop_ids=['<default>'])",
+        ),
+    ],
+)
+def test_repr(array, expected):
+    assert repr(array()) == expected
+    assert str(array()) == expected
+
+
+def test_astype():
+    a = chx.array([1.5, -2.5])
+    check(a.astype(np.int32), np.array([1, -2], np.int32))
+    assert a.astype("float64", copy=False) is a
+    assert a.astype("float64") is not a
+    assert a.astype(dtype=np.float16, copy=False).dtype == np.float16
+
+
+def test_to_numpy_refuses_others():
+    with pytest.raises(TypeError):
+        chx.to_numpy([1.0])
+
+
+# --- Methods ---------------------------------------------------------------------------------------
+
+
+def test_methods():
+    values = np.arange(6.0).reshape(2, 3)
+    a = chx.array(values)
+    check(a.reshape(3, 2), values.reshape(3, 2))
+    check(a.reshape((3, -1)), values.reshape(3, -1))
+    check(a.reshape(-1), values.reshape(-1))
+    check(a.transpose(), values.T)
+    check(a.transpose(1, 0), values.T)
+    check(a.transpose((1, 0)), values.T)
+    check(a.T, values.T)
+    check(a.ravel(), values.ravel())
+    check(a.sum(), values.sum())
+    check(a.sum(axis=0, keepdims=True), values.sum(0, keepdims=True))
+    check(a.sum((0, 1)), values.sum())
+    check(a.max(1), values.max(1))
+    check(a.min(axis=(-1,)), values.min(1))
+    check(a.mean(0), values.mean(0))
+    check(a.argmax(1), values.argmax(1))
+    check(a.argmin(), values.argmin())
+    check(a.dot(a.T), values.dot(values.T))
+    check(a.copy(), values)
+    check(a.view(), values)
+    a.fill(3)
+    check(a, np.full((2, 3), 3.0))
+
+
+def test_views_share_and_copies_do_not():
+    a = chx.zeros((2, 3))
+    views = [a.view(), a[...], a.reshape(6), a.ravel(), a.T, a.as_grad_stopped(), a.to_device("native:0")]
+    copies = [a.copy(), a.flatten(), a.astype("float32"), a.as_grad_stopped(copy=True)]
+    a.fill(1)
+    assert all(float(v.sum()) == 6 and v is not a for v in views)
+    assert all(float(c.sum()) == 0 for c in copies)
+
+
+def test_squeeze():
+    a = chx.zeros((1, 2, 1))
+    assert a.squeeze().shape == (2,)
+    assert a.squeeze(0).shape == (2, 1)
+    assert a.squeeze(axis=(0, 2)).shape == (2,)
+    b = chx.zeros((2, 3))
+    assert b.squeeze() is b and chx.squeeze(b) is b
+    with pytest.raises(chx.DimensionError):
+        b.squeeze(0)
+
+
+def test_method_of_another_type():
+    with pytest.raises(TypeError):
+        chx.ndarray.sum(3)
+    with pytest.raises(TypeError):
+        chx.ndarray.item(3)

@@ -1,0 +1,125 @@
+#include "server/cuda/blas.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ops/error.h"
+
+namespace chx::cuda {
+namespace {
+
+// The folder of the file that this function is in.
+std::string OwnDirectory() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&OpenBlas), &info) == 0 || info.dli_fname == nullptr) return "";
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+std::vector<std::string> Candidates() {
+  std::vector<std::string> paths;
+  if (const char* const given = std::getenv("CHXD_CUBLAS")) paths.push_back(given);
+  for (const char* const file : {"libcublas.so.13", "libcublas.so.12"}) {
+    paths.push_back(OwnDirectory() + file);
+    paths.push_back(file);
+    for (const char* const directory :
+         {"/usr/local/cuda/lib64/", "/usr/local/cuda/targets/x86_64-linux/lib/",
+          "/usr/lib/x86_64-linux-gnu/", "/opt/cuda/lib64/"}) {
+      paths.push_back(absl::StrCat(directory, file));
+    }
+  }
+  return paths;
+}
+
+template <typename Function>
+bool Load(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+bool LoadAll(void* library, BlasLibrary* blas) {
+  return Load(library, "cublasCreate_v2", &blas->create) &&
+         Load(library, "cublasDestroy_v2", &blas->destroy) &&
+         Load(library, "cublasSetStream_v2", &blas->set_stream) &&
+         Load(library, "cublasSetMathMode", &blas->set_math_mode) &&
+         Load(library, "cublasGetStatusString", &blas->status_string) &&
+         Load(library, "cublasGemmStridedBatchedEx_64", &blas->gemm);
+}
+
+absl::StatusOr<const BlasLibrary*> Search() {
+  std::vector<std::string> errors;
+  for (const std::string& path : Candidates()) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      errors.push_back(dlerror());
+      continue;
+    }
+    auto* const blas = new BlasLibrary;  // for the life of the process, as the library
+    if (LoadAll(library, blas)) return blas;
+    delete blas;
+    dlclose(library);
+    errors.push_back(absl::StrCat(path, ": too old"));
+  }
+  return MakeError(ErrorKind::kBackend,
+                   absl::StrCat("cuda: products of float matrices need cuBLAS 12 or 13, which was "
+                                "not found; set CHXD_CUBLAS to its file (tried: ",
+                                absl::StrJoin(errors, "; "), ")"));
+}
+
+cudaDataType_t DataType(Dtype dtype) {
+  return dtype == Dtype::kFloat64   ? CUDA_R_64F
+         : dtype == Dtype::kFloat16 ? CUDA_R_16F
+                                    : CUDA_R_32F;
+}
+
+}  // namespace
+
+absl::StatusOr<const BlasLibrary*> OpenBlas() {
+  static const auto* const result = new absl::StatusOr<const BlasLibrary*>(Search());
+  return *result;
+}
+
+Blas::~Blas() {
+  if (handle_ != nullptr) library_->destroy(handle_);
+}
+
+absl::Status Blas::Check(const char* what, cublasStatus_t status) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return DeviceError("cuda: ", what, ": ", library_->status_string(status));
+}
+
+absl::Status Blas::Open(cudaStream_t stream) {
+  CHX_ASSIGN_OR_RETURN(library_, OpenBlas());
+  cublasHandle_t handle = nullptr;
+  CHX_RETURN_IF_ERROR(Check("cublasCreate", library_->create(&handle)));
+  handle_ = handle;
+  // No TF32: a float32 product is as exact as its dtype.
+  CHX_RETURN_IF_ERROR(
+      Check("cublasSetMathMode", library_->set_math_mode(handle, CUBLAS_DEFAULT_MATH)));
+  return Check("cublasSetStream", library_->set_stream(handle, stream));
+}
+
+absl::Status Blas::Gemm(cudaStream_t stream, const GemmCall& call) {
+  if (handle_ == nullptr) CHX_RETURN_IF_ERROR(Open(stream));
+  const bool wide = call.dtype == Dtype::kFloat64;
+  const double scales64[2] = {1, call.accumulate ? 1.0 : 0.0};
+  const float scales32[2] = {1, call.accumulate ? 1.0f : 0.0f};
+  const void* const alpha = wide ? static_cast<const void*>(&scales64[0]) : &scales32[0];
+  const void* const beta = wide ? static_cast<const void*>(&scales64[1]) : &scales32[1];
+  const cudaDataType_t type = DataType(call.dtype);
+  return Check(
+      "cublasGemmStridedBatchedEx",
+      library_->gemm(handle_, call.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                     call.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, call.m, call.n, call.k, alpha,
+                     call.a, type, call.lda, call.a_stride, call.b, type, call.ldb, call.b_stride,
+                     beta, call.c, type, call.ldc, call.c_stride, call.count,
+                     wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+}
+
+}  // namespace chx::cuda

@@ -1,0 +1,20 @@
+// The "cuda" backend: one device per visible GPU. What libchxd_cuda.so exports.
+#ifndef CHX_SERVER_CUDA_CUDA_BACKEND_H_
+#define CHX_SERVER_CUDA_CUDA_BACKEND_H_
+
+#include <string>
+
+#include "server/engine/backend.h"
+
+extern "C" {
+
+// kBackendEntryPoint; null with *error set where there is no driver or no GPU, or for another abi.
+chx::Backend* ChxCreateBackend(int abi, std::string* error);
+// The kernels of every device of the backend. Needs no GPU; for tests.
+const chx::KernelTable* ChxCudaKernelTable();
+// Empty if cuBLAS can be opened, else what is missing. Needs no GPU; for tests.
+void ChxCudaBlasError(std::string* error);
+
+}  // extern "C"
+
+#endif  // CHX_SERVER_CUDA_CUDA_BACKEND_H_

@@ -1,0 +1,223 @@
+// Kernels of ops/defs/indexing.cc.
+#include "ops/basic_index.h"
+#include "ops/error.h"
+#include "ops/rules.h"
+#include "server/cuda/bad_position.h"
+#include "server/cuda/copy.h"
+#include "server/cuda/device_nest.h"
+#include "server/cuda/groups.h"
+#include "server/cuda/launch.h"
+#include "server/cuda/sort.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
+
+namespace chx::cuda {
+namespace {
+
+absl::Status RunGetItemGrad(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
+  ArraySpec view;
+  CHX_RETURN_IF_ERROR(
+      ApplyBasicIndex(args.op.name, args.attrs[1].ints(), ArraySpec(out.dtype, out.shape), &view));
+  KernelTensor part = out;
+  part.data = out.data + view.offset;
+  part.shape = view.shape;
+  part.strides = view.strides;
+  return Copy(args, args.in(0), part);
+}
+
+// As the words of take's attribute are numbered.
+constexpr int64_t kRaise = 0;
+constexpr int64_t kWrap = 1;
+constexpr int64_t kClip = 2;
+
+// Writes positions in [0, size) for indices; in mode kRaise those out of range are reported.
+struct ResolveBody {
+  DeviceNest<1> nest;
+  const char* in;
+  int64_t* out;
+  int64_t mode;
+  int64_t size;
+  BadPosition bad;
+
+  CHX_HD void operator()(int64_t i) const {
+    int64_t index = *reinterpret_cast<const int64_t*>(in + nest.Offset(i));
+    if (mode == kWrap) {
+      index %= size;
+    } else if (mode == kClip) {
+      index = index < 0 ? 0 : index < size ? index : size - 1;
+    } else if (index < -size || index >= size) {
+      bad.Report(i);
+      index = 0;
+    }
+    out[i] = index < 0 ? index + size : index;
+  }
+};
+
+// Dense positions in [0, size) for indices in any layout, in C order. Mode kRaise waits for the
+// stream (see bad_position.h).
+absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
+                                              int64_t mode, int64_t size) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
+  int64_t* const out = reinterpret_cast<int64_t*>(result.data);
+  if (indices.size() == 0) return out;
+  ResolveBody body;
+  const Strides* strides[1] = {&indices.strides};
+  body.nest = DeviceNest<1>(kernels::MakeLoopNest<1>(indices.shape, strides));
+  body.in = indices.data;
+  body.out = out;
+  body.mode = mode;
+  body.size = size;
+  if (mode == kRaise) {
+    CHX_ASSIGN_OR_RETURN(body.bad, NewBadPosition(args, indices.size()));
+  }
+  CHX_RETURN_IF_ERROR(ForEach(args, indices.size(), body));
+  if (mode != kRaise) return out;
+  CHX_ASSIGN_OR_RETURN(const int64_t position, FirstBad(args, body.bad));
+  if (position < 0) return out;
+  int64_t index = 0;
+  CHX_RETURN_IF_ERROR(
+      args.stream.CopyOut(&index, body.in + body.nest.Offset(position), sizeof(index)));
+  return IndexError("[", args.op.name, "] index ", index, " is out of bounds for an axis of size ",
+                    size);
+}
+
+// The dimensions before and after the axis.
+struct Sides {
+  int64_t before = 1;
+  int64_t after = 1;
+};
+Sides SidesOf(const Shape& shape, int axis) {
+  Sides sides;
+  for (int d = 0; d < axis; ++d) sides.before *= shape[d];
+  for (int d = axis + 1; d < shape.size(); ++d) sides.after *= shape[d];
+  return sides;
+}
+
+struct alignas(16) Wide {
+  uint64_t words[2];
+};
+
+// a (before, size, after), out (before, count, after), both dense; in units of T.
+template <typename T>
+struct TakeBody {
+  const T* a;
+  T* out;
+  const int64_t* indices;
+  int64_t size;
+  Divider count;
+  Divider after;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t row = after.Quotient(i);
+    const int64_t column = i - row * after.divisor();
+    const int64_t before = count.Quotient(row);
+    const int64_t index = indices[row - before * count.divisor()];
+    out[i] = a[(before * size + index) * after.divisor() + column];
+  }
+};
+
+template <typename T>
+absl::Status TakeUnits(const KernelArgs& args, const char* a, char* out, const int64_t* indices,
+                       int64_t size, int64_t count, const Sides& sides, int64_t row_bytes) {
+  const int64_t after = row_bytes / static_cast<int64_t>(sizeof(T));
+  const int64_t units = sides.before * count * after;
+  return ForEach(args, units,
+                 TakeBody<T>{reinterpret_cast<const T*>(a), reinterpret_cast<T*>(out), indices,
+                             size, Divider(count, units), Divider(after, units)});
+}
+
+bool Aligned16(const char* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+
+absl::Status RunTake(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  // Indices are checked even where there is nothing to take.
+  if (args.in(1).size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(
+      const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), args.in(0).ndim()));
+  const int64_t size = args.in(0).shape[axis];
+  const int64_t mode = args.attrs[1].has_value() ? args.attrs[1].AsInt() : kRaise;
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
+  const Sides sides = SidesOf(a.shape, axis);
+  const int64_t count = args.in(1).size();
+  const int64_t row_bytes = sides.after * ItemSize(out.dtype);
+  if (row_bytes % 16 == 0 && Aligned16(a.data) && Aligned16(out.data)) {
+    return TakeUnits<Wide>(args, a.data, out.data, indices, size, count, sides, row_bytes);
+  }
+  return kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return TakeUnits<T>(args, a.data, out.data, indices, size, count, sides, row_bytes);
+  });
+}
+
+// One thread adds up all that goes to one element of out (before, size, after), in the order of the
+// indices; it is the thread of the first among equal keys.
+template <typename T>
+struct TakeGradBody {
+  const T* gy;  // (before, count, after)
+  T* out;       // zeros
+  const int64_t* keys;
+  const int64_t* positions;
+  int64_t size;
+  int64_t count;
+  Divider before;
+  Divider after;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t row = after.Quotient(i);
+    const int64_t column = i - row * after.divisor();
+    const int64_t first = before.Quotient(row);
+    const int64_t outer = row - first * before.divisor();
+    const int64_t key = keys[first];
+    if (first > 0 && keys[first - 1] == key) return;
+    const kernels::Add add;
+    kernels::Compute<T> sum = kernels::Compute<T>(0);
+    for (int64_t p = first; p < count && keys[p] == key; ++p) {
+      sum = add(sum,
+                kernels::Load(gy[(outer * count + positions[p]) * after.divisor() + column]));
+    }
+    out[(outer * size + key) * after.divisor() + column] = kernels::Store<T>(sum);
+  }
+};
+
+absl::Status RunTakeGrad(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  CHX_ASSIGN_OR_RETURN(const int axis,
+                       rules::NormalizeAxis(args.op.name, args.attrs[1].AsInt(), out.ndim()));
+  const int64_t size = out.shape[axis];
+  const int64_t count = args.in(1).size();
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices,
+                       ResolveIndices(args, args.in(1), args.attrs[2].AsInt(), size));
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
+  if (count == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor sorted, NewTensor(args, Dtype::kInt64, {2, count}));
+  int64_t* const keys = reinterpret_cast<int64_t*>(sorted.data);
+  int64_t* const positions = keys + count;
+  CHX_RETURN_IF_ERROR(SortWithPositions(args, indices, count, size, keys, positions));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
+  const Sides sides = SidesOf(out.shape, axis);
+  const int64_t elements = sides.before * count * sides.after;
+  return kernels::VisitDtype(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return ForEach(
+        args, elements,
+        TakeGradBody<T>{reinterpret_cast<const T*>(gy.data), reinterpret_cast<T*>(out.data), keys,
+                        positions, size, count, Divider(sides.before, elements),
+                        Divider(sides.after, elements)});
+  });
+}
+
+}  // namespace
+
+void RegisterIndexing(KernelTable& table) {
+  table.Set("getitem_grad", RunGetItemGrad);
+  table.Set("take", RunTake);
+  table.Set("take_grad", RunTakeGrad);
+}
+
+}  // namespace chx::cuda

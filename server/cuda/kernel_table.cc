@@ -1,0 +1,18 @@
+#include "server/cuda/groups.h"
+
+namespace chx::cuda {
+
+KernelTable AllKernels() {
+  KernelTable table;
+  RegisterCreation(table);
+  RegisterElementwise(table);
+  RegisterReduction(table);
+  RegisterManipulation(table);
+  RegisterIndexing(table);
+  RegisterLinalg(table);
+  RegisterLoss(table);
+  RegisterRandom(table);
+  return table;
+}
+
+}  // namespace chx::cuda

@@ -1,0 +1,118 @@
+// The two shapes that all kernels here have. A kernel's body is a plain functor for host and
+// device: nvcc makes a kernel of it, and any other compiler a loop, on which tests run the bodies
+// with the same index arithmetic and launch configuration.
+#ifndef CHX_SERVER_CUDA_LAUNCH_H_
+#define CHX_SERVER_CUDA_LAUNCH_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "server/cuda/kernel_stream.h"
+#include "server/cuda/lanes.h"
+#include "server/kernels/hd.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#endif
+#ifdef __CUDA_ARCH__
+#define CHX_UNROLL _Pragma("unroll")
+#else
+#define CHX_UNROLL
+#endif
+
+namespace chx::cuda {
+
+// Beyond this many blocks, each takes several turns.
+inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
+
+#ifdef __CUDACC__
+
+template <typename Body>
+__global__ void __launch_bounds__(kThreads) ForEachKernel(const Body body, int64_t size) {
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < size; i += step) body(i);
+}
+
+template <typename Body>
+__global__ void __launch_bounds__(kThreads) GatherKernel(const Body body, int64_t blocks) {
+  using Acc = typename Body::Acc;
+  // Not an array of Acc, which may have constructors.
+  __shared__ alignas(16) unsigned char memory[kThreads * sizeof(Acc)];
+  Acc* const shared = reinterpret_cast<Acc*>(memory);
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    shared[thread] = body.Gather(block, thread);
+    for (int step = body.lanes.count() / 2; step > 0; step /= 2) {
+      __syncthreads();
+      if (body.lanes.LaneOf(thread) < step) {
+        shared[thread] = Body::Combine(shared[thread], shared[body.lanes.Ahead(thread, step)]);
+      }
+    }
+    __syncthreads();
+    body.Finish(block, thread, shared[body.lanes.First(thread)]);
+    __syncthreads();
+  }
+}
+
+#endif  // __CUDACC__
+
+// body(i) for each i in [0, size), in any order.
+template <typename Body>
+absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body) {
+  if (size == 0) return absl::OkStatus();
+#ifdef __CUDACC__
+  const int64_t blocks = std::min(kMaxBlocks, (size + kThreads - 1) / kThreads);
+  KernelStream& stream = StreamOf(args);
+  const auto handle = static_cast<cudaStream_t>(stream.handle());
+  ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, handle>>>(body, size);
+  return stream.Launched();
+#else
+  for (int64_t i = 0; i < size; ++i) body(i);
+  return absl::OkStatus();
+#endif
+}
+
+// For each block, every thread's body.Gather(block, thread) is combined over the lanes of its group
+// (in a fixed order) by Body::Combine, and body.Finish(block, thread, combined) is called.
+template <typename Body>
+absl::Status ForEachGroup(const KernelArgs& args, int64_t blocks, const Body& body) {
+  if (blocks == 0) return absl::OkStatus();
+#ifdef __CUDACC__
+  KernelStream& stream = StreamOf(args);
+  const auto handle = static_cast<cudaStream_t>(stream.handle());
+  const auto grid = static_cast<unsigned>(std::min(kMaxBlocks, blocks));
+  GatherKernel<<<grid, kThreads, 0, handle>>>(body, blocks);
+  return stream.Launched();
+#else
+  using Acc = typename Body::Acc;
+  for (int64_t block = 0; block < blocks; ++block) {
+    Acc shared[kThreads];
+    for (int thread = 0; thread < kThreads; ++thread) shared[thread] = body.Gather(block, thread);
+    for (int step = body.lanes.count() / 2; step > 0; step /= 2) {
+      for (int thread = 0; thread < kThreads; ++thread) {
+        if (body.lanes.LaneOf(thread) >= step) continue;
+        shared[thread] = Body::Combine(shared[thread], shared[body.lanes.Ahead(thread, step)]);
+      }
+    }
+    for (int thread = 0; thread < kThreads; ++thread) {
+      body.Finish(block, thread, shared[body.lanes.First(thread)]);
+    }
+  }
+  return absl::OkStatus();
+#endif
+}
+
+// *target = max(*target, value), by all threads in any order: the result is the same.
+CHX_HD void AtomicMax(uint64_t* target, uint64_t value) {
+#ifdef __CUDA_ARCH__
+  static_assert(sizeof(unsigned long long) == sizeof(uint64_t), "CUDA's type");  // NOLINT
+  atomicMax(reinterpret_cast<unsigned long long*>(target), value);               // NOLINT
+#else
+  if (value > *target) *target = value;
+#endif
+}
+
+}  // namespace chx::cuda
+
+#endif  // CHX_SERVER_CUDA_LAUNCH_H_

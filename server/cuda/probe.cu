@@ -1,0 +1,15 @@
+#include "server/cuda/probe.h"
+
+namespace chx::cuda {
+namespace {
+
+__global__ void Nothing() {}
+
+}  // namespace
+
+cudaError_t ProbeKernels() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, Nothing);
+}
+
+}  // namespace chx::cuda

@@ -1,0 +1,30 @@
+// How a reduction is cut into blocks and lanes. Host code; needs no GPU.
+#ifndef CHX_SERVER_CUDA_REDUCE_PLAN_H_
+#define CHX_SERVER_CUDA_REDUCE_PLAN_H_
+
+#include <cstdint>
+
+#include "server/cuda/lanes.h"
+#include "server/engine/kernel.h"
+#include "server/kernels/indexer.h"
+
+namespace chx::cuda {
+
+struct ReducePlan {
+  kernels::LoopNest<1> kept;     // over results
+  kernels::LoopNest<1> reduced;  // over the elements of one result
+  Lanes lanes;
+  int64_t splits = 1;            // of the elements of each result
+  int64_t split_size = 0;        // elements
+  int64_t blocks_per_split = 0;  // each for lanes.groups() results
+};
+
+// `axes`: bit d for a reduced dimension. `ordered`: an element's place in the reduced nest is its
+// place in C order; otherwise dimensions may be sorted.
+ReducePlan PlanReduce(const KernelTensor& in, uint32_t axes, bool ordered);
+// For dense accumulators (splits, results) of `acc_size` bytes, to be combined over the splits.
+ReducePlan PlanCombine(int64_t results, int64_t splits, int64_t acc_size);
+
+}  // namespace chx::cuda
+
+#endif  // CHX_SERVER_CUDA_REDUCE_PLAN_H_

@@ -1,0 +1,164 @@
+// Kernels of ops/defs/reduction.cc.
+//
+// A group of lanes (lanes.h) gathers each result; where there are few results, the reduced elements
+// are cut into splits, whose accumulators a second launch combines. All cuts depend on shapes and
+// strides only and no atomics are used: results are the same in every run and on every GPU.
+#include "ops/error.h"
+#include "ops/rules.h"
+#include "server/cuda/device_nest.h"
+#include "server/cuda/groups.h"
+#include "server/cuda/launch.h"
+#include "server/cuda/reduce_plan.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/reduce_ops.h"
+
+namespace chx::cuda {
+namespace {
+
+// What is gathered: stored elements, or the accumulators of an earlier launch.
+template <typename Reducer, typename T>
+struct Elements {
+  CHX_HD static typename Reducer::Acc Get(const char* at, int64_t index) {
+    return Reducer::FromElement(kernels::Load(*reinterpret_cast<const T*>(at)), index);
+  }
+};
+template <typename Reducer>
+struct Accumulators {
+  CHX_HD static typename Reducer::Acc Get(const char* at, int64_t) {
+    return *reinterpret_cast<const typename Reducer::Acc*>(at);
+  }
+};
+
+template <typename Reducer, typename Source>
+struct ReduceBody {
+  using Acc = typename Reducer::Acc;
+
+  Lanes lanes;
+  DeviceNest<1> kept;
+  DeviceNest<1> reduced;
+  const char* data;
+  char* out;  // results, or accumulators (splits, results) if there are several splits
+  int64_t splits;
+  int64_t blocks_per_split;
+  int64_t split_size;
+
+  CHX_HD static Acc Combine(Acc a, Acc b) { return Reducer::Combine(a, b); }
+  CHX_HD int64_t ResultOf(int64_t block, int thread) const {
+    return block % blocks_per_split * lanes.groups() + lanes.GroupOf(thread);
+  }
+  CHX_HD Acc Gather(int64_t block, int thread) const {
+    Acc acc = Reducer::Identity();
+    const int64_t result = ResultOf(block, thread);
+    if (result >= kept.size()) return acc;
+    const char* const base = data + kept.Offset(result);
+    const int64_t begin = block / blocks_per_split * split_size;
+    const int64_t limit = begin + split_size;
+    const int64_t end = limit < reduced.size() ? limit : reduced.size();
+    const int64_t step = lanes.count();
+    int64_t i = begin + lanes.LaneOf(thread);
+    // Four loads at a time, to have them under way together; combined in the same order.
+    for (; i + 3 * step < end; i += 4 * step) {
+      Acc next[4];
+      CHX_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        next[j] = Source::Get(base + reduced.Offset(i + j * step), i + j * step);
+      }
+      CHX_UNROLL
+      for (int j = 0; j < 4; ++j) acc = Reducer::Combine(acc, next[j]);
+    }
+    for (; i < end; i += step) {
+      acc = Reducer::Combine(acc, Source::Get(base + reduced.Offset(i), i));
+    }
+    return acc;
+  }
+  CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {
+    const int64_t result = ResultOf(block, thread);
+    if (lanes.LaneOf(thread) != 0 || result >= kept.size()) return;
+    if (splits > 1) {
+      reinterpret_cast<Acc*>(out)[block / blocks_per_split * kept.size() + result] = acc;
+    } else {
+      reinterpret_cast<typename Reducer::Out*>(out)[result] = Reducer::Finish(acc);
+    }
+  }
+};
+
+template <typename Reducer, typename Source>
+absl::Status Launch(const KernelArgs& args, const ReducePlan& plan, const char* data, char* out) {
+  const ReduceBody<Reducer, Source> body{plan.lanes,
+                                         DeviceNest<1>(plan.kept),
+                                         DeviceNest<1>(plan.reduced),
+                                         data,
+                                         out,
+                                         plan.splits,
+                                         plan.blocks_per_split,
+                                         plan.split_size};
+  return ForEachGroup(args, plan.splits * plan.blocks_per_split, body);
+}
+
+template <typename Reducer, typename T>
+absl::Status Run(const KernelArgs& args, uint32_t axes, bool ordered) {
+  using Acc = typename Reducer::Acc;
+  const KernelTensor& in = args.in(0);
+  const KernelTensor& out = args.out(0);
+  const ReducePlan plan = PlanReduce(in, axes, ordered);
+  using First = Elements<Reducer, T>;
+  if (plan.splits == 1) return Launch<Reducer, First>(args, plan, in.data, out.data);
+  const int64_t acc_size = sizeof(Acc);
+  CHX_ASSIGN_OR_RETURN(void* const scratch,
+                       args.scratch.Allocate(plan.splits * out.size() * acc_size));
+  char* const accs = static_cast<char*>(scratch);
+  CHX_RETURN_IF_ERROR((Launch<Reducer, First>(args, plan, in.data, accs)));
+  const ReducePlan second = PlanCombine(out.size(), plan.splits, acc_size);
+  return Launch<Reducer, Accumulators<Reducer>>(args, second, accs, out.data);
+}
+
+absl::StatusOr<uint32_t> AxesOf(const KernelArgs& args, bool single) {
+  const int ndim = args.in(0).ndim();
+  if (!single) return rules::NormalizeAxes(args.op.name, args.attrs[0], ndim);
+  if (!args.attrs[0].has_value()) return (uint32_t{1} << ndim) - 1;
+  CHX_ASSIGN_OR_RETURN(const int axis,
+                       rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), ndim));
+  return uint32_t{1} << axis;
+}
+
+template <template <typename> class Reducer>
+absl::Status Reduce(const KernelArgs& args) {
+  if (args.out(0).size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(args, false));
+  return kernels::VisitDtype(args.in(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return Run<Reducer<T>, T>(args, axes, false);
+  });
+}
+
+template <template <typename> class Reducer>
+absl::Status ArgReduce(const KernelArgs& args) {
+  if (args.out(0).size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(args, true));
+  return kernels::VisitDtype(args.in(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return Run<Reducer<T>, T>(args, axes, true);
+  });
+}
+
+absl::Status LogSumExp(const KernelArgs& args) {
+  if (args.out(0).size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(args, false));
+  return kernels::VisitFloat(args.in(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return Run<kernels::LogSumExpReducer<T>, T>(args, axes, false);
+  });
+}
+
+}  // namespace
+
+void RegisterReduction(KernelTable& table) {
+  table.Set("sum", Reduce<kernels::SumReducer>);
+  table.Set("amax", Reduce<kernels::MaxReducer>);
+  table.Set("amin", Reduce<kernels::MinReducer>);
+  table.Set("argmax", ArgReduce<kernels::ArgMaxReducer>);
+  table.Set("argmin", ArgReduce<kernels::ArgMinReducer>);
+  table.Set("logsumexp", LogSumExp);
+}
+
+}  // namespace chx::cuda

@@ -1,0 +1,115 @@
+#include "server/cuda/testing/emulated_backend.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "ops/error.h"
+#include "server/cuda/groups.h"
+#include "server/cuda/kernel_stream.h"
+#include "server/kernels/dispatch.h"
+
+namespace chx::cuda {
+namespace {
+
+// What BLAS computes, written down from its definition: column-major, op(x) by a flag.
+template <typename T>
+void ReferenceGemm(const GemmCall& call) {
+  using Sum = std::conditional_t<sizeof(T) == 8, double, float>;
+  for (int64_t i = 0; i < call.count; ++i) {
+    const T* const a = static_cast<const T*>(call.a) + i * call.a_stride;
+    const T* const b = static_cast<const T*>(call.b) + i * call.b_stride;
+    T* const c = static_cast<T*>(call.c) + i * call.c_stride;
+    for (int64_t column = 0; column < call.n; ++column) {
+      for (int64_t row = 0; row < call.m; ++row) {
+        T& result = c[row + column * call.ldc];
+        Sum sum = call.accumulate ? static_cast<Sum>(kernels::Load(result)) : Sum(0);
+        for (int64_t p = 0; p < call.k; ++p) {
+          const T& x = call.transpose_a ? a[p + row * call.lda] : a[row + p * call.lda];
+          const T& y = call.transpose_b ? b[column + p * call.ldb] : b[p + column * call.ldb];
+          sum += static_cast<Sum>(kernels::Load(x)) * static_cast<Sum>(kernels::Load(y));
+        }
+        result = kernels::Cast<T>(sum);
+      }
+    }
+  }
+}
+
+class EmulatedStream : public KernelStream {
+ public:
+  explicit EmulatedStream(Device* device) : device_(device) {}
+
+  Device& device() override { return *device_; }
+  absl::Status CopyIn(void* dst, const void* src, size_t bytes) override {
+    if (bytes > 0) std::memcpy(dst, src, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyOut(void* dst, const void* src, size_t bytes) override {
+    if (bytes > 0) std::memcpy(dst, src, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Zero(void* dst, size_t bytes) override {
+    if (bytes > 0) std::memset(dst, 0, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+  void* handle() override { return nullptr; }
+  absl::Status Launched() override { return absl::OkStatus(); }
+  absl::Status Gemm(const GemmCall& call) override {
+    // What cuBLAS refuses.
+    const int64_t a_lines = call.transpose_a ? call.k : call.m;
+    const int64_t b_lines = call.transpose_b ? call.n : call.k;
+    if (call.m < 0 || call.n < 0 || call.k < 0 || call.count < 0 ||
+        call.lda < std::max<int64_t>(1, a_lines) || call.ldb < std::max<int64_t>(1, b_lines) ||
+        call.ldc < std::max<int64_t>(1, call.m)) {
+      return DeviceError("invalid argument of a BLAS call");
+    }
+    kernels::VisitFloat(call.dtype, [&](auto tag) {
+      ReferenceGemm<typename decltype(tag)::Type>(call);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  Device* const device_;
+};
+
+class EmulatedDevice : public Device {
+ public:
+  const std::string& name() const override { return name_; }
+  size_t memory_bytes() const override { return size_t{1} << 30; }
+  const KernelTable& kernels() const override { return kernels_; }
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
+    return std::unique_ptr<Stream>(std::make_unique<EmulatedStream>(this));
+  }
+  absl::StatusOr<void*> AllocateSlab(size_t bytes) override {
+    const size_t rounded = (bytes + 256) / 256 * 256;
+    void* const slab = std::aligned_alloc(256, rounded);
+    if (slab == nullptr) return MemoryError("no ", bytes, " bytes are left");
+    std::memset(slab, 0, rounded);
+    return slab;
+  }
+  void FreeSlab(void* slab, size_t) override { std::free(slab); }
+
+ private:
+  const std::string name_ = "emulated:0";
+  const KernelTable kernels_ = AllKernels();
+};
+
+class EmulatedBackend : public Backend {
+ public:
+  const std::string& name() const override { return name_; }
+  int device_count() const override { return 1; }
+  absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int) override {
+    return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>());
+  }
+
+ private:
+  const std::string name_ = "emulated";
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> NewEmulatedBackend() { return std::make_unique<EmulatedBackend>(); }
+
+}  // namespace chx::cuda

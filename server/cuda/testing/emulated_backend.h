@@ -1,0 +1,17 @@
+// The cuda backend's kernels on the CPU: bodies, index arithmetic and launch configurations are the
+// ones that run on a GPU (launch.h); memory, streams and cuBLAS are stand-ins. For tests only.
+#ifndef CHX_SERVER_CUDA_TESTING_EMULATED_BACKEND_H_
+#define CHX_SERVER_CUDA_TESTING_EMULATED_BACKEND_H_
+
+#include <memory>
+
+#include "server/engine/backend.h"
+
+namespace chx::cuda {
+
+// Named "emulated", with one device.
+std::unique_ptr<Backend> NewEmulatedBackend();
+
+}  // namespace chx::cuda
+
+#endif  // CHX_SERVER_CUDA_TESTING_EMULATED_BACKEND_H_

@@ -1,0 +1,54 @@
+// An op stream without its transport: batches in, events out, each exactly once.
+#ifndef CHX_SERVER_RPC_OP_STREAM_H_
+#define CHX_SERVER_RPC_OP_STREAM_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "proto/chxd.pb.h"
+#include "server/session/session_manager.h"
+
+namespace chx {
+
+struct StreamState;
+struct RootError;
+
+void FillError(const RootError& error, v1::Error* message);
+
+// One stream of one session; the session's newest is the only one that may change it. Used by one
+// thread; several of a session exclude each other by the record's stream_mutex.
+class OpStream {
+ public:
+  // False if the stream is cut.
+  using Send = std::function<bool(const v1::Event&)>;
+
+  // `attachment` is SessionManager's.
+  OpStream(SessionRecord* record, uint64_t attachment, Send send);
+
+  // Takes over from older streams and sends again what the client may not have seen.
+  absl::Status Resume(uint64_t acked_event_seq);
+  // Carries out a batch that was not applied before. After an error the stream must end;
+  // INVALID_ARGUMENT means that the batch cannot be read, and has been carried out in part.
+  absl::Status Apply(const v1::Submit& submit);
+
+ private:
+  absl::Status Run(absl::string_view commands, StreamState* state);
+  // Moves output_ into events behind the first `keep`.
+  void Collect(StreamState* state, size_t keep);
+  // Sends the events from number `first` on; without any, an acknowledgement if it is due.
+  absl::Status Answer(StreamState* state, size_t first);
+
+  SessionRecord* const record_;
+  const uint64_t attachment_;
+  const Send send_;
+  SessionOutput output_;
+  v1::Event ack_;
+  uint64_t commands_since_ack_ = 0;
+  uint64_t bytes_since_ack_ = 0;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_RPC_OP_STREAM_H_

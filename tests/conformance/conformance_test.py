@@ -1,0 +1,147 @@
+"""Every operator against NumPy: values, dtypes, layouts, gradients and double gradients.
+
+CHX_DEVICES (default "native:0") names the devices; CHX_SEED repeats a run.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+import chx
+
+from . import cases  # noqa: F401, fills the table
+from .layouts import LAYOUTS, lay_out
+from .numeric import check_gradients
+from .table import FLOATS, ROWS, values
+
+DEVICES = os.environ.get("CHX_DEVICES", "native:0").split(",")
+SEED = int(os.environ.get("CHX_SEED", np.random.SeedSequence().entropy % 2**32))
+
+# Relative to the largest magnitude; a chain of a few roundings.
+TOLERANCE = {"float16": 5e-3, "float32": 2e-5, "float64": 1e-12}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session():
+    print(f"CHX_SEED={SEED}")
+    with chx.connect(devices=",".join(DEVICES)) as session:
+        yield session
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    with chx.using_device(request.param):
+        yield request.param
+
+
+def rng_of(row):
+    return np.random.default_rng([SEED, *row.name.encode()])
+
+
+def domain_of(row, i):
+    return row.domain[i] if isinstance(row.domain, list) else row.domain
+
+
+def inputs_of(row, rng, dtypes):
+    return [
+        values(rng, shape, dtype, domain_of(row, i))
+        for i, (shape, dtype) in enumerate(zip(row.shapes, dtypes, strict=True))
+    ]
+
+
+def dtype_choices(row):
+    """Tuples of the inputs' dtypes."""
+    if not row.shapes:
+        return [()]
+    if row.same_dtypes:
+        return [(d,) * len(row.shapes) for d in row.dtypes[0]]
+    firsts = [d[0] for d in row.dtypes]
+    chosen = []
+    for i, choices in enumerate(row.dtypes):
+        chosen += [tuple([*firsts[:i], d, *firsts[i + 1 :]]) for d in choices]
+    return list(dict.fromkeys(chosen))
+
+
+def as_list(result):
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def reference(row, arrays):
+    """The reference's results; floats are computed in float64 and then rounded once."""
+    exact = row.ref(*arrays)
+    wide = [a.astype("float64") if a.dtype.kind == "f" else a for a in arrays]
+    dtypes = [np.asarray(r).dtype for r in as_list(exact)]
+    with np.errstate(all="ignore"):
+        return [
+            np.asarray(w).astype(d) if d.kind == "f" else np.asarray(e)
+            for e, w, d in zip(as_list(exact), as_list(row.ref(*wide)), dtypes, strict=True)
+        ]
+
+
+def compare(row, got, want):
+    got = [chx.to_numpy(g) if isinstance(g, chx.ndarray) else np.asarray(g) for g in as_list(got)]
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert g.dtype == w.dtype
+        assert g.shape == w.shape
+        if row.exact or w.dtype.kind != "f":
+            np.testing.assert_array_equal(g, w)
+        else:
+            scale = max(1.0, np.max(np.abs(w), initial=0.0)) if w.size else 1.0
+            tolerance = TOLERANCE[str(w.dtype)]
+            np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
+def test_forward(row, device):
+    for dtypes in dtype_choices(row):
+        arrays = inputs_of(row, rng_of(row), dtypes)
+        got = row.call(chx, *[chx.array(a) for a in arrays])
+        compare(row, got, reference(row, arrays))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("row", [r for r in ROWS if r.shapes], ids=lambda r: r.name)
+def test_layouts(row, layout, device):
+    dtypes = dtype_choices(row)[-1]
+    arrays = inputs_of(row, rng_of(row), dtypes)
+    got = row.call(chx, *[lay_out(chx, a, layout) for a in arrays])
+    compare(row, got, reference(row, arrays))
+
+
+def gradient_rows(double):
+    return [r for r in ROWS if r.grad and (r.double or not double)]
+
+
+@pytest.mark.parametrize("row", gradient_rows(False), ids=lambda r: r.name)
+def test_gradient(row, device):
+    arrays = inputs_of(row, rng_of(row), gradient_dtypes(row))
+    check_gradients(chx, row, arrays, rng_of(row))
+
+
+@pytest.mark.parametrize("row", gradient_rows(True), ids=lambda r: r.name)
+def test_double_gradient(row, device):
+    arrays = inputs_of(row, rng_of(row), gradient_dtypes(row))
+    check_gradients(chx, row, arrays, rng_of(row), double=True)
+
+
+def gradient_dtypes(row):
+    """float64 where there are floats; the gradient of astype goes by its own row."""
+    return tuple("float64" if d[-1] in FLOATS else d[0] for d in row.dtypes)
+
+
+def test_every_operator_has_a_row():
+    missing = sorted(set(chx._core._all_operators) - {r.op for r in ROWS})
+    assert not missing, f"operators without a row in tests/conformance/cases: {missing}"
+
+
+def test_every_row_has_an_operator():
+    assert {r.op for r in ROWS} <= set(chx._core._all_operators)
+
+
+def test_every_differentiable_operator_has_its_gradient_checked():
+    through_others = {"relu_grad", "getitem_grad", "take_grad", "softmax_cross_entropy_grad"}
+    made = {"zeros", "ones", "identity"}  # compositions without inputs
+    checked = {r.op for r in ROWS if r.grad} | through_others | made
+    assert set(chx._core._differentiable_operators) <= checked

@@ -1,0 +1,25 @@
+#!/bin/bash
+# The main job, from a bare machine: sets up, builds, starts chxd, trains the mushroom classifier,
+# stops. Results go to demo-results/. Arguments are given to python_client/examples/mushrooms.py.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh
+venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
+bazel build --config=release --config=ci //server:chxd //python_client
+root=$(pwd)
+stage=$(mktemp -d)
+mkdir "$stage/chx"
+cp -L python_client/chx/*.py "$stage/chx/"
+cp -L .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+
+"$root/.bazel/bin/server/chxd" --listen="unix:$stage/chxd.sock" &
+daemon=$!
+stop() {
+  kill -TERM "$daemon" 2>/dev/null && wait "$daemon" || true
+  rm -rf "$stage"
+}
+trap stop EXIT
+for _ in $(seq 100); do [ -S "$stage/chxd.sock" ] && break; sleep 0.1; done
+
+PYTHONPATH="$stage" "$venv/bin/python" python_client/examples/mushrooms.py \
+  --server="unix:$stage/chxd.sock" --out=demo-results --min-accuracy=0.97 "$@"
