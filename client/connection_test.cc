@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -19,6 +20,7 @@ namespace {
 class ConnectionTest : public ::testing::Test {
  protected:
   void Connect() {
+    session_ = nullptr;
     absl::StatusOr<Ref<Session>> session = Session::Connect(daemon_.address());
     ASSERT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
@@ -77,7 +79,9 @@ TEST_F(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
   std::vector<Array> arrays;
   for (int i = 0; i < kOps; ++i) {
     arrays.push_back(zeros(*session_, {}));
-    if (i % 1000 == 0) EXPECT_TRUE(arrays.back().Item().ok());
+    if (i % 1000 == 0) {
+      EXPECT_TRUE(arrays.back().Item().ok());
+    }
   }
   cutter.join();
   ASSERT_TRUE(session_->Synchronize().ok());

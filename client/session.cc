@@ -1,6 +1,7 @@
 #include "client/session.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -61,6 +62,7 @@ absl::StatusOr<Ref<Session>> Session::Connect(const std::string& address,
 Session::Session(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)),
       fork_generation_(fork_generation.load()),
+      process_(getpid()),
       flusher_(std::make_unique<std::thread>([this] { FlushLoop(); })) {}
 
 Session::~Session() {
@@ -80,7 +82,8 @@ bool Session::Forked() const {
 absl::Status Session::CheckUsable() const {
   if (Forked()) {
     return MakeError(ErrorKind::kConnection,
-                     "this session was opened by the parent process: connect again after fork()");
+                     absl::StrCat("this session was opened in process ", process_,
+                                  ", which is not this one: connect again after fork()"));
   }
   return connection_->ok() ? absl::OkStatus() : connection_->status();
 }

@@ -116,6 +116,7 @@ class Session : public RefCounted<Session> {
 
   const std::unique_ptr<Connection> connection_;
   const int fork_generation_;
+  const int process_;
   Mutex mutex_;
   std::string pending_ ABSL_GUARDED_BY(mutex_);
   uint32_t pending_commands_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -18,6 +18,7 @@ namespace {
 class SessionTest : public ::testing::Test {
  protected:
   void Connect() {
+    session_ = nullptr;
     absl::StatusOr<Ref<Session>> session = Session::Connect(daemon_.address());
     ASSERT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
@@ -241,8 +242,9 @@ TEST_F(SessionTest, RandomNumbersNeverShareABlock) {
 TEST_F(SessionTest, ArraysOfTwoSessionsDontMix) {
   const Array x = X();
   const Ref<Session> first = session_;
-  Connect();
-  Array y = X();
+  FakeDaemon other;
+  const Ref<Session> second = *Session::Connect(other.address());
+  Array y = zeros(*second, {2, 3});
   EXPECT_EQ(KindOf((x + y).status()), ErrorKind::kContext);
   y.RequireGrad();
   EXPECT_EQ(KindOf(y.SetGrad(x)), ErrorKind::kContext);
@@ -260,7 +262,7 @@ TEST_F(SessionTest, OperatorsThatTheDaemonLacksAreRefusedByName) {
 }
 
 TEST_F(SessionTest, AfterCloseCallsFail) {
-  Array x = X();
+  Array x = X({});
   EXPECT_TRUE(session_->Close().ok());
   EXPECT_TRUE(daemon_.closed());
   EXPECT_EQ(KindOf((x + 1.0).status()), ErrorKind::kConnection);
@@ -270,7 +272,7 @@ TEST_F(SessionTest, AfterCloseCallsFail) {
 }
 
 TEST_F(SessionTest, AForkedChildIsToldToConnectAgain) {
-  Array x = X();
+  Array x = X({});
   ASSERT_TRUE(session_->Synchronize().ok());
   const pid_t child = fork();
   if (child == 0) {

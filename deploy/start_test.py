@@ -11,6 +11,7 @@ import re
 import select
 import shlex
 import signal
+import ssl
 import stat
 import subprocess
 import tempfile
@@ -109,8 +110,13 @@ def test_starts_serves_and_stops(flags, root):
         assert stat.S_IMODE(socket.stat().st_mode) == 0o600
         assert health(addresses[0]) == 0
         for address in addresses[1:]:
-            # Off loopback there is only TLS, which the probe does not speak.
-            assert (health(address) == 0) == address.startswith("127.0.0.1:")
+            if address.startswith("127.0.0.1:"):
+                assert health(address) == 0
+            else:
+                assert health(address) != 0, "the probe speaks no TLS"
+                port = int(address.split(":")[1])
+                certificate = ssl.get_server_certificate(("127.0.0.1", port))
+                assert certificate == (root / "etc/chxd/tls/tls.crt").read_text()
         began = time.monotonic()
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(SECONDS) == 0

@@ -17,7 +17,7 @@ absl::Status CheckShape(absl::string_view op, absl::Span<const int64_t> shape, D
   if (shape.size() > kMaxNdim) {
     return DimensionError("[", op, "] expects at most ", kMaxNdim, " dimensions, got ", shape.size());
   }
-  constexpr int64_t kMaxBytes = int64_t{1} << 62;
+  constexpr int64_t kMaxBytes = (int64_t{1} << 62) - 1;  // two of them can be added
   int64_t bytes = ItemSize(dtype);
   for (int64_t dim : shape) {
     if (dim < 0) {

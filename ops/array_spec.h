@@ -2,8 +2,8 @@
 #ifndef CHX_OPS_ARRAY_SPEC_H_
 #define CHX_OPS_ARRAY_SPEC_H_
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <string>
 
@@ -23,7 +23,7 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<int64_t> values) : Dims(absl::MakeConstSpan(values.begin(), values.size())) {}
   explicit Dims(absl::Span<const int64_t> values) : size_(static_cast<int8_t>(values.size())) {
-    std::memcpy(values_, values.data(), values.size() * sizeof(int64_t));
+    std::copy_n(values.data(), values.size(), values_);  // memcpy may not get a null pointer
   }
   Dims(int size, int64_t value) : size_(static_cast<int8_t>(size)) {
     for (int i = 0; i < size; ++i) values_[i] = value;
@@ -31,7 +31,7 @@ class Dims {
   Dims(const Dims& other) : Dims(other.span()) {}
   Dims& operator=(const Dims& other) {
     size_ = other.size_;
-    std::memmove(values_, other.values_, size_ * sizeof(int64_t));
+    std::copy_n(other.values_, other.size_, values_);
     return *this;
   }
 
@@ -64,7 +64,7 @@ inline int64_t NumElements(const Shape& shape) {
   return n;
 }
 
-// Negative dimensions and sizes beyond 2^62 bytes are errors that name `op`.
+// Negative dimensions and sizes from 2^62 bytes on are errors that name `op`.
 absl::Status CheckShape(absl::string_view op, absl::Span<const int64_t> shape, Dtype dtype);
 
 // C-order strides, as NumPy computes them.

@@ -148,8 +148,8 @@ class Hostile {
         call.attrs[at - n] = Attr(OneIn(10) ? static_cast<AttrType>(Below(kNumAttrTypes))
                                   : OneIn(8) ? AttrType::kNone
                                              : type);
-      } else if (op.has_variadic_input() && !OneIn(4)) {
-        for (int64_t i = Below(3); i >= 0; --i) call.inputs.push_back(call.inputs.back());
+      } else if (op.has_variadic_input() && n > 0 && !OneIn(4)) {
+        for (int64_t i = Below(3); i >= 0; --i) call.inputs.push_back(Argument(call.inputs.back()));
       } else if (OneIn(4)) {
         call.inputs.resize(Below(4));
       }

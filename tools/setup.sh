@@ -14,8 +14,9 @@ packages=(
   clang libclang-rt-14-dev clang-format clang-tidy
 )
 
-all_installed() {
-  ! dpkg-query -W -f '${db:Status-Status}\n' "${packages[@]}" 2>&1 | grep -qv '^installed$'
+missing() {
+  comm -23 <(printf '%s\n' "${packages[@]}" | sort) \
+    <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p' | sort -u)
 }
 
 # apt-get waits for another one's lock on dpkg, but not for its lock on the package lists.
@@ -27,8 +28,8 @@ update_lists() {
   return 1
 }
 
-if ! all_installed; then
-  echo "tools/setup.sh: installing Debian packages" >&2
+if [ -n "$(missing)" ]; then
+  echo "tools/setup.sh: installing Debian packages:" $(missing) >&2
   export DEBIAN_FRONTEND=noninteractive
   update_lists
   apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600 \

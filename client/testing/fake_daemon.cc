@@ -120,6 +120,12 @@ grpc::Status FakeDaemon::Open(grpc::ServerContext* context, const v1::OpenReques
   MutexLock lock(&mutex_);
   if (request->resume_session_id().empty()) {
     ++opens_;
+    last_batch_seq_ = 0;
+    next_event_seq_ = 1;
+    unacked_events_.clear();
+    commands_.clear();
+    batches_.clear();
+    closed_ = forgotten_ = false;
   } else {
     if (forgotten_) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such session");
     ++resumes_;
@@ -192,6 +198,10 @@ bool FakeDaemon::Apply(const v1::Submit& submit, v1::Event* event) {
     } else {
       value->set_data(std::string(fetch_bytes, '\0'));
     }
+  }
+  if (!keep) {
+    commands_.clear();
+    batches_.clear();
   }
   if (event->values_size() > 0) {
     event->set_event_seq(next_event_seq_++);

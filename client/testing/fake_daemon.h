@@ -17,7 +17,7 @@
 
 namespace chx {
 
-// Thread-safe. Serves one session.
+// Thread-safe. Serves one session at a time.
 class FakeDaemon final : public v1::SessionService::Service {
  public:
   FakeDaemon();
@@ -29,6 +29,7 @@ class FakeDaemon final : public v1::SessionService::Service {
   // What a kFetch is answered with; zeros of `fetch_bytes` bytes unless set.
   std::function<void(const Command&, v1::FetchedValue*)> answer;
   size_t fetch_bytes = 4;
+  bool keep = true;  // false: commands are forgotten once answered
 
   const std::string& address() const { return address_; }
   // The commands of all batches applied, in order; `kind` only.

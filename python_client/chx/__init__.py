@@ -31,7 +31,7 @@ from numpy import (  # noqa: F401
     uint8,
 )
 
-from chx import _core, random  # noqa: F401
+from chx import _core, _support, random  # noqa: F401
 from chx._core import (  # noqa: F401
     BackendError,
     ChainerxError,
@@ -49,6 +49,7 @@ from chx._core import (  # noqa: F401
     set_default_device,
 )
 from chx._support import (  # noqa: F401
+    Backend,
     BackpropId,
     Session,
     array,
@@ -57,6 +58,7 @@ from chx._support import (  # noqa: F401
     backward,
     connect,
     force_backprop_mode,
+    get_backend,
     get_device,
     grad,
     is_backprop_required,
@@ -84,3 +86,5 @@ def is_available():
 for _name in _core._operators:
     globals()[_name] = getattr(_core, _name)
 del _name
+# NumPy has one argument where the table has two.
+split = _support.split

@@ -61,8 +61,8 @@ class _PrivateDaemon:
         self.directory = tempfile.mkdtemp(prefix="chx-")
         self.address = f"unix:{self.directory}/chxd.sock"
         self.pid = os.getpid()
-        read_end, self.lifeline = os.pipe()
-        os.set_inheritable(self.lifeline, False)
+        read_end, self.lifeline = os.pipe()  # neither is inherited by what is started
+        os.register_at_fork(after_in_child=self._leave)
         command = [
             _find_chxd(),
             f"--devices={devices}",
@@ -78,6 +78,11 @@ class _PrivateDaemon:
             self.stop()
             raise ConnectionError(f"chxd did not start: {' '.join(command)}")
         atexit.register(self.stop)
+
+    def _leave(self):
+        # A forked child must not keep the daemon alive.
+        if self.process is not None:
+            os.close(self.lifeline)
 
     def stop(self):
         if os.getpid() != self.pid or self.process is None:
@@ -106,10 +111,12 @@ class Session(_core.Session):
         """Ends the session; arrays of it are unusable afterwards."""
         if _core._get_default_session() is self:
             _core._set_default_session(None)
-        super().close()
         daemon, self._daemon = getattr(self, "_daemon", None), None
-        if daemon is not None:
-            daemon.stop()
+        try:
+            super().close()
+        finally:
+            if daemon is not None:
+                daemon.stop()
 
 
 def connect(address=None, *, token=None, tls_roots=None, devices="native:0", client_name=None):
@@ -175,6 +182,43 @@ def get_device(device=None, index=None):
     return _core._get_device(device)
 
 
+class Backend:
+    """What the devices of one kind have in common; there is one object for each in a session."""
+
+    __slots__ = ("name", "_session")
+
+    def __init__(self, name, session):
+        self.name = name
+        self._session = session
+
+    def __repr__(self):
+        return self.name
+
+    def get_device(self, index):
+        """The device `backend:index`."""
+        for device in self._session.devices:
+            if device.backend is self and device.index == index:
+                return device
+        raise _core.DeviceError(f"the daemon does not serve device '{self.name}:{index}'")
+
+    def get_device_count(self):
+        """How many devices of this backend the daemon serves."""
+        return sum(device.backend is self for device in self._session.devices)
+
+
+def get_backend(name):
+    """The backend of that name in the default session.
+
+    Raises:
+      BackendError: the daemon does not serve it.
+    """
+    session = _core._get_default_session() or connect_default()
+    for device in session.devices:
+        if device.backend.name == name:
+            return device.backend
+    raise _core.BackendError(f"the daemon does not serve backend '{name}'")
+
+
 class using_device:  # noqa: N801, a function to its users
     """Makes a device the calling thread's default within a with-block."""
 
@@ -206,9 +250,12 @@ def array(object, dtype=None, copy=True, device=None):
         if dtype is not None and np.dtype(dtype) != object.dtype:
             return object.astype(dtype)
         return object.copy() if copy else object
-    values = np.ascontiguousarray(object, dtype=None if dtype is None else np.dtype(dtype))
-    shape = np.shape(object) if not isinstance(object, np.ndarray) else object.shape
-    return _core._upload(values.reshape(-1).view(np.uint8), values.dtype, shape, device)
+    values = np.asarray(object, dtype)
+    if values.dtype.hasobject:
+        raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
+    # In native byte order and C order, which is what is sent.
+    flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
+    return _core._upload(flat.view(np.uint8), flat.dtype, values.shape, device)
 
 
 def asarray(object, dtype=None, device=None):
@@ -218,6 +265,13 @@ def asarray(object, dtype=None, device=None):
 
 def as_array_like(value, like):
     return array(np.asarray(value), dtype=like.dtype, device=like.device)
+
+
+def split(ary, indices_or_sections, axis=0):
+    """Parts along an axis, as a list: equal ones if given a number, or cut at indices. Views."""
+    if np.ndim(indices_or_sections) == 0:
+        return _core.split(ary, indices_or_sections, None, axis)
+    return _core.split(ary, None, indices_or_sections, axis)
 
 
 def new_ndarray(shape, dtype, device=None):

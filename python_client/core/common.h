@@ -96,6 +96,7 @@ struct PySession {
 struct PyDevice {
   PyObject_HEAD
   PyObject* name;
+  PyObject* backend;  // chx._support.Backend, shared by the backend's devices
   PySession* session;  // not owned: a session outlives its devices' use
   DeviceId id;
 };

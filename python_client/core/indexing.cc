@@ -16,6 +16,12 @@ bool ToOptional(PyObject* object, absl::optional<int64_t>* value) {
   return *value != -1 || PyErr_Occurred() == nullptr;
 }
 
+void RaiseBadIndex(PyObject* item) {
+  PyErr_Format(PyExc_IndexError,
+               "only integers, slices, None and Ellipsis are valid indices, got %s",
+               Py_TYPE(item)->tp_name);
+}
+
 bool AddItem(PyObject* item, IndexBuilder* builder) {
   if (item == Py_None) {
     builder->NewAxis();
@@ -31,12 +37,14 @@ bool AddItem(PyObject* item, IndexBuilder* builder) {
     builder->Slice(start, stop, step);
   } else if (PyIndex_Check(item) && !PyBool_Check(item)) {
     const Py_ssize_t i = PyNumber_AsSsize_t(item, PyExc_IndexError);
-    if (i == -1 && PyErr_Occurred() != nullptr) return false;
+    if (i == -1 && PyErr_Occurred() != nullptr) {
+      // NumPy arrays of more than one element only look like integers.
+      if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) RaiseBadIndex(item);
+      return false;
+    }
     builder->Int(i);
   } else {
-    PyErr_Format(PyExc_IndexError,
-                 "only integers, slices, None and Ellipsis are valid indices, got %s",
-                 Py_TYPE(item)->tp_name);
+    RaiseBadIndex(item);
     return false;
   }
   return true;

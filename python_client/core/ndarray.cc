@@ -25,11 +25,10 @@ PyObject* NewObject() {
 
 void Dealloc(PyObject* object) {
   auto* self = reinterpret_cast<PyArray*>(object);
+  // Before weakref callbacks, which may wrap the same body again.
+  self->body->binding = nullptr;
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
-  if (self->body != nullptr) {
-    self->body->binding = nullptr;
-    self->body->Unref();
-  }
+  self->body->Unref();
   if (num_free < kMaxFree) {
     free_list[num_free++] = self;
   } else {

@@ -15,6 +15,7 @@ PySession* Of(Session* session) { return static_cast<PySession*>(session->bindin
 
 void DeallocDevice(PyObject* self) {
   Py_XDECREF(AsDevice(self)->name);
+  Py_XDECREF(AsDevice(self)->backend);
   PyObject_Free(self);
 }
 
@@ -29,9 +30,7 @@ PyObject* GetDeviceName(PyObject* self, void*) { return Py_NewRef(AsDevice(self)
 PyObject* GetDeviceIndex(PyObject* self, void*) {
   return PyLong_FromString(Parts(self).second.c_str(), nullptr, 10);
 }
-PyObject* GetBackendName(PyObject* self, void*) {
-  return PyUnicode_FromString(Parts(self).first.c_str());
-}
+PyObject* GetBackend(PyObject* self, void*) { return Py_NewRef(AsDevice(self)->backend); }
 
 PyObject* SynchronizeSession(Session* session) {
   absl::Status status;
@@ -50,7 +49,7 @@ PyObject* SynchronizeDevice(PyObject* self, PyObject*) {
 PyGetSetDef device_getset[] = {
     {"name", GetDeviceName, nullptr, "For example 'native:0'.", nullptr},
     {"index", GetDeviceIndex, nullptr, "Number within the backend.", nullptr},
-    {"backend_name", GetBackendName, nullptr, "'native' or 'cuda'.", nullptr},
+    {"backend", GetBackend, nullptr, "The backend: its name is 'native' or 'cuda'.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef device_methods[] = {
     {"synchronize", SynchronizeDevice, METH_NOARGS,
@@ -71,6 +70,36 @@ void DeallocSession(PyObject* self) {
 
 PyObject* ReprSession(PyObject* self) {
   return PyUnicode_FromFormat("<chx.Session at %U>", AsSession(self)->address);
+}
+
+// Fills self->devices, in the order of their ids.
+bool MakeDevices(PySession* self) {
+  const std::vector<std::string>& names = self->session->devices();
+  self->devices = PyTuple_New(static_cast<Py_ssize_t>(names.size()));
+  if (self->devices == nullptr) return false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    auto* device = PyObject_New(PyDevice, &device_type);
+    if (device == nullptr) return false;
+    device->name = PyUnicode_FromString(names[i].c_str());
+    device->backend = nullptr;
+    device->session = self;
+    device->id = static_cast<DeviceId>(i);
+    auto* object = reinterpret_cast<PyObject*>(device);
+    PyTuple_SET_ITEM(self->devices, static_cast<Py_ssize_t>(i), object);
+    for (size_t j = 0; j < i && device->backend == nullptr; ++j) {
+      PyObject* other = PyTuple_GET_ITEM(self->devices, static_cast<Py_ssize_t>(j));
+      if (Parts(other).first == Parts(object).first) {
+        device->backend = Py_NewRef(AsDevice(other)->backend);
+      }
+    }
+    if (device->backend != nullptr) continue;
+    const Owned make(Support("Backend"));
+    if (!make) return false;
+    device->backend =
+        PyObject_CallFunction(make.get(), "sO", Parts(object).first.c_str(), self);
+    if (device->backend == nullptr) return false;
+  }
+  return true;
 }
 
 // Session(address, client_name, token, tls_roots)
@@ -95,15 +124,7 @@ PyObject* NewSession(PyTypeObject* type, PyObject* args, PyObject*) {
   self->session = session->get();
   self->session->binding = self;
   self->address = PyUnicode_FromString(address);
-  self->devices = PyTuple_New(static_cast<Py_ssize_t>(self->session->devices().size()));
-  for (size_t i = 0; i < self->session->devices().size(); ++i) {
-    auto* device = PyObject_New(PyDevice, &device_type);
-    device->name = PyUnicode_FromString(self->session->devices()[i].c_str());
-    device->session = self;
-    device->id = static_cast<DeviceId>(i);
-    PyTuple_SET_ITEM(self->devices, static_cast<Py_ssize_t>(i),
-                     reinterpret_cast<PyObject*>(device));
-  }
+  if (self->address == nullptr || !MakeDevices(self)) return nullptr;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -170,6 +191,8 @@ PyObject* SetDefaultSession(PyObject*, PyObject* session) {
   PyObject* old = default_session;
   default_session = session == Py_None ? nullptr : Py_NewRef(session);
   Py_XDECREF(old);
+  // A default device would be one of the old session.
+  Py_CLEAR(default_device);
   Py_RETURN_NONE;
 }
 

@@ -37,15 +37,18 @@ def sgd(params, lr):
         p.cleargrad()
 
 
-def permutation(n, seed):
-    """A permutation of range(n): Fisher-Yates with a 64-bit linear congruential generator.
+class Shuffler:
+    """Fisher-Yates with a 64-bit linear congruential generator that goes on from call to call.
 
-    Simple enough for client/examples/mnist.cc to make the same one.
+    The same as client/examples/shuffle.h, which says the formula: simple enough for any language.
     """
-    state = (seed * 2862933555777941757 + 3037000493) % 2**64
-    order = list(range(n))
-    for i in range(n - 1, 0, -1):
-        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-        j = (state >> 33) % (i + 1)
-        order[i], order[j] = order[j], order[i]
-    return order
+
+    def __init__(self, seed):
+        self._state = seed % 2**64
+
+    def shuffle(self, values):
+        """Permutes a list in place."""
+        for i in range(len(values) - 1, 0, -1):
+            self._state = (self._state * 6364136223846793005 + 1442695040888963407) % 2**64
+            j = (self._state >> 33) % (i + 1)
+            values[i], values[j] = values[j], values[i]

@@ -11,7 +11,7 @@ import time
 
 import matplotlib
 import numpy as np
-from common import init_mlp, mlp, permutation, sgd
+from common import Shuffler, init_mlp, mlp, sgd
 from tqdm import tqdm
 
 import chx
@@ -42,20 +42,24 @@ def evaluate(params, x, t):
 
 def train(args):
     x, t = load(args.data)
-    order = np.array(permutation(len(x), args.seed))
+    shuffler = Shuffler(args.seed)
+    order = list(range(len(x)))
+    shuffler.shuffle(order)
     split = int(len(x) * 0.7)
     x_train, t_train = chx.array(x[order[:split]]), chx.array(t[order[:split]])
     x_test, t_test = chx.array(x[order[split:]]), chx.array(t[order[split:]])
+    batches = list(range(split))
     params = init_mlp([x.shape[1], 44, 44, 1], args.seed)
     history = []
     print(f"{'epoch':>5}  {'train loss':>10}  {'val loss':>10}  {'val acc':>8}  {'samples/s':>10}")
     for epoch in range(1, args.epochs + 1):
         start = time.perf_counter()
-        batches = np.array(permutation(split, args.seed + epoch), dtype=np.int64)
+        shuffler.shuffle(batches)
+        indices = chx.array(batches)
         lr = args.lr * (1 - (epoch - 1) / args.epochs)  # linear decay: the end is calm
         losses = []
         for i in tqdm(range(0, split, BATCH), desc=f"epoch {epoch}", leave=False):
-            batch = chx.array(batches[i : i + BATCH])
+            batch = indices[i : i + BATCH]
             xb, tb = x_train.take(batch, axis=0), t_train.take(batch, axis=0)
             loss = chx.mean(chx.sigmoid_cross_entropy(mlp(xb, params), tb))
             loss.backward()

@@ -110,11 +110,16 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
 absl::Status RunOne(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
                     absl::Span<const AttrValue> attrs, DeviceId device, ApplyOutputs* outputs) {
   absl::InlinedVector<RunInput, 4> run_inputs(inputs.size());
+  const bool in_graph = std::any_of(inputs.begin(), inputs.end(), [](const ApplyInput& input) {
+    return input.variable != nullptr && !input.variable->nodes.empty();
+  });
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].variable != nullptr) run_inputs[i].array = &inputs[i].variable->array;
     run_inputs[i].is_scalar = inputs[i].is_scalar;
     run_inputs[i].scalar = inputs[i].scalar;
-    run_inputs[i].dying = inputs[i].dying;
+    // What the gradient may ask for is saved after the run, and must still be there.
+    const size_t declared = std::min(i, op.inputs.size() - 1);
+    run_inputs[i].dying = inputs[i].dying && !(in_graph && ((op.saved_inputs >> declared) & 1));
   }
   RunOutputs arrays;
   CHX_RETURN_IF_ERROR(runtime.executor.Run(op, run_inputs, attrs, device, &arrays));

@@ -42,7 +42,8 @@ void Session::Bind(Handle handle, Variable variable) {
 }
 
 void Session::Drop(Variable* variable) {
-  const Variable dropped = std::move(*variable);
+  // A moved-from InlinedVector keeps its elements, which would be null.
+  const Variable dropped = std::exchange(*variable, Variable());
   for (const Ref<ArrayNode>& node : dropped.nodes) {
     if (--node->handles == 0) node->grad = nullptr;
   }

@@ -9,7 +9,9 @@
 #include <memory>
 #include <thread>
 
+#include "absl/functional/function_ref.h"
 #include "ops/error.h"
+#include "ops/registry.h"
 #include "proto/command.h"
 #include "proto/wire.h"
 #include "server/daemon.h"
@@ -391,19 +393,32 @@ TEST_F(ServiceTest, Speed) {
   }
   std::nth_element(trips.begin(), trips.begin() + 1000, trips.end());
   std::cout << "a read: " << trips[1000] << " us" << std::endl;
-  // The least that a command can do.
-  std::string batch;
-  CommandWriter writer(&batch);
-  for (int i = 0; i < 500; ++i) writer.DefineLocation(1, "");
-  constexpr int kBatches = 4000;
-  const auto start = Clock::now();
-  for (int i = 0; i < kBatches; ++i) ASSERT_TRUE(client.Send(batch));
-  ASSERT_TRUE(client.Send(Fetched(5)));
-  do {
-    ASSERT_TRUE(client.Read(&event));
-  } while (event.values_size() == 0);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  std::cout << kBatches * 500 / seconds / 1e6 << " M commands/s" << std::endl;
+  const auto report = [&](const char* what, absl::FunctionRef<void(CommandWriter*)> write) {
+    constexpr int kBatches = 2000, kCommands = 500;
+    const auto start = Clock::now();
+    for (int i = 0; i < kBatches; ++i) {
+      std::string batch;
+      CommandWriter writer(&batch);
+      for (int j = 0; j < kCommands; ++j) write(&writer);
+      ASSERT_TRUE(client.Send(batch));
+    }
+    ASSERT_TRUE(client.Send(Fetched(5)));
+    do {
+      ASSERT_TRUE(client.Read(&event));
+    } while (event.values_size() == 0);
+    client.acked_event_seq = event.event_seq();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    std::cout << what << ": " << kBatches * kCommands / seconds / 1e6 << " M/s" << std::endl;
+  };
+  report("commands that do nothing", [](CommandWriter* writer) { writer->DefineLocation(1, ""); });
+  const auto add = static_cast<uint16_t>(OpRegistry::Global().Find("add")->id + 1);
+  const CommandOperand inputs[] = {CommandOperand(Handle{5}), CommandOperand(Handle{5})};
+  Handle next = 10;
+  report("add of one element, released", [&](CommandWriter* writer) {
+    const Handle handle = next++;
+    writer->ApplyOp(add, 0, 0, 0, inputs, {}, {&handle, 1});
+    writer->Release({&handle, 1});
+  });
 }
 
 }  // namespace

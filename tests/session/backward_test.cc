@@ -55,6 +55,14 @@ TEST_F(BackwardTest, SharedSubexpressions) {
   EXPECT_EQ(Grad(1), Floats{36});
 }
 
+TEST_F(BackwardTest, ReleasedInputsThatTheGradientNeedsKeepTheirValues) {
+  Leaf(1, {2, 3}, {2});
+  Upload(2, {10, 20}, {2});
+  // In one window: the constant is released right after its last use by a command.
+  Run({Op("multiply", {A(1), A(2)}, {3}), ReleaseOf({2}), BackwardOf({3})});
+  EXPECT_EQ(Grad(1), (Floats{10, 20}));
+}
+
 TEST_F(BackwardTest, DoubleBackprop) {
   Leaf(1, {2}, {1});
   // y = x^3: y' = 12, y'' = 12.

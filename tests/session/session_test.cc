@@ -51,6 +51,19 @@ TEST_F(SessionTest, AnErrorIsAValueThatIsInherited) {
   EXPECT_TRUE(session_->UnreadErrors().empty());  // it has been read
 }
 
+TEST_F(SessionTest, APoisonedArrayOfAGraphCanBeReleased) {
+  Upload(1, {1, 2}, {2});
+  Upload(2, {1, 2, 3}, {3});
+  Run({OfKind(CommandKind::kRequireGrad, 1), Op("add", {A(1), A(2)}, {3}),
+       Op("add_", {A(1), A(3)}, {})});
+  RootErrorPtr error;
+  Fetch(1, &error);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->op, "add");
+  Run({ReleaseOf({1})});
+  EXPECT_EQ(session_->stats().handles, 2);
+}
+
 TEST_F(SessionTest, BadHandlesAreClearErrors) {
   Upload(1, {1}, {1});
   Run({Op("exp", {A(99)}, {2})});

