@@ -420,7 +420,9 @@ absl::Status Session::Close() {
   }
   wake_flusher_.notify_all();
   const absl::Status closed = connection_->Close();
-  return flushed.ok() ? closed : flushed;
+  // A session that is lost already is as closed as can be; who used it has been told.
+  if (!flushed.ok() && KindOf(flushed) != ErrorKind::kConnection) return flushed;
+  return closed;
 }
 
 }  // namespace chx

@@ -121,7 +121,8 @@ TEST(Process, SaysWhatIsWrongWithItsFlags) {
 }
 
 TEST(Process, ReplacesTheSocketOfAKilledDaemon) {
-  const std::string path = ::testing::TempDir() + "/killed.sock";
+  const SocketDirectory directory;
+  const std::string path = directory.Socket();
   {
     Process daemon({"--listen=unix:" + path});
     EXPECT_EQ(daemon.Address(), "unix:" + path);

@@ -1,8 +1,10 @@
 #include "tests/rpc/rpc_client.h"
 
 #include <grpcpp/generic/generic_stub.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "ops/dtype.h"
@@ -16,6 +18,17 @@ void Configure(const std::string& token, grpc::ClientContext* context) {
 }
 
 }  // namespace
+
+SocketDirectory::SocketDirectory() {
+  char path[] = "/tmp/chxd-rpc-XXXXXX";
+  if (mkdtemp(path) == nullptr) std::abort();
+  path_ = path;
+}
+
+SocketDirectory::~SocketDirectory() {
+  unlink(Socket().c_str());
+  rmdir(path_.c_str());
+}
 
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -41,10 +54,11 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
   const grpc::Slice slice(message);
   call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
   wait();
+  // To the end: the status does not come before the last message is read.
   grpc::ByteBuffer buffer;
-  call->Read(&buffer, nullptr);
-  std::vector<grpc::Slice> slices;
-  if (wait() && buffer.Dump(&slices).ok()) {
+  for (call->Read(&buffer, nullptr); wait(); call->Read(&buffer, nullptr)) {
+    std::vector<grpc::Slice> slices;
+    if (!buffer.Dump(&slices).ok()) continue;
     for (const grpc::Slice& part : slices) {
       reply->append(reinterpret_cast<const char*>(part.begin()), part.size());
     }

@@ -13,10 +13,21 @@
 
 namespace chx {
 
+// A directory for one socket, with a path that is short enough for one, as Bazel's are not.
+class SocketDirectory {
+ public:
+  SocketDirectory();
+  ~SocketDirectory();
+  std::string Socket() const { return path_ + "/chxd.sock"; }
+
+ private:
+  std::string path_;
+};
+
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 
 // Any method of any service: sends one message of raw bytes and no more, returns the status and the
-// first message of the reply in *reply.
+// messages of the reply, appended to *reply.
 grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      const std::string& token, const std::string& message, std::string* reply);
 

@@ -51,11 +51,6 @@ class ServiceTest : public ::testing::Test {
     const absl::Status status = TryStart();
     ASSERT_TRUE(status.ok()) << status;
   }
-  std::string NewSocket() {
-    return absl::StrCat(::testing::TempDir(), "/rpc",
-                        std::chrono::steady_clock::now().time_since_epoch().count() % 1000000,
-                        ".sock");
-  }
   RpcClient Opened() {
     RpcClient client(channel_);
     const grpc::Status status = client.Open();
@@ -70,6 +65,7 @@ class ServiceTest : public ::testing::Test {
     return reply;
   }
 
+  SocketDirectory directory_;
   std::unique_ptr<Backend> backend_;
   Options options_;
   std::unique_ptr<Daemon> daemon_;
@@ -78,7 +74,7 @@ class ServiceTest : public ::testing::Test {
 
 TEST_F(ServiceTest, EveryMethodOfEveryServiceAsksForTheToken) {
   options_.token = kToken;
-  options_.listeners = *ParseListen(absl::StrCat("127.0.0.1:0,unix:", NewSocket()));
+  options_.listeners = *ParseListen(absl::StrCat("127.0.0.1:0,unix:", directory_.Socket()));
   Start();
   std::vector<std::string> methods = {kReflection};
   const auto* file =
@@ -339,7 +335,7 @@ TEST_F(ServiceTest, CloseReportsWhatNobodyRead) {
 }
 
 TEST_F(ServiceTest, AUnixSocketIsForItsOwnerAndStaleOnesAreReplaced) {
-  const std::string path = NewSocket();
+  const std::string path = directory_.Socket();
   options_.listeners = *ParseListen("unix:" + path);
   Start();
   struct stat info;
@@ -378,7 +374,7 @@ TEST_F(ServiceTest, ADrainingDaemonFinishesStreamsAndOpensNone) {
 
 // Not checks: a shared machine's speed is nobody's fault.
 TEST_F(ServiceTest, Speed) {
-  options_.listeners = *ParseListen("unix:" + NewSocket());
+  options_.listeners = *ParseListen("unix:" + directory_.Socket());
   Start();
   RpcClient client = Opened();
   ASSERT_TRUE(client.Upload(5, {1}, 100).ok());

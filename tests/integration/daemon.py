@@ -1,0 +1,43 @@
+"""A real chxd for tests."""
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+
+
+class Daemon:
+    """Started with flags; `address` is where it listens."""
+
+    def __init__(self, *flags, listen=None):
+        self.directory = tempfile.mkdtemp(prefix="chxd-test-")
+        self.socket = os.path.join(self.directory, "chxd.sock")
+        listen = listen or f"unix:{self.socket}"
+        command = [os.path.abspath(os.environ["CHX_CHXD"]), f"--listen={listen}", *flags]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        line = self.process.stdout.readline().decode()
+        if not line.startswith("chxd ready"):
+            raise RuntimeError(self.process.stderr.read().decode())
+        self.addresses = line.split()[2:]
+        self.address = self.addresses[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", file.read())[1]) * 1024
+
+    def alive(self):
+        return self.process.poll() is None
