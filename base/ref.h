@@ -18,7 +18,8 @@ class RefCounted {
 
   void AddRef() const { count_.fetch_add(1, std::memory_order_relaxed); }
   void Unref() const {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::Destroy(static_cast<const T*>(this));
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      T::Destroy(static_cast<const T*>(this));
   }
   // True if the caller holds the only reference.
   bool unique() const { return count_.load(std::memory_order_acquire) == 1; }

@@ -15,7 +15,8 @@ std::string Dims::ToString() const {
 
 absl::Status CheckShape(absl::string_view op, absl::Span<const int64_t> shape, Dtype dtype) {
   if (shape.size() > kMaxNdim) {
-    return DimensionError("[", op, "] expects at most ", kMaxNdim, " dimensions, got ", shape.size());
+    return DimensionError("[", op, "] expects at most ", kMaxNdim, " dimensions, got ",
+                          shape.size());
   }
   constexpr int64_t kMaxBytes = (int64_t{1} << 62) - 1;  // two of them can be added
   int64_t bytes = ItemSize(dtype);

@@ -21,7 +21,8 @@ inline constexpr int kMaxNdim = 10;
 class Dims {
  public:
   Dims() = default;
-  Dims(std::initializer_list<int64_t> values) : Dims(absl::MakeConstSpan(values.begin(), values.size())) {}
+  Dims(std::initializer_list<int64_t> values)
+      : Dims(absl::MakeConstSpan(values.begin(), values.size())) {}
   explicit Dims(absl::Span<const int64_t> values) : size_(static_cast<int8_t>(values.size())) {
     std::copy_n(values.data(), values.size(), values_);  // memcpy may not get a null pointer
   }

@@ -33,13 +33,13 @@ using Ints = absl::InlinedVector<int64_t, 6>;
 class AttrValue {
  public:
   AttrValue() = default;
-  AttrValue(bool value) : type_(AttrType::kBool), scalar_(value) {}       // NOLINT
-  AttrValue(int value) : type_(AttrType::kInt), scalar_(value) {}         // NOLINT
-  AttrValue(int64_t value) : type_(AttrType::kInt), scalar_(value) {}     // NOLINT
-  AttrValue(double value) : type_(AttrType::kFloat), scalar_(value) {}    // NOLINT
-  AttrValue(Dtype value)                                                  // NOLINT
+  AttrValue(bool value) : type_(AttrType::kBool), scalar_(value) {}     // NOLINT
+  AttrValue(int value) : type_(AttrType::kInt), scalar_(value) {}       // NOLINT
+  AttrValue(int64_t value) : type_(AttrType::kInt), scalar_(value) {}   // NOLINT
+  AttrValue(double value) : type_(AttrType::kFloat), scalar_(value) {}  // NOLINT
+  AttrValue(Dtype value)                                                // NOLINT
       : type_(AttrType::kDtype), scalar_(static_cast<int64_t>(value)) {}
-  AttrValue(Scalar value) : type_(AttrType::kScalar), scalar_(value) {}   // NOLINT
+  AttrValue(Scalar value) : type_(AttrType::kScalar), scalar_(value) {}       // NOLINT
   AttrValue(Ints value) : type_(AttrType::kInts), ints_(std::move(value)) {}  // NOLINT
   static AttrValue FromInts(absl::Span<const int64_t> values) {
     return AttrValue(Ints(values.begin(), values.end()));

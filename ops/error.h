@@ -73,18 +73,18 @@ absl::Status MemoryError(const Args&... args) {
 
 }  // namespace chx
 
-#define CHX_RETURN_IF_ERROR(expr)                 \
-  do {                                            \
-    absl::Status chx_status_ = (expr);            \
-    if (!chx_status_.ok()) return chx_status_;    \
+#define CHX_RETURN_IF_ERROR(expr)              \
+  do {                                         \
+    absl::Status chx_status_ = (expr);         \
+    if (!chx_status_.ok()) return chx_status_; \
   } while (false)
 
 #define CHX_CONCAT_INNER_(a, b) a##b
 #define CHX_CONCAT_(a, b) CHX_CONCAT_INNER_(a, b)
 #define CHX_ASSIGN_OR_RETURN(lhs, expr) \
   CHX_ASSIGN_OR_RETURN_IMPL_(CHX_CONCAT_(chx_status_or_, __LINE__), lhs, expr)
-#define CHX_ASSIGN_OR_RETURN_IMPL_(statusor, lhs, expr) \
-  auto statusor = (expr);                               \
+#define CHX_ASSIGN_OR_RETURN_IMPL_(statusor, lhs, expr)    \
+  auto statusor = (expr);                                  \
   if (!statusor.ok()) return std::move(statusor).status(); \
   lhs = *std::move(statusor)
 

@@ -1,6 +1,6 @@
-// Calls that no client of ours would make: inference must refuse or accept each, and what it accepts
-// must hold. Under the sanitizers this also shows that no rule overflows or reads past its input.
-// CHX_TEST_SEED and CHX_TEST_ROUNDS replay and lengthen it.
+// Calls that no client of ours would make: inference must refuse or accept each, and what it
+// accepts must hold. Under the sanitizers this also shows that no rule overflows or reads past its
+// input. CHX_TEST_SEED and CHX_TEST_ROUNDS replay and lengthen it.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -33,10 +33,22 @@ class Hostile {
   bool OneIn(int64_t n) { return Below(n) == 0; }
 
   int64_t Int() {
-    constexpr int64_t kOdd[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX,           INT64_MAX - 1,
-                                1LL << 31, -(1LL << 31),  (1LL << 62) - 1,     1LL << 62,
-                                10,        11,            (1LL << 32) + 1,     255,
-                                -1000000,  4096,          0x5555555555555555LL, 1000};
+    constexpr int64_t kOdd[] = {INT64_MIN,
+                                INT64_MIN + 1,
+                                INT64_MAX,
+                                INT64_MAX - 1,
+                                1LL << 31,
+                                -(1LL << 31),
+                                (1LL << 62) - 1,
+                                1LL << 62,
+                                10,
+                                11,
+                                (1LL << 32) + 1,
+                                255,
+                                -1000000,
+                                4096,
+                                0x5555555555555555LL,
+                                1000};
     return OneIn(3) ? kOdd[Below(16)] : Below(9) - 4;
   }
 
@@ -145,7 +157,7 @@ class Hostile {
         ChangeInput(&call.inputs[at]);
       } else if (at < n + static_cast<int64_t>(call.attrs.size())) {
         const AttrType type = op.attrs[at - n].type;
-        call.attrs[at - n] = Attr(OneIn(10) ? static_cast<AttrType>(Below(kNumAttrTypes))
+        call.attrs[at - n] = Attr(OneIn(10)  ? static_cast<AttrType>(Below(kNumAttrTypes))
                                   : OneIn(8) ? AttrType::kNone
                                              : type);
       } else if (op.has_variadic_input() && n > 0 && !OneIn(4)) {

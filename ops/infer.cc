@@ -9,8 +9,8 @@ namespace {
 absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, DeviceId* device) {
   const size_t declared = op.inputs.size();
   if (op.has_variadic_input() ? inputs.size() < declared : inputs.size() != declared) {
-    return TypeError("[", op.name, "] expects ", op.has_variadic_input() ? "at least " : "", declared,
-                     " inputs, got ", inputs.size());
+    return TypeError("[", op.name, "] expects ", op.has_variadic_input() ? "at least " : "",
+                     declared, " inputs, got ", inputs.size());
   }
   const ArraySpec* first = nullptr;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -25,9 +25,9 @@ absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, D
                            "' on another");
       }
     } else if (input.is_scalar ? !def.scalar : !def.optional) {
-      return TypeError("[", op.name, "] expects an array for '", def.name, "', got ",
-                       input.is_scalar ? absl::StrCat("the scalar ", input.scalar.ToString())
-                                       : "nothing");
+      return TypeError(
+          "[", op.name, "] expects an array for '", def.name, "', got ",
+          input.is_scalar ? absl::StrCat("the scalar ", input.scalar.ToString()) : "nothing");
     }
   }
   if (first == nullptr && declared > 0) {
@@ -38,7 +38,8 @@ absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, D
 
 absl::Status CheckAttrs(const OpDef& op, absl::Span<const AttrValue> attrs) {
   if (attrs.size() != op.attrs.size()) {
-    return TypeError("[", op.name, "] expects ", op.attrs.size(), " attributes, got ", attrs.size());
+    return TypeError("[", op.name, "] expects ", op.attrs.size(), " attributes, got ",
+                     attrs.size());
   }
   for (size_t i = 0; i < attrs.size(); ++i) {
     const AttrDef& def = op.attrs[i];

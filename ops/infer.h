@@ -19,8 +19,8 @@ struct InferInput {
   Scalar scalar;
 
   InferInput() = default;
-  InferInput(const ArraySpec* spec) : array(spec) {}                 // NOLINT
-  InferInput(Scalar value) : is_scalar(true), scalar(value) {}       // NOLINT
+  InferInput(const ArraySpec* spec) : array(spec) {}            // NOLINT
+  InferInput(Scalar value) : is_scalar(true), scalar(value) {}  // NOLINT
 };
 
 struct InferResult {
@@ -38,7 +38,8 @@ struct InferResult {
   }
 };
 
-// What a rule (OpDef::infer) reads and writes. Arity, attribute types and devices are checked before.
+// What a rule (OpDef::infer) reads and writes. Arity, attribute types and devices are checked
+// before.
 class InferContext {
  public:
   InferContext(const OpDef& op, absl::Span<const InferInput> inputs,

@@ -20,10 +20,10 @@ class OpContext;
 // An array or a scalar inside a rule; cheap to copy, valid while its context lives.
 class Value {
  public:
-  Value() = default;  // absent
-  Value(Scalar scalar) : is_scalar_(true), scalar_(scalar) {}   // NOLINT
-  Value(int scalar) : Value(Scalar(scalar)) {}                  // NOLINT
-  Value(double scalar) : Value(Scalar(scalar)) {}               // NOLINT
+  Value() = default;                                           // absent
+  Value(Scalar scalar) : is_scalar_(true), scalar_(scalar) {}  // NOLINT
+  Value(int scalar) : Value(Scalar(scalar)) {}                 // NOLINT
+  Value(double scalar) : Value(Scalar(scalar)) {}              // NOLINT
   Value(OpContext* context, int id) : context_(context), id_(id) {}
 
   bool is_array() const { return context_ != nullptr; }

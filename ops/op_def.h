@@ -61,7 +61,8 @@ struct OpDef {
   InferFn infer = nullptr;
   GradientFn gradient = nullptr;  // null: not differentiable (compositions are, by their parts)
   ComposeFn compose = nullptr;
-  uint32_t saved_inputs = 0;   // bit i: input i is kept for the gradient; a variadic input has one bit
+  uint32_t saved_inputs =
+      0;  // bit i: input i is kept for the gradient; a variadic input has one bit
   uint32_t saved_outputs = 0;  // bit i: output i
   // Inputs are broadcast against each other, and the kernel sees all of them in the output's shape.
   bool elementwise = false;
@@ -70,8 +71,8 @@ struct OpDef {
   // What the kernel computes for an in-place form: input 0 = base(input 0, ...). Empty: own kernel.
   std::string in_place_of;
   bool no_gradient = false;  // for compositions: outputs are not connected to the graph
-  bool internal = false;  // for gradient rules; not in the public API
-  bool method = false;    // also a method of ndarray, with input 0 as self
+  bool internal = false;     // for gradient rules; not in the public API
+  bool method = false;       // also a method of ndarray, with input 0 as self
   std::vector<std::string> aliases;
 
   // Each of these returns *this, so that an entry reads as one sentence.

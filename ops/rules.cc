@@ -33,12 +33,10 @@ absl::Status InPlace(InferContext& c, Dtype compute) {
     return c.is_scalar(i) ? c.scalar(i).kind() : KindOf(c.input(i).dtype);
   };
   if (KindOf(target.dtype) != ScalarKind::kFloat && kind(1) == ScalarKind::kFloat) {
-    return DtypeError(
-        "In-place assignment of float values into non-float array is not allowed.");
+    return DtypeError("In-place assignment of float values into non-float array is not allowed.");
   }
   if (IsBool(target.dtype) && kind(1) != ScalarKind::kBool) {
-    return DtypeError(
-        "In-place assignment of numerical values into bool array is not allowed.");
+    return DtypeError("In-place assignment of numerical values into bool array is not allowed.");
   }
   c.CastInputs(compute);
   return absl::OkStatus();
@@ -79,9 +77,7 @@ absl::Status TrueDivide(InferContext& c) {
   return Binary(c, dtype, dtype);
 }
 
-absl::Status Comparison(InferContext& c) {
-  return Binary(c, PromoteInputs(c, 0), Dtype::kBool);
-}
+absl::Status Comparison(InferContext& c) { return Binary(c, PromoteInputs(c, 0), Dtype::kBool); }
 
 absl::Status Logical(InferContext& c) { return Binary(c, Dtype::kBool, Dtype::kBool); }
 

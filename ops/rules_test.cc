@@ -73,7 +73,8 @@ TEST(ReshapeStridesTest, AsNumPy) {
   }
 }
 
-absl::StatusOr<InferResult> InferByName(const char* name, std::vector<Argument> inputs, Attrs attrs) {
+absl::StatusOr<InferResult> InferByName(const char* name, std::vector<Argument> inputs,
+                                        Attrs attrs) {
   Call call{OpRegistry::Global().Find(name), std::move(inputs), std::move(attrs)};
   InferResult result;
   CHX_RETURN_IF_ERROR(Infer(call, &result));
@@ -103,8 +104,8 @@ TEST(RulesTest, ReshapeCopiesFirst) {
 }
 
 TEST(RulesTest, ReshapeErrors) {
-  for (const Ints& shape : {Ints{5}, Ints{-1, -1}, Ints{0, -1}, Ints{-2}, Ints{INT64_MAX, INT64_MAX},
-                            Ints(1000, 1), Ints{4, -1}}) {
+  for (const Ints& shape : {Ints{5}, Ints{-1, -1}, Ints{0, -1}, Ints{-2},
+                            Ints{INT64_MAX, INT64_MAX}, Ints(1000, 1), Ints{4, -1}}) {
     const auto result = InferByName("reshape", {F32({6})}, {AttrValue(shape)});
     EXPECT_EQ(KindOf(result.status()), ErrorKind::kDimension) << Message(result);
   }
@@ -153,7 +154,8 @@ TEST(RulesTest, DtypesOfElementwiseOperators) {
     EXPECT_EQ(result->outputs[0].dtype, c.result) << c.op;
     for (Dtype dtype : result->input_dtypes) EXPECT_EQ(dtype, c.computed) << c.op;
   }
-  for (const char* op : {"subtract", "floor_divide", "remainder", "power", "subtract_", "remainder_"}) {
+  for (const char* op :
+       {"subtract", "floor_divide", "remainder", "power", "subtract_", "remainder_"}) {
     const auto result = InferByName(op, {boolean, boolean}, {});
     EXPECT_EQ(KindOf(result.status()), ErrorKind::kDtype) << op;
   }

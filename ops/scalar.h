@@ -13,10 +13,10 @@ enum class ScalarKind : uint8_t { kBool = 0, kInt = 1, kFloat = 2 };
 class Scalar {
  public:
   Scalar() : Scalar(false) {}
-  Scalar(bool value) : kind_(ScalarKind::kBool), int_(value ? 1 : 0) {}      // NOLINT
-  Scalar(int value) : kind_(ScalarKind::kInt), int_(value) {}                // NOLINT
-  Scalar(int64_t value) : kind_(ScalarKind::kInt), int_(value) {}            // NOLINT
-  Scalar(double value) : kind_(ScalarKind::kFloat), float_(value) {}         // NOLINT
+  Scalar(bool value) : kind_(ScalarKind::kBool), int_(value ? 1 : 0) {}  // NOLINT
+  Scalar(int value) : kind_(ScalarKind::kInt), int_(value) {}            // NOLINT
+  Scalar(int64_t value) : kind_(ScalarKind::kInt), int_(value) {}        // NOLINT
+  Scalar(double value) : kind_(ScalarKind::kFloat), float_(value) {}     // NOLINT
 
   ScalarKind kind() const { return kind_; }
   bool is_float() const { return kind_ == ScalarKind::kFloat; }

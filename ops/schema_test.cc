@@ -126,15 +126,15 @@ TEST(RegistryTest, NamesAndAliasesAreUniqueAndFound) {
 
 TEST(RegistryTest, SignaturesTellOperatorsApart) {
   std::set<uint64_t> hashes;
-  for (const OpDef* op : AllOps()) EXPECT_TRUE(hashes.insert(op->SignatureHash()).second) << op->name;
+  for (const OpDef* op : AllOps())
+    EXPECT_TRUE(hashes.insert(op->SignatureHash()).second) << op->name;
   EXPECT_EQ(OpRegistry::Global().Find("sum")->Signature(), "sum(a, axis=None, keepdims=False)");
-  EXPECT_EQ(OpRegistry::Global().Find("linear")->Signature(), "linear(x, w, b=None, n_batch_axes=1)");
+  EXPECT_EQ(OpRegistry::Global().Find("linear")->Signature(),
+            "linear(x, w, b=None, n_batch_axes=1)");
 }
 
 // The checks themselves: rules that are wrong must be seen.
-void WrongShape(GradContext& g) {
-  g.SetInputGrad(0, g.Apply("sum", {g.output_grad(0)}));
-}
+void WrongShape(GradContext& g) { g.SetInputGrad(0, g.Apply("sum", {g.output_grad(0)})); }
 void ReadsUnsaved(GradContext& g) { g.SetInputGrad(0, g.output_grad(0) * g.input(0)); }
 void UnknownOp(GradContext& g) { g.SetInputGrad(0, g.Apply("sinc", {g.output_grad(0)})); }
 void Nothing(GradContext&) {}

@@ -118,8 +118,8 @@ void CommandWriter::ApplyOp(uint16_t op, uint16_t device, uint16_t mode, uint32_
                             absl::Span<const CommandOperand> inputs,
                             absl::Span<const AttrValue> attrs, absl::Span<const Handle> outputs) {
   const size_t tags = RoundUp(inputs.size() + attrs.size());
-  size_t size = sizeof(RecordHeader) + sizeof(ApplyOpFixed) + tags +
-                (inputs.size() + outputs.size()) * kWord;
+  size_t size =
+      sizeof(RecordHeader) + sizeof(ApplyOpFixed) + tags + (inputs.size() + outputs.size()) * kWord;
   for (const AttrValue& attr : attrs) size += AttrSize(attr);
   const size_t start = out_->size();
   out_->resize(start + size);  // zeroes the padding
@@ -333,8 +333,7 @@ bool DecodeApplyOp(Words* words, Command* c) {
   c->location = fixed.location;
   c->device = fixed.device;
   c->mode = fixed.mode;
-  const absl::string_view tags =
-      words->Bytes(RoundUp(size_t{fixed.num_inputs} + fixed.num_attrs));
+  const absl::string_view tags = words->Bytes(RoundUp(size_t{fixed.num_inputs} + fixed.num_attrs));
   if (!words->Has(size_t{fixed.num_inputs} + fixed.num_outputs)) return false;
   c->operands.resize(fixed.num_inputs);
   for (int i = 0; i < fixed.num_inputs; ++i) {

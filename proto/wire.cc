@@ -9,8 +9,7 @@ namespace wire {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      std::string(status.message()),
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
                       std::string(1, static_cast<char>(KindOf(status))));
 }
 

@@ -44,6 +44,32 @@ std::string CcDefault(const AttrDef& attr) {
   return absl::StrCat(" = ", attr.default_value.ToString());
 }
 
+bool IsOptional(const AttrDef& attr) {
+  return attr.nullable || (!attr.required && !attr.default_value.has_value());
+}
+
+std::string CcValue(const AttrDef& attr) {
+  const std::string value = absl::StrCat(IsOptional(attr) ? "*" : "", attr.name);
+  const std::string made =
+      absl::StrCat(attr.type == AttrType::kIndex ? "AttrValue::Index(" : "AttrValue(", value, ")");
+  return IsOptional(attr) ? absl::StrCat(attr.name, " ? ", made, " : AttrValue()") : made;
+}
+
+// "mode: 0 raise, 1 wrap, 2 clip".
+std::string ChoiceComment(const OpDef& op) {
+  std::string comment;
+  for (const AttrDef& attr : op.attrs) {
+    std::vector<std::string> words;
+    for (size_t i = 0; i < attr.choices.size(); ++i) {
+      words.push_back(absl::StrCat(i, " ", attr.choices[i]));
+    }
+    if (!words.empty()) {
+      absl::StrAppend(&comment, "// ", attr.name, ": ", absl::StrJoin(words, ", "), ".\n");
+    }
+  }
+  return comment;
+}
+
 std::string CcFunction(const OpDef& op, const std::string& name) {
   std::vector<std::string> params;
   std::vector<std::string> inputs;
@@ -57,13 +83,10 @@ std::string CcFunction(const OpDef& op, const std::string& name) {
     inputs.push_back(input.name);
   }
   for (const AttrDef& attr : op.attrs) {
-    const bool optional = !attr.required && !attr.default_value.has_value();
-    params.push_back(absl::StrCat(optional ? absl::StrCat("absl::optional<", CcType(attr), ">")
-                                           : CcType(attr),
-                                  " ", attr.name, CcDefault(attr)));
-    attrs.push_back(optional ? absl::StrCat(attr.name, " ? AttrValue(*", attr.name,
-                                            ") : AttrValue()")
-                             : absl::StrCat("AttrValue(", attr.name, ")"));
+    params.push_back(absl::StrCat(
+        IsOptional(attr) ? absl::StrCat("absl::optional<", CcType(attr), ">") : CcType(attr), " ",
+        attr.name, CcDefault(attr)));
+    attrs.push_back(CcValue(attr));
   }
   if (IsCreation(op)) params.push_back("DeviceId device = 0");
   const std::string attr_list = absl::StrCat("{", absl::StrJoin(attrs, ", "), "}");
@@ -78,13 +101,13 @@ std::string CcFunction(const OpDef& op, const std::string& name) {
     call = absl::StrCat(op.variadic_outputs ? "ApplyMulti" : "Apply", "(op, ", input_list, ", ",
                         attr_list, ")");
   }
-  return absl::StrCat("// ", op.doc, "\ninline ",
+  return absl::StrCat("// ", op.doc, "\n", ChoiceComment(op), "inline ",
                       op.in_place           ? "absl::Status "
                       : op.variadic_outputs ? "std::vector<Array> "
                                             : "Array ",
-                      name, "(",
-                      absl::StrJoin(params, ", "), ") {\n  static const OpDef& op = *OpRegistry::",
-                      "Global().Find(\"", op.name, "\");\n  return internal::", call, ";\n}\n\n");
+                      name, "(", absl::StrJoin(params, ", "),
+                      ") {\n  static const OpDef& op = *OpRegistry::", "Global().Find(\"", op.name,
+                      "\");\n  return internal::", call, ";\n}\n\n");
 }
 
 void WriteCcClient(const std::vector<const OpDef*>& ops) {
@@ -125,8 +148,7 @@ std::string PyType(const AttrDef& attr) {
         type = "int | Sequence[int]";
     }
   }
-  const bool optional = !attr.required && !attr.default_value.has_value();
-  return optional ? absl::StrCat(type, " | None") : type;
+  return IsOptional(attr) ? absl::StrCat(type, " | None") : type;
 }
 
 std::string PyDefault(const AttrDef& attr) {
@@ -153,7 +175,9 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
     params.push_back(absl::StrCat(attr.name, ": ", PyType(attr), PyDefault(attr)));
   }
   if (IsCreation(op)) params.push_back("device: DeviceLike = None");
-  const std::string result = op.in_place ? "None" : op.variadic_outputs ? "list[ndarray]" : "ndarray";
+  const std::string result = op.in_place           ? "None"
+                             : op.variadic_outputs ? "list[ndarray]"
+                                                   : "ndarray";
   const std::string indent = method ? "    " : "";
   return absl::StrCat(indent, "def ", name, "(", absl::StrJoin(params, ", "), ") -> ", result,
                       ":\n", indent, "    \"\"\"", op.doc, "\"\"\"\n");
@@ -162,14 +186,15 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
 void WritePyi(const std::vector<const OpDef*>& ops) {
   std::cout << "# Generated from the operator table by ops/codegen. Do not edit.\n"
                "# ruff: noqa: E501\nfrom collections.abc import Sequence\n"
-               "from typing import Literal\n\nfrom ._types import DeviceLike, DtypeLike, Scalar\n\n"
+               "from typing import Literal\n\nfrom ._core import ndarray\n"
+               "from ._types import DeviceLike, DtypeLike, Scalar\n\n"
                "class ndarray_ops:\n    \"\"\"The methods of ndarray that are operators.\"\"\"\n\n";
   for (const OpDef* op : ops) {
     if (!op->method) continue;
     std::cout << PyFunction(*op, op->name, true);
     for (const std::string& alias : op->aliases) std::cout << PyFunction(*op, alias, true);
   }
-  std::cout << "\nfrom ._core import ndarray\n\n";
+  std::cout << "\n";
   for (const OpDef* op : ops) {
     if (op->internal) continue;
     std::cout << PyFunction(*op, op->name, false);
@@ -202,25 +227,65 @@ std::string Saved(const OpDef& op) {
   return absl::StrJoin(names, ", ");
 }
 
+std::string Names(const OpDef& op) {
+  std::string names = absl::StrCat("`", op.name, "`");
+  for (const std::string& alias : op.aliases) absl::StrAppend(&names, ", `", alias, "`");
+  return names;
+}
+
+std::string InputLine(const InputDef& input) {
+  return absl::StrCat("- `", input.name, "`: ", input.variadic ? "one or more arrays" : "array",
+                      input.scalar ? " or scalar" : "", input.optional ? ", optional" : "", "\n");
+}
+
+std::string AttrLine(const AttrDef& attr) {
+  std::string line = absl::StrCat("- `", attr.name, "`: ");
+  if (attr.choices.empty()) {
+    absl::StrAppend(&line, AttrTypeName(attr.type));
+  } else {
+    absl::StrAppend(&line, "one of `\"", absl::StrJoin(attr.choices, "\"`, `\""), "\"`");
+  }
+  if (attr.nullable) absl::StrAppend(&line, " or None");
+  if (!attr.required) absl::StrAppend(&line, ", default `", attr.default_value.ToString(), "`");
+  return absl::StrCat(line, "\n");
+}
+
+// A row of a group's table.
+std::string DocRow(const OpDef& op) {
+  return absl::StrCat("| [", Names(op), "](#", op.name, ")", op.internal ? " *internal*" : "",
+                      " | ", KindOf(op), " | ", op.differentiable() ? "yes" : "no", " | ",
+                      Saved(op), " |\n");
+}
+
+std::string DocSection(const OpDef& op) {
+  std::string text =
+      absl::StrCat("\n### ", op.name, "\n\n`", op.Signature(), "`\n\n", op.doc, "\n");
+  if (op.inputs.size() + op.attrs.size() > 0) absl::StrAppend(&text, "\n");
+  for (const InputDef& input : op.inputs) absl::StrAppend(&text, InputLine(input));
+  for (const AttrDef& attr : op.attrs) absl::StrAppend(&text, AttrLine(attr));
+  return text;
+}
+
 void WriteDocs(const std::vector<const OpDef*>& ops) {
   std::cout << "# Operators\n\n"
-               "Generated from the operator table by `ops/codegen`; do not edit. *Runs as* is a "
-               "kernel of each backend, a view (stride\narithmetic), or a composition of other "
-               "operators. *Keeps* is what is held for the gradient. Operators marked *internal*\n"
-               "serve gradient rules and methods, and are not module functions.\n";
-  std::string group;
+               "Generated from the operator table; do not edit, but run\n"
+               "`bazel run //ops/codegen:gen_ops -- docs > docs/ops.md`.\n\n"
+               "*Runs as* is a kernel of each backend, a view (stride arithmetic) or a composition "
+               "of other\noperators. *Keeps* is what is held for the gradient. Operators marked "
+               "*internal* serve gradient rules\nand methods, and are not module functions.\n";
+  std::vector<std::string> groups;
   for (const OpDef* op : ops) {
-    if (op->group != group) {
-      group = op->group;
-      std::cout << "\n## " << group
-                << "\n\n| operator | runs as | gradient | keeps | what it does |\n|---|---|---|---|---|\n";
+    if (groups.empty() || groups.back() != op->group) groups.push_back(op->group);
+  }
+  for (const std::string& group : groups) {
+    std::cout << "\n## " << group
+              << "\n\n| operator | runs as | gradient | keeps |\n|---|---|---|---|\n";
+    for (const OpDef* op : ops) {
+      if (op->group == group) std::cout << DocRow(*op);
     }
-    std::string names = "`" + op->Signature() + "`";
-    for (const std::string& alias : op->aliases) names += ", also `" + alias + "`";
-    if (op->internal) names += " *internal*";
-    std::cout << "| " << names << " | " << KindOf(*op) << " | "
-              << (op->differentiable() ? "yes" : "no") << " | " << Saved(*op) << " | "
-              << absl::StrReplaceAll(op->doc, {{"|", "\\|"}}) << " |\n";
+    for (const OpDef* op : ops) {
+      if (op->group == group) std::cout << DocSection(*op);
+    }
   }
 }
 

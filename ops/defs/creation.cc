@@ -20,16 +20,14 @@ absl::Status ShapeAndDtype(InferContext& c) {
 }
 
 absl::Status FullRule(InferContext& c) {
-  const Dtype dtype = c.attr(2).has_value() ? c.attr(2).AsDtype()
-                                            : DefaultDtype(c.attr(1).AsScalar().kind());
+  const Dtype dtype =
+      c.attr(2).has_value() ? c.attr(2).AsDtype() : DefaultDtype(c.attr(1).AsScalar().kind());
   CHX_ASSIGN_OR_RETURN(const Shape shape, ShapeAttr(c, 0, dtype));
   return c.AddOutput(dtype, shape);
 }
 
 absl::Status ArangeRule(InferContext& c) {
-  CHX_ASSIGN_OR_RETURN(
-      const Arange arange,
-      ParseArange(absl::MakeConstSpan(&c.attr(0), 4)));
+  CHX_ASSIGN_OR_RETURN(const Arange arange, ParseArange(absl::MakeConstSpan(&c.attr(0), 4)));
   return c.AddOutput(arange.dtype, {arange.size});
 }
 
@@ -47,10 +45,9 @@ absl::Status IdentityRule(InferContext& c) {
 // A constant in the shape and dtype of input 0.
 Value FullLike(ComposeContext& c, Scalar value) {
   const ArraySpec& a = c.input(0).spec();
-  return c.Apply("full", {},
-                 {{"shape", AttrValue::FromInts(a.shape.span())},
-                  {"fill_value", value},
-                  {"dtype", a.dtype}});
+  return c.Apply(
+      "full", {},
+      {{"shape", AttrValue::FromInts(a.shape.span())}, {"fill_value", value}, {"dtype", a.dtype}});
 }
 
 void RegisterFilled(OpRegistry& r) {
@@ -61,8 +58,9 @@ void RegisterFilled(OpRegistry& r) {
       .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
       .Infer(ShapeAndDtype);
   r.Add("full")
-      .Doc("A new array filled with a value. The dtype defaults to the scalar's: bool, int32 or "
-           "float32.")
+      .Doc(
+          "A new array filled with a value. The dtype defaults to the scalar's: bool, int32 or "
+          "float32.")
       .Outputs({"y"})
       .Attr("shape", AttrType::kInts)
       .Attr("fill_value", AttrType::kScalar)
@@ -73,22 +71,27 @@ void RegisterFilled(OpRegistry& r) {
       .Outputs({"y"})
       .Attr("shape", AttrType::kInts)
       .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
+      .NoGradient()
       .Compose(ShapeAndDtype, [](ComposeContext& c) {
-        c.SetOutput(0, c.Apply("full", {}, {{"shape", c.attr(0)}, {"fill_value", Scalar(0)},
-                                            {"dtype", c.attr(1)}}));
+        c.SetOutput(
+            0, c.Apply("full", {},
+                       {{"shape", c.attr(0)}, {"fill_value", Scalar(0)}, {"dtype", c.attr(1)}}));
       });
   r.Add("ones")
       .Doc("A new array of ones.")
       .Outputs({"y"})
       .Attr("shape", AttrType::kInts)
       .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
+      .NoGradient()
       .Compose(ShapeAndDtype, [](ComposeContext& c) {
-        c.SetOutput(0, c.Apply("full", {}, {{"shape", c.attr(0)}, {"fill_value", Scalar(1)},
-                                            {"dtype", c.attr(1)}}));
+        c.SetOutput(
+            0, c.Apply("full", {},
+                       {{"shape", c.attr(0)}, {"fill_value", Scalar(1)}, {"dtype", c.attr(1)}}));
       });
   r.Add("arange")
-      .Doc("Evenly spaced values in [start, stop). arange(n) counts from 0. Integers give int32, "
-           "floats float32, unless a dtype is given.")
+      .Doc(
+          "Evenly spaced values in [start, stop). arange(n) counts from 0. Integers give int32, "
+          "floats float32, unless a dtype is given.")
       .Outputs({"y"})
       .Attr("start", AttrType::kScalar)
       .Attr("stop", AttrType::kScalar, AttrValue())
@@ -108,6 +111,7 @@ void RegisterFilled(OpRegistry& r) {
       .Outputs({"y"})
       .Attr("n", AttrType::kInt)
       .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
+      .NoGradient()
       .Compose(IdentityRule, [](ComposeContext& c) {
         c.SetOutput(0, c.Apply("eye", {}, {{"N", c.attr(0)}, {"dtype", c.attr(1)}}));
       });
@@ -120,8 +124,9 @@ void RegisterLike(OpRegistry& r) {
   like("empty_like", "A new array of a's shape and dtype; values are unspecified.")
       .Compose(rules::Same, [](ComposeContext& c) {
         const ArraySpec& a = c.input(0).spec();
-        c.SetOutput(0, c.Apply("empty", {}, {{"shape", AttrValue::FromInts(a.shape.span())},
-                                             {"dtype", a.dtype}}));
+        c.SetOutput(0,
+                    c.Apply("empty", {},
+                            {{"shape", AttrValue::FromInts(a.shape.span())}, {"dtype", a.dtype}}));
       });
   like("zeros_like", "Zeros of a's shape and dtype.").Compose(rules::Same, [](ComposeContext& c) {
     c.SetOutput(0, FullLike(c, 0));
@@ -180,8 +185,7 @@ void RegisterCopies(OpRegistry& r) {
         Shape shape = c.input(0).shape;
         if (!BroadcastInto(&shape, c.input(1).shape) || shape != c.input(0).shape) {
           return DimensionError("[copyto] expects a source that broadcasts to ",
-                                c.input(0).shape.ToString(), ", got ",
-                                c.input(1).shape.ToString());
+                                c.input(0).shape.ToString(), ", got ", c.input(1).shape.ToString());
         }
         return absl::OkStatus();
       })

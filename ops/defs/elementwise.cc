@@ -91,9 +91,7 @@ void RegisterUnary(OpRegistry& r) {
       .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) / g.input(0)); });
   unary("sqrt", "Square root. Integers give float32.", rules::FloatUnary)
       .Saves({"y"})
-      .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.output_grad(0) / (g.output(0) * 2.0));
-      });
+      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) / (g.output(0) * 2.0)); });
   unary("square", "x * x.", rules::SameNoBool).Saves({"x"}).Gradient([](GradContext& g) {
     g.SetInputGrad(0, g.output_grad(0) * (g.input(0) * 2.0));
   });
@@ -128,11 +126,7 @@ void RegisterUnary(OpRegistry& r) {
 
 void RegisterBinary(OpRegistry& r) {
   const auto binary = [&r](const char* name, const char* doc, InferFn rule) -> OpDef& {
-    return r.Add(name)
-        .Doc(doc)
-        .Inputs({"x1|scalar", "x2|scalar"})
-        .Outputs({"y"})
-        .Elementwise(rule);
+    return r.Add(name).Doc(doc).Inputs({"x1|scalar", "x2|scalar"}).Outputs({"y"}).Elementwise(rule);
   };
   binary("add", "x1 + x2. For bools: logical or.", rules::Arithmetic).Gradient(AddGradient);
   binary("subtract", "x1 - x2. Bool is refused.", rules::ArithmeticNoBool)
@@ -154,8 +148,8 @@ void RegisterBinary(OpRegistry& r) {
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.output_grad(0));
         if (g.needs_grad(1)) {
-          g.SetInputGrad(
-              1, -(g.output_grad(0) * g.Apply("floor_divide", {g.input(0), g.input(1)})));
+          g.SetInputGrad(1,
+                         -(g.output_grad(0) * g.Apply("floor_divide", {g.input(0), g.input(1)})));
         }
       });
   binary("power", "x1 to the power of x2. An integer to a negative power is rounded towards zero.",

@@ -43,8 +43,7 @@ absl::Status TakeRule(InferContext& c) {
   if (!c.attr(0).has_value()) {
     return MakeError(ErrorKind::kNotImplemented, "[take] expects an axis, got None");
   }
-  CHX_ASSIGN_OR_RETURN(const int axis,
-                       rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim()));
+  CHX_ASSIGN_OR_RETURN(const int axis, rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim()));
   if (a.ndim() - 1 + indices.ndim() > kMaxNdim) {
     return DimensionError("[take] expects at most ", kMaxNdim, " dimensions in the result");
   }
@@ -72,9 +71,9 @@ absl::Status TakeGradRule(InferContext& c) {
                        rules::NormalizeAxis(c.name(), c.attr(1).AsInt(), shape.size()));
   bool fits = gy.ndim() == shape.size() - 1 + indices.ndim();
   for (int i = 0; fits && i < gy.ndim(); ++i) {
-    const int64_t dim = i < axis                     ? shape[i]
+    const int64_t dim = i < axis                    ? shape[i]
                         : i < axis + indices.ndim() ? indices.shape[i - axis]
-                                                     : shape[i - indices.ndim() + 1];
+                                                    : shape[i - indices.ndim() + 1];
     fits = gy.shape[i] == dim;
   }
   if (!fits || (shape[axis] == 0 && indices.size() != 0)) {
@@ -111,8 +110,9 @@ void RegisterIndexing(OpRegistry& r) {
         g.SetInputGrad(0, g.Apply("getitem", {g.output_grad(0)}, {{"index", g.attr(1)}}));
       });
   r.Add("take")
-      .Doc("Elements of a along an axis, chosen by an integer array. Out of range: an IndexError "
-           "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip').")
+      .Doc(
+          "Elements of a along an axis, chosen by an integer array. Out of range: an IndexError "
+          "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip').")
       .Inputs({"a", "indices"})
       .Outputs({"y"})
       .Attr("axis", AttrType::kInt, AttrValue())

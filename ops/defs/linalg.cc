@@ -168,8 +168,9 @@ void RegisterLinalg(OpRegistry& r) {
         c.SetOutput(0, scalar ? a * b : c.Apply("matmul", {a, b}));
       });
   r.Add("linear")
-      .Doc("x w^T + b. x has n_batch_axes batch axes, the others are flattened to K features; w is "
-           "(M, K), b is (M,).")
+      .Doc(
+          "x w^T + b. x has n_batch_axes batch axes, the others are flattened to K features; w is "
+          "(M, K), b is (M,).")
       .Inputs({"x", "w", "b?"})
       .Outputs({"y"})
       .Attr("n_batch_axes", AttrType::kInt, 1)

@@ -47,9 +47,7 @@ Value NotIgnored(OpContext& c, Value t, int64_t ignored) {
   return c.Apply("not_equal", {WideLabels(c, t), Scalar(ignored)});
 }
 
-Value Column(OpContext& c, Value x) {
-  return c.Apply("expand_dims", {x}, {{"axis", int64_t{1}}});
-}
+Value Column(OpContext& c, Value x) { return c.Apply("expand_dims", {x}, {{"axis", int64_t{1}}}); }
 
 // gx = m gy (s - onehot(t)), with s = softmax(x) and m = 0 for ignored samples. Linear in gy; and
 // d gx / d x = m gy (diag(s) - s s^T).
@@ -68,8 +66,7 @@ void SoftmaxCrossEntropyGradGradient(GradContext& g) {
   }
   if (g.needs_grad(2)) {
     const Value ones = g.Apply("ones_like", {gy});
-    g.SetInputGrad(
-        2, sum_rows(ggx * g.Apply("softmax_cross_entropy_grad", {x, t, ones}), false));
+    g.SetInputGrad(2, sum_rows(ggx * g.Apply("softmax_cross_entropy_grad", {x, t, ones}), false));
   }
 }
 
@@ -145,15 +142,16 @@ void Accuracy(ComposeContext& c) {
 
 void RegisterLoss(OpRegistry& r) {
   r.Add("softmax_cross_entropy")
-      .Doc("-log_softmax(x1)[t] for each sample: x1 (N, C), integer labels x2 (N,), result (N,). "
-           "Label -1 is ignored and gives 0; any other outside [0, C) is an IndexError.")
+      .Doc(
+          "-log_softmax(x1)[t] for each sample: x1 (N, C), integer labels x2 (N,), result (N,). "
+          "Label -1 is ignored and gives 0; any other outside [0, C) is an IndexError.")
       .Inputs({"x1", "x2"})
       .Outputs({"y"})
       .Infer(SoftmaxCrossEntropyRule)
       .Saves({"x1", "x2"})
       .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.Apply("softmax_cross_entropy_grad",
-                                  {g.input(0), g.input(1), g.output_grad(0)}));
+        g.SetInputGrad(
+            0, g.Apply("softmax_cross_entropy_grad", {g.input(0), g.input(1), g.output_grad(0)}));
       });
   r.Add("softmax_cross_entropy_grad")
       .Doc("gy (softmax(x1) - onehot(x2)); 0 for ignored samples.")
@@ -164,16 +162,18 @@ void RegisterLoss(OpRegistry& r) {
       .Saves({"x1", "x2", "gy"})
       .Gradient(SoftmaxCrossEntropyGradGradient);
   r.Add("sigmoid_cross_entropy")
-      .Doc("-t log(sigmoid(x1)) - (1 - t) log(1 - sigmoid(x1)), elementwise. Label -1 is ignored "
-           "and gives 0.")
+      .Doc(
+          "-t log(sigmoid(x1)) - (1 - t) log(1 - sigmoid(x1)), elementwise. Label -1 is ignored "
+          "and gives 0.")
       .Inputs({"x1", "x2"})
       .Outputs({"y"})
       .Compose(SigmoidCrossEntropyRule, SigmoidCrossEntropy)
       .Saves({"x1", "x2"})
       .Gradient(SigmoidCrossEntropyGradient);
   r.Add("accuracy")
-      .Doc("The share of samples whose greatest score along axis 1 is at the label. Samples with "
-           "ignore_label don't count. No gradient.")
+      .Doc(
+          "The share of samples whose greatest score along axis 1 is at the label. Samples with "
+          "ignore_label don't count. No gradient.")
       .Inputs({"y", "t"})
       .Outputs({"accuracy"})
       .Attr("ignore_label", AttrType::kInt, AttrValue())

@@ -12,8 +12,8 @@ namespace {
 AttrValue ShapeOf(const ArraySpec& spec) { return AttrValue::FromInts(spec.shape.span()); }
 
 void ReshapeBack(GradContext& g) {
-  g.SetInputGrad(
-      0, g.Apply("reshape", {g.output_grad(0)}, {{"newshape", ShapeOf(g.input_spec(0))}}));
+  g.SetInputGrad(0,
+                 g.Apply("reshape", {g.output_grad(0)}, {{"newshape", ShapeOf(g.input_spec(0))}}));
 }
 
 absl::Status ViewAs(InferContext& c, const Shape& shape) {
@@ -66,8 +66,7 @@ absl::Status TransposeRule(InferContext& c) {
     const Ints& axes = c.attr(0).ints();
     CHX_RETURN_IF_ERROR(rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()).status());
     if (static_cast<int>(axes.size()) != a.ndim()) {
-      return DimensionError("[transpose] expects ", a.ndim(), " axes, got ",
-                            c.attr(0).ToString());
+      return DimensionError("[transpose] expects ", a.ndim(), " axes, got ", c.attr(0).ToString());
     }
     for (int i = 0; i < a.ndim(); ++i) {
       const int from = static_cast<int>(axes[i] < 0 ? axes[i] + a.ndim() : axes[i]);
@@ -179,8 +178,7 @@ absl::StatusOr<Ints> SplitBounds(const AttrValue& sections_attr, const AttrValue
 
 absl::Status SplitRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
-  CHX_ASSIGN_OR_RETURN(const int axis,
-                       rules::NormalizeAxis(c.name(), c.attr(2).AsInt(), a.ndim()));
+  CHX_ASSIGN_OR_RETURN(const int axis, rules::NormalizeAxis(c.name(), c.attr(2).AsInt(), a.ndim()));
   CHX_ASSIGN_OR_RETURN(const Ints bounds, SplitBounds(c.attr(0), c.attr(1), a.shape[axis]));
   for (size_t i = 0; i + 1 < bounds.size(); ++i) {
     ArraySpec part = a;

@@ -48,8 +48,7 @@ absl::Status LogSumExpRule(InferContext& c) {
 // `reduced` with the reduced dimensions put back as ones, so that it broadcasts against input 0.
 Value Expand(GradContext& g, Value reduced) {
   const ArraySpec& a = g.input_spec(0);
-  const absl::StatusOr<uint32_t> axes =
-      rules::NormalizeAxes(g.op().name, g.attr(0), a.ndim());
+  const absl::StatusOr<uint32_t> axes = rules::NormalizeAxes(g.op().name, g.attr(0), a.ndim());
   const Shape shape = rules::ReducedShape(a.shape, axes.value_or(0), true);
   if (reduced.shape() == shape) return reduced;
   return g.Apply("reshape", {reduced}, {{"newshape", AttrValue::FromInts(shape.span())}});
@@ -109,8 +108,7 @@ void RegisterReduction(OpRegistry& r) {
         if (!IsFloat(a.dtype())) a = c.Apply("astype", {a}, {{"dtype", Dtype::kFloat32}});
         const Value sum = c.Apply("sum", {a}, {{"axis", c.attr(0)}, {"keepdims", c.attr(1)}});
         double count = 1;
-        const uint32_t axes =
-            rules::NormalizeAxes("mean", c.attr(0), a.ndim()).value_or(0);
+        const uint32_t axes = rules::NormalizeAxes("mean", c.attr(0), a.ndim()).value_or(0);
         for (int i = 0; i < a.ndim(); ++i) {
           if ((axes >> i) & 1) count *= static_cast<double>(a.shape()[i]);
         }

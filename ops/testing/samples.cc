@@ -98,8 +98,7 @@ std::vector<Sample> ReductionsAndProducts() {
 }
 
 std::vector<Sample> ManipulationAndIndexing() {
-  const AttrValue index =
-      IndexBuilder().Int(-1).NewAxis().Slice({}, {}, -2).Ellipsis().Build();
+  const AttrValue index = IndexBuilder().Int(-1).NewAxis().Slice({}, {}, -2).Ellipsis().Build();
   return {
       {"reshape", {F({2, 3})}, {{"newshape", Dims({3, -1})}}},
       {"reshape", {Strided(2, 3)}, {{"newshape", Dims({6})}}},
@@ -189,8 +188,8 @@ std::vector<Call> MadeUp(const OpDef& op) {
 
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
-  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(),
-                            ManipulationAndIndexing(), LossesAndRandom()}) {
+  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
+                            LossesAndRandom()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

@@ -1,6 +1,7 @@
 """What chx does in Python: everything that is not called once per operator."""
 
 import atexit
+import contextlib
 import inspect
 import os
 import shutil
@@ -32,7 +33,9 @@ def signature(text):
     optional = False
     for i, parameter in enumerate(parameters):
         if parameter.default is inspect.Parameter.empty and optional:
-            parameters[i:] = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[i:]]
+            parameters[i:] = [
+                p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[i:]
+            ]
             break
         optional = optional or parameter.default is not inspect.Parameter.empty
     return inspect.Signature(parameters)
@@ -157,10 +160,8 @@ def connect(address=None, *, token=None, tls_roots=None, devices="native:0", cli
 
 def _close_at_exit(session, pid):
     if os.getpid() == pid:
-        try:
+        with contextlib.suppress(Exception):  # the process ends anyway
             session.close()
-        except Exception:  # noqa: BLE001, the process ends anyway
-            pass
 
 
 def connect_default():
@@ -219,7 +220,7 @@ def get_backend(name):
     raise _core.BackendError(f"the daemon does not serve backend '{name}'")
 
 
-class using_device:  # noqa: N801, a function to its users
+class using_device:  # , a function to its users
     """Makes a device the calling thread's default within a with-block."""
 
     def __init__(self, device, index=None):
@@ -317,7 +318,7 @@ def _id_name(number):
     return BackpropId._names.get(number, "<expired>")
 
 
-class backprop_scope:  # noqa: N801, a function to its users
+class backprop_scope:  # , a function to its users
     """A graph of its own within a with-block, which it is given as a BackpropId."""
 
     def __init__(self, backprop_name):
@@ -351,11 +352,11 @@ class _Mode:
         _core._pop_mode()
 
 
-class no_backprop_mode(_Mode):  # noqa: N801, a function to its users
+class no_backprop_mode(_Mode):  # , a function to its users
     """Operators are not recorded within a with-block: in some graphs, or in none."""
 
 
-class force_backprop_mode(_Mode):  # noqa: N801, a function to its users
+class force_backprop_mode(_Mode):  # , a function to its users
     """Operators are recorded again, inside of a no_backprop_mode."""
 
     _record = True

@@ -46,8 +46,7 @@ PyObject* Raise(const absl::Status& status);
 
 // ndarray.cc
 struct PyArray {
-  PyObject_HEAD
-  ArrayBody* body;  // one reference
+  PyObject_HEAD ArrayBody* body;  // one reference
   PyObject* weakrefs;
 };
 extern PyTypeObject array_type;
@@ -88,15 +87,13 @@ PyObject* Support(const char* name);
 
 // session.cc
 struct PySession {
-  PyObject_HEAD
-  Session* session;   // one reference
-  PyObject* devices;  // tuple of Device
+  PyObject_HEAD Session* session;  // one reference
+  PyObject* devices;               // tuple of Device
   PyObject* address;
 };
 struct PyDevice {
-  PyObject_HEAD
-  PyObject* name;
-  PyObject* backend;  // chx._support.Backend, shared by the backend's devices
+  PyObject_HEAD PyObject* name;
+  PyObject* backend;   // chx._support.Backend, shared by the backend's devices
   PySession* session;  // not owned: a session outlives its devices' use
   DeviceId id;
 };

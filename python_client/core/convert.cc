@@ -46,7 +46,8 @@ PyObject* Support(const char* name) {
 }
 
 bool IsScalar(PyObject* object) {
-  return PyFloat_Check(object) || PyLong_Check(object) || PyObject_IsInstance(object, numpy_generic) == 1;
+  return PyFloat_Check(object) || PyLong_Check(object) ||
+         PyObject_IsInstance(object, numpy_generic) == 1;
 }
 
 bool ToScalar(PyObject* object, Scalar* scalar) {

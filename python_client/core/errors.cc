@@ -30,7 +30,8 @@ bool InitErrors(PyObject* module) {
   for (const Row& row : kOwn) {
     const std::string name = std::string("chx.") + row.name;
     PyObject* exception = PyErr_NewException(name.c_str(), PyExc_Exception, nullptr);
-    if (exception == nullptr || PyModule_AddObjectRef(module, row.name, exception) < 0) return false;
+    if (exception == nullptr || PyModule_AddObjectRef(module, row.name, exception) < 0)
+      return false;
     exceptions[static_cast<int>(row.kind)] = exception;
   }
   const Owned bases(PyTuple_Pack(2, exceptions[0], PyExc_MemoryError));

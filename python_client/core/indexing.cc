@@ -87,7 +87,8 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
     source = Operand(scalar);
   } else {
     const Owned convert(Support("as_array_like"));
-    if (convert) converted = Owned(PyObject_CallFunctionObjArgs(convert.get(), value, self, nullptr));
+    if (convert)
+      converted = Owned(PyObject_CallFunctionObjArgs(convert.get(), value, self, nullptr));
     if (!converted) return -1;
     source = Operand(BodyOf(converted.get()));
   }

@@ -33,9 +33,9 @@ void SetCallerLocation() {
   if (frame == nullptr) return Session::SetLocation(0);
   PyCodeObject* code = PyFrame_GetCode(frame);
   const int instruction = PyFrame_GetLasti(frame);
-  Entry& entry = entries[(reinterpret_cast<uintptr_t>(code) / 64 * 31 +
-                          static_cast<size_t>(instruction)) %
-                         kEntries];
+  Entry& entry =
+      entries[(reinterpret_cast<uintptr_t>(code) / 64 * 31 + static_cast<size_t>(instruction)) %
+              kEntries];
   if (entry.code != code || entry.instruction != instruction) {
     entry.location = Intern(code, instruction);
     Py_XDECREF(entry.code);

@@ -2,9 +2,15 @@
 #include "python_client/core/common.h"
 
 PyMODINIT_FUNC PyInit__core() {
-  static PyModuleDef definition = {
-      PyModuleDef_HEAD_INIT, "chx._core", "The compiled part of chx.", -1, nullptr,
-      nullptr,               nullptr,     nullptr,                     nullptr};
+  static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                   "chx._core",
+                                   "The compiled part of chx.",
+                                   -1,
+                                   nullptr,
+                                   nullptr,
+                                   nullptr,
+                                   nullptr,
+                                   nullptr};
   PyObject* module = PyModule_Create(&definition);
   using namespace chx::python;  // NOLINT(google-build-using-namespace)
   if (module == nullptr || !InitErrors(module) || !InitConvert() || !InitArrayType(module) ||

@@ -55,9 +55,7 @@ PyObject* GetDtype(PyObject* self, void*) { return FromDtype(Spec(self).dtype); 
 PyObject* GetNdim(PyObject* self, void*) { return PyLong_FromLong(Spec(self).ndim()); }
 PyObject* GetSize(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).size()); }
 PyObject* GetNbytes(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).nbytes()); }
-PyObject* GetItemsize(PyObject* self, void*) {
-  return PyLong_FromLongLong(Spec(self).item_size());
-}
+PyObject* GetItemsize(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).item_size()); }
 PyObject* GetOffset(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).offset); }
 PyObject* GetContiguous(PyObject* self, void*) {
   return PyBool_FromLong(Spec(self).is_contiguous());
@@ -178,8 +176,8 @@ PyObject* ToDeviceMethod(PyObject* self, PyObject* argument) {
 
 PyObject* Flatten(PyObject* self, PyObject*) {
   const Operand input(BodyOf(self));
-  const Owned copy(Call(BodyOf(self)->session.get(), Op("copy"), absl::MakeConstSpan(&input, 1),
-                        {}, 0));
+  const Owned copy(
+      Call(BodyOf(self)->session.get(), Op("copy"), absl::MakeConstSpan(&input, 1), {}, 0));
   if (!copy) return nullptr;
   const Operand copied(BodyOf(copy.get()));
   return Call(BodyOf(self)->session.get(), Op("ravel"), absl::MakeConstSpan(&copied, 1), {}, 0);

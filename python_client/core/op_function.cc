@@ -10,8 +10,7 @@ namespace chx::python {
 namespace {
 
 struct OpFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const OpDef* op;
   PyObject* names;  // tuple of the parameters' interned names
   PyObject* name;
@@ -194,8 +193,7 @@ bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
   return true;
 }
 
-PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
-                     PyObject* keywords) {
+PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   const auto& self = *reinterpret_cast<OpFunction*>(callable);
   const OpDef& op = *self.op;
   Py_ssize_t count = PyVectorcall_NARGS(nargsf);
@@ -270,8 +268,7 @@ PyTypeObject op_function_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "chx.OpFunction";
   type.tp_basicsize = sizeof(OpFunction);
-  type.tp_flags =
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
   type.tp_vectorcall_offset = offsetof(OpFunction, vectorcall);
   type.tp_call = PyVectorcall_Call;
   type.tp_descr_get = DescrGet;
@@ -321,8 +318,7 @@ bool InitOpFunctions(PyObject* module) {
         return false;
       }
       if (op->internal) continue;
-      if (PyModule_AddObjectRef(module, name.c_str(), function.get()) < 0 ||
-          !append(names, name)) {
+      if (PyModule_AddObjectRef(module, name.c_str(), function.get()) < 0 || !append(names, name)) {
         return false;
       }
     }

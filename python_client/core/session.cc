@@ -6,7 +6,7 @@
 namespace chx::python {
 namespace {
 
-PyObject* default_session;         // PySession, or null
+PyObject* default_session;              // PySession, or null
 thread_local PyObject* default_device;  // PyDevice, or null
 
 PySession* AsSession(PyObject* object) { return reinterpret_cast<PySession*>(object); }
@@ -51,10 +51,9 @@ PyGetSetDef device_getset[] = {
     {"index", GetDeviceIndex, nullptr, "Number within the backend.", nullptr},
     {"backend", GetBackend, nullptr, "The backend: its name is 'native' or 'cuda'.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMethodDef device_methods[] = {
-    {"synchronize", SynchronizeDevice, METH_NOARGS,
-     "synchronize()\n--\n\nWaits until all that was called is done."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef device_methods[] = {{"synchronize", SynchronizeDevice, METH_NOARGS,
+                                 "synchronize()\n--\n\nWaits until all that was called is done."},
+                                {nullptr, nullptr, 0, nullptr}};
 
 void DeallocSession(PyObject* self) {
   PySession* session = AsSession(self);
@@ -95,8 +94,7 @@ bool MakeDevices(PySession* self) {
     if (device->backend != nullptr) continue;
     const Owned make(Support("Backend"));
     if (!make) return false;
-    device->backend =
-        PyObject_CallFunction(make.get(), "sO", Parts(object).first.c_str(), self);
+    device->backend = PyObject_CallFunction(make.get(), "sO", Parts(object).first.c_str(), self);
     if (device->backend == nullptr) return false;
   }
   return true;

@@ -8,10 +8,9 @@ import argparse
 import gzip
 import time
 
+import chx
 import numpy as np
 from common import Shuffler, init_mlp, mlp, sgd
-
-import chx
 
 BATCH = 100
 HELD_OUT = 2000

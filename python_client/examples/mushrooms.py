@@ -9,15 +9,14 @@ import csv
 import os
 import time
 
+import chx
 import matplotlib
 import numpy as np
 from common import Shuffler, init_mlp, mlp, sgd
 from tqdm import tqdm
 
-import chx
-
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402, the backend comes first
+import matplotlib.pyplot as plt  # , the backend comes first
 
 BATCH = 100
 
@@ -70,7 +69,9 @@ def train(args):
         speed = split / (time.perf_counter() - start)
         val_loss, val_accuracy = evaluate(params, x_test, t_test)
         history.append((epoch, train_loss, val_loss, val_accuracy, speed))
-        print(f"{epoch:5}  {train_loss:10.4f}  {val_loss:10.4f}  {val_accuracy:8.4f}  {speed:10.0f}")
+        print(
+            f"{epoch:5}  {train_loss:10.4f}  {val_loss:10.4f}  {val_accuracy:8.4f}  {speed:10.0f}"
+        )
     return params, history
 
 

@@ -68,7 +68,9 @@ def test_array_copies_at_the_call():
 
 
 @pytest.mark.parametrize(
-    "dtype", [np.float16, "float16", "e", np.dtype("float16")], ids=["type", "name", "char", "dtype"]
+    "dtype",
+    [np.float16, "float16", "e", np.dtype("float16")],
+    ids=["type", "name", "char", "dtype"],
 )
 def test_array_with_dtype(dtype):
     check(chx.array([1, 2], dtype), np.array([1, 2], np.float16))
@@ -374,7 +376,19 @@ def test_getitem_and_setitem(index):
 
 @pytest.mark.parametrize(
     "index",
-    [2, -3, (0, 3), (0, 0, 0), (Ellipsis, Ellipsis), "a", 1.0, [0, 1], True, np.array([0, 1]), 10**30],
+    [
+        2,
+        -3,
+        (0, 3),
+        (0, 0, 0),
+        (Ellipsis, Ellipsis),
+        "a",
+        1.0,
+        [0, 1],
+        True,
+        np.array([0, 1]),
+        10**30,
+    ],
     ids=repr,
 )
 def test_index_errors_come_at_once(index):
@@ -449,7 +463,10 @@ def test_large_integers_are_exact():
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
-        (lambda: chx.array([3.0], np.float32), "array([3.], shape=(1,), dtype=float32, device='native:0')"),
+        (
+            lambda: chx.array([3.0], np.float32),
+            "array([3.], shape=(1,), dtype=float32, device='native:0')",
+        ),
         (lambda: chx.array([], np.int8), "array([], shape=(0,), dtype=int8, device='native:0')"),
         (lambda: chx.array(True), "array(True, shape=(), dtype=bool, device='native:0')"),
         (
@@ -511,7 +528,15 @@ def test_methods():
 
 def test_views_share_and_copies_do_not():
     a = chx.zeros((2, 3))
-    views = [a.view(), a[...], a.reshape(6), a.ravel(), a.T, a.as_grad_stopped(), a.to_device("native:0")]
+    views = [
+        a.view(),
+        a[...],
+        a.reshape(6),
+        a.ravel(),
+        a.T,
+        a.as_grad_stopped(),
+        a.to_device("native:0"),
+    ]
     copies = [a.copy(), a.flatten(), a.astype("float32"), a.as_grad_stopped(copy=True)]
     a.fill(1)
     assert all(float(v.sum()) == 6 and v is not a for v in views)

@@ -68,6 +68,12 @@ def test_mnist_on_made_up_digits(tmp_path):
     write_idx(tmp_path / "images.gz", images)
     write_idx(tmp_path / "labels.gz", labels)
     done = run(
-        "mnist.py", tmp_path / "images.gz", tmp_path / "labels.gz", "--epochs", 2, "--min-accuracy", 0.9
+        "mnist.py",
+        tmp_path / "images.gz",
+        tmp_path / "labels.gz",
+        "--epochs",
+        2,
+        "--min-accuracy",
+        0.9,
     )
     assert done.returncode == 0, done.stdout + done.stderr

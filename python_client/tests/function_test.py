@@ -229,7 +229,18 @@ def test_random():
 
 
 def test_constants_are_numpys():
-    for name in ["pi", "e", "inf", "nan", "newaxis", "euler_gamma", "NaN", "Inf", "Infinity", "infty"]:
+    for name in [
+        "pi",
+        "e",
+        "inf",
+        "nan",
+        "newaxis",
+        "euler_gamma",
+        "NaN",
+        "Inf",
+        "Infinity",
+        "infty",
+    ]:
         assert getattr(chx, name) is getattr(np, name)
     for name in ["PINF", "NINF", "PZERO", "NZERO"]:
         assert str(getattr(chx, name)) == str(getattr(np, name))

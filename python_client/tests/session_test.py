@@ -260,7 +260,9 @@ def test_devices(session):
     device = chx.get_device("native:0")
     assert device is session.devices[0] is chx.get_device("native") is chx.get_device("native", 0)
     assert device is chx.get_device(device) is chx.get_device() is chx.get_default_device()
-    assert (device.name, device.index, repr(device), str(device)) == ("native:0", 0) + ("native:0",) * 2
+    assert (device.name, device.index, repr(device), str(device)) == ("native:0", 0) + (
+        "native:0",
+    ) * 2
     assert device.backend is device.backend is chx.get_backend("native")
     assert device.backend.name == repr(device.backend) == "native"
     assert device.backend.get_device(0) is device and device.backend.get_device_count() == 1
@@ -329,7 +331,7 @@ def test_threads_work_on_shared_arrays(session):
                 t = np.tanh(x @ np.full((4, 4), 0.5))
                 np.testing.assert_allclose(chx.to_numpy(y), t)
                 np.testing.assert_allclose(chx.to_numpy(g), x.T @ (1 - t * t))
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]

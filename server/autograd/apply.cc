@@ -76,9 +76,8 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
       }
     }
   }
-  const bool any_float = std::any_of(outputs->begin(), outputs->end(), [](const Variable& v) {
-    return IsFloat(v.array.spec.dtype);
-  });
+  const bool any_float = std::any_of(outputs->begin(), outputs->end(),
+                                     [](const Variable& v) { return IsFloat(v.array.spec.dtype); });
   if (ids.empty() || !any_float) return absl::OkStatus();
   if (account->op_nodes >= account->max_op_nodes) {
     return MemoryError("[", op.name, "] out of memory: the session's graphs hold ",
@@ -190,8 +189,8 @@ absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
                                 absl::Span<const AttrValue> attrs, DeviceId device,
                                 const RecordMode& mode) {
   ApplyOutputs outputs;
-  CHX_RETURN_IF_ERROR(Apply(runtime, *OpRegistry::Global().Find(op), inputs, attrs, device, mode,
-                            &outputs));
+  CHX_RETURN_IF_ERROR(
+      Apply(runtime, *OpRegistry::Global().Find(op), inputs, attrs, device, mode, &outputs));
   return std::move(outputs[0]);
 }
 

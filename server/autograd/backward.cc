@@ -109,8 +109,7 @@ class Walk {
       return absl::OkStatus();
     }
     const ApplyInput inputs[] = {ApplyInput(&it->second), ApplyInput(&grad)};
-    CHX_ASSIGN_OR_RETURN(it->second,
-                         Apply1(runtime_, "add", inputs, {}, node->spec.device, mode_));
+    CHX_ASSIGN_OR_RETURN(it->second, Apply1(runtime_, "add", inputs, {}, node->spec.device, mode_));
     return absl::OkStatus();
   }
 
@@ -183,8 +182,7 @@ absl::Status AddToLeaf(Runtime& runtime, ArrayNode* node, Variable grad, const R
     return Apply(runtime, *OpRegistry::Global().Find("add_"), inputs, {}, node->spec.device, mode,
                  &none);
   }
-  CHX_ASSIGN_OR_RETURN(Variable sum,
-                       Apply1(runtime, "add", inputs, {}, node->spec.device, mode));
+  CHX_ASSIGN_OR_RETURN(Variable sum, Apply1(runtime, "add", inputs, {}, node->spec.device, mode));
   *node->grad = std::move(sum);
   return absl::OkStatus();
 }
@@ -230,10 +228,12 @@ absl::Status Backward(Runtime& runtime, absl::Span<Variable* const> outputs,
   });
 }
 
-absl::StatusOr<std::vector<absl::optional<Variable>>> Grad(
-    Runtime& runtime, absl::Span<Variable* const> outputs, absl::Span<Variable* const> inputs,
-    absl::Span<Variable* const> output_grads, const BackwardOptions& options,
-    const RecordMode& mode) {
+absl::StatusOr<std::vector<absl::optional<Variable>>> Grad(Runtime& runtime,
+                                                           absl::Span<Variable* const> outputs,
+                                                           absl::Span<Variable* const> inputs,
+                                                           absl::Span<Variable* const> output_grads,
+                                                           const BackwardOptions& options,
+                                                           const RecordMode& mode) {
   if (!output_grads.empty() && output_grads.size() != outputs.size()) {
     return GradientError("[grad] expects as many grad_outputs as outputs (", outputs.size(),
                          "), got ", output_grads.size());

@@ -28,10 +28,12 @@ absl::Status Backward(Runtime& runtime, absl::Span<Variable* const> outputs,
 
 // d(outputs)/d(inputs), without touching any array's gradient. A null entry of `output_grads` (or
 // none at all) stands for ones. Inputs that no output depends on give nullopt.
-absl::StatusOr<std::vector<absl::optional<Variable>>> Grad(
-    Runtime& runtime, absl::Span<Variable* const> outputs, absl::Span<Variable* const> inputs,
-    absl::Span<Variable* const> output_grads, const BackwardOptions& options,
-    const RecordMode& mode);
+absl::StatusOr<std::vector<absl::optional<Variable>>> Grad(Runtime& runtime,
+                                                           absl::Span<Variable* const> outputs,
+                                                           absl::Span<Variable* const> inputs,
+                                                           absl::Span<Variable* const> output_grads,
+                                                           const BackwardOptions& options,
+                                                           const RecordMode& mode);
 
 }  // namespace chx
 

@@ -16,7 +16,8 @@ class Divider {
   Divider() = default;
   // For dividends below `limit`.
   Divider(int64_t divisor, int64_t limit) : divisor_(divisor) {
-    narrow_ = limit <= (int64_t{1} << 31) && divisor < (int64_t{1} << 31);
+    // (A dimension of 0 is never divided by.)
+    narrow_ = limit <= (int64_t{1} << 31) && divisor > 0 && divisor < (int64_t{1} << 31);
     if (!narrow_) return;
     while ((int64_t{1} << shift_) < divisor) ++shift_;
     multiplier_ = static_cast<uint32_t>(
@@ -56,6 +57,9 @@ class DeviceNest {
   }
 
   CHX_HD int64_t size() const { return size_; }
+  // Whether offsets are multiples of one stride.
+  CHX_HD bool flat() const { return ndim_ <= 1; }
+  CHX_HD int64_t flat_stride(int operand) const { return ndim_ == 0 ? 0 : strides_[operand][0]; }
   // The byte offsets of the element at C-order position `linear`.
   CHX_HD void Offsets(int64_t linear, int64_t (&offsets)[N]) const {
     for (int k = 0; k < N; ++k) offsets[k] = 0;

@@ -56,19 +56,24 @@ struct ReduceBody {
     const int64_t end = limit < reduced.size() ? limit : reduced.size();
     const int64_t step = lanes.count();
     int64_t i = begin + lanes.LaneOf(thread);
+    if (!reduced.flat()) {
+      for (; i < end; i += step) {
+        acc = Reducer::Combine(acc, Source::Get(base + reduced.Offset(i), i));
+      }
+      return acc;
+    }
+    const int64_t stride = reduced.flat_stride(0);
     // Four loads at a time, to have them under way together; combined in the same order.
     for (; i + 3 * step < end; i += 4 * step) {
       Acc next[4];
       CHX_UNROLL
       for (int j = 0; j < 4; ++j) {
-        next[j] = Source::Get(base + reduced.Offset(i + j * step), i + j * step);
+        next[j] = Source::Get(base + (i + j * step) * stride, i + j * step);
       }
       CHX_UNROLL
       for (int j = 0; j < 4; ++j) acc = Reducer::Combine(acc, next[j]);
     }
-    for (; i < end; i += step) {
-      acc = Reducer::Combine(acc, Source::Get(base + reduced.Offset(i), i));
-    }
+    for (; i < end; i += step) acc = Reducer::Combine(acc, Source::Get(base + i * stride, i));
     return acc;
   }
   CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {

@@ -37,9 +37,9 @@ absl::Status Devices::Open(absl::string_view list, const std::vector<Backend*>& 
     CHX_ASSIGN_OR_RETURN(slot->device, OpenDevice(name, backends));
     const std::vector<std::string> missing = slot->device->kernels().Missing();
     if (!missing.empty()) {
-      return MakeError(ErrorKind::kBackend,
-                       absl::StrCat("[devices] '", name, "' has no kernel for: ",
-                                    absl::StrJoin(missing, ", ")));
+      return MakeError(
+          ErrorKind::kBackend,
+          absl::StrCat("[devices] '", name, "' has no kernel for: ", absl::StrJoin(missing, ", ")));
     }
     slots_.push_back(std::move(slot));
   }

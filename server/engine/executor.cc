@@ -55,8 +55,7 @@ absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
   Lane& lane = lanes_[device];
   if (lane.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
-    lane.pool =
-        std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_);
+    lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_);
     lane.kernels = &devices_->at(device).kernels();
   }
   return &lane;
@@ -273,8 +272,8 @@ absl::StatusOr<Array> Executor::Cast(const Array& array, Dtype dtype) {
 }
 
 absl::StatusOr<Array> Executor::Copy(const Array& array) {
-  CHX_ASSIGN_OR_RETURN(
-      Array result, Allocate(ArraySpec(array.spec.dtype, array.spec.shape, array.spec.device)));
+  CHX_ASSIGN_OR_RETURN(Array result,
+                       Allocate(ArraySpec(array.spec.dtype, array.spec.shape, array.spec.device)));
   CHX_RETURN_IF_ERROR(RunUnary("copy", array, result, {}));
   return result;
 }

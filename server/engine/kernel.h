@@ -68,9 +68,7 @@ class KernelTable {
  public:
   // The operator must be in the registry; a second registration replaces the first.
   void Set(absl::string_view op, Kernel kernel);
-  Kernel Find(const OpDef& op) const {
-    return op.id < kernels_.size() ? kernels_[op.id] : nullptr;
-  }
+  Kernel Find(const OpDef& op) const { return op.id < kernels_.size() ? kernels_[op.id] : nullptr; }
   // Operators of kind kKernel without a kernel here; in-place forms need that of their base.
   std::vector<std::string> Missing() const;
 

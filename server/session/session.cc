@@ -203,8 +203,7 @@ RootErrorPtr Session::NewRootError(const Command& command, absl::Status status, 
 
 void Session::Fail(const Command& command, absl::Status status, std::string op, std::string inputs,
                    SessionOutput* output) {
-  RootErrorPtr error =
-      NewRootError(command, std::move(status), std::move(op), std::move(inputs));
+  RootErrorPtr error = NewRootError(command, std::move(status), std::move(op), std::move(inputs));
   // Only what can be bound is: a handle in use keeps its value.
   Inherit(command, error);
   const Handle first = command.outputs.empty() ? command.handle : command.outputs[0];
@@ -293,8 +292,7 @@ absl::Status Session::RunApply(const Command& command, const OpDef& op,
                                absl::Span<const ApplyInput> inputs, const RecordMode& mode) {
   Runtime runtime{executor_, graph_};
   ApplyOutputs outputs;
-  CHX_RETURN_IF_ERROR(
-      Apply(runtime, op, inputs, command.attrs, command.device, mode, &outputs));
+  CHX_RETURN_IF_ERROR(Apply(runtime, op, inputs, command.attrs, command.device, mode, &outputs));
   if (outputs.size() != command.outputs.size()) {
     return TypeError("[", op.name, "] makes ", outputs.size(), " outputs, got handles for ",
                      command.outputs.size());

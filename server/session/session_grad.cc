@@ -34,8 +34,7 @@ absl::Status Session::RequireGrad(const Command& command) {
   CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
   Variable& variable = entry->variable;
   if (!IsFloat(variable.array.spec.dtype)) {
-    return DtypeError("[require_grad] expects a float array, got ",
-                      variable.array.spec.ToString());
+    return DtypeError("[require_grad] expects a float array, got ", variable.array.spec.ToString());
   }
   if (variable.NodeOf(command.backprop_id) == nullptr) {
     variable.nodes.push_back(MakeRef<ArrayNode>(command.backprop_id, variable.array.spec));
@@ -125,10 +124,10 @@ void Session::Grad(const Command& command, SessionOutput* output) {
         missing.kind = CommandKind::kGrad;
         missing.location = command.location;
         missing.outputs.push_back(command.outputs[i]);
-        Inherit(missing, NewRootError(command,
-                                      GradientError("[grad] the outputs do not depend on input ",
-                                                    i),
-                                      "grad", ""));
+        Inherit(
+            missing,
+            NewRootError(command, GradientError("[grad] the outputs do not depend on input ", i),
+                         "grad", ""));
         continue;
       }
       Bind(command.outputs[i], *std::move(grads[i]));

@@ -36,7 +36,7 @@ struct SessionRecord {
   std::unique_ptr<Session> session;
   std::chrono::steady_clock::time_point opened;
 
-  Mutex stream_mutex;  // held while a batch is applied
+  Mutex stream_mutex;                       // held while a batch is applied
   std::atomic<uint64_t> last_batch_seq{0};  // written under stream_mutex
   std::unique_ptr<TransportState> transport ABSL_GUARDED_BY(stream_mutex);
   // Held while an array is sent: its copy is outside of the quota, so there is one at a time.

@@ -5,10 +5,9 @@ CHX_DEVICES (default "native:0") names the devices; CHX_SEED repeats a run.
 
 import os
 
+import chx
 import numpy as np
 import pytest
-
-import chx
 
 from . import cases  # noqa: F401, fills the table
 from .layouts import LAYOUTS, lay_out

@@ -8,10 +8,9 @@ import textwrap
 import threading
 import time
 
+import chx
 import numpy as np
 import pytest
-
-import chx
 
 from .daemon import Daemon
 
@@ -88,9 +87,7 @@ def test_two_clients_at_once_do_not_see_each_other(daemon):
             a = a * 1.0 + 0.0
         results[value] = chx.to_numpy(a)
 
-    threads = [
-        threading.Thread(target=work, args=args) for args in ((first, 1.0), (second, 2.0))
-    ]
+    threads = [threading.Thread(target=work, args=args) for args in ((first, 1.0), (second, 2.0))]
     for thread in threads:
         thread.start()
     for thread in threads:

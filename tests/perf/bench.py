@@ -14,9 +14,8 @@ import statistics
 import subprocess
 import time
 
-import numpy as np
-
 import chx
+import numpy as np
 
 STEP_SMALL = ([784, 32, 32, 10], 1)
 STEP_LARGE = ([784, 1000, 1000, 10], 100)
@@ -239,9 +238,7 @@ def main():
         "date": time.strftime("%Y-%m-%d"),
         "rounds": args.rounds,
         "median_seconds": {name: statistics.median(t) for name, t in times.items()},
-        "spread": {
-            name: [min(t), max(t)] for name, t in times.items()
-        },
+        "spread": {name: [min(t), max(t)] for name, t in times.items()},
     }
     with open(args.out, "w") as file:
         json.dump(result, file, indent=1)

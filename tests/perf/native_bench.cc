@@ -1,6 +1,6 @@
-// The C++ side of tests/perf/bench.py: one round, as JSON {name: [seconds per unit]}. Address of the
-// daemon in $CHX_SERVER. The raw gRPC peer is a stream and a bulk service in this same process tree:
-// the same library, without anything of chxd.
+// The C++ side of tests/perf/bench.py: one round, as JSON {name: [seconds per unit]}. Address of
+// the daemon in $CHX_SERVER. The raw gRPC peer is a stream and a bulk service in this same process
+// tree: the same library, without anything of chxd.
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>

@@ -66,8 +66,8 @@ TEST_F(BackwardTest, ReleasedInputsThatTheGradientNeedsKeepTheirValues) {
 TEST_F(BackwardTest, DoubleBackprop) {
   Leaf(1, {2}, {1});
   // y = x^3: y' = 12, y'' = 12.
-  Run({Op("multiply", {A(1), A(1)}, {2}), Op("multiply", {A(2), A(1)}, {3}),
-       BackwardOf({3}, true), GetGradOf(1, 4)});
+  Run({Op("multiply", {A(1), A(1)}, {2}), Op("multiply", {A(2), A(1)}, {3}), BackwardOf({3}, true),
+       GetGradOf(1, 4)});
   EXPECT_EQ(Fetch(4), Floats{12});
   Command clear = OfKind(CommandKind::kSetGrad, 1);
   Run({clear, BackwardOf({4})});
@@ -103,8 +103,7 @@ TEST_F(BackwardTest, ModesStopRecordingPerGraph) {
   Command square = Op("square", {A(1)}, {2});
   square.mode = 1;
   Run({id, require, mode, square, BackwardOf({2})});
-  EXPECT_NE(LastError().find("gradient is not required (on graph '<default>')"),
-            std::string::npos);
+  EXPECT_NE(LastError().find("gradient is not required (on graph '<default>')"), std::string::npos);
   Command backward = BackwardOf({2});
   backward.backprop_id = 3;
   Run({backward});

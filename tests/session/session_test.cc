@@ -47,7 +47,7 @@ TEST_F(SessionTest, AnErrorIsAValueThatIsInherited) {
   EXPECT_EQ(error->op, "add");
   EXPECT_EQ(error->inputs, "float32(2,), float32(3,)");
   EXPECT_EQ(error->location, "train.py:12");
-  EXPECT_EQ(Fetch(5).size(), 2u);            // others don't notice
+  EXPECT_EQ(Fetch(5).size(), 2u);                 // others don't notice
   EXPECT_TRUE(session_->UnreadErrors().empty());  // it has been read
 }
 
@@ -192,8 +192,7 @@ TEST_F(SessionTest, LargeValuesDoNotTravelInline) {
 
 TEST_F(SessionTest, AnUploadIsVisibleWhenItIsWhole) {
   const int64_t shape[] = {4};
-  absl::StatusOr<Session::UploadSink> sink =
-      session_->BeginUpload(1, Dtype::kFloat32, shape, 0);
+  absl::StatusOr<Session::UploadSink> sink = session_->BeginUpload(1, Dtype::kFloat32, shape, 0);
   ASSERT_TRUE(sink.ok());
   const float values[] = {1, 2, 3, 4};
   const absl::string_view bytes(reinterpret_cast<const char*>(values), sizeof(values));

@@ -19,8 +19,16 @@ def away_from_zero(rng, shape):
 
 def unary(name, ref, dtypes=NUMBERS, grad=True, domain=(-2, 2), **kwargs):
     for shape in SHAPES:
-        row(name, lambda chx, x: getattr(chx, name)(x), ref, [shape], dtypes=[dtypes],
-            grad=[0] if grad else [], domain=domain, **kwargs)
+        row(
+            name,
+            lambda chx, x: getattr(chx, name)(x),
+            ref,
+            [shape],
+            dtypes=[dtypes],
+            grad=[0] if grad else [],
+            domain=domain,
+            **kwargs,
+        )
 
 
 unary("negative", np.negative, domain=(0, 5))
@@ -38,8 +46,16 @@ unary("logical_not", np.logical_not, dtypes=ALL, grad=False, exact=True)
 
 def binary(name, ref, dtypes=NUMBERS, grad=(0, 1), domain=away_from_zero, **kwargs):
     for a, b in PAIRS:
-        row(name, lambda chx, x, y: getattr(chx, name)(x, y), ref, [a, b], dtypes=[dtypes, dtypes],
-            grad=grad, domain=domain, **kwargs)
+        row(
+            name,
+            lambda chx, x, y: getattr(chx, name)(x, y),
+            ref,
+            [a, b],
+            dtypes=[dtypes, dtypes],
+            grad=grad,
+            domain=domain,
+            **kwargs,
+        )
 
 
 binary("add", np.add, dtypes=ALL)
@@ -69,20 +85,63 @@ OPERATORS = {
 }
 for name, fn in OPERATORS.items():
     grad = [] if name in ("floor_divide", "remainder") else [0]
-    row(name, lambda chx, x, f=fn: f(x, 2), lambda x, f=fn: f(x, x.dtype.type(2)), [(3, 2)],
-        dtypes=[FLOATS], domain=(0.5, 3), grad=grad, name=f"{name}-array-scalar")
-    row(name, lambda chx, x, f=fn: f(2.5, x), lambda x, f=fn: f(x.dtype.type(2.5), x), [(3, 2)],
-        dtypes=[FLOATS], domain=(0.5, 3), grad=grad, name=f"{name}-scalar-array")
-row("add", lambda chx, x: x + 1.5, lambda x: x.astype("float32") + np.float32(1.5), [(3,)],
-    dtypes=[INTS], name="add-int-float-scalar")
-row("maximum", lambda chx, x: chx.maximum(x, 0), lambda x: np.maximum(x, 0), [(5,)], grad=[0],
-    domain=away_from_zero, name="maximum-scalar")
+    row(
+        name,
+        lambda chx, x, f=fn: f(x, 2),
+        lambda x, f=fn: f(x, x.dtype.type(2)),
+        [(3, 2)],
+        dtypes=[FLOATS],
+        domain=(0.5, 3),
+        grad=grad,
+        name=f"{name}-array-scalar",
+    )
+    row(
+        name,
+        lambda chx, x, f=fn: f(2.5, x),
+        lambda x, f=fn: f(x.dtype.type(2.5), x),
+        [(3, 2)],
+        dtypes=[FLOATS],
+        domain=(0.5, 3),
+        grad=grad,
+        name=f"{name}-scalar-array",
+    )
+row(
+    "add",
+    lambda chx, x: x + 1.5,
+    lambda x: x.astype("float32") + np.float32(1.5),
+    [(3,)],
+    dtypes=[INTS],
+    name="add-int-float-scalar",
+)
+row(
+    "maximum",
+    lambda chx, x: chx.maximum(x, 0),
+    lambda x: np.maximum(x, 0),
+    [(5,)],
+    grad=[0],
+    domain=away_from_zero,
+    name="maximum-scalar",
+)
 
-row("where", lambda chx, c, x, y: chx.where(c, x, y), lambda c, x, y: np.where(c, x, y),
-    [(3, 1), (3, 4), (4,)], dtypes=[("bool",), FLOATS, FLOATS], grad=[1, 2], same_dtypes=False)
-row("where", lambda chx, c, x: chx.where(c, x, 0), lambda c, x: np.where(c, x, x.dtype.type(0)),
-    [(3, 4), (3, 4)], dtypes=[("bool", "int32"), FLOATS], grad=[1], same_dtypes=False,
-    name="where-scalar")
+row(
+    "where",
+    lambda chx, c, x, y: chx.where(c, x, y),
+    lambda c, x, y: np.where(c, x, y),
+    [(3, 1), (3, 4), (4,)],
+    dtypes=[("bool",), FLOATS, FLOATS],
+    grad=[1, 2],
+    same_dtypes=False,
+)
+row(
+    "where",
+    lambda chx, c, x: chx.where(c, x, 0),
+    lambda c, x: np.where(c, x, x.dtype.type(0)),
+    [(3, 4), (3, 4)],
+    dtypes=[("bool", "int32"), FLOATS],
+    grad=[1],
+    same_dtypes=False,
+    name="where-scalar",
+)
 
 
 def relu_gradient(chx, x, gy):
@@ -90,8 +149,13 @@ def relu_gradient(chx, x, gy):
     return chx.grad([chx.relu(x)], [x], grad_outputs=[gy])[0]
 
 
-row("relu_grad", relu_gradient, lambda x, gy: np.where(x > 0, gy, 0), [(4, 3), (4, 3)],
-    domain=away_from_zero)
+row(
+    "relu_grad",
+    relu_gradient,
+    lambda x, gy: np.where(x > 0, gy, 0),
+    [(4, 3), (4, 3)],
+    domain=away_from_zero,
+)
 
 # In-place forms, on a strided part.
 IN_PLACE = {
@@ -113,5 +177,11 @@ def in_place(x, y, method):
 
 for name, method in IN_PLACE.items():
     dtypes = FLOATS if name == "divide_" else NUMBERS
-    row(name, lambda chx, x, y, m=method: in_place(x, y, m), lambda x, y, m=method: in_place(x, y, m),
-        [(3, 4), (2,)], dtypes=[dtypes, dtypes], domain=(1, 5))
+    row(
+        name,
+        lambda chx, x, y, m=method: in_place(x, y, m),
+        lambda x, y, m=method: in_place(x, y, m),
+        [(3, 4), (2,)],
+        dtypes=[dtypes, dtypes],
+        domain=(1, 5),
+    )

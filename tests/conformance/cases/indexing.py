@@ -16,8 +16,16 @@ INDICES = {
     "clipped": slice(-100, 100),
 }
 for name, index in INDICES.items():
-    row("getitem", lambda chx, a, i=index: a[i], lambda a, i=index: a[i].copy(), [(3, 4)],
-        dtypes=[ALL], grad=[0], exact=True, name=f"getitem-{name}")
+    row(
+        "getitem",
+        lambda chx, a, i=index: a[i],
+        lambda a, i=index: a[i].copy(),
+        [(3, 4)],
+        dtypes=[ALL],
+        grad=[0],
+        exact=True,
+        name=f"getitem-{name}",
+    )
 
 
 def through_gradient(chx, a):
@@ -41,14 +49,31 @@ def indices_for(size):
 
 INTEGERS = ("int64", "int32", "int8", "uint8")
 for axis, shape in ((0, (2,)), (1, (3, 2)), (-1, ()), (0, (0,))):
-    row("take", lambda chx, a, i, x=axis: chx.take(a, i, x),
-        lambda a, i, x=axis: np.take(a, i, x), [(4, 5), shape], dtypes=[ALL, INTEGERS], grad=[0],
-        domain=[(-2, 2), indices_for(4)], same_dtypes=False, exact=True, name=f"take-{axis}-{shape}")
+    row(
+        "take",
+        lambda chx, a, i, x=axis: chx.take(a, i, x),
+        lambda a, i, x=axis: np.take(a, i, x),
+        [(4, 5), shape],
+        dtypes=[ALL, INTEGERS],
+        grad=[0],
+        domain=[(-2, 2), indices_for(4)],
+        same_dtypes=False,
+        exact=True,
+        name=f"take-{axis}-{shape}",
+    )
 for mode in ("wrap", "clip"):
-    row("take", lambda chx, a, i, m=mode: chx.take(a, i, 0, mode=m),
-        lambda a, i, m=mode: np.take(a, i, 0, mode=m), [(4, 2), (6,)], dtypes=[ALL, ("int64",)],
-        domain=[(-2, 2), lambda rng, shape: rng.integers(-9, 9, shape)], grad=[0],
-        same_dtypes=False, exact=True, name=f"take-{mode}")
+    row(
+        "take",
+        lambda chx, a, i, m=mode: chx.take(a, i, 0, mode=m),
+        lambda a, i, m=mode: np.take(a, i, 0, mode=m),
+        [(4, 2), (6,)],
+        dtypes=[ALL, ("int64",)],
+        domain=[(-2, 2), lambda rng, shape: rng.integers(-9, 9, shape)],
+        grad=[0],
+        same_dtypes=False,
+        exact=True,
+        name=f"take-{mode}",
+    )
 
 
 def take_gradient(chx, gy, i):
@@ -62,5 +87,12 @@ def added(gy, i):
     return whole
 
 
-row("take_grad", take_gradient, added, [(6, 3), (6,)], dtypes=[("float32", "float64"), ("int64",)],
-    domain=[(-2, 2), indices_for(4)], same_dtypes=False)
+row(
+    "take_grad",
+    take_gradient,
+    added,
+    [(6, 3), (6,)],
+    dtypes=[("float32", "float64"), ("int64",)],
+    domain=[(-2, 2), indices_for(4)],
+    same_dtypes=False,
+)

@@ -18,16 +18,29 @@ def looks(chx, x, cdf):
 def normal_cdf(x):
     # Abramowitz and Stegun 26.2.17, |error| < 7.5e-8.
     t = 1 / (1 + 0.2316419 * np.abs(x))
-    poly = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    poly = t * (
+        0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
+    )
     tail = np.exp(-x * x / 2) / np.sqrt(2 * np.pi) * poly
     return np.where(x > 0, 1 - tail, tail)
 
 
 for dtype in ("float32", "float64"):
-    row("random_uniform",
-        lambda chx, d=dtype: looks(chx, chx.random.uniform(1, 3, (N,), dtype=d), lambda x: (x - 1) / 2),
-        lambda: np.float64(1), [], name=f"random_uniform-{dtype}")
-    row("random_normal",
-        lambda chx, d=dtype: looks(chx, chx.random.normal(1, 2, (N,), dtype=d),
-                                   lambda x: normal_cdf((x - 1) / 2)),
-        lambda: np.float64(1), [], name=f"random_normal-{dtype}")
+    row(
+        "random_uniform",
+        lambda chx, d=dtype: looks(
+            chx, chx.random.uniform(1, 3, (N,), dtype=d), lambda x: (x - 1) / 2
+        ),
+        lambda: np.float64(1),
+        [],
+        name=f"random_uniform-{dtype}",
+    )
+    row(
+        "random_normal",
+        lambda chx, d=dtype: looks(
+            chx, chx.random.normal(1, 2, (N,), dtype=d), lambda x: normal_cdf((x - 1) / 2)
+        ),
+        lambda: np.float64(1),
+        [],
+        name=f"random_normal-{dtype}",
+    )

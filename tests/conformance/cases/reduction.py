@@ -15,9 +15,16 @@ def distinct(rng, shape):
 def reduction(name, ref, dtypes, axes=AXES, shape=(2, 3, 4), grad=True, domain=(-2, 2)):
     for axis in axes:
         for keepdims in (False, True):
-            row(name, lambda chx, a, x=axis, k=keepdims: getattr(chx, name)(a, axis=x, keepdims=k),
-                lambda a, x=axis, k=keepdims: ref(a, axis=x, keepdims=k), [shape], dtypes=[dtypes],
-                grad=[0] if grad else [], domain=domain, name=f"{name}-{axis}-{keepdims}")
+            row(
+                name,
+                lambda chx, a, x=axis, k=keepdims: getattr(chx, name)(a, axis=x, keepdims=k),
+                lambda a, x=axis, k=keepdims: ref(a, axis=x, keepdims=k),
+                [shape],
+                dtypes=[dtypes],
+                grad=[0] if grad else [],
+                domain=domain,
+                name=f"{name}-{axis}-{keepdims}",
+            )
 
 
 def np_sum(a, axis, keepdims):
@@ -41,15 +48,33 @@ reduction("mean", np_mean, ALL)
 reduction("amax", np.amax, ALL, domain=distinct)
 reduction("amin", np.amin, ALL, domain=distinct)
 reduction("logsumexp", np_logsumexp, NUMBERS, axes=[None, 0, -1, (0, 2)])
-row("sum", lambda chx, a: a.sum(), lambda a: a.sum(dtype=a.dtype), [(0, 3)], grad=[0], name="sum-empty")
-row("sum", lambda chx, a: a.sum(axis=0), lambda a: a.sum(axis=0, dtype=a.dtype), [(0, 3)],
-    name="sum-empty-axis")
+row(
+    "sum",
+    lambda chx, a: a.sum(),
+    lambda a: a.sum(dtype=a.dtype),
+    [(0, 3)],
+    grad=[0],
+    name="sum-empty",
+)
+row(
+    "sum",
+    lambda chx, a: a.sum(axis=0),
+    lambda a: a.sum(axis=0, dtype=a.dtype),
+    [(0, 3)],
+    name="sum-empty-axis",
+)
 row("sum", lambda chx, a: a.sum(), lambda a: a.copy(), [()], grad=[0], name="sum-0d")
 for name in ("argmax", "argmin"):
     for axis in (None, 0, 1, -1):
-        row(name, lambda chx, a, n=name, x=axis: getattr(chx, n)(a, axis=x),
+        row(
+            name,
+            lambda chx, a, n=name, x=axis: getattr(chx, n)(a, axis=x),
             lambda a, n=name, x=axis: np.asarray(getattr(np, n)(a, axis=x)).astype("int64"),
-            [(3, 5)], dtypes=[ALL], exact=True, name=f"{name}-{axis}")
+            [(3, 5)],
+            dtypes=[ALL],
+            exact=True,
+            name=f"{name}-{axis}",
+        )
 
 
 def np_log_softmax(x, axis):
@@ -58,7 +83,19 @@ def np_log_softmax(x, axis):
 
 for axis in (None, 0, (0, 1)):
     real = 1 if axis is None else axis
-    row("log_softmax", lambda chx, x, a=axis: chx.log_softmax(x, axis=a),
-        lambda x, a=real: np_log_softmax(x, a), [(3, 4)], grad=[0], name=f"log_softmax-{axis}")
-    row("softmax", lambda chx, x, a=axis: chx.softmax(x, axis=a),
-        lambda x, a=real: np.exp(np_log_softmax(x, a)), [(3, 4)], grad=[0], name=f"softmax-{axis}")
+    row(
+        "log_softmax",
+        lambda chx, x, a=axis: chx.log_softmax(x, axis=a),
+        lambda x, a=real: np_log_softmax(x, a),
+        [(3, 4)],
+        grad=[0],
+        name=f"log_softmax-{axis}",
+    )
+    row(
+        "softmax",
+        lambda chx, x, a=axis: chx.softmax(x, axis=a),
+        lambda x, a=real: np.exp(np_log_softmax(x, a)),
+        [(3, 4)],
+        grad=[0],
+        name=f"softmax-{axis}",
+    )

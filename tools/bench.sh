@@ -1,0 +1,29 @@
+#!/bin/bash
+# Benchmarks against PyTorch (CPU), NumPy Chainer 7.8.1, raw gRPC and memcpy, all in one run. Writes
+# bench.json and the table in docs/performance.md. `tools/bench.sh --rounds 5` is quicker.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh
+venv="${CHXD_BENCH_VENV:-$HOME/.cache/chxd/bench-venv}"
+want=$(sha256sum tools/requirements-bench.txt | cut -c1-16)
+if [ "$(cat "$venv/.requirements" 2>/dev/null || true)" != "$want" ]; then
+  rm -rf "$venv"
+  /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check wheel setuptools==70.3.0
+  "$venv/bin/pip" install -q --disable-pip-version-check -r tools/requirements-bench.txt
+  echo "$want" >"$venv/.requirements"
+fi
+bazel build --config=release --config=ci //server:chxd //python_client //tests/perf:native_bench
+stage=$(mktemp -d)
+mkdir "$stage/chx"
+cp -L python_client/chx/*.py .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+
+coproc DAEMON { exec .bazel/bin/server/chxd --listen="unix:$stage/chxd.sock,127.0.0.1:0"; }
+daemon=$DAEMON_PID
+trap 'kill -TERM $daemon 2>/dev/null || true; rm -rf "$stage"' EXIT
+read -r _ _ unix tcp <&"${DAEMON[0]}"
+
+export CHX_SERVER="$unix"
+PYTHONPATH="$stage" "$venv/bin/python" tests/perf/bench.py --unix="$unix" --tcp="$tcp" \
+  --native=.bazel/bin/tests/perf/native_bench --out=bench.json "$@"
+"$venv/bin/python" tests/perf/report.py bench.json docs/performance.md
