@@ -30,11 +30,23 @@ thread_local BodyPool body_pool;
 
 const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
+// On the session and device of the first array.
+absl::Status Run(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs,
+                 ArrayPtrs* outputs) {
+  const ArrayBody* first = nullptr;
+  for (const Operand& input : inputs) {
+    CHX_RETURN_IF_ERROR(input.error());
+    if (first == nullptr) first = input.array();
+  }
+  if (first == nullptr) return TypeError("[", op.name, "] expects at least one array");
+  return first->session->Apply(op, inputs, attrs, first->spec.device, outputs);
+}
+
 // IEEE binary16.
 double HalfToDouble(uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const int fraction = bits & 1023;
-  const double magnitude = exponent == 31   ? (fraction == 0 ? HUGE_VAL : std::nan(""))
+  const double magnitude = exponent == 31  ? (fraction == 0 ? HUGE_VAL : std::nan(""))
                            : exponent == 0 ? std::ldexp(fraction, -24)
                                            : std::ldexp(fraction + 1024, exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
@@ -118,8 +130,7 @@ Array Array::FromHost(Session& session, const void* data, const Shape& shape, Dt
 absl::StatusOr<double> Array::Item() const {
   if (!ok()) return status();
   if (spec().size() != 1) {
-    return DimensionError("[item] expects an array of one element, got shape ",
-                          shape().ToString());
+    return DimensionError("[item] expects an array of one element, got shape ", shape().ToString());
   }
   char data[8];
   CHX_RETURN_IF_ERROR(CopyTo(data, static_cast<size_t>(ItemSize(dtype()))));
@@ -167,41 +178,68 @@ absl::Status Array::ClearGrad(BackpropId id) const {
 
 Array Array::AsGradStopped() const {
   NoBackpropMode scope;
-  return internal::Apply(Op("view"), {*this}, {});
+  static const OpDef& op = Op("view");
+  return internal::Apply(op, {*this}, {});
 }
 
 Array Array::operator[](const IndexBuilder& index) const {
-  return internal::Apply(Op("getitem"), {*this}, {index.Build()});
+  static const OpDef& op = Op("getitem");
+  return internal::Apply(op, {*this}, {index.Build()});
 }
 
 absl::Status Array::operator+=(const Operand& other) {
-  return internal::ApplyInPlace(Op("add_"), {*this, other}, {});
+  static const OpDef& op = Op("add_");
+  return internal::ApplyInPlace(op, {*this, other}, {});
 }
 absl::Status Array::operator-=(const Operand& other) {
-  return internal::ApplyInPlace(Op("subtract_"), {*this, other}, {});
+  static const OpDef& op = Op("subtract_");
+  return internal::ApplyInPlace(op, {*this, other}, {});
 }
 absl::Status Array::operator*=(const Operand& other) {
-  return internal::ApplyInPlace(Op("multiply_"), {*this, other}, {});
+  static const OpDef& op = Op("multiply_");
+  return internal::ApplyInPlace(op, {*this, other}, {});
 }
 absl::Status Array::operator/=(const Operand& other) {
-  return internal::ApplyInPlace(Op("divide_"), {*this, other}, {});
+  static const OpDef& op = Op("divide_");
+  return internal::ApplyInPlace(op, {*this, other}, {});
 }
 
-Array operator+(const Array& a, const Operand& b) { return internal::Apply(Op("add"), {a, b}, {}); }
+Array operator+(const Array& a, const Operand& b) {
+  static const OpDef& op = Op("add");
+  return internal::Apply(op, {a, b}, {});
+}
 Array operator-(const Array& a, const Operand& b) {
-  return internal::Apply(Op("subtract"), {a, b}, {});
+  static const OpDef& op = Op("subtract");
+  return internal::Apply(op, {a, b}, {});
 }
 Array operator*(const Array& a, const Operand& b) {
-  return internal::Apply(Op("multiply"), {a, b}, {});
+  static const OpDef& op = Op("multiply");
+  return internal::Apply(op, {a, b}, {});
 }
 Array operator/(const Array& a, const Operand& b) {
-  return internal::Apply(Op("divide"), {a, b}, {});
+  static const OpDef& op = Op("divide");
+  return internal::Apply(op, {a, b}, {});
 }
-Array operator-(const Array& a) { return internal::Apply(Op("negative"), {a}, {}); }
-Array operator+(Scalar a, const Array& b) { return internal::Apply(Op("add"), {a, b}, {}); }
-Array operator-(Scalar a, const Array& b) { return internal::Apply(Op("subtract"), {a, b}, {}); }
-Array operator*(Scalar a, const Array& b) { return internal::Apply(Op("multiply"), {a, b}, {}); }
-Array operator/(Scalar a, const Array& b) { return internal::Apply(Op("divide"), {a, b}, {}); }
+Array operator-(const Array& a) {
+  static const OpDef& op = Op("negative");
+  return internal::Apply(op, {a}, {});
+}
+Array operator+(Scalar a, const Array& b) {
+  static const OpDef& op = Op("add");
+  return internal::Apply(op, {a, b}, {});
+}
+Array operator-(Scalar a, const Array& b) {
+  static const OpDef& op = Op("subtract");
+  return internal::Apply(op, {a, b}, {});
+}
+Array operator*(Scalar a, const Array& b) {
+  static const OpDef& op = Op("multiply");
+  return internal::Apply(op, {a, b}, {});
+}
+Array operator/(Scalar a, const Array& b) {
+  static const OpDef& op = Op("divide");
+  return internal::Apply(op, {a, b}, {});
+}
 
 absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args) {
   if (outputs.empty()) return ValueError("[backward] expects at least one output");
@@ -221,20 +259,8 @@ namespace internal {
 
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
                               const Attrs& attrs) {
-  Session* session = nullptr;
-  DeviceId device = 0;
-  for (const Operand& input : inputs) {
-    if (!input.error().ok()) return {Array(input.error())};
-    if (input.array() != nullptr && session == nullptr) {
-      session = input.array()->session.get();
-      device = input.array()->spec.device;
-    }
-  }
-  if (session == nullptr) {
-    return {Array(TypeError("[", op.name, "] expects at least one array"))};
-  }
   ArrayPtrs outputs;
-  const absl::Status status = session->Apply(op, inputs, attrs, device, &outputs);
+  const absl::Status status = Run(op, inputs, attrs, &outputs);
   if (!status.ok()) return {Array(status)};
   std::vector<Array> arrays;
   for (ArrayPtr& output : outputs) arrays.emplace_back(std::move(output));
@@ -242,7 +268,9 @@ std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
 }
 
 Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs) {
-  return std::move(ApplyMulti(op, inputs, attrs)[0]);
+  ArrayPtrs outputs;
+  const absl::Status status = Run(op, inputs, attrs, &outputs);
+  return status.ok() ? Array(std::move(outputs[0])) : Array(status);
 }
 
 Array Apply(const OpDef& op, std::initializer_list<Operand> inputs, const Attrs& attrs) {
@@ -257,12 +285,8 @@ Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& at
 
 absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<Operand> inputs,
                           const Attrs& attrs) {
-  for (const Operand& input : inputs) CHX_RETURN_IF_ERROR(input.error());
-  const ArrayBody* target = inputs.begin()->array();
-  if (target == nullptr) return TypeError("[", op.name, "] expects an array to write to");
   ArrayPtrs none;
-  return target->session->Apply(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), attrs,
-                                target->spec.device, &none);
+  return Run(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), attrs, &none);
 }
 
 }  // namespace internal

@@ -111,11 +111,11 @@ class Operand {
   Operand() = default;
   Operand(const Array& array)  // NOLINT
       : array_(array.body().get()), error_(array.status()) {}
-  Operand(const ArrayBody* array) : array_(array) {}         // NOLINT
+  Operand(const ArrayBody* array) : array_(array) {}             // NOLINT
   Operand(Scalar scalar) : is_scalar_(true), scalar_(scalar) {}  // NOLINT
-  Operand(double scalar) : Operand(Scalar(scalar)) {}        // NOLINT
-  Operand(int scalar) : Operand(Scalar(scalar)) {}           // NOLINT
-  Operand(bool scalar) : Operand(Scalar(scalar)) {}          // NOLINT
+  Operand(double scalar) : Operand(Scalar(scalar)) {}            // NOLINT
+  Operand(int scalar) : Operand(Scalar(scalar)) {}               // NOLINT
+  Operand(bool scalar) : Operand(Scalar(scalar)) {}              // NOLINT
 
   const ArrayBody* array() const { return array_; }
   bool is_scalar() const { return is_scalar_; }

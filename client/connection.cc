@@ -108,8 +108,8 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id, v1::Op
   if (status.ok()) return absl::OkStatus();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return MakeError(ErrorKind::kConnection, absl::StrCat("cannot reach chxd at ", address_, ": ",
-                                                          status.error_message()));
+    return MakeError(ErrorKind::kConnection,
+                     absl::StrCat("cannot reach chxd at ", address_, ": ", status.error_message()));
   }
   return wire::FromGrpc(status);
 }
@@ -158,8 +158,9 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
 }
 
 absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
-  CHX_RETURN_IF_ERROR(ReadUntil(
-      [this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(request_id); }));
+  CHX_RETURN_IF_ERROR(ReadUntil([this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return values_.contains(request_id);
+  }));
   MutexLock lock(&mutex_);
   const v1::FetchedValue value = std::move(values_[request_id]);
   values_.erase(request_id);

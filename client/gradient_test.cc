@@ -37,7 +37,7 @@ TEST_F(GradientTest, FloatOutputsOfConnectedInputsAreConnected) {
   EXPECT_TRUE((x + X()).IsBackpropRequired());
   EXPECT_TRUE((X() * x).IsBackpropRequired());
   EXPECT_FALSE((X() * X()).IsBackpropRequired());
-  EXPECT_FALSE(greater(x, 0.0).IsBackpropRequired());        // bool
+  EXPECT_FALSE(greater(x, 0.0).IsBackpropRequired());  // bool
   EXPECT_FALSE(astype(x, Dtype::kInt32).IsBackpropRequired());
   EXPECT_TRUE(astype(x, Dtype::kFloat64).IsBackpropRequired());
   EXPECT_FALSE(argmax(x).IsBackpropRequired());
@@ -197,8 +197,7 @@ TEST_F(GradientTest, WritesToArraysInAGraphAreRefused) {
   Array x = Leaf();
   const absl::Status status = x += 1.0;
   EXPECT_EQ(KindOf(status), ErrorKind::kChainerx);
-  EXPECT_EQ(status.message(),
-            "In-place assignment to output array requiring grad is not allowed.");
+  EXPECT_EQ(status.message(), "In-place assignment to output array requiring grad is not allowed.");
   {
     NoBackpropMode none;  // the node counts, not the mode
     EXPECT_FALSE((x *= 2.0).ok());

@@ -33,7 +33,8 @@ struct ModeNumber {
 };
 ModeNumber CurrentModeNumber();
 
-// Pushes: recording on or off for some graphs, or for all if there are none. Every push has its pop.
+// Pushes: recording on or off for some graphs, or for all if there are none. Every push has its
+// pop.
 void PushMode(bool record, absl::Span<const BackpropId> ids);
 void PopMode();
 

@@ -54,8 +54,7 @@ bool MayPass(const absl::Status& status) {
 absl::StatusOr<Ref<Session>> Session::Connect(const std::string& address,
                                               const ConnectOptions& options) {
   WatchForks();
-  CHX_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
-                       Connection::Open(address, options));
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Open(address, options));
   return Ref<Session>(new Session(std::move(connection)));
 }
 
@@ -98,8 +97,8 @@ uint32_t Session::InternLocation(absl::string_view text) {
   if (text.size() > kMaxLocationBytes) text.remove_prefix(text.size() - kMaxLocationBytes);
   LocationTable& table = Locations();
   MutexLock lock(&table.mutex);
-  const auto [it, inserted] = table.numbers.try_emplace(std::string(text),
-                                                        static_cast<uint32_t>(table.texts.size()));
+  const auto [it, inserted] =
+      table.numbers.try_emplace(std::string(text), static_cast<uint32_t>(table.texts.size()));
   if (inserted) table.texts.emplace_back(text);
   return it->second;
 }
@@ -161,7 +160,7 @@ bool Session::Due() const {
   return pending_.size() >= kBatchBytes || pending_commands_ >= kBatchCommands;
 }
 
-void Session::Released(Handle handle) {
+void Session::Released(Handle handle, int64_t bytes) {
   if (!CheckUsable().ok()) return;
   MutexLock lock(&mutex_);
   released_.push_back(handle);

@@ -279,8 +279,7 @@ TEST_F(SessionTest, AForkedChildIsToldToConnectAgain) {
     const bool told = KindOf((x + 1.0).status()) == ErrorKind::kConnection &&
                       KindOf(x.Item().status()) == ErrorKind::kConnection &&
                       KindOf(session_->Synchronize()) == ErrorKind::kConnection &&
-                      KindOf(session_->Flush()) == ErrorKind::kConnection &&
-                      session_->Close().ok();
+                      KindOf(session_->Flush()) == ErrorKind::kConnection && session_->Close().ok();
     x = Array();
     session_ = nullptr;
     _exit(told ? 0 : 1);

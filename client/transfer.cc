@@ -39,8 +39,8 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
     const absl::string_view piece = data.substr(0, kChunkBytes);
     data.remove_prefix(piece.size());
     // Finish() below returns when the daemon has answered: the slice is not needed any more then.
-    const grpc::ByteBuffer chunk = MakeChunk(
-        header_bytes, grpc::Slice(piece.data(), piece.size(), grpc::Slice::STATIC_SLICE));
+    const grpc::ByteBuffer chunk =
+        MakeChunk(header_bytes, grpc::Slice(piece.data(), piece.size(), grpc::Slice::STATIC_SLICE));
     header_bytes.clear();
     if (!writer->Write(chunk)) break;
   } while (!data.empty());
@@ -57,8 +57,8 @@ absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
   const grpc::internal::RpcMethod method("/chx.v1.TransferService/Download",
                                          grpc::internal::RpcMethod::SERVER_STREAMING, channel_);
   const std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
-      grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(
-          channel_.get(), method, &context, Serialized(request)));
+      grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
+                                                                    &context, Serialized(request)));
   char* position = static_cast<char*>(out);
   size_t left = bytes;
   grpc::ByteBuffer message;

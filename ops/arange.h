@@ -18,6 +18,14 @@ struct Arange {
   Dtype dtype = Dtype::kInt32;
 };
 
+// How many of start, start + step, ... come before stop. Exact; step is not 0.
+inline uint64_t CountInts(int64_t start, int64_t stop, int64_t step) {
+  if (step > 0 ? start >= stop : start <= stop) return 0;
+  const auto u = [](int64_t i) { return static_cast<uint64_t>(i); };
+  return step > 0 ? (u(stop) - u(start) - 1) / u(step) + 1
+                  : (u(start) - u(stop) - 1) / (uint64_t{0} - u(step)) + 1;
+}
+
 // From arange's attributes: start, stop, step, dtype. arange(n) counts from 0.
 inline absl::StatusOr<Arange> ParseArange(absl::Span<const AttrValue> attrs) {
   Arange result;
@@ -34,7 +42,10 @@ inline absl::StatusOr<Arange> ParseArange(absl::Span<const AttrValue> attrs) {
   if (step == 0 || std::isnan(step)) {
     return ValueError("[arange] expects a step other than 0, got ", result.step.ToString());
   }
-  const double count = std::ceil((stop.AsDouble() - result.start.AsDouble()) / step);
+  const double count =
+      kind == ScalarKind::kFloat
+          ? std::ceil((stop.AsDouble() - result.start.AsDouble()) / step)
+          : static_cast<double>(CountInts(result.start.AsInt(), stop.AsInt(), result.step.AsInt()));
   if (std::isnan(count) || count > 1e18) {
     return ValueError("[arange] expects a finite number of elements");
   }

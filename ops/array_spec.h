@@ -30,7 +30,8 @@ class Dims {
     for (int i = 0; i < size; ++i) values_[i] = value;
   }
   Dims(const Dims& other) : Dims(other.span()) {}
-  Dims& operator=(const Dims& other) {
+  // Self-assignment is a memmove onto itself.
+  Dims& operator=(const Dims& other) {  // NOLINT(bugprone-unhandled-self-assignment)
     size_ = other.size_;
     std::copy_n(other.values_, other.size_, values_);
     return *this;

@@ -21,9 +21,8 @@ int CheckHealth(const std::string& address) {
   grpc::ByteBuffer reply;
   const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
                                          grpc::internal::RpcMethod::NORMAL_RPC, channel);
-  const grpc::Status status =
-      grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-          channel.get(), method, &context, request, &reply);
+  const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+      channel.get(), method, &context, request, &reply);
   std::vector<grpc::Slice> slices;
   std::string bytes;
   if (status.ok() && reply.Dump(&slices).ok()) {

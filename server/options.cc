@@ -54,12 +54,23 @@ absl::StatusOr<std::string> DefaultSocket() {
   const std::string directory = absl::StrCat("/tmp/chxd-", getuid());
   mkdir(directory.c_str(), 0700);
   struct stat info;
-  if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) ||
-      info.st_uid != getuid() || (info.st_mode & 077) != 0) {
+  if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
+      (info.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat(directory, " is not a directory of this user alone"));
   }
   return absl::StrCat(directory, "/chxd.sock");
+}
+
+// Far from where clocks overflow, which "inf" would do.
+absl::StatusOr<std::chrono::milliseconds> CheckedDuration(absl::string_view flag,
+                                                          absl::Duration duration) {
+  constexpr int kMaxDays = 365;
+  if (duration < absl::ZeroDuration() || duration > absl::Hours(24 * kMaxDays)) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " expects 0s to ", 24 * kMaxDays,
+                                                   "h, got ", absl::FormatDuration(duration)));
+  }
+  return absl::ToChronoMilliseconds(duration);
 }
 
 }  // namespace
@@ -73,9 +84,8 @@ absl::StatusOr<std::vector<Listener>> ParseListen(absl::string_view text) {
       listener.unix_socket = true;
       listener.loopback = true;
       if (item.empty() || item.size() > 100) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--listen expects a path of at most 100 bytes after unix:, got '", item,
-                         "'"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "--listen expects a path of at most 100 bytes after unix:, got '", item, "'"));
       }
     } else {
       const size_t colon = item.rfind(':');
@@ -88,8 +98,8 @@ absl::StatusOr<std::vector<Listener>> ParseListen(absl::string_view text) {
       const absl::string_view host = item.substr(0, colon);
       in_addr ipv4;
       const bool is_ipv4 = inet_pton(AF_INET, std::string(host).c_str(), &ipv4) == 1;
-      listener.loopback = host == "localhost" || host == "[::1]" ||
-                          (is_ipv4 && (ntohl(ipv4.s_addr) >> 24) == 127);
+      listener.loopback =
+          host == "localhost" || host == "[::1]" || (is_ipv4 && (ntohl(ipv4.s_addr) >> 24) == 127);
     }
     listener.address = std::string(item);
     listeners.push_back(std::move(listener));
@@ -132,8 +142,9 @@ absl::StatusOr<Options> OptionsFromFlags() {
   options.devices = absl::GetFlag(FLAGS_devices);
   CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(absl::GetFlag(FLAGS_listen)));
   CHX_ASSIGN_OR_RETURN(options.session_memory, ParseBytes(absl::GetFlag(FLAGS_session_memory)));
-  options.lease = absl::ToChronoMilliseconds(absl::GetFlag(FLAGS_lease));
-  options.drain_timeout = absl::ToChronoMilliseconds(absl::GetFlag(FLAGS_drain_timeout));
+  CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", absl::GetFlag(FLAGS_lease)));
+  CHX_ASSIGN_OR_RETURN(options.drain_timeout,
+                       CheckedDuration("--drain-timeout", absl::GetFlag(FLAGS_drain_timeout)));
   options.threads = absl::GetFlag(FLAGS_threads);
   options.plugin_dir = absl::GetFlag(FLAGS_plugin_dir);
   options.lifeline_fd = absl::GetFlag(FLAGS_lifeline_fd);

@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/time/time.h"
+
+ABSL_DECLARE_FLAG(std::string, listen);
+ABSL_DECLARE_FLAG(absl::Duration, lease);
+
 namespace chx {
 namespace {
 
@@ -32,6 +39,17 @@ TEST(Options, OffLoopbackNeedsTlsAndToken) {
   EXPECT_TRUE(CheckListeners(*listeners, true, true).ok());
   EXPECT_TRUE(CheckListeners(*ParseListen("127.0.0.1:7000"), false, false).ok());
   EXPECT_FALSE(CheckListeners(*ParseListen("127.evil.example:7000"), false, false).ok());
+}
+
+TEST(Options, LeasesThatClocksCannotHoldAreRefused) {
+  absl::SetFlag(&FLAGS_listen, "127.0.0.1:0");
+  const auto lease = [](absl::Duration duration) {
+    absl::SetFlag(&FLAGS_lease, duration);
+    return OptionsFromFlags();
+  };
+  EXPECT_EQ(lease(absl::Seconds(90))->lease, std::chrono::milliseconds(90000));
+  EXPECT_FALSE(lease(absl::InfiniteDuration()).ok());
+  EXPECT_FALSE(lease(-absl::Seconds(1)).ok());
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
     if (backend == nullptr) return MakeError(ErrorKind::kBackend, absl::StrCat(path, ": ", error));
     return backend;
   }
-  return MakeError(ErrorKind::kBackend, absl::StrCat("cannot open the '", name, "' backend: ",
-                                                     absl::StrJoin(errors, "; ")));
+  return MakeError(ErrorKind::kBackend, absl::StrCat("cannot open the '", name,
+                                                     "' backend: ", absl::StrJoin(errors, "; ")));
 }
 
 }  // namespace chx

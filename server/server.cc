@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   // Flags are written with dashes, as users of etcd and Kubernetes expect.
   std::vector<std::string> args(argv, argv + argc);
   std::vector<char*> pointers;
+  pointers.reserve(args.size());
   for (std::string& arg : args) {
     for (size_t i = 2; absl::StartsWith(arg, "--") && i < arg.size() && arg[i] != '='; ++i) {
       if (arg[i] == '-') arg[i] = '_';

@@ -26,7 +26,9 @@ class IdxFileTest : public ::testing::Test {
 
 TEST_F(IdxFileTest, Reads) {
   const absl::StatusOr<IdxFile> file =
-      Read(std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x03" "abcdef", 18));
+      Read(std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x03"
+                       "abcdef",
+                       18));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->dims, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(std::string(file->data.begin(), file->data.end()), "abcdef");
@@ -35,7 +37,10 @@ TEST_F(IdxFileTest, Reads) {
 TEST_F(IdxFileTest, RefusesWhatIsNotOne) {
   EXPECT_FALSE(Read("").ok());
   EXPECT_FALSE(Read("P5 28 28 255").ok());
-  EXPECT_FALSE(Read(std::string("\0\0\x08\x01\0\0\0\x05" "abc", 11)).ok());  // cut short
+  EXPECT_FALSE(Read(std::string("\0\0\x08\x01\0\0\0\x05"
+                                "abc",
+                                11))
+                   .ok());  // cut short
   EXPECT_FALSE(Read(std::string("\0\0\x08\x02\xff\xff\xff\xff\xff\xff\xff\xff", 12)).ok());
   EXPECT_FALSE(ReadIdxFile("/nonexistent").ok());
 }

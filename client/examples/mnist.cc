@@ -3,9 +3,9 @@
 //   mnist --connect unix:/run/chxd.sock --images t10k-images-idx3-ubyte.gz
 //         --labels t10k-labels-idx1-ubyte.gz [--epochs 5] [--seed 1] [--lr 0.1] [--device 0]
 //
-// The last 2,000 images are held out. python_client/examples/mnist.py computes the same: weights are
-// normal with deviation 1/sqrt(inputs), drawn in the order w1, w2, w3 from the session's generator,
-// biases are zero, and the order of the images comes from examples/shuffle.h.
+// The last 2,000 images are held out. python_client/examples/mnist.py computes the same: weights
+// are normal with deviation 1/sqrt(inputs), drawn in the order w1, w2, w3 from the session's
+// generator, biases are zero, and the order of the images comes from examples/shuffle.h.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -82,11 +82,10 @@ class Mlp {
     const int64_t sizes[] = {kPixels, kHidden, kHidden, kClasses};
     for (int i = 0; i < 3; ++i) {
       const int64_t shape[] = {sizes[i + 1], sizes[i]};
-      weights_.emplace_back(ValueOrExit(
-          session.Random("random_normal", shape, 0.0, 1.0 / std::sqrt(static_cast<double>(sizes[i])),
-                         chx::Dtype::kFloat32, device)));
-      biases_.push_back(
-          chx::zeros(session, {sizes[i + 1]}, chx::Dtype::kFloat32, device));
+      weights_.emplace_back(ValueOrExit(session.Random(
+          "random_normal", shape, 0.0, 1.0 / std::sqrt(static_cast<double>(sizes[i])),
+          chx::Dtype::kFloat32, device)));
+      biases_.push_back(chx::zeros(session, {sizes[i + 1]}, chx::Dtype::kFloat32, device));
       weights_.back().RequireGrad();
       biases_.back().RequireGrad();
     }

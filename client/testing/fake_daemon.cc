@@ -132,7 +132,8 @@ grpc::Status FakeDaemon::Open(grpc::ServerContext* context, const v1::OpenReques
   }
   reply->set_protocol(1);
   reply->set_session_id(kSessionId);
-  for (int i = 0; i < std::min(known_ops, request->ops_size()); ++i) reply->add_op_ids(static_cast<uint32_t>(i) + 1);
+  for (int i = 0; i < std::min(known_ops, request->ops_size()); ++i)
+    reply->add_op_ids(static_cast<uint32_t>(i) + 1);
   reply->add_devices()->set_name("native:0");
   *reply->mutable_limits() = limits;
   reply->set_last_batch_seq(last_batch_seq_);

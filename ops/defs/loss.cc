@@ -122,20 +122,26 @@ absl::Status AccuracyRule(InferContext& c) {
 void Accuracy(ComposeContext& c) {
   const Value y = c.input(0);
   const Value t = c.input(1);
-  const Dtype dtype = IsFloat(y.dtype()) ? y.dtype() : Dtype::kFloat32;
+  const auto cast = [&c](Value x, Dtype dtype) {
+    return x.dtype() == dtype ? x : c.Apply("astype", {x}, {{"dtype", dtype}});
+  };
+  const Dtype result = IsFloat(y.dtype()) ? y.dtype() : Dtype::kFloat32;
+  // Counts are sums of bools: exact as int64, too large for float16.
   const auto count = [&](Value hits) {
-    return c.Apply("sum", {c.Apply("astype", {hits}, {{"dtype", dtype}})});
+    return cast(c.Apply("sum", {hits}),
+                result == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32);
   };
   const Value chosen = c.Apply("argmax", {y}, {{"axis", int64_t{1}}});
   const Value right = c.Apply("equal", {chosen, t});
   if (!c.attr(0).has_value()) {
-    c.SetOutput(0, count(right) / static_cast<double>(NumElements(t.shape())));
+    const Value accuracy = count(right) / static_cast<double>(NumElements(t.shape()));
+    c.SetOutput(0, cast(accuracy, result));
     return;
   }
   const Value used = NotIgnored(c, t, c.attr(0).AsInt());
   const Value total = count(used);
   const Value accuracy = count(c.Apply("logical_and", {right, used})) / total;
-  c.SetOutput(0, c.Apply("where", {c.Apply("greater", {total, 0}), accuracy, 0}));
+  c.SetOutput(0, cast(c.Apply("where", {c.Apply("greater", {total, 0}), accuracy, 0}), result));
 }
 
 }  // namespace

@@ -105,14 +105,19 @@ void RegisterReduction(OpRegistry& r) {
   reduction("mean", "Mean over axes (all by default). Integers give float32.")
       .Compose(MeanRule, [](ComposeContext& c) {
         Value a = c.input(0);
-        if (!IsFloat(a.dtype())) a = c.Apply("astype", {a}, {{"dtype", Dtype::kFloat32}});
+        const Dtype result = IsFloat(a.dtype()) ? a.dtype() : Dtype::kFloat32;
+        // The sum of float16 overflows long before its mean does.
+        const bool wide = a.dtype() == Dtype::kFloat32 || a.dtype() == Dtype::kFloat64;
+        if (!wide) a = c.Apply("astype", {a}, {{"dtype", Dtype::kFloat32}});
         const Value sum = c.Apply("sum", {a}, {{"axis", c.attr(0)}, {"keepdims", c.attr(1)}});
         double count = 1;
         const uint32_t axes = rules::NormalizeAxes("mean", c.attr(0), a.ndim()).value_or(0);
         for (int i = 0; i < a.ndim(); ++i) {
           if ((axes >> i) & 1) count *= static_cast<double>(a.shape()[i]);
         }
-        c.SetOutput(0, sum / count);
+        const Value mean = sum / count;
+        c.SetOutput(0,
+                    mean.dtype() == result ? mean : c.Apply("astype", {mean}, {{"dtype", result}}));
       });
   reduction("amax", "Greatest element along axes; NaN if there is one. An empty axis is an error.")
       .Alias("max")

@@ -107,8 +107,12 @@ class Session(_core.Session):
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, exception_type, *_):
+        try:
+            self.close()
+        except Exception:
+            if exception_type is None:  # else that one says more
+                raise
 
     def close(self):
         """Ends the session; arrays of it are unusable afterwards."""

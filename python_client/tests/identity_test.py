@@ -121,10 +121,11 @@ def test_no_python_object_is_left_behind(name):
             else:
                 raise AssertionError("no error")
 
+    blocks_after(call, 50)
     counts = [sys.getrefcount(o) for o in (None, a, a.dtype, a.device, True)]
-    before = blocks_after(call, 50)
-    after = blocks_after(call, 500)
-    assert after - before < 50
+    # Caches fill up, here and in NumPy: the best of some rounds counts.
+    blocks = [blocks_after(call, 300) for _ in range(6)]
+    assert min(np.diff(blocks)) < 20
     for object_, count in zip((None, a, a.dtype, a.device, True), counts, strict=True):
         assert sys.getrefcount(object_) - count < 50
 

@@ -225,7 +225,7 @@ class KernelsTest : public testing::Test {
 
   std::mt19937_64 rng_;
   const std::unique_ptr<Backend> native_ = CreateNativeBackend({1});
-  const std::unique_ptr<Backend> emulated_ = cuda::NewEmulatedBackend();
+  const std::unique_ptr<Backend> emulated_ = cuda::NewEmulatedBackend("emulated");
   Devices devices_;
   std::unique_ptr<Executor> executor_;
   int results_ = 0;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "ops/error.h"
 #include "server/cuda/groups.h"
@@ -77,6 +78,8 @@ class EmulatedStream : public KernelStream {
 
 class EmulatedDevice : public Device {
  public:
+  explicit EmulatedDevice(std::string name) : name_(std::move(name)) {}
+
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return size_t{1} << 30; }
   const KernelTable& kernels() const override { return kernels_; }
@@ -93,24 +96,28 @@ class EmulatedDevice : public Device {
   void FreeSlab(void* slab, size_t) override { std::free(slab); }
 
  private:
-  const std::string name_ = "emulated:0";
+  const std::string name_;
   const KernelTable kernels_ = AllKernels();
 };
 
 class EmulatedBackend : public Backend {
  public:
+  explicit EmulatedBackend(std::string name) : name_(std::move(name)) {}
+
   const std::string& name() const override { return name_; }
   int device_count() const override { return 1; }
   absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int) override {
-    return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>());
+    return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>(name_ + ":0"));
   }
 
  private:
-  const std::string name_ = "emulated";
+  const std::string name_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> NewEmulatedBackend() { return std::make_unique<EmulatedBackend>(); }
+std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name) {
+  return std::make_unique<EmulatedBackend>(name);
+}
 
 }  // namespace chx::cuda

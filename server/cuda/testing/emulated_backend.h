@@ -4,13 +4,14 @@
 #define CHX_SERVER_CUDA_TESTING_EMULATED_BACKEND_H_
 
 #include <memory>
+#include <string>
 
 #include "server/engine/backend.h"
 
 namespace chx::cuda {
 
-// Named "emulated", with one device.
-std::unique_ptr<Backend> NewEmulatedBackend();
+// With one device, `name`:0.
+std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name);
 
 }  // namespace chx::cuda
 

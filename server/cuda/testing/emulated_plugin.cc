@@ -1,8 +1,8 @@
-// libchxd_emulated.so: lets a daemon serve the emulated backend, for end-to-end tests.
+// Stands in for libchxd_cuda.so: a daemon then serves the emulated backend as "cuda:0".
 #include "server/cuda/testing/emulated_backend.h"
 
 extern "C" chx::Backend* ChxCreateBackend(int abi, std::string* error) {
-  if (abi == chx::kBackendAbi) return chx::cuda::NewEmulatedBackend().release();
+  if (abi == chx::kBackendAbi) return chx::cuda::NewEmulatedBackend("cuda").release();
   *error = "made for another backend interface";
   return nullptr;
 }

@@ -1,0 +1,113 @@
+"""Speed of one device: tools/gpu_check.sh runs it on a GPU.
+
+    python gpu_bench.py --device=cuda:0
+
+Each row is the median of a few rounds; a round queues many calls and waits once. The last column is
+the rate that the chip's own limits (memory bandwidth, arithmetic) can be compared with.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+
+import chx
+
+ROUNDS = 5
+
+
+def seconds_per_call(session, call, calls):
+    call()
+    session.synchronize()
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        session.synchronize()
+        times.append((time.perf_counter() - start) / calls)
+    return statistics.median(times)
+
+
+def uniform(shape, dtype="float32"):
+    return chx.random.uniform(-1.0, 1.0, size=shape, dtype=dtype)
+
+
+def kernel_cases(scale):
+    """Name, call, and what it counts: bytes moved or floating-point operations."""
+    n = 4096 // scale
+    a, b = uniform((n, n)), uniform((n, n))
+    row = uniform((n,))
+    half = a.astype("float16")
+    labels = chx.array(np.arange(n, dtype=np.int32) % n)
+    item = 4.0 * n * n
+    yield "add", lambda: a + b, 3 * item, "B"
+    yield "add a row", lambda: a + row, 2 * item, "B"
+    yield "add transposed", lambda: a + b.transpose(), 3 * item, "B"
+    yield "exp", lambda: chx.exp(a), 2 * item, "B"
+    yield "astype float16", lambda: a.astype("float16"), 1.5 * item, "B"
+    yield "copy transposed", lambda: a.transpose().copy(), 2 * item, "B"
+    yield "sum", lambda: a.sum(), item, "B"
+    yield "sum of rows", lambda: a.sum(1), item, "B"
+    yield "sum of columns", lambda: a.sum(0), item, "B"
+    yield "argmax of rows", lambda: a.argmax(1), item, "B"
+    yield "take rows", lambda: chx.take(a, labels, 0), 2 * item, "B"
+    yield "cross entropy", lambda: chx.softmax_cross_entropy(a, labels), item, "B"
+    yield "matmul float32", lambda: chx.dot(a, b), 2.0 * n**3, "FLOP"
+    yield "matmul float16", lambda: chx.dot(half, half), 2.0 * n**3, "FLOP"
+    yield "uniform numbers", lambda: uniform((n, n)), item, "B"
+
+
+def training_step(sizes, batch):
+    x = uniform((batch, sizes[0]))
+    t = chx.array(np.arange(batch, dtype=np.int32) % sizes[-1])
+    ws = [
+        (uniform((o, i)) * float(i) ** -0.5).require_grad()
+        for i, o in zip(sizes[:-1], sizes[1:], strict=True)
+    ]
+
+    def step():
+        h = x
+        for i, w in enumerate(ws):
+            h = chx.linear(h, w)
+            if i + 1 < len(ws):
+                h = chx.relu(h)
+        chx.mean(chx.softmax_cross_entropy(h, t)).backward()
+        for w in ws:
+            values = w.as_grad_stopped()
+            values -= w.grad * 0.01
+            w.cleargrad()
+
+    return step
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="native:0")
+    parser.add_argument("--scale", type=int, default=1, help="divides the sizes, for a trial")
+    arguments = parser.parse_args()
+    session = chx.connect(devices=arguments.device)
+    with chx.using_device(session.devices[0]):
+        print(f"{'case':20} {'us/call':>12} {'rate':>14}")
+        for name, call, work, unit in kernel_cases(arguments.scale):
+            seconds = seconds_per_call(session, call, 20)
+            print(f"{name:20} {seconds * 1e6:12.1f} {work / seconds / 1e9:10.1f} G{unit}/s")
+        small, large = ([784, 32, 32, 10], 1), ([784, 1000, 1000, 10], 100)
+        for name, (sizes, batch) in (("small", small), ("large", large)):
+            seconds = seconds_per_call(session, training_step(sizes, batch), 50)
+            print(f"{'step, ' + name:20} {seconds * 1e6:12.1f}")
+        data = np.ones(1 << 24 if arguments.scale == 1 else 1 << 16, np.float32)
+        start = time.perf_counter()
+        array = chx.array(data)
+        session.synchronize()
+        to_device = time.perf_counter() - start
+        start = time.perf_counter()
+        chx.to_numpy(array)
+        to_host = time.perf_counter() - start
+        print(f"to the device        {data.nbytes / to_device / 1e9:31.2f} GB/s")
+        print(f"to the host          {data.nbytes / to_host / 1e9:31.2f} GB/s")
+
+
+if __name__ == "__main__":
+    main()
