@@ -89,7 +89,7 @@ ArrayBody::ArrayBody(Ref<Session> session_in, Handle handle_in, const ArraySpec&
 
 ArrayBody::~ArrayBody() {
   for (Place& place : places) place.node->owner = nullptr;
-  session->Released(handle);
+  session->Released(handle, spec.nbytes());
 }
 
 void* ArrayBody::operator new(size_t size) {

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kBatchBytes = 16 << 10;
 constexpr uint32_t kBatchCommands = 512;
 constexpr size_t kReleasesAtOnce = 32;
+constexpr int64_t kLargeArrayBytes = 1 << 20;
 constexpr std::chrono::milliseconds kFlushInterval{1};
 constexpr size_t kMaxLocationBytes = 1024;  // the daemon's limit
 
@@ -165,7 +166,8 @@ void Session::Released(Handle handle, int64_t bytes) {
   MutexLock lock(&mutex_);
   released_.push_back(handle);
   if (flusher_idle_) wake_flusher_.notify_one();
-  if (released_.size() >= kReleasesAtOnce) AppendReleases();
+  // What frees much goes before the next operator, which may need the memory.
+  if (released_.size() >= kReleasesAtOnce || bytes >= kLargeArrayBytes) AppendReleases();
 }
 
 void Session::AppendReleases() {

@@ -100,7 +100,7 @@ class Session : public RefCounted<Session> {
   static void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
   uint16_t Mode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t Location() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Released(Handle handle);
+  void Released(Handle handle, int64_t bytes);
   void AppendReleases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // To be called when a record was appended to pending_.

@@ -1,7 +1,9 @@
+from typing import Any
+
 import numpy as np
 
 from ._core import Device
 
 Scalar = bool | int | float | np.generic
-DtypeLike = str | type | np.dtype
+DtypeLike = str | type | np.dtype[Any]
 DeviceLike = str | Device | None

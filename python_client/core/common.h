@@ -102,7 +102,8 @@ extern PyTypeObject device_type;
 bool InitSessionTypes(PyObject* module);
 // The session and device that functions without arrays work on; connects if there is none.
 bool DefaultDevice(Session** session, DeviceId* device);
-bool ToDevice(PyObject* object, Session** session, DeviceId* device);  // name, Device or None
+bool ToDevice(PyObject* object, Session** session, DeviceId* device);       // name, Device or None
+bool FindDevice(const Session& session, PyObject* text, DeviceId* device);  // by name
 PyObject* DeviceOf(const ArrayBody& body);
 extern PyMethodDef session_functions[];
 

@@ -165,9 +165,17 @@ PyObject* AsType(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* ToDeviceMethod(PyObject* self, PyObject* argument) {
-  Session* session = nullptr;
+  Session* session = BodyOf(self)->session.get();
   DeviceId device = 0;
-  if (!ToDevice(argument, &session, &device)) return nullptr;
+  // A name is one of the array's own session, whatever the default one is.
+  if (PyUnicode_Check(argument) ? !FindDevice(*session, argument, &device)
+                                : !ToDevice(argument, &session, &device)) {
+    return nullptr;
+  }
+  if (session != BodyOf(self)->session.get()) {
+    return Raise(
+        MakeError(ErrorKind::kContext, "[to_device] expects a device of the array's own session"));
+  }
   const Operand input(BodyOf(self));
   const AttrValue attr(int64_t{device});
   return Call(BodyOf(self)->session.get(), Op("to_device"), absl::MakeConstSpan(&input, 1),

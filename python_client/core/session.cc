@@ -237,22 +237,12 @@ bool DefaultDevice(Session** session, DeviceId* device) {
   return true;
 }
 
-bool ToDevice(PyObject* object, Session** session, DeviceId* device) {
-  if (object == nullptr || object == Py_None) return DefaultDevice(session, device);
-  if (Py_TYPE(object) == &device_type) {
-    *session = AsDevice(object)->session->session;
-    *device = AsDevice(object)->id;
-    return true;
-  }
-  if (!PyUnicode_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "expected a device or its name, got %s",
-                 Py_TYPE(object)->tp_name);
-    return false;
-  }
-  if (!DefaultDevice(session, device)) return false;
-  std::string name = PyUnicode_AsUTF8(object);
+bool FindDevice(const Session& session, PyObject* text, DeviceId* device) {
+  const char* utf8 = PyUnicode_AsUTF8(text);
+  if (utf8 == nullptr) return false;
+  std::string name = utf8;
   if (name.find(':') == std::string::npos) name += ":0";
-  const std::vector<std::string>& names = (*session)->devices();
+  const std::vector<std::string>& names = session.devices();
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] != name) continue;
     *device = static_cast<DeviceId>(i);
@@ -268,6 +258,21 @@ bool ToDevice(PyObject* object, Session** session, DeviceId* device) {
   Raise(MakeError(ErrorKind::kBackend,
                   absl::StrCat("the daemon does not serve backend '", backend, "'")));
   return false;
+}
+
+bool ToDevice(PyObject* object, Session** session, DeviceId* device) {
+  if (object == nullptr || object == Py_None) return DefaultDevice(session, device);
+  if (Py_TYPE(object) == &device_type) {
+    *session = AsDevice(object)->session->session;
+    *device = AsDevice(object)->id;
+    return true;
+  }
+  if (!PyUnicode_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "expected a device or its name, got %s",
+                 Py_TYPE(object)->tp_name);
+    return false;
+  }
+  return DefaultDevice(session, device) && FindDevice(**session, object, device);
 }
 
 PyObject* DeviceOf(const ArrayBody& body) {

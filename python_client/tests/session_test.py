@@ -285,36 +285,46 @@ def test_devices(session):
         type(device)()
 
 
-def test_several_devices():
-    previous = chx._core._get_default_session()
-    try:
-        with chx.connect(devices="native:0,native:1") as session:
-            first, second = session.devices
-            a = chx.array([1.0, 2.0]).require_grad()
-            b = a.to_device(second)
-            assert a.device is first and b.device is second
-            assert a.to_device(first) is not a
-            with pytest.raises(chx.DeviceError):
-                a + b
-            (b * 2).backward()
-            assert a.grad.tolist() == [2.0, 2.0] and a.grad.device is first
-            with chx.using_device("native:1") as scope:
-                assert scope.device is second and chx.zeros(1).device is second
-                with chx.using_device("native", 0):
-                    assert chx.zeros(1).device is first
-                assert chx.array(3).device is second and chx.random.normal().device is second
-                seen = []
-                thread = threading.Thread(target=lambda: seen.append(chx.get_default_device()))
-                thread.start()
-                thread.join()
-                assert seen == [first]
-            assert chx.get_default_device() is first
-            chx.set_default_device("native:1")
-            assert chx.get_default_device() is second
-            chx.set_default_device(first)
-            assert chx.asarray(b, device=first).device is first
-    finally:
-        chx._core._set_default_session(previous)
+def test_default_devices(session):
+    """Those of two sessions serve as two devices."""
+    (first,) = session.devices
+    other = chx.connect(session.address)
+    (second,) = other.devices
+    chx._core._set_default_session(session)
+    assert first is not second and first.backend is not second.backend
+    with chx.using_device(second) as scope:
+        assert scope.device is second and chx.zeros(1).device is second
+        with chx.using_device(first):
+            assert chx.zeros(1).device is first
+        assert chx.array(3).device is second and chx.random.normal().device is second
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(chx.get_default_device()))
+        thread.start()
+        thread.join()
+        assert seen == [first]
+    with scope:  # again
+        assert chx.get_default_device() is second
+    assert chx.get_default_device() is first
+    chx.set_default_device(second)
+    assert chx.get_default_device() is second
+    chx.set_default_device(None)
+    assert chx.get_default_device() is first
+    other.close()
+
+
+def test_to_device(session):
+    a = chx.array([1.0, 2.0]).require_grad()
+    b = a.to_device(a.device)
+    assert b is not a and b.device is a.device
+    (b * 2).backward()
+    assert a.grad.tolist() == [2.0, 2.0]
+    other = chx.connect(session.address)
+    assert a.to_device("native:0").device is a.device  # of the array's own session
+    with pytest.raises(chx.ContextError):
+        a.to_device(other.devices[0])
+    other.close()
+    with pytest.raises(chx.BackendError):
+        a.to_device("no_such_backend")
 
 
 # --- Threads ---------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ namespace {
 
 // Formulas with loops and divisions: their cost hides that of single-element accesses.
 template <typename Fn>
-inline constexpr bool kHeavy = std::is_same<Fn, kernels::Power>::value ||
-                               std::is_same<Fn, kernels::FloorDivide>::value ||
-                               std::is_same<Fn, kernels::Remainder>::value;
+inline constexpr bool kHeavy =
+    std::is_same<Fn, kernels::Power>::value || std::is_same<Fn, kernels::FloorDivide>::value ||
+    std::is_same<Fn, kernels::Remainder>::value;
 
 template <typename Fn>
 absl::Status RunArithmetic(const KernelArgs& args) {

@@ -16,7 +16,8 @@ namespace {
 // The folder of the file that this function is in.
 std::string OwnDirectory() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&OpenBlas), &info) == 0 || info.dli_fname == nullptr) return "";
+  if (dladdr(reinterpret_cast<void*>(&OpenBlas), &info) == 0 || info.dli_fname == nullptr)
+    return "";
   const std::string path = info.dli_fname;
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
@@ -73,9 +74,7 @@ absl::StatusOr<const BlasLibrary*> Search() {
 }
 
 cudaDataType_t DataType(Dtype dtype) {
-  return dtype == Dtype::kFloat64   ? CUDA_R_64F
-         : dtype == Dtype::kFloat16 ? CUDA_R_16F
-                                    : CUDA_R_32F;
+  return dtype == Dtype::kFloat64 ? CUDA_R_64F : dtype == Dtype::kFloat16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 }  // namespace

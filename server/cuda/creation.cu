@@ -88,10 +88,10 @@ absl::Status RunEye(const KernelArgs& args) {
         sizeof(T) == 1, uint8_t,
         std::conditional_t<sizeof(T) == 2, uint16_t,
                            std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
-    return ForEach(args, out.size(),
-                   Eye<Bits>{reinterpret_cast<Bits*>(out.data),
-                             kernels::BitCast<Bits>(kernels::Cast<T>(1)), out.shape[1],
-                             args.attrs[2].AsInt()});
+    return ForEach(
+        args, out.size(),
+        Eye<Bits>{reinterpret_cast<Bits*>(out.data), kernels::BitCast<Bits>(kernels::Cast<T>(1)),
+                  out.shape[1], args.attrs[2].AsInt()});
   });
 }
 

@@ -60,10 +60,10 @@ chx::Backend* ChxCreateBackend(int abi, std::string* error) {
   if (!status.ok() || count == 0) {
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
-    *error = absl::StrCat("no GPU can be used: ",
-                          status.ok() ? "there is none" : std::string(status.message()),
-                          "; the driver is for CUDA ", chx::cuda::VersionText(driver),
-                          ", this plug-in for CUDA ", chx::cuda::VersionText(runtime));
+    *error = absl::StrCat(
+        "no GPU can be used: ", status.ok() ? "there is none" : std::string(status.message()),
+        "; the driver is for CUDA ", chx::cuda::VersionText(driver), ", this plug-in for CUDA ",
+        chx::cuda::VersionText(runtime));
     return nullptr;
   }
   return new chx::cuda::CudaBackend(count);

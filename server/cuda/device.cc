@@ -55,9 +55,9 @@ absl::Status CudaDevice::Init() {
   CHX_RETURN_IF_ERROR(CudaStatus("cudaMemPoolCreate", cudaMemPoolCreate(&pool_, &props)));
   // What is freed is kept for us up to this; the driver would otherwise take all of it back.
   uint64_t threshold = memory_bytes_ / 4;
-  CHX_RETURN_IF_ERROR(CudaStatus(
-      "cudaMemPoolSetAttribute",
-      cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold)));
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaMemPoolSetAttribute",
+                 cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold)));
   return CudaStatus("cudaStreamCreate",
                     cudaStreamCreateWithFlags(&allocations_, cudaStreamNonBlocking));
 }

@@ -20,10 +20,10 @@ class Divider {
     narrow_ = limit <= (int64_t{1} << 31) && divisor > 0 && divisor < (int64_t{1} << 31);
     if (!narrow_) return;
     while ((int64_t{1} << shift_) < divisor) ++shift_;
-    multiplier_ = static_cast<uint32_t>(
-        (((uint64_t{1} << shift_) - static_cast<uint64_t>(divisor)) << 32) /
-            static_cast<uint64_t>(divisor) +
-        1);
+    multiplier_ =
+        static_cast<uint32_t>((((uint64_t{1} << shift_) - static_cast<uint64_t>(divisor)) << 32) /
+                                  static_cast<uint64_t>(divisor) +
+                              1);
   }
 
   CHX_HD int64_t divisor() const { return divisor_; }

@@ -110,7 +110,7 @@ struct PackedBody<F, Out, A> {
     if ((i + 1) * kCount <= size) {
       const Pack<A, kCount> pa = LoadPack<A, kCount>(a, i);
       Pack<Out, kCount> result;
-  CHX_UNROLL
+      CHX_UNROLL
       for (int j = 0; j < kCount; ++j) result.elements[j] = F::Call(pa.elements[j]);
       reinterpret_cast<Pack<Out, kCount>*>(out)[i] = result;
       return;
@@ -134,7 +134,7 @@ struct PackedBody<F, Out, A, B> {
       const Pack<A, kCount> pa = LoadPack<A, kCount>(a, i);
       const Pack<B, kCount> pb = LoadPack<B, kCount>(b, i);
       Pack<Out, kCount> result;
-  CHX_UNROLL
+      CHX_UNROLL
       for (int j = 0; j < kCount; ++j) {
         result.elements[j] = F::Call(pa.elements[j], pb.elements[j]);
       }
@@ -182,8 +182,7 @@ absl::Status RunElementwise(const KernelArgs& args, const KernelTensor& out,
     }
   }
   const KernelTensor* const in[1] = {&a};
-  return ForEach(args, size,
-                 StridedBody<F, Out, A>{NestOf(out, in), out.data, OperandOf<A>(a)});
+  return ForEach(args, size, StridedBody<F, Out, A>{NestOf(out, in), out.data, OperandOf<A>(a)});
 }
 
 template <typename F, bool kPacked, typename Out, typename A, typename B>

@@ -177,8 +177,7 @@ struct TakeGradBody {
     const kernels::Add add;
     kernels::Compute<T> sum = kernels::Compute<T>(0);
     for (int64_t p = first; p < count && keys[p] == key; ++p) {
-      sum = add(sum,
-                kernels::Load(gy[(outer * count + positions[p]) * after.divisor() + column]));
+      sum = add(sum, kernels::Load(gy[(outer * count + positions[p]) * after.divisor() + column]));
     }
     out[(outer * size + key) * after.divisor() + column] = kernels::Store<T>(sum);
   }

@@ -64,8 +64,8 @@ absl::Status RunPlain(const KernelArgs& args, const Product& product) {
     nest.Append(batch.shape[d], {batch.strides[0][d], batch.strides[1][d], 0});
   }
   nest.Append(product.rows(), {a.strides[a.ndim() - 2], 0, 0});
-  nest.Append(product.columns(), {0, b.strides[b.ndim() - 1],
-                                  product.bias != nullptr ? product.bias->strides[0] : 0});
+  nest.Append(product.columns(),
+              {0, b.strides[b.ndim() - 1], product.bias != nullptr ? product.bias->strides[0] : 0});
   return kernels::VisitDtype(product.out.dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
     if constexpr (kernels::kIsFloat<kernels::Compute<T>>) {
@@ -85,9 +85,8 @@ absl::Status RunBlas(const KernelArgs& args, Product product) {
   const KernelTensor& out = product.out;
   if (product.bias != nullptr) CHX_RETURN_IF_ERROR(Copy(args, *product.bias, out));
   if (product.inner() == 0) {
-    return product.bias != nullptr
-               ? absl::OkStatus()
-               : args.stream.Zero(out.data, out.size() * ItemSize(out.dtype));
+    return product.bias != nullptr ? absl::OkStatus()
+                                   : args.stream.Zero(out.data, out.size() * ItemSize(out.dtype));
   }
   for (KernelTensor* const operand : {&product.a, &product.b}) {
     if (!LayoutOf(*operand).ready) {

@@ -97,9 +97,8 @@ struct LossBody : SampleBody<T> {
     if (row >= this->rows || this->lanes.LaneOf(thread) != 0) return;
     const int64_t label = this->labels.At(row);
     // log(sum) + (max - x): keeps the digits that x + log(sum) - x would cancel.
-    const C loss = label == kIgnored
-                       ? C(0)
-                       : (acc.max - this->x.At(row, label)) + kernels::Log(acc.sum);
+    const C loss =
+        label == kIgnored ? C(0) : (acc.max - this->x.At(row, label)) + kernels::Log(acc.sum);
     this->out[row] = kernels::Store<T>(loss);
   }
 };

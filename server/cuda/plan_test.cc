@@ -29,10 +29,15 @@ TEST(KernelTable, HasEveryOperator) {
 
 TEST(Divider, DividesAtTheEndsOfItsRange) {
   std::mt19937_64 rng(7);
-  std::vector<int64_t> divisors = {1,     2,     3,          5,          7,
-                                   641,   65535, 65536,      65537,      (1 << 30) - 1,
-                                   1 << 30, (1 << 30) + 1, 2147483646, 2147483647};
-  for (int i = 0; i < 200; ++i) divisors.push_back(static_cast<int64_t>(rng() >> (33 + i % 30)) + 1);
+  std::vector<int64_t> divisors = {1,          2,
+                                   3,          5,
+                                   7,          641,
+                                   65535,      65536,
+                                   65537,      (1 << 30) - 1,
+                                   1 << 30,    (1 << 30) + 1,
+                                   2147483646, 2147483647};
+  for (int i = 0; i < 200; ++i)
+    divisors.push_back(static_cast<int64_t>(rng() >> (33 + i % 30)) + 1);
   for (const int64_t d : divisors) {
     const Divider narrow(d, int64_t{1} << 31);
     std::vector<int64_t> dividends = {0, 1, d - 1, d, d + 1, 2147483647, 2147483646};
@@ -148,12 +153,12 @@ TEST(GemmLayout, RowsColumnsAndNeither) {
   EXPECT_TRUE(transposed.ready);
   EXPECT_TRUE(transposed.by_columns);
   EXPECT_EQ(transposed.leading, 5);
-  EXPECT_EQ(LayoutOf(Tensor({3, 5}, {40, 4})).leading, 10);      // part of wider rows
-  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {0, 4})).ready);          // one row repeated
-  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {-20, 4})).ready);        // rows upside down
-  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {40, 8})).ready);         // every other column
+  EXPECT_EQ(LayoutOf(Tensor({3, 5}, {40, 4})).leading, 10);       // part of wider rows
+  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {0, 4})).ready);           // one row repeated
+  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {-20, 4})).ready);         // rows upside down
+  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {40, 8})).ready);          // every other column
   EXPECT_FALSE(LayoutOf(Tensor({2, 3, 5}, {-60, 20, 4})).ready);  // matrices backwards
-  EXPECT_TRUE(LayoutOf(Tensor({2, 3, 5}, {0, 20, 4})).ready);    // one matrix repeated
+  EXPECT_TRUE(LayoutOf(Tensor({2, 3, 5}, {0, 20, 4})).ready);     // one matrix repeated
   EXPECT_TRUE(LayoutOf(Tensor({1, 5}, {-999, 4})).ready);
   EXPECT_EQ(LayoutOf(Tensor({1, 5}, {-999, 4})).leading, 5);
   EXPECT_EQ(LayoutOf(Tensor({5, 1}, {4, -999})).leading, 1);

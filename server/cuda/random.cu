@@ -52,13 +52,13 @@ absl::Status RunRandom(const KernelArgs& args) {
   return kernels::VisitFloat(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<T>;
-    return ForEach(args, (out.size() + kPerBlock - 1) / kPerBlock,
-                   RandomBody<T, Distribution<T>>{
-                       reinterpret_cast<T*>(out.data),
-                       out.size(),
-                       static_cast<uint64_t>(args.attrs[4].AsInt()),
-                       static_cast<uint64_t>(args.attrs[5].AsInt()),
-                       {args.attrs[1].AsFloat(), args.attrs[2].AsFloat()}});
+    return ForEach(
+        args, (out.size() + kPerBlock - 1) / kPerBlock,
+        RandomBody<T, Distribution<T>>{reinterpret_cast<T*>(out.data),
+                                       out.size(),
+                                       static_cast<uint64_t>(args.attrs[4].AsInt()),
+                                       static_cast<uint64_t>(args.attrs[5].AsInt()),
+                                       {args.attrs[1].AsFloat(), args.attrs[2].AsFloat()}});
   });
 }
 

@@ -52,9 +52,9 @@ void Cut(ReducePlan* plan) {
   plan->lanes = Lanes(static_cast<int>(lanes), by_columns);
   const int64_t groups = plan->lanes.groups();
   plan->blocks_per_split = (plan->kept.size + groups - 1) / groups;
-  plan->splits = std::max<int64_t>(
-      1, std::min(kBlocks / std::max<int64_t>(1, plan->blocks_per_split),
-                  count / (lanes * kElementsPerThread)));
+  plan->splits =
+      std::max<int64_t>(1, std::min(kBlocks / std::max<int64_t>(1, plan->blocks_per_split),
+                                    count / (lanes * kElementsPerThread)));
   plan->split_size = (count + plan->splits - 1) / plan->splits;
 }
 

@@ -31,10 +31,9 @@ absl::Status SortWithPositions(const KernelArgs& args, const int64_t* keys, int6
   KernelStream& stream = StreamOf(args);
   const auto handle = static_cast<cudaStream_t>(stream.handle());
   const auto sort = [&](void* temporary, size_t& bytes) {
-    return cub::DeviceRadixSort::SortPairs(temporary, bytes,
-                                           reinterpret_cast<const uint64_t*>(keys),
-                                           reinterpret_cast<uint64_t*>(sorted_keys), numbers,
-                                           positions, size, 0, bits, handle);
+    return cub::DeviceRadixSort::SortPairs(
+        temporary, bytes, reinterpret_cast<const uint64_t*>(keys),
+        reinterpret_cast<uint64_t*>(sorted_keys), numbers, positions, size, 0, bits, handle);
   };
   size_t bytes = 0;
   if (sort(nullptr, bytes) != cudaSuccess) return stream.Launched();

@@ -17,17 +17,16 @@ absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New() {
 }
 
 absl::Status StreamParts::Open() {
-  CHX_RETURN_IF_ERROR(CudaStatus(
-      "cudaStreamCreate", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaStreamCreate", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
   void* memory = nullptr;
   CHX_RETURN_IF_ERROR(CudaStatus(
       "cudaHostAlloc", cudaHostAlloc(&memory, kSlots * kSlotBytes, cudaHostAllocDefault)));
   pinned_ = static_cast<char*>(memory);
   for (int i = 0; i < kSlots; ++i) {
     slots_[i].data = pinned_ + i * kSlotBytes;
-    CHX_RETURN_IF_ERROR(
-        CudaStatus("cudaEventCreate",
-                   cudaEventCreateWithFlags(&slots_[i].done, cudaEventDisableTiming)));
+    CHX_RETURN_IF_ERROR(CudaStatus(
+        "cudaEventCreate", cudaEventCreateWithFlags(&slots_[i].done, cudaEventDisableTiming)));
   }
   return absl::OkStatus();
 }
@@ -97,11 +96,10 @@ absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
     const size_t part = std::min(bytes, StreamParts::kSlotBytes);
     CHX_ASSIGN_OR_RETURN(StreamParts::Slot* const slot, NextSlot());
     std::memcpy(slot->data, from, part);
-    CHX_RETURN_IF_ERROR(Check("copy to the device",
-                              cudaMemcpyAsync(to, slot->data, part, cudaMemcpyHostToDevice,
-                                              parts_->stream_)));
     CHX_RETURN_IF_ERROR(
-        Check("cudaEventRecord", cudaEventRecord(slot->done, parts_->stream_)));
+        Check("copy to the device",
+              cudaMemcpyAsync(to, slot->data, part, cudaMemcpyHostToDevice, parts_->stream_)));
+    CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(slot->done, parts_->stream_)));
     to += part;
     from += part;
     bytes -= part;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr DeviceId kNative = 0;
 constexpr DeviceId kEmulated = 1;
-constexpr Dtype kAllDtypes[] = {Dtype::kBool,  Dtype::kInt8,    Dtype::kInt16,
-                                Dtype::kInt32, Dtype::kInt64,   Dtype::kUint8,
+constexpr Dtype kAllDtypes[] = {Dtype::kBool,    Dtype::kInt8,    Dtype::kInt16,
+                                Dtype::kInt32,   Dtype::kInt64,   Dtype::kUint8,
                                 Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
 constexpr Dtype kFloats[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
 
@@ -196,8 +196,7 @@ class KernelsTest : public testing::Test {
     ExpectClose(text, want[0], got[0], tolerance);
   }
 
-  void ExpectClose(const std::string& text, const Array& want, const Array& got,
-                   double tolerance) {
+  void ExpectClose(const std::string& text, const Array& want, const Array& got, double tolerance) {
     ASSERT_EQ(got.spec.dtype, want.spec.dtype) << text;
     ASSERT_EQ(got.spec.shape, want.spec.shape) << text;
     const Dtype dtype = want.spec.dtype;
@@ -218,8 +217,8 @@ class KernelsTest : public testing::Test {
       std::memcpy(&b, &got_bytes[i * 8], 8);
       if (a == b || (std::isnan(a) && std::isnan(b))) continue;
       const double bound = 4 * tolerance * unit * std::max(1.0, std::fabs(a));
-      ASSERT_LE(std::fabs(a - b), bound) << text << ": element " << i << " is " << b << ", not "
-                                         << a;
+      ASSERT_LE(std::fabs(a - b), bound)
+          << text << ": element " << i << " is " << b << ", not " << a;
     }
   }
 
@@ -486,11 +485,11 @@ TEST_F(KernelsTest, SoftmaxCrossEntropy) {
 TEST_F(KernelsTest, RandomNumbersAreTheSame) {
   for (const char* const op : {"random_uniform", "random_normal"}) {
     for (int round = 0; round < 60; ++round) {
-      Compare(op, {},
-              {AttrValue::FromInts(RandomShape(3, 9).span()), AttrValue(-1.5), AttrValue(2.5),
-               AttrValue(OneOf(kFloats)), AttrValue(Int(0, INT64_MAX)),
-               AttrValue(Int(0, INT64_MAX))},
-              op[7] == 'u' ? 0 : 4);
+      Compare(
+          op, {},
+          {AttrValue::FromInts(RandomShape(3, 9).span()), AttrValue(-1.5), AttrValue(2.5),
+           AttrValue(OneOf(kFloats)), AttrValue(Int(0, INT64_MAX)), AttrValue(Int(0, INT64_MAX))},
+          op[7] == 'u' ? 0 : 4);
       if (HasFatalFailure()) return;
     }
   }

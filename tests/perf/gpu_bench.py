@@ -10,9 +10,8 @@ import argparse
 import statistics
 import time
 
-import numpy as np
-
 import chx
+import numpy as np
 
 ROUNDS = 5
 

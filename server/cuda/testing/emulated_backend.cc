@@ -66,9 +66,8 @@ class EmulatedStream : public KernelStream {
         call.ldc < std::max<int64_t>(1, call.m)) {
       return DeviceError("invalid argument of a BLAS call");
     }
-    kernels::VisitFloat(call.dtype, [&](auto tag) {
-      ReferenceGemm<typename decltype(tag)::Type>(call);
-    });
+    kernels::VisitFloat(call.dtype,
+                        [&](auto tag) { ReferenceGemm<typename decltype(tag)::Type>(call); });
     return absl::OkStatus();
   }
 

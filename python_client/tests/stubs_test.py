@@ -1,0 +1,71 @@
+"""The stubs name what there is, no more and no less."""
+
+import ast
+import inspect
+import os
+
+import chx
+import pytest
+
+HERE = os.path.dirname(chx.__file__)
+
+
+def stub(name):
+    with open(os.path.join(HERE, name)) as file:
+        return ast.parse(file.read())
+
+
+def names(body):
+    """Names that a stub defines or exports."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.ImportFrom):
+            yield from (a.asname for a in node.names if a.asname)
+        elif isinstance(node, ast.AnnAssign):
+            yield node.target.id
+        elif isinstance(node, ast.Assign):
+            yield from (t.id for t in node.targets)
+
+
+def public(all_names):
+    return {n for n in all_names if not n.startswith("_")}
+
+
+def test_module():
+    operators = public(names(stub("_ops.pyi").body)) - {"ndarray_ops"}
+    assert operators == set(chx._core._operators)
+    assert public(names(stub("__init__.pyi").body)) | operators == public(vars(chx))
+
+
+def test_ndarray():
+    classes = {
+        n.name: n for n in stub("_core.pyi").body + stub("_ops.pyi").body if hasattr(n, "name")
+    }
+    found = {*names(classes["ndarray"].body), *names(classes["ndarray_ops"].body)}
+    assert public(found) == public(dir(chx.ndarray))
+    assert {n for n in found if n.startswith("__")} - {"__iter__"} <= set(dir(chx.ndarray))
+
+
+@pytest.mark.parametrize("name", ["_support", "random"])
+def test_functions_take_what_their_stubs_say(name):
+    module = getattr(chx, name)
+    for node in stub(f"{name}.pyi").body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        arguments = node.args
+        expected = [a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs]
+        assert list(inspect.signature(getattr(module, node.name)).parameters) == expected
+
+
+def test_operators_take_what_their_stubs_say():
+    for node in stub("_ops.pyi").body:
+        if isinstance(node, ast.FunctionDef):
+            expected = list(inspect.signature(getattr(chx._core, node.name)).parameters)
+            assert [a.arg for a in node.args.args] == expected
+
+
+def test_every_stub_parses():
+    for name in os.listdir(HERE):
+        if name.endswith(".pyi"):
+            stub(name)
