@@ -13,7 +13,7 @@ if [ "$(cat "$venv/.requirements" 2>/dev/null || true)" != "$want" ]; then
   "$venv/bin/pip" install -q --disable-pip-version-check -r tools/requirements-bench.txt
   echo "$want" >"$venv/.requirements"
 fi
-bazel build --config=release --config=ci //server:chxd //python_client //tests/perf:native_bench
+bazel build --config=release //server:chxd //python_client //tests/perf:native_bench
 stage=$(mktemp -d)
 mkdir "$stage/chx"
 cp -L python_client/chx/*.py .bazel/bin/python_client/chx/_core.so "$stage/chx/"

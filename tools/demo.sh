@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
 venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
-bazel build --config=release --config=ci //server:chxd //python_client
+bazel build --config=release //server:chxd //python_client
 root=$(pwd)
 stage=$(mktemp -d)
 mkdir "$stage/chx"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Checks the cuda backend on a machine with a GPU that has nothing of this project and no network.
 #
-#   tools/gpu_check.sh bundle [BAZEL FLAGS]   here: writes dist/gpu_check.tar.gz (below 60 MB)
+#   tools/gpu_check.sh bundle [BAZEL FLAGS]   here: writes dist/gpu_check.tar.gz (below 60 MB);
+#                                             the flags are --config=release --config=cuda by default
 #   ./gpu_check.sh run [DEVICE]               there, in the unpacked bundle; cuda:0 by default
 #
 # The bundle has the daemon, the plug-in, the Python client with an interpreter and NumPy, the
@@ -40,12 +41,14 @@ bundle() {
   local venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
   [ -x "$venv/bin/python" ] || fail "no Python environment at $venv: run tools/setup.sh"
   [ -d tests/conformance ] || fail "there is no tests/conformance"
-  bazel build --config=release --config=cuda "$@" \
+  [ $# -gt 0 ] || set -- --config=release --config=cuda
+  bazel build "$@" \
     //server:chxd //server/cuda:libchxd_cuda.so //python_client:wheel_files
   stage=$(mktemp -d)
   trap 'rm -rf "$stage"' EXIT
   local root="$stage/gpu_check" built=.bazel/bin
   mkdir -p "$root/bin" "$root/py/chx" "$root/py/tests" "$root/python/lib" "$root/site" dist
+  [ -e "$built/server/cuda/libchxd_cuda.so" ] || fail "no plug-in was built: is there a toolkit?"
   cp -L "$built/server/chxd" "$built/server/cuda/libchxd_cuda.so" "$root/bin/"
   cp -L python_client/chx/*.py "$built/python_client/chx/_core.so" "$root/py/chx/"
   cp -L tests/__init__.py "$root/py/tests/"
@@ -118,7 +121,8 @@ find_cublas() {
   local found
   found=$(find /usr/local /usr/lib /opt -name 'libcublas.so.1[23]' 2>/dev/null | sort | head -n 1)
   [ -n "$found" ] || return 0
-  export CHXD_CUBLAS="$found" LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
+  LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
+  export CHXD_CUBLAS="$found"
   echo "cuBLAS: $found"
 }
 

@@ -409,6 +409,7 @@ def grad(
     """
     if retain_grad:
         raise _core.NotImplementedError("[grad] does not support retain_grad")
+    inputs = list(inputs)
     grads = _core._grad(
         outputs, inputs, grad_outputs, backprop_id, enable_double_backprop, _scale(loss_scale)
     )

@@ -5,15 +5,21 @@
 namespace chx::python {
 namespace {
 
-bool ToBodies(PyObject* object, bool none_allowed, std::vector<ArrayBody*>* bodies) {
-  const Owned sequence(PySequence_Fast(object, "expected a sequence of arrays"));
-  if (!sequence) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(sequence.get(), i);
+// The arrays of a sequence or an iterator, which may hold the only references to them.
+struct Arrays {
+  Owned tuple;
+  std::vector<ArrayBody*> bodies;
+};
+
+bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays) {
+  arrays->tuple = Owned(PySequence_Tuple(object));
+  if (!arrays->tuple) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays->tuple.get()); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(arrays->tuple.get(), i);
     if (item == Py_None && none_allowed) {
-      bodies->push_back(nullptr);
+      arrays->bodies.push_back(nullptr);
     } else if (IsArray(item)) {
-      bodies->push_back(BodyOf(item));
+      arrays->bodies.push_back(BodyOf(item));
     } else {
       PyErr_Format(PyExc_TypeError, "expected an ndarray, got %s", Py_TYPE(item)->tp_name);
       return false;
@@ -27,18 +33,21 @@ PyObject* Backward(PyObject*, PyObject* args) {
   PyObject *outputs = nullptr, *id = nullptr;
   int enable_double = 0;
   BackwardArgs options;
-  std::vector<ArrayBody*> bodies;
+  Arrays arrays;
   if (!PyArg_ParseTuple(args, "OOpd", &outputs, &id, &enable_double, &options.loss_scale) ||
-      !ToBackpropId(id, &options.id) || !ToBodies(outputs, false, &bodies)) {
+      !ToBackpropId(id, &options.id) || !ToArrays(outputs, false, &arrays)) {
     return nullptr;
   }
+  const std::vector<ArrayBody*>& bodies = arrays.bodies;
   if (bodies.empty()) Py_RETURN_NONE;
   options.enable_double_backprop = enable_double != 0;
   SetCallerLocation();
-  absl::Status status;
-  {
+  // The mirror of the graph is the GIL's; only sending is not.
+  bool flush_due = false;
+  absl::Status status = bodies[0]->session->Backward(bodies, options, &flush_due);
+  if (status.ok() && flush_due) {
     const WithoutGil nogil;
-    status = bodies[0]->session->Backward(bodies, options);
+    status = bodies[0]->session->Flush();
   }
   if (!status.ok()) return Raise(status);
   Py_RETURN_NONE;
@@ -49,13 +58,15 @@ PyObject* Grad(PyObject*, PyObject* args) {
   PyObject *outputs = nullptr, *inputs = nullptr, *output_grads = nullptr, *id = nullptr;
   int enable_double = 0;
   BackwardArgs options;
-  std::vector<ArrayBody*> output_bodies, input_bodies, grad_bodies;
+  Arrays output_arrays, input_arrays, grad_arrays;
   if (!PyArg_ParseTuple(args, "OOOOpd", &outputs, &inputs, &output_grads, &id, &enable_double,
                         &options.loss_scale) ||
-      !ToBackpropId(id, &options.id) || !ToBodies(outputs, false, &output_bodies) ||
-      !ToBodies(inputs, false, &input_bodies) || !ToBodies(output_grads, true, &grad_bodies)) {
+      !ToBackpropId(id, &options.id) || !ToArrays(outputs, false, &output_arrays) ||
+      !ToArrays(inputs, false, &input_arrays) || !ToArrays(output_grads, true, &grad_arrays)) {
     return nullptr;
   }
+  const std::vector<ArrayBody*>& output_bodies = output_arrays.bodies;
+  const std::vector<ArrayBody*>& input_bodies = input_arrays.bodies;
   options.enable_double_backprop = enable_double != 0;
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(input_bodies.size()));
   if (output_bodies.empty() || list == nullptr) {
@@ -66,7 +77,7 @@ PyObject* Grad(PyObject*, PyObject* args) {
   }
   SetCallerLocation();
   absl::StatusOr<std::vector<ArrayPtr>> grads =
-      output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_bodies, options);
+      output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_arrays.bodies, options);
   if (!grads.ok()) {
     Py_DECREF(list);
     return Raise(grads.status());

@@ -67,8 +67,9 @@ bool Bind(const OpFunction& self, PyObject* const* args, Py_ssize_t count, PyObj
   return true;
 }
 
+// `keep` holds what a sequence gave, until after the call: it may be the only reference.
 bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
-             absl::InlinedVector<Operand, 4>* operands) {
+             absl::InlinedVector<Operand, 4>* operands, Owned* keep) {
   const bool absent = object == nullptr || (object == Py_None && input.optional);
   if (absent && input.optional) {
     operands->emplace_back();
@@ -80,15 +81,16 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
     return false;
   }
   if (input.variadic) {
-    const Owned sequence(PySequence_Fast(object, "expected a sequence of arrays"));
-    if (!sequence) return false;
-    if (PySequence_Fast_GET_SIZE(sequence.get()) == 0) {
+    *keep = Owned(PySequence_Tuple(object));
+    if (!*keep) return false;
+    const Py_ssize_t size = PyTuple_GET_SIZE(keep->get());
+    if (size == 0) {
       Raise(DimensionError("[", op.name, "] expects at least one array"));
       return false;
     }
     const InputDef one{input.name, false, false, false};
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
-      if (!ToInput(op, one, PySequence_Fast_GET_ITEM(sequence.get(), i), operands)) return false;
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      if (!ToInput(op, one, PyTuple_GET_ITEM(keep->get(), i), operands, nullptr)) return false;
     }
     return true;
   }
@@ -208,8 +210,9 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
   }
   if (!Bind(self, args, count, keywords, bound.data())) return nullptr;
   absl::InlinedVector<Operand, 4> operands;
+  Owned keep;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!ToInput(op, op.inputs[i], bound[i], &operands)) return nullptr;
+    if (!ToInput(op, op.inputs[i], bound[i], &operands, &keep)) return nullptr;
   }
   Attrs attrs(op.attrs.size());
   for (size_t i = 0; i < op.attrs.size(); ++i) {

@@ -153,6 +153,25 @@ def test_joining_and_splitting():
         chx.split(a, 2, 1)
 
 
+def test_iterators_of_temporary_arrays():
+    made = chx.concatenate(chx.full(2, i) for i in range(3))
+    assert made.tolist() == [0, 0, 1, 1, 2, 2]
+    assert chx.stack(map(chx.array, range(3))).tolist() == [0, 1, 2]
+    rows = chx.array([[1, 2], [3, 4]])
+    assert chx.concatenate(rows).tolist() == [1, 2, 3, 4]
+
+    class Clears:
+        def __init__(self, arrays):
+            self.arrays = arrays
+
+        def __index__(self):
+            self.arrays.clear()
+            return 0
+
+    arrays = [chx.ones(1), chx.zeros(1)]
+    assert chx.concatenate(arrays, axis=Clears(arrays)).tolist() == [1.0, 0.0]
+
+
 def test_take():
     values = np.arange(12.0).reshape(3, 4)
     a = chx.array(values)

@@ -80,6 +80,14 @@ def test_grad():
     assert chx.grad([], [x]) == [None]
 
 
+def test_iterators_of_temporary_arrays():
+    x = leaf([1.0, 2.0])
+    chx.backward(x * i for i in range(1, 4))
+    assert x.grad.tolist() == [6.0, 6.0]
+    grads = chx.grad((x * i for i in (1, 2)), (y for y in [x]), set_grad=True)
+    assert grads[0].tolist() == [3.0, 3.0] and x.grad is grads[0]
+
+
 def test_double_backprop():
     x = leaf([1.0, 2.0])
     (gx,) = chx.grad([x * x * x], [x], enable_double_backprop=True)
