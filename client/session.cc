@@ -161,6 +161,10 @@ bool Session::Due() const {
   return pending_.size() >= kBatchBytes || pending_commands_ >= kBatchCommands;
 }
 
+bool Session::NothingToSend() const {
+  return pending_commands_ == 0 && released_.empty() && sealed_.empty();
+}
+
 void Session::Released(Handle handle, int64_t bytes) {
   if (!CheckUsable().ok()) return;
   MutexLock lock(&mutex_);
@@ -208,12 +212,12 @@ void Session::FlushLoop() {
       if (closed_) return;
       if (quiet > 20) {
         flusher_idle_ = true;
-        while (!closed_ && pending_commands_ == 0 && released_.empty()) wake_flusher_.wait(mutex_);
+        while (!closed_ && NothingToSend()) wake_flusher_.wait(mutex_);
         flusher_idle_ = false;
       }
       wake_flusher_.wait_for(mutex_, kFlushInterval);
       if (closed_) return;
-      quiet = pending_commands_ == 0 && released_.empty() ? quiet + 1 : 0;
+      quiet = NothingToSend() ? quiet + 1 : 0;
     }
     if (quiet == 0 && !Flush().ok()) return;  // lost for good, as the next call will say
   }

@@ -110,6 +110,7 @@ class Session : public RefCounted<Session> {
   void SealIfLarge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the pending commands are worth a message.
   bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool NothingToSend() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Flushes now and then what nobody else does.
   void FlushLoop();
   ArrayPtr NewArray(Handle handle, const ArraySpec& spec);

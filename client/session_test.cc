@@ -126,6 +126,17 @@ TEST_F(SessionTest, BatchesStayBelowTheDaemonsLimit) {
   for (size_t size : daemon_.BatchSizes()) EXPECT_LE(size, 64u << 10);
 }
 
+TEST_F(SessionTest, BatchesThatWereSetAsideAreSentWithoutAReader) {
+  daemon_.limits.set_max_inflight_commands(20);  // so that 10 commands are set aside
+  Connect();
+  std::vector<Array> arrays;
+  for (int i = 0; i < 10; ++i) arrays.push_back(X());
+  ASSERT_TRUE(session_->Synchronize().ok());
+  usleep(60000);  // the flusher sleeps by now
+  for (Array& array : arrays) array.RequireGrad();
+  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kRequireGrad, 10));
+}
+
 TEST_F(SessionTest, InlineUploadsCarryTheirData) {
   const float values[] = {1, 2, 3};
   const Array x = Array::FromHost(*session_, values, {3}, Dtype::kFloat32);

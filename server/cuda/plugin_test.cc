@@ -44,7 +44,9 @@ TEST_F(PluginTest, HasEveryKernel) {
 TEST_F(PluginTest, FindsCublasOrSaysThatItIsMissing) {
   std::string error;
   Get<decltype(ChxCudaBlasError)>("ChxCudaBlasError")(&error);
-  if (!error.empty()) EXPECT_NE(error.find("cuBLAS 12 or 13, which was not found"), error.npos);
+  if (!error.empty()) {
+    EXPECT_NE(error.find("cuBLAS 12 or 13, which was not found"), error.npos);
+  }
 }
 
 // Without a driver, or without a GPU, the reason; with one, a device that can be opened.
