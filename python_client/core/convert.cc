@@ -71,7 +71,7 @@ bool ToScalar(PyObject* object, Scalar* scalar) {
 }
 
 bool ToInts(PyObject* object, Ints* ints) {
-  if (PyIndex_Check(object)) {
+  if (PyIndex_Check(object) && !PySequence_Check(object)) {  // a NumPy array is both
     const Py_ssize_t value = PyNumber_AsSsize_t(object, PyExc_OverflowError);
     if (value == -1 && PyErr_Occurred() != nullptr) return false;
     ints->push_back(value);

@@ -102,14 +102,14 @@ same(
 )
 same(
     "split",
-    lambda chx, a: chx.split(a, indices=(1, 3)),
+    lambda chx, a: chx.split(a, (1, 3)),
     lambda a: np.split(a, (1, 3)),
     [(5, 2)],
     "indices",
 )
 same(
     "split",
-    lambda chx, a: chx.split(a, indices=(4, 2)),
+    lambda chx, a: chx.split(a, (4, 2)),
     lambda a: np.split(a, (4, 2)),
     [(5, 2)],
     "unordered",
