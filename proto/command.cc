@@ -185,7 +185,8 @@ void CommandWriter::Write(const Command& c) {
   for (const Command::ModeEntry& entry : c.mode_entries) {
     cursor.Word(entry.backprop_id | static_cast<uint64_t>(entry.record) << 32);
   }
-  std::memcpy(cursor.Skip(c.data.size()), c.data.data(), c.data.size());
+  // memcpy may not get a null pointer.
+  if (!c.data.empty()) std::memcpy(cursor.Skip(c.data.size()), c.data.data(), c.data.size());
 }
 
 void CommandWriter::Release(absl::Span<const Handle> handles) {
