@@ -12,7 +12,8 @@ constexpr int64_t kInlineBytes = 1024;
 
 const Devices& SharedDevices() {
   static const Devices* const devices = [] {
-    Backend* const backend = CreateNativeBackend({1}).release();
+    // Static too: Devices keeps no pointer to it, and LeakSanitizer looks for one.
+    static Backend* const backend = CreateNativeBackend({1}).release();
     auto* const opened = new Devices;
     if (!opened->Open("native:0", {backend}).ok()) std::abort();
     return opened;

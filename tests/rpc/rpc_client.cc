@@ -138,7 +138,7 @@ grpc::Status RpcClient::Upload(uint64_t handle, const std::vector<float>& values
   header->set_dtype(static_cast<uint32_t>(Dtype::kFloat32));
   header->add_shape(static_cast<int64_t>(values.size()));
   std::string data(values.size() * sizeof(float), '\0');
-  std::memcpy(&data[0], values.data(), data.size());
+  if (!data.empty()) std::memcpy(&data[0], values.data(), data.size());
   for (size_t offset = 0; offset < data.size() || offset == 0; offset += chunk_bytes) {
     chunk.set_data(data.substr(offset, chunk_bytes));
     if (!writer->Write(chunk)) break;
@@ -158,7 +158,7 @@ grpc::Status RpcClient::Download(uint64_t handle, std::vector<float>* values) {
   std::string data;
   while (reader->Read(&chunk)) data += chunk.data();
   values->resize(data.size() / sizeof(float));
-  std::memcpy(values->data(), data.data(), data.size());
+  if (!data.empty()) std::memcpy(values->data(), data.data(), data.size());
   return reader->Finish();
 }
 

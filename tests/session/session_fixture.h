@@ -98,7 +98,7 @@ class SessionTest : public ::testing::Test {
       return {};
     }
     std::vector<float> values(value.data.size() / sizeof(float));
-    std::memcpy(values.data(), value.data.data(), value.data.size());
+    if (!values.empty()) std::memcpy(values.data(), value.data.data(), value.data.size());
     return values;
   }
 
