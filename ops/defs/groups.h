@@ -14,6 +14,7 @@ void RegisterIndexing(OpRegistry& r);
 void RegisterLinalg(OpRegistry& r);
 void RegisterLoss(OpRegistry& r);
 void RegisterRandom(OpRegistry& r);
+void RegisterDecompositions(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

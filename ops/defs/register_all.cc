@@ -19,6 +19,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterLoss(r);
   r.BeginGroup("random");
   RegisterRandom(r);
+  r.BeginGroup("decompositions");
+  RegisterDecompositions(r);
 }
 
 }  // namespace chx

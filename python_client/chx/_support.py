@@ -25,7 +25,7 @@ def signature(text):
         else:
             value = {"None": None, "True": True, "False": False}.get(default, default)
             if isinstance(value, str):
-                value = float(value) if "." in value else int(value)
+                value = float(value) if "." in value or "e" in value else int(value)
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
         )

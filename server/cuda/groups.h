@@ -14,6 +14,7 @@ void RegisterIndexing(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterRandom(KernelTable& table);
+void RegisterDecompositions(KernelTable& table);
 
 // Parts of RegisterElementwise, in files of their own so that they compile at the same time.
 void RegisterArithmetic(KernelTable& table);

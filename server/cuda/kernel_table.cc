@@ -12,6 +12,7 @@ KernelTable AllKernels() {
   RegisterLinalg(table);
   RegisterLoss(table);
   RegisterRandom(table);
+  RegisterDecompositions(table);
   return table;
 }
 

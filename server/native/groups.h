@@ -14,6 +14,7 @@ void RegisterIndexing(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterRandom(KernelTable& table);
+void RegisterDecompositions(KernelTable& table);
 
 }  // namespace chx::native
 

@@ -1,9 +1,20 @@
 """The rows, one file for each group of operators."""
 
-from . import creation, elementwise, indexing, linalg, loss, manipulation, random, reduction
+from . import (
+    creation,
+    decompositions,
+    elementwise,
+    indexing,
+    linalg,
+    loss,
+    manipulation,
+    random,
+    reduction,
+)
 
 __all__ = [
     "creation",
+    "decompositions",
     "elementwise",
     "indexing",
     "linalg",
