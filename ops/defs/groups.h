@@ -20,6 +20,7 @@ void RegisterViews(OpRegistry& r);
 void RegisterJoining(OpRegistry& r);
 void RegisterSorting(OpRegistry& r);
 void RegisterStatistics(OpRegistry& r);
+void RegisterDecompositions(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

@@ -31,6 +31,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterSorting(r);
   r.BeginGroup("statistics");
   RegisterStatistics(r);
+  r.BeginGroup("decompositions");
+  RegisterDecompositions(r);
 }
 
 }  // namespace chx

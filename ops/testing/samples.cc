@@ -195,6 +195,36 @@ std::vector<Sample> SortingAndStatistics() {
       {"prod", {F({2, 3})}, {{"axis", Dims({0})}}},
       {"var", {F({2, 3}, Dtype::kFloat16)}, {{"axis", Dims({1})}, {"ddof", 1}}},
   };
+std::vector<Sample> Decompositions() {
+  std::vector<Sample> samples = {
+      {"solve", {F({3, 3}), F({3})}, {}},
+      {"solve", {F({3, 3}), F({3, 2}, Dtype::kFloat64)}, {}},
+      {"solve", {F({5, 3, 3}), F({5, 3})}, {}},
+      {"solve", {F({5, 1, 3, 3}), F({2, 3, 1})}, {}},
+      {"svd", {F({2, 4, 3})}, {}},
+      {"svd", {F({2, 4, 3})}, {{"full_matrices", false}, {"compute_uv", false}}},
+      {"pinv", {F({0, 3})}, {}},
+      {"qr", {F({3, 4})}, {{"mode", 2}}},
+      {"qr", {F({2, 4, 3})}, {{"mode", 3}}},
+      {"matrix_power", {F({2, 3, 3})}, {{"n", 5}}},
+      {"matrix_power", {F({2, 3, 3})}, {{"n", 0}}},
+      {"matrix_power", {F({3, 3})}, {{"n", -2}}},
+      {"norm", {F({2, 3}, Dtype::kFloat16)}, {}},
+      {"norm", {F({2, 3})}, {{"axis", Dims({-1})}, {"keepdims", true}}},
+  };
+  for (const char* op : {"inv", "cholesky", "eigh", "eigvalsh", "det", "slogdet"}) {
+    samples.push_back({op, {F({3, 3})}, {}});
+    samples.push_back({op, {F({2, 5, 3, 3}, Dtype::kFloat64)}, {}});
+  }
+  // Their gradients are for these only.
+  for (const ArraySpec& a : {F({4, 3}), F({2, 3, 3})}) {
+    samples.push_back({"qr", {a}, {}});
+    for (const ArraySpec& either : {a, F({2, 3, 4})}) {
+      samples.push_back({"svd", {either}, {{"full_matrices", false}}});
+      samples.push_back({"pinv", {either}, {{"rcond", 1e-3}}});
+    }
+  }
+  return samples;
 }
 
 Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
@@ -245,7 +275,8 @@ std::vector<Call> MadeUp(const OpDef& op) {
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
   for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
-                            LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics()}) {
+                            LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics(),
+                            Decompositions()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

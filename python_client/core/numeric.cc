@@ -11,13 +11,24 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
   ArrayPtrs outputs;
   bool flush_due = false;
   absl::Status status = session->Apply(op, inputs, attrs, device, &outputs, &flush_due);
-  if (status.ok() && flush_due) {
+  if (status.ok() && op.checked && !outputs.empty()) {
+    const WithoutGil nogil;
+    status = session->Confirm(*outputs[0]);
+  } else if (status.ok() && flush_due) {
     const WithoutGil nogil;
     status = session->Flush();
   }
   if (!status.ok()) return Raise(status);
   if (op.in_place) Py_RETURN_NONE;
-  if (!op.variadic_outputs) return Wrap(std::move(outputs[0]));
+  const bool tuple = op.tuple || !op.variadic_outputs;
+  if (tuple && outputs.size() == 1) return Wrap(std::move(outputs[0]));
+  if (tuple) {
+    PyObject* result = PyTuple_New(static_cast<Py_ssize_t>(outputs.size()));
+    for (size_t i = 0; result != nullptr && i < outputs.size(); ++i) {
+      PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), Wrap(std::move(outputs[i])));
+    }
+    return result;
+  }
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(outputs.size()));
   for (size_t i = 0; list != nullptr && i < outputs.size(); ++i) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), Wrap(std::move(outputs[i])));

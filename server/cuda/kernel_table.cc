@@ -14,6 +14,7 @@ KernelTable AllKernels() {
   RegisterRandom(table);
   RegisterSorting(table);
   RegisterStatistics(table);
+  RegisterDecompositions(table);
   return table;
 }
 

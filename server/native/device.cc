@@ -58,6 +58,7 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterRandom(kernels_);
   RegisterSorting(kernels_);
   RegisterStatistics(kernels_);
+  RegisterDecompositions(kernels_);
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> NativeDevice::NewStream() {

@@ -3,6 +3,7 @@
 from . import (
     activation,
     creation,
+    decompositions,
     elementwise,
     indexing,
     joining,
@@ -20,6 +21,7 @@ from . import (
 __all__ = [
     "activation",
     "creation",
+    "decompositions",
     "elementwise",
     "indexing",
     "joining",
