@@ -8,11 +8,18 @@ All that chx has is here too. Routines that are not in this file or its folder a
 """
 
 import builtins as _builtins
+import types as _types
 
 import chx as _chx
 
-# Everything of chx, before what differs here.
-globals().update({name: getattr(_chx, name) for name in vars(_chx) if not name.startswith("_")})
+# Everything of chx but its modules, before what differs here.
+globals().update(
+    {
+        name: value
+        for name, value in vars(_chx).items()
+        if not name.startswith("_") and not isinstance(value, _types.ModuleType)
+    }
+)
 
 from chx import _device, _ndarray, _routines as _fallback_workarounds  # noqa: E402
 from chx._context import initial_context as _global_context  # noqa: E402, F401
@@ -46,4 +53,4 @@ _shared_modules = {
     "_ndarray": _ndarray,
 }
 if hasattr(_chx, "linalg"):
-    _shared_modules["linalg"] = _chx.linalg
+    linalg = _shared_modules["linalg"] = _chx.linalg
