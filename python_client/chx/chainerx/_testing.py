@@ -12,6 +12,8 @@ class _DeviceBuffer(np.ndarray):
     """
 
     def __new__(cls, data, shape, dtype, device=None):
+        if chx.dtype(dtype).type not in chx.all_dtypes:
+            raise chx.DtypeError(f"unsupported dtype: {chx.dtype(dtype)}")
         buffer = np.array(data, chx.dtype(dtype)).reshape(shape).view(cls)
         buffer.device = chx.get_device(device)
         return buffer
