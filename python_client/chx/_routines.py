@@ -144,9 +144,9 @@ def _checked(name, arrays):
     return [to_numpy(a) for a in arrays], arrays[0].device if arrays else None
 
 
-def fix(x):
+def fix(a):
     """Towards zero, to whole numbers. By NumPy; RuntimeError if the array is in a graph."""
-    (values,), device = _checked("fix", [x])
+    (values,), device = _checked("fix", [a])
     return array(np.asarray(np.fix(values)), device=device)
 
 

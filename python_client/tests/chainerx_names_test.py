@@ -1,5 +1,7 @@
 """What ChainerX has and chx.chainerx does not have yet."""
 
+import inspect
+
 import chx
 import numpy as np
 import pytest
@@ -119,6 +121,45 @@ def test_routines_can_be_called():
     for name in ROUTINES.split():
         function = find(chainerx, name)
         assert function is None or callable(function), name
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "array(object, dtype=None, copy=True, device=None)",
+        "asarray(object, dtype=None, device=None)",
+        "asanyarray(a, dtype=None, device=None)",
+        "ascontiguousarray(a, dtype=None)",
+        "empty_like(a, device=None)",
+        "full_like(a, fill_value, device=None)",
+        "zeros_like(a, device=None)",
+        "ones_like(a, device=None)",
+        "frombuffer(buffer, dtype='float32', count=-1, offset=0, device=None)",
+        "fromfile(file, dtype=float, count=-1, sep='', device=None)",
+        "fromiter(iterable, dtype, count=-1, device=None)",
+        "fromstring(string, dtype=float, count=-1, sep='', device=None)",
+        "loadtxt(fname, dtype=float, comments='#', delimiter=None, converters=None, skiprows=0, "
+        "usecols=None, unpack=False, ndmin=0, encoding='bytes', device=None)",
+        "clip(a, a_min, a_max)",
+        "fix(a)",
+        "copysign(x1, x2)",
+        "to_numpy(array, copy=True)",
+        "split(ary, indices_or_sections, axis=0)",
+        "is_available()",
+        "get_backend(name)",
+        "get_default_context()",
+        "get_global_default_context()",
+        "get_default_device()",
+        "testing.assert_allclose(x, y, rtol=1e-07, atol=0, equal_nan=True, err_msg='', verbose=True)",
+        "testing.assert_array_equal(x, y, err_msg='', verbose=True)",
+        "testing.ignore()",
+        "testing.parametrize_dtype_specifier(argname, dtypes=None, additional_args=None)",
+    ],
+)
+def test_signatures(signature):
+    name = signature.partition("(")[0]
+    text = str(inspect.signature(find(chainerx, name)))
+    assert name + text.replace("<class 'float'>", "float") == signature
 
 
 def test_aliases_are_the_same_objects():
