@@ -56,6 +56,7 @@ CHX_UNARY_FN(LogFn, "log") { return Log(x); }
 CHX_UNARY_FN(SqrtFn, "sqrt") { return Sqrt(x); }
 CHX_UNARY_FN(TanhFn, "tanh") { return Tanh(x); }
 CHX_UNARY_FN(SigmoidFn, "sigmoid") { return Sigmoid(x); }
+CHX_UNARY_FN(Expm1Fn, "expm1") { return static_cast<T>(std::expm1(x)); }
 
 CHX_UNARY_FN(Negative, "negative") {
   if constexpr (kIsFloat<T> || kIsBool<T>) {
@@ -191,7 +192,7 @@ struct Where {
 };
 
 // float16/32/64 -> the same.
-using UnaryFloatFns = FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn>;
+using UnaryFloatFns = FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn, Expm1Fn>;
 // Any dtype -> the same.
 using UnarySameFns = FnList<Negative, Square, Abs, Sign, Relu>;
 // bool -> bool: inference casts the inputs.
