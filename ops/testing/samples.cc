@@ -195,6 +195,8 @@ std::vector<Sample> SortingAndStatistics() {
       {"prod", {F({2, 3})}, {{"axis", Dims({0})}}},
       {"var", {F({2, 3}, Dtype::kFloat16)}, {{"axis", Dims({1})}, {"ddof", 1}}},
   };
+}
+
 std::vector<Sample> Decompositions() {
   std::vector<Sample> samples = {
       {"solve", {F({3, 3}), F({3})}, {}},
@@ -274,9 +276,9 @@ std::vector<Call> MadeUp(const OpDef& op) {
 
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
-  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
-                            LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics(),
-                            Decompositions()}) {
+  for (const auto& group :
+       {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
+        ViewsAndJoining(), SortingAndStatistics(), Decompositions()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

@@ -171,6 +171,8 @@ PyObject* RichCompare(PyObject* a, PyObject* b, int comparison) {
   // In the order of Py_LT, LE, EQ, NE, GT, GE.
   static const OpDef* const ops[] = {&Op("less"),      &Op("less_equal"), &Op("equal"),
                                      &Op("not_equal"), &Op("greater"),    &Op("greater_equal")};
+  // Not a matter of identity, as it would be if Python had the last word.
+  if (b == Py_None) return Raise(ChainerxError("Cannot create an array from null."));
   return Binary(*ops[comparison], a, b);
 }
 

@@ -76,8 +76,14 @@ def test_index_errors_come_at_once(index):
     a = chx.zeros((2, 3))
     with pytest.raises(IndexError):
         a[index]
+
+
+@pytest.mark.parametrize("index", [2, -3, (0, 3), (0, 0, 0), "a", 1.0, 10**30, [0, 2]], ids=repr)
+def test_setting_at_a_bad_index(index):
+    a = chx.zeros((2, 3))
     with pytest.raises(IndexError):
         a[index] = 0
+    assert a.tolist() == np.zeros((2, 3)).tolist()
 
 
 def test_setitem_converts_and_broadcasts():
