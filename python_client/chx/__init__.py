@@ -31,7 +31,7 @@ from numpy import (  # noqa: F401
     uint8,
 )
 
-from chx import _core, _support, linalg, random  # noqa: F401
+from chx import _core, _indexing, _routines, _support, linalg, random  # noqa: F401
 from chx._context import (  # noqa: F401
     Backend,
     Context,
@@ -68,7 +68,6 @@ from chx._routines import (  # noqa: F401
     ascontiguousarray,
     broadcast_arrays,
     clip,
-    copysign,
     fix,
     frombuffer,
     fromfile,
@@ -114,6 +113,9 @@ def is_available():
 # The operators, from the table.
 for _name in _core._operators:
     globals()[_name] = getattr(_core, _name)
-del _name
-# NumPy has one argument where the table has two.
+# Those whose arguments have another form than in the table.
 split = _support.split
+nonzero = _indexing.nonzero
+for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "pad", "vsplit"):
+    globals()[_name] = getattr(_routines, _name)
+del _name

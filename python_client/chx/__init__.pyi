@@ -46,6 +46,7 @@ from ._core import (
     ndarray as ndarray,
     set_default_device as set_default_device,
 )
+from ._indexing import nonzero as nonzero
 from ._install import install_chainerx as install_chainerx
 from ._ops import *  # noqa: F403
 from ._routines import (
@@ -53,17 +54,22 @@ from ._routines import (
     ascontiguousarray as ascontiguousarray,
     broadcast_arrays as broadcast_arrays,
     clip as clip,
-    copysign as copysign,
+    copyto as copyto,
+    dsplit as dsplit,
     fix as fix,
     frombuffer as frombuffer,
     fromfile as fromfile,
     fromfunction as fromfunction,
     fromiter as fromiter,
     fromstring as fromstring,
+    hsplit as hsplit,
     load as load,
     loadtxt as loadtxt,
+    meshgrid as meshgrid,
+    pad as pad,
     save as save,
     savez as savez,
+    vsplit as vsplit,
 )
 from ._support import (  # type: ignore[assignment]
     BackpropId as BackpropId,

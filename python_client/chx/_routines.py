@@ -162,6 +162,59 @@ def broadcast_arrays(*args):
     return [array(v, device=device) for v in np.broadcast_arrays(*values)]
 
 
+# --- Arguments that the table has in another form --------------------------------------------------
+
+
+def _split_along(name, axis, ndim):
+    def split(ary, indices_or_sections):
+        if ary.ndim < ndim:
+            raise _core.DimensionError(
+                f"[{name}] expects at least {ndim} dimensions, got shape {ary.shape}"
+            )
+        return _support.split(ary, indices_or_sections, axis if ary.ndim > 1 else 0)
+
+    split.__name__ = split.__qualname__ = name
+    split.__doc__ = f"Parts along axis {axis}, as a list of views: see split()."
+    return split
+
+
+vsplit = _split_along("vsplit", 0, 2)
+hsplit = _split_along("hsplit", 1, 1)
+dsplit = _split_along("dsplit", 2, 3)
+
+
+def meshgrid(*xi, indexing="xy"):
+    """Coordinate arrays of a grid from one-dimensional ones, as a list; 'xy' swaps two axes."""
+    return _core.meshgrid(list(xi), indexing=indexing) if xi else []
+
+
+def copyto(dst, src, casting="no", where=True):
+    """Writes src, broadcast, into dst where a condition holds.
+
+    Raises:
+      DtypeError: the dtypes differ, and `casting` is 'no'.
+    """
+    if isinstance(src, _core.ndarray) and src.dtype != dst.dtype and casting == "no":
+        raise _core.DtypeError(f"[copyto] expects {dst.dtype}, got {src.dtype}")
+    if where is True:
+        _core.copyto(dst, src)
+    elif where is not False:
+        where = asarray(where, device=dst.device)
+        _core.copyto(dst, _core.where(where, src, dst.as_grad_stopped()))
+
+
+def pad(array, pad_width, mode="constant", constant_values=0):
+    """The array with a constant around it; `pad_width` as in numpy.pad.
+
+    Raises:
+      NotImplementedError (chx's): another mode than 'constant'.
+    """
+    if mode != "constant":
+        raise _core.NotImplementedError(f"[pad] expects mode 'constant', got '{mode}'")
+    widths = np.broadcast_to(np.asarray(pad_width, np.int64), (array.ndim, 2))
+    return _core.constant_pad(array, widths.ravel().tolist(), constant_values)
+
+
 # --- Methods of ndarray --------------------------------------------------------------------------
 
 

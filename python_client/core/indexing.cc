@@ -1,5 +1,4 @@
 // a[index] and a[index] = value.
-#include "client/modes.h"
 #include "ops/basic_index.h"
 #include "python_client/core/common.h"
 
@@ -73,21 +72,10 @@ bool AnyItem(PyObject* key, Predicate predicate) {
   return false;
 }
 
-// Raises if operators on the array are recorded, in the current mode.
-bool CheckUnrecorded(PyObject* self) {
-  for (const ArrayBody::Place& place : BodyOf(self)->places) {
-    if (!CurrentMode().Records(place.node->id)) continue;
-    PyErr_SetString(PyExc_RuntimeError,
-                    "[getitem] expects an array outside of graphs if an array is the key");
-    return false;
-  }
-  return true;
-}
-
 PyObject* GetItem(PyObject* self, PyObject* key) {
   IndexBuilder builder;
-  if (AnyItem(key, IsArray)) {
-    const Owned get(CheckUnrecorded(self) ? Support("getitem_by_arrays") : nullptr);
+  if (AnyItem(key, [](PyObject* item) { return !IsBasic(item); })) {
+    const Owned get(Support("getitem_by_arrays"));
     return get ? PyObject_CallFunctionObjArgs(get.get(), self, key, nullptr) : nullptr;
   }
   if (!PyTuple_Check(key)) {
@@ -101,7 +89,7 @@ PyObject* GetItem(PyObject* self, PyObject* key) {
 }
 
 // A view of what the index selects, and a copy of the value into it. Keys that are not basic are
-// NumPy's business.
+// taken apart in Python (chx/_indexing.py).
 int SetItem(PyObject* self, PyObject* key, PyObject* value) {
   if (value == nullptr) {
     PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");

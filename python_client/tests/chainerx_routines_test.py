@@ -246,14 +246,15 @@ def test_what_numpy_does():
     a = chx.array([[1.5, -2.5]], device="native:1")
     b = chx.array([[-1.0], [2.0]], device="native:1")
     check(chx.fix(a), np.array([[1.0, -2.0]]), "native:1")
-    check(chx.copysign(a, b), np.array([[-1.5, -2.5], [1.5, 2.5]]), "native:1")
+    check(chainerx.copysign(a, b), np.array([[-1.5, -2.5], [1.5, 2.5]]), "native:1")
     first, second = chx.broadcast_arrays(a, b)
     check(first, np.array([[1.5, -2.5]] * 2), "native:1")
     check(second, np.array([[-1.0, -1.0], [2.0, 2.0]]), "native:1")
 
 
 @pytest.mark.parametrize(
-    "call", [chx.fix, lambda a: chx.copysign(a, a), lambda a: chx.broadcast_arrays(chx.ones(1), a)]
+    "call",
+    [chx.fix, lambda a: chainerx.copysign(a, a), lambda a: chx.broadcast_arrays(chx.ones(1), a)],
 )
 def test_what_numpy_does_has_no_gradient(call):
     with pytest.raises(RuntimeError):
@@ -393,14 +394,11 @@ def test_arrays_as_keys(key, device):
     check(a, values, device)
 
 
-@pytest.mark.parametrize(
-    "key", [[0, 2], True, [True, False, True], ([0, 1], 1), (0, [0])], ids=repr
-)
-def test_numpys_keys_set_but_do_not_get(key):
+@pytest.mark.parametrize("key", [[0, 2], [True, False, True], ([0, 1], 1), (0, [0])], ids=repr)
+def test_lists_as_keys(key):
     values = np.arange(6.0).reshape(3, 2)
     a = chx.array(values)
-    with pytest.raises(IndexError):
-        a[key]
+    check(a[key], values[key])
     a[key] = -1
     values[key] = -1
     check(a, values)
@@ -412,7 +410,7 @@ def test_setting_a_part_of_a_view():
     a[:, ::2][chx.array([True, False, True])] = [[1, 2], [3, 4]]
     values[:, ::2][np.array([True, False, True])] = [[1, 2], [3, 4]]
     check(a, values)
-    with pytest.raises(ValueError):
+    with pytest.raises(chx.DimensionError):
         a[[0, 1]] = [1, 2, 3]
 
 
@@ -423,8 +421,7 @@ def test_indexing_of_connected_arrays():
         for key in (0, slice(None), mask, [0]):
             with pytest.raises(RuntimeError, match="setitem"):
                 y[key] = 1.0
-        with pytest.raises(RuntimeError, match="getitem"):
-            y[mask]
+        assert y[mask].is_backprop_required()
         assert y[0].is_backprop_required()
     with chx.no_backprop_mode():
         assert x[mask].tolist() == [1.0, 3.0]
