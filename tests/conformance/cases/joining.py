@@ -85,7 +85,7 @@ row(
 for indexing in ("xy", "ij"):
     row(
         "meshgrid",
-        lambda chx, a, b, c, i=indexing: chx.meshgrid([a, b, c], indexing=i),
+        lambda chx, a, b, c, i=indexing: chx.meshgrid(a, b, c, indexing=i),
         lambda a, b, c, i=indexing: np.meshgrid(a, b, c, indexing=i),
         [(2,), (3,), (4,)],
         dtypes=[ALL] * 3,
