@@ -76,7 +76,7 @@ diag diagflat linspace tri tril triu meshgrid nonzero linalg.solve linalg.inv li
 linalg.pinv linalg.qr linalg.cholesky linalg.eigh linalg.eigvalsh linalg._is_lapack_available all
 any isnan isinf isfinite flip fliplr flipud rollaxis swapaxes repeat atleast_2d atleast_3d hstack
 vstack dstack dsplit vsplit hsplit moveaxis clipped_relu crelu elu leaky_relu tree_lstm slstm
-softplus reciprocal fmod bitwise_and bitwise_or bitwise_xor erf expm1 exp2 log10 log2 log1p sinh
+softplus reciprocal fmod bitwise_and bitwise_or bitwise_xor erf exp2 log10 log2 log1p sinh
 cosh arcsinh arccosh fabs cumsum nansum ceil floor sin cos tan arcsin arccos arctan arctan2
 left_shift right_shift count_nonzero nanargmax nanargmin var conv conv_transpose lstm batch_norm
 fixed_batch_norm max_pool average_pool absolute_error squared_error gaussian_kl_divergence
