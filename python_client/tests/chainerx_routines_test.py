@@ -88,6 +88,10 @@ def test_ascontiguousarray():
         check(transposed, np.array([[1.0, 3.0], [2.0, 4.0]]))
     check(chx.ascontiguousarray(a.T, "int8"), np.array([[1, 3], [2, 4]], np.int8))
     check(chx.ascontiguousarray([1, 2], "float16"), np.array([1, 2], np.float16))
+    for scalar in (3, 2.5, np.array(1), chx.array(True)):
+        expected = np.ascontiguousarray(np.asarray(scalar))
+        check(chx.ascontiguousarray(scalar), expected)
+        check(chx.ascontiguousarray(scalar, "int8"), expected.astype("int8"))
     x = leaf([[1.0, 2.0]])
     chx.ascontiguousarray((x * 2).T).sum().backward()
     assert x.grad.tolist() == [[2.0, 2.0]]
