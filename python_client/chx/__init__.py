@@ -31,7 +31,7 @@ from numpy import (  # noqa: F401
     uint8,
 )
 
-from chx import _core, _support, random  # noqa: F401
+from chx import _core, _support, linalg, random  # noqa: F401
 from chx._context import (  # noqa: F401
     Backend,
     Context,

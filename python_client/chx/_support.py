@@ -32,7 +32,7 @@ def signature(text):
         else:
             value = {"None": None, "True": True, "False": False}.get(default, default)
             if isinstance(value, str):
-                value = float(value) if "." in value else int(value)
+                value = int(value) if value.lstrip("-").isdigit() else float(value)
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
         )

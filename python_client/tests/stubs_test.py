@@ -46,6 +46,12 @@ def test_chainerx():
         assert found and found <= public(vars(module))
 
 
+def test_linalg():
+    operators = set(names(stub("_linalg_ops.pyi").body))
+    assert operators == set(chx._core._submodules["linalg"])
+    assert operators <= set(vars(chx.linalg))
+
+
 def test_ndarray():
     classes = {
         n.name: n for n in stub("_core.pyi").body + stub("_ops.pyi").body if hasattr(n, "name")
@@ -62,6 +68,7 @@ def test_ndarray():
         "_install",
         "_routines",
         "_support",
+        "linalg",
         "random",
         "chainerx",
         "chainerx.random",
@@ -84,10 +91,11 @@ def test_functions_take_what_their_stubs_say(name):
         assert list(inspect.signature(getattr(module, node.name)).parameters) == expected
 
 
-def test_operators_take_what_their_stubs_say():
-    for node in stub("_ops.pyi").body:
-        if isinstance(node, ast.FunctionDef):
-            expected = list(inspect.signature(getattr(chx._core, node.name)).parameters)
+@pytest.mark.parametrize(("file", "module"), [("_ops", chx), ("_linalg_ops", chx.linalg)])
+def test_operators_take_what_their_stubs_say(file, module):
+    for node in stub(f"{file}.pyi").body:
+        if isinstance(node, ast.FunctionDef) and node.name != "split":  # another one: see chx
+            expected = list(inspect.signature(getattr(module, node.name)).parameters)
             assert [a.arg for a in node.args.args] == expected
 
 
