@@ -68,7 +68,6 @@ from chx._routines import (  # noqa: F401
     ascontiguousarray,
     broadcast_arrays,
     clip,
-    copysign,
     fix,
     frombuffer,
     fromfile,

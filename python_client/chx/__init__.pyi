@@ -53,7 +53,6 @@ from ._routines import (
     ascontiguousarray as ascontiguousarray,
     broadcast_arrays as broadcast_arrays,
     clip as clip,
-    copysign as copysign,
     fix as fix,
     frombuffer as frombuffer,
     fromfile as fromfile,

@@ -155,12 +155,6 @@ def fix(a):
     return array(np.asarray(np.fix(values)), device=device)
 
 
-def copysign(x1, x2):
-    """x1 with the signs of x2. By NumPy; RuntimeError if an array is in a graph."""
-    (first, second), device = _checked("copysign", [x1, x2])
-    return array(np.asarray(np.copysign(first, second)), device=device)
-
-
 def broadcast_arrays(*args):
     """Copies in a common shape. By NumPy; RuntimeError if an array is in a graph."""
     values, device = _checked("broadcast_arrays", args)
