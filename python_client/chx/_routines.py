@@ -16,11 +16,16 @@ def asanyarray(a, dtype=None, device=None):
 
 
 def ascontiguousarray(a, dtype=None):
-    """The array in C order: itself if it is that already, and of the dtype."""
+    """The array in C order: itself if it is that already, and of the dtype.
+
+    Of one dimension at least, as NumPy's are.
+    """
     if not isinstance(a, _core.ndarray):
-        return asarray(a, dtype)
-    if dtype is not None and np.dtype(dtype) != a.dtype:
+        a = asarray(a, dtype)
+    elif dtype is not None and np.dtype(dtype) != a.dtype:
         a = a.astype(dtype)
+    if a.ndim == 0:
+        return a.reshape(1)
     return a if a.is_contiguous else _core.copy(a)
 
 
@@ -148,12 +153,6 @@ def fix(a):
     """Towards zero, to whole numbers. By NumPy; RuntimeError if the array is in a graph."""
     (values,), device = _checked("fix", [a])
     return array(np.asarray(np.fix(values)), device=device)
-
-
-def copysign(x1, x2):
-    """x1 with the signs of x2. By NumPy; RuntimeError if an array is in a graph."""
-    (first, second), device = _checked("copysign", [x1, x2])
-    return array(np.asarray(np.copysign(first, second)), device=device)
 
 
 def broadcast_arrays(*args):

@@ -133,7 +133,6 @@ def test_routines_can_be_called():
         "usecols=None, unpack=False, ndmin=0, encoding='bytes', device=None)",
         "clip(a, a_min, a_max)",
         "fix(a)",
-        "copysign(x1, x2)",
         "to_numpy(array, copy=True)",
         "split(ary, indices_or_sections, axis=0)",
         "is_available()",

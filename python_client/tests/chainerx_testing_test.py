@@ -62,7 +62,7 @@ def test_dtypes_count(assertion):
         for y in both(np.array([1, 2], np.int64)):
             with pytest.raises(AssertionError, match="dtype"):
                 assertion(x, y, strides_check=False)
-            assertion(x, y, strides_check=False, dtype_check=False)
+            assertion(x, y, dtype_check=False)
 
 
 @pytest.mark.parametrize("assertion", ASSERTIONS)
@@ -73,6 +73,7 @@ def test_strides_count(assertion):
             with pytest.raises(AssertionError, match="strides"):
                 assertion(x, y)
             assertion(x, y, strides_check=False)
+            assertion(x, y, dtype_check=False)  # strides don't count then
         assertion(x, chx.array(values))
         with pytest.raises(AssertionError):
             assertion(x, chx.array(values + 1))
@@ -140,6 +141,10 @@ def raise_(error):
         (lambda xp: xp.array([1.0]), lambda xp: xp.array([1.0], device="native:1")),
         (lambda xp: xp.array([1.0]), lambda xp: np.array([1.0])),
         (lambda xp: xp.array([1.0]), lambda xp: 1.0),
+        (lambda xp: xp.array(1.0), lambda xp: np.float64(1.0)),
+        (lambda xp: 1, lambda xp: 1.0),
+        (lambda xp: chx.array([1.0]), lambda xp: chx.array([1.0])),
+        (lambda xp: chx.array([1.0]), lambda xp: np.array([1.0])),
         (lambda xp: 1.0, lambda xp: xp.array(1.0)),
         (lambda xp: [xp.array(1.0)], lambda xp: [xp.array(1.0)] * 2),
         (lambda xp: [xp.array(1.0)], lambda xp: (xp.array(1.0),)),

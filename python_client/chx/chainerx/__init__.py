@@ -23,7 +23,6 @@ globals().update(
 
 from chx import _device, _ndarray, _routines as _fallback_workarounds  # noqa: E402
 from chx._context import initial_context as _global_context  # noqa: E402, F401
-from chx._routines import copysign  # noqa: E402, F401
 from chx.chainerx import _build_info, _core, _cuda, _docs, random, testing  # noqa: E402, F401
 from chx.chainerx._core import _fromrawpointer, _is_debug, _to_cupy  # noqa: E402, F401
 from chx.chainerx._creation import (  # noqa: E402, F401

@@ -28,7 +28,7 @@ def assert_array_equal(x, y, err_msg="", verbose=True):
 def _check_metadata(x, y, dtype_check, strides_check):
     if not (_is_array(x) and _is_array(y)):
         return
-    for name, wanted in (("dtype", dtype_check), ("strides", strides_check)):
+    for name, wanted in (("dtype", dtype_check), ("strides", dtype_check and strides_check)):
         if wanted and getattr(x, name) != getattr(y, name):
             raise AssertionError(
                 f"{name} of the arrays differ: {getattr(x, name)}, {getattr(y, name)}"
@@ -56,7 +56,7 @@ def assert_allclose_ex(x, y, *args, **kwargs):
 
     Keyword arguments, besides assert_allclose's:
       dtype_check: whether dtypes count; True by default.
-      strides_check: whether strides count; True by default.
+      strides_check: whether strides count, if dtypes do; True by default.
       <dtype>_rtol, <dtype>_atol: tolerances for arrays of a dtype, such as float16_rtol.
     """
     _check_metadata(x, y, kwargs.pop("dtype_check", True), kwargs.pop("strides_check", True))
@@ -69,7 +69,7 @@ def assert_array_equal_ex(x, y, *args, **kwargs):
 
     Keyword arguments, besides assert_array_equal's:
       dtype_check: whether dtypes count; True by default.
-      strides_check: whether strides count; True by default.
+      strides_check: whether strides count, if dtypes do; True by default.
     """
     _check_metadata(x, y, kwargs.pop("dtype_check", True), kwargs.pop("strides_check", True))
     assert_array_equal(x, y, *args, **kwargs)

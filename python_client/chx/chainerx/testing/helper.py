@@ -50,7 +50,7 @@ def _compare(expected, actual, check):
             )
         if actual.shape != np.shape(expected):
             raise AssertionError(f"NumPy's shape is {np.shape(expected)}, not {actual.shape}")
-    elif isinstance(actual, np.ndarray) or isinstance(expected, np.ndarray):
+    elif isinstance(actual, (np.ndarray, np.generic)) or type(actual) is not type(expected):
         raise AssertionError(
             f"NumPy gave {type(expected).__name__}, chainerx {type(actual).__name__}"
         )
