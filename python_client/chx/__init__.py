@@ -49,13 +49,17 @@ from chx._core import (  # noqa: F401
     set_default_device,
 )
 from chx._support import (  # noqa: F401
+    AnyGraph,
     Backend,
     BackpropId,
     Session,
+    anygraph,
     array,
     asarray,
     backprop_scope,
     backward,
+    check_backward,
+    check_double_backward,
     connect,
     force_backprop_mode,
     get_backend,

@@ -34,13 +34,17 @@ from ._core import (
 )
 from ._ops import *  # noqa: F403
 from ._support import (  # type: ignore[assignment]
+    AnyGraph as AnyGraph,
     Backend as Backend,
     BackpropId as BackpropId,
     Session as Session,
+    anygraph as anygraph,
     array as array,
     asarray as asarray,
     backprop_scope as backprop_scope,
     backward as backward,
+    check_backward as check_backward,
+    check_double_backward as check_double_backward,
     connect as connect,
     force_backprop_mode as force_backprop_mode,
     get_backend as get_backend,
