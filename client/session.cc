@@ -269,7 +269,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
   for (size_t i = 0; i < handles.size(); ++i) {
     outputs->push_back(NewArray(handles[i], inferred.outputs[i]));
   }
-  if (op.differentiable()) Mirror(inputs, outputs);
+  if (op.differentiable()) Mirror(op, inputs, outputs);
   if (flush_due == nullptr) return due ? Flush() : absl::OkStatus();
   *flush_due = due;
   return absl::OkStatus();
@@ -293,10 +293,11 @@ absl::Status Session::CheckInPlace(absl::Span<const Operand> inputs) const {
   return absl::OkStatus();
 }
 
-void Session::Mirror(absl::Span<const Operand> inputs, ArrayPtrs* outputs) {
+void Session::Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs) {
   absl::InlinedVector<std::pair<BackpropId, Ref<MirrorOp>>, 1> ops;
-  for (const Operand& input : inputs) {
-    if (input.array() == nullptr) continue;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Operand& input = inputs[i];
+    if (input.array() == nullptr || op.IsConstantInput(i)) continue;
     for (const ArrayBody::Place& place : input.array()->places) {
       const BackpropId id = place.node->id;
       if (!Records(id)) continue;

@@ -75,6 +75,8 @@ class Session : public RefCounted<Session> {
   absl::StatusOr<bool> IsChained(ArrayBody* array, BackpropId id);
   // What the daemon's graph below the array looks like; waits.
   absl::StatusOr<std::string> DumpGraph(ArrayBody* array, BackpropId id);
+  // What the daemon knows, whatever the mirror says: tests compare both. Waits.
+  absl::StatusOr<GraphState> StateInDaemon(const ArrayBody& array, BackpropId id);
   // Makes array->places valid. Waits if the array is a gradient that may be in a graph itself and
   // that nobody has looked at.
   absl::Status Resolve(ArrayBody* array) {
@@ -123,7 +125,7 @@ class Session : public RefCounted<Session> {
   absl::Status CheckUsable() const;
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
   absl::Status CheckInPlace(absl::Span<const Operand> inputs) const;
-  void Mirror(absl::Span<const Operand> inputs, ArrayPtrs* outputs);
+  void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
   absl::StatusOr<ArrayBody::Place*> PlaceOf(absl::string_view op, ArrayBody* array, BackpropId id);
   absl::StatusOr<std::string> Ask(Command* question) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<std::vector<GraphState>> AskStates(absl::Span<const Handle> pairs, BackpropId id);

@@ -82,6 +82,12 @@ absl::StatusOr<std::vector<GraphState>> Session::AskStates(absl::Span<const Hand
   return states;
 }
 
+absl::StatusOr<GraphState> Session::StateInDaemon(const ArrayBody& array, BackpropId id) {
+  const Handle pair[] = {array.handle, 0};
+  CHX_ASSIGN_OR_RETURN(const std::vector<GraphState> states, AskStates(pair, id));
+  return states[0];
+}
+
 absl::Status Session::AskGraphsOf(ArrayBody* array) {
   const Handle pair[] = {array->handle, 0};
   CHX_ASSIGN_OR_RETURN(const std::vector<GraphState> states, AskStates(pair, 0));

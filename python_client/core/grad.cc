@@ -147,6 +147,19 @@ PyObject* IdsOf(PyObject*, PyObject* array) {
   return list.release();
 }
 
+// _graphs_in_daemon(array): the numbers of the graphs that it is in there, and whether it has a
+// gradient in the default one.
+PyObject* GraphsInDaemon(PyObject*, PyObject* array) {
+  const absl::StatusOr<GraphState> state = BodyOf(array)->session->StateInDaemon(*BodyOf(array), 0);
+  if (!state.ok()) return Raise(state.status());
+  Owned list(PyList_New(0));
+  for (BackpropId id : state->graphs) {
+    const Owned number(PyLong_FromUnsignedLong(id));
+    if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return nullptr;
+  }
+  return list ? Py_BuildValue("OO", list.get(), state->has_grad ? Py_True : Py_False) : nullptr;
+}
+
 // _new_backprop_id(session, name="")
 PyObject* NewId(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
@@ -262,6 +275,7 @@ PyMethodDef grad_functions[] = {{"_backward", Backward, METH_VARARGS, nullptr},
                                 {"_pop_mode", Pop, METH_NOARGS, nullptr},
                                 {"_records", Records, METH_VARARGS, nullptr},
                                 {"_backprop_ids", IdsOf, METH_O, nullptr},
+                                {"_graphs_in_daemon", GraphsInDaemon, METH_O, nullptr},
                                 {"_new_backprop_id", NewId, METH_VARARGS, nullptr},
                                 {"_release_backprop_id", ReleaseId, METH_VARARGS, nullptr},
                                 {"_check_backprop_id", CheckId, METH_VARARGS, nullptr},

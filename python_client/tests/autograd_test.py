@@ -344,6 +344,15 @@ def test_leaves_that_a_gradient_does_not_depend_on_have_none():
     assert x.grad is old and w.grad.tolist() == [2.0]
 
 
+def test_inputs_without_a_gradient():
+    x, condition = leaf([1.0, 2.0]), leaf([1.0, 0.0])
+    y = chx.where(condition, x, 0.0)
+    y.backward()
+    assert x.grad.tolist() == [1.0, 0.0] and condition.grad is None
+    assert chx.grad([y], [condition, x])[0] is None
+    assert not chx.where(condition, 1.0, x.as_grad_stopped()).is_backprop_required()
+
+
 def test_third_order():
     x = leaf([2.0])
     y = x * x * x * x

@@ -77,8 +77,9 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
                     absl::Span<const AttrValue> attrs, const RecordMode& mode,
                     GraphAccount* account, ApplyOutputs* outputs) {
   absl::InlinedVector<BackpropId, 2> ids;
-  for (const ApplyInput& input : inputs) {
-    if (input.variable == nullptr) continue;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ApplyInput& input = inputs[i];
+    if (input.variable == nullptr || op.IsConstantInput(i)) continue;
     for (const Ref<ArrayNode>& node : input.variable->nodes) {
       if (mode.Records(node->id) && std::find(ids.begin(), ids.end(), node->id) == ids.end()) {
         ids.push_back(node->id);
@@ -96,8 +97,9 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
   for (BackpropId id : ids) {
     OpNode::Edge edge;
     edge.id = id;
-    for (const ApplyInput& input : inputs) {
-      ArrayNode* node = input.variable != nullptr ? input.variable->NodeOf(id) : nullptr;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool counts = inputs[i].variable != nullptr && !op.IsConstantInput(i);
+      ArrayNode* node = counts ? inputs[i].variable->NodeOf(id) : nullptr;
       edge.inputs.emplace_back(node);
       if (node != nullptr && node->creator) {
         op_node->rank = std::max(op_node->rank, node->creator->rank + 1);
