@@ -1,4 +1,5 @@
 // a[index] and a[index] = value.
+#include "client/modes.h"
 #include "ops/basic_index.h"
 #include "python_client/core/common.h"
 
@@ -122,6 +123,8 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
     if (!converted) return -1;
     source = Operand(BodyOf(converted.get()));
   }
+  // The value is taken as a constant. The view says whether it may be written.
+  const NoBackpropMode stopped;
   static const OpDef& op = Op("copyto");
   const Operand inputs[] = {Operand(BodyOf(view.get())), source};
   const Owned done(Call(BodyOf(self)->session.get(), op, inputs, {}, 0));
