@@ -49,7 +49,7 @@ from ._core import (
 from ._indexing import nonzero as nonzero
 from ._install import install_chainerx as install_chainerx
 from ._ops import *  # noqa: F403
-from ._routines import (
+from ._routines import (  # type: ignore[assignment]
     asanyarray as asanyarray,
     ascontiguousarray as ascontiguousarray,
     broadcast_arrays as broadcast_arrays,
