@@ -14,7 +14,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 mkdir -p "$stage/chx/bin"
 cp -L python_client/chx/*.py python_client/chx/*.pyi python_client/chx/py.typed \
-  .bazel/bin/python_client/chx/_ops.pyi .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+  .bazel/bin/python_client/chx/_{,linalg_}ops.pyi .bazel/bin/python_client/chx/_core.so "$stage/chx/"
 cp -L .bazel/bin/server/chxd "$stage/chx/bin/chxd"
 cp python_client/setup.py LICENSE "$stage/"
 chmod -R u+w "$stage"

@@ -15,6 +15,9 @@ void RegisterLinalg(OpRegistry& r);
 void RegisterLoss(OpRegistry& r);
 void RegisterRandom(OpRegistry& r);
 void RegisterDecompositions(OpRegistry& r);
+void RegisterConnection(OpRegistry& r);
+void RegisterPooling(OpRegistry& r);
+void RegisterNormalization(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

@@ -21,6 +21,12 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterRandom(r);
   r.BeginGroup("decompositions");
   RegisterDecompositions(r);
+  r.BeginGroup("connection");
+  RegisterConnection(r);
+  r.BeginGroup("pooling");
+  RegisterPooling(r);
+  r.BeginGroup("normalization");
+  RegisterNormalization(r);
 }
 
 }  // namespace chx

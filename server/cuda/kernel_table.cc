@@ -13,6 +13,8 @@ KernelTable AllKernels() {
   RegisterLoss(table);
   RegisterRandom(table);
   RegisterDecompositions(table);
+  RegisterConnection(table);
+  RegisterPooling(table);
   return table;
 }
 

@@ -57,6 +57,8 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterLoss(kernels_);
   RegisterRandom(kernels_);
   RegisterDecompositions(kernels_);
+  RegisterConnection(kernels_);
+  RegisterPooling(kernels_);
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> NativeDevice::NewStream() {

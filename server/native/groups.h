@@ -15,6 +15,8 @@ void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterRandom(KernelTable& table);
 void RegisterDecompositions(KernelTable& table);
+void RegisterConnection(KernelTable& table);
+void RegisterPooling(KernelTable& table);
 
 }  // namespace chx::native
 

@@ -1,6 +1,7 @@
 """The rows, one file for each group of operators."""
 
 from . import (
+    connection,
     creation,
     decompositions,
     elementwise,
@@ -8,11 +9,16 @@ from . import (
     linalg,
     loss,
     manipulation,
+    normalization,
+    pooling,
     random,
     reduction,
 )
 
 __all__ = [
+    "pooling",
+    "normalization",
+    "connection",
     "creation",
     "decompositions",
     "elementwise",
