@@ -1,5 +1,8 @@
-// Kernels of ops/defs/pooling.cc.
+// Kernels of ops/defs/pooling.cc: channel by channel, and in each row by row.
 #include <algorithm>
+#include <cmath>
+#include <memory>
+#include <type_traits>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
@@ -8,107 +11,151 @@
 #include "server/native/groups.h"
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
+#include "server/native/window_rows.h"
 
 namespace chx::native {
 namespace {
 
-// body(i) for each of `size` elements, each of which costs `work`.
-template <typename Body>
-void ForEach(const KernelArgs& args, int64_t size, int64_t work, const Body& body) {
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
-  PoolOf(args).ParallelFor(size, grain, [&body](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i);
-  });
-}
+using kernels::Compute;
+using kernels::Load;
+using kernels::Store;
+using kernels::Windows;
 
 // The attributes from `first` on: ksize, stride, pad.
-kernels::Windows WindowsOf(const KernelArgs& args, const Shape& image, const Shape& counts,
-                           int first) {
+Windows WindowsOf(const KernelArgs& args, const Shape& image, const Shape& counts, int first) {
   const Ints& ksize = args.attrs[first].ints();
   const AttrValue& stride = args.attrs[first + 1];
   return kernels::MakeWindows(image, counts, ksize, stride.has_value() ? stride.ints() : ksize,
                               args.attrs[first + 2].ints());
 }
 
-// A kernel of one of the bodies in windows.h. fill(body, inputs) sets its pointers.
-template <template <typename> class Body, typename Fill>
-absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, int64_t work,
-                 Fill&& fill) {
+// Calls channel(in, index, out, plane) with the dense memory of each channel; index is that of
+// input 1, if there is one. A channel's input and output have `in_size` and `out_size` elements.
+template <typename Fn>
+absl::Status ForChannels(const KernelArgs& args, const Windows& windows, int64_t in_size,
+                         int64_t out_size, Fn&& channel) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  absl::InlinedVector<KernelTensor, 2> inputs;
-  for (const KernelTensor& input : args.inputs) {
-    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, input, input.dtype));
-    inputs.push_back(dense);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor in, Contiguous(args, args.in(0), args.in(0).dtype));
+  const int64_t* index = nullptr;
+  int64_t index_size = 0;
+  if (args.inputs.size() > 1) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.in(1), Dtype::kInt64));
+    index = reinterpret_cast<const int64_t*>(dense.data);
+    index_size = windows.count;
   }
+  const double work = 1.0 + static_cast<double>(windows.count) * windows.kernel_size + out_size;
+  const auto grain = static_cast<int64_t>(std::max(1.0, kGrain / work));
   kernels::VisitFloat(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    Body<T> body{};
-    body.windows = windows;
-    fill(&body, reinterpret_cast<const T*>(inputs[0].data), reinterpret_cast<T*>(out.data),
-         inputs.size() > 1 ? reinterpret_cast<const int64_t*>(inputs[1].data) : nullptr);
-    ForEach(args, out.size(), work, body);
+    const T* const from = reinterpret_cast<const T*>(in.data);
+    T* const to = reinterpret_cast<T*>(out.data);
+    PoolOf(args).ParallelFor(out.size() / out_size, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        channel(from + i * in_size, index + i * index_size, to + i * out_size, i);
+      }
+    });
   });
   return absl::OkStatus();
 }
 
-// Elements of a window, and windows that an element is in.
-int64_t WindowWork(const kernels::Windows& windows) { return 8 + windows.kernel_size; }
-int64_t SpreadWork(const kernels::Windows& windows) {
-  double work = 8;
-  for (int d = 0; d < windows.ndim; ++d) {
-    work *= static_cast<double>(windows.kernel[d]) / static_cast<double>(windows.stride[d]) + 1;
+// Sums that end in `out`: made there, or aside where T is too narrow for that.
+template <typename T, typename Fn>
+void Sums(T* out, int64_t size, Fn&& add) {
+  if constexpr (std::is_same<T, Compute<T>>::value) {
+    std::fill(out, out + size, T(0));
+    add(out);
+  } else {
+    const std::unique_ptr<Compute<T>[]> sums(new Compute<T>[size]());
+    add(sums.get());
+    for (int64_t i = 0; i < size; ++i) out[i] = Store<T>(sums[i]);
   }
-  return static_cast<int64_t>(std::min(work, 1e9));
+}
+
+// The greatest element of each window (NaN if there is one) and its position, -1 where a window
+// lies in the padding altogether.
+template <typename T>
+void Max(const Windows& w, const T* x, T* y, int64_t* index) {
+  std::fill(y, y + w.count, Store<T>(-static_cast<Compute<T>>(HUGE_VALF)));
+  std::fill(index, index + w.count, int64_t{-1});
+  const int64_t stride = w.stride[w.ndim - 1];
+  for (int64_t k = 0; k < w.kernel_size; ++k) {
+    ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i, at += stride) {
+        const Compute<T> value = Load(x[at]);
+        const Compute<T> best = Load(y[o + i]);
+        const bool chosen = value > best || index[o + i] < 0 || (value != value && best == best);
+        y[o + i] = chosen ? x[at] : y[o + i];
+        index[o + i] = chosen ? at : index[o + i];
+      }
+    });
+  }
 }
 
 absl::Status RunMaxPoolIndex(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
   auto* const index = reinterpret_cast<int64_t*>(args.out(1).data);
-  return Run<kernels::WindowMax>(args, windows, WindowWork(windows),
-                                 [index](auto* body, const auto* x, auto* y, const int64_t*) {
-                                   body->x = x;
-                                   body->y = y;
-                                   body->index = index;
-                                 });
+  return ForChannels(args, w, w.image_size, w.count,
+                     [&](const auto* x, const int64_t*, auto* y, int64_t plane) {
+                       Max(w, x, y, index + plane * w.count);
+                     });
 }
 
 absl::Status RunPoolGather(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
-  return Run<kernels::WindowGather>(args, windows, 1,
-                                    [](auto* body, const auto* x, auto* y, const int64_t* index) {
-                                      body->x = x;
-                                      body->index = index;
-                                      body->y = y;
-                                    });
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  return ForChannels(args, w, w.image_size, w.count,
+                     [&](const auto* x, const int64_t* index, auto* y, int64_t) {
+                       using T = std::decay_t<decltype(*y)>;
+                       for (int64_t o = 0; o < w.count; ++o) {
+                         const bool inside = index[o] >= 0 && index[o] < w.image_size;
+                         y[o] = inside ? x[index[o]] : Store<T>(0);
+                       }
+                     });
 }
 
 absl::Status RunPoolScatter(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
-  return Run<kernels::WindowScatter>(args, windows, SpreadWork(windows),
-                                     [](auto* body, const auto* gy, auto* x, const int64_t* index) {
-                                       body->gy = gy;
-                                       body->index = index;
-                                       body->x = x;
-                                     });
+  const Windows w = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  return ForChannels(args, w, w.count, w.image_size,
+                     [&](const auto* gy, const int64_t* index, auto* x, int64_t) {
+                       Sums(x, w.image_size, [&](auto* sums) {
+                         for (int64_t o = 0; o < w.count; ++o) {
+                           if (index[o] < 0 || index[o] >= w.image_size) continue;
+                           sums[index[o]] += Load(gy[o]);
+                         }
+                       });
+                     });
 }
 
 absl::Status RunPoolSum(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
-  return Run<kernels::WindowSum>(args, windows, WindowWork(windows),
-                                 [](auto* body, const auto* x, auto* y, const int64_t*) {
-                                   body->x = x;
-                                   body->y = y;
-                                 });
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  const int64_t stride = w.stride[w.ndim - 1];
+  return ForChannels(args, w, w.image_size, w.count,
+                     [&](const auto* x, const int64_t*, auto* y, int64_t) {
+                       Sums(y, w.count, [&](auto* sums) {
+                         for (int64_t k = 0; k < w.kernel_size; ++k) {
+                           ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+                             for (int64_t i = first; i < last; ++i, at += stride)
+                               sums[o + i] += Load(x[at]);
+                           });
+                         }
+                       });
+                     });
 }
 
 absl::Status RunPoolSpread(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
-  return Run<kernels::WindowSpread>(args, windows, SpreadWork(windows),
-                                    [](auto* body, const auto* gy, auto* x, const int64_t*) {
-                                      body->gy = gy;
-                                      body->x = x;
-                                    });
+  const Windows w = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  const int64_t stride = w.stride[w.ndim - 1];
+  return ForChannels(args, w, w.count, w.image_size,
+                     [&](const auto* gy, const int64_t*, auto* x, int64_t) {
+                       Sums(x, w.image_size, [&](auto* sums) {
+                         for (int64_t k = 0; k < w.kernel_size; ++k) {
+                           ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+                             for (int64_t i = first; i < last; ++i, at += stride)
+                               sums[at] += Load(gy[o + i]);
+                           });
+                         }
+                       });
+                     });
 }
 
 }  // namespace
