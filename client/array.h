@@ -48,6 +48,8 @@ class ArrayBody : public RefCounted<ArrayBody> {
 
   const Ref<Session> session;
   const Handle handle;
+  // That of the first array of the memory: equal for views of one another.
+  Handle storage;
   const ArraySpec spec;
   absl::InlinedVector<Place, 1> places;  // at most one per graph
   // The binding's object for this array, which is not owned: identity is part of Python's API.

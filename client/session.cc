@@ -265,9 +265,13 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     Appended();
     due = Due();
   }
+  const bool is_view =
+      (op.kind == OpKind::kView && !inferred.copy_first) ||
+      (op.kind == OpKind::kTransfer && inferred.outputs[0].device == infer_inputs[0].array->device);
   outputs->clear();
   for (size_t i = 0; i < handles.size(); ++i) {
     outputs->push_back(NewArray(handles[i], inferred.outputs[i]));
+    if (is_view) outputs->back()->storage = inputs[0].array()->storage;
   }
   if (op.differentiable()) Mirror(op, inputs, outputs);
   if (flush_due != nullptr) {

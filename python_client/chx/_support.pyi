@@ -4,7 +4,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from . import _core
-from ._core import Device, ndarray
+from ._core import ndarray
 from ._types import DeviceLike, DtypeLike
 
 _Ids: TypeAlias = "BackpropId | Sequence[BackpropId]"
@@ -13,19 +13,8 @@ class Session(_core.Session):
     def __enter__(self) -> Self: ...
     def __exit__(self, *args: object) -> None: ...
 
-class Backend:
-    name: str
-    def get_device(self, index: int) -> Device: ...
-    def get_device_count(self) -> int: ...
-
 class BackpropId:
     name: str
-
-class using_device:
-    device: Device
-    def __init__(self, device: DeviceLike, index: int | None = None) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *args: object) -> None: ...
 
 class backprop_scope:
     def __init__(self, backprop_name: str) -> None: ...
@@ -47,11 +36,9 @@ def connect(
     *,
     token: str | None = None,
     tls_roots: str | None = None,
-    devices: str = "native:0",
+    devices: str | None = None,
     client_name: str | None = None,
 ) -> Session: ...
-def get_backend(name: str) -> Backend: ...
-def get_device(device: DeviceLike = None, index: int | None = None) -> Device: ...
 def array(
     object: Any, dtype: DtypeLike | None = None, copy: bool = True, device: DeviceLike = None
 ) -> ndarray: ...

@@ -12,6 +12,8 @@ KernelTable AllKernels() {
   RegisterLinalg(table);
   RegisterLoss(table);
   RegisterRandom(table);
+  RegisterSorting(table);
+  RegisterStatistics(table);
   RegisterDecompositions(table);
   RegisterConnection(table);
   RegisterPooling(table);

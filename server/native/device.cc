@@ -56,6 +56,8 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterLinalg(kernels_);
   RegisterLoss(kernels_);
   RegisterRandom(kernels_);
+  RegisterSorting(kernels_);
+  RegisterStatistics(kernels_);
   RegisterDecompositions(kernels_);
   RegisterConnection(kernels_);
   RegisterPooling(kernels_);
