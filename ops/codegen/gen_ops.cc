@@ -41,6 +41,9 @@ std::string CcDefault(const AttrDef& attr) {
     return absl::StrCat(" = Dtype::", kNames[attr.default_value.AsInt()]);
   }
   if (attr.type == AttrType::kBool) return attr.default_value.AsBool() ? " = true" : " = false";
+  if (attr.type == AttrType::kInts) {
+    return absl::StrCat(" = Ints{", absl::StrJoin(attr.default_value.ints(), ", "), "}");
+  }
   return absl::StrCat(" = ", attr.default_value.ToString());
 }
 
@@ -162,6 +165,9 @@ std::string PyDefault(const AttrDef& attr) {
   if (attr.required) return "";
   if (attr.type == AttrType::kDtype && attr.default_value.has_value()) {
     return absl::StrCat(" = \"", attr.default_value.ToString(), "\"");
+  }
+  if (attr.default_value.ints().size() == 1) {
+    return absl::StrCat(" = ", attr.default_value.ints()[0]);
   }
   if (!attr.choices.empty() && attr.default_value.has_value()) {
     return absl::StrCat(" = \"", attr.choices[attr.default_value.AsInt()], "\"");

@@ -21,6 +21,9 @@ void RegisterJoining(OpRegistry& r);
 void RegisterSorting(OpRegistry& r);
 void RegisterStatistics(OpRegistry& r);
 void RegisterDecompositions(OpRegistry& r);
+void RegisterConnection(OpRegistry& r);
+void RegisterPooling(OpRegistry& r);
+void RegisterNormalization(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

@@ -33,6 +33,12 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterStatistics(r);
   r.BeginGroup("decompositions");
   RegisterDecompositions(r);
+  r.BeginGroup("connection");
+  RegisterConnection(r);
+  r.BeginGroup("pooling");
+  RegisterPooling(r);
+  r.BeginGroup("normalization");
+  RegisterNormalization(r);
 }
 
 }  // namespace chx

@@ -229,6 +229,48 @@ std::vector<Sample> Decompositions() {
   return samples;
 }
 
+std::vector<Sample> NeuralNetworks() {
+  const ArraySpec index = I({2, 3, 4, 3});
+  return {
+      {"conv", {F({2, 3, 8, 7}), F({4, 3, 3, 2}), F({4})}, {}},
+      {"conv",
+       {F({2, 3, 8, 7}), F({4, 3, 3, 2}), Argument()},
+       {{"stride", Dims({2, 3})}, {"pad", Dims({1})}, {"cover_all", true}}},
+      {"conv", {F({2, 3, 9}, Dtype::kFloat16), F({4, 3, 5}), F({4})}, {{"stride", Dims({2})}}},
+      {"conv_transpose", {F({2, 4, 4, 3}), F({4, 3, 3, 2}), F({3})}, {{"stride", Dims({2})}}},
+      {"conv_transpose",
+       {F({2, 4, 4, 3}), F({4, 3, 3, 3}), Argument()},
+       {{"stride", Dims({2})}, {"pad", Dims({1})}, {"outsize", Dims({8, 6})}}},
+      {"conv_transpose",
+       {F({2, 4, 4, 3}), F({4, 3, 3, 3}), Argument()},
+       {{"stride", Dims({2})}, {"pad", Dims({1})}, {"outsize", Dims({6, 4})}}},
+      {"conv_grad_weight",
+       {F({2, 3, 8, 7}), F({2, 4, 4, 4})},
+       {{"ksize", Dims({3})}, {"stride", Dims({2})}, {"pad", Dims({1})}}},
+      {"max_pool", {F({2, 3, 8, 7})}, {{"ksize", Dims({2})}}},
+      {"max_pool",
+       {F({2, 3, 7, 6, 5}, Dtype::kFloat64)},
+       {{"ksize", Dims({3, 2, 2})}, {"stride", Dims({2})}, {"cover_all", true}}},
+      {"average_pool", {F({2, 3, 8, 7})}, {{"ksize", Dims({3})}, {"pad", Dims({1})}}},
+      {"average_pool",
+       {F({2, 3, 8}, Dtype::kFloat16)},
+       {{"ksize", Dims({3})}, {"stride", Dims({1})}, {"pad_mode", 1}}},
+      {"max_pool_index", {F({2, 3, 8, 7})}, {{"ksize", Dims({2})}}},
+      {"pool_gather", {F({2, 3, 8, 7}), index}, {{"ksize", Dims({2})}}},
+      {"pool_scatter",
+       {F({2, 3, 4, 3}), index},
+       {{"shape", Dims({2, 3, 8, 7})}, {"ksize", Dims({2})}}},
+      {"pool_sum", {F({2, 3, 8, 7})}, {{"ksize", Dims({2})}}},
+      {"pool_spread", {F({2, 3, 4, 3})}, {{"shape", Dims({2, 3, 8, 7})}, {"ksize", Dims({2})}}},
+      {"batch_norm", {F({4, 3}), F({3}), F({3}), F({3}), F({3})}, {}},
+      {"batch_norm",
+       {F({4, 3, 5, 5}, Dtype::kFloat16), F({3}), F({3}), F({3}), F({3})},
+       {{"axis", Dims({0, 2, -1})}}},
+      {"batch_norm", {F({4, 3, 5}), F({3}), F({3}), F({3}), F({3})}, {}},
+      {"fixed_batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
+  };
+}
+
 Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
   Call call;
   call.op = &op;
@@ -278,7 +320,7 @@ std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
   for (const auto& group :
        {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
-        ViewsAndJoining(), SortingAndStatistics(), Decompositions()}) {
+        ViewsAndJoining(), SortingAndStatistics(), Decompositions(), NeuralNetworks()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

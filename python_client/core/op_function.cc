@@ -30,6 +30,7 @@ std::string TextSignature(const OpDef& op) {
     const bool has_default = attr.default_value.has_value();
     std::string value = attr.default_value.ToString();
     if (has_default && !attr.choices.empty()) value = attr.choices[attr.default_value.AsInt()];
+    if (attr.default_value.ints().size() == 1) value = absl::StrCat(attr.default_value.ints()[0]);
     const bool word = has_default && (attr.type == AttrType::kDtype || !attr.choices.empty());
     params.push_back(attr.required
                          ? attr.name

@@ -15,6 +15,8 @@ KernelTable AllKernels() {
   RegisterSorting(table);
   RegisterStatistics(table);
   RegisterDecompositions(table);
+  RegisterConnection(table);
+  RegisterPooling(table);
   return table;
 }
 

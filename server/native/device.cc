@@ -59,6 +59,8 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterSorting(kernels_);
   RegisterStatistics(kernels_);
   RegisterDecompositions(kernels_);
+  RegisterConnection(kernels_);
+  RegisterPooling(kernels_);
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> NativeDevice::NewStream() {

@@ -17,6 +17,8 @@ void RegisterRandom(KernelTable& table);
 void RegisterSorting(KernelTable& table);
 void RegisterStatistics(KernelTable& table);
 void RegisterDecompositions(KernelTable& table);
+void RegisterConnection(KernelTable& table);
+void RegisterPooling(KernelTable& table);
 
 }  // namespace chx::native
 

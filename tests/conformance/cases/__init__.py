@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    connection,
     creation,
     decompositions,
     elementwise,
@@ -11,6 +12,8 @@ from . import (
     loss,
     manipulation,
     math,
+    normalization,
+    pooling,
     random,
     reduction,
     sorting,
@@ -20,6 +23,7 @@ from . import (
 
 __all__ = [
     "activation",
+    "connection",
     "creation",
     "decompositions",
     "elementwise",
@@ -29,6 +33,8 @@ __all__ = [
     "loss",
     "manipulation",
     "math",
+    "normalization",
+    "pooling",
     "random",
     "reduction",
     "sorting",

@@ -1,0 +1,182 @@
+// Batch normalization.
+#include "ops/defs/groups.h"
+#include "ops/op_context.h"
+#include "ops/rules.h"
+
+namespace chx {
+namespace {
+
+// The axes that are normalized over, as a bit mask: those of the attribute, or those that `gamma`
+// lacks, which are the first one and the last ones.
+absl::StatusOr<uint32_t> Axes(absl::string_view op, const AttrValue& axis, int ndim,
+                              int gamma_ndim) {
+  if (axis.has_value()) return rules::NormalizeAxes(op, axis, ndim);
+  uint32_t axes = 1;
+  for (int i = gamma_ndim + 1; i < ndim; ++i) axes |= uint32_t{1} << i;
+  return axes;
+}
+
+// x, gamma, beta, mean, var; eps, ..., axis. y has x's dtype.
+absl::Status NormRule(InferContext& c, int axis_attr) {
+  const ArraySpec& x = c.input(0);
+  if (x.ndim() == 0) return DimensionError("[", c.name(), "] expects x with axes, got ()");
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes,
+                       Axes(c.name(), c.attr(axis_attr), x.ndim(), c.input(1).ndim()));
+  const Shape shape = rules::ReducedShape(x.shape, axes, false);
+  for (int i = 0; i < 5; ++i) {
+    if (!IsFloat(c.input(i).dtype)) {
+      return DtypeError("[", c.name(), "] expects floats, got ", DtypeName(c.input(i).dtype));
+    }
+    if (i > 0 && c.input(i).shape != shape) {
+      return DimensionError("[", c.name(), "] expects '", c.op().inputs[i].name, "' of shape ",
+                            shape.ToString(), ", got ", c.input(i).shape.ToString());
+    }
+  }
+  return c.AddOutput(x.dtype, x.shape);
+}
+
+absl::Status BatchNormRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(NormRule(c, 2));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes,
+                       Axes(c.name(), c.attr(2), c.input(0).ndim(), c.input(1).ndim()));
+  return rules::CheckAxesNotEmpty(c.name(), c.input(0).shape, axes);
+}
+
+absl::Status FixedBatchNormRule(InferContext& c) { return NormRule(c, 1); }
+
+// What the parts of both directions are made of. Everything is computed in the widest of the
+// dtypes, float32 at least.
+class Normalizer {
+ public:
+  Normalizer(OpContext& c, const AttrValue& axis, Value x, Value gamma)
+      : c_(c),
+        mask_(Axes(c.op().name, axis, x.ndim(), gamma.ndim()).value_or(0)),
+        dtype_(PromoteTypes(PromoteTypes(x.dtype(), gamma.dtype()), Dtype::kFloat32)),
+        kept_(rules::ReducedShape(x.shape(), mask_, true)),
+        reduced_(rules::ReducedShape(x.shape(), mask_, false)) {
+    for (int i = 0; i < x.ndim(); ++i) {
+      if ((mask_ >> i & 1) == 0) continue;
+      axes_.push_back(i);
+      count_ *= static_cast<double>(x.shape()[i]);
+    }
+    x_ = Wide(x);
+  }
+
+  Value Wide(Value x) { return As(x, dtype_); }
+  Value As(Value x, Dtype dtype) {
+    return x.dtype() == dtype ? x : c_.Apply("astype", {x}, {{"dtype", dtype}});
+  }
+  // Of gamma's shape, made to broadcast against x.
+  Value Spread(Value x) { return Reshape(Wide(x), kept_); }
+  Value Reduced(Value x) { return Reshape(x, reduced_); }
+  Value Sum(Value x) {
+    return c_.Apply("sum", {x}, {{"axis", AttrValue(axes_)}, {"keepdims", true}});
+  }
+  double count() const { return count_; }
+  Value x() const { return x_; }
+
+  // Of x, kept dimensions: mean, x - mean, and the variance.
+  void Moments(Value* mean, Value* centered, Value* variance) {
+    *mean = Sum(x_) / count_;
+    *centered = x_ - *mean;
+    *variance = Sum(*centered * *centered) / count_;
+  }
+  Value InverseDeviation(Value variance, double eps) {
+    return Value(1.0) / c_.Apply("sqrt", {variance + eps});
+  }
+
+ private:
+  Value Reshape(Value x, const Shape& shape) {
+    if (x.shape() == shape) return x;
+    return c_.Apply("reshape", {x}, {{"newshape", AttrValue::FromInts(shape.span())}});
+  }
+
+  OpContext& c_;
+  const uint32_t mask_;
+  const Dtype dtype_;
+  const Shape kept_;
+  const Shape reduced_;
+  Ints axes_;
+  double count_ = 1;
+  Value x_;
+};
+
+// running = decay * running + (1 - decay) * now, in place.
+void Update(ComposeContext& c, Value running, Value now, double decay) {
+  const Value updated = running * decay + now * (1 - decay);
+  c.Apply("copyto", {running, updated});
+}
+
+void BatchNormCompose(ComposeContext& c) {
+  const double eps = c.attr(0).AsFloat();
+  const double decay = c.attr(1).AsFloat();
+  Normalizer n(c, c.attr(2), c.input(0), c.input(1));
+  Value mean;
+  Value centered;
+  Value variance;
+  n.Moments(&mean, &centered, &variance);
+  const Value scale = n.InverseDeviation(variance, eps) * n.Spread(c.input(1));
+  c.SetOutput(0, n.As(centered * scale + n.Spread(c.input(2)), c.input(0).dtype()));
+  // The variance of what the batch is a sample of.
+  const double unbiased = n.count() / (n.count() > 2 ? n.count() - 1 : 1);
+  Update(c, c.input(3), n.As(n.Reduced(mean), c.input(3).dtype()), decay);
+  Update(c, c.input(4), n.As(n.Reduced(variance * unbiased), c.input(4).dtype()), decay);
+}
+
+// Ioffe and Szegedy, "Batch normalization", 2015. The moments are computed again from x, which
+// lets these gradients be differentiated too.
+void BatchNormGradient(GradContext& g) {
+  Normalizer n(g, g.attr(2), g.input(0), g.input(1));
+  const Value gamma = g.input(1);
+  Value mean;
+  Value centered;
+  Value variance;
+  n.Moments(&mean, &centered, &variance);
+  const Value inverse = n.InverseDeviation(variance, g.attr(0).AsFloat());
+  const Value normalized = centered * inverse;
+  const Value gy = n.Wide(g.output_grad(0));
+  const Value gbeta = n.Sum(gy);
+  const Value ggamma = n.Sum(gy * normalized);
+  if (g.needs_grad(0)) {
+    g.SetInputGrad(0,
+                   (gy - (normalized * ggamma + gbeta) / n.count()) * (inverse * n.Spread(gamma)));
+  }
+  if (g.needs_grad(1)) g.SetInputGrad(1, n.Reduced(ggamma));
+  if (g.needs_grad(2)) g.SetInputGrad(2, n.Reduced(gbeta));
+}
+
+void FixedBatchNormCompose(ComposeContext& c) {
+  Normalizer n(c, c.attr(1), c.input(0), c.input(1));
+  const Value inverse = n.InverseDeviation(n.Spread(c.input(4)), c.attr(0).AsFloat());
+  const Value scale = inverse * n.Spread(c.input(1));
+  const Value y = (n.x() - n.Spread(c.input(3))) * scale + n.Spread(c.input(2));
+  c.SetOutput(0, n.As(y, c.input(0).dtype()));
+}
+
+}  // namespace
+
+void RegisterNormalization(OpRegistry& r) {
+  r.Add("batch_norm")
+      .Doc(
+          "Normalizes x over axes to mean 0 and variance 1, times gamma, plus beta. Updates "
+          "running_mean and running_var in place. axis: by default those that gamma lacks, the "
+          "first and the last ones.")
+      .Inputs({"x", "gamma", "beta", "running_mean", "running_var"})
+      .Outputs({"y"})
+      .Attr("eps", AttrType::kFloat, 2e-5)
+      .Attr("decay", AttrType::kFloat, 0.9)
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Compose(BatchNormRule, BatchNormCompose)
+      .ConstantInputs({"running_mean", "running_var"})
+      .Saves({"x", "gamma"})
+      .Gradient(BatchNormGradient);
+  r.Add("fixed_batch_norm")
+      .Doc("batch_norm with a given mean and variance.")
+      .Inputs({"x", "gamma", "beta", "mean", "var"})
+      .Outputs({"y"})
+      .Attr("eps", AttrType::kFloat, 2e-5)
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Compose(FixedBatchNormRule, FixedBatchNormCompose);
+}
+
+}  // namespace chx

@@ -1,0 +1,269 @@
+// Kernels of ops/defs/connection.cc: matrices of windows, multiplied by cuBLAS.
+#include <algorithm>
+
+#include "ops/error.h"
+#include "server/cuda/copy.h"
+#include "server/cuda/groups.h"
+#include "server/cuda/launch.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/windows.h"
+
+namespace chx::cuda {
+namespace {
+
+using kernels::Windows;
+
+// Windows of several samples are laid out at a time, up to about this much.
+constexpr int64_t kChunkBytes = 32 << 20;
+
+// Matrices in C order, `step` elements apart.
+struct Operand {
+  const char* data;
+  int64_t rows;
+  int64_t columns;
+  bool transposed;  // before it is multiplied
+  int64_t step;
+};
+
+// One of the three kernels with dense operands of a dtype that BLAS sums up well: each relates an
+// image (samples, channels, spatial...), a weight (features, channels, kernel...) and the windows'
+// features (samples, features, counts...).
+class Convolution {
+ public:
+  Convolution(const KernelArgs& args, Dtype dtype, const Windows& windows, int64_t samples,
+              int64_t channels, int64_t features)
+      : args_(args),
+        dtype_(dtype),
+        item_(ItemSize(dtype)),
+        windows_(windows),
+        samples_(samples),
+        channels_(channels),
+        features_(features) {}
+
+  // Scratch for the windows of some samples.
+  absl::Status Prepare() {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(channels_, windows_.kernel_size, &rows_) ||
+        __builtin_mul_overflow(rows_, windows_.count, &size_) ||
+        __builtin_mul_overflow(size_, item_, &bytes)) {
+      return MemoryError("[", args_.op.name, "] out of memory: expects smaller images or kernels");
+    }
+    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes)));
+    if (windows_.IsIdentity()) {
+      chunk_ = samples_;
+      return absl::OkStatus();
+    }
+    CHX_ASSIGN_OR_RETURN(void* const col,
+                         args_.scratch.Allocate(std::max<int64_t>(1, chunk_ * bytes)));
+    col_ = static_cast<char*>(col);
+    return absl::OkStatus();
+  }
+
+  // y = the features of x, or y += with `accumulate`.
+  absl::Status Forward(const char* x, const char* w, bool accumulate, char* y) {
+    for (int64_t first = 0; first < samples_; first += chunk_) {
+      const int64_t count = std::min(chunk_, samples_ - first);
+      CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(x, first, count));
+      CHX_RETURN_IF_ERROR(Multiply(count, {w, features_, rows_, false, 0},
+                                   {col, rows_, windows_.count, false, size_}, accumulate,
+                                   y + first * features_ * windows_.count * item_));
+    }
+    return absl::OkStatus();
+  }
+
+  // image += what the features come from.
+  absl::Status Transposed(const char* y, const char* w, char* image) {
+    const int64_t features = features_ * windows_.count;
+    for (int64_t first = 0; first < samples_; first += chunk_) {
+      const int64_t count = std::min(chunk_, samples_ - first);
+      char* const to = image + first * channels_ * windows_.image_size * item_;
+      CHX_RETURN_IF_ERROR(
+          Multiply(count, {w, features_, rows_, true, 0},
+                   {y + first * features * item_, features_, windows_.count, false, features},
+                   col_ == nullptr, col_ != nullptr ? col_ : to));
+      if (col_ == nullptr) continue;
+      CHX_RETURN_IF_ERROR(InType([&](auto tag) {
+        using T = typename decltype(tag)::Type;
+        const kernels::Col2Im<T> body{windows_, reinterpret_cast<const T*>(col_),
+                                      reinterpret_cast<T*>(to)};
+        return ForEach(args_, count * channels_ * windows_.image_size, body);
+      }));
+    }
+    return absl::OkStatus();
+  }
+
+  // w = the sum over samples of products of features and windows.
+  absl::Status GradWeight(const char* x, const char* gy, char* w) {
+    const int64_t features = features_ * windows_.count;
+    for (int64_t first = 0; first < samples_; first += chunk_) {
+      const int64_t count = std::min(chunk_, samples_ - first);
+      CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(x, first, count));
+      for (int64_t i = 0; i < count; ++i) {
+        CHX_RETURN_IF_ERROR(
+            Multiply(1, {gy + (first + i) * features * item_, features_, windows_.count, false, 0},
+                     {col + i * size_ * item_, rows_, windows_.count, true, 0}, first + i > 0, w));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  template <typename Fn>
+  absl::Status InType(Fn&& fn) {
+    return dtype_ == Dtype::kFloat64 ? fn(kernels::TypeTag<double>())
+                                     : fn(kernels::TypeTag<float>());
+  }
+
+  absl::StatusOr<const char*> ColumnsOf(const char* x, int64_t first, int64_t count) {
+    const char* const from = x + first * channels_ * windows_.image_size * item_;
+    if (col_ == nullptr) return from;
+    CHX_RETURN_IF_ERROR(InType([&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      const kernels::Im2Col<T> body{windows_, reinterpret_cast<const T*>(from),
+                                    reinterpret_cast<T*>(col_)};
+      return ForEach(args_, count * size_, body);
+    }));
+    return static_cast<const char*>(col_);
+  }
+
+  // out = a b for `count` matrices, or out += a b. BLAS is column-major: see linalg.cu.
+  absl::Status Multiply(int64_t count, const Operand& a, const Operand& b, bool accumulate,
+                        char* out) {
+    GemmCall call;
+    call.dtype = dtype_;
+    call.transpose_a = b.transposed;
+    call.transpose_b = a.transposed;
+    call.m = b.transposed ? b.rows : b.columns;
+    call.n = a.transposed ? a.columns : a.rows;
+    call.k = a.transposed ? a.rows : a.columns;
+    if (call.m == 0 || call.n == 0) return absl::OkStatus();
+    if (call.k == 0) {
+      return accumulate ? absl::OkStatus()
+                        : args_.stream.Zero(out, count * call.m * call.n * item_);
+    }
+    call.a = b.data;
+    call.lda = b.columns;
+    call.a_stride = b.step;
+    call.b = a.data;
+    call.ldb = a.columns;
+    call.b_stride = a.step;
+    call.accumulate = accumulate;
+    call.c = out;
+    call.ldc = call.m;
+    call.c_stride = call.m * call.n;
+    call.count = count;
+    return StreamOf(args_).Gemm(call);
+  }
+
+  const KernelArgs& args_;
+  const Dtype dtype_;
+  const int64_t item_;
+  const Windows& windows_;
+  const int64_t samples_;
+  const int64_t channels_;
+  const int64_t features_;
+  int64_t rows_ = 0;     // of a sample's matrix of windows
+  int64_t size_ = 0;     // of that matrix
+  int64_t chunk_ = 0;    // samples
+  char* col_ = nullptr;  // null: the image is that matrix
+};
+
+// `tensor` in C order and cast to `dtype`.
+absl::StatusOr<KernelTensor> Dense(const KernelArgs& args, const KernelTensor& tensor,
+                                   Dtype dtype) {
+  if (tensor.dtype == dtype) return Contiguous(args, tensor);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor cast, NewTensor(args, dtype, tensor.shape));
+  CHX_RETURN_IF_ERROR(Copy(args, tensor, cast));
+  return cast;
+}
+
+// Runs `compute(convolution, in0, in1, out)`; float16 is computed in float32, in which sums over
+// samples lose nothing.
+template <typename Compute>
+absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channels, int64_t features,
+                 Compute&& compute) {
+  const KernelTensor& out = args.out(0);
+  const Dtype dtype = out.dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Dense(args, args.in(0), dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Dense(args, args.in(1), dtype));
+  KernelTensor target = out;
+  if (dtype != out.dtype) {
+    CHX_ASSIGN_OR_RETURN(target, NewTensor(args, dtype, out.shape));
+  }
+  Convolution convolution(args, dtype, windows, a.shape[0], channels, features);
+  CHX_RETURN_IF_ERROR(convolution.Prepare());
+  CHX_RETURN_IF_ERROR(compute(&convolution, a.data, b.data, target));
+  return dtype != out.dtype ? Copy(args, target, out) : absl::OkStatus();
+}
+
+absl::Status FillZero(const KernelArgs& args, const KernelTensor& target) {
+  return args.stream.Zero(target.data, target.size() * ItemSize(target.dtype));
+}
+
+bool HasBias(const KernelArgs& args) { return args.inputs.size() > 2 && args.in(2).present; }
+
+// target = the bias along the channels.
+absl::Status FillBias(const KernelArgs& args, const KernelTensor& target) {
+  KernelTensor bias = args.in(2);
+  for (int d = 2; d < target.ndim(); ++d) {
+    bias.shape.push_back(1);
+    bias.strides.push_back(0);
+  }
+  return Copy(args, bias, target);
+}
+
+absl::Status RunConv(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const Shape& w = args.in(1).shape;
+  const Dims kernel(w.span().subspan(2));
+  const Windows windows =
+      kernels::MakeWindows(args.in(0).shape, out.shape, Ints(kernel.begin(), kernel.end()),
+                           args.attrs[0].ints(), args.attrs[1].ints());
+  return Run(args, windows, w[1], w[0],
+             [&args](Convolution* convolution, const char* x, const char* weight,
+                     const KernelTensor& y) -> absl::Status {
+               if (HasBias(args)) CHX_RETURN_IF_ERROR(FillBias(args, y));
+               return convolution->Forward(x, weight, HasBias(args), y.data);
+             });
+}
+
+absl::Status RunConvTranspose(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const Shape& w = args.in(1).shape;
+  const Dims kernel(w.span().subspan(2));
+  const Windows windows =
+      kernels::MakeWindows(out.shape, args.in(0).shape, Ints(kernel.begin(), kernel.end()),
+                           args.attrs[0].ints(), args.attrs[1].ints());
+  return Run(args, windows, w[1], w[0],
+             [&args](Convolution* convolution, const char* x, const char* weight,
+                     const KernelTensor& y) -> absl::Status {
+               CHX_RETURN_IF_ERROR(HasBias(args) ? FillBias(args, y) : FillZero(args, y));
+               return convolution->Transposed(x, weight, y.data);
+             });
+}
+
+absl::Status RunConvGradWeight(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const Windows windows =
+      kernels::MakeWindows(args.in(0).shape, args.in(1).shape, args.attrs[0].ints(),
+                           args.attrs[1].ints(), args.attrs[2].ints());
+  return Run(args, windows, out.shape[1], out.shape[0],
+             [&args](Convolution* convolution, const char* x, const char* gy,
+                     const KernelTensor& w) -> absl::Status {
+               if (args.in(0).shape[0] == 0) CHX_RETURN_IF_ERROR(FillZero(args, w));
+               return convolution->GradWeight(x, gy, w.data);
+             });
+}
+
+}  // namespace
+
+void RegisterConnection(KernelTable& table) {
+  table.Set("conv", RunConv);
+  table.Set("conv_transpose", RunConvTranspose);
+  table.Set("conv_grad_weight", RunConvGradWeight);
+}
+
+}  // namespace chx::cuda

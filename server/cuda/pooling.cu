@@ -1,0 +1,100 @@
+// Kernels of ops/defs/pooling.cc.
+#include "ops/error.h"
+#include "server/cuda/copy.h"
+#include "server/cuda/groups.h"
+#include "server/cuda/launch.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/windows.h"
+
+namespace chx::cuda {
+namespace {
+
+// The attributes from `first` on: ksize, stride, pad.
+kernels::Windows WindowsOf(const KernelArgs& args, const Shape& image, const Shape& counts,
+                           int first) {
+  const Ints& ksize = args.attrs[first].ints();
+  const AttrValue& stride = args.attrs[first + 1];
+  return kernels::MakeWindows(image, counts, ksize, stride.has_value() ? stride.ints() : ksize,
+                              args.attrs[first + 2].ints());
+}
+
+// A kernel of one of the bodies in windows.h. fill(body, inputs) sets its pointers.
+template <template <typename> class Body, typename Fill>
+absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&& fill) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  absl::InlinedVector<KernelTensor, 2> inputs;
+  for (const KernelTensor& input : args.inputs) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, input));
+    inputs.push_back(dense);
+  }
+  return kernels::VisitFloat(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    Body<T> body{};
+    body.windows = windows;
+    fill(&body, reinterpret_cast<const T*>(inputs[0].data), reinterpret_cast<T*>(out.data),
+         inputs.size() > 1 ? reinterpret_cast<const int64_t*>(inputs[1].data) : nullptr);
+    return ForEach(args, out.size(), body);
+  });
+}
+
+absl::Status RunMaxPoolIndex(const KernelArgs& args) {
+  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  auto* const index = reinterpret_cast<int64_t*>(args.out(1).data);
+  return Run<kernels::WindowMax>(args, windows,
+                                 [index](auto* body, const auto* x, auto* y, const int64_t*) {
+                                   body->x = x;
+                                   body->y = y;
+                                   body->index = index;
+                                 });
+}
+
+absl::Status RunPoolGather(const KernelArgs& args) {
+  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  return Run<kernels::WindowGather>(args, windows,
+                                    [](auto* body, const auto* x, auto* y, const int64_t* index) {
+                                      body->x = x;
+                                      body->index = index;
+                                      body->y = y;
+                                    });
+}
+
+absl::Status RunPoolScatter(const KernelArgs& args) {
+  const kernels::Windows windows = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  return Run<kernels::WindowScatter>(args, windows,
+                                     [](auto* body, const auto* gy, auto* x, const int64_t* index) {
+                                       body->gy = gy;
+                                       body->index = index;
+                                       body->x = x;
+                                     });
+}
+
+absl::Status RunPoolSum(const KernelArgs& args) {
+  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  return Run<kernels::WindowSum>(args, windows,
+                                 [](auto* body, const auto* x, auto* y, const int64_t*) {
+                                   body->x = x;
+                                   body->y = y;
+                                 });
+}
+
+absl::Status RunPoolSpread(const KernelArgs& args) {
+  const kernels::Windows windows = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  return Run<kernels::WindowSpread>(args, windows,
+                                    [](auto* body, const auto* gy, auto* x, const int64_t*) {
+                                      body->gy = gy;
+                                      body->x = x;
+                                    });
+}
+
+}  // namespace
+
+void RegisterPooling(KernelTable& table) {
+  table.Set("max_pool_index", RunMaxPoolIndex);
+  table.Set("pool_gather", RunPoolGather);
+  table.Set("pool_scatter", RunPoolScatter);
+  table.Set("pool_sum", RunPoolSum);
+  table.Set("pool_spread", RunPoolSpread);
+}
+
+}  // namespace chx::cuda

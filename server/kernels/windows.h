@@ -1,0 +1,274 @@
+// Windows that slide over spatial dimensions, for convolution and pooling; bodies that compute one
+// element each, for both backends. Positions are in elements of dense arrays.
+#ifndef CHX_SERVER_KERNELS_WINDOWS_H_
+#define CHX_SERVER_KERNELS_WINDOWS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "ops/array_spec.h"
+#include "server/kernels/hd.h"
+#include "server/kernels/types.h"
+
+namespace chx::kernels {
+
+// Plain data. Window o of a dimension begins at element o * stride - pad of it.
+struct Windows {
+  static constexpr int kMaxDims = kMaxNdim - 2;
+
+  int ndim = 0;
+  int64_t image[kMaxDims];
+  int64_t counts[kMaxDims];
+  int64_t kernel[kMaxDims];
+  int64_t stride[kMaxDims];
+  int64_t pad[kMaxDims];
+  int64_t image_size = 1;
+  int64_t count = 1;
+  int64_t kernel_size = 1;
+
+  void Append(int64_t image_dim, int64_t counts_dim, int64_t kernel_dim, int64_t stride_dim,
+              int64_t pad_dim) {
+    image[ndim] = image_dim;
+    counts[ndim] = counts_dim;
+    kernel[ndim] = kernel_dim;
+    stride[ndim] = stride_dim;
+    pad[ndim] = pad_dim;
+    image_size *= image_dim;
+    count *= counts_dim;
+    kernel_size *= kernel_dim;
+    ++ndim;
+  }
+
+  // Whether each window is the one element of its position.
+  bool IsIdentity() const {
+    for (int d = 0; d < ndim; ++d) {
+      if (kernel[d] != 1 || stride[d] != 1 || pad[d] != 0 || image[d] != counts[d]) return false;
+    }
+    return true;
+  }
+
+  // The image's position of element k of window o; -1 in the padding.
+  CHX_HD int64_t PositionOf(int64_t o, int64_t k) const {
+    int64_t position = 0;
+    int64_t scale = 1;
+    for (int d = ndim - 1; d >= 0; --d) {
+      const int64_t rest_o = o / counts[d];
+      const int64_t rest_k = k / kernel[d];
+      const int64_t at = (o - rest_o * counts[d]) * stride[d] - pad[d] + (k - rest_k * kernel[d]);
+      if (at < 0 || at >= image[d]) return -1;
+      position += at * scale;
+      scale *= image[d];
+      o = rest_o;
+      k = rest_k;
+    }
+    return position;
+  }
+
+  // fn(position) for each element of window o that is inside the image, in C order.
+  template <typename Fn>
+  CHX_HD void ForElements(int64_t o, Fn&& fn) const {
+    int64_t first[kMaxDims];
+    int64_t last[kMaxDims];
+    int64_t at[kMaxDims];
+    for (int d = ndim - 1; d >= 0; --d) {
+      const int64_t rest = o / counts[d];
+      const int64_t begin = (o - rest * counts[d]) * stride[d] - pad[d];
+      first[d] = begin < 0 ? 0 : begin;
+      last[d] = begin + kernel[d] < image[d] ? begin + kernel[d] : image[d];
+      if (first[d] >= last[d]) return;
+      at[d] = first[d];
+      o = rest;
+    }
+    Walk(first, last, image, at, fn);
+  }
+
+  // fn(o, k) for each element k of a window o that lies at the image's position.
+  template <typename Fn>
+  CHX_HD void ForWindowsAt(int64_t position, Fn&& fn) const {
+    int64_t where[kMaxDims];  // from the first window's begin
+    int64_t first[kMaxDims];
+    int64_t last[kMaxDims];
+    int64_t at[kMaxDims];
+    for (int d = ndim - 1; d >= 0; --d) {
+      const int64_t rest = position / image[d];
+      where[d] = position - rest * image[d] + pad[d];
+      position = rest;
+      const int64_t before = where[d] - kernel[d] + 1;
+      first[d] = before <= 0 ? 0 : (before + stride[d] - 1) / stride[d];
+      last[d] = where[d] / stride[d] + 1 < counts[d] ? where[d] / stride[d] + 1 : counts[d];
+      if (first[d] >= last[d]) return;
+      at[d] = first[d];
+    }
+    Walk(first, last, counts, at, [&](int64_t o) {
+      int64_t k = 0;
+      for (int d = 0; d < ndim; ++d) k = k * kernel[d] + where[d] - at[d] * stride[d];
+      fn(o, k);
+    });
+  }
+
+ private:
+  // fn(linear position within `dims`) for each `at` between first and last.
+  template <typename Fn>
+  CHX_HD void Walk(const int64_t* first, const int64_t* last, const int64_t* dims, int64_t* at,
+                   Fn&& fn) const {
+    const int inner = ndim - 1;
+    for (;;) {
+      int64_t row = 0;
+      for (int d = 0; d < inner; ++d) row = (row + at[d]) * dims[d + 1];
+      for (at[inner] = first[inner]; at[inner] < last[inner]; ++at[inner]) fn(row + at[inner]);
+      int d = inner - 1;
+      while (d >= 0 && ++at[d] == last[d]) {
+        at[d] = first[d];
+        --d;
+      }
+      if (d < 0) return;
+    }
+  }
+};
+
+// col (samples, channels, kernel, count) from x (samples, channels, image).
+template <typename T>
+struct Im2Col {
+  Windows windows;
+  const T* x;
+  T* col;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t row = i / windows.count;
+    const int64_t plane = row / windows.kernel_size;
+    const int64_t at =
+        windows.PositionOf(i - row * windows.count, row - plane * windows.kernel_size);
+    col[i] = at < 0 ? T(0) : x[plane * windows.image_size + at];
+  }
+};
+
+// Adds to y (samples, channels, image) what lies at each position in col.
+template <typename T>
+struct Col2Im {
+  Windows windows;
+  const T* col;
+  T* y;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t plane = i / windows.image_size;
+    const T* const planes = col + plane * windows.kernel_size * windows.count;
+    T sum = y[i];
+    windows.ForWindowsAt(i - plane * windows.image_size,
+                         [&](int64_t o, int64_t k) { sum += planes[k * windows.count + o]; });
+    y[i] = sum;
+  }
+};
+
+// The greatest element of each window, NaN if there is one, and its position in the image: -1 where
+// a window lies in the padding altogether.
+template <typename T>
+struct WindowMax {
+  Windows windows;
+  const T* x;
+  T* y;
+  int64_t* index;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t plane = i / windows.count;
+    const T* const image = x + plane * windows.image_size;
+    int64_t best_at = -1;
+    Compute<T> best = 0;
+    windows.ForElements(i - plane * windows.count, [&](int64_t at) {
+      const Compute<T> value = Load(image[at]);
+      if (best_at < 0 || value > best || (value != value && best == best)) {
+        best = value;
+        best_at = at;
+      }
+    });
+    y[i] = best_at < 0 ? Store<T>(-static_cast<Compute<T>>(HUGE_VALF)) : image[best_at];
+    index[i] = best_at;
+  }
+};
+
+// y = the elements of x at `index`; zero where it is no position.
+template <typename T>
+struct WindowGather {
+  Windows windows;
+  const T* x;
+  const int64_t* index;
+  T* y;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t at = index[i];
+    const bool inside = at >= 0 && at < windows.image_size;
+    y[i] = inside ? x[i / windows.count * windows.image_size + at] : Store<T>(0);
+  }
+};
+
+// x = zeros with gy added at `index`.
+template <typename T>
+struct WindowScatter {
+  Windows windows;
+  const T* gy;
+  const int64_t* index;
+  T* x;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t plane = i / windows.image_size;
+    const int64_t position = i - plane * windows.image_size;
+    const int64_t first = plane * windows.count;
+    Compute<T> sum = 0;
+    windows.ForWindowsAt(position, [&](int64_t o, int64_t) {
+      if (index[first + o] == position) sum += Load(gy[first + o]);
+    });
+    x[i] = Store<T>(sum);
+  }
+};
+
+// The sum of each window.
+template <typename T>
+struct WindowSum {
+  Windows windows;
+  const T* x;
+  T* y;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t plane = i / windows.count;
+    const T* const image = x + plane * windows.image_size;
+    Compute<T> sum = 0;
+    windows.ForElements(i - plane * windows.count, [&](int64_t at) { sum += Load(image[at]); });
+    y[i] = Store<T>(sum);
+  }
+};
+
+// At each position the sum over the windows that it is in.
+template <typename T>
+struct WindowSpread {
+  Windows windows;
+  const T* gy;
+  T* x;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t plane = i / windows.image_size;
+    const T* const sums = gy + plane * windows.count;
+    Compute<T> sum = 0;
+    windows.ForWindowsAt(i - plane * windows.image_size,
+                         [&](int64_t o, int64_t) { sum += Load(sums[o]); });
+    x[i] = Store<T>(sum);
+  }
+};
+
+// The windows of kernels whose attributes inference has checked: each attribute's numbers are one
+// for each dimension, or one for all. Image and counts are shapes (samples, channels, spatial...).
+template <typename Numbers>
+Windows MakeWindows(const Shape& image, const Shape& counts, const Numbers& kernel,
+                    const Numbers& stride, const Numbers& pad) {
+  Windows windows;
+  const auto number = [](const Numbers& numbers, int d) {
+    return numbers.size() == 1 ? numbers[0] : numbers[d];
+  };
+  for (int d = 0; d < image.size() - 2; ++d) {
+    windows.Append(image[d + 2], counts[d + 2], number(kernel, d), number(stride, d),
+                   number(pad, d));
+  }
+  return windows;
+}
+
+}  // namespace chx::kernels
+
+#endif  // CHX_SERVER_KERNELS_WINDOWS_H_

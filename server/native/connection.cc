@@ -1,0 +1,287 @@
+// Kernels of ops/defs/connection.cc: matrices of windows, multiplied by OpenBLAS.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/error.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/windows.h"
+#include "server/native/device.h"
+#include "server/native/gemm.h"
+#include "server/native/groups.h"
+#include "server/native/loops.h"
+#include "server/native/nest.h"
+#include "server/native/scratch.h"
+#include "server/native/window_rows.h"
+
+namespace chx::native {
+namespace {
+
+using kernels::Windows;
+
+// Windows of several samples are laid out at a time, up to about this much.
+constexpr int64_t kChunkBytes = 8 << 20;
+
+// col (planes, kernel, count) from x (planes, image).
+template <typename T>
+void Im2Col(ThreadPool& pool, const Windows& w, int64_t planes, const T* x, T* col) {
+  const int64_t grain = std::max<int64_t>(1, kGrain / w.count);
+  const int64_t stride = w.stride[w.ndim - 1];
+  const int64_t length = w.counts[w.ndim - 1];
+  pool.ParallelFor(planes * w.kernel_size, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const T* const image = x + task / w.kernel_size * w.image_size;
+      T* const to = col + task * w.count;
+      ForRows(w, task % w.kernel_size, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+        T* const row = to + o;
+        std::fill(row, row + first, T(0));
+        if (stride == 1) {
+          if (first < last) std::memcpy(row + first, image + at, (last - first) * sizeof(T));
+        } else {
+          for (int64_t i = first; i < last; ++i) row[i] = image[at + (i - first) * stride];
+        }
+        std::fill(row + last, row + length, T(0));
+      });
+    }
+  });
+}
+
+// y (planes, image) += what lies at each position in col (planes, kernel, count).
+template <typename T>
+void Col2Im(ThreadPool& pool, const Windows& w, int64_t planes, const T* col, T* y) {
+  const int64_t size = w.kernel_size * w.count;
+  const int64_t stride = w.stride[w.ndim - 1];
+  pool.ParallelFor(planes, std::max<int64_t>(1, kGrain / size), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      T* const image = y + plane * w.image_size;
+      for (int64_t k = 0; k < w.kernel_size; ++k) {
+        const T* const from = col + plane * size + k * w.count;
+        ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+          const T* const row = from + o;
+          for (int64_t i = first; i < last; ++i) image[at + (i - first) * stride] += row[i];
+        });
+      }
+    }
+  });
+}
+
+// A C-ordered matrix, and its transpose.
+template <typename T>
+Matrix MatrixOf(const T* data, int64_t rows, int64_t columns) {
+  constexpr int64_t kItem = sizeof(T);
+  return {reinterpret_cast<const char*>(data), rows, columns, columns * kItem, kItem};
+}
+template <typename T>
+Matrix TransposeOf(const T* data, int64_t rows, int64_t columns) {
+  constexpr int64_t kItem = sizeof(T);
+  return {reinterpret_cast<const char*>(data), columns, rows, kItem, columns * kItem};
+}
+
+// One of the three kernels with dense operands of BLAS's type T. Each relates an image (samples,
+// channels, spatial...), a weight (features, channels, kernel...) and the windows' features
+// (samples, features, counts...).
+template <typename T>
+class Convolution {
+ public:
+  Convolution(const KernelArgs& args, const Windows& windows, int64_t samples, int64_t channels,
+              int64_t features)
+      : args_(args),
+        pool_(PoolOf(args)),
+        windows_(windows),
+        samples_(samples),
+        channels_(channels),
+        features_(features) {}
+
+  // Scratch for the windows of some samples.
+  absl::Status Prepare() {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(channels_, windows_.kernel_size, &rows_) ||
+        __builtin_mul_overflow(rows_, windows_.count, &size_) ||
+        __builtin_mul_overflow(size_, static_cast<int64_t>(sizeof(T)), &bytes) ||
+        std::max({rows_, features_, windows_.count}) > INT32_MAX) {
+      return MemoryError("[", args_.op.name, "] out of memory: expects smaller images or kernels");
+    }
+    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes)));
+    if (windows_.IsIdentity()) {
+      chunk_ = samples_;
+      return absl::OkStatus();
+    }
+    CHX_ASSIGN_OR_RETURN(void* const col,
+                         args_.scratch.Allocate(std::max<int64_t>(1, chunk_ * bytes)));
+    col_ = static_cast<T*>(col);
+    return absl::OkStatus();
+  }
+
+  // y = the features of x, or y += with `accumulate`.
+  void Forward(const T* x, const T* w, bool accumulate, T* y) {
+    for (int64_t first = 0; first < samples_; first += chunk_) {
+      const int64_t count = std::min(chunk_, samples_ - first);
+      const T* const col = ColumnsOf(x, first, count);
+      Gemm(pool_, count, MatrixOf(w, features_, rows_), Offsets(count, 0),
+           MatrixOf(col, rows_, windows_.count), Offsets(count, size_), accumulate,
+           y + first * features_ * windows_.count);
+    }
+  }
+
+  // image += what the features come from.
+  void Transposed(const T* y, const T* w, T* image) {
+    for (int64_t first = 0; first < samples_; first += chunk_) {
+      const int64_t count = std::min(chunk_, samples_ - first);
+      T* const to = image + first * channels_ * windows_.image_size;
+      T* const col = col_ != nullptr ? col_ : to;
+      const int64_t features = features_ * windows_.count;
+      Gemm(pool_, count, TransposeOf(w, features_, rows_), Offsets(count, 0),
+           MatrixOf(y + first * features, features_, windows_.count), Offsets(count, features),
+           col_ == nullptr, col);
+      if (col_ != nullptr) Col2Im(pool_, windows_, count * channels_, col_, to);
+    }
+  }
+
+  // w = the sum over samples of products of features and windows.
+  void GradWeight(const T* x, const T* gy, T* w) {
+    const int64_t features = features_ * windows_.count;
+    constexpr int64_t kNone = 0;
+    for (int64_t first = 0; first < samples_; first += chunk_) {
+      const int64_t count = std::min(chunk_, samples_ - first);
+      const T* const col = ColumnsOf(x, first, count);
+      for (int64_t i = 0; i < count; ++i) {
+        Gemm(pool_, 1, MatrixOf(gy + (first + i) * features, features_, windows_.count), &kNone,
+             TransposeOf(col + i * size_, rows_, windows_.count), &kNone, first + i > 0, w);
+      }
+    }
+  }
+
+ private:
+  const T* ColumnsOf(const T* x, int64_t first, int64_t count) {
+    const T* const from = x + first * channels_ * windows_.image_size;
+    if (col_ == nullptr) return from;
+    Im2Col(pool_, windows_, count * channels_, from, col_);
+    return col_;
+  }
+
+  // Where matrices begin that are `step` elements apart.
+  const int64_t* Offsets(int64_t count, int64_t step) {
+    std::vector<int64_t>& offsets = step == 0 ? same_ : apart_;
+    offsets.resize(count);
+    for (int64_t i = 0; i < count; ++i) offsets[i] = i * step * static_cast<int64_t>(sizeof(T));
+    return offsets.data();
+  }
+
+  const KernelArgs& args_;
+  ThreadPool& pool_;
+  const Windows& windows_;
+  const int64_t samples_;
+  const int64_t channels_;
+  const int64_t features_;
+  int64_t rows_ = 0;   // of a sample's matrix of windows
+  int64_t size_ = 0;   // of that matrix
+  int64_t chunk_ = 0;  // samples
+  T* col_ = nullptr;   // null: the image is that matrix
+  std::vector<int64_t> same_;
+  std::vector<int64_t> apart_;
+};
+
+Dtype BlasDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
+
+void Cast(const KernelArgs& args, const KernelTensor& in, const KernelTensor& out) {
+  RunUnary(PoolOf(args), in, out,
+           Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
+}
+
+// Runs `compute(convolution, in0, in1, out)` for float or double operands; float16 is computed in
+// float32.
+template <typename Compute>
+absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channels, int64_t features,
+                 Compute&& compute) {
+  const KernelTensor& out = args.out(0);
+  const Dtype dtype = BlasDtype(out.dtype);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), dtype));
+  KernelTensor target = out;
+  if (dtype != out.dtype) {
+    CHX_ASSIGN_OR_RETURN(target, NewTensor(args, dtype, out.shape));
+  }
+  const auto run = [&](auto tag) -> absl::Status {
+    using T = typename decltype(tag)::Type;
+    Convolution<T> convolution(args, windows, a.shape[0], channels, features);
+    CHX_RETURN_IF_ERROR(convolution.Prepare());
+    compute(&convolution, reinterpret_cast<const T*>(a.data), reinterpret_cast<const T*>(b.data),
+            target);
+    return absl::OkStatus();
+  };
+  CHX_RETURN_IF_ERROR(dtype == Dtype::kFloat64 ? run(kernels::TypeTag<double>())
+                                               : run(kernels::TypeTag<float>()));
+  if (dtype != out.dtype) Cast(args, target, out);
+  return absl::OkStatus();
+}
+
+// target = the bias along the channels, if there is one.
+bool FillBias(const KernelArgs& args, const KernelTensor& target) {
+  if (args.inputs.size() < 3 || !args.in(2).present) return false;
+  KernelTensor bias = args.in(2);
+  for (int d = 2; d < target.ndim(); ++d) {
+    bias.shape.push_back(1);
+    bias.strides.push_back(0);
+  }
+  Cast(args, bias, target);
+  return true;
+}
+
+void FillZero(const KernelTensor& target) {
+  std::memset(target.data, 0, target.size() * ItemSize(target.dtype));
+}
+
+absl::Status RunConv(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const Shape& w = args.in(1).shape;
+  const Dims kernel(w.span().subspan(2));
+  const Windows windows =
+      kernels::MakeWindows(args.in(0).shape, out.shape, Ints(kernel.begin(), kernel.end()),
+                           args.attrs[0].ints(), args.attrs[1].ints());
+  return Run(args, windows, w[1], w[0],
+             [&](auto* convolution, const auto* x, const auto* weight, const KernelTensor& y) {
+               using T = std::decay_t<decltype(*x)>;
+               const bool biased = FillBias(args, y);
+               convolution->Forward(x, weight, biased, reinterpret_cast<T*>(y.data));
+             });
+}
+
+absl::Status RunConvTranspose(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const Shape& w = args.in(1).shape;
+  const Dims kernel(w.span().subspan(2));
+  const Windows windows =
+      kernels::MakeWindows(out.shape, args.in(0).shape, Ints(kernel.begin(), kernel.end()),
+                           args.attrs[0].ints(), args.attrs[1].ints());
+  return Run(args, windows, w[1], w[0],
+             [&](auto* convolution, const auto* x, const auto* weight, const KernelTensor& y) {
+               using T = std::decay_t<decltype(*x)>;
+               if (!FillBias(args, y)) FillZero(y);
+               convolution->Transposed(x, weight, reinterpret_cast<T*>(y.data));
+             });
+}
+
+absl::Status RunConvGradWeight(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const Windows windows =
+      kernels::MakeWindows(args.in(0).shape, args.in(1).shape, args.attrs[0].ints(),
+                           args.attrs[1].ints(), args.attrs[2].ints());
+  return Run(args, windows, out.shape[1], out.shape[0],
+             [&](auto* convolution, const auto* x, const auto* gy, const KernelTensor& w) {
+               using T = std::decay_t<decltype(*x)>;
+               if (args.in(0).shape[0] == 0) FillZero(w);
+               convolution->GradWeight(x, gy, reinterpret_cast<T*>(w.data));
+             });
+}
+
+}  // namespace
+
+void RegisterConnection(KernelTable& table) {
+  table.Set("conv", RunConv);
+  table.Set("conv_transpose", RunConvTranspose);
+  table.Set("conv_grad_weight", RunConvGradWeight);
+}
+
+}  // namespace chx::native
