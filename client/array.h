@@ -51,6 +51,8 @@ class ArrayBody : public RefCounted<ArrayBody> {
   const Handle handle;
   // That of the first array of the memory: equal for views of one another.
   Handle storage;
+  // A gradient may lie in the memory of another array, which only the daemon knows.
+  bool storage_unknown = false;
   const ArraySpec spec;
   absl::InlinedVector<Place, 1> places;  // at most one per graph
   // A gradient that may be in a graph: Session::Resolve finds out before anybody looks at places.

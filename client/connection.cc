@@ -52,7 +52,9 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   connection->op_ids_.resize(static_cast<size_t>(OpRegistry::Global().size()), 0);
   for (const v1::DeviceInfo& device : reply.devices()) {
     connection->devices_.push_back(device.name());
+    connection->shares_.push_back(device.shares_memory());
   }
+  connection->segments_ = SegmentMap::For(address, reply.session_id());
   connection->limits_ = reply.limits();
   connection->link_ = connection->Attach(0, 0);
   return connection;
@@ -308,6 +310,7 @@ std::vector<absl::Status> Connection::TakeErrors() {
 }
 
 absl::Status Connection::Close() {
+  if (segments_ != nullptr) segments_->Clear();
   {
     MutexLock lock(&mutex_);
     if (!failed_.ok()) return absl::OkStatus();

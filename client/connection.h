@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "client/segments.h"
 #include "ops/array_spec.h"
 #include "ops/op_def.h"
 #include "proto/chxd.grpc.pb.h"
@@ -52,6 +53,19 @@ class Connection {
                       absl::string_view data);
   // After a barrier.
   absl::Status Download(Handle handle, void* out, size_t bytes);
+  // Whether arrays on the device can be in memory that is mapped here too.
+  bool Shares(DeviceId device) const {
+    return shares_[device] && segments_ != nullptr && segments_->usable();
+  }
+  // A place of an array, mapped.
+  struct Shared {
+    MappingPtr mapping;
+    char* block = nullptr;
+    int64_t bytes = 0;  // of the block
+    v1::ShareReply reply;
+  };
+  // Fills in the session's id. With `populate` the memory will be used at once.
+  absl::StatusOr<Shared> Share(v1::ShareRequest request, bool populate);
   // Ends the session.
   absl::Status Close();
 
@@ -101,6 +115,8 @@ class Connection {
   std::string session_id_;
   std::vector<uint16_t> op_ids_;
   std::vector<std::string> devices_;
+  std::vector<bool> shares_;  // by device
+  std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
 
   Mutex write_mutex_;  // taken before mutex_

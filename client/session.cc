@@ -20,6 +20,7 @@ constexpr size_t kBatchBytes = 16 << 10;
 constexpr uint32_t kBatchCommands = 512;
 constexpr size_t kReleasesAtOnce = 32;
 constexpr int64_t kLargeArrayBytes = 1 << 20;
+constexpr size_t kSharedBytes = 256 << 10;  // from here on a transfer is worth a mapping
 constexpr std::chrono::milliseconds kFlushInterval{1};
 constexpr size_t kMaxLocationBytes = 1024;  // the daemon's limit
 
@@ -272,9 +273,15 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
   outputs->clear();
   for (size_t i = 0; i < handles.size(); ++i) {
     outputs->push_back(NewArray(handles[i], inferred.outputs[i]));
-    if (is_view) outputs->back()->storage = inputs[0].array()->storage;
+    if (is_view) {
+      outputs->back()->storage = inputs[0].array()->storage;
+      outputs->back()->storage_unknown = inputs[0].array()->storage_unknown;
+    }
   }
   if (op.differentiable()) Mirror(op, inputs, outputs);
+  if (exports_.any() && !is_view && TouchesExports(inputs)) {
+    CHX_RETURN_IF_ERROR(SynchronizeForExports());
+  }
   if (flush_due != nullptr) {
     *flush_due = due;
     return absl::OkStatus();
@@ -371,6 +378,10 @@ absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
   if (is_inline) return NewArray(handle, spec);
   // What was released before makes room.
   CHX_RETURN_IF_ERROR(Flush());
+  if (data.size() >= kSharedBytes && connection_->Shares(device)) {
+    absl::StatusOr<ArrayPtr> array = UploadShared(data, spec);
+    if (array.ok()) return array;
+  }
   absl::Status uploaded = connection_->Upload(handle, dtype, shape, device, data);
   if (!uploaded.ok() && MayPass(uploaded)) {
     CHX_RETURN_IF_ERROR(Synchronize());
@@ -391,6 +402,10 @@ absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
   }
   if (bytes > connection_->max_inline_bytes()) {
     CHX_RETURN_IF_ERROR(Synchronize());
+    if (bytes >= kSharedBytes && connection_->Shares(array.spec.device) &&
+        FetchShared(array, out, bytes).ok()) {
+      return absl::OkStatus();
+    }
     const absl::Status downloaded = connection_->Download(array.handle, out, bytes);
     if (downloaded.ok() || !MayPass(downloaded)) return downloaded;
     CHX_RETURN_IF_ERROR(Synchronize());

@@ -18,6 +18,7 @@
 #include "client/array.h"
 #include "client/backprop_ids.h"
 #include "client/connection.h"
+#include "client/exports.h"
 #include "client/modes.h"
 #include "ops/infer.h"
 #include "proto/command.h"
@@ -50,6 +51,13 @@ class Session : public RefCounted<Session> {
                                   absl::Span<const int64_t> shape, DeviceId device);
   // Waits for the elements, in C order.
   absl::Status Fetch(const ArrayBody& array, void* out, size_t bytes);
+  // Waits until all that was called is done, and then shows the array's memory. As long as the
+  // result lives, operators on that memory, backward passes among them, have run when their calls
+  // return. Null if the memory is not shared: it is another host's or a GPU's, or none is left.
+  absl::StatusOr<std::unique_ptr<Export>> ExportArray(const ArrayPtr& array);
+  // The array over memory inside of what is exported; spec.offset is ignored. Null if `first` is
+  // not there, or the array cannot be as it lies: then it is to be copied.
+  absl::StatusOr<ArrayPtr> ImportArray(const char* first, ArraySpec spec);
   // Waits until all that was called is done.
   absl::Status Synchronize();
   // Sends what is pending, without waiting.
@@ -116,6 +124,7 @@ class Session : public RefCounted<Session> {
 
  private:
   friend class ArrayBody;
+  friend class Export;
   explicit Session(std::unique_ptr<Connection> connection);
 
   struct Batch {
@@ -161,11 +170,18 @@ class Session : public RefCounted<Session> {
   // Flushes now and then what nobody else does.
   void FlushLoop();
   ArrayPtr NewArray(Handle handle, const ArraySpec& spec);
+  Handle NewHandle() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool TouchesExports(absl::Span<const Operand> inputs);
+  absl::Status SynchronizeForExports();
+  // Through memory that both sides map. If they fail, the ordinary ways remain.
+  absl::StatusOr<ArrayPtr> UploadShared(absl::string_view data, const ArraySpec& spec);
+  absl::Status FetchShared(const ArrayBody& array, void* out, size_t bytes);
 
   const std::unique_ptr<Connection> connection_;
   const int fork_generation_;
   const int process_;
   BackpropIds backprop_ids_;
+  Exports exports_;
   Mutex mutex_;
   std::string pending_ ABSL_GUARDED_BY(mutex_);
   uint32_t pending_commands_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -125,6 +125,7 @@ absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const Backw
     Write(command);
     due = Due();
   }
+  if (exports_.any()) return SynchronizeForExports();
   if (flush_due == nullptr) return due ? Flush() : absl::OkStatus();
   *flush_due = due;
   return absl::OkStatus();
@@ -184,11 +185,13 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
       const ArraySpec& spec = inputs[i]->spec;
       grads[i] = NewArray(command.outputs.back(), ArraySpec(spec.dtype, spec.shape, spec.device));
       grads[i]->graphs_unknown = in_graph;
+      grads[i]->storage_unknown = true;
     }
     command.location = Location();
     command.mode = Mode();
     if (!nodes.empty()) Write(command);
   }
+  if (exports_.any()) CHX_RETURN_IF_ERROR(SynchronizeForExports());
   if (opaque) CHX_RETURN_IF_ERROR(DropAbsent(&grads, sure));
   return grads;
 }
@@ -233,6 +236,7 @@ absl::StatusOr<ArrayPtr> Session::GetGrad(ArrayBody* array, BackpropId id) {
   const ArraySpec& spec = array->spec;
   place->grad = NewArray(command.outputs[0], ArraySpec(spec.dtype, spec.shape, spec.device));
   place->grad->graphs_unknown = place->grad_graphs_unknown;
+  place->grad->storage_unknown = true;
   return place->grad;
 }
 

@@ -2,30 +2,12 @@
 #include <utility>
 
 #include "client/session.h"
+#include "client/waiting.h"
 
 namespace chx {
-namespace {
-
-void* (*begin_wait)() = nullptr;
-void (*end_wait)(void* state) = nullptr;
-
-class Waiting {
- public:
-  Waiting() : state_(begin_wait == nullptr ? nullptr : begin_wait()) {}
-  ~Waiting() {
-    if (end_wait != nullptr) end_wait(state_);
-  }
-  Waiting(const Waiting&) = delete;
-
- private:
-  void* const state_;
-};
-
-}  // namespace
 
 void Session::SetWaitHooks(void* (*begin)(), void (*end)(void* state)) {
-  begin_wait = begin;
-  end_wait = end;
+  Waiting::SetHooks(begin, end);
 }
 
 absl::StatusOr<BackpropId> Session::NewBackpropId(std::string name) {

@@ -105,6 +105,7 @@ absl::Status Daemon::Listen(const Options& options) {
   grpc::ResourceQuota quota("chxd");
   quota.SetMaxThreads(2048);
   builder.SetResourceQuota(quota);
+  StartSegments(options);
   // Sockets are made with mode 0600: nobody else can connect, not even for a moment.
   const mode_t old_mask = umask(0177);
   server_ = builder.BuildAndStart();
@@ -118,6 +119,20 @@ absl::Status Daemon::Listen(const Options& options) {
   }
   server_->GetHealthCheckService()->SetServingStatus(true);
   return absl::OkStatus();
+}
+
+// Without a place beside the sockets (a path may be too long) arrays are copied, as over TCP.
+void Daemon::StartSegments(const Options& options) {
+  std::vector<std::string> sockets;
+  for (const Listener& listener : options.listeners) {
+    if (listener.unix_socket) sockets.push_back(listener.address);
+  }
+  if (sockets.empty()) return;
+  absl::StatusOr<std::unique_ptr<SegmentServer>> segments =
+      SegmentServer::Start(sockets, manager_.get());
+  if (!segments.ok()) return;
+  segments_ = *std::move(segments);
+  sessions_->AllowSharedMemory();
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {

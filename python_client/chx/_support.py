@@ -227,6 +227,8 @@ def array(object, dtype=None, copy=True, device=None):
     """An array from nested sequences, numbers, NumPy arrays or another array.
 
     The values are copied at the call. Dtypes are NumPy's: integers int64, floats float64.
+    Without `copy` a NumPy array that to_numpy(copy=False) gave, or a view of one, comes back as an
+    array over the same memory; all others are copied all the same.
     """
     if isinstance(object, _core.ndarray):
         if device is not None and get_device(device) is not object.device:
@@ -236,11 +238,26 @@ def array(object, dtype=None, copy=True, device=None):
             return object.astype(dtype)
         return object.copy() if copy else object
     values = np.asarray(object, dtype)
+    if not copy and values is object:
+        shared = _same_memory(values, device)
+        if shared is not None:
+            return shared
     if values.dtype.hasobject:
         raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
     # In native byte order and C order, which is what is sent.
     flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
     return _core._upload(flat.view(np.uint8), flat.dtype, values.shape, device)
+
+
+def _same_memory(values, device):
+    """The array over the memory of a NumPy array, if that is one that the daemon knows."""
+    if not values.flags.writeable or not values.dtype.isnative or values.dtype.kind not in "bifu":
+        return None
+    address = values.__array_interface__["data"][0]
+    try:
+        return _core._import(address, values.dtype, values.shape, values.strides, device)
+    except _core.DtypeError:
+        return None  # which the copy says better
 
 
 def asarray(object, dtype=None, device=None):
@@ -266,10 +283,18 @@ def new_ndarray(shape, dtype, device=None):
 def to_numpy(array, copy=True):
     """The array's values as a new NumPy array; waits for them.
 
-    Without `copy` it is read-only: the memory is the daemon's, what is written would be lost.
+    Without `copy` and for an array on "native" of a daemon reached over a Unix socket, the NumPy
+    array is the array's memory itself, with its strides: what either side writes, the other sees.
+    All that was called before has run by then, and as long as the NumPy array lives, operators on
+    that memory have run when their calls return. It is a read-only copy of an array that is on
+    another host or on a GPU, or when the session has no memory left to share.
     """
     if not isinstance(array, _core.ndarray):
         raise TypeError(f"expected an ndarray, got {type(array).__name__}")
+    shared = None if copy else _core._export(array)
+    if shared is not None:
+        memory, offset, strides = shared
+        return np.ndarray(array.shape, array.dtype, memory, offset, strides)
     out = np.empty(array.shape, array.dtype)
     _core._fetch(array, out.reshape(-1).view(np.uint8))
     out.flags.writeable = bool(copy)

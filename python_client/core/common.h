@@ -114,6 +114,9 @@ void InitWaits();
 // Before anybody looks at the array's places. False with an exception set.
 bool ResolveArray(PyObject* array);
 
+// export.cc
+bool InitExports(PyObject* module);
+
 // location.cc: attributes the next calls to the line of Python that runs.
 void SetCallerLocation();
 

@@ -17,12 +17,15 @@ class Buffer : public RefCounted<Buffer> {
  public:
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
+  // Whether the client can map it, and so read and write it at any time.
+  bool shared() const { return shared_; }
   static void Destroy(const Buffer* buffer);
 
  private:
   friend class MemoryPool;
   char* data_ = nullptr;
   int64_t bytes_ = 0;  // as rounded up by the pool
+  bool shared_ = false;
   MemoryPool* pool_ = nullptr;
   Buffer* next_free_ = nullptr;
 };

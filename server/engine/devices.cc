@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "ops/error.h"
+#include "server/engine/slab_sharing.h"
 
 namespace chx {
 namespace {
@@ -30,6 +31,10 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name,
 }
 
 }  // namespace
+
+bool Devices::shares_memory(int i) const {
+  return dynamic_cast<const SlabSharing*>(&at(i)) != nullptr;
+}
 
 absl::Status Devices::Open(absl::string_view list, const std::vector<Backend*>& backends) {
   for (absl::string_view name : absl::StrSplit(list, ',', absl::SkipWhitespace())) {

@@ -30,6 +30,8 @@ class Devices {
   int size() const { return static_cast<int>(slots_.size()); }
   DeviceSlot& slot(int i) const { return *slots_[i]; }
   Device& at(int i) const { return *slots_[i]->device; }
+  // Whether its memory can be shared with clients on this host.
+  bool shares_memory(int i) const;
 
  private:
   std::vector<std::unique_ptr<DeviceSlot>> slots_;

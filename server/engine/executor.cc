@@ -34,6 +34,13 @@ bool SameView(const Array& a, const Array& b) {
          a.spec.shape == b.spec.shape && a.spec.strides == b.spec.strides;
 }
 
+// Kernels check positions, labels and divisors before they use them, and a sort trusts in an order.
+// A client could write to shared memory in between: these look at a private copy.
+bool MustNotChange(const OpDef& op, Dtype dtype) {
+  static const OpDef* const argsort = OpRegistry::Global().Find("argsort");
+  return !IsFloat(dtype) || &op == argsort;
+}
+
 bool ElementsOverlap(const ArraySpec& spec) {
   for (int i = 0; i < spec.ndim(); ++i) {
     if (spec.shape[i] > 1 && spec.strides[i] == 0) return true;
@@ -43,8 +50,8 @@ bool ElementsOverlap(const ArraySpec& spec) {
 
 }  // namespace
 
-Executor::Executor(const Devices* devices, int64_t memory_limit)
-    : devices_(devices), account_(memory_limit), lanes_(devices->size()) {}
+Executor::Executor(const Devices* devices, int64_t memory_limit, bool share)
+    : devices_(devices), account_(memory_limit), share_(share), lanes_(devices->size()) {}
 
 Executor::~Executor() { scratch_.clear(); }
 
@@ -55,7 +62,8 @@ absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
   Lane& lane = lanes_[device];
   if (lane.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
-    lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_);
+    lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_,
+                                             share_ ? &segments_ : nullptr);
     lane.kernels = &devices_->at(device).kernels();
   }
   return &lane;
@@ -133,8 +141,10 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
       CHX_ASSIGN_OR_RETURN(Array cast, Cast(*array, inferred.input_dtypes[i]));
       temporaries.push_back(std::move(cast));
       in[i] = TensorOf(temporaries.back());
-    } else if (in_place_target != nullptr && array->Overlaps(*in_place_target) &&
-               !SameView(*array, *in_place_target)) {
+    } else if (in_place_target != nullptr && SameView(*array, *in_place_target)) {
+      in[i] = TensorOf(*array);  // what the kernel writes
+    } else if ((in_place_target != nullptr && array->Overlaps(*in_place_target)) ||
+               (array->buffer->shared() && MustNotChange(kernel_op, array->spec.dtype))) {
       CHX_ASSIGN_OR_RETURN(Array copy, Copy(*array));
       temporaries.push_back(std::move(copy));
       in[i] = TensorOf(temporaries.back());
@@ -280,6 +290,33 @@ absl::StatusOr<Array> Executor::Copy(const Array& array) {
 
 absl::StatusOr<Array> Executor::Contiguous(const Array& array) {
   return array.spec.is_contiguous() ? array : Copy(array);
+}
+
+absl::StatusOr<Array> Executor::AllocateShared(const ArraySpec& contiguous) {
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.device));
+  Array array;
+  // Half of the segments are kept for Share, in whose place no copy will do.
+  if (segments_.size() >= Segments::kMaxSegments / 2) {
+    return MemoryError("[share] the session has many segments of shared memory");
+  }
+  CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->AllocateShared(contiguous.nbytes()));
+  array.spec = contiguous;
+  return array;
+}
+
+absl::Status Executor::Share(const Array& array) {
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
+  CHX_RETURN_IF_ERROR(lane->stream->Synchronize());
+  return lane->pool->Share(array.buffer);
+}
+
+absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
+  if (array.buffer->shared() && array.spec.is_contiguous()) return array;
+  CHX_ASSIGN_OR_RETURN(Array result, AllocateShared(ArraySpec(array.spec.dtype, array.spec.shape,
+                                                              array.spec.device)));
+  CHX_RETURN_IF_ERROR(RunUnary("copy", array, result, {}));
+  CHX_RETURN_IF_ERROR(Synchronize());
+  return result;
 }
 
 absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes) {

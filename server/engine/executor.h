@@ -15,6 +15,7 @@
 #include "server/engine/devices.h"
 #include "server/engine/kernel.h"
 #include "server/engine/memory_pool.h"
+#include "server/engine/segments.h"
 
 namespace chx {
 
@@ -34,7 +35,8 @@ using RunOutputs = absl::InlinedVector<Array, 1>;
 // Kernels, views and transfers only; compositions are autograd's.
 class Executor : private ScratchAllocator {
  public:
-  Executor(const Devices* devices, int64_t memory_limit);
+  // `share`: the client is on this host and may map arrays.
+  Executor(const Devices* devices, int64_t memory_limit, bool share = false);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -51,6 +53,16 @@ class Executor : private ScratchAllocator {
   // A C-contiguous array with the same values; `array` itself if it is one.
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();
+
+  // A kMemory error where memory is not shared, or is not enough.
+  absl::StatusOr<Array> AllocateShared(const ArraySpec& contiguous);
+  // Moves the array's memory, and so that of all views of it, where the client can map it.
+  absl::Status Share(const Array& array);
+  // A copy in C order that the client can map; `array` itself if it is one already.
+  absl::StatusOr<Array> SharedContiguous(const Array& array);
+  // Of an array in shared memory: where its block begins.
+  Segments::Place PlaceOf(const Array& array) { return segments_.Locate(array.buffer->data()); }
+  Segments& segments() { return segments_; }
 
   const MemoryAccount& account() const { return account_; }
   const Devices& devices() const { return *devices_; }
@@ -81,6 +93,8 @@ class Executor : private ScratchAllocator {
 
   const Devices* const devices_;
   MemoryAccount account_;
+  const bool share_;
+  Segments segments_;  // outlives the pools
   std::vector<Lane> lanes_;
   Lane* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;

@@ -1,5 +1,7 @@
 #include "server/engine/memory_pool.h"
 
+#include <cstring>
+
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
@@ -46,37 +48,60 @@ bool Array::Overlaps(const Array& other) const {
   return a.begin < b.end && b.begin < a.end;
 }
 
-MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account)
-    : slot_(slot), stream_(stream), account_(account) {}
+MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account, Segments* segments)
+    : slot_(slot),
+      stream_(stream),
+      account_(account),
+      segments_(segments),
+      sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())) {}
 
 MemoryPool::~MemoryPool() {
   MutexLock lock(&mutex_);
   stream_->Synchronize().IgnoreError();
-  for (const auto& [bytes, data] : free_large_) ReturnSlab(data, bytes);
-  for (const Slab& slab : small_slabs_) ReturnSlab(slab.data, slab.bytes);
+  for (Kind kind : {kPrivate, kShared}) {
+    for (const auto& [bytes, data] : blocks_[kind].large) ReturnSlab(data, bytes, kind, true);
+    for (const Slab& slab : blocks_[kind].small_slabs) {
+      ReturnSlab(slab.data, slab.bytes, kind, true);
+    }
+  }
   for (Buffer* buffer : all_buffers_) delete buffer;
 }
 
-absl::StatusOr<Ref<Buffer>> MemoryPool::Allocate(int64_t bytes) {
+absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   MutexLock lock(&mutex_);
-  char* data = nullptr;
-  int64_t rounded = 0;
-  if (bytes <= kMaxSmall) {
-    const int size_class = ClassOf(bytes);
-    rounded = ClassBytes(size_class);
-    CHX_ASSIGN_OR_RETURN(data, AllocateSmall(size_class));
-  } else {
-    if (bytes > account_->limit()) {
-      return MemoryError("out of memory: the array needs ", bytes,
-                         " bytes and the session's limit is ", account_->limit());
-    }
-    rounded = RoundLarge(bytes);
-    CHX_ASSIGN_OR_RETURN(data, AllocateLarge(&rounded));
-  }
+  CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, kind));
   Buffer* buffer = NewBuffer();
   buffer->data_ = data;
-  buffer->bytes_ = rounded;
+  buffer->bytes_ = bytes;
+  buffer->shared_ = kind == kShared;
   return Ref<Buffer>(buffer);
+}
+
+absl::StatusOr<char*> MemoryPool::AllocateBlock(int64_t* bytes, Kind kind) {
+  if (*bytes <= kMaxSmall) {
+    const int size_class = ClassOf(*bytes);
+    *bytes = ClassBytes(size_class);
+    return AllocateSmall(size_class, kind);
+  }
+  if (*bytes > account_->limit()) {
+    return MemoryError("out of memory: the array needs ", *bytes,
+                       " bytes and the session's limit is ", account_->limit());
+  }
+  *bytes = RoundLarge(*bytes);
+  return AllocateLarge(bytes, kind);
+}
+
+absl::Status MemoryPool::Share(const Ref<Buffer>& buffer) {
+  MutexLock lock(&mutex_);
+  if (buffer->shared_) return absl::OkStatus();
+  int64_t bytes = buffer->bytes_;
+  CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, kShared));
+  std::memcpy(data, buffer->data_, static_cast<size_t>(buffer->bytes_));
+  FreeBlock(buffer->data_, buffer->bytes_, kPrivate);
+  buffer->data_ = data;
+  buffer->bytes_ = bytes;
+  buffer->shared_ = true;
+  return absl::OkStatus();
 }
 
 Buffer* MemoryPool::NewBuffer() {
@@ -93,72 +118,102 @@ Buffer* MemoryPool::NewBuffer() {
 
 void MemoryPool::Free(Buffer* buffer) {
   MutexLock lock(&mutex_);
-  if (buffer->bytes_ <= kMaxSmall) {
-    free_small_[ClassOf(buffer->bytes_)].push_back(buffer->data_);
-  } else {
-    free_large_.emplace(buffer->bytes_, buffer->data_);
-  }
+  FreeBlock(buffer->data_, buffer->bytes_, buffer->shared_ ? kShared : kPrivate);
   buffer->next_free_ = free_buffers_;
   free_buffers_ = buffer;
 }
 
-absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class) {
-  std::vector<char*>& free = free_small_[size_class];
+void MemoryPool::FreeBlock(char* data, int64_t bytes, Kind kind) {
+  if (bytes <= kMaxSmall) {
+    blocks_[kind].small[ClassOf(bytes)].push_back(data);
+  } else {
+    blocks_[kind].large.emplace(bytes, data);
+  }
+}
+
+absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class, Kind kind) {
+  Blocks& blocks = blocks_[kind];
+  std::vector<char*>& free = blocks.small[size_class];
   if (!free.empty()) {
     char* data = free.back();
     free.pop_back();
     return data;
   }
   const int64_t bytes = ClassBytes(size_class);
-  if (bump_end_ - bump_ < bytes) {
-    CHX_ASSIGN_OR_RETURN(char* slab, NewSlab(kSmallSlab));
-    small_slabs_.push_back({slab, kSmallSlab});
-    bump_ = slab;
-    bump_end_ = slab + kSmallSlab;
+  if (blocks.bump_end - blocks.bump < bytes) {
+    CHX_ASSIGN_OR_RETURN(char* slab, NewSlab(kSmallSlab, kind));
+    blocks.small_slabs.push_back({slab, kSmallSlab});
+    blocks.bump = slab;
+    blocks.bump_end = slab + kSmallSlab;
   }
-  char* data = bump_;
-  bump_ += bytes;
+  char* data = blocks.bump;
+  blocks.bump += bytes;
   return data;
 }
 
-absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes) {
-  auto it = free_large_.lower_bound(*bytes);
-  if (it != free_large_.end() && it->first <= *bytes + *bytes / 4) {
+absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind) {
+  std::multimap<int64_t, char*>& free = blocks_[kind].large;
+  auto it = free.lower_bound(*bytes);
+  if (it != free.end() && it->first <= *bytes + *bytes / 4) {
     char* data = it->second;
     *bytes = it->first;
-    free_large_.erase(it);
+    free.erase(it);
     return data;
   }
-  return NewSlab(*bytes);
+  return NewSlab(*bytes, kind);
 }
 
-absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes) {
+absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
   if (!account_->TryReserve(bytes)) {
     if (!Trim() || !account_->TryReserve(bytes)) {
       return MemoryError("out of memory: ", bytes, " more bytes are needed and the session holds ",
                          account_->used(), " of its limit of ", account_->limit());
     }
   }
-  absl::StatusOr<void*> slab = slot_->device->AllocateSlab(bytes);
-  if (!slab.ok() && Trim()) slab = slot_->device->AllocateSlab(bytes);
+  absl::StatusOr<char*> slab = SlabOfDevice(bytes, kind);
+  if (!slab.ok() && Trim()) slab = SlabOfDevice(bytes, kind);
   if (!slab.ok()) {
     account_->Release(bytes);
     return slab.status();
   }
   slot_->used_bytes.fetch_add(bytes);
-  return static_cast<char*>(*slab);
+  return *slab;
+}
+
+absl::StatusOr<char*> MemoryPool::SlabOfDevice(int64_t bytes, Kind kind) {
+  if (kind == kPrivate) {
+    CHX_ASSIGN_OR_RETURN(void* const slab, slot_->device->AllocateSlab(static_cast<size_t>(bytes)));
+    return static_cast<char*>(slab);
+  }
+  if (sharing_ == nullptr) {
+    return MemoryError("[share] the memory of this device or session is not shared");
+  }
+  if (segments_->size() >= Segments::kMaxSegments) {
+    return MemoryError("[share] the session has ", Segments::kMaxSegments,
+                       " segments of shared memory, which is the limit");
+  }
+  CHX_ASSIGN_OR_RETURN(const SharedSlab slab, sharing_->AllocateShared(static_cast<size_t>(bytes)));
+  segments_->Add(slab);
+  return slab.data;
 }
 
 bool MemoryPool::Trim() {
-  if (free_large_.empty()) return false;
+  if (blocks_[kPrivate].large.empty() && blocks_[kShared].large.empty()) return false;
   stream_->Synchronize().IgnoreError();
-  for (const auto& [bytes, data] : free_large_) ReturnSlab(data, bytes);
-  free_large_.clear();
+  for (Kind kind : {kPrivate, kShared}) {
+    for (const auto& [bytes, data] : blocks_[kind].large) ReturnSlab(data, bytes, kind, false);
+    blocks_[kind].large.clear();
+  }
   return true;
 }
 
-void MemoryPool::ReturnSlab(void* data, int64_t bytes) {
-  slot_->device->FreeSlab(data, bytes);
+void MemoryPool::ReturnSlab(char* data, int64_t bytes, Kind kind, bool last) {
+  if (kind == kPrivate) {
+    slot_->device->FreeSlab(data, static_cast<size_t>(bytes));
+  } else {
+    // While the session lives, a client that still maps it must not hold more than its limit.
+    sharing_->FreeShared(segments_->Remove(data), !last);
+  }
   slot_->used_bytes.fetch_sub(bytes);
   account_->Release(bytes);
 }

@@ -13,6 +13,8 @@
 #include "base/ref.h"
 #include "server/engine/array.h"
 #include "server/engine/devices.h"
+#include "server/engine/segments.h"
+#include "server/engine/slab_sharing.h"
 
 namespace chx {
 
@@ -37,43 +39,67 @@ class MemoryAccount {
 // Hands out blocks of size classes from slabs of the device. Blocks never pass from one session to
 // another, and slabs come from the device filled with zeros, so no session can see another's data.
 // A freed block may be reused at once: all work of a session on a device is in one stream's order.
+// Memory is private to the daemon until the client asks to map it; shared memory stays shared and
+// is handed out on demand only, so that scratch and intermediate results never lie in it.
 // Thread-safe. The session's stream must outlive the pool and every buffer must be gone first.
 class MemoryPool {
  public:
-  MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account);
+  // `segments`, which must outlive the pool: where shared slabs are entered; null: none are made.
+  MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account,
+             Segments* segments = nullptr);
   ~MemoryPool();
 
   // kMemory error if the session's limit or the device's memory does not suffice. 0 bytes is valid.
-  absl::StatusOr<Ref<Buffer>> Allocate(int64_t bytes);
+  absl::StatusOr<Ref<Buffer>> Allocate(int64_t bytes) { return AllocateIn(bytes, kPrivate); }
+  absl::StatusOr<Ref<Buffer>> AllocateShared(int64_t bytes) { return AllocateIn(bytes, kShared); }
+  // Moves a buffer into shared memory, unless it is there. No work on it may be under way.
+  absl::Status Share(const Ref<Buffer>& buffer);
+  // Whether this device's memory can be shared with the session's client.
+  bool sharing() const { return sharing_ != nullptr; }
 
  private:
   friend class Buffer;
   struct Slab {
-    void* data;
+    char* data;
     int64_t bytes;
   };
   static constexpr int kNumClasses = 56;
   static constexpr int64_t kSmallSlab = int64_t{1} << 20;
   static constexpr int64_t kMaxSmall = int64_t{256} << 10;
 
+  enum Kind { kPrivate, kShared };
+  struct Blocks {
+    std::vector<char*> small[kNumClasses];
+    std::multimap<int64_t, char*> large;
+    std::vector<Slab> small_slabs;
+    char* bump = nullptr;
+    char* bump_end = nullptr;
+  };
+
+  absl::StatusOr<Ref<Buffer>> AllocateIn(int64_t bytes, Kind kind);
+  absl::StatusOr<char*> AllocateBlock(int64_t* bytes, Kind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Buffer* buffer);
+  void FreeBlock(char* data, int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Buffer* NewBuffer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<char*> AllocateSmall(int size_class) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<char*> AllocateLarge(int64_t* bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<char*> NewSlab(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<char*> AllocateSmall(int size_class, Kind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<char*> AllocateLarge(int64_t* bytes, Kind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<char*> NewSlab(int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<char*> SlabOfDevice(int64_t bytes, Kind kind);
   // Gives cached large blocks back to the device; false if there were none.
   bool Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReturnSlab(void* data, int64_t bytes);
+  // `last`: the session ends, and what its client still maps is the client's to keep.
+  void ReturnSlab(char* data, int64_t bytes, Kind kind, bool last);
 
   DeviceSlot* const slot_;
   Stream* const stream_;
   MemoryAccount* const account_;
+  Segments* const segments_;
+  SlabSharing* const sharing_;  // null: not on this device, or not in this session
   Mutex mutex_;
-  std::vector<char*> free_small_[kNumClasses] ABSL_GUARDED_BY(mutex_);
-  std::multimap<int64_t, char*> free_large_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Slab> small_slabs_ ABSL_GUARDED_BY(mutex_);
-  char* bump_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  char* bump_end_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Blocks blocks_[2] ABSL_GUARDED_BY(mutex_);  // by Kind
   Buffer* free_buffers_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::vector<Buffer*> all_buffers_ ABSL_GUARDED_BY(mutex_);
 };

@@ -10,6 +10,7 @@
 
 #include "ops/error.h"
 #include "server/native/groups.h"
+#include "server/native/shared_memory.h"
 
 namespace chx::native {
 namespace {
@@ -28,6 +29,10 @@ size_t MemoryBytes() {
 }
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+size_t WholePages(size_t bytes) {
+  return RoundUp(std::max<size_t>(bytes, 1), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
 
 // Address space for `bytes`, which start at a multiple of the huge page if they can fill one.
 void* Map(size_t bytes) {
@@ -67,25 +72,51 @@ absl::StatusOr<std::unique_ptr<Stream>> NativeDevice::NewStream() {
   return std::unique_ptr<Stream>(std::make_unique<NativeStream>(this));
 }
 
-absl::StatusOr<void*> NativeDevice::AllocateSlab(size_t bytes) {
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  // The first test keeps the arithmetic below from overflowing.
-  if (bytes <= memory_bytes_) {
-    const size_t mapped = RoundUp(std::max<size_t>(bytes, 1), page);
-    if (used_bytes_.fetch_add(mapped) + mapped <= memory_bytes_) {
-      if (void* const slab = Map(mapped)) return slab;
-    }
-    used_bytes_.fetch_sub(mapped);
-  }
+bool NativeDevice::TryReserve(size_t bytes) {
+  if (used_bytes_.fetch_add(bytes) + bytes <= memory_bytes_) return true;
+  used_bytes_.fetch_sub(bytes);
+  return false;
+}
+
+absl::Status NativeDevice::Exhausted(size_t bytes) const {
   return MemoryError(name_, " has no ", bytes, " bytes left: ", used_bytes_.load(), " of ",
                      memory_bytes_, " are in use");
 }
 
+absl::StatusOr<void*> NativeDevice::AllocateSlab(size_t bytes) {
+  // The first test keeps the rounding from overflowing.
+  if (bytes > memory_bytes_) return Exhausted(bytes);
+  const size_t mapped = WholePages(bytes);
+  if (!TryReserve(mapped)) return Exhausted(bytes);
+  if (void* const slab = Map(mapped)) return slab;
+  used_bytes_.fetch_sub(mapped);
+  return Exhausted(bytes);
+}
+
 void NativeDevice::FreeSlab(void* slab, size_t bytes) {
-  const size_t mapped =
-      RoundUp(std::max<size_t>(bytes, 1), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  const size_t mapped = WholePages(bytes);
   munmap(slab, mapped);
   used_bytes_.fetch_sub(mapped);
+}
+
+absl::StatusOr<SharedSlab> NativeDevice::AllocateShared(size_t bytes) {
+  static const size_t max_slabs = MaxSharedSlabs();
+  if (bytes > memory_bytes_) return Exhausted(bytes);
+  const size_t mapped = WholePages(bytes);
+  if (!TryReserve(mapped)) return Exhausted(bytes);
+  if (shared_slabs_.fetch_add(1) < max_slabs) {
+    absl::StatusOr<SharedSlab> slab = NewSharedSlab(mapped);
+    if (slab.ok()) return slab;
+  }
+  shared_slabs_.fetch_sub(1);
+  used_bytes_.fetch_sub(mapped);
+  return MemoryError("[share] ", name_, " has no descriptors or memory left to share");
+}
+
+void NativeDevice::FreeShared(const SharedSlab& slab, bool discard) {
+  DropSharedSlab(slab, discard);
+  shared_slabs_.fetch_sub(1);
+  used_bytes_.fetch_sub(slab.bytes);
 }
 
 absl::Status NativeStream::CopyIn(void* dst, const void* src, size_t bytes) {

@@ -8,12 +8,13 @@
 
 #include "server/engine/backend.h"
 #include "server/engine/kernel.h"
+#include "server/engine/slab_sharing.h"
 #include "server/native/thread_pool.h"
 
 namespace chx::native {
 
 // Made by the backend's OpenDevice, owned by the engine. Thread-safe.
-class NativeDevice : public Device {
+class NativeDevice : public Device, public SlabSharing {
  public:
   NativeDevice(std::string name, int threads);
 
@@ -23,13 +24,20 @@ class NativeDevice : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
   absl::StatusOr<void*> AllocateSlab(size_t bytes) override;
   void FreeSlab(void* slab, size_t bytes) override;
+  absl::StatusOr<SharedSlab> AllocateShared(size_t bytes) override;
+  void FreeShared(const SharedSlab& slab, bool discard) override;
 
   ThreadPool& pool() { return pool_; }
 
  private:
+  // Accounts for `bytes`, a multiple of the page, if there are as many left.
+  bool TryReserve(size_t bytes);
+  absl::Status Exhausted(size_t bytes) const;
+
   const std::string name_;
   const size_t memory_bytes_;
   std::atomic<size_t> used_bytes_{0};
+  std::atomic<size_t> shared_slabs_{0};
   KernelTable kernels_;
   ThreadPool pool_;
 };

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ops/registry.h"
 #include "proto/wire.h"
@@ -59,6 +60,8 @@ grpc::Status SessionServiceImpl::Open(grpc::ServerContext* context, const v1::Op
   if (request->ops_size() > kMaxOpSignatures || request->client_name().size() > 256) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the request is too large");
   }
+  // Whoever comes over a Unix socket is on this host.
+  const bool local = shared_memory_ && absl::StartsWith(context->peer(), "unix:");
   SessionRecordPtr record;
   if (!request->resume_session_id().empty()) {
     record = manager_->Find(request->resume_session_id());
@@ -67,7 +70,7 @@ grpc::Status SessionServiceImpl::Open(grpc::ServerContext* context, const v1::Op
     reply->set_last_batch_seq(record->last_batch_seq);
   } else {
     if (!open_) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the daemon is shutting down");
-    absl::StatusOr<SessionRecordPtr> opened = manager_->Open(request->client_name());
+    absl::StatusOr<SessionRecordPtr> opened = manager_->Open(request->client_name(), local);
     if (!opened.ok()) return wire::ToGrpc(opened.status());
     record = *std::move(opened);
   }
@@ -86,6 +89,7 @@ grpc::Status SessionServiceImpl::Open(grpc::ServerContext* context, const v1::Op
     v1::DeviceInfo* info = reply->add_devices();
     info->set_name(devices.at(i).name());
     info->set_memory_bytes(devices.at(i).memory_bytes());
+    info->set_shares_memory(local && devices.shares_memory(i));
   }
   FillLimits(manager_->options(), reply->mutable_limits());
   return grpc::Status::OK;

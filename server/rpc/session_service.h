@@ -23,12 +23,15 @@ class SessionServiceImpl final : public v1::SessionService::Service {
   grpc::Status Close(grpc::ServerContext* context, const v1::CloseRequest* request,
                      v1::CloseReply* reply) override;
 
+  // Sessions that come over a Unix socket may map their arrays: there is a SegmentServer.
+  void AllowSharedMemory() { shared_memory_ = true; }
   // From now on no session is opened; those there are go on.
   void StopOpening() { open_ = false; }
 
  private:
   SessionManager* const manager_;
   std::atomic<bool> open_{true};
+  std::atomic<bool> shared_memory_{false};
 };
 
 }  // namespace chx

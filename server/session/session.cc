@@ -23,8 +23,8 @@ std::string Describe(const ApplyInput& input) {
 
 }  // namespace
 
-Session::Session(const Devices* devices, const SessionLimits& limits)
-    : limits_(limits), executor_(devices, limits.memory_bytes) {
+Session::Session(const Devices* devices, const SessionLimits& limits, bool share)
+    : limits_(limits), executor_(devices, limits.memory_bytes, share) {
   // An op node is about a kilobyte.
   graph_.max_op_nodes = std::max<int64_t>(1024, limits.memory_bytes / 1024);
 }
@@ -382,16 +382,19 @@ absl::Status Session::UploadSink::Finish() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
-  MutexLock lock(&mutex_);
+absl::StatusOr<Variable*> Session::Read(Handle handle) {
   RootErrorPtr inherited;
   CHX_ASSIGN_OR_RETURN(Entry * entry, Use(handle, &inherited));
-  if (inherited != nullptr) {
-    inherited->read = true;
-    return inherited->status;
-  }
+  if (inherited == nullptr) return &entry->variable;
+  inherited->read = true;
+  return inherited->status;
+}
+
+absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
+  MutexLock lock(&mutex_);
+  CHX_ASSIGN_OR_RETURN(const Variable* const variable, Read(handle));
   HostCopy copy;
-  const Array& array = entry->variable.array;
+  const Array& array = variable->array;
   copy.dtype = array.spec.dtype;
   copy.shape = array.spec.shape;
   CHX_ASSIGN_OR_RETURN(copy.data, executor_.CopyOut(array));

@@ -71,7 +71,8 @@ struct SessionStats {
 // overlap. Sessions share nothing but the devices.
 class Session {
  public:
-  Session(const Devices* devices, const SessionLimits& limits);
+  // `share`: the client is on this host and may map arrays.
+  Session(const Devices* devices, const SessionLimits& limits, bool share = false);
   ~Session();
 
   // Carries out decoded commands in order. Never fails as a whole: a command's failure is an error
@@ -102,6 +103,26 @@ class Session {
     std::string data;
   };
   absl::StatusOr<HostCopy> ReadArray(Handle handle);
+
+  // Arrays in memory that the client maps (session_share.cc). kMemory errors where that cannot be;
+  // then there are Upload and Download.
+  struct SharedBlock {
+    Segments::Place place;
+    int64_t bytes = 0;         // of the block
+    int64_t array_offset = 0;  // of the first element in it
+    bool copied = false;
+    Strides strides;
+  };
+  // Moves an array's memory there; views move along.
+  absl::StatusOr<SharedBlock> Share(Handle handle);
+  // The elements in C order: a copy under a new handle, unless the array itself will do.
+  absl::StatusOr<SharedBlock> ShareCopy(Handle handle, Handle copy);
+  // A new array of unspecified values, for the client to fill.
+  absl::StatusOr<SharedBlock> NewShared(Handle handle, const ArraySpec& spec);
+  // Binds a new handle to memory of another array, with strides and offset of its own.
+  absl::Status Alias(Handle handle, Handle base, ArraySpec spec);
+  // Thread-safe without the session's lock.
+  Segments& segments() { return executor_.segments(); }
 
   // Errors that no read has shown, oldest first, at most `max`.
   std::vector<SessionOutput::Error> UnreadErrors(size_t max = 100);
@@ -146,6 +167,9 @@ class Session {
                                                 RootErrorPtr* inherited);
   absl::Status CheckBackpropId(BackpropId id) const;
   static BackwardOptions OptionsOf(const Command& command);
+  // The array under a handle; its root error, which counts as read, comes as its Status.
+  absl::StatusOr<Variable*> Read(Handle handle);
+  SharedBlock BlockOf(const Array& array);
   static absl::Status Annotate(const OpDef& op, const absl::Status& status);
   // The only ways in and out of entries_ for arrays.
   void Bind(Handle handle, Variable variable);

@@ -40,12 +40,12 @@ SessionManager::~SessionManager() {
   reaper_.join();
 }
 
-absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name) {
+absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name, bool share) {
   auto record = std::make_shared<SessionRecord>();
   record->id.resize(16);
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
   record->client_name = std::move(client_name);
-  record->session = std::make_unique<Session>(devices_, options_.session);
+  record->session = std::make_unique<Session>(devices_, options_.session, share);
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->opened;
   MutexLock lock(&mutex_);

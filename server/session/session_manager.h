@@ -55,7 +55,8 @@ class SessionManager {
   SessionManager(const Devices* devices, const ManagerOptions& options);
   ~SessionManager();
 
-  absl::StatusOr<SessionRecordPtr> Open(std::string client_name);
+  // `share`: see Session.
+  absl::StatusOr<SessionRecordPtr> Open(std::string client_name, bool share = false);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a

@@ -1,0 +1,110 @@
+#include "client/segments.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "ops/error.h"
+#include "proto/segment_socket.h"
+
+namespace chx {
+namespace {
+
+constexpr size_t kMaxIdle = 64;
+
+// Sends the request and receives the reply and the descriptor, or -1.
+int Ask(int socket, const SegmentRequest& request, SegmentReply* reply) {
+  const timeval timeout = {5, 0};
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  if (send(socket, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request)) return -1;
+  iovec data = {reply, sizeof(*reply)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof(*reply)) return -1;
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  int fd = -1;
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+  }
+  return fd;
+}
+
+// What lies beyond a file's end would be a bus error: its size is looked at, not believed.
+MappingPtr MapFile(int fd, uint64_t bytes, bool populate) {
+  struct stat info = {};
+  if (bytes == 0 || fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) < bytes) {
+    return nullptr;
+  }
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | (populate ? MAP_POPULATE : 0), fd, 0);
+  if (data == MAP_FAILED) return nullptr;
+  return std::make_shared<Mapping>(static_cast<char*>(data), bytes);
+}
+
+}  // namespace
+
+Mapping::~Mapping() { munmap(data_, bytes_); }
+
+std::unique_ptr<SegmentMap> SegmentMap::For(const std::string& address, std::string session_id) {
+  if (!absl::StartsWith(address, "unix:") || session_id.size() != 16) return nullptr;
+  absl::string_view path = absl::StripPrefix(address, "unix:");
+  if (absl::StartsWith(path, "//")) path.remove_prefix(2);
+  return std::unique_ptr<SegmentMap>(
+      new SegmentMap(SegmentSocketOf(std::string(path)), std::move(session_id)));
+}
+
+absl::StatusOr<MappingPtr> SegmentMap::Get(uint32_t number, bool populate) {
+  MutexLock lock(&mutex_);
+  auto it = mappings_.find(number);
+  if (it != mappings_.end()) return it->second;
+  CHX_ASSIGN_OR_RETURN(MappingPtr mapping, Map(number, populate));
+  if (mappings_.size() >= kMaxIdle) {
+    for (auto idle = mappings_.begin(); idle != mappings_.end();) {
+      const auto here = idle++;
+      if (here->second.use_count() == 1) mappings_.erase(here);
+    }
+  }
+  mappings_.emplace(number, mapping);
+  return mapping;
+}
+
+void SegmentMap::Clear() {
+  MutexLock lock(&mutex_);
+  mappings_.clear();
+}
+
+absl::StatusOr<MappingPtr> SegmentMap::Map(uint32_t number, bool populate) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const bool fits = path_.size() < sizeof(address.sun_path);
+  if (fits) std::memcpy(address.sun_path, path_.data(), path_.size());
+  if (!fits || connection < 0 ||
+      connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    usable_ = false;
+    if (connection >= 0) close(connection);
+    return MemoryError("[share] cannot connect to ", path_);
+  }
+  SegmentRequest request = {kSegmentMagic, number, {}};
+  std::memcpy(request.session_id, session_id_.data(), sizeof(request.session_id));
+  SegmentReply reply = {};
+  const int fd = Ask(connection, request, &reply);
+  close(connection);
+  MappingPtr mapping = fd < 0 ? nullptr : MapFile(fd, reply.bytes, populate);
+  if (fd >= 0) close(fd);
+  if (mapping == nullptr) return MemoryError("[share] cannot map segment ", number);
+  return mapping;
+}
+
+}  // namespace chx

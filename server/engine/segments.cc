@@ -1,0 +1,51 @@
+#include "server/engine/segments.h"
+
+#include <fcntl.h>
+
+#include <iterator>
+
+#include "ops/error.h"
+
+namespace chx {
+
+size_t Segments::size() {
+  MutexLock lock(&mutex_);
+  return by_address_.size();
+}
+
+void Segments::Add(const SharedSlab& slab) {
+  MutexLock lock(&mutex_);
+  by_address_.emplace(slab.data, Segment{next_number_++, slab});
+}
+
+SharedSlab Segments::Remove(const char* data) {
+  MutexLock lock(&mutex_);
+  auto it = by_address_.find(data);
+  const SharedSlab slab = it->second.slab;
+  by_address_.erase(it);
+  return slab;
+}
+
+Segments::Place Segments::Locate(const char* data) {
+  MutexLock lock(&mutex_);
+  const Segment& segment = std::prev(by_address_.upper_bound(data))->second;
+  Place place;
+  place.segment = segment.number;
+  place.segment_bytes = static_cast<int64_t>(segment.slab.bytes);
+  place.offset = data - segment.slab.data;
+  return place;
+}
+
+absl::StatusOr<int> Segments::Duplicate(uint32_t number, int64_t* bytes) {
+  MutexLock lock(&mutex_);
+  for (const auto& [address, segment] : by_address_) {
+    if (segment.number != number) continue;
+    const int fd = fcntl(segment.slab.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return MemoryError("[share] the daemon has no file descriptor left");
+    *bytes = static_cast<int64_t>(segment.slab.bytes);
+    return fd;
+  }
+  return absl::NotFoundError("no such segment");
+}
+
+}  // namespace chx

@@ -1,0 +1,47 @@
+// The slabs of a session that its client may map, by numbers.
+#ifndef CHX_SERVER_ENGINE_SEGMENTS_H_
+#define CHX_SERVER_ENGINE_SEGMENTS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/engine/slab_sharing.h"
+
+namespace chx {
+
+// Thread-safe, and never waits for the session's work: a descriptor can be had while a kernel runs.
+class Segments {
+ public:
+  struct Place {
+    uint32_t segment = 0;
+    int64_t segment_bytes = 0;
+    int64_t offset = 0;
+  };
+  static constexpr size_t kMaxSegments = 1024;
+
+  size_t size();
+  void Add(const SharedSlab& slab);
+  // Forgets a slab by its address.
+  SharedSlab Remove(const char* data);
+  // Where an address inside of a slab is.
+  Place Locate(const char* data);
+  // A copy of the descriptor, for the caller to close; kNotFound if there is no such number.
+  absl::StatusOr<int> Duplicate(uint32_t number, int64_t* bytes);
+
+ private:
+  struct Segment {
+    uint32_t number;
+    SharedSlab slab;
+  };
+
+  Mutex mutex_;
+  // Numbers are never used again: a client's mapping of one stays true, or stale for good.
+  uint32_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<const char*, Segment> by_address_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_ENGINE_SEGMENTS_H_

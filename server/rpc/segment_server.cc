@@ -1,0 +1,160 @@
+#include "server/rpc/segment_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "proto/segment_socket.h"
+
+namespace chx {
+namespace {
+
+constexpr size_t kMaxConnections = 64;
+
+bool IsSameUser(int connection) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         peer.uid == geteuid();
+}
+
+void Send(int connection, const SegmentReply& reply, int fd) {
+  iovec data = {const_cast<SegmentReply*>(&reply), sizeof(reply)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  }
+  // A client that does not read gets nothing.
+  static_cast<void>(sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentServer>> SegmentServer::Start(
+    const std::vector<std::string>& sockets, SessionManager* manager) {
+  std::unique_ptr<SegmentServer> server(new SegmentServer(manager));
+  for (const std::string& socket : sockets) {
+    const absl::Status status = server->Listen(SegmentSocketOf(socket));
+    if (!status.ok()) return status;
+  }
+  if (pipe2(server->stop_, O_CLOEXEC) != 0) return absl::UnavailableError("cannot make a pipe");
+  server->thread_ = std::thread([self = server.get()] { self->Loop(); });
+  return server;
+}
+
+absl::Status SegmentServer::Listen(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("the path is too long: ", path));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return absl::UnavailableError("cannot make a socket");
+  listeners_.push_back(listener);
+  unlink(path.c_str());  // of a daemon that is gone: the caller has seen that nobody listens
+  const mode_t old_mask = umask(0177);
+  const int bound = bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  umask(old_mask);
+  if (bound != 0) return absl::UnavailableError(absl::StrCat("cannot make the socket ", path));
+  paths_.push_back(path);
+  if (listen(listener, 64) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", path));
+  }
+  return absl::OkStatus();
+}
+
+SegmentServer::~SegmentServer() {
+  if (stop_[1] >= 0) close(stop_[1]);
+  if (thread_.joinable()) thread_.join();
+  if (stop_[0] >= 0) close(stop_[0]);
+  for (int connection : connections_) close(connection);
+  for (int listener : listeners_) close(listener);
+  for (const std::string& path : paths_) unlink(path.c_str());
+}
+
+void SegmentServer::Loop() {
+  std::vector<pollfd> ready;
+  for (;;) {
+    ready.clear();
+    ready.push_back({stop_[0], POLLIN, 0});
+    for (int listener : listeners_) ready.push_back({listener, POLLIN, 0});
+    for (int connection : connections_) ready.push_back({connection, POLLIN, 0});
+    if (poll(ready.data(), ready.size(), -1) < 0) continue;
+    if (ready[0].revents != 0) return;
+    // Connections first: accepting may drop the oldest, and its number may be used again.
+    const size_t first = 1 + listeners_.size();
+    for (size_t i = first; i < ready.size(); ++i) {
+      if (ready[i].revents != 0) Answer(ready[i].fd);
+    }
+    for (size_t i = 1; i < first; ++i) {
+      if (ready[i].revents != 0) Accept(ready[i].fd);
+    }
+  }
+}
+
+void SegmentServer::Accept(int listener) {
+  const int connection = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (connection < 0) {
+    // Out of descriptors, perhaps for longer: the connection stays in the queue, without a spin.
+    if (errno == EMFILE || errno == ENFILE) poll(nullptr, 0, 10);
+    return;
+  }
+  if (!IsSameUser(connection)) {
+    close(connection);
+    return;
+  }
+  if (connections_.size() >= kMaxConnections) {
+    close(connections_.front());
+    connections_.erase(connections_.begin());
+  }
+  connections_.push_back(connection);
+}
+
+void SegmentServer::Answer(int connection) {
+  // One packet more than whole would be no request. Descriptors that come along are refused: there
+  // is no room for them.
+  char packet[sizeof(SegmentRequest) + 1];
+  const ssize_t size = recv(connection, packet, sizeof(packet), MSG_DONTWAIT);
+  SegmentRequest request;
+  if (size == sizeof(request)) {
+    std::memcpy(&request, packet, sizeof(request));
+    SegmentReply reply = {kSegmentMagic, 0, 0};
+    int fd = -1;
+    const SessionRecordPtr record =
+        request.magic != kSegmentMagic
+            ? nullptr
+            : manager_->Find(std::string(request.session_id, sizeof(request.session_id)));
+    if (record != nullptr) {
+      int64_t bytes = 0;
+      fd = record->session->segments().Duplicate(request.segment, &bytes).value_or(-1);
+      reply.found = fd >= 0 ? 1 : 0;
+      reply.bytes = static_cast<uint64_t>(bytes);
+    }
+    Send(connection, reply, fd);
+    if (fd >= 0) close(fd);
+  }
+  close(connection);
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    if (*it != connection) continue;
+    connections_.erase(it);
+    break;
+  }
+}
+
+}  // namespace chx

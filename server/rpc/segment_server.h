@@ -1,0 +1,41 @@
+// Hands the descriptors of a session's shared memory to whoever knows the session's id.
+#ifndef CHX_SERVER_RPC_SEGMENT_SERVER_H_
+#define CHX_SERVER_RPC_SEGMENT_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/session/session_manager.h"
+
+namespace chx {
+
+// One thread for all of a daemon's Unix sockets. It never waits for a session or a client: a client
+// that connects and says nothing loses its connection to the next ones.
+class SegmentServer {
+ public:
+  // Listens beside each socket of `sockets`, with mode 0600.
+  static absl::StatusOr<std::unique_ptr<SegmentServer>> Start(
+      const std::vector<std::string>& sockets, SessionManager* manager);
+  ~SegmentServer();
+
+ private:
+  explicit SegmentServer(SessionManager* manager) : manager_(manager) {}
+  absl::Status Listen(const std::string& path);
+  void Loop();
+  void Accept(int listener);
+  void Answer(int connection);
+
+  SessionManager* const manager_;
+  std::vector<std::string> paths_;
+  std::vector<int> listeners_;
+  std::vector<int> connections_;  // oldest first; the thread's own
+  int stop_[2] = {-1, -1};        // a pipe: closing its write end ends the thread
+  std::thread thread_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_RPC_SEGMENT_SERVER_H_

@@ -1,0 +1,259 @@
+// Who gets the descriptors of a session's memory, and what can be done with them.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/array_spec.h"
+#include "proto/segment_socket.h"
+#include "server/daemon.h"
+#include "server/native/native_backend.h"
+#include "tests/rpc/rpc_client.h"
+
+namespace chx {
+namespace {
+
+class SegmentTest : public ::testing::Test {
+ protected:
+  SegmentTest() : backend_(CreateNativeBackend({})) {
+    options_.devices = "native:0";
+    options_.session_memory = 64 << 20;
+    options_.lease = std::chrono::seconds(30);
+    options_.listeners = *ParseListen(absl::StrCat("unix:", directory_.Socket(), ",127.0.0.1:0"));
+    daemon_ = *Daemon::Start(options_, {backend_.get()});
+  }
+
+  std::unique_ptr<RpcClient> Opened(int address = 0) {
+    channels_.push_back(ChannelTo(daemon_->addresses()[address]));
+    auto client = std::make_unique<RpcClient>(channels_.back());
+    EXPECT_TRUE(client->Open().ok());
+    client->Connect();
+    return client;
+  }
+
+  grpc::Status Share(const RpcClient& client, v1::ShareRequest request, v1::ShareReply* reply,
+                     int address = 0) {
+    request.set_session_id(client.session_id());
+    const auto channel = ChannelTo(daemon_->addresses()[address]);
+    return v1::TransferService::NewStub(channel)->Share(client.NewContext().get(), request, reply);
+  }
+  grpc::Status Export(const RpcClient& client, uint64_t handle, v1::ShareReply* reply) {
+    v1::ShareRequest request;
+    request.set_action(v1::ShareRequest::EXPORT);
+    request.set_handle(handle);
+    return Share(client, request, reply);
+  }
+
+  int Connected() const {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    const std::string path = SegmentSocketOf(directory_.Socket());
+    std::memcpy(address.sun_path, path.data(), path.size());
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    return fd;
+  }
+
+  // The descriptor, or -1; *answered: whether there was a reply at all.
+  int Receive(int connection, bool* answered) const {
+    SegmentReply reply = {};
+    iovec data = {&reply, sizeof(reply)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message = {};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    *answered = recvmsg(connection, &message, 0) == sizeof(reply);
+    close(connection);
+    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    if (!*answered || header == nullptr) return -1;
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    EXPECT_EQ(reply.found, 1u);
+    return fd;
+  }
+
+  int Get(const std::string& session_id, uint32_t segment, uint32_t magic = kSegmentMagic) const {
+    SegmentRequest request = {magic, segment, {}};
+    std::memcpy(request.session_id, session_id.data(), 16);
+    const int connection = Connected();
+    EXPECT_EQ(send(connection, &request, sizeof(request), 0),
+              static_cast<ssize_t>(sizeof(request)));
+    bool answered = false;
+    const int fd = Receive(connection, &answered);
+    EXPECT_TRUE(answered);
+    return fd;
+  }
+
+  SocketDirectory directory_;
+  std::unique_ptr<Backend> backend_;
+  Options options_;
+  std::unique_ptr<Daemon> daemon_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+};
+
+TEST_F(SegmentTest, AnArrayIsMappedAndSealed) {
+  auto client = Opened();
+  EXPECT_TRUE(client->opened.devices(0).shares_memory());
+  ASSERT_TRUE(client->Upload(5, {1, 2, 3}, 100).ok());
+  v1::ShareReply place;
+  ASSERT_TRUE(Export(*client, 5, &place).ok());
+  const int fd = Get(client->session_id(), place.segment());
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(fcntl(fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  EXPECT_NE(ftruncate(fd, 0), 0);
+  EXPECT_NE(ftruncate(fd, 1 << 30), 0);
+  EXPECT_NE(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+  struct stat info = {};
+  ASSERT_EQ(fstat(fd, &info), 0);
+  ASSERT_EQ(static_cast<uint64_t>(info.st_size), place.segment_bytes());
+  auto* const data = static_cast<char*>(
+      mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  ASSERT_NE(data, MAP_FAILED);
+  auto* const values = reinterpret_cast<float*>(data + place.block_offset() + place.array_offset());
+  EXPECT_EQ(std::vector<float>(values, values + 3), (std::vector<float>{1, 2, 3}));
+  values[1] = 7;
+  std::vector<float> seen(3);
+  ASSERT_TRUE(client->Download(5, &seen).ok());
+  EXPECT_EQ(seen, (std::vector<float>{1, 7, 3}));
+  // Holes are the client's own loss: the daemon reads zeros.
+  EXPECT_EQ(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, info.st_size), 0);
+  ASSERT_TRUE(client->Download(5, &seen).ok());
+  EXPECT_EQ(seen, (std::vector<float>{0, 0, 0}));
+  munmap(data, static_cast<size_t>(info.st_size));
+  close(fd);
+}
+
+TEST_F(SegmentTest, WrongForeignAndClosedSessionsGetNothing) {
+  auto mine = Opened();
+  auto other = Opened();
+  ASSERT_TRUE(mine->Upload(5, {1}, 100).ok());
+  v1::ShareReply place;
+  ASSERT_TRUE(Export(*mine, 5, &place).ok());
+  EXPECT_EQ(Get(std::string(16, 'x'), place.segment()), -1);
+  EXPECT_EQ(Get(std::string(16, '\0'), place.segment()), -1);
+  EXPECT_EQ(Get(other->session_id(), place.segment()), -1);
+  EXPECT_EQ(Get(mine->session_id(), place.segment() + 1), -1);
+  EXPECT_EQ(Get(mine->session_id(), 0), -1);
+  EXPECT_EQ(Get(mine->session_id(), place.segment(), 0), -1);
+  EXPECT_EQ(Export(*other, 5, &place).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  // Both have a segment of the same number: each gets its own.
+  ASSERT_TRUE(other->Upload(6, {2}, 100).ok());
+  v1::ShareReply others;
+  ASSERT_TRUE(Export(*other, 6, &others).ok());
+  EXPECT_EQ(others.segment(), place.segment());
+  struct stat a = {};
+  struct stat b = {};
+  const int mine_fd = Get(mine->session_id(), place.segment());
+  const int other_fd = Get(other->session_id(), place.segment());
+  ASSERT_EQ(fstat(mine_fd, &a) | fstat(other_fd, &b), 0);
+  EXPECT_NE(a.st_ino, b.st_ino);
+  close(mine_fd);
+  close(other_fd);
+  v1::CloseReply reply;
+  ASSERT_TRUE(mine->Close(&reply).ok());
+  EXPECT_EQ(Get(mine->session_id(), place.segment()), -1);
+}
+
+TEST_F(SegmentTest, BadPacketsAndSilentClientsAreNoTrouble) {
+  auto client = Opened();
+  ASSERT_TRUE(client->Upload(5, {1}, 100).ok());
+  v1::ShareReply place;
+  ASSERT_TRUE(Export(*client, 5, &place).ok());
+  for (const size_t size : {1u, 23u, 25u, 4000u}) {
+    const int connection = Connected();
+    const std::string packet(size, 'x');
+    ASSERT_EQ(send(connection, packet.data(), size, 0), static_cast<ssize_t>(size));
+    bool answered = true;
+    EXPECT_EQ(Receive(connection, &answered), -1);
+    EXPECT_FALSE(answered);
+  }
+  std::vector<int> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(Connected());
+  const int fd = Get(client->session_id(), place.segment());
+  EXPECT_GE(fd, 0);
+  close(fd);
+  for (int connection : silent) close(connection);
+}
+
+TEST_F(SegmentTest, SessionsOverTcpShareNothing) {
+  auto client = Opened(1);
+  EXPECT_FALSE(client->opened.devices(0).shares_memory());
+  ASSERT_TRUE(client->Upload(5, {1}, 100).ok());
+  v1::ShareReply place;
+  for (int address : {0, 1}) {
+    v1::ShareRequest request;
+    request.set_handle(5);
+    const grpc::Status status = Share(*client, request, &place, address);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  }
+  EXPECT_EQ(Get(client->session_id(), 1), -1);
+}
+
+TEST_F(SegmentTest, RequestsAreChecked) {
+  auto client = Opened();
+  ASSERT_TRUE(client->Upload(5, std::vector<float>(16, 1), 100).ok());
+  v1::ShareReply place;
+  ASSERT_TRUE(Export(*client, 5, &place).ok());
+  v1::ShareRequest alias;
+  alias.set_action(v1::ShareRequest::ALIAS);
+  alias.set_handle(5);
+  alias.set_new_handle(6);
+  alias.set_dtype(static_cast<uint32_t>(Dtype::kFloat32));
+  alias.add_shape(4);
+  alias.add_strides(16);
+  const auto code = [&](auto change) {
+    v1::ShareRequest request = alias;
+    change(&request);
+    return Share(*client, request, &place).error_code();
+  };
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  const auto invalid = grpc::StatusCode::INVALID_ARGUMENT;
+  for (const int64_t stride : {int64_t{24}, int64_t{2}, int64_t{-4}, kMax, kMin, kMax - 3}) {
+    EXPECT_EQ(code([=](auto* r) { r->set_strides(0, stride); }), invalid) << stride;
+  }
+  for (const int64_t offset : {int64_t{-4}, int64_t{2}, int64_t{20}, kMax - 3, kMin}) {
+    EXPECT_EQ(code([=](auto* r) { r->set_offset(offset); }), invalid) << offset;
+  }
+  for (const int64_t dim : {int64_t{5}, int64_t{-1}, kMax, int64_t{1} << 59}) {
+    EXPECT_EQ(code([=](auto* r) { r->set_shape(0, dim); }), invalid) << dim;
+  }
+  EXPECT_EQ(code([](auto* r) { r->add_strides(4); }), invalid);
+  EXPECT_EQ(code([](auto* r) { r->set_dtype(99); }), invalid);
+  EXPECT_EQ(code([](auto* r) { r->set_device(1 << 20); }), invalid);
+  EXPECT_EQ(code([](auto* r) { r->set_handle(77); }), invalid);
+  EXPECT_EQ(code([](auto* r) { r->set_new_handle(5); }), invalid);
+  EXPECT_EQ(code([](auto* r) { r->set_new_handle(0); }), invalid);
+  EXPECT_EQ(code([](auto* r) { r->set_action(static_cast<v1::ShareRequest::Action>(9)); }),
+            invalid);
+  for (int i = 0; i < 1000; ++i) alias.add_shape(1);
+  EXPECT_EQ(code([](auto*) {}), invalid);
+  alias.mutable_shape()->Truncate(1);
+  EXPECT_EQ(code([](auto*) {}), grpc::StatusCode::OK);
+  std::vector<float> seen(4);
+  EXPECT_TRUE(client->Download(6, &seen).ok());
+  // More than the quota is refused before it is allocated.
+  EXPECT_EQ(code([](auto* r) {
+              r->set_action(v1::ShareRequest::ALLOCATE);
+              r->set_shape(0, int64_t{1} << 40);
+              r->set_new_handle(8);
+            }),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+}  // namespace
+}  // namespace chx
