@@ -150,12 +150,11 @@ Array& Array::RequireGrad(BackpropId id) {
 }
 
 bool Array::IsBackpropRequired(BackpropId id) const {
-  return ok() && body_->PlaceIn(id) != nullptr && CurrentMode().Records(id);
+  return ok() && body_->session->IsBackpropRequired(body_.get(), id).value_or(false);
 }
 
 bool Array::HasGrad(BackpropId id) const {
-  const ArrayBody::Place* place = ok() ? body_->PlaceIn(id) : nullptr;
-  return place != nullptr && place->has_grad;
+  return ok() && body_->session->HasGrad(body_.get(), id).value_or(false);
 }
 
 Array Array::Grad(BackpropId id) const {

@@ -28,8 +28,9 @@ class ArrayBody : public RefCounted<ArrayBody> {
   struct Place {
     Ref<GraphNode> node;
     bool has_grad = false;
-    Ref<ArrayBody> grad;         // if it has been asked for
-    Ref<MirrorOp> grad_creator;  // what made a gradient that is in the graph itself
+    Ref<ArrayBody> grad;  // if it has been asked for
+    bool grad_graphs_unknown = false;
+    uint64_t doubts = 0;  // BackpropIds::Doubts() when has_grad was known
   };
 
   ArrayBody(Ref<Session> session, Handle handle, const ArraySpec& spec);
@@ -52,6 +53,8 @@ class ArrayBody : public RefCounted<ArrayBody> {
   Handle storage;
   const ArraySpec spec;
   absl::InlinedVector<Place, 1> places;  // at most one per graph
+  // A gradient that may be in a graph: Session::Resolve finds out before anybody looks at places.
+  bool graphs_unknown = false;
   // The binding's object for this array, which is not owned: identity is part of Python's API.
   void* binding = nullptr;
 };
@@ -145,6 +148,7 @@ struct BackwardArgs {
   BackpropId id = 0;
   bool enable_double_backprop = false;
   double loss_scale = 1.0;
+  bool retain_grad = false;  // Session::Grad: arrays on the way keep their gradients too
 };
 // Adds the gradients of the outputs to every array below that requires one: one command.
 absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args = {});

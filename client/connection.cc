@@ -157,14 +157,24 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
   });
 }
 
-absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
+absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id) {
   CHX_RETURN_IF_ERROR(ReadUntil([this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return values_.contains(request_id);
   }));
   MutexLock lock(&mutex_);
-  const v1::FetchedValue value = std::move(values_[request_id]);
+  v1::FetchedValue value = std::move(values_[request_id]);
   values_.erase(request_id);
   if (value.has_error()) return wire::FromMessage(value.error());
+  return value;
+}
+
+absl::StatusOr<std::string> Connection::WaitFor(uint64_t request_id) {
+  CHX_ASSIGN_OR_RETURN(v1::FetchedValue value, TakeValue(request_id));
+  return std::move(*value.mutable_data());
+}
+
+absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
+  CHX_ASSIGN_OR_RETURN(const v1::FetchedValue value, TakeValue(request_id));
   if (value.data().size() != bytes) {
     return ChainerxError("chxd sent ", value.data().size(), " bytes instead of ", bytes);
   }

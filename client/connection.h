@@ -45,6 +45,8 @@ class Connection {
   // Waits for the answer to a kFetch or kBarrier that has been sent. The array's bytes are copied
   // to `out`, which must be of their size.
   absl::Status Wait(uint64_t request_id, void* out, size_t bytes);
+  // Waits for an answer of any size.
+  absl::StatusOr<std::string> WaitFor(uint64_t request_id);
 
   absl::Status Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape, DeviceId device,
                       absl::string_view data);
@@ -86,6 +88,7 @@ class Connection {
   void Dispatch(v1::Event* event) ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads until `done`, or lets another thread do so.
   absl::Status ReadUntil(absl::FunctionRef<bool()> done);
+  absl::StatusOr<v1::FetchedValue> TakeValue(uint64_t request_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the session up on a new stream and sends again what was not applied.
   absl::Status Reconnect();
   absl::Status Lost(const absl::Status& why);

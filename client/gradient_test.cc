@@ -26,6 +26,17 @@ class GradientTest : public ::testing::Test {
     return daemon_.Commands(kind);
   }
 
+  static GraphState InDefaultGraph() {
+    GraphState state;
+    state.graphs.push_back(0);
+    return state;
+  }
+  void AnswerStates(std::vector<GraphState> states) {
+    daemon_.answer = [states = std::move(states)](const Command&, v1::FetchedValue* value) {
+      value->set_data(EncodeGraphStates(states));
+    };
+  }
+
   FakeDaemon daemon_;
   Ref<Session> session_;
 };
@@ -71,7 +82,7 @@ TEST_F(GradientTest, ModesDecideWhatIsRecorded) {
 }
 
 TEST_F(GradientTest, GraphsAreApart) {
-  const BackpropId id = session_->NewBackpropId();
+  const BackpropId id = session_->NewBackpropId("inner").value();
   const Array x = Leaf(id);
   const Array y = x * Leaf();
   EXPECT_TRUE(y.IsBackpropRequired(id));
@@ -80,7 +91,7 @@ TEST_F(GradientTest, GraphsAreApart) {
   ASSERT_TRUE(Backward(y, {id}).ok());
   EXPECT_TRUE(x.HasGrad(id));
   EXPECT_FALSE(x.HasGrad(0));
-  session_->ReleaseBackpropId(id);
+  ASSERT_TRUE(session_->ReleaseBackpropId(id).ok());
   EXPECT_EQ(Sent(CommandKind::kNewBackpropId).size(), 1u);
   EXPECT_EQ(Sent(CommandKind::kReleaseBackpropId).size(), 1u);
 }
@@ -114,13 +125,17 @@ TEST_F(GradientTest, AGraphOutlivesItsArrays) {
   EXPECT_TRUE(x.HasGrad());
 }
 
-TEST_F(GradientTest, BackwardNeedsAGraph) {
-  const absl::Status status = Backward(X());
-  EXPECT_EQ(KindOf(status), ErrorKind::kChainerx);
-  EXPECT_EQ(status.message(),
-            "Cannot start backprop from an array whose gradient is not required (on graph "
-            "'<default>')");
+TEST_F(GradientTest, OutputsOutsideOfTheGraphArePassedOver) {
+  EXPECT_TRUE(Backward(X()).ok());
   EXPECT_TRUE(Sent(CommandKind::kBackward).empty());
+  const Array x = Leaf();
+  const Array outputs[] = {X(), sum(x)};
+  EXPECT_TRUE(Backward(outputs).ok());
+  EXPECT_TRUE(x.HasGrad());
+  const std::vector<Command> sent = Sent(CommandKind::kBackward);
+  ASSERT_EQ(sent.size(), 1u);
+  ASSERT_EQ(sent[0].handles.size(), 1u);
+  EXPECT_EQ(sent[0].handles[0], outputs[1].body()->handle);
 }
 
 TEST_F(GradientTest, AGradientIsOneObjectUntilItChanges) {
@@ -173,24 +188,122 @@ TEST_F(GradientTest, GradAsksOnlyForWhatIsReachable) {
   EXPECT_EQ(sent[0].outputs[1], 0u);
 }
 
-TEST_F(GradientTest, GradientsJoinTheGraphUnderDoubleBackpropOnly) {
+TEST_F(GradientTest, OnlyGradientsThatMayBeInAGraphAreAskedAbout) {
   const Array x = Leaf();
   const Array y = sum(x * x * x);
   ASSERT_TRUE(Backward(y).ok());
   EXPECT_FALSE(x.Grad().IsBackpropRequired());
+  EXPECT_TRUE(Sent(CommandKind::kGraphState).empty());
   ASSERT_TRUE(x.ClearGrad().ok());
   BackwardArgs args;
   args.enable_double_backprop = true;
   args.loss_scale = 8.0;
   ASSERT_TRUE(Backward(y, args).ok());
-  const Array gx = x.Grad();
-  EXPECT_TRUE(gx.IsBackpropRequired());
-  ASSERT_TRUE(x.ClearGrad().ok());
-  ASSERT_TRUE(Backward(sum(gx)).ok());
-  EXPECT_TRUE(x.HasGrad());
   const std::vector<Command> sent = Sent(CommandKind::kBackward);
   EXPECT_EQ(sent[1].flags, Command::kEnableDoubleBackprop | Command::kHasLossScale);
   EXPECT_EQ(sent[1].loss_scale, 8.0);
+  const Array gx = x.Grad();
+  EXPECT_TRUE(Sent(CommandKind::kGraphState).empty());
+  AnswerStates({InDefaultGraph()});
+  EXPECT_TRUE(gx.IsBackpropRequired());
+  EXPECT_TRUE((gx * 2.0).IsBackpropRequired());
+  EXPECT_EQ(Sent(CommandKind::kGraphState).size(), 1u);
+}
+
+TEST_F(GradientTest, WhatADoubleBackpropReachesIsAskedOfTheDaemon) {
+  const Array x = Leaf();
+  const Array unused = Leaf();
+  ArrayBody* const inputs[] = {x.body().get(), unused.body().get()};
+  BackwardArgs args;
+  args.enable_double_backprop = true;
+  const Array y = sum(x * x);
+  ArrayBody* const outputs[] = {y.body().get()};
+  const auto first = session_->Grad(outputs, absl::MakeConstSpan(inputs, 1), {}, args);
+  ASSERT_TRUE(first.ok()) << first.status();
+  AnswerStates({InDefaultGraph()});
+  const Array gx((*first)[0]);
+  EXPECT_TRUE(gx.IsBackpropRequired());
+  // The second walk goes through what the first one made: which inputs it reaches is not known.
+  GraphState absent;
+  absent.value = GraphState::Value::kNoGradient;
+  AnswerStates({GraphState(), absent});
+  ArrayBody* const grads[] = {gx.body().get()};
+  const auto second = session_->Grad(grads, inputs, {}, {});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE((*second)[0]);
+  EXPECT_FALSE((*second)[1]);
+  // Nor is which leaves get a gradient. An old one counts if it is still the same.
+  const Array old = X();
+  ASSERT_TRUE(x.SetGrad(old).ok());
+  ASSERT_TRUE(Backward(gx).ok());
+  GraphState kept = InDefaultGraph();
+  kept.has_grad = kept.same_grad = true;
+  AnswerStates({kept});
+  EXPECT_EQ(x.Grad().body(), old.body());
+  AnswerStates({InDefaultGraph()});
+  EXPECT_FALSE(unused.HasGrad());
+  EXPECT_FALSE(unused.HasGrad());
+  const std::vector<Command> sent = Sent(CommandKind::kGraphState);
+  ASSERT_EQ(sent.size(), 4u);
+  EXPECT_EQ(sent[2].handles[0], x.body()->handle);
+  EXPECT_EQ(sent[2].handles[1], old.body()->handle);
+}
+
+TEST_F(GradientTest, AnInnerGraphGoesBeforeTheOuterOnesThatItIsTiedTo) {
+  const BackpropId outer = session_->NewBackpropId("outer").value();
+  const BackpropId inner = session_->NewBackpropId("inner").value();
+  const BackpropId apart = session_->NewBackpropId("apart").value();
+  const Array y = Leaf(outer) * Leaf(inner);
+  const Array z = Leaf(apart) * 2.0;
+  ASSERT_TRUE(Backward(y, {outer}).ok());
+  const absl::Status status = Backward(y, {inner});
+  EXPECT_EQ(KindOf(status), ErrorKind::kChainerx);
+  EXPECT_NE(status.message().find("'inner' because backprop ID 'outer'"), std::string::npos);
+  EXPECT_TRUE(Backward(z, {apart}).ok());
+  EXPECT_TRUE(Backward(y, {outer}).ok());
+  // In the right order, with new graphs.
+  const BackpropId last = session_->NewBackpropId("last").value();
+  const Array v = Leaf(outer) * Leaf(last);
+  EXPECT_TRUE(Backward(v, {last}).ok());
+  EXPECT_TRUE(Backward(v, {outer}).ok());
+  EXPECT_FALSE(Backward(v, {last}).ok());
+}
+
+TEST_F(GradientTest, ClosedGraphsAreErrorsAndForgotten) {
+  Array x = X();
+  for (int i = 0; i < 5; ++i) {
+    const BackpropId id = session_->NewBackpropId().value();
+    x.RequireGrad(id);
+    ASSERT_TRUE(x.ok()) << x.status();
+    ASSERT_TRUE(session_->ReleaseBackpropId(id).ok());
+    EXPECT_FALSE(x.IsBackpropRequired(id));
+    EXPECT_FALSE((x + 1.0).IsBackpropRequired(id));
+    EXPECT_EQ(KindOf(x.SetGrad(X(), id)), ErrorKind::kChainerx);
+    EXPECT_EQ(KindOf(Backward(x, {id})), ErrorKind::kChainerx);
+    EXPECT_EQ(KindOf(X().RequireGrad(id).status()), ErrorKind::kChainerx);
+    EXPECT_EQ(KindOf(session_->ReleaseBackpropId(id)), ErrorKind::kChainerx);
+  }
+  EXPECT_EQ(x.body()->places.size(), 1u);
+  EXPECT_TRUE((x += 1.0).ok());  // what was the graph's is nobody's
+  EXPECT_EQ(KindOf(session_->ReleaseBackpropId(0)), ErrorKind::kChainerx);
+  EXPECT_EQ(Sent(CommandKind::kReleaseBackpropId).size(), 5u);
+}
+
+TEST_F(GradientTest, UnchainingMakesALeaf) {
+  const Array x = Leaf();
+  const Array y = x * 2.0;
+  const Array z = y * 3.0;
+  EXPECT_TRUE(session_->IsChained(y.body().get(), 0).value());
+  ASSERT_TRUE(session_->Unchain(y.body().get(), 0).ok());
+  ASSERT_TRUE(session_->Unchain(y.body().get(), 0).ok());
+  EXPECT_FALSE(session_->IsChained(y.body().get(), 0).value());
+  EXPECT_TRUE(y.IsBackpropRequired());
+  EXPECT_FALSE(x.body()->PlaceIn(0)->node->creator);
+  EXPECT_TRUE(x.body()->PlaceIn(0)->node->unique());  // nothing above keeps it
+  ASSERT_TRUE(Backward(z).ok());
+  EXPECT_FALSE(x.HasGrad());
+  EXPECT_EQ(Sent(CommandKind::kUnchain).size(), 1u);
+  EXPECT_EQ(KindOf(session_->Unchain(X().body().get(), 0)), ErrorKind::kChainerx);
 }
 
 TEST_F(GradientTest, WritesToArraysInAGraphAreRefused) {
@@ -204,14 +317,16 @@ TEST_F(GradientTest, WritesToArraysInAGraphAreRefused) {
   }
   Array y = X();
   EXPECT_FALSE((y -= x).ok());
+  EXPECT_FALSE(copyto(y, x).ok());
   NoBackpropMode none;
+  EXPECT_TRUE(copyto(y, x).ok());
   EXPECT_TRUE((y -= x).ok());
   EXPECT_TRUE((y /= 2.0).ok());
   EXPECT_FALSE(y.IsBackpropRequired());
   Array stopped = x.AsGradStopped();
   EXPECT_TRUE((stopped += 1.0).ok());
   EXPECT_TRUE(fill(stopped, Scalar(0.0)).ok());
-  EXPECT_EQ(Sent(CommandKind::kApplyOp).size(), 7u);  // x, y, view, and four writes
+  EXPECT_EQ(Sent(CommandKind::kApplyOp).size(), 8u);  // x, y, view, and five writes
 }
 
 }  // namespace

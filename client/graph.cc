@@ -21,7 +21,7 @@ void MirrorOp::Destroy(const MirrorOp* op) {
   draining = false;
 }
 
-std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs) {
+std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs, bool* opaque) {
   static std::atomic<uint64_t> walks{0};
   const uint64_t walk = ++walks;
   absl::flat_hash_set<GraphNode*> seen;
@@ -39,6 +39,7 @@ std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs) {
   while (!ops.empty()) {
     MirrorOp* op = ops.back();
     ops.pop_back();
+    if (op->opaque && opaque != nullptr) *opaque = true;
     for (const Ref<GraphNode>& input : op->inputs) visit(input.get());
   }
   return nodes;

@@ -37,11 +37,13 @@ class MirrorOp : public RefCounted<MirrorOp> {
   static void Destroy(const MirrorOp* op);
 
   absl::InlinedVector<Ref<GraphNode>, 3> inputs;
+  // Made by a walk: what it depends on is the daemon's knowledge alone.
+  bool opaque = false;
   uint64_t visited = 0;  // number of the last walk that came by
 };
 
-// All nodes below `outputs`, these included.
-std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs);
+// All nodes below `outputs`, these included. *opaque says whether there may be more of them.
+std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs, bool* opaque = nullptr);
 
 }  // namespace chx
 

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "base/mutex.h"
+#include "client/session.h"
 
 namespace chx {
 namespace {
@@ -67,32 +68,69 @@ void Release(ModeNumber number) {
 
 }  // namespace
 
-bool ModeState::Records(BackpropId id) const {
+bool ModeState::RecordsByDefault(const Session* session) const {
+  for (const auto& [exception, record] : sessions) {
+    if (exception == session) return record;
+  }
+  return record_by_default;
+}
+
+bool ModeState::Records(const Session* session, BackpropId id) const {
   for (const auto& [exception, record] : exceptions) {
     if (exception == id) return record;
   }
-  return record_by_default;
+  return RecordsByDefault(session);
 }
 
 const ModeState& CurrentMode() { return Stack().back().state; }
 ModeNumber CurrentModeNumber() { return Stack().back().number; }
 
-void PushMode(bool record, absl::Span<const BackpropId> ids) {
+namespace {
+
+void Push(const ModeState& state) {
   Level level;
-  level.state = CurrentMode();
-  ModeState& state = level.state;
-  if (ids.empty()) {
-    state.record_by_default = record;
-    state.exceptions.clear();
+  level.state = state;
+  level.number = Acquire(level.state);
+  Stack().push_back(std::move(level));
+}
+
+}  // namespace
+
+void PushMode(bool record) {
+  ModeState state;
+  state.record_by_default = record;
+  Push(state);
+}
+
+void PushMode(bool record, const Session& session) {
+  ModeState state = CurrentMode();
+  const auto is_here = [&](const auto& exception) {
+    return exception.first == 0 || session.backprop_ids().IsOpen(exception.first);
+  };
+  auto& ids = state.exceptions;
+  ids.erase(std::remove_if(ids.begin(), ids.end(), is_here), ids.end());
+  auto& sessions = state.sessions;
+  const auto is_this = [&](const auto& exception) { return exception.first == &session; };
+  sessions.erase(std::remove_if(sessions.begin(), sessions.end(), is_this), sessions.end());
+  if (record != state.record_by_default) {
+    sessions.emplace_back(&session, record);
+    std::sort(sessions.begin(), sessions.end());
   }
+  Push(state);
+}
+
+void PushMode(bool record, absl::Span<const BackpropId> ids) {
+  ModeState state = CurrentMode();
   for (BackpropId id : ids) {
     auto it = std::lower_bound(state.exceptions.begin(), state.exceptions.end(),
                                std::make_pair(id, false));
     if (it != state.exceptions.end() && it->first == id) it = state.exceptions.erase(it);
-    if (record != state.record_by_default) state.exceptions.insert(it, {id, record});
+    // Without sessions that differ, what is so anyway is no exception.
+    if (!state.sessions.empty() || record != state.record_by_default) {
+      state.exceptions.insert(it, {id, record});
+    }
   }
-  level.number = Acquire(state);
-  Stack().push_back(std::move(level));
+  Push(state);
 }
 
 void PopMode() {

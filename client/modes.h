@@ -11,14 +11,20 @@
 
 namespace chx {
 
+class Session;
+
 // One state of the stack.
 struct ModeState {
   bool record_by_default = true;
-  std::vector<std::pair<BackpropId, bool>> exceptions;  // sorted by id
+  std::vector<std::pair<const Session*, bool>> sessions;  // that differ from it, sorted
+  std::vector<std::pair<BackpropId, bool>> exceptions;    // from either, sorted by id
 
-  bool Records(BackpropId id) const;
+  bool RecordsByDefault(const Session* session) const;
+  // A graph of that session.
+  bool Records(const Session* session, BackpropId id) const;
   friend bool operator==(const ModeState& a, const ModeState& b) {
-    return a.record_by_default == b.record_by_default && a.exceptions == b.exceptions;
+    return a.record_by_default == b.record_by_default && a.sessions == b.sessions &&
+           a.exceptions == b.exceptions;
   }
 };
 
@@ -33,15 +39,18 @@ struct ModeNumber {
 };
 ModeNumber CurrentModeNumber();
 
-// Pushes: recording on or off for some graphs, or for all if there are none. Every push has its
-// pop.
+// Pushes: recording on or off for all graphs, for those of one session, or for some (none is
+// nothing changed). Every push has its pop. The default graph is one of each session, with the same
+// id.
+void PushMode(bool record);
+void PushMode(bool record, const Session& session);
 void PushMode(bool record, absl::Span<const BackpropId> ids);
 void PopMode();
 
 // {NoBackpropMode scope; ...} records nothing.
 class NoBackpropMode {
  public:
-  NoBackpropMode() { PushMode(false, {}); }
+  NoBackpropMode() { PushMode(false); }
   explicit NoBackpropMode(absl::Span<const BackpropId> ids) { PushMode(false, ids); }
   ~NoBackpropMode() { PopMode(); }
   NoBackpropMode(const NoBackpropMode&) = delete;
@@ -51,7 +60,7 @@ class NoBackpropMode {
 // Records again inside of a NoBackpropMode.
 class ForceBackpropMode {
  public:
-  ForceBackpropMode() { PushMode(true, {}); }
+  ForceBackpropMode() { PushMode(true); }
   explicit ForceBackpropMode(absl::Span<const BackpropId> ids) { PushMode(true, ids); }
   ~ForceBackpropMode() { PopMode(); }
   ForceBackpropMode(const ForceBackpropMode&) = delete;

@@ -7,33 +7,35 @@
 namespace chx {
 namespace {
 
+bool Records(BackpropId id) { return CurrentMode().Records(nullptr, id); }
+
 TEST(ModesTest, RecordsByDefault) {
-  EXPECT_TRUE(CurrentMode().Records(0));
-  EXPECT_TRUE(CurrentMode().Records(7));
+  EXPECT_TRUE(Records(0));
+  EXPECT_TRUE(Records(7));
   EXPECT_EQ(CurrentModeNumber().number, 0);
 }
 
 TEST(ModesTest, InnermostScopeWins) {
   NoBackpropMode none;
-  EXPECT_FALSE(CurrentMode().Records(0));
+  EXPECT_FALSE(Records(0));
   {
     const BackpropId one[] = {1};
     ForceBackpropMode force(one);
-    EXPECT_FALSE(CurrentMode().Records(0));
-    EXPECT_TRUE(CurrentMode().Records(1));
+    EXPECT_FALSE(Records(0));
+    EXPECT_TRUE(Records(1));
     {
       NoBackpropMode again(one);
-      EXPECT_FALSE(CurrentMode().Records(1));
+      EXPECT_FALSE(Records(1));
     }
     {
       ForceBackpropMode all;
-      EXPECT_TRUE(CurrentMode().Records(0));
-      EXPECT_TRUE(CurrentMode().Records(1));
+      EXPECT_TRUE(Records(0));
+      EXPECT_TRUE(Records(1));
       EXPECT_EQ(CurrentModeNumber().number, 0);  // as without any scope
     }
-    EXPECT_TRUE(CurrentMode().Records(1));
+    EXPECT_TRUE(Records(1));
   }
-  EXPECT_FALSE(CurrentMode().Records(1));
+  EXPECT_FALSE(Records(1));
 }
 
 TEST(ModesTest, EqualStatesShareANumber) {
@@ -56,7 +58,7 @@ TEST(ModesTest, EqualStatesShareANumber) {
 TEST(ModesTest, AnotherThreadHasItsOwnStack) {
   NoBackpropMode none;
   bool records = false;
-  std::thread([&records] { records = CurrentMode().Records(0); }).join();
+  std::thread([&records] { records = Records(0); }).join();
   EXPECT_TRUE(records);
 }
 
@@ -73,7 +75,7 @@ TEST(ModesTest, NumbersOfForgottenStatesComeAgain) {
     EXPECT_NE(number.number, 0);
   }
   EXPECT_EQ(CurrentModeNumber().version, mine.version);
-  EXPECT_FALSE(CurrentMode().Records(999999));
+  EXPECT_FALSE(Records(999999));
 }
 
 }  // namespace

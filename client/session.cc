@@ -132,7 +132,7 @@ uint16_t Session::Mode() {
     Command command;
     command.kind = CommandKind::kDefineMode;
     command.mode = number;
-    command.flags = state.record_by_default ? Command::kRecordByDefault : 0;
+    command.flags = state.RecordsByDefault(this) ? Command::kRecordByDefault : 0;
     for (const auto& [id, record] : state.exceptions) command.mode_entries.push_back({id, record});
     Write(command);
   }
@@ -238,6 +238,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     const Operand& input = inputs[i];
     if (input.array() != nullptr) {
       CHX_RETURN_IF_ERROR(CheckOwn(op.name, input.array()));
+      CHX_RETURN_IF_ERROR(Resolve(const_cast<ArrayBody*>(input.array())));
       infer_inputs[i].array = &input.array()->spec;
       operands[i] = CommandOperand(input.array()->handle);
     } else if (input.is_scalar()) {
@@ -247,7 +248,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
   }
   InferResult inferred;
   CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
-  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(op, inputs));
+  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(inputs));
   const uint16_t wire_id = connection_->WireId(op);
   if (wire_id == 0) {
     return MakeError(ErrorKind::kNotImplemented,
@@ -301,15 +302,16 @@ absl::Status Session::Confirm(const ArrayBody& array) {
   return Fetch(*empty[0], few, 0);
 }
 
-absl::Status Session::CheckInPlace(const OpDef& op, absl::Span<const Operand> inputs) {
-  if (!inputs[0].array()->places.empty()) {
+// Graphs that are gone don't count.
+absl::Status Session::CheckInPlace(absl::Span<const Operand> inputs) const {
+  for (const ArrayBody::Place& place : inputs[0].array()->places) {
+    if (!backprop_ids_.IsOpen(place.node->id)) continue;
     return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
   }
-  if (op.in_place_of.empty()) return absl::OkStatus();
   for (const Operand& input : inputs) {
     if (input.array() == nullptr) continue;
     for (const ArrayBody::Place& place : input.array()->places) {
-      if (CurrentMode().Records(place.node->id)) {
+      if (Records(place.node->id)) {
         return ChainerxError(
             "In-place assignment that involves input arrays requiring grad is not allowed.");
       }
@@ -320,11 +322,12 @@ absl::Status Session::CheckInPlace(const OpDef& op, absl::Span<const Operand> in
 
 void Session::Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs) {
   absl::InlinedVector<std::pair<BackpropId, Ref<MirrorOp>>, 1> ops;
-  for (const Operand& input : inputs) {
-    if (input.array() == nullptr) continue;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Operand& input = inputs[i];
+    if (input.array() == nullptr || op.IsConstantInput(i)) continue;
     for (const ArrayBody::Place& place : input.array()->places) {
       const BackpropId id = place.node->id;
-      if (!CurrentMode().Records(id)) continue;
+      if (!Records(id)) continue;
       auto it = std::find_if(ops.begin(), ops.end(), [id](const auto& o) { return o.first == id; });
       if (it == ops.end()) {
         ops.emplace_back(id, MakeRef<MirrorOp>());
@@ -333,10 +336,15 @@ void Session::Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtr
       it->second->inputs.push_back(place.node);
     }
   }
+  if (ops.empty()) return;
   for (ArrayPtr& output : *outputs) {
     if (!IsFloat(output->spec.dtype)) continue;
     for (const auto& [id, mirror] : ops) output->Connect(id, mirror);
   }
+  if (ops.size() == 1) return;
+  absl::InlinedVector<BackpropId, 2> ids;
+  for (const auto& [id, mirror] : ops) ids.push_back(id);
+  backprop_ids_.Connect(ids);
 }
 
 absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,

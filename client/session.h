@@ -16,7 +16,9 @@
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "client/array.h"
+#include "client/backprop_ids.h"
 #include "client/connection.h"
+#include "client/modes.h"
 #include "ops/infer.h"
 #include "proto/command.h"
 
@@ -62,11 +64,37 @@ class Session : public RefCounted<Session> {
                                              absl::Span<ArrayBody* const> inputs,
                                              absl::Span<ArrayBody* const> output_grads,
                                              const BackwardArgs& args);
-  // Null if there is none; the same object as long as the gradient is the same.
+  // Null if there is none; the same object as long as the gradient is the same. The array must be
+  // flagged by require_grad.
   absl::StatusOr<ArrayPtr> GetGrad(ArrayBody* array, BackpropId id);
+  absl::StatusOr<bool> HasGrad(ArrayBody* array, BackpropId id);
   absl::Status SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId id);  // null: clear
-  BackpropId NewBackpropId();
-  void ReleaseBackpropId(BackpropId id);
+  // Forgets how the array was made, in one graph: there it is a leaf from now on.
+  absl::Status Unchain(ArrayBody* array, BackpropId id);
+  // Whether operators on the array are recorded by this thread; without an id: in any graph.
+  absl::StatusOr<bool> IsBackpropRequired(ArrayBody* array, absl::optional<BackpropId> id);
+  absl::StatusOr<bool> IsGradRequired(ArrayBody* array, BackpropId id);
+  // Whether the graph knows how the array was made.
+  absl::StatusOr<bool> IsChained(ArrayBody* array, BackpropId id);
+  // What the daemon's graph below the array looks like; waits.
+  absl::StatusOr<std::string> DumpGraph(ArrayBody* array, BackpropId id);
+  // What the daemon knows, whatever the mirror says: tests compare both. Waits.
+  absl::StatusOr<GraphState> StateInDaemon(const ArrayBody& array, BackpropId id);
+  // Makes array->places valid. Waits if the array is a gradient that may be in a graph itself and
+  // that nobody has looked at.
+  absl::Status Resolve(ArrayBody* array) {
+    return array->graphs_unknown ? AskGraphsOf(array) : absl::OkStatus();
+  }
+  // Graphs besides the default one. `name` is for error messages.
+  absl::StatusOr<BackpropId> NewBackpropId(std::string name = "");
+  absl::Status ReleaseBackpropId(BackpropId id);
+  const BackpropIds& backprop_ids() const { return backprop_ids_; }
+  // Whether the calling thread's mode records in a graph of this session.
+  bool Records(BackpropId id) const {
+    return CurrentMode().Records(this, id) && backprop_ids_.IsOpen(id);
+  }
+  // What the binding does around waits that are not at its own calls of Fetch or Flush.
+  static void SetWaitHooks(void* (*begin)(), void (*end)(void* state));
 
   // Random operators are functions of a seed and a counter, which the session keeps.
   void Seed(uint64_t seed);
@@ -99,8 +127,24 @@ class Session : public RefCounted<Session> {
   // An OK status if the session is of this process, open, and not lost.
   absl::Status CheckUsable() const;
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
-  static absl::Status CheckInPlace(const OpDef& op, absl::Span<const Operand> inputs);
-  static void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
+  absl::Status CheckInPlace(absl::Span<const Operand> inputs) const;
+  void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
+  absl::StatusOr<ArrayBody::Place*> PlaceOf(absl::string_view op, ArrayBody* array, BackpropId id);
+  absl::StatusOr<std::string> Ask(Command* question) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::vector<GraphState>> AskStates(absl::Span<const Handle> pairs, BackpropId id);
+  absl::Status AskGraphsOf(ArrayBody* array);
+  static void LearnGraphs(const GraphState& state, ArrayBody* array);
+  absl::Status AskGrad(ArrayBody* array, ArrayBody::Place* place);
+  absl::Status DropAbsent(std::vector<ArrayPtr>* grads, const std::vector<bool>& sure);
+  void ForgetClosedGraphs(ArrayBody* array);
+  // The outputs' nodes, of those that are in the graph.
+  absl::StatusOr<std::vector<GraphNode*>> StartWalk(absl::string_view op,
+                                                    absl::Span<ArrayBody* const> outputs,
+                                                    BackpropId id);
+  static bool MayBeInGraph(const ArrayBody& array);
+  static bool MayStartInGraph(const ArrayBody::Place& place);
+  static absl::Status CheckGrad(absl::string_view op, const ArrayBody& grad,
+                                const ArrayBody& array);
   uint16_t Mode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t Location() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Released(Handle handle, int64_t bytes);
@@ -121,13 +165,13 @@ class Session : public RefCounted<Session> {
   const std::unique_ptr<Connection> connection_;
   const int fork_generation_;
   const int process_;
+  BackpropIds backprop_ids_;
   Mutex mutex_;
   std::string pending_ ABSL_GUARDED_BY(mutex_);
   uint32_t pending_commands_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Batch> sealed_ ABSL_GUARDED_BY(mutex_);  // before what is pending
   std::vector<Handle> released_ ABSL_GUARDED_BY(mutex_);
   Handle next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
-  BackpropId next_backprop_id_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<uint32_t> defined_modes_ ABSL_GUARDED_BY(mutex_);  // versions; 0: never
   std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,41 +1,16 @@
 // Gradients of a Session: commands for the daemon, and what they mean for the mirror.
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "client/modes.h"
 #include "client/session.h"
 
 namespace chx {
 namespace {
 
-std::string GraphName(BackpropId id) {
-  return id == 0 ? "'<default>'" : absl::StrCat("number ", id);
-}
-
-// The nodes that a walk would start from.
-absl::Status StartNodes(absl::Span<ArrayBody* const> outputs, BackpropId id,
-                        std::vector<GraphNode*>* nodes) {
-  for (ArrayBody* output : outputs) {
-    ArrayBody::Place* place = output->PlaceIn(id);
-    if (place == nullptr) {
-      return ChainerxError(
-          "Cannot start backprop from an array whose gradient is not required (on graph ",
-          GraphName(id), ")");
-    }
-    nodes->push_back(place->node.get());
-  }
-  return absl::OkStatus();
-}
-
-// Under double backprop the gradients depend on everything below the outputs, as far as the mirror
-// is concerned; the daemon knows better, and says so if a walk from them reaches nothing.
-Ref<MirrorOp> GradCreator(const std::vector<GraphNode*>& below, const BackwardArgs& args) {
-  if (!args.enable_double_backprop) return nullptr;
-  Ref<MirrorOp> op = MakeRef<MirrorOp>();
-  for (GraphNode* node : below) op->inputs.emplace_back(node);
-  return op;
+bool IsIn(const std::vector<GraphNode*>& nodes, const GraphNode* node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
 void FillBackward(const BackwardArgs& args, Command* command) {
@@ -50,14 +25,18 @@ void FillBackward(const BackwardArgs& args, Command* command) {
 absl::Status Session::RequireGrad(ArrayBody* array, BackpropId id) {
   CHX_RETURN_IF_ERROR(CheckUsable());
   CHX_RETURN_IF_ERROR(CheckOwn("require_grad", array));
+  CHX_RETURN_IF_ERROR(backprop_ids_.CheckOpen(id));
   if (!IsFloat(array->spec.dtype)) {
     return DtypeError("[require_grad] expects a float array, got ", array->spec.ToString());
   }
+  CHX_RETURN_IF_ERROR(Resolve(array));
   ArrayBody::Place* place = array->PlaceIn(id);
   if (place != nullptr && place->node->grad_required) return absl::OkStatus();
   if (place == nullptr) {
+    ForgetClosedGraphs(array);
     array->Connect(id, nullptr);
     place = array->PlaceIn(id);
+    place->doubts = backprop_ids_.Doubts(id);
   }
   place->node->grad_required = true;
   MutexLock lock(&mutex_);
@@ -69,33 +48,77 @@ absl::Status Session::RequireGrad(ArrayBody* array, BackpropId id) {
   return absl::OkStatus();
 }
 
+// An array that joins a new graph in each iteration would have no end of them.
+void Session::ForgetClosedGraphs(ArrayBody* array) {
+  for (size_t i = array->places.size(); i-- > 0;) {
+    ArrayBody::Place& place = array->places[i];
+    if (backprop_ids_.IsOpen(place.node->id)) continue;
+    place.node->owner = nullptr;
+    array->places.erase(array->places.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+absl::StatusOr<std::vector<GraphNode*>> Session::StartWalk(absl::string_view op,
+                                                           absl::Span<ArrayBody* const> outputs,
+                                                           BackpropId id) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  CHX_RETURN_IF_ERROR(backprop_ids_.CheckOpen(id));
+  std::vector<GraphNode*> nodes;
+  for (ArrayBody* output : outputs) {
+    CHX_RETURN_IF_ERROR(CheckOwn(op, output));
+    CHX_RETURN_IF_ERROR(Resolve(output));
+    ArrayBody::Place* place = output->PlaceIn(id);
+    if (place != nullptr) nodes.push_back(place->node.get());
+  }
+  CHX_RETURN_IF_ERROR(backprop_ids_.CheckAllowed(id));
+  backprop_ids_.SetWalked(id);
+  return nodes;
+}
+
+bool Session::MayBeInGraph(const ArrayBody& array) {
+  return array.graphs_unknown || !array.places.empty();
+}
+
+bool Session::MayStartInGraph(const ArrayBody::Place& place) {
+  return place.grad ? MayBeInGraph(*place.grad) : place.grad_graphs_unknown;
+}
+
 absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
                                bool* flush_due) {
-  CHX_RETURN_IF_ERROR(CheckUsable());
-  for (const ArrayBody* output : outputs) CHX_RETURN_IF_ERROR(CheckOwn("backward", output));
-  std::vector<GraphNode*> nodes;
-  CHX_RETURN_IF_ERROR(StartNodes(outputs, args.id, &nodes));
-  const std::vector<GraphNode*> below = Below(nodes);
-  const Ref<MirrorOp> creator = GradCreator(below, args);
-  std::vector<ArrayBody::Place*> changed;
+  if (flush_due != nullptr) *flush_due = false;
+  CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes,
+                       StartWalk("backward", outputs, args.id));
+  if (nodes.empty()) return absl::OkStatus();
+  bool opaque = false;
+  const std::vector<GraphNode*> below = Below(nodes, &opaque);
+  // Gradients are in graphs if they are differentiated again, here or in an outer graph.
+  bool in_graph = args.enable_double_backprop || backprop_ids_.IsTiedToOuter(args.id);
+  for (const GraphNode* node : nodes) {
+    in_graph = in_graph || MayStartInGraph(*node->owner->PlaceIn(args.id));
+  }
+  const uint64_t before = backprop_ids_.Doubts(args.id);
+  const uint64_t doubts = opaque ? backprop_ids_.AddDoubt(args.id) : before;
   for (GraphNode* node : below) {
     if (!node->grad_required || node->owner == nullptr) continue;
     ArrayBody::Place* place = node->owner->PlaceIn(args.id);
-    const bool started =
-        place->has_grad && std::find(nodes.begin(), nodes.end(), node) != nodes.end();
-    if (!started) changed.push_back(place);
-  }
-  for (ArrayBody::Place* place : changed) {
+    if (IsIn(nodes, node)) {
+      if (place->doubts != before) continue;  // and so it stays
+      if (place->has_grad) {                  // from which the walk starts
+        place->doubts = doubts;
+        continue;
+      }
+    }
     place->has_grad = true;
+    place->grad_graphs_unknown = in_graph || MayStartInGraph(*place);
     place->grad = nullptr;
-    place->grad_creator = creator;
+    place->doubts = doubts;
   }
   bool due = false;
   {
     MutexLock lock(&mutex_);
     Command command;
     command.kind = CommandKind::kBackward;
-    for (ArrayBody* output : outputs) command.handles.push_back(output->handle);
+    for (const GraphNode* node : nodes) command.handles.push_back(node->owner->handle);
     command.location = Location();
     command.mode = Mode();
     FillBackward(args, &command);
@@ -116,55 +139,87 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
     return GradientError("[grad] expects as many grad_outputs as outputs (", outputs.size(),
                          "), got ", output_grads.size());
   }
-  for (const auto& arrays : {outputs, inputs, output_grads}) {
-    for (const ArrayBody* array : arrays) {
-      if (array != nullptr) CHX_RETURN_IF_ERROR(CheckOwn("grad", array));
-    }
-  }
-  std::vector<GraphNode*> nodes;
-  CHX_RETURN_IF_ERROR(StartNodes(outputs, args.id, &nodes));
+  bool in_graph = args.enable_double_backprop || backprop_ids_.IsTiedToOuter(args.id);
   for (size_t i = 0; i < output_grads.size(); ++i) {
     if (output_grads[i] == nullptr) continue;
-    const ArraySpec& grad = output_grads[i]->spec;
-    if (grad.shape != outputs[i]->spec.shape || grad.dtype != outputs[i]->spec.dtype) {
-      return GradientError("[grad] expects a grad_output of ", outputs[i]->spec.ToString(),
-                           ", got ", grad.ToString());
-    }
+    CHX_RETURN_IF_ERROR(CheckOwn("grad", output_grads[i]));
+    CHX_RETURN_IF_ERROR(CheckGrad("grad", *output_grads[i], *outputs[i]));
+    in_graph = in_graph || MayBeInGraph(*output_grads[i]);
   }
-  const std::vector<GraphNode*> below = Below(nodes);
+  for (ArrayBody* input : inputs) {
+    CHX_RETURN_IF_ERROR(CheckOwn("grad", input));
+    CHX_RETURN_IF_ERROR(Resolve(input));
+  }
+  CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes, StartWalk("grad", outputs, args.id));
+  bool opaque = false;
+  const std::vector<GraphNode*> below = Below(nodes, &opaque);
   const absl::flat_hash_set<GraphNode*> reachable(below.begin(), below.end());
-  const Ref<MirrorOp> creator = GradCreator(below, args);
+  for (const GraphNode* node : nodes) {
+    in_graph = in_graph || MayStartInGraph(*node->owner->PlaceIn(args.id));
+  }
+  if (args.retain_grad) backprop_ids_.AddDoubt(args.id);
   std::vector<ArrayPtr> grads(inputs.size());
-  MutexLock lock(&mutex_);
+  std::vector<bool> sure(inputs.size(), true);
   Command command;
   command.kind = CommandKind::kGrad;
-  command.num_outputs = static_cast<uint32_t>(outputs.size());
-  for (ArrayBody* output : outputs) command.handles.push_back(output->handle);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    command.handles.push_back(inputs[i]->handle);
-    const ArrayBody::Place* place = inputs[i]->PlaceIn(args.id);
-    const bool reached = place != nullptr && reachable.contains(place->node.get());
-    command.outputs.push_back(reached ? next_handle_++ : 0);
-    if (!reached) continue;
-    const ArraySpec& spec = inputs[i]->spec;
-    grads[i] = NewArray(command.outputs.back(), ArraySpec(spec.dtype, spec.shape, spec.device));
-    if (creator) grads[i]->Connect(args.id, creator);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i]->PlaceIn(args.id) == nullptr) continue;
+    command.handles.push_back(outputs[i]->handle);
+    if (output_grads.empty()) continue;
+    command.operands.push_back(output_grads[i] != nullptr ? CommandOperand(output_grads[i]->handle)
+                                                          : CommandOperand());
   }
-  for (ArrayBody* grad : output_grads) {
-    command.operands.push_back(grad != nullptr ? CommandOperand(grad->handle) : CommandOperand());
-  }
-  command.location = Location();
-  command.mode = Mode();
+  command.num_outputs = static_cast<uint32_t>(command.handles.size());
+  for (ArrayBody* input : inputs) command.handles.push_back(input->handle);
   FillBackward(args, &command);
-  Write(command);
+  if (args.retain_grad) command.flags |= Command::kRetainGrad;
+  {
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ArrayBody::Place* place = inputs[i]->PlaceIn(args.id);
+      sure[i] = place != nullptr && reachable.contains(place->node.get());
+      const bool wanted = sure[i] || (place != nullptr && opaque);
+      command.outputs.push_back(wanted ? next_handle_++ : 0);
+      if (!wanted) continue;
+      const ArraySpec& spec = inputs[i]->spec;
+      grads[i] = NewArray(command.outputs.back(), ArraySpec(spec.dtype, spec.shape, spec.device));
+      grads[i]->graphs_unknown = in_graph;
+    }
+    command.location = Location();
+    command.mode = Mode();
+    if (!nodes.empty()) Write(command);
+  }
+  if (opaque) CHX_RETURN_IF_ERROR(DropAbsent(&grads, sure));
   return grads;
 }
 
+// Asks which of the gradients that are not sure to be there are.
+absl::Status Session::DropAbsent(std::vector<ArrayPtr>* grads, const std::vector<bool>& sure) {
+  std::vector<Handle> pairs;
+  for (size_t i = 0; i < grads->size(); ++i) {
+    if ((*grads)[i] && !sure[i]) pairs.insert(pairs.end(), {(*grads)[i]->handle, 0});
+  }
+  CHX_ASSIGN_OR_RETURN(const std::vector<GraphState> states, AskStates(pairs, 0));
+  size_t next = 0;
+  for (size_t i = 0; i < grads->size(); ++i) {
+    ArrayPtr& grad = (*grads)[i];
+    if (!grad || sure[i]) continue;
+    const GraphState& state = states[next++];
+    LearnGraphs(state, grad.get());
+    if (state.value == GraphState::Value::kNoGradient) grad = nullptr;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ArrayPtr> Session::GetGrad(ArrayBody* array, BackpropId id) {
-  ArrayBody::Place* place = array->PlaceIn(id);
-  if (place == nullptr) {
-    return ChainerxError("Array is not in the graph ", GraphName(id),
-                         ": call require_grad() first");
+  CHX_ASSIGN_OR_RETURN(ArrayBody::Place * place, PlaceOf("grad", array, id));
+  if (place->doubts != backprop_ids_.Doubts(id)) {
+    CHX_RETURN_IF_ERROR(AskGrad(array, place));
+    place = array->PlaceIn(id);
+  }
+  if (!place->node->grad_required) {
+    return ChainerxError("[grad] the array does not keep its gradient for backprop ID '",
+                         backprop_ids_.Name(id), "': call require_grad() first");
   }
   if (!place->has_grad || place->grad) return place->grad;
   CHX_RETURN_IF_ERROR(CheckUsable());
@@ -177,28 +232,44 @@ absl::StatusOr<ArrayPtr> Session::GetGrad(ArrayBody* array, BackpropId id) {
   Write(command);
   const ArraySpec& spec = array->spec;
   place->grad = NewArray(command.outputs[0], ArraySpec(spec.dtype, spec.shape, spec.device));
-  if (place->grad_creator) place->grad->Connect(id, place->grad_creator);
+  place->grad->graphs_unknown = place->grad_graphs_unknown;
   return place->grad;
+}
+
+absl::StatusOr<bool> Session::HasGrad(ArrayBody* array, BackpropId id) {
+  CHX_RETURN_IF_ERROR(Resolve(array));
+  ArrayBody::Place* place = array->PlaceIn(id);
+  if (place == nullptr) return false;
+  if (place->doubts != backprop_ids_.Doubts(id)) {
+    CHX_RETURN_IF_ERROR(AskGrad(array, place));
+    place = array->PlaceIn(id);
+  }
+  return place->has_grad;
+}
+
+absl::Status Session::CheckGrad(absl::string_view op, const ArrayBody& grad,
+                                const ArrayBody& array) {
+  if (grad.spec.shape == array.spec.shape && grad.spec.dtype == array.spec.dtype &&
+      grad.spec.device == array.spec.device) {
+    return absl::OkStatus();
+  }
+  return GradientError("[", op, "] expects a gradient of ", array.spec.ToString(),
+                       " on the array's device, got ", grad.spec.ToString());
 }
 
 absl::Status Session::SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId id) {
   CHX_RETURN_IF_ERROR(CheckUsable());
   if (grad) CHX_RETURN_IF_ERROR(CheckOwn("set_grad", grad.get()));
-  ArrayBody::Place* place = array->PlaceIn(id);
-  if (place == nullptr) {
-    return ChainerxError("Array is not in the graph ", GraphName(id),
-                         ": call require_grad() first");
-  }
-  if (grad && (grad->spec.shape != array->spec.shape || grad->spec.dtype != array->spec.dtype ||
-               grad->spec.device != array->spec.device)) {
-    return GradientError("[set_grad] expects a gradient of ", array->spec.ToString(),
-                         " on the array's device, got ", grad->spec.ToString());
-  }
+  CHX_ASSIGN_OR_RETURN(ArrayBody::Place * place, PlaceOf("set_grad", array, id));
+  if (grad) CHX_RETURN_IF_ERROR(CheckGrad("set_grad", *grad, *array));
   const ArrayPtr old = std::move(place->grad);  // released after the lock
   MutexLock lock(&mutex_);
   place->has_grad = static_cast<bool>(grad);
   place->grad = grad;
-  place->grad_creator = nullptr;
+  place->grad_graphs_unknown = false;
+  place->doubts = backprop_ids_.Doubts(id);
+  // What has a gradient can be asked for it.
+  if (grad) place->node->grad_required = true;
   Command command;
   command.kind = CommandKind::kSetGrad;
   command.handle = array->handle;
@@ -206,25 +277,6 @@ absl::Status Session::SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId
   command.operands.push_back(grad ? CommandOperand(grad->handle) : CommandOperand());
   Write(command);
   return absl::OkStatus();
-}
-
-BackpropId Session::NewBackpropId() {
-  if (Forked()) return 0;
-  MutexLock lock(&mutex_);
-  Command command;
-  command.kind = CommandKind::kNewBackpropId;
-  command.backprop_id = next_backprop_id_++;
-  Write(command);
-  return command.backprop_id;
-}
-
-void Session::ReleaseBackpropId(BackpropId id) {
-  if (Forked()) return;
-  MutexLock lock(&mutex_);
-  Command command;
-  command.kind = CommandKind::kReleaseBackpropId;
-  command.backprop_id = id;
-  Write(command);
 }
 
 }  // namespace chx

@@ -99,6 +99,15 @@ OpDef& OpDef::Gradient(GradientFn fn) {
   return *this;
 }
 
+OpDef& OpDef::ConstantInputs(std::vector<std::string> names) {
+  for (const std::string& constant : names) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].name == constant) constant_inputs |= uint32_t{1} << i;
+    }
+  }
+  return *this;
+}
+
 OpDef& OpDef::InPlace(std::string base) {
   in_place = true;
   in_place_of = std::move(base);

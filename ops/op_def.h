@@ -3,6 +3,7 @@
 #ifndef CHX_OPS_OP_DEF_H_
 #define CHX_OPS_OP_DEF_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -64,6 +65,8 @@ struct OpDef {
   uint32_t saved_inputs =
       0;  // bit i: input i is kept for the gradient; a variadic input has one bit
   uint32_t saved_outputs = 0;  // bit i: output i
+  // Bit i: outputs are constant with respect to input i, whatever its dtype; as saved_inputs.
+  uint32_t constant_inputs = 0;
   // Inputs are broadcast against each other, and the kernel sees all of them in the output's shape.
   bool elementwise = false;
   // Input 0 is written and there are no outputs. Refused on arrays in a graph.
@@ -97,6 +100,8 @@ struct OpDef {
   OpDef& Transfer(InferFn fn);
   OpDef& Saves(std::vector<std::string> names);
   OpDef& Gradient(GradientFn fn);
+  // Inputs that the gradient passes over although they may be floats.
+  OpDef& ConstantInputs(std::vector<std::string> names);
   OpDef& NoGradient();
   OpDef& InPlace(std::string base = "");
   OpDef& Internal();
@@ -112,6 +117,9 @@ struct OpDef {
   // Whether float outputs are connected to the graph of inputs that require grad.
   bool differentiable() const {
     return gradient != nullptr || (kind == OpKind::kComposition && !no_gradient);
+  }
+  bool IsConstantInput(size_t i) const {
+    return constant_inputs != 0 && ((constant_inputs >> std::min(i, inputs.size() - 1)) & 1) != 0;
   }
   // Python-like: "sum(x, axis=None, keepdims=False)"; hashed at Open to agree on ids.
   std::string Signature() const;

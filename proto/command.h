@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "ops/array_spec.h"
@@ -40,7 +42,16 @@ enum class CommandKind : uint8_t {
   kReleaseBackpropId = 12,
   kDefineMode = 13,      // mode, flags: default on/off; per backprop id on/off
   kDefineLocation = 14,  // location, text
+  kUnchain = 15,         // handle, backprop_id: forgets how the array was made
+  kGraphState = 16,      // request_id, handles in pairs: see GraphState
+  kDumpGraph = 17,       // request_id, handle, backprop_id: a text about the graph below
 };
+constexpr CommandKind kLastCommandKind = CommandKind::kDumpGraph;
+// Whether a value or an error with the request's id comes back.
+constexpr bool IsAnswered(CommandKind kind) {
+  return kind == CommandKind::kFetch || kind == CommandKind::kBarrier ||
+         kind == CommandKind::kGraphState || kind == CommandKind::kDumpGraph;
+}
 
 enum class OperandKind : uint8_t { kAbsent = 0, kArray = 1, kBool = 2, kInt = 3, kFloat = 4 };
 
@@ -60,6 +71,7 @@ struct CommandOperand {
 struct Command {
   static constexpr uint8_t kEnableDoubleBackprop = 1;  // flags of kBackward and kGrad
   static constexpr uint8_t kHasLossScale = 2;
+  static constexpr uint8_t kRetainGrad = 4;  // kGrad: arrays on the way keep their gradients too
   static constexpr uint8_t kRecordByDefault = 1;  // flag of kDefineMode
 
   CommandKind kind = CommandKind::kRelease;
@@ -76,7 +88,8 @@ struct Command {
   absl::InlinedVector<CommandOperand, 4> operands;
   // kApplyOp, kGrad, kGetGrad: what the results are bound to (kGrad: 0 for unwanted).
   absl::InlinedVector<Handle, 4> outputs;
-  // kRelease, kBackward; kGrad: outputs then inputs, `num_outputs` of the former.
+  // kRelease, kBackward; kGrad: outputs then inputs, `num_outputs` of the former. kGraphState: an
+  // array, then the handle that its gradient in backprop_id had when it was last seen (or 0).
   absl::InlinedVector<Handle, 8> handles;
   uint32_t num_outputs = 0;
   Attrs attrs;
@@ -90,6 +103,21 @@ struct Command {
   };
   absl::InlinedVector<ModeEntry, 2> mode_entries;
 };
+
+// The answer to kGraphState, for one array: what a client cannot know without the values' history.
+struct GraphState {
+  enum class Value : uint8_t {
+    kArray = 0,
+    kError = 1,
+    kNoGradient = 2,  // a result of kGrad on which no output depends
+  };
+  Value value = Value::kArray;
+  bool has_grad = false;                      // in the command's graph
+  bool same_grad = false;                     // it is still the one that the command named
+  absl::InlinedVector<BackpropId, 2> graphs;  // that the array is in
+};
+std::string EncodeGraphStates(absl::Span<const GraphState> states);
+absl::StatusOr<std::vector<GraphState>> DecodeGraphStates(absl::string_view data);
 
 // Appends records to a string.
 class CommandWriter {

@@ -17,7 +17,7 @@ namespace chx {
 namespace {
 
 constexpr int kFirstKind = static_cast<int>(CommandKind::kApplyOp);
-constexpr int kLastKind = static_cast<int>(CommandKind::kDefineLocation);
+constexpr int kLastKind = static_cast<int>(kLastCommandKind);
 
 // Commands of any kind with any contents; what a kind does not use stays as it was made.
 class RandomCommands {

@@ -397,7 +397,10 @@ void MatrixPowerCompose(ComposeContext& c) {
   }
   if (result.absent()) {
     const Value eye = Eye(c, power.shape().back(), power.dtype());
-    result = c.Apply("broadcast_to", {eye}, {{"shape", AttrValue::FromInts(power.shape().span())}});
+    // In the graph as every other power, with a gradient of zeros.
+    const Value never =
+        c.Apply("zeros", {}, {{"shape", AttrValue(Ints{})}, {"dtype", Dtype::kBool}});
+    result = c.Apply("where", {never, power, eye});
   }
   c.SetOutput(0, c.Apply("copy", {result}));
 }

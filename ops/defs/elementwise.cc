@@ -203,6 +203,7 @@ void RegisterElementwise(OpRegistry& r) {
       .Inputs({"condition", "x|scalar", "y|scalar"})
       .Outputs({"z"})
       .Elementwise(WhereRule)
+      .ConstantInputs({"condition"})
       .Saves({"condition"})
       .Gradient(WhereGradient);
   r.Add("relu_grad")

@@ -429,6 +429,26 @@ void Meshgrid(ComposeContext& c) {
   }
 }
 
+// Output i depends on input i alone.
+void MeshgridGradient(GradContext& g) {
+  const int n = g.num_inputs();
+  const bool swapped = g.attr(0).AsInt() == 0 && n > 1;
+  for (int i = 0; i < n; ++i) {
+    if (!g.needs_grad(i)) continue;
+    const ArraySpec& x = g.input_spec(i);
+    if (g.output_grad(i).absent()) {
+      g.SetInputGrad(i, g.Apply("zeros", {}, {{"shape", ShapeAttr(x.shape)}, {"dtype", x.dtype}}));
+      continue;
+    }
+    Ints others;
+    for (int axis = 0; axis < n; ++axis) {
+      if (axis != (swapped && i < 2 ? 1 - i : i)) others.push_back(axis);
+    }
+    const Value sum = g.Apply("sum", {g.output_grad(i)}, {{"axis", AttrValue(others)}});
+    g.SetInputGrad(i, Reshape(sum, x.shape));
+  }
+}
+
 void RegisterGrids(OpRegistry& r) {
   r.Add("tri")
       .Doc("An (N, M) array of ones up to diagonal k and zeros beyond.")
@@ -470,7 +490,8 @@ void RegisterGrids(OpRegistry& r) {
       .Inputs({"xi..."})
       .Outputs({"ys..."})
       .Choice("indexing", {"xy", "ij"}, 0)
-      .Compose(MeshgridRule, Meshgrid);
+      .Compose(MeshgridRule, Meshgrid)
+      .Gradient(MeshgridGradient);
 }
 
 }  // namespace

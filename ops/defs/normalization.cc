@@ -167,6 +167,7 @@ void RegisterNormalization(OpRegistry& r) {
       .Attr("decay", AttrType::kFloat, 0.9)
       .Attr("axis", AttrType::kInts, AttrValue())
       .Compose(BatchNormRule, BatchNormCompose)
+      .ConstantInputs({"running_mean", "running_var"})
       .Saves({"x", "gamma"})
       .Gradient(BatchNormGradient);
   r.Add("fixed_batch_norm")

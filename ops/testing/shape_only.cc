@@ -22,17 +22,6 @@ std::vector<InferInput> ToInferInputs(const Call& call) {
   return inputs;
 }
 
-// Float inputs without a gradient by nature.
-constexpr std::pair<absl::string_view, int> kNotDifferentiable[] = {
-    {"where", 0}, {"batch_norm", 3}, {"batch_norm", 4}};
-
-bool IsDifferentiable(const OpDef& op, int i) {
-  for (const auto& input : kNotDifferentiable) {
-    if (input.first == op.name && input.second == i) return false;
-  }
-  return true;
-}
-
 uint32_t Bit(size_t declared, int i) {
   return uint32_t{1} << std::min<size_t>(declared - 1, static_cast<size_t>(i));
 }
@@ -219,8 +208,12 @@ std::string CheckGradient(const Call& call, const InferResult& inferred, uint64_
     return "its gradient reads what is not saved";
   }
   for (int i = 0; i < context.num_inputs(); ++i) {
-    if (!context.needs_grad(i) || !IsDifferentiable(op, i)) continue;
+    if (!context.needs_grad(i)) continue;
     const ArraySpec* grad = context.input_grad(i);
+    if (op.IsConstantInput(static_cast<size_t>(i))) {
+      if (grad != nullptr) return absl::StrCat("its gradient sets that of constant input ", i);
+      continue;
+    }
     if (grad == nullptr) return absl::StrCat("its gradient leaves out input ", i);
     Shape joined = context.input_spec(i).shape;
     if (!IsFloat(grad->dtype) || !BroadcastInto(&joined, grad->shape) || joined != grad->shape) {

@@ -80,12 +80,16 @@ from chx._routines import (  # noqa: F401
     savez,
 )
 from chx._support import (  # noqa: F401
+    AnyGraph,
     BackpropId,
     Session,
+    anygraph,
     array,
     asarray,
     backprop_scope,
     backward,
+    check_backward,
+    check_double_backward,
     connect,
     force_backprop_mode,
     grad,

@@ -49,7 +49,7 @@ from ._core import (
 from ._indexing import nonzero as nonzero
 from ._install import install_chainerx as install_chainerx
 from ._ops import *  # noqa: F403
-from ._routines import (
+from ._routines import (  # type: ignore[assignment]
     asanyarray as asanyarray,
     ascontiguousarray as ascontiguousarray,
     broadcast_arrays as broadcast_arrays,
@@ -72,12 +72,16 @@ from ._routines import (
     vsplit as vsplit,
 )
 from ._support import (  # type: ignore[assignment]
+    AnyGraph as AnyGraph,
     BackpropId as BackpropId,
     Session as Session,
+    anygraph as anygraph,
     array as array,
     asarray as asarray,
     backprop_scope as backprop_scope,
     backward as backward,
+    check_backward as check_backward,
+    check_double_backward as check_double_backward,
     connect as connect,
     force_backprop_mode as force_backprop_mode,
     grad as grad,

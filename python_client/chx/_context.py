@@ -4,7 +4,7 @@ A context is a session with a daemon, seen as ChainerX's API sees it. There is a
 context, and each thread may have one of its own, and a default device.
 """
 
-from chx import _core
+from chx import _autograd, _core
 
 
 class Context:
@@ -46,26 +46,15 @@ class Context:
 
     def make_backprop_id(self, backprop_name):
         """A new graph of this context, until release_backprop_id."""
-        from chx import _support
-
-        return _support.BackpropId(backprop_name, _core._new_backprop_id(self._open()))
+        return _autograd.make_backprop_id(self._open(), backprop_name)
 
     def release_backprop_id(self, backprop_id):
         """Ends a graph. ChainerxError if it has ended, or is the default one."""
-        from chx import _support
-
-        self._check_valid_backprop_id(backprop_id)
-        if backprop_id._id == 0:
-            raise _core.ChainerxError("the default backprop id cannot be released")
-        _core._release_backprop_id(self._open(), backprop_id._id)
-        _support.BackpropId._names.pop(backprop_id._id)
-        backprop_id.name = "<expired>"
+        _autograd.release_backprop_id(self._open(), backprop_id)
 
     def _check_valid_backprop_id(self, backprop_id):
-        from chx import _support
-
-        if backprop_id._id not in _support.BackpropId._names:
-            raise _core.ChainerxError("the backprop id has expired")
+        """ChainerxError unless the graph is open, and one of this context."""
+        _autograd.check_backprop_id(self._open(), backprop_id)
 
 
 class Backend:

@@ -144,7 +144,7 @@ def _checked(name, arrays):
     for a in arrays:
         if not isinstance(a, _core.ndarray):
             raise TypeError(f"[{name}] expects ndarrays, got {type(a).__name__}")
-        if _core._backprop_ids(a):
+        if a.is_backprop_required(_support.anygraph):
             raise RuntimeError(f"[{name}] has no gradient: use as_grad_stopped()")
     return [to_numpy(a) for a in arrays], arrays[0].device if arrays else None
 

@@ -12,11 +12,25 @@ import threading
 import numpy as np
 
 from chx import _context, _core
+from chx._autograd import (  # noqa: F401
+    AnyGraph,
+    BackpropId,
+    anygraph,
+    as_grad_stopped,
+    backprop_scope,
+    backward,
+    force_backprop_mode,
+    grad,
+    id_name,
+    is_backprop_required,
+    no_backprop_mode,
+)
 from chx._context import (  # noqa: F401  what the compiled part looks for here
     Backend,
     get_device,
     reduce_device,
 )
+from chx._gradient_check import check_backward, check_double_backward  # noqa: F401
 from chx._indexing import getitem_by_arrays, setitem_by_arrays  # noqa: F401
 
 
@@ -267,131 +281,5 @@ def repr_array(array):
     text = f"array({values}, shape={array.shape}, dtype={array.dtype}, device='{array.device}'"
     ids = _core._backprop_ids(array)
     if ids:
-        text += f", backprop_ids={[_id_name(i) for i in ids]}"
+        text += f", backprop_ids={[id_name(i) for i in ids]}"
     return text + ")"
-
-
-# --- Gradients -----------------------------------------------------------------------------------
-
-
-class BackpropId:
-    """One of the graphs that arrays can be in."""
-
-    _names = {0: "<default>"}
-
-    def __init__(self, name, number):
-        self.name = name
-        self._id = number
-        BackpropId._names[number] = name
-
-    def __repr__(self):
-        return self.name
-
-
-def _id_name(number):
-    return BackpropId._names.get(number, "<expired>")
-
-
-class backprop_scope:  # , a function to its users
-    """A graph of its own within a with-block, which it is given as a BackpropId."""
-
-    def __init__(self, backprop_name):
-        self._name = backprop_name
-        self._id = None
-
-    def __enter__(self):
-        if self._id is not None:
-            raise _core.ChainerxError("a backprop scope cannot be nested or reused")
-        self._session = _core._get_default_session() or connect_default()
-        self._id = BackpropId(self._name, _core._new_backprop_id(self._session))
-        return self._id
-
-    def __exit__(self, *_):
-        _core._release_backprop_id(self._session, self._id._id)
-        self._id.name = "<expired>"
-        del BackpropId._names[self._id._id]
-
-
-class _Mode:
-    _record = False
-
-    def __init__(self, ids=None):
-        self._ids = [] if ids is None else [ids] if isinstance(ids, BackpropId) else list(ids)
-
-    def __enter__(self):
-        _core._push_mode(self._record, self._ids)
-        return self
-
-    def __exit__(self, *_):
-        _core._pop_mode()
-
-
-class no_backprop_mode(_Mode):  # , a function to its users
-    """Operators are not recorded within a with-block: in some graphs, or in none."""
-
-
-class force_backprop_mode(_Mode):  # , a function to its users
-    """Operators are recorded again, inside of a no_backprop_mode."""
-
-    _record = True
-
-
-def is_backprop_required(backprop_id=None):
-    """Whether the calling thread records operators in a graph."""
-    return _core._records(backprop_id)
-
-
-def _scale(loss_scale):
-    return 1.0 if loss_scale is None else float(loss_scale)
-
-
-def backward(outputs, backprop_id=None, enable_double_backprop=False, loss_scale=None):
-    """Adds d(outputs)/d(leaf) to the gradient of every array that requires one.
-
-    Args:
-      outputs: an array or a sequence of arrays. Each starts from its gradient, or from ones.
-      backprop_id: the graph; the default one if None.
-      enable_double_backprop: whether the gradients can be differentiated again.
-      loss_scale: what unset gradients start from; final ones are divided by it.
-
-    Raises:
-      ChainerxError: an output is not in the graph.
-    """
-    if isinstance(outputs, _core.ndarray):
-        outputs = [outputs]
-    _core._backward(outputs, backprop_id, enable_double_backprop, _scale(loss_scale))
-
-
-def grad(
-    outputs,
-    inputs,
-    backprop_id=None,
-    enable_double_backprop=False,
-    set_grad=False,
-    retain_grad=False,
-    grad_outputs=(),
-    loss_scale=None,
-):
-    """d(outputs)/d(inputs) as a list; None where no output depends on the input.
-
-    `grad_outputs` gives the outputs' gradients (None: ones). With `set_grad` the results become the
-    inputs' gradients too. `retain_grad` is not supported.
-    """
-    if retain_grad:
-        raise _core.NotImplementedError("[grad] does not support retain_grad")
-    inputs = list(inputs)
-    grads = _core._grad(
-        outputs, inputs, grad_outputs, backprop_id, enable_double_backprop, _scale(loss_scale)
-    )
-    if set_grad:
-        for x, gx in zip(inputs, grads, strict=True):
-            if gx is not None:
-                x.set_grad(gx, backprop_id)
-    return grads
-
-
-def as_grad_stopped(array, backprop_ids=None, copy=False):
-    if isinstance(backprop_ids, bool):
-        backprop_ids, copy = None, backprop_ids
-    with no_backprop_mode(backprop_ids):
-        return array.copy() if copy else array.view()

@@ -110,6 +110,9 @@ extern PyMethodDef session_functions[];
 
 // grad.cc
 extern PyMethodDef grad_functions[];
+void InitWaits();
+// Before anybody looks at the array's places. False with an exception set.
+bool ResolveArray(PyObject* array);
 
 // location.cc: attributes the next calls to the line of Python that runs.
 void SetCallerLocation();

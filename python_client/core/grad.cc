@@ -5,6 +5,8 @@
 namespace chx::python {
 namespace {
 
+Session* SessionOf(PyObject* session) { return reinterpret_cast<PySession*>(session)->session; }
+
 // The arrays of a sequence or an iterator, which may hold the only references to them.
 struct Arrays {
   Owned tuple;
@@ -53,14 +55,16 @@ PyObject* Backward(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// _grad(outputs, inputs, grad_outputs, backprop_id, enable_double_backprop, loss_scale)
+// _grad(outputs, inputs, grad_outputs, backprop_id, enable_double_backprop, loss_scale,
+// retain_grad)
 PyObject* Grad(PyObject*, PyObject* args) {
   PyObject *outputs = nullptr, *inputs = nullptr, *output_grads = nullptr, *id = nullptr;
   int enable_double = 0;
+  int retain_grad = 0;
   BackwardArgs options;
   Arrays output_arrays, input_arrays, grad_arrays;
-  if (!PyArg_ParseTuple(args, "OOOOpd", &outputs, &inputs, &output_grads, &id, &enable_double,
-                        &options.loss_scale) ||
+  if (!PyArg_ParseTuple(args, "OOOOpdp", &outputs, &inputs, &output_grads, &id, &enable_double,
+                        &options.loss_scale, &retain_grad) ||
       !ToBackpropId(id, &options.id) || !ToArrays(outputs, false, &output_arrays) ||
       !ToArrays(inputs, false, &input_arrays) || !ToArrays(output_grads, true, &grad_arrays)) {
     return nullptr;
@@ -68,6 +72,7 @@ PyObject* Grad(PyObject*, PyObject* args) {
   const std::vector<ArrayBody*>& output_bodies = output_arrays.bodies;
   const std::vector<ArrayBody*>& input_bodies = input_arrays.bodies;
   options.enable_double_backprop = enable_double != 0;
+  options.retain_grad = retain_grad != 0;
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(input_bodies.size()));
   if (output_bodies.empty() || list == nullptr) {
     for (size_t i = 0; list != nullptr && i < input_bodies.size(); ++i) {
@@ -89,11 +94,20 @@ PyObject* Grad(PyObject*, PyObject* args) {
   return list;
 }
 
-// _push_mode(record, backprop_ids)
+// _push_mode(record, backprop_ids, session): for some graphs, or, without ids, for those of a
+// session, or, without that either, for all.
 PyObject* Push(PyObject*, PyObject* args) {
   int record = 0;
-  PyObject* ids = nullptr;
-  if (!PyArg_ParseTuple(args, "pO", &record, &ids)) return nullptr;
+  PyObject *ids = nullptr, *session = nullptr;
+  if (!PyArg_ParseTuple(args, "pOO", &record, &ids, &session)) return nullptr;
+  if (ids == Py_None) {
+    if (session == Py_None) {
+      PushMode(record != 0);
+    } else {
+      PushMode(record != 0, *SessionOf(session));
+    }
+    Py_RETURN_NONE;
+  }
   const Owned sequence(PySequence_Fast(ids, "expected a sequence of backprop ids"));
   if (!sequence) return nullptr;
   std::vector<BackpropId> numbers;
@@ -111,31 +125,66 @@ PyObject* Pop(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* Records(PyObject*, PyObject* object) {
+// _records(backprop_id, session): in the calling thread's mode. Without a session: of any.
+PyObject* Records(PyObject*, PyObject* args) {
+  PyObject *object = nullptr, *session = nullptr;
   BackpropId id = 0;
-  if (!ToBackpropId(object, &id)) return nullptr;
-  return PyBool_FromLong(CurrentMode().Records(id));
+  if (!PyArg_ParseTuple(args, "OO", &object, &session) || !ToBackpropId(object, &id)) {
+    return nullptr;
+  }
+  const Session* const of = session == Py_None ? nullptr : SessionOf(session);
+  return PyBool_FromLong(CurrentMode().Records(of, id));
 }
 
 // _backprop_ids(array): the numbers of the graphs that it is in.
 PyObject* IdsOf(PyObject*, PyObject* array) {
-  PyObject* list = PyList_New(0);
+  if (!ResolveArray(array)) return nullptr;
+  Owned list(PyList_New(0));
   for (const ArrayBody::Place& place : BodyOf(array)->places) {
     const Owned number(PyLong_FromUnsignedLong(place.node->id));
-    if (list == nullptr || PyList_Append(list, number.get()) < 0) return nullptr;
+    if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return nullptr;
   }
-  return list;
+  return list.release();
 }
 
-PyObject* NewId(PyObject*, PyObject* session) {
-  return PyLong_FromUnsignedLong(reinterpret_cast<PySession*>(session)->session->NewBackpropId());
+// _graphs_in_daemon(array): the numbers of the graphs that it is in there, and whether it has a
+// gradient in the default one.
+PyObject* GraphsInDaemon(PyObject*, PyObject* array) {
+  const absl::StatusOr<GraphState> state = BodyOf(array)->session->StateInDaemon(*BodyOf(array), 0);
+  if (!state.ok()) return Raise(state.status());
+  Owned list(PyList_New(0));
+  for (BackpropId id : state->graphs) {
+    const Owned number(PyLong_FromUnsignedLong(id));
+    if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return nullptr;
+  }
+  return list ? Py_BuildValue("OO", list.get(), state->has_grad ? Py_True : Py_False) : nullptr;
+}
+
+// _new_backprop_id(session, name="")
+PyObject* NewId(PyObject*, PyObject* args) {
+  PyObject* session = nullptr;
+  const char* name = "";
+  if (!PyArg_ParseTuple(args, "O|s", &session, &name)) return nullptr;
+  const absl::StatusOr<BackpropId> id = SessionOf(session)->NewBackpropId(name);
+  return id.ok() ? PyLong_FromUnsignedLong(*id) : Raise(id.status());
 }
 
 PyObject* ReleaseId(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
   unsigned int id = 0;
   if (!PyArg_ParseTuple(args, "OI", &session, &id)) return nullptr;
-  reinterpret_cast<PySession*>(session)->session->ReleaseBackpropId(id);
+  const absl::Status status = SessionOf(session)->ReleaseBackpropId(id);
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+// _check_backprop_id(session, id): raises unless it is open.
+PyObject* CheckId(PyObject*, PyObject* args) {
+  PyObject* session = nullptr;
+  unsigned int id = 0;
+  if (!PyArg_ParseTuple(args, "OI", &session, &id)) return nullptr;
+  const absl::Status status = SessionOf(session)->backprop_ids().CheckOpen(id);
+  if (!status.ok()) return Raise(status);
   Py_RETURN_NONE;
 }
 
@@ -203,16 +252,33 @@ PyObject* Random(PyObject*, PyObject* args) {
   return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
 }
 
+// Waits inside of the client's calls don't keep other threads from running.
+void* BeginWait() { return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr; }
+void EndWait(void* state) {
+  if (state != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+}
+
 }  // namespace
+
+void InitWaits() { Session::SetWaitHooks(BeginWait, EndWait); }
+
+bool ResolveArray(PyObject* array) {
+  ArrayBody* const body = BodyOf(array);
+  const absl::Status status = body->session->Resolve(body);
+  if (!status.ok()) Raise(status);
+  return status.ok();
+}
 
 PyMethodDef grad_functions[] = {{"_backward", Backward, METH_VARARGS, nullptr},
                                 {"_grad", Grad, METH_VARARGS, nullptr},
                                 {"_push_mode", Push, METH_VARARGS, nullptr},
                                 {"_pop_mode", Pop, METH_NOARGS, nullptr},
-                                {"_records", Records, METH_O, nullptr},
+                                {"_records", Records, METH_VARARGS, nullptr},
                                 {"_backprop_ids", IdsOf, METH_O, nullptr},
-                                {"_new_backprop_id", NewId, METH_O, nullptr},
+                                {"_graphs_in_daemon", GraphsInDaemon, METH_O, nullptr},
+                                {"_new_backprop_id", NewId, METH_VARARGS, nullptr},
                                 {"_release_backprop_id", ReleaseId, METH_VARARGS, nullptr},
+                                {"_check_backprop_id", CheckId, METH_VARARGS, nullptr},
                                 {"_upload", Upload, METH_VARARGS, nullptr},
                                 {"_fetch", Fetch, METH_VARARGS, nullptr},
                                 {"_random", Random, METH_VARARGS, nullptr},

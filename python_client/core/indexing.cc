@@ -1,4 +1,5 @@
 // a[index] and a[index] = value.
+#include "client/modes.h"
 #include "ops/basic_index.h"
 #include "python_client/core/common.h"
 
@@ -88,6 +89,19 @@ PyObject* GetItem(PyObject* self, PyObject* key) {
   return GetByAttr(self, builder.Build());
 }
 
+// Graphs that are gone don't count.
+bool CheckUnconnected(PyObject* self) {
+  if (!ResolveArray(self)) return false;
+  const ArrayBody& body = *BodyOf(self);
+  for (const ArrayBody::Place& place : body.places) {
+    if (!body.session->backprop_ids().IsOpen(place.node->id)) continue;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "[setitem] expects an array outside of graphs: use as_grad_stopped()");
+    return false;
+  }
+  return true;
+}
+
 // A view of what the index selects, and a copy of the value into it. Keys that are not basic are
 // taken apart in Python (chx/_indexing.py).
 int SetItem(PyObject* self, PyObject* key, PyObject* value) {
@@ -95,11 +109,7 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
     PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");
     return -1;
   }
-  if (!BodyOf(self)->places.empty()) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "[setitem] expects an array outside of graphs: use as_grad_stopped()");
-    return -1;
-  }
+  if (!CheckUnconnected(self)) return -1;
   if (AnyItem(key, [](PyObject* item) { return !IsBasic(item); })) {
     const Owned set(Support("setitem_by_arrays"));
     return set && Owned(PyObject_CallFunctionObjArgs(set.get(), self, key, value, nullptr)) ? 0
@@ -122,6 +132,8 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
     if (!converted) return -1;
     source = Operand(BodyOf(converted.get()));
   }
+  // The value is taken as a constant. The view says whether it may be written.
+  const NoBackpropMode stopped;
   static const OpDef& op = Op("copyto");
   const Operand inputs[] = {Operand(BodyOf(view.get())), source};
   const Owned done(Call(BodyOf(self)->session.get(), op, inputs, {}, 0));

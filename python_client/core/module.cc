@@ -19,5 +19,6 @@ PyMODINIT_FUNC PyInit__core() {
       PyModule_AddFunctions(module, grad_functions) < 0) {
     return nullptr;
   }
+  InitWaits();
   return module;
 }

@@ -123,17 +123,57 @@ PyObject* RequireGrad(PyObject* self, PyObject* args, PyObject* kwargs) {
   return status.ok() ? Py_NewRef(self) : Raise(status);
 }
 
+PyObject* FromBool(const absl::StatusOr<bool>& value) {
+  return value.ok() ? PyBool_FromLong(*value) : Raise(value.status());
+}
+
 PyObject* IsGradRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  const ArrayBody::Place* place = BodyOf(self)->PlaceIn(id);
-  return PyBool_FromLong(place != nullptr && place->node->grad_required);
+  return FromBool(BodyOf(self)->session->IsGradRequired(BodyOf(self), id));
 }
 
+// With anygraph: in any of them.
 PyObject* IsBackpropRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* const kNames[] = {"backprop_id", nullptr};
+  PyObject* object = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(kNames), &object)) {
+    return nullptr;
+  }
+  absl::optional<BackpropId> id;
+  if (object == nullptr || PyObject_HasAttrString(object, "_any_graph") == 0) {
+    id = 0;
+    if (!ToBackpropId(object, &*id)) return nullptr;
+  }
+  return FromBool(BodyOf(self)->session->IsBackpropRequired(BodyOf(self), id));
+}
+
+PyObject* Unchain(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  return PyBool_FromLong(Array(ArrayPtr(BodyOf(self))).IsBackpropRequired(id));
+  const absl::Status status = BodyOf(self)->session->Unchain(BodyOf(self), id);
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* IsChained(PyObject* self, PyObject* args, PyObject* kwargs) {
+  BackpropId id = 0;
+  if (!ParseId(args, kwargs, &id)) return nullptr;
+  return FromBool(BodyOf(self)->session->IsChained(BodyOf(self), id));
+}
+
+PyObject* DumpGraph(PyObject* self, PyObject* args, PyObject* kwargs) {
+  BackpropId id = 0;
+  if (!ParseId(args, kwargs, &id)) return nullptr;
+  const absl::StatusOr<std::string> text = BodyOf(self)->session->DumpGraph(BodyOf(self), id);
+  if (!text.ok()) return Raise(text.status());
+  const Owned object(
+      PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "replace"));
+  PyObject* const out = PySys_GetObject("stdout");
+  if (!object || out == nullptr || PyFile_WriteObject(object.get(), out, Py_PRINT_RAW) < 0) {
+    return nullptr;
+  }
+  Py_RETURN_NONE;
 }
 
 PyObject* GetGradMethod(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -326,17 +366,26 @@ PyMethodDef array_methods[] = {
      "is_grad_required($self, backprop_id=None)\n--\n\nWhether require_grad was called."},
     {"is_backprop_required", AsCFunction(IsBackpropRequired), METH_VARARGS | METH_KEYWORDS,
      "is_backprop_required($self, backprop_id=None)\n--\n\nWhether operators on the array are "
-     "recorded, in the current mode."},
+     "recorded, in the current mode: in one graph, or, with anygraph, in any."},
     {"get_grad", AsCFunction(GetGradMethod), METH_VARARGS | METH_KEYWORDS,
-     "get_grad($self, backprop_id=None)\n--\n\nThe gradient, or None."},
+     "get_grad($self, backprop_id=None)\n--\n\nThe gradient, or None. ChainerxError unless the "
+     "array requires it."},
     {"set_grad", AsCFunction(SetGradMethod), METH_VARARGS | METH_KEYWORDS,
      "set_grad($self, grad, backprop_id=None)\n--\n\nSets the gradient: shape, dtype and device "
-     "must be the array's (GradientError)."},
+     "must be the array's (GradientError). The array requires a gradient from then on."},
     {"cleargrad", AsCFunction(ClearGrad), METH_VARARGS | METH_KEYWORDS,
      "cleargrad($self, backprop_id=None)\n--\n\nRemoves the gradient."},
     {"as_grad_stopped", AsCFunction(AsGradStopped), METH_VARARGS | METH_KEYWORDS,
      "as_grad_stopped($self, backprop_ids=None, copy=False)\n--\n\nThe same memory, or a copy, "
      "outside of the graphs."},
+    {"unchain", AsCFunction(Unchain), METH_VARARGS | METH_KEYWORDS,
+     "unchain($self, backprop_id=None)\n--\n\nForgets how the array was made: it becomes a leaf "
+     "of the graph, and what only it kept of the graph is freed."},
+    {"_is_chained", AsCFunction(IsChained), METH_VARARGS | METH_KEYWORDS,
+     "_is_chained($self, backprop_id=None)\n--\n\nWhether the graph knows how the array was made."},
+    {"_debug_dump_computational_graph", AsCFunction(DumpGraph), METH_VARARGS | METH_KEYWORDS,
+     "_debug_dump_computational_graph($self, backprop_id=None)\n--\n\nPrints the daemon's graph "
+     "below the array, a line for each node; waits."},
     {"backward", AsCFunction(BackwardMethod), METH_VARARGS | METH_KEYWORDS,
      "backward($self, backprop_id=None, enable_double_backprop=False, loss_scale=None)\n--\n\n"
      "Adds gradients to all leaves that this array depends on."},

@@ -285,6 +285,7 @@ def test_backprop_ids_of_a_context(other):
     for context in (chx.get_default_context(), other):
         backprop_id = context.make_backprop_id("mine")
         assert backprop_id.name == "mine" and type(backprop_id) is chx.BackpropId
+        assert backprop_id.context is context
         context._check_valid_backprop_id(backprop_id)
         x = chx.array([3.0], device=context.get_device("native")).require_grad(backprop_id)
         (x * x).backward(backprop_id)
@@ -294,3 +295,24 @@ def test_backprop_ids_of_a_context(other):
         for call in (context.release_backprop_id, context._check_valid_backprop_id):
             with pytest.raises(chx.ChainerxError):
                 call(backprop_id)
+
+
+def test_graphs_are_of_one_context(other):
+    context = chx.get_default_context()
+    backprop_id = context.make_backprop_id("mine")
+    for call in (other.release_backprop_id, other._check_valid_backprop_id):
+        with pytest.raises(chx.ChainerxError):
+            call(backprop_id)
+    with chx.backprop_scope("theirs", other) as theirs:
+        assert theirs.context is other
+        with pytest.raises(chx.ChainerxError):
+            chx.ones(2).require_grad(theirs)
+    context._check_valid_backprop_id(backprop_id)
+    context.release_backprop_id(backprop_id)
+    with chx.context_scope(other), chx.backprop_scope("theirs") as theirs:
+        assert theirs.context is other
+    with chx.no_backprop_mode(other):
+        assert chx.is_backprop_required() and not chx.is_backprop_required(context=other)
+    with chx.context_scope(other), chx.no_backprop_mode():
+        assert not chx.is_backprop_required()
+        assert chx.is_backprop_required(context=context)

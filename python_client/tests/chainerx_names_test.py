@@ -75,10 +75,9 @@ MISSING_ROUTINES = """
 tree_lstm slstm lstm n_step_lstm n_step_bilstm n_step_gru n_step_bigru n_step_rnn n_step_birnn
 """
 MISSING_OTHERS = """
-check_backward check_double_backward AnyGraph anygraph _core._function_node_forward
+_core._function_node_forward
 """
 MISSING_MEMBERS = """
-_debug_dump_computational_graph _is_chained
 """
 
 

@@ -259,6 +259,8 @@ def test_what_numpy_does():
 def test_what_numpy_does_has_no_gradient(call):
     with pytest.raises(RuntimeError):
         call(leaf([1.0]))
+    with chx.no_backprop_mode():
+        call(leaf([1.0]))
     with pytest.raises(TypeError):
         call(np.ones(1))
 
@@ -427,6 +429,19 @@ def test_indexing_of_connected_arrays():
         assert x[mask].tolist() == [1.0, 3.0]
     x.as_grad_stopped()[mask] = 0
     assert x.tolist() == [0.0, 2.0, 0.0]
+
+
+def test_graphs_that_are_gone_do_not_count():
+    x = chx.array([1.5, 2.5, 3.5])
+    with chx.backprop_scope("inner") as backprop_id:
+        x.require_grad(backprop_id)
+        with pytest.raises(RuntimeError):
+            x[0] = 0
+        with pytest.raises(RuntimeError):
+            chx.fix(x)
+    x[0] = 7
+    x[[1]] = 8
+    assert x.tolist() == [7.0, 8.0, 3.5] and chx.fix(x).tolist() == [7.0, 8.0, 3.0]
 
 
 # --- NumPy and Python ------------------------------------------------------------------------------

@@ -15,13 +15,11 @@ bool Requires(const Variable& variable, const RecordMode& mode) {
 }
 
 // ChainerX's rules for writes to arrays in a graph.
-absl::Status CheckInPlace(const OpDef& op, absl::Span<const ApplyInput> inputs,
-                          const RecordMode& mode) {
+absl::Status CheckInPlace(absl::Span<const ApplyInput> inputs, const RecordMode& mode) {
   if (inputs.empty() || inputs[0].variable == nullptr) return absl::OkStatus();  // Infer says it
   if (!inputs[0].variable->nodes.empty()) {
     return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
   }
-  if (op.in_place_of.empty()) return absl::OkStatus();
   for (const ApplyInput& input : inputs) {
     if (input.variable != nullptr && Requires(*input.variable, mode)) {
       return ChainerxError(
@@ -31,7 +29,18 @@ absl::Status CheckInPlace(const OpDef& op, absl::Span<const ApplyInput> inputs,
   return absl::OkStatus();
 }
 
-void SaveInputs(const OpDef& op, absl::Span<const ApplyInput> inputs, OpNode* node) {
+// A saved value is in those graphs only that record the operator: in the others it is a constant.
+Variable InRecordedGraphs(const Variable& variable, const RecordMode& mode) {
+  Variable saved;
+  saved.array = variable.array;
+  for (const Ref<ArrayNode>& node : variable.nodes) {
+    if (mode.Records(node->id)) saved.nodes.push_back(node);
+  }
+  return saved;
+}
+
+void SaveInputs(const OpDef& op, absl::Span<const ApplyInput> inputs, const RecordMode& mode,
+                OpNode* node) {
   const size_t declared = op.inputs.size();
   node->inputs.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -44,17 +53,17 @@ void SaveInputs(const OpDef& op, absl::Span<const ApplyInput> inputs, OpNode* no
     saved.spec = inputs[i].variable->array.spec;
     if ((op.saved_inputs >> std::min(i, declared - 1)) & 1) {
       saved.saved = true;
-      saved.value = *inputs[i].variable;
+      saved.value = InRecordedGraphs(*inputs[i].variable, mode);
     }
   }
 }
 
 Ref<OpNode> NewOpNode(const OpDef& op, absl::Span<const ApplyInput> inputs,
                       absl::Span<const AttrValue> attrs, const ApplyOutputs& outputs,
-                      GraphAccount* account) {
+                      const RecordMode& mode, GraphAccount* account) {
   Ref<OpNode> node = MakeRef<OpNode>(op, account);
   node->attrs.assign(attrs.begin(), attrs.end());
-  SaveInputs(op, inputs, node.get());
+  SaveInputs(op, inputs, mode, node.get());
   node->outputs.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     node->outputs[i].spec = outputs[i].array.spec;
@@ -68,8 +77,9 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
                     absl::Span<const AttrValue> attrs, const RecordMode& mode,
                     GraphAccount* account, ApplyOutputs* outputs) {
   absl::InlinedVector<BackpropId, 2> ids;
-  for (const ApplyInput& input : inputs) {
-    if (input.variable == nullptr) continue;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ApplyInput& input = inputs[i];
+    if (input.variable == nullptr || op.IsConstantInput(i)) continue;
     for (const Ref<ArrayNode>& node : input.variable->nodes) {
       if (mode.Records(node->id) && std::find(ids.begin(), ids.end(), node->id) == ids.end()) {
         ids.push_back(node->id);
@@ -83,12 +93,13 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
     return MemoryError("[", op.name, "] out of memory: the session's graphs hold ",
                        account->op_nodes, " operators, which is the limit");
   }
-  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, account);
+  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, mode, account);
   for (BackpropId id : ids) {
     OpNode::Edge edge;
     edge.id = id;
-    for (const ApplyInput& input : inputs) {
-      ArrayNode* node = input.variable != nullptr ? input.variable->NodeOf(id) : nullptr;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool counts = inputs[i].variable != nullptr && !op.IsConstantInput(i);
+      ArrayNode* node = counts ? inputs[i].variable->NodeOf(id) : nullptr;
       edge.inputs.emplace_back(node);
       if (node != nullptr && node->creator) {
         op_node->rank = std::max(op_node->rank, node->creator->rank + 1);
@@ -161,6 +172,7 @@ void RecordMode::Set(BackpropId id, bool record) {
 }
 
 bool RecordMode::Records(BackpropId id) const {
+  if (id > last_) return false;
   for (const auto& exception : exceptions_) {
     if (exception.first == id) return exception.second;
   }
@@ -171,7 +183,7 @@ absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInpu
                    absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode,
                    ApplyOutputs* outputs) {
   outputs->clear();
-  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(op, inputs, mode));
+  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(inputs, mode));
   if (op.kind == OpKind::kComposition) {
     // With a gradient of its own a composition is one node; its parts are not recorded.
     const bool by_parts = op.gradient == nullptr && !op.no_gradient;

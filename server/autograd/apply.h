@@ -2,6 +2,10 @@
 #ifndef CHX_SERVER_AUTOGRAD_APPLY_H_
 #define CHX_SERVER_AUTOGRAD_APPLY_H_
 
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -18,10 +22,13 @@ class RecordMode {
   explicit RecordMode(bool by_default) : by_default_(by_default) {}
 
   void Set(BackpropId id, bool record);
+  // Graphs made after this one don't record, whatever else was said.
+  void StopAbove(BackpropId id) { last_ = std::min(last_, id); }
   bool Records(BackpropId id) const;
 
  private:
   bool by_default_;
+  BackpropId last_ = std::numeric_limits<BackpropId>::max();
   absl::InlinedVector<std::pair<BackpropId, bool>, 2> exceptions_;
 };
 

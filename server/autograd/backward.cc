@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "ops/registry.h"
 #include "server/autograd/rule_context.h"
@@ -21,9 +20,35 @@ struct ByRank {
 // One walk: gradients by array node, op nodes from the highest rank down.
 class Walk {
  public:
+  // Graphs that were made after this one are not continued by its gradients.
   Walk(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode)
       : runtime_(runtime), options_(options), mode_(mode) {
+    mode_.StopAbove(options.id);
     if (!options.enable_double_backprop) mode_.Set(options.id, false);
+  }
+
+  // Only what lies between the outputs and these nodes is walked, and their gradients are kept.
+  void LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* const> inputs) {
+    limited_ = true;
+    kept_.insert(inputs.begin(), inputs.end());
+    std::vector<OpNode*> ops;
+    absl::flat_hash_set<OpNode*> found;
+    const auto visit = [&](const ArrayNode* node) {
+      OpNode* op = node == nullptr ? nullptr : node->creator.get();
+      if (op != nullptr && found.insert(op).second) ops.push_back(op);
+    };
+    for (ArrayNode* output : outputs) visit(output);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      for (const Ref<ArrayNode>& input : ops[i]->EdgeOf(options_.id)->inputs) visit(input.get());
+    }
+    std::sort(ops.begin(), ops.end(), [](OpNode* a, OpNode* b) { return a->rank < b->rank; });
+    for (OpNode* op : ops) {
+      const auto& below = op->EdgeOf(options_.id)->inputs;
+      if (std::any_of(below.begin(), below.end(),
+                      [this](const Ref<ArrayNode>& node) { return Wants(node.get()); })) {
+        useful_.insert(op);
+      }
+    }
   }
 
   absl::Status Start(ArrayNode* node, Variable grad) {
@@ -40,8 +65,6 @@ class Walk {
     return absl::OkStatus();
   }
 
-  // Nodes whose gradient must outlive the step that consumes it.
-  void Keep(ArrayNode* node) { kept_.insert(node); }
   Variable* Find(ArrayNode* node) {
     auto it = grads_.find(node);
     return it == grads_.end() ? nullptr : &it->second;
@@ -54,6 +77,8 @@ class Walk {
     }
     return absl::OkStatus();
   }
+  // What passed through the walk's operators, if the options ask for it.
+  const std::vector<std::pair<Ref<ArrayNode>, Variable>>& retained() const { return retained_; }
   const RecordMode& mode() const { return mode_; }
 
   // Ones, or another value, of the array's spec.
@@ -64,8 +89,14 @@ class Walk {
   }
 
  private:
+  bool Wants(const ArrayNode* node) const {
+    if (node == nullptr || !limited_) return node != nullptr;
+    return kept_.contains(node) || (node->creator && useful_.contains(node->creator.get()));
+  }
+
   void Push(ArrayNode* node) {
-    if (node->creator && seen_.insert(node->creator.get()).second) queue_.push(node->creator);
+    if (!node->creator || (limited_ && !useful_.contains(node->creator.get()))) return;
+    if (seen_.insert(node->creator.get()).second) queue_.push(node->creator);
   }
 
   // Sums a gradient over the dimensions that its array was broadcast along, and casts it to the
@@ -124,10 +155,13 @@ class Walk {
       if (it == grads_.end()) continue;
       any = true;
       output_grads[i] = it->second;
-      if (!node->grad_required && kept_.count(node) == 0) grads_.erase(it);
+      if (options_.retain_grad) retained_.emplace_back(node, it->second);
+      if (!node->grad_required && !kept_.contains(node)) grads_.erase(it);
     }
     if (!any) return absl::OkStatus();
-    GradientRun run(runtime_, op_node, options_.id, output_grads, mode_);
+    absl::InlinedVector<bool, 3> wanted;
+    for (const Ref<ArrayNode>& input : edge->inputs) wanted.push_back(Wants(input.get()));
+    GradientRun run(runtime_, op_node, wanted, output_grads, mode_);
     output_grads.clear();
     op_node->op.gradient(run);
     CHX_RETURN_IF_ERROR(run.status());
@@ -149,16 +183,11 @@ class Walk {
   absl::flat_hash_set<OpNode*> seen_;
   absl::flat_hash_map<ArrayNode*, Variable> grads_;
   std::vector<Ref<ArrayNode>> order_;  // all that ever had a gradient; keeps addresses unique
-  absl::flat_hash_set<ArrayNode*> kept_;
+  bool limited_ = false;               // to the op nodes in useful_
+  absl::flat_hash_set<const OpNode*> useful_;
+  absl::flat_hash_set<const ArrayNode*> kept_;  // gradients outlive the step that consumes them
+  std::vector<std::pair<Ref<ArrayNode>, Variable>> retained_;
 };
-
-absl::StatusOr<ArrayNode*> NodeIn(const Variable& output, BackpropId id) {
-  ArrayNode* node = output.NodeOf(id);
-  if (node != nullptr) return node;
-  return ChainerxError(
-      "Cannot start backprop from an array whose gradient is not required (on graph ",
-      id == 0 ? "'<default>'" : absl::StrCat(id), ")");
-}
 
 // A gradient that a leaf may own: C-contiguous, sharing memory with nothing.
 absl::StatusOr<Variable> Own(Runtime& runtime, Variable grad, const RecordMode& mode) {
@@ -200,7 +229,8 @@ absl::Status Backward(Runtime& runtime, absl::Span<Variable* const> outputs,
                       const BackwardOptions& options, const RecordMode& mode) {
   Walk walk(runtime, options, mode);
   for (Variable* output : outputs) {
-    CHX_ASSIGN_OR_RETURN(ArrayNode * node, NodeIn(*output, options.id));
+    ArrayNode* const node = output->NodeOf(options.id);
+    if (node == nullptr) continue;
     Variable start;
     if (node->grad != nullptr) {
       start = *node->grad;
@@ -215,7 +245,7 @@ absl::Status Backward(Runtime& runtime, absl::Span<Variable* const> outputs,
   absl::flat_hash_set<ArrayNode*> started;
   for (Variable* output : outputs) {
     ArrayNode* node = output->NodeOf(options.id);
-    if (node->grad != nullptr) started.insert(node);
+    if (node != nullptr && node->grad != nullptr) started.insert(node);
   }
   return walk.ForEach([&](ArrayNode* node, Variable* grad) -> absl::Status {
     if (!node->grad_required || node->handles == 0 || started.count(node) != 0) {
@@ -239,20 +269,29 @@ absl::StatusOr<std::vector<absl::optional<Variable>>> Grad(Runtime& runtime,
                          "), got ", output_grads.size());
   }
   Walk walk(runtime, options, mode);
-  for (Variable* input : inputs) {
-    ArrayNode* node = input->NodeOf(options.id);
-    if (node != nullptr) walk.Keep(node);
-  }
+  const auto nodes_of = [&](absl::Span<Variable* const> variables) {
+    std::vector<ArrayNode*> nodes;
+    for (Variable* variable : variables) {
+      ArrayNode* node = variable->NodeOf(options.id);
+      if (node != nullptr) nodes.push_back(node);
+    }
+    return nodes;
+  };
+  walk.LimitTo(nodes_of(outputs), nodes_of(inputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    CHX_ASSIGN_OR_RETURN(ArrayNode * node, NodeIn(*outputs[i], options.id));
+    ArrayNode* const node = outputs[i]->NodeOf(options.id);
+    if (node == nullptr) continue;
     Variable start;
     if (!output_grads.empty() && output_grads[i] != nullptr) {
       start = *output_grads[i];
       if (start.array.spec.shape != node->spec.shape ||
-          start.array.spec.dtype != node->spec.dtype) {
+          start.array.spec.dtype != node->spec.dtype ||
+          start.array.spec.device != node->spec.device) {
         return GradientError("[grad] expects a grad_output of ", node->spec.ToString(), ", got ",
                              start.array.spec.ToString());
       }
+    } else if (node->grad != nullptr) {
+      start = *node->grad;
     } else {
       CHX_ASSIGN_OR_RETURN(start, walk.Full(node->spec, options.loss_scale));
     }
@@ -270,6 +309,13 @@ absl::StatusOr<std::vector<absl::optional<Variable>>> Grad(Runtime& runtime,
       CHX_ASSIGN_OR_RETURN(unscaled, Own(runtime, std::move(unscaled), walk.mode()));
     }
     grads[i] = std::move(unscaled);
+  }
+  for (const auto& [node, grad] : walk.retained()) {
+    if (node->handles == 0) continue;
+    CHX_ASSIGN_OR_RETURN(Variable unscaled,
+                         Unscale(runtime, grad, options.loss_scale, walk.mode()));
+    node->grad = std::make_unique<Variable>(std::move(unscaled));
+    node->grad_required = true;
   }
   return grads;
 }

@@ -107,12 +107,12 @@ absl::Status ComposeRun::TakeOutputs(const InferResult& inferred, ApplyOutputs* 
   return absl::OkStatus();
 }
 
-GradientRun::GradientRun(Runtime& runtime, OpNode* node, BackpropId id,
+GradientRun::GradientRun(Runtime& runtime, OpNode* node, absl::Span<const bool> wanted,
                          absl::Span<const Variable> output_grads, const RecordMode& mode)
     : GradContext(node->op, node->attrs),
       runtime_(runtime),
       node_(node),
-      edge_(node->EdgeOf(id)),
+      wanted_(wanted),
       mode_(mode),
       input_grads_(node->inputs.size()) {
   for (const Variable& grad : output_grads) {
@@ -151,7 +151,5 @@ Value GradientRun::output(int i) {
   }
   return Value(this, values_.Add(node_->OutputValue(i)));
 }
-
-bool GradientRun::needs_grad(int i) const { return static_cast<bool>(edge_->inputs[i]); }
 
 }  // namespace chx

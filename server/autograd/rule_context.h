@@ -55,8 +55,8 @@ class ComposeRun final : public ComposeContext {
 // One application of a gradient rule.
 class GradientRun final : public GradContext {
  public:
-  // `output_grads` by output; a variable without array: absent. `id`: the graph walked.
-  GradientRun(Runtime& runtime, OpNode* node, BackpropId id,
+  // `output_grads` by output; a variable without array: absent. `wanted`: inputs that need theirs.
+  GradientRun(Runtime& runtime, OpNode* node, absl::Span<const bool> wanted,
               absl::Span<const Variable> output_grads, const RecordMode& mode);
 
   Value ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) override;
@@ -69,18 +69,18 @@ class GradientRun final : public GradContext {
   Value input(int i) override;
   Value output(int i) override;
   Value output_grad(int i) override { return output_grads_[i]; }
-  bool needs_grad(int i) const override;
+  bool needs_grad(int i) const override { return wanted_[i]; }
   void SetInputGrad(int i, Value grad) override { input_grads_[i] = grad; }
 
-  // What the rule set; null if nothing.
+  // What the rule set; null if nothing, or if nobody wants it.
   const Variable* input_grad(int i) const {
-    return input_grads_[i].is_array() ? &values_.at(input_grads_[i].id()) : nullptr;
+    return wanted_[i] && input_grads_[i].is_array() ? &values_.at(input_grads_[i].id()) : nullptr;
   }
 
  private:
   Runtime& runtime_;
   OpNode* const node_;
-  const OpNode::Edge* const edge_;
+  const absl::Span<const bool> wanted_;
   const RecordMode& mode_;
   ValueTable values_;
   absl::InlinedVector<Value, 1> output_grads_;

@@ -26,12 +26,15 @@ ArrayNode* Variable::NodeOf(BackpropId id) const {
   return nullptr;
 }
 
-ArrayNode::~ArrayNode() {
+ArrayNode::~ArrayNode() { Unchain(); }
+
+void ArrayNode::Unchain() {
   if (!creator) return;
   OpNode::Edge* edge = creator->EdgeOf(id);
   if (edge != nullptr && edge->outputs[output_index] == this) {
     edge->outputs[output_index] = nullptr;
   }
+  creator = nullptr;
 }
 
 // An array node's deletion drops its creator, whose deletion is deferred: depth stays constant.

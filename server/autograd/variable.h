@@ -43,6 +43,8 @@ class ArrayNode : public RefCounted<ArrayNode> {
   ArrayNode(BackpropId id, const ArraySpec& spec) : id(id), spec(spec) {}
   ~ArrayNode();
   static void Destroy(const ArrayNode* node);
+  // Makes the node a leaf. What it was made from is freed unless something else refers to it.
+  void Unchain();
 
   const BackpropId id;
   const ArraySpec spec;

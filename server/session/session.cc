@@ -15,7 +15,6 @@ constexpr size_t kMaxUnreadErrors = 1000;
 constexpr size_t kMaxLocations = 1 << 20;
 constexpr size_t kMaxLocationBytes = 1024;
 constexpr size_t kMaxModes = 4096;
-constexpr size_t kMaxBackpropIds = 4096;
 
 std::string Describe(const ApplyInput& input) {
   if (input.variable != nullptr) return input.variable->array.spec.ToString();
@@ -107,6 +106,11 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
       return SetGrad(command, output);
     case CommandKind::kGetGrad:
       return GetGrad(command, output);
+    case CommandKind::kGraphState:
+      return AskGraphState(command, output);
+    case CommandKind::kDumpGraph:
+      return DumpGraph(command, output);
+    case CommandKind::kUnchain:
     case CommandKind::kRequireGrad:
     case CommandKind::kNewBackpropId:
     case CommandKind::kReleaseBackpropId:
@@ -123,20 +127,11 @@ absl::Status Session::Administer(const Command& command) {
     case CommandKind::kRequireGrad:
       return RequireGrad(command);
     case CommandKind::kNewBackpropId:
-      if (backprop_ids_.size() >= kMaxBackpropIds) {
-        return MemoryError("[backprop_scope] expects at most ", kMaxBackpropIds, " open scopes");
-      }
-      if (command.backprop_id == 0 || !backprop_ids_.insert(command.backprop_id).second) {
-        return ChainerxError("[backprop_scope] expects a new backprop id, got ",
-                             command.backprop_id);
-      }
-      return absl::OkStatus();
+      return NewBackpropId(command.backprop_id);
     case CommandKind::kReleaseBackpropId:
-      if (backprop_ids_.erase(command.backprop_id) == 0) {
-        return ChainerxError("[backprop_scope] expects an open backprop id, got ",
-                             command.backprop_id);
-      }
-      return absl::OkStatus();
+      return ReleaseBackpropId(command.backprop_id);
+    case CommandKind::kUnchain:
+      return Unchain(command);
     case CommandKind::kDefineMode:
       return DefineMode(command);
     default:

@@ -24,11 +24,12 @@ namespace chx {
 
 // Why a handle has no array: where the chain of failures began. Shared by all who inherit it.
 struct RootError {
-  absl::Status status;   // with its ErrorKind
-  std::string op;        // the operator that failed
-  std::string inputs;    // "float32(2, 3), 1.0"
-  std::string location;  // the client's file:line, if it sent one
-  bool read = false;     // a client has seen it
+  absl::Status status;           // with its ErrorKind
+  std::string op;                // the operator that failed
+  std::string inputs;            // "float32(2, 3), 1.0"
+  std::string location;          // the client's file:line, if it sent one
+  bool read = false;             // a client has seen it
+  bool absent_gradient = false;  // not a failure: there is no such gradient
 };
 using RootErrorPtr = std::shared_ptr<RootError>;
 
@@ -131,6 +132,12 @@ class Session {
   void SetGrad(const Command& command, SessionOutput* output);
   void GetGrad(const Command& command, SessionOutput* output);
   absl::Status DefineMode(const Command& command);
+  absl::Status NewBackpropId(BackpropId id);
+  absl::Status ReleaseBackpropId(BackpropId id);
+  absl::Status Unchain(const Command& command);
+  void AskGraphState(const Command& command, SessionOutput* output);
+  void DumpGraph(const Command& command, SessionOutput* output);
+  GraphState StateOf(Handle array, Handle grad, BackpropId id);
 
   Entry* Find(Handle handle);
   // The entry, which must exist; the first error among all that are used is kept in *inherited.

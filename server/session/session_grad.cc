@@ -79,6 +79,7 @@ BackwardOptions Session::OptionsOf(const Command& command) {
   options.id = command.backprop_id;
   options.enable_double_backprop = (command.flags & Command::kEnableDoubleBackprop) != 0;
   if ((command.flags & Command::kHasLossScale) != 0) options.loss_scale = command.loss_scale;
+  options.retain_grad = (command.flags & Command::kRetainGrad) != 0;
   return options;
 }
 
@@ -124,10 +125,10 @@ void Session::Grad(const Command& command, SessionOutput* output) {
         missing.kind = CommandKind::kGrad;
         missing.location = command.location;
         missing.outputs.push_back(command.outputs[i]);
-        Inherit(
-            missing,
-            NewRootError(command, GradientError("[grad] the outputs do not depend on input ", i),
-                         "grad", ""));
+        RootErrorPtr absent = NewRootError(
+            command, GradientError("[grad] the outputs do not depend on input ", i), "grad", "");
+        absent->absent_gradient = true;
+        Inherit(missing, absent);
         continue;
       }
       Bind(command.outputs[i], *std::move(grads[i]));
@@ -160,6 +161,7 @@ void Session::SetGrad(const Command& command, SessionOutput* output) {
     if (inherited != nullptr) return absl::OkStatus();
     CHX_RETURN_IF_ERROR(CheckGrad("set_grad", grad->variable.array.spec, node->spec));
     node->grad = std::make_unique<Variable>(grad->variable);
+    node->grad_required = true;
     return absl::OkStatus();
   };
   absl::Status status = set_grad();

@@ -125,6 +125,32 @@ def test_double_gradient(row, device):
     check_gradients(chx, row, arrays, rng_of(row), double=True)
 
 
+def is_float(array):
+    return str(array.dtype) in FLOATS
+
+
+def is_in_place(row):
+    return row.op.endswith("_") or row.op in ("copyto", "fill", "index_put")
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if not is_in_place(r)], ids=lambda r: r.name)
+def test_the_client_knows_the_daemons_graph(row, device):
+    """What depends on what is computed twice: without asking, and where the gradients are."""
+    arrays = inputs_of(row, rng_of(row), gradient_dtypes(row))
+    floats = [i for i, a in enumerate(arrays) if is_float(a)]
+    for wanted in [[i] for i in floats] + [floats]:
+        made = [chx.array(a) for a in arrays]
+        leaves = [made[i].require_grad() for i in wanted]
+        outs = [o for o in as_list(row.call(chx, *made)) if isinstance(o, chx.ndarray)]
+        for out in outs:
+            assert chx._core._backprop_ids(out) == chx._core._graphs_in_daemon(out)[0], wanted
+        if not row.grad and row.op in chx._core._differentiable_operators:
+            continue  # a form that has no gradient, such as that of full matrices in svd
+        chx.backward(outs)
+        for i, x in zip(wanted, leaves, strict=True):
+            assert (x.grad is not None) == chx._core._graphs_in_daemon(x)[1], (wanted, i)
+
+
 def gradient_dtypes(row):
     """float64 where there are floats; the gradient of astype goes by its own row."""
     return tuple("float64" if d[-1] in FLOATS else d[0] for d in row.dtypes)

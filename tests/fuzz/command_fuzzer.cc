@@ -51,11 +51,14 @@ std::vector<std::string> FuzzSeeds() {
   }
   Command command;
   for (int kind = static_cast<int>(CommandKind::kRelease);
-       kind <= static_cast<int>(CommandKind::kDefineLocation); ++kind) {
+       kind <= static_cast<int>(kLastCommandKind); ++kind) {
     command.kind = static_cast<CommandKind>(kind);
     command.handle = kind == static_cast<int>(CommandKind::kUpload) ? 20 : 1;
     command.request_id = 5;
-    command.backprop_id = kind >= static_cast<int>(CommandKind::kNewBackpropId) ? 1 : 0;
+    command.backprop_id = command.kind == CommandKind::kNewBackpropId ||
+                                  command.kind == CommandKind::kReleaseBackpropId
+                              ? 1
+                              : 0;
     command.mode = 1;
     command.location = 1;
     command.outputs = {30};

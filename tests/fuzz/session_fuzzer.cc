@@ -105,7 +105,7 @@ void MakeOperator(Choices* choices, Command* command) {
 Command MakeCommand(Choices* choices) {
   Command command;
   const int kind = choices->UpTo(31);
-  command.kind = kind >= 1 && kind <= static_cast<int>(CommandKind::kDefineLocation)
+  command.kind = kind >= 1 && kind <= static_cast<int>(kLastCommandKind)
                      ? static_cast<CommandKind>(kind)
                      : CommandKind::kApplyOp;
   if (command.kind == CommandKind::kApplyOp) {

@@ -1,0 +1,62 @@
+// The graphs of one session: which are open, what they are called, and in which order they may be
+// walked back.
+//
+// An operator whose inputs are in several graphs ties these together: the gradients of one may be
+// part of another. Graphs made later are inner ones. Walking a graph leaves its inner graphs out of
+// what it records, so that an inner graph must be walked before the outer ones it is tied to.
+#ifndef CHX_CLIENT_BACKPROP_IDS_H_
+#define CHX_CLIENT_BACKPROP_IDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "proto/command.h"
+
+namespace chx {
+
+// Thread-safe. Id 0, the default graph, is always open.
+class BackpropIds {
+ public:
+  BackpropIds() { graphs_[0].name = "<default>"; }
+
+  // Numbers grow, and never come again in this process: an id of another session is not open here.
+  BackpropId New(std::string name);
+  // An error for the default graph and for what is not open.
+  absl::Status Release(BackpropId id);
+  bool IsOpen(BackpropId id) const;
+  absl::Status CheckOpen(BackpropId id) const;
+  // "<expired>" if it is not open.
+  std::string Name(BackpropId id) const;
+
+  void Connect(absl::Span<const BackpropId> ids);
+  // An error if an outer graph that this one is tied to has been walked.
+  absl::Status CheckAllowed(BackpropId id) const;
+  void SetWalked(BackpropId id);
+  bool IsTiedToOuter(BackpropId id) const;
+
+  // How often something happened to gradients of this graph that the mirror cannot follow.
+  uint64_t Doubts(BackpropId id) const;
+  uint64_t AddDoubt(BackpropId id);
+
+ private:
+  struct Graph {
+    std::string name;
+    std::vector<BackpropId> inner;  // that it is tied to
+    int outer = 0;                  // number of those
+    bool refused = false;
+    std::string refused_for;  // the name of the graph that was walked too early
+    uint64_t doubts = 0;
+  };
+
+  mutable Mutex mutex_;
+  absl::flat_hash_map<BackpropId, Graph> graphs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_BACKPROP_IDS_H_

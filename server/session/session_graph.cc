@@ -1,0 +1,154 @@
+// The commands about graphs themselves: their ids, cutting them, and what clients ask about them.
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "server/session/session.h"
+
+namespace chx {
+namespace {
+
+constexpr size_t kMaxBackpropIds = 4096;
+constexpr absl::string_view kCut = "...\n";
+
+// "%1 float32(2, 3) = multiply(%2, %2), requires grad" for each node, outputs first.
+std::string DumpOf(ArrayNode* output, size_t max_bytes) {
+  std::string text;
+  absl::flat_hash_map<const ArrayNode*, size_t> numbers = {{output, 0}};
+  std::vector<ArrayNode*> nodes = {output};
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const ArrayNode& node = *nodes[i];
+    std::string line = absl::StrCat("%", i, " ", node.spec.ToString());
+    if (OpNode* op = node.creator.get()) {
+      absl::StrAppend(&line, " = ", op->op.name, "(");
+      const OpNode::Edge& edge = *op->EdgeOf(node.id);
+      for (size_t j = 0; j < edge.inputs.size(); ++j) {
+        ArrayNode* input = edge.inputs[j].get();
+        absl::StrAppend(&line, j == 0 ? "" : ", ");
+        if (input == nullptr) {
+          absl::StrAppend(&line, "_");
+          continue;
+        }
+        const auto [it, inserted] = numbers.try_emplace(input, nodes.size());
+        if (inserted) nodes.push_back(input);
+        absl::StrAppend(&line, "%", it->second);
+      }
+      absl::StrAppend(&line, ")");
+      if (op->outputs.size() > 1) absl::StrAppend(&line, "[", node.output_index, "]");
+    }
+    absl::StrAppend(&line, node.grad_required ? ", requires grad" : "",
+                    node.grad != nullptr ? ", has a gradient" : "",
+                    node.handles == 0 ? ", released" : "", "\n");
+    if (text.size() + line.size() + kCut.size() > max_bytes) {
+      return text.size() + kCut.size() <= max_bytes ? absl::StrCat(text, kCut) : text;
+    }
+    absl::StrAppend(&text, line);
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::Status Session::NewBackpropId(BackpropId id) {
+  if (backprop_ids_.size() >= kMaxBackpropIds) {
+    return MemoryError("[backprop_scope] expects at most ", kMaxBackpropIds, " open scopes");
+  }
+  if (id == 0 || !backprop_ids_.insert(id).second) {
+    return ChainerxError("[backprop_scope] expects a new backprop id, got ", id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::ReleaseBackpropId(BackpropId id) {
+  if (backprop_ids_.erase(id) == 0) {
+    return ChainerxError("[backprop_scope] expects an open backprop id, got ", id);
+  }
+  // Nobody can walk this graph any more: arrays that stay must not keep it.
+  for (auto& [handle, entry] : entries_) {
+    auto& nodes = entry.variable.nodes;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i]->id != id) continue;
+      if (--nodes[i]->handles == 0) nodes[i]->grad = nullptr;
+      nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(i));
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::Unchain(const Command& command) {
+  RootErrorPtr inherited;
+  CHX_ASSIGN_OR_RETURN(Entry * entry, Use(command.handle, &inherited));
+  if (inherited != nullptr) return absl::OkStatus();
+  ArrayNode* node = entry->variable.NodeOf(command.backprop_id);
+  if (node == nullptr) {
+    return ChainerxError("[unchain] the array is not in the graph number ", command.backprop_id);
+  }
+  node->Unchain();
+  return absl::OkStatus();
+}
+
+GraphState Session::StateOf(Handle array, Handle grad, BackpropId id) {
+  GraphState state;
+  const Entry* entry = Find(array);
+  if (entry == nullptr || entry->error != nullptr) {
+    const bool absent = entry != nullptr && entry->error->absent_gradient;
+    state.value = absent ? GraphState::Value::kNoGradient : GraphState::Value::kError;
+    return state;
+  }
+  for (const Ref<ArrayNode>& node : entry->variable.nodes) {
+    state.graphs.push_back(node->id);
+    if (node->id != id || node->grad == nullptr) continue;
+    state.has_grad = true;
+    const Entry* seen = Find(grad);
+    state.same_grad = seen != nullptr && seen->variable.array.buffer == node->grad->array.buffer &&
+                      seen->variable.array.spec.offset == node->grad->array.spec.offset;
+  }
+  return state;
+}
+
+void Session::AskGraphState(const Command& command, SessionOutput* output) {
+  SessionOutput::Value value;
+  value.request_id = command.request_id;
+  if (command.handles.size() % 2 != 0) {
+    value.error = NewRootError(command, ValueError("[graph_state] expects pairs of handles"),
+                               "graph_state", "");
+  } else {
+    std::vector<GraphState> states;
+    for (size_t i = 0; i < command.handles.size(); i += 2) {
+      states.push_back(StateOf(command.handles[i], command.handles[i + 1], command.backprop_id));
+    }
+    value.data = EncodeGraphStates(states);
+    if (value.data.size() > static_cast<size_t>(limits_.max_inline_bytes)) {
+      value.data.clear();
+      value.error = NewRootError(command, ValueError("[graph_state] expects fewer handles"),
+                                 "graph_state", "");
+    }
+  }
+  if (value.error != nullptr) value.error->read = true;
+  output->values.push_back(std::move(value));
+}
+
+void Session::DumpGraph(const Command& command, SessionOutput* output) {
+  SessionOutput::Value value;
+  value.request_id = command.request_id;
+  const auto dump = [&]() -> absl::Status {
+    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(command.handle, &value.error));
+    if (value.error != nullptr) return absl::OkStatus();
+    ArrayNode* node = entry->variable.NodeOf(command.backprop_id);
+    if (node == nullptr) {
+      return ChainerxError("[dump_graph] the array is not in the graph number ",
+                           command.backprop_id);
+    }
+    value.dtype = Dtype::kUint8;
+    value.data = DumpOf(node, static_cast<size_t>(limits_.max_inline_bytes));
+    value.shape = Shape({static_cast<int64_t>(value.data.size())});
+    return absl::OkStatus();
+  };
+  absl::Status status = dump();
+  if (!status.ok()) value.error = NewRootError(command, std::move(status), "dump_graph", "");
+  if (value.error != nullptr) value.error->read = true;
+  output->values.push_back(std::move(value));
+}
+
+}  // namespace chx
