@@ -197,6 +197,21 @@ TEST_F(GraphTest, AClosedGraphKeepsNothing) {
   EXPECT_TRUE(absl::StrContains(LastError(), "expired"));
 }
 
+TEST_F(GraphTest, AGraphThatStaysOpenIsLeftByAllItsArrays) {
+  Run({In(1, OfKind(CommandKind::kNewBackpropId))});
+  Leaf(1, {1}, 1);
+  Leaf(2, {1}, 1);
+  for (Handle handle = 10; handle < 1000; ++handle) {
+    Run({Op("add", {A(1), A(2)}, {handle}), ReleaseOf({handle})});
+  }
+  Run({Op("add", {A(1), A(2)}, {3}), In(1, OfKind(CommandKind::kReleaseBackpropId))});
+  for (Handle handle : {1, 2, 3}) EXPECT_TRUE(StateOf(handle).graphs.empty());
+  EXPECT_TRUE(output_.errors.empty());
+  // In place again.
+  Run({Op("add_", {A(1), S(1)}, {})});
+  EXPECT_EQ(Fetch(1), Floats{2});
+}
+
 TEST_F(GraphTest, ADumpNamesNodesAndOperators) {
   Leaf(1, {1, 2});
   Run({Op("multiply", {A(1), A(1)}, {2}), Op("sum", {A(2)}, {3}, {AttrValue(), AttrValue(false)}),
