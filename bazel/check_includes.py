@@ -15,8 +15,9 @@ ALLOWED = {
     "proto": ["base", "ops"],
     "server/engine": ["base", "ops"],
     "server/kernels": ["base", "ops"],
-    "server/native": ["base", "ops", "server/engine", "server/kernels"],
-    "server/cuda": ["base", "ops", "server/engine", "server/kernels"],
+    "server/lapack": ["base", "ops", "server/engine"],
+    "server/native": ["base", "ops", "server/engine", "server/kernels", "server/lapack"],
+    "server/cuda": ["base", "ops", "server/engine", "server/kernels", "server/lapack"],
     # proto/command.h only: see docs/decisions/0001.
     "server/autograd": ["base", "ops", "proto/command.h", "server/engine"],
     "server/session": ["base", "ops", "proto/command.h", "server/engine", "server/autograd"],

@@ -16,6 +16,7 @@ from bazel import check_includes
         ("client/array.cc", '"server/engine/array.h"'),
         ("server/engine/executor.cc", '"server/native/device.h"'),
         ("server/native/device.cc", '"server/cuda/device.h"'),
+        ("server/lapack/decompositions.cc", '"server/native/nest.h"'),
         ("server/session/session.h", '"proto/wire.h"'),
         ("server/session/session.h", "<grpcpp/server.h>"),
         ("server/engine/array.cc", "<cuda_runtime.h>"),

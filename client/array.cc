@@ -85,7 +85,7 @@ double ToDouble(const char* data, Dtype dtype) {
 }  // namespace
 
 ArrayBody::ArrayBody(Ref<Session> session_in, Handle handle_in, const ArraySpec& spec_in)
-    : session(std::move(session_in)), handle(handle_in), spec(spec_in) {}
+    : session(std::move(session_in)), handle(handle_in), storage(handle_in), spec(spec_in) {}
 
 ArrayBody::~ArrayBody() {
   for (Place& place : places) place.node->owner = nullptr;

@@ -49,6 +49,8 @@ class ArrayBody : public RefCounted<ArrayBody> {
 
   const Ref<Session> session;
   const Handle handle;
+  // That of the first array of the memory: equal for views of one another.
+  Handle storage;
   const ArraySpec spec;
   absl::InlinedVector<Place, 1> places;  // at most one per graph
   // A gradient that may be in a graph: Session::Resolve finds out before anybody looks at places.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/modes.h"
+#include "ops/basic_index.h"
 #include "ops/registry.h"
 
 namespace chx {
@@ -266,14 +267,40 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     Appended();
     due = Due();
   }
+  const bool is_view =
+      (op.kind == OpKind::kView && !inferred.copy_first) ||
+      (op.kind == OpKind::kTransfer && inferred.outputs[0].device == infer_inputs[0].array->device);
   outputs->clear();
   for (size_t i = 0; i < handles.size(); ++i) {
     outputs->push_back(NewArray(handles[i], inferred.outputs[i]));
+    if (is_view) outputs->back()->storage = inputs[0].array()->storage;
   }
   if (op.differentiable()) Mirror(op, inputs, outputs);
-  if (flush_due == nullptr) return due ? Flush() : absl::OkStatus();
-  *flush_due = due;
-  return absl::OkStatus();
+  if (flush_due != nullptr) {
+    *flush_due = due;
+    return absl::OkStatus();
+  }
+  if (op.checked && !outputs->empty()) return Confirm(*(*outputs)[0]);
+  return due ? Flush() : absl::OkStatus();
+}
+
+// By a fetch, which an error comes back from; of a view without elements where there are many.
+absl::Status Session::Confirm(const ArrayBody& array) {
+  char few[256];
+  const int64_t bytes = array.spec.nbytes();
+  if (bytes <= static_cast<int64_t>(sizeof(few))) {
+    return Fetch(array, few, static_cast<size_t>(bytes));
+  }
+  static const OpDef& getitem = *OpRegistry::Global().Find("getitem");
+  const NoBackpropMode no_graph;
+  const AttrValue nothing = IndexBuilder().Slice({}, 0, {}).Build();
+  const Operand input(&array);
+  ArrayPtrs empty;
+  bool flush_due = false;
+  CHX_RETURN_IF_ERROR(Apply(getitem, absl::MakeConstSpan(&input, 1),
+                            absl::MakeConstSpan(&nothing, 1), array.spec.device, &empty,
+                            &flush_due));
+  return Fetch(*empty[0], few, 0);
 }
 
 // Graphs that are gone don't count.

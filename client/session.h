@@ -42,6 +42,9 @@ class Session : public RefCounted<Session> {
                      absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs,
                      bool* flush_due = nullptr);
 
+  // Waits until the operator that made the array has run, and says whether it failed.
+  absl::Status Confirm(const ArrayBody& array);
+
   // Copies at the call; `data` may be reused when it returns.
   absl::StatusOr<ArrayPtr> Upload(absl::string_view data, Dtype dtype,
                                   absl::Span<const int64_t> shape, DeviceId device);

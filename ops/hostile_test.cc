@@ -202,7 +202,7 @@ class Hostile {
 
 // Beyond this a gradient may rightly be too large where the call itself is not.
 bool IsHuge(const Call& call, const InferResult& inferred) {
-  constexpr int64_t kHuge = int64_t{1} << 40;
+  constexpr int64_t kHuge = int64_t{1} << 30;
   for (const Argument& input : call.inputs) {
     if (input.array.has_value() && input.array->nbytes() > kHuge) return true;
   }

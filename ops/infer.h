@@ -30,11 +30,13 @@ struct InferResult {
   // A view whose strides don't allow it: input 0 is copied to C order first, and the outputs are
   // views of the copy.
   bool copy_first = false;
+  bool views = false;  // outputs are views of input 0
 
   void Clear() {
     outputs.clear();
     input_dtypes.clear();
     copy_first = false;
+    views = false;
   }
 };
 
@@ -59,7 +61,10 @@ class InferContext {
   // A new C-contiguous array; checks the shape.
   absl::Status AddOutput(Dtype dtype, const Shape& shape);
   // A view of input 0, or of its C-order copy after CopyFirst().
-  void AddView(const ArraySpec& spec) { result_->outputs.push_back(spec); }
+  void AddView(const ArraySpec& spec) {
+    result_->outputs.push_back(spec);
+    result_->views = true;
+  }
   // Makes base() the spec that input 0 has after a copy to C order.
   void CopyFirst();
   const ArraySpec& base() const { return result_->copy_first ? copied_ : input(0); }

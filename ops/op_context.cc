@@ -39,10 +39,25 @@ Value OpContext::Apply(absl::string_view op, absl::Span<const Value> inputs,
   return ApplyOp(*def, inputs, values);
 }
 
-Value operator+(Value a, Value b) { return Binary("add", a, b); }
-Value operator-(Value a, Value b) { return Binary("subtract", a, b); }
-Value operator*(Value a, Value b) { return Binary("multiply", a, b); }
-Value operator/(Value a, Value b) { return Binary("divide", a, b); }
-Value operator-(Value a) { return a.context()->Apply("negative", {a}); }
+// Two scalars make one: x1 of an operator may be one, and x1 * x1 is written for both cases.
+Value operator+(Value a, Value b) {
+  if (a.is_scalar() && b.is_scalar()) return a.scalar().AsDouble() + b.scalar().AsDouble();
+  return Binary("add", a, b);
+}
+Value operator-(Value a, Value b) {
+  if (a.is_scalar() && b.is_scalar()) return a.scalar().AsDouble() - b.scalar().AsDouble();
+  return Binary("subtract", a, b);
+}
+Value operator*(Value a, Value b) {
+  if (a.is_scalar() && b.is_scalar()) return a.scalar().AsDouble() * b.scalar().AsDouble();
+  return Binary("multiply", a, b);
+}
+Value operator/(Value a, Value b) {
+  if (a.is_scalar() && b.is_scalar()) return a.scalar().AsDouble() / b.scalar().AsDouble();
+  return Binary("divide", a, b);
+}
+Value operator-(Value a) {
+  return a.is_scalar() ? Value(-a.scalar().AsDouble()) : a.context()->Apply("negative", {a});
+}
 
 }  // namespace chx

@@ -129,6 +129,21 @@ OpDef& OpDef::Alias(std::string other_name) {
   return *this;
 }
 
+OpDef& OpDef::Module(std::string name_of_module) {
+  module = std::move(name_of_module);
+  return *this;
+}
+
+OpDef& OpDef::Checked() {
+  checked = true;
+  return *this;
+}
+
+OpDef& OpDef::Tuple() {
+  tuple = true;
+  return *this;
+}
+
 OpDef& OpDef::NoGradient() {
   no_gradient = true;
   return *this;

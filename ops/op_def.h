@@ -77,6 +77,9 @@ struct OpDef {
   bool internal = false;     // for gradient rules; not in the public API
   bool method = false;       // also a method of ndarray, with input 0 as self
   std::vector<std::string> aliases;
+  std::string module;    // Python's submodule and C++'s namespace: "linalg"; empty: the top
+  bool checked = false;  // whether it fails depends on values: clients wait for the outcome
+  bool tuple = false;    // Python: variadic outputs are a tuple, or the array itself if only one
 
   // Each of these returns *this, so that an entry reads as one sentence.
   OpDef& Doc(std::string text);
@@ -104,6 +107,9 @@ struct OpDef {
   OpDef& Internal();
   OpDef& Method();
   OpDef& Alias(std::string other_name);
+  OpDef& Module(std::string name_of_module);
+  OpDef& Checked();
+  OpDef& Tuple();
 
   bool has_variadic_input() const { return !inputs.empty() && inputs.back().variadic; }
   // -1 if there is none.

@@ -13,8 +13,9 @@ read -ra bazel <<<"${BAZEL:-bazel}"
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 mkdir -p "$stage/chx/bin"
-cp -L python_client/chx/*.py python_client/chx/*.pyi python_client/chx/py.typed \
-  .bazel/bin/python_client/chx/_ops.pyi .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+cp -rL python_client/chx/. "$stage/chx/"
+find "$stage" -name __pycache__ -prune -exec rm -r {} +
+cp -L .bazel/bin/python_client/chx/*.pyi .bazel/bin/python_client/chx/_core.so "$stage/chx/"
 cp -L .bazel/bin/server/chxd "$stage/chx/bin/chxd"
 cp python_client/setup.py LICENSE "$stage/"
 chmod -R u+w "$stage"

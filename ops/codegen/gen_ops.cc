@@ -1,4 +1,4 @@
-// Writes what is generated from the operator table: gen_ops cc_client | pyi | docs.
+// Writes what is generated from the operator table: gen_ops cc_client | pyi [SUBMODULE] | docs.
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -55,6 +55,9 @@ std::string CcValue(const AttrDef& attr) {
   return IsOptional(attr) ? absl::StrCat(attr.name, " ? ", made, " : AttrValue()") : made;
 }
 
+// Whether C++ gets a vector of arrays.
+bool IsMulti(const OpDef& op) { return op.variadic_outputs || op.outputs.size() > 1; }
+
 // "mode: 0 raise, 1 wrap, 2 clip".
 std::string ChoiceComment(const OpDef& op) {
   std::string comment;
@@ -98,16 +101,20 @@ std::string CcFunction(const OpDef& op, const std::string& name) {
   } else if (op.in_place) {
     call = absl::StrCat("ApplyInPlace(op, ", input_list, ", ", attr_list, ")");
   } else {
-    call = absl::StrCat(op.variadic_outputs ? "ApplyMulti" : "Apply", "(op, ", input_list, ", ",
-                        attr_list, ")");
+    call = absl::StrCat(IsMulti(op) ? "ApplyMulti" : "Apply", "(op, ", input_list, ", ", attr_list,
+                        ")");
   }
-  return absl::StrCat("// ", op.doc, "\n", ChoiceComment(op), "inline ",
-                      op.in_place           ? "absl::Status "
-                      : op.variadic_outputs ? "std::vector<Array> "
-                                            : "Array ",
-                      name, "(", absl::StrJoin(params, ", "),
-                      ") {\n  static const OpDef& op = *OpRegistry::", "Global().Find(\"", op.name,
-                      "\");\n  return internal::", call, ";\n}\n\n");
+  const std::string function =
+      absl::StrCat("// ", op.doc, "\n", ChoiceComment(op), "inline ",
+                   op.in_place   ? "absl::Status "
+                   : IsMulti(op) ? "std::vector<Array> "
+                                 : "Array ",
+                   name, "(", absl::StrJoin(params, ", "),
+                   ") {\n  static const OpDef& op = *OpRegistry::", "Global().Find(\"", op.name,
+                   "\");\n  return internal::", call, ";\n}\n\n");
+  if (op.module.empty()) return function;
+  return absl::StrCat("namespace ", op.module, " {\n\n", function, "}  // namespace ", op.module,
+                      "\n\n");
 }
 
 void WriteCcClient(const std::vector<const OpDef*>& ops) {
@@ -156,6 +163,9 @@ std::string PyDefault(const AttrDef& attr) {
   if (attr.type == AttrType::kDtype && attr.default_value.has_value()) {
     return absl::StrCat(" = \"", attr.default_value.ToString(), "\"");
   }
+  if (!attr.choices.empty() && attr.default_value.has_value()) {
+    return absl::StrCat(" = \"", attr.choices[attr.default_value.AsInt()], "\"");
+  }
   return absl::StrCat(" = ", attr.default_value.ToString());
 }
 
@@ -175,28 +185,36 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
     params.push_back(absl::StrCat(attr.name, ": ", PyType(attr), PyDefault(attr)));
   }
   if (IsCreation(op)) params.push_back("device: DeviceLike = None");
-  const std::string result = op.in_place           ? "None"
-                             : op.variadic_outputs ? "list[ndarray]"
-                                                   : "ndarray";
+  std::string result = op.in_place ? "None" : op.variadic_outputs ? "list[ndarray]" : "ndarray";
+  if (op.tuple) {
+    result = "Any";  // an array or a tuple of them
+  } else if (!op.variadic_outputs && op.outputs.size() > 1) {
+    const std::vector<std::string> arrays(op.outputs.size(), "ndarray");
+    result = absl::StrCat("tuple[", absl::StrJoin(arrays, ", "), "]");
+  }
   const std::string indent = method ? "    " : "";
   return absl::StrCat(indent, "def ", name, "(", absl::StrJoin(params, ", "), ") -> ", result,
                       ":\n", indent, "    \"\"\"", op.doc, "\"\"\"\n");
 }
 
-void WritePyi(const std::vector<const OpDef*>& ops) {
+// `submodule`: "" for the top, which has the methods too.
+void WritePyi(const std::vector<const OpDef*>& ops, const std::string& submodule) {
   std::cout << "# Generated from the operator table by ops/codegen. Do not edit.\n"
-               "# ruff: noqa: E501\nfrom collections.abc import Sequence\n"
-               "from typing import Literal\n\nfrom ._core import ndarray\n"
-               "from ._types import DeviceLike, DtypeLike, Scalar\n\n"
-               "class ndarray_ops:\n    \"\"\"The methods of ndarray that are operators.\"\"\"\n\n";
+               "# ruff: noqa: E501, F401\nfrom collections.abc import Sequence\n"
+               "from typing import Any, Literal\n\nfrom ._core import ndarray\n"
+               "from ._types import DeviceLike, DtypeLike, Scalar\n\n";
+  if (submodule.empty()) {
+    std::cout << "class ndarray_ops:\n"
+                 "    \"\"\"The methods of ndarray that are operators.\"\"\"\n\n";
+  }
   for (const OpDef* op : ops) {
-    if (!op->method) continue;
+    if (!submodule.empty() || !op->method) continue;
     std::cout << PyFunction(*op, op->name, true);
     for (const std::string& alias : op->aliases) std::cout << PyFunction(*op, alias, true);
   }
   std::cout << "\n";
   for (const OpDef* op : ops) {
-    if (op->internal) continue;
+    if (op->internal || op->module != submodule) continue;
     std::cout << PyFunction(*op, op->name, false);
     for (const std::string& alias : op->aliases) std::cout << alias << " = " << op->name << "\n";
   }
@@ -259,7 +277,8 @@ std::string DocRow(const OpDef& op) {
 
 std::string DocSection(const OpDef& op) {
   std::string text =
-      absl::StrCat("\n### ", op.name, "\n\n`", op.Signature(), "`\n\n", op.doc, "\n");
+      absl::StrCat("\n### ", op.name, "\n\n`", op.module.empty() ? "" : op.module + ".",
+                   op.Signature(), "`\n\n", op.doc, "\n");
   if (op.inputs.size() + op.attrs.size() > 0) absl::StrAppend(&text, "\n");
   for (const InputDef& input : op.inputs) absl::StrAppend(&text, InputLine(input));
   for (const AttrDef& attr : op.attrs) absl::StrAppend(&text, AttrLine(attr));
@@ -289,13 +308,13 @@ void WriteDocs(const std::vector<const OpDef*>& ops) {
   }
 }
 
-int Main(const std::string& mode) {
+int Main(const std::string& mode, const std::string& submodule) {
   std::vector<const OpDef*> ops;
   for (const auto& op : OpRegistry::Global().ops()) ops.push_back(op.get());
   if (mode == "cc_client") {
     WriteCcClient(ops);
   } else if (mode == "pyi") {
-    WritePyi(ops);
+    WritePyi(ops, submodule);
   } else if (mode == "docs") {
     WriteDocs(ops);
   } else {
@@ -308,4 +327,6 @@ int Main(const std::string& mode) {
 }  // namespace
 }  // namespace chx
 
-int main(int argc, char** argv) { return chx::Main(argc > 1 ? argv[1] : ""); }
+int main(int argc, char** argv) {
+  return chx::Main(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
+}

@@ -122,6 +122,9 @@ void RegisterUnary(OpRegistry& r) {
     g.SetInputGrad(0, g.output_grad(0) * 0.0);
   });
   unary("logical_not", "Whether x is zero.", rules::LogicalUnary);
+  unary("expm1", "exp(x) - 1, exact for small x. Integers give float32.", rules::FloatUnary)
+      .Saves({"y"})
+      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) * (g.output(0) + 1.0)); });
 }
 
 void RegisterBinary(OpRegistry& r) {

@@ -14,6 +14,13 @@ void RegisterIndexing(OpRegistry& r);
 void RegisterLinalg(OpRegistry& r);
 void RegisterLoss(OpRegistry& r);
 void RegisterRandom(OpRegistry& r);
+void RegisterMath(OpRegistry& r);
+void RegisterActivation(OpRegistry& r);
+void RegisterViews(OpRegistry& r);
+void RegisterJoining(OpRegistry& r);
+void RegisterSorting(OpRegistry& r);
+void RegisterStatistics(OpRegistry& r);
+void RegisterDecompositions(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

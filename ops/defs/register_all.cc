@@ -19,6 +19,20 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterLoss(r);
   r.BeginGroup("random");
   RegisterRandom(r);
+  r.BeginGroup("math");
+  RegisterMath(r);
+  r.BeginGroup("activation");
+  RegisterActivation(r);
+  r.BeginGroup("views");
+  RegisterViews(r);
+  r.BeginGroup("joining");
+  RegisterJoining(r);
+  r.BeginGroup("sorting");
+  RegisterSorting(r);
+  r.BeginGroup("statistics");
+  RegisterStatistics(r);
+  r.BeginGroup("decompositions");
+  RegisterDecompositions(r);
 }
 
 }  // namespace chx

@@ -141,6 +141,94 @@ std::vector<Sample> LossesAndRandom() {
   };
 }
 
+std::vector<Sample> ViewsAndJoining() {
+  return {
+      {"swapaxes", {F({2, 3, 4})}, {{"axis1", 0}, {"axis2", -1}}},
+      {"rollaxis", {F({2, 3, 4})}, {{"axis", -1}}},
+      {"rollaxis", {F({2, 3, 4})}, {{"axis", 0}, {"start", 3}}},
+      {"moveaxis", {F({2, 3, 4})}, {{"source", Dims({0, -1})}, {"destination", Dims({-1, 0})}}},
+      {"flip", {Strided(2, 3)}, {{"axes", Dims({1})}}},
+      {"diagonal", {F({2, 3, 4})}, {{"offset", -1}, {"axis1", 2}, {"axis2", 0}}},
+      {"diagonal", {F({2, 3})}, {{"offset", 9}}},
+      {"trace", {I({3, 3})}, {}},
+      {"diag", {F({3})}, {{"k", -2}}},
+      {"diag", {Strided(2, 3)}, {{"k", 1}}},
+      {"hstack", {F({3}), F({2})}, {}},
+      {"hstack", {F({2, 3}), I({2, 1})}, {}},
+      {"vstack", {F({3}), F({2, 3})}, {}},
+      {"dstack", {F({3}), F({1, 3, 2})}, {}},
+      {"repeat", {F({2, 3})}, {{"repeats", Dims({2})}}},
+      {"repeat", {Strided(2, 3)}, {{"repeats", Dims({1, 0, 2})}, {"axis", -1}}},
+      {"tile", {F({2, 3})}, {{"reps", Dims({2, 1, 3})}}},
+      {"tile", {Strided(2, 3)}, {{"reps", Dims({1})}}},
+      {"roll", {F({2, 3})}, {{"shift", Dims({-4})}}},
+      {"roll", {F({2, 3})}, {{"shift", Dims({1})}, {"axis", Dims({0, 1})}}},
+      {"constant_pad", {I({2, 3})}, {{"widths", Dims({1, 0, 0, 2})}, {"value", Scalar(1)}}},
+      {"tri", {}, {{"N", 3}}},
+      {"tri", {}, {{"N", 3}, {"M", 2}, {"k", -1}, {"dtype", Dtype::kInt8}}},
+      {"tril", {F({3})}, {}},
+      {"triu", {Strided(2, 3)}, {{"k", 1}}},
+      {"linspace", {}, {{"start", Scalar(0)}, {"stop", Scalar(1.5)}}},
+      {"linspace", {}, {{"start", Scalar(0)}, {"stop", Scalar(9)}, {"num", 1}}},
+      {"meshgrid", {F({3}), I({2}), F({})}, {}},
+      {"meshgrid", {F({3}), I({2})}, {{"indexing", 1}}},
+  };
+}
+
+std::vector<Sample> SortingAndStatistics() {
+  return {
+      {"sort", {F({2, 3})}, {}},
+      {"sort", {Strided(2, 3)}, {{"axis", AttrValue()}}},
+      {"argsort", {F({2, 3})}, {{"axis", 0}}},
+      {"cumsum", {F({2, 3})}, {}},
+      {"cumsum", {I({2, 3}, Dtype::kInt8)}, {{"axis", 1}}},
+      {"cumprod", {F({2, 3})}, {}},
+      {"cumprod", {F({2, 3})}, {{"axis", -2}}},
+      {"take_along_axis", {F({2, 3}), I({2, 4}, Dtype::kInt8)}, {{"axis", 1}}},
+      {"take_along_axis_grad", {F({2, 4}), I({2, 4})}, {{"shape", Dims({2, 3})}, {"axis", 1}}},
+      {"index_put", {F({4, 3}), I({2}), I({2, 3})}, {}},
+      {"nonzero_positions", {F({2, 3})}, {{"count", 4}}},
+      {"huber_loss", {F({2, 3}), F({3})}, {{"delta", 1.0}}},
+      {"hinge", {F({5, 3}), I({5})}, {{"norm", 2.0}}},
+      {"median", {F({2, 3})}, {}},
+      {"median", {I({2, 3})}, {{"axis", 1}, {"keepdims", true}}},
+      {"prod", {F({2, 3})}, {{"axis", Dims({0})}}},
+      {"var", {F({2, 3}, Dtype::kFloat16)}, {{"axis", Dims({1})}, {"ddof", 1}}},
+  };
+}
+
+std::vector<Sample> Decompositions() {
+  std::vector<Sample> samples = {
+      {"solve", {F({3, 3}), F({3})}, {}},
+      {"solve", {F({3, 3}), F({3, 2}, Dtype::kFloat64)}, {}},
+      {"solve", {F({5, 3, 3}), F({5, 3})}, {}},
+      {"solve", {F({5, 1, 3, 3}), F({2, 3, 1})}, {}},
+      {"svd", {F({2, 4, 3})}, {}},
+      {"svd", {F({2, 4, 3})}, {{"full_matrices", false}, {"compute_uv", false}}},
+      {"pinv", {F({0, 3})}, {}},
+      {"qr", {F({3, 4})}, {{"mode", 2}}},
+      {"qr", {F({2, 4, 3})}, {{"mode", 3}}},
+      {"matrix_power", {F({2, 3, 3})}, {{"n", 5}}},
+      {"matrix_power", {F({2, 3, 3})}, {{"n", 0}}},
+      {"matrix_power", {F({3, 3})}, {{"n", -2}}},
+      {"norm", {F({2, 3}, Dtype::kFloat16)}, {}},
+      {"norm", {F({2, 3})}, {{"axis", Dims({-1})}, {"keepdims", true}}},
+  };
+  for (const char* op : {"inv", "cholesky", "eigh", "eigvalsh", "det", "slogdet"}) {
+    samples.push_back({op, {F({3, 3})}, {}});
+    samples.push_back({op, {F({2, 5, 3, 3}, Dtype::kFloat64)}, {}});
+  }
+  // Their gradients are for these only.
+  for (const ArraySpec& a : {F({4, 3}), F({2, 3, 3})}) {
+    samples.push_back({"qr", {a}, {}});
+    for (const ArraySpec& either : {a, F({2, 3, 4})}) {
+      samples.push_back({"svd", {either}, {{"full_matrices", false}}});
+      samples.push_back({"pinv", {either}, {{"rcond", 1e-3}}});
+    }
+  }
+  return samples;
+}
+
 Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
   Call call;
   call.op = &op;
@@ -188,8 +276,9 @@ std::vector<Call> MadeUp(const OpDef& op) {
 
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
-  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
-                            LossesAndRandom()}) {
+  for (const auto& group :
+       {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
+        ViewsAndJoining(), SortingAndStatistics(), Decompositions()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

@@ -31,7 +31,21 @@ from numpy import (  # noqa: F401
     uint8,
 )
 
-from chx import _core, _support, random  # noqa: F401
+from chx import _core, _indexing, _routines, _support, linalg, random  # noqa: F401
+from chx._context import (  # noqa: F401
+    Backend,
+    Context,
+    ContextScope,
+    DeviceScope,
+    context_scope,
+    get_backend,
+    get_default_context,
+    get_device,
+    get_global_default_context,
+    set_default_context,
+    set_global_default_context,
+    using_device,
+)
 from chx._core import (  # noqa: F401
     BackendError,
     ChainerxError,
@@ -48,9 +62,25 @@ from chx._core import (  # noqa: F401
     ndarray,
     set_default_device,
 )
+from chx._install import install_chainerx  # noqa: F401
+from chx._routines import (  # noqa: F401
+    asanyarray,
+    ascontiguousarray,
+    broadcast_arrays,
+    clip,
+    fix,
+    frombuffer,
+    fromfile,
+    fromfunction,
+    fromiter,
+    fromstring,
+    load,
+    loadtxt,
+    save,
+    savez,
+)
 from chx._support import (  # noqa: F401
     AnyGraph,
-    Backend,
     BackpropId,
     Session,
     anygraph,
@@ -62,13 +92,10 @@ from chx._support import (  # noqa: F401
     check_double_backward,
     connect,
     force_backprop_mode,
-    get_backend,
-    get_device,
     grad,
     is_backprop_required,
     no_backprop_mode,
     to_numpy,
-    using_device,
 )
 
 __version__ = "0.1.0"
@@ -76,9 +103,10 @@ __version__ = "0.1.0"
 all_dtypes = (bool_, int8, int16, int32, int64, uint8, float16, float32, float64)
 Inf = Infinity = PINF = infty = inf
 NaN = NAN = nan
-NINF = -_numpy.inf
-PZERO = 0.0
-NZERO = -0.0
+# NumPy's objects, where it still has them.
+NINF = getattr(_numpy, "NINF", -inf)
+PZERO = getattr(_numpy, "PZERO", 0.0)
+NZERO = getattr(_numpy, "NZERO", -0.0)
 
 
 def is_available():
@@ -89,6 +117,9 @@ def is_available():
 # The operators, from the table.
 for _name in _core._operators:
     globals()[_name] = getattr(_core, _name)
-del _name
-# NumPy has one argument where the table has two.
+# Those whose arguments have another form than in the table.
 split = _support.split
+nonzero = _indexing.nonzero
+for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "pad", "vsplit"):
+    globals()[_name] = getattr(_routines, _name)
+del _name

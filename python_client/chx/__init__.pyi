@@ -15,7 +15,21 @@ from numpy import (
     uint8 as uint8,
 )
 
-from . import random as random
+from . import linalg as linalg, random as random
+from ._context import (
+    Backend as Backend,
+    Context as Context,
+    ContextScope as ContextScope,
+    DeviceScope as DeviceScope,
+    context_scope as context_scope,
+    get_backend as get_backend,
+    get_default_context as get_default_context,
+    get_device as get_device,
+    get_global_default_context as get_global_default_context,
+    set_default_context as set_default_context,
+    set_global_default_context as set_global_default_context,
+    using_device as using_device,
+)
 from ._core import (
     BackendError as BackendError,
     ChainerxError as ChainerxError,
@@ -32,10 +46,33 @@ from ._core import (
     ndarray as ndarray,
     set_default_device as set_default_device,
 )
+from ._indexing import nonzero as nonzero
+from ._install import install_chainerx as install_chainerx
 from ._ops import *  # noqa: F403
+from ._routines import (  # type: ignore[assignment]
+    asanyarray as asanyarray,
+    ascontiguousarray as ascontiguousarray,
+    broadcast_arrays as broadcast_arrays,
+    clip as clip,
+    copyto as copyto,
+    dsplit as dsplit,
+    fix as fix,
+    frombuffer as frombuffer,
+    fromfile as fromfile,
+    fromfunction as fromfunction,
+    fromiter as fromiter,
+    fromstring as fromstring,
+    hsplit as hsplit,
+    load as load,
+    loadtxt as loadtxt,
+    meshgrid as meshgrid,
+    pad as pad,
+    save as save,
+    savez as savez,
+    vsplit as vsplit,
+)
 from ._support import (  # type: ignore[assignment]
     AnyGraph as AnyGraph,
-    Backend as Backend,
     BackpropId as BackpropId,
     Session as Session,
     anygraph as anygraph,
@@ -47,14 +84,11 @@ from ._support import (  # type: ignore[assignment]
     check_double_backward as check_double_backward,
     connect as connect,
     force_backprop_mode as force_backprop_mode,
-    get_backend as get_backend,
-    get_device as get_device,
     grad as grad,
     is_backprop_required as is_backprop_required,
     no_backprop_mode as no_backprop_mode,
     split as split,
     to_numpy as to_numpy,
-    using_device as using_device,
 )
 
 __version__: str

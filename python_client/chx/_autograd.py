@@ -18,10 +18,8 @@ class BackpropId:
     @property
     def context(self):
         """The context that the graph is of."""
-        try:
-            from chx import _context
-        except ImportError:
-            return self._session
+        from chx import _context
+
         return _context.context_of(self._session)
 
     def __repr__(self):

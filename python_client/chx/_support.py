@@ -7,10 +7,11 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 
 import numpy as np
 
-from chx import _core
+from chx import _context, _core
 from chx._autograd import (  # noqa: F401
     AnyGraph,
     BackpropId,
@@ -24,7 +25,13 @@ from chx._autograd import (  # noqa: F401
     is_backprop_required,
     no_backprop_mode,
 )
+from chx._context import (  # noqa: F401  what the compiled part looks for here
+    Backend,
+    get_device,
+    reduce_device,
+)
 from chx._gradient_check import check_backward, check_double_backward  # noqa: F401
+from chx._indexing import getitem_by_arrays, setitem_by_arrays  # noqa: F401
 
 
 def signature(text):
@@ -39,7 +46,7 @@ def signature(text):
         else:
             value = {"None": None, "True": True, "False": False}.get(default, default)
             if isinstance(value, str):
-                value = float(value) if "." in value else int(value)
+                value = int(value) if value.lstrip("-").isdigit() else float(value)
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
         )
@@ -118,6 +125,8 @@ class _PrivateDaemon:
 class Session(_core.Session):
     """A session with a daemon. Ends with close(), or as a context manager with its block."""
 
+    _closed = False
+
     def __enter__(self):
         return self
 
@@ -130,8 +139,11 @@ class Session(_core.Session):
 
     def close(self):
         """Ends the session; arrays of it are unusable afterwards."""
-        if _core._get_default_session() is self:
+        if _core._get_global_session() is self:
             _core._set_default_session(None)
+        if _core._get_thread_session() is self:
+            _core._set_thread_session(None)
+        self._closed = True
         daemon, self._daemon = getattr(self, "_daemon", None), None
         try:
             super().close()
@@ -140,7 +152,7 @@ class Session(_core.Session):
                 daemon.stop()
 
 
-def connect(address=None, *, token=None, tls_roots=None, devices="native:0", client_name=None):
+def connect(address=None, *, token=None, tls_roots=None, devices=None, client_name=None):
     """Opens a session with a chxd daemon and makes it the default one.
 
     Args:
@@ -148,7 +160,8 @@ def connect(address=None, *, token=None, tls_roots=None, devices="native:0", cli
         daemon is started, which stops with this process.
       token: what the daemon's --token-file holds; default $CHX_TOKEN.
       tls_roots: PEM file with certificates to trust; plaintext without it.
-      devices: what a private daemon serves, such as "cuda:0,native:0".
+      devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
+        "native:0".
       client_name: how the daemon's lists call this client.
 
     Returns:
@@ -158,22 +171,34 @@ def connect(address=None, *, token=None, tls_roots=None, devices="native:0", cli
       ConnectionError: nobody answers at the address.
     """
     address = address or os.environ.get("CHX_SERVER")
+    devices = devices or os.environ.get("CHX_DEVICES") or "native:0"
     daemon = None if address else _PrivateDaemon(devices)
     roots = ""
     if tls_roots is not None:
         with open(tls_roots) as file:
             roots = file.read()
-    session = Session(
+    session = _open(
         address or daemon.address,
         client_name or f"python pid {os.getpid()}",
         token or os.environ.get("CHX_TOKEN", ""),
         roots,
     )
     session._daemon = daemon
+    _context.use_globally(session)
+    return session
+
+
+def _open(*arguments):
+    session = Session(*arguments)
+    session._arguments = arguments
     # At exit the session goes before its daemon: handlers run in reverse order.
     atexit.register(_close_at_exit, session, os.getpid())
-    _core._set_default_session(session)
     return session
+
+
+def connect_beside(session):
+    """A further session with the daemon of another, which keeps the daemon."""
+    return _open(*session._arguments)
 
 
 def _close_at_exit(session, pid):
@@ -182,76 +207,17 @@ def _close_at_exit(session, pid):
             session.close()
 
 
+_connecting = threading.RLock()
+
+
 def connect_default():
-    """The session of functions without one: connects as connect() does."""
-    return connect()
-
-
-# --- Devices -------------------------------------------------------------------------------------
-
-
-def get_device(device=None, index=None):
-    """A device by its name, by backend name and index, or the default one.
+    """The session of functions without one: connects as connect() does.
 
     Raises:
-      BackendError, DeviceError: the daemon does not serve it.
+      ContextError: the global default context was set to None.
     """
-    if index is not None:
-        device = f"{device}:{index}"
-    return _core._get_device(device)
-
-
-class Backend:
-    """What the devices of one kind have in common; there is one object for each in a session."""
-
-    __slots__ = ("name", "_session")
-
-    def __init__(self, name, session):
-        self.name = name
-        self._session = session
-
-    def __repr__(self):
-        return self.name
-
-    def get_device(self, index):
-        """The device `backend:index`."""
-        for device in self._session.devices:
-            if device.backend is self and device.index == index:
-                return device
-        raise _core.DeviceError(f"the daemon does not serve device '{self.name}:{index}'")
-
-    def get_device_count(self):
-        """How many devices of this backend the daemon serves."""
-        return sum(device.backend is self for device in self._session.devices)
-
-
-def get_backend(name):
-    """The backend of that name in the default session.
-
-    Raises:
-      BackendError: the daemon does not serve it.
-    """
-    session = _core._get_default_session() or connect_default()
-    for device in session.devices:
-        if device.backend.name == name:
-            return device.backend
-    raise _core.BackendError(f"the daemon does not serve backend '{name}'")
-
-
-class using_device:  # , a function to its users
-    """Makes a device the calling thread's default within a with-block."""
-
-    def __init__(self, device, index=None):
-        self.device = get_device(device, index)
-        self._previous = []
-
-    def __enter__(self):
-        self._previous.append(_core.get_default_device())
-        _core.set_default_device(self.device)
-        return self
-
-    def __exit__(self, *_):
-        _core.set_default_device(self._previous.pop())
+    with _connecting:  # one thread does
+        return _core._get_default_session() or _context.global_session()
 
 
 # --- Arrays --------------------------------------------------------------------------------------
@@ -298,11 +264,15 @@ def new_ndarray(shape, dtype, device=None):
 
 
 def to_numpy(array, copy=True):
-    """The array's values as a new NumPy array; waits for them."""
+    """The array's values as a new NumPy array; waits for them.
+
+    Without `copy` it is read-only: the memory is the daemon's, what is written would be lost.
+    """
     if not isinstance(array, _core.ndarray):
         raise TypeError(f"expected an ndarray, got {type(array).__name__}")
     out = np.empty(array.shape, array.dtype)
     _core._fetch(array, out.reshape(-1).view(np.uint8))
+    out.flags.writeable = bool(copy)
     return out
 
 

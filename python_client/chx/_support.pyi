@@ -16,7 +16,7 @@ from ._autograd import (
     is_backprop_required as is_backprop_required,
     no_backprop_mode as no_backprop_mode,
 )
-from ._core import Device, ndarray
+from ._core import ndarray
 from ._gradient_check import (
     check_backward as check_backward,
     check_double_backward as check_double_backward,
@@ -27,27 +27,14 @@ class Session(_core.Session):
     def __enter__(self) -> Self: ...
     def __exit__(self, *args: object) -> None: ...
 
-class Backend:
-    name: str
-    def get_device(self, index: int) -> Device: ...
-    def get_device_count(self) -> int: ...
-
-class using_device:
-    device: Device
-    def __init__(self, device: DeviceLike, index: int | None = None) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *args: object) -> None: ...
-
 def connect(
     address: str | None = None,
     *,
     token: str | None = None,
     tls_roots: str | None = None,
-    devices: str = "native:0",
+    devices: str | None = None,
     client_name: str | None = None,
 ) -> Session: ...
-def get_backend(name: str) -> Backend: ...
-def get_device(device: DeviceLike = None, index: int | None = None) -> Device: ...
 def array(
     object: Any, dtype: DtypeLike | None = None, copy: bool = True, device: DeviceLike = None
 ) -> ndarray: ...

@@ -60,7 +60,8 @@ extern PyMethodDef array_methods[];
 // numeric.cc
 extern PyNumberMethods array_as_number;
 PyObject* RichCompare(PyObject* a, PyObject* b, int comparison);
-// Runs an operator and wraps what it makes: one array, a list, or None for an in-place operator.
+// Runs an operator and wraps what it makes: one array, a list or tuple, or None for an in-place
+// operator. Waits for the outcome of a checked one.
 PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inputs,
                absl::Span<const AttrValue> attrs, DeviceId device);
 const OpDef& Op(absl::string_view name);

@@ -58,8 +58,27 @@ PyObject* GetByAttr(PyObject* self, const AttrValue& index) {
               absl::MakeConstSpan(&index, 1), 0);
 }
 
+bool IsBasic(PyObject* item) {
+  return item == Py_None || item == Py_Ellipsis || PySlice_Check(item) ||
+         (PyIndex_Check(item) && !PyBool_Check(item) && !PySequence_Check(item));
+}
+
+// Whether some item of a key, or the key itself, is such.
+template <typename Predicate>
+bool AnyItem(PyObject* key, Predicate predicate) {
+  if (!PyTuple_Check(key)) return predicate(key);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+    if (predicate(PyTuple_GET_ITEM(key, i))) return true;
+  }
+  return false;
+}
+
 PyObject* GetItem(PyObject* self, PyObject* key) {
   IndexBuilder builder;
+  if (AnyItem(key, [](PyObject* item) { return !IsBasic(item); })) {
+    const Owned get(Support("getitem_by_arrays"));
+    return get ? PyObject_CallFunctionObjArgs(get.get(), self, key, nullptr) : nullptr;
+  }
   if (!PyTuple_Check(key)) {
     if (!AddItem(key, &builder)) return nullptr;
   } else {
@@ -70,11 +89,31 @@ PyObject* GetItem(PyObject* self, PyObject* key) {
   return GetByAttr(self, builder.Build());
 }
 
-// A view of what the index selects, and a copy of the value into it.
+// Graphs that are gone don't count.
+bool CheckUnconnected(PyObject* self) {
+  if (!ResolveArray(self)) return false;
+  const ArrayBody& body = *BodyOf(self);
+  for (const ArrayBody::Place& place : body.places) {
+    if (!body.session->backprop_ids().IsOpen(place.node->id)) continue;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "[setitem] expects an array outside of graphs: use as_grad_stopped()");
+    return false;
+  }
+  return true;
+}
+
+// A view of what the index selects, and a copy of the value into it. Keys that are not basic are
+// taken apart in Python (chx/_indexing.py).
 int SetItem(PyObject* self, PyObject* key, PyObject* value) {
   if (value == nullptr) {
     PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");
     return -1;
+  }
+  if (!CheckUnconnected(self)) return -1;
+  if (AnyItem(key, [](PyObject* item) { return !IsBasic(item); })) {
+    const Owned set(Support("setitem_by_arrays"));
+    return set && Owned(PyObject_CallFunctionObjArgs(set.get(), self, key, value, nullptr)) ? 0
+                                                                                            : -1;
   }
   const Owned view(GetItem(self, key));
   if (!view) return -1;

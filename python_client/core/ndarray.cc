@@ -1,5 +1,6 @@
 // The ndarray type. All but the values is answered here, without the network.
 #include <cstddef>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "python_client/core/common.h"
@@ -57,6 +58,18 @@ PyObject* GetSize(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self)
 PyObject* GetNbytes(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).nbytes()); }
 PyObject* GetItemsize(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).item_size()); }
 PyObject* GetOffset(PyObject* self, void*) { return PyLong_FromLongLong(Spec(self).offset); }
+PyObject* GetDataPtr(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(BodyOf(self)->storage);
+}
+// From the first byte that some element has to the last.
+PyObject* GetDataSize(PyObject* self, void*) {
+  const ArraySpec& spec = Spec(self);
+  int64_t bytes = spec.size() == 0 ? 0 : spec.item_size();
+  for (int i = 0; i < spec.ndim() && bytes > 0; ++i) {
+    bytes += (spec.shape[i] - 1) * std::abs(spec.strides[i]);
+  }
+  return PyLong_FromLongLong(bytes);
+}
 PyObject* GetContiguous(PyObject* self, void*) {
   return PyBool_FromLong(Spec(self).is_contiguous());
 }
@@ -204,7 +217,20 @@ PyObject* AsType(PyObject* self, PyObject* args, PyObject* kwargs) {
               absl::MakeConstSpan(&attr, 1), 0);
 }
 
-PyObject* ToDeviceMethod(PyObject* self, PyObject* argument) {
+// to_device(device) or to_device(backend_name, index)
+PyObject* ToDeviceMethod(PyObject* self, PyObject* args) {
+  PyObject* argument = nullptr;
+  const char* backend = nullptr;
+  int index = 0;
+  Owned name;
+  if (PyTuple_GET_SIZE(args) == 2) {
+    if (!PyArg_ParseTuple(args, "si", &backend, &index)) return nullptr;
+    name = Owned(PyUnicode_FromFormat("%s:%d", backend, index));
+    argument = name.get();
+  } else if (!PyArg_ParseTuple(args, "O", &argument)) {
+    return nullptr;
+  }
+  if (argument == nullptr) return nullptr;
   Session* session = BodyOf(self)->session.get();
   DeviceId device = 0;
   // A name is one of the array's own session, whatever the default one is.
@@ -266,6 +292,28 @@ PyCFunction AsCFunction(Fn fn) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fn));
 }
 
+// The values are in another process.
+int RefuseBuffer(PyObject*, Py_buffer* view, int) {
+  view->obj = nullptr;
+  PyErr_SetString(PyExc_BufferError, "a chx array is not a buffer: use to_numpy()");
+  return -1;
+}
+PyBufferProcs array_as_buffer = {RefuseBuffer, nullptr};
+
+// _add_array_attribute(name, value): a method that is written in Python.
+PyObject* AddArrayAttribute(PyObject*, PyObject* args) {
+  PyObject *name = nullptr, *value = nullptr;
+  if (!PyArg_ParseTuple(args, "UO", &name, &value) ||
+      PyDict_SetItem(array_type.tp_dict, name, value) < 0) {
+    return nullptr;
+  }
+  PyType_Modified(&array_type);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef array_functions[] = {{"_add_array_attribute", AddArrayAttribute, METH_VARARGS, nullptr},
+                                 {nullptr, nullptr, 0, nullptr}};
+
 }  // namespace
 
 PyObject* Wrap(ArrayPtr body) {
@@ -289,6 +337,12 @@ PyGetSetDef array_getset[] = {
     {"nbytes", GetNbytes, nullptr, "Bytes of all elements.", nullptr},
     {"itemsize", GetItemsize, nullptr, "Bytes of an element.", nullptr},
     {"offset", GetOffset, nullptr, "Bytes from the storage's start to the first element.", nullptr},
+    {"data_ptr", GetDataPtr, nullptr,
+     "A number of the memory within the session, the same for views of one another. No address: "
+     "the memory is the daemon's.",
+     nullptr},
+    {"data_size", GetDataSize, nullptr, "Bytes from the first element to the last.", nullptr},
+    {"_debug_data_memory_address", GetDataPtr, nullptr, "As data_ptr.", nullptr},
     {"is_contiguous", GetContiguous, nullptr, "Whether elements are in C order.", nullptr},
     {"T", GetTransposed, nullptr, "The array with its axes reversed, a view.", nullptr},
     {"grad", GetGrad, SetGrad, "The gradient in the default graph, or None.", nullptr},
@@ -302,8 +356,9 @@ PyMethodDef array_methods[] = {
      "astype($self, dtype, copy=True)\n--\n\nThe array cast to a dtype; itself if it has it and "
      "copy is False."},
     {"flatten", Flatten, METH_NOARGS, "flatten()\n--\n\nA copy in one dimension."},
-    {"to_device", ToDeviceMethod, METH_O,
-     "to_device($self, device)\n--\n\nThe array on another device of its session."},
+    {"to_device", ToDeviceMethod, METH_VARARGS,
+     "to_device($self, device, index=None)\n--\n\nThe array on another device of its session, "
+     "which is a Device, a name, or a backend's name and an index."},
     {"require_grad", AsCFunction(RequireGrad), METH_VARARGS | METH_KEYWORDS,
      "require_grad($self, backprop_id=None)\n--\n\nMakes the array a leaf whose gradient backward "
      "computes; returns itself. DtypeError unless it is a float array."},
@@ -352,13 +407,14 @@ PyTypeObject array_type = [] {
   type.tp_as_number = &array_as_number;
   type.tp_as_mapping = &array_as_mapping;
   type.tp_as_sequence = &array_as_sequence;
+  type.tp_as_buffer = &array_as_buffer;
   type.tp_getset = array_getset;
   type.tp_methods = array_methods;
   return type;
 }();
 
 bool InitArrayType(PyObject* module) {
-  return PyType_Ready(&array_type) == 0 &&
+  return PyType_Ready(&array_type) == 0 && PyModule_AddFunctions(module, array_functions) == 0 &&
          PyModule_AddObjectRef(module, "ndarray", reinterpret_cast<PyObject*>(&array_type)) == 0;
 }
 

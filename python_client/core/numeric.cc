@@ -11,13 +11,24 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
   ArrayPtrs outputs;
   bool flush_due = false;
   absl::Status status = session->Apply(op, inputs, attrs, device, &outputs, &flush_due);
-  if (status.ok() && flush_due) {
+  if (status.ok() && op.checked && !outputs.empty()) {
+    const WithoutGil nogil;
+    status = session->Confirm(*outputs[0]);
+  } else if (status.ok() && flush_due) {
     const WithoutGil nogil;
     status = session->Flush();
   }
   if (!status.ok()) return Raise(status);
   if (op.in_place) Py_RETURN_NONE;
-  if (!op.variadic_outputs) return Wrap(std::move(outputs[0]));
+  const bool tuple = op.tuple || !op.variadic_outputs;
+  if (tuple && outputs.size() == 1) return Wrap(std::move(outputs[0]));
+  if (tuple) {
+    PyObject* result = PyTuple_New(static_cast<Py_ssize_t>(outputs.size()));
+    for (size_t i = 0; result != nullptr && i < outputs.size(); ++i) {
+      PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), Wrap(std::move(outputs[i])));
+    }
+    return result;
+  }
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(outputs.size()));
   for (size_t i = 0; list != nullptr && i < outputs.size(); ++i) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), Wrap(std::move(outputs[i])));
@@ -62,30 +73,52 @@ PyObject* Unary(const OpDef& op, PyObject* a) {
   return Call(BodyOf(a)->session.get(), op, absl::MakeConstSpan(&input, 1), {}, 0);
 }
 
-PyObject* Add(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("add");
+// Slots by the operator's name; it is looked up once.
+template <const char* kName>
+PyObject* BinarySlot(PyObject* a, PyObject* b) {
+  static const OpDef& op = Op(kName);
   return Binary(op, a, b);
 }
-PyObject* Subtract(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("subtract");
-  return Binary(op, a, b);
+template <const char* kName>
+PyObject* InPlaceSlot(PyObject* a, PyObject* b) {
+  static const OpDef& op = Op(kName);
+  return InPlace(op, a, b);
 }
-PyObject* Multiply(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("multiply");
-  return Binary(op, a, b);
+template <const char* kName>
+PyObject* UnarySlot(PyObject* a) {
+  static const OpDef& op = Op(kName);
+  return Unary(op, a);
 }
-PyObject* TrueDivide(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("divide");
-  return Binary(op, a, b);
-}
-PyObject* FloorDivide(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("floor_divide");
-  return Binary(op, a, b);
-}
-PyObject* Remainder(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("remainder");
-  return Binary(op, a, b);
-}
+
+#define CHX_OP_NAME(op) constexpr char k_##op[] = #op;
+CHX_OP_NAME(abs)
+CHX_OP_NAME(add)
+CHX_OP_NAME(add_)
+CHX_OP_NAME(bitwise_and)
+CHX_OP_NAME(bitwise_and_)
+CHX_OP_NAME(bitwise_or)
+CHX_OP_NAME(bitwise_or_)
+CHX_OP_NAME(bitwise_xor)
+CHX_OP_NAME(bitwise_xor_)
+CHX_OP_NAME(copy)
+CHX_OP_NAME(divide)
+CHX_OP_NAME(divide_)
+CHX_OP_NAME(floor_divide)
+CHX_OP_NAME(floor_divide_)
+CHX_OP_NAME(invert)
+CHX_OP_NAME(left_shift)
+CHX_OP_NAME(left_shift_)
+CHX_OP_NAME(multiply)
+CHX_OP_NAME(multiply_)
+CHX_OP_NAME(negative)
+CHX_OP_NAME(remainder)
+CHX_OP_NAME(remainder_)
+CHX_OP_NAME(right_shift)
+CHX_OP_NAME(right_shift_)
+CHX_OP_NAME(subtract)
+CHX_OP_NAME(subtract_)
+#undef CHX_OP_NAME
+
 PyObject* Power(PyObject* a, PyObject* b, PyObject* modulus) {
   static const OpDef& op = Op("power");
   if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
@@ -96,25 +129,12 @@ PyObject* Matmul(PyObject* a, PyObject* b) {
   if (!IsArray(a) || !IsArray(b)) Py_RETURN_NOTIMPLEMENTED;
   return Binary(op, a, b);
 }
-PyObject* Negative(PyObject* a) { return Unary(Op("negative"), a); }
-PyObject* Absolute(PyObject* a) { return Unary(Op("abs"), a); }
-PyObject* AddInPlace(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("add_");
-  return InPlace(op, a, b);
+PyObject* DivMod(PyObject* a, PyObject* b) {
+  const Owned quotient(BinarySlot<k_floor_divide>(a, b));
+  if (!quotient || quotient.get() == Py_NotImplemented) return Py_XNewRef(quotient.get());
+  const Owned remainder(BinarySlot<k_remainder>(a, b));
+  return remainder ? PyTuple_Pack(2, quotient.get(), remainder.get()) : nullptr;
 }
-PyObject* SubtractInPlace(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("subtract_");
-  return InPlace(op, a, b);
-}
-PyObject* MultiplyInPlace(PyObject* a, PyObject* b) {
-  static const OpDef& op = Op("multiply_");
-  return InPlace(op, a, b);
-}
-PyObject* DivideInPlace(PyObject* a, PyObject* b) { return InPlace(Op("divide_"), a, b); }
-PyObject* FloorDivideInPlace(PyObject* a, PyObject* b) {
-  return InPlace(Op("floor_divide_"), a, b);
-}
-PyObject* RemainderInPlace(PyObject* a, PyObject* b) { return InPlace(Op("remainder_"), a, b); }
 
 // The one element as a Python number; waits for it.
 PyObject* Item(PyObject* self) {
@@ -151,30 +171,45 @@ PyObject* RichCompare(PyObject* a, PyObject* b, int comparison) {
   // In the order of Py_LT, LE, EQ, NE, GT, GE.
   static const OpDef* const ops[] = {&Op("less"),      &Op("less_equal"), &Op("equal"),
                                      &Op("not_equal"), &Op("greater"),    &Op("greater_equal")};
+  // Not a matter of identity, as it would be if Python had the last word.
+  if (b == Py_None) return Raise(ChainerxError("Cannot create an array from null."));
   return Binary(*ops[comparison], a, b);
 }
 
 PyNumberMethods array_as_number = [] {
   PyNumberMethods slots = {};
-  slots.nb_add = Add;
-  slots.nb_subtract = Subtract;
-  slots.nb_multiply = Multiply;
-  slots.nb_true_divide = TrueDivide;
-  slots.nb_floor_divide = FloorDivide;
-  slots.nb_remainder = Remainder;
+  slots.nb_add = BinarySlot<k_add>;
+  slots.nb_subtract = BinarySlot<k_subtract>;
+  slots.nb_multiply = BinarySlot<k_multiply>;
+  slots.nb_true_divide = BinarySlot<k_divide>;
+  slots.nb_floor_divide = BinarySlot<k_floor_divide>;
+  slots.nb_remainder = BinarySlot<k_remainder>;
+  slots.nb_divmod = DivMod;
   slots.nb_power = Power;
   slots.nb_matrix_multiply = Matmul;
-  slots.nb_negative = Negative;
-  slots.nb_absolute = Absolute;
+  slots.nb_and = BinarySlot<k_bitwise_and>;
+  slots.nb_or = BinarySlot<k_bitwise_or>;
+  slots.nb_xor = BinarySlot<k_bitwise_xor>;
+  slots.nb_lshift = BinarySlot<k_left_shift>;
+  slots.nb_rshift = BinarySlot<k_right_shift>;
+  slots.nb_negative = UnarySlot<k_negative>;
+  slots.nb_positive = UnarySlot<k_copy>;
+  slots.nb_absolute = UnarySlot<k_abs>;
+  slots.nb_invert = UnarySlot<k_invert>;
   slots.nb_bool = Bool;
   slots.nb_int = Int;
   slots.nb_float = Float;
-  slots.nb_inplace_add = AddInPlace;
-  slots.nb_inplace_subtract = SubtractInPlace;
-  slots.nb_inplace_multiply = MultiplyInPlace;
-  slots.nb_inplace_true_divide = DivideInPlace;
-  slots.nb_inplace_floor_divide = FloorDivideInPlace;
-  slots.nb_inplace_remainder = RemainderInPlace;
+  slots.nb_inplace_add = InPlaceSlot<k_add_>;
+  slots.nb_inplace_subtract = InPlaceSlot<k_subtract_>;
+  slots.nb_inplace_multiply = InPlaceSlot<k_multiply_>;
+  slots.nb_inplace_true_divide = InPlaceSlot<k_divide_>;
+  slots.nb_inplace_floor_divide = InPlaceSlot<k_floor_divide_>;
+  slots.nb_inplace_remainder = InPlaceSlot<k_remainder_>;
+  slots.nb_inplace_and = InPlaceSlot<k_bitwise_and_>;
+  slots.nb_inplace_or = InPlaceSlot<k_bitwise_or_>;
+  slots.nb_inplace_xor = InPlaceSlot<k_bitwise_xor_>;
+  slots.nb_inplace_lshift = InPlaceSlot<k_left_shift_>;
+  slots.nb_inplace_rshift = InPlaceSlot<k_right_shift_>;
   return slots;
 }();
 

@@ -27,10 +27,13 @@ std::string TextSignature(const OpDef& op) {
     params.push_back(absl::StrCat(input.name, input.optional ? "=None" : ""));
   }
   for (const AttrDef& attr : op.attrs) {
-    const bool dtype = attr.type == AttrType::kDtype && attr.default_value.has_value();
-    params.push_back(attr.required ? attr.name
-                                   : absl::StrCat(attr.name, "=", dtype ? "'" : "",
-                                                  attr.default_value.ToString(), dtype ? "'" : ""));
+    const bool has_default = attr.default_value.has_value();
+    std::string value = attr.default_value.ToString();
+    if (has_default && !attr.choices.empty()) value = attr.choices[attr.default_value.AsInt()];
+    const bool word = has_default && (attr.type == AttrType::kDtype || !attr.choices.empty());
+    params.push_back(attr.required
+                         ? attr.name
+                         : absl::StrCat(attr.name, "=", word ? "'" : "", value, word ? "'" : ""));
   }
   if (op.inputs.empty()) params.push_back("device=None");
   return absl::StrCat("(", absl::StrJoin(params, ", "), ")");
@@ -304,6 +307,7 @@ bool InitOpFunctions(PyObject* module) {
   const Owned names(PyList_New(0));
   const Owned all_ops(PyList_New(0));         // with the internal ones
   const Owned differentiable(PyList_New(0));  // these two are for the completeness tests
+  const Owned modules(PyDict_New());          // of submodules: name -> function
   const auto append = [](const Owned& list, const std::string& name) {
     const Owned text(PyUnicode_FromString(name.c_str()));
     return text && PyList_Append(list.get(), text.get()) == 0;
@@ -321,6 +325,19 @@ bool InitOpFunctions(PyObject* module) {
         return false;
       }
       if (op->internal) continue;
+      if (!op->module.empty()) {
+        // Held apart: its names need not be unlike those at the top.
+        if (PyDict_GetItemString(modules.get(), op->module.c_str()) == nullptr) {
+          const Owned functions(PyDict_New());
+          if (!functions ||
+              PyDict_SetItemString(modules.get(), op->module.c_str(), functions.get()) < 0) {
+            return false;
+          }
+        }
+        PyObject* const functions = PyDict_GetItemString(modules.get(), op->module.c_str());
+        if (PyDict_SetItemString(functions, name.c_str(), function.get()) < 0) return false;
+        continue;
+      }
       if (PyModule_AddObjectRef(module, name.c_str(), function.get()) < 0 || !append(names, name)) {
         return false;
       }
@@ -329,6 +346,7 @@ bool InitOpFunctions(PyObject* module) {
   PyType_Modified(&array_type);
   return PyModule_AddObjectRef(module, "_operators", names.get()) == 0 &&
          PyModule_AddObjectRef(module, "_all_operators", all_ops.get()) == 0 &&
+         PyModule_AddObjectRef(module, "_submodules", modules.get()) == 0 &&
          PyModule_AddObjectRef(module, "_differentiable_operators", differentiable.get()) == 0;
 }
 

@@ -1,4 +1,8 @@
 // Sessions and devices.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "python_client/core/common.h"
@@ -6,8 +10,11 @@
 namespace chx::python {
 namespace {
 
-PyObject* default_session;              // PySession, or null
+PyObject* global_session;               // PySession, or null
+thread_local PyObject* thread_session;  // PySession that counts instead in this thread, or null
 thread_local PyObject* default_device;  // PyDevice, or null
+
+PyObject* DefaultSession() { return thread_session != nullptr ? thread_session : global_session; }
 
 PySession* AsSession(PyObject* object) { return reinterpret_cast<PySession*>(object); }
 PyDevice* AsDevice(PyObject* object) { return reinterpret_cast<PyDevice*>(object); }
@@ -31,6 +38,14 @@ PyObject* GetDeviceIndex(PyObject* self, void*) {
   return PyLong_FromString(Parts(self).second.c_str(), nullptr, 10);
 }
 PyObject* GetBackend(PyObject* self, void*) { return Py_NewRef(AsDevice(self)->backend); }
+PyObject* GetContext(PyObject* self, void*) {
+  return PyObject_GetAttrString(AsDevice(self)->backend, "context");
+}
+
+PyObject* ReduceDevice(PyObject* self, PyObject*) {
+  const Owned reduce(Support("reduce_device"));
+  return reduce ? PyObject_CallOneArg(reduce.get(), self) : nullptr;
+}
 
 PyObject* SynchronizeSession(Session* session) {
   absl::Status status;
@@ -50,9 +65,11 @@ PyGetSetDef device_getset[] = {
     {"name", GetDeviceName, nullptr, "For example 'native:0'.", nullptr},
     {"index", GetDeviceIndex, nullptr, "Number within the backend.", nullptr},
     {"backend", GetBackend, nullptr, "The backend: its name is 'native' or 'cuda'.", nullptr},
+    {"context", GetContext, nullptr, "The Context that the device is of.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef device_methods[] = {{"synchronize", SynchronizeDevice, METH_NOARGS,
                                  "synchronize()\n--\n\nWaits until all that was called is done."},
+                                {"__reduce__", ReduceDevice, METH_NOARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 
 void DeallocSession(PyObject* self) {
@@ -181,17 +198,27 @@ PyMemberDef session_members[] = {
     {"devices", T_OBJECT, offsetof(PySession, devices), READONLY, "The daemon's devices."},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyObject* GetDefaultSession(PyObject*, PyObject*) {
-  return Py_NewRef(default_session != nullptr ? default_session : Py_None);
-}
+PyObject* OrNone(PyObject* object) { return Py_NewRef(object != nullptr ? object : Py_None); }
 
-PyObject* SetDefaultSession(PyObject*, PyObject* session) {
-  PyObject* old = default_session;
-  default_session = session == Py_None ? nullptr : Py_NewRef(session);
+PyObject* GetDefaultSession(PyObject*, PyObject*) { return OrNone(DefaultSession()); }
+PyObject* GetGlobalSession(PyObject*, PyObject*) { return OrNone(global_session); }
+PyObject* GetThreadSession(PyObject*, PyObject*) { return OrNone(thread_session); }
+PyObject* GetThreadDevice(PyObject*, PyObject*) { return OrNone(default_device); }
+
+PyObject* Replace(PyObject** variable, PyObject* session) {
+  PyObject* old = *variable;
+  *variable = session == Py_None ? nullptr : Py_NewRef(session);
   Py_XDECREF(old);
   // A default device would be one of the old session.
   Py_CLEAR(default_device);
   Py_RETURN_NONE;
+}
+
+PyObject* SetDefaultSession(PyObject*, PyObject* session) {
+  return Replace(&global_session, session);
+}
+PyObject* SetThreadSession(PyObject*, PyObject* session) {
+  return Replace(&thread_session, session);
 }
 
 PyObject* GetDefaultDevice(PyObject*, PyObject*) {
@@ -222,16 +249,31 @@ PyObject* GetDevice(PyObject*, PyObject* object) {
   return Py_NewRef(PyTuple_GET_ITEM(Of(session)->devices, device));
 }
 
+// _find_device(session, name)
+PyObject* FindDeviceOf(PyObject*, PyObject* args) {
+  PyObject *session = nullptr, *name = nullptr;
+  DeviceId device = 0;
+  if (!PyArg_ParseTuple(args, "O!U", &session_type, &session, &name) ||
+      !FindDevice(*AsSession(session)->session, name, &device)) {
+    return nullptr;
+  }
+  return Py_NewRef(PyTuple_GET_ITEM(AsSession(session)->devices, device));
+}
+
 }  // namespace
 
 bool DefaultDevice(Session** session, DeviceId* device) {
-  if (default_session == nullptr) {
+  if (DefaultSession() == nullptr) {
     const Owned connect(Support("connect_default"));
     const Owned connected(connect ? PyObject_CallNoArgs(connect.get()) : nullptr);
     if (!connected) return false;
+    if (DefaultSession() == nullptr) {
+      PyErr_SetString(PyExc_RuntimeError, "there is no default session");
+      return false;
+    }
   }
   PyDevice* chosen = default_device == nullptr ? nullptr : AsDevice(default_device);
-  PySession* owner = chosen == nullptr ? AsSession(default_session) : chosen->session;
+  PySession* owner = chosen == nullptr ? AsSession(DefaultSession()) : chosen->session;
   *session = owner->session;
   *device = chosen == nullptr ? 0 : chosen->id;
   return true;
@@ -248,15 +290,22 @@ bool FindDevice(const Session& session, PyObject* text, DeviceId* device) {
     *device = static_cast<DeviceId>(i);
     return true;
   }
-  const std::string backend = name.substr(0, name.find(':'));
-  for (const std::string& other : names) {
-    if (other.substr(0, other.find(':')) == backend) {
-      Raise(DeviceError("the daemon does not serve device '", name, "'"));
-      return false;
-    }
+  const std::pair<std::string, std::string> parts = absl::StrSplit(name, absl::MaxSplits(':', 1));
+  const std::string& backend = parts.first;
+  const auto count = std::count_if(names.begin(), names.end(), [&](const std::string& other) {
+    return absl::StartsWith(other, backend + ":");
+  });
+  int64_t index = 0;
+  if (count == 0) {
+    Raise(MakeError(ErrorKind::kBackend,
+                    absl::StrCat("the daemon does not serve backend '", backend, "'")));
+  } else if (!absl::SimpleAtoi(parts.second, &index)) {
+    Raise(ValueError("[get_device] expects 'BACKEND' or 'BACKEND:INDEX', got '", name, "'"));
+  } else {
+    Raise(MakeError(ErrorKind::kIndex,
+                    absl::StrCat("the daemon does not serve device '", name, "': it has ", count,
+                                 " of backend '", backend, "'")));
   }
-  Raise(MakeError(ErrorKind::kBackend,
-                  absl::StrCat("the daemon does not serve backend '", backend, "'")));
   return false;
 }
 
@@ -309,6 +358,11 @@ PyTypeObject session_type = [] {
 PyMethodDef session_functions[] = {
     {"_get_default_session", GetDefaultSession, METH_NOARGS, nullptr},
     {"_set_default_session", SetDefaultSession, METH_O, nullptr},
+    {"_get_global_session", GetGlobalSession, METH_NOARGS, nullptr},
+    {"_get_thread_session", GetThreadSession, METH_NOARGS, nullptr},
+    {"_set_thread_session", SetThreadSession, METH_O, nullptr},
+    {"_get_thread_device", GetThreadDevice, METH_NOARGS, nullptr},
+    {"_find_device", FindDeviceOf, METH_VARARGS, nullptr},
     {"get_default_device", GetDefaultDevice, METH_NOARGS,
      "get_default_device()\n--\n\nWhere the calling thread's new arrays are made."},
     {"set_default_device", SetDefaultDevice, METH_O,

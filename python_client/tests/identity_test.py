@@ -1,6 +1,8 @@
 """One Python object per array while it lives, and nothing left behind."""
 
+import copy
 import gc
+import pickle
 import sys
 import threading
 import tracemalloc
@@ -81,6 +83,14 @@ CALLS = {
     "not implemented": lambda a: a.__add__("x"),
     "astype": lambda a: (a.astype("int8"), a.astype(a.dtype, copy=False)),
     "device": lambda a: (chx.get_device("native:0").name, a.to_device("native:0")),
+    "array as key": lambda a: (a[chx.array([1, 0])], a[chx.array(1), 1:]),
+    "mask": lambda a: a.__setitem__(chx.array([True, False]), [1, 2, 3]),
+    "numpy": lambda a: (np.asarray(a), np.float32(2) < a),
+    "pickle": lambda a: (pickle.loads(pickle.dumps(a)), copy.deepcopy([a, a.device])),
+    "python methods": lambda a: (a.clip(0, 1), a._debug_flat_data, a.__remainder__(2)),
+    "context": lambda a: a.device.context.get_device("native", 0).backend.context,
+    "scope": lambda a: chx.using_device("native").__enter__().__exit__(),
+    "context scope": lambda a: chx.context_scope(a.device.context).__enter__().__exit__(),
     "signature": lambda a: (chx.sum.__doc__, chx.sum.__text_signature__, chx.sum.__signature__),
 }
 ERRORS = {
@@ -95,6 +105,12 @@ ERRORS = {
     "item": lambda a: a.item(),
     "choice": lambda a: chx.take(a, a, 0, "no such"),
     "device": lambda a: chx.get_device("no:1"),
+    "device index": lambda a: a.to_device("native", 9),
+    "none": lambda a: a == None,  # noqa: E711
+    "buffer": lambda a: memoryview(a),
+    "array as key": lambda a: a[chx.array([9])],
+    "mask": lambda a: a.__setitem__(chx.array([True]), 0),
+    "connected": lambda a: (a * 1).require_grad().__setitem__(0, 0),
     "setitem": lambda a: a.__setitem__(0, [1, 2]),
 }
 

@@ -65,9 +65,9 @@ def test_getitem_and_setitem(index):
         (Ellipsis, Ellipsis),
         "a",
         1.0,
-        [0, 1],
+        [0, 2],
         True,
-        np.array([0, 1]),
+        np.array([0, 2]),
         10**30,
     ],
     ids=repr,
@@ -76,8 +76,14 @@ def test_index_errors_come_at_once(index):
     a = chx.zeros((2, 3))
     with pytest.raises(IndexError):
         a[index]
+
+
+@pytest.mark.parametrize("index", [2, -3, (0, 3), (0, 0, 0), "a", 1.0, 10**30, [0, 2]], ids=repr)
+def test_setting_at_a_bad_index(index):
+    a = chx.zeros((2, 3))
     with pytest.raises(IndexError):
         a[index] = 0
+    assert a.tolist() == np.zeros((2, 3)).tolist()
 
 
 def test_setitem_converts_and_broadcasts():
@@ -107,3 +113,111 @@ def test_iteration():
     a = chx.array([[1, 2], [3, 4]])
     assert [row.tolist() for row in a] == [[1, 2], [3, 4]]
     assert list(chx.zeros(0)) == []
+
+
+def random_key(rng, shape):
+    """A key of integer arrays, masks, lists, integers, slices, None and Ellipsis."""
+    items = []
+    axis = 0
+    shape_of_all = tuple(rng.integers(1, 4, rng.integers(0, 3)))
+    while axis < len(shape):
+        kind = rng.integers(0, 7)
+        size = shape[axis]
+        if kind == 0 and axis + 2 <= len(shape):
+            return (*items, rng.random(shape[axis : axis + 2]) < 0.5)
+        if kind <= 2:
+            index = rng.integers(-size, size, shape_of_all)
+            items.append(index.tolist() if index.ndim and rng.random() < 0.3 else index)
+        elif kind == 3:
+            items.append(int(rng.integers(-size, size)))
+        elif kind == 4:
+            items.append(None)
+            continue
+        else:
+            items.append(slice(*sorted(rng.integers(0, size + 1, 2))))
+        axis += 1
+    if rng.random() < 0.3:
+        items[-1] = Ellipsis
+    return tuple(items)
+
+
+def on_device(key, rng):
+    """Some of the arrays as arrays of ours."""
+    return tuple(
+        chx.array(item) if isinstance(item, np.ndarray) and rng.random() < 0.5 else item
+        for item in key
+    )
+
+
+def test_advanced_indexing_reads_writes_and_has_gradients():
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    checked = 0
+    while checked < 150:
+        shape = tuple(rng.integers(1, 5, rng.integers(1, 5)))
+        key = random_key(rng, shape)
+        if not any(isinstance(item, (np.ndarray, list)) for item in key):
+            continue
+        values = rng.standard_normal(shape)
+        try:
+            want = values[key]
+        except IndexError:
+            with pytest.raises(IndexError):
+                chx.array(values)[key]
+            continue
+        checked += 1
+        mixed = on_device(key, rng)
+        a = chx.array(values).require_grad()
+        got = a[mixed]
+        np.testing.assert_array_equal(chx.to_numpy(got), want)
+        weight = rng.standard_normal(want.shape)
+        chx.sum(got * chx.array(weight)).backward()
+        gradient = np.zeros(shape)
+        np.add.at(gradient, key, weight)
+        np.testing.assert_allclose(chx.to_numpy(a.grad), gradient, atol=1e-12)
+        # Written to a strided part.
+        whole = np.zeros((*shape, 2))
+        b = chx.array(whole)
+        new = rng.standard_normal(want.shape[-1:] if rng.random() < 0.5 else want.shape)
+        whole[..., 0][key] = new
+        b[..., 0][mixed] = chx.array(new)
+        np.testing.assert_array_equal(chx.to_numpy(b), whole)
+
+
+def test_masks():
+    values = np.arange(12.0).reshape(3, 4)
+    a = chx.array(values)
+    check(a[a > 4], values[values > 4])
+    check(a[values[:, 0] > 3], values[values[:, 0] > 3])
+    a[a > 4] = -1
+    values[values > 4] = -1
+    check(a, values)
+    a[:, a[0] > 1] = chx.array([[7.0], [8.0], [9.0]])
+    values[:, values[0] > 1] = [[7.0], [8.0], [9.0]]
+    check(a, values)
+    for key in [np.ones(2, bool), (0, np.ones(3, bool)), np.array(True), np.array([0.5])]:
+        with pytest.raises(IndexError):
+            a[key]
+    for got, want in zip(chx.nonzero(a), np.nonzero(values), strict=True):
+        check(got, want)
+    with pytest.raises(chx.DimensionError):
+        chx.nonzero(chx.ones(()))
+
+
+def test_indices_out_of_range():
+    a = chx.zeros((3, 4))
+    for key in [np.array([0, 3]), ([0, -4],), (slice(None), np.array([4])), ([0], [1, 5])]:
+        with pytest.raises(IndexError, match="out of bounds"):
+            a[key]
+        with pytest.raises(IndexError, match="out of bounds"):
+            a[key] = 1
+    for key in [chx.array([3]), (chx.array([0]), np.array([4])), ([0], chx.array([[-5]]))]:
+        with pytest.raises(IndexError, match="out of bounds"):
+            a[key]
+        with pytest.raises(IndexError, match="out of bounds"):
+            a[key] = 1
+    with pytest.raises(IndexError, match="broadcast"):
+        a[[0, 1], [0, 1, 2]]
+    with pytest.raises(RuntimeError):
+        a.require_grad()[[0]] = 1

@@ -1,6 +1,7 @@
 """The stubs name what there is, no more and no less."""
 
 import ast
+import importlib
 import inspect
 import os
 
@@ -35,7 +36,20 @@ def public(all_names):
 def test_module():
     operators = public(names(stub("_ops.pyi").body)) - {"ndarray_ops"}
     assert operators == set(chx._core._operators)
-    assert public(names(stub("__init__.pyi").body)) | operators == public(vars(chx))
+    assert public(names(stub("__init__.pyi").body)) | operators == public(vars(chx)) - {"chainerx"}
+
+
+def test_chainerx():
+    for name in ("chainerx", "chainerx.testing"):
+        module = importlib.import_module(f"chx.{name}")
+        found = public(names(stub(f"{name.replace('.', '/')}/__init__.pyi").body))
+        assert found and found <= public(vars(module))
+
+
+def test_linalg():
+    operators = set(names(stub("_linalg_ops.pyi").body))
+    assert operators == set(chx._core._submodules["linalg"])
+    assert operators <= set(vars(chx.linalg))
 
 
 def test_ndarray():
@@ -47,25 +61,46 @@ def test_ndarray():
     assert {n for n in found if n.startswith("__")} - {"__iter__"} <= set(dir(chx.ndarray))
 
 
-@pytest.mark.parametrize("name", ["_support", "random"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_context",
+        "_install",
+        "_routines",
+        "_support",
+        "linalg",
+        "random",
+        "chainerx",
+        "chainerx.random",
+        "chainerx.testing.array",
+        "chainerx.testing.dtypes",
+        "chainerx.testing.helper",
+    ],
+)
 def test_functions_take_what_their_stubs_say(name):
-    module = getattr(chx, name)
-    for node in stub(f"{name}.pyi").body:
+    module = importlib.import_module(f"chx.{name}")
+    path = name.replace(".", "/") + ("/__init__" if hasattr(module, "__path__") else "")
+    for node in stub(f"{path}.pyi").body:
         if not isinstance(node, ast.FunctionDef):
             continue
         arguments = node.args
-        expected = [a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs]
+        expected = [a.arg for a in arguments.posonlyargs + arguments.args]
+        expected += [arguments.vararg.arg] if arguments.vararg else []
+        expected += [a.arg for a in arguments.kwonlyargs]
+        expected += [arguments.kwarg.arg] if arguments.kwarg else []
         assert list(inspect.signature(getattr(module, node.name)).parameters) == expected
 
 
-def test_operators_take_what_their_stubs_say():
-    for node in stub("_ops.pyi").body:
+@pytest.mark.parametrize(("file", "module"), [("_ops", chx._core), ("_linalg_ops", chx.linalg)])
+def test_operators_take_what_their_stubs_say(file, module):
+    for node in stub(f"{file}.pyi").body:
         if isinstance(node, ast.FunctionDef):
-            expected = list(inspect.signature(getattr(chx._core, node.name)).parameters)
+            expected = list(inspect.signature(getattr(module, node.name)).parameters)
             assert [a.arg for a in node.args.args] == expected
 
 
 def test_every_stub_parses():
-    for name in os.listdir(HERE):
-        if name.endswith(".pyi"):
-            stub(name)
+    for folder, _, files in os.walk(HERE):
+        for name in files:
+            if name.endswith(".pyi"):
+                stub(os.path.join(folder, name))

@@ -1,5 +1,6 @@
 #include "server/autograd/rule_context.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/error.h"
@@ -91,7 +92,17 @@ absl::Status ComposeRun::TakeOutputs(const InferResult& inferred, ApplyOutputs* 
                            outputs_[i].is_array() ? outputs_[i].spec().ToString() : "nothing",
                            " instead of ", promised.ToString());
     }
-    outputs->push_back(values_.at(outputs_[i].id()));
+    // A new array was promised, as the client has it: no view, and in C order.
+    const Array& made = values_.at(outputs_[i].id()).array;
+    const bool aliases = std::any_of(inputs_.begin(), inputs_.end(), [&](const Value& input) {
+      return input.is_array() && values_.at(input.id()).array.buffer == made.buffer;
+    });
+    const bool as_promised =
+        made.spec.strides == promised.strides && made.spec.offset == promised.offset;
+    Value output = outputs_[i];
+    if (!as_promised || (aliases && !inferred.views)) output = Apply("copy", {output});
+    CHX_RETURN_IF_ERROR(status());
+    outputs->push_back(values_.at(output.id()));
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,14 @@ absl::Status RunSame(const KernelArgs& args) {
 }
 
 template <typename Fn>
+absl::Status RunTest(const KernelArgs& args) {
+  return kernels::VisitDtype(args.in(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return RunElementwise<OfStored<Fn, Bool>, true, Bool, T>(args, args.out(0), args.in(0));
+  });
+}
+
+template <typename Fn>
 absl::Status RunLogical(const KernelArgs& args) {
   return RunElementwise<OfStored<Fn, Bool>, true, Bool, Bool>(args, args.out(0), args.in(0));
 }
@@ -82,6 +90,10 @@ void SetSame(KernelTable& table, kernels::FnList<Fns...>) {
   (table.Set(Fns::kOp, RunSame<Fns>), ...);
 }
 template <typename... Fns>
+void SetTest(KernelTable& table, kernels::FnList<Fns...>) {
+  (table.Set(Fns::kOp, RunTest<Fns>), ...);
+}
+template <typename... Fns>
 void SetLogical(KernelTable& table, kernels::FnList<Fns...>) {
   (table.Set(Fns::kOp, RunLogical<Fns>), ...);
 }
@@ -91,6 +103,7 @@ void SetLogical(KernelTable& table, kernels::FnList<Fns...>) {
 void RegisterElementwise(KernelTable& table) {
   SetFloat(table, kernels::UnaryFloatFns());
   SetSame(table, kernels::UnarySameFns());
+  SetTest(table, kernels::UnaryTestFns());
   SetLogical(table, kernels::UnaryLogicalFns());
   table.Set(kernels::Where::kOp, RunWhere);
   RegisterArithmetic(table);

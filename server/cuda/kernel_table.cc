@@ -12,6 +12,9 @@ KernelTable AllKernels() {
   RegisterLinalg(table);
   RegisterLoss(table);
   RegisterRandom(table);
+  RegisterSorting(table);
+  RegisterStatistics(table);
+  RegisterDecompositions(table);
   return table;
 }
 

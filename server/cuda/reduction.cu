@@ -1,4 +1,4 @@
-// Kernels of ops/defs/reduction.cc.
+// Kernels of ops/defs/reduction.cc and ops/defs/statistics.cc.
 //
 // A group of lanes (lanes.h) gathers each result; where there are few results, the reduced elements
 // are cut into splits, whose accumulators a second launch combines. All cuts depend on shapes and
@@ -164,6 +164,13 @@ void RegisterReduction(KernelTable& table) {
   table.Set("argmax", ArgReduce<kernels::ArgMaxReducer>);
   table.Set("argmin", ArgReduce<kernels::ArgMinReducer>);
   table.Set("logsumexp", LogSumExp);
+}
+
+// The inputs are cast to bool, of which the least and the greatest are what is asked for.
+void RegisterStatistics(KernelTable& table) {
+  table.Set("all", Reduce<kernels::MinReducer>);
+  table.Set("any", Reduce<kernels::MaxReducer>);
+  table.Set("prod", Reduce<kernels::ProdReducer>);
 }
 
 }  // namespace chx::cuda

@@ -56,6 +56,28 @@ CHX_UNARY_FN(LogFn, "log") { return Log(x); }
 CHX_UNARY_FN(SqrtFn, "sqrt") { return Sqrt(x); }
 CHX_UNARY_FN(TanhFn, "tanh") { return Tanh(x); }
 CHX_UNARY_FN(SigmoidFn, "sigmoid") { return Sigmoid(x); }
+CHX_UNARY_FN(Expm1Fn, "expm1") { return static_cast<T>(std::expm1(x)); }
+CHX_UNARY_FN(Exp2Fn, "exp2") { return static_cast<T>(std::exp2(x)); }
+CHX_UNARY_FN(Log2Fn, "log2") { return static_cast<T>(std::log2(x)); }
+CHX_UNARY_FN(Log10Fn, "log10") { return static_cast<T>(std::log10(x)); }
+CHX_UNARY_FN(Log1pFn, "log1p") { return static_cast<T>(std::log1p(x)); }
+CHX_UNARY_FN(ErfFn, "erf") { return static_cast<T>(std::erf(x)); }
+CHX_UNARY_FN(SinFn, "sin") { return static_cast<T>(std::sin(x)); }
+CHX_UNARY_FN(CosFn, "cos") { return static_cast<T>(std::cos(x)); }
+CHX_UNARY_FN(TanFn, "tan") { return static_cast<T>(std::tan(x)); }
+CHX_UNARY_FN(ArcsinFn, "arcsin") { return static_cast<T>(std::asin(x)); }
+CHX_UNARY_FN(ArccosFn, "arccos") { return static_cast<T>(std::acos(x)); }
+CHX_UNARY_FN(ArctanFn, "arctan") { return static_cast<T>(std::atan(x)); }
+CHX_UNARY_FN(SinhFn, "sinh") { return static_cast<T>(std::sinh(x)); }
+CHX_UNARY_FN(CoshFn, "cosh") { return static_cast<T>(std::cosh(x)); }
+CHX_UNARY_FN(ArcsinhFn, "arcsinh") { return static_cast<T>(std::asinh(x)); }
+CHX_UNARY_FN(ArccoshFn, "arccosh") { return static_cast<T>(std::acosh(x)); }
+CHX_UNARY_FN(ArctanhFn, "arctanh") { return static_cast<T>(std::atanh(x)); }
+CHX_UNARY_FN(FloorFn, "floor") { return static_cast<T>(std::floor(x)); }
+CHX_UNARY_FN(CeilFn, "ceil") { return static_cast<T>(std::ceil(x)); }
+CHX_UNARY_FN(TruncFn, "trunc") { return static_cast<T>(std::trunc(x)); }
+// Halves go to the even neighbour.
+CHX_UNARY_FN(RintFn, "rint") { return static_cast<T>(std::rint(x)); }
 
 CHX_UNARY_FN(Negative, "negative") {
   if constexpr (kIsFloat<T> || kIsBool<T>) {
@@ -97,6 +119,23 @@ CHX_UNARY_FN(Relu, "relu") {
   }
 }
 CHX_UNARY_FN(LogicalNot, "logical_not") { return x == T(0); }
+
+// In comparisons only, which vectorise.
+CHX_UNARY_FN(IsNan, "isnan") { return x != x; }
+CHX_UNARY_FN(IsInf, "isinf") {
+  if constexpr (kIsFloat<T>) {
+    return x == static_cast<T>(HUGE_VAL) || x == static_cast<T>(-HUGE_VAL);
+  } else {
+    return false;
+  }
+}
+CHX_UNARY_FN(IsFinite, "isfinite") {
+  if constexpr (kIsFloat<T>) {
+    return x - x == T(0);
+  } else {
+    return true;
+  }
+}
 
 CHX_BINARY_FN(Add, "add") {
   if constexpr (kIsBool<T>) {
@@ -157,7 +196,58 @@ CHX_BINARY_FN(Remainder, "remainder") {
   }
 }
 
+// Inference refuses floats for these.
+CHX_BINARY_FN(BitwiseAnd, "bitwise_and") {
+  if constexpr (kIsFloat<T>) {
+    return x;
+  } else {
+    return static_cast<T>(x & y);
+  }
+}
+CHX_BINARY_FN(BitwiseOr, "bitwise_or") {
+  if constexpr (kIsFloat<T>) {
+    return x;
+  } else {
+    return static_cast<T>(x | y);
+  }
+}
+CHX_BINARY_FN(BitwiseXor, "bitwise_xor") {
+  if constexpr (kIsFloat<T>) {
+    return x;
+  } else {
+    return static_cast<T>(x ^ y);
+  }
+}
+// By less than the number of bits, or all bits are shifted out, as in NumPy.
+CHX_BINARY_FN(LeftShift, "left_shift") {
+  if constexpr (kIsFloat<T> || kIsBool<T>) {
+    return x;
+  } else {
+    return y >= T(0) && static_cast<uint64_t>(y) < 8 * sizeof(T)
+               ? static_cast<T>(static_cast<uint64_t>(x) << static_cast<uint64_t>(y))
+               : T(0);
+  }
+}
+CHX_BINARY_FN(RightShift, "right_shift") {
+  if constexpr (kIsFloat<T> || kIsBool<T>) {
+    return x;
+  } else {
+    if (y >= T(0) && static_cast<uint64_t>(y) < 8 * sizeof(T)) return static_cast<T>(x >> y);
+    return x < T(0) ? static_cast<T>(-1) : T(0);
+  }
+}
+
 CHX_BINARY_FN(Divide, "divide") { return x / y; }
+CHX_BINARY_FN(Arctan2, "arctan2") { return static_cast<T>(std::atan2(x, y)); }
+CHX_BINARY_FN(Fmod, "fmod") { return static_cast<T>(std::fmod(x, y)); }
+CHX_BINARY_FN(Hypot, "hypot") { return static_cast<T>(std::hypot(x, y)); }
+CHX_BINARY_FN(Copysign, "copysign") { return static_cast<T>(std::copysign(x, y)); }
+// Equal infinities have no difference.
+CHX_BINARY_FN(Logaddexp, "logaddexp") {
+  const T difference = x == y ? T(0) : x - y;
+  const T greater = x > y || x != x ? x : y;
+  return static_cast<T>(greater + std::log1p(std::exp(-std::fabs(difference))));
+}
 // Of y = relu(x), and the gradient of y.
 CHX_BINARY_FN(ReluGrad, "relu_grad") {
   if constexpr (kIsBool<T>) {
@@ -191,16 +281,22 @@ struct Where {
 };
 
 // float16/32/64 -> the same.
-using UnaryFloatFns = FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn>;
+using UnaryFloatFns =
+    FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn, Expm1Fn, Exp2Fn, Log2Fn, Log10Fn, Log1pFn,
+           ErfFn, SinFn, CosFn, TanFn, ArcsinFn, ArccosFn, ArctanFn, SinhFn, CoshFn, ArcsinhFn,
+           ArccoshFn, ArctanhFn, FloorFn, CeilFn, TruncFn, RintFn>;
 // Any dtype -> the same.
 using UnarySameFns = FnList<Negative, Square, Abs, Sign, Relu>;
 // bool -> bool: inference casts the inputs.
 using UnaryLogicalFns = FnList<LogicalNot>;
+// Any dtype -> bool.
+using UnaryTestFns = FnList<IsNan, IsInf, IsFinite>;
 // Two of a dtype -> the same.
 using BinaryArithmeticFns =
-    FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder, ReluGrad>;
+    FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder, ReluGrad,
+           BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift>;
 // Two of float16/32/64 -> the same.
-using BinaryFloatFns = FnList<Divide>;
+using BinaryFloatFns = FnList<Divide, Arctan2, Fmod, Hypot, Copysign, Logaddexp>;
 // Two of a dtype -> bool.
 using ComparisonFns = FnList<Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual>;
 // Two bools -> bool: inference casts the inputs.

@@ -73,6 +73,17 @@ struct MinReducer {
   CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
 };
 
+// Inference has cast integers to int64, where products wrap around.
+template <typename T>
+struct ProdReducer {
+  using Out = T;
+  using Acc = Compute<T>;
+  CHX_HD static Acc Identity() { return Acc(1); }
+  CHX_HD static Acc FromElement(Compute<T> x, int64_t) { return x; }
+  CHX_HD static Acc Combine(Acc a, Acc b) { return Multiply()(a, b); }
+  CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
+};
+
 template <typename C>
 struct ValueAndIndex {
   C value;

@@ -56,6 +56,9 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterLinalg(kernels_);
   RegisterLoss(kernels_);
   RegisterRandom(kernels_);
+  RegisterSorting(kernels_);
+  RegisterStatistics(kernels_);
+  RegisterDecompositions(kernels_);
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> NativeDevice::NewStream() {

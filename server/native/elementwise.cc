@@ -30,6 +30,7 @@ void RegisterElementwise(KernelTable& table) {
   SetAll<&LoopSet::unary_float>(table, kernels::UnaryFloatFns());
   SetAll<&LoopSet::unary_same>(table, kernels::UnarySameFns());
   SetAll<&LoopSet::unary_logical>(table, kernels::UnaryLogicalFns());
+  SetAll<&LoopSet::unary_test>(table, kernels::UnaryTestFns());
   SetAll<&LoopSet::arithmetic>(table, kernels::BinaryArithmeticFns());
   SetAll<&LoopSet::binary_float>(table, kernels::BinaryFloatFns());
   SetAll<&LoopSet::comparison>(table, kernels::ComparisonFns());

@@ -14,6 +14,9 @@ void RegisterIndexing(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterRandom(KernelTable& table);
+void RegisterSorting(KernelTable& table);
+void RegisterStatistics(KernelTable& table);
+void RegisterDecompositions(KernelTable& table);
 
 }  // namespace chx::native
 

@@ -28,8 +28,8 @@ struct ReduceLoops {
   void (*finish)(const void* accs, int64_t n, char* out);
 };
 
-enum class ReduceOp { kSum, kMax, kMin, kArgMax, kArgMin, kLogSumExp };
-inline constexpr int kNumReduceOps = 6;
+enum class ReduceOp { kSum, kMax, kMin, kArgMax, kArgMin, kLogSumExp, kProd };
+inline constexpr int kNumReduceOps = 7;
 
 // Softmax cross entropy of one row of dense scores. The first returns logsumexp(x) - x[label];
 // the second writes (softmax(x) - onehot(label)) * gy.
@@ -44,6 +44,7 @@ struct LoopSet {
   Loop unary_float[kernels::UnaryFloatFns::kSize][kNumDtypes];
   Loop unary_same[kernels::UnarySameFns::kSize][kNumDtypes];
   Loop unary_logical[kernels::UnaryLogicalFns::kSize][kNumDtypes];
+  Loop unary_test[kernels::UnaryTestFns::kSize][kNumDtypes];
   Loop arithmetic[kernels::BinaryArithmeticFns::kSize][kNumDtypes];
   Loop binary_float[kernels::BinaryFloatFns::kSize][kNumDtypes];
   Loop comparison[kernels::ComparisonFns::kSize][kNumDtypes];

@@ -13,6 +13,10 @@
 namespace chx {
 namespace {
 
+// As many as ChainerX has, so that its programs run. They share the machine's cores and memory:
+// only those that the daemon is told to serve are opened.
+constexpr int kNumDevices = 4;
+
 // Cores that this process may use, which a container or taskset may have cut.
 int AvailableCores() {
   cpu_set_t set;
@@ -26,9 +30,11 @@ class NativeBackend : public Backend {
   explicit NativeBackend(int threads) : threads_(threads) {}
 
   const std::string& name() const override { return name_; }
-  int device_count() const override { return 1; }
+  int device_count() const override { return kNumDevices; }
   absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int index) override {
-    if (index != 0) return DeviceError("there is no native:", index, ", only native:0");
+    if (index < 0 || index >= kNumDevices) {
+      return DeviceError("there is no native:", index, ", only ", kNumDevices, " devices");
+    }
     return std::unique_ptr<Device>(
         std::make_unique<native::NativeDevice>(absl::StrCat(name_, ":", index), threads_));
   }

@@ -21,10 +21,11 @@ TEST_F(NativeBackendTest, HasAKernelForEachOperator) {
 
 TEST_F(NativeBackendTest, Names) {
   EXPECT_EQ(backend_->name(), "native");
-  EXPECT_EQ(backend_->device_count(), 1);
+  EXPECT_EQ(backend_->device_count(), 4);
   EXPECT_EQ(device_->name(), "native:0");
   EXPECT_GT(device_->memory_bytes(), size_t{1} << 28);
-  EXPECT_EQ(KindOf(backend_->OpenDevice(1).status()), ErrorKind::kDevice);
+  EXPECT_EQ((*backend_->OpenDevice(3))->name(), "native:3");
+  EXPECT_EQ(KindOf(backend_->OpenDevice(4).status()), ErrorKind::kDevice);
   EXPECT_EQ(KindOf(backend_->OpenDevice(-1).status()), ErrorKind::kDevice);
 }
 

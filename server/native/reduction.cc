@@ -1,4 +1,4 @@
-// Kernels of ops/defs/reduction.cc.
+// Kernels of ops/defs/reduction.cc and ops/defs/statistics.cc.
 //
 // The array is seen as two nests, the kept dimensions and the reduced ones. Either the innermost
 // reduced dimension is walked for one result at a time ("rows"), or many neighbouring results are
@@ -200,6 +200,13 @@ void RegisterReduction(KernelTable& table) {
   table.Set("argmax", Reduce<ReduceOp::kArgMax>);
   table.Set("argmin", Reduce<ReduceOp::kArgMin>);
   table.Set("logsumexp", Reduce<ReduceOp::kLogSumExp>);
+}
+
+// The inputs are cast to bool, of which the least and the greatest are what is asked for.
+void RegisterStatistics(KernelTable& table) {
+  table.Set("all", Reduce<ReduceOp::kMin>);
+  table.Set("any", Reduce<ReduceOp::kMax>);
+  table.Set("prod", Reduce<ReduceOp::kProd>);
 }
 
 }  // namespace chx::native

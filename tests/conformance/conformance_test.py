@@ -130,7 +130,7 @@ def is_float(array):
 
 
 def is_in_place(row):
-    return row.op.endswith("_") or row.op in ("fill", "copyto")
+    return row.op.endswith("_") or row.op in ("copyto", "fill", "index_put")
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if not is_in_place(r)], ids=lambda r: r.name)
@@ -144,6 +144,8 @@ def test_the_client_knows_the_daemons_graph(row, device):
         outs = [o for o in as_list(row.call(chx, *made)) if isinstance(o, chx.ndarray)]
         for out in outs:
             assert chx._core._backprop_ids(out) == chx._core._graphs_in_daemon(out)[0], wanted
+        if not row.grad and row.op in chx._core._differentiable_operators:
+            continue  # a form that has no gradient, such as that of full matrices in svd
         chx.backward(outs)
         for i, x in zip(wanted, leaves, strict=True):
             assert (x.grad is not None) == chx._core._graphs_in_daemon(x)[1], (wanted, i)
@@ -164,7 +166,13 @@ def test_every_row_has_an_operator():
 
 
 def test_every_differentiable_operator_has_its_gradient_checked():
-    through_others = {"relu_grad", "getitem_grad", "take_grad", "softmax_cross_entropy_grad"}
+    through_others = {
+        "getitem_grad",
+        "relu_grad",
+        "softmax_cross_entropy_grad",
+        "take_along_axis_grad",
+        "take_grad",
+    }
     made = {"zeros", "ones", "identity"}  # compositions without inputs
     checked = {r.op for r in ROWS if r.grad} | through_others | made
     assert set(chx._core._differentiable_operators) <= checked

@@ -261,7 +261,7 @@ TEST_F(KernelsTest, Elementwise) {
 
 TEST_F(KernelsTest, InPlace) {
   for (const auto& op : OpRegistry::Global().ops()) {
-    if (!op->in_place) continue;
+    if (!op->in_place || op->inputs.size() > 2) continue;  // others: conformance
     const int before = results_;
     for (int round = 0; round < 60; ++round) {
       const Shape shape = RandomShape(3, 9);

@@ -41,6 +41,7 @@ unary("sigmoid", lambda x: np.reciprocal(np.exp(-to_float(x)) + to_float(x).dtyp
 unary("relu", lambda x: np.maximum(x, x.dtype.type(0)), domain=away_from_zero)
 unary("abs", np.abs, domain=away_from_zero)
 unary("sign", np.sign, domain=away_from_zero)
+unary("expm1", lambda x: np.expm1(to_float(x)))
 unary("logical_not", np.logical_not, dtypes=ALL, grad=False, exact=True)
 
 

@@ -1,0 +1,506 @@
+// Arrays put together from others, repeated, rolled and padded; triangles and grids. Compositions.
+#include <algorithm>
+
+#include "ops/basic_index.h"
+#include "ops/defs/groups.h"
+#include "ops/op_context.h"
+#include "ops/rules.h"
+
+namespace chx {
+namespace {
+
+AttrValue ShapeAttr(const Shape& shape) { return AttrValue::FromInts(shape.span()); }
+
+Value Reshape(Value a, const Shape& shape) {
+  return a.context()->Apply("reshape", {a}, {{"newshape", ShapeAttr(shape)}});
+}
+
+Value BroadcastTo(Value a, const Shape& shape) {
+  return a.context()->Apply("broadcast_to", {a}, {{"shape", ShapeAttr(shape)}});
+}
+
+// a[begin:end] along an axis.
+Value SliceAxis(Value a, int axis, int64_t begin, int64_t end) {
+  IndexBuilder index;
+  for (int i = 0; i < axis; ++i) index.Slice({}, {}, {});
+  index.Slice(begin, end, {});
+  return a.context()->Apply("getitem", {a}, {{"index", index.Build()}});
+}
+
+Value Concatenate(OpContext& c, absl::Span<const Value> parts, int64_t axis) {
+  return c.Apply("concatenate", parts, {{"axis", axis}});
+}
+
+// --- hstack and its kin ---
+
+// The shape that atleast_<ndim>d gives.
+Shape AtLeast(const Shape& shape, int ndim) {
+  if (shape.size() >= ndim) return shape;
+  if (ndim == 1) return {1};
+  const int64_t n = shape.empty() ? 1 : shape.back();
+  if (ndim == 2) return {1, n};
+  return shape.size() == 2 ? Shape{shape[0], shape[1], 1} : Shape{1, n, 1};
+}
+
+struct Stacking {
+  int ndim;          // each input has at least this many dimensions
+  int axis;          // of the concatenation,
+  int axis_if_flat;  // and of one-dimensional inputs
+};
+constexpr Stacking kHorizontal = {1, 1, 0};
+constexpr Stacking kVertical = {2, 0, 0};
+constexpr Stacking kDeep = {3, 2, 2};
+
+int AxisOf(const Stacking& stacking, const Shape& first) {
+  return first.size() == 1 ? stacking.axis_if_flat : stacking.axis;
+}
+
+template <const Stacking& kStacking>
+absl::Status StackingRule(InferContext& c) {
+  Shape shape = AtLeast(c.input(0).shape, kStacking.ndim);
+  const int axis = AxisOf(kStacking, shape);
+  Dtype dtype = c.input(0).dtype;
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    dtype = PromoteTypes(dtype, c.input(i).dtype);
+    Shape other = AtLeast(c.input(i).shape, kStacking.ndim);
+    if (other.size() == shape.size()) {
+      const int64_t length = other[axis];
+      other[axis] = shape[axis];
+      if (other == shape) {
+        shape[axis] += length;
+        CHX_RETURN_IF_ERROR(CheckShape(c.name(), shape.span(), dtype));
+        continue;
+      }
+    }
+    return DimensionError("[", c.name(), "] expects shapes that agree but for axis ", axis,
+                          ", got ", c.input(0).shape.ToString(), " and ",
+                          c.input(i).shape.ToString());
+  }
+  return c.AddOutput(dtype, shape);
+}
+
+template <const Stacking& kStacking>
+void ComposeStacking(ComposeContext& c) {
+  absl::InlinedVector<Value, 8> parts;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    const Value a = c.input(i);
+    const Shape shape = AtLeast(a.shape(), kStacking.ndim);
+    parts.push_back(shape == a.shape() ? a : Reshape(a, shape));
+  }
+  c.SetOutput(0, Concatenate(c, parts, AxisOf(kStacking, parts[0].shape())));
+}
+
+void RegisterStacking(OpRegistry& r) {
+  const auto add = [&r](const char* name, const char* doc, InferFn rule, ComposeFn compose) {
+    r.Add(name).Doc(doc).Inputs({"arrays..."}).Outputs({"y"}).Compose(rule, compose);
+  };
+  add("hstack", "Arrays joined along axis 1, or 0 if they have one dimension.",
+      StackingRule<kHorizontal>, ComposeStacking<kHorizontal>);
+  add("vstack", "Arrays joined along axis 0, as rows if they have one dimension.",
+      StackingRule<kVertical>, ComposeStacking<kVertical>);
+  add("dstack", "Arrays joined along axis 2; (N,) becomes (1, N, 1), (M, N) (M, N, 1).",
+      StackingRule<kDeep>, ComposeStacking<kDeep>);
+}
+
+// --- repeat and tile ---
+
+// The axis, and the shape that is repeated along it.
+struct Repeated {
+  Shape shape;
+  int axis;
+};
+
+absl::StatusOr<Repeated> RepeatedOf(const OpDef& op, const AttrValue& axis, const Shape& shape) {
+  if (!axis.has_value()) return Repeated{{NumElements(shape)}, 0};
+  CHX_ASSIGN_OR_RETURN(const int normal, rules::NormalizeAxis(op.name, axis.AsInt(), shape.size()));
+  return Repeated{shape, normal};
+}
+
+absl::Status RepeatRule(InferContext& c) {
+  const Ints& repeats = c.attr(0).ints();
+  CHX_ASSIGN_OR_RETURN(Repeated a, RepeatedOf(c.op(), c.attr(1), c.input(0).shape));
+  const int64_t size = a.shape[a.axis];
+  if (repeats.size() != 1 && static_cast<int64_t>(repeats.size()) != size) {
+    return DimensionError("[repeat] expects one count or ", size, ", got ", c.attr(0).ToString());
+  }
+  int64_t total = 0;
+  for (int64_t count : repeats) {
+    if (count < 0) return ValueError("[repeat] expects counts from 0 on, got ", count);
+    const int64_t of_count = repeats.size() == 1 ? size : 1;
+    if (of_count > 0 && count > (int64_t{1} << 61) / of_count - total) {
+      return DimensionError("[repeat] expects smaller counts, got ", c.attr(0).ToString());
+    }
+    total += count * of_count;
+  }
+  a.shape[a.axis] = total;
+  return c.AddOutput(c.input(0).dtype, a.shape);
+}
+
+// The elements before and from `axis` on.
+int64_t Before(const Shape& shape, int axis) {
+  return NumElements(Shape(shape.span().subspan(0, axis)));
+}
+int64_t From(const Shape& shape, int axis) {
+  return NumElements(Shape(shape.span().subspan(axis)));
+}
+
+// a as (outer, inner) with each inner part `count` times, in the shape `result`.
+Value RepeatInner(Value a, int64_t outer, int64_t inner, int64_t count, const Shape& result) {
+  const Value wide = BroadcastTo(Reshape(a, {outer, 1, inner}), {outer, count, inner});
+  return Reshape(wide, result);
+}
+
+// Each element along the axis `count` times.
+Value RepeatEach(Value a, int axis, int64_t count) {
+  Shape result = a.shape();
+  result[axis] *= count;
+  return RepeatInner(a, Before(a.shape(), axis + 1), From(a.shape(), axis + 1), count, result);
+}
+
+void Repeat(ComposeContext& c) {
+  Value a = c.input(0);
+  const Ints& repeats = c.attr(0).ints();
+  const Repeated repeated = *RepeatedOf(c.op(), c.attr(1), a.shape());
+  if (repeated.shape != a.shape()) a = Reshape(a, repeated.shape);
+  if (repeats.size() == 1) return c.SetOutput(0, RepeatEach(a, repeated.axis, repeats[0]));
+  absl::InlinedVector<Value, 8> parts;
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i);
+    parts.push_back(RepeatEach(SliceAxis(a, repeated.axis, at, at + 1), repeated.axis, repeats[i]));
+  }
+  if (parts.empty()) return c.SetOutput(0, a);
+  c.SetOutput(0, Concatenate(c, parts, repeated.axis));
+}
+
+// Shape of A and reps, with ones in front of the shorter.
+absl::Status Tiling(const OpDef& op, const Shape& shape, const Ints& reps, Shape* padded,
+                    Shape* counts) {
+  if (reps.size() > kMaxNdim) {
+    return DimensionError("[", op.name, "] expects at most ", kMaxNdim, " repetitions");
+  }
+  const int ndim = std::max(shape.size(), static_cast<int>(reps.size()));
+  *padded = Shape(ndim, 1);
+  *counts = Shape(ndim, 1);
+  for (int i = 0; i < shape.size(); ++i) (*padded)[ndim - shape.size() + i] = shape[i];
+  const int missing = ndim - static_cast<int>(reps.size());
+  for (size_t i = 0; i < reps.size(); ++i) (*counts)[missing + static_cast<int>(i)] = reps[i];
+  return absl::OkStatus();
+}
+
+absl::Status TileRule(InferContext& c) {
+  Shape shape;
+  Shape counts;
+  CHX_RETURN_IF_ERROR(Tiling(c.op(), c.input(0).shape, c.attr(0).ints(), &shape, &counts));
+  CHX_RETURN_IF_ERROR(CheckShape(c.name(), counts.span(), c.input(0).dtype));
+  for (int i = 0; i < shape.size(); ++i) {
+    if (shape[i] > 0 && counts[i] > (int64_t{1} << 61) / shape[i]) {
+      return DimensionError("[tile] expects fewer repetitions, got ", c.attr(0).ToString());
+    }
+    shape[i] *= counts[i];
+  }
+  return c.AddOutput(c.input(0).dtype, shape);
+}
+
+void Tile(ComposeContext& c) {
+  Value a = c.input(0);
+  Shape shape;
+  Shape counts;
+  c.Fail(Tiling(c.op(), a.shape(), c.attr(0).ints(), &shape, &counts));
+  if (a.shape() != shape) a = Reshape(a, shape);
+  for (int axis = 0; axis < shape.size(); ++axis) {
+    if (counts[axis] == 1) continue;
+    Shape result = a.shape();
+    result[axis] *= counts[axis];
+    a = RepeatInner(a, Before(a.shape(), axis), From(a.shape(), axis), counts[axis], result);
+  }
+  c.SetOutput(0, a);
+}
+
+void RegisterRepeats(OpRegistry& r) {
+  r.Add("repeat")
+      .Doc(
+          "Each element along an axis (flattened by default) repeated; one count, or one for each.")
+      .Inputs({"a"})
+      .Outputs({"y"})
+      .Attr("repeats", AttrType::kInts)
+      .Attr("axis", AttrType::kInt, AttrValue())
+      .Method()
+      .Compose(RepeatRule, Repeat);
+  r.Add("tile")
+      .Doc("A repeated `reps` times along its last axes, or new ones in front.")
+      .Inputs({"A"})
+      .Outputs({"y"})
+      .Attr("reps", AttrType::kInts)
+      .Compose(TileRule, Tile);
+}
+
+// --- roll and pad ---
+
+absl::Status RollRule(InferContext& c) {
+  if (c.attr(1).has_value()) {
+    for (int64_t axis : c.attr(1).ints()) {
+      CHX_RETURN_IF_ERROR(rules::NormalizeAxis(c.name(), axis, c.input(0).ndim()).status());
+    }
+    const size_t shifts = c.attr(0).ints().size();
+    if (shifts != 1 && shifts != c.attr(1).ints().size()) {
+      return ValueError("[roll] expects one shift, or one for each axis");
+    }
+  } else if (c.attr(0).ints().size() != 1) {
+    return ValueError("[roll] expects one shift where there is no axis");
+  }
+  return rules::Same(c);
+}
+
+Value RollAxis(OpContext& c, Value a, int64_t shift, int axis) {
+  const int64_t size = a.shape()[axis];
+  const int64_t by = size == 0 ? 0 : (shift % size + size) % size;
+  if (by == 0) return a;
+  return Concatenate(c, {SliceAxis(a, axis, size - by, size), SliceAxis(a, axis, 0, size - by)},
+                     axis);
+}
+
+void Roll(ComposeContext& c) {
+  Value a = c.input(0);
+  const Ints& shifts = c.attr(0).ints();
+  if (!c.attr(1).has_value()) {
+    const Value rolled = RollAxis(c, c.Apply("ravel", {a}), shifts[0], 0);
+    return c.SetOutput(0, Reshape(rolled, a.shape()));
+  }
+  const Ints& axes = c.attr(1).ints();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int axis = static_cast<int>(axes[i] < 0 ? axes[i] + a.ndim() : axes[i]);
+    a = RollAxis(c, a, shifts[shifts.size() == 1 ? 0 : i], axis);
+  }
+  c.SetOutput(0, a);
+}
+
+// attr 0: before and after for each axis in turn.
+absl::Status PadRule(InferContext& c) {
+  const Ints& widths = c.attr(0).ints();
+  Shape shape = c.input(0).shape;
+  if (static_cast<int>(widths.size()) != 2 * shape.size()) {
+    return ValueError("[constant_pad] expects two widths for each of ", shape.size(), " axes, got ",
+                      c.attr(0).ToString());
+  }
+  for (size_t i = 0; i < widths.size(); ++i) {
+    if (widths[i] < 0 || widths[i] > (int64_t{1} << 60)) {
+      return ValueError("[constant_pad] expects widths from 0 on, got ", widths[i]);
+    }
+    shape[static_cast<int>(i / 2)] += widths[i];
+    CHX_RETURN_IF_ERROR(CheckShape(c.name(), shape.span(), c.input(0).dtype));
+  }
+  return c.AddOutput(c.input(0).dtype, shape);
+}
+
+void Pad(ComposeContext& c) {
+  Value a = c.input(0);
+  const Ints& widths = c.attr(0).ints();
+  for (int axis = 0; axis < a.ndim(); ++axis) {
+    absl::InlinedVector<Value, 3> parts;
+    const auto add = [&](int64_t width) {
+      if (width == 0) return;
+      Shape shape = a.shape();
+      shape[axis] = width;
+      parts.push_back(
+          c.Apply("full", {},
+                  {{"shape", ShapeAttr(shape)}, {"fill_value", c.attr(1)}, {"dtype", a.dtype()}}));
+    };
+    add(widths[2 * axis]);
+    parts.push_back(a);
+    add(widths[2 * axis + 1]);
+    if (parts.size() > 1) a = Concatenate(c, parts, axis);
+  }
+  c.SetOutput(0, a);
+}
+
+void RegisterRolls(OpRegistry& r) {
+  r.Add("roll")
+      .Doc("Elements moved along axes, those beyond the end to the front; flattened by default.")
+      .Inputs({"a"})
+      .Outputs({"y"})
+      .Attr("shift", AttrType::kInts)
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Compose(RollRule, Roll);
+  r.Add("constant_pad")
+      .Doc("a with a constant around it: `widths` before and after, for each axis in turn.")
+      .Inputs({"a"})
+      .Outputs({"y"})
+      .Attr("widths", AttrType::kInts)
+      .Attr("value", AttrType::kScalar, Scalar(0))
+      .Compose(PadRule, Pad);
+}
+
+// --- Triangles, grids, ranges ---
+
+// A bool (n, m) array: whether column - row <= k.
+Value Triangle(OpContext& c, int64_t n, int64_t m, int64_t k) {
+  const auto range = [&](int64_t start, int64_t size) {
+    return c.Apply(
+        "arange", {},
+        {{"start", Scalar(start)}, {"stop", Scalar(start + size)}, {"dtype", Dtype::kInt64}});
+  };
+  return c.Apply("greater_equal", {Reshape(range(0, n), {n, 1}), range(-k, m)});
+}
+
+// Far beyond any size, but safe to add to one.
+int64_t BoundedK(const AttrValue& k) {
+  constexpr int64_t kFar = int64_t{1} << 60;
+  return std::min(std::max(k.AsInt(), -kFar), kFar);
+}
+
+absl::Status TriRule(InferContext& c) {
+  const int64_t n = c.attr(0).AsInt();
+  const int64_t m = c.attr(1).has_value() ? c.attr(1).AsInt() : n;
+  return c.AddOutput(c.attr(3).AsDtype(), {n, m});
+}
+
+absl::Status PartRule(InferContext& c) {
+  if (c.input(0).ndim() >= 1) {
+    if (c.input(0).ndim() >= 2) return rules::Same(c);
+    const int64_t n = c.input(0).shape[0];
+    return c.AddOutput(c.input(0).dtype, {n, n});
+  }
+  return DimensionError("[", c.name(), "] expects at least one dimension, got ()");
+}
+
+// m where the triangle is, or is not, `below`; 0 elsewhere.
+void Part(ComposeContext& c, bool below) {
+  const Value m = c.input(0);
+  const int64_t columns = m.shape().back();
+  const int64_t rows = m.ndim() == 1 ? columns : m.shape()[m.ndim() - 2];
+  const Value triangle = Triangle(c, rows, columns, BoundedK(c.attr(0)) - (below ? 0 : 1));
+  c.SetOutput(0, below ? c.Apply("where", {triangle, m, Scalar(false)})
+                       : c.Apply("where", {triangle, Scalar(false), m}));
+}
+
+absl::Status LinspaceRule(InferContext& c) {
+  const int64_t num = c.attr(2).AsInt();
+  if (num < 0) return ValueError("[linspace] expects num from 0 on, got ", num);
+  return c.AddOutput(c.attr(4).AsDtype(), {num});
+}
+
+void Linspace(ComposeContext& c) {
+  const double start = c.attr(0).AsScalar().AsDouble();
+  const double stop = c.attr(1).AsScalar().AsDouble();
+  const int64_t num = c.attr(2).AsInt();
+  const bool endpoint = c.attr(3).AsBool();
+  const Dtype dtype = c.attr(4).AsDtype();
+  const double steps = static_cast<double>(endpoint ? num - 1 : num);
+  Value i = c.Apply("arange", {}, {{"start", Scalar(num)}, {"dtype", Dtype::kFloat64}});
+  Value y = i * (steps > 0 ? (stop - start) / steps : 0.0) + start;
+  if (endpoint && num > 1) {
+    y = c.Apply("where", {c.Apply("equal", {i, static_cast<double>(num - 1)}), stop, y});
+  }
+  if (!IsFloat(dtype)) y = c.Apply("floor", {y});
+  c.SetOutput(0, c.Apply("astype", {y}, {{"dtype", dtype}}));
+}
+
+// Output i varies along its own axis and is broadcast along the others.
+absl::Status MeshgridRule(InferContext& c) {
+  const int n = c.num_inputs();
+  if (n > kMaxNdim) return DimensionError("[meshgrid] expects at most ", kMaxNdim, " arrays");
+  Shape shape;
+  for (int i = 0; i < n; ++i) {
+    if (c.input(i).ndim() > 1) {
+      return DimensionError("[meshgrid] expects one dimension, got shape ",
+                            c.input(i).shape.ToString());
+    }
+    shape.push_back(c.input(i).size());
+  }
+  if (c.attr(0).AsInt() == 0 && n > 1) {
+    const int64_t first = shape[0];
+    shape[0] = shape[1];
+    shape[1] = first;
+  }
+  for (int i = 0; i < n; ++i) CHX_RETURN_IF_ERROR(c.AddOutput(c.input(i).dtype, shape));
+  return absl::OkStatus();
+}
+
+void Meshgrid(ComposeContext& c) {
+  const int n = c.num_inputs();
+  const bool swapped = c.attr(0).AsInt() == 0 && n > 1;
+  const auto axis_of = [swapped](int i) { return swapped && i < 2 ? 1 - i : i; };
+  Shape shape(n, 1);
+  for (int i = 0; i < n; ++i) shape[axis_of(i)] = NumElements(c.input(i).shape());
+  for (int i = 0; i < n; ++i) {
+    Shape apart(n, 1);
+    apart[axis_of(i)] = shape[axis_of(i)];
+    c.SetOutput(i, BroadcastTo(Reshape(c.input(i), apart), shape));
+  }
+}
+
+// Output i depends on input i alone.
+void MeshgridGradient(GradContext& g) {
+  const int n = g.num_inputs();
+  const bool swapped = g.attr(0).AsInt() == 0 && n > 1;
+  for (int i = 0; i < n; ++i) {
+    if (!g.needs_grad(i)) continue;
+    const ArraySpec& x = g.input_spec(i);
+    if (g.output_grad(i).absent()) {
+      g.SetInputGrad(i, g.Apply("zeros", {}, {{"shape", ShapeAttr(x.shape)}, {"dtype", x.dtype}}));
+      continue;
+    }
+    Ints others;
+    for (int axis = 0; axis < n; ++axis) {
+      if (axis != (swapped && i < 2 ? 1 - i : i)) others.push_back(axis);
+    }
+    const Value sum = g.Apply("sum", {g.output_grad(i)}, {{"axis", AttrValue(others)}});
+    g.SetInputGrad(i, Reshape(sum, x.shape));
+  }
+}
+
+void RegisterGrids(OpRegistry& r) {
+  r.Add("tri")
+      .Doc("An (N, M) array of ones up to diagonal k and zeros beyond.")
+      .Outputs({"y"})
+      .Attr("N", AttrType::kInt)
+      .Attr("M", AttrType::kInt, AttrValue())
+      .Attr("k", AttrType::kInt, 0)
+      .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
+      .NoGradient()
+      .Compose(TriRule, [](ComposeContext& c) {
+        const int64_t m = c.attr(1).has_value() ? c.attr(1).AsInt() : c.attr(0).AsInt();
+        const Value triangle = Triangle(c, c.attr(0).AsInt(), m, BoundedK(c.attr(2)));
+        c.SetOutput(0, c.Apply("astype", {triangle}, {{"dtype", c.attr(3)}}));
+      });
+  const auto part = [&r](const char* name, const char* doc, ComposeFn compose) {
+    r.Add(name)
+        .Doc(doc)
+        .Inputs({"m"})
+        .Outputs({"y"})
+        .Attr("k", AttrType::kInt, 0)
+        .Compose(PartRule, compose);
+  };
+  part("tril", "The matrices m with zeros above diagonal k.",
+       [](ComposeContext& c) { Part(c, true); });
+  part("triu", "The matrices m with zeros below diagonal k.",
+       [](ComposeContext& c) { Part(c, false); });
+  r.Add("linspace")
+      .Doc("`num` evenly spaced values from start to stop; stop is the last one with `endpoint`.")
+      .Outputs({"y"})
+      .Attr("start", AttrType::kScalar)
+      .Attr("stop", AttrType::kScalar)
+      .Attr("num", AttrType::kInt, 50)
+      .Attr("endpoint", AttrType::kBool, true)
+      .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
+      .NoGradient()
+      .Compose(LinspaceRule, Linspace);
+  r.Add("meshgrid")
+      .Doc("Coordinate arrays of a grid from one-dimensional ones; 'xy' swaps the first two axes.")
+      .Inputs({"xi..."})
+      .Outputs({"ys..."})
+      .Choice("indexing", {"xy", "ij"}, 0)
+      .Compose(MeshgridRule, Meshgrid)
+      .Gradient(MeshgridGradient);
+}
+
+}  // namespace
+
+void RegisterJoining(OpRegistry& r) {
+  RegisterStacking(r);
+  RegisterRepeats(r);
+  RegisterRolls(r);
+  RegisterGrids(r);
+}
+
+}  // namespace chx

@@ -1,0 +1,39 @@
+"""`import chainerx` that means chx."""
+
+import importlib
+import importlib.machinery
+import pkgutil
+import sys
+
+_SELF = "chx.chainerx"
+
+
+def install_chainerx():
+    """Makes `import chainerx` mean `chx.chainerx`, in this process, and its submodules too.
+
+    Programs for ChainerX then run on chx as they are; `python -m chx run SCRIPT` does this first.
+
+    Returns:
+      The module.
+
+    Raises:
+      RuntimeError: another chainerx has been imported already, perhaps by chainer.
+    """
+    module = importlib.import_module(_SELF)
+    other = sys.modules.get("chainerx")
+    if other is not None and other is not module:
+        raise RuntimeError(
+            f"another chainerx has been imported from {getattr(other, '__file__', '?')}: "
+            "call chx.install_chainerx() before importing chainer or chainerx"
+        )
+    names = [name for _, name, _ in pkgutil.walk_packages(module.__path__, _SELF + ".")]
+    for name in [_SELF, *names]:
+        alias = "chainerx" + name[len(_SELF) :]
+        sys.modules[alias] = importlib.import_module(name)
+    for name, submodule in module._shared_modules.items():
+        sys.modules[f"chainerx.{name}"] = submodule
+    module.__name__ = module.__package__ = "chainerx"
+    spec = importlib.machinery.ModuleSpec("chainerx", module.__loader__, is_package=True)
+    spec.submodule_search_locations = module.__path__
+    module.__spec__ = spec
+    return module

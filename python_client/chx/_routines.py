@@ -1,0 +1,281 @@
+"""Routines that work on the client: input and output, NumPy's helpers, what NumPy does for us."""
+
+import numbers
+
+import numpy as np
+
+from chx import _core, _support
+from chx._support import array, asarray, to_numpy
+
+# --- Creation ------------------------------------------------------------------------------------
+
+
+def asanyarray(a, dtype=None, device=None):
+    """As asarray(): there are no subclasses of ndarray."""
+    return asarray(a, dtype, device)
+
+
+def ascontiguousarray(a, dtype=None):
+    """The array in C order: itself if it is that already, and of the dtype.
+
+    Of one dimension at least, as NumPy's are.
+    """
+    if not isinstance(a, _core.ndarray):
+        a = asarray(a, dtype)
+    elif dtype is not None and np.dtype(dtype) != a.dtype:
+        a = a.astype(dtype)
+    if a.ndim == 0:
+        return a.reshape(1)
+    return a if a.is_contiguous else _core.copy(a)
+
+
+def frombuffer(buffer, dtype="float32", count=-1, offset=0, device=None):
+    """A one-dimensional array of what is in an object with the buffer protocol.
+
+    The values are copied at the call. ValueError if `count` and `offset` don't fit the buffer.
+    """
+    return array(np.frombuffer(buffer, np.dtype(dtype), count, offset), device=device)
+
+
+def fromfile(file, dtype=float, count=-1, sep="", device=None):
+    """A one-dimensional array of what is in a file, as numpy.fromfile reads it."""
+    return array(np.fromfile(file, np.dtype(dtype), count, sep), device=device)
+
+
+def fromfunction(function, shape, *, dtype=float, device=None, **kwargs):
+    """The array of what `function` gives for NumPy arrays of the coordinates."""
+    return array(np.fromfunction(function, shape, dtype=np.dtype(dtype), **kwargs), device=device)
+
+
+def fromiter(iterable, dtype, count=-1, device=None):
+    """A one-dimensional array of the numbers of an iterable: all, or the first `count`."""
+    return array(np.fromiter(iterable, np.dtype(dtype), count), device=device)
+
+
+def fromstring(string, dtype=float, count=-1, sep="", device=None):
+    """A one-dimensional array of the numbers of a text, or of bytes without a separator."""
+    if sep:
+        return array(np.fromstring(string, np.dtype(dtype), count, sep=sep), device=device)
+    data = string.encode("latin1") if isinstance(string, str) else string
+    return array(np.frombuffer(data, np.dtype(dtype), count), device=device)
+
+
+def loadtxt(
+    fname,
+    dtype=float,
+    comments="#",
+    delimiter=None,
+    converters=None,
+    skiprows=0,
+    usecols=None,
+    unpack=False,
+    ndmin=0,
+    encoding="bytes",
+    device=None,
+):
+    """The array of a text file's lines, as numpy.loadtxt reads it."""
+    values = np.loadtxt(
+        fname,
+        dtype=np.dtype(dtype),
+        comments=comments,
+        delimiter=delimiter,
+        converters=converters,
+        skiprows=skiprows,
+        usecols=usecols,
+        unpack=unpack,
+        ndmin=ndmin,
+        encoding=encoding,
+    )
+    return array(values, device=device)
+
+
+# --- Files ---------------------------------------------------------------------------------------
+
+
+def save(file, arr):
+    """Writes an array to a .npy file, as numpy.save does."""
+    np.save(file, _support.to_numpy(asarray(arr)))
+
+
+def savez(file, *args, **kwds):
+    """Writes several arrays to a .npz file, as numpy.savez does."""
+    np.savez(
+        file,
+        *(to_numpy(asarray(a)) for a in args),
+        **{name: to_numpy(asarray(a)) for name, a in kwds.items()},
+    )
+
+
+def load(file, device=None):
+    """The array of a .npy file, or the dict of arrays of a .npz file. Nothing is unpickled."""
+    loaded = np.load(file, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return array(loaded, device=device)
+    with loaded:
+        return {name: array(loaded[name], device=device) for name in loaded.files}
+
+
+# --- Maths ---------------------------------------------------------------------------------------
+
+
+def clip(a, a_min, a_max):
+    """The elements limited to [a_min, a_max]; the bounds are numbers, one of which may be None.
+
+    Differentiable, as maximum and minimum are.
+
+    Raises:
+      ValueError: both bounds are None.
+      TypeError: a bound is an array.
+    """
+    if a_min is None and a_max is None:
+        raise ValueError("[clip] expects a_min, a_max or both, got None")
+    for bound in (a_min, a_max):
+        if bound is not None and not isinstance(bound, (numbers.Real, np.generic)):
+            raise TypeError(f"[clip] expects numbers as bounds, got {type(bound).__name__}")
+    if a_min is not None:
+        a = _core.maximum(a, a_min)
+    if a_max is not None:
+        a = _core.minimum(a, a_max)
+    return a
+
+
+def _checked(name, arrays):
+    """NumPy arrays of arrays of which none is in a graph, and the device of the first."""
+    for a in arrays:
+        if not isinstance(a, _core.ndarray):
+            raise TypeError(f"[{name}] expects ndarrays, got {type(a).__name__}")
+        if a.is_backprop_required(_support.anygraph):
+            raise RuntimeError(f"[{name}] has no gradient: use as_grad_stopped()")
+    return [to_numpy(a) for a in arrays], arrays[0].device if arrays else None
+
+
+def fix(a):
+    """Towards zero, to whole numbers. By NumPy; RuntimeError if the array is in a graph."""
+    (values,), device = _checked("fix", [a])
+    return array(np.asarray(np.fix(values)), device=device)
+
+
+def broadcast_arrays(*args):
+    """Copies in a common shape. By NumPy; RuntimeError if an array is in a graph."""
+    values, device = _checked("broadcast_arrays", args)
+    return [array(v, device=device) for v in np.broadcast_arrays(*values)]
+
+
+# --- Arguments that the table has in another form --------------------------------------------------
+
+
+def _split_along(name, axis, ndim):
+    def split(ary, indices_or_sections):
+        if ary.ndim < ndim:
+            raise _core.DimensionError(
+                f"[{name}] expects at least {ndim} dimensions, got shape {ary.shape}"
+            )
+        return _support.split(ary, indices_or_sections, axis if ary.ndim > 1 else 0)
+
+    split.__name__ = split.__qualname__ = name
+    split.__doc__ = f"Parts along axis {axis}, as a list of views: see split()."
+    return split
+
+
+vsplit = _split_along("vsplit", 0, 2)
+hsplit = _split_along("hsplit", 1, 1)
+dsplit = _split_along("dsplit", 2, 3)
+
+
+def meshgrid(*xi, indexing="xy"):
+    """Coordinate arrays of a grid from one-dimensional ones, as a list; 'xy' swaps two axes."""
+    return _core.meshgrid(list(xi), indexing=indexing) if xi else []
+
+
+def copyto(dst, src, casting="no", where=True):
+    """Writes src, broadcast, into dst where a condition holds.
+
+    Raises:
+      DtypeError: the dtypes differ, and `casting` is 'no'.
+    """
+    if isinstance(src, _core.ndarray) and src.dtype != dst.dtype and casting == "no":
+        raise _core.DtypeError(f"[copyto] expects {dst.dtype}, got {src.dtype}")
+    if where is True:
+        _core.copyto(dst, src)
+    elif where is not False:
+        where = asarray(where, device=dst.device)
+        _core.copyto(dst, _core.where(where, src, dst.as_grad_stopped()))
+
+
+def pad(array, pad_width, mode="constant", constant_values=0):
+    """The array with a constant around it; `pad_width` as in numpy.pad.
+
+    Raises:
+      NotImplementedError (chx's): another mode than 'constant'.
+    """
+    if mode != "constant":
+        raise _core.NotImplementedError(f"[pad] expects mode 'constant', got '{mode}'")
+    widths = np.broadcast_to(np.asarray(pad_width, np.int64), (array.ndim, 2))
+    return _core.constant_pad(array, widths.ravel().tolist(), constant_values)
+
+
+# --- Methods of ndarray --------------------------------------------------------------------------
+
+
+def _clip(self, a_min, a_max):
+    """The elements limited to [a_min, a_max]; the bounds are numbers, one of which may be None."""
+    return clip(self, a_min, a_max)
+
+
+def _array(self, dtype=None):
+    """What numpy.asarray(a) gives: a NumPy array with a copy of the values."""
+    values = to_numpy(self)
+    return values if dtype is None else values.astype(dtype, copy=False)
+
+
+def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """NumPy's part in expressions that mix both kinds of arrays, as ChainerX has it.
+
+    A NumPy number is a number. Else, if an array of ours is first, it counts as an object array of
+    its elements; if it is second, it is not for NumPy to say.
+    """
+    if isinstance(inputs[0], np.ndarray) and inputs[0].ndim == 0:
+        inputs = (inputs[0][()], *inputs[1:])  # what NumPy makes of a number in comparisons
+    if method == "__call__" and not kwargs and len(inputs) == 2 and any(map(np.isscalar, inputs)):
+        operator = getattr(_core, ufunc.__name__, None)
+        return NotImplemented if operator is None else operator(*inputs)
+    if not isinstance(inputs[0], _core.ndarray):
+        return NotImplemented
+    return getattr(ufunc, method)(*map(_as_objects, inputs), **kwargs)
+
+
+def _as_objects(a):
+    if not isinstance(a, _core.ndarray):
+        return a
+    objects = np.empty(a.shape, object)
+    for index in np.ndindex(*a.shape):
+        objects[index] = a[index]
+    return objects
+
+
+def _reduce(self):
+    from chx import _ndarray
+
+    return _ndarray._recover, (to_numpy(self), self.device)
+
+
+def _deepcopy(self, memo):
+    return self.as_grad_stopped(copy=True)
+
+
+def _flat_data(self):
+    return to_numpy(self).ravel().tolist()
+
+
+for _name, _value in {
+    "clip": _clip,
+    "__array__": _array,
+    "__array_ufunc__": _array_ufunc,
+    "__reduce__": _reduce,
+    "__deepcopy__": _deepcopy,
+    "__remainder__": lambda self, other: self.__mod__(other),
+    "__rremainder__": lambda self, other: self.__rmod__(other),
+    "__iremainder__": lambda self, other: self.__imod__(other),
+    "_debug_flat_data": property(_flat_data, doc="The elements in C order, as a list."),
+}.items():
+    _core._add_array_attribute(_name, _value)

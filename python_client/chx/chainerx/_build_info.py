@@ -1,0 +1,3 @@
+"""Whether ChainerX's compiled part is there. Chainer asks."""
+
+build_chainerx = True

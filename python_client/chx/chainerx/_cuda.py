@@ -1,0 +1,14 @@
+"""What ChainerX shares with CuPy."""
+
+import chx
+
+
+def cupy_share_allocator(owner="chainerx"):
+    """CuPy cannot allocate in the daemon's process.
+
+    Raises:
+      NotImplementedError (chx's): always.
+    """
+    raise chx.NotImplementedError(
+        "[cupy_share_allocator] expects memory of this process; a daemon's arrays are in another"
+    )

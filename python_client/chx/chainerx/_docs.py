@@ -1,0 +1,1 @@
+"""ChainerX attaches its documentation when it is imported; here the operators have theirs."""

@@ -1,0 +1,3 @@
+from ._linalg_ops import *  # noqa: F403
+
+def _is_lapack_available() -> bool: ...

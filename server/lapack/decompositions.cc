@@ -1,0 +1,325 @@
+#include "server/lapack/decompositions.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "ops/error.h"
+#include "server/lapack/fortran.h"
+
+// All that the archive of LAPACK takes from Fortran's run-time library: s1 // s2, padded with
+// blanks.
+extern "C" void ChxConcatString(size_t size, char* to, size_t size1, const char* s1, size_t size2,
+                                const char* s2) __asm__("_gfortran_concat_string");
+void ChxConcatString(size_t size, char* to, size_t size1, const char* s1, size_t size2,
+                     const char* s2) {
+  const size_t first = std::min(size, size1);
+  const size_t second = std::min(size - first, size2);
+  std::memcpy(to, s1, first);
+  std::memcpy(to + first, s2, second);
+  std::memset(to + first + second, ' ', size - first - second);
+}
+
+namespace chx::lapack {
+namespace {
+
+// LAPACK's own codes are above; below are what it could not say.
+constexpr int kNoMemory = INT32_MIN;
+constexpr int kTooLarge = INT32_MIN + 1;
+
+// Working memory: a few times that of a matrix, which the session's quota bounds.
+template <typename T>
+class Buffer {
+ public:
+  explicit Buffer(int64_t size)
+      : data_(static_cast<T*>(std::malloc(std::max<int64_t>(1, size) * sizeof(T)))) {}
+  T* get() const { return data_.get(); }
+  bool ok() const { return data_ != nullptr; }
+
+ private:
+  struct Free {
+    void operator()(T* data) const { std::free(data); }
+  };
+  const std::unique_ptr<T, Free> data_;
+};
+
+template <typename T>
+T* DataOf(const KernelTensor& tensor, int64_t i, int64_t size) {
+  return reinterpret_cast<T*>(tensor.data) + i * size;
+}
+
+int64_t Rows(const KernelTensor& tensor) { return tensor.shape[tensor.ndim() - 2]; }
+int64_t Columns(const KernelTensor& tensor) { return tensor.shape.back(); }
+
+// to (columns, rows) = the transpose of from (rows, columns).
+template <typename T>
+void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
+  constexpr int64_t kTile = 32;
+  for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
+    for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
+      for (int64_t i = i0; i < std::min(rows, i0 + kTile); ++i) {
+        for (int64_t j = j0; j < std::min(columns, j0 + kTile); ++j) {
+          to[j * rows + i] = from[i * columns + j];
+        }
+      }
+    }
+  }
+}
+
+// Runs decompose(i), which returns LAPACK's code, for each matrix; the first failure becomes an
+// error, in which `meaning` explains a positive code.
+absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int64_t work,
+                    const char* meaning, absl::FunctionRef<int(int64_t)> decompose) {
+  std::vector<int> codes(count);
+  for_each(count, work, [&](int64_t i) { codes[i] = decompose(i); });
+  for (int64_t i = 0; i < count; ++i) {
+    if (codes[i] == 0) continue;
+    if (codes[i] == kNoMemory) return MemoryError("[", args.op.name, "] out of memory on the host");
+    if (codes[i] == kTooLarge) {
+      return ValueError("[", args.op.name, "] expects smaller matrices, got ",
+                        args.in(0).shape.ToString());
+    }
+    return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", codes[i],
+                         count > 1 ? absl::StrCat(" for matrix ", i) : "");
+  }
+  return absl::OkStatus();
+}
+
+// An optimal size as LAPACK reports it, in a float that may have been rounded down.
+template <typename T>
+int WorkSize(T reported) {
+  const double size = static_cast<double>(reported) * (1 + 1e-6) + 1;
+  return size < INT32_MAX ? static_cast<int>(size) : 0;
+}
+
+// Which matrix of the input belongs to the i-th of the output, whose leading axes it broadcasts to.
+std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,
+                             int64_t count) {
+  std::vector<int64_t> sources(count);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i;
+    int64_t stride = 1;
+    for (size_t d = 0; d < own.size(); ++d) {
+      const int64_t dim = own[own.size() - 1 - d];
+      const int64_t size = batch[batch.size() - 1 - d];
+      if (dim > 1) sources[i] += rest % size * stride;
+      stride *= dim;
+      rest /= size;
+    }
+  }
+  return sources;
+}
+
+template <typename T>
+absl::Status Solve(const KernelArgs& args, ForEach for_each) {
+  const KernelTensor& a = args.in(0);
+  const KernelTensor& b = args.in(1);
+  const KernelTensor& x = args.out(0);
+  const int own = b.ndim() == a.ndim() - 1 ? 1 : 2;  // see the operator's rule
+  const int n = static_cast<int>(Columns(a));
+  const int64_t k = own == 1 ? 1 : Columns(b);
+  if (x.size() == 0) return absl::OkStatus();
+  const int64_t count = x.size() / (n * k);
+  const auto batch = x.shape.span().subspan(0, x.ndim() - own);
+  const std::vector<int64_t> a_of = Sources(batch, a.shape.span().subspan(0, a.ndim() - 2), count);
+  const std::vector<int64_t> b_of =
+      Sources(batch, b.shape.span().subspan(0, b.ndim() - own), count);
+  const int64_t square = int64_t{n} * n;
+  const int64_t work = square * (n + k);
+  return ForAll(args, for_each, count, work, "matrices that are not singular", [&](int64_t i) {
+    const Buffer<T> lu(square);
+    const Buffer<int> pivots(n);
+    const Buffer<T> columns(n * k);
+    if (!lu.ok() || !pivots.ok() || !columns.ok()) return kNoMemory;
+    // In C order these are the transposed matrices.
+    std::memcpy(lu.get(), DataOf<T>(a, a_of[i], square), square * sizeof(T));
+    Transpose(DataOf<T>(b, b_of[i], n * k), n, k, columns.get());
+    int code = 0;
+    Fortran<T>::getrf(&n, &n, lu.get(), &n, pivots.get(), &code);
+    if (code != 0) return code;
+    const int right_sides = static_cast<int>(k);
+    Fortran<T>::getrs("T", &n, &right_sides, lu.get(), &n, pivots.get(), columns.get(), &n, &code,
+                      1);
+    Transpose(columns.get(), k, n, DataOf<T>(x, i, n * k));
+    return code;
+  });
+}
+
+template <typename T>
+absl::Status Cholesky(const KernelArgs& args, ForEach for_each) {
+  const KernelTensor& a = args.in(0);
+  const KernelTensor& l = args.out(0);
+  if (a.size() == 0) return absl::OkStatus();
+  const int n = static_cast<int>(Columns(a));
+  const int64_t square = int64_t{n} * n;
+  return ForAll(args, for_each, a.size() / square, square * n, "positive definite matrices",
+                [&](int64_t i) {
+                  T* const out = DataOf<T>(l, i, square);
+                  std::memcpy(out, DataOf<T>(a, i, square), square * sizeof(T));
+                  // Our lower half is LAPACK's upper one.
+                  int code = 0;
+                  Fortran<T>::potrf("U", &n, out, &n, &code, 1);
+                  for (int64_t row = 0; row < n; ++row) {
+                    std::fill(out + row * n + row + 1, out + (row + 1) * n, T(0));
+                  }
+                  return code;
+                });
+}
+
+template <typename T>
+absl::Status Eigh(const KernelArgs& args, ForEach for_each) {
+  const KernelTensor& a = args.in(0);
+  const KernelTensor& w = args.out(0);
+  const bool vectors = args.outputs.size() > 1;
+  if (a.size() == 0) return absl::OkStatus();
+  const int n = static_cast<int>(Columns(a));
+  const int64_t square = int64_t{n} * n;
+  // Our lower half is LAPACK's upper one.
+  const char* const half = args.attrs[0].AsInt() % 2 == 0 ? "U" : "L";
+  const int64_t reals = vectors ? 1 + 6 * int64_t{n} + 2 * square : 1 + 2 * int64_t{n};
+  const int64_t integers = vectors ? 3 + 5 * int64_t{n} : 1;
+  return ForAll(
+      args, for_each, a.size() / square, 9 * square * n, "matrices that converge", [&](int64_t i) {
+        if (reals > INT32_MAX) return kTooLarge;
+        const Buffer<T> matrix(square);
+        const Buffer<T> real_work(reals);
+        const Buffer<int> int_work(integers);
+        if (!matrix.ok() || !real_work.ok() || !int_work.ok()) return kNoMemory;
+        std::memcpy(matrix.get(), DataOf<T>(a, i, square), square * sizeof(T));
+        int code = 0;
+        const int real_size = static_cast<int>(reals);
+        const int int_size = static_cast<int>(integers);
+        Fortran<T>::syevd(vectors ? "V" : "N", half, &n, matrix.get(), &n, DataOf<T>(w, i, n),
+                          real_work.get(), &real_size, int_work.get(), &int_size, &code, 1, 1);
+        if (vectors && code == 0) {
+          Transpose(matrix.get(), n, n, DataOf<T>(args.out(1), i, square));
+        }
+        return code;
+      });
+}
+
+// LAPACK sees the transposed matrix v s u^T: its u is our vh, and its vt our u.
+template <typename T>
+absl::Status Svd(const KernelArgs& args, ForEach for_each) {
+  const KernelTensor& a = args.in(0);
+  const bool vectors = args.attrs[1].AsBool();
+  const bool full = args.attrs[0].AsBool();
+  const KernelTensor& s = args.out(vectors ? 1 : 0);
+  if (a.size() == 0) return absl::OkStatus();
+  const int m = static_cast<int>(Columns(a));
+  const int n = static_cast<int>(Rows(a));
+  const int k = std::min(m, n);
+  const int64_t size = int64_t{m} * n;
+  const char* const job = !vectors ? "N" : full ? "A" : "S";
+  const int rows_of_vt = full ? n : k;
+  const int leading = vectors ? rows_of_vt : 1;
+  int code = 0;
+  T best = 0;
+  int query = -1;
+  T none = 0;
+  int no_int = 0;
+  Fortran<T>::gesdd(job, &m, &n, &none, &m, &none, &none, &m, &none, &leading, &best, &query,
+                    &no_int, &code, 1);
+  const int work_size = WorkSize(best);
+  return ForAll(
+      args, for_each, a.size() / size, 10 * size * k, "matrices that converge", [&](int64_t i) {
+        if (work_size == 0 || k > INT32_MAX / 8) return kTooLarge;
+        const Buffer<T> matrix(size);
+        const Buffer<T> work(work_size);
+        const Buffer<int> int_work(8 * int64_t{k});
+        if (!matrix.ok() || !work.ok() || !int_work.ok()) return kNoMemory;
+        std::memcpy(matrix.get(), DataOf<T>(a, i, size), size * sizeof(T));
+        T* const vh =
+            vectors ? DataOf<T>(args.out(2), i, int64_t{m} * (full ? m : k)) : matrix.get();
+        T* const u = vectors ? DataOf<T>(args.out(0), i, int64_t{rows_of_vt} * n) : matrix.get();
+        int info = 0;
+        Fortran<T>::gesdd(job, &m, &n, matrix.get(), &m, DataOf<T>(s, i, k), vh, &m, u, &leading,
+                          work.get(), &work_size, int_work.get(), &info, 1);
+        return info;
+      });
+}
+
+// The upper triangle of the decomposed a (m, n; by columns), as `rows` rows.
+template <typename T>
+void CopyR(const T* a, int64_t m, int64_t n, int64_t rows, T* r) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < n; ++j) r[i * n + j] = j < i ? T(0) : a[j * m + i];
+  }
+}
+
+template <typename T>
+absl::Status Qr(const KernelArgs& args, ForEach for_each) {
+  const KernelTensor& a = args.in(0);
+  const int64_t mode = args.attrs[0].AsInt();  // 0: reduced, 1: complete, 2: r, 3: raw
+  if (a.size() == 0) return absl::OkStatus();
+  const int m = static_cast<int>(Rows(a));
+  const int n = static_cast<int>(Columns(a));
+  const int k = std::min(m, n);
+  const int columns = mode == 1 ? m : k;  // of q
+  const int64_t size = int64_t{m} * n;
+  const int64_t q_size = int64_t{m} * columns;
+  int code = 0;
+  T best[2] = {0, 0};
+  int query = -1;
+  T none = 0;
+  Fortran<T>::geqrf(&m, &n, &none, &m, &none, &best[0], &query, &code);
+  Fortran<T>::orgqr(&m, &columns, &k, &none, &m, &none, &best[1], &query, &code);
+  const int work_size = WorkSize(std::max(best[0], best[1]));
+  const int64_t count = a.size() / size;
+  return ForAll(args, for_each, count, 4 * size * k, "matrices", [&](int64_t i) {
+    if (work_size == 0) return kTooLarge;
+    const Buffer<T> matrix(std::max(size, q_size));
+    const Buffer<T> tau(k);
+    const Buffer<T> work(work_size);
+    if (!matrix.ok() || !tau.ok() || !work.ok()) return kNoMemory;
+    Transpose(DataOf<T>(a, i, size), m, n, matrix.get());
+    int info = 0;
+    Fortran<T>::geqrf(&m, &n, matrix.get(), &m, tau.get(), work.get(), &work_size, &info);
+    if (info != 0) return info;
+    if (mode == 3) {
+      std::memcpy(DataOf<T>(args.out(0), i, size), matrix.get(), size * sizeof(T));
+      std::memcpy(DataOf<T>(args.out(1), i, k), tau.get(), k * sizeof(T));
+      return info;
+    }
+    const KernelTensor& r = args.out(mode == 2 ? 0 : 1);
+    const int64_t rows = Rows(r);
+    // Rows beyond m don't occur: r has min(m, n) or m of them.
+    CopyR(matrix.get(), m, n, rows, DataOf<T>(r, i, rows * n));
+    if (mode == 2) return info;
+    Fortran<T>::orgqr(&m, &columns, &k, matrix.get(), &m, tau.get(), work.get(), &work_size, &info);
+    Transpose(matrix.get(), columns, m, DataOf<T>(args.out(0), i, q_size));
+    return info;
+  });
+}
+
+struct Entry {
+  absl::Status (*float32)(const KernelArgs&, ForEach);
+  absl::Status (*float64)(const KernelArgs&, ForEach);
+};
+
+constexpr absl::string_view kOperators[] = {"solve", "cholesky", "eigh", "eigvalsh", "svd", "qr"};
+constexpr Entry kEntries[] = {{Solve<float>, Solve<double>}, {Cholesky<float>, Cholesky<double>},
+                              {Eigh<float>, Eigh<double>},   {Eigh<float>, Eigh<double>},
+                              {Svd<float>, Svd<double>},     {Qr<float>, Qr<double>}};
+
+}  // namespace
+
+absl::Span<const absl::string_view> Operators() { return kOperators; }
+
+absl::Status Run(const KernelArgs& args, ForEach for_each) {
+  for (const KernelTensor& input : args.inputs) {
+    for (const int64_t dim : input.shape) {
+      if (dim >= INT32_MAX) {
+        return ValueError("[", args.op.name, "] expects dimensions below 2^31, got ",
+                          input.shape.ToString());
+      }
+    }
+  }
+  const auto* const found = std::find(std::begin(kOperators), std::end(kOperators), args.op.name);
+  const Entry& entry = kEntries[found - kOperators];
+  return (args.out(0).dtype == Dtype::kFloat64 ? entry.float64 : entry.float32)(args, for_each);
+}
+
+}  // namespace chx::lapack

@@ -1,0 +1,54 @@
+// The functions of LAPACK that we call, which are inside OpenBLAS, overloaded by type. Matrices are
+// column-major.
+#ifndef CHX_SERVER_LAPACK_FORTRAN_H_
+#define CHX_SERVER_LAPACK_FORTRAN_H_
+
+#include <cstddef>
+
+// The size_t arguments are the lengths of strings, as gfortran passes them.
+#define CHX_LAPACK_FUNCTIONS(T, p)                                                               \
+  void p##getrf_(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);        \
+  void p##getrs_(const char* trans, const int* n, const int* nrhs, const T* a, const int* lda,   \
+                 const int* ipiv, T* b, const int* ldb, int* info, size_t);                      \
+  void p##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, size_t);       \
+  void p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,              \
+                 const int* lwork, int* info);                                                   \
+  void p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau,   \
+                 T* work, const int* lwork, int* info);                                          \
+  void p##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u, \
+                 const int* ldu, T* vt, const int* ldvt, T* work, const int* lwork, int* iwork,  \
+                 int* info, size_t);                                                             \
+  void p##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda, T* w,   \
+                 T* work, const int* lwork, int* iwork, const int* liwork, int* info, size_t,    \
+                 size_t);
+
+extern "C" {
+CHX_LAPACK_FUNCTIONS(float, s)
+CHX_LAPACK_FUNCTIONS(double, d)
+}
+#undef CHX_LAPACK_FUNCTIONS
+
+namespace chx::lapack {
+
+// The functions for T.
+template <typename T>
+struct Fortran;
+
+#define CHX_LAPACK_STRUCT(T, p)                \
+  template <>                                  \
+  struct Fortran<T> {                          \
+    static constexpr auto* getrf = &p##getrf_; \
+    static constexpr auto* getrs = &p##getrs_; \
+    static constexpr auto* potrf = &p##potrf_; \
+    static constexpr auto* geqrf = &p##geqrf_; \
+    static constexpr auto* orgqr = &p##orgqr_; \
+    static constexpr auto* gesdd = &p##gesdd_; \
+    static constexpr auto* syevd = &p##syevd_; \
+  };
+CHX_LAPACK_STRUCT(float, s)
+CHX_LAPACK_STRUCT(double, d)
+#undef CHX_LAPACK_STRUCT
+
+}  // namespace chx::lapack
+
+#endif  // CHX_SERVER_LAPACK_FORTRAN_H_

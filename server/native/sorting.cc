@@ -1,0 +1,249 @@
+// Kernels of ops/defs/sorting.cc.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/rules.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
+#include "server/kernels/ordering.h"
+#include "server/native/device.h"
+#include "server/native/groups.h"
+#include "server/native/loops.h"
+#include "server/native/nest.h"
+#include "server/native/scratch.h"
+
+namespace chx::native {
+namespace {
+
+using kernels::Load;
+using kernels::Store;
+
+// An array seen as (before, size, after), with the axis in the middle.
+struct Lanes {
+  int64_t before = 1;
+  int64_t size = 1;
+  int64_t after = 1;
+  int64_t count() const { return before * after; }
+  // The first element of a lane; its elements are `after` apart.
+  int64_t First(int64_t lane) const { return lane / after * size * after + lane % after; }
+};
+
+// The axis of a flattened array is its only one.
+absl::StatusOr<Lanes> LanesOf(const KernelArgs& args, const Shape& shape, const AttrValue& axis) {
+  Lanes lanes;
+  if (!axis.has_value()) {
+    lanes.size = NumElements(shape);
+    return lanes;
+  }
+  CHX_ASSIGN_OR_RETURN(const int normal,
+                       rules::NormalizeAxis(args.op.name, axis.AsInt(), shape.size()));
+  for (int d = 0; d < normal; ++d) lanes.before *= shape[d];
+  lanes.size = shape[normal];
+  for (int d = normal + 1; d < shape.size(); ++d) lanes.after *= shape[d];
+  return lanes;
+}
+
+int64_t LaneGrain(const Lanes& lanes, int64_t cost) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, lanes.size * cost));
+}
+
+// Calls fn(lane, data of `size` dense elements of T) for every lane of `out`, and brings what it
+// leaves there into place.
+template <typename T, typename Fn>
+absl::Status ForDenseLanes(const KernelArgs& args, const Lanes& lanes, T* out, Fn fn) {
+  T* dense = out;
+  if (lanes.after > 1) {
+    CHX_ASSIGN_OR_RETURN(void* const scratch,
+                         args.scratch.Allocate(lanes.count() * lanes.size * sizeof(T)));
+    dense = static_cast<T*>(scratch);
+  }
+  PoolOf(args).ParallelFor(lanes.count(), LaneGrain(lanes, 8), [&](int64_t begin, int64_t end) {
+    for (int64_t lane = begin; lane < end; ++lane) {
+      T* const data = dense + lane * lanes.size;
+      fn(lane, data);
+      if (lanes.after == 1) continue;
+      T* const to = out + lanes.First(lane);
+      for (int64_t i = 0; i < lanes.size; ++i) to[i * lanes.after] = data[i];
+    }
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunSort(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  return kernels::VisitDtype(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* const in = reinterpret_cast<const T*>(a.data);
+    return ForDenseLanes(args, lanes, reinterpret_cast<T*>(out.data), [&](int64_t lane, T* data) {
+      const T* const from = in + lanes.First(lane);
+      for (int64_t i = 0; i < lanes.size; ++i) data[i] = from[i * lanes.after];
+      std::sort(data, data + lanes.size,
+                [](const T& x, const T& y) { return kernels::Precedes(Load(x), Load(y)); });
+    });
+  });
+}
+
+absl::Status RunArgSort(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), args.in(0).dtype));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  return kernels::VisitDtype(a.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* const in = reinterpret_cast<const T*>(a.data);
+    int64_t* const result = reinterpret_cast<int64_t*>(out.data);
+    return ForDenseLanes(args, lanes, result, [&](int64_t lane, int64_t* order) {
+      const T* const values = in + lanes.First(lane);
+      for (int64_t i = 0; i < lanes.size; ++i) order[i] = i;
+      std::sort(order, order + lanes.size, [&](int64_t x, int64_t y) {
+        return kernels::PrecedesStably(Load(values[x * lanes.after]), x,
+                                       Load(values[y * lanes.after]), y);
+      });
+    });
+  });
+}
+
+// Whole rows at a time where the axis isn't the last.
+template <typename Fn>
+absl::Status RunScan(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  kernels::VisitDtype(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    using C = kernels::Compute<T>;
+    const T* const in = reinterpret_cast<const T*>(a.data);
+    T* const to = reinterpret_cast<T*>(out.data);
+    PoolOf(args).ParallelFor(lanes.count(), LaneGrain(lanes, 1), [&](int64_t begin, int64_t end) {
+      const Fn fn;
+      for (int64_t lane = begin; lane < end; ++lane) {
+        const int64_t first = lanes.First(lane);
+        C sum = Load(in[first]);
+        to[first] = in[first];
+        for (int64_t i = 1; i < lanes.size; ++i) {
+          const int64_t at = first + i * lanes.after;
+          sum = static_cast<C>(fn(sum, static_cast<C>(Load(in[at]))));
+          to[at] = Store<T>(sum);
+        }
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+// Dense positions in [0, size).
+absl::StatusOr<const int64_t*> Positions(const KernelArgs& args, const KernelTensor& indices,
+                                         int64_t size) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
+  const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
+  for (int64_t i = 0; i < indices.size(); ++i) {
+    if (in[i] >= -size && in[i] < size) continue;
+    return IndexError("[", args.op.name, "] index ", in[i],
+                      " is out of bounds for an axis of size ", size);
+  }
+  return in;
+}
+
+absl::Status RunTakeAlong(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, out.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), from.size));
+  kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* const in = reinterpret_cast<const T*>(a.data);
+    T* const result = reinterpret_cast<T*>(out.data);
+    PoolOf(args).ParallelFor(out.size(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t lane = i / (to.size * to.after) * to.after + i % to.after;
+        const int64_t at = indices[i] < 0 ? indices[i] + from.size : indices[i];
+        result[i] = in[from.First(lane) + at * from.after];
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+// Each lane is added up by one thread, in the order of the indices.
+absl::Status RunTakeAlongGrad(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, out.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), to.size));
+  if (out.size() == 0) return absl::OkStatus();
+  std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, gy.shape, args.attrs[1]));
+  kernels::VisitDtype(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* const in = reinterpret_cast<const T*>(gy.data);
+    T* const result = reinterpret_cast<T*>(out.data);
+    PoolOf(args).ParallelFor(to.count(), LaneGrain(from, 2), [&](int64_t begin, int64_t end) {
+      const kernels::Add add;
+      for (int64_t lane = begin; lane < end; ++lane) {
+        for (int64_t i = 0; i < from.size; ++i) {
+          const int64_t source = from.First(lane) + i * from.after;
+          const int64_t at = indices[source] < 0 ? indices[source] + to.size : indices[source];
+          T& sum = result[to.First(lane) + at * to.after];
+          sum = Store<T>(add(Load(sum), Load(in[source])));
+        }
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunIndexPut(const KernelArgs& args) {
+  const KernelTensor& a = args.in(0);
+  CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), a.shape[0]));
+  if (args.in(2).size() == 0) return absl::OkStatus();
+  const Loop copy = Loops().cast[static_cast<int>(a.dtype)][static_cast<int>(a.dtype)];
+  CHX_ASSIGN_OR_RETURN(const KernelTensor values, Contiguous(args, args.in(2), a.dtype));
+  const auto row = [](const KernelTensor& tensor, int64_t i) {
+    KernelTensor part = tensor;
+    part.data = tensor.data + i * tensor.strides[0];
+    part.shape = Shape(tensor.shape.span().subspan(1));
+    part.strides = Strides(tensor.strides.span().subspan(1));
+    return part;
+  };
+  for (int64_t i = 0; i < args.in(1).size(); ++i) {
+    const int64_t at = indices[i] < 0 ? indices[i] + a.shape[0] : indices[i];
+    RunUnary(PoolOf(args), row(values, i), row(a, at), copy);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunNonzeroPositions(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), Dtype::kBool));
+  int64_t* const positions = reinterpret_cast<int64_t*>(out.data);
+  int64_t count = 0;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    if (a.data[i] == 0) continue;
+    if (count < out.size()) positions[count] = i;
+    ++count;
+  }
+  if (count == out.size()) return absl::OkStatus();
+  return ValueError("[nonzero_positions] expects the number of non-zero elements, ", count,
+                    ", got ", out.size());
+}
+
+}  // namespace
+
+void RegisterSorting(KernelTable& table) {
+  table.Set("sort", RunSort);
+  table.Set("argsort", RunArgSort);
+  table.Set("cumsum", RunScan<kernels::Add>);
+  table.Set("cumprod", RunScan<kernels::Multiply>);
+  table.Set("take_along_axis", RunTakeAlong);
+  table.Set("take_along_axis_grad", RunTakeAlongGrad);
+  table.Set("index_put", RunIndexPut);
+  table.Set("nonzero_positions", RunNonzeroPositions);
+}
+
+}  // namespace chx::native

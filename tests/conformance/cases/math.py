@@ -1,0 +1,118 @@
+import math
+
+import numpy as np
+
+from ..table import FLOATS, INTS, row
+from .elementwise import away_from_zero, binary, in_place, to_float, unary
+
+
+def floats(function):
+    return lambda x: function(to_float(x))
+
+
+def erf(x):
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+unary("exp2", floats(np.exp2))
+unary("log2", floats(np.log2), domain=(1, 5))
+unary("log10", floats(np.log10), domain=(1, 5))
+unary("log1p", floats(np.log1p), domain=(0, 5))
+unary("erf", floats(erf))
+unary("sin", floats(np.sin))
+unary("cos", floats(np.cos))
+unary("tan", floats(np.tan), domain=(-1, 1))
+unary("arcsin", floats(np.arcsin), dtypes=FLOATS, domain=(-0.8, 0.8))
+unary("arccos", floats(np.arccos), dtypes=FLOATS, domain=(-0.8, 0.8))
+unary("arctan", floats(np.arctan))
+unary("sinh", floats(np.sinh))
+unary("cosh", floats(np.cosh))
+unary("arcsinh", floats(np.arcsinh))
+unary("arccosh", floats(np.arccosh), domain=(1.5, 5))
+unary("arctanh", floats(np.arctanh), dtypes=FLOATS, domain=(-0.8, 0.8))
+unary("floor", floats(np.floor), grad=False)
+unary("ceil", floats(np.ceil), grad=False)
+unary("trunc", floats(np.trunc), grad=False)
+unary("rint", floats(np.rint), grad=False, domain=(-9, 9))
+unary("fabs", floats(np.fabs), domain=away_from_zero)
+unary("reciprocal", floats(np.reciprocal), domain=(1, 4))
+unary("deg2rad", floats(np.deg2rad))
+unary("rad2deg", floats(np.rad2deg))
+for decimals in (0, 1, -1):
+    row(
+        "around",
+        lambda chx, x, d=decimals: chx.around(x, d),
+        lambda x, d=decimals: np.around(x, d) if x.dtype.kind == "f" else x,
+        [(3, 4)],
+        dtypes=[("int32", "float32", "float64")],
+        domain=(-30, 30),
+        name=f"around-{decimals}",
+    )
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, 65504.0, -1e-7])
+
+
+def special(rng, shape):
+    return rng.choice(SPECIAL, shape)
+
+
+for test in ("isnan", "isinf", "isfinite"):
+    unary(test, getattr(np, test), dtypes=FLOATS, grad=False, domain=special, exact=True)
+    unary(test, getattr(np, test), dtypes=("bool", *INTS), grad=False, exact=True)
+
+binary("arctan2", lambda x, y: np.arctan2(to_float(x), to_float(y)))
+binary("fmod", lambda x, y: np.fmod(to_float(x), to_float(y)), grad=(0,), domain=(1.1, 9.3))
+binary("hypot", lambda x, y: np.hypot(to_float(x), to_float(y)))
+binary("logaddexp", lambda x, y: np.logaddexp(to_float(x), to_float(y)), domain=(-3, 3))
+binary("copysign", lambda x, y: np.copysign(to_float(x), to_float(y)))
+for name in ("fmax", "fmin"):
+    binary(name, getattr(np, name), dtypes=(*INTS, *FLOATS))
+    row(
+        name,
+        lambda chx, x, y, n=name: getattr(chx, n)(x, y),
+        getattr(np, name),
+        [(20,), (20,)],
+        domain=special,
+        name=f"{name}-special",
+    )
+
+for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    binary(name, getattr(np, name), dtypes=("bool", *INTS), grad=(), domain=(-90, 90), exact=True)
+for name in ("left_shift", "right_shift"):
+    binary(name, getattr(np, name), dtypes=INTS, grad=(), domain=(0, 9), exact=True)
+unary("invert", np.invert, dtypes=("bool", *INTS), grad=False, domain=(-90, 90), exact=True)
+for name, method in {
+    "bitwise_and_": "__iand__",
+    "bitwise_or_": "__ior__",
+    "bitwise_xor_": "__ixor__",
+    "left_shift_": "__ilshift__",
+    "right_shift_": "__irshift__",
+}.items():
+    row(
+        name,
+        lambda chx, x, y, m=method: in_place(x, y, m),
+        lambda x, y, m=method: in_place(x, y, m),
+        [(3, 4), (2,)],
+        dtypes=[INTS, INTS],
+        domain=(1, 5),
+    )
+row(
+    "bitwise_and",
+    lambda chx, x: (x & 6, 3 | x, x ^ 1, x << 2, x >> 1, ~x),
+    lambda x: (x & 6, 3 | x, x ^ 1, x << 2, x >> 1, ~x),
+    [(9,)],
+    dtypes=[("int32", "int64")],
+    domain=(-90, 90),
+    name="bitwise-operators",
+)
+row(
+    "nan_to_num",
+    lambda chx, x: chx.nan_to_num(x),
+    np.nan_to_num,
+    [(30,)],
+    dtypes=[("float64",)],
+    domain=special,
+    exact=True,
+    name="nan_to_num-special",
+)
+row("nan_to_num", lambda chx, x: chx.nan_to_num(x, 2.5), lambda x: x, [(3, 4)], grad=[0])

@@ -1,0 +1,162 @@
+import numpy as np
+
+from ..table import ALL, FLOATS, row
+from .reduction import AXES, NUMBERS, distinct, reduction
+from .sorting import with_nans
+
+
+def wide(a):
+    return None if a.dtype.kind == "f" else "int64"
+
+
+def mean_dtype(a):
+    return a.dtype if a.dtype.kind == "f" else np.dtype("float32")
+
+
+def moment(function):
+    return lambda a, axis, keepdims: np.asarray(
+        function(a.astype("float64"), axis=axis, keepdims=keepdims)
+    ).astype(mean_dtype(a))
+
+
+for name in ("all", "any"):
+    reduction(name, getattr(np, name), ALL, grad=False, domain=(0, 1))
+reduction(
+    "prod",
+    lambda a, axis, keepdims: np.prod(a, axis=axis, keepdims=keepdims, dtype=wide(a)),
+    ALL,
+    domain=(0.7, 1.4),
+)
+reduction(
+    "count_nonzero",
+    lambda a, axis, keepdims: np.asarray(np.count_nonzero(a, axis=axis, keepdims=keepdims)),
+    ALL,
+    axes=[a for a in AXES if a != ()],
+    grad=False,
+    domain=(0, 1),
+)
+reduction("var", moment(np.var), NUMBERS)
+reduction("std", moment(np.std), NUMBERS, axes=[None, 0, -1, (0, 2)])
+reduction(
+    "ptp",
+    lambda a, axis, keepdims: np.amax(a, axis, keepdims=keepdims)
+    - np.amin(a, axis, keepdims=keepdims),
+    NUMBERS,
+    domain=distinct,
+)
+reduction(
+    "nansum",
+    lambda a, axis, keepdims: np.nansum(a, axis=axis, keepdims=keepdims, dtype=wide(a)),
+    ALL,
+)
+reduction(
+    "nanprod",
+    lambda a, axis, keepdims: np.nanprod(a, axis=axis, keepdims=keepdims, dtype=wide(a)),
+    ALL,
+    domain=(0.7, 1.4),
+)
+reduction("nanmean", moment(np.nanmean), NUMBERS)
+reduction("nanmax", np.nanmax, NUMBERS, axes=[None, 0, (0, 2)], domain=distinct)
+reduction("nanmin", np.nanmin, NUMBERS, axes=[None, 0, (0, 2)], domain=distinct)
+
+# A product with one zero, and with two.
+for zeros in (1, 2):
+    row(
+        "prod",
+        lambda chx, a: chx.prod(a, axis=0),
+        lambda a: np.prod(a, axis=0),
+        [(4, 3)],
+        grad=[0],
+        double=False,
+        domain=lambda rng, shape, z=zeros: np.where(
+            np.arange(shape[0])[:, None] < z, 0, rng.uniform(1, 2, shape)
+        ),
+        name=f"prod-{zeros}-zeros",
+    )
+row("prod", lambda chx, a: a.prod(), lambda a: np.prod(a), [(0, 3)], name="prod-empty")
+for name in ("all", "any"):
+    row(
+        name,
+        lambda chx, a, n=name: getattr(a, n)(axis=1),
+        lambda a, n=name: getattr(a, n)(axis=1),
+        [(3, 0)],
+        dtypes=[ALL],
+        name=f"{name}-empty",
+    )
+for name in ("nansum", "nanprod", "nanmean", "nanmax", "nanmin", "nanargmax", "nanargmin"):
+    keep = () if "arg" in name else (True,)
+    row(
+        name,
+        lambda chx, a, n=name, k=keep: getattr(chx, n)(a, 1, *k),
+        lambda a, n=name, k=keep: np.asarray(
+            getattr(np, n)(a, 1, **({"keepdims": True} if k else {}))
+        ),
+        [(4, 12)],
+        domain=lambda rng, shape: np.where(np.arange(shape[1]) == 5, 1.0, with_nans(rng, shape)),
+        name=f"{name}-nan",
+    )
+for name in ("nanargmax", "nanargmin"):
+    row(
+        name,
+        lambda chx, a, n=name: getattr(chx, n)(a),
+        lambda a, n=name: np.asarray(getattr(np, n)(a)),
+        [(3, 4)],
+        dtypes=[NUMBERS],
+        domain=distinct,
+        name=f"{name}-all",
+    )
+for name in ("var", "std"):
+    row(
+        name,
+        lambda chx, a, n=name: getattr(chx, n)(a, axis=0, ddof=1),
+        lambda a, n=name: getattr(np, n)(a.astype("float64"), axis=0, ddof=1).astype(a.dtype),
+        [(5, 2)],
+        grad=[0],
+        name=f"{name}-ddof",
+    )
+for axis in (None, 0, -1):
+    for size in (4, 5):
+        row(
+            "median",
+            lambda chx, a, x=axis: chx.median(a, axis=x),
+            lambda a, x=axis: np.asarray(np.median(a.astype("float64"), axis=x)).astype(
+                mean_dtype(a)
+            ),
+            [(size, 3, size)],
+            dtypes=[NUMBERS],
+            grad=[0],
+            domain=distinct,
+            name=f"median-{axis}-{size}",
+        )
+row(
+    "median",
+    lambda chx, a: chx.median(a, 1, keepdims=True),
+    lambda a: np.median(a, 1, keepdims=True),
+    [(6, 4)],
+    domain=lambda rng, shape: np.where(rng.random(shape) < 0.1, np.nan, rng.random(shape)),
+    name="median-nan",
+)
+
+
+def nearly(rng, shape):
+    return rng.choice(np.array([1.0, 1.0 + 1e-9, 1.1, np.inf, -np.inf, np.nan, 0.0]), shape)
+
+
+for equal_nan in (False, True):
+    row(
+        "isclose",
+        lambda chx, a, b, e=equal_nan: chx.isclose(a, b, 1e-3, 1e-6, e),
+        lambda a, b, e=equal_nan: np.isclose(a, b, 1e-3, 1e-6, e),
+        [(60,), (60,)],
+        dtypes=[FLOATS, FLOATS],
+        domain=nearly,
+        name=f"isclose-{equal_nan}",
+    )
+row(
+    "allclose",
+    lambda chx, a, b: (chx.allclose(a, a + 1e-9), chx.allclose(a, b)),
+    lambda a, b: (np.asarray(True), np.asarray(np.allclose(a, b))),
+    [(3, 4), (3, 4)],
+    dtypes=[("float64",)] * 2,
+    name="allclose",
+)

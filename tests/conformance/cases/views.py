@@ -1,0 +1,80 @@
+import numpy as np
+
+from ..table import ALL, row
+from .manipulation import same
+
+for axes in ((0, 1), (0, -1), (2, 2)):
+    same(
+        "swapaxes",
+        lambda chx, a, x=axes: chx.swapaxes(a, *x),
+        lambda a, x=axes: a.swapaxes(*x),
+        [(2, 3, 4)],
+        str(axes),
+    )
+for axis, start in ((2, 0), (0, 3), (1, -1), (-1, 1)):
+    same(
+        "rollaxis",
+        lambda chx, a, x=axis, s=start: chx.rollaxis(a, x, s),
+        lambda a, x=axis, s=start: np.rollaxis(a, x, s),
+        [(2, 3, 4)],
+        f"{axis}-{start}",
+    )
+for source, destination in ((0, -1), ((0, 1), (2, 0)), ((), ())):
+    same(
+        "moveaxis",
+        lambda chx, a, s=source, d=destination: chx.moveaxis(a, s, d),
+        lambda a, s=source, d=destination: np.moveaxis(a, s, d),
+        [(2, 3, 4)],
+        f"{source}-{destination}",
+    )
+for axes in (None, 0, (0, -1)):
+    same(
+        "flip",
+        lambda chx, a, x=axes: chx.flip(a, x),
+        lambda a, x=axes: np.flip(a, x),
+        [(2, 3, 4)],
+        str(axes),
+    )
+same("flip", lambda chx, a: chx.flip(a), np.flip, [(0, 3)], "empty")
+same("flipud", lambda chx, a: chx.flipud(a), np.flipud, [(3, 2)], "2d")
+same("fliplr", lambda chx, a: chx.fliplr(a), np.fliplr, [(3, 2)], "2d")
+for n in (1, 2, 3):
+    for shape in ((), (4,), (2, 3), (2, 3, 4), (2, 1, 3, 2)):
+        same(
+            f"atleast_{n}d",
+            lambda chx, a, n=n: getattr(chx, f"atleast_{n}d")(a),
+            getattr(np, f"atleast_{n}d"),
+            [shape],
+            str(len(shape)),
+        )
+for offset, axis1, axis2 in ((0, 0, 1), (1, 0, 1), (-1, 2, 0), (9, 0, 1), (-9, 0, 1)):
+    for name in ("diagonal", "trace"):
+        row(
+            name,
+            lambda chx, a, n=name, x=(offset, axis1, axis2): getattr(chx, n)(a, *x),
+            lambda a, n=name, x=(offset, axis1, axis2): (
+                np.diagonal(a, *x)
+                if n == "diagonal"
+                else np.diagonal(a, *x).sum(-1, dtype=a.dtype if a.dtype.kind == "f" else "int64")
+            ),
+            [(3, 4, 2)],
+            dtypes=[ALL],
+            grad=[0],
+            name=f"{name}-{offset}-{axis1}-{axis2}",
+        )
+for k in (0, 2, -1, 7):
+    for shape in ((3,), (3, 4), (0,)):
+        same(
+            "diag",
+            lambda chx, a, k=k: chx.diag(a, k),
+            lambda a, k=k: np.diag(a, k),
+            [shape],
+            f"{shape}-{k}",
+        )
+    same(
+        "diagflat",
+        lambda chx, a, k=k: chx.diagflat(a, k),
+        lambda a, k=k: np.diagflat(a, k),
+        [(2, 2)],
+        str(k),
+    )
