@@ -271,6 +271,15 @@ std::vector<Sample> NeuralNetworks() {
   };
 }
 
+std::vector<Sample> Recurrent() {
+  return {
+      {"lstm", {F({4, 3}), F({2, 12})}, {}},
+      {"lstm", {F({4, 3, 2}, Dtype::kFloat64), F({4, 12, 2})}, {}},
+      {"slstm", {F({4, 3}), F({4, 3}), F({4, 12}), F({4, 12})}, {}},
+      {"tree_lstm", {F({4, 3}), F({4, 3}), F({4, 15})}, {}},
+  };
+}
+
 Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
   Call call;
   call.op = &op;
@@ -318,9 +327,9 @@ std::vector<Call> MadeUp(const OpDef& op) {
 
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
-  for (const auto& group :
-       {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
-        ViewsAndJoining(), SortingAndStatistics(), Decompositions(), NeuralNetworks()}) {
+  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
+                            LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics(),
+                            Decompositions(), Recurrent(), NeuralNetworks()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }
