@@ -3,6 +3,7 @@
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "CUDA_FOUND", "NVCC")
 load("//bazel:cc.bzl", "COPTS", "include_check")
+load("//bazel:plugin.bzl", "host_headers", "plugin_binary")
 
 # Hopper for development and CI; what is shipped (--define=cuda_arch=release) runs on Ampere and Ada
 # too, and has the last one as PTX for what comes.
@@ -103,24 +104,6 @@ CUDA_ONLY = select({
     "//conditions:default": [],
 })
 
-def _headers_only_impl(ctx):
-    infos = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
-    return [cc_common.merge_cc_infos(cc_infos = [CcInfo(compilation_context = info) for info in infos])]
-
-_headers_only = rule(
-    implementation = _headers_only_impl,
-    attrs = {"deps": attr.label_list(providers = [CcInfo])},
-)
-
-def _host_headers(name, host_deps):
-    """What a plug-in compiles against but takes from the program that opens it."""
-    _headers_only(
-        name = name + "_host_headers",
-        visibility = ["//visibility:private"],
-        deps = host_deps,
-    )
-    return [":" + name + "_host_headers"]
-
 def cuda_library(name, srcs, hdrs = [], deps = [], host_deps = [], **kwargs):
     """A C++ library of .cu files; no target at all where no toolkit was found.
 
@@ -139,7 +122,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], host_deps = [], **kwargs):
             srcs = srcs,
             hdrs = hdrs + [name + "_includes.h"],
             target_compatible_with = CUDA_ONLY,
-            deps = deps + _host_headers(name, host_deps),
+            deps = deps + host_headers(name, host_deps),
             **kwargs
         )
 
@@ -154,16 +137,12 @@ def cuda_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], host_deps
             copts = COPTS + copts,
             linkstatic = True,
             target_compatible_with = CUDA_ONLY,
-            deps = deps + _host_headers(name, host_deps),
+            deps = deps + host_headers(name, host_deps),
             **kwargs
         )
 
 def cuda_plugin(name, host, **kwargs):
     """A shared object of CUDA code, for dlopen by `host`; as cuda_library.
-
-    Debian's archives of Abseil aren't position-independent, and two copies of the engine would
-    not know each other's types: both stay undefined here and come from the host, which is linked
-    with -rdynamic. NAME_symbols_test checks that the host has all of them.
 
     Args:
       name: a file name that ends in .so.
@@ -171,19 +150,9 @@ def cuda_plugin(name, host, **kwargs):
       **kwargs: for the cc_binary.
     """
     if CUDA_FOUND:
-        native.cc_binary(
+        plugin_binary(
             name = name,
-            linkshared = True,
-            linkstatic = True,
+            host = host,
             target_compatible_with = CUDA_ONLY,
             **kwargs
-        )
-        native.sh_test(
-            name = name[:-len(".so")] + "_symbols_test",
-            size = "small",
-            srcs = ["//bazel:plugin_symbols_test.sh"],
-            args = ["$(rootpath %s)" % host, "$(rootpath %s)" % name],
-            data = [host, name],
-            tags = ["no-sanitizer"],
-            target_compatible_with = CUDA_ONLY,
         )

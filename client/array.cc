@@ -175,8 +175,18 @@ absl::Status Array::ClearGrad(BackpropId id) const {
   return ok() ? body_->session->SetGrad(body_.get(), nullptr, id) : status();
 }
 
+absl::Status Array::Unchain(BackpropId id) const {
+  return ok() ? body_->session->Unchain(body_.get(), id) : status();
+}
+
 Array Array::AsGradStopped() const {
   NoBackpropMode scope;
+  static const OpDef& op = Op("view");
+  return internal::Apply(op, {*this}, {});
+}
+
+Array Array::AsGradStopped(absl::Span<const BackpropId> ids) const {
+  NoBackpropMode scope(ids);
   static const OpDef& op = Op("view");
   return internal::Apply(op, {*this}, {});
 }

@@ -95,8 +95,11 @@ class Array {
   Array Grad(BackpropId id = 0) const;
   absl::Status SetGrad(const Array& grad, BackpropId id = 0) const;
   absl::Status ClearGrad(BackpropId id = 0) const;
-  // The same memory outside of all graphs.
+  // Forgets how the array was made: there it is a leaf from now on.
+  absl::Status Unchain(BackpropId id = 0) const;
+  // The same memory outside of all graphs, or of some.
   Array AsGradStopped() const;
+  Array AsGradStopped(absl::Span<const BackpropId> ids) const;
 
   // A view: x[IndexBuilder().Int(0).Slice(1, {}, 2)].
   Array operator[](const IndexBuilder& index) const;

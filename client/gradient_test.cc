@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/autograd.h"
 #include "client/modes.h"
 #include "client/ops.h"
 #include "client/testing/fake_daemon.h"
@@ -204,6 +205,12 @@ TEST_F(GradientTest, OnlyGradientsThatMayBeInAGraphAreAskedAbout) {
   EXPECT_EQ(sent[1].loss_scale, 8.0);
   const Array gx = x.Grad();
   EXPECT_TRUE(Sent(CommandKind::kGraphState).empty());
+  {
+    NoBackpropMode none;
+    EXPECT_FALSE((gx * 2.0).IsBackpropRequired());
+  }
+  EXPECT_FALSE(greater(gx, 0.0).IsBackpropRequired());
+  EXPECT_TRUE(Sent(CommandKind::kGraphState).empty());
   AnswerStates({InDefaultGraph()});
   EXPECT_TRUE(gx.IsBackpropRequired());
   EXPECT_TRUE((gx * 2.0).IsBackpropRequired());
@@ -287,6 +294,28 @@ TEST_F(GradientTest, ClosedGraphsAreErrorsAndForgotten) {
   EXPECT_TRUE((x += 1.0).ok());  // what was the graph's is nobody's
   EXPECT_EQ(KindOf(session_->ReleaseBackpropId(0)), ErrorKind::kChainerx);
   EXPECT_EQ(Sent(CommandKind::kReleaseBackpropId).size(), 5u);
+}
+
+TEST_F(GradientTest, GradOfArraysInAScope) {
+  const Array x = X();
+  BackpropId id = 0;
+  {
+    BackpropScope scope(*session_, "scope");
+    ASSERT_TRUE(scope.status().ok()) << scope.status();
+    id = scope.id();
+    const Array leaf = x.AsGradStopped().RequireGrad(id);
+    const Array y = leaf * leaf;
+    EXPECT_FALSE((y * y.AsGradStopped({&id, 1})).AsGradStopped({&id, 1}).IsBackpropRequired(id));
+    const Array inputs[] = {leaf, x};
+    const auto grads = Grad({y}, inputs, {X()}, {id});
+    ASSERT_TRUE(grads.ok()) << grads.status();
+    EXPECT_TRUE((*grads)[0].ok());
+    EXPECT_EQ(KindOf((*grads)[1].status()), ErrorKind::kGradient);
+    EXPECT_EQ(KindOf(Grad({y}, inputs, {X(), X()}, {id}).status()), ErrorKind::kGradient);
+    EXPECT_TRUE(y.Unchain(id).ok());
+    EXPECT_FALSE((*Grad({y}, {leaf}, {}, {id}))[0].ok());
+  }
+  EXPECT_EQ(KindOf(Grad({x}, {x}, {}, {id}).status()), ErrorKind::kChainerx);
 }
 
 TEST_F(GradientTest, UnchainingMakesALeaf) {

@@ -20,6 +20,9 @@ struct ModeState {
   std::vector<std::pair<BackpropId, bool>> exceptions;    // from either, sorted by id
 
   bool RecordsByDefault(const Session* session) const;
+  bool RecordsAny(const Session* session) const {
+    return !exceptions.empty() || RecordsByDefault(session);
+  }
   // A graph of that session.
   bool Records(const Session* session, BackpropId id) const;
   friend bool operator==(const ModeState& a, const ModeState& b) {

@@ -235,11 +235,12 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
   CHX_RETURN_IF_ERROR(CheckUsable());
   absl::InlinedVector<InferInput, 4> infer_inputs(inputs.size());
   absl::InlinedVector<CommandOperand, 4> operands(inputs.size());
+  const bool graphs_matter = op.in_place || (op.differentiable() && CurrentMode().RecordsAny(this));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Operand& input = inputs[i];
     if (input.array() != nullptr) {
       CHX_RETURN_IF_ERROR(CheckOwn(op.name, input.array()));
-      CHX_RETURN_IF_ERROR(Resolve(const_cast<ArrayBody*>(input.array())));
+      if (graphs_matter) CHX_RETURN_IF_ERROR(Resolve(const_cast<ArrayBody*>(input.array())));
       infer_inputs[i].array = &input.array()->spec;
       operands[i] = CommandOperand(input.array()->handle);
     } else if (input.is_scalar()) {

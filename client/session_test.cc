@@ -176,6 +176,26 @@ TEST_F(SessionTest, ARootCauseIsToldInFull) {
             "  at: train.py:12");
 }
 
+TEST_F(SessionTest, CheckedOperatorsFailAtTheCall) {
+  daemon_.fetch_bytes = 0;
+  EXPECT_TRUE(linalg::inv(X({20, 20})).ok());
+  // What is large is not fetched: an empty view of it is.
+  const std::vector<Command> applied = Sent(CommandKind::kApplyOp);
+  EXPECT_EQ(applied.back().op, OpRegistry::Global().Find("getitem")->id + 1);
+  EXPECT_EQ(Sent(CommandKind::kFetch).back().handle, applied.back().outputs[0]);
+  daemon_.answer = [](const Command&, v1::FetchedValue* value) {
+    v1::Error* error = value->mutable_error();
+    error->set_kind(static_cast<uint32_t>(ErrorKind::kChainerx));
+    error->set_message("[solve] expects matrices that are not singular");
+  };
+  for (const int64_t n : {2, 20}) {
+    const Array inverse = linalg::inv(X({n, n}));
+    EXPECT_EQ(KindOf(inverse.status()), ErrorKind::kChainerx);
+    EXPECT_EQ(inverse.status().message(), "[solve] expects matrices that are not singular");
+    EXPECT_FALSE(linalg::eigh(X({n, n})).front().ok());
+  }
+}
+
 TEST_F(SessionTest, AWrongAmountOfDataIsAnError) {
   daemon_.fetch_bytes = 3;
   EXPECT_FALSE(X({}).Item().ok());

@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -18,7 +20,8 @@
 #include "ops/error.h"
 
 ABSL_FLAG(std::string, devices, "native:0",
-          "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU.");
+          "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU, NAME:N one of "
+          "a plug-in.");
 ABSL_FLAG(std::string, listen, "",
           "Where to listen, separated by commas: unix:PATH or HOST:PORT. Default: a Unix socket, "
           "$XDG_RUNTIME_DIR/chxd.sock or /tmp/chxd-UID/chxd.sock. Port 0 picks a free one.");
@@ -33,6 +36,8 @@ ABSL_FLAG(std::string, tls_key, "", "PEM file with its private key.");
 ABSL_FLAG(std::string, token_file, "", "File with the token that clients must present.");
 ABSL_FLAG(std::string, plugin_dir, "",
           "Where libchxd_cuda.so is; default: beside the executable, or in ../lib/chxd.");
+ABSL_FLAG(std::string, plugins, "",
+          "Further backends, separated by commas: NAME=/PATH of a shared library.");
 ABSL_FLAG(int, lifeline_fd, -1,
           "Exit when this pipe is closed: for a client that starts a daemon of its own.");
 
@@ -111,6 +116,34 @@ absl::StatusOr<std::vector<Listener>> ParseListen(absl::string_view text) {
   return listeners;
 }
 
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePlugins(
+    absl::string_view text) {
+  std::vector<std::pair<std::string, std::string>> plugins;
+  for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    item = absl::StripAsciiWhitespace(item);
+    const std::pair<std::string, std::string> plugin =
+        absl::StrSplit(item, absl::MaxSplits('=', 1));
+    const std::string& name = plugin.first;
+    const bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+    });
+    // A path without a slash would be looked for in the places that LD_LIBRARY_PATH names.
+    if (!is_word || !absl::StartsWith(plugin.second, "/")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--plugins expects NAME=/PATH with a name of a-z, 0-9 and _, got '", item, "'"));
+    }
+    const bool again = std::any_of(plugins.begin(), plugins.end(),
+                                   [&](const auto& other) { return other.first == name; });
+    if (again || name == "native") {
+      return absl::InvalidArgumentError(absl::StrCat("--plugins expects each name once, got '",
+                                                     name,
+                                                     again ? "' twice" : "', which is built in"));
+    }
+    plugins.push_back(plugin);
+  }
+  return plugins;
+}
+
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
   const std::pair<absl::string_view, int> kUnits[] = {
       {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
@@ -147,6 +180,7 @@ absl::StatusOr<Options> OptionsFromFlags() {
                        CheckedDuration("--drain-timeout", absl::GetFlag(FLAGS_drain_timeout)));
   options.threads = absl::GetFlag(FLAGS_threads);
   options.plugin_dir = absl::GetFlag(FLAGS_plugin_dir);
+  CHX_ASSIGN_OR_RETURN(options.plugins, ParsePlugins(absl::GetFlag(FLAGS_plugins)));
   options.lifeline_fd = absl::GetFlag(FLAGS_lifeline_fd);
   const std::string cert = absl::GetFlag(FLAGS_tls_cert);
   const std::string key = absl::GetFlag(FLAGS_tls_key);

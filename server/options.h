@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,6 +34,7 @@ struct Options {
   std::string tls_cert, tls_key;  // PEM
   std::string token;
   std::string plugin_dir;
+  std::vector<std::pair<std::string, std::string>> plugins;  // name, path
   int lifeline_fd = -1;
 };
 
@@ -44,6 +46,9 @@ absl::StatusOr<Options> OptionsFromFlags();
 absl::StatusOr<std::vector<Listener>> ParseListen(absl::string_view text);
 // "512MiB", "4GiB", "1000000".
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
+// "NAME=/PATH,NAME=/PATH". Only the person who starts the daemon can name a library.
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePlugins(
+    absl::string_view text);
 // Off loopback there must be TLS and a token: whoever reaches the port could otherwise use, and
 // read, everything.
 absl::Status CheckListeners(const std::vector<Listener>& listeners, bool tls, bool token);

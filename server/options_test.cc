@@ -25,6 +25,19 @@ TEST(Options, Listen) {
   }
 }
 
+TEST(Options, Plugins) {
+  const auto plugins = ParsePlugins("example=/lib/a-b.so, my_2=/x=y.so");
+  ASSERT_TRUE(plugins.ok());
+  ASSERT_EQ(plugins->size(), 2u);
+  EXPECT_EQ((*plugins)[0], std::make_pair(std::string("example"), std::string("/lib/a-b.so")));
+  EXPECT_EQ((*plugins)[1], std::make_pair(std::string("my_2"), std::string("/x=y.so")));
+  EXPECT_TRUE(ParsePlugins("")->empty());
+  for (const char* bad : {"x", "x=", "x=lib.so", "=/lib.so", "X=/lib.so", "x:0=/lib.so",
+                          "native=/lib.so", "x=/a.so,x=/b.so"}) {
+    EXPECT_FALSE(ParsePlugins(bad).ok()) << bad;
+  }
+}
+
 TEST(Options, Bytes) {
   EXPECT_EQ(*ParseBytes("4GiB"), int64_t{4} << 30);
   EXPECT_EQ(*ParseBytes("1000"), 1000);

@@ -3,15 +3,24 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
-#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "ops/error.h"
+#include "server/engine/host_plugin.h"
+#include "server/native/host_backend.h"
 
 namespace chx {
 namespace {
+
+template <typename... Args>
+absl::Status PluginError(const Args&... args) {
+  return MakeError(ErrorKind::kBackend, absl::StrCat(args...));
+}
 
 std::string ExecutableDirectory() {
   char path[PATH_MAX];
@@ -20,37 +29,73 @@ std::string ExecutableDirectory() {
   return text.substr(0, text.rfind('/'));
 }
 
+std::vector<std::string> CudaPaths(const std::string& directory) {
+  constexpr char kFile[] = "/libchxd_cuda.so";
+  if (!directory.empty()) return {directory + kFile};
+  const std::string here = ExecutableDirectory();
+  return {here + kFile, absl::StrCat(here, "/cuda", kFile),
+          absl::StrCat(here, "/../lib/chxd", kFile)};
+}
+
+bool ServesCuda(const Options& options) {
+  for (absl::string_view device : absl::StrSplit(options.devices, ',')) {
+    if (device == "cuda" || absl::StartsWith(device, "cuda:")) return true;
+  }
+  return false;
+}
+
+absl::Status CheckHostPlugin(const std::string& path, const HostPlugin& plugin) {
+  if (plugin.abi != kHostPluginAbi) {
+    return PluginError(path, ": made for plug-in interface ", plugin.abi,
+                       ", but the daemon has interface ", kHostPluginAbi);
+  }
+  if (plugin.layout != kHostPluginLayout || plugin.set_kernels == nullptr) {
+    return PluginError(path, ": compiled with headers of another chxd than this one");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name,
+                                                     const std::string& path, void* library,
+                                                     NativeOptions native) {
+  const auto* const host = static_cast<const HostPlugin*>(dlsym(library, kHostPluginSymbol));
+  if (host != nullptr) {
+    CHX_RETURN_IF_ERROR(CheckHostPlugin(path, *host));
+    return CreateHostBackend(name, *host, native);
+  }
+  const auto create = reinterpret_cast<BackendEntryPoint>(dlsym(library, kBackendEntryPoint));
+  if (create == nullptr) return PluginError(path, " is not a chxd backend");
+  std::string error;
+  std::unique_ptr<Backend> backend(create(kBackendAbi, &error));
+  if (backend == nullptr) return PluginError(path, ": ", error);
+  if (backend->name() != name) {
+    return PluginError(path, ": is backend '", backend->name(), "', not '", name, "'");
+  }
+  return backend;
+}
+
 }  // namespace
 
+std::vector<PluginFile> PluginsToOpen(const Options& options) {
+  std::vector<PluginFile> files;
+  files.reserve(options.plugins.size() + 1);
+  for (const auto& [name, path] : options.plugins) files.push_back({name, {path}});
+  const bool has_cuda = std::any_of(files.begin(), files.end(),
+                                    [](const PluginFile& file) { return file.name == "cuda"; });
+  if (!has_cuda && ServesCuda(options)) files.push_back({"cuda", CudaPaths(options.plugin_dir)});
+  return files;
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
-                                                    const std::string& directory) {
-  const std::string file = absl::StrCat("libchxd_", name, ".so");
-  std::vector<std::string> paths;
-  if (!directory.empty()) {
-    paths.push_back(absl::StrCat(directory, "/", file));
-  } else {
-    const std::string here = ExecutableDirectory();
-    paths = {absl::StrCat(here, "/", file), absl::StrCat(here, "/cuda/", file),
-             absl::StrCat(here, "/../lib/chxd/", file)};
-  }
+                                                    const std::vector<std::string>& paths,
+                                                    NativeOptions native) {
   std::vector<std::string> errors;
   for (const std::string& path : paths) {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      errors.push_back(dlerror());
-      continue;
-    }
-    const auto create = reinterpret_cast<BackendEntryPoint>(dlsym(library, kBackendEntryPoint));
-    if (create == nullptr) {
-      return MakeError(ErrorKind::kBackend, absl::StrCat(path, " is not a chxd backend"));
-    }
-    std::string error;
-    std::unique_ptr<Backend> backend(create(kBackendAbi, &error));
-    if (backend == nullptr) return MakeError(ErrorKind::kBackend, absl::StrCat(path, ": ", error));
-    return backend;
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) return MakeBackend(name, path, library, native);
+    errors.push_back(dlerror());
   }
-  return MakeError(ErrorKind::kBackend, absl::StrCat("cannot open the '", name,
-                                                     "' backend: ", absl::StrJoin(errors, "; ")));
+  return PluginError("cannot open the '", name, "' backend: ", absl::StrJoin(errors, "; "));
 }
 
 }  // namespace chx

@@ -17,7 +17,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "server/daemon.h"
 #include "server/health.h"
 #include "server/native/native_backend.h"
@@ -68,11 +67,12 @@ int Main() {
   absl::StatusOr<Options> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
   std::vector<std::unique_ptr<Backend>> owned;
-  owned.push_back(CreateNativeBackend({options->threads}));
-  if (absl::StrContains(options->devices, "cuda")) {
-    absl::StatusOr<std::unique_ptr<Backend>> cuda = OpenPlugin("cuda", options->plugin_dir);
-    if (!cuda.ok()) return Fail(cuda.status());
-    owned.push_back(*std::move(cuda));
+  const NativeOptions native{options->threads};
+  owned.push_back(CreateNativeBackend(native));
+  for (const auto& [name, paths] : PluginsToOpen(*options)) {
+    absl::StatusOr<std::unique_ptr<Backend>> plugin = OpenPlugin(name, paths, native);
+    if (!plugin.ok()) return Fail(plugin.status());
+    owned.push_back(*std::move(plugin));
   }
   std::vector<Backend*> backends;
   backends.reserve(owned.size());

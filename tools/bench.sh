@@ -24,6 +24,7 @@ trap 'kill -TERM $daemon 2>/dev/null || true; rm -rf "$stage"' EXIT
 read -r _ _ unix tcp <&"${DAEMON[0]}"
 
 export CHX_SERVER="$unix"
+PYTHONPATH="$stage" "$venv/bin/python" tests/perf/same_gradients.py
 PYTHONPATH="$stage" "$venv/bin/python" tests/perf/bench.py --unix="$unix" --tcp="$tcp" \
   --native=.bazel/bin/tests/perf/native_bench --out=bench.json "$@"
 "$venv/bin/python" tests/perf/report.py bench.json docs/performance.md

@@ -24,6 +24,7 @@ void RegisterDecompositions(OpRegistry& r);
 void RegisterConnection(OpRegistry& r);
 void RegisterPooling(OpRegistry& r);
 void RegisterNormalization(OpRegistry& r);
+void RegisterRecurrent(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

@@ -39,6 +39,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterPooling(r);
   r.BeginGroup("normalization");
   RegisterNormalization(r);
+  r.BeginGroup("recurrent");
+  RegisterRecurrent(r);
 }
 
 }  // namespace chx

@@ -191,7 +191,6 @@ void RegisterPositions(OpRegistry& r) {
       .Attr("shape", AttrType::kInts)
       .Attr("axis", AttrType::kInt)
       .Infer(TakeAlongGradRule)
-      .Internal()
       .Saves({"indices"})
       .Gradient([](GradContext& g) {
         g.SetInputGrad(

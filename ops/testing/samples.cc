@@ -213,6 +213,7 @@ std::vector<Sample> Decompositions() {
       {"matrix_power", {F({3, 3})}, {{"n", -2}}},
       {"norm", {F({2, 3}, Dtype::kFloat16)}, {}},
       {"norm", {F({2, 3})}, {{"axis", Dims({-1})}, {"keepdims", true}}},
+      {"norm", {F({2, 3})}, {{"ord", 3.0}, {"axis", Dims({0})}}},
   };
   for (const char* op : {"inv", "cholesky", "eigh", "eigvalsh", "det", "slogdet"}) {
     samples.push_back({op, {F({3, 3})}, {}});
@@ -271,6 +272,15 @@ std::vector<Sample> NeuralNetworks() {
   };
 }
 
+std::vector<Sample> Recurrent() {
+  return {
+      {"lstm", {F({4, 3}), F({2, 12})}, {}},
+      {"lstm", {F({4, 3, 2}, Dtype::kFloat64), F({4, 12, 2})}, {}},
+      {"slstm", {F({4, 3}), F({4, 3}), F({4, 12}), F({4, 12})}, {}},
+      {"tree_lstm", {F({4, 3}), F({4, 3}), F({4, 15})}, {}},
+  };
+}
+
 Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
   Call call;
   call.op = &op;
@@ -318,9 +328,9 @@ std::vector<Call> MadeUp(const OpDef& op) {
 
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
-  for (const auto& group :
-       {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
-        ViewsAndJoining(), SortingAndStatistics(), Decompositions(), NeuralNetworks()}) {
+  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
+                            LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics(),
+                            Decompositions(), Recurrent(), NeuralNetworks()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

@@ -62,13 +62,44 @@ from chx._core import (  # noqa: F401
     ndarray,
     set_default_device,
 )
+from chx._functions import (  # noqa: F401
+    argwhere,
+    array_equal,
+    average,
+    bincount,
+    cov,
+    diff,
+    digitize,
+    einsum,
+    flatnonzero,
+    histogram,
+    inner,
+    kron,
+    outer,
+    percentile,
+    put_along_axis,
+    quantile,
+    searchsorted,
+    tensordot,
+    unique,
+    vdot,
+)
 from chx._install import install_chainerx  # noqa: F401
+from chx._recurrent import (  # noqa: F401
+    n_step_bigru,
+    n_step_bilstm,
+    n_step_birnn,
+    n_step_gru,
+    n_step_lstm,
+    n_step_rnn,
+)
 from chx._routines import (  # noqa: F401
     asanyarray,
     ascontiguousarray,
     broadcast_arrays,
     clip,
     fix,
+    from_dlpack,
     frombuffer,
     fromfile,
     fromfunction,
@@ -120,6 +151,6 @@ for _name in _core._operators:
 # Those whose arguments have another form than in the table.
 split = _support.split
 nonzero = _indexing.nonzero
-for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "pad", "vsplit"):
+for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "pad", "tree_lstm", "vsplit"):
     globals()[_name] = getattr(_routines, _name)
 del _name

@@ -46,9 +46,39 @@ from ._core import (
     ndarray as ndarray,
     set_default_device as set_default_device,
 )
+from ._functions import (
+    argwhere as argwhere,
+    array_equal as array_equal,
+    average as average,
+    bincount as bincount,
+    cov as cov,
+    diff as diff,
+    digitize as digitize,
+    einsum as einsum,
+    flatnonzero as flatnonzero,
+    histogram as histogram,
+    inner as inner,
+    kron as kron,
+    outer as outer,
+    percentile as percentile,
+    put_along_axis as put_along_axis,
+    quantile as quantile,
+    searchsorted as searchsorted,
+    tensordot as tensordot,
+    unique as unique,
+    vdot as vdot,
+)
 from ._indexing import nonzero as nonzero
 from ._install import install_chainerx as install_chainerx
 from ._ops import *  # noqa: F403
+from ._recurrent import (
+    n_step_bigru as n_step_bigru,
+    n_step_bilstm as n_step_bilstm,
+    n_step_birnn as n_step_birnn,
+    n_step_gru as n_step_gru,
+    n_step_lstm as n_step_lstm,
+    n_step_rnn as n_step_rnn,
+)
 from ._routines import (  # type: ignore[assignment]
     asanyarray as asanyarray,
     ascontiguousarray as ascontiguousarray,
@@ -57,6 +87,7 @@ from ._routines import (  # type: ignore[assignment]
     copyto as copyto,
     dsplit as dsplit,
     fix as fix,
+    from_dlpack as from_dlpack,
     frombuffer as frombuffer,
     fromfile as fromfile,
     fromfunction as fromfunction,
@@ -69,6 +100,7 @@ from ._routines import (  # type: ignore[assignment]
     pad as pad,
     save as save,
     savez as savez,
+    tree_lstm as tree_lstm,
     vsplit as vsplit,
 )
 from ._support import (  # type: ignore[assignment]

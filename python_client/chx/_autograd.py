@@ -122,11 +122,15 @@ class _Mode:
 
 
 class no_backprop_mode(_Mode):  # , a function to its users
-    """Operators are not recorded within a with-block: in some graphs, or in none."""
+    """Operators are not recorded within a with-block.
+
+    That goes for the graphs of a context (without arguments: the default one), for one graph, or for
+    several.
+    """
 
 
 class force_backprop_mode(_Mode):  # , a function to its users
-    """Operators are recorded again, inside of a no_backprop_mode."""
+    """Operators are recorded again, inside of a no_backprop_mode. Takes what that takes."""
 
     _record = True
 

@@ -187,6 +187,11 @@ def meshgrid(*xi, indexing="xy"):
     return _core.meshgrid(list(xi), indexing=indexing) if xi else []
 
 
+def tree_lstm(*inputs):
+    """The next state and output of a tree LSTM; the last input is x."""
+    return _core.tree_lstm(list(inputs))
+
+
 def copyto(dst, src, casting="no", where=True):
     """Writes src, broadcast, into dst where a condition holds.
 
@@ -253,6 +258,27 @@ def _as_objects(a):
     return objects
 
 
+def _array_function(self, func, types, args, kwargs):
+    """What NumPy's functions do with arrays of ours: the function of that name here, if any."""
+    import chx
+
+    own = getattr(chx, func.__name__, None) if func.__module__ == "numpy" else None
+    return NotImplemented if own is None else own(*args, **kwargs)
+
+
+def _dlpack(self, stream=None):
+    return to_numpy(self).__dlpack__()
+
+
+def _dlpack_device(self):
+    return 1, 0  # a copy in the memory of this process
+
+
+def from_dlpack(x, device=None):
+    """An array with the values of another library's array in host memory, by DLPack. A copy."""
+    return array(np.from_dlpack(x), device=device)
+
+
 def _reduce(self):
     from chx import _ndarray
 
@@ -270,7 +296,10 @@ def _flat_data(self):
 for _name, _value in {
     "clip": _clip,
     "__array__": _array,
+    "__array_function__": _array_function,
     "__array_ufunc__": _array_ufunc,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": _dlpack_device,
     "__reduce__": _reduce,
     "__deepcopy__": _deepcopy,
     "__remainder__": lambda self, other: self.__mod__(other),

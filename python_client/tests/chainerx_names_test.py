@@ -72,7 +72,6 @@ _is_chained
 
 # To be taken out as they come.
 MISSING_ROUTINES = """
-tree_lstm slstm lstm n_step_lstm n_step_bilstm n_step_gru n_step_bigru n_step_rnn n_step_birnn
 """
 MISSING_OTHERS = """
 _core._function_node_forward

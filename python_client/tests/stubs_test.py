@@ -67,6 +67,8 @@ def test_ndarray():
         "_context",
         "_install",
         "_routines",
+        "_functions",
+        "_recurrent",
         "_support",
         "linalg",
         "random",

@@ -77,8 +77,11 @@ class Walk {
     }
     return absl::OkStatus();
   }
-  // What passed through the walk's operators, if the options ask for it.
-  const std::vector<std::pair<Ref<ArrayNode>, Variable>>& retained() const { return retained_; }
+  // Forgets all gradients; gives what passed through operators, if the options ask for that.
+  std::vector<std::pair<Ref<ArrayNode>, Variable>> Finish() {
+    grads_.clear();
+    return std::move(retained_);
+  }
   const RecordMode& mode() const { return mode_; }
 
   // Ones, or another value, of the array's spec.
@@ -301,20 +304,26 @@ absl::StatusOr<std::vector<absl::optional<Variable>>> Grad(Runtime& runtime,
   std::vector<absl::optional<Variable>> grads(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     ArrayNode* node = inputs[i]->NodeOf(options.id);
-    Variable* grad = node == nullptr ? nullptr : walk.Find(node);
-    if (grad == nullptr) continue;
-    CHX_ASSIGN_OR_RETURN(Variable unscaled,
-                         Unscale(runtime, *grad, options.loss_scale, walk.mode()));
-    if (!unscaled.array.spec.is_contiguous() || unscaled.array.spec.offset != 0) {
-      CHX_ASSIGN_OR_RETURN(unscaled, Own(runtime, std::move(unscaled), walk.mode()));
-    }
-    grads[i] = std::move(unscaled);
+    const Variable* grad = node == nullptr ? nullptr : walk.Find(node);
+    if (grad != nullptr) grads[i] = *grad;
   }
-  for (const auto& [node, grad] : walk.retained()) {
+  // From here on only results that share memory are shared. Those in a graph may: nobody writes
+  // them.
+  std::vector<std::pair<Ref<ArrayNode>, Variable>> retained = walk.Finish();
+  const auto complete = [&](Variable* grad) -> absl::Status {
+    CHX_ASSIGN_OR_RETURN(*grad, Unscale(runtime, *grad, options.loss_scale, walk.mode()));
+    const ArraySpec& spec = grad->array.spec;
+    if (spec.is_contiguous() && spec.offset == 0 && !grad->nodes.empty()) return absl::OkStatus();
+    CHX_ASSIGN_OR_RETURN(*grad, Own(runtime, std::move(*grad), walk.mode()));
+    return absl::OkStatus();
+  };
+  for (auto& grad : grads) {
+    if (grad.has_value()) CHX_RETURN_IF_ERROR(complete(&*grad));
+  }
+  for (auto& [node, grad] : retained) {
     if (node->handles == 0) continue;
-    CHX_ASSIGN_OR_RETURN(Variable unscaled,
-                         Unscale(runtime, grad, options.loss_scale, walk.mode()));
-    node->grad = std::make_unique<Variable>(std::move(unscaled));
+    CHX_RETURN_IF_ERROR(complete(&grad));
+    node->grad = std::make_unique<Variable>(std::move(grad));
     node->grad_required = true;
   }
   return grads;

@@ -13,10 +13,6 @@
 namespace chx {
 namespace {
 
-// As many as ChainerX has, so that its programs run. They share the machine's cores and memory:
-// only those that the daemon is told to serve are opened.
-constexpr int kNumDevices = 4;
-
 // Cores that this process may use, which a container or taskset may have cut.
 int AvailableCores() {
   cpu_set_t set;
@@ -30,10 +26,10 @@ class NativeBackend : public Backend {
   explicit NativeBackend(int threads) : threads_(threads) {}
 
   const std::string& name() const override { return name_; }
-  int device_count() const override { return kNumDevices; }
+  int device_count() const override { return kNativeDevices; }
   absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int index) override {
-    if (index < 0 || index >= kNumDevices) {
-      return DeviceError("there is no native:", index, ", only ", kNumDevices, " devices");
+    if (index < 0 || index >= kNativeDevices) {
+      return DeviceError("there is no native:", index, ", only ", kNativeDevices, " devices");
     }
     return std::unique_ptr<Device>(
         std::make_unique<native::NativeDevice>(absl::StrCat(name_, ":", index), threads_));
@@ -46,11 +42,15 @@ class NativeBackend : public Backend {
 
 }  // namespace
 
+int NativeThreads(NativeOptions options) {
+  return options.threads > 0 ? options.threads : AvailableCores();
+}
+
 std::unique_ptr<Backend> CreateNativeBackend(NativeOptions options) {
   // Matrix products are cut into pieces for our own threads, which sessions share fairly; OpenBLAS
   // would take a global lock and wake its threads for every product.
   openblas_set_num_threads(1);
-  return std::make_unique<NativeBackend>(options.threads > 0 ? options.threads : AvailableCores());
+  return std::make_unique<NativeBackend>(NativeThreads(options));
 }
 
 }  // namespace chx

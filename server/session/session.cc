@@ -36,7 +36,10 @@ Session::~Session() {
 }
 
 void Session::Bind(Handle handle, Variable variable) {
-  for (const Ref<ArrayNode>& node : variable.nodes) ++node->handles;
+  for (const Ref<ArrayNode>& node : variable.nodes) {
+    ++node->handles;
+    if (node->id != 0) NoteMember(node->id, handle);
+  }
   entries_[handle].variable = std::move(variable);
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -155,6 +154,7 @@ class Session {
   absl::Status DefineMode(const Command& command);
   absl::Status NewBackpropId(BackpropId id);
   absl::Status ReleaseBackpropId(BackpropId id);
+  void NoteMember(BackpropId id, Handle handle);
   absl::Status Unchain(const Command& command);
   void AskGraphState(const Command& command, SessionOutput* output);
   void DumpGraph(const Command& command, SessionOutput* output);
@@ -195,7 +195,8 @@ class Session {
   absl::flat_hash_map<Handle, size_t> last_uses_;  // of the window that runs
   absl::flat_hash_map<uint16_t, RecordMode> modes_;
   absl::flat_hash_map<uint32_t, std::string> locations_;
-  absl::flat_hash_set<BackpropId> backprop_ids_;
+  // Open graphs besides the default one, with the handles in them, and some that are released.
+  absl::flat_hash_map<BackpropId, std::vector<Handle>> backprop_ids_;
   std::vector<SessionOutput::Error> unread_errors_;
   SessionStats stats_;
 };

@@ -39,6 +39,7 @@ absl::Status Session::RequireGrad(const Command& command) {
   if (variable.NodeOf(command.backprop_id) == nullptr) {
     variable.nodes.push_back(MakeRef<ArrayNode>(command.backprop_id, variable.array.spec));
     ++variable.nodes.back()->handles;
+    if (command.backprop_id != 0) NoteMember(command.backprop_id, command.handle);
   }
   variable.NodeOf(command.backprop_id)->grad_required = true;
   return absl::OkStatus();

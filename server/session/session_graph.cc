@@ -1,4 +1,5 @@
 // The commands about graphs themselves: their ids, cutting them, and what clients ask about them.
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -53,19 +54,22 @@ absl::Status Session::NewBackpropId(BackpropId id) {
   if (backprop_ids_.size() >= kMaxBackpropIds) {
     return MemoryError("[backprop_scope] expects at most ", kMaxBackpropIds, " open scopes");
   }
-  if (id == 0 || !backprop_ids_.insert(id).second) {
+  if (id == 0 || !backprop_ids_.try_emplace(id).second) {
     return ChainerxError("[backprop_scope] expects a new backprop id, got ", id);
   }
   return absl::OkStatus();
 }
 
 absl::Status Session::ReleaseBackpropId(BackpropId id) {
-  if (backprop_ids_.erase(id) == 0) {
+  auto it = backprop_ids_.find(id);
+  if (it == backprop_ids_.end()) {
     return ChainerxError("[backprop_scope] expects an open backprop id, got ", id);
   }
   // Nobody can walk this graph any more: arrays that stay must not keep it.
-  for (auto& [handle, entry] : entries_) {
-    auto& nodes = entry.variable.nodes;
+  for (Handle handle : it->second) {
+    Entry* entry = Find(handle);
+    if (entry == nullptr) continue;
+    auto& nodes = entry->variable.nodes;
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (nodes[i]->id != id) continue;
       if (--nodes[i]->handles == 0) nodes[i]->grad = nullptr;
@@ -73,7 +77,20 @@ absl::Status Session::ReleaseBackpropId(BackpropId id) {
       break;
     }
   }
+  backprop_ids_.erase(it);
   return absl::OkStatus();
+}
+
+void Session::NoteMember(BackpropId id, Handle handle) {
+  auto it = backprop_ids_.find(id);
+  if (it == backprop_ids_.end()) return;
+  std::vector<Handle>& members = it->second;
+  // Those that are gone would make a long-lived graph's list endless.
+  if (members.size() > 2 * entries_.size() + 64) {
+    const auto is_gone = [this](Handle member) { return Find(member) == nullptr; };
+    members.erase(std::remove_if(members.begin(), members.end(), is_gone), members.end());
+  }
+  members.push_back(handle);
 }
 
 absl::Status Session::Unchain(const Command& command) {

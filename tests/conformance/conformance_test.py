@@ -146,7 +146,10 @@ def test_the_client_knows_the_daemons_graph(row, device):
             assert chx._core._backprop_ids(out) == chx._core._graphs_in_daemon(out)[0], wanted
         if not row.grad and row.op in chx._core._differentiable_operators:
             continue  # a form that has no gradient, such as that of full matrices in svd
-        chx.backward(outs)
+        connected = [out for out in outs if chx._core._backprop_ids(out)]
+        if not connected:
+            continue
+        chx.backward(connected)
         for i, x in zip(wanted, leaves, strict=True):
             assert (x.grad is not None) == chx._core._graphs_in_daemon(x)[1], (wanted, i)
 

@@ -133,6 +133,25 @@ TEST_F(GraphTest, RetainedGradientsAreThoseOnTheWay) {
   EXPECT_FALSE(StateOf(2).has_grad);
 }
 
+TEST_F(GraphTest, ResultsOfGradShareNoMemory) {
+  Leaf(1, {1, 2});
+  Leaf(2, {3, 4});
+  Upload(3, {5, 6}, {2});
+  Command grad = GradOf({5}, {1, 2, 1}, {6, 7, 8});
+  grad.operands.push_back(A(3));
+  grad.flags = Command::kRetainGrad;
+  Run({Op("add", {A(1), A(2)}, {4}), Op("add", {A(4), S(1)}, {5}), grad, GetGradOf(4, 9),
+       GetGradOf(5, 10)});
+  for (Handle handle : {6, 7, 8, 9, 10}) {
+    Run({Op("multiply_", {A(handle), S(static_cast<double>(handle))}, {})});
+  }
+  EXPECT_EQ(Fetch(3), (Floats{5, 6}));
+  for (int handle = 6; handle <= 10; ++handle) {
+    const float scale = static_cast<float>(handle);
+    EXPECT_EQ(Fetch(static_cast<Handle>(handle)), (Floats{5 * scale, 6 * scale}));
+  }
+}
+
 TEST_F(GraphTest, GradComputesOnlyWhatLiesBetween) {
   Leaf(1, {1});
   Leaf(2, Floats(1 << 20, 1.0f));
@@ -195,6 +214,21 @@ TEST_F(GraphTest, AClosedGraphKeepsNothing) {
   EXPECT_TRUE(StateOf(1).graphs.empty());
   Run({In(10, BackwardOf({1}))});
   EXPECT_TRUE(absl::StrContains(LastError(), "expired"));
+}
+
+TEST_F(GraphTest, AGraphThatStaysOpenIsLeftByAllItsArrays) {
+  Run({In(1, OfKind(CommandKind::kNewBackpropId))});
+  Leaf(1, {1}, 1);
+  Leaf(2, {1}, 1);
+  for (Handle handle = 10; handle < 1000; ++handle) {
+    Run({Op("add", {A(1), A(2)}, {handle}), ReleaseOf({handle})});
+  }
+  Run({Op("add", {A(1), A(2)}, {3}), In(1, OfKind(CommandKind::kReleaseBackpropId))});
+  for (Handle handle : {1, 2, 3}) EXPECT_TRUE(StateOf(handle).graphs.empty());
+  EXPECT_TRUE(output_.errors.empty());
+  // In place again.
+  Run({Op("add_", {A(1), S(1)}, {})});
+  EXPECT_EQ(Fetch(1), Floats{2});
 }
 
 TEST_F(GraphTest, ADumpNamesNodesAndOperators) {

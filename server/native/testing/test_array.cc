@@ -233,15 +233,20 @@ absl::StatusOr<TestArray> KernelRunner::TryRun(const std::string& name,
   for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
   InferResult inferred;
   CHX_RETURN_IF_ERROR(InferOp(op, infer, all, 0, &inferred));
-  TestArray out(inferred.outputs[0].dtype, inferred.outputs[0].shape);
+  std::vector<TestArray> outs;
+  std::vector<KernelTensor> out_tensors;
+  for (const ArraySpec& spec : inferred.outputs) {
+    outs.emplace_back(spec.dtype, spec.shape);
+    out_tensors.push_back(outs.back().tensor());
+  }
   std::vector<TestArray> kept;
   std::vector<KernelTensor> tensors;
   for (size_t i = 0; i < inputs.size(); ++i) {
     tensors.push_back(
-        Prepare(inputs[i], inferred.input_dtypes[i], op.elementwise, out.shape(), &kept));
+        Prepare(inputs[i], inferred.input_dtypes[i], op.elementwise, outs[0].shape(), &kept));
   }
-  CHX_RETURN_IF_ERROR(Call(op, tensors, {&out.tensor(), 1}, all));
-  return out;
+  CHX_RETURN_IF_ERROR(Call(op, tensors, out_tensors, all));
+  return outs[0];
 }
 
 TestArray KernelRunner::Run(const std::string& op, const std::vector<Operand>& inputs,

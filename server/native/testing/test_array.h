@@ -78,7 +78,7 @@ class KernelRunner : private ScratchAllocator {
   explicit KernelRunner(int threads);
 
   Device& device() { return *device_; }
-  // Infers, casts, broadcasts and runs. Attributes are in declared order.
+  // Infers, casts, broadcasts and runs; the first output. Attributes are in declared order.
   absl::StatusOr<TestArray> TryRun(const std::string& op, const std::vector<Operand>& inputs,
                                    const Attrs& attrs = {});
   // As above; a failure ends the test program.

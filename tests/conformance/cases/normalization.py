@@ -33,7 +33,8 @@ def batch_norm(x, gamma, beta, running_mean, running_var, axis, decay):
 
 
 def chx_batch_norm(chx, x, gamma, beta, mean, var, axis, decay):
-    mean, var = chx.zeros_like(mean) + mean, chx.zeros_like(var) + var
+    # Written to, and so not in a graph.
+    mean, var = mean.as_grad_stopped(copy=True), var.as_grad_stopped(copy=True)
     y = chx.batch_norm(x, gamma, beta, mean, var, eps=EPS, decay=decay, axis=axis)
     return [y, mean, var]
 

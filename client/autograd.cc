@@ -1,0 +1,39 @@
+#include "client/autograd.h"
+
+#include <utility>
+
+namespace chx {
+namespace {
+
+absl::StatusOr<std::vector<ArrayBody*>> Bodies(absl::Span<const Array> arrays) {
+  std::vector<ArrayBody*> bodies;
+  for (const Array& array : arrays) {
+    CHX_RETURN_IF_ERROR(array.status());
+    bodies.push_back(array.body().get());
+  }
+  return bodies;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Array>> Grad(absl::Span<const Array> outputs,
+                                        absl::Span<const Array> inputs,
+                                        absl::Span<const Array> output_grads,
+                                        const BackwardArgs& args) {
+  if (outputs.empty()) return ValueError("[grad] expects at least one output");
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> ys, Bodies(outputs));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> xs, Bodies(inputs));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> gys, Bodies(output_grads));
+  CHX_ASSIGN_OR_RETURN(std::vector<ArrayPtr> grads, ys[0]->session->Grad(ys, xs, gys, args));
+  std::vector<Array> arrays;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (grads[i]) {
+      arrays.emplace_back(std::move(grads[i]));
+    } else {
+      arrays.emplace_back(GradientError("[grad] the outputs do not depend on input ", i));
+    }
+  }
+  return arrays;
+}
+
+}  // namespace chx

@@ -1,0 +1,126 @@
+"""Recurrent networks over sequences, with the arguments that ChainerX has for them.
+
+`ws` and `bs` hold a list of weights and biases for each layer and direction: for x, then for h. `xs`
+is a list of the steps, (n, I), in which n must not grow; a state whose row has ended stays.
+"""
+
+from chx import _core
+
+
+def n_step_lstm(n_layers, hx, cx, ws, bs, xs):
+    """(hy, cy, ys) of stacked LSTMs; 8 weights each: i, f, a, o for x, then for h."""
+    hy, cy, ys = _stack("lstm", 1, n_layers, hx, cx, ws, bs, xs)
+    return hy, cy, ys
+
+
+def n_step_bilstm(n_layers, hx, cx, ws, bs, xs):
+    """(hy, cy, ys) of stacked bidirectional LSTMs; weights as in n_step_lstm."""
+    return _stack("lstm", 2, n_layers, hx, cx, ws, bs, xs)
+
+
+def n_step_gru(n_layers, hx, ws, bs, xs):
+    """(hy, ys) of stacked GRUs; 6 weights each: r, z and the candidate for x, then for h."""
+    hy, _, ys = _stack("gru", 1, n_layers, hx, None, ws, bs, xs)
+    return hy, ys
+
+
+def n_step_bigru(n_layers, hx, ws, bs, xs):
+    """(hy, ys) of stacked bidirectional GRUs; weights as in n_step_gru."""
+    hy, _, ys = _stack("gru", 2, n_layers, hx, None, ws, bs, xs)
+    return hy, ys
+
+
+def n_step_rnn(n_layers, hx, ws, bs, xs, activation):
+    """(hy, ys) of stacked plain networks; 2 weights each. `activation` is 'tanh' or 'relu'."""
+    hy, _, ys = _stack(_plain(activation), 1, n_layers, hx, None, ws, bs, xs)
+    return hy, ys
+
+
+def n_step_birnn(n_layers, hx, ws, bs, xs, activation):
+    """(hy, ys) of stacked bidirectional plain networks; as n_step_rnn."""
+    hy, _, ys = _stack(_plain(activation), 2, n_layers, hx, None, ws, bs, xs)
+    return hy, ys
+
+
+def _plain(activation):
+    if activation not in ("tanh", "relu"):
+        raise ValueError(f"[n_step_rnn] expects activation 'tanh' or 'relu', got {activation!r}")
+    return activation
+
+
+def _lstm(from_x, from_h, h, c):
+    i, f, a, o = _core.split(from_x + from_h, 4, None, 1)
+    c = _core.sigmoid(f) * c + _core.sigmoid(i) * _core.tanh(a)
+    return _core.sigmoid(o) * _core.tanh(c), c
+
+
+def _gru(from_x, from_h, h, c):
+    (rx, zx, ax), (rh, zh, ah) = (_core.split(part, 3, None, 1) for part in (from_x, from_h))
+    z = _core.sigmoid(zx + zh)
+    return (1.0 - z) * _core.tanh(ax + _core.sigmoid(rx + rh) * ah) + z * h, c
+
+
+def _tanh(from_x, from_h, h, c):
+    return _core.tanh(from_x + from_h), c
+
+
+def _relu(from_x, from_h, h, c):
+    return _core.relu(from_x + from_h), c
+
+
+# The cell's function, and its number of gates.
+_CELLS = {"lstm": (_lstm, 4), "gru": (_gru, 3), "tanh": (_tanh, 1), "relu": (_relu, 1)}
+
+
+def _stack(cell, directions, n_layers, hx, cx, ws, bs, xs):
+    step, gates = _CELLS[cell]
+    xs = list(xs)
+    parts = n_layers * directions
+    if hx.ndim != 3 or len(hx) != parts or not len(ws) == len(bs) == parts or not xs:
+        raise _core.DimensionError(
+            f"[n_step] expects states ({parts}, N, C), {parts} lists of weights and of biases, and "
+            f"steps, got {hx.shape}, {len(ws)}, {len(bs)} and {len(xs)}"
+        )
+    if any(len(later) > len(earlier) for earlier, later in zip(xs, xs[1:], strict=False)):
+        raise _core.DimensionError("[n_step] expects steps whose rows do not grow in number")
+    hs, cs = [], []
+    for layer in range(n_layers):
+        outputs = []
+        for part in range(layer * directions, (layer + 1) * directions):
+            if not len(ws[part]) == len(bs[part]) == 2 * gates:
+                raise _core.DimensionError(f"[n_step] expects {2 * gates} weights and biases each")
+            # Put together once for all steps.
+            joined = [
+                _core.concatenate(list(weights[first : first + gates]))
+                for first in (0, gates)
+                for weights in (ws[part], bs[part])
+            ]
+            state = hx[part], None if cx is None else cx[part]
+            backwards = part % directions == 1
+            ys, (h, c) = _run(step, joined, state, xs[::-1] if backwards else xs)
+            outputs.append(ys[::-1] if backwards else ys)
+            hs.append(h)
+            cs.append(c)
+        xs = [
+            ys[0] if directions == 1 else _core.concatenate(list(ys), 1)
+            for ys in zip(*outputs, strict=True)
+        ]
+    return _core.stack(hs), None if cx is None else _core.stack(cs), xs
+
+
+def _run(step, joined, state, xs):
+    """The outputs of one layer in one direction, and its final state."""
+    xw, xb, hw, hb = joined
+    h, c = state
+    ys = []
+    for x in xs:
+        rows = len(x)
+        whole = rows == len(h)
+        top_h = h if whole else h[:rows]
+        top_c = c if whole or c is None else c[:rows]
+        y, next_c = step(_core.linear(x, xw, xb), _core.linear(top_h, hw, hb), top_h, top_c)
+        ys.append(y)
+        h = y if whole else _core.concatenate([y, h[rows:]])
+        if c is not None:
+            c = next_c if whole else _core.concatenate([next_c, c[rows:]])
+    return ys, (h, c)
