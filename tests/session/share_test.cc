@@ -1,0 +1,226 @@
+// Arrays in memory that another process maps: here a second mapping stands for the client's.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/session/session_fixture.h"
+
+namespace chx {
+namespace {
+
+class ShareTest : public SessionTest {
+ protected:
+  ShareTest() { Open(64 << 20); }
+  ~ShareTest() override {
+    for (const auto& [data, bytes] : mapped_) munmap(data, bytes);
+  }
+
+  void Open(int64_t memory_bytes) {
+    SessionLimits limits;
+    limits.memory_bytes = memory_bytes;
+    session_ = std::make_unique<Session>(&devices_, limits, true);
+    output_.Clear();
+  }
+
+  // The first element, through a mapping of its own.
+  template <typename T>
+  T* Map(const Session::SharedBlock& block) {
+    int64_t bytes = 0;
+    const absl::StatusOr<int> fd = session_->segments().Duplicate(block.place.segment, &bytes);
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    EXPECT_EQ(bytes, block.place.segment_bytes);
+    void* const data =
+        mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    close(*fd);
+    mapped_.emplace_back(data, static_cast<size_t>(bytes));
+    return reinterpret_cast<T*>(static_cast<char*>(data) + block.place.offset + block.array_offset);
+  }
+
+  static ArraySpec Floats(std::vector<int64_t> shape) {
+    return ArraySpec(Dtype::kFloat32, Shape(absl::MakeConstSpan(shape)));
+  }
+
+  std::vector<std::pair<void*, size_t>> mapped_;
+};
+
+TEST_F(ShareTest, ViewsMoveAlong) {
+  Upload(1, {1, 2, 3, 4, 5, 6}, {2, 3});
+  Run({Op("transpose", {A(1)}, {2}, {AttrValue()})});
+  const auto block = session_->Share(1);
+  ASSERT_TRUE(block.ok()) << block.status();
+  float* const data = Map<float>(*block);
+  EXPECT_EQ(std::vector<float>(data, data + 6), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  data[1] = 20;
+  EXPECT_EQ(Fetch(2), (std::vector<float>{1, 4, 20, 5, 3, 6}));
+  Run({Op("add_", {A(2), S(Scalar(1.0))}, {})});
+  EXPECT_EQ(data[1], 21);
+  const auto again = session_->Share(2);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->place.segment, block->place.segment);
+  EXPECT_EQ(again->place.offset, block->place.offset);
+  EXPECT_EQ(again->strides, Strides({4, 12}));
+}
+
+TEST_F(ShareTest, ReadsCopyWhatIsPrivateOrNotInOrder) {
+  Upload(1, {1, 2, 3, 4}, {2, 2});
+  auto block = session_->ShareCopy(1, 9);
+  ASSERT_TRUE(block.ok() && block->copied);
+  EXPECT_EQ(Map<float>(*block)[3], 4);
+  EXPECT_EQ(Fetch(9), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_FALSE(session_->ShareCopy(1, 9).ok());  // in use
+  ASSERT_TRUE(session_->Share(1).ok());
+  block = session_->ShareCopy(1, 10);
+  ASSERT_TRUE(block.ok());
+  EXPECT_FALSE(block->copied);
+  Run({Op("transpose", {A(1)}, {2}, {AttrValue()})});
+  block = session_->ShareCopy(2, 11);
+  ASSERT_TRUE(block.ok() && block->copied);
+  EXPECT_EQ(Map<float>(*block)[1], 3);
+}
+
+TEST_F(ShareTest, NewArraysAreTheClientsToFillAndAliasesShareThem) {
+  const auto block = session_->NewShared(1, Floats({4}));
+  ASSERT_TRUE(block.ok());
+  float* const data = Map<float>(*block);
+  for (int i = 0; i < 4; ++i) data[i] = static_cast<float>(i);
+  EXPECT_EQ(Fetch(1), (std::vector<float>{0, 1, 2, 3}));
+  ArraySpec reversed = Floats({4});
+  reversed.offset = 12;
+  reversed.strides = Strides({-4});
+  ASSERT_TRUE(session_->Alias(2, 1, reversed).ok());
+  Run({ReleaseOf({1}), Op("multiply_", {A(2), S(Scalar(2.0))}, {})});
+  EXPECT_EQ(Fetch(2), (std::vector<float>{6, 4, 2, 0}));
+  EXPECT_EQ(data[3], 6);
+  EXPECT_FALSE(session_->Alias(3, 1, reversed).ok());  // 1 is released
+  reversed.strides = Strides({4});
+  EXPECT_FALSE(session_->NewShared(2, Floats({4})).ok());
+  // The block has 64 bytes: 12 + 15 * 4 is beyond.
+  ArraySpec beyond = Floats({15});
+  beyond.offset = 12;
+  EXPECT_EQ(KindOf(session_->Alias(3, 2, beyond)), ErrorKind::kValue);
+}
+
+TEST_F(ShareTest, ASessionThatIsNotOnThisHostSharesNothing) {
+  Reset(SessionLimits());
+  Upload(1, {1, 2}, {2});
+  EXPECT_EQ(KindOf(session_->Share(1).status()), ErrorKind::kMemory);
+  EXPECT_EQ(KindOf(session_->NewShared(2, Floats({4})).status()), ErrorKind::kMemory);
+  EXPECT_EQ(Fetch(1), (std::vector<float>{1, 2}));
+  EXPECT_EQ(session_->segments().size(), 0u);
+}
+
+TEST_F(ShareTest, TheQuotaIsCheckedFirst) {
+  Open(5 << 20);
+  Run({Op("full", {}, {1},
+          {AttrValue(Ints({768 << 10})), AttrValue(Scalar(1.0)), AttrValue(Dtype::kFloat32)})});
+  EXPECT_EQ(KindOf(session_->Share(1).status()), ErrorKind::kMemory);
+  EXPECT_EQ(KindOf(session_->NewShared(2, Floats({1 << 20})).status()), ErrorKind::kMemory);
+  EXPECT_EQ(session_->segments().size(), 0u);
+  EXPECT_LE(session_->stats().memory_bytes, 5 << 20);
+  Run({Op("sum", {A(1)}, {3}, {AttrValue(), AttrValue(false)})});
+  EXPECT_EQ(Fetch(3), (std::vector<float>{768 << 10}));
+}
+
+TEST_F(ShareTest, MemoryKeepsItsSegmentUntilItIsGivenBack) {
+  const auto first = session_->NewShared(1, Floats({4 << 20}));
+  ASSERT_TRUE(first.ok());
+  float* const data = Map<float>(*first);
+  data[0] = 5;
+  Run({ReleaseOf({1})});
+  const auto second = session_->NewShared(2, Floats({4 << 20}));
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->place.segment, first->place.segment);
+  Run({ReleaseOf({2})});
+  // 16 MiB of 64 have to go for this one; the client, who still maps them, sees zeros.
+  ASSERT_TRUE(session_->NewShared(3, Floats({14 << 20})).ok());
+  EXPECT_EQ(data[0], 0);
+  int64_t bytes = 0;
+  EXPECT_FALSE(session_->segments().Duplicate(first->place.segment, &bytes).ok());
+  Run({ReleaseOf({3})});
+  const auto fourth = session_->NewShared(4, Floats({4 << 20}));
+  ASSERT_TRUE(fourth.ok());
+  EXPECT_GT(fourth->place.segment, first->place.segment);
+}
+
+TEST_F(ShareTest, SegmentsAreBounded) {
+  Open(int64_t{1} << 40);
+  Handle handle = 1;
+  absl::Status status;
+  while (status.ok() && handle < 5000) {
+    status = session_->NewShared(handle++, Floats({65 << 10})).status();
+  }
+  EXPECT_EQ(KindOf(status), ErrorKind::kMemory);
+  EXPECT_EQ(session_->segments().size(), Segments::kMaxSegments / 2);
+  Upload(9000, {1}, {1});
+  EXPECT_TRUE(session_->Share(9000).ok());  // for which there is room still
+}
+
+TEST_F(ShareTest, ErrorsAreTheArraysOwn) {
+  Upload(1, {1, 2}, {2});
+  Run({Op("add", {A(1), A(77)}, {2})});
+  const auto block = session_->Share(2);
+  EXPECT_EQ(KindOf(block.status()), ErrorKind::kValue);
+  EXPECT_TRUE(session_->UnreadErrors().empty());
+}
+
+// Positions are checked before they are used: what is checked must be what is used.
+TEST_F(ShareTest, AWriterCannotChangeIndicesAfterTheCheck) {
+  constexpr int64_t kCount = 1 << 14;
+  ArraySpec spec(Dtype::kInt64, Shape({kCount}));
+  const auto block = session_->NewShared(1, spec);
+  ASSERT_TRUE(block.ok());
+  int64_t* const indices = Map<int64_t>(*block);
+  std::fill(indices, indices + kCount, 0);
+  Upload(2, {1, 2, 3, 4}, {4});
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop.load()) {
+      // Volatile: each write is to happen.
+      volatile int64_t* const at = indices;
+      for (int64_t i = 0; i < kCount; ++i) at[i] = int64_t{1} << 40;
+      for (int64_t i = 0; i < kCount; ++i) at[i] = i % 4;
+    }
+  });
+  Handle next = 10;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  while (std::chrono::steady_clock::now() < end) {
+    const Handle taken = next++;
+    const Handle order = next++;
+    Run({Op("take", {A(2), A(1)}, {taken}, {AttrValue(int64_t{0}), AttrValue()}),
+         Op("argsort", {A(1)}, {order}, {AttrValue(int64_t{0})}), ReleaseOf({taken, order})});
+    output_.Clear();
+  }
+  stop = true;
+  writer.join();
+  std::fill(indices, indices + kCount, 3);
+  Run({Op("take", {A(2), A(1)}, {5}, {AttrValue(int64_t{0}), AttrValue()}),
+       Op("sum", {A(5)}, {6}, {AttrValue(), AttrValue(false)})});
+  EXPECT_EQ(Fetch(6), (std::vector<float>{4 * kCount}));
+}
+
+// index_put writes its first input: that one is never copied.
+TEST_F(ShareTest, InPlaceOperatorsWriteSharedIntegers) {
+  const auto block = session_->NewShared(1, ArraySpec(Dtype::kInt64, Shape({4})));
+  ASSERT_TRUE(block.ok());
+  int64_t* const data = Map<int64_t>(*block);
+  for (int i = 0; i < 4; ++i) data[i] = i;
+  Run({Op("multiply_", {A(1), A(1)}, {})});
+  EXPECT_EQ(std::vector<int64_t>(data, data + 4), (std::vector<int64_t>{0, 1, 4, 9}));
+  const auto indices = session_->NewShared(2, ArraySpec(Dtype::kInt64, Shape({4})));
+  ASSERT_TRUE(indices.ok());
+  int64_t* const at = Map<int64_t>(*indices);
+  for (int i = 0; i < 4; ++i) at[i] = 3 - i;
+  Run({Op("index_put", {A(1), A(2), A(2)}, {})});
+  EXPECT_EQ(LastError(), "");
+  EXPECT_EQ(std::vector<int64_t>(data, data + 4), (std::vector<int64_t>{0, 1, 2, 3}));
+}
+
+}  // namespace
+}  // namespace chx
