@@ -54,7 +54,7 @@ absl::Status Session::Alias(Handle handle, Handle base, ArraySpec spec) {
   // them, that passes is below the block's size.
   bool valid = spec.offset >= 0 && spec.offset % spec.item_size() == 0 && spec.offset <= bytes;
   int64_t begin = spec.offset;
-  int64_t end = spec.offset + spec.item_size();
+  int64_t end = valid ? spec.offset + spec.item_size() : 0;
   for (int i = 0; valid && i < spec.ndim(); ++i) {
     const int64_t stride = spec.strides[i];
     valid = stride % spec.item_size() == 0 && stride <= bytes && stride >= -bytes;
