@@ -213,6 +213,7 @@ std::vector<Sample> Decompositions() {
       {"matrix_power", {F({3, 3})}, {{"n", -2}}},
       {"norm", {F({2, 3}, Dtype::kFloat16)}, {}},
       {"norm", {F({2, 3})}, {{"axis", Dims({-1})}, {"keepdims", true}}},
+      {"norm", {F({2, 3})}, {{"ord", 3.0}, {"axis", Dims({0})}}},
   };
   for (const char* op : {"inv", "cholesky", "eigh", "eigvalsh", "det", "slogdet"}) {
     samples.push_back({op, {F({3, 3})}, {}});

@@ -13,14 +13,15 @@ namespace {
 
 using kernels::Windows;
 
-// Windows of several samples are laid out at a time, up to about this much.
+// So much of windows is laid out at a time, about.
 constexpr int64_t kChunkBytes = 32 << 20;
 
-// Matrices in C order, `step` elements apart.
+// Matrices in C order, with rows `leading` elements and themselves `step` elements apart.
 struct Operand {
   const char* data;
   int64_t rows;
   int64_t columns;
+  int64_t leading;
   bool transposed;  // before it is multiplied
   int64_t step;
 };
@@ -40,95 +41,123 @@ class Convolution {
         channels_(channels),
         features_(features) {}
 
-  // Scratch for the windows of some samples.
+  // Scratch for the windows of some samples, or for some rows of those of one.
   absl::Status Prepare() {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(channels_, windows_.kernel_size, &rows_) ||
-        __builtin_mul_overflow(rows_, windows_.count, &size_) ||
-        __builtin_mul_overflow(size_, item_, &bytes)) {
+        __builtin_mul_overflow(rows_, windows_.count, &bytes) ||
+        __builtin_mul_overflow(bytes, item_, &bytes)) {
       return MemoryError("[", args_.op.name, "] out of memory: expects smaller images or kernels");
     }
-    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes)));
-    if (windows_.IsIdentity()) {
-      chunk_ = samples_;
-      return absl::OkStatus();
-    }
-    CHX_ASSIGN_OR_RETURN(void* const col,
-                         args_.scratch.Allocate(std::max<int64_t>(1, chunk_ * bytes)));
+    chunk_ = samples_;
+    block_ = windows_.counts[0];
+    if (windows_.IsIdentity() || rows_ == 0) return absl::OkStatus();
+    bytes = std::max<int64_t>(1, bytes);
+    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / bytes));
+    const int64_t row_bytes = std::max<int64_t>(1, bytes / block_);
+    block_ = std::min(block_, std::max<int64_t>(1, kChunkBytes / row_bytes));
+    const int64_t needed = chunk_ * block_ * row_bytes;
+    CHX_ASSIGN_OR_RETURN(void* const col, args_.scratch.Allocate(std::max<int64_t>(1, needed)));
     col_ = static_cast<char*>(col);
     return absl::OkStatus();
   }
 
   // y = the features of x, or y += with `accumulate`.
   absl::Status Forward(const char* x, const char* w, bool accumulate, char* y) {
-    for (int64_t first = 0; first < samples_; first += chunk_) {
-      const int64_t count = std::min(chunk_, samples_ - first);
-      CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(x, first, count));
-      CHX_RETURN_IF_ERROR(Multiply(count, {w, features_, rows_, false, 0},
-                                   {col, rows_, windows_.count, false, size_}, accumulate,
-                                   y + first * features_ * windows_.count * item_));
-    }
-    return absl::OkStatus();
+    return ForBlocks([&](const Windows& part, int64_t row, int64_t first,
+                         int64_t count) -> absl::Status {
+      CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(part, x, first, count));
+      return Multiply(count, Weight(w, false),
+                      {col, rows_, part.count, part.count, false, rows_ * part.count}, accumulate,
+                      y + FeaturesAt(first, row), windows_.count, features_ * windows_.count);
+    });
   }
 
   // image += what the features come from.
   absl::Status Transposed(const char* y, const char* w, char* image) {
-    const int64_t features = features_ * windows_.count;
-    for (int64_t first = 0; first < samples_; first += chunk_) {
-      const int64_t count = std::min(chunk_, samples_ - first);
+    return ForBlocks([&](const Windows& part, int64_t row, int64_t first,
+                         int64_t count) -> absl::Status {
       char* const to = image + first * channels_ * windows_.image_size * item_;
-      CHX_RETURN_IF_ERROR(
-          Multiply(count, {w, features_, rows_, true, 0},
-                   {y + first * features * item_, features_, windows_.count, false, features},
-                   col_ == nullptr, col_ != nullptr ? col_ : to));
-      if (col_ == nullptr) continue;
-      CHX_RETURN_IF_ERROR(InType([&](auto tag) {
+      CHX_RETURN_IF_ERROR(Multiply(count, Weight(w, true),
+                                   FeaturesOf(y + FeaturesAt(first, row), part), col_ == nullptr,
+                                   col_ != nullptr ? col_ : to, part.count, rows_ * part.count));
+      if (col_ == nullptr) return absl::OkStatus();
+      return InType([&](auto tag) {
         using T = typename decltype(tag)::Type;
-        const kernels::Col2Im<T> body{windows_, reinterpret_cast<const T*>(col_),
+        const kernels::Col2Im<T> body{part, reinterpret_cast<const T*>(col_),
                                       reinterpret_cast<T*>(to)};
         return ForEach(args_, count * channels_ * windows_.image_size, body);
-      }));
-    }
-    return absl::OkStatus();
+      });
+    });
   }
 
   // w = the sum over samples of products of features and windows.
   absl::Status GradWeight(const char* x, const char* gy, char* w) {
-    const int64_t features = features_ * windows_.count;
+    bool accumulate = false;
+    return ForBlocks(
+        [&](const Windows& part, int64_t row, int64_t first, int64_t count) -> absl::Status {
+          CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(part, x, first, count));
+          for (int64_t i = 0; i < count; ++i) {
+            CHX_RETURN_IF_ERROR(Multiply(
+                1, FeaturesOf(gy + FeaturesAt(first + i, row), part),
+                {col + i * rows_ * part.count * item_, rows_, part.count, part.count, true, 0},
+                accumulate, w, rows_, 0));
+            accumulate = true;
+          }
+          return absl::OkStatus();
+        });
+  }
+
+ private:
+  // fn(windows, row, first, count) for rows of windows, from `row` on, of `count` samples from
+  // `first` on.
+  template <typename Fn>
+  absl::Status ForBlocks(Fn&& fn) {
     for (int64_t first = 0; first < samples_; first += chunk_) {
-      const int64_t count = std::min(chunk_, samples_ - first);
-      CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(x, first, count));
-      for (int64_t i = 0; i < count; ++i) {
-        CHX_RETURN_IF_ERROR(
-            Multiply(1, {gy + (first + i) * features * item_, features_, windows_.count, false, 0},
-                     {col + i * size_ * item_, rows_, windows_.count, true, 0}, first + i > 0, w));
+      for (int64_t row = 0; row < windows_.counts[0]; row += block_) {
+        CHX_RETURN_IF_ERROR(fn(windows_.Rows(row, std::min(block_, windows_.counts[0] - row)), row,
+                               first, std::min(chunk_, samples_ - first)));
       }
     }
     return absl::OkStatus();
   }
 
- private:
+  Operand Weight(const char* w, bool transposed) const {
+    return {w, features_, rows_, rows_, transposed, 0};
+  }
+  // In bytes.
+  int64_t FeaturesAt(int64_t sample, int64_t row) const {
+    const int64_t at = sample * features_ * windows_.count;
+    return (at + row * (windows_.count / windows_.counts[0])) * item_;
+  }
+  // The features (features, windows) of some rows of windows of each sample.
+  Operand FeaturesOf(const char* data, const Windows& part) const {
+    return {data, features_, part.count, windows_.count, false, features_ * windows_.count};
+  }
+
   template <typename Fn>
   absl::Status InType(Fn&& fn) {
     return dtype_ == Dtype::kFloat64 ? fn(kernels::TypeTag<double>())
                                      : fn(kernels::TypeTag<float>());
   }
 
-  absl::StatusOr<const char*> ColumnsOf(const char* x, int64_t first, int64_t count) {
+  absl::StatusOr<const char*> ColumnsOf(const Windows& part, const char* x, int64_t first,
+                                        int64_t count) {
     const char* const from = x + first * channels_ * windows_.image_size * item_;
     if (col_ == nullptr) return from;
     CHX_RETURN_IF_ERROR(InType([&](auto tag) {
       using T = typename decltype(tag)::Type;
-      const kernels::Im2Col<T> body{windows_, reinterpret_cast<const T*>(from),
+      const kernels::Im2Col<T> body{part, reinterpret_cast<const T*>(from),
                                     reinterpret_cast<T*>(col_)};
-      return ForEach(args_, count * size_, body);
+      return ForEach(args_, count * rows_ * part.count, body);
     }));
     return static_cast<const char*>(col_);
   }
 
-  // out = a b for `count` matrices, or out += a b. BLAS is column-major: see linalg.cu.
+  // out = a b for `count` matrices, or out += a b, with rows `leading` elements and matrices `step`
+  // elements apart. BLAS is column-major: see linalg.cu.
   absl::Status Multiply(int64_t count, const Operand& a, const Operand& b, bool accumulate,
-                        char* out) {
+                        char* out, int64_t leading, int64_t step) {
     GemmCall call;
     call.dtype = dtype_;
     call.transpose_a = b.transposed;
@@ -138,19 +167,20 @@ class Convolution {
     call.k = a.transposed ? a.rows : a.columns;
     if (call.m == 0 || call.n == 0) return absl::OkStatus();
     if (call.k == 0) {
+      // No channels: one block, and so dense.
       return accumulate ? absl::OkStatus()
                         : args_.stream.Zero(out, count * call.m * call.n * item_);
     }
     call.a = b.data;
-    call.lda = b.columns;
+    call.lda = b.leading;
     call.a_stride = b.step;
     call.b = a.data;
-    call.ldb = a.columns;
+    call.ldb = a.leading;
     call.b_stride = a.step;
     call.accumulate = accumulate;
     call.c = out;
-    call.ldc = call.m;
-    call.c_stride = call.m * call.n;
+    call.ldc = leading;
+    call.c_stride = step;
     call.count = count;
     return StreamOf(args_).Gemm(call);
   }
@@ -163,8 +193,8 @@ class Convolution {
   const int64_t channels_;
   const int64_t features_;
   int64_t rows_ = 0;     // of a sample's matrix of windows
-  int64_t size_ = 0;     // of that matrix
   int64_t chunk_ = 0;    // samples
+  int64_t block_ = 0;    // rows of windows
   char* col_ = nullptr;  // null: the image is that matrix
 };
 

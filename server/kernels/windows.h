@@ -47,6 +47,15 @@ struct Windows {
     return true;
   }
 
+  // The windows [first, first + rows) along the first dimension. Their padding may be negative.
+  Windows Rows(int64_t first, int64_t rows) const {
+    Windows part = *this;
+    part.pad[0] -= first * stride[0];
+    part.counts[0] = rows;
+    part.count = count / counts[0] * rows;
+    return part;
+  }
+
   // The image's position of element k of window o; -1 in the padding.
   CHX_HD int64_t PositionOf(int64_t o, int64_t k) const {
     int64_t position = 0;
@@ -93,6 +102,7 @@ struct Windows {
       const int64_t rest = position / image[d];
       where[d] = position - rest * image[d] + pad[d];
       position = rest;
+      if (where[d] < 0) return;  // with negative padding
       const int64_t before = where[d] - kernel[d] + 1;
       first[d] = before <= 0 ? 0 : (before + stride[d] - 1) / stride[d];
       last[d] = where[d] / stride[d] + 1 < counts[d] ? where[d] / stride[d] + 1 : counts[d];

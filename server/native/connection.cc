@@ -18,7 +18,7 @@ namespace {
 
 using kernels::Windows;
 
-// Windows of several samples are laid out at a time, up to about this much.
+// So much of windows is laid out at a time, about.
 constexpr int64_t kChunkBytes = 8 << 20;
 
 // col (planes, kernel, count) from x (planes, image).
@@ -91,70 +91,91 @@ class Convolution {
         channels_(channels),
         features_(features) {}
 
-  // Scratch for the windows of some samples.
+  // Scratch for the windows of some samples, or for some rows of those of one.
   absl::Status Prepare() {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(channels_, windows_.kernel_size, &rows_) ||
-        __builtin_mul_overflow(rows_, windows_.count, &size_) ||
-        __builtin_mul_overflow(size_, static_cast<int64_t>(sizeof(T)), &bytes) ||
+        __builtin_mul_overflow(rows_, windows_.count, &bytes) ||
+        __builtin_mul_overflow(bytes, static_cast<int64_t>(sizeof(T)), &bytes) ||
         std::max({rows_, features_, windows_.count}) > INT32_MAX) {
       return MemoryError("[", args_.op.name, "] out of memory: expects smaller images or kernels");
     }
-    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes)));
-    if (windows_.IsIdentity()) {
-      chunk_ = samples_;
-      return absl::OkStatus();
-    }
-    CHX_ASSIGN_OR_RETURN(void* const col,
-                         args_.scratch.Allocate(std::max<int64_t>(1, chunk_ * bytes)));
+    chunk_ = samples_;
+    block_ = windows_.counts[0];
+    if (windows_.IsIdentity() || rows_ == 0) return absl::OkStatus();
+    bytes = std::max<int64_t>(1, bytes);
+    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / bytes));
+    const int64_t row_bytes = std::max<int64_t>(1, bytes / block_);
+    block_ = std::min(block_, std::max<int64_t>(1, kChunkBytes / row_bytes));
+    const int64_t needed = chunk_ * block_ * row_bytes;
+    CHX_ASSIGN_OR_RETURN(void* const col, args_.scratch.Allocate(std::max<int64_t>(1, needed)));
     col_ = static_cast<T*>(col);
     return absl::OkStatus();
   }
 
   // y = the features of x, or y += with `accumulate`.
   void Forward(const T* x, const T* w, bool accumulate, T* y) {
-    for (int64_t first = 0; first < samples_; first += chunk_) {
-      const int64_t count = std::min(chunk_, samples_ - first);
-      const T* const col = ColumnsOf(x, first, count);
+    ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
+      const T* const col = ColumnsOf(part, x, first, count);
       Gemm(pool_, count, MatrixOf(w, features_, rows_), Offsets(count, 0),
-           MatrixOf(col, rows_, windows_.count), Offsets(count, size_), accumulate,
-           y + first * features_ * windows_.count);
-    }
+           MatrixOf(col, rows_, part.count), Offsets(count, rows_ * part.count), accumulate,
+           y + FeaturesAt(first, row), windows_.count, features_ * windows_.count);
+    });
   }
 
   // image += what the features come from.
   void Transposed(const T* y, const T* w, T* image) {
-    for (int64_t first = 0; first < samples_; first += chunk_) {
-      const int64_t count = std::min(chunk_, samples_ - first);
+    ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
       T* const to = image + first * channels_ * windows_.image_size;
       T* const col = col_ != nullptr ? col_ : to;
-      const int64_t features = features_ * windows_.count;
       Gemm(pool_, count, TransposeOf(w, features_, rows_), Offsets(count, 0),
-           MatrixOf(y + first * features, features_, windows_.count), Offsets(count, features),
+           FeaturesOf(y + FeaturesAt(first, row), part), Offsets(count, features_ * windows_.count),
            col_ == nullptr, col);
-      if (col_ != nullptr) Col2Im(pool_, windows_, count * channels_, col_, to);
-    }
+      if (col_ != nullptr) Col2Im(pool_, part, count * channels_, col_, to);
+    });
   }
 
   // w = the sum over samples of products of features and windows.
   void GradWeight(const T* x, const T* gy, T* w) {
-    const int64_t features = features_ * windows_.count;
     constexpr int64_t kNone = 0;
-    for (int64_t first = 0; first < samples_; first += chunk_) {
-      const int64_t count = std::min(chunk_, samples_ - first);
-      const T* const col = ColumnsOf(x, first, count);
+    bool accumulate = false;
+    ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
+      const T* const col = ColumnsOf(part, x, first, count);
       for (int64_t i = 0; i < count; ++i) {
-        Gemm(pool_, 1, MatrixOf(gy + (first + i) * features, features_, windows_.count), &kNone,
-             TransposeOf(col + i * size_, rows_, windows_.count), &kNone, first + i > 0, w);
+        Gemm(pool_, 1, FeaturesOf(gy + FeaturesAt(first + i, row), part), &kNone,
+             TransposeOf(col + i * rows_ * part.count, rows_, part.count), &kNone, accumulate, w);
+        accumulate = true;
+      }
+    });
+  }
+
+ private:
+  // fn(windows, row, first, count) for rows of windows, from `row` on, of `count` samples from
+  // `first` on.
+  template <typename Fn>
+  void ForBlocks(Fn&& fn) {
+    for (int64_t first = 0; first < samples_; first += chunk_) {
+      for (int64_t row = 0; row < windows_.counts[0]; row += block_) {
+        fn(windows_.Rows(row, std::min(block_, windows_.counts[0] - row)), row, first,
+           std::min(chunk_, samples_ - first));
       }
     }
   }
 
- private:
-  const T* ColumnsOf(const T* x, int64_t first, int64_t count) {
+  int64_t FeaturesAt(int64_t sample, int64_t row) const {
+    return sample * features_ * windows_.count + row * (windows_.count / windows_.counts[0]);
+  }
+  // The features (features, windows) of some rows of windows of one sample.
+  Matrix FeaturesOf(const T* data, const Windows& part) const {
+    Matrix matrix = MatrixOf(data, features_, windows_.count);
+    matrix.columns = part.count;
+    return matrix;
+  }
+
+  const T* ColumnsOf(const Windows& part, const T* x, int64_t first, int64_t count) {
     const T* const from = x + first * channels_ * windows_.image_size;
     if (col_ == nullptr) return from;
-    Im2Col(pool_, windows_, count * channels_, from, col_);
+    Im2Col(pool_, part, count * channels_, from, col_);
     return col_;
   }
 
@@ -173,8 +194,8 @@ class Convolution {
   const int64_t channels_;
   const int64_t features_;
   int64_t rows_ = 0;   // of a sample's matrix of windows
-  int64_t size_ = 0;   // of that matrix
   int64_t chunk_ = 0;  // samples
+  int64_t block_ = 0;  // rows of windows
   T* col_ = nullptr;   // null: the image is that matrix
   std::vector<int64_t> same_;
   std::vector<int64_t> apart_;

@@ -100,14 +100,21 @@ bool IsBlasReady(const Matrix& matrix, int64_t item_size) {
 
 template <typename T>
 void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_offsets,
-          const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c) {
+          const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c, int64_t ldc,
+          int64_t c_step) {
   const int64_t m = a.rows;
   const int64_t n = b.columns;
   const int64_t k = a.columns;
   if (count * m * n == 0) return;
+  if (ldc == 0) {
+    ldc = n;
+    c_step = m * n;
+  }
   const T beta = accumulate ? T(1) : T(0);
   if (k == 0) {
-    if (!accumulate) std::memset(c, 0, count * m * n * sizeof(T));
+    for (int64_t row = 0; row < count * m && !accumulate; ++row) {
+      std::memset(c + row / m * c_step + row % m * ldc, 0, n * sizeof(T));
+    }
     return;
   }
   const int64_t work = m * n * k;
@@ -116,7 +123,7 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
     Matrix first_b = b;
     first_a.data += a_offsets[0];
     first_b.data += b_offsets[0];
-    Panel(first_a, first_b, beta, c, n);
+    Panel(first_a, first_b, beta, c, ldc);
     return;
   }
   // The longer side of the result is cut.
@@ -134,24 +141,24 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
       Matrix part_b = b;
       part_a.data += a_offsets[i];
       part_b.data += b_offsets[i];
-      T* part_c = c + i * m * n;
+      T* part_c = c + i * c_step;
       if (cut_rows) {
         part_a.data += first * a.row_stride;
         part_a.rows = last - first;
-        part_c += first * n;
+        part_c += first * ldc;
       } else {
         part_b.data += first * b.column_stride;
         part_b.columns = last - first;
         part_c += first;
       }
-      Panel(part_a, part_b, beta, part_c, n);
+      Panel(part_a, part_b, beta, part_c, ldc);
     }
   });
 }
 
 template void Gemm(ThreadPool&, int64_t, const Matrix&, const int64_t*, const Matrix&,
-                   const int64_t*, bool, float*);
+                   const int64_t*, bool, float*, int64_t, int64_t);
 template void Gemm(ThreadPool&, int64_t, const Matrix&, const int64_t*, const Matrix&,
-                   const int64_t*, bool, double*);
+                   const int64_t*, bool, double*, int64_t, int64_t);
 
 }  // namespace chx::native

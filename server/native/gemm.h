@@ -21,11 +21,13 @@ struct Matrix {
 bool IsBlasReady(const Matrix& matrix, int64_t item_size);
 
 // `count` products c = a b, or c += a b, of matrices of one shape; `a_offsets` and `b_offsets` say
-// where the i-th ones start, and the results follow one another in C order at `c`. The matrices
-// must be BLAS-ready and all dimensions below 2^31. Results don't depend on the number of threads.
+// where the i-th ones start, and the results follow one another in C order at `c`, or have their
+// rows `ldc` elements and themselves `c_step` elements apart. The matrices must be BLAS-ready and
+// all dimensions below 2^31. Results don't depend on the number of threads.
 template <typename T>
 void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_offsets,
-          const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c);
+          const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c, int64_t ldc = 0,
+          int64_t c_step = 0);
 
 }  // namespace chx::native
 

@@ -131,3 +131,29 @@ for operator, call, reference, shapes in [
         domain=(-1, 1),
         name=f"{operator}-many-samples",
     )
+# A sample that is too large for that.
+LARGE = (1, 8, 400, 300)
+for operator, call, reference, shapes in [
+    (
+        "conv",
+        lambda chx, x, w: chx.conv(x, w, pad=1),
+        lambda x, w: conv(x, w, pad=1),
+        [(1, 8, 3, 3)],
+    ),
+    (
+        "conv_transpose",
+        lambda chx, x, w: chx.conv_transpose(x, w, pad=1),
+        lambda x, w: conv_transpose(x, w, pad=1),
+        [(8, 8, 3, 3)],
+    ),
+    ("conv_grad_weight", chx_conv_grad_weight, conv_grad_weight, [(1, 2, 200, 150)]),
+]:
+    row(
+        operator,
+        call,
+        reference,
+        [LARGE, *shapes],
+        dtypes=[("float32",)] * 2,
+        domain=(-1, 1),
+        name=f"{operator}-large-sample",
+    )
