@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 read -ra bazel <<<"${BAZEL:-bazel}"
-"${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=ci} //tests/conformance:report_test
+read -ra options <<<"${CHXD_BAZEL_OPTIONS:---config=ci}"
+"${bazel[@]}" build "${options[@]}" //tests/conformance:report_test
 root=$PWD
 cd .bazel/bin/tests/conformance/report_test.runfiles/chxd
 text=$(PYTHONPATH=$PWD:$PWD/python_client PYTHONDONTWRITEBYTECODE=1 \
