@@ -24,7 +24,7 @@ with open("/proc/self/maps") as maps:
     grpc = {line.split()[-1] for line in maps if "libgrpc" in line}
 assert grpc and all(path.startswith(site) for path in grpc), grpc
 files = os.listdir(os.path.dirname(chx.__file__))
-assert {"py.typed", "_core.pyi", "_ops.pyi"} <= set(files), files
+assert {"py.typed", "_core.pyi", "_ops.pyi", "_linalg_ops.pyi", "linalg.pyi", "chainerx"} <= set(files), files
 
 session = chx.connect()
 daemon = os.readlink(f"/proc/{session._daemon.process.pid}/exe")
