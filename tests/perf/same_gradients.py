@@ -9,7 +9,8 @@ import torch
 
 
 def by_torch(values):
-    x, w1, w2 = leaves = [torch.tensor(v, requires_grad=True) for v in values]
+    leaves = [torch.tensor(v, requires_grad=True) for v in values]
+    x, w1, w2 = leaves
     h = torch.tanh(x @ w1.T)
     y = h @ w2.T
     loss = torch.nn.functional.cross_entropy(y, torch.tensor([0, 1, 1, 0]))
@@ -21,7 +22,8 @@ def by_torch(values):
 
 
 def by_chx(values):
-    x, w1, w2 = leaves = [chx.array(v).require_grad() for v in values]
+    leaves = [chx.array(v).require_grad() for v in values]
+    x, w1, w2 = leaves
     h = chx.tanh(chx.linear(x, w1))
     y = chx.linear(h, w2)
     loss = chx.softmax_cross_entropy(y, chx.array([0, 1, 1, 0])).mean()
