@@ -45,8 +45,9 @@ enum class CommandKind : uint8_t {
   kUnchain = 15,         // handle, backprop_id: forgets how the array was made
   kGraphState = 16,      // request_id, handles in pairs: see GraphState
   kDumpGraph = 17,       // request_id, handle, backprop_id: a text about the graph below
+  kConfigure = 18,       // data: the name of a setting (ops/settings.h); operands[0]: its value
 };
-constexpr CommandKind kLastCommandKind = CommandKind::kDumpGraph;
+constexpr CommandKind kLastCommandKind = CommandKind::kConfigure;
 // Whether a value or an error with the request's id comes back.
 constexpr bool IsAnswered(CommandKind kind) {
   return kind == CommandKind::kFetch || kind == CommandKind::kBarrier ||
@@ -95,7 +96,7 @@ struct Command {
   Attrs attrs;
   Dtype dtype = Dtype::kFloat32;  // kUpload
   Ints shape;                     // kUpload; not yet checked
-  absl::string_view data;         // kUpload: elements in C order; kDefineLocation: text
+  absl::string_view data;         // kUpload: elements in C order; kDefineLocation, kConfigure: text
   // kDefineMode
   struct ModeEntry {
     BackpropId backprop_id;
