@@ -165,6 +165,24 @@ PyObject* CheckId(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// _as_strided(array, shape, strides, offset): elements of a contiguous array, a view.
+PyObject* AsStrided(PyObject*, PyObject* args) {
+  static const OpDef& op = Op("as_strided");
+  PyObject *array = nullptr, *shape_object = nullptr, *strides_object = nullptr;
+  long long offset = 0;
+  Ints shape;
+  Ints strides;
+  if (!PyArg_ParseTuple(args, "O!OOL", &array_type, &array, &shape_object, &strides_object,
+                        &offset) ||
+      !ToInts(shape_object, &shape) || !ToInts(strides_object, &strides)) {
+    return nullptr;
+  }
+  const Operand input(BodyOf(array));
+  const AttrValue attrs[] = {AttrValue(std::move(shape)), AttrValue(std::move(strides)),
+                             AttrValue(int64_t{offset})};
+  return Call(BodyOf(array)->session.get(), op, absl::MakeConstSpan(&input, 1), attrs, 0);
+}
+
 // _upload(buffer, dtype, shape, device): the buffer holds the elements in C order.
 PyObject* Upload(PyObject*, PyObject* args) {
   Py_buffer buffer;
@@ -257,6 +275,7 @@ PyMethodDef grad_functions[] = {{"_backward", Backward, METH_VARARGS, nullptr},
                                 {"_release_backprop_id", ReleaseId, METH_VARARGS, nullptr},
                                 {"_check_backprop_id", CheckId, METH_VARARGS, nullptr},
                                 {"_upload", Upload, METH_VARARGS, nullptr},
+                                {"_as_strided", AsStrided, METH_VARARGS, nullptr},
                                 {"_fetch", Fetch, METH_VARARGS, nullptr},
                                 {"_random", Random, METH_VARARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
