@@ -237,7 +237,8 @@ def test_dtypes():
     assert xp.result_type(xp.arange(2), xp.float32) == xp.float32
     assert xp.result_type(xp.uint8, 1) == xp.uint8
     assert xp.can_cast(xp.int8, xp.int64) and not xp.can_cast(xp.int8, xp.uint8)
-    assert not xp.can_cast(xp.int8, xp.float64)
+    assert xp.can_cast(xp.bool, xp.int8) and not xp.can_cast(xp.float32, xp.int64)
+    assert xp.can_cast(xp.int32, xp.float64) and not xp.can_cast(xp.int32, xp.float32)
     assert xp.isdtype(xp.uint8, ("bool", "unsigned integer"))
     assert not xp.isdtype(xp.float32, "integral") and xp.isdtype(xp.float32, xp.float32)
     assert xp.finfo(xp.float32).eps == float(np.finfo(np.float32).eps)

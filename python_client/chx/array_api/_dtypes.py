@@ -140,10 +140,12 @@ def result_type(*arrays_and_dtypes):
 
 
 def can_cast(from_, to, /):
-    """Whether promotion takes an array or dtype to a dtype, within one kind."""
-    source, target = dtype_of(from_), dtype_of(to)
-    kinds = [kind for kind in ("b", "iu", "f") if source.kind in kind]
-    return target.kind in kinds[0] and np.promote_types(source, target) == target
+    """Whether an array or dtype can be cast to a dtype safely, as NumPy has it.
+
+    That is, within a kind, where promotion leads there; bools go everywhere, and integers to wide
+    enough floats.
+    """
+    return bool(np.can_cast(dtype_of(from_), dtype_of(to)))
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
@@ -157,8 +159,8 @@ class Info:
     """What __array_namespace_info__() gives."""
 
     def capabilities(self):
-        """What the standard lets a library leave out: nothing is left out."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+        """What the standard lets a library leave out, and how many dimensions an array may have."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 10}
 
     def default_device(self):
         """The device of arrays that are made without one."""
