@@ -172,10 +172,11 @@ struct CudaDnn::ConvObjects {
          Dims(call.features, call.channels, w.kernel, w.ndim).Set(dnn, type, weight.get()),
          dnn.cudnnSetConvolutionNdDescriptor(windows.get(), w.ndim, w.pad, w.stride, kDense,
                                              CUDNN_CROSS_CORRELATION, WorkType(call.dtype)),
-         // No TF32: a float32 product is as exact as its dtype.
-         dnn.cudnnSetConvolutionMathType(windows.get(), call.dtype == Dtype::kFloat16
-                                                            ? CUDNN_TENSOR_OP_MATH
-                                                            : CUDNN_FMA_MATH)});
+         // No TF32 for float32, whose products are as exact as their dtype.
+         dnn.cudnnSetConvolutionMathType(windows.get(),
+                                         call.dtype == Dtype::kFloat16   ? CUDNN_TENSOR_OP_MATH
+                                         : call.dtype == Dtype::kFloat32 ? CUDNN_FMA_MATH
+                                                                         : CUDNN_DEFAULT_MATH)});
   }
 
   const Descriptor<cudnnTensorDescriptor_t> image;
