@@ -20,7 +20,7 @@ setup(
     license="MIT",
     license_files=["LICENSE"],
     packages=["chx", "chx.array_api", "chx.chainerx", "chx.chainerx.testing"],
-    package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd"]},
+    package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},
     python_requires=">=3.11,<3.12",
     install_requires=["numpy>=1.22"],
     distclass=BinaryDistribution,
