@@ -305,6 +305,9 @@ def as_array_like(value, like):
 def split(ary, indices_or_sections, axis=0):
     """Parts along an axis, as a list: equal ones if given a number, or cut at indices. Views."""
     if np.ndim(indices_or_sections) == 0:
+        number = np.asarray(indices_or_sections)
+        if number.dtype.kind == "f" and float(number).is_integer():  # as NumPy takes it
+            indices_or_sections = int(number)
         return _core.split(ary, indices_or_sections, None, axis)
     return _core.split(ary, None, indices_or_sections, axis)
 

@@ -446,6 +446,7 @@ def test_methods():
     check(a.reshape(3, 2), values.reshape(3, 2))
     check(a.reshape((3, -1)), values.reshape(3, -1))
     check(a.reshape(-1), values.reshape(-1))
+    check(a.reshape(3, -7), values.reshape(3, -1))
     check(a.transpose(), values.T)
     check(a.transpose(1, 0), values.T)
     check(a.transpose((1, 0)), values.T)
