@@ -322,8 +322,9 @@ def to_numpy(array, copy=True):
     Without `copy` and for an array on "native" of a daemon reached over a Unix socket, the NumPy
     array is the array's memory itself, with its strides: what either side writes, the other sees.
     All that was called before has run by then, and as long as the NumPy array lives, operators on
-    that memory have run when their calls return. It is a read-only copy of an array that is on
-    another host or on a GPU, or when the session has no memory left to share.
+    that memory have run when their calls return. It is a read-only copy when the daemon is on another
+    host or the session has no memory left to share. Of an array on another backend, such as a GPU's,
+    it is always a copy, which may be written.
     """
     if not isinstance(array, _core.ndarray):
         raise TypeError(f"expected an ndarray, got {type(array).__name__}")
@@ -333,7 +334,8 @@ def to_numpy(array, copy=True):
         return np.ndarray(array.shape, array.dtype, memory, offset, strides)
     out = np.empty(array.shape, array.dtype)
     _core._fetch(array, out.reshape(-1).view(np.uint8))
-    out.flags.writeable = bool(copy)
+    # Writes that the array was expected to see fail rather than get lost.
+    out.flags.writeable = bool(copy) or array.device.backend.name != "native"
     return out
 
 
