@@ -142,7 +142,15 @@ def test_joining_and_splitting():
     ]
     for actual, expected in pairs:
         np.testing.assert_array_equal(chx.to_numpy(actual), expected)
-    for where, axis in [(3, 1), ([1], 1), ((1, 2), 1), (2, 0), (np.array([1, 2]), 1), ([], 0), (2.0, 0)]:
+    for where, axis in [
+        (3, 1),
+        ([1], 1),
+        ((1, 2), 1),
+        (2, 0),
+        (np.array([1, 2]), 1),
+        ([], 0),
+        (2.0, 0),
+    ]:
         parts = chx.split(a, where, axis)
         expected = np.split(x, where, axis)
         assert isinstance(parts, list) and len(parts) == len(expected)
