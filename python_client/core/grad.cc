@@ -7,29 +7,6 @@ namespace {
 
 Session* SessionOf(PyObject* session) { return reinterpret_cast<PySession*>(session)->session; }
 
-// The arrays of a sequence or an iterator, which may hold the only references to them.
-struct Arrays {
-  Owned tuple;
-  std::vector<ArrayBody*> bodies;
-};
-
-bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays) {
-  arrays->tuple = Owned(PySequence_Tuple(object));
-  if (!arrays->tuple) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays->tuple.get()); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(arrays->tuple.get(), i);
-    if (item == Py_None && none_allowed) {
-      arrays->bodies.push_back(nullptr);
-    } else if (IsArray(item)) {
-      arrays->bodies.push_back(BodyOf(item));
-    } else {
-      PyErr_Format(PyExc_TypeError, "expected an ndarray, got %s", Py_TYPE(item)->tp_name);
-      return false;
-    }
-  }
-  return true;
-}
-
 // _backward(outputs, backprop_id, enable_double_backprop, loss_scale)
 PyObject* Backward(PyObject*, PyObject* args) {
   PyObject *outputs = nullptr, *id = nullptr;
@@ -51,7 +28,7 @@ PyObject* Backward(PyObject*, PyObject* args) {
     const WithoutGil nogil;
     status = bodies[0]->session->Flush();
   }
-  if (!status.ok()) return Raise(status);
+  if (!status.ok()) return RaiseFromWalk(status);
   Py_RETURN_NONE;
 }
 
@@ -85,7 +62,7 @@ PyObject* Grad(PyObject*, PyObject* args) {
       output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_arrays.bodies, options);
   if (!grads.ok()) {
     Py_DECREF(list);
-    return Raise(grads.status());
+    return RaiseFromWalk(grads.status());
   }
   for (size_t i = 0; i < grads->size(); ++i) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),

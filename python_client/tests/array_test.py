@@ -335,11 +335,18 @@ def test_numpy_operands():
         np.ones(2) + a
 
 
-def test_no_in_place_power():
+def test_in_place_power():
     a = b = chx.array([2.0, 3.0])
     a **= 2
-    assert a is not b
-    check(b, [2.0, 3.0])
+    assert a is b
+    check(b, [4.0, 9.0])
+    # As in ChainerX: an array in a graph is not written.
+    c = d = chx.array([2.0, 3.0]).require_grad()
+    c **= 2
+    assert c is not d and c.is_backprop_required()
+    check(d, [2.0, 3.0])
+    b **= d
+    assert a is not b and b.is_backprop_required()
     with pytest.raises(TypeError):
         pow(a, 2, 3)
 
