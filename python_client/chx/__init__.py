@@ -154,3 +154,6 @@ nonzero = _indexing.nonzero
 for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "pad", "tree_lstm", "vsplit"):
     globals()[_name] = getattr(_routines, _name)
 del _name
+
+# After the operators, which it is made of.
+from chx import array_api  # noqa: E402, F401
