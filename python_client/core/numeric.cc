@@ -11,7 +11,7 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
   ArrayPtrs outputs;
   bool flush_due = false;
   absl::Status status = session->Apply(op, inputs, attrs, device, &outputs, &flush_due);
-  if (status.ok() && op.checked && !outputs.empty()) {
+  if (status.ok() && op.IsChecked(attrs) && !outputs.empty()) {
     const WithoutGil nogil;
     status = session->Confirm(*outputs[0]);
   } else if (status.ok() && flush_due) {
@@ -164,6 +164,15 @@ PyObject* Float(PyObject* self) {
   const Owned item(Item(self));
   return item ? PyNumber_Float(item.get()) : nullptr;
 }
+// As NumPy: an integer of no dimensions only.
+PyObject* Index(PyObject* self) {
+  const ArraySpec& spec = BodyOf(self)->spec;
+  if (!IsInt(spec.dtype) || spec.ndim() != 0) {
+    return Raise(
+        TypeError("[index] expects an integer array of no dimensions, got ", spec.ToString()));
+  }
+  return Item(self);
+}
 
 }  // namespace
 
@@ -199,6 +208,7 @@ PyNumberMethods array_as_number = [] {
   slots.nb_bool = Bool;
   slots.nb_int = Int;
   slots.nb_float = Float;
+  slots.nb_index = Index;
   slots.nb_inplace_add = InPlaceSlot<k_add_>;
   slots.nb_inplace_subtract = InPlaceSlot<k_subtract_>;
   slots.nb_inplace_multiply = InPlaceSlot<k_multiply_>;
