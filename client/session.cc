@@ -434,7 +434,9 @@ absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
     Appended();
   }
   CHX_RETURN_IF_ERROR(Flush());
-  return connection_->Wait(request, out, bytes);
+  const absl::Status status = connection_->Wait(request, out, bytes);
+  ForgetFreedFunctions();
+  return status;
 }
 
 absl::Status Session::Synchronize() {

@@ -193,6 +193,41 @@ TEST(RulesTest, ViewsHaveNumPysStrides) {
   EXPECT_TRUE(F32({0, 3}).is_contiguous());
 }
 
+TEST(RulesTest, AsStridedStaysInside) {
+  const OpDef& op = *OpRegistry::Global().Find("as_strided");
+  ArraySpec a(Dtype::kFloat32, {12});
+  a.offset = 8;
+  const auto run = [&](const Ints& shape, const Ints& strides, int64_t offset, ArraySpec in) {
+    const InferInput input(&in);
+    const AttrValue attrs[] = {AttrValue(shape), AttrValue(strides), AttrValue(offset)};
+    InferResult result;
+    const absl::Status status = InferOp(op, {&input, 1}, attrs, 0, &result);
+    if (status.ok()) {
+      EXPECT_EQ(result.outputs[0].offset, in.offset + offset);
+      EXPECT_EQ(result.outputs[0].strides.ToString(), Strides(strides).ToString());
+    }
+    return status.ok();
+  };
+  EXPECT_TRUE(run({2, 3}, {-20, 8}, 24, a));
+  EXPECT_TRUE(run({3, 11}, {0, 4}, 4, a));
+  EXPECT_TRUE(run({2, 1, 1}, {44, 4000, -4000}, 0, a));
+  EXPECT_TRUE(run({0, 5}, {-4000, 4000}, 48, a));
+  EXPECT_FALSE(run({2, 3}, {-20, 8}, 16, a));  // begins too early
+  EXPECT_FALSE(run({2, 3}, {-20, 8}, 36, a));  // ends too late
+  EXPECT_FALSE(run({1}, {4}, 48, a));
+  EXPECT_FALSE(run({1}, {4}, -4, a));
+  EXPECT_FALSE(run({2}, {6}, 0, a));
+  EXPECT_FALSE(run({2}, {4}, 2, a));
+  EXPECT_FALSE(run({2}, {4, 4}, 0, a));
+  EXPECT_FALSE(run({2, -1}, {4, 4}, 0, a));
+  EXPECT_FALSE(run({5, 5}, {INT64_MAX - 3, INT64_MAX - 3}, 0, a));
+  EXPECT_FALSE(run({int64_t{1} << 59}, {16}, 0, a));
+  EXPECT_FALSE(run({2}, {INT64_MIN}, 0, a));
+  ArraySpec gaps = a;
+  gaps.strides = {8};
+  EXPECT_FALSE(run({2}, {4}, 0, gaps));
+}
+
 TEST(RulesTest, ConcatenateDoesNotOverflow) {
   // Views that repeat one byte, as often as shapes allow.
   ArraySpec huge(Dtype::kInt8, {1});

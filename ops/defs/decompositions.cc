@@ -13,10 +13,10 @@ constexpr int kQrComplete = 1;
 constexpr int kQrR = 2;
 constexpr int kQrRaw = 3;
 
-// float32 or float64, of 2 dimensions or more.
+// Floats, of 2 dimensions or more. float16 is computed in float32.
 absl::Status CheckMatrices(const InferContext& c, const ArraySpec& a) {
-  if (a.dtype != Dtype::kFloat32 && a.dtype != Dtype::kFloat64) {
-    return DtypeError("[", c.name(), "] expects float32 or float64, got ", DtypeName(a.dtype));
+  if (!IsFloat(a.dtype)) {
+    return DtypeError("[", c.name(), "] expects floats, got ", DtypeName(a.dtype));
   }
   if (a.ndim() < 2) {
     return DimensionError("[", c.name(), "] expects matrices, of 2 dimensions or more, got ",
@@ -59,9 +59,7 @@ absl::Status SolveRule(InferContext& c) {
                           " rows that broadcast against the matrices, got ", a.shape.ToString(),
                           " and ", b.shape.ToString());
   }
-  if (b.dtype != Dtype::kFloat32 && b.dtype != Dtype::kFloat64) {
-    return DtypeError("[solve] expects float32 or float64, got ", DtypeName(b.dtype));
-  }
+  if (!IsFloat(b.dtype)) return DtypeError("[solve] expects floats, got ", DtypeName(b.dtype));
   for (int i = own; i > 0; --i) shape.push_back(b.shape[b.ndim() - i]);
   const Dtype dtype = PromoteTypes(a.dtype, b.dtype);
   c.CastInputs(dtype);
@@ -172,6 +170,13 @@ Value InverseGaps(OpContext& c, Value x) {
 // matrix with its columns scaled by `factors`.
 Value ScaleColumns(Value matrix, Value factors) { return matrix * ExpandDims(factors, -2); }
 
+Value As(Value x, Dtype dtype) {
+  return x.dtype() == dtype ? x : x.context()->Apply("astype", {x}, {{"dtype", dtype}});
+}
+
+// What is composed of several operators is rounded once, at its end.
+Value Wide(Value x) { return As(x, PromoteTypes(x.dtype(), Dtype::kFloat32)); }
+
 Value Inverse(Value a) { return a.context()->Apply("inv", {a}); }
 
 Value Sum(Value x, std::initializer_list<int64_t> axes) {
@@ -221,10 +226,10 @@ void PinvGradient(GradContext& g) {
 }
 
 void PinvCompose(ComposeContext& c) {
-  const Value a = c.input(0);
+  const Value a = Wide(c.input(0));
   const Shape& shape = a.shape();
   if (NumElements(shape) == 0) {
-    c.SetOutput(0, T(a));
+    c.SetOutput(0, As(T(a), c.input(0).dtype()));
     return;
   }
   const Value u = c.Apply("svd", {a}, {{"full_matrices", false}});
@@ -233,7 +238,7 @@ void PinvCompose(ComposeContext& c) {
   const Value largest = c.Apply("amax", {s}, {{"axis", AttrValue(Ints{-1})}, {"keepdims", true}});
   const Value used = c.Apply("greater", {s, largest * c.attr(0).AsFloat()});
   const Value inverse = c.Apply("where", {used, Value(1.0) / c.Apply("where", {used, s, 1}), 0});
-  c.SetOutput(0, MatMul(T(vh), ExpandDims(inverse, -1) * T(u)));
+  c.SetOutput(0, As(MatMul(T(vh), ExpandDims(inverse, -1) * T(u)), c.input(0).dtype()));
 }
 
 // Murray, "Differentiation of the Cholesky decomposition", 2016.
@@ -342,7 +347,8 @@ void QrGradient(GradContext& g) {
 
 // By a QR decomposition: Q is a product of reflections, one for each tau that is not zero.
 void SlogdetCompose(ComposeContext& c) {
-  const Value a = c.input(0);
+  const Value a = Wide(c.input(0));
+  const Dtype dtype = c.input(0).dtype();
   const int64_t n = a.shape().back();
   const Value h = c.Apply("qr", {a}, {{"mode", kQrRaw}});
   const Value tau(h.context(), h.id() + 1);
@@ -351,10 +357,10 @@ void SlogdetCompose(ComposeContext& c) {
   const Value negative = Sum(c.Apply("less", {diagonal, 0}), {-1});
   const Value reflections = Sum(c.Apply("not_equal", {tau, 0}), {-1});
   const Value odd = c.Apply("remainder", {negative + reflections, 2});
-  const Value sign = c.Apply("astype", {Value(1) - odd * 2}, {{"dtype", a.dtype()}});
+  const Value sign = c.Apply("astype", {Value(1) - odd * 2}, {{"dtype", dtype}});
   const Value zeros = Sum(c.Apply("equal", {diagonal, 0}), {-1});
   c.SetOutput(0, c.Apply("where", {c.Apply("equal", {zeros, 0}), sign, 0}));
-  c.SetOutput(1, Sum(c.Apply("log", {c.Apply("abs", {diagonal})}), {-1}));
+  c.SetOutput(1, As(Sum(c.Apply("log", {c.Apply("abs", {diagonal})}), {-1}), dtype));
 }
 
 void SlogdetGradient(GradContext& g) {
@@ -368,9 +374,9 @@ void SlogdetGradient(GradContext& g) {
 }
 
 void DetCompose(ComposeContext& c) {
-  const Value sign = c.Apply("slogdet", {c.input(0)});
+  const Value sign = c.Apply("slogdet", {Wide(c.input(0))});
   const Value log(sign.context(), sign.id() + 1);
-  c.SetOutput(0, sign * c.Apply("exp", {log}));
+  c.SetOutput(0, As(sign * c.Apply("exp", {log}), c.input(0).dtype()));
 }
 
 void DetGradient(GradContext& g) {
@@ -388,7 +394,7 @@ absl::Status MatrixPowerRule(InferContext& c) {
 
 void MatrixPowerCompose(ComposeContext& c) {
   int64_t n = c.attr(0).AsInt();
-  Value power = n < 0 ? Inverse(c.input(0)) : c.input(0);
+  Value power = n < 0 ? Inverse(Wide(c.input(0))) : Wide(c.input(0));
   n = n < 0 ? -n : n;
   Value result;
   for (; n > 0; n >>= 1) {
@@ -402,7 +408,7 @@ void MatrixPowerCompose(ComposeContext& c) {
         c.Apply("zeros", {}, {{"shape", AttrValue(Ints{})}, {"dtype", Dtype::kBool}});
     result = c.Apply("where", {never, power, eye});
   }
-  c.SetOutput(0, c.Apply("copy", {result}));
+  c.SetOutput(0, c.Apply("copy", {As(result, c.input(0).dtype())}));
 }
 
 }  // namespace

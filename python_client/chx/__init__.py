@@ -228,4 +228,5 @@ for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "tree_lstm", "vsplit"):
     globals()[_name] = getattr(_routines, _name)
 del _name
 
-from chx import _methods  # noqa: E402, F401  it needs all of the above
+# After the operators, which they are made of.
+from chx import _methods, array_api  # noqa: E402, F401

@@ -78,6 +78,10 @@ def _find_chxd():
     )
 
 
+# What a private daemon serves if nobody says it; install_chainerx() makes it as many as ChainerX has.
+default_devices = "native:0"
+
+
 class _PrivateDaemon:
     """A chxd of this process alone. It ends with the process, however that ends."""
 
@@ -166,7 +170,7 @@ def connect(
       token: what the daemon's --token-file holds; default $CHX_TOKEN.
       tls_roots: PEM file with certificates to trust; plaintext without it.
       devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
-        "native:0".
+        "native:0" (after install_chainerx() four of them).
       client_name: how the daemon's lists call this client.
       plugins: backends that a private daemon loads, {name: path of the shared library}; their
         devices have to be named in `devices` too, as "name:0".
@@ -181,7 +185,7 @@ def connect(
     address = address or os.environ.get("CHX_SERVER")
     if address and plugins:
         raise ValueError(f"[connect] expects plugins for a private daemon only, got {address}")
-    devices = devices or os.environ.get("CHX_DEVICES") or "native:0"
+    devices = devices or os.environ.get("CHX_DEVICES") or default_devices
     daemon = None if address else _PrivateDaemon(devices, plugins)
     roots = ""
     if tls_roots is not None:
@@ -238,7 +242,8 @@ def array(object, dtype=None, copy=True, device=None):
 
     The values are copied at the call. Dtypes are NumPy's: integers int64, floats float64.
     Without `copy` a NumPy array that to_numpy(copy=False) gave, or a view of one, comes back as an
-    array over the same memory; all others are copied all the same.
+    array over the same memory; all others are copied all the same, with their strides if these
+    don't spread the elements over much more memory.
     """
     if isinstance(object, _core.ndarray):
         if device is not None and get_device(device) is not object.device:
@@ -248,12 +253,17 @@ def array(object, dtype=None, copy=True, device=None):
             return object.astype(dtype)
         return object.copy() if copy else object
     values = np.asarray(object, dtype)
+    if values.dtype.hasobject:
+        raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
     if not copy and values is object:
         shared = _same_memory(values, device)
         if shared is not None:
             return shared
-    if values.dtype.hasobject:
-        raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
+        if (
+            not values.flags.c_contiguous
+            and (strided := upload_strided(values, device)) is not None
+        ):
+            return strided
     # In native byte order and C order, which is what is sent.
     flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
     return _core._upload(flat.view(np.uint8), flat.dtype, values.shape, device)
@@ -268,6 +278,29 @@ def _same_memory(values, device):
         return _core._import(address, values.dtype, values.shape, values.strides, device)
     except _core.DtypeError:
         return None  # which the copy says better
+
+
+def upload_strided(values, device=None, limit=None):
+    """A copy of a NumPy array that has its strides; zeros lie between its elements.
+
+    None if kernels could not work with such strides, or if it takes more than `limit` bytes, by
+    default 64 KiB or four times the elements'.
+    """
+    itemsize = values.itemsize
+    before = size = 0
+    if values.size:
+        steps = [s * (n - 1) for n, s in zip(values.shape, values.strides, strict=True)]
+        before = -sum(step for step in steps if step < 0)
+        size = before + sum(step for step in steps if step > 0) + itemsize
+    if limit is None:
+        limit = max(65536, 4 * values.nbytes)
+    if size > limit or not values.dtype.isnative or any(s % itemsize for s in values.strides):
+        return None
+    memory = np.zeros(size, np.uint8)
+    if values.size:
+        np.ndarray(values.shape, values.dtype, memory, before, values.strides)[...] = values
+    base = _core._upload(memory, values.dtype, (size // itemsize,), device)
+    return _core._as_strided(base, values.shape, values.strides, before)
 
 
 def asarray(object, dtype=None, device=None):
@@ -296,8 +329,9 @@ def to_numpy(array, copy=True):
     Without `copy` and for an array on "native" of a daemon reached over a Unix socket, the NumPy
     array is the array's memory itself, with its strides: what either side writes, the other sees.
     All that was called before has run by then, and as long as the NumPy array lives, operators on
-    that memory have run when their calls return. It is a read-only copy of an array that is on
-    another host or on a GPU, or when the session has no memory left to share.
+    that memory have run when their calls return. It is a read-only copy when the daemon is on another
+    host or the session has no memory left to share. Of an array on another backend, such as a GPU's,
+    it is always a copy, which may be written.
     """
     if not isinstance(array, _core.ndarray):
         raise TypeError(f"expected an ndarray, got {type(array).__name__}")
@@ -307,7 +341,8 @@ def to_numpy(array, copy=True):
         return np.ndarray(array.shape, array.dtype, memory, offset, strides)
     out = np.empty(array.shape, array.dtype)
     _core._fetch(array, out.reshape(-1).view(np.uint8))
-    out.flags.writeable = bool(copy)
+    # Writes that the array was expected to see fail rather than get lost.
+    out.flags.writeable = bool(copy) or array.device.backend.name != "native"
     return out
 
 

@@ -7,29 +7,6 @@ namespace {
 
 Session* SessionOf(PyObject* session) { return reinterpret_cast<PySession*>(session)->session; }
 
-// The arrays of a sequence or an iterator, which may hold the only references to them.
-struct Arrays {
-  Owned tuple;
-  std::vector<ArrayBody*> bodies;
-};
-
-bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays) {
-  arrays->tuple = Owned(PySequence_Tuple(object));
-  if (!arrays->tuple) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays->tuple.get()); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(arrays->tuple.get(), i);
-    if (item == Py_None && none_allowed) {
-      arrays->bodies.push_back(nullptr);
-    } else if (IsArray(item)) {
-      arrays->bodies.push_back(BodyOf(item));
-    } else {
-      PyErr_Format(PyExc_TypeError, "expected an ndarray, got %s", Py_TYPE(item)->tp_name);
-      return false;
-    }
-  }
-  return true;
-}
-
 // _backward(outputs, backprop_id, enable_double_backprop, loss_scale)
 PyObject* Backward(PyObject*, PyObject* args) {
   PyObject *outputs = nullptr, *id = nullptr;
@@ -51,7 +28,7 @@ PyObject* Backward(PyObject*, PyObject* args) {
     const WithoutGil nogil;
     status = bodies[0]->session->Flush();
   }
-  if (!status.ok()) return Raise(status);
+  if (!status.ok()) return RaiseFromWalk(status);
   Py_RETURN_NONE;
 }
 
@@ -85,7 +62,7 @@ PyObject* Grad(PyObject*, PyObject* args) {
       output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_arrays.bodies, options);
   if (!grads.ok()) {
     Py_DECREF(list);
-    return Raise(grads.status());
+    return RaiseFromWalk(grads.status());
   }
   for (size_t i = 0; i < grads->size(); ++i) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),
@@ -186,6 +163,24 @@ PyObject* CheckId(PyObject*, PyObject* args) {
   const absl::Status status = SessionOf(session)->backprop_ids().CheckOpen(id);
   if (!status.ok()) return Raise(status);
   Py_RETURN_NONE;
+}
+
+// _as_strided(array, shape, strides, offset): elements of a contiguous array, a view.
+PyObject* AsStrided(PyObject*, PyObject* args) {
+  static const OpDef& op = Op("as_strided");
+  PyObject *array = nullptr, *shape_object = nullptr, *strides_object = nullptr;
+  long long offset = 0;
+  Ints shape;
+  Ints strides;
+  if (!PyArg_ParseTuple(args, "O!OOL", &array_type, &array, &shape_object, &strides_object,
+                        &offset) ||
+      !ToInts(shape_object, &shape) || !ToInts(strides_object, &strides)) {
+    return nullptr;
+  }
+  const Operand input(BodyOf(array));
+  const AttrValue attrs[] = {AttrValue(std::move(shape)), AttrValue(std::move(strides)),
+                             AttrValue(int64_t{offset})};
+  return Call(BodyOf(array)->session.get(), op, absl::MakeConstSpan(&input, 1), attrs, 0);
 }
 
 // _upload(buffer, dtype, shape, device): the buffer holds the elements in C order.
@@ -298,6 +293,7 @@ PyMethodDef grad_functions[] = {{"_backward", Backward, METH_VARARGS, nullptr},
                                 {"_release_backprop_id", ReleaseId, METH_VARARGS, nullptr},
                                 {"_check_backprop_id", CheckId, METH_VARARGS, nullptr},
                                 {"_upload", Upload, METH_VARARGS, nullptr},
+                                {"_as_strided", AsStrided, METH_VARARGS, nullptr},
                                 {"_fetch", Fetch, METH_VARARGS, nullptr},
                                 {"_random", Random, METH_VARARGS, nullptr},
                                 {"_random_of", RandomOf, METH_VARARGS, nullptr},

@@ -35,7 +35,7 @@ def test_not_positive_definite_names_the_matrix():
         chx.linalg.cholesky(chx.array(a))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int32", "bool"])
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
 def test_other_dtypes_are_refused(dtype):
     a = chx.ones((2, 2), dtype)
     for name in ("inv", "svd", "pinv", "qr", "cholesky", "eigh", "eigvalsh", "det"):

@@ -136,12 +136,6 @@ def test_membership(a):
     assert None not in [x.tolist()]
 
 
-def test_a_power_is_a_new_array_as_in_chainerx():
-    a = b = chx.array([2.0, 3.0])
-    a **= 2
-    assert a is not b and a.tolist() == [4, 9] and b.tolist() == [2, 3]
-
-
 def test_take_that_is_told_to_raise_does_so_at_the_call():
     x = chx.arange(4)
     for indices in ([4], [-5], [0, 2**40]):

@@ -4,6 +4,7 @@
 
 #include "ops/basic_index.h"
 #include "ops/rules.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
@@ -13,6 +14,9 @@
 
 namespace chx::native {
 namespace {
+
+using kernels::IndexMode;
+using kernels::Lanes;
 
 Loop CastLoop(Dtype from, Dtype to) {
   return Loops().cast[static_cast<int>(from)][static_cast<int>(to)];
@@ -34,43 +38,21 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
-// As the words of take's attribute are numbered.
-constexpr int64_t kRaise = 0;
-constexpr int64_t kWrap = 1;
-constexpr int64_t kClip = 2;
-
 // Dense positions in [0, size) from indices in any layout, in C order.
 absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
-                                              int64_t mode, int64_t size) {
+                                              IndexMode mode, int64_t size) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
   CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
   const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
   int64_t* const out = reinterpret_cast<int64_t*>(result.data);
   for (int64_t i = 0; i < indices.size(); ++i) {
     int64_t index = in[i];
-    if (mode == kWrap) {
-      index %= size;
-    } else if (mode == kClip) {
-      index = std::max<int64_t>(0, std::min(index, size - 1));
-    } else if (index < -size || index >= size) {
-      return IndexError("[", args.op.name, "] index ", index,
-                        " is out of bounds for an axis of size ", size);
+    if (!kernels::ResolveIndex(mode, size, &index)) {
+      return kernels::BadIndexError(args.op.name, in[i], size);
     }
-    out[i] = index < 0 ? index + size : index;
+    out[i] = index;
   }
   return out;
-}
-
-// The dimensions before and after the axis.
-struct Sides {
-  int64_t before = 1;
-  int64_t after = 1;
-};
-Sides SidesOf(const Shape& shape, int axis) {
-  Sides sides;
-  for (int d = 0; d < axis; ++d) sides.before *= shape[d];
-  for (int d = axis + 1; d < shape.size(); ++d) sides.after *= shape[d];
-  return sides;
 }
 
 absl::Status RunTake(const KernelArgs& args) {
@@ -82,11 +64,11 @@ absl::Status RunTake(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(
       const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), args.in(0).ndim()));
   const int64_t size = args.in(0).shape[axis];
-  const int64_t mode = args.attrs[1].has_value() ? args.attrs[1].AsInt() : kRaise;
+  const auto mode = static_cast<IndexMode>(args.attrs[1].has_value() ? args.attrs[1].AsInt() : 0);
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  const Sides sides = SidesOf(a.shape, axis);
+  const Lanes sides = kernels::LanesAlong(a.shape, axis);
   const int64_t count = args.in(1).size();
   const int64_t row_bytes = sides.after * ItemSize(a.dtype);
   const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);
@@ -115,8 +97,9 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const int axis,
                        rules::NormalizeAxis(args.op.name, args.attrs[1].AsInt(), out.ndim()));
   const int64_t size = out.shape[axis];
-  CHX_ASSIGN_OR_RETURN(const int64_t* const indices,
-                       ResolveIndices(args, args.in(1), args.attrs[2].AsInt(), size));
+  CHX_ASSIGN_OR_RETURN(
+      const int64_t* const indices,
+      ResolveIndices(args, args.in(1), static_cast<IndexMode>(args.attrs[2].AsInt()), size));
   if (out.size() == 0) return absl::OkStatus();
   // float16 is added up in float32.
   const Dtype dtype = out.dtype == Dtype::kFloat16 ? Dtype::kFloat32 : out.dtype;
@@ -127,7 +110,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   }
   const int64_t item_size = ItemSize(dtype);
   std::memset(sum.data, 0, sum.size() * item_size);
-  const Sides sides = SidesOf(out.shape, axis);
+  const Lanes sides = kernels::LanesAlong(out.shape, axis);
   const int64_t count = args.in(1).size();
   using kernels::BinaryArithmeticFns;
   const Loop add = Loops().arithmetic[kernels::kFnIndex<kernels::Add, BinaryArithmeticFns>]

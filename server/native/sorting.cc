@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/rules.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/ordering.h"
@@ -15,33 +15,10 @@
 namespace chx::native {
 namespace {
 
+using kernels::Lanes;
+using kernels::LanesOf;
 using kernels::Load;
 using kernels::Store;
-
-// An array seen as (before, size, after), with the axis in the middle.
-struct Lanes {
-  int64_t before = 1;
-  int64_t size = 1;
-  int64_t after = 1;
-  int64_t count() const { return before * after; }
-  // The first element of a lane; its elements are `after` apart.
-  int64_t First(int64_t lane) const { return lane / after * size * after + lane % after; }
-};
-
-// The axis of a flattened array is its only one.
-absl::StatusOr<Lanes> LanesOf(const KernelArgs& args, const Shape& shape, const AttrValue& axis) {
-  Lanes lanes;
-  if (!axis.has_value()) {
-    lanes.size = NumElements(shape);
-    return lanes;
-  }
-  CHX_ASSIGN_OR_RETURN(const int normal,
-                       rules::NormalizeAxis(args.op.name, axis.AsInt(), shape.size()));
-  for (int d = 0; d < normal; ++d) lanes.before *= shape[d];
-  lanes.size = shape[normal];
-  for (int d = normal + 1; d < shape.size(); ++d) lanes.after *= shape[d];
-  return lanes;
-}
 
 int64_t LaneGrain(const Lanes& lanes, int64_t cost) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, lanes.size * cost));
@@ -73,7 +50,7 @@ absl::Status RunSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
@@ -90,7 +67,7 @@ absl::Status RunArgSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), args.in(0).dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   return kernels::VisitDtype(a.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
@@ -112,7 +89,7 @@ absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     using C = kernels::Compute<T>;
@@ -142,8 +119,7 @@ absl::StatusOr<const int64_t*> Positions(const KernelArgs& args, const KernelTen
   const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
   for (int64_t i = 0; i < indices.size(); ++i) {
     if (in[i] >= -size && in[i] < size) continue;
-    return IndexError("[", args.op.name, "] index ", in[i],
-                      " is out of bounds for an axis of size ", size);
+    return kernels::BadIndexError(args.op.name, in[i], size);
   }
   return in;
 }
@@ -152,8 +128,8 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, a.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, out.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[0]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), from.size));
   kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
@@ -173,12 +149,12 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
 // Each lane is added up by one thread, in the order of the indices.
 absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, out.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[1]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), to.size));
   if (out.size() == 0) return absl::OkStatus();
   std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, gy.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, gy.shape, args.attrs[1]));
   kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(gy.data);

@@ -2,7 +2,7 @@ import numpy as np
 
 from ..table import row
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float16", "float32", "float64")
 
 
 def near_identity(rng, shape):
@@ -31,10 +31,11 @@ def chx_positive(chx, a):
 
 
 def in_dtype_of(function):
-    """NumPy decomposes integers and keeps Python floats; rows need the input's dtype."""
+    """NumPy refuses float16 and keeps Python floats; rows need the input's dtype."""
 
     def call(a, *args, **kwargs):
-        result = function(a, *args, **kwargs)
+        wide = [x.astype("float64") if x.dtype == "float16" else x for x in (a, *args)]
+        result = function(*wide, **kwargs)
         if isinstance(result, tuple):
             return tuple(np.asarray(r).astype(a.dtype) for r in result)
         return np.asarray(result).astype(a.dtype)
@@ -67,7 +68,7 @@ for a, b in [
     row(
         "solve",
         lambda chx, a, b: chx.linalg.solve(a, b),
-        np.linalg.solve,
+        in_dtype_of(np.linalg.solve),
         [a, b],
         dtypes=[DTYPES, DTYPES],
         grad=[0, 1],

@@ -1,8 +1,6 @@
 """What of tests/conformance/beyond.py chx does not have, and why not."""
 
 ABSENT = {
-    # As in ChainerX: a **= b makes a new array, also where a is in a graph.
-    "ndarray.__ipow__",
     # About an array's own memory, which is in the daemon, or about how it is laid out there.
     "ndarray.resize",
     "ndarray.base",
