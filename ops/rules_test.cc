@@ -253,8 +253,9 @@ TEST(RulesTest, CallsAreChecked) {
   EXPECT_EQ(KindOf(InferByName("exp", {Scalar(1)}, {}).status()), ErrorKind::kType);
   EXPECT_EQ(KindOf(InferByName("add", {a, elsewhere}, {}).status()), ErrorKind::kDevice);
   EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue()}).status()), ErrorKind::kType);
-  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(), AttrValue()}).status()), ErrorKind::kType);
-  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(1), AttrValue(true)}).status()),
+  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(), AttrValue(), AttrValue()}).status()),
+            ErrorKind::kType);
+  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(1), AttrValue(true), AttrValue()}).status()),
             ErrorKind::kType);
   EXPECT_EQ(KindOf(InferByName("astype", {a}, {AttrValue(static_cast<Dtype>(77))}).status()),
             ErrorKind::kDtype);

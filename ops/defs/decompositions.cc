@@ -1,6 +1,5 @@
 // chx.linalg: systems of equations and decompositions of matrices, stacked along leading axes.
 #include <algorithm>
-#include <cmath>
 
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"
@@ -460,45 +459,6 @@ void MatrixPowerCompose(ComposeContext& c) {
   c.SetOutput(0, c.Apply("copy", {As(result, c.input(0).dtype())}));
 }
 
-absl::Status NormRule(InferContext& c) {
-  const ArraySpec& x = c.input(0);
-  if (!IsFloat(x.dtype)) {
-    return DtypeError("[norm] expects floats, got ", DtypeName(x.dtype));
-  }
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(c.name(), c.attr(1), x.ndim()));
-  if (c.attr(0).has_value()) {
-    const double ord = c.attr(0).AsFloat();
-    // Elsewhere it stands for a norm of matrices.
-    if (axes == 0 || (axes & (axes - 1)) != 0 || !(ord > 0)) {
-      return MakeError(ErrorKind::kNotImplemented,
-                       "[norm] expects ord to be positive, and one axis with it");
-    }
-    if (std::isinf(ord)) CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), x.shape, axes));
-  }
-  return c.AddOutput(x.dtype, rules::ReducedShape(x.shape, axes, c.attr(2).AsBool()));
-}
-
-void NormCompose(ComposeContext& c) {
-  const Value x = c.input(0);
-  const auto reduce = [&c](absl::string_view op, Value of) {
-    return c.Apply(op, {of}, {{"axis", c.attr(1)}, {"keepdims", c.attr(2)}});
-  };
-  const double ord = c.attr(0).has_value() ? c.attr(0).AsFloat() : 2;
-  if (ord == 2) {
-    c.SetOutput(0, c.Apply("sqrt", {reduce("sum", x * x)}));
-    return;
-  }
-  const Value magnitudes = c.Apply("abs", {x});
-  if (std::isinf(ord)) {
-    c.SetOutput(0, reduce("amax", magnitudes));
-  } else if (ord == 1) {
-    c.SetOutput(0, reduce("sum", magnitudes));
-  } else {
-    const Value sum = reduce("sum", c.Apply("power", {magnitudes, Value(ord)}));
-    c.SetOutput(0, c.Apply("power", {sum, Value(1 / ord)}));
-  }
-}
-
 }  // namespace
 
 void RegisterDecompositions(OpRegistry& r) {
@@ -590,15 +550,6 @@ void RegisterDecompositions(OpRegistry& r) {
       .Outputs({"y"})
       .Attr("n", AttrType::kInt)
       .Compose(MatrixPowerRule, MatrixPowerCompose);
-  plain("norm",
-        "Square root of the sum of squares over axes (all by default). Along one axis ord may be "
-        "another power than 2: (sum |x|^ord)^(1/ord), or inf for the greatest magnitude.")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Attr("ord", AttrType::kFloat, AttrValue())
-      .Attr("axis", AttrType::kInts, AttrValue())
-      .Attr("keepdims", AttrType::kBool, false)
-      .Compose(NormRule, NormCompose);
 }
 
 }  // namespace chx

@@ -161,6 +161,7 @@ void RegisterNormalization(OpRegistry& r) {
       .Attr("axis", AttrType::kInts, AttrValue())
       .Compose(BatchNormRule, BatchNormCompose)
       .ConstantInputs({"running_mean", "running_var"})
+      .Writes({"running_mean", "running_var"})
       .Saves({"x", "gamma"})
       .Gradient(BatchNormGradient);
   r.Add("fixed_batch_norm")
