@@ -64,6 +64,8 @@ absl::StatusOr<KernelTensor> Target(const KernelArgs& args, const KernelTensor& 
   return NewTensor(args, Dtype::kFloat32, output.shape);
 }
 
+// `kFactorizes`: whether cuSOLVER has it.
+template <bool kFactorizes>
 absl::Status RunDecomposition(const KernelArgs& args) {
   std::vector<KernelTensor> inputs;
   std::vector<KernelTensor> outputs;
@@ -77,7 +79,7 @@ absl::Status RunDecomposition(const KernelArgs& args) {
   }
   const KernelArgs wide = {args.op, args.stream, args.scratch, inputs, outputs, args.attrs};
   const Shape& a = args.in(0).shape;
-  Solver* const solver = args.in(0).size() > 0 ? StreamOf(args).solver() : nullptr;
+  Solver* const solver = kFactorizes && args.in(0).size() > 0 ? StreamOf(args).solver() : nullptr;
   const bool large = solver != nullptr && std::min(a[a.size() - 2], a.back()) >= solver->smallest();
   CHX_RETURN_IF_ERROR(large ? Factorize(wide, solver) : RunOnHost(wide));
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -90,7 +92,9 @@ absl::Status RunDecomposition(const KernelArgs& args) {
 }  // namespace
 
 void RegisterDecompositions(KernelTable& table) {
-  for (const absl::string_view op : lapack::Operators()) table.Set(op, RunDecomposition);
+  for (const absl::string_view op : lapack::Operators()) {
+    table.Set(op, Factorizes(op) ? RunDecomposition<true> : RunDecomposition<false>);
+  }
 }
 
 }  // namespace chx::cuda

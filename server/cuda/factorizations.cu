@@ -239,6 +239,11 @@ constexpr Entry kEntries[] = {{"solve", Solve},   {"cholesky", Cholesky}, {"eigh
 
 }  // namespace
 
+bool Factorizes(absl::string_view op) {
+  return std::any_of(std::begin(kEntries), std::end(kEntries),
+                     [op](const Entry& entry) { return entry.op == op; });
+}
+
 absl::Status Factorize(const KernelArgs& args, Solver* solver) {
   for (const KernelTensor& input : args.inputs) {
     for (const int64_t dim : input.shape) {

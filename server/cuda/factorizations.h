@@ -3,13 +3,17 @@
 #define CHX_SERVER_CUDA_FACTORIZATIONS_H_
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "server/cuda/solver.h"
 #include "server/engine/kernel.h"
 
 namespace chx::cuda {
 
-// Inputs and outputs are dense and of one dtype, float32 or float64; the inputs have elements.
-// Waits for the stream: the outcome is an error of this call.
+// Whether cuSOLVER has what the operator needs.
+bool Factorizes(absl::string_view op);
+
+// Of an operator that it factorizes. Inputs and outputs are dense and of one dtype, float32 or
+// float64; the inputs have elements. Waits for the stream: the outcome is an error of this call.
 absl::Status Factorize(const KernelArgs& args, Solver* solver);
 
 }  // namespace chx::cuda
