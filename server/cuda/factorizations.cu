@@ -77,17 +77,19 @@ struct TriangleBody {
   }
 };
 
+template <typename T>
+absl::Status CopyTriangleOf(const KernelArgs& args, const KernelTensor& a, int64_t leading,
+                            int64_t stride, bool by_columns, bool upper, const KernelTensor& out) {
+  return ForEach(args, out.size(),
+                 TriangleBody<T>{reinterpret_cast<const T*>(a.data), reinterpret_cast<T*>(out.data),
+                                 Rows(out), Columns(out), leading, stride, by_columns, upper});
+}
+
 absl::Status CopyTriangle(const KernelArgs& args, const KernelTensor& a, int64_t leading,
                           int64_t stride, bool by_columns, bool upper, const KernelTensor& out) {
-  const auto run = [&](auto zero) {
-    using T = decltype(zero);
-    const T* const from = reinterpret_cast<const T*>(a.data);
-    T* const to = reinterpret_cast<T*>(out.data);
-    return ForEach(
-        args, out.size(),
-        TriangleBody<T>{from, to, Rows(out), Columns(out), leading, stride, by_columns, upper});
-  };
-  return out.dtype == Dtype::kFloat64 ? run(double()) : run(float());
+  return (out.dtype == Dtype::kFloat64
+              ? CopyTriangleOf<double>
+              : CopyTriangleOf<float>)(args, a, leading, stride, by_columns, upper, out);
 }
 
 absl::Status Solve(const KernelArgs& args, Solver* solver) {
