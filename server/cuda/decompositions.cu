@@ -64,6 +64,12 @@ absl::StatusOr<KernelTensor> Target(const KernelArgs& args, const KernelTensor& 
   return NewTensor(args, Dtype::kFloat32, output.shape);
 }
 
+// Whether cuSOLVER is there, and the matrices are worth it.
+bool IsForSolver(const KernelTensor& a, Solver* solver) {
+  return a.size() > 0 && solver != nullptr &&
+         std::min(a.shape[a.ndim() - 2], a.shape.back()) >= solver->smallest();
+}
+
 // `kFactorizes`: whether cuSOLVER has it.
 template <bool kFactorizes>
 absl::Status RunDecomposition(const KernelArgs& args) {
@@ -78,10 +84,11 @@ absl::Status RunDecomposition(const KernelArgs& args) {
     outputs.push_back(target);
   }
   const KernelArgs wide = {args.op, args.stream, args.scratch, inputs, outputs, args.attrs};
-  const Shape& a = args.in(0).shape;
-  Solver* const solver = kFactorizes && args.in(0).size() > 0 ? StreamOf(args).solver() : nullptr;
-  const bool large = solver != nullptr && std::min(a[a.size() - 2], a.back()) >= solver->smallest();
-  CHX_RETURN_IF_ERROR(large ? Factorize(wide, solver) : RunOnHost(wide));
+  if (kFactorizes && IsForSolver(args.in(0), StreamOf(args).solver())) {
+    CHX_RETURN_IF_ERROR(Factorize(wide, StreamOf(args).solver()));
+  } else {
+    CHX_RETURN_IF_ERROR(RunOnHost(wide));
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].dtype == args.out(i).dtype) continue;
     CHX_RETURN_IF_ERROR(Copy(args, outputs[i], args.out(i)));
