@@ -41,19 +41,6 @@ void InvGradient(GradContext& g) {
   g.SetInputGrad(0, -MatMul(MatMul(inverse, g.output_grad(0)), inverse));
 }
 
-// Golub and Pereyra, "The differentiation of pseudo-inverses", 1973: where the rank is constant.
-void PinvGradient(GradContext& g) {
-  const Value a = g.input(0);
-  const Value y = g.output(0);
-  const Value yt = T(y);
-  const Value gy = g.output_grad(0);
-  const Value gyt = T(gy);
-  const Value left = MatMul(gyt, MatMul(y, yt));
-  const Value right = MatMul(MatMul(yt, y), gyt);
-  g.SetInputGrad(0, left - MatMul(a, MatMul(y, left)) + right - MatMul(MatMul(right, y), a) -
-                        MatMul(MatMul(yt, gy), yt));
-}
-
 // Murray, "Differentiation of the Cholesky decomposition", 2016.
 void CholeskyGradient(GradContext& g) {
   const Value l = g.output(0);

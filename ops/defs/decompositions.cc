@@ -75,9 +75,6 @@ absl::Status SvdRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckMatrices(c, a));
   const int64_t m = a.shape[a.ndim() - 2];
   const int64_t n = a.shape.back();
-  if (m == 0 || n == 0) {
-    return DimensionError("[svd] expects matrices with elements, got ", a.shape.ToString());
-  }
   const int64_t k = std::min(m, n);
   const bool full = c.attr(0).AsBool();
   const bool vectors = c.attr(1).AsBool();
@@ -95,9 +92,6 @@ absl::Status QrRule(InferContext& c) {
   const int64_t n = a.shape.back();
   const int64_t k = std::min(m, n);
   const int64_t mode = c.attr(0).AsInt();
-  if (mode == kQrComplete && k == 0) {
-    return DimensionError("[qr] expects matrices with elements, got ", a.shape.ToString());
-  }
   if (mode == kQrRaw) {
     CHX_RETURN_IF_ERROR(c.AddOutput(a.dtype, Stacked(a.shape, {n, m})));
     return c.AddOutput(a.dtype, Stacked(a.shape, {k}));
@@ -142,22 +136,6 @@ void InvCompose(ComposeContext& c) {
   shape[a.ndim() - 2] = shape[a.ndim() - 1] = a.shape().back();
   const Value eye = Eye(c, a.shape().back(), a.dtype());
   c.SetOutput(0, c.Apply("solve", {a, c.Apply("reshape", {eye}, {{"newshape", shape}})}));
-}
-
-void PinvCompose(ComposeContext& c) {
-  const Value a = Wide(c.input(0));
-  const Shape& shape = a.shape();
-  if (NumElements(shape) == 0) {
-    c.SetOutput(0, As(T(a), c.input(0).dtype()));
-    return;
-  }
-  const Value u = c.Apply("svd", {a}, {{"full_matrices", false}});
-  const Value s(u.context(), u.id() + 1);
-  const Value vh(u.context(), u.id() + 2);
-  const Value largest = c.Apply("amax", {s}, {{"axis", AttrValue(Ints{-1})}, {"keepdims", true}});
-  const Value used = c.Apply("greater", {s, largest * c.attr(0).AsFloat()});
-  const Value inverse = c.Apply("where", {used, Value(1.0) / c.Apply("where", {used, s, 1}), 0});
-  c.SetOutput(0, As(MatMul(T(vh), ExpandDims(inverse, -1) * T(u)), c.input(0).dtype()));
 }
 
 // By a QR decomposition: Q is a product of reflections, one for each tau that is not zero.

@@ -17,14 +17,18 @@ inline bool SolvesVectors(const ArraySpec& a, const ArraySpec& b) {
   return b.ndim() == a.ndim() - 1;
 }
 
+// decomposition_gradients.cc
 void SolveGradient(GradContext& g);
 void InvGradient(GradContext& g);
-void PinvGradient(GradContext& g);
 void CholeskyGradient(GradContext& g);
 void EighGradient(GradContext& g);
 void EigvalshGradient(GradContext& g);
 void SvdGradient(GradContext& g);
 void QrGradient(GradContext& g);
+
+// pinv.cc
+void PinvCompose(ComposeContext& c);
+void PinvGradient(GradContext& g);
 
 }  // namespace chx
 

@@ -274,7 +274,14 @@ def _array_function(self, func, types, args, kwargs):
     return NotImplemented if own is None else own(*args, **kwargs)
 
 
-def _dlpack(self, stream=None):
+def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule over a copy of the values, in the memory of this process.
+
+    Raises:
+      BufferError: `copy` is False, or the device is not the CPU.
+    """
+    if copy is False or dl_device not in (None, (1, 0)):
+        raise BufferError(f"[dlpack] gives a copy in host memory, not {copy=} on {dl_device}")
     return to_numpy(self).__dlpack__()
 
 

@@ -266,7 +266,21 @@ def array(object, dtype=None, copy=True, device=None):
             return strided
     # In native byte order and C order, which is what is sent.
     flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
-    return _core._upload(flat.view(np.uint8), flat.dtype, values.shape, device)
+    odd = not copy and values is object and _odd_strides(values)
+    shape = flat.shape if odd else values.shape
+    result = _core._upload(flat.view(np.uint8), flat.dtype, shape, device)
+    return _core._as_strided(result, values.shape, values.strides, 0) if odd else result
+
+
+def _odd_strides(values):
+    """Whether a NumPy array in C order has strides of its own, for axes that are never stepped."""
+    stride, odd = values.itemsize, False
+    if not values.flags.c_contiguous or any(s % stride for s in values.strides):
+        return False
+    for n, s in zip(reversed(values.shape), reversed(values.strides), strict=True):
+        odd = odd or s != (stride if values.size else 0)
+        stride *= n
+    return odd
 
 
 def _same_memory(values, device):
@@ -315,6 +329,9 @@ def as_array_like(value, like):
 def split(ary, indices_or_sections, axis=0):
     """Parts along an axis, as a list: equal ones if given a number, or cut at indices. Views."""
     if np.ndim(indices_or_sections) == 0:
+        number = np.asarray(indices_or_sections)
+        if number.dtype.kind == "f" and float(number).is_integer():  # as NumPy takes it
+            indices_or_sections = int(number)
         return _core.split(ary, indices_or_sections, None, axis)
     return _core.split(ary, None, indices_or_sections, axis)
 

@@ -143,7 +143,15 @@ def test_joining_and_splitting():
     ]
     for actual, expected in pairs:
         np.testing.assert_array_equal(chx.to_numpy(actual), expected)
-    for where, axis in [(3, 1), ([1], 1), ((1, 2), 1), (2, 0), (np.array([1, 2]), 1), ([], 0)]:
+    for where, axis in [
+        (3, 1),
+        ([1], 1),
+        ((1, 2), 1),
+        (2, 0),
+        (np.array([1, 2]), 1),
+        ([], 0),
+        (2.0, 0),
+    ]:
         parts = chx.split(a, where, axis)
         expected = np.split(x, where, axis)
         assert isinstance(parts, list) and len(parts) == len(expected)
@@ -152,6 +160,9 @@ def test_joining_and_splitting():
     assert len(chx.split(a, indices_or_sections=2)) == 2
     with pytest.raises(chx.DimensionError):
         chx.split(a, 2, 1)
+    for wrong in (1.5, [1.0], "2"):
+        with pytest.raises(TypeError):
+            chx.split(a, wrong)
 
 
 def test_iterators_of_temporary_arrays():

@@ -69,6 +69,16 @@ void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
   }
 }
 
+// Identity matrices: an orthogonal basis where nothing is given.
+template <typename T>
+void FillIdentity(const KernelTensor& out) {
+  if (out.size() == 0) return;
+  T* const data = DataOf<T>(out, 0, 0);
+  const int64_t n = Columns(out);
+  std::fill(data, data + out.size(), T(0));
+  for (int64_t i = 0; i < out.size() / n; ++i) data[i * n + i % n] = T(1);
+}
+
 // Runs decompose(i), which returns LAPACK's code, for each matrix; the first failure becomes an
 // error, in which `meaning` explains a positive code.
 absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int64_t work,
@@ -253,7 +263,13 @@ absl::Status Svd(const KernelArgs& args, ForEach for_each) {
   const bool vectors = args.attrs[1].AsBool();
   const bool full = args.attrs[0].AsBool();
   const KernelTensor& s = args.out(vectors ? 1 : 0);
-  if (a.size() == 0) return absl::OkStatus();
+  if (a.size() == 0) {
+    if (vectors && full) {
+      FillIdentity<T>(args.out(0));
+      FillIdentity<T>(args.out(2));
+    }
+    return absl::OkStatus();
+  }
   const int m = static_cast<int>(Columns(a));
   const int n = static_cast<int>(Rows(a));
   const int k = std::min(m, n);
@@ -299,7 +315,10 @@ template <typename T>
 absl::Status Qr(const KernelArgs& args, ForEach for_each) {
   const KernelTensor& a = args.in(0);
   const int64_t mode = args.attrs[0].AsInt();  // 0: reduced, 1: complete, 2: r, 3: raw
-  if (a.size() == 0) return absl::OkStatus();
+  if (a.size() == 0) {
+    if (mode == 1) FillIdentity<T>(args.out(0));
+    return absl::OkStatus();
+  }
   const int m = static_cast<int>(Rows(a));
   const int n = static_cast<int>(Columns(a));
   const int k = std::min(m, n);
