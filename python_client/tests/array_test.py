@@ -38,6 +38,18 @@ def test_asarray_keeps_strides(part):
     assert chx.asarray(values, "float32").is_contiguous
 
 
+@pytest.mark.parametrize("shape, strides", [((1, 3), (7, 1)), ((0,), (2,)), ((2, 0, 3), (9, 4, 1))])
+def test_asarray_keeps_strides_that_are_not_used(shape, strides):
+    memory = np.arange(3.0)
+    strides = tuple(8 * s for s in strides)
+    values = np.lib.stride_tricks.as_strided(memory, shape, strides)
+    a = chx.asarray(values)
+    assert a.strides == strides and a.is_contiguous
+    assert a.T.strides == strides[::-1]
+    np.testing.assert_array_equal(chx.to_numpy(a), values)
+    np.testing.assert_array_equal(chx.to_numpy(a + 1), values + 1)
+
+
 def test_asarray_of_few_elements_of_many():
     table = np.arange(100000, dtype=np.float64).reshape(1000, 100)
     column = chx.asarray(table[:, 3])
@@ -453,6 +465,7 @@ def test_methods():
     check(a.reshape(3, 2), values.reshape(3, 2))
     check(a.reshape((3, -1)), values.reshape(3, -1))
     check(a.reshape(-1), values.reshape(-1))
+    check(a.reshape(3, -7), values.reshape(3, -1))
     check(a.transpose(), values.T)
     check(a.transpose(1, 0), values.T)
     check(a.transpose((1, 0)), values.T)
