@@ -19,7 +19,7 @@ setup(
     description="NumPy-like arrays with gradients, held by a chxd daemon",
     license="MIT",
     license_files=["LICENSE"],
-    packages=["chx", "chx.chainerx", "chx.chainerx.testing"],
+    packages=["chx", "chx.array_api", "chx.chainerx", "chx.chainerx.testing"],
     package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},
     python_requires=">=3.11,<3.12",
     install_requires=["numpy>=1.22"],

@@ -432,7 +432,7 @@ class Run {
 // The code that oneDNN makes has offsets of 32 bits in it, and it does not check them.
 bool Fits(const ConvShape& shape) {
   const Windows& w = shape.windows;
-  if (w.ndim > 3) return false;
+  if (w.ndim > 3 || w.image_size == 0) return false;
   const double channels = static_cast<double>(shape.channels) + kBlock;
   const double features = static_cast<double>(shape.features) + kBlock;
   bool fits = std::max(channels * w.image_size, features * w.count) < kMaxElements &&

@@ -119,8 +119,6 @@ absl::Status Visit(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
   uint32_t axes = 1;
   if (axis.has_value()) {
     CHX_ASSIGN_OR_RETURN(axes, rules::NormalizeAxes(args.op.name, axis, x.ndim()));
-  } else {
-    for (int i = args.in(1).ndim() + 1; i < x.ndim(); ++i) axes |= uint32_t{1} << i;
   }
   Layout layout;
   bool mine = (x.dtype == Dtype::kFloat32 || x.dtype == Dtype::kFloat64) &&
