@@ -112,7 +112,9 @@ void RegisterIndexing(OpRegistry& r) {
   r.Add("take")
       .Doc(
           "Elements of a along an axis, chosen by an integer array. Out of range: an IndexError "
-          "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip').")
+          "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip'). In "
+          "Python indices may be a list or a NumPy array; the call waits for the outcome then, and "
+          "where 'raise' is asked for.")
       .Inputs({"a", "indices"})
       .Outputs({"y"})
       .Attr("axis", AttrType::kInt, AttrValue())

@@ -199,6 +199,29 @@ bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
   return true;
 }
 
+// take's indices may be what NumPy makes an array of: then the new array, bound in their place.
+bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
+  static const OpDef& take = Op("take");
+  if (&op != &take || bound[0] == nullptr || !IsArray(bound[0]) || bound[1] == nullptr ||
+      IsArray(bound[1])) {
+    return true;
+  }
+  const Owned convert(Support("as_indices"));
+  if (!convert) return false;
+  *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[1], bound[0], nullptr));
+  bound[1] = indices->get();
+  return static_cast<bool>(*indices);
+}
+
+// Whether a bad index is to be an error of this call: where mode='raise' was asked for, or the
+// indices came from here, with the values that are wrong.
+bool ConfirmsIndices(const OpDef& op, const Owned& indices, const Attrs& attrs) {
+  static const OpDef& take = Op("take");
+  static const int64_t kRaise = 0;  // among the choices
+  if (&op != &take) return false;
+  return attrs[1].has_value() ? attrs[1].AsInt() == kRaise : static_cast<bool>(indices);
+}
+
 PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   const auto& self = *reinterpret_cast<OpFunction*>(callable);
   const OpDef& op = *self.op;
@@ -213,6 +236,8 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     count = static_cast<Py_ssize_t>(gathered.size());
   }
   if (!Bind(self, args, count, keywords, bound.data())) return nullptr;
+  Owned indices;
+  if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
   absl::InlinedVector<Operand, 4> operands;
   Owned keep;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -237,7 +262,7 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     }
     if (!ToDevice(bound.back(), &session, &device)) return nullptr;
   }
-  return Call(session, op, operands, attrs, device);
+  return Call(session, op, operands, attrs, device, ConfirmsIndices(op, indices, attrs));
 }
 
 // As a method, input 0 is bound.
