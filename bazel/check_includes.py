@@ -34,6 +34,7 @@ SYSTEM = {
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
     "cublas": ["server/cuda"],
     "cuda": ["server/cuda", "server/kernels"],
+    "dnnl": ["server/native"],
     "google/protobuf/": ["client", "proto", "server", "server/rpc", "tests"],
     "grpc": ["client", "proto", "server", "server/rpc", "tests"],
     "Python.h": ["python_client"],

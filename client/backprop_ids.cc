@@ -39,6 +39,15 @@ absl::Status BackpropIds::CheckOpen(BackpropId id) const {
   return ChainerxError("the backprop id has expired, or belongs to another session");
 }
 
+std::vector<BackpropId> BackpropIds::OpenAbove(BackpropId id) const {
+  MutexLock lock(&mutex_);
+  std::vector<BackpropId> above;
+  for (const auto& [open, graph] : graphs_) {
+    if (open > id) above.push_back(open);
+  }
+  return above;
+}
+
 std::string BackpropIds::Name(BackpropId id) const {
   MutexLock lock(&mutex_);
   auto it = graphs_.find(id);

@@ -30,6 +30,8 @@ class BackpropIds {
   absl::Status Release(BackpropId id);
   bool IsOpen(BackpropId id) const;
   absl::Status CheckOpen(BackpropId id) const;
+  // The open graphs that were made after this one.
+  std::vector<BackpropId> OpenAbove(BackpropId id) const;
   // "<expired>" if it is not open.
   std::string Name(BackpropId id) const;
 

@@ -263,6 +263,11 @@ void Connection::Dispatch(v1::Event* event) {
     const uint64_t id = value.request_id();
     values_[id] = std::move(value);
   }
+  if (event->freed_functions_size() != 0) {
+    freed_functions_.insert(freed_functions_.end(), event->freed_functions().begin(),
+                            event->freed_functions().end());
+    has_freed_functions_ = true;
+  }
   for (const v1::OpError& error : event->errors()) {
     if (errors_.size() < kMaxErrors) errors_.push_back(wire::FromMessage(error.error()));
   }
@@ -302,6 +307,13 @@ absl::Status Connection::Reconnect() {
     }
   }
   return Lost(last);
+}
+
+std::vector<uint64_t> Connection::TakeFreedFunctions() {
+  if (!has_freed_functions_.load(std::memory_order_relaxed)) return {};
+  MutexLock lock(&mutex_);
+  has_freed_functions_ = false;
+  return std::exchange(freed_functions_, {});
 }
 
 std::vector<absl::Status> Connection::TakeErrors() {

@@ -79,6 +79,8 @@ class Connection {
   // False once the session is closed or lost for good, as status() then says.
   bool ok() const { return !has_failed_.load(std::memory_order_relaxed); }
   absl::Status status();
+  // Functions that no graph of the daemon has any more; each is given once.
+  std::vector<uint64_t> TakeFreedFunctions();
   // Errors of commands as they were reported; each is reported once.
   std::vector<absl::Status> TakeErrors();
 
@@ -134,6 +136,8 @@ class Connection {
   uint64_t last_event_seq_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, v1::FetchedValue> values_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> freed_functions_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> has_freed_functions_{false};
   std::vector<std::string> spare_buffers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -21,15 +21,15 @@ void MirrorOp::Destroy(const MirrorOp* op) {
   draining = false;
 }
 
-std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs, bool* opaque) {
+GraphBelow Below(absl::Span<GraphNode* const> outputs) {
   static std::atomic<uint64_t> walks{0};
   const uint64_t walk = ++walks;
   absl::flat_hash_set<GraphNode*> seen;
-  std::vector<GraphNode*> nodes;
+  GraphBelow below;
   std::vector<MirrorOp*> ops;
   const auto visit = [&](GraphNode* node) {
     if (!seen.insert(node).second) return;
-    nodes.push_back(node);
+    below.nodes.emplace_back(node);
     MirrorOp* op = node->creator.get();
     if (op == nullptr || op->visited == walk) return;
     op->visited = walk;
@@ -39,10 +39,11 @@ std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs, bool* opaque
   while (!ops.empty()) {
     MirrorOp* op = ops.back();
     ops.pop_back();
-    if (op->opaque && opaque != nullptr) *opaque = true;
+    below.opaque = below.opaque || op->opaque;
+    below.calls = below.calls || op->function != nullptr;
     for (const Ref<GraphNode>& input : op->inputs) visit(input.get());
   }
-  return nodes;
+  return below;
 }
 
 }  // namespace chx

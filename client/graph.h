@@ -7,6 +7,7 @@
 #define CHX_CLIENT_GRAPH_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -39,11 +40,19 @@ class MirrorOp : public RefCounted<MirrorOp> {
   absl::InlinedVector<Ref<GraphNode>, 3> inputs;
   // Made by a walk: what it depends on is the daemon's knowledge alone.
   bool opaque = false;
+  // Set if the client made the outputs itself. One for the function's operators in all graphs: when
+  // it goes, nothing here refers to the function any more.
+  std::shared_ptr<const uint64_t> function;
   uint64_t visited = 0;  // number of the last walk that came by
 };
 
-// All nodes below `outputs`, these included. *opaque says whether there may be more of them.
-std::vector<GraphNode*> Below(absl::Span<GraphNode* const> outputs, bool* opaque = nullptr);
+// What a walk comes by.
+struct GraphBelow {
+  std::vector<Ref<GraphNode>> nodes;  // these outputs included
+  bool opaque = false;                // there may be more of them
+  bool calls = false;                 // there are functions of the client
+};
+GraphBelow Below(absl::Span<GraphNode* const> outputs);
 
 }  // namespace chx
 

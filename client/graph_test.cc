@@ -23,12 +23,12 @@ TEST(GraphTest, BelowVisitsEachNodeOnce) {
   const Ref<GraphNode> b = Apply({a, x});
   const Ref<GraphNode> c = Apply({a, b});
   GraphNode* const outputs[] = {c.get(), b.get()};
-  std::vector<GraphNode*> nodes = Below(outputs);
+  const std::vector<Ref<GraphNode>> nodes = Below(outputs).nodes;
   EXPECT_EQ(nodes.size(), 4u);
   for (const Ref<GraphNode>& node : {x, a, b, c}) {
-    EXPECT_EQ(std::count(nodes.begin(), nodes.end(), node.get()), 1);
+    EXPECT_EQ(std::count(nodes.begin(), nodes.end(), node), 1);
   }
-  EXPECT_EQ(Below(outputs).size(), 4u);  // marks of the first walk don't count
+  EXPECT_EQ(Below(outputs).nodes.size(), 4u);  // marks of the first walk don't count
 }
 
 TEST(GraphTest, AMillionOperatorsAreWalkedAndDestroyedWithoutRecursion) {
@@ -36,7 +36,7 @@ TEST(GraphTest, AMillionOperatorsAreWalkedAndDestroyedWithoutRecursion) {
   Ref<GraphNode> node = leaf;
   for (int i = 0; i < 1000000; ++i) node = Apply({node});
   GraphNode* const output = node.get();
-  EXPECT_EQ(Below(absl::MakeConstSpan(&output, 1)).size(), 1000001u);
+  EXPECT_EQ(Below(absl::MakeConstSpan(&output, 1)).nodes.size(), 1000001u);
   EXPECT_FALSE(leaf->unique());
   node = nullptr;
   EXPECT_TRUE(leaf->unique());

@@ -2,6 +2,7 @@
 #ifndef CHX_CLIENT_SESSION_H_
 #define CHX_CLIENT_SESSION_H_
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 #include "client/backprop_ids.h"
 #include "client/connection.h"
 #include "client/exports.h"
+#include "client/function.h"
 #include "client/modes.h"
 #include "ops/infer.h"
 #include "proto/command.h"
@@ -77,6 +79,14 @@ class Session : public RefCounted<Session> {
   absl::StatusOr<ArrayPtr> GetGrad(ArrayBody* array, BackpropId id);
   absl::StatusOr<bool> HasGrad(ArrayBody* array, BackpropId id);
   absl::Status SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId id);  // null: clear
+  // Connects `outputs`, which are in no graph, to the inputs that they were made of (null: none):
+  // in a walk back, `function` makes the gradients. It lives until no graph has it. The indexes say
+  // which arrays it gets then.
+  absl::Status RecordFunction(std::shared_ptr<Function> function,
+                              absl::Span<ArrayBody* const> inputs,
+                              absl::Span<ArrayBody* const> outputs,
+                              absl::Span<const int64_t> retained_inputs,
+                              absl::Span<const int64_t> retained_outputs);
   // Forgets how the array was made, in one graph: there it is a leaf from now on.
   absl::Status Unchain(ArrayBody* array, BackpropId id);
   // Whether operators on the array are recorded by this thread; without an id: in any graph.
@@ -108,6 +118,8 @@ class Session : public RefCounted<Session> {
   void Seed(uint64_t seed);
   absl::StatusOr<ArrayPtr> Random(absl::string_view op, absl::Span<const int64_t> shape, double a,
                                   double b, Dtype dtype, DeviceId device);
+  // With parameters for each element.
+  absl::StatusOr<ArrayPtr> RandomOf(absl::string_view op, absl::Span<const Operand> parameters);
 
   // A place in the user's program ("train.py:12"), for error messages. Numbers are process-wide.
   static uint32_t InternLocation(absl::string_view text);
@@ -127,6 +139,14 @@ class Session : public RefCounted<Session> {
   friend class Export;
   explicit Session(std::unique_ptr<Connection> connection);
 
+  struct RecordedFunction {
+    std::shared_ptr<Function> function;
+    std::vector<ArraySpec> inputs;
+    std::vector<ArraySpec> outputs;
+    std::vector<int64_t> retained_inputs;
+    std::vector<int64_t> retained_outputs;
+  };
+
   struct Batch {
     std::string records;
     uint32_t commands;
@@ -137,6 +157,8 @@ class Session : public RefCounted<Session> {
   absl::Status CheckUsable() const;
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
   absl::Status CheckInPlace(absl::Span<const Operand> inputs) const;
+  absl::Status CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const;
+  absl::Status CheckWritable(const ArrayBody& array) const;
   void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
   absl::StatusOr<ArrayBody::Place*> PlaceOf(absl::string_view op, ArrayBody* array, BackpropId id);
   absl::StatusOr<std::string> Ask(Command* question) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -146,6 +168,18 @@ class Session : public RefCounted<Session> {
   absl::Status AskGrad(ArrayBody* array, ArrayBody::Place* place);
   absl::Status DropAbsent(std::vector<ArrayPtr>* grads, const std::vector<bool>& sure);
   void ForgetClosedGraphs(ArrayBody* array);
+  std::shared_ptr<const uint64_t> KeepFunction(RecordedFunction function);
+  void FunctionUnreachable(uint64_t number);
+  void ForgetFreedFunctions();
+  bool HasFunctions();
+  // Sends a backward or grad that may call functions, and carries these out.
+  absl::Status Drive(Command* command, const BackwardArgs& args);
+  absl::Status CallFunction(uint64_t walk, const WalkState& state, const BackwardArgs& args,
+                            std::vector<ArrayPtr>* grads);
+  ArrayPtr NewLearned(Handle handle, const ArraySpec& spec, const GraphState& state);
+  // What a backward means for the mirror.
+  void MirrorBackward(const std::vector<GraphNode*>& outputs, const GraphBelow& below,
+                      BackpropId id, bool in_graph);
   // The outputs' nodes, of those that are in the graph.
   absl::StatusOr<std::vector<GraphNode*>> StartWalk(absl::string_view op,
                                                     absl::Span<ArrayBody* const> outputs,
@@ -193,6 +227,12 @@ class Session : public RefCounted<Session> {
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t random_counter_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  Mutex functions_mutex_;  // never held with another
+  absl::flat_hash_map<uint64_t, std::shared_ptr<RecordedFunction>> functions_
+      ABSL_GUARDED_BY(functions_mutex_);
+  uint64_t next_function_ ABSL_GUARDED_BY(functions_mutex_) = 1;
+  // Whether the daemon has graphs that the mirror does not show: walks that were recorded.
+  std::atomic<bool> hidden_graphs_{false};
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
   CondVar wake_flusher_;
   bool flusher_idle_ ABSL_GUARDED_BY(mutex_) = false;

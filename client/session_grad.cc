@@ -83,25 +83,15 @@ bool Session::MayStartInGraph(const ArrayBody::Place& place) {
   return place.grad ? MayBeInGraph(*place.grad) : place.grad_graphs_unknown;
 }
 
-absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
-                               bool* flush_due) {
-  if (flush_due != nullptr) *flush_due = false;
-  CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes,
-                       StartWalk("backward", outputs, args.id));
-  if (nodes.empty()) return absl::OkStatus();
-  bool opaque = false;
-  const std::vector<GraphNode*> below = Below(nodes, &opaque);
-  // Gradients are in graphs if they are differentiated again, here or in an outer graph.
-  bool in_graph = args.enable_double_backprop || backprop_ids_.IsTiedToOuter(args.id);
-  for (const GraphNode* node : nodes) {
-    in_graph = in_graph || MayStartInGraph(*node->owner->PlaceIn(args.id));
-  }
-  const uint64_t before = backprop_ids_.Doubts(args.id);
-  const uint64_t doubts = opaque ? backprop_ids_.AddDoubt(args.id) : before;
-  for (GraphNode* node : below) {
+void Session::MirrorBackward(const std::vector<GraphNode*>& outputs, const GraphBelow& below,
+                             BackpropId id, bool in_graph) {
+  const uint64_t before = backprop_ids_.Doubts(id);
+  const bool sure = !below.opaque && !below.calls;
+  const uint64_t doubts = sure ? before : backprop_ids_.AddDoubt(id);
+  for (const Ref<GraphNode>& node : below.nodes) {
     if (!node->grad_required || node->owner == nullptr) continue;
-    ArrayBody::Place* place = node->owner->PlaceIn(args.id);
-    if (IsIn(nodes, node)) {
+    ArrayBody::Place* place = node->owner->PlaceIn(id);
+    if (IsIn(outputs, node.get())) {
       if (place->doubts != before) continue;  // and so it stays
       if (place->has_grad) {                  // from which the walk starts
         place->doubts = doubts;
@@ -111,17 +101,39 @@ absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const Backw
     place->has_grad = true;
     place->grad_graphs_unknown = in_graph || MayStartInGraph(*place);
     place->grad = nullptr;
-    place->doubts = doubts;
+    // A function need not give a gradient.
+    if (!below.calls) place->doubts = doubts;
   }
+}
+
+absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
+                               bool* flush_due) {
+  if (flush_due != nullptr) *flush_due = false;
+  CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes,
+                       StartWalk("backward", outputs, args.id));
+  if (nodes.empty()) return absl::OkStatus();
+  const GraphBelow below = Below(nodes);
+  // Gradients are in graphs if they are differentiated again, here or in an outer graph.
+  bool in_graph = args.enable_double_backprop || backprop_ids_.IsTiedToOuter(args.id);
+  for (const GraphNode* node : nodes) {
+    in_graph = in_graph || MayStartInGraph(*node->owner->PlaceIn(args.id));
+  }
+  if (in_graph) hidden_graphs_ = true;
+  Command command;
+  command.kind = CommandKind::kBackward;
+  for (const GraphNode* node : nodes) command.handles.push_back(node->owner->handle);
+  FillBackward(args, &command);
+  if (below.calls || (below.opaque && HasFunctions())) {
+    CHX_RETURN_IF_ERROR(Drive(&command, args));
+    MirrorBackward(nodes, below, args.id, in_graph);
+    return absl::OkStatus();
+  }
+  MirrorBackward(nodes, below, args.id, in_graph);
   bool due = false;
   {
     MutexLock lock(&mutex_);
-    Command command;
-    command.kind = CommandKind::kBackward;
-    for (const GraphNode* node : nodes) command.handles.push_back(node->owner->handle);
     command.location = Location();
     command.mode = Mode();
-    FillBackward(args, &command);
     Write(command);
     due = Due();
   }
@@ -152,12 +164,16 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
     CHX_RETURN_IF_ERROR(Resolve(input));
   }
   CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes, StartWalk("grad", outputs, args.id));
-  bool opaque = false;
-  const std::vector<GraphNode*> below = Below(nodes, &opaque);
-  const absl::flat_hash_set<GraphNode*> reachable(below.begin(), below.end());
+  const GraphBelow below = Below(nodes);
+  absl::flat_hash_set<const GraphNode*> reachable;
+  for (const Ref<GraphNode>& node : below.nodes) reachable.insert(node.get());
   for (const GraphNode* node : nodes) {
     in_graph = in_graph || MayStartInGraph(*node->owner->PlaceIn(args.id));
   }
+  if (in_graph) hidden_graphs_ = true;
+  const bool may_call = below.calls || (below.opaque && HasFunctions());
+  // Whether there may be more or fewer gradients than the mirror shows.
+  const bool unsure = below.opaque || below.calls;
   if (args.retain_grad) backprop_ids_.AddDoubt(args.id);
   std::vector<ArrayPtr> grads(inputs.size());
   std::vector<bool> sure(inputs.size(), true);
@@ -178,8 +194,9 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ArrayBody::Place* place = inputs[i]->PlaceIn(args.id);
-      sure[i] = place != nullptr && reachable.contains(place->node.get());
-      const bool wanted = sure[i] || (place != nullptr && opaque);
+      const bool shown = place != nullptr && reachable.contains(place->node.get());
+      sure[i] = shown && !below.calls;
+      const bool wanted = shown || (place != nullptr && below.opaque);
       command.outputs.push_back(wanted ? next_handle_++ : 0);
       if (!wanted) continue;
       const ArraySpec& spec = inputs[i]->spec;
@@ -187,12 +204,15 @@ absl::StatusOr<std::vector<ArrayPtr>> Session::Grad(absl::Span<ArrayBody* const>
       grads[i]->graphs_unknown = in_graph;
       grads[i]->storage_unknown = true;
     }
-    command.location = Location();
-    command.mode = Mode();
-    if (!nodes.empty()) Write(command);
+    if (!may_call && !nodes.empty()) {
+      command.location = Location();
+      command.mode = Mode();
+      Write(command);
+    }
   }
+  if (may_call) CHX_RETURN_IF_ERROR(Drive(&command, args));
   if (exports_.any()) CHX_RETURN_IF_ERROR(SynchronizeForExports());
-  if (opaque) CHX_RETURN_IF_ERROR(DropAbsent(&grads, sure));
+  if (unsure) CHX_RETURN_IF_ERROR(DropAbsent(&grads, sure));
   return grads;
 }
 

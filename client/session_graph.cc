@@ -107,6 +107,7 @@ absl::Status Session::AskGrad(ArrayBody* array, ArrayBody::Place* place) {
 
 absl::StatusOr<bool> Session::IsBackpropRequired(ArrayBody* array, absl::optional<BackpropId> id) {
   if (id.has_value()) CHX_RETURN_IF_ERROR(backprop_ids_.CheckOpen(*id));
+  if (!CurrentMode().RecordsAny(this)) return false;  // whatever graphs it is in
   CHX_RETURN_IF_ERROR(Resolve(array));
   for (const ArrayBody::Place& place : array->places) {
     const BackpropId graph = place.node->id;

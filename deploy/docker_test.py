@@ -99,7 +99,8 @@ def test_stages(stages, variant):
     command = build.last("RUN")
     assert "bazel build --config=release" in command and "//server:chxd" in command
     assert ("//server/cuda:libchxd_cuda.so" in command) == (variant == "cuda")
-    assert final.all("COPY") == ["--from=build /out/ /usr/local/bin/"]
+    to = "/usr/local/" if variant == "cpu" else "/usr/local/bin/"
+    assert final.all("COPY") == [f"--from=build /out/ {to}"]
     assert not any("apt-get" in run for run in final.all("RUN"))
 
 

@@ -101,10 +101,14 @@ TEST(RulesTest, ReshapeCopiesFirst) {
   ASSERT_TRUE(result.ok());
   EXPECT_FALSE(result->copy_first);
   EXPECT_EQ(result->outputs[0].offset, 72);
+  // Any negative number, as NumPy takes it.
+  result = InferByName("reshape", {F32({6})}, {AttrValue(Ints{2, -5})});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->outputs[0].shape, (Shape{2, 3}));
 }
 
 TEST(RulesTest, ReshapeErrors) {
-  for (const Ints& shape : {Ints{5}, Ints{-1, -1}, Ints{0, -1}, Ints{-2},
+  for (const Ints& shape : {Ints{5}, Ints{-1, -1}, Ints{0, -1}, Ints{-2, -3},
                             Ints{INT64_MAX, INT64_MAX}, Ints(1000, 1), Ints{4, -1}}) {
     const auto result = InferByName("reshape", {F32({6})}, {AttrValue(shape)});
     EXPECT_EQ(KindOf(result.status()), ErrorKind::kDimension) << Message(result);
@@ -205,6 +209,41 @@ TEST(RulesTest, ViewsHaveNumPysStrides) {
   EXPECT_TRUE(F32({0, 3}).is_contiguous());
 }
 
+TEST(RulesTest, AsStridedStaysInside) {
+  const OpDef& op = *OpRegistry::Global().Find("as_strided");
+  ArraySpec a(Dtype::kFloat32, {12});
+  a.offset = 8;
+  const auto run = [&](const Ints& shape, const Ints& strides, int64_t offset, ArraySpec in) {
+    const InferInput input(&in);
+    const AttrValue attrs[] = {AttrValue(shape), AttrValue(strides), AttrValue(offset)};
+    InferResult result;
+    const absl::Status status = InferOp(op, {&input, 1}, attrs, 0, &result);
+    if (status.ok()) {
+      EXPECT_EQ(result.outputs[0].offset, in.offset + offset);
+      EXPECT_EQ(result.outputs[0].strides.ToString(), Strides(strides).ToString());
+    }
+    return status.ok();
+  };
+  EXPECT_TRUE(run({2, 3}, {-20, 8}, 24, a));
+  EXPECT_TRUE(run({3, 11}, {0, 4}, 4, a));
+  EXPECT_TRUE(run({2, 1, 1}, {44, 4000, -4000}, 0, a));
+  EXPECT_TRUE(run({0, 5}, {-4000, 4000}, 48, a));
+  EXPECT_FALSE(run({2, 3}, {-20, 8}, 16, a));  // begins too early
+  EXPECT_FALSE(run({2, 3}, {-20, 8}, 36, a));  // ends too late
+  EXPECT_FALSE(run({1}, {4}, 48, a));
+  EXPECT_FALSE(run({1}, {4}, -4, a));
+  EXPECT_FALSE(run({2}, {6}, 0, a));
+  EXPECT_FALSE(run({2}, {4}, 2, a));
+  EXPECT_FALSE(run({2}, {4, 4}, 0, a));
+  EXPECT_FALSE(run({2, -1}, {4, 4}, 0, a));
+  EXPECT_FALSE(run({5, 5}, {INT64_MAX - 3, INT64_MAX - 3}, 0, a));
+  EXPECT_FALSE(run({int64_t{1} << 59}, {16}, 0, a));
+  EXPECT_FALSE(run({2}, {INT64_MIN}, 0, a));
+  ArraySpec gaps = a;
+  gaps.strides = {8};
+  EXPECT_FALSE(run({2}, {4}, 0, gaps));
+}
+
 TEST(RulesTest, ConcatenateDoesNotOverflow) {
   // Views that repeat one byte, as often as shapes allow.
   ArraySpec huge(Dtype::kInt8, {1});
@@ -226,8 +265,9 @@ TEST(RulesTest, CallsAreChecked) {
   EXPECT_EQ(KindOf(InferByName("exp", {Scalar(1)}, {}).status()), ErrorKind::kType);
   EXPECT_EQ(KindOf(InferByName("add", {a, elsewhere}, {}).status()), ErrorKind::kDevice);
   EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue()}).status()), ErrorKind::kType);
-  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(), AttrValue()}).status()), ErrorKind::kType);
-  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(1), AttrValue(true)}).status()),
+  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(), AttrValue(), AttrValue()}).status()),
+            ErrorKind::kType);
+  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(1), AttrValue(true), AttrValue()}).status()),
             ErrorKind::kType);
   EXPECT_EQ(KindOf(InferByName("astype", {a}, {AttrValue(static_cast<Dtype>(77))}).status()),
             ErrorKind::kDtype);

@@ -428,43 +428,4 @@ absl::Status CommandReader::Next(Command* command) {
   return absl::OkStatus();
 }
 
-// 32-bit words: {value | has_grad << 8 | same_grad << 9, number of graphs, graphs}.
-std::string EncodeGraphStates(absl::Span<const GraphState> states) {
-  std::string data;
-  const auto word = [&data](uint32_t value) {
-    data.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  };
-  for (const GraphState& state : states) {
-    word(static_cast<uint32_t>(state.value) | (state.has_grad ? 1u << 8 : 0) |
-         (state.same_grad ? 1u << 9 : 0));
-    word(static_cast<uint32_t>(state.graphs.size()));
-    for (BackpropId id : state.graphs) word(id);
-  }
-  return data;
-}
-
-absl::StatusOr<std::vector<GraphState>> DecodeGraphStates(absl::string_view data) {
-  std::vector<GraphState> states;
-  const auto word = [&data] {
-    uint32_t value = 0;
-    std::memcpy(&value, data.data(), sizeof(value));
-    data.remove_prefix(sizeof(value));
-    return value;
-  };
-  while (data.size() >= 2 * sizeof(uint32_t)) {
-    GraphState state;
-    const uint32_t flags = word();
-    const uint32_t count = word();
-    if ((flags & 255) > 2 || count > data.size() / sizeof(uint32_t)) break;
-    state.value = static_cast<GraphState::Value>(flags & 255);
-    state.has_grad = (flags & (1u << 8)) != 0;
-    state.same_grad = (flags & (1u << 9)) != 0;
-    for (uint32_t i = 0; i < count; ++i) state.graphs.push_back(word());
-    states.push_back(std::move(state));
-    if (data.empty()) return states;
-  }
-  if (data.empty()) return states;
-  return ValueError("[graph_state] expects whole states, got ", data.size(), " bytes more");
-}
-
 }  // namespace chx

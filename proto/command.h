@@ -45,13 +45,12 @@ enum class CommandKind : uint8_t {
   kUnchain = 15,         // handle, backprop_id: forgets how the array was made
   kGraphState = 16,      // request_id, handles in pairs: see GraphState
   kDumpGraph = 17,       // request_id, handle, backprop_id: a text about the graph below
+  kRecordFunction = 18,  // the client made `handles` of `operands`, see Command
+  kEnterFunction = 19,   // handle: a walk; outputs = what its WalkState lists as present
+  kResumeWalk = 20,      // request_id, handle: a walk, operands: the gradients that it waits for
+  kAbandonWalk = 21,     // handle: a walk, which ends without effect
 };
-constexpr CommandKind kLastCommandKind = CommandKind::kDumpGraph;
-// Whether a value or an error with the request's id comes back.
-constexpr bool IsAnswered(CommandKind kind) {
-  return kind == CommandKind::kFetch || kind == CommandKind::kBarrier ||
-         kind == CommandKind::kGraphState || kind == CommandKind::kDumpGraph;
-}
+constexpr CommandKind kLastCommandKind = CommandKind::kAbandonWalk;
 
 enum class OperandKind : uint8_t { kAbsent = 0, kArray = 1, kBool = 2, kInt = 3, kFloat = 4 };
 
@@ -72,6 +71,9 @@ struct Command {
   static constexpr uint8_t kEnableDoubleBackprop = 1;  // flags of kBackward and kGrad
   static constexpr uint8_t kHasLossScale = 2;
   static constexpr uint8_t kRetainGrad = 4;  // kGrad: arrays on the way keep their gradients too
+  // kBackward, kGrad: answered by a WalkState, as the graph may have functions of the client in it.
+  // The request's id is then the walk's number.
+  static constexpr uint8_t kMayCall = 8;
   static constexpr uint8_t kRecordByDefault = 1;  // flag of kDefineMode
 
   CommandKind kind = CommandKind::kRelease;
@@ -84,18 +86,23 @@ struct Command {
   uint64_t request_id = 0;
   BackpropId backprop_id = 0;
   double loss_scale = 1.0;  // kBackward, kGrad with kHasLossScale
-  // kApplyOp: the inputs. kGrad: outputs' grads (absent = ones). kSetGrad: one.
+  // kApplyOp: the inputs. kGrad: outputs' grads (absent = ones). kSetGrad: one. kRecordFunction:
+  // the inputs, arrays or absent. kResumeWalk: arrays or absent, in the order of
+  // WalkState::targets.
   absl::InlinedVector<CommandOperand, 4> operands;
   // kApplyOp, kGrad, kGetGrad: what the results are bound to (kGrad: 0 for unwanted).
   absl::InlinedVector<Handle, 4> outputs;
   // kRelease, kBackward; kGrad: outputs then inputs, `num_outputs` of the former. kGraphState: an
   // array, then the handle that its gradient in backprop_id had when it was last seen (or 0).
+  // kRecordFunction: the outputs (0: none), arrays that are in no graph yet.
   absl::InlinedVector<Handle, 8> handles;
   uint32_t num_outputs = 0;
   Attrs attrs;
   Dtype dtype = Dtype::kFloat32;  // kUpload
-  Ints shape;                     // kUpload; not yet checked
-  absl::string_view data;         // kUpload: elements in C order; kDefineLocation: text
+  // kUpload: not yet checked. kRecordFunction: how many inputs its gradient needs, which ones, and
+  // which outputs.
+  Ints shape;
+  absl::string_view data;  // kUpload: elements in C order; kDefineLocation: text
   // kDefineMode
   struct ModeEntry {
     BackpropId backprop_id;
@@ -103,6 +110,23 @@ struct Command {
   };
   absl::InlinedVector<ModeEntry, 2> mode_entries;
 };
+
+// Whether a value or an error with the request's id comes back.
+inline bool IsAnswered(const Command& command) {
+  switch (command.kind) {
+    case CommandKind::kFetch:
+    case CommandKind::kBarrier:
+    case CommandKind::kGraphState:
+    case CommandKind::kDumpGraph:
+    case CommandKind::kResumeWalk:
+      return true;
+    case CommandKind::kBackward:
+    case CommandKind::kGrad:
+      return (command.flags & Command::kMayCall) != 0;
+    default:
+      return false;
+  }
+}
 
 // The answer to kGraphState, for one array: what a client cannot know without the values' history.
 struct GraphState {
@@ -118,6 +142,21 @@ struct GraphState {
 };
 std::string EncodeGraphStates(absl::Span<const GraphState> states);
 absl::StatusOr<std::vector<GraphState>> DecodeGraphStates(absl::string_view data);
+
+// Where a walk is that may call functions of the client: at its end, or before a function whose
+// gradient the client is to compute. The walk goes on with kResumeWalk.
+struct WalkState {
+  uint64_t function = 0;          // 0: the walk is done
+  std::vector<uint32_t> targets;  // the inputs whose gradients are wanted
+  // Whether there is an array: a gradient for each output, then what the function retained, inputs
+  // and outputs. By kEnterFunction the client binds them to handles, 0 for what is not there.
+  std::vector<bool> output_grads;
+  std::vector<bool> retained_inputs;
+  std::vector<bool> retained_outputs;
+  std::vector<GraphState> graphs;  // of those that are there
+};
+std::string EncodeWalkState(const WalkState& state);
+absl::StatusOr<WalkState> DecodeWalkState(absl::string_view data);
 
 // Appends records to a string.
 class CommandWriter {

@@ -1,6 +1,8 @@
 #!/bin/bash
 # Benchmarks against PyTorch (CPU), NumPy Chainer 7.8.1, raw gRPC and memcpy, all in one run. Writes
 # bench.json and the table in docs/performance.md. `tools/bench.sh --rounds 5` is quicker.
+# `tools/bench.sh ops`: each operator against PyTorch (CPU); writes ops.json and the tables in
+# docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -15,8 +17,18 @@ if [ "$(cat "$venv/.requirements" 2>/dev/null || true)" != "$want" ]; then
 fi
 bazel build --config=release //server:chxd //python_client //tests/perf:native_bench
 stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
 mkdir "$stage/chx"
 cp -L python_client/chx/*.py .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+
+if [ "${1:-}" = ops ]; then
+  shift
+  write=(--out=ops.json)
+  [ $# -eq 0 ] || write=()
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/op_bench.py "${write[@]}" "$@"
+  [ ${#write[@]} -eq 0 ] || "$venv/bin/python" tests/perf/op_report.py ops.json docs/performance_ops.md
+  exit
+fi
 
 coproc DAEMON { exec .bazel/bin/server/chxd --listen="unix:$stage/chxd.sock,127.0.0.1:0"; }
 daemon=$DAEMON_PID

@@ -17,6 +17,8 @@ cp -rL python_client/chx/. "$stage/chx/"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 cp -L .bazel/bin/python_client/chx/*.pyi .bazel/bin/python_client/chx/_core.so "$stage/chx/"
 cp -L .bazel/bin/server/chxd "$stage/chx/bin/chxd"
+# What chxd opens beside itself, if it is there.
+cp -L /usr/lib/x86_64-linux-gnu/libdnnl.so.2 "$stage/chx/bin/"
 cp python_client/setup.py LICENSE "$stage/"
 chmod -R u+w "$stage"
 strip --strip-unneeded "$stage/chx/_core.so" "$stage/chx/bin/chxd"

@@ -13,6 +13,7 @@ _PACKAGES = {
     "libabsl-dev": "/usr/include/absl/base/config.h",
     "libbenchmark-dev": "/usr/include/benchmark/benchmark.h",
     "libc-ares-dev": _LIBDIR + "/libcares.a",
+    "libdnnl-dev": "/usr/include/dnnl.h",
     "libgmock-dev": "/usr/include/gmock/gmock.h",
     "libgrpc++-dev": "/usr/include/grpcpp/grpcpp.h",
     "libgtest-dev": "/usr/include/gtest/gtest.h",

@@ -190,7 +190,7 @@ bool FakeDaemon::Apply(const v1::Submit& submit, v1::Event* event) {
     Command& command = commands_.back();
     if (!reader.Next(&command).ok()) return false;
     ++count;
-    if (!IsAnswered(command.kind)) continue;
+    if (!IsAnswered(command)) continue;
     v1::FetchedValue* value = event->add_values();
     value->set_request_id(command.request_id);
     if (command.kind == CommandKind::kBarrier) continue;

@@ -103,7 +103,7 @@ absl::Status ConvTransposeRule(InferContext& c) {
   }
   Dims image = counts;
   if (c.attr(2).has_value()) {
-    CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "outsize", c.attr(2), counts.size(), 1, &image));
+    CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "outsize", c.attr(2), counts.size(), 0, &image));
   } else {
     for (int i = 0; i < counts.size(); ++i) {
       image[i] = g.stride[i] * (counts[i] - 1) + kernel[i] - 2 * g.pad[i];

@@ -41,6 +41,7 @@ absl::StatusOr<Ints> RollAxis(const OpDef& op, absl::Span<const AttrValue> attrs
 
 absl::StatusOr<Ints> MoveAxis(const OpDef& op, absl::Span<const AttrValue> attrs, int ndim) {
   for (int i = 0; i < 2; ++i) {
+    if (!attrs[i].has_value()) continue;  // none, not all
     CHX_RETURN_IF_ERROR(rules::NormalizeAxes(op.name, attrs[i], ndim).status());
   }
   const Ints& source = attrs[0].ints();
@@ -109,11 +110,11 @@ void RegisterPermutations(OpRegistry& r) {
       .View(PermuteRule<RollAxis>)
       .Gradient(PermuteGradient<RollAxis>);
   r.Add("moveaxis")
-      .Doc("Axes moved to other positions; the rest keeps its order. A view.")
+      .Doc("Axes (none by default) moved to other positions; the rest keeps its order. A view.")
       .Inputs({"a"})
       .Outputs({"y"})
-      .Attr("source", AttrType::kInts)
-      .Attr("destination", AttrType::kInts)
+      .Attr("source", AttrType::kInts, AttrValue())
+      .Attr("destination", AttrType::kInts, AttrValue())
       .View(PermuteRule<MoveAxis>)
       .Gradient(PermuteGradient<MoveAxis>);
 }
@@ -373,6 +374,55 @@ void RegisterDiagonals(OpRegistry& r) {
       });
 }
 
+// --- Any strides ---
+
+// Adds the bytes from the first to the last element along an axis; false if they are too many.
+bool Extend(int64_t dim, int64_t stride, int64_t* begin, int64_t* end) {
+  constexpr int64_t kMax = int64_t{1} << 58;  // kMaxNdim of them can be added
+  if (stride > kMax || stride < -kMax) return false;
+  if (dim < 2 || stride == 0) return true;
+  if (dim - 1 > kMax / (stride < 0 ? -stride : stride)) return false;
+  (stride < 0 ? *begin : *end) += (dim - 1) * stride;
+  return true;
+}
+
+absl::Status AsStridedRule(InferContext& c) {
+  const ArraySpec& a = c.input(0);
+  const Ints& strides = c.attr(1).ints();
+  const int64_t offset = c.attr(2).AsInt();
+  CHX_RETURN_IF_ERROR(CheckShape(c.name(), c.attr(0).ints(), a.dtype));
+  ArraySpec view(a.dtype, Shape(c.attr(0).ints()), a.device);
+  bool valid = a.is_contiguous() && view.shape.size() == static_cast<int>(strides.size()) &&
+               offset >= 0 && offset <= a.nbytes() && offset % a.item_size() == 0;
+  int64_t begin = offset;
+  int64_t end = valid ? offset + a.item_size() : 0;
+  for (int i = 0; valid && i < view.ndim(); ++i) {
+    valid = strides[i] % a.item_size() == 0 && Extend(view.shape[i], strides[i], &begin, &end);
+  }
+  if (!valid || (view.size() > 0 && (begin < 0 || end > a.nbytes()))) {
+    return DimensionError("[as_strided] expects strides and an offset within the ", a.nbytes(),
+                          " bytes of a contiguous array, got shape ", view.shape.ToString(),
+                          ", strides ", c.attr(1).ToString(), " and offset ", offset);
+  }
+  view.strides = Strides(strides);
+  view.offset = a.offset + offset;
+  c.AddView(view);
+  return absl::OkStatus();
+}
+
+void RegisterAsStrided(OpRegistry& r) {
+  r.Add("as_strided")
+      .Doc("Elements of a contiguous array at any distances, in bytes. A view.")
+      .Inputs({"a"})
+      .Outputs({"y"})
+      .Attr("shape", AttrType::kInts)
+      .Attr("strides", AttrType::kInts)
+      .Attr("offset", AttrType::kInt)
+      .View(AsStridedRule)
+      .Internal()
+      .NoGradient();
+}
+
 }  // namespace
 
 void RegisterViews(OpRegistry& r) {
@@ -380,6 +430,7 @@ void RegisterViews(OpRegistry& r) {
   RegisterFlips(r);
   RegisterAtLeast(r);
   RegisterDiagonals(r);
+  RegisterAsStrided(r);
 }
 
 }  // namespace chx

@@ -16,8 +16,6 @@ import types
 
 import chx
 
-_DEVICES = "native:0,native:1,native:2,native:3"
-
 
 def _run_script(path):
     sys.path[0] = os.path.dirname(os.path.abspath(path))
@@ -40,7 +38,8 @@ def _main():
     run.add_argument("program")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    os.environ["CHX_DEVICES"] = options.devices or os.environ.get("CHX_DEVICES") or _DEVICES
+    if options.devices:
+        os.environ["CHX_DEVICES"] = options.devices
     chx.install_chainerx()
     sys.argv = [options.program, *options.arguments]
     if options.module:

@@ -10,8 +10,9 @@ from chx import _autograd, _core
 class Context:
     """Backends, devices and graphs that belong together.
 
-    A new context is a further session with the daemon of the global default one. It begins when it
-    is first needed, and ends with the process. Arrays of different contexts don't mix.
+    A new context is a further session with the daemon of the global default one, or of what was that
+    last. It begins when it is first needed, and ends with the process. Arrays of different contexts
+    don't mix.
     """
 
     __slots__ = ("_session", "__weakref__")
@@ -26,7 +27,7 @@ class Context:
         if self is initial_context and _initial_is_free():
             _support.connect()  # which binds this context
         elif self._session is None:
-            bind(self, _support.connect_beside(global_session()))
+            bind(self, _support.connect_beside(_neighbour()))
         return self._session
 
     def get_backend(self, name):
@@ -86,6 +87,7 @@ class Backend:
 # The global default context until there is another; functions without one use it.
 initial_context = Context()
 _has_global = True
+_last_global = None  # its session, after it was set to None
 
 
 def _initial_is_free():
@@ -110,6 +112,21 @@ def context_of(session):
 def global_session():
     """The session of the global default context; connects if need be, unless that was reset."""
     return get_global_default_context()._open()
+
+
+def _neighbour():
+    """A session whose daemon a new context joins."""
+    if _has_global:
+        return global_session()
+    if _last_global is not None and not _last_global._closed:
+        return _last_global
+    thread = _core._get_thread_session(), _core._get_thread_device()
+    session = initial_context._open()
+    # Connecting made defaults of it, which the caller has reset.
+    set_global_default_context(None)
+    _core._set_thread_session(thread[0])
+    _core.set_default_device(thread[1])
+    return session
 
 
 def use_globally(session):
@@ -139,8 +156,9 @@ def get_global_default_context():
 
 def set_global_default_context(context):
     """Sets the context of threads that have none of their own; None: there is no such context."""
-    global _has_global
+    global _has_global, _last_global
     _check_context(context)
+    _last_global = _core._get_global_session() or _last_global
     if context is None or (context is initial_context and _initial_is_free()):
         _core._set_default_session(None)
     else:

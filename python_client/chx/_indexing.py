@@ -14,11 +14,14 @@ class _Selection:
     """A key taken apart: a basic index, then integer arrays along some of the view's axes."""
 
     def __init__(self, array, key):
-        items = _taken_apart(array, key if isinstance(key, tuple) else (key,))
+        items, flags = _taken_apart(array, key if isinstance(key, tuple) else (key,))
         # Beside arrays, integers count as arrays. Every item makes an axis of the view.
         self.axes = [i for i, item in enumerate(items) if _is_array(item) or _is_integer(item)]
         self.adjacent = self.axes == list(range(self.axes[0], self.axes[-1] + 1))
-        basic = [slice(None) if i in self.axes else item for i, item in enumerate(items)]
+        basic = [
+            None if i in flags else slice(None) if i in self.axes else item
+            for i, item in enumerate(items)
+        ]
         self.view = array[tuple(basic)]
         indices = [items[a] if _is_array(items[a]) else np.asarray(items[a]) for a in self.axes]
         self.index = _linear(indices, [self.view.shape[a] for a in self.axes], array.device)
@@ -120,7 +123,7 @@ def _valid(item):
         return item
     if isinstance(item, list):
         item = np.asarray(item) if item else np.zeros(0, np.int64)
-    if _is_array(item) and item.dtype.kind in "iu" or (_is_mask(item) and item.ndim > 0):
+    if _is_array(item) and item.dtype.kind in "iub":
         return item
     raise IndexError(
         "[getitem] expects integers, slices, None, Ellipsis, and arrays of integers or bools, "
@@ -129,7 +132,10 @@ def _valid(item):
 
 
 def _taken_apart(array, key):
-    """The items, with slices for what is left out, and masks as integer arrays."""
+    """The items, with slices for what is left out, and masks as integer arrays.
+
+    Beside them, which of them were masks without dimensions: these index a new axis of size 1.
+    """
     items = [_valid(item) for item in key]
     ndims = [
         item.ndim if _is_mask(item) else 0 if item is None or item is Ellipsis else 1
@@ -143,18 +149,30 @@ def _taken_apart(array, key):
     place = places[0] if places else len(items)
     items[place : place + 1] = [slice(None)] * (array.ndim - sum(ndims))
     result = []
+    flags = []
     axis = 0
     for item in items:
         if not _is_mask(item):
             result.append(item)
             axis += item is not None
             continue
+        if item.ndim == 0:
+            flags.append(len(result))
+            result.append(np.zeros(int(item), np.int64))
+            continue
         shape = array.shape[axis : axis + item.ndim]
-        if item.shape != shape:
+        # NumPy lets a mask without elements be shorter.
+        if item.shape != shape and not (item.size == 0 and _covers(shape, item.shape)):
             raise IndexError(f"[getitem] expects a mask of shape {shape}, got {item.shape}")
         result += np.nonzero(item) if isinstance(item, np.ndarray) else nonzero(item)
         axis += item.ndim
-    return result
+    return result, flags
+
+
+def _covers(shape, mask):
+    return len(shape) == len(mask) and all(
+        m in (0, size) for size, m in zip(shape, mask, strict=True)
+    )
 
 
 def _linear(indices, sizes, device):

@@ -5,6 +5,8 @@ import importlib.machinery
 import pkgutil
 import sys
 
+from chx import _support
+
 _SELF = "chx.chainerx"
 
 
@@ -12,6 +14,8 @@ def install_chainerx():
     """Makes `import chainerx` mean `chx.chainerx`, in this process, and its submodules too.
 
     Programs for ChainerX then run on chx as they are; `python -m chx run SCRIPT` does this first.
+    A private daemon that is started from now on serves four native devices by default, as many as
+    ChainerX has.
 
     Returns:
       The module.
@@ -26,6 +30,7 @@ def install_chainerx():
             f"another chainerx has been imported from {getattr(other, '__file__', '?')}: "
             "call chx.install_chainerx() before importing chainer or chainerx"
         )
+    _support.default_devices = "native:0,native:1,native:2,native:3"
     names = [name for _, name, _ in pkgutil.walk_packages(module.__path__, _SELF + ".")]
     for name in [_SELF, *names]:
         alias = "chainerx" + name[len(_SELF) :]

@@ -78,10 +78,14 @@ def _find_chxd():
     )
 
 
+# What a private daemon serves if nobody says it; install_chainerx() makes it as many as ChainerX has.
+default_devices = "native:0"
+
+
 class _PrivateDaemon:
     """A chxd of this process alone. It ends with the process, however that ends."""
 
-    def __init__(self, devices):
+    def __init__(self, devices, plugins):
         self.directory = tempfile.mkdtemp(prefix="chx-")
         self.address = f"unix:{self.directory}/chxd.sock"
         self.pid = os.getpid()
@@ -93,6 +97,9 @@ class _PrivateDaemon:
             f"--listen={self.address}",
             f"--lifeline-fd={read_end}",
         ]
+        if plugins:
+            paths = (f"{name}={os.path.abspath(path)}" for name, path in plugins.items())
+            command.append(f"--plugins={','.join(paths)}")
         self.process = subprocess.Popen(
             command, pass_fds=[read_end], stdout=subprocess.PIPE, start_new_session=True
         )
@@ -152,7 +159,9 @@ class Session(_core.Session):
                 daemon.stop()
 
 
-def connect(address=None, *, token=None, tls_roots=None, devices=None, client_name=None):
+def connect(
+    address=None, *, token=None, tls_roots=None, devices=None, client_name=None, plugins=None
+):
     """Opens a session with a chxd daemon and makes it the default one.
 
     Args:
@@ -161,18 +170,23 @@ def connect(address=None, *, token=None, tls_roots=None, devices=None, client_na
       token: what the daemon's --token-file holds; default $CHX_TOKEN.
       tls_roots: PEM file with certificates to trust; plaintext without it.
       devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
-        "native:0".
+        "native:0" (after install_chainerx() four of them).
       client_name: how the daemon's lists call this client.
+      plugins: backends that a private daemon loads, {name: path of the shared library}; their
+        devices have to be named in `devices` too, as "name:0".
 
     Returns:
       The Session.
 
     Raises:
-      ConnectionError: nobody answers at the address.
+      ConnectionError: nobody answers at the address, or no daemon starts.
+      ValueError: plug-ins for a daemon that runs already: only who starts it may name them.
     """
     address = address or os.environ.get("CHX_SERVER")
-    devices = devices or os.environ.get("CHX_DEVICES") or "native:0"
-    daemon = None if address else _PrivateDaemon(devices)
+    if address and plugins:
+        raise ValueError(f"[connect] expects plugins for a private daemon only, got {address}")
+    devices = devices or os.environ.get("CHX_DEVICES") or default_devices
+    daemon = None if address else _PrivateDaemon(devices, plugins)
     roots = ""
     if tls_roots is not None:
         with open(tls_roots) as file:
@@ -228,7 +242,8 @@ def array(object, dtype=None, copy=True, device=None):
 
     The values are copied at the call. Dtypes are NumPy's: integers int64, floats float64.
     Without `copy` a NumPy array that to_numpy(copy=False) gave, or a view of one, comes back as an
-    array over the same memory; all others are copied all the same.
+    array over the same memory; all others are copied all the same, with their strides if these
+    don't spread the elements over much more memory.
     """
     if isinstance(object, _core.ndarray):
         if device is not None and get_device(device) is not object.device:
@@ -238,15 +253,34 @@ def array(object, dtype=None, copy=True, device=None):
             return object.astype(dtype)
         return object.copy() if copy else object
     values = np.asarray(object, dtype)
+    if values.dtype.hasobject:
+        raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
     if not copy and values is object:
         shared = _same_memory(values, device)
         if shared is not None:
             return shared
-    if values.dtype.hasobject:
-        raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
+        if (
+            not values.flags.c_contiguous
+            and (strided := upload_strided(values, device)) is not None
+        ):
+            return strided
     # In native byte order and C order, which is what is sent.
     flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
-    return _core._upload(flat.view(np.uint8), flat.dtype, values.shape, device)
+    odd = not copy and values is object and _odd_strides(values)
+    shape = flat.shape if odd else values.shape
+    result = _core._upload(flat.view(np.uint8), flat.dtype, shape, device)
+    return _core._as_strided(result, values.shape, values.strides, 0) if odd else result
+
+
+def _odd_strides(values):
+    """Whether a NumPy array in C order has strides of its own, for axes that are never stepped."""
+    stride, odd = values.itemsize, False
+    if not values.flags.c_contiguous or any(s % stride for s in values.strides):
+        return False
+    for n, s in zip(reversed(values.shape), reversed(values.strides), strict=True):
+        odd = odd or s != (stride if values.size else 0)
+        stride *= n
+    return odd
 
 
 def _same_memory(values, device):
@@ -258,6 +292,29 @@ def _same_memory(values, device):
         return _core._import(address, values.dtype, values.shape, values.strides, device)
     except _core.DtypeError:
         return None  # which the copy says better
+
+
+def upload_strided(values, device=None, limit=None):
+    """A copy of a NumPy array that has its strides; zeros lie between its elements.
+
+    None if kernels could not work with such strides, or if it takes more than `limit` bytes, by
+    default 64 KiB or four times the elements'.
+    """
+    itemsize = values.itemsize
+    before = size = 0
+    if values.size:
+        steps = [s * (n - 1) for n, s in zip(values.shape, values.strides, strict=True)]
+        before = -sum(step for step in steps if step < 0)
+        size = before + sum(step for step in steps if step > 0) + itemsize
+    if limit is None:
+        limit = max(65536, 4 * values.nbytes)
+    if size > limit or not values.dtype.isnative or any(s % itemsize for s in values.strides):
+        return None
+    memory = np.zeros(size, np.uint8)
+    if values.size:
+        np.ndarray(values.shape, values.dtype, memory, before, values.strides)[...] = values
+    base = _core._upload(memory, values.dtype, (size // itemsize,), device)
+    return _core._as_strided(base, values.shape, values.strides, before)
 
 
 def asarray(object, dtype=None, device=None):
@@ -277,6 +334,9 @@ def as_indices(value, like):
 def split(ary, indices_or_sections, axis=0):
     """Parts along an axis, as a list: equal ones if given a number, or cut at indices. Views."""
     if np.ndim(indices_or_sections) == 0:
+        number = np.asarray(indices_or_sections)
+        if number.dtype.kind == "f" and float(number).is_integer():  # as NumPy takes it
+            indices_or_sections = int(number)
         return _core.split(ary, indices_or_sections, None, axis)
     return _core.split(ary, None, indices_or_sections, axis)
 
@@ -291,8 +351,9 @@ def to_numpy(array, copy=True):
     Without `copy` and for an array on "native" of a daemon reached over a Unix socket, the NumPy
     array is the array's memory itself, with its strides: what either side writes, the other sees.
     All that was called before has run by then, and as long as the NumPy array lives, operators on
-    that memory have run when their calls return. It is a read-only copy of an array that is on
-    another host or on a GPU, or when the session has no memory left to share.
+    that memory have run when their calls return. It is a read-only copy when the daemon is on another
+    host or the session has no memory left to share. Of an array on another backend, such as a GPU's,
+    it is always a copy, which may be written.
     """
     if not isinstance(array, _core.ndarray):
         raise TypeError(f"expected an ndarray, got {type(array).__name__}")
@@ -302,7 +363,8 @@ def to_numpy(array, copy=True):
         return np.ndarray(array.shape, array.dtype, memory, offset, strides)
     out = np.empty(array.shape, array.dtype)
     _core._fetch(array, out.reshape(-1).view(np.uint8))
-    out.flags.writeable = bool(copy)
+    # Writes that the array was expected to see fail rather than get lost.
+    out.flags.writeable = bool(copy) or array.device.backend.name != "native"
     return out
 
 

@@ -114,6 +114,17 @@ void InitWaits();
 // Before anybody looks at the array's places. False with an exception set.
 bool ResolveArray(PyObject* array);
 
+// function.cc
+extern PyMethodDef function_functions[];
+// The arrays of a sequence or an iterator, which may hold the only references to them.
+struct Arrays {
+  Owned tuple;
+  std::vector<ArrayBody*> bodies;  // null for None
+};
+bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays);
+// As Raise; but if a Python function ended the walk, what that raised.
+PyObject* RaiseFromWalk(const absl::Status& status);
+
 // export.cc
 bool InitExports(PyObject* module);
 

@@ -7,29 +7,6 @@ namespace {
 
 Session* SessionOf(PyObject* session) { return reinterpret_cast<PySession*>(session)->session; }
 
-// The arrays of a sequence or an iterator, which may hold the only references to them.
-struct Arrays {
-  Owned tuple;
-  std::vector<ArrayBody*> bodies;
-};
-
-bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays) {
-  arrays->tuple = Owned(PySequence_Tuple(object));
-  if (!arrays->tuple) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays->tuple.get()); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(arrays->tuple.get(), i);
-    if (item == Py_None && none_allowed) {
-      arrays->bodies.push_back(nullptr);
-    } else if (IsArray(item)) {
-      arrays->bodies.push_back(BodyOf(item));
-    } else {
-      PyErr_Format(PyExc_TypeError, "expected an ndarray, got %s", Py_TYPE(item)->tp_name);
-      return false;
-    }
-  }
-  return true;
-}
-
 // _backward(outputs, backprop_id, enable_double_backprop, loss_scale)
 PyObject* Backward(PyObject*, PyObject* args) {
   PyObject *outputs = nullptr, *id = nullptr;
@@ -51,7 +28,7 @@ PyObject* Backward(PyObject*, PyObject* args) {
     const WithoutGil nogil;
     status = bodies[0]->session->Flush();
   }
-  if (!status.ok()) return Raise(status);
+  if (!status.ok()) return RaiseFromWalk(status);
   Py_RETURN_NONE;
 }
 
@@ -85,7 +62,7 @@ PyObject* Grad(PyObject*, PyObject* args) {
       output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_arrays.bodies, options);
   if (!grads.ok()) {
     Py_DECREF(list);
-    return Raise(grads.status());
+    return RaiseFromWalk(grads.status());
   }
   for (size_t i = 0; i < grads->size(); ++i) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),
@@ -188,6 +165,24 @@ PyObject* CheckId(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// _as_strided(array, shape, strides, offset): elements of a contiguous array, a view.
+PyObject* AsStrided(PyObject*, PyObject* args) {
+  static const OpDef& op = Op("as_strided");
+  PyObject *array = nullptr, *shape_object = nullptr, *strides_object = nullptr;
+  long long offset = 0;
+  Ints shape;
+  Ints strides;
+  if (!PyArg_ParseTuple(args, "O!OOL", &array_type, &array, &shape_object, &strides_object,
+                        &offset) ||
+      !ToInts(shape_object, &shape) || !ToInts(strides_object, &strides)) {
+    return nullptr;
+  }
+  const Operand input(BodyOf(array));
+  const AttrValue attrs[] = {AttrValue(std::move(shape)), AttrValue(std::move(strides)),
+                             AttrValue(int64_t{offset})};
+  return Call(BodyOf(array)->session.get(), op, absl::MakeConstSpan(&input, 1), attrs, 0);
+}
+
 // _upload(buffer, dtype, shape, device): the buffer holds the elements in C order.
 PyObject* Upload(PyObject*, PyObject* args) {
   Py_buffer buffer;
@@ -252,6 +247,24 @@ PyObject* Random(PyObject*, PyObject* args) {
   return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
 }
 
+// _random_of(operator, *parameters)
+PyObject* RandomOf(PyObject*, PyObject* args) {
+  absl::InlinedVector<Operand, 2> parameters;
+  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    PyObject* const item = PyTuple_GET_ITEM(args, i);
+    if (!IsArray(item)) return Raise(TypeError("[random] expects arrays as parameters"));
+    parameters.emplace_back(BodyOf(item));
+  }
+  const char* const op = count > 0 ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(args, 0)) : nullptr;
+  if (op == nullptr || parameters.empty()) {
+    return Raise(TypeError("[random] expects an operator and its parameters"));
+  }
+  SetCallerLocation();
+  absl::StatusOr<ArrayPtr> array = parameters[0].array()->session->RandomOf(op, parameters);
+  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
+}
+
 // Waits inside of the client's calls don't keep other threads from running.
 void* BeginWait() { return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr; }
 void EndWait(void* state) {
@@ -280,8 +293,10 @@ PyMethodDef grad_functions[] = {{"_backward", Backward, METH_VARARGS, nullptr},
                                 {"_release_backprop_id", ReleaseId, METH_VARARGS, nullptr},
                                 {"_check_backprop_id", CheckId, METH_VARARGS, nullptr},
                                 {"_upload", Upload, METH_VARARGS, nullptr},
+                                {"_as_strided", AsStrided, METH_VARARGS, nullptr},
                                 {"_fetch", Fetch, METH_VARARGS, nullptr},
                                 {"_random", Random, METH_VARARGS, nullptr},
+                                {"_random_of", RandomOf, METH_VARARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace chx::python

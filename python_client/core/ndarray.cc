@@ -217,8 +217,21 @@ PyObject* AsType(PyObject* self, PyObject* args, PyObject* kwargs) {
               absl::MakeConstSpan(&attr, 1), 0);
 }
 
-// to_device(device) or to_device(backend_name, index)
-PyObject* ToDeviceMethod(PyObject* self, PyObject* args) {
+// to_device(device) or to_device(backend_name, index). The array API standard has a keyword for a
+// stream; there are none here.
+PyObject* ToDeviceMethod(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* const kNames[] = {"stream", nullptr};
+  const Owned none(PyTuple_New(0));
+  PyObject* stream = nullptr;
+  if (!none ||
+      (kwargs != nullptr && !PyArg_ParseTupleAndKeywords(none.get(), kwargs, "|O:to_device",
+                                                         const_cast<char**>(kNames), &stream))) {
+    return nullptr;
+  }
+  if (stream != nullptr && stream != Py_None) {
+    PyErr_SetString(PyExc_ValueError, "[to_device] expects stream=None: there are no streams");
+    return nullptr;
+  }
   PyObject* argument = nullptr;
   const char* backend = nullptr;
   int index = 0;
@@ -356,9 +369,10 @@ PyMethodDef array_methods[] = {
      "astype($self, dtype, copy=True)\n--\n\nThe array cast to a dtype; itself if it has it and "
      "copy is False."},
     {"flatten", Flatten, METH_NOARGS, "flatten()\n--\n\nA copy in one dimension."},
-    {"to_device", ToDeviceMethod, METH_VARARGS,
-     "to_device($self, device, index=None)\n--\n\nThe array on another device of its session, "
-     "which is a Device, a name, or a backend's name and an index."},
+    {"to_device", AsCFunction(ToDeviceMethod), METH_VARARGS | METH_KEYWORDS,
+     "to_device($self, device, index=None, /, *, stream=None)\n--\n\n"
+     "The array on another device of its session, which is a Device, a name, or a backend's name "
+     "and an index."},
     {"require_grad", AsCFunction(RequireGrad), METH_VARARGS | METH_KEYWORDS,
      "require_grad($self, backprop_id=None)\n--\n\nMakes the array a leaf whose gradient backward "
      "computes; returns itself. DtypeError unless it is a float array."},
@@ -391,6 +405,12 @@ PyMethodDef array_methods[] = {
      "Adds gradients to all leaves that this array depends on."},
     {nullptr, nullptr, 0, nullptr}};
 
+// By indices, as a list's.
+PyObject* Iterate(PyObject* self) {
+  if (BodyOf(self)->spec.ndim() > 0) return PySeqIter_New(self);
+  return Raise(TypeError("[iter] expects an array with dimensions, got shape ()"));
+}
+
 PyTypeObject array_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "chx.ndarray";
@@ -403,6 +423,7 @@ PyTypeObject array_type = [] {
   type.tp_repr = Repr;
   type.tp_richcompare = RichCompare;
   type.tp_hash = PyObject_HashNotImplemented;
+  type.tp_iter = Iterate;
   type.tp_weaklistoffset = offsetof(PyArray, weakrefs);
   type.tp_as_number = &array_as_number;
   type.tp_as_mapping = &array_as_mapping;

@@ -11,7 +11,7 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
   ArrayPtrs outputs;
   bool flush_due = false;
   absl::Status status = session->Apply(op, inputs, attrs, device, &outputs, &flush_due);
-  if (status.ok() && (op.checked || confirm) && !outputs.empty()) {
+  if (status.ok() && (confirm || op.IsChecked(attrs)) && !outputs.empty()) {
     const WithoutGil nogil;
     status = session->Confirm(*outputs[0]);
   } else if (status.ok() && flush_due) {
@@ -129,6 +129,35 @@ PyObject* Matmul(PyObject* a, PyObject* b) {
   if (!IsArray(a) || !IsArray(b)) Py_RETURN_NOTIMPLEMENTED;
   return Binary(op, a, b);
 }
+
+// a OP= b for operators without an in-place form: the result is written into a. Arrays in a graph
+// are not written: as in ChainerX, which has these not at all, the name gets the new array.
+PyObject* WriteInto(PyObject* a, PyObject* result) {
+  const Owned owned(result);
+  if (result == nullptr || result == Py_NotImplemented) return Py_XNewRef(result);
+  const absl::StatusOr<bool> recorded =
+      BodyOf(a)->session->IsBackpropRequired(BodyOf(result), absl::nullopt);
+  if (!recorded.ok()) return Raise(recorded.status());
+  if (*recorded) return Py_NewRef(result);
+  const ArraySpec &to = BodyOf(a)->spec, &from = BodyOf(result)->spec;
+  if (to.shape != from.shape) {
+    return Raise(DimensionError("[in-place operator] expects a result of shape ",
+                                to.shape.ToString(), ", got ", from.shape.ToString()));
+  }
+  if (to.dtype != from.dtype) {
+    return Raise(DtypeError("[in-place operator] expects a result of dtype ", DtypeName(to.dtype),
+                            ", got ", DtypeName(from.dtype)));
+  }
+  static const OpDef& op = Op("copyto");
+  const Operand operands[] = {Operand(BodyOf(a)), Operand(BodyOf(result))};
+  const Owned done(Call(BodyOf(a)->session.get(), op, operands, {}, 0));
+  return done ? Py_NewRef(a) : nullptr;
+}
+PyObject* InPlacePower(PyObject* a, PyObject* b, PyObject* modulus) {
+  return WriteInto(a, Power(a, b, modulus));
+}
+PyObject* InPlaceMatmul(PyObject* a, PyObject* b) { return WriteInto(a, Matmul(a, b)); }
+
 PyObject* DivMod(PyObject* a, PyObject* b) {
   const Owned quotient(BinarySlot<k_floor_divide>(a, b));
   if (!quotient || quotient.get() == Py_NotImplemented) return Py_XNewRef(quotient.get());
@@ -163,6 +192,14 @@ PyObject* Int(PyObject* self) {
 PyObject* Float(PyObject* self) {
   const Owned item(Item(self));
   return item ? PyNumber_Float(item.get()) : nullptr;
+}
+// Only what is an integer without doubt; waits for it.
+PyObject* Index(PyObject* self) {
+  const ArraySpec& spec = BodyOf(self)->spec;
+  if (spec.ndim() == 0 && IsInt(spec.dtype)) return Item(self);
+  PyErr_Format(PyExc_TypeError, "[index] expects an integer array of shape (), got %s of shape %s",
+               std::string(DtypeName(spec.dtype)).c_str(), spec.shape.ToString().c_str());
+  return nullptr;
 }
 
 }  // namespace
@@ -199,12 +236,15 @@ PyNumberMethods array_as_number = [] {
   slots.nb_bool = Bool;
   slots.nb_int = Int;
   slots.nb_float = Float;
+  slots.nb_index = Index;
   slots.nb_inplace_add = InPlaceSlot<k_add_>;
   slots.nb_inplace_subtract = InPlaceSlot<k_subtract_>;
   slots.nb_inplace_multiply = InPlaceSlot<k_multiply_>;
   slots.nb_inplace_true_divide = InPlaceSlot<k_divide_>;
   slots.nb_inplace_floor_divide = InPlaceSlot<k_floor_divide_>;
   slots.nb_inplace_remainder = InPlaceSlot<k_remainder_>;
+  slots.nb_inplace_power = InPlacePower;
+  slots.nb_inplace_matrix_multiply = InPlaceMatmul;
   slots.nb_inplace_and = InPlaceSlot<k_bitwise_and_>;
   slots.nb_inplace_or = InPlaceSlot<k_bitwise_or_>;
   slots.nb_inplace_xor = InPlaceSlot<k_bitwise_xor_>;

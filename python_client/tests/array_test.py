@@ -21,6 +21,48 @@ def check(actual, expected, dtype=None, rtol=1e-6):
 # --- Making arrays ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "part",
+    [np.s_[:, ::2], np.s_[::-1], np.s_[::-3, 4:1:-2], np.s_[:, 1], np.s_[:1, ::-1]],
+    ids=repr,
+)
+def test_asarray_keeps_strides(part):
+    values = np.arange(60, dtype=np.int16).reshape(10, 6)[part]
+    for a in (chx.asarray(values), chx.array(values, copy=False)):
+        assert (a.strides, a.shape, a.dtype) == (values.strides, values.shape, values.dtype)
+        np.testing.assert_array_equal(chx.to_numpy(a), values)
+        np.testing.assert_array_equal(chx.to_numpy(a + a), values + values)
+        a += 1  # a copy all the same
+        np.testing.assert_array_equal(chx.to_numpy(a), values + 1)
+    assert chx.array(values).is_contiguous
+    assert chx.asarray(values, "float32").is_contiguous
+
+
+@pytest.mark.parametrize("shape, strides", [((1, 3), (7, 1)), ((0,), (2,)), ((2, 0, 3), (9, 4, 1))])
+def test_asarray_keeps_strides_that_are_not_used(shape, strides):
+    memory = np.arange(3.0)
+    strides = tuple(8 * s for s in strides)
+    values = np.lib.stride_tricks.as_strided(memory, shape, strides)
+    a = chx.asarray(values)
+    assert a.strides == strides and a.is_contiguous
+    assert a.T.strides == strides[::-1]
+    np.testing.assert_array_equal(chx.to_numpy(a), values)
+    np.testing.assert_array_equal(chx.to_numpy(a + 1), values + 1)
+
+
+def test_asarray_of_few_elements_of_many():
+    table = np.arange(100000, dtype=np.float64).reshape(1000, 100)
+    column = chx.asarray(table[:, 3])
+    assert column.strides == (8,) and column.data_size == 8000
+    np.testing.assert_array_equal(chx.to_numpy(column), table[:, 3])
+    assert chx.asarray(table[:, ::2]).strides == (800, 16)
+    # Strides that are no multiples of the element's size.
+    fields = np.zeros(3, np.dtype([("a", "i4"), ("b", "i1")]))
+    fields["a"] = [1, 2, 3]
+    a = chx.asarray(fields["a"])
+    assert a.strides == (4,) and a.tolist() == [1, 2, 3]
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_numpy_round_trip(dtype):
     values = np.arange(-3, 3).reshape(2, 3).astype(dtype)
@@ -310,11 +352,18 @@ def test_numpy_operands():
         np.ones(2) + a
 
 
-def test_no_in_place_power():
+def test_in_place_power():
     a = b = chx.array([2.0, 3.0])
     a **= 2
-    assert a is not b
-    check(b, [2.0, 3.0])
+    assert a is b
+    check(b, [4.0, 9.0])
+    # As in ChainerX: an array in a graph is not written.
+    c = d = chx.array([2.0, 3.0]).require_grad()
+    c **= 2
+    assert c is not d and c.is_backprop_required()
+    check(d, [2.0, 3.0])
+    b **= d
+    assert a is not b and b.is_backprop_required()
     with pytest.raises(TypeError):
         pow(a, 2, 3)
 
@@ -421,6 +470,7 @@ def test_methods():
     check(a.reshape(3, 2), values.reshape(3, 2))
     check(a.reshape((3, -1)), values.reshape(3, -1))
     check(a.reshape(-1), values.reshape(-1))
+    check(a.reshape(3, -7), values.reshape(3, -1))
     check(a.transpose(), values.T)
     check(a.transpose(1, 0), values.T)
     check(a.transpose((1, 0)), values.T)

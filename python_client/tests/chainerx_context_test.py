@@ -211,6 +211,20 @@ def test_no_global_default_context(defaults, other):
         assert chx.zeros(2).device.context is other
 
 
+def test_a_context_begins_without_defaults(defaults):
+    context = chx.Context()
+    chx.set_global_default_context(None)
+    assert context.get_device("native:1").context is context
+    with pytest.raises(chx.ContextError):
+        chx.get_default_context()
+    chx.set_default_context(chx.Context())
+    assert chx.zeros(2).device.context is chx.get_default_context() is not context
+    with pytest.raises(chx.ContextError):
+        chx.get_global_default_context()
+    chx.set_global_default_context(context)
+    assert chx.get_global_default_context() is context
+
+
 def test_context_scope(defaults, other):
     chx.set_default_device("native:1")
     with chx.context_scope(other) as scope:

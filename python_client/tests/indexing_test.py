@@ -121,7 +121,7 @@ def random_key(rng, shape):
     axis = 0
     shape_of_all = tuple(rng.integers(1, 4, rng.integers(0, 3)))
     while axis < len(shape):
-        kind = rng.integers(0, 7)
+        kind = rng.integers(0, 8)
         size = shape[axis]
         if kind == 0 and axis + 2 <= len(shape):
             return (*items, rng.random(shape[axis : axis + 2]) < 0.5)
@@ -132,6 +132,10 @@ def random_key(rng, shape):
             items.append(int(rng.integers(-size, size)))
         elif kind == 4:
             items.append(None)
+            continue
+        elif kind == 5 and len(items) < 5:
+            flag = bool(rng.random() < 0.8)
+            items.append(np.array(flag))
             continue
         else:
             items.append(slice(*sorted(rng.integers(0, size + 1, 2))))
@@ -196,9 +200,18 @@ def test_masks():
     a[:, a[0] > 1] = chx.array([[7.0], [8.0], [9.0]])
     values[:, values[0] > 1] = [[7.0], [8.0], [9.0]]
     check(a, values)
-    for key in [np.ones(2, bool), (0, np.ones(3, bool)), np.array(True), np.array([0.5])]:
+    for key in [np.ones(2, bool), (0, np.ones(3, bool)), np.zeros((0, 2), bool), np.array([0.5])]:
         with pytest.raises(IndexError):
             a[key]
+    yes, no = np.array(True), np.array(False)
+    for key in [yes, no, (slice(None), yes), np.zeros(0, bool), np.zeros((3, 0), bool)]:
+        check(a[key], values[key])
+    a[yes], values[yes] = -2, -2
+    a[no] = 5
+    check(a, values)
+    scalar = chx.array(3.0)
+    check(scalar[yes], np.array([3.0]))
+    check(scalar[chx.array(False)], np.zeros(0))
     for got, want in zip(chx.nonzero(a), np.nonzero(values), strict=True):
         check(got, want)
     with pytest.raises(chx.DimensionError):

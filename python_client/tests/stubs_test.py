@@ -52,6 +52,25 @@ def test_linalg():
     assert operators <= set(vars(chx.linalg))
 
 
+@pytest.mark.parametrize("name", ["__init__", "linalg"])
+def test_array_api(name):
+    module = chx.array_api if name == "__init__" else chx.array_api.linalg
+    hidden = {"math", "np"}  # what the implementation imports
+    types = {"ndarray", "np", "NamedTuple"}
+    found = public(names(stub(f"array_api/{name}.pyi").body))
+    assert found == public(vars(module)) - hidden - types
+    for node in stub(f"array_api/{name}.pyi").body:
+        if isinstance(node, ast.FunctionDef):
+            signature = inspect.signature(getattr(module, node.name))
+            arguments = node.args
+            assert [p.name for p in signature.parameters.values() if p.kind == p.KEYWORD_ONLY] == [
+                a.arg for a in arguments.kwonlyargs
+            ]
+            assert [
+                p.name for p in signature.parameters.values() if p.kind == p.POSITIONAL_ONLY
+            ] == [a.arg for a in arguments.posonlyargs]
+
+
 def test_ndarray():
     classes = {
         n.name: n for n in stub("_core.pyi").body + stub("_ops.pyi").body if hasattr(n, "name")

@@ -73,9 +73,8 @@ Ref<OpNode> NewOpNode(const OpDef& op, absl::Span<const ApplyInput> inputs,
   return node;
 }
 
-absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
-                    absl::Span<const AttrValue> attrs, const RecordMode& mode,
-                    GraphAccount* account, ApplyOutputs* outputs) {
+absl::InlinedVector<BackpropId, 2> GraphsOf(const OpDef& op, absl::Span<const ApplyInput> inputs,
+                                            const RecordMode& mode) {
   absl::InlinedVector<BackpropId, 2> ids;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ApplyInput& input = inputs[i];
@@ -86,35 +85,62 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
       }
     }
   }
-  const bool any_float = std::any_of(outputs->begin(), outputs->end(),
-                                     [](const Variable& v) { return IsFloat(v.array.spec.dtype); });
-  if (ids.empty() || !any_float) return absl::OkStatus();
-  if (account->op_nodes >= account->max_op_nodes) {
-    return MemoryError("[", op.name, "] out of memory: the session's graphs hold ",
-                       account->op_nodes, " operators, which is the limit");
-  }
-  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, mode, account);
+  return ids;
+}
+
+absl::Status CheckRoom(absl::string_view op, const GraphAccount& account) {
+  if (account.op_nodes < account.max_op_nodes) return absl::OkStatus();
+  return MemoryError("[", op, "] out of memory: the session's graphs hold ", account.op_nodes,
+                     " operators, which is the limit");
+}
+
+void AddEdges(absl::Span<const BackpropId> ids, absl::Span<const ApplyInput> inputs,
+              OpNode* op_node) {
   for (BackpropId id : ids) {
     OpNode::Edge edge;
     edge.id = id;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool counts = inputs[i].variable != nullptr && !op.IsConstantInput(i);
+      const bool counts = inputs[i].variable != nullptr && !op_node->op.IsConstantInput(i);
       ArrayNode* node = counts ? inputs[i].variable->NodeOf(id) : nullptr;
       edge.inputs.emplace_back(node);
       if (node != nullptr && node->creator) {
         op_node->rank = std::max(op_node->rank, node->creator->rank + 1);
       }
     }
-    edge.outputs.resize(outputs->size(), nullptr);
+    edge.outputs.resize(op_node->outputs.size(), nullptr);
     op_node->edges.push_back(std::move(edge));
   }
-  for (size_t i = 0; i < outputs->size(); ++i) {
-    if (!IsFloat((*outputs)[i].array.spec.dtype)) continue;
-    for (OpNode::Edge& edge : op_node->edges) {
-      (*outputs)[i].nodes.push_back(op_node->OutputNode(&edge, static_cast<int>(i)));
-    }
+}
+
+void ConnectOutput(OpNode* op_node, size_t i, Variable* output) {
+  if (!IsFloat(output->array.spec.dtype)) return;
+  for (OpNode::Edge& edge : op_node->edges) {
+    output->nodes.push_back(op_node->OutputNode(&edge, static_cast<int>(i)));
   }
+}
+
+absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
+                    absl::Span<const AttrValue> attrs, const RecordMode& mode,
+                    GraphAccount* account, ApplyOutputs* outputs) {
+  const auto ids = GraphsOf(op, inputs, mode);
+  const bool any_float = std::any_of(outputs->begin(), outputs->end(),
+                                     [](const Variable& v) { return IsFloat(v.array.spec.dtype); });
+  if (ids.empty() || !any_float) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(CheckRoom(op.name, *account));
+  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, mode, account);
+  AddEdges(ids, inputs, op_node.get());
+  for (size_t i = 0; i < outputs->size(); ++i) ConnectOutput(op_node.get(), i, &(*outputs)[i]);
   return absl::OkStatus();
+}
+
+// What op nodes of the client's functions name as their operator.
+const OpDef& FunctionOp() {
+  static const OpDef* const op = [] {
+    auto* def = new OpDef;
+    def->name = "function";
+    return def;
+  }();
+  return *op;
 }
 
 absl::Status RunOne(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
@@ -194,6 +220,50 @@ absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInpu
   }
   if (op.gradient == nullptr) return absl::OkStatus();
   return Record(op, inputs, attrs, mode, &runtime.graph, outputs);
+}
+
+absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
+                            absl::Span<const ApplyInput> inputs,
+                            absl::Span<Variable* const> outputs, const RecordMode& mode) {
+  const auto ids = GraphsOf(FunctionOp(), inputs, mode);
+  for (const Variable* output : outputs) {
+    if (output == nullptr) continue;
+    for (BackpropId id : ids) {
+      if (output->NodeOf(id) == nullptr) continue;
+      return ChainerxError("[function] expects outputs that are in no graph, got ",
+                           output->array.spec.ToString(), ", which is in one");
+    }
+  }
+  if (ids.empty()) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(CheckRoom("function", runtime.graph));
+  if (!runtime.graph.functions.insert(function.number).second) {
+    return ValueError("[function] expects a new number, got ", function.number);
+  }
+  Ref<OpNode> op_node = MakeRef<OpNode>(FunctionOp(), &runtime.graph);
+  op_node->function = std::make_unique<ClientFunction>(std::move(function));
+  op_node->inputs.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].variable == nullptr) continue;
+    op_node->inputs[i].is_array = true;
+    op_node->inputs[i].spec = inputs[i].variable->array.spec;
+  }
+  for (int i : op_node->function->retained_inputs) {
+    if (inputs[i].variable == nullptr) continue;
+    op_node->inputs[i].saved = true;
+    op_node->inputs[i].value = InRecordedGraphs(*inputs[i].variable, mode);
+  }
+  op_node->outputs.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] != nullptr) op_node->outputs[i].spec = outputs[i]->array.spec;
+  }
+  for (int i : op_node->function->retained_outputs) {
+    if (outputs[i] != nullptr) op_node->outputs[i].saved = outputs[i]->array;
+  }
+  AddEdges(ids, inputs, op_node.get());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] != nullptr) ConnectOutput(op_node.get(), i, outputs[i]);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,

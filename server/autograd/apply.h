@@ -58,6 +58,12 @@ absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInpu
                    absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode,
                    ApplyOutputs* outputs);
 
+// Connects what the client made of `inputs` by a function of its own: `outputs`, which must be in
+// no recorded graph; null: not there. Nothing happens if no graph records.
+absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
+                            absl::Span<const ApplyInput> inputs,
+                            absl::Span<Variable* const> outputs, const RecordMode& mode);
+
 // By name, with attributes in declared order; one output.
 absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
                                 absl::Span<const ApplyInput> inputs,

@@ -46,6 +46,13 @@ void OpNode::Destroy(const OpNode* node) {
   DeleteLater(node, &pending, &draining);
 }
 
+OpNode::~OpNode() {
+  --account_->op_nodes;
+  if (function == nullptr) return;
+  account_->functions.erase(function->number);
+  account_->freed_functions.push_back(function->number);
+}
+
 OpNode::Edge* OpNode::EdgeOf(BackpropId id) {
   for (Edge& edge : edges) {
     if (edge.id == id) return &edge;

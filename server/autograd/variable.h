@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "base/ref.h"
 #include "ops/op_def.h"
@@ -36,6 +37,16 @@ struct Variable {
 struct GraphAccount {
   int64_t op_nodes = 0;
   int64_t max_op_nodes = int64_t{1} << 22;
+  absl::flat_hash_set<uint64_t> functions;  // those that op nodes stand for
+  std::vector<uint64_t> freed_functions;    // that the client has not been told of
+};
+
+// Of an op node that stands for a function which the client computed: it has the gradient, too.
+struct ClientFunction {
+  uint64_t number = 0;  // chosen by the client
+  // What the gradient needs, in the client's order.
+  std::vector<int> retained_inputs;
+  std::vector<int> retained_outputs;
 };
 
 class ArrayNode : public RefCounted<ArrayNode> {
@@ -81,7 +92,7 @@ class OpNode : public RefCounted<OpNode> {
   OpNode(const OpDef& op, GraphAccount* account) : op(op), account_(account) {
     ++account_->op_nodes;
   }
-  ~OpNode() { --account_->op_nodes; }
+  ~OpNode();
   static void Destroy(const OpNode* node);
 
   Edge* EdgeOf(BackpropId id);
@@ -96,6 +107,7 @@ class OpNode : public RefCounted<OpNode> {
   absl::InlinedVector<Input, 3> inputs;
   absl::InlinedVector<Output, 1> outputs;
   absl::InlinedVector<Edge, 1> edges;
+  std::unique_ptr<ClientFunction> function;  // null: `op` computed this
 
  private:
   GraphAccount* const account_;

@@ -22,17 +22,36 @@ KernelTensor OnHost(const KernelTensor& tensor, std::vector<std::string>* memory
   return host;
 }
 
+// An input in C order; float16 is computed in float32.
+absl::StatusOr<KernelTensor> Dense(const KernelArgs& args, const KernelTensor& input) {
+  if (input.dtype != Dtype::kFloat16) return Contiguous(args, input);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor wide, NewTensor(args, Dtype::kFloat32, input.shape));
+  CHX_RETURN_IF_ERROR(Copy(args, input, wide));
+  return wide;
+}
+
+// Where an output is computed.
+absl::StatusOr<KernelTensor> Target(const KernelArgs& args, const KernelTensor& output) {
+  if (output.dtype != Dtype::kFloat16) return output;
+  return NewTensor(args, Dtype::kFloat32, output.shape);
+}
+
 absl::Status RunDecomposition(const KernelArgs& args) {
   std::vector<std::string> memory;
   memory.reserve(args.inputs.size() + args.outputs.size());
   std::vector<KernelTensor> inputs;
   std::vector<KernelTensor> outputs;
   for (const KernelTensor& input : args.inputs) {
-    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, input));
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Dense(args, input));
     inputs.push_back(OnHost(dense, &memory));
     CHX_RETURN_IF_ERROR(args.stream.CopyOut(inputs.back().data, dense.data, memory.back().size()));
   }
-  for (const KernelTensor& output : args.outputs) outputs.push_back(OnHost(output, &memory));
+  std::vector<KernelTensor> targets;
+  for (const KernelTensor& output : args.outputs) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor target, Target(args, output));
+    targets.push_back(target);
+    outputs.push_back(OnHost(target, &memory));
+  }
   const auto one_by_one = [](int64_t count, int64_t, absl::FunctionRef<void(int64_t)> fn) {
     for (int64_t i = 0; i < count; ++i) fn(i);
   };
@@ -40,7 +59,10 @@ absl::Status RunDecomposition(const KernelArgs& args) {
       lapack::Run({args.op, args.stream, args.scratch, inputs, outputs, args.attrs}, one_by_one));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const size_t bytes = outputs[i].size() * ItemSize(outputs[i].dtype);
-    CHX_RETURN_IF_ERROR(args.stream.CopyIn(args.out(i).data, outputs[i].data, bytes));
+    CHX_RETURN_IF_ERROR(args.stream.CopyIn(targets[i].data, outputs[i].data, bytes));
+    if (targets[i].dtype != args.out(i).dtype) {
+      CHX_RETURN_IF_ERROR(Copy(args, targets[i], args.out(i)));
+    }
   }
   return absl::OkStatus();
 }

@@ -8,11 +8,15 @@
 #include "server/cuda/groups.h"
 #include "server/cuda/launch.h"
 #include "server/cuda/sort.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 
 namespace chx::cuda {
 namespace {
+
+using kernels::IndexMode;
+using kernels::Lanes;
 
 absl::Status RunGetItemGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
@@ -28,38 +32,26 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   return Copy(args, args.in(0), part);
 }
 
-// As the words of take's attribute are numbered.
-constexpr int64_t kRaise = 0;
-constexpr int64_t kWrap = 1;
-constexpr int64_t kClip = 2;
-
 // Writes positions in [0, size) for indices; in mode kRaise those out of range are reported.
 struct ResolveBody {
   DeviceNest<1> nest;
   const char* in;
   int64_t* out;
-  int64_t mode;
+  IndexMode mode;
   int64_t size;
   BadPosition bad;
 
   CHX_HD void operator()(int64_t i) const {
     int64_t index = *reinterpret_cast<const int64_t*>(in + nest.Offset(i));
-    if (mode == kWrap) {
-      index %= size;
-    } else if (mode == kClip) {
-      index = index < 0 ? 0 : index < size ? index : size - 1;
-    } else if (index < -size || index >= size) {
-      bad.Report(i);
-      index = 0;
-    }
-    out[i] = index < 0 ? index + size : index;
+    if (!kernels::ResolveIndex(mode, size, &index)) bad.Report(i);
+    out[i] = index;
   }
 };
 
 // Dense positions in [0, size) for indices in any layout, in C order. Mode kRaise waits for the
 // stream (see bad_position.h).
 absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
-                                              int64_t mode, int64_t size) {
+                                              IndexMode mode, int64_t size) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
   int64_t* const out = reinterpret_cast<int64_t*>(result.data);
   if (indices.size() == 0) return out;
@@ -70,30 +62,17 @@ absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const Kern
   body.out = out;
   body.mode = mode;
   body.size = size;
-  if (mode == kRaise) {
+  if (mode == IndexMode::kRaise) {
     CHX_ASSIGN_OR_RETURN(body.bad, NewBadPosition(args, indices.size()));
   }
   CHX_RETURN_IF_ERROR(ForEach(args, indices.size(), body));
-  if (mode != kRaise) return out;
+  if (mode != IndexMode::kRaise) return out;
   CHX_ASSIGN_OR_RETURN(const int64_t position, FirstBad(args, body.bad));
   if (position < 0) return out;
   int64_t index = 0;
   CHX_RETURN_IF_ERROR(
       args.stream.CopyOut(&index, body.in + body.nest.Offset(position), sizeof(index)));
-  return IndexError("[", args.op.name, "] index ", index, " is out of bounds for an axis of size ",
-                    size);
-}
-
-// The dimensions before and after the axis.
-struct Sides {
-  int64_t before = 1;
-  int64_t after = 1;
-};
-Sides SidesOf(const Shape& shape, int axis) {
-  Sides sides;
-  for (int d = 0; d < axis; ++d) sides.before *= shape[d];
-  for (int d = axis + 1; d < shape.size(); ++d) sides.after *= shape[d];
-  return sides;
+  return kernels::BadIndexError(args.op.name, index, size);
 }
 
 struct alignas(16) Wide {
@@ -121,7 +100,7 @@ struct TakeBody {
 
 template <typename T>
 absl::Status TakeUnits(const KernelArgs& args, const char* a, char* out, const int64_t* indices,
-                       int64_t size, int64_t count, const Sides& sides, int64_t row_bytes) {
+                       int64_t size, int64_t count, const Lanes& sides, int64_t row_bytes) {
   const int64_t after = row_bytes / static_cast<int64_t>(sizeof(T));
   const int64_t units = sides.before * count * after;
   return ForEach(args, units,
@@ -138,11 +117,11 @@ absl::Status RunTake(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(
       const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), args.in(0).ndim()));
   const int64_t size = args.in(0).shape[axis];
-  const int64_t mode = args.attrs[1].has_value() ? args.attrs[1].AsInt() : kRaise;
+  const auto mode = static_cast<IndexMode>(args.attrs[1].has_value() ? args.attrs[1].AsInt() : 0);
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  const Sides sides = SidesOf(a.shape, axis);
+  const Lanes sides = kernels::LanesAlong(a.shape, axis);
   const int64_t count = args.in(1).size();
   const int64_t row_bytes = sides.after * ItemSize(out.dtype);
   if (row_bytes % 16 == 0 && Aligned16(a.data) && Aligned16(out.data)) {
@@ -189,8 +168,9 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
                        rules::NormalizeAxis(args.op.name, args.attrs[1].AsInt(), out.ndim()));
   const int64_t size = out.shape[axis];
   const int64_t count = args.in(1).size();
-  CHX_ASSIGN_OR_RETURN(const int64_t* const indices,
-                       ResolveIndices(args, args.in(1), args.attrs[2].AsInt(), size));
+  CHX_ASSIGN_OR_RETURN(
+      const int64_t* const indices,
+      ResolveIndices(args, args.in(1), static_cast<IndexMode>(args.attrs[2].AsInt()), size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
   if (count == 0) return absl::OkStatus();
@@ -199,7 +179,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   int64_t* const positions = keys + count;
   CHX_RETURN_IF_ERROR(SortWithPositions(args, indices, count, size, keys, positions));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
-  const Sides sides = SidesOf(out.shape, axis);
+  const Lanes sides = kernels::LanesAlong(out.shape, axis);
   const int64_t elements = sides.before * count * sides.after;
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;

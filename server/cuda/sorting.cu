@@ -1,13 +1,13 @@
 // Kernels of ops/defs/sorting.cc. All results are the same in every run: no atomics, and what is
 // added up is added in a fixed order.
 #include "ops/error.h"
-#include "ops/rules.h"
 #include "server/cuda/bad_position.h"
 #include "server/cuda/copy.h"
 #include "server/cuda/device_nest.h"
 #include "server/cuda/groups.h"
 #include "server/cuda/launch.h"
 #include "server/cuda/sort.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/ordering.h"
@@ -15,36 +15,10 @@
 namespace chx::cuda {
 namespace {
 
+using kernels::Lanes;  // not those of a block
+using kernels::LanesOf;
 using kernels::Load;
 using kernels::Store;
-
-// An array seen as (before, size, after), with the axis in the middle.
-struct Lanes {
-  int64_t before = 1;
-  int64_t size = 1;
-  int64_t after = 1;
-  CHX_HD int64_t count() const { return before * after; }
-  // The first element of a lane; its elements are `after` apart.
-  CHX_HD int64_t First(int64_t lane) const { return lane / after * size * after + lane % after; }
-  CHX_HD int64_t LaneOf(int64_t element) const {
-    return element / (size * after) * after + element % after;
-  }
-};
-
-// The axis of a flattened array is its only one.
-absl::StatusOr<Lanes> LanesOf(const KernelArgs& args, const Shape& shape, const AttrValue& axis) {
-  Lanes lanes;
-  if (!axis.has_value()) {
-    lanes.size = NumElements(shape);
-    return lanes;
-  }
-  CHX_ASSIGN_OR_RETURN(const int normal,
-                       rules::NormalizeAxis(args.op.name, axis.AsInt(), shape.size()));
-  for (int d = 0; d < normal; ++d) lanes.before *= shape[d];
-  lanes.size = shape[normal];
-  for (int d = normal + 1; d < shape.size(); ++d) lanes.after *= shape[d];
-  return lanes;
-}
 
 absl::StatusOr<int64_t*> NewInts(const KernelArgs& args, int64_t size) {
   CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(size * sizeof(int64_t)));
@@ -139,7 +113,7 @@ absl::Status RunArgSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   int64_t width = 0;
   CHX_ASSIGN_OR_RETURN(const int64_t* const order, SortedOrder(args, a, lanes, &width));
   return ForEach(args, out.size(),
@@ -150,7 +124,7 @@ absl::Status RunSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   int64_t width = 0;
   CHX_ASSIGN_OR_RETURN(const int64_t* const order, SortedOrder(args, a, lanes, &width));
   return kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
@@ -216,7 +190,7 @@ absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   const auto run = [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return Scan<Fn, T>(args, lanes, reinterpret_cast<const T*>(a.data),
@@ -237,11 +211,7 @@ struct ResolveBody {
   BadPosition bad;
   CHX_HD void operator()(int64_t i) const {
     int64_t index = indices[i];
-    if (index < -to.size || index >= to.size) {
-      bad.Report(i);
-      index = 0;
-    }
-    if (index < 0) index += to.size;
+    if (!kernels::ResolveIndex(kernels::IndexMode::kRaise, to.size, &index)) bad.Report(i);
     positions[i] = to.First(from.LaneOf(i)) + index * to.after;
   }
 };
@@ -259,8 +229,7 @@ absl::StatusOr<int64_t*> Resolve(const KernelArgs& args, const KernelTensor& ind
   if (position < 0) return positions;
   int64_t index = 0;
   CHX_RETURN_IF_ERROR(args.stream.CopyOut(&index, in + position, sizeof(index)));
-  return IndexError("[", args.op.name, "] index ", index, " is out of bounds for an axis of size ",
-                    to.size);
+  return kernels::BadIndexError(args.op.name, index, to.size);
 }
 
 template <typename T>
@@ -275,8 +244,8 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, a.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, out.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, out.shape, args.attrs[0]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
   return kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
@@ -307,8 +276,8 @@ struct AddBody {
 absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   const int64_t count = args.in(1).size();
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, out.shape, args.attrs[1]));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, args.in(1).shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, args.in(1).shape, args.attrs[1]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
   if (out.size() == 0) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));

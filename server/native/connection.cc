@@ -6,6 +6,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/windows.h"
 #include "server/native/device.h"
+#include "server/native/dnnl_convolution.h"
 #include "server/native/gemm.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
@@ -208,11 +209,36 @@ void Cast(const KernelArgs& args, const KernelTensor& in, const KernelTensor& ou
            Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
 }
 
-// Runs `compute(convolution, in0, in1, out)` for float or double operands; float16 is computed in
-// float32.
+bool HasBias(const KernelArgs& args) { return args.inputs.size() > 2 && args.in(2).present; }
+
+// By oneDNN, where that is faster: false if it was not. The operands are dense.
+absl::StatusOr<bool> RunDnnl(const KernelArgs& args, const ConvShape& shape, const KernelTensor& a,
+                             const KernelTensor& b, const KernelTensor& out) {
+  if (out.dtype != Dtype::kFloat32 || shape.samples == 0 || !DnnlIsFaster(shape)) return false;
+  const float* bias = nullptr;
+  if (HasBias(args)) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.in(2), out.dtype));
+    bias = reinterpret_cast<const float*>(dense.data);
+  }
+  const auto data = [](const KernelTensor& tensor) {
+    return reinterpret_cast<float*>(tensor.data);
+  };
+  switch (shape.kind) {
+    case ConvKind::kForward:
+      return DnnlConvolution(args, shape, data(a), data(b), bias, data(out));
+    case ConvKind::kImage:
+      return DnnlConvolution(args, shape, data(out), data(b), bias, data(a));
+    case ConvKind::kWeight:
+      return DnnlConvolution(args, shape, data(a), data(out), nullptr, data(b));
+  }
+  return false;
+}
+
+// Runs `compute(convolution, in0, in1, out)` for float or double operands, if oneDNN does not;
+// float16 is computed in float32.
 template <typename Compute>
-absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channels, int64_t features,
-                 Compute&& compute) {
+absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, int64_t channels,
+                 int64_t features, Compute&& compute) {
   const KernelTensor& out = args.out(0);
   const Dtype dtype = BlasDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), dtype));
@@ -220,6 +246,12 @@ absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channel
   KernelTensor target = out;
   if (dtype != out.dtype) {
     CHX_ASSIGN_OR_RETURN(target, NewTensor(args, dtype, out.shape));
+  }
+  const ConvShape shape = {kind, a.shape[0], channels, features, windows};
+  CHX_ASSIGN_OR_RETURN(const bool done, RunDnnl(args, shape, a, b, target));
+  if (done) {
+    if (dtype != out.dtype) Cast(args, target, out);
+    return absl::OkStatus();
   }
   const auto run = [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
@@ -237,7 +269,7 @@ absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channel
 
 // target = the bias along the channels, if there is one.
 bool FillBias(const KernelArgs& args, const KernelTensor& target) {
-  if (args.inputs.size() < 3 || !args.in(2).present) return false;
+  if (!HasBias(args)) return false;
   KernelTensor bias = args.in(2);
   for (int d = 2; d < target.ndim(); ++d) {
     bias.shape.push_back(1);
@@ -259,7 +291,7 @@ absl::Status RunConv(const KernelArgs& args) {
   const Windows windows =
       kernels::MakeWindows(args.in(0).shape, out.shape, Ints(kernel.begin(), kernel.end()),
                            args.attrs[0].ints(), args.attrs[1].ints());
-  return Run(args, windows, w[1], w[0],
+  return Run(args, ConvKind::kForward, windows, w[1], w[0],
              [&](auto* convolution, const auto* x, const auto* weight, const KernelTensor& y) {
                using T = std::decay_t<decltype(*x)>;
                const bool biased = FillBias(args, y);
@@ -275,7 +307,7 @@ absl::Status RunConvTranspose(const KernelArgs& args) {
   const Windows windows =
       kernels::MakeWindows(out.shape, args.in(0).shape, Ints(kernel.begin(), kernel.end()),
                            args.attrs[0].ints(), args.attrs[1].ints());
-  return Run(args, windows, w[1], w[0],
+  return Run(args, ConvKind::kImage, windows, w[1], w[0],
              [&](auto* convolution, const auto* x, const auto* weight, const KernelTensor& y) {
                using T = std::decay_t<decltype(*x)>;
                if (!FillBias(args, y)) FillZero(y);
@@ -289,7 +321,7 @@ absl::Status RunConvGradWeight(const KernelArgs& args) {
   const Windows windows =
       kernels::MakeWindows(args.in(0).shape, args.in(1).shape, args.attrs[0].ints(),
                            args.attrs[1].ints(), args.attrs[2].ints());
-  return Run(args, windows, out.shape[1], out.shape[0],
+  return Run(args, ConvKind::kWeight, windows, out.shape[1], out.shape[0],
              [&](auto* convolution, const auto* x, const auto* gy, const KernelTensor& w) {
                using T = std::decay_t<decltype(*x)>;
                if (args.in(0).shape[0] == 0) FillZero(w);

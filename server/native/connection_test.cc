@@ -78,18 +78,19 @@ class ConnectionTest : public testing::Test {
           << DtypeName(got.dtype()) << " at " << i;
     }
   }
-
-  Rng rng_ = MakeRng();
-  KernelRunner runner_{2};
-};
-
-TEST_F(ConnectionTest, Convolutions) {
-  for (int round = 0; round < 60; ++round) {
-    const Case c = RandomCase();
-    const Dtype dtype = kFloatDtypes[round % 3];
+  static Case MakeCase(const Shape& image, const Ints& kernel, const Ints& stride, const Ints& pad,
+                       bool cover_all = false) {
+    Case c = {image, kernel, stride, pad, {}, cover_all};
+    for (size_t d = 0; d < kernel.size(); ++d) {
+      c.counts.push_back(
+          WindowCount(image[static_cast<int>(d) + 2], kernel[d], stride[d], pad[d], cover_all));
+    }
+    return c;
+  }
+  // The three kernels, against their definition.
+  void CheckConvolution(const Case& c, Dtype dtype, int64_t outputs) {
     const int64_t samples = c.image[0];
     const int64_t channels = c.image[1];
-    const int64_t outputs = RandomInt(rng_, 1, 3);
     const int64_t count = NumElements(c.counts);
     const int64_t kernel = Product(c.kernel);
     const int64_t size = NumElements(SpatialOf(c.image));
@@ -121,6 +122,28 @@ TEST_F(ConnectionTest, Convolutions) {
     ExpectClose(runner_.Run("conv_grad_weight", {x, y}, {c.kernel, c.stride, c.pad}), weight,
                 static_cast<Number>(samples * count));
   }
+
+  Rng rng_ = MakeRng();
+  KernelRunner runner_{2};
+};
+
+TEST_F(ConnectionTest, Convolutions) {
+  for (int round = 0; round < 60; ++round) {
+    CheckConvolution(RandomCase(), kFloatDtypes[round % 3], RandomInt(rng_, 1, 3));
+  }
+}
+
+TEST_F(ConnectionTest, ConvolutionsWithMoreWork) {
+  // Chunks of samples of which the last is smaller; groups of features and channels; one and three
+  // dimensions; windows that reach beyond the padding, or leave some of it out.
+  CheckConvolution(MakeCase({19, 16, 12, 12}, {3, 3}, {1, 1}, {1, 1}), Dtype::kFloat32, 24);
+  CheckConvolution(MakeCase({1, 128, 16, 17}, {3, 3}, {2, 2}, {1, 1}), Dtype::kFloat32, 128);
+  CheckConvolution(MakeCase({3, 17, 90}, {5}, {3}, {2}), Dtype::kFloat32, 33);
+  CheckConvolution(MakeCase({2, 9, 5, 6, 7}, {3, 2, 3}, {1, 2, 2}, {1, 0, 2}), Dtype::kFloat32, 20);
+  CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}), Dtype::kFloat16, 16);
+  CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}, true), Dtype::kFloat32, 16);
+  CheckConvolution(MakeCase({5, 40, 31, 30}, {1, 1}, {1, 1}, {0, 0}), Dtype::kFloat32, 11);
+  CheckConvolution(MakeCase({8, 16, 3, 3}, {2, 2}, {1, 1}, {3, 2}), Dtype::kFloat32, 16);
 }
 
 TEST_F(ConnectionTest, Pooling) {

@@ -6,17 +6,26 @@
 #include "ops/error.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
+#include "server/native/loops.h"
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
 
 namespace chx::native {
 namespace {
 
+// float16 is computed in float32.
+Dtype DtypeOfWork(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
+
 absl::Status RunDecomposition(const KernelArgs& args) {
   absl::InlinedVector<KernelTensor, 2> inputs;
   for (const KernelTensor& input : args.inputs) {
-    CHX_ASSIGN_OR_RETURN(KernelTensor dense, Contiguous(args, input, input.dtype));
+    CHX_ASSIGN_OR_RETURN(KernelTensor dense, Contiguous(args, input, DtypeOfWork(input.dtype)));
     inputs.push_back(std::move(dense));
+  }
+  absl::InlinedVector<KernelTensor, 3> outputs(args.outputs.begin(), args.outputs.end());
+  for (KernelTensor& output : outputs) {
+    if (output.dtype != Dtype::kFloat16) continue;
+    CHX_ASSIGN_OR_RETURN(output, NewTensor(args, Dtype::kFloat32, output.shape));
   }
   ThreadPool& pool = PoolOf(args);
   const auto for_each = [&pool](int64_t count, int64_t work, absl::FunctionRef<void(int64_t)> fn) {
@@ -25,8 +34,15 @@ absl::Status RunDecomposition(const KernelArgs& args) {
                        for (int64_t i = begin; i < end; ++i) fn(i);
                      });
   };
-  return lapack::Run({args.op, args.stream, args.scratch, inputs, args.outputs, args.attrs},
-                     for_each);
+  CHX_RETURN_IF_ERROR(
+      lapack::Run({args.op, args.stream, args.scratch, inputs, outputs, args.attrs}, for_each));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Dtype to = args.out(i).dtype;
+    if (outputs[i].dtype == to) continue;
+    const int from = static_cast<int>(outputs[i].dtype);
+    RunUnary(pool, outputs[i], args.out(i), Loops().cast[from][static_cast<int>(to)]);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

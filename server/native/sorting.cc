@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/rules.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/ordering.h"
@@ -15,33 +15,10 @@
 namespace chx::native {
 namespace {
 
+using kernels::Lanes;
+using kernels::LanesOf;
 using kernels::Load;
 using kernels::Store;
-
-// An array seen as (before, size, after), with the axis in the middle.
-struct Lanes {
-  int64_t before = 1;
-  int64_t size = 1;
-  int64_t after = 1;
-  int64_t count() const { return before * after; }
-  // The first element of a lane; its elements are `after` apart.
-  int64_t First(int64_t lane) const { return lane / after * size * after + lane % after; }
-};
-
-// The axis of a flattened array is its only one.
-absl::StatusOr<Lanes> LanesOf(const KernelArgs& args, const Shape& shape, const AttrValue& axis) {
-  Lanes lanes;
-  if (!axis.has_value()) {
-    lanes.size = NumElements(shape);
-    return lanes;
-  }
-  CHX_ASSIGN_OR_RETURN(const int normal,
-                       rules::NormalizeAxis(args.op.name, axis.AsInt(), shape.size()));
-  for (int d = 0; d < normal; ++d) lanes.before *= shape[d];
-  lanes.size = shape[normal];
-  for (int d = normal + 1; d < shape.size(); ++d) lanes.after *= shape[d];
-  return lanes;
-}
 
 int64_t LaneGrain(const Lanes& lanes, int64_t cost) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, lanes.size * cost));
@@ -73,7 +50,7 @@ absl::Status RunSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
@@ -90,7 +67,7 @@ absl::Status RunArgSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), args.in(0).dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
   return kernels::VisitDtype(a.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
@@ -106,13 +83,44 @@ absl::Status RunArgSort(const KernelArgs& args) {
   });
 }
 
-// Whole rows at a time where the axis isn't the last.
+// A scan along an axis that isn't the last: whole rows at a time. `a` is dense, as is out.
+template <typename Fn>
+void ScanRows(const KernelArgs& args, const KernelTensor& a, const Lanes& lanes) {
+  const KernelTensor& out = args.out(0);
+  const int64_t item = ItemSize(out.dtype);
+  const Loop loop = Loops().arithmetic[kernels::kFnIndex<Fn, kernels::BinaryArithmeticFns>]
+                                      [static_cast<int>(out.dtype)];
+  constexpr int64_t kColumns = 1024;
+  const int64_t chunks = (lanes.after + kColumns - 1) / kColumns;
+  PoolOf(args).ParallelFor(
+      lanes.before * chunks, LaneGrain(lanes, kColumns), [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t column = task % chunks * kColumns;
+          const int64_t n = std::min(kColumns, lanes.after - column);
+          const int64_t row = lanes.after * item;
+          const int64_t first = (task / chunks * lanes.size * lanes.after + column) * item;
+          std::memcpy(out.data + first, a.data + first, n * item);
+          for (int64_t i = 1; i < lanes.size; ++i) {
+            char* const to = out.data + first + i * row;
+            char* const data[3] = {to, to - row, a.data + first + i * row};
+            const int64_t strides[3] = {item, item, item};
+            loop(data, strides, n);
+          }
+        }
+      });
+}
+
 template <typename Fn>
 absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  // The sums of float16 are kept in float32: lane by lane.
+  if (lanes.after >= 8 && out.dtype != Dtype::kFloat16) {
+    ScanRows<Fn>(args, a, lanes);
+    return absl::OkStatus();
+  }
   kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     using C = kernels::Compute<T>;
@@ -142,8 +150,7 @@ absl::StatusOr<const int64_t*> Positions(const KernelArgs& args, const KernelTen
   const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
   for (int64_t i = 0; i < indices.size(); ++i) {
     if (in[i] >= -size && in[i] < size) continue;
-    return IndexError("[", args.op.name, "] index ", in[i],
-                      " is out of bounds for an axis of size ", size);
+    return kernels::BadIndexError(args.op.name, in[i], size);
   }
   return in;
 }
@@ -152,18 +159,27 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, a.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, out.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[0]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), from.size));
   kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
     T* const result = reinterpret_cast<T*>(out.data);
     PoolOf(args).ParallelFor(out.size(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t lane = i / (to.size * to.after) * to.after + i % to.after;
-        const int64_t at = indices[i] < 0 ? indices[i] + from.size : indices[i];
-        result[i] = in[from.First(lane) + at * from.after];
+      // In runs along a lane, or along a row of all lanes.
+      const int64_t block = to.size * to.after;
+      for (int64_t i = begin; i < end;) {
+        const int64_t within = i % block;
+        const bool along = to.after == 1;
+        const int64_t column = along ? 0 : within % to.after;
+        const int64_t n = std::min(end - i, along ? to.size - within : to.after - column);
+        const T* const base = in + i / block * from.size * from.after + column;
+        const int64_t step = along ? 0 : 1;
+        for (int64_t k = 0; k < n; ++k, ++i) {
+          const int64_t at = indices[i] < 0 ? indices[i] + from.size : indices[i];
+          result[i] = base[at * from.after + k * step];
+        }
       }
     });
   });
@@ -173,12 +189,12 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
 // Each lane is added up by one thread, in the order of the indices.
 absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args, out.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[1]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), to.size));
   if (out.size() == 0) return absl::OkStatus();
   std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args, gy.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, gy.shape, args.attrs[1]));
   kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(gy.data);
@@ -186,10 +202,12 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
     PoolOf(args).ParallelFor(to.count(), LaneGrain(from, 2), [&](int64_t begin, int64_t end) {
       const kernels::Add add;
       for (int64_t lane = begin; lane < end; ++lane) {
+        const int64_t first = from.First(lane);
+        T* const sums = result + to.First(lane);
         for (int64_t i = 0; i < from.size; ++i) {
-          const int64_t source = from.First(lane) + i * from.after;
+          const int64_t source = first + i * from.after;
           const int64_t at = indices[source] < 0 ? indices[source] + to.size : indices[source];
-          T& sum = result[to.First(lane) + at * to.after];
+          T& sum = sums[at * to.after];
           sum = Store<T>(add(Load(sum), Load(in[source])));
         }
       }

@@ -132,7 +132,7 @@ absl::Status OpStream::Run(absl::string_view commands, StreamState* state) {
           absl::StrCat("expects batches of at most ", kMaxInflightCommands, " commands"));
     }
     record_->session->Execute(absl::MakeConstSpan(state->window).subspan(0, count), &output_);
-    if (!output_.errors.empty() || !output_.values.empty()) Collect(state, keep);
+    if (!output_.empty()) Collect(state, keep);
   }
   commands_since_ack_ += total;
   if (commands.size() > kSmallBatch) state->window.assign(kWindow, Command());
@@ -165,6 +165,11 @@ void OpStream::Collect(StreamState* state, size_t keep) {
     message->set_dtype(static_cast<uint32_t>(value.dtype));
     for (int64_t dim : value.shape) message->add_shape(dim);
     message->set_data(std::move(value.data));
+  }
+  if (!output_.freed_functions.empty()) {
+    const uint64_t bytes = output_.freed_functions.size() * sizeof(uint64_t);
+    auto* freed = state->Room(keep, bytes)->mutable_freed_functions();
+    freed->Add(output_.freed_functions.begin(), output_.freed_functions.end());
   }
   output_.Clear();
 }

@@ -15,6 +15,7 @@ constexpr size_t kMaxUnreadErrors = 1000;
 constexpr size_t kMaxLocations = 1 << 20;
 constexpr size_t kMaxLocationBytes = 1024;
 constexpr size_t kMaxModes = 4096;
+constexpr size_t kManyFreedFunctions = 1024;
 
 std::string Describe(const ApplyInput& input) {
   if (input.variable != nullptr) return input.variable->array.spec.ToString();
@@ -56,6 +57,12 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output) {
   FindLastUses(window);
   for (size_t i = 0; i < window.size(); ++i) ExecuteOne(window[i], i, output);
   stats_.commands += static_cast<int64_t>(window.size());
+  // With what is sent anyway, or when there are many.
+  std::vector<uint64_t>& freed = graph_.freed_functions;
+  if (!output->values.empty() || freed.size() >= kManyFreedFunctions) {
+    output->freed_functions.insert(output->freed_functions.end(), freed.begin(), freed.end());
+    freed.clear();
+  }
 }
 
 // For each handle that the window releases: which command is the last to name it before.
@@ -102,9 +109,10 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
     case CommandKind::kBarrier:
       return Barrier(command, output);
     case CommandKind::kBackward:
-      return Backward(command, output);
     case CommandKind::kGrad:
-      return Grad(command, output);
+      return StartWalk(command, output);
+    case CommandKind::kResumeWalk:
+      return ResumeWalk(command, output);
     case CommandKind::kSetGrad:
       return SetGrad(command, output);
     case CommandKind::kGetGrad:
@@ -119,6 +127,9 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
     case CommandKind::kReleaseBackpropId:
     case CommandKind::kDefineMode:
     case CommandKind::kDefineLocation:
+    case CommandKind::kRecordFunction:
+    case CommandKind::kEnterFunction:
+    case CommandKind::kAbandonWalk:
       break;
   }
   const absl::Status status = Administer(command);
@@ -137,6 +148,12 @@ absl::Status Session::Administer(const Command& command) {
       return Unchain(command);
     case CommandKind::kDefineMode:
       return DefineMode(command);
+    case CommandKind::kRecordFunction:
+      return RecordFunction(command);
+    case CommandKind::kEnterFunction:
+      return EnterFunction(command);
+    case CommandKind::kAbandonWalk:
+      return AbandonWalk(command);
     default:
       break;
   }

@@ -53,10 +53,13 @@ struct SessionOutput {
   };
   std::vector<Error> errors;
   std::vector<Value> values;
+  std::vector<uint64_t> freed_functions;  // see Event
   void Clear() {
     errors.clear();
     values.clear();
+    freed_functions.clear();
   }
+  bool empty() const { return errors.empty() && values.empty() && freed_functions.empty(); }
 };
 
 struct SessionStats {
@@ -144,8 +147,26 @@ class Session {
   void Upload(const Command& command, SessionOutput* output);
   void Fetch(const Command& command, SessionOutput* output);
   void Barrier(const Command& command, SessionOutput* output);
-  void Backward(const Command& command, SessionOutput* output);
-  void Grad(const Command& command, SessionOutput* output);
+  // A backward or a grad that waits for the client.
+  struct PendingWalk {
+    Command command;  // kind, location and outputs of what began it
+    std::unique_ptr<Backprop> backprop;
+  };
+  void StartWalk(const Command& command, SessionOutput* output);
+  absl::StatusOr<std::unique_ptr<Backprop>> StartBackward(const Command& command,
+                                                          RootErrorPtr* inherited);
+  absl::StatusOr<std::unique_ptr<Backprop>> StartGrad(const Command& command,
+                                                      RootErrorPtr* inherited);
+  absl::Status CheckGradHandles(const Command& command);
+  absl::Status FinishWalk(const Command& command, Backprop* backprop);
+  // `status` and `inherited`: how it has begun.
+  void AnswerWalk(PendingWalk walk, uint64_t number, uint64_t request_id, absl::Status status,
+                  RootErrorPtr inherited, SessionOutput* output);
+  absl::StatusOr<PendingWalk*> FindWalk(uint64_t number);
+  absl::Status RecordFunction(const Command& command);
+  absl::Status EnterFunction(const Command& command);
+  void ResumeWalk(const Command& command, SessionOutput* output);
+  absl::Status AbandonWalk(const Command& command);
   // The commands that make no arrays.
   absl::Status Administer(const Command& command);
   absl::Status RequireGrad(const Command& command);
@@ -192,6 +213,7 @@ class Session {
   Executor executor_;
   GraphAccount graph_;
   absl::flat_hash_map<Handle, Entry> entries_;
+  absl::flat_hash_map<uint64_t, PendingWalk> walks_;
   absl::flat_hash_map<Handle, size_t> last_uses_;  // of the window that runs
   absl::flat_hash_map<uint16_t, RecordMode> modes_;
   absl::flat_hash_map<uint32_t, std::string> locations_;

@@ -55,24 +55,15 @@ absl::StatusOr<std::vector<Variable*>> Session::UseAll(absl::Span<const Handle> 
   return variables;
 }
 
-void Session::Backward(const Command& command, SessionOutput* output) {
-  RootErrorPtr inherited;
-  const auto backward = [&]() -> absl::Status {
-    CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
-    CHX_ASSIGN_OR_RETURN(std::vector<Variable*> outputs, UseAll(command.handles, &inherited));
-    const RecordMode* mode = ModeOf(command.mode);
-    if (mode == nullptr) return ValueError("[backward] expects a defined mode");
-    if (inherited != nullptr) return absl::OkStatus();
-    Runtime runtime{executor_, graph_};
-    return chx::Backward(runtime, outputs, OptionsOf(command), *mode);
-  };
-  absl::Status status = backward();
-  // Without a loss there are no gradients: whoever waits for one learns why.
-  if (status.ok() && inherited != nullptr) {
-    output->errors.push_back({0, inherited});
-    return;
-  }
-  if (!status.ok()) Fail(command, std::move(status), "backward", "", output);
+absl::StatusOr<std::unique_ptr<Backprop>> Session::StartBackward(const Command& command,
+                                                                 RootErrorPtr* inherited) {
+  CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
+  CHX_ASSIGN_OR_RETURN(std::vector<Variable*> outputs, UseAll(command.handles, inherited));
+  const RecordMode* mode = ModeOf(command.mode);
+  if (mode == nullptr) return ValueError("[backward] expects a defined mode");
+  if (*inherited != nullptr) return nullptr;
+  Runtime runtime{executor_, graph_};
+  return Backprop::Backward(runtime, outputs, OptionsOf(command), *mode);
 }
 
 BackwardOptions Session::OptionsOf(const Command& command) {
@@ -84,61 +75,96 @@ BackwardOptions Session::OptionsOf(const Command& command) {
   return options;
 }
 
-void Session::Grad(const Command& command, SessionOutput* output) {
+absl::StatusOr<std::unique_ptr<Backprop>> Session::StartGrad(const Command& command,
+                                                             RootErrorPtr* inherited) {
+  CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
+  const absl::Span<const Handle> handles = command.handles;
+  CHX_ASSIGN_OR_RETURN(std::vector<Variable*> outputs,
+                       UseAll(handles.subspan(0, command.num_outputs), inherited));
+  CHX_ASSIGN_OR_RETURN(std::vector<Variable*> inputs,
+                       UseAll(handles.subspan(command.num_outputs), inherited));
+  std::vector<Variable*> output_grads;
+  for (const CommandOperand& operand : command.operands) {
+    output_grads.push_back(nullptr);
+    if (operand.kind == OperandKind::kAbsent) continue;
+    if (operand.kind != OperandKind::kArray) {
+      return TypeError("[grad] expects arrays as grad_outputs, got a scalar");
+    }
+    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(operand.handle, inherited));
+    output_grads.back() = &entry->variable;
+  }
+  if (command.outputs.size() != inputs.size()) {
+    return TypeError("[grad] expects a result handle for each of ", inputs.size(), " inputs, got ",
+                     command.outputs.size());
+  }
+  CHX_RETURN_IF_ERROR(CheckGradHandles(command));
+  const RecordMode* mode = ModeOf(command.mode);
+  if (mode == nullptr) return ValueError("[grad] expects a defined mode");
+  if (*inherited != nullptr) return nullptr;
+  Runtime runtime{executor_, graph_};
+  return Backprop::Grad(runtime, outputs, inputs, output_grads, OptionsOf(command), *mode);
+}
+
+absl::Status Session::CheckGradHandles(const Command& command) {
+  std::vector<Handle> wanted;
+  for (Handle handle : command.outputs) {
+    if (handle != 0) wanted.push_back(handle);
+  }
+  return CheckNewHandles(wanted);
+}
+
+void Session::StartWalk(const Command& command, SessionOutput* output) {
+  const bool is_grad = command.kind == CommandKind::kGrad;
   RootErrorPtr inherited;
-  const auto grad = [&]() -> absl::Status {
-    CHX_RETURN_IF_ERROR(CheckBackpropId(command.backprop_id));
-    const absl::Span<const Handle> handles = command.handles;
-    CHX_ASSIGN_OR_RETURN(std::vector<Variable*> outputs,
-                         UseAll(handles.subspan(0, command.num_outputs), &inherited));
-    CHX_ASSIGN_OR_RETURN(std::vector<Variable*> inputs,
-                         UseAll(handles.subspan(command.num_outputs), &inherited));
-    std::vector<Variable*> output_grads;
-    for (const CommandOperand& operand : command.operands) {
-      output_grads.push_back(nullptr);
-      if (operand.kind == OperandKind::kAbsent) continue;
-      if (operand.kind != OperandKind::kArray) {
-        return TypeError("[grad] expects arrays as grad_outputs, got a scalar");
-      }
-      CHX_ASSIGN_OR_RETURN(Entry * entry, Use(operand.handle, &inherited));
-      output_grads.back() = &entry->variable;
+  absl::StatusOr<std::unique_ptr<Backprop>> started =
+      is_grad ? StartGrad(command, &inherited) : StartBackward(command, &inherited);
+  if ((command.flags & Command::kMayCall) != 0) {
+    PendingWalk walk;
+    walk.command.kind = command.kind;
+    walk.command.location = command.location;
+    walk.command.outputs = command.outputs;
+    const absl::Status status = started.ok() ? absl::OkStatus() : started.status();
+    if (started.ok()) walk.backprop = *std::move(started);
+    return AnswerWalk(std::move(walk), command.request_id, command.request_id, status, inherited,
+                      output);
+  }
+  absl::Status status = started.ok() ? absl::OkStatus() : started.status();
+  if (status.ok() && inherited == nullptr) {
+    status = (*started)->walk().Run();
+    if (status.ok() && (*started)->walk().waiting() != nullptr) {
+      status = ChainerxError("[backward] comes to a function of the client, which does not wait");
     }
-    if (command.outputs.size() != inputs.size()) {
-      return TypeError("[grad] expects a result handle for each of ", inputs.size(),
-                       " inputs, got ", command.outputs.size());
-    }
-    std::vector<Handle> wanted;
-    for (Handle handle : command.outputs) {
-      if (handle != 0) wanted.push_back(handle);
-    }
-    CHX_RETURN_IF_ERROR(CheckNewHandles(wanted));
-    const RecordMode* mode = ModeOf(command.mode);
-    if (mode == nullptr) return ValueError("[grad] expects a defined mode");
-    if (inherited != nullptr) return absl::OkStatus();
-    Runtime runtime{executor_, graph_};
-    CHX_ASSIGN_OR_RETURN(
-        std::vector<absl::optional<Variable>> grads,
-        chx::Grad(runtime, outputs, inputs, output_grads, OptionsOf(command), *mode));
-    for (size_t i = 0; i < grads.size(); ++i) {
-      if (command.outputs[i] == 0) continue;
-      if (!grads[i].has_value()) {
-        Command missing;
-        missing.kind = CommandKind::kGrad;
-        missing.location = command.location;
-        missing.outputs.push_back(command.outputs[i]);
-        RootErrorPtr absent = NewRootError(
-            command, GradientError("[grad] the outputs do not depend on input ", i), "grad", "");
-        absent->absent_gradient = true;
-        Inherit(missing, absent);
-        continue;
-      }
+    if (status.ok()) status = FinishWalk(command, started->get());
+  }
+  if (!status.ok())
+    return Fail(command, std::move(status), is_grad ? "grad" : "backward", "", output);
+  if (inherited == nullptr) return;
+  if (is_grad) return Inherit(command, inherited);
+  // Without a loss there are no gradients: whoever waits for one learns why.
+  output->errors.push_back({0, inherited});
+}
+
+// Binds what grad gives.
+absl::Status Session::FinishWalk(const Command& command, Backprop* backprop) {
+  CHX_ASSIGN_OR_RETURN(std::vector<absl::optional<Variable>> grads, backprop->Finish());
+  if (command.kind != CommandKind::kGrad) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(CheckGradHandles(command));  // other commands may have run
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (command.outputs[i] == 0) continue;
+    if (grads[i].has_value()) {
       Bind(command.outputs[i], *std::move(grads[i]));
+      continue;
     }
-    return absl::OkStatus();
-  };
-  absl::Status status = grad();
-  if (!status.ok()) return Fail(command, std::move(status), "grad", "", output);
-  if (inherited != nullptr) Inherit(command, inherited);
+    Command missing;
+    missing.kind = CommandKind::kGrad;
+    missing.location = command.location;
+    missing.outputs.push_back(command.outputs[i]);
+    RootErrorPtr absent = NewRootError(
+        command, GradientError("[grad] the outputs do not depend on input ", i), "grad", "");
+    absent->absent_gradient = true;
+    Inherit(missing, absent);
+  }
+  return absl::OkStatus();
 }
 
 void Session::SetGrad(const Command& command, SessionOutput* output) {

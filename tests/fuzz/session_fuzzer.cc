@@ -112,7 +112,8 @@ Command MakeCommand(Choices* choices) {
     MakeOperator(choices, &command);
     return command;
   }
-  command.flags = static_cast<uint8_t>(choices->UpTo(7));
+  command.flags = static_cast<uint8_t>(choices->UpTo(15));
+  command.request_id = static_cast<uint64_t>(choices->UpTo(3));
   command.handle = choices->AnyHandle();
   command.backprop_id = static_cast<BackpropId>(choices->UpTo(3) == 0 ? choices->UpTo(3) : 0);
   command.mode = static_cast<uint16_t>(choices->UpTo(3));

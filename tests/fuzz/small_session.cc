@@ -49,7 +49,7 @@ void SmallSession::Execute(absl::Span<const Command> window) {
   session_->Execute(window, &output_);
   size_t answers = 0;
   for (const Command& command : window) {
-    answers += IsAnswered(command.kind);
+    answers += IsAnswered(command);
   }
   if (output_.values.size() != answers) std::abort();
   for (const SessionOutput::Value& value : output_.values) {

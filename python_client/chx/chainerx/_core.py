@@ -10,6 +10,36 @@ def _is_debug():
     return False
 
 
+def _function_node_forward(
+    function_node, inputs, outputs, input_indexes_to_retain, output_indexes_to_retain
+):
+    """Connects what a Chainer function made of its inputs to their graphs.
+
+    Args:
+      function_node: Its ``_backward_chainerx`` makes the gradients, from within ``backward()`` or
+        ``grad()``. It lives as long as a graph has it.
+      inputs, outputs: Arrays, or None where there is none. The outputs must be in no graph.
+      input_indexes_to_retain, output_indexes_to_retain: What the gradients are made of.
+
+    Raises:
+      ChainerxError: an output is in a graph already.
+    """
+
+    def backward(targets, output_grads, retained_inputs, retained_outputs):
+        try:
+            return function_node._backward_chainerx(
+                targets, output_grads, retained_inputs, retained_outputs
+            )
+        finally:
+            # These hold the graph, which holds the function.
+            function_node._chainerx_retained_inputs = None
+            function_node._chainerx_retained_outputs = None
+
+    _chx._core._record_function(
+        backward, inputs, outputs, input_indexes_to_retain, output_indexes_to_retain
+    )
+
+
 def _refuse(name):
     raise _chx.NotImplementedError(
         f"[{name}] expects memory of this process; a daemon's arrays are in another"

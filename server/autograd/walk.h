@@ -1,0 +1,106 @@
+// One pass over a graph, from outputs down to leaves. It stops where the client is to compute a
+// gradient, and goes on when that is there.
+#ifndef CHX_SERVER_AUTOGRAD_WALK_H_
+#define CHX_SERVER_AUTOGRAD_WALK_H_
+
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "server/autograd/apply.h"
+
+namespace chx {
+
+struct BackwardOptions {
+  BackpropId id = 0;
+  // The walk is recorded in the same graph, so that gradients can be differentiated again.
+  bool enable_double_backprop = false;
+  // What unset gradients of the outputs are filled with; final gradients are divided by it.
+  double loss_scale = 1.0;
+  // Grad only: arrays that the walk passes keep their gradients, as if they had been set.
+  bool retain_grad = false;
+};
+
+// A function of the client's whose gradient a walk waits for. Variables without an array: none.
+struct FunctionCall {
+  uint64_t function = 0;
+  std::vector<int> targets;  // the inputs whose gradients are wanted
+  std::vector<Variable> output_grads;
+  std::vector<Variable> retained_inputs;
+  std::vector<Variable> retained_outputs;
+};
+
+// Gradients by array node, op nodes from the highest rank down. Other commands may run, and change
+// the graph, while a walk waits: it holds all that it comes back to.
+class Walk {
+ public:
+  // Graphs that were made after this one are not continued by its gradients.
+  Walk(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode);
+
+  // Only what lies between the outputs and these nodes is walked, and their gradients are kept.
+  void LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* const> inputs);
+  absl::Status Start(ArrayNode* node, Variable grad);
+  // To the end, or to where it waits.
+  absl::Status Run();
+  const FunctionCall* waiting() const { return call_.has_value() ? &*call_ : nullptr; }
+  // Gradients for the call's targets; null: none. Then Run goes on.
+  absl::Status Answer(absl::Span<const Variable* const> input_grads);
+
+  Variable* Find(ArrayNode* node);
+  template <typename Fn>
+  absl::Status ForEach(Fn fn) {
+    for (const Ref<ArrayNode>& node : order_) {
+      auto it = grads_.find(node.get());
+      if (it != grads_.end()) CHX_RETURN_IF_ERROR(fn(node.get(), &it->second));
+    }
+    return absl::OkStatus();
+  }
+  // Forgets all gradients; gives what passed through operators, if the options ask for that.
+  std::vector<std::pair<Ref<ArrayNode>, Variable>> Finish();
+  const RecordMode& mode() const { return mode_; }
+
+  // Ones, or another value, of the array's spec.
+  absl::StatusOr<Variable> Full(const ArraySpec& spec, double value);
+
+ private:
+  struct ByRank {
+    bool operator()(const Ref<OpNode>& a, const Ref<OpNode>& b) const { return a->rank < b->rank; }
+  };
+
+  bool Wants(const ArrayNode* node) const;
+  void Push(ArrayNode* node);
+  absl::StatusOr<Variable> Reduce(Variable grad, const ArraySpec& spec);
+  absl::StatusOr<Variable> Unary(absl::string_view op, const Variable& x,
+                                 absl::Span<const AttrValue> attrs);
+  absl::Status Accumulate(ArrayNode* node, const Variable& grad);
+  absl::Status Step(const Ref<OpNode>& op_node);
+  absl::Status RunRule(OpNode* op_node, absl::Span<const Variable> output_grads);
+  absl::Status Call(const Ref<OpNode>& op_node, absl::Span<const Variable> output_grads);
+  absl::Status Pass(ArrayNode* node, const Variable& grad);
+
+  Runtime runtime_;
+  const BackwardOptions options_;
+  RecordMode mode_;
+  std::priority_queue<Ref<OpNode>, std::vector<Ref<OpNode>>, ByRank> queue_;
+  absl::flat_hash_set<OpNode*> seen_;
+  absl::flat_hash_map<ArrayNode*, Variable> grads_;
+  std::vector<Ref<ArrayNode>> order_;  // all that ever had a gradient; keeps addresses unique
+  bool limited_ = false;               // to the op nodes in useful_
+  absl::flat_hash_set<const OpNode*> useful_;
+  absl::flat_hash_set<const ArrayNode*> kept_;  // gradients outlive the step that consumes them
+  std::vector<Ref<OpNode>> useful_refs_;  // of the same; and those of kept_: for the addresses
+  std::vector<Ref<ArrayNode>> kept_refs_;
+  std::vector<std::pair<Ref<ArrayNode>, Variable>> retained_;
+  absl::optional<FunctionCall> call_;
+  Ref<OpNode> waiting_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_AUTOGRAD_WALK_H_
