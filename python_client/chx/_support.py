@@ -249,14 +249,26 @@ def array(object, dtype=None, copy=True, device=None):
         shared = _same_memory(values, device)
         if shared is not None:
             return shared
-        if (
-            not values.flags.c_contiguous
-            and (strided := upload_strided(values, device)) is not None
-        ):
+        if _has_own_strides(values) and (strided := upload_strided(values, device)) is not None:
             return strided
     # In native byte order and C order, which is what is sent.
     flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
     return _core._upload(flat.view(np.uint8), flat.dtype, values.shape, device)
+
+
+def _has_own_strides(values):
+    """Whether a new array of the shape would have others; those of axes of length 1 count too."""
+    if not values.flags.c_contiguous:
+        return True
+    if values.size == 0:
+        return any(values.strides)
+    if 1 in values.shape:
+        stride = values.itemsize
+        for n, own in zip(reversed(values.shape), reversed(values.strides), strict=True):
+            if own != stride:
+                return True
+            stride *= n
+    return False
 
 
 def _same_memory(values, device):

@@ -38,6 +38,15 @@ def test_asarray_keeps_strides(part):
     assert chx.asarray(values, "float32").is_contiguous
 
 
+def test_asarray_keeps_strides_without_meaning():
+    column = np.arange(24, dtype=np.int16).reshape(4, 6)[::3, ::2][:1]
+    for values in (column[:, :1], column[:, :1].T, np.fromstring("", np.int16, sep=" ")):
+        a = chx.asarray(values)
+        assert a.strides == values.strides and a.is_contiguous
+        assert a.strides != chx.array(values).strides
+        np.testing.assert_array_equal(chx.to_numpy(a), values)
+
+
 def test_asarray_of_few_elements_of_many():
     table = np.arange(100000, dtype=np.float64).reshape(1000, 100)
     column = chx.asarray(table[:, 3])
