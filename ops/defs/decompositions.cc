@@ -1,6 +1,5 @@
 // chx.linalg: systems of equations and decompositions of matrices, stacked along leading axes.
 #include <algorithm>
-#include <cmath>
 
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"
@@ -73,9 +72,6 @@ absl::Status SvdRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckMatrices(c, a));
   const int64_t m = a.shape[a.ndim() - 2];
   const int64_t n = a.shape.back();
-  if (m == 0 || n == 0) {
-    return DimensionError("[svd] expects matrices with elements, got ", a.shape.ToString());
-  }
   const int64_t k = std::min(m, n);
   const bool full = c.attr(0).AsBool();
   const bool vectors = c.attr(1).AsBool();
@@ -93,9 +89,6 @@ absl::Status QrRule(InferContext& c) {
   const int64_t n = a.shape.back();
   const int64_t k = std::min(m, n);
   const int64_t mode = c.attr(0).AsInt();
-  if (mode == kQrComplete && k == 0) {
-    return DimensionError("[qr] expects matrices with elements, got ", a.shape.ToString());
-  }
   if (mode == kQrRaw) {
     CHX_RETURN_IF_ERROR(c.AddOutput(a.dtype, Stacked(a.shape, {n, m})));
     return c.AddOutput(a.dtype, Stacked(a.shape, {k}));
@@ -213,8 +206,66 @@ void InvGradient(GradContext& g) {
   g.SetInputGrad(0, -MatMul(MatMul(inverse, g.output_grad(0)), inverse));
 }
 
-// Golub and Pereyra, "The differentiation of pseudo-inverses", 1973: where the rank is constant.
+// u, s and vh of a, and which singular values pinv inverts; `inverse` is 0 for the others.
+struct TruncatedSvd {
+  TruncatedSvd(OpContext& c, Value a, double rcond)
+      : u(c.Apply("svd", {a}, {{"full_matrices", false}})),
+        s(u.context(), u.id() + 1),
+        vh(u.context(), u.id() + 2) {
+    const Value largest = c.Apply("amax", {s}, {{"axis", AttrValue(Ints{-1})}, {"keepdims", true}});
+    used = c.Apply("greater", {s, largest * rcond});
+    inverse = c.Apply("where", {used, Value(1.0) / c.Apply("where", {used, s, 1}), 0});
+  }
+  Value u;
+  Value s;
+  Value vh;
+  Value used;
+  Value inverse;
+};
+
+// Where singular values are cut off that are no rounding errors. With P^T = U f(S) V^T, and
+// f(s) = 1 / s for those that are used, 0 for the others, this is the adjoint of that function's
+// derivative: Noferini, "A formula for the Frechet derivative of a generalized matrix function",
+// 2017.
+void TruncatedPinvGradient(GradContext& g) {
+  const TruncatedSvd t(g, Wide(g.input(0)), g.attr(0).AsFloat());
+  const Value ut = T(t.u);
+  const Value v = T(t.vh);
+  const Value gyt = T(Wide(g.output_grad(0)));
+  const Value used = As(t.used, t.s.dtype());
+  const Value differ = ExpandDims(used, -1) - ExpandDims(used, -2);
+  const Value squares = t.s * t.s;
+  const Value gaps = ExpandDims(squares, -1) - ExpandDims(squares, -2);
+  const Value either = g.Apply("not_equal", {differ, 0});
+  const Value weights = differ / g.Apply("where", {either, gaps, 1});
+  const Value cross = ExpandDims(t.inverse, -1) * ExpandDims(t.s, -2);
+  const Value both = ExpandDims(t.inverse, -1) * ExpandDims(t.inverse, -2);
+  const Value h = MatMul(MatMul(ut, gyt), v);
+  const Value inner = weights * h + (weights * (cross + T(cross)) - both) * T(h);
+  Value ga = MatMul(MatMul(t.u, inner), t.vh);
+  const int64_t k = t.s.shape().back();
+  const Value inverse_squares = t.inverse * t.inverse;
+  if (t.u.shape()[t.u.ndim() - 2] > k) {
+    const Value outside = gyt - MatMul(t.u, MatMul(ut, gyt));
+    ga = ga + MatMul(ScaleColumns(MatMul(outside, v), inverse_squares), t.vh);
+  }
+  if (t.vh.shape().back() > k) {
+    const Value outside = gyt - MatMul(MatMul(gyt, v), t.vh);
+    ga = ga + MatMul(ScaleColumns(t.u, inverse_squares), MatMul(ut, outside));
+  }
+  g.SetInputGrad(0, As(ga, g.input(0).dtype()));
+}
+
+// Up to this rcond what is cut off is taken for rounding errors, of zero, which leaves the rank
+// constant: Golub and Pereyra, "The differentiation of pseudo-inverses", 1973. That needs no
+// singular values, and so holds with equal ones in the second order too.
+constexpr double kRoundingRcond = 1e-4;
+
 void PinvGradient(GradContext& g) {
+  if (NumElements(g.input_spec(0).shape) > 0 && g.attr(0).AsFloat() > kRoundingRcond) {
+    TruncatedPinvGradient(g);
+    return;
+  }
   const Value a = g.input(0);
   const Value y = g.output(0);
   const Value yt = T(y);
@@ -233,13 +284,9 @@ void PinvCompose(ComposeContext& c) {
     c.SetOutput(0, As(T(a), c.input(0).dtype()));
     return;
   }
-  const Value u = c.Apply("svd", {a}, {{"full_matrices", false}});
-  const Value s(u.context(), u.id() + 1);
-  const Value vh(u.context(), u.id() + 2);
-  const Value largest = c.Apply("amax", {s}, {{"axis", AttrValue(Ints{-1})}, {"keepdims", true}});
-  const Value used = c.Apply("greater", {s, largest * c.attr(0).AsFloat()});
-  const Value inverse = c.Apply("where", {used, Value(1.0) / c.Apply("where", {used, s, 1}), 0});
-  c.SetOutput(0, As(MatMul(T(vh), ExpandDims(inverse, -1) * T(u)), c.input(0).dtype()));
+  const TruncatedSvd t(c, a, c.attr(0).AsFloat());
+  const Value y = MatMul(T(t.vh), ExpandDims(t.inverse, -1) * T(t.u));
+  c.SetOutput(0, As(y, c.input(0).dtype()));
 }
 
 // Murray, "Differentiation of the Cholesky decomposition", 2016.
@@ -412,45 +459,6 @@ void MatrixPowerCompose(ComposeContext& c) {
   c.SetOutput(0, c.Apply("copy", {As(result, c.input(0).dtype())}));
 }
 
-absl::Status NormRule(InferContext& c) {
-  const ArraySpec& x = c.input(0);
-  if (!IsFloat(x.dtype)) {
-    return DtypeError("[norm] expects floats, got ", DtypeName(x.dtype));
-  }
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(c.name(), c.attr(1), x.ndim()));
-  if (c.attr(0).has_value()) {
-    const double ord = c.attr(0).AsFloat();
-    // Elsewhere it stands for a norm of matrices.
-    if (axes == 0 || (axes & (axes - 1)) != 0 || !(ord > 0)) {
-      return MakeError(ErrorKind::kNotImplemented,
-                       "[norm] expects ord to be positive, and one axis with it");
-    }
-    if (std::isinf(ord)) CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), x.shape, axes));
-  }
-  return c.AddOutput(x.dtype, rules::ReducedShape(x.shape, axes, c.attr(2).AsBool()));
-}
-
-void NormCompose(ComposeContext& c) {
-  const Value x = c.input(0);
-  const auto reduce = [&c](absl::string_view op, Value of) {
-    return c.Apply(op, {of}, {{"axis", c.attr(1)}, {"keepdims", c.attr(2)}});
-  };
-  const double ord = c.attr(0).has_value() ? c.attr(0).AsFloat() : 2;
-  if (ord == 2) {
-    c.SetOutput(0, c.Apply("sqrt", {reduce("sum", x * x)}));
-    return;
-  }
-  const Value magnitudes = c.Apply("abs", {x});
-  if (std::isinf(ord)) {
-    c.SetOutput(0, reduce("amax", magnitudes));
-  } else if (ord == 1) {
-    c.SetOutput(0, reduce("sum", magnitudes));
-  } else {
-    const Value sum = reduce("sum", c.Apply("power", {magnitudes, Value(ord)}));
-    c.SetOutput(0, c.Apply("power", {sum, Value(1 / ord)}));
-  }
-}
-
 }  // namespace
 
 void RegisterDecompositions(OpRegistry& r) {
@@ -542,15 +550,6 @@ void RegisterDecompositions(OpRegistry& r) {
       .Outputs({"y"})
       .Attr("n", AttrType::kInt)
       .Compose(MatrixPowerRule, MatrixPowerCompose);
-  plain("norm",
-        "Square root of the sum of squares over axes (all by default). Along one axis ord may be "
-        "another power than 2: (sum |x|^ord)^(1/ord), or inf for the greatest magnitude.")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Attr("ord", AttrType::kFloat, AttrValue())
-      .Attr("axis", AttrType::kInts, AttrValue())
-      .Attr("keepdims", AttrType::kBool, false)
-      .Compose(NormRule, NormCompose);
 }
 
 }  // namespace chx

@@ -6,22 +6,17 @@
 namespace chx {
 namespace {
 
-// The axes that are normalized over, as a bit mask: those of the attribute, or those that `gamma`
-// lacks, which are the first one and the last ones.
-absl::StatusOr<uint32_t> Axes(absl::string_view op, const AttrValue& axis, int ndim,
-                              int gamma_ndim) {
+// The axes that are normalized over, as a bit mask: the first one by default.
+absl::StatusOr<uint32_t> Axes(absl::string_view op, const AttrValue& axis, int ndim) {
   if (axis.has_value()) return rules::NormalizeAxes(op, axis, ndim);
-  uint32_t axes = 1;
-  for (int i = gamma_ndim + 1; i < ndim; ++i) axes |= uint32_t{1} << i;
-  return axes;
+  return uint32_t{1};
 }
 
 // x, gamma, beta, mean, var; eps, ..., axis. y has x's dtype.
 absl::Status NormRule(InferContext& c, int axis_attr) {
   const ArraySpec& x = c.input(0);
   if (x.ndim() == 0) return DimensionError("[", c.name(), "] expects x with axes, got ()");
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes,
-                       Axes(c.name(), c.attr(axis_attr), x.ndim(), c.input(1).ndim()));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, Axes(c.name(), c.attr(axis_attr), x.ndim()));
   const Shape shape = rules::ReducedShape(x.shape, axes, false);
   for (int i = 0; i < 5; ++i) {
     if (!IsFloat(c.input(i).dtype)) {
@@ -37,8 +32,7 @@ absl::Status NormRule(InferContext& c, int axis_attr) {
 
 absl::Status BatchNormRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(NormRule(c, 2));
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes,
-                       Axes(c.name(), c.attr(2), c.input(0).ndim(), c.input(1).ndim()));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, Axes(c.name(), c.attr(2), c.input(0).ndim()));
   return rules::CheckAxesNotEmpty(c.name(), c.input(0).shape, axes);
 }
 
@@ -50,7 +44,7 @@ class Normalizer {
  public:
   Normalizer(OpContext& c, const AttrValue& axis, Value x, Value gamma)
       : c_(c),
-        mask_(Axes(c.op().name, axis, x.ndim(), gamma.ndim()).value_or(0)),
+        mask_(Axes(c.op().name, axis, x.ndim()).value_or(0)),
         dtype_(PromoteTypes(PromoteTypes(x.dtype(), gamma.dtype()), Dtype::kFloat32)),
         kept_(rules::ReducedShape(x.shape(), mask_, true)),
         reduced_(rules::ReducedShape(x.shape(), mask_, false)) {
@@ -159,8 +153,7 @@ void RegisterNormalization(OpRegistry& r) {
   r.Add("batch_norm")
       .Doc(
           "Normalizes x over axes to mean 0 and variance 1, times gamma, plus beta. Updates "
-          "running_mean and running_var in place. axis: by default those that gamma lacks, the "
-          "first and the last ones.")
+          "running_mean and running_var in place. axis: the first one by default.")
       .Inputs({"x", "gamma", "beta", "running_mean", "running_var"})
       .Outputs({"y"})
       .Attr("eps", AttrType::kFloat, 2e-5)
@@ -168,6 +161,7 @@ void RegisterNormalization(OpRegistry& r) {
       .Attr("axis", AttrType::kInts, AttrValue())
       .Compose(BatchNormRule, BatchNormCompose)
       .ConstantInputs({"running_mean", "running_var"})
+      .Writes({"running_mean", "running_var"})
       .Saves({"x", "gamma"})
       .Gradient(BatchNormGradient);
   r.Add("fixed_batch_norm")

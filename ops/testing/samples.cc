@@ -67,6 +67,7 @@ std::vector<Sample> ReductionsAndProducts() {
       {"dot", {F({2, 3}), F({3, 4})}, {}},
       {"dot", {F({3}), F({3})}, {}},
       {"dot", {F({}), F({2, 3})}, {}},
+      {"dot", {F({2, 3}), F({4, 3, 5})}, {}},
       {"matmul", {F({2, 3}), F({3, 4}, Dtype::kFloat64)}, {}},
       {"matmul", {F({3}), F({3})}, {}},
       {"matmul", {F({3}), F({5, 3, 4})}, {}},
@@ -144,6 +145,9 @@ std::vector<Sample> LossesAndRandom() {
       {"accuracy", {F({5, 3, 2}, Dtype::kFloat16), I({5, 2})}, {{"ignore_label", -1}}},
       {"random_uniform", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
       {"random_normal", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
+      {"random_gamma", {F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
+      {"random_poisson", {F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
+      {"random_binomial", {I({2, 3}), F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
   };
 }
 
@@ -211,7 +215,9 @@ std::vector<Sample> Decompositions() {
       {"solve", {F({5, 1, 3, 3}), F({2, 3, 1})}, {}},
       {"svd", {F({2, 4, 3})}, {}},
       {"svd", {F({2, 4, 3})}, {{"full_matrices", false}, {"compute_uv", false}}},
+      {"svd", {F({0, 3})}, {}},
       {"pinv", {F({0, 3})}, {}},
+      {"qr", {F({3, 0})}, {{"mode", 1}}},
       {"qr", {F({3, 4})}, {{"mode", 2}}},
       {"qr", {F({2, 4, 3})}, {{"mode", 3}}},
       {"matrix_power", {F({2, 3, 3})}, {{"n", 5}}},
@@ -230,6 +236,7 @@ std::vector<Sample> Decompositions() {
     samples.push_back({"qr", {a}, {}});
     for (const ArraySpec& either : {a, F({2, 3, 4})}) {
       samples.push_back({"svd", {either}, {{"full_matrices", false}}});
+      samples.push_back({"pinv", {either}, {}});
       samples.push_back({"pinv", {either}, {{"rcond", 1e-3}}});
     }
   }
@@ -273,7 +280,7 @@ std::vector<Sample> NeuralNetworks() {
       {"batch_norm",
        {F({4, 3, 5, 5}, Dtype::kFloat16), F({3}), F({3}), F({3}), F({3})},
        {{"axis", Dims({0, 2, -1})}}},
-      {"batch_norm", {F({4, 3, 5}), F({3}), F({3}), F({3}), F({3})}, {}},
+      {"batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
       {"fixed_batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
   };
 }

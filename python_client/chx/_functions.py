@@ -174,7 +174,7 @@ def _product(sizes, labels):
     return result
 
 
-# --- Differences and means -----------------------------------------------------------------------
+# --- Differences -----------------------------------------------------------------------------------
 
 
 def diff(a, n=1, axis=-1):
@@ -186,50 +186,6 @@ def diff(a, n=1, axis=-1):
         later, earlier = a[(*before, slice(1, None))], a[(*before, slice(None, -1))]
         a = _core.not_equal(later, earlier) if a.dtype == np.bool_ else later - earlier
     return a
-
-
-def average(a, axis=None, weights=None):
-    """The mean along axes, weighted if there are weights: of a's shape, or of one axis's length."""
-    if weights is None:
-        return _core.mean(a, axis=axis)
-    if weights.shape != a.shape:
-        shape = [1] * a.ndim
-        shape[axis] = weights.size
-        weights = _core.broadcast_to(weights.reshape(shape), a.shape)
-    return _core.sum(a * weights, axis=axis) / _core.sum(weights, axis=axis)
-
-
-def quantile(a, q, axis=None):
-    """The values below which a fraction q of the elements along an axis lies, interpolated."""
-    return _quantiles("quantile", a, np.asarray(q, np.float64), axis)
-
-
-def percentile(a, q, axis=None):
-    """quantile() for q from 0 to 100."""
-    return _quantiles("percentile", a, np.asarray(q, np.float64) / 100, axis)
-
-
-def _quantiles(name, a, q, axis):
-    if ((q < 0) | (q > 1)).any():
-        raise ValueError(f"[{name}] expects fractions of the whole")
-    if axis is None:
-        a, axis = _core.ravel(a), 0
-    if a.dtype.kind != "f":
-        a = a.astype("float64")
-    ordered = _core.moveaxis(_core.sort(a, axis=axis), axis, 0)
-    place = q * (len(ordered) - 1)
-    low = np.floor(place).astype(np.int64)
-    weight = chx.array(
-        (place - low).reshape(q.shape + (1,) * (ordered.ndim - 1)), a.dtype, device=a.device
-    )
-    below = ordered[low]
-    return below + (ordered[np.minimum(low + 1, len(ordered) - 1)] - below) * weight
-
-
-def cov(m, ddof=1):
-    """The covariance matrix of variables (rows) over observations (columns)."""
-    centred = m - _core.mean(m, axis=1, keepdims=True)
-    return _core.matmul(centred, centred.T) / (m.shape[1] - ddof)
 
 
 # --- Searching and counting ----------------------------------------------------------------------

@@ -57,7 +57,7 @@ Executor::~Executor() { scratch_.clear(); }
 
 absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
   if (device >= lanes_.size()) {
-    return DeviceError("there is no device number ", device, "; this daemon has ", lanes_.size());
+    return DeviceError("[device] expects a number below ", lanes_.size(), ", got ", device);
   }
   Lane& lane = lanes_[device];
   if (lane.stream == nullptr) {
@@ -246,7 +246,8 @@ absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> in
 absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                                    RunOutputs* outputs) {
   if (spec.device >= lanes_.size()) {
-    return DeviceError("[", op.name, "] there is no device number ", spec.device);
+    return DeviceError("[", op.name, "] expects a device number below ", lanes_.size(), ", got ",
+                       spec.device);
   }
   if (spec.device == input.spec.device) {
     outputs->push_back(input);
