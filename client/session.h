@@ -118,6 +118,8 @@ class Session : public RefCounted<Session> {
   void Seed(uint64_t seed);
   absl::StatusOr<ArrayPtr> Random(absl::string_view op, absl::Span<const int64_t> shape, double a,
                                   double b, Dtype dtype, DeviceId device);
+  // With parameters for each element.
+  absl::StatusOr<ArrayPtr> RandomOf(absl::string_view op, absl::Span<const Operand> parameters);
 
   // A place in the user's program ("train.py:12"), for error messages. Numbers are process-wide.
   static uint32_t InternLocation(absl::string_view text);
@@ -155,6 +157,8 @@ class Session : public RefCounted<Session> {
   absl::Status CheckUsable() const;
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
   absl::Status CheckInPlace(absl::Span<const Operand> inputs) const;
+  absl::Status CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const;
+  absl::Status CheckWritable(const ArrayBody& array) const;
   void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
   absl::StatusOr<ArrayBody::Place*> PlaceOf(absl::string_view op, ArrayBody* array, BackpropId id);
   absl::StatusOr<std::string> Ask(Command* question) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -141,8 +141,8 @@ void AveragePoolCompose(ComposeContext& c) {
   Value y =
       c.Apply("pool_sum", {x}, {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}});
   const Ints& pad = c.attr(2).ints();
-  const bool full = std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p == 0; });
-  if (full || c.attr(3).AsInt() == kZero) {
+  const bool padded = std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p != 0; });
+  if (c.attr(3).AsInt() == kZero || !padded) {
     double size = 1;
     for (int d = 0; d < x.ndim() - 2; ++d) size *= static_cast<double>(Spatial(c.attr(0), d));
     y = y / size;

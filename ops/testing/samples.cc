@@ -145,6 +145,9 @@ std::vector<Sample> LossesAndRandom() {
       {"accuracy", {F({5, 3, 2}, Dtype::kFloat16), I({5, 2})}, {{"ignore_label", -1}}},
       {"random_uniform", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
       {"random_normal", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
+      {"random_gamma", {F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
+      {"random_poisson", {F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
+      {"random_binomial", {I({2, 3}), F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
   };
 }
 
@@ -279,6 +282,8 @@ std::vector<Sample> NeuralNetworks() {
        {{"axis", Dims({0, 2, -1})}}},
       {"batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
       {"fixed_batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
+      {"batch_norm_forward", {F({4, 3, 5}), F({3, 5}), F({3, 5})}, {}},
+      {"batch_norm_grad", {F({4, 3, 5}), F({3, 5}), F({4, 3, 5})}, {}},
   };
 }
 

@@ -85,7 +85,7 @@ default_devices = "native:0"
 class _PrivateDaemon:
     """A chxd of this process alone. It ends with the process, however that ends."""
 
-    def __init__(self, devices):
+    def __init__(self, devices, plugins):
         self.directory = tempfile.mkdtemp(prefix="chx-")
         self.address = f"unix:{self.directory}/chxd.sock"
         self.pid = os.getpid()
@@ -97,6 +97,9 @@ class _PrivateDaemon:
             f"--listen={self.address}",
             f"--lifeline-fd={read_end}",
         ]
+        if plugins:
+            paths = (f"{name}={os.path.abspath(path)}" for name, path in plugins.items())
+            command.append(f"--plugins={','.join(paths)}")
         self.process = subprocess.Popen(
             command, pass_fds=[read_end], stdout=subprocess.PIPE, start_new_session=True
         )
@@ -156,7 +159,9 @@ class Session(_core.Session):
                 daemon.stop()
 
 
-def connect(address=None, *, token=None, tls_roots=None, devices=None, client_name=None):
+def connect(
+    address=None, *, token=None, tls_roots=None, devices=None, client_name=None, plugins=None
+):
     """Opens a session with a chxd daemon and makes it the default one.
 
     Args:
@@ -167,16 +172,21 @@ def connect(address=None, *, token=None, tls_roots=None, devices=None, client_na
       devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
         "native:0" (after install_chainerx() four of them).
       client_name: how the daemon's lists call this client.
+      plugins: backends that a private daemon loads, {name: path of the shared library}; their
+        devices have to be named in `devices` too, as "name:0".
 
     Returns:
       The Session.
 
     Raises:
-      ConnectionError: nobody answers at the address.
+      ConnectionError: nobody answers at the address, or no daemon starts.
+      ValueError: plug-ins for a daemon that runs already: only who starts it may name them.
     """
     address = address or os.environ.get("CHX_SERVER")
+    if address and plugins:
+        raise ValueError(f"[connect] expects plugins for a private daemon only, got {address}")
     devices = devices or os.environ.get("CHX_DEVICES") or default_devices
-    daemon = None if address else _PrivateDaemon(devices)
+    daemon = None if address else _PrivateDaemon(devices, plugins)
     roots = ""
     if tls_roots is not None:
         with open(tls_roots) as file:
@@ -314,6 +324,11 @@ def asarray(object, dtype=None, device=None):
 
 def as_array_like(value, like):
     return array(np.asarray(value), dtype=like.dtype, device=like.device)
+
+
+def as_indices(value, like):
+    """take's indices, from what NumPy makes an array of; on the device of the array indexed."""
+    return array(np.asarray(value), device=like.device)
 
 
 def split(ary, indices_or_sections, axis=0):

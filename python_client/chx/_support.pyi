@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ def connect(
     tls_roots: str | None = None,
     devices: str | None = None,
     client_name: str | None = None,
+    plugins: Mapping[str, str | PathLike[str]] | None = None,
 ) -> Session: ...
 def array(
     object: Any, dtype: DtypeLike | None = None, copy: bool = True, device: DeviceLike = None

@@ -26,7 +26,7 @@ def test_every_operator_has_a_signature_and_a_doc(name):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("sum", "(a, axis=None, keepdims=False)"),
+        ("sum", "(a, axis=None, keepdims=False, dtype=None)"),
         ("zeros", "(shape, dtype='float32', device=None)"),
         ("eye", "(N, M=None, k=0, dtype='float64', device=None)"),
         ("full", "(shape, fill_value, dtype=None, device=None)"),
@@ -62,7 +62,8 @@ def test_keywords_in_any_order():
     ("call", "message"),
     [
         (lambda a: chx.sum(), "a"),
-        (lambda a: chx.sum(a, 0, True, 1), "at most"),
+        (lambda a: chx.sum(a, 0, True, None, 1), "at most"),
+        (lambda a: chx.sum(a, dtype="x"), ""),
         (lambda a: chx.sum(a, axes=0), "unexpected keyword"),
         (lambda a: chx.sum(a, a=a), "multiple values"),
         (lambda a: chx.sum(a, axis="x"), ""),
@@ -79,7 +80,7 @@ def test_keywords_in_any_order():
         (lambda a: chx.concatenate(a, a), ""),
         (lambda a: chx.concatenate([a, 1]), "ndarray"),
         (lambda a: chx.full(2, "x"), "number"),
-        (lambda a: a.sum(0, False, 3), "at most"),
+        (lambda a: a.sum(0, False, None, 3), "at most"),
     ],
 )
 def test_type_errors(call, message):

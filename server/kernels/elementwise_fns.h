@@ -7,6 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "server/kernels/float_math.h"
 #include "server/kernels/hd.h"
 #include "server/kernels/math.h"
 
@@ -56,28 +57,30 @@ CHX_UNARY_FN(LogFn, "log") { return Log(x); }
 CHX_UNARY_FN(SqrtFn, "sqrt") { return Sqrt(x); }
 CHX_UNARY_FN(TanhFn, "tanh") { return Tanh(x); }
 CHX_UNARY_FN(SigmoidFn, "sigmoid") { return Sigmoid(x); }
-CHX_UNARY_FN(Expm1Fn, "expm1") { return static_cast<T>(std::expm1(x)); }
-CHX_UNARY_FN(Exp2Fn, "exp2") { return static_cast<T>(std::exp2(x)); }
-CHX_UNARY_FN(Log2Fn, "log2") { return static_cast<T>(std::log2(x)); }
-CHX_UNARY_FN(Log10Fn, "log10") { return static_cast<T>(std::log10(x)); }
-CHX_UNARY_FN(Log1pFn, "log1p") { return static_cast<T>(std::log1p(x)); }
-CHX_UNARY_FN(ErfFn, "erf") { return static_cast<T>(std::erf(x)); }
-CHX_UNARY_FN(SinFn, "sin") { return static_cast<T>(std::sin(x)); }
-CHX_UNARY_FN(CosFn, "cos") { return static_cast<T>(std::cos(x)); }
-CHX_UNARY_FN(TanFn, "tan") { return static_cast<T>(std::tan(x)); }
-CHX_UNARY_FN(ArcsinFn, "arcsin") { return static_cast<T>(std::asin(x)); }
-CHX_UNARY_FN(ArccosFn, "arccos") { return static_cast<T>(std::acos(x)); }
-CHX_UNARY_FN(ArctanFn, "arctan") { return static_cast<T>(std::atan(x)); }
-CHX_UNARY_FN(SinhFn, "sinh") { return static_cast<T>(std::sinh(x)); }
-CHX_UNARY_FN(CoshFn, "cosh") { return static_cast<T>(std::cosh(x)); }
-CHX_UNARY_FN(ArcsinhFn, "arcsinh") { return static_cast<T>(std::asinh(x)); }
-CHX_UNARY_FN(ArccoshFn, "arccosh") { return static_cast<T>(std::acosh(x)); }
-CHX_UNARY_FN(ArctanhFn, "arctanh") { return static_cast<T>(std::atanh(x)); }
+CHX_UNARY_FN(Expm1Fn, "expm1") { return Expm1(x); }
+CHX_UNARY_FN(Exp2Fn, "exp2") { return Exp2(x); }
+CHX_UNARY_FN(Log2Fn, "log2") { return Log2(x); }
+CHX_UNARY_FN(Log10Fn, "log10") { return Log10(x); }
+CHX_UNARY_FN(Log1pFn, "log1p") { return Log1p(x); }
+CHX_UNARY_FN(ErfFn, "erf") { return Erf(x); }
+CHX_UNARY_FN(SinFn, "sin") { return Sin(x); }
+CHX_UNARY_FN(CosFn, "cos") { return Cos(x); }
+CHX_UNARY_FN(TanFn, "tan") { return Tan(x); }
+CHX_UNARY_FN(ArcsinFn, "arcsin") { return Asin(x); }
+CHX_UNARY_FN(ArccosFn, "arccos") { return Acos(x); }
+CHX_UNARY_FN(ArctanFn, "arctan") { return Atan(x); }
+CHX_UNARY_FN(SinhFn, "sinh") { return Sinh(x); }
+CHX_UNARY_FN(CoshFn, "cosh") { return Cosh(x); }
+CHX_UNARY_FN(ArcsinhFn, "arcsinh") { return Asinh(x); }
+CHX_UNARY_FN(ArccoshFn, "arccosh") { return Acosh(x); }
+CHX_UNARY_FN(ArctanhFn, "arctanh") { return Atanh(x); }
 CHX_UNARY_FN(FloorFn, "floor") { return static_cast<T>(std::floor(x)); }
 CHX_UNARY_FN(CeilFn, "ceil") { return static_cast<T>(std::ceil(x)); }
 CHX_UNARY_FN(TruncFn, "trunc") { return static_cast<T>(std::trunc(x)); }
 // Halves go to the even neighbour.
 CHX_UNARY_FN(RintFn, "rint") { return static_cast<T>(std::rint(x)); }
+
+CHX_UNARY_FN(CbrtFn, "cbrt") { return static_cast<T>(std::cbrt(x)); }
 
 CHX_UNARY_FN(Negative, "negative") {
   if constexpr (kIsFloat<T> || kIsBool<T>) {
@@ -111,13 +114,7 @@ CHX_UNARY_FN(Sign, "sign") {
   }
 }
 // NaN passes through.
-CHX_UNARY_FN(Relu, "relu") {
-  if constexpr (std::is_signed<T>::value) {
-    return x < T(0) ? T(0) : x;
-  } else {
-    return x;
-  }
-}
+CHX_UNARY_FN(Relu, "relu") { return x < T(0) ? T(0) : x; }
 CHX_UNARY_FN(LogicalNot, "logical_not") { return x == T(0); }
 
 // In comparisons only, which vectorise.
@@ -165,14 +162,14 @@ CHX_BINARY_FN(Multiply, "multiply") {
   }
 }
 // NaN wins.
-CHX_BINARY_FN(Maximum, "maximum") { return x > y || x != x ? x : y; }
-CHX_BINARY_FN(Minimum, "minimum") { return x < y || x != x ? x : y; }
+CHX_BINARY_FN(Maximum, "maximum") { return (x > y) | (x != x) ? x : y; }
+CHX_BINARY_FN(Minimum, "minimum") { return (x < y) | (x != x) ? x : y; }
 CHX_BINARY_FN(Power, "power") {
   if constexpr (kIsBool<T>) {
     return x || !y;
   } else if constexpr (kIsFloat<T>) {
     // Exact, and the most frequent power by far.
-    return y == T(2) ? x * x : static_cast<T>(std::pow(x, y));
+    return y == T(2) ? x * x : Pow(x, y);
   } else {
     return IntPower(x, y);
   }
@@ -181,7 +178,7 @@ CHX_BINARY_FN(FloorDivide, "floor_divide") {
   if constexpr (kIsBool<T>) {
     return x && y;
   } else if constexpr (kIsFloat<T>) {
-    return FloatFloorDivide(x, y);
+    return FloatFloorDivide(x, y, FmodOf(x, y));
   } else {
     return IntFloorDivide(x, y);
   }
@@ -190,7 +187,7 @@ CHX_BINARY_FN(Remainder, "remainder") {
   if constexpr (kIsBool<T>) {
     return false;
   } else if constexpr (kIsFloat<T>) {
-    return FloatRemainder(x, y);
+    return FloatRemainder(x, y, FmodOf(x, y));
   } else {
     return IntRemainder(x, y);
   }
@@ -238,15 +235,15 @@ CHX_BINARY_FN(RightShift, "right_shift") {
 }
 
 CHX_BINARY_FN(Divide, "divide") { return x / y; }
-CHX_BINARY_FN(Arctan2, "arctan2") { return static_cast<T>(std::atan2(x, y)); }
-CHX_BINARY_FN(Fmod, "fmod") { return static_cast<T>(std::fmod(x, y)); }
+CHX_BINARY_FN(Arctan2, "arctan2") { return Atan2(x, y); }
+CHX_BINARY_FN(Fmod, "fmod") { return FmodOf(x, y); }
 CHX_BINARY_FN(Hypot, "hypot") { return static_cast<T>(std::hypot(x, y)); }
 CHX_BINARY_FN(Copysign, "copysign") { return static_cast<T>(std::copysign(x, y)); }
 // Equal infinities have no difference.
 CHX_BINARY_FN(Logaddexp, "logaddexp") {
   const T difference = x == y ? T(0) : x - y;
   const T greater = x > y || x != x ? x : y;
-  return static_cast<T>(greater + std::log1p(std::exp(-std::fabs(difference))));
+  return greater + Log1p(Exp(-std::fabs(difference)));
 }
 // Of y = relu(x), and the gradient of y.
 CHX_BINARY_FN(ReluGrad, "relu_grad") {
@@ -256,6 +253,37 @@ CHX_BINARY_FN(ReluGrad, "relu_grad") {
     return x > T(0) ? y : T(0);
   }
 }
+
+template <typename T>
+CHX_HD uint64_t Magnitude(T x) {
+  return x < 0 ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+}
+CHX_HD uint64_t Euclid(uint64_t x, uint64_t y) {
+  while (y != 0) {
+    const uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+// Of integers only, by inference. The magnitude of the least number is taken modulo 2^n, as
+// NumPy's.
+CHX_BINARY_FN(Gcd, "gcd") {
+  if constexpr (kIsBool<T> || kIsFloat<T>) {
+    return T(0);
+  } else {
+    return static_cast<T>(Euclid(Magnitude(x), Magnitude(y)));
+  }
+}
+CHX_BINARY_FN(Lcm, "lcm") {
+  if constexpr (kIsBool<T> || kIsFloat<T>) {
+    return T(0);
+  } else {
+    const auto divisor = Euclid(Magnitude(x), Magnitude(y));
+    return divisor == 0 ? T(0) : static_cast<T>(Magnitude(x) / divisor * Magnitude(y));
+  }
+}
+CHX_BINARY_FN(Nextafter, "nextafter") { return static_cast<T>(std::nextafter(x, y)); }
 
 CHX_BINARY_FN(Equal, "equal") { return x == y; }
 CHX_BINARY_FN(NotEqual, "not_equal") { return x != y; }
@@ -280,13 +308,41 @@ struct Where {
   }
 };
 
+#ifndef __CUDA_ARCH__
+// Formulas for float that vectorise for the usual arguments only: `kExists`, when they hold, and
+// what they give there. The C library does the rest, element by element.
+template <typename Fn>
+struct UsualCase {
+  static constexpr bool kExists = false;
+};
+#define CHX_USUAL_CASE(Fn, holds, ...)                                                      \
+  template <>                                                                               \
+  struct UsualCase<Fn> {                                                                    \
+    static constexpr bool kExists = true;                                                   \
+    template <typename... Args>                                                             \
+    CHX_HD static bool Holds(Args... args) {                                                \
+      return host::holds(args...);                                                          \
+    }                                                                                       \
+    CHX_HD static float Call(float x, [[maybe_unused]] float y = 0) { return __VA_ARGS__; } \
+  }
+CHX_USUAL_CASE(SinFn, IsUsualForSin, host::SinUsual(x));
+CHX_USUAL_CASE(CosFn, IsUsualForSin, host::CosUsual(x));
+CHX_USUAL_CASE(TanFn, IsUsualForSin, host::TanUsual(x));
+CHX_USUAL_CASE(Arctan2, IsUsualForAtan2, host::Atan2Usual(x, y));
+CHX_USUAL_CASE(Power, IsUsualForPow, host::PowUsual(x, y));
+CHX_USUAL_CASE(Fmod, IsUsualForFmod, host::FmodUsual(x, y));
+CHX_USUAL_CASE(Remainder, IsUsualForFmod, FloatRemainder(x, y, host::FmodUsual(x, y)));
+CHX_USUAL_CASE(FloorDivide, IsUsualForFmod, FloatFloorDivide(x, y, host::FmodUsual(x, y)));
+#undef CHX_USUAL_CASE
+#endif  // __CUDA_ARCH__
+
 // float16/32/64 -> the same.
 using UnaryFloatFns =
     FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn, Expm1Fn, Exp2Fn, Log2Fn, Log10Fn, Log1pFn,
            ErfFn, SinFn, CosFn, TanFn, ArcsinFn, ArccosFn, ArctanFn, SinhFn, CoshFn, ArcsinhFn,
-           ArccoshFn, ArctanhFn, FloorFn, CeilFn, TruncFn, RintFn>;
+           ArccoshFn, ArctanhFn, FloorFn, CeilFn, TruncFn, RintFn, Relu, CbrtFn>;
 // Any dtype -> the same.
-using UnarySameFns = FnList<Negative, Square, Abs, Sign, Relu>;
+using UnarySameFns = FnList<Negative, Square, Abs, Sign>;
 // bool -> bool: inference casts the inputs.
 using UnaryLogicalFns = FnList<LogicalNot>;
 // Any dtype -> bool.
@@ -294,9 +350,9 @@ using UnaryTestFns = FnList<IsNan, IsInf, IsFinite>;
 // Two of a dtype -> the same.
 using BinaryArithmeticFns =
     FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder, ReluGrad,
-           BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift>;
+           BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, Gcd, Lcm>;
 // Two of float16/32/64 -> the same.
-using BinaryFloatFns = FnList<Divide, Arctan2, Fmod, Hypot, Copysign, Logaddexp>;
+using BinaryFloatFns = FnList<Divide, Arctan2, Fmod, Hypot, Copysign, Logaddexp, Nextafter>;
 // Two of a dtype -> bool.
 using ComparisonFns = FnList<Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual>;
 // Two bools -> bool: inference casts the inputs.

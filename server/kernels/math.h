@@ -21,8 +21,8 @@ namespace chx::kernels {
 #ifndef __CUDA_ARCH__
 namespace host {
 
-// 2^n for an integral n in [-126, 127].
-CHX_HD float Exp2Int(int32_t n) { return BitCast<float>((n + 127) << 23); }
+// 2^n for an integral n in [-126, 127]; any float for others.
+CHX_HD float Exp2Int(int32_t n) { return BitCast<float>((static_cast<uint32_t>(n) + 127) << 23); }
 
 // exp(x) = 2^n * exp(r), |r| <= ln(2) / 2; the polynomial is Cephes' expf.
 CHX_HD float ExpFloat(float x) {
@@ -42,13 +42,9 @@ CHX_HD float ExpFloat(float x) {
   p = p * r + 5.0000001201e-1f;
   const float y = p * (r * r) + r + 1.0f;
   // In two steps, so that results near the largest and the subnormal ones come out right. A NaN
-  // has made `exponent` meaningless: keep it in the range where shifts are defined.
-  int32_t half = exponent >> 1;
-  half = half > 64 ? 64 : half;
-  half = half < -76 ? -76 : half;
-  int32_t rest = exponent - half;
-  rest = rest > 65 ? 65 : rest;
-  rest = rest < -76 ? -76 : rest;
+  // has made `exponent` meaningless, but is in y.
+  const int32_t half = exponent >> 1;
+  const int32_t rest = static_cast<int32_t>(static_cast<uint32_t>(exponent) - half);
   return y * Exp2Int(half) * Exp2Int(rest);
 }
 
@@ -200,25 +196,23 @@ CHX_HD T IntPower(T base, T exponent) {
   return result;
 }
 
-// Python's float %: of the divisor's sign; NaN for a divisor of 0.
+// Python's float %: of the divisor's sign; NaN for a divisor of 0. `rest` is fmod(a, b).
 template <typename T>
-CHX_HD T FloatRemainder(T a, T b) {
-  T rest = std::fmod(a, b);
-  if (b == T(0)) return rest;
-  if (rest == T(0)) return std::copysign(T(0), b);
-  return (rest < T(0)) != (b < T(0)) ? rest + b : rest;
+CHX_HD T FloatRemainder(T a, T b, T rest) {
+  const T moved = (rest < T(0)) != (b < T(0)) ? rest + b : rest;
+  const T result = rest == T(0) ? std::copysign(T(0), b) : moved;
+  return b == T(0) ? rest : result;
 }
 
-// Python's float //, consistent with the remainder; a / 0 is an infinity or NaN.
+// Python's float //, consistent with the remainder; a / 0 is an infinity or NaN. `rest` as above.
 template <typename T>
-CHX_HD T FloatFloorDivide(T a, T b) {
-  if (b == T(0)) return a / b;
-  const T rest = std::fmod(a, b);
+CHX_HD T FloatFloorDivide(T a, T b, T rest) {
   T quotient = (a - rest) / b;
-  if (rest != T(0) && (rest < T(0)) != (b < T(0))) quotient -= T(1);
-  if (quotient == T(0)) return std::copysign(T(0), a / b);
+  quotient -= rest != T(0) && (rest < T(0)) != (b < T(0)) ? T(1) : T(0);
   const T floor = std::floor(quotient);
-  return quotient - floor > T(0.5) ? floor + T(1) : floor;
+  const T rounded = quotient - floor > T(0.5) ? floor + T(1) : floor;
+  const T result = quotient == T(0) ? std::copysign(T(0), a / b) : rounded;
+  return b == T(0) ? a / b : result;
 }
 
 }  // namespace chx::kernels

@@ -28,6 +28,7 @@ namespace {
 // LAPACK's own codes are above; below are what it could not say.
 constexpr int kNoMemory = INT32_MIN;
 constexpr int kTooLarge = INT32_MIN + 1;
+constexpr int kComplex = INT32_MIN + 2;
 
 // Working memory: a few times that of a matrix, which the session's quota bounds.
 template <typename T>
@@ -90,6 +91,11 @@ absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int
     if (codes[i] == kTooLarge) {
       return ValueError("[", args.op.name, "] expects smaller matrices, got ",
                         args.in(0).shape.ToString());
+    }
+    if (codes[i] == kComplex) {
+      return ChainerxError(
+          "[", args.op.name, "] expects matrices with real eigenvalues, got complex ones",
+          count > 1 ? absl::StrCat(" for matrix ", i) : "", "; there is no complex dtype");
     }
     return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", codes[i],
                          count > 1 ? absl::StrCat(" for matrix ", i) : "");
@@ -210,6 +216,46 @@ absl::Status Eigh(const KernelArgs& args, ForEach for_each) {
       });
 }
 
+// Of the matrix by columns, for NumPy's order of eigenvalues.
+template <typename T>
+absl::Status Eig(const KernelArgs& args, ForEach for_each) {
+  const KernelTensor& a = args.in(0);
+  const KernelTensor& w = args.out(0);
+  const bool vectors = args.outputs.size() > 1;
+  if (a.size() == 0) return absl::OkStatus();
+  const int n = static_cast<int>(Columns(a));
+  const int64_t square = int64_t{n} * n;
+  const char* const job = vectors ? "V" : "N";
+  int code = 0;
+  T best = 0;
+  int query = -1;
+  T none = 0;
+  Fortran<T>::geev("N", job, &n, &none, &n, &none, &none, &none, &n, &none, &n, &best, &query,
+                   &code, 1, 1);
+  const int work_size = WorkSize(best);
+  return ForAll(
+      args, for_each, a.size() / square, 25 * square * n, "matrices that converge", [&](int64_t i) {
+        if (work_size == 0) return kTooLarge;
+        const Buffer<T> matrix(square);
+        const Buffer<T> imaginary(n);
+        const Buffer<T> columns(vectors ? square : 1);
+        const Buffer<T> work(work_size);
+        if (!matrix.ok() || !imaginary.ok() || !columns.ok() || !work.ok()) return kNoMemory;
+        Transpose(DataOf<T>(a, i, square), n, n, matrix.get());
+        int info = 0;
+        T unused = 0;
+        const int one = 1;
+        Fortran<T>::geev("N", job, &n, matrix.get(), &n, DataOf<T>(w, i, n), imaginary.get(),
+                         &unused, &one, columns.get(), &n, work.get(), &work_size, &info, 1, 1);
+        if (info != 0) return info;
+        if (std::any_of(imaginary.get(), imaginary.get() + n, [](T x) { return x != 0; })) {
+          return kComplex;
+        }
+        if (vectors) Transpose(columns.get(), n, n, DataOf<T>(args.out(1), i, square));
+        return info;
+      });
+}
+
 // LAPACK sees the transposed matrix v s u^T: its u is our vh, and its vt our u.
 template <typename T>
 absl::Status Svd(const KernelArgs& args, ForEach for_each) {
@@ -318,10 +364,12 @@ struct Entry {
   absl::Status (*float64)(const KernelArgs&, ForEach);
 };
 
-constexpr absl::string_view kOperators[] = {"solve", "cholesky", "eigh", "eigvalsh", "svd", "qr"};
+constexpr absl::string_view kOperators[] = {"solve", "cholesky", "eigh", "eigvalsh",
+                                            "svd",   "qr",       "eig",  "eigvals"};
 constexpr Entry kEntries[] = {{Solve<float>, Solve<double>}, {Cholesky<float>, Cholesky<double>},
                               {Eigh<float>, Eigh<double>},   {Eigh<float>, Eigh<double>},
-                              {Svd<float>, Svd<double>},     {Qr<float>, Qr<double>}};
+                              {Svd<float>, Svd<double>},     {Qr<float>, Qr<double>},
+                              {Eig<float>, Eig<double>},     {Eig<float>, Eig<double>}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Kernels of ops/defs/indexing.cc.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "ops/basic_index.h"
@@ -38,12 +39,26 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+// Whether all of n positions are in [0, size): the usual case, which needs no copy.
+bool AllInRange(ThreadPool& pool, const int64_t* positions, int64_t n, int64_t size) {
+  std::atomic<bool> all{true};
+  pool.ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+    uint64_t beyond = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      beyond |= static_cast<uint64_t>(positions[i]) >= static_cast<uint64_t>(size) ? 1 : 0;
+    }
+    if (beyond != 0) all.store(false, std::memory_order_relaxed);
+  });
+  return all.load();
+}
+
 // Dense positions in [0, size) from indices in any layout, in C order.
 absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
                                               IndexMode mode, int64_t size) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
   const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
+  if (AllInRange(PoolOf(args), in, indices.size(), size)) return in;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
   int64_t* const out = reinterpret_cast<int64_t*>(result.data);
   for (int64_t i = 0; i < indices.size(); ++i) {
     int64_t index = in[i];
@@ -74,9 +89,13 @@ absl::Status RunTake(const KernelArgs& args) {
   const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);
   PoolOf(args).ParallelFor(sides.before * count, grain, [&](int64_t begin, int64_t end) {
     const auto copy_rows = [&](auto copy) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = i / count * size + indices[i % count];
-        copy(out.data + i * row_bytes, a.data + row * row_bytes);
+      int64_t before = begin / count;
+      int64_t position = begin % count;
+      for (int64_t i = begin; i < end; ++before, position = 0) {
+        const char* const from = a.data + before * size * row_bytes;
+        for (; position < count && i < end; ++position, ++i) {
+          copy(out.data + i * row_bytes, from + indices[position] * row_bytes);
+        }
       }
     };
     if (sides.after == 1) {
@@ -89,6 +108,31 @@ absl::Status RunTake(const KernelArgs& args) {
     }
   });
   return absl::OkStatus();
+}
+
+// Adds the elements of dense gy (before, count) at their positions in dense sum (before, size).
+// Threads share the positions, so that each sum is added up in the order of the indices.
+void AddItems(ThreadPool& pool, const KernelTensor& gy, const int64_t* indices, int64_t count,
+              int64_t before, int64_t size, const KernelTensor& sum) {
+  const int64_t parts = count < kGrain || before >= pool.threads() ? 1 : pool.threads();
+  kernels::VisitDtype(sum.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count));
+    pool.ParallelFor(before * parts, grain, [&](int64_t begin, int64_t end) {
+      const kernels::Add add;
+      for (int64_t task = begin; task < end; ++task) {
+        const T* const from = reinterpret_cast<const T*>(gy.data) + task / parts * count;
+        T* const to = reinterpret_cast<T*>(sum.data) + task / parts * size;
+        const int64_t first = size * (task % parts) / parts;
+        const uint64_t width = size * (task % parts + 1) / parts - first;
+        for (int64_t i = 0; i < count; ++i) {
+          if (static_cast<uint64_t>(indices[i] - first) >= width) continue;
+          T& at = to[indices[i]];
+          at = kernels::Store<T>(add(kernels::Load(at), kernels::Load(from[i])));
+        }
+      }
+    });
+  });
 }
 
 // Rows are added one after the other, in the order of the indices; threads share the columns.
@@ -112,6 +156,11 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   std::memset(sum.data, 0, sum.size() * item_size);
   const Lanes sides = kernels::LanesAlong(out.shape, axis);
   const int64_t count = args.in(1).size();
+  if (sides.after == 1) {
+    AddItems(PoolOf(args), gy, indices, count, sides.before, size, sum);
+    if (dtype != out.dtype) RunUnary(PoolOf(args), sum, out, CastLoop(dtype, out.dtype));
+    return absl::OkStatus();
+  }
   using kernels::BinaryArithmeticFns;
   const Loop add = Loops().arithmetic[kernels::kFnIndex<kernels::Add, BinaryArithmeticFns>]
                                      [static_cast<int>(dtype)];

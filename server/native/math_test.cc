@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
 #include "server/kernels/half.h"
 
 namespace chx::kernels {
@@ -110,12 +111,12 @@ TEST(MathTest, IntegersFollowPythonAndNeverTrap) {
 }
 
 TEST(MathTest, FloatRemainderFollowsPython) {
-  EXPECT_EQ(FloatRemainder(-7.5, 2.0), 0.5);
-  EXPECT_EQ(FloatRemainder(7.5, -2.0), -0.5);
-  EXPECT_EQ(FloatFloorDivide(-7.5, 2.0), -4);
-  EXPECT_TRUE(std::isnan(FloatRemainder(1.0, 0.0)));
-  EXPECT_TRUE(std::isinf(FloatFloorDivide(1.0, 0.0)));
-  EXPECT_TRUE(std::signbit(FloatRemainder(4.0, -2.0)));
+  EXPECT_EQ(Remainder()(-7.5, 2.0), 0.5);
+  EXPECT_EQ(Remainder()(7.5, -2.0), -0.5);
+  EXPECT_EQ(FloorDivide()(-7.5, 2.0), -4);
+  EXPECT_TRUE(std::isnan(Remainder()(1.0, 0.0)));
+  EXPECT_TRUE(std::isinf(FloorDivide()(1.0, 0.0)));
+  EXPECT_TRUE(std::signbit(Remainder()(4.0, -2.0)));
 }
 
 TEST(MathTest, CastsFromFloatAreDefined) {

@@ -83,13 +83,44 @@ absl::Status RunArgSort(const KernelArgs& args) {
   });
 }
 
-// Whole rows at a time where the axis isn't the last.
+// A scan along an axis that isn't the last: whole rows at a time. `a` is dense, as is out.
+template <typename Fn>
+void ScanRows(const KernelArgs& args, const KernelTensor& a, const Lanes& lanes) {
+  const KernelTensor& out = args.out(0);
+  const int64_t item = ItemSize(out.dtype);
+  const Loop loop = Loops().arithmetic[kernels::kFnIndex<Fn, kernels::BinaryArithmeticFns>]
+                                      [static_cast<int>(out.dtype)];
+  constexpr int64_t kColumns = 1024;
+  const int64_t chunks = (lanes.after + kColumns - 1) / kColumns;
+  PoolOf(args).ParallelFor(
+      lanes.before * chunks, LaneGrain(lanes, kColumns), [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t column = task % chunks * kColumns;
+          const int64_t n = std::min(kColumns, lanes.after - column);
+          const int64_t row = lanes.after * item;
+          const int64_t first = (task / chunks * lanes.size * lanes.after + column) * item;
+          std::memcpy(out.data + first, a.data + first, n * item);
+          for (int64_t i = 1; i < lanes.size; ++i) {
+            char* const to = out.data + first + i * row;
+            char* const data[3] = {to, to - row, a.data + first + i * row};
+            const int64_t strides[3] = {item, item, item};
+            loop(data, strides, n);
+          }
+        }
+      });
+}
+
 template <typename Fn>
 absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  // The sums of float16 are kept in float32: lane by lane.
+  if (lanes.after >= 8 && out.dtype != Dtype::kFloat16) {
+    ScanRows<Fn>(args, a, lanes);
+    return absl::OkStatus();
+  }
   kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     using C = kernels::Compute<T>;
@@ -136,10 +167,19 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
     const T* const in = reinterpret_cast<const T*>(a.data);
     T* const result = reinterpret_cast<T*>(out.data);
     PoolOf(args).ParallelFor(out.size(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t lane = i / (to.size * to.after) * to.after + i % to.after;
-        const int64_t at = indices[i] < 0 ? indices[i] + from.size : indices[i];
-        result[i] = in[from.First(lane) + at * from.after];
+      // In runs along a lane, or along a row of all lanes.
+      const int64_t block = to.size * to.after;
+      for (int64_t i = begin; i < end;) {
+        const int64_t within = i % block;
+        const bool along = to.after == 1;
+        const int64_t column = along ? 0 : within % to.after;
+        const int64_t n = std::min(end - i, along ? to.size - within : to.after - column);
+        const T* const base = in + i / block * from.size * from.after + column;
+        const int64_t step = along ? 0 : 1;
+        for (int64_t k = 0; k < n; ++k, ++i) {
+          const int64_t at = indices[i] < 0 ? indices[i] + from.size : indices[i];
+          result[i] = base[at * from.after + k * step];
+        }
       }
     });
   });
@@ -162,10 +202,12 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
     PoolOf(args).ParallelFor(to.count(), LaneGrain(from, 2), [&](int64_t begin, int64_t end) {
       const kernels::Add add;
       for (int64_t lane = begin; lane < end; ++lane) {
+        const int64_t first = from.First(lane);
+        T* const sums = result + to.First(lane);
         for (int64_t i = 0; i < from.size; ++i) {
-          const int64_t source = from.First(lane) + i * from.after;
+          const int64_t source = first + i * from.after;
           const int64_t at = indices[source] < 0 ? indices[source] + to.size : indices[source];
-          T& sum = result[to.First(lane) + at * to.after];
+          T& sum = sums[at * to.after];
           sum = Store<T>(add(Load(sum), Load(in[source])));
         }
       }
