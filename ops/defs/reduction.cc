@@ -86,7 +86,8 @@ absl::Status SoftmaxRule(InferContext& c) {
 }
 
 Value LogSoftmax(ComposeContext& c) {
-  const Value x = c.input(0);
+  Value x = c.input(0);
+  if (IsBool(x.dtype())) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
   return x - c.Apply("logsumexp", {x}, {{"axis", SoftmaxAxis(c.attr(0))}, {"keepdims", true}});
 }
 

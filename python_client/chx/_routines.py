@@ -39,7 +39,7 @@ def frombuffer(buffer, dtype="float32", count=-1, offset=0, device=None):
 
 def fromfile(file, dtype=float, count=-1, sep="", device=None):
     """A one-dimensional array of what is in a file, as numpy.fromfile reads it."""
-    return array(np.fromfile(file, np.dtype(dtype), count, sep), device=device)
+    return array(np.fromfile(file, np.dtype(dtype), count, sep), copy=False, device=device)
 
 
 def fromfunction(function, shape, *, dtype=float, device=None, **kwargs):

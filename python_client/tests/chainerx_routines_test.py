@@ -373,7 +373,7 @@ def test_numpy_asarray():
 
 
 @pytest.mark.parametrize(
-    "scalar", [np.float64(3), np.float32(0.5), np.int8(2), np.bool_(True)], ids=repr
+    "scalar", [np.float64(3), np.float32(0.5), np.int8(2), np.float16(2)], ids=repr
 )
 def test_numpy_scalars(scalar):
     values = np.array([1.0, 2.5], np.float32)
