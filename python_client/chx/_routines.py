@@ -269,7 +269,8 @@ def _array_function(self, func, types, args, kwargs):
     """What NumPy's functions do with arrays of ours: the function of that name here, if any."""
     import chx
 
-    own = getattr(chx, func.__name__, None) if func.__module__ == "numpy" else None
+    module = {"numpy": chx, "numpy.linalg": chx.linalg}.get(func.__module__)
+    own = getattr(module, func.__name__, None)
     return NotImplemented if own is None else own(*args, **kwargs)
 
 
