@@ -42,7 +42,7 @@ absl::Status ArgRule(InferContext& c) {
     axes = uint32_t{1} << axis;
   }
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
-  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, false));
+  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
 
 absl::Status LogSumExpRule(InferContext& c) {
@@ -149,6 +149,7 @@ void RegisterReduction(OpRegistry& r) {
         .Inputs({"a"})
         .Outputs({"y"})
         .Attr("axis", AttrType::kInt, AttrValue())
+        .Attr("keepdims", AttrType::kBool, false)
         .Infer(ArgRule)
         .Method();
   };

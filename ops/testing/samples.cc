@@ -282,6 +282,8 @@ std::vector<Sample> NeuralNetworks() {
        {{"axis", Dims({0, 2, -1})}}},
       {"batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
       {"fixed_batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
+      {"batch_norm_forward", {F({4, 3, 5}), F({3, 5}), F({3, 5})}, {}},
+      {"batch_norm_grad", {F({4, 3, 5}), F({3, 5}), F({4, 3, 5})}, {}},
   };
 }
 

@@ -127,3 +127,14 @@ row(
     name="nan_to_num-special",
 )
 row("nan_to_num", lambda chx, x: chx.nan_to_num(x, 2.5), lambda x: x, [(3, 4)], grad=[0])
+for keywords in ({"posinf": 7.5}, {"nan": -1.0, "posinf": 2.0, "neginf": -3.0}):
+    row(
+        "nan_to_num",
+        lambda chx, x, k=keywords: chx.nan_to_num(x, **k),
+        lambda x, k=keywords: np.nan_to_num(x, **k),
+        [(30,)],
+        dtypes=[("float32", "float64")],
+        domain=special,
+        exact=True,
+        name=f"nan_to_num-{len(keywords)}",
+    )
