@@ -160,9 +160,7 @@ def test_arange_of_integers_from_fractions():
 
 def test_linspace_of_bools():
     for start, stop in ((0, 1), (-1, 1), (0.2, 0.7)):
-        check(
-            chx.linspace(start, stop, 5, dtype="bool"), np.linspace(start, stop, 5, dtype="bool")
-        )
+        check(chx.linspace(start, stop, 5, dtype="bool"), np.linspace(start, stop, 5, dtype="bool"))
 
 
 def test_moveaxis_moves_nothing_by_default(a):
