@@ -1,4 +1,6 @@
 // Pooling over windows with any number of spatial dimensions: x (N, C, spatial...).
+#include <algorithm>
+
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
@@ -138,7 +140,9 @@ void AveragePoolCompose(ComposeContext& c) {
   if (dtype == Dtype::kFloat16) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
   Value y =
       c.Apply("pool_sum", {x}, {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}});
-  if (c.attr(3).AsInt() == kZero) {
+  const Ints& pad = c.attr(2).ints();
+  const bool padded = std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p != 0; });
+  if (c.attr(3).AsInt() == kZero || !padded) {
     double size = 1;
     for (int d = 0; d < x.ndim() - 2; ++d) size *= static_cast<double>(Spatial(c.attr(0), d));
     y = y / size;

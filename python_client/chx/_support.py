@@ -353,6 +353,11 @@ def as_array_like(value, like):
     return array(np.asarray(value), dtype=like.dtype, device=like.device)
 
 
+def as_indices(value, like):
+    """take's indices, from what NumPy makes an array of; on the device of the array indexed."""
+    return array(np.asarray(value), device=like.device)
+
+
 def split(ary, indices_or_sections, axis=0):
     """Parts along an axis, as a list: equal ones if given a number, or cut at indices. Views."""
     if np.ndim(indices_or_sections) == 0:

@@ -91,6 +91,10 @@ absl::StatusOr<Array> Executor::Allocate(const ArraySpec& contiguous) {
   return array;
 }
 
+bool Executor::HasKernel(const OpDef& op, DeviceId device) const {
+  return device < lanes_.size() && devices_->at(device).kernels().Find(op) != nullptr;
+}
+
 absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
                            absl::Span<const AttrValue> attrs, DeviceId device,
                            RunOutputs* outputs) {
@@ -111,15 +115,14 @@ absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
   if (op.in_place) return RunInPlace(op, inputs, attrs, inferred);
   switch (op.kind) {
     case OpKind::kKernel:
+    case OpKind::kComposition:
       return RunKernel(op, op, inputs, attrs, inferred, nullptr, device, outputs);
     case OpKind::kView:
       return RunView(op, *inputs[0].array, inferred, outputs);
     case OpKind::kTransfer:
       return RunTransfer(op, *inputs[0].array, inferred.outputs[0], outputs);
-    case OpKind::kComposition:
-      break;
   }
-  return ChainerxError("[", op.name, "] is a composition; the executor runs its parts");
+  return ChainerxError("[", op.name, "] is of no known kind");
 }
 
 absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,

@@ -41,6 +41,10 @@ class Executor : private ScratchAllocator {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  // Whether Run can run the operator there: always, but for compositions, of which devices have
+  // kernels where that is faster. Such a kernel may decline by an UnimplementedError.
+  bool HasKernel(const OpDef& op, DeviceId device) const;
+
   // Infers, allocates, casts and broadcasts, and calls the kernel. `device` counts for operators
   // without array inputs. *outputs is replaced; it is empty after an in-place operator.
   absl::Status Run(const OpDef& op, absl::Span<const RunInput> inputs,
