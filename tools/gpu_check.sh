@@ -134,7 +134,7 @@ find_library() {
 
 # Fails if the log of an earlier step does not say that the daemon opened a library.
 opened() {
-  grep "^chxd: cuda: $2: /" "$log/$1.log" || { echo "$2 was not used"; return 1; }
+  grep -o "chxd: cuda: $2: /.*" "$log/$1.log" || { echo "$2 was not used"; return 1; }
 }
 
 run() {
