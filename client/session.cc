@@ -184,6 +184,23 @@ void Session::AppendReleases() {
   SealIfLarge();
 }
 
+absl::Status Session::Configure(absl::string_view name, Scalar value) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  MutexLock lock(&mutex_);
+  CHX_RETURN_IF_ERROR(ChangeSetting(name, value, &settings_));
+  Command command;
+  command.kind = CommandKind::kConfigure;
+  command.data = name;
+  command.operands.emplace_back(value);
+  Write(command);
+  return absl::OkStatus();
+}
+
+Settings Session::settings() {
+  MutexLock lock(&mutex_);
+  return settings_;
+}
+
 absl::Status Session::Flush() {
   CHX_RETURN_IF_ERROR(CheckUsable());
   bool more = true;
@@ -309,37 +326,6 @@ absl::Status Session::Confirm(const ArrayBody& array) {
                             absl::MakeConstSpan(&nothing, 1), array.spec.device, &empty,
                             &flush_due));
   return Fetch(*empty[0], few, 0);
-}
-
-// Graphs that are gone don't count.
-absl::Status Session::CheckWritable(const ArrayBody& array) const {
-  for (const ArrayBody::Place& place : array.places) {
-    if (!backprop_ids_.IsOpen(place.node->id)) continue;
-    return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Session::CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (((op.written_inputs >> i) & 1) == 0 || inputs[i].array() == nullptr) continue;
-    CHX_RETURN_IF_ERROR(CheckWritable(*inputs[i].array()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Session::CheckInPlace(absl::Span<const Operand> inputs) const {
-  CHX_RETURN_IF_ERROR(CheckWritable(*inputs[0].array()));
-  for (const Operand& input : inputs) {
-    if (input.array() == nullptr) continue;
-    for (const ArrayBody::Place& place : input.array()->places) {
-      if (Records(place.node->id)) {
-        return ChainerxError(
-            "In-place assignment that involves input arrays requiring grad is not allowed.");
-      }
-    }
-  }
-  return absl::OkStatus();
 }
 
 void Session::Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs) {

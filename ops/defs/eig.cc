@@ -16,8 +16,8 @@ using matrices::T;
 // One output for eigvals, two for eig.
 absl::Status EigRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
-  if (a.dtype != Dtype::kFloat32 && a.dtype != Dtype::kFloat64) {
-    return DtypeError("[", c.name(), "] expects float32 or float64, got ", DtypeName(a.dtype));
+  if (!IsFloat(a.dtype)) {
+    return DtypeError("[", c.name(), "] expects floats, got ", DtypeName(a.dtype));
   }
   if (a.ndim() < 2 || a.shape.back() != a.shape[a.ndim() - 2]) {
     return DimensionError("[", c.name(), "] expects square matrices, got ", a.shape.ToString());

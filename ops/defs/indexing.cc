@@ -113,7 +113,8 @@ void RegisterIndexing(OpRegistry& r) {
       .Doc(
           "Elements of a along an axis, chosen by an integer array. Out of range: an IndexError "
           "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip'). A "
-          "'raise' that is written out waits, and raises at the call; by default reading does.")
+          "'raise' that is written out waits, and raises at the call; by default reading does. In "
+          "Python indices may be a list or a NumPy array: the call waits then too.")
       .Inputs({"a", "indices"})
       .Outputs({"y"})
       .Attr("axis", AttrType::kInt, AttrValue())

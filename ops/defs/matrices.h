@@ -2,6 +2,8 @@
 #ifndef CHX_OPS_DEFS_MATRICES_H_
 #define CHX_OPS_DEFS_MATRICES_H_
 
+#include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 #include "ops/op_context.h"
@@ -25,6 +27,15 @@ inline Value Eye(OpContext& c, int64_t n, Dtype dtype) {
   return c.Apply("eye", {}, {{"N", n}, {"dtype", dtype}});
 }
 
+// Ones below the diagonal.
+inline Value StrictlyLower(OpContext& c, int64_t n, Dtype dtype) {
+  const Value index = c.Apply("arange", {}, {{"start", Scalar(n)}});
+  const Value lower = c.Apply("greater", {ExpandDims(index, -1), index});
+  return c.Apply("astype", {lower}, {{"dtype", dtype}});
+}
+
+inline Value Symmetric(Value x) { return (x + T(x)) * 0.5; }
+
 // x_j - x_i off the diagonal, inverted; zero on it.
 inline Value InverseGaps(OpContext& c, Value x) {
   const Value eye = Eye(c, x.shape().back(), x.dtype());
@@ -36,6 +47,15 @@ inline Value ScaleColumns(Value matrix, Value factors) { return matrix * ExpandD
 
 inline Value As(Value x, Dtype dtype) {
   return x.dtype() == dtype ? x : x.context()->Apply("astype", {x}, {{"dtype", dtype}});
+}
+
+// What is composed of several operators is rounded once, at its end.
+inline Value Wide(Value x) { return As(x, PromoteTypes(x.dtype(), Dtype::kFloat32)); }
+
+inline Value Inverse(Value a) { return a.context()->Apply("inv", {a}); }
+
+inline Value Sum(Value x, std::initializer_list<int64_t> axes) {
+  return x.context()->Apply("sum", {x}, {{"axis", AttrValue(Ints(axes))}});
 }
 
 }  // namespace chx::matrices

@@ -70,8 +70,7 @@ Value MatrixNorm(OpContext& c, Value x, double ord, const Ints& axes) {
   if (std::fabs(ord) == 2) {
     const Value moved = c.Apply(
         "moveaxis", {x}, {{"source", AttrValue(axes)}, {"destination", AttrValue(Ints{-2, -1})}});
-    const Value wide = matrices::As(moved, PromoteTypes(x.dtype(), Dtype::kFloat32));
-    const Value u = c.Apply("svd", {wide}, {{"full_matrices", false}});
+    const Value u = c.Apply("svd", {matrices::Wide(moved)}, {{"full_matrices", false}});
     return matrices::As(Over(Value(u.context(), u.id() + 1), extremum, -1), x.dtype());
   }
   const bool by_columns = !std::isinf(ord);

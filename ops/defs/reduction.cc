@@ -42,7 +42,7 @@ absl::Status ArgRule(InferContext& c) {
     axes = uint32_t{1} << axis;
   }
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
-  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, false));
+  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
 
 absl::Status LogSumExpRule(InferContext& c) {
@@ -86,7 +86,8 @@ absl::Status SoftmaxRule(InferContext& c) {
 }
 
 Value LogSoftmax(ComposeContext& c) {
-  const Value x = c.input(0);
+  Value x = c.input(0);
+  if (IsBool(x.dtype())) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
   return x - c.Apply("logsumexp", {x}, {{"axis", SoftmaxAxis(c.attr(0))}, {"keepdims", true}});
 }
 
@@ -148,6 +149,7 @@ void RegisterReduction(OpRegistry& r) {
         .Inputs({"a"})
         .Outputs({"y"})
         .Attr("axis", AttrType::kInt, AttrValue())
+        .Attr("keepdims", AttrType::kBool, false)
         .Infer(ArgRule)
         .Method();
   };

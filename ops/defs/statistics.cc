@@ -168,7 +168,7 @@ absl::Status ArgRule(InferContext& c) {
     axes = uint32_t{1} << axis;
   }
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
-  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, false));
+  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
 
 Value SumFilled(ComposeContext& c, absl::string_view op, double identity) {
@@ -235,30 +235,35 @@ void RegisterNan(OpRegistry& r) {
         .Inputs({"a"})
         .Outputs({"y"})
         .Attr("axis", AttrType::kInt, AttrValue())
+        .Attr("keepdims", AttrType::kBool, false)
         .NoGradient()
         .Compose(ArgRule, compose);
   };
   arg("nanargmax", "Index (int64) of the first greatest element that is not NaN; 0 if all are.",
-      [](ComposeContext& c) {
-        c.SetOutput(0, c.Apply("argmax", {Filled(c.input(0), -kInf)}, {{"axis", c.attr(0)}}));
-      });
+      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmax", Filled(c.input(0), -kInf))); });
   arg("nanargmin", "Index (int64) of the first least element that is not NaN; 0 if all are.",
-      [](ComposeContext& c) {
-        c.SetOutput(0, c.Apply("argmin", {Filled(c.input(0), kInf)}, {{"axis", c.attr(0)}}));
-      });
+      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmin", Filled(c.input(0), kInf))); });
   r.Add("nan_to_num")
-      .Doc("x with NaN replaced by `nan`, and infinities by the greatest and least finite values.")
+      .Doc(
+          "x with NaN replaced by `nan`, and infinities by `posinf` and `neginf`: by default the "
+          "greatest and least finite values.")
       .Inputs({"x"})
       .Outputs({"y"})
       .Attr("nan", AttrType::kFloat, 0.0)
+      .Attr("posinf", AttrType::kFloat, AttrValue())
+      .Attr("neginf", AttrType::kFloat, AttrValue())
       .Compose(rules::Same, [](ComposeContext& c) {
         const Value x = c.input(0);
         if (!IsFloat(x.dtype())) return c.SetOutput(0, x);
         const double greatest = x.dtype() == Dtype::kFloat16   ? 65504.0
                                 : x.dtype() == Dtype::kFloat32 ? std::numeric_limits<float>::max()
                                                                : std::numeric_limits<double>::max();
-        const Value bounded = c.Apply("maximum", {c.Apply("minimum", {x, greatest}), -greatest});
-        c.SetOutput(0, Where(IsNan(x), c.attr(0).AsFloat(), bounded));
+        Value y = c.Apply("maximum", {c.Apply("minimum", {x, greatest}), -greatest});
+        for (int i = 1; i <= 2; ++i) {
+          if (!c.attr(i).has_value()) continue;
+          y = Where(c.Apply("equal", {x, i == 1 ? kInf : -kInf}), c.attr(i).AsFloat(), y);
+        }
+        c.SetOutput(0, Where(IsNan(x), c.attr(0).AsFloat(), y));
       });
 }
 

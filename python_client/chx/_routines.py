@@ -39,7 +39,7 @@ def frombuffer(buffer, dtype="float32", count=-1, offset=0, device=None):
 
 def fromfile(file, dtype=float, count=-1, sep="", device=None):
     """A one-dimensional array of what is in a file, as numpy.fromfile reads it."""
-    return array(np.fromfile(file, np.dtype(dtype), count, sep), device=device)
+    return array(np.fromfile(file, np.dtype(dtype), count, sep), copy=False, device=device)
 
 
 def fromfunction(function, shape, *, dtype=float, device=None, **kwargs):
@@ -269,7 +269,8 @@ def _array_function(self, func, types, args, kwargs):
     """What NumPy's functions do with arrays of ours: the function of that name here, if any."""
     import chx
 
-    own = getattr(chx, func.__name__, None) if func.__module__ == "numpy" else None
+    module = {"numpy": chx, "numpy.linalg": chx.linalg}.get(func.__module__)
+    own = getattr(module, func.__name__, None)
     return NotImplemented if own is None else own(*args, **kwargs)
 
 

@@ -231,6 +231,20 @@ bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
   return true;
 }
 
+// take's indices may be what NumPy makes an array of: then the new array, bound in their place.
+bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
+  static const OpDef& take = Op("take");
+  if (&op != &take || bound[0] == nullptr || !IsArray(bound[0]) || bound[1] == nullptr ||
+      IsArray(bound[1])) {
+    return true;
+  }
+  const Owned convert(Support("as_indices"));
+  if (!convert) return false;
+  *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[1], bound[0], nullptr));
+  bound[1] = indices->get();
+  return static_cast<bool>(*indices);
+}
+
 PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   const auto& self = *reinterpret_cast<OpFunction*>(callable);
   const OpDef& op = *self.op;
@@ -245,6 +259,8 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     count = static_cast<Py_ssize_t>(gathered.size());
   }
   if (!Bind(self, args, count, keywords, bound.data())) return nullptr;
+  Owned indices;
+  if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
   absl::InlinedVector<Operand, 4> operands;
   Owned keep;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -272,7 +288,9 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     }
     if (!ToDevice(bound.back(), &session, &device)) return nullptr;
   }
-  return Call(session, op, operands, attrs, device);
+  // Indices that came from here are refused here, unless they cannot be bad.
+  const bool confirm = indices && !attrs[1].has_value();
+  return Call(session, op, operands, attrs, device, confirm);
 }
 
 // As a method, input 0 is bound.

@@ -264,6 +264,11 @@ def test_array_with_array(op, dtype):
 def test_array_with_scalar(op, scalar):
     x = np.array([1.5, -2.0, 3.0], np.float32)
     y = np.float32(scalar)
+    if isinstance(scalar, (bool, np.bool_)) and op in ARITHMETIC and op is not operator.mul:
+        for operands in ((chx.array(x), scalar), (scalar, chx.array(x))):
+            with pytest.raises(chx.DtypeError):
+                op(*operands)
+        return
     dtype = np.bool_ if op in COMPARISONS else np.float32
     check(op(chx.array(x), scalar), op(x, y), dtype, rtol=1e-5)
     check(op(scalar, chx.array(x)), op(y, x), dtype, rtol=1e-5)
@@ -313,7 +318,7 @@ def test_matmul():
 )
 def test_scalars_keep_the_arrays_width(dtype, scalar, expected):
     a = chx.ones(2, dtype)
-    assert (a + scalar).dtype == expected
+    assert (a * scalar).dtype == expected
     assert (scalar * a).dtype == expected
 
 

@@ -160,9 +160,7 @@ def test_arange_of_integers_from_fractions():
 
 def test_linspace_of_bools():
     for start, stop in ((0, 1), (-1, 1), (0.2, 0.7)):
-        check(
-            chx.linspace(start, stop, 5, dtype="bool"), np.linspace(start, stop, 5, dtype="bool")
-        )
+        check(chx.linspace(start, stop, 5, dtype="bool"), np.linspace(start, stop, 5, dtype="bool"))
 
 
 def test_moveaxis_moves_nothing_by_default(a):
@@ -170,3 +168,18 @@ def test_moveaxis_moves_nothing_by_default(a):
     check(chx.moveaxis(chx.array(a), 0, 1), np.moveaxis(a, 0, 1))
     with pytest.raises(chx.DimensionError):
         chx.moveaxis(chx.array(a), 0)
+
+
+def test_numpys_functions_are_ours(a):
+    x = chx.array(a)
+    for got, want in [
+        (np.pad(x, 1, "edge"), np.pad(a, 1, "edge")),
+        (np.rot90(x), np.rot90(a)),
+        (np.quantile(x, 0.3, axis=1), np.quantile(a, 0.3, axis=1)),
+        (np.linalg.norm(x, axis=1), np.linalg.norm(a, axis=1)),
+        (np.sum(x, axis=0, dtype="float32"), np.sum(a, axis=0, dtype="float32")),
+        (np.nan_to_num(x, posinf=3), a),
+    ]:
+        assert isinstance(got, chx.ndarray) and got.dtype == want.dtype
+        np.testing.assert_allclose(chx.to_numpy(got), want)
+    assert np.ndim(x) == 2 and np.shape(x) == (3, 4) and np.size(x, 1) == 4

@@ -114,13 +114,7 @@ CHX_UNARY_FN(Sign, "sign") {
   }
 }
 // NaN passes through.
-CHX_UNARY_FN(Relu, "relu") {
-  if constexpr (std::is_signed<T>::value) {
-    return x < T(0) ? T(0) : x;
-  } else {
-    return x;
-  }
-}
+CHX_UNARY_FN(Relu, "relu") { return x < T(0) ? T(0) : x; }
 CHX_UNARY_FN(LogicalNot, "logical_not") { return x == T(0); }
 
 // In comparisons only, which vectorise.
@@ -346,9 +340,9 @@ CHX_USUAL_CASE(FloorDivide, IsUsualForFmod, FloatFloorDivide(x, y, host::FmodUsu
 using UnaryFloatFns =
     FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn, Expm1Fn, Exp2Fn, Log2Fn, Log10Fn, Log1pFn,
            ErfFn, SinFn, CosFn, TanFn, ArcsinFn, ArccosFn, ArctanFn, SinhFn, CoshFn, ArcsinhFn,
-           ArccoshFn, ArctanhFn, FloorFn, CeilFn, TruncFn, RintFn, CbrtFn>;
+           ArccoshFn, ArctanhFn, FloorFn, CeilFn, TruncFn, RintFn, Relu, CbrtFn>;
 // Any dtype -> the same.
-using UnarySameFns = FnList<Negative, Square, Abs, Sign, Relu>;
+using UnarySameFns = FnList<Negative, Square, Abs, Sign>;
 // bool -> bool: inference casts the inputs.
 using UnaryLogicalFns = FnList<LogicalNot>;
 // Any dtype -> bool.

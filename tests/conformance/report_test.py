@@ -48,7 +48,7 @@ def test_table_of_the_array_api_suite(tmp_path):
         </testsuite></testsuites>"""
     )
     assert table(junit).splitlines()[2:] == [
-        "| `test_fft` | 0 | 1 | 1 |",
-        "| `test_linalg` | 1 | 1 | 0 |",
+        "| test_fft | 0 | 1 | 1 |",
+        "| test_linalg | 1 | 1 | 0 |",
         "| all | 1 | 2 | 1 |",
     ]

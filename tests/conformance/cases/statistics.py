@@ -95,7 +95,7 @@ for name in ("all", "any"):
         name=f"{name}-empty",
     )
 for name in ("nansum", "nanprod", "nanmean", "nanmax", "nanmin", "nanargmax", "nanargmin"):
-    keep = () if "arg" in name else (True,)
+    keep = (True,)
     row(
         name,
         lambda chx, a, n=name, k=keep: getattr(chx, n)(a, 1, *k),

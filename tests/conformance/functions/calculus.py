@@ -21,6 +21,9 @@ for order in (1, 2):
         (2, 5),
         name=f"gradient coordinates {order}",
     )
+case(lambda xp, a, b: xp.diff(a, prepend=b), (2, 3), (2, 2), name="diff prepend")
+case(lambda xp, a, b: xp.diff(a, 2, 0, append=b), (2, 3), (1, 3), name="diff append")
+case(lambda xp, a: xp.diff(a, prepend=1, append=2), (2, 3), name="diff numbers")
 case(lambda xp, a: xp.ediff1d(a), (2, 3), name="ediff1d")
 case(lambda xp, a, b: xp.ediff1d(a, b, b * 2), (5,), (2,), name="ediff1d ends")
 case(lambda xp, y: xp.trapz(y, dx=0.5), (3, 4), name="trapz")
