@@ -23,10 +23,12 @@ OpDef& Unary(OpRegistry& r, const char* name, const char* doc) {
       .Elementwise(rules::FloatUnary);
 }
 
-// Input i as a float array: of bool there is no arithmetic.
+// Input i as a float, array or scalar: of bool there is no arithmetic.
 Value FloatInput(GradContext& g, int i) {
   const Value x = g.input(i);
-  return IsBool(x.dtype()) ? g.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}}) : x;
+  if (x.is_scalar()) return Value(x.scalar().AsDouble());
+  if (!IsBool(x.dtype())) return x;
+  return g.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
 }
 
 OpDef& Binary(OpRegistry& r, const char* name, const char* doc) {

@@ -65,6 +65,18 @@ binary("fmod", lambda x, y: np.fmod(to_float(x), to_float(y)), grad=(0,), domain
 binary("hypot", lambda x, y: np.hypot(to_float(x), to_float(y)))
 binary("logaddexp", lambda x, y: np.logaddexp(to_float(x), to_float(y)), domain=(-3, 3))
 binary("copysign", lambda x, y: np.copysign(to_float(x), to_float(y)))
+# Scalars, of which gradients have no dtype to ask for.
+for name, fn in (("arctan2", np.arctan2), ("fmod", np.fmod)):
+    for number in (2.5, 2, True):
+        row(
+            name,
+            lambda chx, x, n=name, s=number: getattr(chx, n)(x, s),
+            lambda x, f=fn, s=number: f(x, x.dtype.type(s)),
+            [(5,)],
+            grad=[0],
+            domain=(0.1, 0.9),
+            name=f"{name}-scalar-{number}",
+        )
 for name in ("fmax", "fmin"):
     binary(name, getattr(np, name), dtypes=(*INTS, *FLOATS))
     row(
