@@ -23,9 +23,10 @@ OpDef& Unary(OpRegistry& r, const char* name, const char* doc) {
       .Elementwise(rules::FloatUnary);
 }
 
-// Input i as a float array: of bool there is no arithmetic.
+// Input i with bool as a float: of bool there is no arithmetic.
 Value FloatInput(GradContext& g, int i) {
   const Value x = g.input(i);
+  if (x.is_scalar()) return x.scalar().kind() == ScalarKind::kBool ? x.scalar().AsDouble() : x;
   return IsBool(x.dtype()) ? g.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}}) : x;
 }
 
