@@ -184,6 +184,23 @@ void Session::AppendReleases() {
   SealIfLarge();
 }
 
+absl::Status Session::Configure(absl::string_view name, Scalar value) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  MutexLock lock(&mutex_);
+  CHX_RETURN_IF_ERROR(ChangeSetting(name, value, &settings_));
+  Command command;
+  command.kind = CommandKind::kConfigure;
+  command.data = name;
+  command.operands.emplace_back(value);
+  Write(command);
+  return absl::OkStatus();
+}
+
+Settings Session::settings() {
+  MutexLock lock(&mutex_);
+  return settings_;
+}
+
 absl::Status Session::Flush() {
   CHX_RETURN_IF_ERROR(CheckUsable());
   bool more = true;

@@ -23,6 +23,7 @@
 #include "client/function.h"
 #include "client/modes.h"
 #include "ops/infer.h"
+#include "ops/settings.h"
 #include "proto/command.h"
 
 namespace chx {
@@ -62,6 +63,9 @@ class Session : public RefCounted<Session> {
   absl::StatusOr<ArrayPtr> ImportArray(const char* first, ArraySpec spec);
   // Waits until all that was called is done.
   absl::Status Synchronize();
+  // Changes a setting for what is called from now on (ops/settings.h); does not wait.
+  absl::Status Configure(absl::string_view name, Scalar value);
+  Settings settings();
   // Sends what is pending, without waiting.
   absl::Status Flush();
 
@@ -226,6 +230,7 @@ class Session : public RefCounted<Session> {
   std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t random_counter_ ABSL_GUARDED_BY(mutex_) = 0;
+  Settings settings_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   Mutex functions_mutex_;  // never held with another
   absl::flat_hash_map<uint64_t, std::shared_ptr<RecordedFunction>> functions_

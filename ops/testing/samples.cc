@@ -61,6 +61,15 @@ std::vector<Sample> CreationAndCopies() {
 
 std::vector<Sample> ReductionsAndProducts() {
   std::vector<Sample> samples = {
+      {"sum", {I({2, 3})}, {{"dtype", Dtype::kFloat64}}},
+      {"sum", {F({2, 3})}, {{"dtype", Dtype::kFloat64}}},
+      {"mean", {F({2, 3})}, {{"dtype", Dtype::kInt8}}},
+      {"var", {I({2, 3})}, {{"dtype", Dtype::kFloat64}}},
+      {"nanvar", {F({2, 3}, Dtype::kFloat16)}, {{"ddof", 1}}},
+      {"nan_to_num", {F({2, 3})}, {{"posinf", 1.0}, {"neginf", -1.0}}},
+      {"heaviside", {F({2, 3}), Scalar(0.5)}, {}},
+      {"logaddexp2", {Scalar(0.5), F({2, 3})}, {}},
+      {"float_power", {F({2, 3}), Scalar(2)}, {}},
       {"argmax", {F({2, 3})}, {}},
       {"argmax", {F({2, 3})}, {{"axis", -1}}},
       {"argmin", {I({2, 3})}, {{"axis", 0}}},
@@ -226,8 +235,12 @@ std::vector<Sample> Decompositions() {
       {"norm", {F({2, 3}, Dtype::kFloat16)}, {}},
       {"norm", {F({2, 3})}, {{"axis", Dims({-1})}, {"keepdims", true}}},
       {"norm", {F({2, 3})}, {{"ord", 3.0}, {"axis", Dims({0})}}},
+      {"norm", {F({2, 3})}, {{"ord", 0.0}, {"axis", Dims({0})}}},
+      {"norm", {F({2, 3})}, {{"ord", -1.0}}},
+      {"norm", {F({2, 3, 4}, Dtype::kFloat16)}, {{"ord", 2.0}, {"axis", Dims({2, 0})}}},
   };
-  for (const char* op : {"inv", "cholesky", "eigh", "eigvalsh", "det", "slogdet"}) {
+  for (const char* op :
+       {"inv", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "det", "slogdet"}) {
     samples.push_back({op, {F({3, 3})}, {}});
     samples.push_back({op, {F({2, 5, 3, 3}, Dtype::kFloat64)}, {}});
   }

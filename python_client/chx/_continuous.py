@@ -191,14 +191,13 @@ class Continuous:
         expect("beta", "a above 0", a, _positive)
         expect("beta", "b above 0", b, _positive)
         shape, device = shape_of(size, a, b), device_of(device, a, b)
-        # In float64: where the parameters are small, values are smaller than float32's.
-        first = self.standard_gamma(a, shape, device=device)
-        total = first + self.standard_gamma(b, shape, device=device)
-        # Where both gamma values are 0 all the same, it is all or nothing.
-        extreme = self.random(shape, device=device) * (a + b) < a
-        some = total > 0
-        share = first / _core.where(some, total, 1)
-        return _core.where(some, share, extreme.astype("float64")).astype(dtype, copy=False)
+        share = self._log_gamma(a, shape, device) - self._log_gamma(b, shape, device)
+        return _core.sigmoid(share).astype(dtype, copy=False)
+
+    def _log_gamma(self, a, shape, device):
+        """Logarithms of gamma values, which for small parameters would be 0."""
+        above = _core.log(self.standard_gamma(a + 1.0, shape, device=device))
+        return above - self.standard_exponential(shape, device=device) / a
 
     def dirichlet(self, alpha, size=None, dtype="float64", device=None):
         """Vectors (size, k) that sum to 1, for a vector of k parameters."""
@@ -209,8 +208,9 @@ class Continuous:
             alpha = chx.array(np.asarray(alpha, dtype), device=device)
         if alpha.ndim != 1:
             raise ValueError(f"[dirichlet] expects a vector, got shape {alpha.shape}")
-        parts = self.standard_gamma(alpha, (*shape_of(size), alpha.size), dtype)
-        return parts / _core.sum(parts, -1, True)
+        alpha = alpha.as_grad_stopped()
+        parts = self._log_gamma(alpha, (*shape_of(size), alpha.size), alpha.device)
+        return _core.softmax(parts, -1).astype(dtype, copy=False)
 
     def wald(self, mean, scale, size=None, dtype="float64", device=None):
         """Inverse Gaussian values."""

@@ -240,13 +240,13 @@ def digitize(x, bins, right=False):
     """The number of the bin of each element: bins are increasing, and hold their lower edge, or with
     `right` the upper one. Lists and NumPy arrays of bins may decrease.
     """
+    side = "left" if right else "right"
     if not isinstance(bins, _core.ndarray):
         bins = np.asarray(bins)
         if bins.size > 1 and bins[0] > bins[-1]:
-            place = searchsorted(_on_device_of(x, bins[::-1]), x, "right" if right else "left")
-            return bins.size - place
+            return bins.size - searchsorted(_on_device_of(x, bins[::-1].copy()), x, side)
         bins = _on_device_of(x, bins)
-    return searchsorted(bins, x, "left" if right else "right")
+    return searchsorted(bins, x, side)
 
 
 def bincount(x, weights=None, minlength=0):

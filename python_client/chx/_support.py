@@ -144,6 +144,31 @@ class Session(_core.Session):
             if exception_type is None:  # else that one says more
                 raise
 
+    def configure(self, **settings):
+        """Changes what the daemon's libraries may do for this session, from now on.
+
+        The names are Chainer's. They count on GPUs, and where cuDNN is installed.
+
+        Args:
+          use_cudnn: whether cuDNN is used at all; True by default.
+          cudnn_deterministic: only algorithms that give the same bits each time; False by default.
+          autotune: whether algorithms are tried for each new shape, which takes time once, instead
+            of believing cuDNN's estimates; False by default.
+          max_workspace_size: bytes that one convolution may take beside its arrays; by default
+            $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 8 MiB. They count as the session's memory.
+
+        Raises:
+          ValueError, TypeError: there is no such setting, or not with such a value. Those before
+            it in the call have been changed.
+        """
+        for name, value in settings.items():
+            self._configure(name, value)
+
+    @property
+    def settings(self):
+        """What configure() has set, and the defaults of what it has not; a new dict."""
+        return self._settings()
+
     def close(self):
         """Ends the session; arrays of it are unusable afterwards."""
         if _core._get_global_session() is self:
@@ -205,6 +230,8 @@ def connect(
 def _open(*arguments):
     session = Session(*arguments)
     session._arguments = arguments
+    if size := os.environ.get("CHAINERX_CUDNN_MAX_WORKSPACE_SIZE"):
+        session.configure(max_workspace_size=int(size))
     # At exit the session goes before its daemon: handlers run in reverse order.
     atexit.register(_close_at_exit, session, os.getpid())
     return session

@@ -25,6 +25,16 @@ from ._gradient_check import (
 from ._types import DeviceLike, DtypeLike
 
 class Session(_core.Session):
+    def configure(
+        self,
+        *,
+        use_cudnn: bool = ...,
+        cudnn_deterministic: bool = ...,
+        autotune: bool = ...,
+        max_workspace_size: int = ...,
+    ) -> None: ...
+    @property
+    def settings(self) -> dict[str, bool | int]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *args: object) -> None: ...
 

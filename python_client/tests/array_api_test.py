@@ -102,6 +102,12 @@ def test_rounding_keeps_integers(name):
     same(getattr(xp, name)(chx.array(BYTES)), BYTES)
 
 
+def test_nextafter():
+    target = np.array([np.inf, -np.inf, 0.0])
+    result = xp.nextafter(chx.array(FLOATS), chx.array(target))
+    np.testing.assert_array_equal(chx.to_numpy(result), np.nextafter(FLOATS, target))
+
+
 def test_inversions():
     same(xp.bitwise_invert(chx.array(BYTES)), ~BYTES)
     same(xp.bitwise_invert(chx.array(BOOLS)), ~BOOLS)

@@ -62,11 +62,19 @@ absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
   Lane& lane = lanes_[device];
   if (lane.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
+    lane.stream->set_settings(settings_);
     lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_,
                                              share_ ? &segments_ : nullptr);
     lane.kernels = &devices_->at(device).kernels();
   }
   return &lane;
+}
+
+void Executor::Configure(const Settings& settings) {
+  settings_ = settings;
+  for (const Lane& lane : lanes_) {
+    if (lane.stream != nullptr) lane.stream->set_settings(settings);
+  }
 }
 
 absl::StatusOr<void*> Executor::Allocate(size_t bytes) {

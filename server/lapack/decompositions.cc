@@ -97,8 +97,7 @@ absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int
           "[", args.op.name, "] expects matrices with real eigenvalues, got complex ones",
           count > 1 ? absl::StrCat(" for matrix ", i) : "", "; there is no complex dtype");
     }
-    return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", codes[i],
-                         count > 1 ? absl::StrCat(" for matrix ", i) : "");
+    return Failure(args, meaning, codes[i], i, count);
   }
   return absl::OkStatus();
 }
@@ -108,24 +107,6 @@ template <typename T>
 int WorkSize(T reported) {
   const double size = static_cast<double>(reported) * (1 + 1e-6) + 1;
   return size < INT32_MAX ? static_cast<int>(size) : 0;
-}
-
-// Which matrix of the input belongs to the i-th of the output, whose leading axes it broadcasts to.
-std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,
-                             int64_t count) {
-  std::vector<int64_t> sources(count);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = i;
-    int64_t stride = 1;
-    for (size_t d = 0; d < own.size(); ++d) {
-      const int64_t dim = own[own.size() - 1 - d];
-      const int64_t size = batch[batch.size() - 1 - d];
-      if (dim > 1) sources[i] += rest % size * stride;
-      stride *= dim;
-      rest /= size;
-    }
-  }
-  return sources;
 }
 
 template <typename T>
@@ -144,7 +125,7 @@ absl::Status Solve(const KernelArgs& args, ForEach for_each) {
       Sources(batch, b.shape.span().subspan(0, b.ndim() - own), count);
   const int64_t square = int64_t{n} * n;
   const int64_t work = square * (n + k);
-  return ForAll(args, for_each, count, work, "matrices that are not singular", [&](int64_t i) {
+  return ForAll(args, for_each, count, work, kNotSingular, [&](int64_t i) {
     const Buffer<T> lu(square);
     const Buffer<int> pivots(n);
     const Buffer<T> columns(n * k);
@@ -170,18 +151,17 @@ absl::Status Cholesky(const KernelArgs& args, ForEach for_each) {
   if (a.size() == 0) return absl::OkStatus();
   const int n = static_cast<int>(Columns(a));
   const int64_t square = int64_t{n} * n;
-  return ForAll(args, for_each, a.size() / square, square * n, "positive definite matrices",
-                [&](int64_t i) {
-                  T* const out = DataOf<T>(l, i, square);
-                  std::memcpy(out, DataOf<T>(a, i, square), square * sizeof(T));
-                  // Our lower half is LAPACK's upper one.
-                  int code = 0;
-                  Fortran<T>::potrf("U", &n, out, &n, &code, 1);
-                  for (int64_t row = 0; row < n; ++row) {
-                    std::fill(out + row * n + row + 1, out + (row + 1) * n, T(0));
-                  }
-                  return code;
-                });
+  return ForAll(args, for_each, a.size() / square, square * n, kPositiveDefinite, [&](int64_t i) {
+    T* const out = DataOf<T>(l, i, square);
+    std::memcpy(out, DataOf<T>(a, i, square), square * sizeof(T));
+    // Our lower half is LAPACK's upper one.
+    int code = 0;
+    Fortran<T>::potrf("U", &n, out, &n, &code, 1);
+    for (int64_t row = 0; row < n; ++row) {
+      std::fill(out + row * n + row + 1, out + (row + 1) * n, T(0));
+    }
+    return code;
+  });
 }
 
 template <typename T>
@@ -196,24 +176,23 @@ absl::Status Eigh(const KernelArgs& args, ForEach for_each) {
   const char* const half = args.attrs[0].AsInt() % 2 == 0 ? "U" : "L";
   const int64_t reals = vectors ? 1 + 6 * int64_t{n} + 2 * square : 1 + 2 * int64_t{n};
   const int64_t integers = vectors ? 3 + 5 * int64_t{n} : 1;
-  return ForAll(
-      args, for_each, a.size() / square, 9 * square * n, "matrices that converge", [&](int64_t i) {
-        if (reals > INT32_MAX) return kTooLarge;
-        const Buffer<T> matrix(square);
-        const Buffer<T> real_work(reals);
-        const Buffer<int> int_work(integers);
-        if (!matrix.ok() || !real_work.ok() || !int_work.ok()) return kNoMemory;
-        std::memcpy(matrix.get(), DataOf<T>(a, i, square), square * sizeof(T));
-        int code = 0;
-        const int real_size = static_cast<int>(reals);
-        const int int_size = static_cast<int>(integers);
-        Fortran<T>::syevd(vectors ? "V" : "N", half, &n, matrix.get(), &n, DataOf<T>(w, i, n),
-                          real_work.get(), &real_size, int_work.get(), &int_size, &code, 1, 1);
-        if (vectors && code == 0) {
-          Transpose(matrix.get(), n, n, DataOf<T>(args.out(1), i, square));
-        }
-        return code;
-      });
+  return ForAll(args, for_each, a.size() / square, 9 * square * n, kConverge, [&](int64_t i) {
+    if (reals > INT32_MAX) return kTooLarge;
+    const Buffer<T> matrix(square);
+    const Buffer<T> real_work(reals);
+    const Buffer<int> int_work(integers);
+    if (!matrix.ok() || !real_work.ok() || !int_work.ok()) return kNoMemory;
+    std::memcpy(matrix.get(), DataOf<T>(a, i, square), square * sizeof(T));
+    int code = 0;
+    const int real_size = static_cast<int>(reals);
+    const int int_size = static_cast<int>(integers);
+    Fortran<T>::syevd(vectors ? "V" : "N", half, &n, matrix.get(), &n, DataOf<T>(w, i, n),
+                      real_work.get(), &real_size, int_work.get(), &int_size, &code, 1, 1);
+    if (vectors && code == 0) {
+      Transpose(matrix.get(), n, n, DataOf<T>(args.out(1), i, square));
+    }
+    return code;
+  });
 }
 
 // Of the matrix by columns, for NumPy's order of eigenvalues.
@@ -285,22 +264,20 @@ absl::Status Svd(const KernelArgs& args, ForEach for_each) {
   Fortran<T>::gesdd(job, &m, &n, &none, &m, &none, &none, &m, &none, &leading, &best, &query,
                     &no_int, &code, 1);
   const int work_size = WorkSize(best);
-  return ForAll(
-      args, for_each, a.size() / size, 10 * size * k, "matrices that converge", [&](int64_t i) {
-        if (work_size == 0 || k > INT32_MAX / 8) return kTooLarge;
-        const Buffer<T> matrix(size);
-        const Buffer<T> work(work_size);
-        const Buffer<int> int_work(8 * int64_t{k});
-        if (!matrix.ok() || !work.ok() || !int_work.ok()) return kNoMemory;
-        std::memcpy(matrix.get(), DataOf<T>(a, i, size), size * sizeof(T));
-        T* const vh =
-            vectors ? DataOf<T>(args.out(2), i, int64_t{m} * (full ? m : k)) : matrix.get();
-        T* const u = vectors ? DataOf<T>(args.out(0), i, int64_t{rows_of_vt} * n) : matrix.get();
-        int info = 0;
-        Fortran<T>::gesdd(job, &m, &n, matrix.get(), &m, DataOf<T>(s, i, k), vh, &m, u, &leading,
-                          work.get(), &work_size, int_work.get(), &info, 1);
-        return info;
-      });
+  return ForAll(args, for_each, a.size() / size, 10 * size * k, kConverge, [&](int64_t i) {
+    if (work_size == 0 || k > INT32_MAX / 8) return kTooLarge;
+    const Buffer<T> matrix(size);
+    const Buffer<T> work(work_size);
+    const Buffer<int> int_work(8 * int64_t{k});
+    if (!matrix.ok() || !work.ok() || !int_work.ok()) return kNoMemory;
+    std::memcpy(matrix.get(), DataOf<T>(a, i, size), size * sizeof(T));
+    T* const vh = vectors ? DataOf<T>(args.out(2), i, int64_t{m} * (full ? m : k)) : matrix.get();
+    T* const u = vectors ? DataOf<T>(args.out(0), i, int64_t{rows_of_vt} * n) : matrix.get();
+    int info = 0;
+    Fortran<T>::gesdd(job, &m, &n, matrix.get(), &m, DataOf<T>(s, i, k), vh, &m, u, &leading,
+                      work.get(), &work_size, int_work.get(), &info, 1);
+    return info;
+  });
 }
 
 // The upper triangle of the decomposed a (m, n; by columns), as `rows` rows.
@@ -374,6 +351,29 @@ constexpr Entry kEntries[] = {{Solve<float>, Solve<double>}, {Cholesky<float>, C
 }  // namespace
 
 absl::Span<const absl::string_view> Operators() { return kOperators; }
+
+absl::Status Failure(const KernelArgs& args, const char* meaning, int code, int64_t i,
+                     int64_t count) {
+  return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", code,
+                       count > 1 ? absl::StrCat(" for matrix ", i) : "");
+}
+
+std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,
+                             int64_t count) {
+  std::vector<int64_t> sources(count);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i;
+    int64_t stride = 1;
+    for (size_t d = 0; d < own.size(); ++d) {
+      const int64_t dim = own[own.size() - 1 - d];
+      const int64_t size = batch[batch.size() - 1 - d];
+      if (dim > 1) sources[i] += rest % size * stride;
+      stride *= dim;
+      rest /= size;
+    }
+  }
+  return sources;
+}
 
 absl::Status Run(const KernelArgs& args, ForEach for_each) {
   for (const KernelTensor& input : args.inputs) {
