@@ -187,6 +187,23 @@ void Session::AppendReleases() {
   SealIfLarge();
 }
 
+absl::Status Session::Configure(absl::string_view name, Scalar value) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  MutexLock lock(&mutex_);
+  CHX_RETURN_IF_ERROR(ChangeSetting(name, value, &settings_));
+  Command command;
+  command.kind = CommandKind::kConfigure;
+  command.data = name;
+  command.operands.emplace_back(value);
+  Write(command);
+  return absl::OkStatus();
+}
+
+Settings Session::settings() {
+  MutexLock lock(&mutex_);
+  return settings_;
+}
+
 absl::Status Session::Flush() {
   CHX_RETURN_IF_ERROR(CheckUsable());
   bool more = true;
@@ -254,6 +271,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
   InferResult inferred;
   CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
   if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(inputs));
+  if (op.written_inputs != 0) CHX_RETURN_IF_ERROR(CheckWritten(op, inputs));
   const uint16_t wire_id = connection_->WireId(op);
   if (wire_id == 0) {
     return MakeError(ErrorKind::kNotImplemented,
@@ -290,7 +308,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     *flush_due = due;
     return absl::OkStatus();
   }
-  if (op.checked && !outputs->empty()) return Confirm(*(*outputs)[0]);
+  if (op.IsChecked(attrs) && !outputs->empty()) return Confirm(*(*outputs)[0]);
   return due ? Flush() : absl::OkStatus();
 }
 
@@ -311,24 +329,6 @@ absl::Status Session::Confirm(const ArrayBody& array) {
                             absl::MakeConstSpan(&nothing, 1), array.spec.device, &empty,
                             &flush_due));
   return Fetch(*empty[0], few, 0);
-}
-
-// Graphs that are gone don't count.
-absl::Status Session::CheckInPlace(absl::Span<const Operand> inputs) const {
-  for (const ArrayBody::Place& place : inputs[0].array()->places) {
-    if (!backprop_ids_.IsOpen(place.node->id)) continue;
-    return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
-  }
-  for (const Operand& input : inputs) {
-    if (input.array() == nullptr) continue;
-    for (const ArrayBody::Place& place : input.array()->places) {
-      if (Records(place.node->id)) {
-        return ChainerxError(
-            "In-place assignment that involves input arrays requiring grad is not allowed.");
-      }
-    }
-  }
-  return absl::OkStatus();
 }
 
 void Session::Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs) {
@@ -465,6 +465,23 @@ absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<cons
                              AttrValue(dtype),           AttrValue(seed), AttrValue(counter)};
   ArrayPtrs outputs;
   CHX_RETURN_IF_ERROR(Apply(*OpRegistry::Global().Find(name), {}, attrs, device, &outputs));
+  return outputs[0];
+}
+
+absl::StatusOr<ArrayPtr> Session::RandomOf(absl::string_view name,
+                                           absl::Span<const Operand> parameters) {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  int64_t seed = 0;
+  int64_t counter = 0;
+  {
+    MutexLock lock(&mutex_);
+    seed = static_cast<int64_t>(seed_);
+    counter = static_cast<int64_t>(random_counter_);
+    random_counter_ += static_cast<uint64_t>(parameters[0].array()->spec.size()) + 1;
+  }
+  const AttrValue attrs[] = {AttrValue(seed), AttrValue(counter)};
+  ArrayPtrs outputs;
+  CHX_RETURN_IF_ERROR(Apply(*OpRegistry::Global().Find(name), parameters, attrs, 0, &outputs));
   return outputs[0];
 }
 

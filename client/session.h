@@ -23,6 +23,7 @@
 #include "client/function.h"
 #include "client/modes.h"
 #include "ops/infer.h"
+#include "ops/settings.h"
 #include "proto/command.h"
 
 namespace chx {
@@ -62,6 +63,9 @@ class Session : public RefCounted<Session> {
   absl::StatusOr<ArrayPtr> ImportArray(const char* first, ArraySpec spec);
   // Waits until all that was called is done.
   absl::Status Synchronize();
+  // Changes a setting for what is called from now on (ops/settings.h); does not wait.
+  absl::Status Configure(absl::string_view name, Scalar value);
+  Settings settings();
   // Sends what is pending, without waiting.
   absl::Status Flush();
 
@@ -118,6 +122,8 @@ class Session : public RefCounted<Session> {
   void Seed(uint64_t seed);
   absl::StatusOr<ArrayPtr> Random(absl::string_view op, absl::Span<const int64_t> shape, double a,
                                   double b, Dtype dtype, DeviceId device);
+  // With parameters for each element.
+  absl::StatusOr<ArrayPtr> RandomOf(absl::string_view op, absl::Span<const Operand> parameters);
 
   // A place in the user's program ("train.py:12"), for error messages. Numbers are process-wide.
   static uint32_t InternLocation(absl::string_view text);
@@ -155,6 +161,8 @@ class Session : public RefCounted<Session> {
   absl::Status CheckUsable() const;
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
   absl::Status CheckInPlace(absl::Span<const Operand> inputs) const;
+  absl::Status CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const;
+  absl::Status CheckWritable(const ArrayBody& array) const;
   void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
   absl::StatusOr<ArrayBody::Place*> PlaceOf(absl::string_view op, ArrayBody* array, BackpropId id);
   absl::StatusOr<std::string> Ask(Command* question) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -223,6 +231,7 @@ class Session : public RefCounted<Session> {
   std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t random_counter_ ABSL_GUARDED_BY(mutex_) = 0;
+  Settings settings_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   Mutex functions_mutex_;  // never held with another
   absl::flat_hash_map<uint64_t, std::shared_ptr<RecordedFunction>> functions_

@@ -303,4 +303,35 @@ absl::Status Session::SetGrad(ArrayBody* array, const ArrayPtr& grad, BackpropId
   return absl::OkStatus();
 }
 
+// Graphs that are gone don't count.
+absl::Status Session::CheckWritable(const ArrayBody& array) const {
+  for (const ArrayBody::Place& place : array.places) {
+    if (!backprop_ids_.IsOpen(place.node->id)) continue;
+    return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (((op.written_inputs >> i) & 1) == 0 || inputs[i].array() == nullptr) continue;
+    CHX_RETURN_IF_ERROR(CheckWritable(*inputs[i].array()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckInPlace(absl::Span<const Operand> inputs) const {
+  CHX_RETURN_IF_ERROR(CheckWritable(*inputs[0].array()));
+  for (const Operand& input : inputs) {
+    if (input.array() == nullptr) continue;
+    for (const ArrayBody::Place& place : input.array()->places) {
+      if (Records(place.node->id)) {
+        return ChainerxError(
+            "In-place assignment that involves input arrays requiring grad is not allowed.");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace chx

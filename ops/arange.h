@@ -26,6 +26,13 @@ inline uint64_t CountInts(int64_t start, int64_t stop, int64_t step) {
                   : (u(start) - u(stop) - 1) / (uint64_t{0} - u(step)) + 1;
 }
 
+// The nearest int64 towards zero.
+inline int64_t TruncateToInt(double x) {
+  constexpr double kEnd = 9223372036854775808.0;
+  if (std::isnan(x)) return 0;
+  return x >= kEnd ? INT64_MAX : x < -kEnd ? INT64_MIN : static_cast<int64_t>(x);
+}
+
 // From arange's attributes: start, stop, step, dtype. arange(n) counts from 0.
 inline absl::StatusOr<Arange> ParseArange(absl::Span<const AttrValue> attrs) {
   Arange result;
@@ -40,7 +47,7 @@ inline absl::StatusOr<Arange> ParseArange(absl::Span<const AttrValue> attrs) {
   result.dtype = attrs[3].has_value() ? attrs[3].AsDtype() : DefaultDtype(kind);
   const double step = result.step.AsDouble();
   if (step == 0 || std::isnan(step)) {
-    return ValueError("[arange] expects a step other than 0, got ", result.step.ToString());
+    return ChainerxError("[arange] expects a step other than 0, got ", result.step.ToString());
   }
   const double count =
       kind == ScalarKind::kFloat
@@ -50,6 +57,14 @@ inline absl::StatusOr<Arange> ParseArange(absl::Span<const AttrValue> attrs) {
     return ValueError("[arange] expects a finite number of elements");
   }
   result.size = count > 0 ? static_cast<int64_t>(count) : 0;
+  if (kind == ScalarKind::kFloat && IsInt(result.dtype)) {
+    // As NumPy: the first two elements are cast, and their difference is the step.
+    const int64_t first = TruncateToInt(result.start.AsDouble());
+    const int64_t second = TruncateToInt(result.start.AsDouble() + step);
+    result.start = Scalar(first);
+    result.step =
+        Scalar(static_cast<int64_t>(static_cast<uint64_t>(second) - static_cast<uint64_t>(first)));
+  }
   if (IsBool(result.dtype) && result.size > 2) {
     return DtypeError("[arange] expects at most 2 elements for bool, got ", result.size);
   }

@@ -41,10 +41,24 @@ TEST(ArangeTest, Dtypes) {
   EXPECT_EQ(KindOf(Parse(Scalar(3), {}, {}, AttrValue(Dtype::kBool)).status()), ErrorKind::kDtype);
 }
 
+// NumPy casts the first two elements and goes on from there.
+TEST(ArangeTest, IntegersFromFractions) {
+  const auto parse = [](double start, double stop, double step) {
+    return *Parse(Scalar(start), AttrValue(Scalar(stop)), AttrValue(Scalar(step)),
+                  AttrValue(Dtype::kInt64));
+  };
+  const Arange rounded = parse(0.5, 3, 0.75);
+  EXPECT_EQ(rounded.size, 4);
+  EXPECT_EQ(rounded.start.AsInt(), 0);
+  EXPECT_EQ(rounded.step.AsInt(), 1);
+  EXPECT_EQ(parse(-1.5, 2, 0.25).step.AsInt(), 0);
+  EXPECT_EQ(parse(1e300, 1e301, 5e300).start.AsInt(), INT64_MAX);
+}
+
 TEST(ArangeTest, Refused) {
   for (const Scalar& step : {Scalar(0), Scalar(0.0), Scalar(false), Scalar(std::nan(""))}) {
     EXPECT_EQ(KindOf(Parse(Scalar(0), AttrValue(Scalar(5)), AttrValue(step)).status()),
-              ErrorKind::kValue);
+              ErrorKind::kChainerx);
   }
   for (const Scalar& stop :
        {Scalar(std::nan("")), Scalar(INFINITY), Scalar(1e300), Scalar(INT64_MAX)}) {

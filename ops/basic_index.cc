@@ -162,7 +162,8 @@ absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> enc
       int64_t step = 1;
       int64_t length = 0;
       ResolveSlice(slice, in.shape[axis], &start, &step, &length);
-      if (length > 0) out->offset += start * in.strides[axis];
+      // Of a slice without elements too, as ChainerX's; where it starts at one.
+      if (start >= 0 && start < in.shape[axis]) out->offset += start * in.strides[axis];
       // Strides as NumPy's; but a step that is never taken may be too large to multiply.
       int64_t stride = in.strides[axis];
       if (length > 0 && (__builtin_mul_overflow(step, stride, &stride) || !IsSafeStride(stride))) {

@@ -46,7 +46,7 @@ TEST(BasicIndexTest, AsNumPy) {
       {"a[3:0:-2, 1]", B().Slice(3, 0, -2).Int(1).Build(), {2, 6}, {-240, 4}, 384},
       {"a[-100:100]", B().Slice(-100, 100, kNone).Build(), {4, 5, 6}, {120, 24, 4}, 0},
       {"a[100:]", B().Slice(100, kNone, kNone).Build(), {0, 5, 6}, {120, 24, 4}, -1},
-      {"a[2:1]", B().Slice(2, 1, kNone).Build(), {0, 5, 6}, {120, 24, 4}, -1},
+      {"a[2:1]", B().Slice(2, 1, kNone).Build(), {0, 5, 6}, {120, 24, 4}, 240},
       {"a[:, 0, ...]",
        B().Slice(kNone, kNone, kNone).Int(0).Ellipsis().Build(),
        {4, 6},

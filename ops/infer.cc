@@ -22,7 +22,7 @@ absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, D
         *device = first->device;
       } else if (input.array->device != first->device) {
         return DeviceError("[", op.name, "] expects arrays on one device, got '", def.name,
-                           "' on another");
+                           "' on device ", input.array->device, " and others on ", first->device);
       }
     } else if (input.is_scalar ? !def.scalar : !def.optional) {
       return TypeError(

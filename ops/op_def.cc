@@ -135,7 +135,20 @@ OpDef& OpDef::Module(std::string name_of_module) {
 }
 
 OpDef& OpDef::Checked() {
-  checked = true;
+  return Checked([](absl::Span<const AttrValue>) { return true; });
+}
+
+OpDef& OpDef::Checked(CheckedFn fn) {
+  checked = fn;
+  return *this;
+}
+
+OpDef& OpDef::Writes(std::vector<std::string> names) {
+  for (const std::string& written : names) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].name == written) written_inputs |= uint32_t{1} << i;
+    }
+  }
   return *this;
 }
 

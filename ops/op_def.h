@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "ops/attr.h"
 
 namespace chx {
@@ -48,6 +49,7 @@ using OpId = uint16_t;
 using InferFn = absl::Status (*)(InferContext& c);
 using GradientFn = void (*)(GradContext& g);
 using ComposeFn = void (*)(ComposeContext& c);
+using CheckedFn = bool (*)(absl::Span<const AttrValue> attrs);
 
 struct OpDef {
   std::string name;
@@ -71,15 +73,18 @@ struct OpDef {
   bool elementwise = false;
   // Input 0 is written and there are no outputs. Refused on arrays in a graph.
   bool in_place = false;
+  // Bit i: input i is written besides what the operator returns; refused on arrays in a graph too.
+  uint32_t written_inputs = 0;
   // What the kernel computes for an in-place form: input 0 = base(input 0, ...). Empty: own kernel.
   std::string in_place_of;
   bool no_gradient = false;  // for compositions: outputs are not connected to the graph
   bool internal = false;     // for gradient rules; not in the public API
   bool method = false;       // also a method of ndarray, with input 0 as self
   std::vector<std::string> aliases;
-  std::string module;    // Python's submodule and C++'s namespace: "linalg"; empty: the top
-  bool checked = false;  // whether it fails depends on values: clients wait for the outcome
-  bool tuple = false;    // Python: variadic outputs are a tuple, or the array itself if only one
+  std::string module;  // Python's submodule and C++'s namespace: "linalg"; empty: the top
+  // Whether it fails depends on values, and with these attributes clients wait for the outcome.
+  CheckedFn checked = nullptr;
+  bool tuple = false;  // Python: variadic outputs are a tuple, or the array itself if only one
 
   // Each of these returns *this, so that an entry reads as one sentence.
   OpDef& Doc(std::string text);
@@ -108,7 +113,11 @@ struct OpDef {
   OpDef& Method();
   OpDef& Alias(std::string other_name);
   OpDef& Module(std::string name_of_module);
+  // Clients wait for the outcome: always, or where the attributes say so.
   OpDef& Checked();
+  OpDef& Checked(CheckedFn fn);
+  // Inputs that it updates.
+  OpDef& Writes(std::vector<std::string> names);
   OpDef& Tuple();
 
   bool has_variadic_input() const { return !inputs.empty() && inputs.back().variadic; }
@@ -117,6 +126,9 @@ struct OpDef {
   // Whether float outputs are connected to the graph of inputs that require grad.
   bool differentiable() const {
     return gradient != nullptr || (kind == OpKind::kComposition && !no_gradient);
+  }
+  bool IsChecked(absl::Span<const AttrValue> values) const {
+    return checked != nullptr && checked(values);
   }
   bool IsConstantInput(size_t i) const {
     return constant_inputs != 0 && ((constant_inputs >> std::min(i, inputs.size() - 1)) & 1) != 0;

@@ -14,6 +14,28 @@ absl::Status RefuseBool(const InferContext& c, Dtype dtype) {
   return DtypeError("[", c.name(), "] expects a numeric dtype, got bool");
 }
 
+bool IsBoolInput(const InferContext& c, int i) {
+  return c.is_scalar(i) ? c.scalar(i).kind() == ScalarKind::kBool : IsBool(c.input(i).dtype);
+}
+
+// Arrays and scalars: what is promoted with a number would not be bool any more.
+absl::Status RefuseBools(const InferContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (IsBoolInput(c, i)) {
+      return DtypeError("[", c.name(), "] expects numeric dtypes, got bool");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Arrays of bool and of numbers are not compared. A scalar is of any kind.
+absl::Status CheckComparable(const InferContext& c) {
+  if (c.is_scalar(0) || c.is_scalar(1)) return absl::OkStatus();
+  if (IsBool(c.input(0).dtype) == IsBool(c.input(1).dtype)) return absl::OkStatus();
+  return DtypeError("[", c.name(), "] expects two bool arrays or two numeric ones, got ",
+                    DtypeName(c.input(0).dtype), " and ", DtypeName(c.input(1).dtype));
+}
+
 absl::Status Binary(InferContext& c, Dtype compute, Dtype result) {
   Shape shape;
   CHX_RETURN_IF_ERROR(BroadcastInputs(c, 0, &shape));
@@ -21,7 +43,8 @@ absl::Status Binary(InferContext& c, Dtype compute, Dtype result) {
   return c.AddOutput(result, shape);
 }
 
-absl::Status InPlace(InferContext& c, Dtype compute) {
+// In the target's dtype.
+absl::Status InPlace(InferContext& c) {
   const ArraySpec& target = c.input(0);
   Shape shape = target.shape;
   CHX_RETURN_IF_ERROR(BroadcastInputs(c, 0, &shape));
@@ -38,7 +61,7 @@ absl::Status InPlace(InferContext& c, Dtype compute) {
   if (IsBool(target.dtype) && kind(1) != ScalarKind::kBool) {
     return DtypeError("In-place assignment of numerical values into bool array is not allowed.");
   }
-  c.CastInputs(compute);
+  c.CastInputs(target.dtype);
   return absl::OkStatus();
 }
 
@@ -68,7 +91,12 @@ absl::Status Arithmetic(InferContext& c) {
 }
 
 absl::Status ArithmeticNoBool(InferContext& c) {
-  CHX_RETURN_IF_ERROR(RefuseBool(c, PromoteInputs(c, 0)));
+  CHX_RETURN_IF_ERROR(RefuseBools(c));
+  return Arithmetic(c);
+}
+
+absl::Status Extremum(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckComparable(c));
   return Arithmetic(c);
 }
 
@@ -77,14 +105,32 @@ absl::Status TrueDivide(InferContext& c) {
   return Binary(c, dtype, dtype);
 }
 
-absl::Status Comparison(InferContext& c) { return Binary(c, PromoteInputs(c, 0), Dtype::kBool); }
+absl::Status TrueDivideNoBool(InferContext& c) {
+  CHX_RETURN_IF_ERROR(RefuseBools(c));
+  return TrueDivide(c);
+}
+
+absl::Status Comparison(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckComparable(c));
+  return Binary(c, PromoteInputs(c, 0), Dtype::kBool);
+}
+
+absl::Status Shift(InferContext& c) {
+  for (int i = 0; i < 2; ++i) {
+    const bool integer =
+        c.is_scalar(i) ? c.scalar(i).kind() == ScalarKind::kInt : IsInt(c.input(i).dtype);
+    if (!integer) return DtypeError("[", c.name(), "] expects integers");
+  }
+  const Dtype dtype = c.is_scalar(0) ? Dtype::kInt64 : c.input(0).dtype;
+  return Binary(c, dtype, dtype);
+}
 
 absl::Status Logical(InferContext& c) { return Binary(c, Dtype::kBool, Dtype::kBool); }
 
-absl::Status InPlaceArithmetic(InferContext& c) { return InPlace(c, PromoteInputs(c, 0)); }
+absl::Status InPlaceArithmetic(InferContext& c) { return InPlace(c); }
 
 absl::Status InPlaceArithmeticNoBool(InferContext& c) {
-  CHX_RETURN_IF_ERROR(RefuseBool(c, PromoteInputs(c, 0)));
+  CHX_RETURN_IF_ERROR(RefuseBools(c));
   return InPlaceArithmetic(c);
 }
 
@@ -92,7 +138,8 @@ absl::Status InPlaceDivide(InferContext& c) {
   if (!IsFloat(c.input(0).dtype)) {
     return DtypeError("Integer inplace-division is not allowed.");
   }
-  return InPlace(c, AtLeastFloat(PromoteInputs(c, 0)));
+  CHX_RETURN_IF_ERROR(RefuseBools(c));
+  return InPlace(c);
 }
 
 absl::Status BroadcastInputs(const InferContext& c, int first, Shape* shape) {

@@ -20,11 +20,17 @@ absl::Status LogicalUnary(InferContext& c);
 
 // Two inputs, broadcast and promoted.
 absl::Status Arithmetic(InferContext& c);
+// Bool is refused, of arrays and scalars.
 absl::Status ArithmeticNoBool(InferContext& c);
+// An array of bool and one of numbers are refused.
+absl::Status Extremum(InferContext& c);
 // As Arithmetic, but bool and integers become float32.
 absl::Status TrueDivide(InferContext& c);
-// bool; computed in the promoted dtype.
+absl::Status TrueDivideNoBool(InferContext& c);
+// bool; computed in the promoted dtype. An array of bool and one of numbers are refused.
 absl::Status Comparison(InferContext& c);
+// Integers; of the first one's dtype, int64 for a scalar.
+absl::Status Shift(InferContext& c);
 // bool; computed in bool.
 absl::Status Logical(InferContext& c);
 

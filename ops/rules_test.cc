@@ -101,10 +101,14 @@ TEST(RulesTest, ReshapeCopiesFirst) {
   ASSERT_TRUE(result.ok());
   EXPECT_FALSE(result->copy_first);
   EXPECT_EQ(result->outputs[0].offset, 72);
+  // Any negative number, as NumPy takes it.
+  result = InferByName("reshape", {F32({6})}, {AttrValue(Ints{2, -5})});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->outputs[0].shape, (Shape{2, 3}));
 }
 
 TEST(RulesTest, ReshapeErrors) {
-  for (const Ints& shape : {Ints{5}, Ints{-1, -1}, Ints{0, -1}, Ints{-2},
+  for (const Ints& shape : {Ints{5}, Ints{-1, -1}, Ints{0, -1}, Ints{-2, -3},
                             Ints{INT64_MAX, INT64_MAX}, Ints(1000, 1), Ints{4, -1}}) {
     const auto result = InferByName("reshape", {F32({6})}, {AttrValue(shape)});
     EXPECT_EQ(KindOf(result.status()), ErrorKind::kDimension) << Message(result);
@@ -139,7 +143,12 @@ TEST(RulesTest, DtypesOfElementwiseOperators) {
       {"add", {i8, u8}, Dtype::kInt16, Dtype::kInt16},
       {"add", {f16, Scalar(1.5)}, Dtype::kFloat16, Dtype::kFloat16},
       {"add", {i8, Scalar(1.5)}, Dtype::kFloat32, Dtype::kFloat32},
-      {"add", {boolean, boolean}, Dtype::kBool, Dtype::kBool},
+      {"multiply", {boolean, boolean}, Dtype::kBool, Dtype::kBool},
+      {"relu", {i8}, Dtype::kFloat32, Dtype::kFloat32},
+      {"left_shift", {u8, i8}, Dtype::kUint8, Dtype::kUint8},
+      {"right_shift", {Scalar(1), i8}, Dtype::kInt64, Dtype::kInt64},
+      {"equal", {boolean, boolean}, Dtype::kBool, Dtype::kBool},
+      {"equal", {i8, Scalar(true)}, Dtype::kInt8, Dtype::kBool},
       {"multiply", {Scalar(2), boolean}, Dtype::kInt32, Dtype::kInt32},
       {"divide", {i8, Scalar(2)}, Dtype::kFloat32, Dtype::kFloat32},
       {"divide", {f16, i8}, Dtype::kFloat16, Dtype::kFloat16},
@@ -154,10 +163,17 @@ TEST(RulesTest, DtypesOfElementwiseOperators) {
     EXPECT_EQ(result->outputs[0].dtype, c.result) << c.op;
     for (Dtype dtype : result->input_dtypes) EXPECT_EQ(dtype, c.computed) << c.op;
   }
-  for (const char* op :
-       {"subtract", "floor_divide", "remainder", "power", "subtract_", "remainder_"}) {
-    const auto result = InferByName(op, {boolean, boolean}, {});
-    EXPECT_EQ(KindOf(result.status()), ErrorKind::kDtype) << op;
+  for (const char* op : {"add", "subtract", "divide", "floor_divide", "remainder", "power",
+                         "left_shift", "add_", "subtract_", "remainder_"}) {
+    for (const Argument& other : std::vector<Argument>{boolean, i8, Scalar(1)}) {
+      const auto result = InferByName(op, {boolean, other}, {});
+      EXPECT_EQ(KindOf(result.status()), ErrorKind::kDtype) << op;
+    }
+    EXPECT_EQ(KindOf(InferByName(op, {i8, Scalar(true)}, {}).status()), ErrorKind::kDtype) << op;
+  }
+  for (const char* op : {"maximum", "minimum", "equal", "less"}) {
+    EXPECT_EQ(KindOf(InferByName(op, {boolean, i8}, {}).status()), ErrorKind::kDtype) << op;
+    EXPECT_EQ(KindOf(InferByName(op, {f16, boolean}, {}).status()), ErrorKind::kDtype) << op;
   }
   EXPECT_EQ(Message(InferByName("negative", {boolean}, {})),
             "[negative] expects a numeric dtype, got bool");
@@ -168,7 +184,7 @@ TEST(RulesTest, InPlaceRefusals) {
   const ArraySpec boolean(Dtype::kBool, {2});
   EXPECT_EQ(Message(InferByName("add_", {i32, Scalar(1.5)}, {})),
             "In-place assignment of float values into non-float array is not allowed.");
-  EXPECT_EQ(Message(InferByName("add_", {boolean, i32}, {})),
+  EXPECT_EQ(Message(InferByName("multiply_", {boolean, i32}, {})),
             "In-place assignment of numerical values into bool array is not allowed.");
   EXPECT_EQ(Message(InferByName("divide_", {i32, i32}, {})),
             "Integer inplace-division is not allowed.");
@@ -249,8 +265,9 @@ TEST(RulesTest, CallsAreChecked) {
   EXPECT_EQ(KindOf(InferByName("exp", {Scalar(1)}, {}).status()), ErrorKind::kType);
   EXPECT_EQ(KindOf(InferByName("add", {a, elsewhere}, {}).status()), ErrorKind::kDevice);
   EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue()}).status()), ErrorKind::kType);
-  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(), AttrValue()}).status()), ErrorKind::kType);
-  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(1), AttrValue(true)}).status()),
+  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(), AttrValue(), AttrValue()}).status()),
+            ErrorKind::kType);
+  EXPECT_EQ(KindOf(InferByName("sum", {a}, {AttrValue(1), AttrValue(true), AttrValue()}).status()),
             ErrorKind::kType);
   EXPECT_EQ(KindOf(InferByName("astype", {a}, {AttrValue(static_cast<Dtype>(77))}).status()),
             ErrorKind::kDtype);

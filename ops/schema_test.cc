@@ -32,6 +32,7 @@ TEST_P(SchemaTest, EntryIsSound) {
   EXPECT_EQ(op.compose != nullptr, op.kind == OpKind::kComposition);
   EXPECT_EQ(op.outputs.empty(), op.in_place);
   EXPECT_LE(op.inputs.size(), 32u);
+  EXPECT_EQ(op.written_inputs & ~op.constant_inputs, 0u) << "what is written has no gradient";
   EXPECT_LE(op.outputs.size(), 32u);
   EXPECT_EQ(op.id, OpRegistry::Global().Find(op.name)->id);
   if (op.no_gradient || op.in_place) {
@@ -128,7 +129,8 @@ TEST(RegistryTest, SignaturesTellOperatorsApart) {
   std::set<uint64_t> hashes;
   for (const OpDef* op : AllOps())
     EXPECT_TRUE(hashes.insert(op->SignatureHash()).second) << op->name;
-  EXPECT_EQ(OpRegistry::Global().Find("sum")->Signature(), "sum(a, axis=None, keepdims=False)");
+  EXPECT_EQ(OpRegistry::Global().Find("sum")->Signature(),
+            "sum(a, axis=None, keepdims=False, dtype=None)");
   EXPECT_EQ(OpRegistry::Global().Find("linear")->Signature(),
             "linear(x, w, b=None, n_batch_axes=1)");
 }
@@ -136,14 +138,14 @@ TEST(RegistryTest, SignaturesTellOperatorsApart) {
 // The checks themselves: rules that are wrong must be seen.
 void WrongShape(GradContext& g) { g.SetInputGrad(0, g.Apply("sum", {g.output_grad(0)})); }
 void ReadsUnsaved(GradContext& g) { g.SetInputGrad(0, g.output_grad(0) * g.input(0)); }
-void UnknownOp(GradContext& g) { g.SetInputGrad(0, g.Apply("sinc", {g.output_grad(0)})); }
+void UnknownOp(GradContext& g) { g.SetInputGrad(0, g.Apply("cosc", {g.output_grad(0)})); }
 void Nothing(GradContext&) {}
 
 TEST(CheckCallTest, SeesWrongRules) {
   const std::pair<GradientFn, const char*> wrong[] = {
       {WrongShape, "its gradient for float32(2, 3) is float32()"},
       {ReadsUnsaved, "its gradient reads what is not saved"},
-      {UnknownOp, "unknown operator 'sinc'"},
+      {UnknownOp, "unknown operator 'cosc'"},
       {Nothing, "its gradient leaves out input 0"}};
   for (const auto& rule : wrong) {
     OpDef op = *OpRegistry::Global().Find("copy");

@@ -49,8 +49,9 @@ enum class CommandKind : uint8_t {
   kEnterFunction = 19,   // handle: a walk; outputs = what its WalkState lists as present
   kResumeWalk = 20,      // request_id, handle: a walk, operands: the gradients that it waits for
   kAbandonWalk = 21,     // handle: a walk, which ends without effect
+  kConfigure = 22,       // data: the name of a setting (ops/settings.h); operands[0]: its value
 };
-constexpr CommandKind kLastCommandKind = CommandKind::kAbandonWalk;
+constexpr CommandKind kLastCommandKind = CommandKind::kConfigure;
 
 enum class OperandKind : uint8_t { kAbsent = 0, kArray = 1, kBool = 2, kInt = 3, kFloat = 4 };
 
@@ -102,7 +103,7 @@ struct Command {
   // kUpload: not yet checked. kRecordFunction: how many inputs its gradient needs, which ones, and
   // which outputs.
   Ints shape;
-  absl::string_view data;  // kUpload: elements in C order; kDefineLocation: text
+  absl::string_view data;  // kUpload: elements in C order; kDefineLocation, kConfigure: text
   // kDefineMode
   struct ModeEntry {
     BackpropId backprop_id;

@@ -6,8 +6,9 @@
 #   ./gpu_check.sh run [DEVICE]               there, in the unpacked bundle; cuda:0 by default
 #
 # The bundle has the daemon, the plug-in, the Python client with an interpreter and NumPy, the
-# conformance tests and a benchmark. cuBLAS and the driver are the machine's own. `run` prints a
-# table and fails if any step does; its logs are in ./log (or $OUT).
+# conformance tests and a benchmark. The driver, cuBLAS, cuDNN and cuSOLVER are the machine's own.
+# `run` prints a table and fails if any step does; its logs are in ./log (or $OUT). On a GPU the rows
+# of the operators that have two ways run both ways: by cuDNN and cuSOLVER, and without.
 set -euo pipefail
 
 limit=$((60 * 1000 * 1000))
@@ -116,14 +117,24 @@ start_daemon() {
   [[ $line == "chxd ready"* ]]
 }
 
-# Where the machine keeps cuBLAS, if the plug-in would not find it by itself.
-find_cublas() {
+# find_library VARIABLE PATTERN: where the machine keeps it, if the plug-in would not find it by
+# itself. The newest.
+find_library() {
   local found
-  found=$(find /usr/local /usr/lib /opt -name 'libcublas.so.1[23]' 2>/dev/null | sort | head -n 1)
-  [ -n "$found" ] || return 0
+  found=$(find /usr/local /usr/lib /opt -name "$2" -printf '%f %p\n' 2>/dev/null |
+    sort -rV | sed -n '1s/^[^ ]* //p')
+  if [ -z "$found" ]; then
+    echo "$2: not found"
+    return 0
+  fi
   LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
-  export CHXD_CUBLAS="$found"
-  echo "cuBLAS: $found"
+  export "$1=$found"
+  echo "$2: $found"
+}
+
+# Fails if the log of an earlier step does not say that the daemon opened a library.
+opened() {
+  grep "^chxd: cuda: $2: /" "$log/$1.log" || { echo "$2 was not used"; return 1; }
 }
 
 run() {
@@ -140,14 +151,35 @@ run() {
   if ldd "$root/bin/chxd" "$root/py/chx/_core.so" | grep -E 'libstdc|libgcc_s' | grep 'not found'; then
     LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$root/lib/fallback"
   fi
-  find_cublas
+  case $device in
+    cuda*)
+      find_library CHXD_CUBLAS 'libcublas.so.1[23]'
+      # cuDNN and cuSOLVER load others, by names that are looked for along LD_LIBRARY_PATH.
+      find_library CHXD_CUDNN 'libcudnn.so.9'
+      find_library CHXD_CUSOLVER 'libcusolver.so.1[12]'
+      find_library CHXD_CUSPARSE 'libcusparse.so.12'
+      find_library CHXD_NVJITLINK 'libnvJitLink.so.1[23]' ;;
+  esac
   export PYTHONHOME="$root/python" PYTHONPATH="$root/py:$root/site" PYTHONDONTWRITEBYTECODE=1
   export CHX_CHXD="$root/bin/chxd" CHX_DEVICES="$device" PYTHONUNBUFFERED=1
   local python="$root/python/python3"
   cd "$root/py"
   step daemon start_daemon
-  step conformance "$python" -m pytest -p no:cacheprovider -q --maxfail=40 --tb=short \
-    --junitxml="$log/conformance.xml" tests/conformance/conformance_test.py
+  local rows=tests/conformance/conformance_test.py
+  local both='conv or pool or solve or inv or svd or qr or cholesky or eig or det or matrix_power'
+  local pytest=("$python" -m pytest -p no:cacheprovider -q --maxfail=40 --tb=short)
+  case $device in
+    cuda*)
+      # Small matrices too go to cuSOLVER.
+      step conformance env CHXD_CUSOLVER_SMALLEST=0 "${pytest[@]}" -s \
+        --junitxml="$log/conformance.xml" "$rows"
+      step cudnn opened conformance 'cuDNN 9'
+      step cusolver opened conformance cuSOLVER
+      step without env CHXD_CUDNN=off CHXD_CUSOLVER=off "${pytest[@]}" \
+        --junitxml="$log/without.xml" -k "$both" "$rows"
+      ;;
+    *) step conformance "${pytest[@]}" --junitxml="$log/conformance.xml" "$rows" ;;
+  esac
   tail_lines=60 step benchmark "$python" gpu_bench.py --device="$device"
   echo
   printf '%s\n' "${results[@]}"

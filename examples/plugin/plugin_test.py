@@ -140,3 +140,14 @@ def test_clients_cannot_name_a_library(tmp_path):
             with pytest.raises(chx.BackendError, match="does not serve"):
                 chx.array([1.0], device=name)
     assert daemon.own == 0
+
+
+def test_a_private_daemon_loads_plugins():
+    with chx.connect(devices="native:0,example:0", plugins={"example": EXAMPLE}) as session:
+        assert [d.name for d in session.devices] == ["native:0", "example:0"]
+        x = chx.array([-1.0, 2.0], device="example:0")
+        assert chx.relu(x).tolist() == [0, 2]
+    with pytest.raises(ValueError, match="private daemon"):
+        chx.connect("unix:/nowhere/chxd.sock", plugins={"example": EXAMPLE})
+    with pytest.raises(ConnectionError):
+        chx.connect(plugins={"example": EXAMPLE + ".not"})

@@ -185,6 +185,7 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
     }
     std::string type = input.scalar ? "ndarray | Scalar" : "ndarray";
     if (input.variadic) type = "Sequence[ndarray]";
+    if (op.name == "take" && input.name == "indices") type = "ndarray | Indices";
     params.push_back(absl::StrCat(input.name, ": ", type, input.optional ? " | None = None" : ""));
   }
   for (const AttrDef& attr : op.attrs) {
@@ -208,7 +209,7 @@ void WritePyi(const std::vector<const OpDef*>& ops, const std::string& submodule
   std::cout << "# Generated from the operator table by ops/codegen. Do not edit.\n"
                "# ruff: noqa: E501, F401\nfrom collections.abc import Sequence\n"
                "from typing import Any, Literal\n\nfrom ._core import ndarray\n"
-               "from ._types import DeviceLike, DtypeLike, Scalar\n\n";
+               "from ._types import DeviceLike, DtypeLike, Indices, Scalar\n\n";
   if (submodule.empty()) {
     std::cout << "class ndarray_ops:\n"
                  "    \"\"\"The methods of ndarray that are operators.\"\"\"\n\n";

@@ -37,7 +37,7 @@ def test_functions_have_real_signatures(stub):
     )
     assert signature(functions["concatenate"]) == ("arrays: Sequence[ndarray], axis: int | None=0")
     assert signature(functions["take"]) == (
-        "a: ndarray, indices: ndarray, axis: int | None=None, "
+        "a: ndarray, indices: ndarray | Indices, axis: int | None=None, "
         "mode: Literal['raise', 'wrap', 'clip'] | None=None"
     )
     assert signature(functions["zeros"]) == (

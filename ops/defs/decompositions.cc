@@ -1,18 +1,23 @@
 // chx.linalg: systems of equations and decompositions of matrices, stacked along leading axes.
 #include <algorithm>
-#include <cmath>
 
+#include "ops/defs/decompositions.h"
 #include "ops/defs/groups.h"
+#include "ops/defs/matrices.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
 
 namespace chx {
 namespace {
 
-constexpr int kQrReduced = 0;
-constexpr int kQrComplete = 1;
-constexpr int kQrR = 2;
-constexpr int kQrRaw = 3;
+using matrices::As;
+using matrices::ExpandDims;
+using matrices::Eye;
+using matrices::Inverse;
+using matrices::MatMul;
+using matrices::Sum;
+using matrices::T;
+using matrices::Wide;
 
 // Floats, of 2 dimensions or more. float16 is computed in float32.
 absl::Status CheckMatrices(const InferContext& c, const ArraySpec& a) {
@@ -44,9 +49,6 @@ absl::Status SameSquareRule(InferContext& c) {
   return c.AddOutput(c.input(0).dtype, c.input(0).shape);
 }
 
-// Whether solve takes b as vectors: it has one dimension less than a.
-bool SolvesVectors(const ArraySpec& a, const ArraySpec& b) { return b.ndim() == a.ndim() - 1; }
-
 absl::Status SolveRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
   const ArraySpec& b = c.input(1);
@@ -73,9 +75,6 @@ absl::Status SvdRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckMatrices(c, a));
   const int64_t m = a.shape[a.ndim() - 2];
   const int64_t n = a.shape.back();
-  if (m == 0 || n == 0) {
-    return DimensionError("[svd] expects matrices with elements, got ", a.shape.ToString());
-  }
   const int64_t k = std::min(m, n);
   const bool full = c.attr(0).AsBool();
   const bool vectors = c.attr(1).AsBool();
@@ -93,9 +92,6 @@ absl::Status QrRule(InferContext& c) {
   const int64_t n = a.shape.back();
   const int64_t k = std::min(m, n);
   const int64_t mode = c.attr(0).AsInt();
-  if (mode == kQrComplete && k == 0) {
-    return DimensionError("[qr] expects matrices with elements, got ", a.shape.ToString());
-  }
   if (mode == kQrRaw) {
     CHX_RETURN_IF_ERROR(c.AddOutput(a.dtype, Stacked(a.shape, {n, m})));
     return c.AddOutput(a.dtype, Stacked(a.shape, {k}));
@@ -134,216 +130,12 @@ absl::Status NumberRule(InferContext& c, int outputs) {
   return absl::OkStatus();
 }
 
-// --- What gradients are made of ---
-
-Value T(Value x) {
-  Ints axes;
-  for (int i = 0; i < x.ndim(); ++i) axes.push_back(i);
-  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return x.context()->Apply("transpose", {x}, {{"axes", AttrValue(axes)}});
-}
-
-Value MatMul(Value a, Value b) { return a.context()->Apply("matmul", {a, b}); }
-
-Value ExpandDims(Value x, int64_t axis) {
-  return x.context()->Apply("expand_dims", {x}, {{"axis", axis}});
-}
-
-Value Eye(OpContext& c, int64_t n, Dtype dtype) {
-  return c.Apply("eye", {}, {{"N", n}, {"dtype", dtype}});
-}
-
-// Ones below the diagonal.
-Value StrictlyLower(OpContext& c, int64_t n, Dtype dtype) {
-  const Value index = c.Apply("arange", {}, {{"start", Scalar(n)}});
-  const Value lower = c.Apply("greater", {ExpandDims(index, -1), index});
-  return c.Apply("astype", {lower}, {{"dtype", dtype}});
-}
-
-Value Symmetric(Value x) { return (x + T(x)) * 0.5; }
-
-// x_j - x_i off the diagonal, inverted; zero on it.
-Value InverseGaps(OpContext& c, Value x) {
-  const Value eye = Eye(c, x.shape().back(), x.dtype());
-  return (Value(1) - eye) / (ExpandDims(x, -2) - ExpandDims(x, -1) + eye);
-}
-
-// matrix with its columns scaled by `factors`.
-Value ScaleColumns(Value matrix, Value factors) { return matrix * ExpandDims(factors, -2); }
-
-Value As(Value x, Dtype dtype) {
-  return x.dtype() == dtype ? x : x.context()->Apply("astype", {x}, {{"dtype", dtype}});
-}
-
-// What is composed of several operators is rounded once, at its end.
-Value Wide(Value x) { return As(x, PromoteTypes(x.dtype(), Dtype::kFloat32)); }
-
-Value Inverse(Value a) { return a.context()->Apply("inv", {a}); }
-
-Value Sum(Value x, std::initializer_list<int64_t> axes) {
-  return x.context()->Apply("sum", {x}, {{"axis", AttrValue(Ints(axes))}});
-}
-
-absl::Status NoGradientHere(absl::string_view message) {
-  return MakeError(ErrorKind::kNotImplemented, message);
-}
-
-void SolveGradient(GradContext& g) {
-  const bool vectors = SolvesVectors(g.input_spec(0), g.input_spec(1));
-  const Value gy = vectors ? ExpandDims(g.output_grad(0), -1) : g.output_grad(0);
-  const Value gb = g.Apply("solve", {T(g.input(0)), gy});
-  if (g.needs_grad(0)) {
-    const Value x = vectors ? ExpandDims(g.output(0), -1) : g.output(0);
-    g.SetInputGrad(0, -MatMul(gb, T(x)));
-  }
-  if (!g.needs_grad(1)) return;
-  g.SetInputGrad(1, vectors ? g.Apply("squeeze", {gb}, {{"axis", AttrValue(Ints{-1})}}) : gb);
-}
-
 void InvCompose(ComposeContext& c) {
   const Value a = c.input(0);
   Ints shape(a.ndim(), 1);  // as many dimensions as a: columns, not vectors
   shape[a.ndim() - 2] = shape[a.ndim() - 1] = a.shape().back();
   const Value eye = Eye(c, a.shape().back(), a.dtype());
   c.SetOutput(0, c.Apply("solve", {a, c.Apply("reshape", {eye}, {{"newshape", shape}})}));
-}
-
-void InvGradient(GradContext& g) {
-  const Value inverse = T(g.output(0));
-  g.SetInputGrad(0, -MatMul(MatMul(inverse, g.output_grad(0)), inverse));
-}
-
-// Golub and Pereyra, "The differentiation of pseudo-inverses", 1973: where the rank is constant.
-void PinvGradient(GradContext& g) {
-  const Value a = g.input(0);
-  const Value y = g.output(0);
-  const Value yt = T(y);
-  const Value gy = g.output_grad(0);
-  const Value gyt = T(gy);
-  const Value left = MatMul(gyt, MatMul(y, yt));
-  const Value right = MatMul(MatMul(yt, y), gyt);
-  g.SetInputGrad(0, left - MatMul(a, MatMul(y, left)) + right - MatMul(MatMul(right, y), a) -
-                        MatMul(MatMul(yt, gy), yt));
-}
-
-void PinvCompose(ComposeContext& c) {
-  const Value a = Wide(c.input(0));
-  const Shape& shape = a.shape();
-  if (NumElements(shape) == 0) {
-    c.SetOutput(0, As(T(a), c.input(0).dtype()));
-    return;
-  }
-  const Value u = c.Apply("svd", {a}, {{"full_matrices", false}});
-  const Value s(u.context(), u.id() + 1);
-  const Value vh(u.context(), u.id() + 2);
-  const Value largest = c.Apply("amax", {s}, {{"axis", AttrValue(Ints{-1})}, {"keepdims", true}});
-  const Value used = c.Apply("greater", {s, largest * c.attr(0).AsFloat()});
-  const Value inverse = c.Apply("where", {used, Value(1.0) / c.Apply("where", {used, s, 1}), 0});
-  c.SetOutput(0, As(MatMul(T(vh), ExpandDims(inverse, -1) * T(u)), c.input(0).dtype()));
-}
-
-// Murray, "Differentiation of the Cholesky decomposition", 2016.
-void CholeskyGradient(GradContext& g) {
-  const Value l = g.output(0);
-  const int64_t n = l.shape().back();
-  const Value inverse = Inverse(l);
-  const Value half = StrictlyLower(g, n, l.dtype()) + Eye(g, n, l.dtype()) * 0.5;
-  const Value phi = MatMul(T(l), g.output_grad(0)) * half;
-  g.SetInputGrad(0, Symmetric(MatMul(MatMul(T(inverse), phi), inverse)));
-}
-
-void EighGradient(GradContext& g) {
-  const Value w = g.output(0);
-  const Value v = g.output(1);
-  const Value gw = g.output_grad(0);
-  const Value gv = g.output_grad(1);
-  Value inner;
-  if (!gv.absent()) inner = MatMul(T(v), gv) * InverseGaps(g, w);
-  if (!gw.absent()) {
-    const Value diagonal = ExpandDims(gw, -1) * Eye(g, w.shape().back(), w.dtype());
-    inner = inner.absent() ? diagonal : inner + diagonal;
-  }
-  g.SetInputGrad(0, Symmetric(MatMul(MatMul(v, inner), T(v))));
-}
-
-void EigvalshGradient(GradContext& g) {
-  const Value w = g.Apply("eigh", {g.input(0)}, {{"UPLO", g.attr(0)}});
-  const Value v(w.context(), w.id() + 1);
-  g.SetInputGrad(0, MatMul(ScaleColumns(v, g.output_grad(0)), T(v)));
-}
-
-// Townsend, "Differentiating the singular value decomposition", 2016.
-void SvdGradient(GradContext& g) {
-  if (g.attr(0).AsBool() || !g.attr(1).AsBool()) {
-    g.Fail(
-        NoGradientHere("[svd] has a gradient only with full_matrices=False and compute_uv=True"));
-    return;
-  }
-  const Value u = g.output(0);
-  const Value s = g.output(1);
-  const Value vh = g.output(2);
-  const int64_t k = s.shape().back();
-  const Value gu = g.output_grad(0);
-  const Value gs = g.output_grad(1);
-  const Value gvh = g.output_grad(2);
-  Value inner = ExpandDims(gs.absent() ? s * 0.0 : gs, -1) * Eye(g, k, s.dtype());
-  Value sides;  // what lies outside of the spaces that u and v span
-  if (!gu.absent() || !gvh.absent()) {
-    const Value gaps = InverseGaps(g, s * s);
-    if (!gu.absent()) {
-      const Value utgu = MatMul(T(u), gu);
-      const Value j = gaps * utgu;
-      inner = inner + ScaleColumns(j + T(j), s);
-      if (u.shape()[u.ndim() - 2] > k) {
-        sides = MatMul(ScaleColumns(gu - MatMul(u, utgu), Value(1) / s), vh);
-      }
-    }
-    if (!gvh.absent()) {
-      const Value gv = T(gvh);
-      const Value vtgv = MatMul(vh, gv);
-      const Value j = gaps * vtgv;
-      inner = inner + ExpandDims(s, -1) * (j + T(j));
-      if (vh.shape().back() > k) {
-        const Value outside = gv - MatMul(T(vh), vtgv);
-        const Value side = MatMul(ScaleColumns(u, Value(1) / s), T(outside));
-        sides = sides.absent() ? side : sides + side;
-      }
-    }
-  }
-  const Value inside = MatMul(MatMul(u, inner), vh);
-  g.SetInputGrad(0, sides.absent() ? inside : inside + sides);
-}
-
-// Walter, Lehmann and Lamour, "On evaluating higher-order derivatives of the QR decomposition of
-// tall matrices with full column rank in forward and reverse mode algorithmic differentiation",
-// 2012.
-void QrGradient(GradContext& g) {
-  const int64_t mode = g.attr(0).AsInt();
-  if (mode == kQrR || mode == kQrRaw) {
-    g.Fail(NoGradientHere("[qr] has no gradient in the modes 'r' and 'raw'"));
-    return;
-  }
-  const ArraySpec& spec = g.output_spec(1);
-  const int64_t n = spec.shape.back();
-  if (spec.shape[spec.ndim() - 2] != n) {
-    g.Fail(NoGradientHere(
-        absl::StrCat("[qr] has a gradient only where R is square, got ", spec.shape.ToString())));
-    return;
-  }
-  const Value q = g.output(0);
-  const Value r = g.output(1);
-  const Value gq = g.output_grad(0);
-  const Value gr = g.output_grad(1);
-  Value m;
-  if (!gr.absent()) m = MatMul(r, T(gr));
-  if (!gq.absent()) {
-    const Value qtgq = MatMul(T(gq), q);
-    m = m.absent() ? -qtgq : m - qtgq;
-  }
-  const Value lower = m * StrictlyLower(g, n, r.dtype());
-  Value x = MatMul(q, lower + T(lower) + m * Eye(g, n, r.dtype()));
-  if (!gq.absent()) x = x + gq;
-  g.SetInputGrad(0, T(g.Apply("solve", {r, T(x)})));
 }
 
 // By a QR decomposition: Q is a product of reflections, one for each tau that is not zero.
@@ -410,45 +202,6 @@ void MatrixPowerCompose(ComposeContext& c) {
     result = c.Apply("where", {never, power, eye});
   }
   c.SetOutput(0, c.Apply("copy", {As(result, c.input(0).dtype())}));
-}
-
-absl::Status NormRule(InferContext& c) {
-  const ArraySpec& x = c.input(0);
-  if (!IsFloat(x.dtype)) {
-    return DtypeError("[norm] expects floats, got ", DtypeName(x.dtype));
-  }
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(c.name(), c.attr(1), x.ndim()));
-  if (c.attr(0).has_value()) {
-    const double ord = c.attr(0).AsFloat();
-    // Elsewhere it stands for a norm of matrices.
-    if (axes == 0 || (axes & (axes - 1)) != 0 || !(ord > 0)) {
-      return MakeError(ErrorKind::kNotImplemented,
-                       "[norm] expects ord to be positive, and one axis with it");
-    }
-    if (std::isinf(ord)) CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), x.shape, axes));
-  }
-  return c.AddOutput(x.dtype, rules::ReducedShape(x.shape, axes, c.attr(2).AsBool()));
-}
-
-void NormCompose(ComposeContext& c) {
-  const Value x = c.input(0);
-  const auto reduce = [&c](absl::string_view op, Value of) {
-    return c.Apply(op, {of}, {{"axis", c.attr(1)}, {"keepdims", c.attr(2)}});
-  };
-  const double ord = c.attr(0).has_value() ? c.attr(0).AsFloat() : 2;
-  if (ord == 2) {
-    c.SetOutput(0, c.Apply("sqrt", {reduce("sum", x * x)}));
-    return;
-  }
-  const Value magnitudes = c.Apply("abs", {x});
-  if (std::isinf(ord)) {
-    c.SetOutput(0, reduce("amax", magnitudes));
-  } else if (ord == 1) {
-    c.SetOutput(0, reduce("sum", magnitudes));
-  } else {
-    const Value sum = reduce("sum", c.Apply("power", {magnitudes, Value(ord)}));
-    c.SetOutput(0, c.Apply("power", {sum, Value(1 / ord)}));
-  }
 }
 
 }  // namespace
@@ -542,15 +295,6 @@ void RegisterDecompositions(OpRegistry& r) {
       .Outputs({"y"})
       .Attr("n", AttrType::kInt)
       .Compose(MatrixPowerRule, MatrixPowerCompose);
-  plain("norm",
-        "Square root of the sum of squares over axes (all by default). Along one axis ord may be "
-        "another power than 2: (sum |x|^ord)^(1/ord), or inf for the greatest magnitude.")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Attr("ord", AttrType::kFloat, AttrValue())
-      .Attr("axis", AttrType::kInts, AttrValue())
-      .Attr("keepdims", AttrType::kBool, false)
-      .Compose(NormRule, NormCompose);
 }
 
 }  // namespace chx

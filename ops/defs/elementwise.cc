@@ -107,7 +107,7 @@ void RegisterUnary(OpRegistry& r) {
         const Value y = g.output(0);
         g.SetInputGrad(0, g.output_grad(0) * (y * (1.0 - y)));
       });
-  unary("relu", "max(x, 0); NaN stays NaN.", rules::SameNoBool)
+  unary("relu", "max(x, 0); NaN stays NaN. Integers give float32.", rules::FloatUnary)
       .Saves({"y"})
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.Apply("relu_grad", {g.output(0), g.output_grad(0)}));
@@ -131,13 +131,14 @@ void RegisterBinary(OpRegistry& r) {
   const auto binary = [&r](const char* name, const char* doc, InferFn rule) -> OpDef& {
     return r.Add(name).Doc(doc).Inputs({"x1|scalar", "x2|scalar"}).Outputs({"y"}).Elementwise(rule);
   };
-  binary("add", "x1 + x2. For bools: logical or.", rules::Arithmetic).Gradient(AddGradient);
+  binary("add", "x1 + x2. Bool is refused.", rules::ArithmeticNoBool).Gradient(AddGradient);
   binary("subtract", "x1 - x2. Bool is refused.", rules::ArithmeticNoBool)
       .Gradient(SubtractGradient);
   binary("multiply", "x1 * x2. For bools: logical and.", rules::Arithmetic)
       .Saves({"x1", "x2"})
       .Gradient(MultiplyGradient);
-  binary("divide", "True division; integers give float32.", rules::TrueDivide)
+  binary("divide", "True division; integers give float32. Bool is refused.",
+         rules::TrueDivideNoBool)
       .Alias("true_divide")
       .Saves({"x1", "x2"})
       .Gradient(DivideGradient);
@@ -159,10 +160,10 @@ void RegisterBinary(OpRegistry& r) {
          rules::ArithmeticNoBool)
       .Saves({"x1", "x2"})
       .Gradient(PowerGradient);
-  binary("maximum", "The greater of both; NaN if either is.", rules::Arithmetic)
+  binary("maximum", "The greater of both; NaN if either is.", rules::Extremum)
       .Saves({"x1", "x2"})
       .Gradient(MaximumGradient);
-  binary("minimum", "The lesser of both; NaN if either is.", rules::Arithmetic)
+  binary("minimum", "The lesser of both; NaN if either is.", rules::Extremum)
       .Saves({"x1", "x2"})
       .Gradient(MinimumGradient);
   binary("equal", "x1 == x2, as bool.", rules::Comparison);
@@ -186,8 +187,8 @@ void RegisterInPlace(OpRegistry& r) {
         .InPlace(base)
         .Internal();
   };
-  for (const char* base : {"add", "multiply"}) in_place(base, rules::InPlaceArithmetic);
-  for (const char* base : {"subtract", "floor_divide", "remainder"}) {
+  in_place("multiply", rules::InPlaceArithmetic);
+  for (const char* base : {"add", "subtract", "floor_divide", "remainder"}) {
     in_place(base, rules::InPlaceArithmeticNoBool);
   }
   in_place("divide", rules::InPlaceDivide);

@@ -18,13 +18,17 @@ void RegisterMath(OpRegistry& r);
 void RegisterActivation(OpRegistry& r);
 void RegisterViews(OpRegistry& r);
 void RegisterJoining(OpRegistry& r);
+void RegisterGrids(OpRegistry& r);
 void RegisterSorting(OpRegistry& r);
 void RegisterStatistics(OpRegistry& r);
 void RegisterDecompositions(OpRegistry& r);
+void RegisterNorms(OpRegistry& r);
+void RegisterEig(OpRegistry& r);
 void RegisterConnection(OpRegistry& r);
 void RegisterPooling(OpRegistry& r);
 void RegisterNormalization(OpRegistry& r);
 void RegisterRecurrent(OpRegistry& r);
+void RegisterUfuncs(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

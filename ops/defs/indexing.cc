@@ -112,12 +112,17 @@ void RegisterIndexing(OpRegistry& r) {
   r.Add("take")
       .Doc(
           "Elements of a along an axis, chosen by an integer array. Out of range: an IndexError "
-          "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip').")
+          "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip'). A "
+          "'raise' that is written out waits, and raises at the call; by default reading does. In "
+          "Python indices may be a list or a NumPy array: the call waits then too.")
       .Inputs({"a", "indices"})
       .Outputs({"y"})
       .Attr("axis", AttrType::kInt, AttrValue())
       .Choice("mode", {"raise", "wrap", "clip"}, AttrValue())
       .Infer(TakeRule)
+      .Checked([](absl::Span<const AttrValue> attrs) {
+        return attrs[1].has_value() && attrs[1].AsInt() == 0;
+      })
       .Method()
       .Saves({"indices"})
       .Gradient([](GradContext& g) {

@@ -72,14 +72,40 @@ absl::Status DotRule(InferContext& c) {
   const Shape& b = c.input(1).shape;
   const Dtype dtype = PromoteTypes(c.input(0).dtype, c.input(1).dtype);
   if (a.empty() || b.empty()) return c.AddOutput(dtype, a.empty() ? b : a);
-  if (b.size() > 2) {
-    return MakeError(ErrorKind::kNotImplemented,
-                     absl::StrCat("[dot] expects at most 2 dimensions on the right, got ",
-                                  b.ToString(), ": use matmul"));
+  const int64_t inner = b.size() == 1 ? b[0] : b[b.size() - 2];
+  if (a.back() != inner) {
+    return DimensionError("[dot] expects shapes that can be multiplied, got ", a.ToString(),
+                          " and ", b.ToString());
   }
-  Shape shape;
-  CHX_RETURN_IF_ERROR(MatmulShape(c, a, b, &shape));
+  if (a.size() + b.size() - 2 > kMaxNdim) {
+    return DimensionError("[dot] expects at most ", kMaxNdim, " dimensions in the result");
+  }
+  Shape shape(a.span().subspan(0, a.size() - 1));
+  for (int i = 0; i < b.size(); ++i) {
+    if (i != b.size() - (b.size() == 1 ? 1 : 2)) shape.push_back(b[i]);
+  }
   return c.AddOutput(dtype, shape);
+}
+
+Value Reshape(ComposeContext& c, Value x, absl::Span<const int64_t> shape) {
+  return c.Apply("reshape", {x}, {{"newshape", AttrValue::FromInts(shape)}});
+}
+
+// a times b of three dimensions or more: one matrix of all b's columns.
+Value DotOfStack(ComposeContext& c, Value a, Value b) {
+  const int axis = b.ndim() - 2;
+  Ints axes = {axis};
+  int64_t columns = 1;
+  Shape shape(a.shape().span().subspan(0, a.ndim() - 1));
+  for (int i = 0; i < b.ndim(); ++i) {
+    if (i == axis) continue;
+    axes.push_back(i);
+    columns *= b.shape()[i];
+    shape.push_back(b.shape()[i]);
+  }
+  const Value matrix = Reshape(c, c.Apply("transpose", {b}, {{"axes", AttrValue(axes)}}),
+                               {b.shape()[axis], columns});
+  return Reshape(c, c.Apply("matmul", {a, matrix}), shape.span());
 }
 
 // x, w, b; n_batch_axes.
@@ -157,15 +183,20 @@ void RegisterLinalg(OpRegistry& r) {
       .Saves({"a", "b"})
       .Gradient(MatmulGradient);
   r.Add("dot")
-      .Doc("Dot product; for matrices matmul, for 0-d arrays a product.")
+      .Doc(
+          "Sums of products over a's last axis and b's last but one, of a vector b its only one; "
+          "with a 0-d array a product.")
       .Inputs({"a", "b"})
       .Outputs({"y"})
       .Method()
       .Compose(DotRule, [](ComposeContext& c) {
         const Value a = c.input(0);
         const Value b = c.input(1);
-        const bool scalar = a.ndim() == 0 || b.ndim() == 0;
-        c.SetOutput(0, scalar ? a * b : c.Apply("matmul", {a, b}));
+        if (a.ndim() == 0 || b.ndim() == 0) {
+          c.SetOutput(0, a * b);
+        } else {
+          c.SetOutput(0, b.ndim() > 2 ? DotOfStack(c, a, b) : c.Apply("matmul", {a, b}));
+        }
       });
   r.Add("linear")
       .Doc(

@@ -107,11 +107,13 @@ absl::Status AccuracyRule(InferContext& c) {
   if (!IsInt(t.dtype)) {
     return DtypeError("[accuracy] expects integer labels, got ", DtypeName(t.dtype));
   }
-  Shape expected;
-  for (int i = 0; i < y.ndim(); ++i) {
-    if (i != 1) expected.push_back(y.shape[i]);
+  // Axes of one element after those of the labels are allowed.
+  bool fits = y.ndim() >= 2 && y.ndim() > t.ndim();
+  for (int i = 0; fits && i < y.ndim(); ++i) {
+    const int j = i == 0 ? 0 : i - 1;
+    if (i != 1) fits = y.shape[i] == (j < t.ndim() ? t.shape[j] : 1);
   }
-  if (y.ndim() < 2 || t.shape != expected) {
+  if (!fits) {
     return DimensionError("[accuracy] expects scores (N, C, ...) and labels (N, ...), got ",
                           y.shape.ToString(), " and ", t.shape.ToString());
   }
@@ -131,7 +133,10 @@ void Accuracy(ComposeContext& c) {
     return cast(c.Apply("sum", {hits}),
                 result == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32);
   };
-  const Value chosen = c.Apply("argmax", {y}, {{"axis", int64_t{1}}});
+  Value chosen = c.Apply("argmax", {y}, {{"axis", int64_t{1}}});
+  if (chosen.shape() != t.shape()) {
+    chosen = c.Apply("reshape", {chosen}, {{"newshape", AttrValue::FromInts(t.shape().span())}});
+  }
   const Value right = c.Apply("equal", {chosen, t});
   if (!c.attr(0).has_value()) {
     const Value accuracy = count(right) / static_cast<double>(NumElements(t.shape()));

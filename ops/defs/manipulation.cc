@@ -39,8 +39,8 @@ absl::Status ReshapeRule(InferContext& c) {
   Shape shape(dims);
   int unknown = -1;
   for (int i = 0; i < shape.size(); ++i) {
-    if (shape[i] != -1) continue;
-    if (unknown >= 0) return DimensionError("[reshape] expects at most one -1");
+    if (shape[i] >= 0) continue;
+    if (unknown >= 0) return DimensionError("[reshape] expects at most one negative dimension");
     unknown = i;
     shape[i] = 1;
   }
@@ -314,7 +314,9 @@ void RegisterManipulation(OpRegistry& r) {
   const auto view = [&r](const char* name, const char* doc, const char* input) -> OpDef& {
     return r.Add(name).Doc(doc).Inputs({input}).Outputs({"y"});
   };
-  view("reshape", "a in another shape; one dimension may be -1. A view if the strides allow it.",
+  view("reshape",
+       "a in another shape; one dimension may be -1 (any negative number): what is left. A view if "
+       "the strides allow it.",
        "a")
       .Attr("newshape", AttrType::kInts)
       .View(ReshapeRule)

@@ -23,6 +23,12 @@ OpDef& Unary(OpRegistry& r, const char* name, const char* doc) {
       .Elementwise(rules::FloatUnary);
 }
 
+// Input i as a float array: of bool there is no arithmetic.
+Value FloatInput(GradContext& g, int i) {
+  const Value x = g.input(i);
+  return IsBool(x.dtype()) ? g.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}}) : x;
+}
+
 OpDef& Binary(OpRegistry& r, const char* name, const char* doc) {
   return r.Add(name)
       .Doc(std::string(doc) + " Integers give float32.")
@@ -131,8 +137,8 @@ void RegisterBinary(OpRegistry& r) {
   Binary(r, "arctan2", "The angle of the point (x2, x1), in [-pi, pi].")
       .Saves({"x1", "x2"})
       .Gradient([](GradContext& g) {
-        const Value x1 = g.input(0);
-        const Value x2 = g.input(1);
+        const Value x1 = FloatInput(g, 0);
+        const Value x2 = FloatInput(g, 1);
         const Value scaled = g.output_grad(0) / (x1 * x1 + x2 * x2);
         if (g.needs_grad(0)) g.SetInputGrad(0, scaled * x2);
         if (g.needs_grad(1)) g.SetInputGrad(1, -(scaled * x1));
@@ -142,7 +148,7 @@ void RegisterBinary(OpRegistry& r) {
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.output_grad(0));
         if (!g.needs_grad(1)) return;
-        const Value quotient = g.Apply("trunc", {g.input(0) / g.input(1)});
+        const Value quotient = g.Apply("trunc", {FloatInput(g, 0) / FloatInput(g, 1)});
         g.SetInputGrad(1, -(g.output_grad(0) * quotient));
       });
   Binary(r, "hypot", "sqrt(x1 * x1 + x2 * x2), without overflow.")
@@ -163,16 +169,10 @@ void RegisterBinary(OpRegistry& r) {
   Binary(r, "copysign", "The magnitude of x1 with the sign of x2.")
       .Saves({"x1", "y"})
       .Gradient([](GradContext& g) {
-        const Value same = g.Apply("equal", {g.input(0), g.output(0)});
+        const Value same = g.Apply("equal", {FloatInput(g, 0), g.output(0)});
         g.SetInputGrad(0, g.Apply("where", {same, g.output_grad(0), -g.output_grad(0)}));
         if (g.needs_grad(1)) g.SetInputGrad(1, g.output_grad(0) * 0.0);
       });
-}
-
-absl::Status IntegersRule(InferContext& c) {
-  const Dtype dtype = rules::PromoteInputs(c, 0);
-  if (IsInt(dtype)) return rules::Arithmetic(c);
-  return DtypeError("[", c.name(), "] expects integers, got ", DtypeName(dtype));
 }
 
 absl::Status BitsRule(InferContext& c) {
@@ -183,7 +183,7 @@ absl::Status BitsRule(InferContext& c) {
 
 absl::Status InPlaceIntegersRule(InferContext& c) {
   const Dtype dtype = rules::PromoteInputs(c, 0);
-  if (IsInt(dtype)) return rules::InPlaceArithmetic(c);
+  if (IsInt(dtype)) return rules::InPlaceArithmeticNoBool(c);
   return DtypeError("[", c.name(), "] expects integers, got ", DtypeName(dtype));
 }
 
@@ -207,10 +207,11 @@ void RegisterBits(OpRegistry& r) {
   binary("bitwise_and", "The bits set in both.", BitsRule, InPlaceBitsRule);
   binary("bitwise_or", "The bits set in either.", BitsRule, InPlaceBitsRule);
   binary("bitwise_xor", "The bits set in exactly one.", BitsRule, InPlaceBitsRule);
-  binary("left_shift", "x1 * 2**x2: zeros come in from the right.", IntegersRule,
+  binary("left_shift", "x1 * 2**x2, of x1's dtype: zeros come in from the right.", rules::Shift,
          InPlaceIntegersRule);
-  binary("right_shift", "floor(x1 / 2**x2): copies of the sign come in from the left.",
-         IntegersRule, InPlaceIntegersRule);
+  binary("right_shift",
+         "floor(x1 / 2**x2), of x1's dtype: copies of the sign come in from the left.",
+         rules::Shift, InPlaceIntegersRule);
   r.Add("invert")
       .Doc("The bits that are not set; for bool, logical not.")
       .Alias("bitwise_not")
@@ -255,7 +256,11 @@ void RegisterComposed(OpRegistry& r) {
       .Doc("1 / x. Integers give float32.")
       .Inputs({"x"})
       .Outputs({"y"})
-      .Compose(rules::FloatUnary, [](ComposeContext& c) { c.SetOutput(0, 1.0 / c.input(0)); });
+      .Compose(rules::FloatUnary, [](ComposeContext& c) {
+        Value x = c.input(0);
+        if (!IsFloat(x.dtype())) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
+        c.SetOutput(0, 1.0 / x);
+      });
   r.Add("deg2rad")
       .Doc("Degrees to radians. Integers give float32.")
       .Alias("radians")

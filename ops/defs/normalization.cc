@@ -6,24 +6,24 @@
 namespace chx {
 namespace {
 
-// The axes that are normalized over, as a bit mask: those of the attribute, or those that `gamma`
-// lacks, which are the first one and the last ones.
-absl::StatusOr<uint32_t> Axes(absl::string_view op, const AttrValue& axis, int ndim,
-                              int gamma_ndim) {
+// The axes that are normalized over, as a bit mask: the first one by default.
+absl::StatusOr<uint32_t> Axes(absl::string_view op, const AttrValue& axis, int ndim) {
   if (axis.has_value()) return rules::NormalizeAxes(op, axis, ndim);
-  uint32_t axes = 1;
-  for (int i = gamma_ndim + 1; i < ndim; ++i) axes |= uint32_t{1} << i;
-  return axes;
+  return uint32_t{1};
 }
 
-// x, gamma, beta, mean, var; eps, ..., axis. y has x's dtype.
-absl::Status NormRule(InferContext& c, int axis_attr) {
+// Everything is computed in the widest of the dtypes, float32 at least.
+Dtype WideDtype(Dtype x, Dtype gamma) {
+  return PromoteTypes(PromoteTypes(x, gamma), Dtype::kFloat32);
+}
+
+// x, then floats of the shape that is left of x's without the axes, up to input `count`.
+absl::Status CheckOperands(InferContext& c, int axis_attr, int count) {
   const ArraySpec& x = c.input(0);
   if (x.ndim() == 0) return DimensionError("[", c.name(), "] expects x with axes, got ()");
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes,
-                       Axes(c.name(), c.attr(axis_attr), x.ndim(), c.input(1).ndim()));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, Axes(c.name(), c.attr(axis_attr), x.ndim()));
   const Shape shape = rules::ReducedShape(x.shape, axes, false);
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < count; ++i) {
     if (!IsFloat(c.input(i).dtype)) {
       return DtypeError("[", c.name(), "] expects floats, got ", DtypeName(c.input(i).dtype));
     }
@@ -32,26 +32,30 @@ absl::Status NormRule(InferContext& c, int axis_attr) {
                             shape.ToString(), ", got ", c.input(i).shape.ToString());
     }
   }
-  return c.AddOutput(x.dtype, x.shape);
+  return absl::OkStatus();
+}
+
+// x, gamma, beta, mean, var; eps, ..., axis. y has x's dtype.
+absl::Status NormRule(InferContext& c, int axis_attr) {
+  CHX_RETURN_IF_ERROR(CheckOperands(c, axis_attr, 5));
+  return c.AddOutput(c.input(0).dtype, c.input(0).shape);
 }
 
 absl::Status BatchNormRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(NormRule(c, 2));
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes,
-                       Axes(c.name(), c.attr(2), c.input(0).ndim(), c.input(1).ndim()));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, Axes(c.name(), c.attr(2), c.input(0).ndim()));
   return rules::CheckAxesNotEmpty(c.name(), c.input(0).shape, axes);
 }
 
 absl::Status FixedBatchNormRule(InferContext& c) { return NormRule(c, 1); }
 
-// What the parts of both directions are made of. Everything is computed in the widest of the
-// dtypes, float32 at least.
+// What the parts of both directions are made of.
 class Normalizer {
  public:
   Normalizer(OpContext& c, const AttrValue& axis, Value x, Value gamma)
       : c_(c),
-        mask_(Axes(c.op().name, axis, x.ndim(), gamma.ndim()).value_or(0)),
-        dtype_(PromoteTypes(PromoteTypes(x.dtype(), gamma.dtype()), Dtype::kFloat32)),
+        mask_(Axes(c.op().name, axis, x.ndim()).value_or(0)),
+        dtype_(WideDtype(x.dtype(), gamma.dtype())),
         kept_(rules::ReducedShape(x.shape(), mask_, true)),
         reduced_(rules::ReducedShape(x.shape(), mask_, false)) {
     for (int i = 0; i < x.ndim(); ++i) {
@@ -101,6 +105,59 @@ class Normalizer {
   Value x_;
 };
 
+// x, gamma, beta; eps, axis. Whoever calls this has checked the rest.
+absl::Status ForwardRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckOperands(c, 1, 3));
+  const Dtype dtype = WideDtype(c.input(0).dtype, c.input(1).dtype);
+  CHX_RETURN_IF_ERROR(c.AddOutput(c.input(0).dtype, c.input(0).shape));
+  CHX_RETURN_IF_ERROR(c.AddOutput(dtype, c.input(1).shape));
+  return c.AddOutput(dtype, c.input(1).shape);
+}
+
+void ForwardCompose(ComposeContext& c) {
+  Normalizer n(c, c.attr(1), c.input(0), c.input(1));
+  Value mean;
+  Value centered;
+  Value variance;
+  n.Moments(&mean, &centered, &variance);
+  const Value scale = n.InverseDeviation(variance, c.attr(0).AsFloat()) * n.Spread(c.input(1));
+  c.SetOutput(0, n.As(centered * scale + n.Spread(c.input(2)), c.input(0).dtype()));
+  c.SetOutput(1, n.Reduced(mean));
+  c.SetOutput(2, n.Reduced(variance));
+}
+
+// x, gamma, gy; eps, axis.
+absl::Status BackwardRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckOperands(c, 1, 2));
+  if (c.input(2).shape != c.input(0).shape || !IsFloat(c.input(2).dtype)) {
+    return DimensionError("[", c.name(), "] expects a gradient for each element of x, got ",
+                          c.input(2).ToString());
+  }
+  const Dtype dtype = WideDtype(c.input(0).dtype, c.input(1).dtype);
+  CHX_RETURN_IF_ERROR(c.AddOutput(dtype, c.input(0).shape));
+  CHX_RETURN_IF_ERROR(c.AddOutput(dtype, c.input(1).shape));
+  return c.AddOutput(dtype, c.input(1).shape);
+}
+
+// Ioffe and Szegedy, "Batch normalization", 2015. The moments are computed again from x, which
+// lets these gradients be differentiated too.
+void BackwardCompose(ComposeContext& c) {
+  Normalizer n(c, c.attr(1), c.input(0), c.input(1));
+  Value mean;
+  Value centered;
+  Value variance;
+  n.Moments(&mean, &centered, &variance);
+  const Value inverse = n.InverseDeviation(variance, c.attr(0).AsFloat());
+  const Value normalized = centered * inverse;
+  const Value gy = n.Wide(c.input(2));
+  const Value gbeta = n.Sum(gy);
+  const Value ggamma = n.Sum(gy * normalized);
+  const Value scale = inverse * n.Spread(c.input(1));
+  c.SetOutput(0, (gy - (normalized * ggamma + gbeta) / n.count()) * scale);
+  c.SetOutput(1, n.Reduced(ggamma));
+  c.SetOutput(2, n.Reduced(gbeta));
+}
+
 // running = decay * running + (1 - decay) * now, in place.
 void Update(ComposeContext& c, Value running, Value now, double decay) {
   const Value updated = running * decay + now * (1 - decay);
@@ -108,41 +165,25 @@ void Update(ComposeContext& c, Value running, Value now, double decay) {
 }
 
 void BatchNormCompose(ComposeContext& c) {
-  const double eps = c.attr(0).AsFloat();
   const double decay = c.attr(1).AsFloat();
   Normalizer n(c, c.attr(2), c.input(0), c.input(1));
-  Value mean;
-  Value centered;
-  Value variance;
-  n.Moments(&mean, &centered, &variance);
-  const Value scale = n.InverseDeviation(variance, eps) * n.Spread(c.input(1));
-  c.SetOutput(0, n.As(centered * scale + n.Spread(c.input(2)), c.input(0).dtype()));
+  const Value y = c.Apply("batch_norm_forward", {c.input(0), c.input(1), c.input(2)},
+                          {{"eps", c.attr(0)}, {"axis", c.attr(2)}});
+  const Value mean(&c, y.id() + 1);
+  const Value variance(&c, y.id() + 2);
+  c.SetOutput(0, y);
   // The variance of what the batch is a sample of.
   const double unbiased = n.count() / (n.count() > 2 ? n.count() - 1 : 1);
-  Update(c, c.input(3), n.As(n.Reduced(mean), c.input(3).dtype()), decay);
-  Update(c, c.input(4), n.As(n.Reduced(variance * unbiased), c.input(4).dtype()), decay);
+  Update(c, c.input(3), n.As(mean, c.input(3).dtype()), decay);
+  Update(c, c.input(4), n.As(variance * unbiased, c.input(4).dtype()), decay);
 }
 
-// Ioffe and Szegedy, "Batch normalization", 2015. The moments are computed again from x, which
-// lets these gradients be differentiated too.
 void BatchNormGradient(GradContext& g) {
-  Normalizer n(g, g.attr(2), g.input(0), g.input(1));
-  const Value gamma = g.input(1);
-  Value mean;
-  Value centered;
-  Value variance;
-  n.Moments(&mean, &centered, &variance);
-  const Value inverse = n.InverseDeviation(variance, g.attr(0).AsFloat());
-  const Value normalized = centered * inverse;
-  const Value gy = n.Wide(g.output_grad(0));
-  const Value gbeta = n.Sum(gy);
-  const Value ggamma = n.Sum(gy * normalized);
-  if (g.needs_grad(0)) {
-    g.SetInputGrad(0,
-                   (gy - (normalized * ggamma + gbeta) / n.count()) * (inverse * n.Spread(gamma)));
+  const Value gx = g.Apply("batch_norm_grad", {g.input(0), g.input(1), g.output_grad(0)},
+                           {{"eps", g.attr(0)}, {"axis", g.attr(2)}});
+  for (int i = 0; i < 3; ++i) {
+    if (g.needs_grad(i)) g.SetInputGrad(i, Value(&g, gx.id() + i));
   }
-  if (g.needs_grad(1)) g.SetInputGrad(1, n.Reduced(ggamma));
-  if (g.needs_grad(2)) g.SetInputGrad(2, n.Reduced(gbeta));
 }
 
 void FixedBatchNormCompose(ComposeContext& c) {
@@ -159,8 +200,7 @@ void RegisterNormalization(OpRegistry& r) {
   r.Add("batch_norm")
       .Doc(
           "Normalizes x over axes to mean 0 and variance 1, times gamma, plus beta. Updates "
-          "running_mean and running_var in place. axis: by default those that gamma lacks, the "
-          "first and the last ones.")
+          "running_mean and running_var in place. axis: the first one by default.")
       .Inputs({"x", "gamma", "beta", "running_mean", "running_var"})
       .Outputs({"y"})
       .Attr("eps", AttrType::kFloat, 2e-5)
@@ -168,6 +208,7 @@ void RegisterNormalization(OpRegistry& r) {
       .Attr("axis", AttrType::kInts, AttrValue())
       .Compose(BatchNormRule, BatchNormCompose)
       .ConstantInputs({"running_mean", "running_var"})
+      .Writes({"running_mean", "running_var"})
       .Saves({"x", "gamma"})
       .Gradient(BatchNormGradient);
   r.Add("fixed_batch_norm")
@@ -177,6 +218,22 @@ void RegisterNormalization(OpRegistry& r) {
       .Attr("eps", AttrType::kFloat, 2e-5)
       .Attr("axis", AttrType::kInts, AttrValue())
       .Compose(FixedBatchNormRule, FixedBatchNormCompose);
+  r.Add("batch_norm_forward")
+      .Doc("batch_norm's y, and the mean and variance of x, which is not empty.")
+      .Inputs({"x", "gamma", "beta"})
+      .Outputs({"y", "mean", "variance"})
+      .Attr("eps", AttrType::kFloat, 2e-5)
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Compose(ForwardRule, ForwardCompose)
+      .Internal();
+  r.Add("batch_norm_grad")
+      .Doc("Gradients of batch_norm's x, gamma and beta, from that of y.")
+      .Inputs({"x", "gamma", "gy"})
+      .Outputs({"gx", "ggamma", "gbeta"})
+      .Attr("eps", AttrType::kFloat, 2e-5)
+      .Attr("axis", AttrType::kInts, AttrValue())
+      .Compose(BackwardRule, BackwardCompose)
+      .Internal();
 }
 
 }  // namespace chx

@@ -1,4 +1,6 @@
 // Pooling over windows with any number of spatial dimensions: x (N, C, spatial...).
+#include <algorithm>
+
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
@@ -100,13 +102,35 @@ absl::Status PoolSpreadRule(InferContext& c) { return PoolBack(c, false); }
 
 AttrValue ShapeOf(const ArraySpec& spec) { return AttrValue::FromInts(spec.shape.span()); }
 
-// How many elements of x are in each window, as (1, 1, counts...).
-Value Counts(ComposeContext& c, const Shape& shape, Dtype dtype) {
-  const AttrValue one = AttrValue::FromInts(WithSpatial(1, 1, SpatialOf(shape)).span());
-  const Value ones =
-      c.Apply("full", {}, {{"shape", one}, {"fill_value", Scalar(1)}, {"dtype", dtype}});
-  return c.Apply("pool_sum", {ones},
-                 {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}});
+int64_t Spatial(const AttrValue& attr, int d) {
+  return attr.ints()[attr.ints().size() == 1 ? 0 : d];
+}
+
+// How many elements of x are in each window, to broadcast against its sums. As in Chainer a
+// dimension counts from the window's end to its start within x, which is negative where the window
+// is beyond.
+Value Counts(ComposeContext& c, Value x) {
+  const AttrValue& ksize = c.attr(0);
+  const AttrValue& stride = c.attr(1).has_value() ? c.attr(1) : ksize;
+  Value counts;
+  const int ndim = x.ndim() - 2;
+  for (int d = 0; d < ndim; ++d) {
+    const int64_t size = x.shape()[d + 2];
+    const int64_t kernel = Spatial(ksize, d);
+    const int64_t step = Spatial(stride, d);
+    const int64_t pad = Spatial(c.attr(2), d);
+    const Scalar windows(WindowCount(size, kernel, step, pad, false));
+    const Value start =
+        c.Apply("arange", {}, {{"start", windows}}) * Scalar(step) - Value(Scalar(pad));
+    const Value end = c.Apply("minimum", {start + Value(Scalar(kernel)), Scalar(size)});
+    const Value count =
+        c.Apply("astype", {end - c.Apply("maximum", {start, Scalar(0)})}, {{"dtype", x.dtype()}});
+    Ints column(ndim - d, 1);
+    column[0] = -1;
+    const Value here = c.Apply("reshape", {count}, {{"newshape", AttrValue(column)}});
+    counts = counts.absent() ? here : counts * here;
+  }
+  return counts;
 }
 
 void AveragePoolCompose(ComposeContext& c) {
@@ -116,15 +140,14 @@ void AveragePoolCompose(ComposeContext& c) {
   if (dtype == Dtype::kFloat16) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
   Value y =
       c.Apply("pool_sum", {x}, {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}});
-  if (c.attr(3).AsInt() == kZero) {
+  const Ints& pad = c.attr(2).ints();
+  const bool padded = std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p != 0; });
+  if (c.attr(3).AsInt() == kZero || !padded) {
     double size = 1;
-    const Ints& ksize = c.attr(0).ints();
-    for (int d = 0; d < x.ndim() - 2; ++d)
-      size *= static_cast<double>(ksize[ksize.size() == 1 ? 0 : d]);
+    for (int d = 0; d < x.ndim() - 2; ++d) size *= static_cast<double>(Spatial(c.attr(0), d));
     y = y / size;
   } else {
-    // A window in the padding has none, and an average of zero.
-    y = y / c.Apply("maximum", {Counts(c, x.shape(), x.dtype()), 1});
+    y = y / Counts(c, x);
   }
   if (dtype == Dtype::kFloat16) y = c.Apply("astype", {y}, {{"dtype", dtype}});
   c.SetOutput(0, y);
@@ -155,7 +178,7 @@ void RegisterPooling(OpRegistry& r) {
       });
   WindowAttrs(r.Add("average_pool")
                   .Doc("Average of each window; see max_pool. Padding counts as elements of zero "
-                       "('zero') or not at all ('ignore').")
+                       "('zero') or not at all ('ignore'), so that a window with none is 0 / 0.")
                   .Inputs({"x"})
                   .Outputs({"y"}))
       .Choice("pad_mode", {"ignore", "zero"}, 0)

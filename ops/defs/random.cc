@@ -1,4 +1,9 @@
 // Random numbers as pure functions of a seed and a counter: the same on every device and replay.
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "ops/defs/groups.h"
 #include "ops/rules.h"
 
@@ -13,6 +18,52 @@ absl::Status RandomRule(InferContext& c) {
   }
   CHX_RETURN_IF_ERROR(CheckShape(c.name(), c.attr(0).ints(), dtype));
   return c.AddOutput(dtype, Shape(c.attr(0).ints()));
+}
+
+// Parameters of one shape: `dtypes` are what they are cast to.
+absl::Status DrawRule(InferContext& c, std::initializer_list<Dtype> dtypes, Dtype result) {
+  int i = 0;
+  for (const Dtype dtype : dtypes) {
+    if (c.input(i).shape != c.input(0).shape) {
+      return DimensionError("[", c.name(), "] expects parameters of one shape, got ",
+                            c.input(0).shape.ToString(), " and ", c.input(i).shape.ToString());
+    }
+    c.CastInput(i++, dtype);
+  }
+  return c.AddOutput(result, c.input(0).shape);
+}
+
+absl::Status GammaRule(InferContext& c) {
+  const Dtype dtype = c.input(0).dtype;
+  return DrawRule(c, {Dtype::kFloat64}, IsFloat(dtype) ? dtype : Dtype::kFloat64);
+}
+absl::Status PoissonRule(InferContext& c) { return DrawRule(c, {Dtype::kFloat64}, Dtype::kInt64); }
+absl::Status BinomialRule(InferContext& c) {
+  return DrawRule(c, {Dtype::kInt64, Dtype::kFloat64}, Dtype::kInt64);
+}
+
+// Elements that take as many numbers as they need: element i those of block counter + i.
+void RegisterDraws(OpRegistry& r) {
+  const auto draw = [&r](const char* name, const char* doc, std::vector<std::string> inputs,
+                         InferFn rule) {
+    r.Add(name)
+        .Doc(doc)
+        .Inputs(std::move(inputs))
+        .Outputs({"y"})
+        .Attr("seed", AttrType::kInt)
+        .Attr("counter", AttrType::kInt)
+        .Infer(rule)
+        .Internal();
+  };
+  draw("random_gamma", "Gamma with a shape parameter for each element and scale 1.", {"a"},
+       GammaRule);
+  draw("random_poisson",
+       "Poisson (int64) with a rate for each element; -1 for a rate that is negative or NaN.",
+       {"lam"}, PoissonRule);
+  draw("random_binomial",
+       "Successes (int64) of n trials with probability p, for each element; -1 for an n below 0 or "
+       "a p outside of [0, 1].",
+       {"n", "p"}, BinomialRule);
 }
 
 }  // namespace
@@ -38,6 +89,7 @@ void RegisterRandom(OpRegistry& r) {
   random("random_normal",
          "Normal with mean loc and deviation scale, by Philox4x32-10 and Box-Muller.", "loc", 0.0,
          "scale", 1.0);
+  RegisterDraws(r);
 }
 
 }  // namespace chx

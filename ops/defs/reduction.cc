@@ -14,14 +14,21 @@ absl::Status Reduce(InferContext& c, Dtype dtype, bool empty_allowed) {
   return c.AddOutput(dtype, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
 
+// attr 2: the dtype that is summed in.
 absl::Status SumRule(InferContext& c) {
-  const Dtype dtype = c.input(0).dtype;
-  return Reduce(c, IsFloat(dtype) ? dtype : Dtype::kInt64, true);
+  Dtype dtype = c.input(0).dtype;
+  if (!c.attr(2).has_value()) return Reduce(c, IsFloat(dtype) ? dtype : Dtype::kInt64, true);
+  dtype = c.attr(2).AsDtype();
+  c.CastInput(0, dtype);
+  return Reduce(c, dtype, true);
+}
+
+Dtype MeanDtype(Dtype of_input, const AttrValue& dtype) {
+  return dtype.has_value() ? dtype.AsDtype() : IsFloat(of_input) ? of_input : Dtype::kFloat32;
 }
 
 absl::Status MeanRule(InferContext& c) {
-  const Dtype dtype = c.input(0).dtype;
-  return Reduce(c, IsFloat(dtype) ? dtype : Dtype::kFloat32, true);
+  return Reduce(c, MeanDtype(c.input(0).dtype, c.attr(2)), true);
 }
 
 absl::Status ExtremumRule(InferContext& c) { return Reduce(c, c.input(0).dtype, false); }
@@ -35,7 +42,7 @@ absl::Status ArgRule(InferContext& c) {
     axes = uint32_t{1} << axis;
   }
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
-  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, false));
+  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
 
 absl::Status LogSumExpRule(InferContext& c) {
@@ -79,7 +86,8 @@ absl::Status SoftmaxRule(InferContext& c) {
 }
 
 Value LogSoftmax(ComposeContext& c) {
-  const Value x = c.input(0);
+  Value x = c.input(0);
+  if (IsBool(x.dtype())) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
   return x - c.Apply("logsumexp", {x}, {{"axis", SoftmaxAxis(c.attr(0))}, {"keepdims", true}});
 }
 
@@ -99,16 +107,22 @@ void RegisterReduction(OpRegistry& r) {
         .Attr("keepdims", AttrType::kBool, false)
         .Method();
   };
-  reduction("sum", "Sum over axes (all by default). Bool and integers give int64.")
+  reduction(
+      "sum",
+      "Sum over axes (all by default). Bool and integers give int64, unless a dtype is given.")
+      .Attr("dtype", AttrType::kDtype, AttrValue())
       .Infer(SumRule)
       .Gradient([](GradContext& g) { g.SetInputGrad(0, BroadcastLikeInput(g, g.output_grad(0))); });
-  reduction("mean", "Mean over axes (all by default). Integers give float32.")
+  reduction("mean",
+            "Mean over axes (all by default). Integers give float32, unless a dtype is given.")
+      .Attr("dtype", AttrType::kDtype, AttrValue())
       .Compose(MeanRule, [](ComposeContext& c) {
         Value a = c.input(0);
-        const Dtype result = IsFloat(a.dtype()) ? a.dtype() : Dtype::kFloat32;
+        const Dtype result = MeanDtype(a.dtype(), c.attr(2));
         // The sum of float16 overflows long before its mean does.
-        const bool wide = a.dtype() == Dtype::kFloat32 || a.dtype() == Dtype::kFloat64;
-        if (!wide) a = c.Apply("astype", {a}, {{"dtype", Dtype::kFloat32}});
+        const Dtype wide =
+            !IsFloat(result) || result == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
+        if (a.dtype() != wide) a = c.Apply("astype", {a}, {{"dtype", wide}});
         const Value sum = c.Apply("sum", {a}, {{"axis", c.attr(0)}, {"keepdims", c.attr(1)}});
         double count = 1;
         const uint32_t axes = rules::NormalizeAxes("mean", c.attr(0), a.ndim()).value_or(0);
@@ -135,6 +149,7 @@ void RegisterReduction(OpRegistry& r) {
         .Inputs({"a"})
         .Outputs({"y"})
         .Attr("axis", AttrType::kInt, AttrValue())
+        .Attr("keepdims", AttrType::kBool, false)
         .Infer(ArgRule)
         .Method();
   };

@@ -27,12 +27,15 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterViews(r);
   r.BeginGroup("joining");
   RegisterJoining(r);
+  RegisterGrids(r);
   r.BeginGroup("sorting");
   RegisterSorting(r);
   r.BeginGroup("statistics");
   RegisterStatistics(r);
   r.BeginGroup("decompositions");
   RegisterDecompositions(r);
+  RegisterNorms(r);
+  RegisterEig(r);
   r.BeginGroup("connection");
   RegisterConnection(r);
   r.BeginGroup("pooling");
@@ -41,6 +44,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterNormalization(r);
   r.BeginGroup("recurrent");
   RegisterRecurrent(r);
+  r.BeginGroup("ufuncs");
+  RegisterUfuncs(r);
 }
 
 }  // namespace chx

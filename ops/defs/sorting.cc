@@ -19,8 +19,10 @@ absl::Status AlongAxis(InferContext& c, Dtype dtype) {
 
 absl::Status SortRule(InferContext& c) { return AlongAxis(c, c.input(0).dtype); }
 absl::Status ArgSortRule(InferContext& c) { return AlongAxis(c, Dtype::kInt64); }
+// attr 1: dtype.
 absl::Status ScanRule(InferContext& c) {
-  const Dtype dtype = IsFloat(c.input(0).dtype) ? c.input(0).dtype : Dtype::kInt64;
+  const Dtype own = IsFloat(c.input(0).dtype) ? c.input(0).dtype : Dtype::kInt64;
+  const Dtype dtype = c.attr(1).has_value() ? c.attr(1).AsDtype() : own;
   c.CastInput(0, dtype);
   return AlongAxis(c, dtype);
 }
@@ -69,15 +71,21 @@ void RegisterAlong(OpRegistry& r) {
         -1)
       .Infer(ArgSortRule)
       .Method();
-  along("cumsum", "Running sums along an axis (flattened by default). Integers give int64.",
+  along("cumsum",
+        "Running sums along an axis (flattened by default). Integers give int64, unless a dtype is "
+        "given.",
         AttrValue())
+      .Attr("dtype", AttrType::kDtype, AttrValue())
       .Infer(ScanRule)
       .Method()
       .Gradient([](GradContext& g) { g.SetInputGrad(0, ReverseCumsum(g, g.output_grad(0))); });
-  along("cumprod",
-        "Running products along an axis (flattened by default). Integers give int64. The gradient "
-        "is NaN where an element is 0.",
-        AttrValue())
+  along(
+      "cumprod",
+      "Running products along an axis (flattened by default). Integers give int64, unless a dtype "
+      "is given. The gradient "
+      "is NaN where an element is 0.",
+      AttrValue())
+      .Attr("dtype", AttrType::kDtype, AttrValue())
       .Infer(ScanRule)
       .Method()
       .Saves({"a", "y"})

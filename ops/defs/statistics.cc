@@ -41,15 +41,27 @@ absl::Status PtpRule(InferContext& c) {
   return DtypeError("[ptp] expects a numeric dtype, got bool");
 }
 
+// The attribute `dtype`, or what the operator makes of its input's.
+Dtype DtypeOr(const AttrValue& dtype, Dtype otherwise) {
+  return dtype.has_value() ? dtype.AsDtype() : otherwise;
+}
+Dtype SumDtype(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kInt64; }
+Dtype MeanDtype(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
+// What a mean that has a dtype is computed in.
+Dtype WideDtype(Dtype dtype) {
+  return dtype == Dtype::kFloat32 || dtype == Dtype::kFloat16 ? Dtype::kFloat32 : Dtype::kFloat64;
+}
+
 absl::Status SumRule(InferContext& c) {
-  const Dtype dtype = IsFloat(c.input(0).dtype) ? c.input(0).dtype : Dtype::kInt64;
+  const Dtype dtype = DtypeOr(c.attr(2), SumDtype(c.input(0).dtype));
   c.CastInput(0, dtype);
   return Reduce(c, dtype);
 }
 
+// attr `kDtype`: dtype.
+template <int kDtype>
 absl::Status MeanRule(InferContext& c) {
-  const Dtype dtype = c.input(0).dtype;
-  return Reduce(c, IsFloat(dtype) ? dtype : Dtype::kFloat32);
+  return Reduce(c, DtypeOr(c.attr(kDtype), MeanDtype(c.input(0).dtype)));
 }
 
 // A reduction over the same axes.
@@ -82,7 +94,7 @@ int64_t ReducedSize(ComposeContext& c) {
 
 // With exactly one zero among the factors only its own place has a gradient.
 void ProdGradient(GradContext& g) {
-  const Value a = g.input(0);
+  const Value a = Cast(g.input(0), g.output_spec(0).dtype);
   const uint32_t axes = rules::NormalizeAxes("prod", g.attr(0), a.ndim()).value_or(0);
   const Shape kept = rules::ReducedShape(a.shape(), axes, true);
   const Value gy =
@@ -98,32 +110,32 @@ void ProdGradient(GradContext& g) {
 
 // --- var and std ---
 
-// Of float16 and integers in float32. attr 2: ddof.
+// Of float16 and integers in float32. attrs 2 and 3: ddof, dtype.
 Value Variance(ComposeContext& c) {
-  Value a = c.input(0);
-  if (a.dtype() != Dtype::kFloat64) a = Cast(a, Dtype::kFloat32);
+  const Dtype dtype = DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()));
+  const Value a = Cast(c.input(0), WideDtype(dtype));
   const Value squares = c.Apply("square", {a - OverKept(c, "mean", a)});
   const double count = static_cast<double>(ReducedSize(c)) - static_cast<double>(c.attr(2).AsInt());
   return Over(c, "sum", squares) / count;
 }
 
-Dtype MeanDtype(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
-
 void RegisterMoments(OpRegistry& r) {
   Reduction(r, "var",
             "Variance over axes (all by default): the mean of squared distances from the mean, "
-            "with `ddof` taken off the count. Integers give float32.")
+            "with `ddof` taken off the count. Integers give float32, unless a dtype is given.")
       .Attr("ddof", AttrType::kInt, 0)
+      .Attr("dtype", AttrType::kDtype, AttrValue())
       .Method()
-      .Compose(MeanRule, [](ComposeContext& c) {
-        c.SetOutput(0, Cast(Variance(c), MeanDtype(c.input(0).dtype())));
+      .Compose(MeanRule<3>, [](ComposeContext& c) {
+        c.SetOutput(0, Cast(Variance(c), DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
   Reduction(r, "std", "Standard deviation over axes: the square root of var.")
       .Attr("ddof", AttrType::kInt, 0)
+      .Attr("dtype", AttrType::kDtype, AttrValue())
       .Method()
-      .Compose(MeanRule, [](ComposeContext& c) {
+      .Compose(MeanRule<3>, [](ComposeContext& c) {
         const Value deviation = c.Apply("sqrt", {Variance(c)});
-        c.SetOutput(0, Cast(deviation, MeanDtype(c.input(0).dtype())));
+        c.SetOutput(0, Cast(deviation, DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
   Reduction(r, "ptp", "The greatest minus the least element over axes.")
       .Method()
@@ -156,21 +168,60 @@ absl::Status ArgRule(InferContext& c) {
     axes = uint32_t{1} << axis;
   }
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
-  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, false));
+  return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
+}
+
+Value SumFilled(ComposeContext& c, absl::string_view op, double identity) {
+  return c.Apply(op, {Filled(c.input(0), identity)},
+                 {{"axis", c.attr(0)}, {"keepdims", c.attr(1)}, {"dtype", c.attr(2)}});
+}
+
+// As Variance, of what is not NaN; NaN where `ddof` leaves no degrees of freedom.
+Value NanVariance(ComposeContext& c) {
+  const Dtype dtype = DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()));
+  const Value a = Cast(c.input(0), WideDtype(dtype));
+  const Value nan = IsNan(a);
+  const Value count = Cast(OverKept(c, "sum", c.Apply("logical_not", {nan})), a.dtype());
+  const Value mean = OverKept(c, "sum", Where(nan, 0, a)) / count;
+  // NaNs are filled before the maths, so that they have no part in the gradient.
+  const Value centred = Where(nan, 0, Where(nan, 0, a) - mean);
+  const Value free =
+      Over(c, "sum", c.Apply("logical_not", {nan})) - Value(Scalar(c.attr(2).AsInt()));
+  const Value squares = Over(c, "sum", c.Apply("square", {centred}));
+  const Value left = c.Apply("greater", {free, 0});
+  return Where(left, squares / Cast(Where(left, free, 1), a.dtype()), kNan);
+}
+
+void RegisterNanMoments(OpRegistry& r) {
+  const auto add = [&r](const char* name, const char* doc, ComposeFn compose) {
+    Reduction(r, name, doc)
+        .Attr("ddof", AttrType::kInt, 0)
+        .Attr("dtype", AttrType::kDtype, AttrValue())
+        .Compose(MeanRule<3>, compose);
+  };
+  add("nanvar", "Variance over axes of what is not NaN; NaN where `ddof` leaves nothing.",
+      [](ComposeContext& c) {
+        c.SetOutput(0, Cast(NanVariance(c), DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
+      });
+  add("nanstd", "Standard deviation over axes of what is not NaN: the square root of nanvar.",
+      [](ComposeContext& c) {
+        const Value deviation = c.Apply("sqrt", {NanVariance(c)});
+        c.SetOutput(0, Cast(deviation, DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
+      });
 }
 
 void RegisterNan(OpRegistry& r) {
   Reduction(r, "nansum", "Sum over axes, NaNs counting as 0. Bool and integers give int64.")
-      .Compose(SumRule,
-               [](ComposeContext& c) { c.SetOutput(0, Over(c, "sum", Filled(c.input(0), 0))); });
+      .Attr("dtype", AttrType::kDtype, AttrValue())
+      .Compose(SumRule, [](ComposeContext& c) { c.SetOutput(0, SumFilled(c, "sum", 0)); });
   Reduction(r, "nanprod", "Product over axes, NaNs counting as 1. Bool and integers give int64.")
-      .Compose(SumRule,
-               [](ComposeContext& c) { c.SetOutput(0, Over(c, "prod", Filled(c.input(0), 1))); });
+      .Attr("dtype", AttrType::kDtype, AttrValue())
+      .Compose(SumRule, [](ComposeContext& c) { c.SetOutput(0, SumFilled(c, "prod", 1)); });
   Reduction(r, "nanmean", "Mean over axes of what is not NaN. Integers give float32.")
-      .Compose(MeanRule, [](ComposeContext& c) {
-        Value a = c.input(0);
-        const Dtype dtype = MeanDtype(a.dtype());
-        if (dtype != Dtype::kFloat64) a = Cast(a, Dtype::kFloat32);
+      .Attr("dtype", AttrType::kDtype, AttrValue())
+      .Compose(MeanRule<2>, [](ComposeContext& c) {
+        const Dtype dtype = DtypeOr(c.attr(2), MeanDtype(c.input(0).dtype()));
+        const Value a = Cast(c.input(0), WideDtype(dtype));
         const Value count = Over(c, "sum", c.Apply("logical_not", {IsNan(a)}));
         c.SetOutput(0, Cast(Over(c, "sum", Filled(a, 0)) / Cast(count, a.dtype()), dtype));
       });
@@ -184,30 +235,35 @@ void RegisterNan(OpRegistry& r) {
         .Inputs({"a"})
         .Outputs({"y"})
         .Attr("axis", AttrType::kInt, AttrValue())
+        .Attr("keepdims", AttrType::kBool, false)
         .NoGradient()
         .Compose(ArgRule, compose);
   };
   arg("nanargmax", "Index (int64) of the first greatest element that is not NaN; 0 if all are.",
-      [](ComposeContext& c) {
-        c.SetOutput(0, c.Apply("argmax", {Filled(c.input(0), -kInf)}, {{"axis", c.attr(0)}}));
-      });
+      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmax", Filled(c.input(0), -kInf))); });
   arg("nanargmin", "Index (int64) of the first least element that is not NaN; 0 if all are.",
-      [](ComposeContext& c) {
-        c.SetOutput(0, c.Apply("argmin", {Filled(c.input(0), kInf)}, {{"axis", c.attr(0)}}));
-      });
+      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmin", Filled(c.input(0), kInf))); });
   r.Add("nan_to_num")
-      .Doc("x with NaN replaced by `nan`, and infinities by the greatest and least finite values.")
+      .Doc(
+          "x with NaN replaced by `nan`, and infinities by `posinf` and `neginf`: by default the "
+          "greatest and least finite values.")
       .Inputs({"x"})
       .Outputs({"y"})
       .Attr("nan", AttrType::kFloat, 0.0)
+      .Attr("posinf", AttrType::kFloat, AttrValue())
+      .Attr("neginf", AttrType::kFloat, AttrValue())
       .Compose(rules::Same, [](ComposeContext& c) {
         const Value x = c.input(0);
         if (!IsFloat(x.dtype())) return c.SetOutput(0, x);
         const double greatest = x.dtype() == Dtype::kFloat16   ? 65504.0
                                 : x.dtype() == Dtype::kFloat32 ? std::numeric_limits<float>::max()
                                                                : std::numeric_limits<double>::max();
-        const Value bounded = c.Apply("maximum", {c.Apply("minimum", {x, greatest}), -greatest});
-        c.SetOutput(0, Where(IsNan(x), c.attr(0).AsFloat(), bounded));
+        Value y = c.Apply("maximum", {c.Apply("minimum", {x, greatest}), -greatest});
+        for (int i = 1; i <= 2; ++i) {
+          if (!c.attr(i).has_value()) continue;
+          y = Where(c.Apply("equal", {x, i == 1 ? kInf : -kInf}), c.attr(i).AsFloat(), y);
+        }
+        c.SetOutput(0, Where(IsNan(x), c.attr(0).AsFloat(), y));
       });
 }
 
@@ -290,7 +346,10 @@ void RegisterCloseness(OpRegistry& r) {
 void RegisterStatistics(OpRegistry& r) {
   Reduction(r, "all", "Whether all elements over axes are non-zero.").Infer(TestRule).Method();
   Reduction(r, "any", "Whether any element over axes is non-zero.").Infer(TestRule).Method();
-  Reduction(r, "prod", "Product over axes (all by default). Bool and integers give int64.")
+  Reduction(r, "prod",
+            "Product over axes (all by default). Bool and integers give int64, unless a dtype is "
+            "given.")
+      .Attr("dtype", AttrType::kDtype, AttrValue())
       .Infer(SumRule)
       .Method()
       .Saves({"a"})
@@ -318,6 +377,7 @@ void RegisterStatistics(OpRegistry& r) {
       .Attr("keepdims", AttrType::kBool, false)
       .Compose(MedianRule, Median);
   RegisterCloseness(r);
+  RegisterNanMoments(r);
 }
 
 }  // namespace chx

@@ -41,6 +41,7 @@ absl::StatusOr<Ints> RollAxis(const OpDef& op, absl::Span<const AttrValue> attrs
 
 absl::StatusOr<Ints> MoveAxis(const OpDef& op, absl::Span<const AttrValue> attrs, int ndim) {
   for (int i = 0; i < 2; ++i) {
+    if (!attrs[i].has_value()) continue;  // none, not all
     CHX_RETURN_IF_ERROR(rules::NormalizeAxes(op.name, attrs[i], ndim).status());
   }
   const Ints& source = attrs[0].ints();
@@ -109,11 +110,11 @@ void RegisterPermutations(OpRegistry& r) {
       .View(PermuteRule<RollAxis>)
       .Gradient(PermuteGradient<RollAxis>);
   r.Add("moveaxis")
-      .Doc("Axes moved to other positions; the rest keeps its order. A view.")
+      .Doc("Axes (none by default) moved to other positions; the rest keeps its order. A view.")
       .Inputs({"a"})
       .Outputs({"y"})
-      .Attr("source", AttrType::kInts)
-      .Attr("destination", AttrType::kInts)
+      .Attr("source", AttrType::kInts, AttrValue())
+      .Attr("destination", AttrType::kInts, AttrValue())
       .View(PermuteRule<MoveAxis>)
       .Gradient(PermuteGradient<MoveAxis>);
 }

@@ -61,12 +61,22 @@ std::vector<Sample> CreationAndCopies() {
 
 std::vector<Sample> ReductionsAndProducts() {
   std::vector<Sample> samples = {
+      {"sum", {I({2, 3})}, {{"dtype", Dtype::kFloat64}}},
+      {"sum", {F({2, 3})}, {{"dtype", Dtype::kFloat64}}},
+      {"mean", {F({2, 3})}, {{"dtype", Dtype::kInt8}}},
+      {"var", {I({2, 3})}, {{"dtype", Dtype::kFloat64}}},
+      {"nanvar", {F({2, 3}, Dtype::kFloat16)}, {{"ddof", 1}}},
+      {"nan_to_num", {F({2, 3})}, {{"posinf", 1.0}, {"neginf", -1.0}}},
+      {"heaviside", {F({2, 3}), Scalar(0.5)}, {}},
+      {"logaddexp2", {Scalar(0.5), F({2, 3})}, {}},
+      {"float_power", {F({2, 3}), Scalar(2)}, {}},
       {"argmax", {F({2, 3})}, {}},
       {"argmax", {F({2, 3})}, {{"axis", -1}}},
       {"argmin", {I({2, 3})}, {{"axis", 0}}},
       {"dot", {F({2, 3}), F({3, 4})}, {}},
       {"dot", {F({3}), F({3})}, {}},
       {"dot", {F({}), F({2, 3})}, {}},
+      {"dot", {F({2, 3}), F({4, 3, 5})}, {}},
       {"matmul", {F({2, 3}), F({3, 4}, Dtype::kFloat64)}, {}},
       {"matmul", {F({3}), F({3})}, {}},
       {"matmul", {F({3}), F({5, 3, 4})}, {}},
@@ -144,6 +154,9 @@ std::vector<Sample> LossesAndRandom() {
       {"accuracy", {F({5, 3, 2}, Dtype::kFloat16), I({5, 2})}, {{"ignore_label", -1}}},
       {"random_uniform", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
       {"random_normal", {}, {{"shape", Dims({2, 3})}, {"seed", 1}, {"counter", 2}}},
+      {"random_gamma", {F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
+      {"random_poisson", {F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
+      {"random_binomial", {I({2, 3}), F({2, 3})}, {{"seed", 1}, {"counter", 2}}},
   };
 }
 
@@ -211,7 +224,9 @@ std::vector<Sample> Decompositions() {
       {"solve", {F({5, 1, 3, 3}), F({2, 3, 1})}, {}},
       {"svd", {F({2, 4, 3})}, {}},
       {"svd", {F({2, 4, 3})}, {{"full_matrices", false}, {"compute_uv", false}}},
+      {"svd", {F({0, 3})}, {}},
       {"pinv", {F({0, 3})}, {}},
+      {"qr", {F({3, 0})}, {{"mode", 1}}},
       {"qr", {F({3, 4})}, {{"mode", 2}}},
       {"qr", {F({2, 4, 3})}, {{"mode", 3}}},
       {"matrix_power", {F({2, 3, 3})}, {{"n", 5}}},
@@ -220,8 +235,12 @@ std::vector<Sample> Decompositions() {
       {"norm", {F({2, 3}, Dtype::kFloat16)}, {}},
       {"norm", {F({2, 3})}, {{"axis", Dims({-1})}, {"keepdims", true}}},
       {"norm", {F({2, 3})}, {{"ord", 3.0}, {"axis", Dims({0})}}},
+      {"norm", {F({2, 3})}, {{"ord", 0.0}, {"axis", Dims({0})}}},
+      {"norm", {F({2, 3})}, {{"ord", -1.0}}},
+      {"norm", {F({2, 3, 4}, Dtype::kFloat16)}, {{"ord", 2.0}, {"axis", Dims({2, 0})}}},
   };
-  for (const char* op : {"inv", "cholesky", "eigh", "eigvalsh", "det", "slogdet"}) {
+  for (const char* op :
+       {"inv", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "det", "slogdet"}) {
     samples.push_back({op, {F({3, 3})}, {}});
     samples.push_back({op, {F({2, 5, 3, 3}, Dtype::kFloat64)}, {}});
   }
@@ -230,6 +249,7 @@ std::vector<Sample> Decompositions() {
     samples.push_back({"qr", {a}, {}});
     for (const ArraySpec& either : {a, F({2, 3, 4})}) {
       samples.push_back({"svd", {either}, {{"full_matrices", false}}});
+      samples.push_back({"pinv", {either}, {}});
       samples.push_back({"pinv", {either}, {{"rcond", 1e-3}}});
     }
   }
@@ -273,8 +293,10 @@ std::vector<Sample> NeuralNetworks() {
       {"batch_norm",
        {F({4, 3, 5, 5}, Dtype::kFloat16), F({3}), F({3}), F({3}), F({3})},
        {{"axis", Dims({0, 2, -1})}}},
-      {"batch_norm", {F({4, 3, 5}), F({3}), F({3}), F({3}), F({3})}, {}},
+      {"batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
       {"fixed_batch_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5}), F({3, 5}), F({3, 5})}, {}},
+      {"batch_norm_forward", {F({4, 3, 5}), F({3, 5}), F({3, 5})}, {}},
+      {"batch_norm_grad", {F({4, 3, 5}), F({3, 5}), F({4, 3, 5})}, {}},
   };
 }
 

@@ -32,6 +32,74 @@ from numpy import (  # noqa: F401
 )
 
 from chx import _core, _indexing, _routines, _support, linalg, random  # noqa: F401
+from chx._arranging import (  # noqa: F401
+    append,
+    array_split,
+    block,
+    column_stack,
+    delete,
+    diag_indices,
+    diag_indices_from,
+    indices,
+    insert,
+    ix_,
+    ndim,
+    ravel_multi_index,
+    resize,
+    rot90,
+    row_stack,
+    shape,
+    size,
+    tril_indices,
+    tril_indices_from,
+    trim_zeros,
+    triu_indices,
+    triu_indices_from,
+    unravel_index,
+    vander,
+)
+from chx._averages import (  # noqa: F401
+    average,
+    corrcoef,
+    cov,
+    nanmedian,
+    nanpercentile,
+    nanquantile,
+    percentile,
+    quantile,
+)
+from chx._calculus import (  # noqa: F401
+    conj,
+    conjugate,
+    convolve,
+    correlate,
+    cross,
+    divmod,
+    ediff1d,
+    gradient,
+    imag,
+    interp,
+    isneginf,
+    isposinf,
+    modf,
+    real,
+    trapz,
+    unwrap,
+)
+from chx._choosing import (  # noqa: F401
+    argpartition,
+    choose,
+    compress,
+    extract,
+    fill_diagonal,
+    lexsort,
+    partition,
+    piecewise,
+    place,
+    put,
+    putmask,
+    select,
+)
 from chx._context import (  # noqa: F401
     Backend,
     Context,
@@ -65,9 +133,7 @@ from chx._core import (  # noqa: F401
 from chx._functions import (  # noqa: F401
     argwhere,
     array_equal,
-    average,
     bincount,
-    cov,
     diff,
     digitize,
     einsum,
@@ -76,15 +142,14 @@ from chx._functions import (  # noqa: F401
     inner,
     kron,
     outer,
-    percentile,
     put_along_axis,
-    quantile,
     searchsorted,
     tensordot,
     unique,
     vdot,
 )
 from chx._install import install_chainerx  # noqa: F401
+from chx._padding import pad  # noqa: F401
 from chx._recurrent import (  # noqa: F401
     n_step_bigru,
     n_step_bilstm,
@@ -109,6 +174,14 @@ from chx._routines import (  # noqa: F401
     loadtxt,
     save,
     savez,
+)
+from chx._sets import (  # noqa: F401
+    in1d,
+    intersect1d,
+    isin,
+    setdiff1d,
+    setxor1d,
+    union1d,
 )
 from chx._support import (  # noqa: F401
     AnyGraph,
@@ -151,9 +224,9 @@ for _name in _core._operators:
 # Those whose arguments have another form than in the table.
 split = _support.split
 nonzero = _indexing.nonzero
-for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "pad", "tree_lstm", "vsplit"):
+for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "tree_lstm", "vsplit"):
     globals()[_name] = getattr(_routines, _name)
 del _name
 
-# After the operators, which it is made of.
-from chx import array_api  # noqa: E402, F401
+# After the operators, which they are made of.
+from chx import _methods, array_api  # noqa: E402, F401

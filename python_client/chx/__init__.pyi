@@ -16,6 +16,74 @@ from numpy import (
 )
 
 from . import array_api as array_api, linalg as linalg, random as random
+from ._arranging import (
+    append as append,
+    array_split as array_split,
+    block as block,
+    column_stack as column_stack,
+    delete as delete,
+    diag_indices as diag_indices,
+    diag_indices_from as diag_indices_from,
+    indices as indices,
+    insert as insert,
+    ix_ as ix_,
+    ndim as ndim,
+    ravel_multi_index as ravel_multi_index,
+    resize as resize,
+    rot90 as rot90,
+    row_stack as row_stack,
+    shape as shape,
+    size as size,
+    tril_indices as tril_indices,
+    tril_indices_from as tril_indices_from,
+    trim_zeros as trim_zeros,
+    triu_indices as triu_indices,
+    triu_indices_from as triu_indices_from,
+    unravel_index as unravel_index,
+    vander as vander,
+)
+from ._averages import (
+    average as average,
+    corrcoef as corrcoef,
+    cov as cov,
+    nanmedian as nanmedian,
+    nanpercentile as nanpercentile,
+    nanquantile as nanquantile,
+    percentile as percentile,
+    quantile as quantile,
+)
+from ._calculus import (
+    conj as conj,
+    conjugate as conjugate,
+    convolve as convolve,
+    correlate as correlate,
+    cross as cross,
+    divmod as divmod,
+    ediff1d as ediff1d,
+    gradient as gradient,
+    imag as imag,
+    interp as interp,
+    isneginf as isneginf,
+    isposinf as isposinf,
+    modf as modf,
+    real as real,
+    trapz as trapz,
+    unwrap as unwrap,
+)
+from ._choosing import (
+    argpartition as argpartition,
+    choose as choose,
+    compress as compress,
+    extract as extract,
+    fill_diagonal as fill_diagonal,
+    lexsort as lexsort,
+    partition as partition,
+    piecewise as piecewise,
+    place as place,
+    put as put,
+    putmask as putmask,
+    select as select,
+)
 from ._context import (
     Backend as Backend,
     Context as Context,
@@ -49,9 +117,7 @@ from ._core import (
 from ._functions import (
     argwhere as argwhere,
     array_equal as array_equal,
-    average as average,
     bincount as bincount,
-    cov as cov,
     diff as diff,
     digitize as digitize,
     einsum as einsum,
@@ -60,9 +126,7 @@ from ._functions import (
     inner as inner,
     kron as kron,
     outer as outer,
-    percentile as percentile,
     put_along_axis as put_along_axis,
-    quantile as quantile,
     searchsorted as searchsorted,
     tensordot as tensordot,
     unique as unique,
@@ -71,6 +135,7 @@ from ._functions import (
 from ._indexing import nonzero as nonzero
 from ._install import install_chainerx as install_chainerx
 from ._ops import *  # noqa: F403
+from ._padding import pad as pad
 from ._recurrent import (
     n_step_bigru as n_step_bigru,
     n_step_bilstm as n_step_bilstm,
@@ -97,11 +162,18 @@ from ._routines import (  # type: ignore[assignment]
     load as load,
     loadtxt as loadtxt,
     meshgrid as meshgrid,
-    pad as pad,
     save as save,
     savez as savez,
     tree_lstm as tree_lstm,
     vsplit as vsplit,
+)
+from ._sets import (
+    in1d as in1d,
+    intersect1d as intersect1d,
+    isin as isin,
+    setdiff1d as setdiff1d,
+    setxor1d as setxor1d,
+    union1d as union1d,
 )
 from ._support import (  # type: ignore[assignment]
     AnyGraph as AnyGraph,

@@ -174,62 +174,32 @@ def _product(sizes, labels):
     return result
 
 
-# --- Differences and means -----------------------------------------------------------------------
+# --- Differences -----------------------------------------------------------------------------------
 
 
-def diff(a, n=1, axis=-1):
-    """Differences of neighbours along an axis, n times."""
+def diff(a, n=1, axis=-1, prepend=None, append=None):
+    """Differences of neighbours along an axis, n times; `prepend` and `append` are put around first:
+    arrays, or a number along the axis.
+    """
     if n < 0:
         raise ValueError(f"[diff] expects n from 0 on, got {n}")
-    before = [slice(None)] * (axis % a.ndim)
+    axis %= a.ndim
+    if n and (prepend is not None or append is not None):
+        shape = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
+        parts = [a]
+        for value, first in ((prepend, True), (append, False)):
+            if value is None:
+                continue
+            if not isinstance(value, _core.ndarray):
+                value = chx.array(np.asarray(value), a.dtype, device=a.device)
+            value = _core.broadcast_to(value, shape) if value.ndim == 0 else value
+            parts = [value, *parts] if first else [*parts, value]
+        a = _core.concatenate(parts, axis)
+    before = [slice(None)] * axis
     for _ in range(n):
         later, earlier = a[(*before, slice(1, None))], a[(*before, slice(None, -1))]
         a = _core.not_equal(later, earlier) if a.dtype == np.bool_ else later - earlier
     return a
-
-
-def average(a, axis=None, weights=None):
-    """The mean along axes, weighted if there are weights: of a's shape, or of one axis's length."""
-    if weights is None:
-        return _core.mean(a, axis=axis)
-    if weights.shape != a.shape:
-        shape = [1] * a.ndim
-        shape[axis] = weights.size
-        weights = _core.broadcast_to(weights.reshape(shape), a.shape)
-    return _core.sum(a * weights, axis=axis) / _core.sum(weights, axis=axis)
-
-
-def quantile(a, q, axis=None):
-    """The values below which a fraction q of the elements along an axis lies, interpolated."""
-    return _quantiles("quantile", a, np.asarray(q, np.float64), axis)
-
-
-def percentile(a, q, axis=None):
-    """quantile() for q from 0 to 100."""
-    return _quantiles("percentile", a, np.asarray(q, np.float64) / 100, axis)
-
-
-def _quantiles(name, a, q, axis):
-    if ((q < 0) | (q > 1)).any():
-        raise ValueError(f"[{name}] expects fractions of the whole")
-    if axis is None:
-        a, axis = _core.ravel(a), 0
-    if a.dtype.kind != "f":
-        a = a.astype("float64")
-    ordered = _core.moveaxis(_core.sort(a, axis=axis), axis, 0)
-    place = q * (len(ordered) - 1)
-    low = np.floor(place).astype(np.int64)
-    weight = chx.array(
-        (place - low).reshape(q.shape + (1,) * (ordered.ndim - 1)), a.dtype, device=a.device
-    )
-    below = ordered[low]
-    return below + (ordered[np.minimum(low + 1, len(ordered) - 1)] - below) * weight
-
-
-def cov(m, ddof=1):
-    """The covariance matrix of variables (rows) over observations (columns)."""
-    centred = m - _core.mean(m, axis=1, keepdims=True)
-    return _core.matmul(centred, centred.T) / (m.shape[1] - ddof)
 
 
 # --- Searching and counting ----------------------------------------------------------------------
@@ -245,8 +215,14 @@ def array_equal(a1, a2, equal_nan=False):
     return bool(_core.all(same))
 
 
-def searchsorted(a, v, side="left"):
-    """Where the elements of v go into the sorted a (1-d), as int64: before or after equal ones."""
+def searchsorted(a, v, side="left", sorter=None):
+    """Where the elements of v go into the sorted a (1-d), as int64: before or after equal ones.
+
+    `sorter` are indices that sort an a which is not sorted.
+    """
+    if sorter is not None:
+        a = _core.take(a, _on_device_of(a, sorter), 0)
+    v = _on_device_of(a, v)
     if side not in ("left", "right"):
         raise ValueError(f"[searchsorted] expects side 'left' or 'right', got {side!r}")
     flat = _core.ravel(v)
@@ -261,8 +237,16 @@ def searchsorted(a, v, side="left"):
 
 
 def digitize(x, bins, right=False):
-    """The number of the bin of each element: bins are increasing, and hold their lower edge."""
-    return searchsorted(bins, x, "left" if right else "right")
+    """The number of the bin of each element: bins are increasing, and hold their lower edge, or with
+    `right` the upper one. Lists and NumPy arrays of bins may decrease.
+    """
+    side = "left" if right else "right"
+    if not isinstance(bins, _core.ndarray):
+        bins = np.asarray(bins)
+        if bins.size > 1 and bins[0] > bins[-1]:
+            return bins.size - searchsorted(_on_device_of(x, bins[::-1].copy()), x, side)
+        bins = _on_device_of(x, bins)
+    return searchsorted(bins, x, side)
 
 
 def bincount(x, weights=None, minlength=0):
@@ -283,23 +267,56 @@ def bincount(x, weights=None, minlength=0):
     return _core.take_along_axis_grad(weights, x, [size], 0)
 
 
-def histogram(a, bins=10, range=None):
-    """Counts (int64) in equal bins over a range, and the edges. Without a range it waits for it."""
-    a = _core.ravel(a)
+def histogram(a, bins=10, range=None, density=False, weights=None):
+    """Counts in bins, and the edges: equal bins over a range, or those between given edges.
+
+    Counts are int64, or sums of weights; with `density`, so that the integral is 1. Without a range
+    it waits for it; edges on a device are trusted to increase.
+
+    Raises:
+      ValueError: no bins, edges that decrease, or weights of another shape.
+    """
+    flat = _core.ravel(a)
+    edges = _edges(flat, bins, range)
+    x = flat.astype(edges.dtype, copy=False)
+    count = edges.size - 1
+    # The last bin holds its upper edge too.
+    place = _core.minimum(searchsorted(edges, x, "right") - 1, count - 1)
+    inside = _core.logical_and(x >= edges[0], x <= edges[-1])
+    place = _core.where(inside, place, count)
+    if weights is None:
+        weights = _core.ones(x.shape, "int64", device=a.device)
+    else:
+        weights = _on_device_of(a, weights)
+        if weights.shape != a.shape:
+            raise ValueError(f"[histogram] expects weights of shape {a.shape}, got {weights.shape}")
+    counts = _core.take_along_axis_grad(_core.ravel(weights), place, [count + 1], 0)[:count]
+    if density:
+        counts = counts / diff(edges) / _core.sum(counts)
+    return counts, edges
+
+
+def _on_device_of(a, values):
+    if isinstance(values, _core.ndarray):
+        return values
+    return chx.array(np.asarray(values), device=a.device)
+
+
+def _edges(a, bins, range):
+    if np.ndim(bins) == 1:
+        if not isinstance(bins, _core.ndarray) and (np.diff(bins) < 0).any():
+            raise ValueError(f"[histogram] expects edges that increase, got {bins}")
+        edges = _on_device_of(a, bins)
+        return edges if edges.dtype.kind == "f" else edges.astype("float64")
+    if bins < 1:
+        raise ValueError(f"[histogram] expects at least one bin, got {bins}")
     if range is None:
         low, high = (float(_core.amin(a)), float(_core.amax(a))) if a.size else (0.0, 1.0)
     else:
         low, high = map(float, range)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    edges = chx.array(np.linspace(low, high, bins + 1), device=a.device)
-    x = a.astype("float64")
-    # The last bin holds its upper edge too.
-    place = _core.minimum(searchsorted(edges, x, "right") - 1, bins - 1)
-    inside = _core.logical_and(x >= low, x <= high)
-    place = _core.where(inside, place, bins)
-    ones = _core.ones(x.shape, "int64", device=a.device)
-    return _core.take_along_axis_grad(ones, place, [bins + 1], 0)[:bins], edges
+    return chx.array(np.linspace(low, high, bins + 1), device=a.device)
 
 
 def unique(ar, return_index=False, return_inverse=False, return_counts=False):

@@ -39,7 +39,7 @@ def frombuffer(buffer, dtype="float32", count=-1, offset=0, device=None):
 
 def fromfile(file, dtype=float, count=-1, sep="", device=None):
     """A one-dimensional array of what is in a file, as numpy.fromfile reads it."""
-    return array(np.fromfile(file, np.dtype(dtype), count, sep), device=device)
+    return array(np.fromfile(file, np.dtype(dtype), count, sep), copy=False, device=device)
 
 
 def fromfunction(function, shape, *, dtype=float, device=None, **kwargs):
@@ -182,9 +182,28 @@ hsplit = _split_along("hsplit", 1, 1)
 dsplit = _split_along("dsplit", 2, 3)
 
 
-def meshgrid(*xi, indexing="xy"):
-    """Coordinate arrays of a grid from one-dimensional ones, as a list; 'xy' swaps two axes."""
-    return _core.meshgrid(list(xi), indexing=indexing) if xi else []
+def meshgrid(*xi, indexing="xy", sparse=False, copy=True):
+    """Coordinate arrays of a grid from one-dimensional ones, as a list; 'xy' swaps two axes.
+
+    With `sparse` each has ones where it would repeat itself. Without `copy` they are not of C order.
+    """
+    if not xi:
+        return []
+    if not sparse and copy:
+        return _core.meshgrid(list(xi), indexing=indexing)
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"[meshgrid] expects indexing 'xy' or 'ij', got {indexing!r}")
+    axes = list(range(len(xi)))
+    if indexing == "xy" and len(xi) > 1:
+        axes[:2] = 1, 0
+    grids = [
+        x.reshape([x.size if axis == d else 1 for d in range(len(xi))])
+        for x, axis in zip(xi, axes, strict=True)
+    ]
+    if not sparse:
+        shape = np.broadcast_shapes(*(grid.shape for grid in grids))
+        return [_core.broadcast_to(grid, shape) for grid in grids]
+    return [_core.copy(grid) for grid in grids] if copy else grids
 
 
 def tree_lstm(*inputs):
@@ -205,18 +224,6 @@ def copyto(dst, src, casting="no", where=True):
     elif where is not False:
         where = asarray(where, device=dst.device)
         _core.copyto(dst, _core.where(where, src, dst.as_grad_stopped()))
-
-
-def pad(array, pad_width, mode="constant", constant_values=0):
-    """The array with a constant around it; `pad_width` as in numpy.pad.
-
-    Raises:
-      NotImplementedError (chx's): another mode than 'constant'.
-    """
-    if mode != "constant":
-        raise _core.NotImplementedError(f"[pad] expects mode 'constant', got '{mode}'")
-    widths = np.broadcast_to(np.asarray(pad_width, np.int64), (array.ndim, 2))
-    return _core.constant_pad(array, widths.ravel().tolist(), constant_values)
 
 
 # --- Methods of ndarray --------------------------------------------------------------------------
@@ -262,11 +269,19 @@ def _array_function(self, func, types, args, kwargs):
     """What NumPy's functions do with arrays of ours: the function of that name here, if any."""
     import chx
 
-    own = getattr(chx, func.__name__, None) if func.__module__ == "numpy" else None
+    module = {"numpy": chx, "numpy.linalg": chx.linalg}.get(func.__module__)
+    own = getattr(module, func.__name__, None)
     return NotImplemented if own is None else own(*args, **kwargs)
 
 
-def _dlpack(self, stream=None):
+def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule over a copy of the values, in the memory of this process.
+
+    Raises:
+      BufferError: `copy` is False, or the device is not the CPU.
+    """
+    if copy is False or dl_device not in (None, (1, 0)):
+        raise BufferError(f"[dlpack] gives a copy in host memory, not {copy=} on {dl_device}")
     return to_numpy(self).__dlpack__()
 
 

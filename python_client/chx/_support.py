@@ -85,7 +85,7 @@ default_devices = "native:0"
 class _PrivateDaemon:
     """A chxd of this process alone. It ends with the process, however that ends."""
 
-    def __init__(self, devices):
+    def __init__(self, devices, plugins):
         self.directory = tempfile.mkdtemp(prefix="chx-")
         self.address = f"unix:{self.directory}/chxd.sock"
         self.pid = os.getpid()
@@ -97,6 +97,9 @@ class _PrivateDaemon:
             f"--listen={self.address}",
             f"--lifeline-fd={read_end}",
         ]
+        if plugins:
+            paths = (f"{name}={os.path.abspath(path)}" for name, path in plugins.items())
+            command.append(f"--plugins={','.join(paths)}")
         self.process = subprocess.Popen(
             command, pass_fds=[read_end], stdout=subprocess.PIPE, start_new_session=True
         )
@@ -141,6 +144,31 @@ class Session(_core.Session):
             if exception_type is None:  # else that one says more
                 raise
 
+    def configure(self, **settings):
+        """Changes what the daemon's libraries may do for this session, from now on.
+
+        The names are Chainer's. They count on GPUs, and where cuDNN is installed.
+
+        Args:
+          use_cudnn: whether cuDNN is used at all; True by default.
+          cudnn_deterministic: only algorithms that give the same bits each time; False by default.
+          autotune: whether algorithms are tried for each new shape, which takes time once, instead
+            of believing cuDNN's estimates; False by default.
+          max_workspace_size: bytes that one convolution may take beside its arrays; by default
+            $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 8 MiB. They count as the session's memory.
+
+        Raises:
+          ValueError, TypeError: there is no such setting, or not with such a value. Those before
+            it in the call have been changed.
+        """
+        for name, value in settings.items():
+            self._configure(name, value)
+
+    @property
+    def settings(self):
+        """What configure() has set, and the defaults of what it has not; a new dict."""
+        return self._settings()
+
     def close(self):
         """Ends the session; arrays of it are unusable afterwards."""
         if _core._get_global_session() is self:
@@ -156,7 +184,9 @@ class Session(_core.Session):
                 daemon.stop()
 
 
-def connect(address=None, *, token=None, tls_roots=None, devices=None, client_name=None):
+def connect(
+    address=None, *, token=None, tls_roots=None, devices=None, client_name=None, plugins=None
+):
     """Opens a session with a chxd daemon and makes it the default one.
 
     Args:
@@ -167,16 +197,21 @@ def connect(address=None, *, token=None, tls_roots=None, devices=None, client_na
       devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
         "native:0" (after install_chainerx() four of them).
       client_name: how the daemon's lists call this client.
+      plugins: backends that a private daemon loads, {name: path of the shared library}; their
+        devices have to be named in `devices` too, as "name:0".
 
     Returns:
       The Session.
 
     Raises:
-      ConnectionError: nobody answers at the address.
+      ConnectionError: nobody answers at the address, or no daemon starts.
+      ValueError: plug-ins for a daemon that runs already: only who starts it may name them.
     """
     address = address or os.environ.get("CHX_SERVER")
+    if address and plugins:
+        raise ValueError(f"[connect] expects plugins for a private daemon only, got {address}")
     devices = devices or os.environ.get("CHX_DEVICES") or default_devices
-    daemon = None if address else _PrivateDaemon(devices)
+    daemon = None if address else _PrivateDaemon(devices, plugins)
     roots = ""
     if tls_roots is not None:
         with open(tls_roots) as file:
@@ -195,6 +230,8 @@ def connect(address=None, *, token=None, tls_roots=None, devices=None, client_na
 def _open(*arguments):
     session = Session(*arguments)
     session._arguments = arguments
+    if size := os.environ.get("CHAINERX_CUDNN_MAX_WORKSPACE_SIZE"):
+        session.configure(max_workspace_size=int(size))
     # At exit the session goes before its daemon: handlers run in reverse order.
     atexit.register(_close_at_exit, session, os.getpid())
     return session
@@ -256,7 +293,21 @@ def array(object, dtype=None, copy=True, device=None):
             return strided
     # In native byte order and C order, which is what is sent.
     flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
-    return _core._upload(flat.view(np.uint8), flat.dtype, values.shape, device)
+    odd = not copy and values is object and _odd_strides(values)
+    shape = flat.shape if odd else values.shape
+    result = _core._upload(flat.view(np.uint8), flat.dtype, shape, device)
+    return _core._as_strided(result, values.shape, values.strides, 0) if odd else result
+
+
+def _odd_strides(values):
+    """Whether a NumPy array in C order has strides of its own, for axes that are never stepped."""
+    stride, odd = values.itemsize, False
+    if not values.flags.c_contiguous or any(s % stride for s in values.strides):
+        return False
+    for n, s in zip(reversed(values.shape), reversed(values.strides), strict=True):
+        odd = odd or s != (stride if values.size else 0)
+        stride *= n
+    return odd
 
 
 def _same_memory(values, device):
@@ -302,9 +353,17 @@ def as_array_like(value, like):
     return array(np.asarray(value), dtype=like.dtype, device=like.device)
 
 
+def as_indices(value, like):
+    """take's indices, from what NumPy makes an array of; on the device of the array indexed."""
+    return array(np.asarray(value), device=like.device)
+
+
 def split(ary, indices_or_sections, axis=0):
     """Parts along an axis, as a list: equal ones if given a number, or cut at indices. Views."""
     if np.ndim(indices_or_sections) == 0:
+        number = np.asarray(indices_or_sections)
+        if number.dtype.kind == "f" and float(number).is_integer():  # as NumPy takes it
+            indices_or_sections = int(number)
         return _core.split(ary, indices_or_sections, None, axis)
     return _core.split(ary, None, indices_or_sections, axis)
 

@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +25,16 @@ from ._gradient_check import (
 from ._types import DeviceLike, DtypeLike
 
 class Session(_core.Session):
+    def configure(
+        self,
+        *,
+        use_cudnn: bool = ...,
+        cudnn_deterministic: bool = ...,
+        autotune: bool = ...,
+        max_workspace_size: int = ...,
+    ) -> None: ...
+    @property
+    def settings(self) -> dict[str, bool | int]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *args: object) -> None: ...
 
@@ -34,6 +45,7 @@ def connect(
     tls_roots: str | None = None,
     devices: str | None = None,
     client_name: str | None = None,
+    plugins: Mapping[str, str | PathLike[str]] | None = None,
 ) -> Session: ...
 def array(
     object: Any, dtype: DtypeLike | None = None, copy: bool = True, device: DeviceLike = None

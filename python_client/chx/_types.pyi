@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,3 +8,4 @@ from ._core import Device
 Scalar = bool | int | float | np.generic
 DtypeLike = str | type | np.dtype[Any]
 DeviceLike = str | Device | None
+Indices = int | np.ndarray[Any, Any] | Sequence[Any]

@@ -5,12 +5,15 @@
     rng = chx.random.default_rng()
     batch = rng.permutation(60000)
 
-All are float64 unless a dtype is given; sizes are shapes, () without one.
+Floats are float64 unless a dtype is given; sizes are shapes, () without one, or that of parameters
+which are arrays. numpy.random's functions are here too: they are the methods of one RandomState.
 """
 
 import numpy as np
 
 from chx import _core
+from chx._continuous import Continuous, shape_of
+from chx._discrete import Discrete
 
 
 def _size(size):
@@ -34,94 +37,11 @@ def seed(seed):
     (_core._get_default_session() or _support.connect_default()).seed(seed)
 
 
-class Generator:
-    """The distributions of numpy.random.Generator that have a closed form, on the device.
+class Generator(Continuous, Discrete):
+    """The distributions of numpy.random.Generator, on the device.
 
     Every generator draws from the session's one stream of numbers, which seed() restarts.
     """
-
-    def random(self, size=None, dtype="float64", device=None):
-        """Uniform values in [0, 1)."""
-        return uniform(0.0, 1.0, size, dtype=dtype, device=device)
-
-    def uniform(self, low=0.0, high=1.0, size=None, dtype="float64", device=None):
-        """Uniform values in [low, high)."""
-        return uniform(low, high, size, dtype=dtype, device=device)
-
-    def normal(self, loc=0.0, scale=1.0, size=None, dtype="float64", device=None):
-        """Normal values with mean `loc` and deviation `scale`."""
-        return normal(loc, scale, size, dtype=dtype, device=device)
-
-    def standard_normal(self, size=None, dtype="float64", device=None):
-        """Normal values with mean 0 and deviation 1."""
-        return normal(0.0, 1.0, size, dtype=dtype, device=device)
-
-    def lognormal(self, mean=0.0, sigma=1.0, size=None, dtype="float64", device=None):
-        """exp() of normal values."""
-        return _core.exp(normal(mean, sigma, size, dtype=dtype, device=device))
-
-    def exponential(self, scale=1.0, size=None, dtype="float64", device=None):
-        """Exponential values with mean `scale`."""
-        return self._exponential(size, dtype, device) * scale
-
-    def _exponential(self, size, dtype, device):
-        # 1 - u is in (0, 1]: the logarithm is finite.
-        return -_core.log1p(-self.random(size, dtype, device))
-
-    def weibull(self, a, size=None, dtype="float64", device=None):
-        """Weibull values with shape `a` and scale 1."""
-        return self._exponential(size, dtype, device) ** (1.0 / a)
-
-    def rayleigh(self, scale=1.0, size=None, dtype="float64", device=None):
-        """Rayleigh values."""
-        return _core.sqrt(self._exponential(size, dtype, device) * 2.0) * scale
-
-    def pareto(self, a, size=None, dtype="float64", device=None):
-        """Pareto values (Lomax's, from 0 on) with shape `a`."""
-        return _core.expm1(self._exponential(size, dtype, device) * (1.0 / a))
-
-    def gumbel(self, loc=0.0, scale=1.0, size=None, dtype="float64", device=None):
-        """Gumbel values."""
-        # Never log(0): the least exponential value that is not 0 stands for it.
-        waits = _core.maximum(self._exponential(size, dtype, device), np.finfo(dtype).tiny)
-        return loc - _core.log(waits) * scale
-
-    def logistic(self, loc=0.0, scale=1.0, size=None, dtype="float64", device=None):
-        """Logistic values."""
-        u = _core.maximum(self.random(size, dtype, device), np.finfo(dtype).tiny)
-        return (_core.log(u) - _core.log1p(-u)) * scale + loc
-
-    def laplace(self, loc=0.0, scale=1.0, size=None, dtype="float64", device=None):
-        """Laplace values."""
-        first = self._exponential(size, dtype, device)
-        return (first - self._exponential(size, dtype, device)) * scale + loc
-
-    def standard_cauchy(self, size=None, dtype="float64", device=None):
-        """Cauchy values."""
-        return _core.tan((self.random(size, dtype, device) - 0.5) * np.pi)
-
-    def bernoulli(self, p, size=None, device=None):
-        """True with probability p."""
-        return self.random(size, device=device) < p
-
-    def binomial(self, n, p, size=None, device=None):
-        """How many of n trials succeed with probability p, as int64. Draws n numbers for each."""
-        shape = (size,) if isinstance(size, int) else tuple(_size(size))
-        return _core.sum(self.bernoulli(p, (*shape, n), device), axis=-1)
-
-    def integers(self, low, high=None, size=None, dtype="int64", endpoint=False, device=None):
-        """Integers in [low, high), or in [0, low) without high; with `endpoint`, high too.
-
-        Raises:
-          ValueError: there are none, or more than 2**53.
-        """
-        low, high = (0, low) if high is None else (low, high)
-        count = high - low + bool(endpoint)
-        if not 0 < count <= 2**53:
-            raise ValueError(f"[integers] expects 1 to 2**53 numbers, got {count}")
-        # A product that was rounded up to `count` is one too many.
-        numbers = _core.floor(self.random(size, device=device) * count)
-        return (_core.minimum(numbers, count - 1) + low).astype(dtype)
 
     def permutation(self, x, axis=0, device=None):
         """range(x), or the parts of an array along an axis, in random order."""
@@ -129,6 +49,20 @@ class Generator:
             return _core.argsort(self.random(x, device=device))
         order = _core.argsort(self.random(x.shape[axis], device=x.device))
         return _core.take(x, order, axis=axis)
+
+    def permuted(self, x, axis=None):
+        """A copy in which the parts along an axis are each in a random order of its own."""
+        if axis is None:
+            flat = _core.ravel(x)
+            return self.permutation(flat).reshape(x.shape)
+        order = _core.argsort(self.random(x.shape, device=x.device), axis)
+        return _core.take_along_axis(x, order, axis)
+
+    def bytes(self, length):
+        """Random bytes; waits."""
+        from chx import _support
+
+        return _support.to_numpy(self.integers(256, size=length, dtype="uint8")).tobytes()
 
     def shuffle(self, x, axis=0):
         """Brings the parts of an array along an axis into random order, in place."""
@@ -143,7 +77,7 @@ class Generator:
         is_array = isinstance(a, _core.ndarray)
         device = a.device if is_array else device
         length = len(a) if is_array else a
-        shape = (size,) if isinstance(size, int) else tuple(_size(size))
+        shape = shape_of(size)
         count = int(np.prod(shape, dtype=np.int64))
         if not replace:
             if count > length:
@@ -167,7 +101,7 @@ class Generator:
         """Normal vectors with a mean (n,) and a covariance matrix (n, n)."""
         from chx import linalg
 
-        shape = (size,) if isinstance(size, int) else tuple(_size(size))
+        shape = shape_of(size)
         z = self.standard_normal((*shape, len(mean)), dtype, mean.device)
         return _core.matmul(z, linalg.cholesky(cov.astype(dtype)).T) + mean
 
@@ -177,3 +111,39 @@ def default_rng(seed=None):
     if seed is not None:
         globals()["seed"](seed)
     return Generator()
+
+
+class RandomState(Generator):
+    """The names of numpy.random.RandomState that Generator has not; one stream for all, as there."""
+
+    def __init__(self, seed=None):
+        if seed is not None:
+            globals()["seed"](seed)
+
+    def seed(self, seed):
+        """As chx.random.seed()."""
+        globals()["seed"](seed)
+
+    def rand(self, *shape):
+        """Uniform values in [0, 1)."""
+        return self.random(shape)
+
+    def randn(self, *shape):
+        """Normal values with mean 0 and deviation 1."""
+        return self.standard_normal(shape)
+
+    def randint(self, low, high=None, size=None, dtype="int64"):
+        """Integers in [low, high), or in [0, low) without high."""
+        return self.integers(low, high, size, dtype)
+
+    def random_sample(self, size=None):
+        """Uniform values in [0, 1)."""
+        return self.random(size)
+
+
+# NumPy's functions of this module, which normal(), uniform() and seed() above are the first of.
+_state = RandomState()
+for _name in dir(_state):
+    if not _name.startswith("_") and _name not in ("normal", "uniform", "seed"):
+        globals()[_name] = getattr(_state, _name)
+del _name

@@ -1,9 +1,13 @@
-from typing import TypeAlias
+import builtins
+from typing import Any, TypeAlias
 
+from ._continuous import Continuous
 from ._core import ndarray
+from ._discrete import Discrete
 from ._types import DeviceLike, DtypeLike
 
 _Size: TypeAlias = int | tuple[int, ...] | None
+_Parameter: TypeAlias = float | ndarray
 
 def normal(
     loc: float = 0.0,
@@ -23,111 +27,205 @@ def uniform(
 ) -> ndarray: ...
 def seed(seed: int) -> None: ...
 
-class Generator:
-    def random(
-        self, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
-    ) -> ndarray: ...
-    def uniform(
-        self,
-        low: float = 0.0,
-        high: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def normal(
-        self,
-        loc: float = 0.0,
-        scale: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def standard_normal(
-        self, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
-    ) -> ndarray: ...
-    def lognormal(
-        self,
-        mean: float = 0.0,
-        sigma: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def exponential(
-        self,
-        scale: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def weibull(
-        self, a: float, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
-    ) -> ndarray: ...
-    def rayleigh(
-        self,
-        scale: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def pareto(
-        self, a: float, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
-    ) -> ndarray: ...
-    def gumbel(
-        self,
-        loc: float = 0.0,
-        scale: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def logistic(
-        self,
-        loc: float = 0.0,
-        scale: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def laplace(
-        self,
-        loc: float = 0.0,
-        scale: float = 1.0,
-        size: _Size = None,
-        dtype: DtypeLike = "float64",
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def standard_cauchy(
-        self, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
-    ) -> ndarray: ...
-    def bernoulli(self, p: float, size: _Size = None, device: DeviceLike = None) -> ndarray: ...
-    def binomial(
-        self, n: int, p: float, size: _Size = None, device: DeviceLike = None
-    ) -> ndarray: ...
-    def integers(
-        self,
-        low: int,
-        high: int | None = None,
-        size: _Size = None,
-        dtype: DtypeLike = "int64",
-        endpoint: bool = False,
-        device: DeviceLike = None,
-    ) -> ndarray: ...
-    def permutation(
-        self, x: int | tuple[int, ...] | ndarray, axis: int = 0, device: DeviceLike = None
-    ) -> ndarray: ...
-    def shuffle(self, x: ndarray, axis: int = 0) -> None: ...
+class Generator(Continuous, Discrete):
+    def permutation(self, x: Any, axis: int = 0, device: DeviceLike = None) -> ndarray: ...
+    def permuted(self, x: Any, axis: int | None = None) -> ndarray: ...
+    def bytes(self, length: int) -> builtins.bytes: ...
+    def shuffle(self, x: Any, axis: int = 0) -> None: ...
     def choice(
         self,
-        a: int | ndarray,
+        a: Any,
         size: _Size = None,
         replace: bool = True,
-        p: ndarray | None = None,
+        p: Any = None,
         device: DeviceLike = None,
     ) -> ndarray: ...
     def multivariate_normal(
-        self, mean: ndarray, cov: ndarray, size: _Size = None, dtype: DtypeLike = "float64"
+        self, mean: Any, cov: Any, size: _Size = None, dtype: DtypeLike = "float64"
     ) -> ndarray: ...
 
 def default_rng(seed: int | None = None) -> Generator: ...
+
+class RandomState(Generator):
+    def __init__(self, seed: int | None = None) -> None: ...
+    def seed(self, seed: int) -> None: ...
+    def rand(self, *shape: int) -> ndarray: ...
+    def randn(self, *shape: int) -> ndarray: ...
+    def randint(
+        self, low: int, high: int | None = None, size: _Size = None, dtype: DtypeLike = "int64"
+    ) -> ndarray: ...
+    def random_sample(self, size: _Size = None) -> ndarray: ...
+
+# The methods of one RandomState.
+def bernoulli(p: _Parameter, size: _Size = None, device: DeviceLike = None) -> ndarray: ...
+def beta(
+    a: _Parameter,
+    b: _Parameter,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def binomial(
+    n: _Parameter, p: _Parameter, size: _Size = None, device: DeviceLike = None
+) -> ndarray: ...
+def bytes(length: int) -> builtins.bytes: ...
+def chisquare(
+    df: _Parameter, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def choice(
+    a: Any, size: _Size = None, replace: bool = True, p: Any = None, device: DeviceLike = None
+) -> ndarray: ...
+def dirichlet(
+    alpha: Any, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def exponential(
+    scale: _Parameter = 1.0,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def f(
+    dfnum: _Parameter,
+    dfden: _Parameter,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def gamma(
+    shape: _Parameter,
+    scale: _Parameter = 1.0,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def geometric(p: _Parameter, size: _Size = None, device: DeviceLike = None) -> ndarray: ...
+def gumbel(
+    loc: _Parameter = 0.0,
+    scale: _Parameter = 1.0,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def hypergeometric(
+    ngood: int, nbad: int, nsample: int, size: _Size = None, device: DeviceLike = None
+) -> ndarray: ...
+def integers(
+    low: int,
+    high: int | None = None,
+    size: _Size = None,
+    dtype: DtypeLike = "int64",
+    endpoint: bool = False,
+    device: DeviceLike = None,
+) -> ndarray: ...
+def laplace(
+    loc: _Parameter = 0.0,
+    scale: _Parameter = 1.0,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def logistic(
+    loc: _Parameter = 0.0,
+    scale: _Parameter = 1.0,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def lognormal(
+    mean: _Parameter = 0.0,
+    sigma: _Parameter = 1.0,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def logseries(p: _Parameter, size: _Size = None, device: DeviceLike = None) -> ndarray: ...
+def multinomial(
+    n: _Parameter, pvals: Any, size: _Size = None, device: DeviceLike = None
+) -> ndarray: ...
+def multivariate_normal(
+    mean: Any, cov: Any, size: _Size = None, dtype: DtypeLike = "float64"
+) -> ndarray: ...
+def negative_binomial(
+    n: _Parameter, p: _Parameter, size: _Size = None, device: DeviceLike = None
+) -> ndarray: ...
+def noncentral_chisquare(
+    df: _Parameter,
+    nonc: _Parameter,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def noncentral_f(
+    dfnum: _Parameter,
+    dfden: _Parameter,
+    nonc: _Parameter,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def pareto(
+    a: _Parameter, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def permutation(x: Any, axis: int = 0, device: DeviceLike = None) -> ndarray: ...
+def permuted(x: Any, axis: int | None = None) -> ndarray: ...
+def poisson(lam: _Parameter = 1.0, size: _Size = None, device: DeviceLike = None) -> ndarray: ...
+def power(
+    a: _Parameter, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def rand(*shape: int) -> ndarray: ...
+def randint(
+    low: int, high: int | None = None, size: _Size = None, dtype: DtypeLike = "int64"
+) -> ndarray: ...
+def randn(*shape: int) -> ndarray: ...
+def random(
+    size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def random_sample(size: _Size = None) -> ndarray: ...
+def rayleigh(
+    scale: _Parameter = 1.0,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def shuffle(x: Any, axis: int = 0) -> None: ...
+def standard_cauchy(
+    size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def standard_exponential(
+    size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def standard_gamma(
+    shape: _Parameter, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def standard_normal(
+    size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def standard_t(
+    df: _Parameter, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def triangular(
+    left: _Parameter,
+    mode: _Parameter,
+    right: _Parameter,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def vonmises(
+    mu: _Parameter,
+    kappa: float,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def wald(
+    mean: _Parameter,
+    scale: _Parameter,
+    size: _Size = None,
+    dtype: DtypeLike = "float64",
+    device: DeviceLike = None,
+) -> ndarray: ...
+def weibull(
+    a: _Parameter, size: _Size = None, dtype: DtypeLike = "float64", device: DeviceLike = None
+) -> ndarray: ...
+def zipf(a: float, size: _Size = None, device: DeviceLike = None) -> ndarray: ...

@@ -61,9 +61,9 @@ extern PyMethodDef array_methods[];
 extern PyNumberMethods array_as_number;
 PyObject* RichCompare(PyObject* a, PyObject* b, int comparison);
 // Runs an operator and wraps what it makes: one array, a list or tuple, or None for an in-place
-// operator. Waits for the outcome of a checked one.
+// operator. Waits for the outcome of a checked one, or if `confirm`.
 PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inputs,
-               absl::Span<const AttrValue> attrs, DeviceId device);
+               absl::Span<const AttrValue> attrs, DeviceId device, bool confirm = false);
 const OpDef& Op(absl::string_view name);
 
 // indexing.cc

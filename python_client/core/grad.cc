@@ -247,6 +247,24 @@ PyObject* Random(PyObject*, PyObject* args) {
   return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
 }
 
+// _random_of(operator, *parameters)
+PyObject* RandomOf(PyObject*, PyObject* args) {
+  absl::InlinedVector<Operand, 2> parameters;
+  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    PyObject* const item = PyTuple_GET_ITEM(args, i);
+    if (!IsArray(item)) return Raise(TypeError("[random] expects arrays as parameters"));
+    parameters.emplace_back(BodyOf(item));
+  }
+  const char* const op = count > 0 ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(args, 0)) : nullptr;
+  if (op == nullptr || parameters.empty()) {
+    return Raise(TypeError("[random] expects an operator and its parameters"));
+  }
+  SetCallerLocation();
+  absl::StatusOr<ArrayPtr> array = parameters[0].array()->session->RandomOf(op, parameters);
+  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
+}
+
 // Waits inside of the client's calls don't keep other threads from running.
 void* BeginWait() { return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr; }
 void EndWait(void* state) {
@@ -278,6 +296,7 @@ PyMethodDef grad_functions[] = {{"_backward", Backward, METH_VARARGS, nullptr},
                                 {"_as_strided", AsStrided, METH_VARARGS, nullptr},
                                 {"_fetch", Fetch, METH_VARARGS, nullptr},
                                 {"_random", Random, METH_VARARGS, nullptr},
+                                {"_random_of", RandomOf, METH_VARARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace chx::python

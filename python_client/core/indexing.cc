@@ -151,6 +151,14 @@ PyObject* SequenceItem(PyObject* self, Py_ssize_t i) {
   return GetByAttr(self, IndexBuilder().Int(i).Build());
 }
 
+// Whether some element equals the value; waits.
+int Contains(PyObject* self, PyObject* value) {
+  const Owned same(PyObject_RichCompare(self, value, Py_EQ));
+  if (!same || !IsArray(same.get())) return same ? PyObject_IsTrue(same.get()) : -1;
+  const Owned any(PyObject_CallMethod(same.get(), "any", nullptr));
+  return any ? PyObject_IsTrue(any.get()) : -1;
+}
+
 }  // namespace
 
 PyMappingMethods array_as_mapping = {Length, GetItem, SetItem};
@@ -159,6 +167,7 @@ PySequenceMethods array_as_sequence = [] {
   PySequenceMethods slots = {};
   slots.sq_length = Length;
   slots.sq_item = SequenceItem;
+  slots.sq_contains = Contains;
   return slots;
 }();
 

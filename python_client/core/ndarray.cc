@@ -405,6 +405,12 @@ PyMethodDef array_methods[] = {
      "Adds gradients to all leaves that this array depends on."},
     {nullptr, nullptr, 0, nullptr}};
 
+// By indices, as a list's.
+PyObject* Iterate(PyObject* self) {
+  if (BodyOf(self)->spec.ndim() > 0) return PySeqIter_New(self);
+  return Raise(TypeError("[iter] expects an array with dimensions, got shape ()"));
+}
+
 PyTypeObject array_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "chx.ndarray";
@@ -417,6 +423,7 @@ PyTypeObject array_type = [] {
   type.tp_repr = Repr;
   type.tp_richcompare = RichCompare;
   type.tp_hash = PyObject_HashNotImplemented;
+  type.tp_iter = Iterate;
   type.tp_weaklistoffset = offsetof(PyArray, weakrefs);
   type.tp_as_number = &array_as_number;
   type.tp_as_mapping = &array_as_mapping;

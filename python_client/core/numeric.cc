@@ -6,12 +6,12 @@ namespace chx::python {
 const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inputs,
-               absl::Span<const AttrValue> attrs, DeviceId device) {
+               absl::Span<const AttrValue> attrs, DeviceId device, bool confirm) {
   SetCallerLocation();
   ArrayPtrs outputs;
   bool flush_due = false;
   absl::Status status = session->Apply(op, inputs, attrs, device, &outputs, &flush_due);
-  if (status.ok() && op.checked && !outputs.empty()) {
+  if (status.ok() && (confirm || op.IsChecked(attrs)) && !outputs.empty()) {
     const WithoutGil nogil;
     status = session->Confirm(*outputs[0]);
   } else if (status.ok() && flush_due) {
@@ -193,7 +193,6 @@ PyObject* Float(PyObject* self) {
   const Owned item(Item(self));
   return item ? PyNumber_Float(item.get()) : nullptr;
 }
-
 // Only what is an integer without doubt; waits for it.
 PyObject* Index(PyObject* self) {
   const ArraySpec& spec = BodyOf(self)->spec;

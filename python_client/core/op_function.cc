@@ -113,13 +113,27 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
   return false;
 }
 
+// ChainerX has a character where all choices are letters, and checks its value later.
+bool IsLetter(const AttrDef& attr) { return attr.choices[0].size() == 1; }
+
 bool ToChoice(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
-  const char* word = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
-  for (size_t i = 0; word != nullptr && i < attr.choices.size(); ++i) {
+  if (!PyUnicode_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "%s() expects a string for '%s', got %s", op.name.c_str(),
+                 attr.name.c_str(), Py_TYPE(object)->tp_name);
+    return false;
+  }
+  const char* word = PyUnicode_AsUTF8(object);
+  if (word == nullptr) return false;
+  for (size_t i = 0; i < attr.choices.size(); ++i) {
     if (attr.choices[i] == word) {
       *value = AttrValue(static_cast<int64_t>(i));
       return true;
     }
+  }
+  if (IsLetter(attr) && PyUnicode_GET_LENGTH(object) == 1) {
+    Raise(ChainerxError("[", op.name, "] expects one of ", absl::StrJoin(attr.choices, ", "),
+                        " for '", attr.name, "', got '", word, "'"));
+    return false;
   }
   PyErr_Format(PyExc_ValueError, "%s() expects one of %s for '%s', got %R", op.name.c_str(),
                absl::StrJoin(attr.choices, ", ").c_str(), attr.name.c_str(), object);
@@ -127,7 +141,8 @@ bool ToChoice(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue*
 }
 
 bool ToAttr(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
-  if (object == nullptr || object == Py_None) {
+  const bool letter = !attr.choices.empty() && IsLetter(attr);
+  if (object == nullptr || (object == Py_None && !letter)) {
     if (attr.required) {
       PyErr_Format(PyExc_TypeError, "%s() missing argument '%s'", op.name.c_str(),
                    attr.name.c_str());
@@ -189,6 +204,23 @@ bool GatherInts(const OpDef& op, PyObject* const* args, Py_ssize_t count, Owned*
   return static_cast<bool>(*tuple);
 }
 
+// Windows have numbers for their spatial dimensions: a number stands for all of them, but not a
+// sequence of one, which the operator could not tell from it.
+bool FitsSpatial(const OpDef& op, const Operand& x, PyObject* const* given, const Attrs& attrs) {
+  if ((op.group != "connection" && op.group != "pooling") || x.array() == nullptr) return true;
+  const int ndim = x.array()->spec.ndim() - 2;
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    if (attrs[i].type() != AttrType::kInts || attrs[i].ints().size() != 1 || ndim == 1 ||
+        given[i] == nullptr || PySequence_Check(given[i]) == 0) {
+      continue;
+    }
+    Raise(DimensionError("[", op.name, "] expects ", op.attrs[i].name, " to be a number, or ", ndim,
+                         " of them, got ", attrs[i].ToString()));
+    return false;
+  }
+  return true;
+}
+
 // squeeze() of an array with nothing to squeeze is the array itself.
 bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
   static const OpDef& squeeze = Op("squeeze");
@@ -197,6 +229,20 @@ bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
     if (dim == 1) return false;
   }
   return true;
+}
+
+// take's indices may be what NumPy makes an array of: then the new array, bound in their place.
+bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
+  static const OpDef& take = Op("take");
+  if (&op != &take || bound[0] == nullptr || !IsArray(bound[0]) || bound[1] == nullptr ||
+      IsArray(bound[1])) {
+    return true;
+  }
+  const Owned convert(Support("as_indices"));
+  if (!convert) return false;
+  *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[1], bound[0], nullptr));
+  bound[1] = indices->get();
+  return static_cast<bool>(*indices);
 }
 
 PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
@@ -213,6 +259,8 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     count = static_cast<Py_ssize_t>(gathered.size());
   }
   if (!Bind(self, args, count, keywords, bound.data())) return nullptr;
+  Owned indices;
+  if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
   absl::InlinedVector<Operand, 4> operands;
   Owned keep;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -221,6 +269,9 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
   Attrs attrs(op.attrs.size());
   for (size_t i = 0; i < op.attrs.size(); ++i) {
     if (!ToAttr(op, op.attrs[i], bound[op.inputs.size() + i], &attrs[i])) return nullptr;
+  }
+  if (!operands.empty() && !FitsSpatial(op, operands[0], bound.data() + op.inputs.size(), attrs)) {
+    return nullptr;
   }
   Session* session = nullptr;
   DeviceId device = 0;
@@ -237,7 +288,9 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     }
     if (!ToDevice(bound.back(), &session, &device)) return nullptr;
   }
-  return Call(session, op, operands, attrs, device);
+  // Indices that came from here are refused here, unless they cannot be bad.
+  const bool confirm = indices && !attrs[1].has_value();
+  return Call(session, op, operands, attrs, device, confirm);
 }
 
 // As a method, input 0 is bound.

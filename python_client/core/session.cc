@@ -183,6 +183,25 @@ PyObject* TakeErrors(PyObject* self, PyObject*) {
   return list;
 }
 
+PyObject* ConfigureSession(PyObject* self, PyObject* args) {
+  const char* name = nullptr;
+  PyObject* value = nullptr;
+  if (!PyArg_ParseTuple(args, "sO", &name, &value)) return nullptr;
+  Scalar scalar;
+  if (!ToScalar(value, &scalar)) return nullptr;
+  const absl::Status status = AsSession(self)->session->Configure(name, scalar);
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* SettingsOf(PyObject* self, PyObject*) {
+  const Settings settings = AsSession(self)->session->settings();
+  return Py_BuildValue("{s:N,s:N,s:N,s:L}", "use_cudnn", PyBool_FromLong(settings.use_cudnn),
+                       "cudnn_deterministic", PyBool_FromLong(settings.cudnn_deterministic),
+                       "autotune", PyBool_FromLong(settings.autotune), "max_workspace_size",
+                       static_cast<long long>(settings.max_workspace_size));  // NOLINT
+}
+
 PyMethodDef session_methods[] = {
     {"close", CloseSession, METH_NOARGS,
      "close()\n--\n\nEnds the session and frees all that it holds in the daemon."},
@@ -190,6 +209,8 @@ PyMethodDef session_methods[] = {
      "synchronize()\n--\n\nWaits until all that was called is done."},
     {"flush", FlushSession, METH_NOARGS, "flush()\n--\n\nSends what is pending; does not wait."},
     {"seed", SeedSession, METH_O, "seed($self, seed)\n--\n\nSeeds the session's random numbers."},
+    {"_configure", ConfigureSession, METH_VARARGS, nullptr},
+    {"_settings", SettingsOf, METH_NOARGS, nullptr},
     {"take_errors", TakeErrors, METH_NOARGS,
      "take_errors()\n--\n\nTexts of errors reported since the last call, read or not."},
     {nullptr, nullptr, 0, nullptr}};

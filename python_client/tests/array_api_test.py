@@ -102,6 +102,12 @@ def test_rounding_keeps_integers(name):
     same(getattr(xp, name)(chx.array(BYTES)), BYTES)
 
 
+def test_nextafter():
+    target = np.array([np.inf, -np.inf, 0.0])
+    result = xp.nextafter(chx.array(FLOATS), chx.array(target))
+    np.testing.assert_array_equal(chx.to_numpy(result), np.nextafter(FLOATS, target))
+
+
 def test_inversions():
     same(xp.bitwise_invert(chx.array(BYTES)), ~BYTES)
     same(xp.bitwise_invert(chx.array(BOOLS)), ~BOOLS)
@@ -338,6 +344,16 @@ def test_methods():
         integers **= xp.asarray([0.5, 0.5])
     with pytest.raises(chx.DimensionError, match="in-place"):
         y @= xp.ones((2, 3))
+
+
+def test_dlpack():
+    x = xp.asarray([1.0, 2.0])
+    np.testing.assert_array_equal(np.from_dlpack(x), [1.0, 2.0])
+    x.__dlpack__(stream=None, max_version=(1, 0), dl_device=x.__dlpack_device__(), copy=True)
+    for refused in ({"copy": False}, {"dl_device": (2, 0)}):
+        with pytest.raises(BufferError):
+            x.__dlpack__(**refused)
+    assert xp.from_dlpack(x).tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(

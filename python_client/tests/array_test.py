@@ -38,6 +38,18 @@ def test_asarray_keeps_strides(part):
     assert chx.asarray(values, "float32").is_contiguous
 
 
+@pytest.mark.parametrize("shape, strides", [((1, 3), (7, 1)), ((0,), (2,)), ((2, 0, 3), (9, 4, 1))])
+def test_asarray_keeps_strides_that_are_not_used(shape, strides):
+    memory = np.arange(3.0)
+    strides = tuple(8 * s for s in strides)
+    values = np.lib.stride_tricks.as_strided(memory, shape, strides)
+    a = chx.asarray(values)
+    assert a.strides == strides and a.is_contiguous
+    assert a.T.strides == strides[::-1]
+    np.testing.assert_array_equal(chx.to_numpy(a), values)
+    np.testing.assert_array_equal(chx.to_numpy(a + 1), values + 1)
+
+
 def test_asarray_of_few_elements_of_many():
     table = np.arange(100000, dtype=np.float64).reshape(1000, 100)
     column = chx.asarray(table[:, 3])
@@ -252,6 +264,11 @@ def test_array_with_array(op, dtype):
 def test_array_with_scalar(op, scalar):
     x = np.array([1.5, -2.0, 3.0], np.float32)
     y = np.float32(scalar)
+    if isinstance(scalar, (bool, np.bool_)) and op in ARITHMETIC and op is not operator.mul:
+        for operands in ((chx.array(x), scalar), (scalar, chx.array(x))):
+            with pytest.raises(chx.DtypeError):
+                op(*operands)
+        return
     dtype = np.bool_ if op in COMPARISONS else np.float32
     check(op(chx.array(x), scalar), op(x, y), dtype, rtol=1e-5)
     check(op(scalar, chx.array(x)), op(y, x), dtype, rtol=1e-5)
@@ -301,7 +318,7 @@ def test_matmul():
 )
 def test_scalars_keep_the_arrays_width(dtype, scalar, expected):
     a = chx.ones(2, dtype)
-    assert (a + scalar).dtype == expected
+    assert (a * scalar).dtype == expected
     assert (scalar * a).dtype == expected
 
 
@@ -453,6 +470,7 @@ def test_methods():
     check(a.reshape(3, 2), values.reshape(3, 2))
     check(a.reshape((3, -1)), values.reshape(3, -1))
     check(a.reshape(-1), values.reshape(-1))
+    check(a.reshape(3, -7), values.reshape(3, -1))
     check(a.transpose(), values.T)
     check(a.transpose(1, 0), values.T)
     check(a.transpose((1, 0)), values.T)

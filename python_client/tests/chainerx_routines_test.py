@@ -123,6 +123,8 @@ def test_fromfile(tmp_path, device):
     check(chx.fromfile(str(path), np.float32, 2), np.arange(2, dtype="f4"))
     path.write_text("1.5, 2, 3")
     check(chx.fromfile(path, sep=","), np.array([1.5, 2, 3]))
+    path.write_text("")  # of text NumPy makes an empty array with a stride
+    assert chx.fromfile(path, "int16", sep=",").strides == np.fromfile(path, "i2", sep=",").strides
 
 
 def test_fromfunction(device):
@@ -359,93 +361,6 @@ def test_data_size(index, size):
     assert chx.broadcast_to(chx.zeros(()), (5,)).data_size == 4
 
 
-# --- Indexing --------------------------------------------------------------------------------------
-
-KEYS = [
-    np.array([True, False, True]),
-    np.array([[True, False]] * 3),
-    np.array([2, 0, -1]),
-    np.array([[1], [0]], np.int8),
-    np.array(1),
-    np.zeros(0, np.int64),
-    (np.array([0, 2]), np.array([1, 0])),
-    (np.array([0, 2]), slice(None, None, -1)),
-    (Ellipsis, np.array([1])),
-    (None, np.array([False, True, True])),
-]
-
-
-def as_arrays(key):
-    if isinstance(key, tuple):
-        return tuple(map(as_arrays, key))
-    return chx.array(key) if isinstance(key, np.ndarray) else key
-
-
-@pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_arrays_as_keys(key, device):
-    values = np.arange(6, dtype=np.float32).reshape(3, 2)
-    a = chx.array(values, device=device)
-    check(a[as_arrays(key)], values[key], device)
-    view = a[:]
-    for k, value in [(as_arrays(key), 7), (key, chx.array(values[key] * 2, device=device))]:
-        a[k] = value
-        values[key] = chx.to_numpy(value) if isinstance(value, chx.ndarray) else value
-        check(view, values, device)
-    with pytest.raises(IndexError):
-        a[chx.array([7])]
-    with pytest.raises(IndexError):
-        a[chx.array([7])] = 0
-    check(a, values, device)
-
-
-@pytest.mark.parametrize("key", [[0, 2], [True, False, True], ([0, 1], 1), (0, [0])], ids=repr)
-def test_lists_as_keys(key):
-    values = np.arange(6.0).reshape(3, 2)
-    a = chx.array(values)
-    check(a[key], values[key])
-    a[key] = -1
-    values[key] = -1
-    check(a, values)
-
-
-def test_setting_a_part_of_a_view():
-    values = np.zeros((3, 4), np.int32)
-    a = chx.array(values)
-    a[:, ::2][chx.array([True, False, True])] = [[1, 2], [3, 4]]
-    values[:, ::2][np.array([True, False, True])] = [[1, 2], [3, 4]]
-    check(a, values)
-    with pytest.raises(chx.DimensionError):
-        a[[0, 1]] = [1, 2, 3]
-
-
-def test_indexing_of_connected_arrays():
-    x = leaf([1.0, 2.0, 3.0])
-    mask = chx.array([True, False, True])
-    for y in (x, x * 2):
-        for key in (0, slice(None), mask, [0]):
-            with pytest.raises(RuntimeError, match="setitem"):
-                y[key] = 1.0
-        assert y[mask].is_backprop_required()
-        assert y[0].is_backprop_required()
-    with chx.no_backprop_mode():
-        assert x[mask].tolist() == [1.0, 3.0]
-    x.as_grad_stopped()[mask] = 0
-    assert x.tolist() == [0.0, 2.0, 0.0]
-
-
-def test_graphs_that_are_gone_do_not_count():
-    x = chx.array([1.5, 2.5, 3.5])
-    with chx.backprop_scope("inner") as backprop_id:
-        x.require_grad(backprop_id)
-        with pytest.raises(RuntimeError):
-            x[0] = 0
-        with pytest.raises(RuntimeError):
-            chx.fix(x)
-    x[0] = 7
-    x[[1]] = 8
-    assert x.tolist() == [7.0, 8.0, 3.5] and chx.fix(x).tolist() == [7.0, 8.0, 3.0]
-
-
 # --- NumPy and Python ------------------------------------------------------------------------------
 
 
@@ -460,7 +375,7 @@ def test_numpy_asarray():
 
 
 @pytest.mark.parametrize(
-    "scalar", [np.float64(3), np.float32(0.5), np.int8(2), np.bool_(True)], ids=repr
+    "scalar", [np.float64(3), np.float32(0.5), np.int8(2), np.float16(2)], ids=repr
 )
 def test_numpy_scalars(scalar):
     values = np.array([1.0, 2.5], np.float32)

@@ -26,7 +26,7 @@ def test_every_operator_has_a_signature_and_a_doc(name):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("sum", "(a, axis=None, keepdims=False)"),
+        ("sum", "(a, axis=None, keepdims=False, dtype=None)"),
         ("zeros", "(shape, dtype='float32', device=None)"),
         ("eye", "(N, M=None, k=0, dtype='float64', device=None)"),
         ("full", "(shape, fill_value, dtype=None, device=None)"),
@@ -62,7 +62,8 @@ def test_keywords_in_any_order():
     ("call", "message"),
     [
         (lambda a: chx.sum(), "a"),
-        (lambda a: chx.sum(a, 0, True, 1), "at most"),
+        (lambda a: chx.sum(a, 0, True, None, 1), "at most"),
+        (lambda a: chx.sum(a, dtype="x"), ""),
         (lambda a: chx.sum(a, axes=0), "unexpected keyword"),
         (lambda a: chx.sum(a, a=a), "multiple values"),
         (lambda a: chx.sum(a, axis="x"), ""),
@@ -79,7 +80,7 @@ def test_keywords_in_any_order():
         (lambda a: chx.concatenate(a, a), ""),
         (lambda a: chx.concatenate([a, 1]), "ndarray"),
         (lambda a: chx.full(2, "x"), "number"),
-        (lambda a: a.sum(0, False, 3), "at most"),
+        (lambda a: a.sum(0, False, None, 3), "at most"),
     ],
 )
 def test_type_errors(call, message):
@@ -142,7 +143,15 @@ def test_joining_and_splitting():
     ]
     for actual, expected in pairs:
         np.testing.assert_array_equal(chx.to_numpy(actual), expected)
-    for where, axis in [(3, 1), ([1], 1), ((1, 2), 1), (2, 0), (np.array([1, 2]), 1), ([], 0)]:
+    for where, axis in [
+        (3, 1),
+        ([1], 1),
+        ((1, 2), 1),
+        (2, 0),
+        (np.array([1, 2]), 1),
+        ([], 0),
+        (2.0, 0),
+    ]:
         parts = chx.split(a, where, axis)
         expected = np.split(x, where, axis)
         assert isinstance(parts, list) and len(parts) == len(expected)
@@ -151,6 +160,9 @@ def test_joining_and_splitting():
     assert len(chx.split(a, indices_or_sections=2)) == 2
     with pytest.raises(chx.DimensionError):
         chx.split(a, 2, 1)
+    for wrong in (1.5, [1.0], "2"):
+        with pytest.raises(TypeError):
+            chx.split(a, wrong)
 
 
 def test_iterators_of_temporary_arrays():

@@ -63,8 +63,21 @@ def test_forms_of_results():
     assert w.shape == (2,) and v.shape == (2, 2)
     with pytest.raises(ValueError):
         chx.linalg.qr(a, "full")
-    with pytest.raises(ValueError):
-        chx.linalg.eigh(a, "X")
+    for name in ("eigh", "eigvalsh"):
+        function = getattr(chx.linalg, name)
+        for wrong, error in [("lower", ValueError), ("X", chx.ChainerxError), (None, TypeError)]:
+            with pytest.raises(error):
+                function(a, wrong)
+
+
+def test_pinv_of_equal_singular_values_has_gradients():
+    a = chx.array(np.eye(3) * 2).require_grad()
+    (grad,) = chx.grad([chx.linalg.pinv(a)[0, 1]], [a], enable_double_backprop=True)
+    expected = np.zeros((3, 3))
+    expected[0, 1] = -0.25
+    np.testing.assert_allclose(chx.to_numpy(grad), expected)
+    (second,) = chx.grad([grad[0, 1]], [a])
+    assert np.isfinite(chx.to_numpy(second)).all()
 
 
 def test_gradients_that_do_not_exist():

@@ -36,6 +36,10 @@ def test_numbers_stand_for_all_dimensions():
         lambda: chx.conv_transpose(array(1, 2, 5, 5), array(2, 2, 3, 3), outsize=(9, 9)),
         lambda: chx.max_pool(array(1, 2, 5, 5), 6),
         lambda: chx.max_pool(array(5, 5), 2),
+        lambda: chx.max_pool(array(1, 2, 5, 5), (2,)),  # a number for each dimension
+        lambda: chx.average_pool(array(1, 2, 5, 5), 2, pad=[1]),
+        lambda: chx.conv(array(1, 2, 5, 5), array(3, 2, 3, 3), stride=(1,)),
+        lambda: chx.batch_norm(array(4, 3, 2, 2), *[array(3)] * 4),  # axis is (0,)
         lambda: chx.batch_norm(array(4, 3), *[array(2)] * 4),
         lambda: chx.batch_norm(array(4, 3), *[array(3)] * 4, axis=1),
         lambda: chx.batch_norm(array(0, 3), *[array(3)] * 4),
@@ -44,6 +48,12 @@ def test_numbers_stand_for_all_dimensions():
 def test_wrong_shapes_are_refused(call):
     with pytest.raises(chx.DimensionError):
         call()
+
+
+def test_a_sequence_of_one_is_for_one_dimension():
+    x = array(1, 2, 6)
+    assert chx.max_pool(x, [2], stride=(3,), pad=(0,)).shape == (1, 2, 2)
+    assert chx.conv(x, array(3, 2, 2), stride=(2,)).shape == (1, 3, 3)
 
 
 def test_wrong_values_are_refused():
@@ -71,9 +81,12 @@ def test_batch_norm_writes_the_running_statistics():
 
 def test_batch_norm_refuses_statistics_in_a_graph():
     mean = chx.zeros((2,)).require_grad()
-    y = chx.batch_norm(array(3, 2), chx.ones((2,)), chx.zeros((2,)), mean, chx.ones((2,)))
-    with pytest.raises(chx.ChainerxError, match="In-place"):
-        float(y.sum())
+    other = chx.ones((2,))
+    x, gamma, beta = array(3, 2), chx.ones((2,)), chx.zeros((2,))
+    for running in ((mean, other), (other, mean), (other, mean * 2)):
+        with pytest.raises(chx.ChainerxError, match="In-place"):
+            chx.batch_norm(x, gamma, beta, *running)
+    chx.batch_norm(x.require_grad(), gamma, beta, chx.zeros((2,)), other)
 
 
 def test_the_first_of_equal_elements_gets_the_gradient():
@@ -105,7 +118,7 @@ def test_a_small_network_learns():
     running = chx.zeros((4,)), chx.ones((4,))
     losses = []
     for _ in range(30):
-        h = chx.batch_norm(chx.conv(x, w1, pad=1), gamma, beta, *running)
+        h = chx.batch_norm(chx.conv(x, w1, pad=1), gamma, beta, *running, axis=(0, 2, 3))
         h = chx.average_pool(chx.max_pool(chx.relu(h), 2), 1)
         loss = chx.softmax_cross_entropy(chx.linear(h, w2), t).mean()
         for p in (w1, gamma, beta, w2):

@@ -164,6 +164,15 @@ absl::Status RunOne(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInp
   return absl::OkStatus();
 }
 
+// Whether the device has a kernel for a composition, which may decline by an UnimplementedError.
+bool HasKernel(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
+               DeviceId device) {
+  for (const ApplyInput& input : inputs) {
+    if (input.variable != nullptr) device = input.variable->array.spec.device;
+  }
+  return runtime.executor.HasKernel(op, device);
+}
+
 absl::Status RunComposition(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
                             absl::Span<const AttrValue> attrs, DeviceId device,
                             const RecordMode& mode, ApplyOutputs* outputs) {
@@ -213,8 +222,18 @@ absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInpu
   if (op.kind == OpKind::kComposition) {
     // With a gradient of its own a composition is one node; its parts are not recorded.
     const bool by_parts = op.gradient == nullptr && !op.no_gradient;
-    CHX_RETURN_IF_ERROR(RunComposition(runtime, op, inputs, attrs, device,
-                                       by_parts ? mode : RecordMode::None(), outputs));
+    const bool recorded = by_parts && std::any_of(inputs.begin(), inputs.end(), [&](auto& input) {
+                            return input.variable != nullptr && Requires(*input.variable, mode);
+                          });
+    absl::Status status = absl::UnimplementedError("");
+    if (!recorded && HasKernel(runtime, op, inputs, device)) {
+      status = RunOne(runtime, op, inputs, attrs, device, outputs);
+    }
+    if (absl::IsUnimplemented(status)) {
+      status = RunComposition(runtime, op, inputs, attrs, device,
+                              by_parts ? mode : RecordMode::None(), outputs);
+    }
+    CHX_RETURN_IF_ERROR(status);
   } else {
     CHX_RETURN_IF_ERROR(RunOne(runtime, op, inputs, attrs, device, outputs));
   }

@@ -92,7 +92,7 @@ absl::StatusOr<Variable> Walk::Reduce(Variable grad, const ArraySpec& spec) {
     if (extra < 0) {
       return ChainerxError("a gradient rule made ", from.ToString(), " for ", spec.ToString());
     }
-    const AttrValue sum_attrs[] = {AttrValue(std::move(axes)), AttrValue(true)};
+    const AttrValue sum_attrs[] = {AttrValue(std::move(axes)), AttrValue(true), AttrValue()};
     CHX_ASSIGN_OR_RETURN(grad, Unary("sum", grad, sum_attrs));
     if (grad.array.spec.shape != spec.shape) {
       const AttrValue shape = AttrValue::FromInts(spec.shape.span());

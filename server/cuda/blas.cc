@@ -1,76 +1,28 @@
 #include "server/cuda/blas.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "ops/error.h"
+#include "server/cuda/library.h"
 
 namespace chx::cuda {
 namespace {
 
-// The folder of the file that this function is in.
-std::string OwnDirectory() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&OpenBlas), &info) == 0 || info.dli_fname == nullptr)
-    return "";
-  const std::string path = info.dli_fname;
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
-}
-
-std::vector<std::string> Candidates() {
-  std::vector<std::string> paths;
-  if (const char* const given = std::getenv("CHXD_CUBLAS")) paths.push_back(given);
-  for (const char* const file : {"libcublas.so.13", "libcublas.so.12"}) {
-    paths.push_back(OwnDirectory() + file);
-    paths.push_back(file);
-    for (const char* const directory :
-         {"/usr/local/cuda/lib64/", "/usr/local/cuda/targets/x86_64-linux/lib/",
-          "/usr/lib/x86_64-linux-gnu/", "/opt/cuda/lib64/"}) {
-      paths.push_back(absl::StrCat(directory, file));
-    }
-  }
-  return paths;
-}
-
-template <typename Function>
-bool Load(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  return *function != nullptr;
-}
-
 bool LoadAll(void* library, BlasLibrary* blas) {
-  return Load(library, "cublasCreate_v2", &blas->create) &&
-         Load(library, "cublasDestroy_v2", &blas->destroy) &&
-         Load(library, "cublasSetStream_v2", &blas->set_stream) &&
-         Load(library, "cublasSetMathMode", &blas->set_math_mode) &&
-         Load(library, "cublasGetStatusString", &blas->status_string) &&
-         Load(library, "cublasGemmStridedBatchedEx_64", &blas->gemm);
+  return LoadFunction(library, "cublasCreate_v2", &blas->create) &&
+         LoadFunction(library, "cublasDestroy_v2", &blas->destroy) &&
+         LoadFunction(library, "cublasSetStream_v2", &blas->set_stream) &&
+         LoadFunction(library, "cublasSetMathMode", &blas->set_math_mode) &&
+         LoadFunction(library, "cublasGetStatusString", &blas->status_string) &&
+         LoadFunction(library, "cublasGemmStridedBatchedEx_64", &blas->gemm);
 }
 
 absl::StatusOr<const BlasLibrary*> Search() {
-  std::vector<std::string> errors;
-  for (const std::string& path : Candidates()) {
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      errors.push_back(dlerror());
-      continue;
-    }
-    auto* const blas = new BlasLibrary;  // for the life of the process, as the library
-    if (LoadAll(library, blas)) return blas;
-    delete blas;
-    dlclose(library);
-    errors.push_back(absl::StrCat(path, ": too old"));
-  }
-  return MakeError(ErrorKind::kBackend,
-                   absl::StrCat("cuda: products of float matrices need cuBLAS 12 or 13, which was "
-                                "not found; set CHXD_CUBLAS to its file (tried: ",
-                                absl::StrJoin(errors, "; "), ")"));
+  auto* const blas = new BlasLibrary;  // for the life of the process, as the library
+  CHX_RETURN_IF_ERROR(OpenLibrary({"cuBLAS 12 or 13",
+                                   "float matrices cannot be multiplied",
+                                   "CHXD_CUBLAS",
+                                   {"libcublas.so.13", "libcublas.so.12"}},
+                                  [blas](void* library) { return LoadAll(library, blas); }));
+  return blas;
 }
 
 cudaDataType_t DataType(Dtype dtype) {

@@ -1,5 +1,4 @@
-// cuBLAS, opened when the first product of float matrices needs it: the plug-in loads, and says
-// what is missing, on machines without it.
+// cuBLAS, opened when the first product of float matrices needs it (library.h).
 #ifndef CHX_SERVER_CUDA_BLAS_H_
 #define CHX_SERVER_CUDA_BLAS_H_
 
@@ -22,8 +21,7 @@ struct BlasLibrary {
   decltype(&cublasGemmStridedBatchedEx_64) gemm = nullptr;
 };
 
-// Looked for beside the plug-in, where the dynamic linker looks, and in the toolkit's usual places;
-// CHXD_CUBLAS names a file to be tried first. The outcome of the first call is kept.
+// The outcome of the first call is kept.
 absl::StatusOr<const BlasLibrary*> OpenBlas();
 
 // A handle for one stream. Used by one thread at a time, as the stream.

@@ -1,8 +1,10 @@
-// Kernels of ops/defs/connection.cc: matrices of windows, multiplied by cuBLAS.
+// Kernels of ops/defs/connection.cc: by cuDNN or, where it is not installed or declines, by
+// matrices of windows, which cuBLAS multiplies.
 #include <algorithm>
 
 #include "ops/error.h"
 #include "server/cuda/copy.h"
+#include "server/cuda/dnn.h"
 #include "server/cuda/groups.h"
 #include "server/cuda/launch.h"
 #include "server/kernels/dispatch.h"
@@ -242,6 +244,24 @@ absl::Status FillBias(const KernelArgs& args, const KernelTensor& target) {
   return Copy(args, bias, target);
 }
 
+// By cuDNN. False if it declines; then `out` has unspecified values.
+absl::StatusOr<bool> RunByDnn(const KernelArgs& args, ConvPart part, const Windows& windows,
+                              int64_t samples, int64_t channels, int64_t features) {
+  Dnn* const dnn = StreamOf(args).dnn();
+  if (dnn == nullptr) return false;
+  const KernelTensor& out = args.out(0);
+  absl::optional<ConvCall> call = PlanConv(part, out.dtype, windows, samples, channels, features);
+  if (!call.has_value()) return false;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Dense(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Dense(args, args.in(1), out.dtype));
+  call->a = a.data;
+  call->b = b.data;
+  call->out = out.data;
+  call->accumulate = HasBias(args);
+  if (call->accumulate) CHX_RETURN_IF_ERROR(FillBias(args, out));
+  return dnn->Convolve(args, *call);
+}
+
 absl::Status RunConv(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
@@ -250,6 +270,9 @@ absl::Status RunConv(const KernelArgs& args) {
   const Windows windows =
       kernels::MakeWindows(args.in(0).shape, out.shape, Ints(kernel.begin(), kernel.end()),
                            args.attrs[0].ints(), args.attrs[1].ints());
+  CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, ConvPart::kFeatures, windows,
+                                                 args.in(0).shape[0], w[1], w[0]));
+  if (done) return absl::OkStatus();
   return Run(args, windows, w[1], w[0],
              [&args](Convolution* convolution, const char* x, const char* weight,
                      const KernelTensor& y) -> absl::Status {
@@ -266,6 +289,9 @@ absl::Status RunConvTranspose(const KernelArgs& args) {
   const Windows windows =
       kernels::MakeWindows(out.shape, args.in(0).shape, Ints(kernel.begin(), kernel.end()),
                            args.attrs[0].ints(), args.attrs[1].ints());
+  CHX_ASSIGN_OR_RETURN(const bool done,
+                       RunByDnn(args, ConvPart::kImage, windows, args.in(0).shape[0], w[1], w[0]));
+  if (done) return absl::OkStatus();
   return Run(args, windows, w[1], w[0],
              [&args](Convolution* convolution, const char* x, const char* weight,
                      const KernelTensor& y) -> absl::Status {
@@ -280,6 +306,9 @@ absl::Status RunConvGradWeight(const KernelArgs& args) {
   const Windows windows =
       kernels::MakeWindows(args.in(0).shape, args.in(1).shape, args.attrs[0].ints(),
                            args.attrs[1].ints(), args.attrs[2].ints());
+  CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, ConvPart::kWeight, windows,
+                                                 args.in(0).shape[0], out.shape[1], out.shape[0]));
+  if (done) return absl::OkStatus();
   return Run(args, windows, out.shape[1], out.shape[0],
              [&args](Convolution* convolution, const char* x, const char* gy,
                      const KernelTensor& w) -> absl::Status {

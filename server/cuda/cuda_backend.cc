@@ -10,7 +10,9 @@
 #include "server/cuda/blas.h"
 #include "server/cuda/cuda_status.h"
 #include "server/cuda/device.h"
+#include "server/cuda/dnn_library.h"
 #include "server/cuda/groups.h"
+#include "server/cuda/solver_library.h"
 
 namespace chx::cuda {
 namespace {
@@ -76,4 +78,12 @@ const chx::KernelTable* ChxCudaKernelTable() {
 
 void ChxCudaBlasError(std::string* error) {
   *error = std::string(chx::cuda::OpenBlas().status().message());
+}
+
+void ChxCudaDnnError(std::string* error) {
+  *error = std::string(chx::cuda::OpenDnn().status().message());
+}
+
+void ChxCudaSolverError(std::string* error) {
+  *error = std::string(chx::cuda::OpenSolver().status().message());
 }

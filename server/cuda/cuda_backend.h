@@ -12,8 +12,10 @@ extern "C" {
 chx::Backend* ChxCreateBackend(int abi, std::string* error);
 // The kernels of every device of the backend. Needs no GPU; for tests.
 const chx::KernelTable* ChxCudaKernelTable();
-// Empty if cuBLAS can be opened, else what is missing. Needs no GPU; for tests.
+// Empty if cuBLAS, cuDNN or cuSOLVER can be opened, else what is missing. Need no GPU; for tests.
 void ChxCudaBlasError(std::string* error);
+void ChxCudaDnnError(std::string* error);
+void ChxCudaSolverError(std::string* error);
 
 }  // extern "C"
 

@@ -1,13 +1,18 @@
-// Kernels of ops/defs/decompositions.cc: copied to the host, decomposed by LAPACK, and back. What
-// waits for the outcome anyway loses little by that; large matrices are the exception.
+// Kernels of ops/defs/decompositions.cc: by cuSOLVER where it is installed and the matrices are
+// large; else copied to the host, decomposed by LAPACK, and back. Either way they wait for the
+// outcome.
 #include "server/lapack/decompositions.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "ops/error.h"
 #include "server/cuda/copy.h"
+#include "server/cuda/factorizations.h"
 #include "server/cuda/groups.h"
+#include "server/cuda/kernel_stream.h"
+#include "server/cuda/solver.h"
 #include "server/engine/backend.h"
 
 namespace chx::cuda {
@@ -20,6 +25,29 @@ KernelTensor OnHost(const KernelTensor& tensor, std::vector<std::string>* memory
   host.data = &memory->back()[0];
   host.strides = ContiguousStrides(tensor.shape, ItemSize(tensor.dtype));
   return host;
+}
+
+// `args` have dense inputs.
+absl::Status RunOnHost(const KernelArgs& args) {
+  std::vector<std::string> memory;
+  memory.reserve(args.inputs.size() + args.outputs.size());
+  std::vector<KernelTensor> inputs;
+  std::vector<KernelTensor> outputs;
+  for (const KernelTensor& input : args.inputs) {
+    inputs.push_back(OnHost(input, &memory));
+    CHX_RETURN_IF_ERROR(args.stream.CopyOut(inputs.back().data, input.data, memory.back().size()));
+  }
+  for (const KernelTensor& output : args.outputs) outputs.push_back(OnHost(output, &memory));
+  const auto one_by_one = [](int64_t count, int64_t, absl::FunctionRef<void(int64_t)> fn) {
+    for (int64_t i = 0; i < count; ++i) fn(i);
+  };
+  CHX_RETURN_IF_ERROR(
+      lapack::Run({args.op, args.stream, args.scratch, inputs, outputs, args.attrs}, one_by_one));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const size_t bytes = outputs[i].size() * ItemSize(outputs[i].dtype);
+    CHX_RETURN_IF_ERROR(args.stream.CopyIn(args.out(i).data, outputs[i].data, bytes));
+  }
+  return absl::OkStatus();
 }
 
 // An input in C order; float16 is computed in float32.
@@ -36,33 +64,34 @@ absl::StatusOr<KernelTensor> Target(const KernelArgs& args, const KernelTensor& 
   return NewTensor(args, Dtype::kFloat32, output.shape);
 }
 
+// Whether cuSOLVER is there, and the matrices are worth it.
+bool IsForSolver(const KernelTensor& a, Solver* solver) {
+  return a.size() > 0 && solver != nullptr &&
+         std::min(a.shape[a.ndim() - 2], a.shape.back()) >= solver->smallest();
+}
+
+// `kFactorizes`: whether cuSOLVER has it.
+template <bool kFactorizes>
 absl::Status RunDecomposition(const KernelArgs& args) {
-  std::vector<std::string> memory;
-  memory.reserve(args.inputs.size() + args.outputs.size());
   std::vector<KernelTensor> inputs;
   std::vector<KernelTensor> outputs;
   for (const KernelTensor& input : args.inputs) {
     CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Dense(args, input));
-    inputs.push_back(OnHost(dense, &memory));
-    CHX_RETURN_IF_ERROR(args.stream.CopyOut(inputs.back().data, dense.data, memory.back().size()));
+    inputs.push_back(dense);
   }
-  std::vector<KernelTensor> targets;
   for (const KernelTensor& output : args.outputs) {
     CHX_ASSIGN_OR_RETURN(const KernelTensor target, Target(args, output));
-    targets.push_back(target);
-    outputs.push_back(OnHost(target, &memory));
+    outputs.push_back(target);
   }
-  const auto one_by_one = [](int64_t count, int64_t, absl::FunctionRef<void(int64_t)> fn) {
-    for (int64_t i = 0; i < count; ++i) fn(i);
-  };
-  CHX_RETURN_IF_ERROR(
-      lapack::Run({args.op, args.stream, args.scratch, inputs, outputs, args.attrs}, one_by_one));
+  const KernelArgs wide = {args.op, args.stream, args.scratch, inputs, outputs, args.attrs};
+  if (kFactorizes && IsForSolver(args.in(0), StreamOf(args).solver())) {
+    CHX_RETURN_IF_ERROR(Factorize(wide, StreamOf(args).solver()));
+  } else {
+    CHX_RETURN_IF_ERROR(RunOnHost(wide));
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const size_t bytes = outputs[i].size() * ItemSize(outputs[i].dtype);
-    CHX_RETURN_IF_ERROR(args.stream.CopyIn(targets[i].data, outputs[i].data, bytes));
-    if (targets[i].dtype != args.out(i).dtype) {
-      CHX_RETURN_IF_ERROR(Copy(args, targets[i], args.out(i)));
-    }
+    if (outputs[i].dtype == args.out(i).dtype) continue;
+    CHX_RETURN_IF_ERROR(Copy(args, outputs[i], args.out(i)));
   }
   return absl::OkStatus();
 }
@@ -70,7 +99,9 @@ absl::Status RunDecomposition(const KernelArgs& args) {
 }  // namespace
 
 void RegisterDecompositions(KernelTable& table) {
-  for (const absl::string_view op : lapack::Operators()) table.Set(op, RunDecomposition);
+  for (const absl::string_view op : lapack::Operators()) {
+    table.Set(op, Factorizes(op) ? RunDecomposition<true> : RunDecomposition<false>);
+  }
 }
 
 }  // namespace chx::cuda

@@ -11,6 +11,9 @@
 
 namespace chx::cuda {
 
+class Dnn;
+class Solver;
+
 // One call of BLAS in its own, column-major terms: c = op(a) op(b) + beta c for `count` matrices
 // that lie `*_stride` elements apart. a, b and c are of one float dtype; float16 is summed up in
 // float32.
@@ -42,6 +45,10 @@ class KernelStream : public Stream {
   // What became of the launch just made.
   virtual absl::Status Launched() = 0;
   virtual absl::Status Gemm(const GemmCall& call) = 0;
+  // Null where the library is not installed, or the session's settings turn it off: kernels then
+  // do without.
+  virtual Dnn* dnn() = 0;
+  virtual Solver* solver() = 0;
 };
 
 // The streams of this backend's devices are all KernelStreams.

@@ -33,7 +33,7 @@ TEST_F(PluginTest, RefusesAnotherInterface) {
   std::string error;
   const auto create = Get<decltype(ChxCreateBackend)>(kBackendEntryPoint);
   EXPECT_EQ(create(kBackendAbi + 1, &error), nullptr);
-  EXPECT_EQ(error, "made for backend interface 1, but the daemon has interface 2");
+  EXPECT_EQ(error, "made for backend interface 2, but the daemon has interface 3");
 }
 
 TEST_F(PluginTest, HasEveryKernel) {
@@ -45,8 +45,24 @@ TEST_F(PluginTest, FindsCublasOrSaysThatItIsMissing) {
   std::string error;
   Get<decltype(ChxCudaBlasError)>("ChxCudaBlasError")(&error);
   if (!error.empty()) {
-    EXPECT_NE(error.find("cuBLAS 12 or 13, which was not found"), error.npos);
+    EXPECT_NE(error.find("no cuBLAS 12 or 13 was found"), error.npos);
   }
+}
+
+// The same for what the plug-in can do without; a function that it looks for in vain would make a
+// library that is there look too old.
+TEST_F(PluginTest, FindsOtherLibrariesOrSaysThatTheyAreMissing) {
+  std::string error;
+  Get<decltype(ChxCudaDnnError)>("ChxCudaDnnError")(&error);
+  if (!error.empty()) {
+    EXPECT_NE(error.find("no cuDNN 9 was found"), error.npos);
+  }
+  EXPECT_EQ(error.find("too old"), error.npos) << error;
+  Get<decltype(ChxCudaSolverError)>("ChxCudaSolverError")(&error);
+  if (!error.empty()) {
+    EXPECT_NE(error.find("no cuSOLVER was found"), error.npos);
+  }
+  EXPECT_EQ(error.find("too old"), error.npos) << error;
 }
 
 // Without a driver, or without a GPU, the reason; with one, a device that can be opened.

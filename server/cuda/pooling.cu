@@ -1,6 +1,8 @@
-// Kernels of ops/defs/pooling.cc.
+// Kernels of ops/defs/pooling.cc. Sums of windows are cuDNN's where it is installed; of a maximum
+// it does not say where it was, which gradients need.
 #include "ops/error.h"
 #include "server/cuda/copy.h"
+#include "server/cuda/dnn.h"
 #include "server/cuda/groups.h"
 #include "server/cuda/launch.h"
 #include "server/kernels/dispatch.h"
@@ -69,8 +71,24 @@ absl::Status RunPoolScatter(const KernelArgs& args) {
                                      });
 }
 
+// By cuDNN; false if it declines.
+absl::StatusOr<bool> RunByDnn(const KernelArgs& args, const kernels::Windows& windows,
+                              bool spread) {
+  const KernelTensor& out = args.out(0);
+  Dnn* const dnn = StreamOf(args).dnn();
+  if (dnn == nullptr || out.size() == 0) return false;
+  absl::optional<PoolCall> call = PlanPool(out.dtype, spread, windows, out.shape[0] * out.shape[1]);
+  if (!call.has_value()) return false;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor in, Contiguous(args, args.in(0)));
+  call->in = in.data;
+  call->out = out.data;
+  return dnn->Pool(args, *call);
+}
+
 absl::Status RunPoolSum(const KernelArgs& args) {
   const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, windows, false));
+  if (done) return absl::OkStatus();
   return Run<kernels::WindowSum>(args, windows,
                                  [](auto* body, const auto* x, auto* y, const int64_t*) {
                                    body->x = x;
@@ -80,6 +98,8 @@ absl::Status RunPoolSum(const KernelArgs& args) {
 
 absl::Status RunPoolSpread(const KernelArgs& args) {
   const kernels::Windows windows = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, windows, true));
+  if (done) return absl::OkStatus();
   return Run<kernels::WindowSpread>(args, windows,
                                     [](auto* body, const auto* gy, auto* x, const int64_t*) {
                                       body->gy = gy;

@@ -5,6 +5,7 @@
 // strides only and no atomics are used: results are the same in every run and on every GPU.
 #include "ops/error.h"
 #include "ops/rules.h"
+#include "server/cuda/copy.h"
 #include "server/cuda/device_nest.h"
 #include "server/cuda/groups.h"
 #include "server/cuda/launch.h"
@@ -136,6 +137,17 @@ absl::Status Reduce(const KernelArgs& args) {
   });
 }
 
+// Of sums, whose integer results are int64: cast to what was asked for.
+template <template <typename> class Reducer>
+absl::Status ReduceNarrow(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (IsFloat(out.dtype) || out.dtype == Dtype::kInt64) return Reduce<Reducer>(args);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor wide, NewTensor(args, Dtype::kInt64, out.shape));
+  CHX_RETURN_IF_ERROR(Reduce<Reducer>({args.op, args.stream, args.scratch, args.inputs,
+                                       absl::MakeConstSpan(&wide, 1), args.attrs}));
+  return Copy(args, wide, out);
+}
+
 template <template <typename> class Reducer>
 absl::Status ArgReduce(const KernelArgs& args) {
   if (args.out(0).size() == 0) return absl::OkStatus();
@@ -158,7 +170,7 @@ absl::Status LogSumExp(const KernelArgs& args) {
 }  // namespace
 
 void RegisterReduction(KernelTable& table) {
-  table.Set("sum", Reduce<kernels::SumReducer>);
+  table.Set("sum", ReduceNarrow<kernels::SumReducer>);
   table.Set("amax", Reduce<kernels::MaxReducer>);
   table.Set("amin", Reduce<kernels::MinReducer>);
   table.Set("argmax", ArgReduce<kernels::ArgMaxReducer>);

@@ -19,6 +19,8 @@ absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New() {
 absl::Status StreamParts::Open() {
   CHX_RETURN_IF_ERROR(
       CudaStatus("cudaStreamCreate", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+  dnn_.set_stream(stream_);
+  solver_.set_stream(stream_);
   void* memory = nullptr;
   CHX_RETURN_IF_ERROR(CudaStatus(
       "cudaHostAlloc", cudaHostAlloc(&memory, kSlots * kSlotBytes, cudaHostAllocDefault)));
@@ -80,6 +82,10 @@ absl::Status CudaStream::Gemm(const GemmCall& call) {
   CHX_RETURN_IF_ERROR(parts_->blas_.Gemm(parts_->stream_, call));
   return Launched();
 }
+
+Dnn* CudaStream::dnn() { return settings().use_cudnn && OpenDnn().ok() ? &parts_->dnn_ : nullptr; }
+
+Solver* CudaStream::solver() { return OpenSolver().ok() ? &parts_->solver_ : nullptr; }
 
 absl::StatusOr<StreamParts::Slot*> CudaStream::NextSlot() {
   StreamParts::Slot* const slot = &parts_->slots_[parts_->next_];

@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/cuda/blas.h"
+#include "server/cuda/dnn_library.h"
 #include "server/cuda/kernel_stream.h"
+#include "server/cuda/solver_library.h"
 
 namespace chx::cuda {
 
@@ -43,6 +45,8 @@ class StreamParts {
   Slot slots_[kSlots];
   int next_ = 0;
   Blas blas_;
+  CudaDnn dnn_;
+  CudaSolver solver_;
 };
 
 // Owned by the session's executor; used by one thread at a time. After an error that CUDA cannot
@@ -62,6 +66,8 @@ class CudaStream : public KernelStream {
   void* handle() override;
   absl::Status Launched() override;
   absl::Status Gemm(const GemmCall& call) override;
+  Dnn* dnn() override;
+  Solver* solver() override;
 
  private:
   // Makes the device the thread's current one; the lasting error if there is one.

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ops/settings.h"
 #include "server/engine/kernel.h"
 
 namespace chx {
@@ -28,6 +29,13 @@ class Stream {
   virtual absl::Status Zero(void* dst, size_t bytes) = 0;
   // Waits; reports what went wrong since the last call.
   virtual absl::Status Synchronize() = 0;
+
+  // The session's, which the executor keeps up to date.
+  const Settings& settings() const { return settings_; }
+  void set_settings(const Settings& settings) { settings_ = settings; }
+
+ private:
+  Settings settings_;
 };
 
 // A CPU (all its cores) or one GPU. Thread-safe.
@@ -55,7 +63,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 1;
+inline constexpr int kBackendAbi = 2;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

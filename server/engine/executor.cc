@@ -57,16 +57,24 @@ Executor::~Executor() { scratch_.clear(); }
 
 absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
   if (device >= lanes_.size()) {
-    return DeviceError("there is no device number ", device, "; this daemon has ", lanes_.size());
+    return DeviceError("[device] expects a number below ", lanes_.size(), ", got ", device);
   }
   Lane& lane = lanes_[device];
   if (lane.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
+    lane.stream->set_settings(settings_);
     lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_,
                                              share_ ? &segments_ : nullptr);
     lane.kernels = &devices_->at(device).kernels();
   }
   return &lane;
+}
+
+void Executor::Configure(const Settings& settings) {
+  settings_ = settings;
+  for (const Lane& lane : lanes_) {
+    if (lane.stream != nullptr) lane.stream->set_settings(settings);
+  }
 }
 
 absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
@@ -81,6 +89,10 @@ absl::StatusOr<Array> Executor::Allocate(const ArraySpec& contiguous) {
   CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(contiguous.nbytes()));
   array.spec = contiguous;
   return array;
+}
+
+bool Executor::HasKernel(const OpDef& op, DeviceId device) const {
+  return device < lanes_.size() && devices_->at(device).kernels().Find(op) != nullptr;
 }
 
 absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
@@ -103,15 +115,14 @@ absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
   if (op.in_place) return RunInPlace(op, inputs, attrs, inferred);
   switch (op.kind) {
     case OpKind::kKernel:
+    case OpKind::kComposition:
       return RunKernel(op, op, inputs, attrs, inferred, nullptr, device, outputs);
     case OpKind::kView:
       return RunView(op, *inputs[0].array, inferred, outputs);
     case OpKind::kTransfer:
       return RunTransfer(op, *inputs[0].array, inferred.outputs[0], outputs);
-    case OpKind::kComposition:
-      break;
   }
-  return ChainerxError("[", op.name, "] is a composition; the executor runs its parts");
+  return ChainerxError("[", op.name, "] is of no known kind");
 }
 
 absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
@@ -246,7 +257,8 @@ absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> in
 absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                                    RunOutputs* outputs) {
   if (spec.device >= lanes_.size()) {
-    return DeviceError("[", op.name, "] there is no device number ", spec.device);
+    return DeviceError("[", op.name, "] expects a device number below ", lanes_.size(), ", got ",
+                       spec.device);
   }
   if (spec.device == input.spec.device) {
     outputs->push_back(input);

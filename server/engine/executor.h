@@ -41,6 +41,10 @@ class Executor : private ScratchAllocator {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  // Whether Run can run the operator there: always, but for compositions, of which devices have
+  // kernels where that is faster. Such a kernel may decline by an UnimplementedError.
+  bool HasKernel(const OpDef& op, DeviceId device) const;
+
   // Infers, allocates, casts and broadcasts, and calls the kernel. `device` counts for operators
   // without array inputs. *outputs is replaced; it is empty after an in-place operator.
   absl::Status Run(const OpDef& op, absl::Span<const RunInput> inputs,
@@ -53,6 +57,9 @@ class Executor : private ScratchAllocator {
   // A C-contiguous array with the same values; `array` itself if it is one.
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();
+  // For all that runs from now on.
+  void Configure(const Settings& settings);
+  const Settings& settings() const { return settings_; }
 
   // A kMemory error where memory is not shared, or is not enough.
   absl::StatusOr<Array> AllocateShared(const ArraySpec& contiguous);
@@ -94,6 +101,7 @@ class Executor : private ScratchAllocator {
   const Devices* const devices_;
   MemoryAccount account_;
   const bool share_;
+  Settings settings_;
   Segments segments_;  // outlives the pools
   std::vector<Lane> lanes_;
   Lane* current_ = nullptr;  // of the kernel that runs

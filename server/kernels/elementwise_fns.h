@@ -80,6 +80,8 @@ CHX_UNARY_FN(TruncFn, "trunc") { return static_cast<T>(std::trunc(x)); }
 // Halves go to the even neighbour.
 CHX_UNARY_FN(RintFn, "rint") { return static_cast<T>(std::rint(x)); }
 
+CHX_UNARY_FN(CbrtFn, "cbrt") { return static_cast<T>(std::cbrt(x)); }
+
 CHX_UNARY_FN(Negative, "negative") {
   if constexpr (kIsFloat<T> || kIsBool<T>) {
     return static_cast<T>(-x);
@@ -112,13 +114,7 @@ CHX_UNARY_FN(Sign, "sign") {
   }
 }
 // NaN passes through.
-CHX_UNARY_FN(Relu, "relu") {
-  if constexpr (std::is_signed<T>::value) {
-    return x < T(0) ? T(0) : x;
-  } else {
-    return x;
-  }
-}
+CHX_UNARY_FN(Relu, "relu") { return x < T(0) ? T(0) : x; }
 CHX_UNARY_FN(LogicalNot, "logical_not") { return x == T(0); }
 
 // In comparisons only, which vectorise.
@@ -258,6 +254,37 @@ CHX_BINARY_FN(ReluGrad, "relu_grad") {
   }
 }
 
+template <typename T>
+CHX_HD uint64_t Magnitude(T x) {
+  return x < 0 ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+}
+CHX_HD uint64_t Euclid(uint64_t x, uint64_t y) {
+  while (y != 0) {
+    const uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+// Of integers only, by inference. The magnitude of the least number is taken modulo 2^n, as
+// NumPy's.
+CHX_BINARY_FN(Gcd, "gcd") {
+  if constexpr (kIsBool<T> || kIsFloat<T>) {
+    return T(0);
+  } else {
+    return static_cast<T>(Euclid(Magnitude(x), Magnitude(y)));
+  }
+}
+CHX_BINARY_FN(Lcm, "lcm") {
+  if constexpr (kIsBool<T> || kIsFloat<T>) {
+    return T(0);
+  } else {
+    const auto divisor = Euclid(Magnitude(x), Magnitude(y));
+    return divisor == 0 ? T(0) : static_cast<T>(Magnitude(x) / divisor * Magnitude(y));
+  }
+}
+CHX_BINARY_FN(Nextafter, "nextafter") { return static_cast<T>(std::nextafter(x, y)); }
+
 CHX_BINARY_FN(Equal, "equal") { return x == y; }
 CHX_BINARY_FN(NotEqual, "not_equal") { return x != y; }
 CHX_BINARY_FN(Greater, "greater") { return x > y; }
@@ -313,9 +340,9 @@ CHX_USUAL_CASE(FloorDivide, IsUsualForFmod, FloatFloorDivide(x, y, host::FmodUsu
 using UnaryFloatFns =
     FnList<ExpFn, LogFn, SqrtFn, TanhFn, SigmoidFn, Expm1Fn, Exp2Fn, Log2Fn, Log10Fn, Log1pFn,
            ErfFn, SinFn, CosFn, TanFn, ArcsinFn, ArccosFn, ArctanFn, SinhFn, CoshFn, ArcsinhFn,
-           ArccoshFn, ArctanhFn, FloorFn, CeilFn, TruncFn, RintFn>;
+           ArccoshFn, ArctanhFn, FloorFn, CeilFn, TruncFn, RintFn, Relu, CbrtFn>;
 // Any dtype -> the same.
-using UnarySameFns = FnList<Negative, Square, Abs, Sign, Relu>;
+using UnarySameFns = FnList<Negative, Square, Abs, Sign>;
 // bool -> bool: inference casts the inputs.
 using UnaryLogicalFns = FnList<LogicalNot>;
 // Any dtype -> bool.
@@ -323,9 +350,9 @@ using UnaryTestFns = FnList<IsNan, IsInf, IsFinite>;
 // Two of a dtype -> the same.
 using BinaryArithmeticFns =
     FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder, ReluGrad,
-           BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift>;
+           BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, Gcd, Lcm>;
 // Two of float16/32/64 -> the same.
-using BinaryFloatFns = FnList<Divide, Arctan2, Fmod, Hypot, Copysign, Logaddexp>;
+using BinaryFloatFns = FnList<Divide, Arctan2, Fmod, Hypot, Copysign, Logaddexp, Nextafter>;
 // Two of a dtype -> bool.
 using ComparisonFns = FnList<Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual>;
 // Two bools -> bool: inference casts the inputs.

@@ -16,10 +16,11 @@ struct PhiloxBlock {
   uint32_t words[4];
 };
 
-CHX_HD PhiloxBlock Philox(uint64_t seed, uint64_t counter) {
+// `stream` tells blocks of one counter apart.
+CHX_HD PhiloxBlock Philox(uint64_t seed, uint64_t counter, uint32_t stream = 0) {
   uint32_t c0 = static_cast<uint32_t>(counter);
   uint32_t c1 = static_cast<uint32_t>(counter >> 32);
-  uint32_t c2 = 0;
+  uint32_t c2 = stream;
   uint32_t c3 = 0;
   uint32_t k0 = static_cast<uint32_t>(seed);
   uint32_t k1 = static_cast<uint32_t>(seed >> 32);

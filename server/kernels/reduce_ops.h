@@ -73,7 +73,7 @@ struct MinReducer {
   CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
 };
 
-// Inference has cast integers to int64, where products wrap around.
+// Inference has cast integers to the dtype that products are made in: int64, unless one was given.
 template <typename T>
 struct ProdReducer {
   using Out = T;

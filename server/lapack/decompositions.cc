@@ -28,6 +28,7 @@ namespace {
 // LAPACK's own codes are above; below are what it could not say.
 constexpr int kNoMemory = INT32_MIN;
 constexpr int kTooLarge = INT32_MIN + 1;
+constexpr int kComplex = INT32_MIN + 2;
 
 // Working memory: a few times that of a matrix, which the session's quota bounds.
 template <typename T>
@@ -68,6 +69,16 @@ void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
   }
 }
 
+// Identity matrices: an orthogonal basis where nothing is given.
+template <typename T>
+void FillIdentity(const KernelTensor& out) {
+  if (out.size() == 0) return;
+  T* const data = DataOf<T>(out, 0, 0);
+  const int64_t n = Columns(out);
+  std::fill(data, data + out.size(), T(0));
+  for (int64_t i = 0; i < out.size() / n; ++i) data[i * n + i % n] = T(1);
+}
+
 // Runs decompose(i), which returns LAPACK's code, for each matrix; the first failure becomes an
 // error, in which `meaning` explains a positive code.
 absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int64_t work,
@@ -81,8 +92,12 @@ absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int
       return ValueError("[", args.op.name, "] expects smaller matrices, got ",
                         args.in(0).shape.ToString());
     }
-    return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", codes[i],
-                         count > 1 ? absl::StrCat(" for matrix ", i) : "");
+    if (codes[i] == kComplex) {
+      return ChainerxError(
+          "[", args.op.name, "] expects matrices with real eigenvalues, got complex ones",
+          count > 1 ? absl::StrCat(" for matrix ", i) : "", "; there is no complex dtype");
+    }
+    return Failure(args, meaning, codes[i], i, count);
   }
   return absl::OkStatus();
 }
@@ -92,24 +107,6 @@ template <typename T>
 int WorkSize(T reported) {
   const double size = static_cast<double>(reported) * (1 + 1e-6) + 1;
   return size < INT32_MAX ? static_cast<int>(size) : 0;
-}
-
-// Which matrix of the input belongs to the i-th of the output, whose leading axes it broadcasts to.
-std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,
-                             int64_t count) {
-  std::vector<int64_t> sources(count);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = i;
-    int64_t stride = 1;
-    for (size_t d = 0; d < own.size(); ++d) {
-      const int64_t dim = own[own.size() - 1 - d];
-      const int64_t size = batch[batch.size() - 1 - d];
-      if (dim > 1) sources[i] += rest % size * stride;
-      stride *= dim;
-      rest /= size;
-    }
-  }
-  return sources;
 }
 
 template <typename T>
@@ -128,7 +125,7 @@ absl::Status Solve(const KernelArgs& args, ForEach for_each) {
       Sources(batch, b.shape.span().subspan(0, b.ndim() - own), count);
   const int64_t square = int64_t{n} * n;
   const int64_t work = square * (n + k);
-  return ForAll(args, for_each, count, work, "matrices that are not singular", [&](int64_t i) {
+  return ForAll(args, for_each, count, work, kNotSingular, [&](int64_t i) {
     const Buffer<T> lu(square);
     const Buffer<int> pivots(n);
     const Buffer<T> columns(n * k);
@@ -154,18 +151,17 @@ absl::Status Cholesky(const KernelArgs& args, ForEach for_each) {
   if (a.size() == 0) return absl::OkStatus();
   const int n = static_cast<int>(Columns(a));
   const int64_t square = int64_t{n} * n;
-  return ForAll(args, for_each, a.size() / square, square * n, "positive definite matrices",
-                [&](int64_t i) {
-                  T* const out = DataOf<T>(l, i, square);
-                  std::memcpy(out, DataOf<T>(a, i, square), square * sizeof(T));
-                  // Our lower half is LAPACK's upper one.
-                  int code = 0;
-                  Fortran<T>::potrf("U", &n, out, &n, &code, 1);
-                  for (int64_t row = 0; row < n; ++row) {
-                    std::fill(out + row * n + row + 1, out + (row + 1) * n, T(0));
-                  }
-                  return code;
-                });
+  return ForAll(args, for_each, a.size() / square, square * n, kPositiveDefinite, [&](int64_t i) {
+    T* const out = DataOf<T>(l, i, square);
+    std::memcpy(out, DataOf<T>(a, i, square), square * sizeof(T));
+    // Our lower half is LAPACK's upper one.
+    int code = 0;
+    Fortran<T>::potrf("U", &n, out, &n, &code, 1);
+    for (int64_t row = 0; row < n; ++row) {
+      std::fill(out + row * n + row + 1, out + (row + 1) * n, T(0));
+    }
+    return code;
+  });
 }
 
 template <typename T>
@@ -180,23 +176,62 @@ absl::Status Eigh(const KernelArgs& args, ForEach for_each) {
   const char* const half = args.attrs[0].AsInt() % 2 == 0 ? "U" : "L";
   const int64_t reals = vectors ? 1 + 6 * int64_t{n} + 2 * square : 1 + 2 * int64_t{n};
   const int64_t integers = vectors ? 3 + 5 * int64_t{n} : 1;
+  return ForAll(args, for_each, a.size() / square, 9 * square * n, kConverge, [&](int64_t i) {
+    if (reals > INT32_MAX) return kTooLarge;
+    const Buffer<T> matrix(square);
+    const Buffer<T> real_work(reals);
+    const Buffer<int> int_work(integers);
+    if (!matrix.ok() || !real_work.ok() || !int_work.ok()) return kNoMemory;
+    std::memcpy(matrix.get(), DataOf<T>(a, i, square), square * sizeof(T));
+    int code = 0;
+    const int real_size = static_cast<int>(reals);
+    const int int_size = static_cast<int>(integers);
+    Fortran<T>::syevd(vectors ? "V" : "N", half, &n, matrix.get(), &n, DataOf<T>(w, i, n),
+                      real_work.get(), &real_size, int_work.get(), &int_size, &code, 1, 1);
+    if (vectors && code == 0) {
+      Transpose(matrix.get(), n, n, DataOf<T>(args.out(1), i, square));
+    }
+    return code;
+  });
+}
+
+// Of the matrix by columns, for NumPy's order of eigenvalues.
+template <typename T>
+absl::Status Eig(const KernelArgs& args, ForEach for_each) {
+  const KernelTensor& a = args.in(0);
+  const KernelTensor& w = args.out(0);
+  const bool vectors = args.outputs.size() > 1;
+  if (a.size() == 0) return absl::OkStatus();
+  const int n = static_cast<int>(Columns(a));
+  const int64_t square = int64_t{n} * n;
+  const char* const job = vectors ? "V" : "N";
+  int code = 0;
+  T best = 0;
+  int query = -1;
+  T none = 0;
+  Fortran<T>::geev("N", job, &n, &none, &n, &none, &none, &none, &n, &none, &n, &best, &query,
+                   &code, 1, 1);
+  const int work_size = WorkSize(best);
   return ForAll(
-      args, for_each, a.size() / square, 9 * square * n, "matrices that converge", [&](int64_t i) {
-        if (reals > INT32_MAX) return kTooLarge;
+      args, for_each, a.size() / square, 25 * square * n, "matrices that converge", [&](int64_t i) {
+        if (work_size == 0) return kTooLarge;
         const Buffer<T> matrix(square);
-        const Buffer<T> real_work(reals);
-        const Buffer<int> int_work(integers);
-        if (!matrix.ok() || !real_work.ok() || !int_work.ok()) return kNoMemory;
-        std::memcpy(matrix.get(), DataOf<T>(a, i, square), square * sizeof(T));
-        int code = 0;
-        const int real_size = static_cast<int>(reals);
-        const int int_size = static_cast<int>(integers);
-        Fortran<T>::syevd(vectors ? "V" : "N", half, &n, matrix.get(), &n, DataOf<T>(w, i, n),
-                          real_work.get(), &real_size, int_work.get(), &int_size, &code, 1, 1);
-        if (vectors && code == 0) {
-          Transpose(matrix.get(), n, n, DataOf<T>(args.out(1), i, square));
+        const Buffer<T> imaginary(n);
+        const Buffer<T> columns(vectors ? square : 1);
+        const Buffer<T> work(work_size);
+        if (!matrix.ok() || !imaginary.ok() || !columns.ok() || !work.ok()) return kNoMemory;
+        Transpose(DataOf<T>(a, i, square), n, n, matrix.get());
+        int info = 0;
+        T unused = 0;
+        const int one = 1;
+        Fortran<T>::geev("N", job, &n, matrix.get(), &n, DataOf<T>(w, i, n), imaginary.get(),
+                         &unused, &one, columns.get(), &n, work.get(), &work_size, &info, 1, 1);
+        if (info != 0) return info;
+        if (std::any_of(imaginary.get(), imaginary.get() + n, [](T x) { return x != 0; })) {
+          return kComplex;
         }
-        return code;
+        if (vectors) Transpose(columns.get(), n, n, DataOf<T>(args.out(1), i, square));
+        return info;
       });
 }
 
@@ -207,7 +242,13 @@ absl::Status Svd(const KernelArgs& args, ForEach for_each) {
   const bool vectors = args.attrs[1].AsBool();
   const bool full = args.attrs[0].AsBool();
   const KernelTensor& s = args.out(vectors ? 1 : 0);
-  if (a.size() == 0) return absl::OkStatus();
+  if (a.size() == 0) {
+    if (vectors && full) {
+      FillIdentity<T>(args.out(0));
+      FillIdentity<T>(args.out(2));
+    }
+    return absl::OkStatus();
+  }
   const int m = static_cast<int>(Columns(a));
   const int n = static_cast<int>(Rows(a));
   const int k = std::min(m, n);
@@ -223,22 +264,20 @@ absl::Status Svd(const KernelArgs& args, ForEach for_each) {
   Fortran<T>::gesdd(job, &m, &n, &none, &m, &none, &none, &m, &none, &leading, &best, &query,
                     &no_int, &code, 1);
   const int work_size = WorkSize(best);
-  return ForAll(
-      args, for_each, a.size() / size, 10 * size * k, "matrices that converge", [&](int64_t i) {
-        if (work_size == 0 || k > INT32_MAX / 8) return kTooLarge;
-        const Buffer<T> matrix(size);
-        const Buffer<T> work(work_size);
-        const Buffer<int> int_work(8 * int64_t{k});
-        if (!matrix.ok() || !work.ok() || !int_work.ok()) return kNoMemory;
-        std::memcpy(matrix.get(), DataOf<T>(a, i, size), size * sizeof(T));
-        T* const vh =
-            vectors ? DataOf<T>(args.out(2), i, int64_t{m} * (full ? m : k)) : matrix.get();
-        T* const u = vectors ? DataOf<T>(args.out(0), i, int64_t{rows_of_vt} * n) : matrix.get();
-        int info = 0;
-        Fortran<T>::gesdd(job, &m, &n, matrix.get(), &m, DataOf<T>(s, i, k), vh, &m, u, &leading,
-                          work.get(), &work_size, int_work.get(), &info, 1);
-        return info;
-      });
+  return ForAll(args, for_each, a.size() / size, 10 * size * k, kConverge, [&](int64_t i) {
+    if (work_size == 0 || k > INT32_MAX / 8) return kTooLarge;
+    const Buffer<T> matrix(size);
+    const Buffer<T> work(work_size);
+    const Buffer<int> int_work(8 * int64_t{k});
+    if (!matrix.ok() || !work.ok() || !int_work.ok()) return kNoMemory;
+    std::memcpy(matrix.get(), DataOf<T>(a, i, size), size * sizeof(T));
+    T* const vh = vectors ? DataOf<T>(args.out(2), i, int64_t{m} * (full ? m : k)) : matrix.get();
+    T* const u = vectors ? DataOf<T>(args.out(0), i, int64_t{rows_of_vt} * n) : matrix.get();
+    int info = 0;
+    Fortran<T>::gesdd(job, &m, &n, matrix.get(), &m, DataOf<T>(s, i, k), vh, &m, u, &leading,
+                      work.get(), &work_size, int_work.get(), &info, 1);
+    return info;
+  });
 }
 
 // The upper triangle of the decomposed a (m, n; by columns), as `rows` rows.
@@ -253,7 +292,10 @@ template <typename T>
 absl::Status Qr(const KernelArgs& args, ForEach for_each) {
   const KernelTensor& a = args.in(0);
   const int64_t mode = args.attrs[0].AsInt();  // 0: reduced, 1: complete, 2: r, 3: raw
-  if (a.size() == 0) return absl::OkStatus();
+  if (a.size() == 0) {
+    if (mode == 1) FillIdentity<T>(args.out(0));
+    return absl::OkStatus();
+  }
   const int m = static_cast<int>(Rows(a));
   const int n = static_cast<int>(Columns(a));
   const int k = std::min(m, n);
@@ -299,14 +341,39 @@ struct Entry {
   absl::Status (*float64)(const KernelArgs&, ForEach);
 };
 
-constexpr absl::string_view kOperators[] = {"solve", "cholesky", "eigh", "eigvalsh", "svd", "qr"};
+constexpr absl::string_view kOperators[] = {"solve", "cholesky", "eigh", "eigvalsh",
+                                            "svd",   "qr",       "eig",  "eigvals"};
 constexpr Entry kEntries[] = {{Solve<float>, Solve<double>}, {Cholesky<float>, Cholesky<double>},
                               {Eigh<float>, Eigh<double>},   {Eigh<float>, Eigh<double>},
-                              {Svd<float>, Svd<double>},     {Qr<float>, Qr<double>}};
+                              {Svd<float>, Svd<double>},     {Qr<float>, Qr<double>},
+                              {Eig<float>, Eig<double>},     {Eig<float>, Eig<double>}};
 
 }  // namespace
 
 absl::Span<const absl::string_view> Operators() { return kOperators; }
+
+absl::Status Failure(const KernelArgs& args, const char* meaning, int code, int64_t i,
+                     int64_t count) {
+  return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", code,
+                       count > 1 ? absl::StrCat(" for matrix ", i) : "");
+}
+
+std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,
+                             int64_t count) {
+  std::vector<int64_t> sources(count);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i;
+    int64_t stride = 1;
+    for (size_t d = 0; d < own.size(); ++d) {
+      const int64_t dim = own[own.size() - 1 - d];
+      const int64_t size = batch[batch.size() - 1 - d];
+      if (dim > 1) sources[i] += rest % size * stride;
+      stride *= dim;
+      rest /= size;
+    }
+  }
+  return sources;
+}
 
 absl::Status Run(const KernelArgs& args, ForEach for_each) {
   for (const KernelTensor& input : args.inputs) {

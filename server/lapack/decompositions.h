@@ -1,9 +1,10 @@
 // Kernels of ops/defs/decompositions.cc over host memory, by LAPACK. Both backends use them: small
-// and medium matrices, which is what these operators see, are decomposed faster by a CPU.
+// matrices are decomposed faster by a CPU.
 #ifndef CHX_SERVER_LAPACK_DECOMPOSITIONS_H_
 #define CHX_SERVER_LAPACK_DECOMPOSITIONS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -23,6 +24,18 @@ absl::Status Run(const KernelArgs& args, ForEach for_each);
 
 // The operators that Run() knows.
 absl::Span<const absl::string_view> Operators();
+
+// The error for LAPACK's code for matrix i of `count`: "expects `meaning`".
+absl::Status Failure(const KernelArgs& args, const char* meaning, int code, int64_t i,
+                     int64_t count);
+// Which of the matrices whose leading axes are `own` belongs to the i-th of `count`, whose leading
+// axes `batch` they broadcast to.
+std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,
+                             int64_t count);
+// What its codes mean, by operator.
+inline constexpr char kNotSingular[] = "matrices that are not singular";
+inline constexpr char kPositiveDefinite[] = "positive definite matrices";
+inline constexpr char kConverge[] = "matrices that converge";
 
 }  // namespace chx::lapack
 

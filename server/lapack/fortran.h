@@ -6,21 +6,24 @@
 #include <cstddef>
 
 // The size_t arguments are the lengths of strings, as gfortran passes them.
-#define CHX_LAPACK_FUNCTIONS(T, p)                                                               \
-  void p##getrf_(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);        \
-  void p##getrs_(const char* trans, const int* n, const int* nrhs, const T* a, const int* lda,   \
-                 const int* ipiv, T* b, const int* ldb, int* info, size_t);                      \
-  void p##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, size_t);       \
-  void p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,              \
-                 const int* lwork, int* info);                                                   \
-  void p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau,   \
-                 T* work, const int* lwork, int* info);                                          \
-  void p##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u, \
-                 const int* ldu, T* vt, const int* ldvt, T* work, const int* lwork, int* iwork,  \
-                 int* info, size_t);                                                             \
-  void p##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda, T* w,   \
-                 T* work, const int* lwork, int* iwork, const int* liwork, int* info, size_t,    \
-                 size_t);
+#define CHX_LAPACK_FUNCTIONS(T, p)                                                                \
+  void p##getrf_(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);         \
+  void p##getrs_(const char* trans, const int* n, const int* nrhs, const T* a, const int* lda,    \
+                 const int* ipiv, T* b, const int* ldb, int* info, size_t);                       \
+  void p##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, size_t);        \
+  void p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,               \
+                 const int* lwork, int* info);                                                    \
+  void p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau,    \
+                 T* work, const int* lwork, int* info);                                           \
+  void p##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u,  \
+                 const int* ldu, T* vt, const int* ldvt, T* work, const int* lwork, int* iwork,   \
+                 int* info, size_t);                                                              \
+  void p##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda, T* w,    \
+                 T* work, const int* lwork, int* iwork, const int* liwork, int* info, size_t,     \
+                 size_t);                                                                         \
+  void p##geev_(const char* jobvl, const char* jobvr, const int* n, T* a, const int* lda, T* wr,  \
+                T* wi, T* vl, const int* ldvl, T* vr, const int* ldvr, T* work, const int* lwork, \
+                int* info, size_t, size_t);
 
 extern "C" {
 CHX_LAPACK_FUNCTIONS(float, s)
@@ -44,6 +47,7 @@ struct Fortran;
     static constexpr auto* orgqr = &p##orgqr_; \
     static constexpr auto* gesdd = &p##gesdd_; \
     static constexpr auto* syevd = &p##syevd_; \
+    static constexpr auto* geev = &p##geev_;   \
   };
 CHX_LAPACK_STRUCT(float, s)
 CHX_LAPACK_STRUCT(double, d)

@@ -200,6 +200,8 @@ constexpr int64_t kTaskWork = 4 << 20;  // multiplications of a task, at least
 constexpr int64_t kMinTasks = 8;        // where there is work for them
 constexpr int64_t kMinGroup = 128;      // features or channels, times the kernel
 constexpr int64_t kBlock = 16;          // what oneDNN puts side by side
+constexpr double kMaxElements = 1 << 28;
+constexpr int64_t kMaxStep = 256;  // of a stride or along a kernel
 
 class Run {
  public:
@@ -249,7 +251,8 @@ class Run {
                           static_cast<double>(shape_.features) * w.count;
     // A chunk reads all weights, or makes its own sum of them: they should not be the most of it.
     const double worth = shape_.kind == ConvKind::kWeight ? 4 * weights : weights;
-    const double step = std::max({1.0, kTaskWork / work, worth / sample});
+    const double step = std::clamp(std::max(kTaskWork / work, worth / sample), 1.0,
+                                   std::max(1.0, kMaxElements / sample));
     step_ = step < shape_.samples ? static_cast<int64_t>(step) : shape_.samples;
     chunks_ = (shape_.samples + step_ - 1) / step_;
     const int64_t split = shape_.kind == ConvKind::kImage ? shape_.channels : shape_.features;
@@ -426,10 +429,25 @@ class Run {
   std::atomic<bool> failed_{false};
 };
 
+// The code that oneDNN makes has offsets of 32 bits in it, and it does not check them.
+bool Fits(const ConvShape& shape) {
+  const Windows& w = shape.windows;
+  if (w.ndim > 3 || w.image_size == 0) return false;
+  const double channels = static_cast<double>(shape.channels) + kBlock;
+  const double features = static_cast<double>(shape.features) + kBlock;
+  bool fits = std::max(channels * w.image_size, features * w.count) < kMaxElements &&
+              channels * features * w.kernel_size < kMaxElements;
+  for (int d = 0; d < w.ndim; ++d) {
+    fits = fits && w.stride[d] <= kMaxStep && w.kernel[d] <= kMaxStep && w.pad[d] < w.kernel[d];
+  }
+  return fits;
+}
+
 }  // namespace
 
 bool DnnlIsFaster(const ConvShape& shape) {
   const Windows& w = shape.windows;
+  if (!Fits(shape)) return false;
   const double windows = static_cast<double>(shape.samples) * w.count;
   // A call's own time: a few microseconds for each of its primitives.
   if (windows * shape.channels * shape.features * w.kernel_size < 50e3) return false;
@@ -444,11 +462,7 @@ bool DnnlIsFaster(const ConvShape& shape) {
 
 absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, float* x,
                                      float* w, const float* bias, float* y) {
-  const Windows& windows = shape.windows;
-  if (windows.ndim > 3 || Dnnl() == nullptr) return false;
-  for (int d = 0; d < windows.ndim; ++d) {
-    if (windows.pad[d] >= windows.kernel[d]) return false;
-  }
+  if (!Fits(shape) || Dnnl() == nullptr) return false;
   return Run(args, shape, x, w, bias, y)();
 }
 

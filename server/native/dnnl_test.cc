@@ -30,6 +30,18 @@ TEST(DnnlTest, TakesWhatItIsFasterAt) {
   EXPECT_FALSE(DnnlIsFaster(ShapeOf(ConvKind::kWeight, 1, 512, 7, 512, 3)));
 }
 
+// Clients choose shapes; oneDNN's machine code has 32 bits for each offset.
+TEST(DnnlTest, LeavesWildShapesAlone) {
+  ConvShape shape = ShapeOf(ConvKind::kForward, 8, 64, 56, 64, 3);
+  shape.windows.stride[1] = 1 << 20;
+  EXPECT_FALSE(DnnlIsFaster(shape));
+  shape.windows.stride[1] = 1;
+  shape.windows.pad[0] = int64_t{1} << 31;
+  EXPECT_FALSE(DnnlIsFaster(shape));
+  EXPECT_FALSE(DnnlIsFaster(ShapeOf(ConvKind::kForward, 1, 64, 1 << 14, 64, 3)));
+  EXPECT_FALSE(DnnlIsFaster(ShapeOf(ConvKind::kForward, 8, 1 << 20, 4, 1 << 20, 3)));
+}
+
 // Sums are cut by shapes alone, and oneDNN runs on our threads only.
 TEST(DnnlTest, ThreadsDontChangeResults) {
   Rng rng = MakeRng();

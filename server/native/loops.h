@@ -37,6 +37,25 @@ using CrossEntropyRow = void (*)(const char* x, int64_t n, int64_t label, char* 
 using CrossEntropyGradRow = void (*)(const char* x, int64_t n, int64_t label, const char* gy,
                                      char* gx);
 
+// Parts of batch normalization of one floating type T, over n dense elements: of one channel, or of
+// n neighbouring channels (`columns`). What belongs to a channel is in arrays of T or double, with
+// one element or n. What they sum is added to double.
+struct NormLoops {
+  // sums += x.
+  void (*sum)(bool columns, const void* x, int64_t n, double* sums);
+  // squares += (x - mean)^2.
+  void (*square)(bool columns, const void* x, int64_t n, const void* mean, double* squares);
+  // y = (x - mean) * scale + shift.
+  void (*apply)(bool columns, const void* x, int64_t n, const void* mean, const void* scale,
+                const void* shift, void* y);
+  // sums += gy, products += gy (x - mean).
+  void (*grad_sums)(bool columns, const void* x, const void* gy, int64_t n, const void* mean,
+                    double* sums, double* products);
+  // gx = gy * scale + (x - mean) * slope + shift.
+  void (*grad)(bool columns, const void* x, const void* gy, int64_t n, const void* mean,
+               const void* scale, const void* slope, const void* shift, void* gx);
+};
+
 struct LoopSet {
   const char* name;
   // By position in the list of server/kernels/elementwise_fns.h, then by dtype; null where the
@@ -54,6 +73,7 @@ struct LoopSet {
   ReduceLoops reduce[kNumReduceOps][kNumDtypes];
   CrossEntropyRow cross_entropy[kNumDtypes];
   CrossEntropyGradRow cross_entropy_grad[kNumDtypes];
+  NormLoops norm[kNumDtypes];  // float32 and float64
 };
 
 const LoopSet& LoopsBaseline();

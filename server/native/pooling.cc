@@ -9,7 +9,9 @@
 #include "server/kernels/windows.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
+#include "server/native/loops.h"
 #include "server/native/nest.h"
+#include "server/native/pooling_loops.h"
 #include "server/native/scratch.h"
 #include "server/native/window_rows.h"
 
@@ -25,8 +27,9 @@ using kernels::Windows;
 Windows WindowsOf(const KernelArgs& args, const Shape& image, const Shape& counts, int first) {
   const Ints& ksize = args.attrs[first].ints();
   const AttrValue& stride = args.attrs[first + 1];
-  return kernels::MakeWindows(image, counts, ksize, stride.has_value() ? stride.ints() : ksize,
-                              args.attrs[first + 2].ints());
+  return Merged(kernels::MakeWindows(image, counts, ksize,
+                                     stride.has_value() ? stride.ints() : ksize,
+                                     args.attrs[first + 2].ints()));
 }
 
 // Calls channel(in, index, out, plane) with the dense memory of each channel; index is that of
@@ -75,21 +78,93 @@ void Sums(T* out, int64_t size, Fn&& add) {
 // The greatest element of each window (NaN if there is one) and its position, -1 where a window
 // lies in the padding altogether.
 template <typename T>
-void Max(const Windows& w, const T* x, T* y, int64_t* index) {
-  std::fill(y, y + w.count, Store<T>(-static_cast<Compute<T>>(HUGE_VALF)));
-  std::fill(index, index + w.count, int64_t{-1});
-  const int64_t stride = w.stride[w.ndim - 1];
-  for (int64_t k = 0; k < w.kernel_size; ++k) {
-    ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i, at += stride) {
+void MaxOfEach(const Windows& w, const T* x, T* y, int64_t* index) {
+  for (int64_t o = 0; o < w.count; ++o) {
+    Compute<T> best = -static_cast<Compute<T>>(HUGE_VALF);
+    int64_t best_at = -1;
+    ForRuns(w, o, [&](int64_t at, int64_t n) {
+      for (const int64_t end = at + n; at < end; ++at) {
         const Compute<T> value = Load(x[at]);
-        const Compute<T> best = Load(y[o + i]);
-        const bool chosen = value > best || index[o + i] < 0 || (value != value && best == best);
-        y[o + i] = chosen ? x[at] : y[o + i];
-        index[o + i] = chosen ? at : index[o + i];
+        const bool chosen = value > best || best_at < 0 || (value != value && best == best);
+        best = chosen ? value : best;
+        best_at = chosen ? at : best_at;
       }
     });
+    y[o] = best_at < 0 ? Store<T>(best) : x[best_at];
+    index[o] = best_at;
   }
+}
+
+const PoolingLoops& LoopsForPooling() {
+  static const PoolingLoops& loops = &Loops() == &LoopsAvx512() ? PoolingLoopsAvx512()
+                                     : &Loops() == &LoopsAvx2() ? PoolingLoopsAvx2()
+                                                                : PoolingLoopsBaseline();
+  return loops;
+}
+
+// The same for rows of windows, some elements of all of them at a time.
+template <typename T>
+void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* index) {
+  constexpr int64_t kBlock = 256;
+  const int inner = w.ndim - 1;
+  Windows outer = w;  // without the last dimension
+  outer.ndim = inner;
+  if (inner == 0) outer.Append(1, 1, 1, 1, 0);
+  const int64_t stride = w.stride[inner];
+  T best[kBlock];
+  int32_t at[kBlock];
+  for (int64_t begin = 0; begin < w.count; begin += w.counts[inner]) {
+    for (int64_t column = 0; column < w.counts[inner]; column += kBlock) {
+      const int64_t n = std::min(kBlock, w.counts[inner] - column);
+      std::fill_n(best, n, -static_cast<T>(HUGE_VALF));
+      std::fill_n(at, n, -1);
+      outer.ForElements(begin / w.counts[inner], [&](int64_t row) {
+        for (int64_t k = 0; k < w.kernel[inner]; ++k) {
+          int64_t first = 0;
+          int64_t last = 0;
+          ValidCounts(w, inner, k, &first, &last);
+          first = std::max(first, column);
+          last = std::min(last, column + n);
+          if (first >= last) continue;
+          const int64_t from = row * w.image[inner] + first * stride - w.pad[inner] + k;
+          compare(x + from, stride, last - first, static_cast<int32_t>(from), best + first - column,
+                  at + first - column);
+        }
+      });
+      std::copy_n(best, n, y + begin + column);
+      std::copy_n(at, n, index + begin + column);
+    }
+  }
+}
+
+template <typename T>
+void Max(const Windows& w, const T* x, T* y, int64_t* index) {
+  if constexpr (std::is_same<T, float>::value || std::is_same<T, double>::value) {
+    if (!AreFewAcross(w) && w.image_size <= INT32_MAX) {
+      if constexpr (std::is_same<T, float>::value) {
+        return MaxOfRows(w, LoopsForPooling().max_float, x, y, index);
+      } else {
+        return MaxOfRows(w, LoopsForPooling().max_double, x, y, index);
+      }
+    }
+  }
+  MaxOfEach(w, x, y, index);
+}
+
+// Of n > 0 neighbours, in independent chains.
+template <typename T>
+Compute<T> SumOf(const T* x, int64_t n) {
+  constexpr int64_t kLanes = 8;
+  Compute<T> lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] += Load(x[i + l]);
+  }
+  for (int64_t l = 0; i < n; ++i, ++l) lanes[l] += Load(x[i]);
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t l = 0; l < width; ++l) lanes[l] += lanes[l + width];
+  }
+  return lanes[0];
 }
 
 absl::Status RunMaxPoolIndex(const KernelArgs& args) {
@@ -129,17 +204,22 @@ absl::Status RunPoolScatter(const KernelArgs& args) {
 absl::Status RunPoolSum(const KernelArgs& args) {
   const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
   const int64_t stride = w.stride[w.ndim - 1];
-  return ForChannels(args, w, w.image_size, w.count,
-                     [&](const auto* x, const int64_t*, auto* y, int64_t) {
-                       Sums(y, w.count, [&](auto* sums) {
-                         for (int64_t k = 0; k < w.kernel_size; ++k) {
-                           ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-                             for (int64_t i = first; i < last; ++i, at += stride)
-                               sums[o + i] += Load(x[at]);
-                           });
-                         }
-                       });
-                     });
+  return ForChannels(
+      args, w, w.image_size, w.count, [&](const auto* x, const int64_t*, auto* y, int64_t) {
+        Sums(y, w.count, [&](auto* sums) {
+          if (AreFewAcross(w)) {
+            for (int64_t o = 0; o < w.count; ++o) {
+              ForRuns(w, o, [&](int64_t at, int64_t n) { sums[o] += SumOf(x + at, n); });
+            }
+            return;
+          }
+          for (int64_t k = 0; k < w.kernel_size; ++k) {
+            ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+              for (int64_t i = first; i < last; ++i, at += stride) sums[o + i] += Load(x[at]);
+            });
+          }
+        });
+      });
 }
 
 absl::Status RunPoolSpread(const KernelArgs& args) {
@@ -148,6 +228,15 @@ absl::Status RunPoolSpread(const KernelArgs& args) {
   return ForChannels(args, w, w.count, w.image_size,
                      [&](const auto* gy, const int64_t*, auto* x, int64_t) {
                        Sums(x, w.image_size, [&](auto* sums) {
+                         if (AreFewAcross(w)) {
+                           for (int64_t o = 0; o < w.count; ++o) {
+                             const auto g = Load(gy[o]);
+                             ForRuns(w, o, [&](int64_t at, int64_t n) {
+                               for (const int64_t end = at + n; at < end; ++at) sums[at] += g;
+                             });
+                           }
+                           return;
+                         }
                          for (int64_t k = 0; k < w.kernel_size; ++k) {
                            ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
                              for (int64_t i = first; i < last; ++i, at += stride)

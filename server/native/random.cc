@@ -1,11 +1,14 @@
 // Kernels of ops/defs/random.cc: element i is made of block counter + i / (elements per block).
 #include <algorithm>
 
+#include "ops/error.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/distributions.h"
 #include "server/kernels/philox.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/nest.h"
+#include "server/native/scratch.h"
 
 namespace chx::native {
 namespace {
@@ -55,11 +58,60 @@ absl::Status RunNormal(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+// out[i] = draw(element i's stream, i).
+template <typename Out, typename Draw>
+void FillEach(const KernelArgs& args, Draw&& draw) {
+  Out* const out = reinterpret_cast<Out*>(args.out(0).data);
+  const uint64_t seed = static_cast<uint64_t>(args.attrs[0].AsInt());
+  const uint64_t counter = static_cast<uint64_t>(args.attrs[1].AsInt());
+  PoolOf(args).ParallelFor(args.out(0).size(), kGrain / 64, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      kernels::PhiloxStream stream(seed, counter + static_cast<uint64_t>(i));
+      out[i] = draw(stream, i);
+    }
+  });
+}
+
+absl::Status RunGamma(const KernelArgs& args) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), Dtype::kFloat64));
+  const double* const shapes = reinterpret_cast<const double*>(a.data);
+  kernels::VisitFloat(args.out(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    FillEach<T>(args, [shapes](kernels::PhiloxStream& stream, int64_t i) {
+      return kernels::Cast<T>(kernels::GammaVariate(stream, shapes[i]));
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunPoisson(const KernelArgs& args) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), Dtype::kFloat64));
+  const double* const rates = reinterpret_cast<const double*>(a.data);
+  FillEach<int64_t>(args, [rates](kernels::PhiloxStream& stream, int64_t i) {
+    return kernels::PoissonVariate(stream, rates[i]);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunBinomial(const KernelArgs& args) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor n, Contiguous(args, args.in(0), Dtype::kInt64));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor p, Contiguous(args, args.in(1), Dtype::kFloat64));
+  const int64_t* const trials = reinterpret_cast<const int64_t*>(n.data);
+  const double* const chances = reinterpret_cast<const double*>(p.data);
+  FillEach<int64_t>(args, [trials, chances](kernels::PhiloxStream& stream, int64_t i) {
+    return kernels::BinomialVariate(stream, trials[i], chances[i]);
+  });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterRandom(KernelTable& table) {
   table.Set("random_uniform", RunUniform);
   table.Set("random_normal", RunNormal);
+  table.Set("random_gamma", RunGamma);
+  table.Set("random_poisson", RunPoisson);
+  table.Set("random_binomial", RunBinomial);
 }
 
 }  // namespace chx::native

@@ -14,6 +14,7 @@
 #include "server/native/groups.h"
 #include "server/native/loops.h"
 #include "server/native/nest.h"
+#include "server/native/scratch.h"
 
 namespace chx::native {
 namespace {
@@ -191,10 +192,23 @@ absl::Status Reduce(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+// Of sums, whose integer results are int64: cast to what was asked for.
+template <ReduceOp kOp>
+absl::Status ReduceNarrow(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (IsFloat(out.dtype) || out.dtype == Dtype::kInt64) return Reduce<kOp>(args);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor wide, NewTensor(args, Dtype::kInt64, out.shape));
+  CHX_RETURN_IF_ERROR(Reduce<kOp>({args.op, args.stream, args.scratch, args.inputs,
+                                   absl::MakeConstSpan(&wide, 1), args.attrs}));
+  RunUnary(PoolOf(args), wide, out,
+           Loops().cast[static_cast<int>(wide.dtype)][static_cast<int>(out.dtype)]);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterReduction(KernelTable& table) {
-  table.Set("sum", Reduce<ReduceOp::kSum>);
+  table.Set("sum", ReduceNarrow<ReduceOp::kSum>);
   table.Set("amax", Reduce<ReduceOp::kMax>);
   table.Set("amin", Reduce<ReduceOp::kMin>);
   table.Set("argmax", Reduce<ReduceOp::kArgMax>);

@@ -48,6 +48,55 @@ void ForRows(const kernels::Windows& w, int64_t k, Fn&& row) {
   }
 }
 
+// The same windows in fewer dimensions: one in which a window is the whole dimension, and dense, is
+// part of the one before it. A global pooling has one dimension then.
+inline kernels::Windows Merged(const kernels::Windows& w) {
+  kernels::Windows merged;
+  int64_t inner = 1;  // elements of the dimensions that are merged into the next
+  int last = w.ndim - 1;
+  while (last > 0 && w.counts[last] == 1 && w.kernel[last] == w.image[last] && w.pad[last] == 0) {
+    inner *= w.image[last--];
+  }
+  for (int d = 0; d <= last; ++d) {
+    const int64_t times = d == last ? inner : 1;
+    merged.Append(w.image[d] * times, w.counts[d], w.kernel[d] * times, w.stride[d] * times,
+                  w.pad[d] * times);
+  }
+  return merged;
+}
+
+// Calls run(at, n) for window o of one channel: for the n neighbouring elements of the image, from
+// position `at` on, that a row of the window has inside, in C order.
+template <typename Fn>
+void ForRuns(const kernels::Windows& w, int64_t o, Fn&& run) {
+  const int inner = w.ndim - 1;
+  int64_t first[kernels::Windows::kMaxDims];
+  int64_t last[kernels::Windows::kMaxDims];
+  for (int d = inner; d >= 0; --d) {
+    const int64_t begin = o % w.counts[d] * w.stride[d] - w.pad[d];
+    o /= w.counts[d];
+    first[d] = std::max<int64_t>(0, begin);
+    last[d] = std::min(w.image[d], begin + w.kernel[d]);
+    if (first[d] >= last[d]) return;
+  }
+  int64_t at[kernels::Windows::kMaxDims];
+  std::copy_n(first, inner + 1, at);
+  for (;;) {
+    int64_t position = 0;
+    for (int d = 0; d <= inner; ++d) position = position * w.image[d] + at[d];
+    run(position, last[inner] - first[inner]);
+    int d = inner - 1;
+    for (; d >= 0 && ++at[d] == last[d]; --d) at[d] = first[d];
+    if (d < 0) return;
+  }
+}
+
+// Whether few windows lie side by side: then each is walked by itself, by ForRuns.
+inline bool AreFewAcross(const kernels::Windows& w) {
+  const int inner = w.ndim - 1;
+  return w.counts[inner] < 4 || w.kernel[inner] >= 4 * w.counts[inner];
+}
+
 }  // namespace chx::native
 
 #endif  // CHX_SERVER_NATIVE_WINDOW_ROWS_H_

@@ -41,7 +41,9 @@ class Uploader {
     record_ = manager_->Find(header.session_id());
     if (record_ == nullptr) return absl::NotFoundError("no such session");
     CHX_RETURN_IF_ERROR(wire::CheckArrayHeader("upload", header.shape_size(), header.dtype()));
-    if (header.device() > 65535) return DeviceError("[upload] expects a device number");
+    if (header.device() > 65535) {
+      return DeviceError("[upload] expects a device number, got ", header.device());
+    }
     CHX_ASSIGN_OR_RETURN(Session::UploadSink sink,
                          record_->session->BeginUpload(
                              header.handle(), static_cast<Dtype>(header.dtype()),
@@ -59,7 +61,9 @@ class Uploader {
 
 absl::StatusOr<ArraySpec> SpecOf(const v1::ShareRequest& request) {
   CHX_RETURN_IF_ERROR(wire::CheckArrayHeader("share", request.shape_size(), request.dtype()));
-  if (request.device() > 65535) return DeviceError("[share] expects a device number");
+  if (request.device() > 65535) {
+    return DeviceError("[share] expects a device number, got ", request.device());
+  }
   const auto shape = absl::MakeConstSpan(request.shape().data(), request.shape_size());
   const Dtype dtype = static_cast<Dtype>(request.dtype());
   CHX_RETURN_IF_ERROR(CheckShape("share", shape, dtype));

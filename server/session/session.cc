@@ -127,6 +127,7 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
     case CommandKind::kReleaseBackpropId:
     case CommandKind::kDefineMode:
     case CommandKind::kDefineLocation:
+    case CommandKind::kConfigure:
     case CommandKind::kRecordFunction:
     case CommandKind::kEnterFunction:
     case CommandKind::kAbandonWalk:
@@ -148,6 +149,8 @@ absl::Status Session::Administer(const Command& command) {
       return Unchain(command);
     case CommandKind::kDefineMode:
       return DefineMode(command);
+    case CommandKind::kConfigure:
+      return Configure(command);
     case CommandKind::kRecordFunction:
       return RecordFunction(command);
     case CommandKind::kEnterFunction:
@@ -162,6 +165,18 @@ absl::Status Session::Administer(const Command& command) {
                        kMaxLocationBytes, " bytes");
   }
   locations_[command.location] = std::string(command.data);
+  return absl::OkStatus();
+}
+
+absl::Status Session::Configure(const Command& command) {
+  if (command.operands.size() != 1 || command.operands[0].kind == OperandKind::kAbsent ||
+      command.operands[0].kind == OperandKind::kArray) {
+    return ValueError("[configure] expects one number, got ", command.operands.size(),
+                      " operands of other kinds");
+  }
+  Settings settings = executor_.settings();
+  CHX_RETURN_IF_ERROR(ChangeSetting(command.data, command.operands[0].scalar, &settings));
+  executor_.Configure(settings);
   return absl::OkStatus();
 }
 

@@ -173,6 +173,7 @@ class Session {
   void SetGrad(const Command& command, SessionOutput* output);
   void GetGrad(const Command& command, SessionOutput* output);
   absl::Status DefineMode(const Command& command);
+  absl::Status Configure(const Command& command);
   absl::Status NewBackpropId(BackpropId id);
   absl::Status ReleaseBackpropId(BackpropId id);
   void NoteMember(BackpropId id, Handle handle);

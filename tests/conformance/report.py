@@ -5,6 +5,7 @@ module) and from the rows of the conformance tests; report_test.py compares.
 """
 
 import importlib.util
+import pathlib
 import re
 import sys
 
@@ -26,7 +27,7 @@ row, and that gradients of every differentiable one are checked, is itself a tes
 
 * **native**: how many rows run on `native:0`.
 * **cuda**: *emulated* means that the same rows run on the cuda backend's kernels, compiled for the CPU
-  (bodies, index arithmetic and launch configurations are the GPU's; memory, streams and cuBLAS are
+  (bodies, index arithmetic and launch configurations are the GPU's; memory, streams and libraries are
   stand-ins). *shared* means that there is no kernel: strides, or other operators, do it on every device.
   The emulated rows run where nvcc is installed.
 * **gradient**, **double gradient**: *checked* by its rows; *by others*: only where it is part of another
@@ -38,6 +39,10 @@ row, and that gradients of every differentiable one are checked, is itself a tes
 No machine with a GPU has been lent to this project so far. No row has run on one, nor has a benchmark:
 nothing in this file says that the cuda backend works there. What has been checked without one is that
 its kernels compile, that the plug-in loads and has a kernel for every operator, and the emulated rows.
+The same holds for the ways through cuDNN (convolutions, sums of windows) and cuSOLVER (decompositions):
+that the libraries have every function that is called, what is asked of them, and what is made of their
+results is checked, the latter with stand-ins that compute what the libraries are documented to. That
+the libraries accept it, and that it is faster than doing without them, nobody has seen.
 To run the rows and the benchmarks on such a machine:
 
     tools/gpu_check.sh bundle        # here: writes dist/gpu_check.tar.gz
@@ -147,8 +152,8 @@ def report(ops_path, names_path):
             f"- {what}: {missing(chx.ndarray if what == 'methods' else chx, text)}"
             for what, text in BEYOND.items()
         ),
-        "\nThe test suite of the array API standard has not been run: it is not among PyPI's packages, which "
-        "is where this project's machines can get any from.",
+        "\n## The array API standard's test suite\n",
+        (pathlib.Path(__file__).parent / "array_api_suite.md").read_text(encoding="utf-8").strip(),
     ]
     return "\n".join(lines) + "\n"
 

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from .array_api_suite import table
 from .report import dtypes_of, report, table_of_ops
 from .table import ALL, ROWS, Row
 
@@ -34,3 +35,20 @@ def test_dtypes_are_named_shortly():
     assert named(ALL) == "bool, integers, floats"
     assert named(["float32", "float64"], ["int32"]) == "int32, float32, float64"
     assert dtypes_of([Row("zeros", None, None, [])]) == "no arrays"
+
+
+def test_table_of_the_array_api_suite(tmp_path):
+    junit = tmp_path / "junit.xml"
+    junit.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="array_api_tests.test_linalg" name="test_inv"/>
+        <testcase classname="array_api_tests.test_linalg" name="test_det"><failure/></testcase>
+        <testcase classname="array_api_tests.test_fft" name="test_fft"><skipped/></testcase>
+        <testcase classname="array_api_tests.test_fft.TestX" name="test_y"><error/></testcase>
+        </testsuite></testsuites>"""
+    )
+    assert table(junit).splitlines()[2:] == [
+        "| test_fft | 0 | 1 | 1 |",
+        "| test_linalg | 1 | 1 | 0 |",
+        "| all | 1 | 2 | 1 |",
+    ]

@@ -58,6 +58,30 @@ def kernel_cases(scale):
     yield "uniform numbers", lambda: uniform((n, n)), item, "B"
 
 
+def library_cases(scale):
+    """What cuDNN and cuSOLVER compute where they are installed."""
+    n, size = max(1, 32 // scale), max(7, 56 // scale)
+    x, w = uniform((n, 64, size, size)), uniform((64, 64, 3, 3))
+    half, half_w = x.astype("float16"), w.astype("float16")
+    leaf, leaf_w = uniform(x.shape).require_grad(), uniform(w.shape).require_grad()
+
+    def backward():
+        chx.conv(leaf, leaf_w, pad=1).sum().backward()
+        leaf.cleargrad()
+        leaf_w.cleargrad()
+
+    flops = 2.0 * n * 64 * 64 * 9 * size * size
+    yield "conv float32", lambda: chx.conv(x, w, pad=1), flops, "FLOP"
+    yield "conv float16", lambda: chx.conv(half, half_w, pad=1), flops, "FLOP"
+    yield "conv backward", backward, 3 * flops, "FLOP"
+    yield "average pool", lambda: chx.average_pool(x, 3, 2, 1), 5.0 * x.size, "B"
+    for m in (64, 128, 256, 512, 1024):
+        m = max(2, m // scale)
+        a = uniform((m, m)) + chx.eye(m, dtype="float32") * float(m)
+        yield f"solve {m}", lambda a=a: chx.linalg.solve(a, a), 8 / 3 * m**3, "FLOP"
+        yield f"eigh {m}", lambda a=a: chx.linalg.eigh(a), 9.0 * m**3, "FLOP"
+
+
 def training_step(sizes, batch):
     x = uniform((batch, sizes[0]))
     t = chx.array(np.arange(batch, dtype=np.int32) % sizes[-1])
@@ -92,6 +116,14 @@ def main():
         for name, call, work, unit in kernel_cases(arguments.scale):
             seconds = seconds_per_call(session, call, 20)
             print(f"{name:20} {seconds * 1e6:12.1f} {work / seconds / 1e9:10.1f} G{unit}/s")
+        for settings in ({}, {"autotune": True}, {"autotune": False, "use_cudnn": False}):
+            session.configure(max_workspace_size=256 << 20, **settings)
+            print(f"with {session.settings}")
+            for name, call, work, unit in library_cases(arguments.scale):
+                if settings and name.startswith(("solve", "eigh")):
+                    continue  # the settings are cuDNN's
+                seconds = seconds_per_call(session, call, 3)
+                print(f"{name:20} {seconds * 1e6:12.1f} {work / seconds / 1e9:10.1f} G{unit}/s")
         small, large = ([784, 32, 32, 10], 1), ([784, 1000, 1000, 10], 100)
         for name, (sizes, batch) in (("small", small), ("large", large)):
             seconds = seconds_per_call(session, training_step(sizes, batch), 50)

@@ -156,7 +156,8 @@ TEST_F(GraphTest, GradComputesOnlyWhatLiesBetween) {
   Leaf(1, {1});
   Leaf(2, Floats(1 << 20, 1.0f));
   // The gradient of 2 would be 4 MiB.
-  Run({Op("sum", {A(2)}, {3}, {AttrValue(), AttrValue(false)}), Op("multiply", {A(1), A(3)}, {4})});
+  Run({Op("sum", {A(2)}, {3}, {AttrValue(), AttrValue(false), AttrValue()}),
+       Op("multiply", {A(1), A(3)}, {4})});
   const int64_t before = Memory();
   Run({GradOf({4}, {1}, {5})});
   EXPECT_EQ(Fetch(5), Floats{1 << 20});
@@ -233,8 +234,8 @@ TEST_F(GraphTest, AGraphThatStaysOpenIsLeftByAllItsArrays) {
 
 TEST_F(GraphTest, ADumpNamesNodesAndOperators) {
   Leaf(1, {1, 2});
-  Run({Op("multiply", {A(1), A(1)}, {2}), Op("sum", {A(2)}, {3}, {AttrValue(), AttrValue(false)}),
-       ReleaseOf({2})});
+  Run({Op("multiply", {A(1), A(1)}, {2}),
+       Op("sum", {A(2)}, {3}, {AttrValue(), AttrValue(false), AttrValue()}), ReleaseOf({2})});
   EXPECT_EQ(DumpOf(3),
             "%0 float32() = sum(%1)\n"
             "%1 float32(2,) = multiply(%2, %2), released\n"

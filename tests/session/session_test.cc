@@ -90,13 +90,13 @@ TEST_F(SessionTest, BadOperatorsAndAttributesAreClearErrors) {
   Run({Op("reshape", {A(1)}, {3}, {AttrValue(2.0)})});
   EXPECT_EQ(LastError(), "[reshape] expects ints for 'newshape', got float");
   Run({Op("sum", {A(1)}, {4})});
-  EXPECT_EQ(LastError(), "[sum] expects 2 attributes, got 0");
+  EXPECT_EQ(LastError(), "[sum] expects 3 attributes, got 0");
   Run({Op("add", {A(1)}, {5})});
   EXPECT_EQ(LastError(), "[add] expects 2 inputs, got 1");
   Command elsewhere = Op("zeros", {}, {6}, {AttrValue(Ints{2}), AttrValue(Dtype::kFloat32)});
   elsewhere.device = 9;
   Run({elsewhere});
-  EXPECT_EQ(LastError(), "there is no device number 9; this daemon has 1");
+  EXPECT_EQ(LastError(), "[device] expects a number below 1, got 9");
   Command mode = Op("exp", {A(1)}, {7});
   mode.mode = 3;
   Run({mode});

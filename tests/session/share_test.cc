@@ -124,7 +124,7 @@ TEST_F(ShareTest, TheQuotaIsCheckedFirst) {
   EXPECT_EQ(KindOf(session_->NewShared(2, Floats({1 << 20})).status()), ErrorKind::kMemory);
   EXPECT_EQ(session_->segments().size(), 0u);
   EXPECT_LE(session_->stats().memory_bytes, 5 << 20);
-  Run({Op("sum", {A(1)}, {3}, {AttrValue(), AttrValue(false)})});
+  Run({Op("sum", {A(1)}, {3}, {AttrValue(), AttrValue(false), AttrValue()})});
   EXPECT_EQ(Fetch(3), (std::vector<float>{768 << 10}));
 }
 
@@ -201,7 +201,7 @@ TEST_F(ShareTest, AWriterCannotChangeIndicesAfterTheCheck) {
   writer.join();
   std::fill(indices, indices + kCount, 3);
   Run({Op("take", {A(2), A(1)}, {5}, {AttrValue(int64_t{0}), AttrValue()}),
-       Op("sum", {A(5)}, {6}, {AttrValue(), AttrValue(false)})});
+       Op("sum", {A(5)}, {6}, {AttrValue(), AttrValue(false), AttrValue()})});
   EXPECT_EQ(Fetch(6), (std::vector<float>{4 * kCount}));
 }
 

@@ -99,6 +99,7 @@ from chx.array_api._elementwise import (  # noqa: F401
     minimum,
     multiply,
     negative,
+    nextafter,
     not_equal,
     positive,
     pow,

@@ -57,6 +57,9 @@ round = _unary(
     _core.rint, "round", "To the nearest whole number, halves to even.", keeps_integers=True
 )
 sign = _unary(_core.sign, "sign", "-1, 0 or 1; NaN of NaN.")
+signbit = _unary(
+    _core.signbit, "signbit", "Whether the sign bit is set: of negative numbers and -0.0."
+)
 sin = _unary(_core.sin, "sin", "The sine.")
 sinh = _unary(_core.sinh, "sinh", "The hyperbolic sine.")
 sqrt = _unary(_core.sqrt, "sqrt", "The square root.")
@@ -90,15 +93,11 @@ logical_xor = _binary(_core.logical_xor, "logical_xor", "Whether exactly one is 
 maximum = _binary(_core.maximum, "maximum", "The greater one; NaN if one is.")
 minimum = _binary(_core.minimum, "minimum", "The smaller one; NaN if one is.")
 multiply = _binary(_core.multiply, "multiply", "x1 * x2")
+nextafter = _binary(_core.nextafter, "nextafter", "The next float after x1 on the way to x2.")
 not_equal = _binary(_core.not_equal, "not_equal", "x1 != x2")
 pow = _binary(_core.power, "pow", "x1 ** x2")
 remainder = _binary(_core.remainder, "remainder", "x1 % x2, with the sign of x2.")
 subtract = _binary(_core.subtract, "subtract", "x1 - x2")
-
-
-def signbit(x, /):
-    """Whether the sign bit is set: of negative numbers, and of -0.0."""
-    return _core.less(_core.copysign(1.0, x), 0)
 
 
 def clip(x, /, min=None, max=None):

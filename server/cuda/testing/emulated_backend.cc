@@ -9,6 +9,7 @@
 #include "ops/error.h"
 #include "server/cuda/groups.h"
 #include "server/cuda/kernel_stream.h"
+#include "server/cuda/testing/emulated_libraries.h"
 #include "server/kernels/dispatch.h"
 
 namespace chx::cuda {
@@ -39,7 +40,7 @@ void ReferenceGemm(const GemmCall& call) {
 
 class EmulatedStream : public KernelStream {
  public:
-  explicit EmulatedStream(Device* device) : device_(device) {}
+  EmulatedStream(Device* device, bool libraries) : device_(device), libraries_(libraries) {}
 
   Device& device() override { return *device_; }
   absl::Status CopyIn(void* dst, const void* src, size_t bytes) override {
@@ -71,19 +72,26 @@ class EmulatedStream : public KernelStream {
     return absl::OkStatus();
   }
 
+  Dnn* dnn() override { return libraries_ && settings().use_cudnn ? &dnn_ : nullptr; }
+  Solver* solver() override { return libraries_ ? &solver_ : nullptr; }
+
  private:
   Device* const device_;
+  const bool libraries_;
+  EmulatedDnn dnn_;
+  EmulatedSolver solver_;
 };
 
 class EmulatedDevice : public Device {
  public:
-  explicit EmulatedDevice(std::string name) : name_(std::move(name)) {}
+  EmulatedDevice(std::string name, bool libraries)
+      : name_(std::move(name)), libraries_(libraries) {}
 
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return size_t{1} << 30; }
   const KernelTable& kernels() const override { return kernels_; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
-    return std::unique_ptr<Stream>(std::make_unique<EmulatedStream>(this));
+    return std::unique_ptr<Stream>(std::make_unique<EmulatedStream>(this, libraries_));
   }
   absl::StatusOr<void*> AllocateSlab(size_t bytes) override {
     const size_t rounded = (bytes + 256) / 256 * 256;
@@ -96,27 +104,30 @@ class EmulatedDevice : public Device {
 
  private:
   const std::string name_;
+  const bool libraries_;
   const KernelTable kernels_ = AllKernels();
 };
 
 class EmulatedBackend : public Backend {
  public:
-  explicit EmulatedBackend(std::string name) : name_(std::move(name)) {}
+  EmulatedBackend(std::string name, bool libraries)
+      : name_(std::move(name)), libraries_(libraries) {}
 
   const std::string& name() const override { return name_; }
   int device_count() const override { return 1; }
   absl::StatusOr<std::unique_ptr<Device>> OpenDevice(int) override {
-    return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>(name_ + ":0"));
+    return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>(name_ + ":0", libraries_));
   }
 
  private:
   const std::string name_;
+  const bool libraries_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name) {
-  return std::make_unique<EmulatedBackend>(name);
+std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name, bool libraries) {
+  return std::make_unique<EmulatedBackend>(name, libraries);
 }
 
 }  // namespace chx::cuda

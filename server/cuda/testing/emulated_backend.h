@@ -10,8 +10,8 @@
 
 namespace chx::cuda {
 
-// With one device, `name`:0.
-std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name);
+// With one device, `name`:0. `libraries`: as if cuDNN and cuSOLVER were installed.
+std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name, bool libraries = false);
 
 }  // namespace chx::cuda
 

@@ -198,6 +198,13 @@ def chx_full_svd(chx, a):
     return [s, scaled @ vh[..., :k, :], u @ swap(u), vh @ swap(vh)]
 
 
+def cut(rng, shape):
+    """Singular values of which a cut-off at 0.3 of the largest leaves some, none of them near it."""
+    u, _, vh = np.linalg.svd(rng.uniform(-1, 1, shape), full_matrices=False)
+    k = min(shape[-2:])
+    return (u * np.array([2.0, 0.3, 1.3, 0.4])[:k]) @ vh
+
+
 def rank_one(rng, shape):
     return rng.uniform(0.5, 1, shape[:-1])[..., None] * rng.uniform(0.5, 1, shape[-1:])
 
@@ -242,6 +249,33 @@ for shape in [(3, 3), (4, 2), (2, 3, 4)]:
         grad=(0,) if shape[-2] >= shape[-1] else (),
         domain=spread,
     )
+for shape in [(2, 2), (3, 3), (5, 3), (2, 4, 5)]:
+    one(
+        "pinv",
+        shape,
+        lambda chx, a: chx.linalg.pinv(a, rcond=0.3),
+        lambda a: np.linalg.pinv(a, rcond=0.3),
+        name="-cut",
+        domain=cut,
+    )
+for shape in [(0, 0), (3, 0), (0, 3), (2, 3, 0), (0, 2, 3)]:
+    one(
+        "svd",
+        shape,
+        lambda chx, a: chx.linalg.svd(a),
+        np.linalg.svd,
+        name="-empty",
+        grad=(),
+    )
+    for mode in ("reduced", "complete"):
+        one(
+            "qr",
+            shape,
+            lambda chx, a, mode=mode: chx.linalg.qr(a, mode=mode),
+            lambda a, mode=mode: np.linalg.qr(a, mode=mode),
+            name=f"-empty-{mode}",
+            grad=(),
+        )
 for shape, order, axis, keepdims in [
     ((3, 4), None, None, False),
     ((2, 3, 4), None, (-1, 0), True),

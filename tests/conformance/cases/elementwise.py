@@ -38,7 +38,7 @@ unary("sqrt", lambda x: np.sqrt(to_float(x)), domain=(0.2, 5))
 unary("square", np.square)
 unary("tanh", lambda x: np.tanh(to_float(x)))
 unary("sigmoid", lambda x: np.reciprocal(np.exp(-to_float(x)) + to_float(x).dtype.type(1)))
-unary("relu", lambda x: np.maximum(x, x.dtype.type(0)), domain=away_from_zero)
+unary("relu", lambda x: np.maximum(to_float(x), to_float(x).dtype.type(0)), domain=away_from_zero)
 unary("abs", np.abs, domain=away_from_zero)
 unary("sign", np.sign, domain=away_from_zero)
 unary("expm1", lambda x: np.expm1(to_float(x)))
@@ -59,7 +59,7 @@ def binary(name, ref, dtypes=NUMBERS, grad=(0, 1), domain=away_from_zero, **kwar
         )
 
 
-binary("add", np.add, dtypes=ALL)
+binary("add", np.add)
 binary("subtract", np.subtract)
 binary("multiply", np.multiply, dtypes=ALL)
 binary("divide", lambda x, y: np.divide(to_float(x), to_float(y)), domain=(1, 4))

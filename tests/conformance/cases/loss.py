@@ -85,6 +85,16 @@ row(
 )
 row(
     "accuracy",
+    lambda chx, y, t: chx.accuracy(y, t),
+    lambda y, t: np.asarray((y.argmax(1)[..., 0] == t).mean()).astype(y.dtype),
+    [(4, 3, 2, 1), (4, 2)],
+    dtypes=[FLOATS, INTEGERS],
+    domain=[distinct, labels(0, 3)],
+    same_dtypes=False,
+    name="accuracy-trailing-axes",
+)
+row(
+    "accuracy",
     lambda chx, y, t: chx.accuracy(y, t, 0),
     lambda y, t: np.asarray((y.argmax(1) == t)[t != 0].sum() / max(1, (t != 0).sum())).astype(
         y.dtype

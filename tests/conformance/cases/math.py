@@ -80,6 +80,17 @@ for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
     binary(name, getattr(np, name), dtypes=("bool", *INTS), grad=(), domain=(-90, 90), exact=True)
 for name in ("left_shift", "right_shift"):
     binary(name, getattr(np, name), dtypes=INTS, grad=(), domain=(0, 9), exact=True)
+    row(
+        name,
+        lambda chx, x, y, n=name: getattr(chx, n)(x, y),
+        lambda x, y, n=name: getattr(np, n)(x.astype("int64"), y.astype("int64")).astype(x.dtype),
+        [(9,), (9,)],
+        dtypes=[INTS, INTS],
+        domain=(0, 7),
+        exact=True,
+        same_dtypes=False,
+        name=f"{name}-of-two-dtypes",
+    )
 unary("invert", np.invert, dtypes=("bool", *INTS), grad=False, domain=(-90, 90), exact=True)
 for name, method in {
     "bitwise_and_": "__iand__",
@@ -116,3 +127,14 @@ row(
     name="nan_to_num-special",
 )
 row("nan_to_num", lambda chx, x: chx.nan_to_num(x, 2.5), lambda x: x, [(3, 4)], grad=[0])
+for keywords in ({"posinf": 7.5}, {"nan": -1.0, "posinf": 2.0, "neginf": -3.0}):
+    row(
+        "nan_to_num",
+        lambda chx, x, k=keywords: chx.nan_to_num(x, **k),
+        lambda x, k=keywords: np.nan_to_num(x, **k),
+        [(30,)],
+        dtypes=[("float32", "float64")],
+        domain=special,
+        exact=True,
+        name=f"nan_to_num-{len(keywords)}",
+    )

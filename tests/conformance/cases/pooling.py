@@ -1,7 +1,7 @@
 import numpy as np
 
 from ..table import row
-from .connection import expand, windows
+from .connection import expand, window_count, windows
 
 
 def pool(x, ksize, stride, pad, cover_all, value):
@@ -20,8 +20,20 @@ def average_pool(x, ksize, stride=None, pad=0, pad_mode="ignore"):
     sums = pool(x, ksize, stride, pad, False, 0).sum(axis=2, dtype="float64")
     if pad_mode == "zero":
         return (sums / np.prod(expand(ksize, x.ndim - 2))).astype(x.dtype)
-    counts = pool(np.ones_like(x), ksize, stride, pad, False, 0).sum(axis=2, dtype="float64")
-    return (sums / np.maximum(counts, 1)).astype(x.dtype)
+    with np.errstate(invalid="ignore"):
+        return (sums / counts(x.shape[2:], ksize, stride, pad)).astype(x.dtype)
+
+
+def counts(sizes, ksize, stride, pad):
+    """Elements in each window; negative or, multiplied, positive for windows beyond the edge."""
+    k, p = expand(ksize, len(sizes)), expand(pad, len(sizes))
+    s = k if stride is None else expand(stride, len(sizes))
+    result = np.ones(())
+    for size, k_d, s_d, p_d in zip(sizes, k, s, p, strict=True):
+        starts = np.arange(window_count(size, k_d, s_d, p_d, False)) * s_d - p_d
+        in_x = np.minimum(starts + k_d, size) - np.maximum(starts, 0)
+        result = result[..., None] * in_x
+    return result
 
 
 def distinct(rng, shape):
@@ -30,13 +42,13 @@ def distinct(rng, shape):
     return (rng.permutation(size).reshape(shape) - size / 2) / 16
 
 
-def case(op, reference, shape, args, kwargs, name):
+def case(op, reference, shape, args, kwargs, name, grad=(0,)):
     row(
         op,
         lambda chx, x: getattr(chx, op)(x, *args, **kwargs),
         lambda x: reference(x, *args, **kwargs),
         [shape],
-        grad=[0],
+        grad=grad,
         domain=distinct,
         name=f"{op}-{name}",
     )
@@ -49,12 +61,14 @@ for name, shape, args, kwargs in [
     ("3d", (1, 2, 4, 3, 4), (2,), {"stride": (2, 1, 2)}),
     ("gaps", (1, 2, 7, 7), (2, 3), {}),
     ("wide-pad", (1, 2, 3, 3), (2, 1, 3), {}),
+    ("beyond", (1, 2, 3, 3), (1, 3, 2), {}),
     ("no-samples", (0, 2, 4, 4), (2,), {}),
 ]:
     case("max_pool", max_pool, shape, args, kwargs, name)
     for mode in ("zero", "ignore"):
         kwargs_of_mode = {**kwargs, "pad_mode": mode}
-        case("average_pool", average_pool, shape, args, kwargs_of_mode, f"{name}-{mode}")
+        grad = () if (name, mode) == ("wide-pad", "ignore") else (0,)  # there are NaNs
+        case("average_pool", average_pool, shape, args, kwargs_of_mode, f"{name}-{mode}", grad)
 for name, shape, args in [("cover-all", (2, 2, 5, 6), (3, 2)), ("cover-all-1d", (2, 1, 8), (3,))]:
     case("max_pool", max_pool, shape, args, {"cover_all": True}, name)
 row(

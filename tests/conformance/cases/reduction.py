@@ -75,6 +75,14 @@ for name in ("argmax", "argmin"):
             exact=True,
             name=f"{name}-{axis}",
         )
+        row(
+            name,
+            lambda chx, a, n=name, x=axis: getattr(a, n)(axis=x, keepdims=True),
+            lambda a, n=name, x=axis: getattr(np, n)(a, axis=x, keepdims=True).astype("int64"),
+            [(3, 5)],
+            exact=True,
+            name=f"{name}-{axis}-kept",
+        )
 
 
 def np_log_softmax(x, axis):

@@ -56,6 +56,17 @@ reduction(
     domain=(0.7, 1.4),
 )
 reduction("nanmean", moment(np.nanmean), NUMBERS)
+reduction("nanvar", moment(np.nanvar), NUMBERS)
+reduction("nanstd", moment(np.nanstd), NUMBERS, axes=[None, 0, -1, (0, 2)])
+for name in ("nanvar", "nanstd"):
+    row(
+        name,
+        lambda chx, a, n=name: getattr(chx, n)(a, 1, ddof=3),
+        lambda a, n=name: getattr(np, n)(a, 1, ddof=3),
+        [(9, 5)],
+        domain=with_nans,
+        name=f"{name}-ddof",
+    )
 reduction("nanmax", np.nanmax, NUMBERS, axes=[None, 0, (0, 2)], domain=distinct)
 reduction("nanmin", np.nanmin, NUMBERS, axes=[None, 0, (0, 2)], domain=distinct)
 
@@ -84,7 +95,7 @@ for name in ("all", "any"):
         name=f"{name}-empty",
     )
 for name in ("nansum", "nanprod", "nanmean", "nanmax", "nanmin", "nanargmax", "nanargmin"):
-    keep = () if "arg" in name else (True,)
+    keep = (True,)
     row(
         name,
         lambda chx, a, n=name, k=keep: getattr(chx, n)(a, 1, *k),

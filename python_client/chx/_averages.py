@@ -1,0 +1,205 @@
+"""Quantiles, averages and covariances, with all of NumPy's arguments. Gradients come from the operators."""
+
+import builtins
+
+import numpy as np
+
+import chx
+from chx import _core
+from chx._arranging import _axis, _like
+
+_METHODS = {
+    "linear": None,
+    "lower": np.floor,
+    "higher": np.ceil,
+    "nearest": np.rint,
+    "midpoint": lambda place: (np.floor(place) + np.ceil(place)) / 2,
+}
+
+
+# --- Quantiles -------------------------------------------------------------------------------------
+
+
+def quantile(a, q, axis=None, keepdims=False, *, method="linear"):
+    """The values below which a fraction q of the elements along axes lies; NaN where there is a NaN.
+
+    q's dimensions come first in the result. `method` says what is between two elements: 'linear'
+    interpolation, 'lower', 'higher', 'nearest' or 'midpoint'. Integers give float64.
+
+    Raises:
+      ValueError: q is not in [0, 1], or an unknown method.
+    """
+    return _quantiles("quantile", a, np.asarray(q, np.float64), axis, keepdims, method, False)
+
+
+def percentile(a, q, axis=None, keepdims=False, *, method="linear"):
+    """quantile() for q from 0 to 100."""
+    return _quantiles(
+        "percentile", a, np.asarray(q, np.float64) / 100, axis, keepdims, method, False
+    )
+
+
+def nanquantile(a, q, axis=None, keepdims=False, *, method="linear"):
+    """quantile() of what is not NaN; NaN if there is nothing else."""
+    return _quantiles("nanquantile", a, np.asarray(q, np.float64), axis, keepdims, method, True)
+
+
+def nanpercentile(a, q, axis=None, keepdims=False, *, method="linear"):
+    """percentile() of what is not NaN; NaN if there is nothing else."""
+    q = np.asarray(q, np.float64) / 100
+    return _quantiles("nanpercentile", a, q, axis, keepdims, method, True)
+
+
+def nanmedian(a, axis=None, keepdims=False):
+    """The median along axes of what is not NaN; NaN if there is nothing else."""
+    return _quantiles("nanmedian", a, np.asarray(0.5), axis, keepdims, "linear", True)
+
+
+def _lanes(name, a, axis):
+    """The array with the axes in front, made one, and the shape with ones in their places."""
+    if axis is None:
+        axes = list(range(a.ndim))
+    else:
+        axes = [_axis(name, int(i), a.ndim) for i in np.atleast_1d(axis)]
+    rest = [i for i in range(a.ndim) if i not in axes]
+    kept = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
+    size = int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
+    return a.transpose(axes + rest).reshape(size, *(a.shape[i] for i in rest)), kept
+
+
+def _quantiles(name, a, q, axis, keepdims, method, ignore_nan):
+    if not ((q >= 0) & (q <= 1)).all():
+        raise ValueError(f"[{name}] expects fractions of the whole")
+    if method not in _METHODS:
+        raise ValueError(f"[{name}] expects one of {', '.join(_METHODS)}, got {method!r}")
+    if a.dtype.kind != "f":
+        a = a.astype("float64")
+    lanes, kept = _lanes(name, a, axis)
+    if len(lanes) == 0:
+        raise _core.DimensionError(f"[{name}] expects elements, got shape {a.shape}")
+    ordered = _core.sort(lanes, 0)
+    nan = _core.isnan(ordered)
+    if ignore_nan:
+        result = _of_each_lane(ordered, nan, q, method)
+    else:
+        place = q * (len(lanes) - 1)
+        if _METHODS[method] is not None:
+            place = _METHODS[method](place)
+        result = _between(ordered, np.floor(place).astype(np.int64), place)
+        result = _core.where(nan[-1], np.nan, result)
+    return result.reshape(q.shape + kept) if keepdims else result
+
+
+def _between(ordered, low, place):
+    weight = (place - low).reshape(low.shape + (1,) * (ordered.ndim - 1))
+    below = ordered[low]
+    above = ordered[np.minimum(low + 1, len(ordered) - 1)]
+    return below + (above - below) * chx.array(weight, ordered.dtype, device=ordered.device)
+
+
+def _of_each_lane(ordered, nan, q, method):
+    """Where lanes have different numbers of elements before the NaNs."""
+    last = _core.sum(_core.logical_not(nan), 0).astype(ordered.dtype) - 1
+    fractions = chx.array(q, ordered.dtype, device=ordered.device)
+    place = fractions.reshape(q.shape + (1,) * last.ndim) * chx.clip(last, 0, None)
+    if method == "midpoint":
+        place = (_core.floor(place) + _core.ceil(place)) * 0.5
+    elif method != "linear":
+        rounding = {"lower": _core.floor, "higher": _core.ceil, "nearest": _core.rint}
+        place = rounding[method](place)
+    place = place.reshape(-1, *last.shape)
+    low = _core.floor(place)
+    at = low.astype("int64")
+    above = _core.minimum(at + 1, chx.clip(last, 0, None).astype("int64"))
+    y0 = _core.take_along_axis(ordered, at, 0)
+    y1 = _core.take_along_axis(ordered, above, 0)
+    result = y0 + (y1 - y0) * (place - low)
+    return _core.where(last < 0, np.nan, result).reshape(q.shape + last.shape)
+
+
+# --- Averages and covariances ----------------------------------------------------------------------
+
+
+def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
+    """The mean along axes, weighted if there are weights: of a's shape, or of one axis's length.
+
+    With `returned`, also the sum of the weights, in the mean's shape.
+
+    Raises:
+      ValueError: the weights are of another shape.
+    """
+    if weights is None:
+        mean = _core.mean(a, axis, keepdims)
+        total = _core.full(
+            mean.shape, a.size / builtins.max(mean.size, 1), mean.dtype, device=a.device
+        )
+        return (mean, total) if returned else mean
+    weights = _like(weights, a)
+    if weights.shape != a.shape:
+        if weights.ndim != 1 or not isinstance(axis, (int, np.integer)):
+            raise ValueError(f"[average] expects weights of shape {a.shape}, got {weights.shape}")
+        normal = _axis("average", axis, a.ndim)
+        if weights.size != a.shape[normal]:
+            raise ValueError(f"[average] expects {a.shape[normal]} weights, got {weights.size}")
+        weights = weights.reshape([-1 if i == normal else 1 for i in range(a.ndim)])
+        weights = _core.broadcast_to(weights, a.shape)
+    total = _core.sum(weights, axis, keepdims)
+    mean = _core.sum(a * weights, axis, keepdims) / total
+    return (mean, total) if returned else mean
+
+
+def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None):
+    """The covariance matrix of variables (rows; columns without `rowvar`) over observations.
+
+    `y` has further variables; `ddof` is taken off the count (default 1, or 0 with `bias`);
+    `fweights` are how often observations occurred, `aweights` how much they count. Integers give
+    float64.
+
+    Raises:
+      ValueError: more than two dimensions, or weights that don't fit.
+    """
+    x = _variables(m, rowvar)
+    if y is not None:
+        x = _core.concatenate([x, _variables(_like(y, m), rowvar)], 0)
+    count = x.shape[1]
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    weights = None
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is None:
+            continue
+        given = _like(given, m)
+        if given.shape != (count,):
+            raise ValueError(f"[cov] expects {count} {name}, got shape {given.shape}")
+        given = given.astype(x.dtype, copy=False)
+        weights = given if weights is None else weights * given
+    if weights is None:
+        centred = x - _core.mean(x, 1, True)
+        result = _core.matmul(centred, centred.T) / (count - ddof)
+    else:
+        total = _core.sum(weights)
+        centred = x - (_core.sum(x * weights, 1) / total).reshape(-1, 1)
+        free = total - ddof
+        if aweights is not None and ddof:
+            own = _like(aweights, m).astype(x.dtype, copy=False)
+            free = total - _core.sum(weights * own) / total * ddof
+        result = _core.matmul(centred * weights, centred.T) / free
+    return result.reshape(()) if len(x) == 1 else result
+
+
+def _variables(m, rowvar):
+    if m.ndim > 2:
+        raise ValueError(f"[cov] expects at most two dimensions, got shape {m.shape}")
+    m = m if m.dtype.kind == "f" else m.astype("float64")
+    if m.ndim < 2:
+        return m.reshape(1, m.size)
+    return m if rowvar or m.shape[0] == 1 else m.T
+
+
+def corrcoef(x, y=None, rowvar=True):
+    """The correlation coefficients of variables: their cov() over the product of deviations."""
+    covariance = cov(x, y, rowvar)
+    if covariance.ndim == 0:
+        return covariance / covariance
+    deviation = _core.sqrt(_core.diagonal(covariance))
+    result = covariance / deviation.reshape(-1, 1) / deviation
+    return chx.clip(result, -1.0, 1.0)

@@ -1,0 +1,144 @@
+"""Discrete distributions of chx.random.Generator, as int64. Parameters as in _continuous.py."""
+
+import numpy as np
+
+import chx
+from chx import _core
+from chx._continuous import accepted, device_of, expect, filled, shape_of
+
+
+def _probability(x):
+    return 0 <= x <= 1
+
+
+class Discrete:
+    """All methods take the result's size and device last; sizes are shapes."""
+
+    def bernoulli(self, p, size=None, device=None):
+        """True with probability p."""
+        return self.random(shape_of(size, p), device=device_of(device, p)) < p
+
+    def binomial(self, n, p, size=None, device=None):
+        """How many of n trials succeed with probability p; -1 where an array's n or p is no such."""
+        expect("binomial", "n from 0 on", n, lambda x: x >= 0)
+        expect("binomial", "p in [0, 1]", p, _probability)
+        shape, device = shape_of(size, n, p), device_of(device, n, p)
+        return _core._random_of(
+            "random_binomial",
+            filled(n, shape, "int64", device),
+            filled(p, shape, "float64", device),
+        )
+
+    def poisson(self, lam=1.0, size=None, device=None):
+        """How many events there are at a rate; -1 where an array's rate is negative."""
+        expect("poisson", "a rate in [0, 9.2e18]", lam, lambda x: 0 <= x <= 9.2e18)
+        shape, device = shape_of(size, lam), device_of(device, lam)
+        return _core._random_of("random_poisson", filled(lam, shape, "float64", device))
+
+    def geometric(self, p, size=None, device=None):
+        """How many trials it takes to succeed, with probability p each: 1 or more."""
+        expect("geometric", "p in (0, 1]", p, lambda x: 0 < x <= 1)
+        shape, device = shape_of(size, p), device_of(device, p)
+        if not isinstance(p, _core.ndarray) and p == 1:
+            return _core.ones(shape, "int64", device=device)
+        failures = _core.log1p(-p) if isinstance(p, _core.ndarray) else float(np.log1p(-p))
+        waits = self.standard_exponential(shape, device=device) / -failures
+        # Beyond int64 there is no difference any more.
+        return _core.minimum(_core.maximum(_core.ceil(waits), 1.0), 2.0**62).astype("int64")
+
+    def negative_binomial(self, n, p, size=None, device=None):
+        """How many trials fail before n succeed, with probability p each."""
+        expect("negative_binomial", "n above 0", n, lambda x: x > 0)
+        expect("negative_binomial", "p in (0, 1]", p, lambda x: 0 < x <= 1)
+        shape, device = shape_of(size, n, p), device_of(device, n, p)
+        rate = self.standard_gamma(n, shape, device=device) * ((1.0 - p) / p)
+        return self.poisson(rate, shape)
+
+    def hypergeometric(self, ngood, nbad, nsample, size=None, device=None):
+        """How many of `nsample`, drawn without replacement, are good. Parameters are numbers.
+
+        ValueError: a negative number, or more draws than there are.
+        """
+        for name, value in (("ngood", ngood), ("nbad", nbad), ("nsample", nsample)):
+            expect("hypergeometric", f"{name} from 0 on", value, lambda x: x >= 0)
+        if nsample > ngood + nbad:
+            raise ValueError(
+                f"[hypergeometric] expects nsample up to {ngood + nbad}, got {nsample}"
+            )
+        low, high = max(0, nsample - nbad), min(ngood, nsample)
+        # Logarithms of the probabilities' ratios to that of the least outcome, then the inverse of
+        # their running sum.
+        k = np.arange(low, high, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            steps = np.log((ngood - k) * (nsample - k)) - np.log((k + 1) * (nbad - nsample + k + 1))
+        logs = np.concatenate([[0.0], np.cumsum(steps)])
+        edges = np.cumsum(np.exp(logs - logs.max()))
+        u = self.random(shape_of(size), device=device) * edges[-1]
+        edges = chx.array(edges, device=u.device)
+        return _core.minimum(chx.searchsorted(edges, u, "right"), high - low) + low
+
+    def logseries(self, p, size=None, device=None):
+        """Logarithmic series values, 1 or more."""
+        # Kemp, "Efficient generation of logarithmically distributed pseudo-random variables", 1981.
+        expect("logseries", "p in (0, 1)", p, lambda x: 0 < x < 1)
+        shape, device = shape_of(size, p), device_of(device, p)
+        v = 1.0 - self.random(shape, device=device)
+        r = _core.log1p(-p) if isinstance(p, _core.ndarray) else float(np.log1p(-p))
+        q = -_core.expm1(self.random(shape, device=device) * r)
+        q = _core.maximum(q, np.finfo("float64").tiny)
+        many = _core.floor(_core.log(v) / _core.log(q)) + 1.0
+        few = _core.where(v >= q, 1.0, 2.0)
+        values = _core.where(_core.logical_and(v < p, v <= q * q), many, few)
+        return _core.where(v >= p, 1.0, values).astype("int64")
+
+    def zipf(self, a, size=None, device=None):
+        """Zipf values, 1 or more, with probability proportional to k ** -a. `a` is a number. Waits."""
+        # Devroye, "Non-uniform random variate generation", 1986, chapter X.6.1.
+        expect("zipf", "a above 1", a, lambda x: x > 1)
+        shape = shape_of(size)
+        b = 2.0 ** (a - 1)
+
+        def draw():
+            u = 1.0 - self.random(shape, device=device)
+            x = _core.floor(u ** (-1.0 / (a - 1)))
+            t = (1.0 + 1.0 / x) ** (a - 1)
+            v = self.random(shape, device=device)
+            good = v * x * (t - 1.0) / (b - 1) <= t / b
+            return x, _core.logical_and(good, x < 2.0**62)
+
+        return accepted(draw).astype("int64")
+
+    def multinomial(self, n, pvals, size=None, device=None):
+        """How often each of k outcomes comes up in n trials, (size, k): `pvals` are k probabilities.
+
+        ValueError: they are negative, or sum to more than 1. The last one is what the others leave.
+        """
+        if isinstance(pvals, _core.ndarray):
+            pvals = chx.to_numpy(pvals)
+        p = np.asarray(pvals, np.float64)
+        if p.ndim != 1 or p.size == 0 or (p < 0).any() or p[:-1].sum() > 1 + 1e-12:
+            raise ValueError(f"[multinomial] expects probabilities that sum to 1, got {pvals}")
+        shape, device = shape_of(size, n), device_of(device, n)
+        left = filled(n, shape, "int64", device)
+        rest = 1.0
+        counts = []
+        for chance in p[:-1]:
+            share = min(chance / rest, 1.0) if rest > 0 else 0.0
+            counts.append(self.binomial(left, share, shape))
+            left = left - counts[-1]
+            rest -= chance
+        return _core.stack([*counts, left], -1)
+
+    def integers(self, low, high=None, size=None, dtype="int64", endpoint=False, device=None):
+        """Integers in [low, high), or in [0, low) without high; with `endpoint`, high too.
+
+        Raises:
+          ValueError: there are none, or more than 2**53.
+        """
+        low, high = (0, low) if high is None else (low, high)
+        count = high - low + bool(endpoint)
+        if not 0 < count <= 2**53:
+            raise ValueError(f"[integers] expects 1 to 2**53 numbers, got {count}")
+        # A product that was rounded up to `count` is one too many.
+        numbers = _core.floor(self.random(size, device=device) * count)
+        return (_core.minimum(numbers, count - 1) + low).astype(dtype)

@@ -1,0 +1,92 @@
+// cuDNN 9, opened when the first convolution or pooling needs it (library.h).
+#ifndef CHX_SERVER_CUDA_DNN_LIBRARY_H_
+#define CHX_SERVER_CUDA_DNN_LIBRARY_H_
+
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "server/cuda/dnn.h"
+
+namespace chx::cuda {
+
+// The functions that we call. cuDNN's older interface: the graph interface that is to replace it
+// has headers of its own in C++ which toolkits lack, and the same kernels.
+#define CHX_DNN_FUNCTIONS(F)                       \
+  F(cudnnCreate)                                   \
+  F(cudnnDestroy)                                  \
+  F(cudnnSetStream)                                \
+  F(cudnnGetErrorString)                           \
+  F(cudnnCreateTensorDescriptor)                   \
+  F(cudnnSetTensorNdDescriptor)                    \
+  F(cudnnDestroyTensorDescriptor)                  \
+  F(cudnnCreateFilterDescriptor)                   \
+  F(cudnnSetFilterNdDescriptor)                    \
+  F(cudnnDestroyFilterDescriptor)                  \
+  F(cudnnCreateConvolutionDescriptor)              \
+  F(cudnnSetConvolutionNdDescriptor)               \
+  F(cudnnSetConvolutionMathType)                   \
+  F(cudnnDestroyConvolutionDescriptor)             \
+  F(cudnnGetConvolutionForwardAlgorithm_v7)        \
+  F(cudnnFindConvolutionForwardAlgorithmEx)        \
+  F(cudnnConvolutionForward)                       \
+  F(cudnnGetConvolutionBackwardDataAlgorithm_v7)   \
+  F(cudnnFindConvolutionBackwardDataAlgorithmEx)   \
+  F(cudnnConvolutionBackwardData)                  \
+  F(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
+  F(cudnnFindConvolutionBackwardFilterAlgorithmEx) \
+  F(cudnnConvolutionBackwardFilter)                \
+  F(cudnnCreatePoolingDescriptor)                  \
+  F(cudnnSetPoolingNdDescriptor)                   \
+  F(cudnnDestroyPoolingDescriptor)                 \
+  F(cudnnPoolingForward)                           \
+  F(cudnnPoolingBackward)
+
+// Immutable; safe from any thread.
+struct DnnLibrary {
+#define CHX_DECLARE(name) decltype(&::name) name = nullptr;
+  CHX_DNN_FUNCTIONS(CHX_DECLARE)
+#undef CHX_DECLARE
+};
+
+// The outcome of the first call is kept. CHXD_CUDNN names the file, or is "off".
+absl::StatusOr<const DnnLibrary*> OpenDnn();
+
+// A handle for one stream, and the algorithms that were chosen for it.
+class CudaDnn : public Dnn {
+ public:
+  CudaDnn() = default;
+  ~CudaDnn() override;
+  CudaDnn(const CudaDnn&) = delete;
+  CudaDnn& operator=(const CudaDnn&) = delete;
+
+  // Before all other calls.
+  void set_stream(cudaStream_t stream) { stream_ = stream; }
+  absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
+  absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
+
+ private:
+  struct ConvObjects;
+
+  absl::Status Open();
+  absl::Status Check(const char* what, cudnnStatus_t status) const;
+  absl::StatusOr<absl::optional<Algorithm>> Search(const KernelArgs& args, const ConvCall& call,
+                                                   const ConvObjects& objects);
+  cudnnStatus_t Run(const ConvCall& call, const ConvObjects& objects, const Algorithm& algorithm,
+                    void* workspace) const;
+
+  cudaStream_t stream_ = nullptr;
+  const DnnLibrary* library_ = nullptr;
+  cudnnHandle_t handle_ = nullptr;
+  // By all that the choice depends on; nothing where cuDNN is not to be used.
+  absl::flat_hash_map<std::string, absl::optional<Algorithm>> choices_;
+};
+
+}  // namespace chx::cuda
+
+#endif  // CHX_SERVER_CUDA_DNN_LIBRARY_H_

@@ -1,0 +1,265 @@
+// Matrices for cuSOLVER, which are column-major: in C order these are the transposed ones, so some
+// operators work on those and others on a transposed copy.
+#include "server/cuda/factorizations.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/error.h"
+#include "server/cuda/copy.h"
+#include "server/cuda/launch.h"
+#include "server/lapack/decompositions.h"
+
+namespace chx::cuda {
+namespace {
+
+int Rows(const KernelTensor& tensor) { return static_cast<int>(tensor.shape[tensor.ndim() - 2]); }
+int Columns(const KernelTensor& tensor) { return static_cast<int>(tensor.shape.back()); }
+
+// The transposed matrices, as a view.
+KernelTensor Transposed(KernelTensor tensor) {
+  const int last = tensor.ndim() - 1;
+  std::swap(tensor.shape[last], tensor.shape[last - 1]);
+  std::swap(tensor.strides[last], tensor.strides[last - 1]);
+  return tensor;
+}
+
+absl::StatusOr<KernelTensor> DenseCopy(const KernelArgs& args, const KernelTensor& tensor) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor copy, NewTensor(args, tensor.dtype, tensor.shape));
+  CHX_RETURN_IF_ERROR(Copy(args, tensor, copy));
+  return copy;
+}
+
+// Dense matrices of `size` elements each.
+Matrices Stack(const KernelTensor& tensor, int64_t size) {
+  return {tensor.dtype, tensor.size() / size, tensor.data, size};
+}
+
+// The codes of `count` matrices, zeros at first.
+absl::StatusOr<int*> NewInfo(const KernelArgs& args, int64_t count) {
+  CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(count * sizeof(int)));
+  CHX_RETURN_IF_ERROR(args.stream.Zero(memory, count * sizeof(int)));
+  return static_cast<int*>(memory);
+}
+
+// Waits for the codes.
+absl::Status CheckInfo(const KernelArgs& args, const char* meaning, const int* info,
+                       int64_t count) {
+  std::vector<int> codes(count);
+  CHX_RETURN_IF_ERROR(args.stream.CopyOut(codes.data(), info, count * sizeof(int)));
+  for (int64_t i = 0; i < count; ++i) {
+    if (codes[i] != 0) return lapack::Failure(args, meaning, codes[i], i, count);
+  }
+  return absl::OkStatus();
+}
+
+// Of each (rows, columns) matrix of `a`, whose lines lie `leading` elements apart and matrices
+// `stride`, the lower or upper triangle; by columns: the lines are columns.
+template <typename T>
+struct TriangleBody {
+  const T* a;
+  T* out;
+  int64_t rows;
+  int64_t columns;
+  int64_t leading;
+  int64_t stride;
+  bool by_columns;
+  bool upper;
+
+  CHX_HD void operator()(int64_t p) const {
+    const int64_t column = p % columns;
+    const int64_t row = p / columns % rows;
+    const T* const matrix = a + p / columns / rows * stride;
+    const bool inside = upper ? column >= row : column <= row;
+    out[p] = !inside      ? T(0)
+             : by_columns ? matrix[column * leading + row]
+                          : matrix[row * leading + column];
+  }
+};
+
+template <typename T>
+absl::Status CopyTriangleOf(const KernelArgs& args, const KernelTensor& a, int64_t leading,
+                            int64_t stride, bool by_columns, bool upper, const KernelTensor& out) {
+  return ForEach(args, out.size(),
+                 TriangleBody<T>{reinterpret_cast<const T*>(a.data), reinterpret_cast<T*>(out.data),
+                                 Rows(out), Columns(out), leading, stride, by_columns, upper});
+}
+
+absl::Status CopyTriangle(const KernelArgs& args, const KernelTensor& a, int64_t leading,
+                          int64_t stride, bool by_columns, bool upper, const KernelTensor& out) {
+  return (out.dtype == Dtype::kFloat64
+              ? CopyTriangleOf<double>
+              : CopyTriangleOf<float>)(args, a, leading, stride, by_columns, upper, out);
+}
+
+absl::Status Solve(const KernelArgs& args, Solver* solver) {
+  const KernelTensor& a = args.in(0);
+  const KernelTensor& b = args.in(1);
+  const KernelTensor& x = args.out(0);
+  const int own = b.ndim() == a.ndim() - 1 ? 1 : 2;  // see the operator's rule
+  const int n = Columns(a);
+  const int k = own == 1 ? 1 : Columns(b);
+  if (x.size() == 0) return absl::OkStatus();
+  const int64_t square = int64_t{n} * n;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor copy, DenseCopy(args, a));
+  const Matrices lu = Stack(copy, square);
+  CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, lu.count));
+  CHX_ASSIGN_OR_RETURN(void* const pivots, args.scratch.Allocate(lu.count * n * sizeof(int)));
+  CHX_RETURN_IF_ERROR(solver->Lu(args, n, lu, static_cast<int*>(pivots), info));
+  CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kNotSingular, info, lu.count));
+
+  // Right sides by columns, in place if there is one for each.
+  KernelTensor columns = x;
+  if (k == 1) {
+    CHX_RETURN_IF_ERROR(Copy(args, b, columns));
+  } else {
+    CHX_ASSIGN_OR_RETURN(columns, NewTensor(args, x.dtype, Transposed(x).shape));
+    CHX_RETURN_IF_ERROR(Copy(args, Transposed(b), columns));
+  }
+  const Matrices all = Stack(columns, int64_t{n} * k);
+  CHX_ASSIGN_OR_RETURN(int* const solved, NewInfo(args, all.count));
+  const auto batch = x.shape.span().subspan(0, x.ndim() - own);
+  const std::vector<int64_t> sources =
+      lapack::Sources(batch, a.shape.span().subspan(0, a.ndim() - 2), all.count);
+  const char* const first = static_cast<const char*>(lu.data);
+  const int64_t item = ItemSize(x.dtype);
+  for (int64_t i = 0; i < all.count; ++i) {
+    Matrices one = lu;
+    one.count = 1;
+    one.data = const_cast<char*>(first) + sources[i] * square * item;
+    Matrices side = all;
+    side.count = 1;
+    side.data = columns.data + i * all.stride * item;
+    CHX_RETURN_IF_ERROR(solver->SolveTransposed(
+        args, n, k, one, static_cast<const int*>(pivots) + sources[i] * n, side, solved + i));
+  }
+  CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kNotSingular, solved, all.count));
+  return k == 1 ? absl::OkStatus() : Copy(args, Transposed(columns), x);
+}
+
+absl::Status Cholesky(const KernelArgs& args, Solver* solver) {
+  const int n = Columns(args.in(0));
+  const int64_t square = int64_t{n} * n;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor copy, DenseCopy(args, args.in(0)));
+  const Matrices a = Stack(copy, square);
+  CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, a.count));
+  // The upper half by columns is our lower one.
+  CHX_RETURN_IF_ERROR(solver->Cholesky(args, n, a, info));
+  CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kPositiveDefinite, info, a.count));
+  return CopyTriangle(args, copy, n, square, false, false, args.out(0));
+}
+
+absl::Status Eigh(const KernelArgs& args, Solver* solver) {
+  const bool vectors = args.outputs.size() > 1;
+  const int n = Columns(args.in(0));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor copy, DenseCopy(args, args.in(0)));
+  const Matrices a = Stack(copy, int64_t{n} * n);
+  CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, a.count));
+  const bool lower = args.attrs[0].AsInt() % 2 == 0;  // which by columns is the upper half
+  CHX_RETURN_IF_ERROR(solver->Eigh(args, vectors, lower, n, a, args.out(0).data, info));
+  CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kConverge, info, a.count));
+  return vectors ? Copy(args, Transposed(copy), args.out(1)) : absl::OkStatus();
+}
+
+// a = u s vh, and by columns, where a is its own transposed: a^T = vh^T s u^T. The library wants as
+// many rows as columns, or more, so it sees one or the other.
+absl::Status Svd(const KernelArgs& args, Solver* solver) {
+  const KernelTensor& a = args.in(0);
+  const bool vectors = args.attrs[1].AsBool();
+  const bool full = args.attrs[0].AsBool();
+  const bool wide = Columns(a) >= Rows(a);
+  const int m = std::max(Rows(a), Columns(a));
+  const int n = std::min(Rows(a), Columns(a));
+  const KernelTensor& s = args.out(vectors ? 1 : 0);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor copy, DenseCopy(args, wide ? a : Transposed(a)));
+  const Matrices matrices = Stack(copy, int64_t{m} * n);
+  CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, matrices.count));
+  const auto run = [&](char job, const Matrices& u, const Matrices& vt) -> absl::Status {
+    CHX_RETURN_IF_ERROR(solver->Svd(args, job, m, n, matrices, s.data, u, vt, info));
+    return CheckInfo(args, lapack::kConverge, info, matrices.count);
+  };
+  if (!vectors) return run('N', {}, {});
+  const int64_t u_size = int64_t{m} * (full ? m : n);
+  const int64_t vt_size = int64_t{n} * n;
+  const char job = full ? 'A' : 'S';
+  if (wide) {
+    // Its u, by columns, is our vh, and its vt our u.
+    return run(job, Stack(args.out(2), u_size), Stack(args.out(0), vt_size));
+  }
+  const KernelTensor u_by_columns = Transposed(args.out(0));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor u, NewTensor(args, a.dtype, u_by_columns.shape));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor vt,
+                       NewTensor(args, a.dtype, Transposed(args.out(2)).shape));
+  CHX_RETURN_IF_ERROR(run(job, Stack(u, u_size), Stack(vt, vt_size)));
+  CHX_RETURN_IF_ERROR(Copy(args, Transposed(u), args.out(0)));
+  return Copy(args, Transposed(vt), args.out(2));
+}
+
+absl::Status Qr(const KernelArgs& args, Solver* solver) {
+  const KernelTensor& a = args.in(0);
+  const int64_t mode = args.attrs[0].AsInt();  // 0: reduced, 1: complete, 2: r, 3: raw
+  const int m = Rows(a);
+  const int n = Columns(a);
+  const int k = std::min(m, n);
+  const int columns = mode == 1 ? m : k;  // of q
+  const int lines = std::max(n, columns);
+  const int64_t stride = int64_t{m} * lines;
+  // By columns, with room for q's.
+  Shape shape = Transposed(a).shape;
+  shape[shape.size() - 2] = lines;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor memory, NewTensor(args, a.dtype, shape));
+  KernelTensor by_columns = memory;
+  by_columns.shape[shape.size() - 2] = n;
+  CHX_RETURN_IF_ERROR(Copy(args, Transposed(a), by_columns));
+  const Matrices matrices = Stack(memory, stride);
+  CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, matrices.count));
+  void* tau = nullptr;
+  if (mode == 3) {
+    tau = args.out(1).data;
+  } else {
+    CHX_ASSIGN_OR_RETURN(tau, args.scratch.Allocate(matrices.count * k * ItemSize(a.dtype)));
+  }
+  CHX_RETURN_IF_ERROR(solver->Qr(args, m, n, matrices, tau, info));
+  CHX_RETURN_IF_ERROR(CheckInfo(args, "matrices", info, matrices.count));
+  if (mode == 3) return Copy(args, by_columns, args.out(0));
+  CHX_RETURN_IF_ERROR(
+      CopyTriangle(args, memory, m, stride, true, true, args.out(mode == 2 ? 0 : 1)));
+  if (mode == 2) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(solver->FormQ(args, m, columns, k, matrices, tau, info));
+  CHX_RETURN_IF_ERROR(CheckInfo(args, "matrices", info, matrices.count));
+  KernelTensor q = memory;
+  q.shape[shape.size() - 2] = columns;
+  return Copy(args, Transposed(q), args.out(0));
+}
+
+struct Entry {
+  absl::string_view op;
+  absl::Status (*run)(const KernelArgs&, Solver*);
+};
+constexpr Entry kEntries[] = {{"solve", Solve},   {"cholesky", Cholesky}, {"eigh", Eigh},
+                              {"eigvalsh", Eigh}, {"svd", Svd},           {"qr", Qr}};
+
+}  // namespace
+
+bool Factorizes(absl::string_view op) {
+  return std::any_of(std::begin(kEntries), std::end(kEntries),
+                     [op](const Entry& entry) { return entry.op == op; });
+}
+
+absl::Status Factorize(const KernelArgs& args, Solver* solver) {
+  for (const KernelTensor& input : args.inputs) {
+    for (const int64_t dim : input.shape) {
+      if (dim >= INT32_MAX) {
+        return ValueError("[", args.op.name, "] expects dimensions below 2^31, got ",
+                          input.shape.ToString());
+      }
+    }
+  }
+  for (const Entry& entry : kEntries) {
+    if (entry.op == args.op.name) return entry.run(args, solver);
+  }
+  return MakeError(ErrorKind::kNotImplemented,
+                   absl::StrCat("[", args.op.name, "] is no decomposition of cuSOLVER's"));
+}
+
+}  // namespace chx::cuda

@@ -1,0 +1,21 @@
+// The operators of ops/defs/decompositions.cc on the GPU.
+#ifndef CHX_SERVER_CUDA_FACTORIZATIONS_H_
+#define CHX_SERVER_CUDA_FACTORIZATIONS_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/cuda/solver.h"
+#include "server/engine/kernel.h"
+
+namespace chx::cuda {
+
+// Whether cuSOLVER has what the operator needs.
+bool Factorizes(absl::string_view op);
+
+// Of an operator that it factorizes. Inputs and outputs are dense and of one dtype, float32 or
+// float64; the inputs have elements. Waits for the stream: the outcome is an error of this call.
+absl::Status Factorize(const KernelArgs& args, Solver* solver);
+
+}  // namespace chx::cuda
+
+#endif  // CHX_SERVER_CUDA_FACTORIZATIONS_H_

@@ -1,0 +1,205 @@
+#include "server/cuda/solver_library.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+#include "ops/error.h"
+#include "server/cuda/kernel_stream.h"
+#include "server/cuda/library.h"
+
+namespace chx::cuda {
+namespace {
+
+// Below, a CPU is done before a GPU has started; not measured yet.
+constexpr int64_t kSmallest = 128;
+
+bool LoadAll(void* library, SolverLibrary* solver) {
+#define CHX_LOAD_S(p, name) LoadFunction(library, "cusolverDnS" #name, &solver->float32.name)&&
+#define CHX_LOAD_D(p, name) LoadFunction(library, "cusolverDnD" #name, &solver->float64.name)&&
+  return CHX_SOLVER_FUNCTIONS(CHX_LOAD_S, S) CHX_SOLVER_FUNCTIONS(CHX_LOAD_D, D)
+             LoadFunction(library, "cusolverDnCreate", &solver->create) &&
+         LoadFunction(library, "cusolverDnDestroy", &solver->destroy) &&
+         LoadFunction(library, "cusolverDnSetStream", &solver->set_stream);
+#undef CHX_LOAD_S
+#undef CHX_LOAD_D
+}
+
+absl::StatusOr<const SolverLibrary*> Load() {
+  auto* const solver = new SolverLibrary;  // for the life of the process, as the library
+  CHX_RETURN_IF_ERROR(OpenLibrary({"cuSOLVER",
+                                   "all decompositions are the host's",
+                                   "CHXD_CUSOLVER",
+                                   {"libcusolver.so.12", "libcusolver.so.11"}},
+                                  [solver](void* library) { return LoadAll(library, solver); }));
+  const char* const smallest = std::getenv("CHXD_CUSOLVER_SMALLEST");
+  if (smallest == nullptr || !absl::SimpleAtoi(smallest, &solver->smallest)) {
+    solver->smallest = kSmallest;
+  }
+  return solver;
+}
+
+// fn(functions, tag) for the dtype's type.
+template <typename Fn>
+absl::Status Visit(const SolverLibrary& library, Dtype dtype, Fn&& fn) {
+  return dtype == Dtype::kFloat64 ? fn(library.float64, double()) : fn(library.float32, float());
+}
+
+template <typename T>
+T* At(const Matrices& matrices, int64_t i) {
+  return static_cast<T*>(matrices.data) + i * matrices.stride;
+}
+
+}  // namespace
+
+absl::StatusOr<const SolverLibrary*> OpenSolver() {
+  static const auto* const result = new absl::StatusOr<const SolverLibrary*>(Load());
+  return *result;
+}
+
+CudaSolver::~CudaSolver() {
+  if (handle_ != nullptr) library_->destroy(handle_);
+}
+
+int64_t CudaSolver::smallest() const {
+  const absl::StatusOr<const SolverLibrary*> library = OpenSolver();
+  return library.ok() ? (*library)->smallest : INT64_MAX;
+}
+
+absl::Status CudaSolver::Check(const char* what, cusolverStatus_t status) const {
+  if (status == CUSOLVER_STATUS_SUCCESS) return absl::OkStatus();
+  return DeviceError("cuda: ", what, ": cuSOLVER's status is ", static_cast<int>(status));
+}
+
+absl::Status CudaSolver::Open(const KernelArgs& args) {
+  StreamOf(args).handle();  // its device is the thread's
+  if (handle_ != nullptr) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(library_, OpenSolver());
+  cusolverDnHandle_t handle = nullptr;
+  CHX_RETURN_IF_ERROR(Check("cusolverDnCreate", library_->create(&handle)));
+  handle_ = handle;
+  return Check("cusolverDnSetStream", library_->set_stream(handle_, stream_));
+}
+
+template <typename T, typename Query, typename Run>
+absl::Status CudaSolver::ForAll(const KernelArgs& args, const char* what, int64_t count,
+                                Query&& query, Run&& run) {
+  int size = 0;
+  CHX_RETURN_IF_ERROR(Check(what, query(&size)));
+  CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(std::max(1, size) * sizeof(T)));
+  for (int64_t i = 0; i < count; ++i) {
+    CHX_RETURN_IF_ERROR(Check(what, run(i, static_cast<T*>(memory), size)));
+  }
+  return StreamOf(args).Launched();
+}
+
+absl::Status CudaSolver::Lu(const KernelArgs& args, int n, const Matrices& a, int* pivots,
+                            int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    return ForAll<T>(
+        args, "getrf", a.count,
+        [&](int* size) { return f.getrf_bufferSize(handle_, n, n, At<T>(a, 0), n, size); },
+        [&](int64_t i, T* work, int) {
+          return f.getrf(handle_, n, n, At<T>(a, i), n, work, pivots + i * n, info + i);
+        });
+  });
+}
+
+absl::Status CudaSolver::SolveTransposed(const KernelArgs& args, int n, int k, const Matrices& lu,
+                                         const int* pivots, const Matrices& b, int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  return Visit(*library_, b.dtype, [&](const auto& f, auto zero) -> absl::Status {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < b.count; ++i) {
+      CHX_RETURN_IF_ERROR(Check("getrs", f.getrs(handle_, CUBLAS_OP_T, n, k, At<T>(lu, i), n,
+                                                 pivots + i * n, At<T>(b, i), n, info + i)));
+    }
+    return StreamOf(args).Launched();
+  });
+}
+
+absl::Status CudaSolver::Cholesky(const KernelArgs& args, int n, const Matrices& a, int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    constexpr cublasFillMode_t kUpper = CUBLAS_FILL_MODE_UPPER;
+    return ForAll<T>(
+        args, "potrf", a.count,
+        [&](int* size) { return f.potrf_bufferSize(handle_, kUpper, n, At<T>(a, 0), n, size); },
+        [&](int64_t i, T* work, int size) {
+          return f.potrf(handle_, kUpper, n, At<T>(a, i), n, work, size, info + i);
+        });
+  });
+}
+
+absl::Status CudaSolver::Qr(const KernelArgs& args, int m, int n, const Matrices& a, void* tau,
+                            int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    return ForAll<T>(
+        args, "geqrf", a.count,
+        [&](int* size) { return f.geqrf_bufferSize(handle_, m, n, At<T>(a, 0), m, size); },
+        [&](int64_t i, T* work, int size) {
+          return f.geqrf(handle_, m, n, At<T>(a, i), m, static_cast<T*>(tau) + i * std::min(m, n),
+                         work, size, info + i);
+        });
+  });
+}
+
+absl::Status CudaSolver::FormQ(const KernelArgs& args, int m, int columns, int reflectors,
+                               const Matrices& a, const void* tau, int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    const T* const taus = static_cast<const T*>(tau);
+    return ForAll<T>(
+        args, "orgqr", a.count,
+        [&](int* size) {
+          return f.orgqr_bufferSize(handle_, m, columns, reflectors, At<T>(a, 0), m, taus, size);
+        },
+        [&](int64_t i, T* work, int size) {
+          return f.orgqr(handle_, m, columns, reflectors, At<T>(a, i), m, taus + i * reflectors,
+                         work, size, info + i);
+        });
+  });
+}
+
+absl::Status CudaSolver::Eigh(const KernelArgs& args, bool vectors, bool upper, int n,
+                              const Matrices& a, void* w, int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  const cublasFillMode_t half = upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+  return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    T* const values = static_cast<T*>(w);
+    return ForAll<T>(
+        args, "syevd", a.count,
+        [&](int* size) {
+          return f.syevd_bufferSize(handle_, mode, half, n, At<T>(a, 0), n, values, size);
+        },
+        [&](int64_t i, T* work, int size) {
+          return f.syevd(handle_, mode, half, n, At<T>(a, i), n, values + i * n, work, size,
+                         info + i);
+        });
+  });
+}
+
+absl::Status CudaSolver::Svd(const KernelArgs& args, char job, int m, int n, const Matrices& a,
+                             void* s, const Matrices& u, const Matrices& vt, int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  const auto wanted = static_cast<signed char>(job);
+  return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    return ForAll<T>(
+        args, "gesvd", a.count, [&](int* size) { return f.gesvd_bufferSize(handle_, m, n, size); },
+        [&](int64_t i, T* work, int size) {
+          return f.gesvd(handle_, wanted, wanted, m, n, At<T>(a, i), m, static_cast<T*>(s) + i * n,
+                         At<T>(u, i), m, At<T>(vt, i), n, work, size, nullptr, info + i);
+        });
+  });
+}
+
+}  // namespace chx::cuda

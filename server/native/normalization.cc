@@ -1,0 +1,228 @@
+// Kernels of ops/defs/normalization.cc, whose compositions do what is declined here.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/error.h"
+#include "ops/rules.h"
+#include "server/kernels/dispatch.h"
+#include "server/native/device.h"
+#include "server/native/groups.h"
+#include "server/native/loops.h"
+#include "server/native/nest.h"
+#include "server/native/scratch.h"
+
+namespace chx::native {
+namespace {
+
+constexpr int64_t kColumns = 128;  // channels at a time, where they are neighbours
+
+// x as (outer, channels, inner), of which the first and the last are normalized over.
+struct Layout {
+  int64_t outer = 1;
+  int64_t channels = 1;
+  int64_t inner = 1;
+
+  double count() const { return static_cast<double>(outer) * inner; }
+};
+
+// False if the axes are not of that form.
+bool MakeLayout(const Shape& shape, uint32_t axes, Layout* layout) {
+  int d = 0;
+  const auto reduced = [&] { return (axes >> d & 1) != 0; };
+  for (; d < shape.size() && reduced(); ++d) layout->outer *= shape[d];
+  for (; d < shape.size() && !reduced(); ++d) layout->channels *= shape[d];
+  for (; d < shape.size() && reduced(); ++d) layout->inner *= shape[d];
+  return d == shape.size();
+}
+
+// The moments, or the sums of gradients, of some neighbouring channels.
+template <typename T>
+class Channels {
+ public:
+  // Channels [first, first + n): one if they are not neighbours in memory.
+  Channels(const Layout& layout, int64_t first, int64_t n)
+      : layout_(layout),
+        loops_(Loops().norm[static_cast<int>(kernels::kDtypeOf<T>)]),
+        columns_(layout.inner == 1),
+        first_(first),
+        n_(n) {}
+
+  // Of variances; their mean is left in mean().
+  void Moments(const T* x, double* variance) {
+    double sums[kColumns] = {};
+    ForRows([&](int64_t at, int64_t n) { loops_.sum(columns_, x + at, n, sums); });
+    for (int64_t i = 0; i < n_; ++i) mean_[i] = static_cast<T>(sums[i] / layout_.count());
+    std::fill_n(variance, n_, 0.0);
+    ForRows([&](int64_t at, int64_t n) { loops_.square(columns_, x + at, n, mean_, variance); });
+    for (int64_t i = 0; i < n_; ++i) variance[i] /= layout_.count();
+  }
+  const T* mean() const { return mean_; }
+
+  void Apply(const T* x, const double* variance, double eps, const T* gamma, const T* beta, T* y) {
+    T scale[kColumns];
+    for (int64_t i = 0; i < n_; ++i) {
+      scale[i] = static_cast<T>(static_cast<double>(gamma[i]) / std::sqrt(variance[i] + eps));
+    }
+    ForRows([&](int64_t at, int64_t n) {
+      loops_.apply(columns_, x + at, n, mean_, scale, beta, y + at);
+    });
+  }
+
+  void Gradient(const T* x, const T* gy, const double* variance, double eps, const T* gamma, T* gx,
+                T* ggamma, T* gbeta) {
+    double sums[kColumns] = {};
+    double products[kColumns] = {};
+    ForRows([&](int64_t at, int64_t n) {
+      loops_.grad_sums(columns_, x + at, gy + at, n, mean_, sums, products);
+    });
+    T scale[kColumns];
+    T slope[kColumns];
+    T shift[kColumns];
+    for (int64_t i = 0; i < n_; ++i) {
+      const double inverse = 1 / std::sqrt(variance[i] + eps);
+      const double factor = inverse * static_cast<double>(gamma[i]);
+      ggamma[i] = static_cast<T>(products[i] * inverse);
+      gbeta[i] = static_cast<T>(sums[i]);
+      scale[i] = static_cast<T>(factor);
+      slope[i] = static_cast<T>(-factor * inverse * inverse * products[i] / layout_.count());
+      shift[i] = static_cast<T>(-factor * sums[i] / layout_.count());
+    }
+    ForRows([&](int64_t at, int64_t n) {
+      loops_.grad(columns_, x + at, gy + at, n, mean_, scale, slope, shift, gx + at);
+    });
+  }
+
+ private:
+  // row(position, elements) for each dense row of these channels.
+  template <typename Row>
+  void ForRows(Row&& row) const {
+    const int64_t n = columns_ ? n_ : layout_.inner;
+    for (int64_t o = 0; o < layout_.outer; ++o) {
+      row((o * layout_.channels + first_) * layout_.inner, n);
+    }
+  }
+
+  const Layout& layout_;
+  const NormLoops& loops_;
+  const bool columns_;
+  const int64_t first_;
+  const int64_t n_;
+  T mean_[kColumns];
+};
+
+// Calls run(tag, layout, inputs) with dense inputs of T. Declines what it can't do: other axes, and
+// operands that are not all of one dtype of 32 bits or more.
+template <typename Fn>
+absl::Status Visit(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
+  const KernelTensor& x = args.in(0);
+  uint32_t axes = 1;
+  if (axis.has_value()) {
+    CHX_ASSIGN_OR_RETURN(axes, rules::NormalizeAxes(args.op.name, axis, x.ndim()));
+  }
+  Layout layout;
+  bool mine = (x.dtype == Dtype::kFloat32 || x.dtype == Dtype::kFloat64) &&
+              MakeLayout(x.shape, axes, &layout);
+  for (const KernelTensor& in : args.inputs) mine = mine && in.dtype == x.dtype;
+  if (!mine) return absl::UnimplementedError("");
+  if (layout.channels == 0) return absl::OkStatus();
+  std::vector<KernelTensor> dense;
+  for (const KernelTensor& in : args.inputs) {
+    CHX_ASSIGN_OR_RETURN(KernelTensor tensor, Contiguous(args, in, in.dtype));
+    dense.push_back(std::move(tensor));
+  }
+  const auto all = [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    std::vector<const T*> in;
+    for (const KernelTensor& tensor : dense) in.push_back(reinterpret_cast<const T*>(tensor.data));
+    run(tag, layout, in.data());
+  };
+  if (x.dtype == Dtype::kFloat64) {
+    all(kernels::TypeTag<double>());
+  } else {
+    all(kernels::TypeTag<float>());
+  }
+  return absl::OkStatus();
+}
+
+// Calls run(channels, inputs, first, n) for all channels, on all threads.
+template <typename Fn>
+absl::Status ForChannels(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
+  return Visit(args, axis, [&](auto tag, const Layout& layout, const auto* in) {
+    using T = typename decltype(tag)::Type;
+    const int64_t step = layout.inner == 1 ? kColumns : 1;
+    const int64_t tasks = (layout.channels + step - 1) / step;
+    const double work = 1 + layout.count() * static_cast<double>(step);
+    const auto grain = static_cast<int64_t>(std::max(1.0, kGrain / work));
+    PoolOf(args).ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task * step;
+        const int64_t n = std::min(step, layout.channels - first);
+        run(Channels<T>(layout, first, n), in, first, n);
+      }
+    });
+  });
+}
+
+template <typename T>
+T* OutOf(const KernelArgs& args, int i, const T*) {
+  return reinterpret_cast<T*>(args.out(i).data);
+}
+
+// x, gamma, beta; eps, axis.
+absl::Status RunForward(const KernelArgs& args) {
+  const double eps = args.attrs[0].AsFloat();
+  return ForChannels(args, args.attrs[1], [&](auto channels, auto in, int64_t first, int64_t n) {
+    double variance[kColumns];
+    channels.Moments(in[0], variance);
+    channels.Apply(in[0], variance, eps, in[1] + first, in[2] + first, OutOf(args, 0, in[0]));
+    std::copy_n(channels.mean(), n, OutOf(args, 1, in[0]) + first);
+    std::copy_n(variance, n, OutOf(args, 2, in[0]) + first);
+  });
+}
+
+// x, gamma, gy; eps, axis.
+absl::Status RunGrad(const KernelArgs& args) {
+  const double eps = args.attrs[0].AsFloat();
+  return ForChannels(args, args.attrs[1], [&](auto channels, auto in, int64_t first, int64_t n) {
+    double variance[kColumns];
+    channels.Moments(in[0], variance);
+    channels.Gradient(in[0], in[2], variance, eps, in[1] + first, OutOf(args, 0, in[0]),
+                      OutOf(args, 1, in[0]) + first, OutOf(args, 2, in[0]) + first);
+  });
+}
+
+// x, gamma, beta, mean, var; eps, axis. Nothing is summed: rows in the order of memory.
+absl::Status RunFixed(const KernelArgs& args) {
+  const double eps = args.attrs[0].AsFloat();
+  return Visit(args, args.attrs[1], [&](auto tag, const Layout& layout, const auto* in) {
+    using T = typename decltype(tag)::Type;
+    std::vector<T> scale(layout.channels);
+    for (int64_t i = 0; i < layout.channels; ++i) {
+      const double deviation = std::sqrt(static_cast<double>(in[4][i]) + eps);
+      scale[i] = static_cast<T>(static_cast<double>(in[1][i]) / deviation);
+    }
+    const bool columns = layout.inner == 1;
+    const int64_t n = columns ? layout.channels : layout.inner;
+    const int64_t rows = layout.outer * layout.channels * layout.inner / std::max<int64_t>(1, n);
+    const NormLoops& loops = Loops().norm[static_cast<int>(kernels::kDtypeOf<T>)];
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n));
+    PoolOf(args).ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t c = columns ? 0 : row % layout.channels;
+        loops.apply(columns, in[0] + row * n, n, in[3] + c, scale.data() + c, in[2] + c,
+                    OutOf(args, 0, in[0]) + row * n);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void RegisterNormalization(KernelTable& table) {
+  table.Set("batch_norm_forward", RunForward);
+  table.Set("batch_norm_grad", RunGrad);
+  table.Set("fixed_batch_norm", RunFixed);
+}
+
+}  // namespace chx::native

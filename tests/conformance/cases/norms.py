@@ -1,0 +1,45 @@
+import numpy as np
+
+from ..table import row
+from .decompositions import spread
+
+
+def distinct(rng, shape):
+    """Magnitudes that are apart, so that extrema have gradients."""
+    return spread(rng, shape) + rng.uniform(0.1, 0.2, shape)
+
+
+for order in (1, -1, 2, -2, np.inf, -np.inf):
+    for axis, keepdims in (((0, 1), False), ((-1, 0), True), ((2, 1), False)):
+        row(
+            "norm",
+            lambda chx, x, args_=(order, axis, keepdims): chx.linalg.norm(x, *args_),
+            lambda x, args_=(order, axis, keepdims): np.asarray(np.linalg.norm(x, *args_)).astype(
+                x.dtype
+            ),
+            [(3, 4, 2)],
+            dtypes=[("float32", "float64")],
+            grad=[0],
+            domain=distinct,
+            name=f"norm-matrix-{order}-{axis}",
+        )
+    row(
+        "norm",
+        lambda chx, x, o=order: chx.linalg.norm(x, o),
+        lambda x, o=order: np.asarray(np.linalg.norm(x, o)).astype(x.dtype),
+        [(3, 4)],
+        dtypes=[("float32", "float64")],
+        grad=[0],
+        domain=distinct,
+        name=f"norm-matrix-{order}",
+    )
+for order in (0, -1, -2, -np.inf, 0.5):
+    row(
+        "norm",
+        lambda chx, x, o=order: chx.linalg.norm(x, o, 1),
+        lambda x, o=order: np.linalg.norm(x, o, 1).astype(x.dtype),
+        [(3, 4)],
+        grad=[0],
+        domain=(0.5, 2),
+        name=f"norm-vector-{order}",
+    )
