@@ -19,8 +19,8 @@ namespace {
 constexpr size_t kBatchBytes = 16 << 10;
 constexpr uint32_t kBatchCommands = 512;
 constexpr size_t kReleasesAtOnce = 32;
-constexpr int64_t kLargeArrayBytes = 1 << 20;
-constexpr size_t kSharedBytes = 256 << 10;  // from here on a transfer is worth a mapping
+constexpr int64_t kReleasedBytes = 128 << 10;  // a part of what a core's own cache holds
+constexpr size_t kSharedBytes = 256 << 10;     // from here on a transfer is worth a mapping
 constexpr std::chrono::milliseconds kFlushInterval{1};
 constexpr size_t kMaxLocationBytes = 1024;  // the daemon's limit
 
@@ -171,9 +171,11 @@ void Session::Released(Handle handle, int64_t bytes) {
   if (!CheckUsable().ok()) return;
   MutexLock lock(&mutex_);
   released_.push_back(handle);
+  released_bytes_ += bytes;
   if (flusher_idle_) wake_flusher_.notify_one();
-  // What frees much goes before the next operator, which may need the memory.
-  if (released_.size() >= kReleasesAtOnce || bytes >= kLargeArrayBytes) AppendReleases();
+  // What frees much goes before the next operator: its result then takes the same memory, which is
+  // still in the daemon's caches.
+  if (released_.size() >= kReleasesAtOnce || released_bytes_ >= kReleasedBytes) AppendReleases();
 }
 
 void Session::AppendReleases() {
@@ -181,6 +183,7 @@ void Session::AppendReleases() {
   CommandWriter(&pending_).Release(released_);
   Appended();
   released_.clear();
+  released_bytes_ = 0;
   SealIfLarge();
 }
 

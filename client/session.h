@@ -225,6 +225,7 @@ class Session : public RefCounted<Session> {
   uint32_t pending_commands_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Batch> sealed_ ABSL_GUARDED_BY(mutex_);  // before what is pending
   std::vector<Handle> released_ ABSL_GUARDED_BY(mutex_);
+  int64_t released_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   Handle next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<uint32_t> defined_modes_ ABSL_GUARDED_BY(mutex_);  // versions; 0: never
   std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);

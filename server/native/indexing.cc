@@ -70,6 +70,25 @@ absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const Kern
   return out;
 }
 
+// Copies n rows of a dense array, chosen by position. Rows of one item are moved as such.
+void CopyRows(const char* from, const int64_t* positions, int64_t n, int64_t row_bytes, bool items,
+              char* to) {
+  if (!items) {
+    for (int64_t i = 0; i < n; ++i) {
+      std::memcpy(to + i * row_bytes, from + positions[i] * row_bytes, row_bytes);
+    }
+    return;
+  }
+  kernels::VisitItemSize(row_bytes, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* const in = reinterpret_cast<const T*>(from);
+    T* const out = reinterpret_cast<T*>(to);
+    const int64_t* const at = positions;
+    const int64_t count = n;
+    for (int64_t i = 0; i < count; ++i) out[i] = in[at[i]];
+  });
+}
+
 absl::Status RunTake(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) {
@@ -88,23 +107,13 @@ absl::Status RunTake(const KernelArgs& args) {
   const int64_t row_bytes = sides.after * ItemSize(a.dtype);
   const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);
   PoolOf(args).ParallelFor(sides.before * count, grain, [&](int64_t begin, int64_t end) {
-    const auto copy_rows = [&](auto copy) {
-      int64_t before = begin / count;
-      int64_t position = begin % count;
-      for (int64_t i = begin; i < end; ++before, position = 0) {
-        const char* const from = a.data + before * size * row_bytes;
-        for (; position < count && i < end; ++position, ++i) {
-          copy(out.data + i * row_bytes, from + indices[position] * row_bytes);
-        }
-      }
-    };
-    if (sides.after == 1) {
-      kernels::VisitItemSize(row_bytes, [&](auto tag) {
-        using T = typename decltype(tag)::Type;
-        copy_rows([](char* to, const char* from) { std::memcpy(to, from, sizeof(T)); });
-      });
-    } else {
-      copy_rows([&](char* to, const char* from) { std::memcpy(to, from, row_bytes); });
+    int64_t before = begin / count;
+    int64_t position = begin % count;
+    for (int64_t i = begin; i < end; ++before, position = 0) {
+      const int64_t n = std::min(count - position, end - i);
+      CopyRows(a.data + before * size * row_bytes, indices + position, n, row_bytes,
+               sides.after == 1, out.data + i * row_bytes);
+      i += n;
     }
   });
   return absl::OkStatus();

@@ -94,13 +94,21 @@ def seconds(call, calls, wait):
 
 
 def calls_for(call, wait, run_seconds):
-    """How often to call in a run of so many seconds; the best of several tries counts."""
-    calls = 1
+    """How often to call in a run of so many seconds.
+
+    By what further calls add to the best of several runs: waiting alone can take long.
+    """
+    calls, before = 1, None
     while True:
-        taken = min(seconds(call, calls, wait) for _ in range(3))
-        if taken * calls > run_seconds / 2 or calls >= MAX_CALLS:
-            return max(1, min(MAX_CALLS, round(run_seconds / taken)))
-        calls = min(MAX_CALLS, 2 * calls)
+        taken = min(seconds(call, calls, wait) * calls for _ in range(3))
+        if calls == 1 and taken > 10 * run_seconds:
+            return 1
+        added = 0 if before is None else taken - before
+        if added > run_seconds / 4:
+            return max(1, min(MAX_CALLS, round(run_seconds / added * calls / 2)))
+        if calls >= MAX_CALLS:
+            return MAX_CALLS
+        calls, before = min(MAX_CALLS, 2 * calls), taken
 
 
 def measure(case, session, arguments):
