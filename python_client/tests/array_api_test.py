@@ -110,6 +110,9 @@ def test_nextafter():
 
 def test_inversions():
     same(xp.bitwise_invert(chx.array(BYTES)), ~BYTES)
+    small = chx.array([1, 2], "int8")
+    assert xp.bitwise_left_shift(small, chx.array([9, 1])).tolist() == [512, 4]
+    assert xp.bitwise_right_shift(small, chx.array([0, 1], "int16")).dtype == xp.int16
     same(xp.bitwise_invert(chx.array(BOOLS)), ~BOOLS)
     same(xp.logical_not(chx.array(BOOLS)), ~BOOLS)
     same(xp.pow(chx.array(INTS), chx.array(np.abs(INTS) % 4)), INTS ** (np.abs(INTS) % 4))
@@ -242,6 +245,7 @@ def test_dtypes():
     assert xp.result_type(xp.int8, xp.uint8) == xp.int16
     assert xp.result_type(xp.arange(2), xp.float32) == xp.float32
     assert xp.result_type(xp.uint8, 1) == xp.uint8
+    assert xp.result_type(xp.bool, True) == xp.bool
     assert xp.can_cast(xp.int8, xp.int64) and not xp.can_cast(xp.int8, xp.uint8)
     assert xp.can_cast(xp.bool, xp.int8) and not xp.can_cast(xp.float32, xp.int64)
     assert xp.can_cast(xp.int32, xp.float64) and not xp.can_cast(xp.int32, xp.float32)

@@ -134,7 +134,11 @@ def result_type(*arrays_and_dtypes):
         raise ValueError("[result_type] expects an array or a dtype")
     result = functools.reduce(_promote, dtypes)
     for number in arrays_and_dtypes:
-        if isinstance(number, _NUMBERS):
+        if not isinstance(number, _NUMBERS) or isinstance(number, builtins.bool):
+            continue
+        if result == bool_:  # of which there is no arithmetic
+            result = int64 if isinstance(number, int) else float64
+        else:
             result = (chx.empty((0,), result) + number).dtype
     return result
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from chx import _core
+from chx.array_api import _dtypes
 
 
 def _unary(operator, name, doc, keeps_integers=False):
@@ -18,6 +19,18 @@ def _unary(operator, name, doc, keeps_integers=False):
 
 def _binary(operator, name, doc):
     def function(x1, x2, /):
+        return operator(x1, x2)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _shift(operator, name, doc):
+    def function(x1, x2, /):
+        # The operators keep x1's dtype, as ChainerX does.
+        if isinstance(x1, _core.ndarray):
+            x1 = x1.astype(_dtypes.result_type(x1, x2), copy=False)
         return operator(x1, x2)
 
     function.__name__ = function.__qualname__ = name
@@ -73,9 +86,9 @@ trunc = _unary(
 add = _binary(_core.add, "add", "x1 + x2")
 atan2 = _binary(_core.arctan2, "atan2", "The angle of the point (x2, x1), in [-pi, pi].")
 bitwise_and = _binary(_core.bitwise_and, "bitwise_and", "x1 & x2")
-bitwise_left_shift = _binary(_core.left_shift, "bitwise_left_shift", "x1 << x2")
+bitwise_left_shift = _shift(_core.left_shift, "bitwise_left_shift", "x1 << x2")
 bitwise_or = _binary(_core.bitwise_or, "bitwise_or", "x1 | x2")
-bitwise_right_shift = _binary(_core.right_shift, "bitwise_right_shift", "x1 >> x2")
+bitwise_right_shift = _shift(_core.right_shift, "bitwise_right_shift", "x1 >> x2")
 bitwise_xor = _binary(_core.bitwise_xor, "bitwise_xor", "x1 ^ x2")
 copysign = _binary(_core.copysign, "copysign", "x1 with the sign of x2.")
 divide = _binary(_core.divide, "divide", "x1 / x2; of integers, floats.")
