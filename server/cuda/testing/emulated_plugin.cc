@@ -5,10 +5,10 @@
 #include "server/cuda/testing/emulated_backend.h"
 
 extern "C" chx::Backend* ChxCreateBackend(int abi, std::string* error) {
-  if (abi == chx::kBackendAbi) return {
-      const bool libraries = std::getenv("CHX_EMULATED_LIBRARIES") != nullptr;
-      return chx::cuda::NewEmulatedBackend("cuda", libraries).release();
-    }
+  if (abi == chx::kBackendAbi) {
+    const bool libraries = std::getenv("CHX_EMULATED_LIBRARIES") != nullptr;
+    return chx::cuda::NewEmulatedBackend("cuda", libraries).release();
+  }
   *error = "made for another backend interface";
   return nullptr;
 }
