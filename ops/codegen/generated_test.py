@@ -33,7 +33,8 @@ def test_functions_have_real_signatures(stub):
     functions, aliases, _ = stub
     assert signature(functions["add"]) == "x1: ndarray | Scalar, x2: ndarray | Scalar"
     assert signature(functions["sum"]) == (
-        "a: ndarray, axis: int | Sequence[int] | None=None, keepdims: bool=False"
+        "a: ndarray, axis: int | Sequence[int] | None=None, keepdims: bool=False, "
+        "dtype: DtypeLike | None=None"
     )
     assert signature(functions["concatenate"]) == ("arrays: Sequence[ndarray], axis: int | None=0")
     assert signature(functions["take"]) == (

@@ -184,20 +184,18 @@ absl::Status Scan(const KernelArgs& args, const Lanes& lanes, const T* in, T* ou
   return ForEach(args, tasks, ScanBody<Fn, T>{in, out, totals, lanes, chunks});
 }
 
-// Inference has cast to int64 or a float.
+// Inference has cast to the result's dtype.
 template <typename Fn>
 absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
   CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
-  const auto run = [&](auto tag) {
+  return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return Scan<Fn, T>(args, lanes, reinterpret_cast<const T*>(a.data),
                        reinterpret_cast<T*>(out.data));
-  };
-  if (IsFloat(out.dtype)) return kernels::VisitFloat(out.dtype, run);
-  return run(kernels::TypeTag<int64_t>());
+  });
 }
 
 // --- Along an axis by positions ---

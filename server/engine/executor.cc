@@ -223,35 +223,10 @@ absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> in
     return ValueError("[", op.name, "] expects a target whose elements are distinct in memory, ",
                       "got a broadcast array");
   }
+  // A base operator's kernel computes in the target's dtype, to which inference casts the inputs.
+  const OpDef& kernel_op = op.in_place_of.empty() ? op : *OpRegistry::Global().Find(op.in_place_of);
   RunOutputs none;
-  if (op.in_place_of.empty()) {
-    return RunKernel(op, op, inputs, attrs, inferred, &target, target.spec.device, &none);
-  }
-  const OpDef& base = *OpRegistry::Global().Find(op.in_place_of);
-  absl::InlinedVector<InferInput, 2> infer_inputs;
-  for (const RunInput& input : inputs) {
-    infer_inputs.push_back(input.array != nullptr ? InferInput(&input.array->spec)
-                                                  : InferInput(input.scalar));
-  }
-  InferResult result;
-  CHX_RETURN_IF_ERROR(InferOp(base, infer_inputs, attrs, target.spec.device, &result));
-  if (result.outputs[0].shape != target.spec.shape) {
-    return DimensionError("[", op.name, "] expects a result of the target's shape ",
-                          target.spec.shape.ToString(), ", got ",
-                          result.outputs[0].shape.ToString());
-  }
-  if (result.outputs[0].dtype == target.spec.dtype) {
-    return RunKernel(op, base, inputs, attrs, result, &target, target.spec.device, &none);
-  }
-  // The result is of another dtype: computed aside, then cast into place.
-  RunOutputs computed;
-  CHX_RETURN_IF_ERROR(
-      RunKernel(op, base, inputs, attrs, result, nullptr, target.spec.device, &computed));
-  const OpDef& copyto = *OpRegistry::Global().Find("copyto");
-  RunInput copy_inputs[2];
-  copy_inputs[0].array = &target;
-  copy_inputs[1].array = &computed[0];
-  return Run(copyto, copy_inputs, {}, target.spec.device, &none);
+  return RunKernel(op, kernel_op, inputs, attrs, inferred, &target, target.spec.device, &none);
 }
 
 absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,

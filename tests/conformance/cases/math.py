@@ -145,7 +145,7 @@ for keywords in ({"posinf": 7.5}, {"nan": -1.0, "posinf": 2.0, "neginf": -3.0}):
         lambda chx, x, k=keywords: chx.nan_to_num(x, **k),
         lambda x, k=keywords: np.nan_to_num(x, **k),
         [(30,)],
-        dtypes=[("float32", "float64")],
+        dtypes=[("float64",)],
         domain=special,
         exact=True,
         name=f"nan_to_num-{len(keywords)}",

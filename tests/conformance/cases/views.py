@@ -78,3 +78,17 @@ for k in (0, 2, -1, 7):
         [(2, 2)],
         str(k),
     )
+
+
+def strided(array):
+    s = array.dtype.itemsize
+    return (2, 2), (3 * s, 2 * s), s
+
+
+row(
+    "as_strided",
+    lambda chx, a: chx._core._as_strided(chx.ascontiguousarray(a), *strided(a)),
+    lambda a: np.lib.stride_tricks.as_strided(np.ascontiguousarray(a).ravel()[1:], *strided(a)[:2]),
+    [(2, 4)],
+    exact=True,
+)
