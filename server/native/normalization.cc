@@ -134,6 +134,7 @@ absl::Status Visit(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
   const auto all = [&](auto tag) {
     using T = typename decltype(tag)::Type;
     std::vector<const T*> in;
+    in.reserve(dense.size());
     for (const KernelTensor& tensor : dense) in.push_back(reinterpret_cast<const T*>(tensor.data));
     run(tag, layout, in.data());
   };

@@ -98,6 +98,7 @@ absl::Status Session::RecordFunction(const Command& command) {
     return absl::OkStatus();
   }
   std::vector<size_t> nodes_before;
+  nodes_before.reserve(outputs.size());
   for (const Variable* output : outputs) {
     nodes_before.push_back(output == nullptr ? 0 : output->nodes.size());
   }
@@ -126,24 +127,23 @@ void Session::AnswerWalk(PendingWalk walk, uint64_t number, uint64_t request_id,
   };
   SessionOutput::Value value;
   value.request_id = request_id;
+  bool waits = false;
   if (status.ok() && inherited == nullptr) {
     absl::StatusOr<WalkState> state = advance();
+    status = state.status();
     if (state.ok()) {
       value.data = EncodeWalkState(*state);
       value.dtype = Dtype::kUint8;
       value.shape = Shape({static_cast<int64_t>(value.data.size())});
-      if (value.data.size() > static_cast<size_t>(limits_.max_inline_bytes)) {
-        status = ValueError("[backward] expects functions of fewer arrays");
-      } else if (state->function != 0 && walks_.size() >= kMaxWalks) {
-        status = MemoryError("[backward] expects at most ", kMaxWalks,
-                             " walks that wait for the client");
-      } else if (state->function != 0 && !walks_.try_emplace(number).second) {
-        status = ValueError("[backward] expects a new number, got ", number);
-      } else if (state->function != 0) {
-        walks_[number] = std::move(walk);
-      }
-    } else {
-      status = state.status();
+      waits = state->function != 0;
+    }
+    if (value.data.size() > static_cast<size_t>(limits_.max_inline_bytes)) {
+      status = ValueError("[backward] expects functions of fewer arrays");
+    } else if (waits && walks_.size() >= kMaxWalks) {
+      status =
+          MemoryError("[backward] expects at most ", kMaxWalks, " walks that wait for the client");
+    } else if (waits && walks_.contains(number)) {
+      status = ValueError("[backward] expects a new number, got ", number);
     }
   }
   if (!status.ok()) inherited = NewRootError(walk.command, std::move(status), "backward", "");
@@ -152,6 +152,8 @@ void Session::AnswerWalk(PendingWalk walk, uint64_t number, uint64_t request_id,
     value.error = inherited;
     inherited->read = true;
     Inherit(walk.command, inherited);
+  } else if (waits) {
+    walks_.emplace(number, std::move(walk));
   }
   output->values.push_back(std::move(value));
 }
