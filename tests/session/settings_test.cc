@@ -105,6 +105,7 @@ TEST_F(SettingsTest, OfOneSessionAreNotThoseOfAnother) {
 
 TEST_F(SettingsTest, AnythingElseIsAnError) {
   Upload(1, {1}, {1});
+  const std::string endless(100000, 'x');
   const std::vector<Command> wrong = {
       Set("autotune", {}),
       Set("autotune", {CommandOperand()}),
@@ -112,7 +113,7 @@ TEST_F(SettingsTest, AnythingElseIsAnError) {
       Set("autotune", {S(Scalar(true)), S(Scalar(true))}),
       Set("autotune", {S(Scalar(7))}),
       Set("", {S(Scalar(true))}),
-      Set(std::string(100000, 'x'), {S(Scalar(true))}),
+      Set(endless, {S(Scalar(true))}),
       Set("max_workspace_size", {S(Scalar(int64_t{INT64_MIN}))}),
       Set("max_workspace_size", {S(Scalar(0.5))}),
   };
