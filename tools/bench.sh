@@ -19,7 +19,8 @@ bazel build --config=release //server:chxd //python_client //tests/perf:native_b
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 mkdir "$stage/chx"
-cp -L python_client/chx/*.py .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+cp -rL python_client/chx/. "$stage/chx/"
+cp -L .bazel/bin/python_client/chx/_core.so "$stage/chx/"
 
 if [ "${1:-}" = ops ]; then
   shift
