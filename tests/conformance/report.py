@@ -152,6 +152,8 @@ def report(ops_path, names_path):
             f"- {what}: {missing(chx.ndarray if what == 'methods' else chx, text)}"
             for what, text in BEYOND.items()
         ),
+        "\n## ChainerX's own test suite\n",
+        (pathlib.Path(__file__).parent / "upstream_suite.md").read_text(encoding="utf-8").strip(),
         "\n## The array API standard's test suite\n",
         (pathlib.Path(__file__).parent / "array_api_suite.md").read_text(encoding="utf-8").strip(),
     ]
