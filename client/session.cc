@@ -332,30 +332,15 @@ absl::Status Session::Confirm(const ArrayBody& array) {
 }
 
 void Session::Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs) {
-  absl::InlinedVector<std::pair<BackpropId, Ref<MirrorOp>>, 1> ops;
+  MirrorOps ops;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Operand& input = inputs[i];
-    if (input.array() == nullptr || op.IsConstantInput(i)) continue;
-    for (const ArrayBody::Place& place : input.array()->places) {
-      const BackpropId id = place.node->id;
-      if (!Records(id)) continue;
-      auto it = std::find_if(ops.begin(), ops.end(), [id](const auto& o) { return o.first == id; });
-      if (it == ops.end()) {
-        ops.emplace_back(id, MakeRef<MirrorOp>());
-        it = ops.end() - 1;
-      }
-      it->second->inputs.push_back(place.node);
-    }
+    const ArrayBody* input = inputs[i].array();
+    if (input != nullptr && !op.IsConstantInput(i)) AddMirrorInput(*input, &ops);
   }
   if (ops.empty()) return;
-  for (ArrayPtr& output : *outputs) {
-    if (!IsFloat(output->spec.dtype)) continue;
-    for (const auto& [id, mirror] : ops) output->Connect(id, mirror);
-  }
-  if (ops.size() == 1) return;
-  absl::InlinedVector<BackpropId, 2> ids;
-  for (const auto& [id, mirror] : ops) ids.push_back(id);
-  backprop_ids_.Connect(ids);
+  absl::InlinedVector<ArrayBody*, 1> bodies;
+  for (const ArrayPtr& output : *outputs) bodies.push_back(output.get());
+  ConnectMirror(ops, bodies);
 }
 
 absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,

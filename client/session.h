@@ -163,6 +163,10 @@ class Session : public RefCounted<Session> {
   absl::Status CheckInPlace(absl::Span<const Operand> inputs) const;
   absl::Status CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const;
   absl::Status CheckWritable(const ArrayBody& array) const;
+  // What one call makes in the mirror: a node in each graph that records.
+  using MirrorOps = absl::InlinedVector<std::pair<BackpropId, Ref<MirrorOp>>, 1>;
+  void AddMirrorInput(const ArrayBody& input, MirrorOps* ops) const;
+  void ConnectMirror(const MirrorOps& ops, absl::Span<ArrayBody* const> outputs);
   void Mirror(const OpDef& op, absl::Span<const Operand> inputs, ArrayPtrs* outputs);
   absl::StatusOr<ArrayBody::Place*> PlaceOf(absl::string_view op, ArrayBody* array, BackpropId id);
   absl::StatusOr<std::string> Ask(Command* question) ABSL_LOCKS_EXCLUDED(mutex_);

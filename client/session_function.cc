@@ -40,20 +40,14 @@ absl::Status Session::RecordFunction(std::shared_ptr<Function> function,
   recorded.retained_outputs.assign(retained_outputs.begin(), retained_outputs.end());
   Command command;
   command.kind = CommandKind::kRecordFunction;
-  absl::InlinedVector<std::pair<BackpropId, Ref<MirrorOp>>, 1> ops;
+  MirrorOps ops;
   for (ArrayBody* input : inputs) {
     recorded.inputs.push_back(input == nullptr ? ArraySpec() : input->spec);
     command.operands.push_back(input == nullptr ? CommandOperand() : CommandOperand(input->handle));
     if (input == nullptr) continue;
     CHX_RETURN_IF_ERROR(CheckOwn("function", input));
     CHX_RETURN_IF_ERROR(Resolve(input));
-    for (const ArrayBody::Place& place : input->places) {
-      const BackpropId id = place.node->id;
-      if (!Records(id)) continue;
-      auto it = std::find_if(ops.begin(), ops.end(), [id](const auto& o) { return o.first == id; });
-      if (it == ops.end()) it = ops.insert(ops.end(), {id, MakeRef<MirrorOp>()});
-      it->second->inputs.push_back(place.node);
-    }
+    AddMirrorInput(*input, &ops);
   }
   for (ArrayBody* output : outputs) {
     recorded.outputs.push_back(output == nullptr ? ArraySpec() : output->spec);
@@ -90,15 +84,8 @@ absl::Status Session::RecordFunction(std::shared_ptr<Function> function,
     command.mode = Mode();
     Write(command);
   }
-  absl::InlinedVector<BackpropId, 2> ids;
-  for (const auto& [id, op] : ops) {
-    op->function = number;
-    ids.push_back(id);
-    for (ArrayBody* output : outputs) {
-      if (output != nullptr && IsFloat(output->spec.dtype)) output->Connect(id, op);
-    }
-  }
-  if (ids.size() > 1) backprop_ids_.Connect(ids);
+  for (const auto& [id, op] : ops) op->function = number;
+  ConnectMirror(ops, outputs);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,5 @@
 // Graphs of a Session as such: their ids, what only the daemon knows of them, cutting and printing.
+#include <algorithm>
 #include <utility>
 
 #include "client/session.h"
@@ -30,6 +31,28 @@ absl::Status Session::ReleaseBackpropId(BackpropId id) {
   command.backprop_id = id;
   Write(command);
   return absl::OkStatus();
+}
+
+void Session::AddMirrorInput(const ArrayBody& input, MirrorOps* ops) const {
+  for (const ArrayBody::Place& place : input.places) {
+    const BackpropId id = place.node->id;
+    if (!Records(id)) continue;
+    auto it =
+        std::find_if(ops->begin(), ops->end(), [id](const auto& op) { return op.first == id; });
+    if (it == ops->end()) it = ops->insert(ops->end(), {id, MakeRef<MirrorOp>()});
+    it->second->inputs.push_back(place.node);
+  }
+}
+
+void Session::ConnectMirror(const MirrorOps& ops, absl::Span<ArrayBody* const> outputs) {
+  for (ArrayBody* output : outputs) {
+    if (output == nullptr || !IsFloat(output->spec.dtype)) continue;
+    for (const auto& [id, op] : ops) output->Connect(id, op);
+  }
+  if (ops.size() < 2) return;
+  absl::InlinedVector<BackpropId, 2> ids;
+  for (const auto& [id, op] : ops) ids.push_back(id);
+  backprop_ids_.Connect(ids);
 }
 
 absl::StatusOr<std::string> Session::Ask(Command* question) {
