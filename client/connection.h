@@ -136,6 +136,8 @@ class Connection {
   uint64_t last_event_seq_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, v1::FetchedValue> values_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  // The first since the last wait of a command that made nothing: no array can carry it.
+  absl::Status write_error_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> freed_functions_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_freed_functions_{false};
   std::vector<std::string> spare_buffers_ ABSL_GUARDED_BY(mutex_);

@@ -160,7 +160,6 @@ class Session : public RefCounted<Session> {
   // An OK status if the session is of this process, open, and not lost.
   absl::Status CheckUsable() const;
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
-  absl::Status CheckInPlace(absl::Span<const Operand> inputs) const;
   absl::Status CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const;
   absl::Status CheckWritable(const ArrayBody& array) const;
   // What one call makes in the mirror: a node in each graph that records.
