@@ -32,6 +32,7 @@ def rng():
 
 @pytest.fixture
 def device():
+    """Chainer's device that most tests are on: $CHX_TEST_DEVICE, or native:0."""
     import chainer
 
-    return chainer.get_device("native:0")
+    return chainer.get_device(os.environ.get("CHX_TEST_DEVICE", "native:0"))

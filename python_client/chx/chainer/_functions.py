@@ -133,7 +133,8 @@ def backward_chainerx(self, targets, output_grads, retained_inputs, retained_out
     self._chainerx_retained_inputs = _retained(retained_inputs)
     self._chainerx_retained_outputs = _retained(retained_outputs)
     device = self.chainerx_device
-    with _devices.results_on(device.device), chainer.using_device(device):
+    recorded = chainer.using_config("enable_backprop", chx.is_backprop_required())
+    with _devices.results_on(device.device), chainer.using_device(device), recorded:
         grads = self._backward_target_inputs(tuple(targets), _retained(output_grads))
     return [None if g is None else g._data[0] for g in grads]
 

@@ -1,5 +1,6 @@
 """chainer.grad and chainer.backward on the daemon's arrays."""
 
+import chainer
 from chainer import _backprop, function_node, variable
 
 import chx
@@ -7,6 +8,7 @@ from chx.chainer import _graph, _walk
 
 _grad = function_node.grad
 _backward = _backprop.backward
+_backprop_to_all = _backprop._backprop_to_all
 
 
 def grad(
@@ -100,27 +102,43 @@ def backward(outputs, grad_outputs=None, **kwargs):
             y.grad_var = None
     if len(outputs) != len(grad_outputs):
         raise ValueError(f"[backward] expects {len(outputs)} grad_outputs, got {len(grad_outputs)}")
+    pairs = [(y, g._data[0]) for y, g in zip(outputs, grad_outputs, strict=True) if g is not None]
+    _backward_from(pairs, kwargs.get("enable_double_backprop", False))
+
+
+def _backward_from(pairs, double_backprop):
+    """Adds gradients to leaves, starting from variables and the arrays of their gradients."""
     roots = []
-    for y, g in zip(outputs, grad_outputs, strict=True):
+    for y, g in pairs:
         array = y._data[0]
-        if g is None or not _graph.is_connected(array):
+        if not _graph.is_connected(array):
             continue
         before = _graph.grad_of(array)
         # One that is set already is added to: a leaf's, or that of an output given twice.
         if before is not None and (not array._is_chained() or any(array is r for r in roots)):
-            _walk.set_grad(y, before + g._data[0])
+            _walk.set_grad(y, before + g)
         else:
-            _walk.set_grad(y, g._data[0])
+            _walk.set_grad(y, g)
         if not any(array is r for r in roots):
             roots.append(array)
-    chx.backward(roots, enable_double_backprop=kwargs.get("enable_double_backprop", False))
+    chx.backward(roots, enable_double_backprop=double_backprop)
     for array in roots:
         if array._is_chained():
             array.set_grad(None)
 
 
+def backprop_to_all(outputs, retain_grad, loss_scale):
+    """chainer.backward() as Chainer's own functions call it, with nodes."""
+    if not any(isinstance(node, _graph.Node) for node, _ in outputs):
+        _backprop_to_all(outputs, retain_grad, loss_scale)
+        return
+    pairs = [(node.get_variable(), g._data[0]) for node, g in outputs if g is not None]
+    _backward_from(pairs, chainer.config.enable_backprop)
+
+
 def adapt(chainer):
     _backprop.backward = backward
+    _backprop._backprop_to_all = backprop_to_all
     chainer.backward = backward
     function_node.grad = grad
     chainer.grad = grad

@@ -54,4 +54,22 @@ def classes():
 
 
 def adapt(chainer):
-    from chx.chainer._routes import activation, math  # noqa: F401
+    from chx.chainer._routes import (  # noqa: F401  for their effect
+        activation,
+        array,
+        connection,
+        evaluation,
+        images,
+        linalg,
+        loss,
+        math,
+        noise,
+        normalization,
+        pooling,
+        recurrent,
+        roi,
+        sequence_loss,
+    )
+
+    loss.adapt_softmax_cross_entropy(chainer)
+    noise.adapt_gumbel_softmax(chainer)
