@@ -100,6 +100,7 @@ from chx._choosing import (  # noqa: F401
     putmask,
     select,
 )
+from chx._config import config  # noqa: F401
 from chx._context import (  # noqa: F401
     Backend,
     Context,

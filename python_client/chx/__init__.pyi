@@ -89,6 +89,7 @@ from ._choosing import (
     putmask as putmask,
     select as select,
 )
+from ._config import config as config
 from ._context import (
     Backend as Backend,
     Context as Context,
