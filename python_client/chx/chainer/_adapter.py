@@ -20,9 +20,11 @@ def adapt(chainer):
         _gradients,
         _hooks,
         _optimizers,
+        _reporting,
         _routes,
         _variables,
     )
 
-    for module in (_devices, _functions, _gradients, _hooks, _variables, _routes, _optimizers):
+    parts = (_devices, _functions, _gradients, _hooks, _variables, _routes, _optimizers, _reporting)
+    for module in parts:
         module.adapt(chainer)
