@@ -17,6 +17,7 @@ KernelTable AllKernels() {
   RegisterDecompositions(table);
   RegisterConnection(table);
   RegisterPooling(table);
+  RegisterNormalization(table);
   return table;
 }
 
