@@ -16,6 +16,7 @@ namespace {
 using lapack::Fortran;
 
 std::atomic<int64_t> calls{0};
+std::atomic<int64_t> stack_calls{0};
 
 // A description that does not fit together, as the library answers it.
 absl::Status BadParameter(const char* what) { return DeviceError("invalid argument of ", what); }
@@ -198,6 +199,7 @@ T* At(const Matrices& matrices, int64_t i) {
 }  // namespace
 
 int64_t EmulatedLibraryCalls() { return calls; }
+int64_t EmulatedStackCalls() { return stack_calls; }
 
 absl::StatusOr<bool> EmulatedDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
   if (!Consistent(call.windows) || call.samples < 1 || call.channels < 1 || call.features < 1 ||
@@ -329,6 +331,30 @@ absl::Status EmulatedSolver::Svd(const KernelArgs&, char job, int m, int n, cons
     T* const to_vt = job == 'N' ? &none : At<T>(vt, i);
     Fortran<T>::gesdd(&job, &m, &n, At<T>(a, i), &m, static_cast<T*>(s) + i * n, to_u, &m, to_vt,
                       &n, work.data(), &size, int_work.data(), &code, 1);
+    return code;
+  });
+}
+
+// By the other way's LAPACK function, whose vh is turned round here.
+absl::Status EmulatedSolver::SmallSvd(const KernelArgs&, bool vectors, int m, int n,
+                                      const Matrices& a, void* s, const Matrices& u,
+                                      const Matrices& v, int* info) {
+  if (m > kLargestOfStack || n > kLargestOfStack || u.data == nullptr || v.data == nullptr) {
+    return BadParameter("gesvdjBatched");
+  }
+  ++stack_calls;
+  return ForAll(a, info, [&](int64_t i, auto zero) {
+    using T = decltype(zero);
+    int code = 0;
+    const int k = std::min(m, n);
+    const int size = 4 * k * k + 7 * k + 64 * std::max(m, n);
+    const char job = vectors ? 'A' : 'N';
+    std::vector<T> work(size);
+    std::vector<T> vt(int64_t{n} * n);
+    std::vector<int> int_work(8 * k);
+    Fortran<T>::gesdd(&job, &m, &n, At<T>(a, i), &m, static_cast<T*>(s) + i * k, At<T>(u, i), &m,
+                      vt.data(), &n, work.data(), &size, int_work.data(), &code, 1);
+    for (int64_t p = 0; p < int64_t{n} * n; ++p) At<T>(v, i)[p] = vt[p % n * n + p / n];
     return code;
   });
 }

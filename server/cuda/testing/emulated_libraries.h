@@ -34,10 +34,13 @@ class EmulatedSolver : public Solver {
                     void* w, int* info) override;
   absl::Status Svd(const KernelArgs& args, char job, int m, int n, const Matrices& a, void* s,
                    const Matrices& u, const Matrices& vt, int* info) override;
+  absl::Status SmallSvd(const KernelArgs& args, bool vectors, int m, int n, const Matrices& a,
+                        void* s, const Matrices& u, const Matrices& v, int* info) override;
 };
 
-// How many calls all of these have answered.
+// How many calls all of these have answered, and of how many stacks at once.
 int64_t EmulatedLibraryCalls();
+int64_t EmulatedStackCalls();
 
 }  // namespace chx::cuda
 
