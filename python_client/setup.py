@@ -26,6 +26,7 @@ setup(
         "chx.chainer._routes",
         "chx.chainerx",
         "chx.chainerx.testing",
+        "chx.optimizers",
     ],
     package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},
     python_requires=">=3.11,<3.12",

@@ -18,9 +18,7 @@ fi
 bazel build --config=release //server:chxd //python_client //tests/perf:native_bench
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-mkdir "$stage/chx"
-cp -rL python_client/chx/. "$stage/chx/"
-cp -L .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+tools/stage.sh "$stage"
 
 if [ "${1:-}" = ops ]; then
   shift

@@ -8,9 +8,7 @@ venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
 bazel build --config=release //server:chxd //python_client
 root=$(pwd)
 stage=$(mktemp -d)
-mkdir "$stage/chx"
-cp -L python_client/chx/*.py "$stage/chx/"
-cp -L .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+tools/stage.sh "$stage"
 
 "$root/.bazel/bin/server/chxd" --listen="unix:$stage/chxd.sock" &
 daemon=$!

@@ -48,10 +48,10 @@ bundle() {
   stage=$(mktemp -d)
   trap 'rm -rf "$stage"' EXIT
   local root="$stage/gpu_check" built=.bazel/bin
-  mkdir -p "$root/bin" "$root/py/chx" "$root/py/tests" "$root/python/lib" "$root/site" dist
+  mkdir -p "$root/bin" "$root/py/tests" "$root/python/lib" "$root/site" dist
   [ -e "$built/server/cuda/libchxd_cuda.so" ] || fail "no plug-in was built: is there a toolkit?"
   cp -L "$built/server/chxd" "$built/server/cuda/libchxd_cuda.so" "$root/bin/"
-  cp -L python_client/chx/*.py "$built/python_client/chx/_core.so" "$root/py/chx/"
+  tools/stage.sh "$root/py"
   cp -L tests/__init__.py "$root/py/tests/"
   cp -rL tests/conformance "$root/py/tests/"
   cp -L tests/perf/gpu_bench.py "$root/py/"

@@ -12,10 +12,9 @@ read -ra bazel <<<"${BAZEL:-bazel}"
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-mkdir -p "$stage/chx/bin"
-cp -rL python_client/chx/. "$stage/chx/"
-find "$stage" -name __pycache__ -prune -exec rm -r {} +
-cp -L .bazel/bin/python_client/chx/*.pyi .bazel/bin/python_client/chx/_core.so "$stage/chx/"
+tools/stage.sh "$stage"
+mkdir "$stage/chx/bin"
+cp -L .bazel/bin/python_client/chx/*.pyi "$stage/chx/"
 cp -L .bazel/bin/server/chxd "$stage/chx/bin/chxd"
 # What chxd opens beside itself, if it is there.
 cp -L /usr/lib/x86_64-linux-gnu/libdnnl.so.2 "$stage/chx/bin/"

@@ -31,7 +31,7 @@ from numpy import (  # noqa: F401
     uint8,
 )
 
-from chx import _core, _indexing, _routines, _support, linalg, random  # noqa: F401
+from chx import _core, _indexing, _routines, _support, linalg, optimizers, random  # noqa: F401
 from chx._arranging import (  # noqa: F401
     append,
     array_split,

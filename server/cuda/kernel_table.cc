@@ -17,6 +17,7 @@ KernelTable AllKernels() {
   RegisterDecompositions(table);
   RegisterConnection(table);
   RegisterPooling(table);
+  RegisterOptimizers(table);
   return table;
 }
 

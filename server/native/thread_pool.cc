@@ -1,11 +1,38 @@
 #include "server/native/thread_pool.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace chx::native {
+namespace {
+
+// About what it takes to wake a thread. Longer would keep a core busy between a client's calls.
+constexpr auto kSpin = std::chrono::microseconds(50);
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Waits a little for `done`, letting others run on this core. What it returned at last.
+template <typename Done>
+bool Spin(Done done) {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { Work(); });
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { Work(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -17,50 +44,88 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-bool ThreadPool::RunChunk(Loop* loop) {
-  const int64_t begin = loop->next.fetch_add(loop->grain, std::memory_order_relaxed);
-  if (begin >= loop->n) return false;
-  loop->call(loop->fn, begin, std::min(begin + loop->grain, loop->n));
-  return true;
+bool ThreadPool::RunChunk(Loop* loop, int self) {
+  for (int i = 0; i < loop->num_parts; ++i) {
+    Part& part = loop->parts[(self + i) % loop->num_parts];
+    if (part.next.load(std::memory_order_relaxed) >= part.end) continue;
+    const int64_t chunk = part.next.fetch_add(1, std::memory_order_relaxed);
+    if (chunk >= part.end) continue;
+    const int64_t begin = chunk * loop->chunk;
+    loop->call(loop->fn, begin, std::min(begin + loop->chunk, loop->n));
+    return true;
+  }
+  return false;
+}
+
+void ThreadPool::Remove(Loop* loop) {
+  const auto it = std::find(loops_.begin(), loops_.end(), loop);
+  if (it == loops_.end()) return;
+  loops_.erase(it);
+  waiting_loops_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void ThreadPool::Run(Loop* loop) {
+  const int64_t chunks = (loop->n + loop->chunk - 1) / loop->chunk;
+  loop->num_parts = static_cast<int>(std::min<int64_t>({chunks, threads(), kMaxParts}));
+  for (int i = 0; i < loop->num_parts; ++i) {
+    loop->parts[i].next.store(chunks * i / loop->num_parts, std::memory_order_relaxed);
+    loop->parts[i].end = chunks * (i + 1) / loop->num_parts;
+  }
+  int64_t to_wake = 0;
   {
     MutexLock lock(&mutex_);
     loops_.push_back(loop);
+    waiting_loops_.fetch_add(1, std::memory_order_relaxed);
+    to_wake = std::min<int64_t>(chunks - 1, sleepers_);
   }
-  const int64_t chunks = (loop->n + loop->grain - 1) / loop->grain;
-  if (chunks > static_cast<int64_t>(workers_.size())) {
-    loop_added_.notify_all();
-  } else {
-    for (int64_t i = 1; i < chunks; ++i) loop_added_.notify_one();
+  for (int64_t i = 0; i < to_wake; ++i) loop_added_.notify_one();
+  while (RunChunk(loop, 0)) {
   }
-  while (RunChunk(loop)) {
+  {
+    MutexLock lock(&mutex_);
+    Remove(loop);
   }
+  // What workers wrote is visible here: each left by a release.
+  const auto left = [loop] { return loop->workers.load(std::memory_order_acquire) == 0; };
+  if (Spin(left)) return;
   MutexLock lock(&mutex_);
-  const auto it = std::find(loops_.begin(), loops_.end(), loop);
-  if (it != loops_.end()) loops_.erase(it);
-  // What workers wrote is visible here: each left under the mutex.
-  while (loop->workers > 0) worker_left_.wait(mutex_);
+  ++callers_asleep_;
+  while (!left()) worker_left_.wait(mutex_);
+  --callers_asleep_;
 }
 
-void ThreadPool::Work() {
+void ThreadPool::AwaitLoop() {
+  if (!loops_.empty() || stopping_) return;
+  mutex_.Unlock();
+  const bool found = Spin([this] { return waiting_loops_.load(std::memory_order_relaxed) > 0; });
+  mutex_.Lock();
+  if (found) return;
+  ++sleepers_;
+  while (loops_.empty() && !stopping_) loop_added_.wait(mutex_);
+  --sleepers_;
+}
+
+void ThreadPool::Work(int self) {
   mutex_.Lock();
   while (true) {
-    while (loops_.empty() && !stopping_) loop_added_.wait(mutex_);
+    AwaitLoop();
     if (stopping_) break;
+    if (loops_.empty()) continue;
     Loop* loop = loops_.front();
     loops_.pop_front();
     loops_.push_back(loop);
-    ++loop->workers;
+    loop->workers.fetch_add(1, std::memory_order_relaxed);
     mutex_.Unlock();
-    const bool more = RunChunk(loop);
+    // Stays, unless other loops wait.
+    bool more = true;
+    do {
+      more = RunChunk(loop, self);
+    } while (more && waiting_loops_.load(std::memory_order_relaxed) <= 1);
     mutex_.Lock();
-    if (!more) {
-      const auto it = std::find(loops_.begin(), loops_.end(), loop);
-      if (it != loops_.end()) loops_.erase(it);
-    }
-    if (--loop->workers == 0) worker_left_.notify_all();
+    if (!more) Remove(loop);
+    // The last access: the caller may go on at once.
+    const bool last = loop->workers.fetch_sub(1, std::memory_order_release) == 1;
+    if (last && callers_asleep_ > 0) worker_left_.notify_all();
   }
   mutex_.Unlock();
 }

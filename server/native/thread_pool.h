@@ -16,6 +16,11 @@ namespace chx::native {
 // Cuts loops into chunks that the calling thread and the workers take one by one. The caller always
 // works on its own loop, so it ends even if every worker is busy with others' (no deadlock, also
 // when nested); workers go round the waiting loops chunk by chunk (fair). Thread-safe.
+//
+// A loop over the same indices as the one before gives each thread the part that it had then, which
+// is still in its cache, unless another thread is done earlier. A worker that has run out of work
+// spins for some microseconds before it sleeps: operators come one after the other, and waking a
+// thread takes longer than many of them.
 class ThreadPool {
  public:
   // `threads` counts the caller: 1 starts no workers.
@@ -26,23 +31,24 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls fn(begin, end) for chunks of `grain` indices that cover [0, n); where the cuts fall
-  // depends on n and grain only. Loops shorter than two grains run right here.
+  // Calls fn(begin, end) for chunks of at most `grain` indices that cover [0, n); where the cuts
+  // fall depends on n and grain only. Loops shorter than two grains run right here.
   template <typename Fn>
   void ParallelFor(int64_t n, int64_t grain, Fn&& fn) {
     if (n < 2 * grain) {
       if (n > 0) fn(int64_t{0}, n);
       return;
     }
+    const int64_t size = ChunkSize(n, grain);
     if (workers_.empty()) {
-      for (int64_t begin = 0; begin < n; begin += grain)
-        fn(begin, n - begin < grain ? n : begin + grain);
+      for (int64_t begin = 0; begin < n; begin += size)
+        fn(begin, n - begin < size ? n : begin + size);
       return;
     }
     using F = std::remove_reference_t<Fn>;
     Loop loop;
     loop.n = n;
-    loop.grain = grain;
+    loop.chunk = size;
     loop.fn = &fn;
     loop.call = [](const void* f, int64_t begin, int64_t end) {
       (*static_cast<F*>(const_cast<void*>(f)))(begin, end);
@@ -51,24 +57,46 @@ class ThreadPool {
   }
 
  private:
-  struct Loop {
-    int64_t n = 0;
-    int64_t grain = 1;
-    const void* fn = nullptr;
-    void (*call)(const void* fn, int64_t begin, int64_t end) = nullptr;
-    std::atomic<int64_t> next{0};  // first index nobody has taken
-    int workers = 0;               // inside the loop; guarded by the pool's mutex
+  static constexpr int kMaxParts = 16;
+
+  // Neighbouring chunks, for one thread as long as it keeps up. On a cache line of its own.
+  struct alignas(64) Part {
+    std::atomic<int64_t> next;  // first chunk nobody has taken
+    int64_t end;
   };
 
+  struct Loop {
+    int64_t n = 0;
+    int64_t chunk = 1;  // indices
+    const void* fn = nullptr;
+    void (*call)(const void* fn, int64_t begin, int64_t end) = nullptr;
+    std::atomic<int> workers{0};  // inside the loop; more only come while it is in loops_
+    int num_parts = 0;
+    Part parts[kMaxParts];
+  };
+
+  // An even number of chunks of almost the same size: two threads end at the same time.
+  static int64_t ChunkSize(int64_t n, int64_t grain) {
+    int64_t chunks = (n + grain - 1) / grain;
+    chunks += chunks % 2;
+    return (n + chunks - 1) / chunks;
+  }
+
   void Run(Loop* loop);
-  // False if nothing was left.
-  static bool RunChunk(Loop* loop);
-  void Work();
+  // Takes a chunk, if it can one of thread `self`'s part. False if nothing was left.
+  static bool RunChunk(Loop* loop, int self);
+  void Remove(Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns when there may be a loop.
+  void AwaitLoop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Work(int self);
 
   Mutex mutex_;
   CondVar loop_added_;
   CondVar worker_left_;
   std::deque<Loop*> loops_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int> waiting_loops_{0};  // the size of loops_, for those who spin
+  int sleepers_ ABSL_GUARDED_BY(mutex_) = 0;
+  int callers_asleep_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;
 };

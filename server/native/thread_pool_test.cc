@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -58,6 +59,41 @@ TEST(ThreadPoolTest, ManyCallersAndNestedLoops) {
   }
   for (std::thread& caller : callers) caller.join();
   for (const int64_t sum : sums) EXPECT_EQ(sum, 50 * 20 * (39 * 40 / 2));
+}
+
+TEST(ThreadPoolTest, ChunksAreOfOneSizeWhateverTheThreads) {
+  std::vector<int64_t> before;
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    std::atomic<int64_t> largest{0};
+    std::vector<std::atomic<int64_t>> ends(100001);
+    pool.ParallelFor(100000, 32768, [&](int64_t begin, int64_t end) {
+      ends[end] = begin;
+      int64_t seen = largest;
+      while (seen < end - begin && !largest.compare_exchange_weak(seen, end - begin)) {
+      }
+    });
+    EXPECT_EQ(largest, 25000);
+    std::vector<int64_t> begins(ends.begin(), ends.end());
+    if (threads > 1) {
+      EXPECT_EQ(begins, before);
+    }
+    before = begins;
+  }
+}
+
+TEST(ThreadPoolTest, WorkersThatSleepAreWoken) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    // Each of the two chunks waits for the other: a sleeping worker would hang here.
+    std::atomic<int> arrived{0};
+    pool.ParallelFor(2, 1, [&](int64_t, int64_t) {
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(arrived, 2);
+  }
 }
 
 TEST(ThreadPoolTest, ThreadsMayHaveNothingToDo) {

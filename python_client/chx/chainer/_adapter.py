@@ -14,7 +14,15 @@ def adapt(chainer):
             stacklevel=2,
         )
     # They import Chainer.
-    from chx.chainer import _devices, _functions, _gradients, _hooks, _routes, _variables
+    from chx.chainer import (
+        _devices,
+        _functions,
+        _gradients,
+        _hooks,
+        _optimizers,
+        _routes,
+        _variables,
+    )
 
-    for module in (_devices, _functions, _gradients, _hooks, _variables, _routes):
+    for module in (_devices, _functions, _gradients, _hooks, _variables, _routes, _optimizers):
         module.adapt(chainer)
