@@ -1,8 +1,10 @@
 """Summaries of what is in the daemon."""
 
 import chainer
+import chainer.links as L
 import chx
 import numpy as np
+import pytest
 from chainer import reporter
 
 
@@ -43,3 +45,25 @@ def test_a_log_of_numbers(rng, device):
     assert session.stats()["round_trips"] == before
     assert abs(float(summary.compute_mean()["loss"]) - np.mean(observations)) < 1e-9
     assert session.stats()["round_trips"] == before + 1
+
+
+class TrainerOf:
+    """What an extension asks of a trainer that has one optimizer."""
+
+    def __init__(self, optimizer):
+        self.updater = self
+        self.get_all_optimizers = lambda: {"main": optimizer}
+
+
+def test_fail_on_nonnumber_reads_once(device):
+    model = chainer.Sequential(L.Linear(3, 4), L.Linear(4, 2))
+    model.to_device(device)
+    trainer = TrainerOf(chainer.optimizers.SGD().setup(model))
+    extension = chainer.training.extensions.FailOnNonNumber()
+    session = chx._core._get_default_session()
+    before = session.stats()["round_trips"]
+    extension(trainer)
+    assert session.stats()["round_trips"] == before + 1
+    model[1].b.array[1] = np.nan
+    with pytest.raises(RuntimeError, match="'main' diverge"):
+        extension(trainer)

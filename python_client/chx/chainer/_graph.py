@@ -77,16 +77,32 @@ class Node(variable.VariableNode):
             array.require_grad()  # as roots do
 
 
-def grad_of(array):
-    """An array's gradient, None if there is none. In no_backprop_mode, too."""
+def grad_of(var):
+    """The array that is a variable's gradient, None if there is none. In no_backprop_mode, too."""
+    array = var._data[0]
     if array is None or not is_connected(array):
         return None
-    if array.is_grad_required():
-        return array.grad
-    try:
-        return array.grad
-    except chx.ChainerxError:  # it was neither set nor retained
-        return None
+    # Of arrays that don't require one, it was set or retained. Asking about others might wait.
+    return array.grad if array.is_grad_required() or var._has_set_grad else None
+
+
+def set_grad(var, grad):
+    """Makes an array a variable's gradient as it is, in a graph or not."""
+    var._data[0].set_grad(grad)
+    var._has_set_grad = grad is not None
+    var._grad_var = None
+    var._grad_valid = True
+
+
+def retained_between(nodes):
+    """Notes that gradients were retained of what some nodes were made of."""
+    for function in creators(nodes):
+        for ref in function.outputs or ():
+            node = ref()
+            var = node and node.get_variable_or_none()
+            if var is not None:
+                var._has_set_grad = True
+                var._grad_var = None
 
 
 def make_variable(array):

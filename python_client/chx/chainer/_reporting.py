@@ -1,15 +1,19 @@
-"""Chainer's summaries: all their numbers come from the daemon in one read."""
+"""Chainer's summaries and checks: all their numbers come from the daemon in one read."""
 
 import collections
 
 from chainer import reporter
+from chainer.training import extensions
 
 import chx
+from chx.optimizers._rules import operators
 
 DictSummary = reporter.DictSummary
+FailOnNonNumber = extensions.FailOnNonNumber
 
 _compute_mean = DictSummary.compute_mean
 _make_statistics = DictSummary.make_statistics
+_fail_on_nonnumber = FailOnNonNumber.__call__
 
 
 def fetched(values):
@@ -35,6 +39,20 @@ def make_statistics(self):
     return fetched(_make_statistics(self))
 
 
+def fail_on_nonnumber(self, trainer):
+    """Raises RuntimeError if a parameter has an infinity or NaN; one read for each device."""
+    groups = collections.defaultdict(list)
+    for optimizer in trainer.updater.get_all_optimizers().values():
+        for param in optimizer.target.params():
+            if not isinstance(param.array, chx.ndarray):
+                _fail_on_nonnumber(self, trainer)
+                return
+            groups[param.array.device].append(param.array)
+    if not all(bool(operators["all_finite"](arrays)) for arrays in groups.values()):
+        _fail_on_nonnumber(self, trainer)  # it names the optimizer
+
+
 def adapt(chainer):
+    FailOnNonNumber.__call__ = fail_on_nonnumber
     DictSummary.compute_mean = compute_mean
     DictSummary.make_statistics = make_statistics

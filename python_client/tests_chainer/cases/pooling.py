@@ -3,7 +3,7 @@
 import chainer.functions as F
 import numpy as np
 
-from cases import case, distinct, u
+from cases import case, distinct, grid, u
 
 case("average_pooling_1d", lambda x: F.average_pooling_1d(x, 3, 2, 1), (2, 3, 7))
 case("average_pooling_2d", lambda x: F.average_pooling_2d(x, (3, 2), 2, 1), (2, 3, 7, 6))
@@ -22,6 +22,7 @@ case(
     lambda x: F.max_pooling_2d(x, 3, 2, 1, False, True),
     lambda r: tied(r, 2, 3, 7, 6),
 )
+case("max_pooling_2d", lambda x: F.max_pooling_2d(x, 3, 2, 1), lambda r: [grid(r, 2, 3, 7, 6)])
 case(
     "max_pooling_3d",
     lambda x: F.max_pooling_3d(x, 2, cover_all=False),

@@ -58,6 +58,7 @@ def adapt(chainer):
         activation,
         array,
         connection,
+        distributions,
         evaluation,
         images,
         linalg,
@@ -73,3 +74,4 @@ def adapt(chainer):
 
     loss.adapt_softmax_cross_entropy(chainer)
     noise.adapt_gumbel_softmax(chainer)
+    distributions.adapt(chainer)
