@@ -22,7 +22,17 @@ def adapt(chainer):
         _optimizers,
         _routes,
         _variables,
+        _wrappers,
     )
 
-    for module in (_devices, _functions, _gradients, _hooks, _variables, _routes, _optimizers):
+    for module in (
+        _devices,
+        _functions,
+        _gradients,
+        _hooks,
+        _variables,
+        _wrappers,
+        _routes,
+        _optimizers,
+    ):
         module.adapt(chainer)
