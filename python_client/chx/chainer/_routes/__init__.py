@@ -60,6 +60,7 @@ def adapt(chainer):
         recurrent,
         roi,
         sequence_loss,
+        special,
     )
 
     loss.adapt_softmax_cross_entropy(chainer)
