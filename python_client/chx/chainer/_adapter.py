@@ -20,6 +20,7 @@ def adapt(chainer):
         _gradients,
         _hooks,
         _optimizers,
+        _reporting,
         _routes,
         _variables,
         _wrappers,
@@ -34,5 +35,6 @@ def adapt(chainer):
         _wrappers,
         _routes,
         _optimizers,
+        _reporting,
     ):
         module.adapt(chainer)
