@@ -44,16 +44,6 @@ PARAMETERS = {
     "Uniform": lambda r: {"low": u(r, 3), "high": u(r, 3) + 1},
 }
 
-# Made of functions that fall back.
-FALL_BACK = {"LGamma", "DiGamma", "Ndtri", "LogNdtr"}
-
-
-@pytest.fixture(autouse=True)
-def allow():
-    chx.config.fallback = "allow"
-    yield
-    assert chx.chainer.fallbacks().keys() <= FALL_BACK
-
 
 @pytest.fixture(params=PARAMETERS)
 def pair(request, rng, device):

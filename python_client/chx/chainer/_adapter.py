@@ -23,8 +23,18 @@ def adapt(chainer):
         _reporting,
         _routes,
         _variables,
+        _wrappers,
     )
 
-    parts = (_devices, _functions, _gradients, _hooks, _variables, _routes, _optimizers, _reporting)
-    for module in parts:
+    for module in (
+        _devices,
+        _functions,
+        _gradients,
+        _hooks,
+        _variables,
+        _wrappers,
+        _routes,
+        _optimizers,
+        _reporting,
+    ):
         module.adapt(chainer)

@@ -25,6 +25,7 @@ class Node(variable.VariableNode):
     """
 
     _array = None
+    _consumers = ()  # functions, of what some function made
 
     def __init__(self, var, array, requires_grad):
         # Not the base class's: that makes a view of the array.
@@ -72,9 +73,30 @@ class Node(variable.VariableNode):
         self.creator_node = None
         var = self._variable()
         array = self._array if var is None else var._data[0]
-        if array is not None and is_connected(array):
+        if array is None:
+            self._cut_consumers()
+        elif is_connected(array):
             array.unchain()
             array.require_grad()  # as roots do
+
+    def _cut_consumers(self):
+        """In the daemon, cuts off what was made of a variable that is gone and of nothing else."""
+        for ref in self._consumers:
+            function = ref()
+            if function is None or function.inputs is None or function.outputs is None:
+                continue
+            if any(x.requires_grad and not x._is_gone() for x in function.inputs):
+                continue
+            for output in function.outputs:
+                node = output()
+                var = node and node._variable()
+                if var is not None and is_connected(var._data[0]):
+                    var._data[0].unchain()
+                elif node is not None:
+                    node._cut_consumers()
+
+    def _is_gone(self):
+        return self._creator_node is None and self._variable() is None and self._array is None
 
 
 def grad_of(var):
@@ -144,6 +166,9 @@ def link(function, inputs, outputs, arguments):
       arguments: For walks: arrays that stand for the inputs and nothing else, or None.
     """
     function.inputs = tuple([node_of(x) for x in inputs])
+    for node in function.inputs:
+        if node._creator_node is not None:
+            node._consumers += (weakref.ref(function),)
     function.rank = max([node.rank for node in function.inputs], default=0)
     nodes = [node_of(y) for y in outputs]
     for node in nodes:

@@ -26,7 +26,10 @@ def contains_nan(array):
 
 def hooks_of(function):
     """The hooks that see a function: the thread's, then its own."""
-    hooks = dict(chainer.get_function_hooks())
+    hooks = chainer.get_function_hooks()
+    if not hooks and not function._n_local_function_hooks:
+        return ()
+    hooks = dict(hooks)
     if function._n_local_function_hooks:
         hooks.update(function.local_function_hooks)
     return list(hooks.values())
