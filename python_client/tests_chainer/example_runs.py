@@ -70,3 +70,12 @@ def assert_equal_weights(actual, expected):
     assert actual.keys() == expected.keys() and actual
     for name, value in expected.items():
         np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def daemon_memory():
+    """What the private daemon has of the host's memory, in bytes."""
+    session = chx._core._get_default_session()
+    session.synchronize()
+    with open(f"/proc/{session._daemon.process.pid}/status") as file:
+        line = next(line for line in file if line.startswith("VmRSS:"))
+    return int(line.split()[1]) * 1024
