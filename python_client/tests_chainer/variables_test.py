@@ -339,3 +339,15 @@ def test_copies_have_nodes_of_their_own(device):
     assert y.creator is not None
     F.sum(z * z).backward()
     close(x.grad, np.full(3, 8.0))
+
+
+def test_parameters_without_a_shape_have_nodes_of_their_array(device):
+    """A parameter is NumPy's until it is sent, or first used if it had no array yet."""
+    link = L.Linear(None, 2).to_device(device)
+    y = link(device.send(np.ones((1, 3), "f")))
+    assert [x.shape for x in y.creator.inputs] == [(1, 3), (2, 3), (2,)]
+    assert y.creator.inputs[1] is link.W.node and link.W.node.name == "W"
+    x = chainer.Variable(device.send(np.ones(3, "f")), requires_grad=False)
+    assert x.label == "(3), float32"
+    x.array = device.send(np.ones((4, 3), "d"))
+    assert x.label == "(4, 3), float64"

@@ -32,6 +32,10 @@ class Node(variable.VariableNode):
         self._variable = _nobody if var is None else weakref.ref(var)
         self._name = None if var is None else var._chainerx_name
         self._requires_grad = requires_grad
+        self.describe(array)
+
+    def describe(self, array):
+        """Takes over the dtype and shape of an array, unless it is None."""
         if array is not None:
             self.dtype = array.dtype
             self.shape = array.shape

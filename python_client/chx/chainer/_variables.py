@@ -48,6 +48,11 @@ def set_chainerx_array(self, array, grad):
     self._chainerx_nobp_array_cache = None
     self._chainerx_grad_cache = None
     self._chainerx_fallback_array = None
+    node = getattr(self, "_node", None)
+    if isinstance(node, _graph.Node):
+        node.describe(array)
+    else:
+        self._node = None  # NumPy's: of a parameter that had no shape yet
 
 
 def set_chainerx_grad(self, grad, from_grad_var):
