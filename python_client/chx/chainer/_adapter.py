@@ -20,9 +20,21 @@ def adapt(chainer):
         _gradients,
         _hooks,
         _optimizers,
+        _reports,
         _routes,
+        _saving,
         _variables,
     )
 
-    for module in (_devices, _functions, _gradients, _hooks, _variables, _routes, _optimizers):
+    for module in (
+        _devices,
+        _functions,
+        _gradients,
+        _hooks,
+        _variables,
+        _routes,
+        _optimizers,
+        _reports,
+        _saving,
+    ):
         module.adapt(chainer)
