@@ -1,4 +1,4 @@
-"""Trainers with every extension and trigger, snapshots and their writers: on the daemon as on NumPy."""
+"""Trainers with every extension and trigger: on the daemon as on NumPy."""
 
 import io
 import json
@@ -6,40 +6,13 @@ import math
 import os
 
 import chainer
-import chainer.functions as F
-import chainer.links as L
 import chx
 import numpy as np
 import pytest
 from chainer import training
 from chainer.training import extensions, triggers
-from example_runs import assert_equal_weights, weights
-
-HOST = chainer.get_device("@numpy")
-
-
-def make_trainer(device, out, epochs=2, optimizer="MomentumSGD", seed=0):
-    """A trainer of 4 steps an epoch, its optimizer and its model."""
-    rng = np.random.RandomState(seed)
-    data = chainer.datasets.TupleDataset(
-        rng.normal(size=(32, 5)).astype("f"), rng.randint(0, 3, 32).astype("i")
-    )
-    np.random.seed(seed)
-    model = L.Classifier(chainer.Sequential(L.Linear(5, 6), F.relu, L.Linear(6, 3)))
-    model.to_device(device)
-    optimizer = getattr(chainer.optimizers, optimizer)()
-    optimizer.setup(model)
-    batches = chainer.iterators.SerialIterator(data, 8, shuffle=False)
-    updater = training.updaters.StandardUpdater(batches, optimizer, device=device)
-    return training.Trainer(updater, (epochs, "epoch"), out=str(out)), optimizer, model, data
-
-
-def log_of(trainer):
-    return trainer.get_extension("LogReport").log
-
-
-def floats(entry):
-    return {k: v for k, v in entry.items() if isinstance(v, float) and k != "elapsed_time"}
+from example_runs import weights
+from trainers import HOST, floats, log_of, make_trainer
 
 
 def extend_with_everything(trainer, optimizer, model, data, device):
@@ -175,6 +148,25 @@ def test_nan_parameters_are_found(device, tmp_path):
         trainer.run(show_loop_exception_msg=False)
 
 
+def test_reports_are_read_at_once(device, tmp_path, monkeypatch):
+    """An epoch's means, and nothing else."""
+    reads = []
+    to_numpy = chx.to_numpy
+    monkeypatch.setattr(chx, "to_numpy", lambda *a, **kw: reads.append(a) or to_numpy(*a, **kw))
+    means = []
+    trainer, *_ = make_trainer(device, tmp_path)
+    report = extensions.LogReport()
+    compute = chainer.DictSummary.compute_mean
+    monkeypatch.setattr(
+        chainer.DictSummary, "compute_mean", lambda s: means.append(compute(s)) or means[-1]
+    )
+    trainer.extend(report)
+    trainer.run()
+    assert [a[0].shape for a in reads] == [(2,), (2,)]
+    assert len(means) == 2
+    assert all(type(value) is np.float32 for mean in means for value in mean.values())
+
+
 def test_errors_of_the_daemon_reach_the_trainer(device, tmp_path):
     """And its extensions; they are finalized."""
     trainer, *_ = make_trainer(device, tmp_path)
@@ -192,90 +184,6 @@ def test_errors_of_the_daemon_reach_the_trainer(device, tmp_path):
     with pytest.raises(chx.DimensionError) as caught:
         trainer.run(show_loop_exception_msg=False)
     assert seen == [caught.value, "finalized"]
-
-
-@pytest.mark.parametrize("optimizer", ["Adam", "MomentumSGD"])
-def test_snapshots_resume(device, tmp_path, optimizer):
-    """From a file that the daemon's arrays wrote: on the daemon to the same bits, and on NumPy."""
-
-    def trainer_on(place, out, epochs):
-        trainer, _, model, _ = make_trainer(place, out, epochs, optimizer, seed=3)
-        trainer.extend(extensions.LogReport())
-        trainer.extend(extensions.snapshot(filename="at-{.updater.epoch}"))
-        return trainer, model
-
-    whole, expected = trainer_on(device, tmp_path / "whole", 4)
-    whole.run()
-    for place in (device, HOST):
-        trainer, model = trainer_on(place, tmp_path / place.name.strip("@"), 4)
-        chainer.serializers.load_npz(tmp_path / "whole" / "at-2", trainer)
-        assert trainer.updater.iteration == 8
-        trainer.run()
-        assert len(log_of(trainer)) == 4
-        if place is device:
-            assert_equal_weights(weights(model), weights(expected))
-        else:
-            for name, value in weights(model).items():
-                np.testing.assert_allclose(value, weights(expected)[name], 1e-4, 1e-5)
-
-
-def test_autoload_and_retained_snapshots(device, tmp_path):
-    def trainer_of(epochs):
-        trainer, _, model, _ = make_trainer(device, tmp_path, epochs)
-        trainer.extend(extensions.snapshot(n_retains=2, autoload=True), trigger=(1, "epoch"))
-        return trainer, model
-
-    trainer_of(3)[0].run()
-    assert sorted(os.listdir(tmp_path)) == ["snapshot_iter_12", "snapshot_iter_8"]
-    trainer, model = trainer_of(4)
-    trainer.run()
-    assert trainer.updater.iteration == 16
-    with np.load(tmp_path / "snapshot_iter_16") as saved:
-        np.testing.assert_array_equal(
-            saved["updater/model:main/predictor/0/W"], chx.to_numpy(model.predictor[0].W.array)
-        )
-
-
-@pytest.mark.parametrize(
-    "writer",
-    ["SimpleWriter", "ThreadWriter", "ProcessWriter", "ThreadQueueWriter", "ProcessQueueWriter"],
-)
-def test_snapshot_writers(writer, device, tmp_path):
-    """What goes to a thread or a forked process is bytes, of the time of the snapshot."""
-    trainer, _, model, _ = make_trainer(device, tmp_path)
-    start = weights(model)
-    writer = getattr(extensions.snapshot_writers, writer)()
-    trainer.extend(
-        extensions.snapshot(filename="at-{.updater.iteration}", writer=writer),
-        trigger=(1, "iteration"),
-    )
-    trainer.run()
-    last = weights(model)
-    assert not np.array_equal(start["/predictor/0/W"], last["/predictor/0/W"])
-    files = [tmp_path / f"at-{i}" for i in range(1, 9)]
-    values = []
-    for file in files:
-        with np.load(file) as saved:
-            values.append(saved["updater/model:main/predictor/0/W"])
-    np.testing.assert_array_equal(values[-1], last["/predictor/0/W"])
-    assert all(not np.array_equal(a, b) for a, b in zip(values, values[1:], strict=False))
-
-
-def test_hdf5(device, tmp_path):
-    pytest.importorskip("h5py")
-    trainer, optimizer, model, _ = make_trainer(device, tmp_path, optimizer="Adam")
-    trainer.run()
-    for name, thing in (("model", model), ("optimizer", optimizer)):
-        chainer.serializers.save_hdf5(str(tmp_path / name), thing)
-    for place in (device, HOST):
-        _, other_optimizer, other, _ = make_trainer(place, tmp_path, optimizer="Adam", seed=1)
-        chainer.serializers.load_hdf5(str(tmp_path / "model"), other)
-        chainer.serializers.load_hdf5(str(tmp_path / "optimizer"), other_optimizer)
-        assert_equal_weights(weights(other), weights(model))
-        m = other.predictor[0].W.update_rule.state["m"]
-        expected = model.predictor[0].W.update_rule.state["m"]
-        np.testing.assert_array_equal(HOST.send(m), HOST.send(expected))
-        assert other_optimizer.t == optimizer.t == 8
 
 
 def test_the_log_is_json(device, tmp_path):

@@ -20,8 +20,9 @@ def adapt(chainer):
         _gradients,
         _hooks,
         _optimizers,
-        _reporting,
+        _reports,
         _routes,
+        _saving,
         _variables,
         _wrappers,
     )
@@ -35,6 +36,7 @@ def adapt(chainer):
         _wrappers,
         _routes,
         _optimizers,
-        _reporting,
+        _reports,
+        _saving,
     ):
         module.adapt(chainer)

@@ -1,0 +1,58 @@
+"""What Chainer reports of a daemon's arrays: numbers that come together, in one read."""
+
+import collections
+
+from chainer import reporter
+from chainer.training import extensions
+
+import chx
+from chx.optimizers._rules import operators
+
+DictSummary = reporter.DictSummary
+
+_compute_mean = DictSummary.compute_mean
+_make_statistics = DictSummary.make_statistics
+_fail_on_non_number = extensions.FailOnNonNumber.__call__
+
+
+def _fetched(values):
+    """The values by their names; those that were in the daemon as NumPy's scalars."""
+    groups = collections.defaultdict(list)
+    for name, value in values.items():
+        if isinstance(value, chx.ndarray):
+            groups[value.device, value.dtype].append(name)
+    for names in groups.values():
+        stacked = chx.to_numpy(chx.stack([values[name] for name in names]))
+        values.update(zip(names, stacked, strict=True))
+    return values
+
+
+def compute_mean(self):
+    """Mean values by their names; numbers of the daemon's as NumPy's."""
+    return _fetched(_compute_mean(self))
+
+
+def make_statistics(self):
+    """Means, and standard deviations by the names with .std; numbers of the daemon's as NumPy's."""
+    return _fetched(_make_statistics(self))
+
+
+def fail_on_non_number(self, trainer):
+    """Raises RuntimeError if an optimizer's parameters are not finite; one read for each device."""
+    by_device = collections.defaultdict(list)
+    elsewhere = False
+    for optimizer in trainer.updater.get_all_optimizers().values():
+        for param in optimizer.target.params(include_uninit=False):
+            if param._has_chainerx_array and param._data[0].dtype.kind == "f":
+                by_device[param._data[0].device].append(param.array)
+            else:
+                elsewhere = True
+    finite = [operators["all_finite"](params) for params in by_device.values()]
+    if elsewhere or not all(map(bool, finite)):
+        _fail_on_non_number(self, trainer)  # it says which
+
+
+def adapt(chainer):
+    DictSummary.compute_mean = compute_mean
+    DictSummary.make_statistics = make_statistics
+    extensions.FailOnNonNumber.__call__ = fail_on_non_number
