@@ -298,6 +298,20 @@ absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<Operand> inputs
   return Run(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), attrs, &none);
 }
 
+absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<absl::Span<const Operand>> lists,
+                          const Attrs& attrs) {
+  std::vector<Operand> inputs;
+  for (absl::Span<const Operand> list : lists) {
+    if (list.size() != lists.begin()->size()) {
+      return DimensionError("[", op.name, "] expects lists of one length, got ",
+                            lists.begin()->size(), " and ", list.size(), " arrays");
+    }
+    inputs.insert(inputs.end(), list.begin(), list.end());
+  }
+  ArrayPtrs none;
+  return Run(op, inputs, attrs, &none);
+}
+
 }  // namespace internal
 
 }  // namespace chx

@@ -166,8 +166,10 @@ Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attr
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
                               const Attrs& attrs);
 Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& attrs);
-// Input 0 is written.
+// Input 0 is written, or lists are.
 absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<Operand> inputs,
+                          const Attrs& attrs);
+absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<absl::Span<const Operand>> lists,
                           const Attrs& attrs);
 }  // namespace internal
 

@@ -181,7 +181,8 @@ absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
     return ChainerxError("chxd sent ", value.data().size(), " bytes instead of ", bytes);
   }
   if (bytes != 0) std::memcpy(out, value.data().data(), bytes);
-  return absl::OkStatus();
+  MutexLock lock(&mutex_);
+  return std::exchange(write_error_, absl::OkStatus());
 }
 
 absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done) {
@@ -269,7 +270,9 @@ void Connection::Dispatch(v1::Event* event) {
     has_freed_functions_ = true;
   }
   for (const v1::OpError& error : event->errors()) {
-    if (errors_.size() < kMaxErrors) errors_.push_back(wire::FromMessage(error.error()));
+    absl::Status status = wire::FromMessage(error.error());
+    if (error.handle() == 0 && write_error_.ok()) write_error_ = status;
+    if (errors_.size() < kMaxErrors) errors_.push_back(std::move(status));
   }
 }
 

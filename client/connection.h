@@ -66,6 +66,8 @@ class Connection {
   };
   // Fills in the session's id. With `populate` the memory will be used at once.
   absl::StatusOr<Shared> Share(v1::ShareRequest request, bool populate);
+  // How many uploads, downloads and shares there were.
+  int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   // Ends the session.
   absl::Status Close();
 
@@ -136,8 +138,11 @@ class Connection {
   uint64_t last_event_seq_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, v1::FetchedValue> values_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  // The first since the last wait of a command that made nothing: no array can carry it.
+  absl::Status write_error_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> freed_functions_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_freed_functions_{false};
+  std::atomic<int64_t> calls_{0};
   std::vector<std::string> spare_buffers_ ABSL_GUARDED_BY(mutex_);
 };
 

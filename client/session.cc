@@ -148,6 +148,7 @@ void Session::Write(const Command& command) {
 
 void Session::Appended() {
   ++pending_commands_;
+  ++stats_.commands;
   if (flusher_idle_) wake_flusher_.notify_one();
 }
 
@@ -270,8 +271,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
   }
   InferResult inferred;
   CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
-  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(inputs));
-  if (op.written_inputs != 0) CHX_RETURN_IF_ERROR(CheckWritten(op, inputs));
+  if (op.in_place || op.written_inputs != 0) CHX_RETURN_IF_ERROR(CheckWritten(op, inputs));
   const uint16_t wire_id = connection_->WireId(op);
   if (wire_id == 0) {
     return MakeError(ErrorKind::kNotImplemented,

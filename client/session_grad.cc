@@ -314,14 +314,10 @@ absl::Status Session::CheckWritable(const ArrayBody& array) const {
 
 absl::Status Session::CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (((op.written_inputs >> i) & 1) == 0 || inputs[i].array() == nullptr) continue;
+    if (inputs[i].array() == nullptr || !op.IsWritten(i, inputs.size())) continue;
     CHX_RETURN_IF_ERROR(CheckWritable(*inputs[i].array()));
   }
-  return absl::OkStatus();
-}
-
-absl::Status Session::CheckInPlace(absl::Span<const Operand> inputs) const {
-  CHX_RETURN_IF_ERROR(CheckWritable(*inputs[0].array()));
+  if (!op.in_place) return absl::OkStatus();
   for (const Operand& input : inputs) {
     if (input.array() == nullptr) continue;
     for (const ArrayBody::Place& place : input.array()->places) {

@@ -161,7 +161,11 @@ class Hostile {
                                   : OneIn(8) ? AttrType::kNone
                                              : type);
       } else if (op.has_variadic_input() && n > 0 && !OneIn(4)) {
-        for (int64_t i = Below(3); i >= 0; --i) call.inputs.push_back(Argument(call.inputs.back()));
+        const std::vector<Argument> inputs = call.inputs;
+        if (op.has_lists()) call.inputs.insert(call.inputs.end(), inputs.begin(), inputs.end());
+        for (int64_t i = Below(3); i >= 0 && !op.has_lists(); --i) {
+          call.inputs.push_back(inputs.back());
+        }
       } else if (OneIn(4)) {
         call.inputs.resize(Below(4));
       }

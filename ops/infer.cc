@@ -12,9 +12,13 @@ absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, D
     return TypeError("[", op.name, "] expects ", op.has_variadic_input() ? "at least " : "",
                      declared, " inputs, got ", inputs.size());
   }
+  if (op.has_lists() && inputs.size() % declared != 0) {
+    return TypeError("[", op.name, "] expects ", declared, " lists of one length, got ",
+                     inputs.size(), " arrays");
+  }
   const ArraySpec* first = nullptr;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const InputDef& def = op.inputs[i < declared ? i : declared - 1];
+    const InputDef& def = op.inputs[op.InputOf(i, inputs.size())];
     const InferInput& input = inputs[i];
     if (input.array != nullptr) {
       if (first == nullptr) {

@@ -32,7 +32,8 @@ struct InputDef {
   std::string name;
   bool scalar = false;    // a Scalar may stand in for the array
   bool optional = false;  // may be absent
-  bool variadic = false;  // one or more arrays; only the last input
+  // One or more arrays: the last input only; or all inputs, which are lists of one length then.
+  bool variadic = false;
 };
 
 struct AttrDef {
@@ -74,6 +75,7 @@ struct OpDef {
   // Input 0 is written and there are no outputs. Refused on arrays in a graph.
   bool in_place = false;
   // Bit i: input i is written besides what the operator returns; refused on arrays in a graph too.
+  // Of an in-place operator over lists: the lists that are written.
   uint32_t written_inputs = 0;
   // What the kernel computes for an in-place form: input 0 = base(input 0, ...). Empty: own kernel.
   std::string in_place_of;
@@ -88,7 +90,8 @@ struct OpDef {
 
   // Each of these returns *this, so that an entry reads as one sentence.
   OpDef& Doc(std::string text);
-  // "x", "x?" optional, "x|scalar" array or scalar, "arrays..." variadic.
+  // "x", "x?" optional, "x|scalar" array or scalar, "arrays..." variadic. Lists, if there are
+  // several variadic ones, come one after the other in a call.
   OpDef& Inputs(std::vector<std::string> names);
   // "y", or "ys..." variadic.
   OpDef& Outputs(std::vector<std::string> names);
@@ -121,6 +124,18 @@ struct OpDef {
   OpDef& Tuple();
 
   bool has_variadic_input() const { return !inputs.empty() && inputs.back().variadic; }
+  bool has_lists() const {
+    return !inputs.empty() && inputs[0].variadic && (in_place || inputs.size() > 1);
+  }
+  // Which input the operand is of, in a call with `count` operands.
+  size_t InputOf(size_t operand, size_t count) const {
+    return has_lists() ? operand / (count / inputs.size()) : std::min(operand, inputs.size() - 1);
+  }
+  // Whether a call writes to the operand.
+  bool IsWritten(size_t operand, size_t count) const {
+    if (written_inputs != 0) return ((written_inputs >> InputOf(operand, count)) & 1) != 0;
+    return in_place && operand == 0;
+  }
   // -1 if there is none.
   int AttrIndex(absl::string_view attr_name) const;
   // Whether float outputs are connected to the graph of inputs that require grad.

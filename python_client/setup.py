@@ -19,10 +19,20 @@ setup(
     description="NumPy-like arrays with gradients, held by a chxd daemon",
     license="MIT",
     license_files=["LICENSE"],
-    packages=["chx", "chx.array_api", "chx.chainerx", "chx.chainerx.testing"],
+    packages=[
+        "chx",
+        "chx.array_api",
+        "chx.chainer",
+        "chx.chainer._routes",
+        "chx.chainerx",
+        "chx.chainerx.testing",
+        "chx.optimizers",
+    ],
     package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},
     python_requires=">=3.11,<3.12",
     install_requires=["numpy>=1.22"],
+    # NumPy 2 has dropped what no alias supplies: the meaning of array(copy=False).
+    extras_require={"chainer": ["chainer==7.8.1", "numpy>=1.22,<2", "setuptools<81"]},
     distclass=BinaryDistribution,
     zip_safe=False,
 )

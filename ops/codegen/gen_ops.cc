@@ -97,7 +97,7 @@ std::string CcFunction(const OpDef& op, const std::string& name) {
   if (IsCreation(op)) params.push_back("DeviceId device = 0");
   const std::string attr_list = absl::StrCat("{", absl::StrJoin(attrs, ", "), "}");
   const std::string input_list =
-      variadic ? inputs[0] : absl::StrCat("{", absl::StrJoin(inputs, ", "), "}");
+      variadic && !op.has_lists() ? inputs[0] : absl::StrCat("{", absl::StrJoin(inputs, ", "), "}");
   std::string call;
   if (IsCreation(op)) {
     call = absl::StrCat("Create(session, op, device, ", attr_list, ")");
@@ -258,8 +258,9 @@ std::string Names(const OpDef& op) {
   return names;
 }
 
-std::string InputLine(const InputDef& input) {
-  return absl::StrCat("- `", input.name, "`: ", input.variadic ? "one or more arrays" : "array",
+std::string InputLine(const OpDef& op, const InputDef& input) {
+  const char* const several = op.has_lists() ? "list of arrays" : "one or more arrays";
+  return absl::StrCat("- `", input.name, "`: ", input.variadic ? several : "array",
                       input.scalar ? " or scalar" : "", input.optional ? ", optional" : "", "\n");
 }
 
@@ -287,7 +288,7 @@ std::string DocSection(const OpDef& op) {
       absl::StrCat("\n### ", op.name, "\n\n`", op.module.empty() ? "" : op.module + ".",
                    op.Signature(), "`\n\n", op.doc, "\n");
   if (op.inputs.size() + op.attrs.size() > 0) absl::StrAppend(&text, "\n");
-  for (const InputDef& input : op.inputs) absl::StrAppend(&text, InputLine(input));
+  for (const InputDef& input : op.inputs) absl::StrAppend(&text, InputLine(op, input));
   for (const AttrDef& attr : op.attrs) absl::StrAppend(&text, AttrLine(attr));
   return text;
 }

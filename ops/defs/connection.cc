@@ -1,4 +1,5 @@
-// Convolutions with any number of spatial dimensions: x (N, C, spatial...), w (out, in, kernel...).
+// Convolutions with any number of spatial dimensions, also none: x (N, C, spatial...), w (out, in,
+// kernel...).
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
@@ -10,28 +11,26 @@ namespace {
 struct Geometry {
   Dims stride;
   Dims pad;
+  Dtype dtype;  // of the result
 };
 
-// Arrays of one float dtype and number of dimensions, which is 3 at least; the attributes stride
-// and pad.
+// Arrays of one number of dimensions, which is 2 at least, and the dtype that they promote to; the
+// attributes stride and pad.
 absl::Status CheckArrays(InferContext& c, const AttrValue& stride, const AttrValue& pad,
                          Geometry* geometry) {
   Dtype dtype = c.input(0).dtype;
   for (int i = 0; i < c.num_inputs(); ++i) {
-    if (!c.has_array(i)) continue;
-    if (!IsFloat(c.input(i).dtype)) {
-      return DtypeError("[", c.name(), "] expects floats, got ", DtypeName(c.input(i).dtype));
-    }
-    dtype = PromoteTypes(dtype, c.input(i).dtype);
+    if (c.has_array(i)) dtype = PromoteTypes(dtype, c.input(i).dtype);
   }
   const int ndim = c.input(0).ndim();
-  if (ndim < 3 || c.input(1).ndim() != ndim) {
-    return DimensionError("[", c.name(), "] expects arrays of 3 or more dimensions each, got ",
+  if (ndim < 2 || c.input(1).ndim() != ndim) {
+    return DimensionError("[", c.name(), "] expects arrays of 2 or more dimensions each, got ",
                           c.input(0).shape.ToString(), " and ", c.input(1).shape.ToString());
   }
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "stride", stride, ndim - 2, 1, &geometry->stride));
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "pad", pad, ndim - 2, 0, &geometry->pad));
   c.CastInputs(dtype);
+  geometry->dtype = dtype;
   return absl::OkStatus();
 }
 
@@ -70,8 +69,7 @@ absl::Status ConvRule(InferContext& c) {
   Dims counts;
   CHX_RETURN_IF_ERROR(
       WindowCounts(c.name(), x, kernel, g.stride, g.pad, c.attr(2).AsBool(), &counts));
-  return c.AddOutput(PromoteTypes(c.input(0).dtype, c.input(1).dtype),
-                     WithSpatial(x[0], w[0], counts));
+  return c.AddOutput(g.dtype, WithSpatial(x[0], w[0], counts));
 }
 
 // Whether a convolution from `image` makes `counts`.
@@ -103,6 +101,12 @@ absl::Status ConvTransposeRule(InferContext& c) {
   }
   Dims image = counts;
   if (c.attr(2).has_value()) {
+    // As upstream: of shapes that don't go together.
+    for (const int64_t size : c.attr(2).ints()) {
+      if (size < 0) {
+        return DimensionError("[conv_transpose] expects outsize from 0 to 2^31, got ", size);
+      }
+    }
     CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "outsize", c.attr(2), counts.size(), 0, &image));
   } else {
     for (int i = 0; i < counts.size(); ++i) {
@@ -113,8 +117,7 @@ absl::Status ConvTransposeRule(InferContext& c) {
     return DimensionError("[", c.name(), "] expects an output that a convolution makes ",
                           counts.ToString(), " of, got ", image.ToString());
   }
-  return c.AddOutput(PromoteTypes(c.input(0).dtype, c.input(1).dtype),
-                     WithSpatial(x[0], w[1], image));
+  return c.AddOutput(g.dtype, WithSpatial(x[0], w[1], image));
 }
 
 // x, gy; ksize, stride, pad.
@@ -132,8 +135,7 @@ absl::Status ConvGradWeightRule(InferContext& c) {
     return DimensionError("[", c.name(), "] expects a convolution's input and output, got ",
                           x.ToString(), " and ", gy.ToString());
   }
-  return c.AddOutput(PromoteTypes(c.input(0).dtype, c.input(1).dtype),
-                     WithSpatial(gy[1], x[1], kernel));
+  return c.AddOutput(g.dtype, WithSpatial(gy[1], x[1], kernel));
 }
 
 // Whether it takes cover_all to make `counts` of `image`.
@@ -219,7 +221,8 @@ void RegisterConnection(OpRegistry& r) {
       .Doc(
           "Convolution of x (N, C, spatial...) with w (outputs, C, kernel...), plus b (outputs,). "
           "stride and pad are a number, or one for each spatial dimension; with cover_all each "
-          "element is in some window.")
+          "element is in some window. Integers wrap around; of bools it is whether any product is "
+          "true.")
       .Inputs({"x", "w", "b?"})
       .Outputs({"y"})
       .Attr("stride", AttrType::kInts, Ints{1})
@@ -231,7 +234,8 @@ void RegisterConnection(OpRegistry& r) {
   r.Add("conv_transpose")
       .Doc(
           "Transposed convolution: of x (N, C, spatial...) with w (C, outputs, kernel...), plus b "
-          "(outputs,). outsize: the spatial dimensions of y, where several are possible.")
+          "(outputs,). outsize: the spatial dimensions of y, where several are possible. "
+          "Integers and bools as in conv.")
       .Inputs({"x", "w", "b?"})
       .Outputs({"y"})
       .Attr("stride", AttrType::kInts, Ints{1})

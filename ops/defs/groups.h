@@ -29,6 +29,7 @@ void RegisterPooling(OpRegistry& r);
 void RegisterNormalization(OpRegistry& r);
 void RegisterRecurrent(OpRegistry& r);
 void RegisterUfuncs(OpRegistry& r);
+void RegisterOptimizers(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

@@ -46,6 +46,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterRecurrent(r);
   r.BeginGroup("ufuncs");
   RegisterUfuncs(r);
+  r.BeginGroup("optimizers");
+  RegisterOptimizers(r);
 }
 
 }  // namespace chx

@@ -326,12 +326,18 @@ std::vector<Call> MadeUp(const OpDef& op) {
   std::vector<Call> calls;
   const size_t n = op.inputs.size();
   if (n == 0) return calls;
-  const auto add = [&](std::vector<Argument> inputs) { calls.push_back(ToCall(op, inputs, {})); };
+  const auto add = [&](std::vector<Argument> inputs) {
+    calls.push_back(ToCall(op, inputs, {}));
+    for (size_t i = 0; i < op.attrs.size(); ++i) {
+      const bool missing = op.attrs[i].required && op.attrs[i].type == AttrType::kFloat;
+      if (missing) calls.back().attrs[i] = AttrValue(0.5);
+    }
+  };
   add(std::vector<Argument>(n, F({2, 3})));
   for (int i = 0; i < kNumDtypes; ++i) {
     add(std::vector<Argument>(n, F({2, 3}, static_cast<Dtype>(i))));
   }
-  if (!op.elementwise && !op.in_place) return calls;
+  if ((!op.elementwise && !op.in_place) || op.has_lists()) return calls;
   const std::vector<Argument> arguments = {F({3}),
                                            F({2, 1}, Dtype::kFloat64),
                                            F({}, Dtype::kFloat16),

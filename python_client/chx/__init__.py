@@ -31,7 +31,7 @@ from numpy import (  # noqa: F401
     uint8,
 )
 
-from chx import _core, _indexing, _routines, _support, linalg, random  # noqa: F401
+from chx import _core, _indexing, _routines, _support, linalg, optimizers, random  # noqa: F401
 from chx._arranging import (  # noqa: F401
     append,
     array_split,
@@ -100,6 +100,7 @@ from chx._choosing import (  # noqa: F401
     putmask,
     select,
 )
+from chx._config import config  # noqa: F401
 from chx._context import (  # noqa: F401
     Backend,
     Context,

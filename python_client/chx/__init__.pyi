@@ -15,7 +15,12 @@ from numpy import (
     uint8 as uint8,
 )
 
-from . import array_api as array_api, linalg as linalg, random as random
+from . import (
+    array_api as array_api,
+    linalg as linalg,
+    optimizers as optimizers,
+    random as random,
+)
 from ._arranging import (
     append as append,
     array_split as array_split,
@@ -84,6 +89,7 @@ from ._choosing import (
     putmask as putmask,
     select as select,
 )
+from ._config import config as config
 from ._context import (
     Backend as Backend,
     Context as Context,

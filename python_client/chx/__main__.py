@@ -1,11 +1,11 @@
-"""python -m chx run SCRIPT [ARGUMENTS]: runs a program for ChainerX on chx.
+"""python -m chx run SCRIPT [ARGUMENTS]: runs a program for ChainerX or Chainer on chx.
 
     python -m chx run [--devices LIST] script.py arguments...
     python -m chx run [--devices LIST] -m module arguments...
 
-As `python script.py arguments...` does, except that `import chainerx` means chx. $CHX_SERVER names
-the daemon; without it a private one is started, which serves LIST: four native devices by default,
-as many as ChainerX has.
+As `python script.py arguments...` does, except that `import chainerx` means chx and `import chainer`
+Chainer on chx (chx.chainer). $CHX_SERVER names the daemon; without it a private one is started, which
+serves LIST: four native devices by default, as many as ChainerX has.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import runpy
 import sys
 import types
 
-import chx
+import chx.chainer  # noqa: F401  for its effect: it installs chainerx, and adapts Chainer
 
 
 def _run_script(path):
@@ -32,7 +32,7 @@ def _run_script(path):
 def _main():
     parser = argparse.ArgumentParser(prog="python -m chx", description="Runs programs on chx.")
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run a program for ChainerX")
+    run = commands.add_parser("run", help="run a program for ChainerX or Chainer")
     run.add_argument("--devices", help="what a private daemon serves")
     run.add_argument("-m", dest="module", action="store_true", help="the program is a module")
     run.add_argument("program")
@@ -40,7 +40,6 @@ def _main():
     options = parser.parse_args()
     if options.devices:
         os.environ["CHX_DEVICES"] = options.devices
-    chx.install_chainerx()
     sys.argv = [options.program, *options.arguments]
     if options.module:
         sys.path[0] = os.getcwd()

@@ -15,18 +15,21 @@ def asanyarray(a, dtype=None, device=None):
     return asarray(a, dtype, device)
 
 
-def ascontiguousarray(a, dtype=None):
-    """The array in C order: itself if it is that already, and of the dtype.
+def ascontiguousarray(a, dtype=None, device=None):
+    """The array in C order: itself if it is that already, of the dtype and on the device.
 
     Of one dimension at least, as NumPy's are.
     """
-    if not isinstance(a, _core.ndarray):
-        a = asarray(a, dtype)
-    elif dtype is not None and np.dtype(dtype) != a.dtype:
-        a = a.astype(dtype)
-    if a.ndim == 0:
-        return a.reshape(1)
-    return a if a.is_contiguous else _core.copy(a)
+    there = asarray(a, dtype, device)
+    if there.ndim == 0:
+        return there.reshape(1)
+    if not there.is_contiguous:
+        return _core.copy(there)
+    # Strides of axes that are never stepped are kept, on another device too.
+    kept = isinstance(a, _core.ndarray) and a.is_contiguous and a.dtype == there.dtype
+    if kept and a.strides != there.strides:
+        return _core._as_strided(there, a.shape, a.strides, 0)
+    return there
 
 
 def frombuffer(buffer, dtype="float32", count=-1, offset=0, device=None):

@@ -8,7 +8,9 @@ from ._types import DeviceLike, DtypeLike, Scalar
 _File: TypeAlias = "str | PathLike[str] | IO[Any]"
 
 def asanyarray(a: Any, dtype: DtypeLike | None = None, device: DeviceLike = None) -> ndarray: ...
-def ascontiguousarray(a: Any, dtype: DtypeLike | None = None) -> ndarray: ...
+def ascontiguousarray(
+    a: Any, dtype: DtypeLike | None = None, device: DeviceLike = None
+) -> ndarray: ...
 def frombuffer(
     buffer: Any,
     dtype: DtypeLike = "float32",

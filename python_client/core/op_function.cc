@@ -71,9 +71,9 @@ bool Bind(const OpFunction& self, PyObject* const* args, Py_ssize_t count, PyObj
   return true;
 }
 
-// `keep` holds what a sequence gave, until after the call: it may be the only reference.
+// `keep` gets what a sequence gave, until after the call: it may be the only reference.
 bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
-             absl::InlinedVector<Operand, 4>* operands, Owned* keep) {
+             absl::InlinedVector<Operand, 4>* operands, std::vector<Owned>* keep) {
   const bool absent = object == nullptr || (object == Py_None && input.optional);
   if (absent && input.optional) {
     operands->emplace_back();
@@ -85,16 +85,23 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
     return false;
   }
   if (input.variadic) {
-    *keep = Owned(PySequence_Tuple(object));
-    if (!*keep) return false;
-    const Py_ssize_t size = PyTuple_GET_SIZE(keep->get());
+    keep->emplace_back(PySequence_Tuple(object));
+    if (!keep->back()) return false;
+    PyObject* const items = keep->back().get();
+    const Py_ssize_t size = PyTuple_GET_SIZE(items);
+    const Py_ssize_t before = PyTuple_GET_SIZE(keep->front().get());
+    if (op.has_lists() && size != before) {
+      Raise(DimensionError("[", op.name, "] expects lists of one length, got ", before, " and ",
+                           size, " arrays"));
+      return false;
+    }
     if (size == 0) {
       Raise(DimensionError("[", op.name, "] expects at least one array"));
       return false;
     }
     const InputDef one{input.name, false, false, false};
     for (Py_ssize_t i = 0; i < size; ++i) {
-      if (!ToInput(op, one, PyTuple_GET_ITEM(keep->get(), i), operands, nullptr)) return false;
+      if (!ToInput(op, one, PyTuple_GET_ITEM(items, i), operands, nullptr)) return false;
     }
     return true;
   }
@@ -262,7 +269,7 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
   Owned indices;
   if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
   absl::InlinedVector<Operand, 4> operands;
-  Owned keep;
+  std::vector<Owned> keep;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!ToInput(op, op.inputs[i], bound[i], &operands, &keep)) return nullptr;
   }

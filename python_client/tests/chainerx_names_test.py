@@ -108,7 +108,7 @@ def test_routines_can_be_called():
         "array(object, dtype=None, copy=True, device=None)",
         "asarray(object, dtype=None, device=None)",
         "asanyarray(a, dtype=None, device=None)",
-        "ascontiguousarray(a, dtype=None)",
+        "ascontiguousarray(a, dtype=None, device=None)",
         "empty_like(a, device=None)",
         "full_like(a, fill_value, device=None)",
         "zeros_like(a, device=None)",

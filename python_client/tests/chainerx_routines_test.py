@@ -92,6 +92,10 @@ def test_ascontiguousarray():
         expected = np.ascontiguousarray(np.asarray(scalar))
         check(chx.ascontiguousarray(scalar), expected)
         check(chx.ascontiguousarray(scalar, "int8"), expected.astype("int8"))
+    moved = chx.ascontiguousarray(a.T, "float32", device="native:1")
+    check(moved, np.array([[1, 3], [2, 4]], np.float32), "native:1")
+    assert chx.ascontiguousarray(moved, device="native:1") is moved
+    assert chx.ascontiguousarray(moved, device="native:0").device.name == "native:0"
     x = leaf([[1.0, 2.0]])
     chx.ascontiguousarray((x * 2).T).sum().backward()
     assert x.grad.tolist() == [[2.0, 2.0]]

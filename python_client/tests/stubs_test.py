@@ -46,10 +46,17 @@ def test_chainerx():
         assert found and found <= public(vars(module))
 
 
-def test_linalg():
-    operators = set(names(stub("_linalg_ops.pyi").body))
-    assert operators == set(chx._core._submodules["linalg"])
-    assert operators <= set(vars(chx.linalg))
+@pytest.mark.parametrize("name", ["linalg", "optimizers"])
+def test_submodule(name):
+    operators = set(names(stub(f"_{name}_ops.pyi").body))
+    assert operators == set(chx._core._submodules[name])
+    assert operators <= set(vars(getattr(chx, name)))
+
+
+def test_optimizers():
+    found = set(names(stub("optimizers/__init__.pyi").body))
+    operators = public(names(stub("_optimizers_ops.pyi").body))
+    assert public(found) | operators == set(chx.optimizers.__all__)
 
 
 @pytest.mark.parametrize("name", ["__init__", "linalg"])

@@ -15,10 +15,15 @@ bool Requires(const Variable& variable, const RecordMode& mode) {
 }
 
 // ChainerX's rules for writes to arrays in a graph.
-absl::Status CheckInPlace(absl::Span<const ApplyInput> inputs, const RecordMode& mode) {
-  if (inputs.empty() || inputs[0].variable == nullptr) return absl::OkStatus();  // Infer says it
-  if (!inputs[0].variable->nodes.empty()) {
-    return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
+absl::Status CheckInPlace(const OpDef& op, absl::Span<const ApplyInput> inputs,
+                          const RecordMode& mode) {
+  // Infer says what is wrong with the inputs themselves.
+  if (inputs.size() < op.inputs.size()) return absl::OkStatus();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].variable == nullptr || !op.IsWritten(i, inputs.size())) continue;
+    if (!inputs[i].variable->nodes.empty()) {
+      return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
+    }
   }
   for (const ApplyInput& input : inputs) {
     if (input.variable != nullptr && Requires(*input.variable, mode)) {
@@ -218,7 +223,7 @@ absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInpu
                    absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode,
                    ApplyOutputs* outputs) {
   outputs->clear();
-  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(inputs, mode));
+  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(op, inputs, mode));
   if (op.kind == OpKind::kComposition) {
     // With a gradient of its own a composition is one node; its parts are not recorded.
     const bool by_parts = op.gradient == nullptr && !op.no_gradient;

@@ -1,22 +1,61 @@
 // Kernels of ops/defs/connection.cc: by cuDNN or, where it is not installed or declines, by
-// matrices of windows, which cuBLAS multiplies.
+// matrices of windows, which cuBLAS multiplies, or for bools and integers a kernel of our own.
 #include <algorithm>
 
 #include "ops/error.h"
-#include "server/cuda/copy.h"
+#include "server/cuda/dense.h"
 #include "server/cuda/dnn.h"
 #include "server/cuda/groups.h"
 #include "server/cuda/launch.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
 #include "server/kernels/windows.h"
 
 namespace chx::cuda {
 namespace {
 
+using kernels::Compute;
+using kernels::Load;
+using kernels::Store;
 using kernels::Windows;
 
 // So much of windows is laid out at a time, about.
 constexpr int64_t kChunkBytes = 32 << 20;
+
+// col (samples, channels, kernel, count) from x (samples, channels, image).
+template <typename T>
+struct Im2Col {
+  Windows windows;
+  const T* x;
+  T* col;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t row = i / windows.count;
+    const int64_t plane = row / windows.kernel_size;
+    const int64_t at =
+        windows.PositionOf(i - row * windows.count, row - plane * windows.kernel_size);
+    col[i] = at < 0 ? T(0) : x[plane * windows.image_size + at];
+  }
+};
+
+// Adds to y (samples, channels, image) what lies at each position in col.
+template <typename T>
+struct Col2Im {
+  Windows windows;
+  const T* col;
+  T* y;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t plane = i / windows.image_size;
+    const T* const planes = col + plane * windows.kernel_size * windows.count;
+    const kernels::Add add;
+    Compute<T> sum = Load(y[i]);
+    windows.ForWindowsAt(i - plane * windows.image_size, [&](int64_t o, int64_t k) {
+      sum = add(sum, Load(planes[k * windows.count + o]));
+    });
+    y[i] = Store<T>(sum);
+  }
+};
 
 // Matrices in C order, with rows `leading` elements and themselves `step` elements apart.
 struct Operand {
@@ -28,7 +67,40 @@ struct Operand {
   int64_t step;
 };
 
-// One of the three kernels with dense operands of a dtype that BLAS sums up well: each relates an
+// Elements of products of bools or integers, which wrap around.
+template <typename T>
+struct PlainProduct {
+  Operand a;
+  Operand b;
+  T* out;
+  int64_t rows;
+  int64_t columns;
+  int64_t inner;
+  int64_t leading;  // of out, as in Operand
+  int64_t step;
+  bool accumulate;
+
+  CHX_HD static Compute<T> At(const Operand& matrix, int64_t i, int64_t row, int64_t column) {
+    const int64_t at =
+        matrix.transposed ? column * matrix.leading + row : row * matrix.leading + column;
+    return Load(reinterpret_cast<const T*>(matrix.data)[i * matrix.step + at]);
+  }
+  CHX_HD void operator()(int64_t element) const {
+    const int64_t column = element % columns;
+    const int64_t row = element / columns % rows;
+    const int64_t i = element / columns / rows;
+    T& result = out[i * step + row * leading + column];
+    const kernels::Add add;
+    const kernels::Multiply multiply;
+    Compute<T> sum = accumulate ? Load(result) : Compute<T>(0);
+    for (int64_t p = 0; p < inner; ++p) {
+      sum = add(sum, multiply(At(a, i, row, p), At(b, i, p, column)));
+    }
+    result = Store<T>(sum);
+  }
+};
+
+// One of the three kernels with dense operands of any dtype but float16: each relates an
 // image (samples, channels, spatial...), a weight (features, channels, kernel...) and the windows'
 // features (samples, features, counts...).
 class Convolution {
@@ -86,8 +158,7 @@ class Convolution {
       if (col_ == nullptr) return absl::OkStatus();
       return InType([&](auto tag) {
         using T = typename decltype(tag)::Type;
-        const kernels::Col2Im<T> body{part, reinterpret_cast<const T*>(col_),
-                                      reinterpret_cast<T*>(to)};
+        const Col2Im<T> body{part, reinterpret_cast<const T*>(col_), reinterpret_cast<T*>(to)};
         return ForEach(args_, count * channels_ * windows_.image_size, body);
       });
     });
@@ -139,8 +210,13 @@ class Convolution {
 
   template <typename Fn>
   absl::Status InType(Fn&& fn) {
-    return dtype_ == Dtype::kFloat64 ? fn(kernels::TypeTag<double>())
-                                     : fn(kernels::TypeTag<float>());
+    return kernels::VisitDtype(dtype_, [&](auto tag) -> absl::Status {
+      if constexpr (std::is_same<typename decltype(tag)::Type, kernels::Half>::value) {
+        return absl::OkStatus();
+      } else {
+        return fn(tag);
+      }
+    });
   }
 
   absl::StatusOr<const char*> ColumnsOf(const Windows& part, const char* x, int64_t first,
@@ -149,8 +225,7 @@ class Convolution {
     if (col_ == nullptr) return from;
     CHX_RETURN_IF_ERROR(InType([&](auto tag) {
       using T = typename decltype(tag)::Type;
-      const kernels::Im2Col<T> body{part, reinterpret_cast<const T*>(from),
-                                    reinterpret_cast<T*>(col_)};
+      const Im2Col<T> body{part, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(col_)};
       return ForEach(args_, count * rows_ * part.count, body);
     }));
     return static_cast<const char*>(col_);
@@ -168,6 +243,18 @@ class Convolution {
     call.n = a.transposed ? a.columns : a.rows;
     call.k = a.transposed ? a.rows : a.columns;
     if (call.m == 0 || call.n == 0) return absl::OkStatus();
+    if (!IsFloat(dtype_)) {
+      return InType([&](auto tag) -> absl::Status {
+        using T = typename decltype(tag)::Type;
+        if constexpr (kernels::kIsFloat<Compute<T>>) {
+          return absl::OkStatus();
+        } else {
+          const PlainProduct<T> body{
+              a, b, reinterpret_cast<T*>(out), call.n, call.m, call.k, leading, step, accumulate};
+          return ForEach(args_, count * call.n * call.m, body);
+        }
+      });
+    }
     if (call.k == 0) {
       // No channels: one block, and so dense.
       return accumulate ? absl::OkStatus()
@@ -200,22 +287,13 @@ class Convolution {
   char* col_ = nullptr;  // null: the image is that matrix
 };
 
-// `tensor` in C order and cast to `dtype`.
-absl::StatusOr<KernelTensor> Dense(const KernelArgs& args, const KernelTensor& tensor,
-                                   Dtype dtype) {
-  if (tensor.dtype == dtype) return Contiguous(args, tensor);
-  CHX_ASSIGN_OR_RETURN(const KernelTensor cast, NewTensor(args, dtype, tensor.shape));
-  CHX_RETURN_IF_ERROR(Copy(args, tensor, cast));
-  return cast;
-}
-
 // Runs `compute(convolution, in0, in1, out)`; float16 is computed in float32, in which sums over
 // samples lose nothing.
 template <typename Compute>
 absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channels, int64_t features,
                  Compute&& compute) {
   const KernelTensor& out = args.out(0);
-  const Dtype dtype = out.dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
+  const Dtype dtype = out.dtype == Dtype::kFloat16 ? Dtype::kFloat32 : out.dtype;
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Dense(args, args.in(0), dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor b, Dense(args, args.in(1), dtype));
   KernelTensor target = out;
@@ -248,8 +326,8 @@ absl::Status FillBias(const KernelArgs& args, const KernelTensor& target) {
 absl::StatusOr<bool> RunByDnn(const KernelArgs& args, ConvPart part, const Windows& windows,
                               int64_t samples, int64_t channels, int64_t features) {
   Dnn* const dnn = StreamOf(args).dnn();
-  if (dnn == nullptr) return false;
   const KernelTensor& out = args.out(0);
+  if (dnn == nullptr || !IsFloat(out.dtype)) return false;
   absl::optional<ConvCall> call = PlanConv(part, out.dtype, windows, samples, channels, features);
   if (!call.has_value()) return false;
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Dense(args, args.in(0), out.dtype));

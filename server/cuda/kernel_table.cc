@@ -17,6 +17,8 @@ KernelTable AllKernels() {
   RegisterDecompositions(table);
   RegisterConnection(table);
   RegisterPooling(table);
+  RegisterOptimizers(table);
+  RegisterNormalization(table);
   return table;
 }
 

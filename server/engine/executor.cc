@@ -42,10 +42,30 @@ bool MustNotChange(const OpDef& op, Dtype dtype) {
 }
 
 bool ElementsOverlap(const ArraySpec& spec) {
+  if (spec.size() == 0) return false;
   for (int i = 0; i < spec.ndim(); ++i) {
     if (spec.shape[i] > 1 && spec.strides[i] == 0) return true;
   }
   return false;
+}
+
+// Arrays that an operator over lists writes have distinct elements, which no other array at the
+// same place of the lists has.
+absl::Status CheckApart(const OpDef& op, absl::Span<const RunInput> inputs) {
+  const size_t length = inputs.size() / op.inputs.size();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!op.IsWritten(i, inputs.size())) continue;
+    const Array& array = *inputs[i].array;
+    bool apart = !ElementsOverlap(array.spec);
+    for (size_t j = i % length; j < inputs.size(); j += length) {
+      apart = apart && (j == i || !array.Overlaps(*inputs[j].array));
+    }
+    if (!apart) {
+      return ValueError("[", op.name, "] expects arrays that share no memory, got ",
+                        op.inputs[i / length].name, "[", i % length, "], which does");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -224,6 +244,7 @@ absl::Status Executor::RunView(const OpDef& op, const Array& input, const InferR
 
 absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> inputs,
                                   absl::Span<const AttrValue> attrs, const InferResult& inferred) {
+  if (op.has_lists()) return RunLists(op, inputs, attrs, inferred);
   const Array& target = *inputs[0].array;
   if (ElementsOverlap(target.spec)) {
     return ValueError("[", op.name, "] expects a target whose elements are distinct in memory, ",
@@ -233,6 +254,46 @@ absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> in
   const OpDef& kernel_op = op.in_place_of.empty() ? op : *OpRegistry::Global().Find(op.in_place_of);
   RunOutputs none;
   return RunKernel(op, kernel_op, inputs, attrs, inferred, &target, target.spec.device, &none);
+}
+
+// Arrays that are not as the kernel wants them are copied, and what it writes is copied back.
+absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inputs,
+                                absl::Span<const AttrValue> attrs, const InferResult& inferred) {
+  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(inputs[0].array->spec.device));
+  const Kernel kernel = lane->kernels->Find(op);
+  if (kernel == nullptr) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     absl::StrCat("[", op.name, "] has no kernel on this device"));
+  }
+  CHX_RETURN_IF_ERROR(CheckApart(op, inputs));
+  absl::InlinedVector<KernelTensor, 8> tensors;
+  std::vector<Array> temporaries;
+  std::vector<std::pair<size_t, size_t>> written_back;  // operand, position in temporaries
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Array& array = *inputs[i].array;
+    const bool cast = array.spec.dtype != inferred.input_dtypes[i];
+    if (!cast && array.spec.is_contiguous()) {
+      tensors.push_back(TensorOf(array));
+      continue;
+    }
+    if (op.IsWritten(i, inputs.size())) written_back.emplace_back(i, temporaries.size());
+    CHX_ASSIGN_OR_RETURN(Array copy, cast ? Cast(array, inferred.input_dtypes[i]) : Copy(array));
+    temporaries.push_back(std::move(copy));
+    tensors.push_back(TensorOf(temporaries.back()));
+  }
+  current_ = lane;
+  const absl::Status status = kernel({op, *lane->stream, *this, tensors, {}, attrs});
+  scratch_.clear();
+  CHX_RETURN_IF_ERROR(status);
+  static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
+  for (const auto& back : written_back) {
+    RunInput operands[2];
+    operands[0].array = inputs[back.first].array;
+    operands[1].array = &temporaries[back.second];
+    RunOutputs none;
+    CHX_RETURN_IF_ERROR(Run(*copyto, operands, {}, operands[0].array->spec.device, &none));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,

@@ -90,6 +90,8 @@ class Executor : private ScratchAllocator {
                        RunOutputs* outputs);
   absl::Status RunInPlace(const OpDef& op, absl::Span<const RunInput> inputs,
                           absl::Span<const AttrValue> attrs, const InferResult& inferred);
+  absl::Status RunLists(const OpDef& op, absl::Span<const RunInput> inputs,
+                        absl::Span<const AttrValue> attrs, const InferResult& inferred);
   absl::Status RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                            RunOutputs* outputs);
   absl::StatusOr<Array> Cast(const Array& array, Dtype dtype);

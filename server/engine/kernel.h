@@ -46,6 +46,8 @@ class ScratchAllocator {
 // * Inputs may have any strides. Outputs are C-contiguous and do not overlap inputs, except for
 //   an in-place operator: there outputs = {input 0} with its own strides, and input i either is
 //   that very view or does not overlap it.
+// * An in-place operator over lists has no outputs and writes to the inputs that it says it writes.
+//   All are C-contiguous there, and arrays at one place of the lists do not overlap.
 // * An elementwise operator's inputs are cast to the dtype that its inference rule asked for and
 //   their strides are broadcast: every array operand has the output's shape.
 // * Arrays with no elements reach a kernel too.

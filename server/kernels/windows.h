@@ -136,41 +136,8 @@ struct Windows {
   }
 };
 
-// col (samples, channels, kernel, count) from x (samples, channels, image).
-template <typename T>
-struct Im2Col {
-  Windows windows;
-  const T* x;
-  T* col;
-
-  CHX_HD void operator()(int64_t i) const {
-    const int64_t row = i / windows.count;
-    const int64_t plane = row / windows.kernel_size;
-    const int64_t at =
-        windows.PositionOf(i - row * windows.count, row - plane * windows.kernel_size);
-    col[i] = at < 0 ? T(0) : x[plane * windows.image_size + at];
-  }
-};
-
-// Adds to y (samples, channels, image) what lies at each position in col.
-template <typename T>
-struct Col2Im {
-  Windows windows;
-  const T* col;
-  T* y;
-
-  CHX_HD void operator()(int64_t i) const {
-    const int64_t plane = i / windows.image_size;
-    const T* const planes = col + plane * windows.kernel_size * windows.count;
-    T sum = y[i];
-    windows.ForWindowsAt(i - plane * windows.image_size,
-                         [&](int64_t o, int64_t k) { sum += planes[k * windows.count + o]; });
-    y[i] = sum;
-  }
-};
-
-// The greatest element of each window, NaN if there is one, and its position in the image: -1 where
-// a window lies in the padding altogether.
+// The greatest element of each window, NaN if there is one, and if `index` is not null its position
+// in the image: -1 where a window lies in the padding altogether.
 template <typename T>
 struct WindowMax {
   Windows windows;
@@ -191,7 +158,7 @@ struct WindowMax {
       }
     });
     y[i] = best_at < 0 ? Store<T>(-static_cast<Compute<T>>(HUGE_VALF)) : image[best_at];
-    index[i] = best_at;
+    if (index != nullptr) index[i] = best_at;
   }
 };
 
@@ -264,7 +231,8 @@ struct WindowSpread {
 };
 
 // The windows of kernels whose attributes inference has checked: each attribute's numbers are one
-// for each dimension, or one for all. Image and counts are shapes (samples, channels, spatial...).
+// for each dimension, or one for all. Image and counts are shapes (samples, channels, spatial...);
+// without spatial dimensions they are as if with one of one element.
 template <typename Numbers>
 Windows MakeWindows(const Shape& image, const Shape& counts, const Numbers& kernel,
                     const Numbers& stride, const Numbers& pad) {
@@ -272,6 +240,7 @@ Windows MakeWindows(const Shape& image, const Shape& counts, const Numbers& kern
   const auto number = [](const Numbers& numbers, int d) {
     return numbers.size() == 1 ? numbers[0] : numbers[d];
   };
+  if (image.size() == 2) windows.Append(1, 1, 1, 1, 0);
   for (int d = 0; d < image.size() - 2; ++d) {
     windows.Append(image[d + 2], counts[d + 2], number(kernel, d), number(stride, d),
                    number(pad, d));

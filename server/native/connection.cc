@@ -1,16 +1,17 @@
-// Kernels of ops/defs/connection.cc: matrices of windows, multiplied by OpenBLAS.
+// Kernels of ops/defs/connection.cc: matrices of windows, multiplied (products.h).
 #include <algorithm>
 #include <cstring>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
 #include "server/kernels/windows.h"
 #include "server/native/device.h"
 #include "server/native/dnnl_convolution.h"
-#include "server/native/gemm.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
 #include "server/native/nest.h"
+#include "server/native/products.h"
 #include "server/native/scratch.h"
 #include "server/native/window_rows.h"
 
@@ -51,6 +52,7 @@ template <typename T>
 void Col2Im(ThreadPool& pool, const Windows& w, int64_t planes, const T* col, T* y) {
   const int64_t size = w.kernel_size * w.count;
   const int64_t stride = w.stride[w.ndim - 1];
+  const kernels::Add add;
   pool.ParallelFor(planes, std::max<int64_t>(1, kGrain / size), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       T* const image = y + plane * w.image_size;
@@ -58,7 +60,10 @@ void Col2Im(ThreadPool& pool, const Windows& w, int64_t planes, const T* col, T*
         const T* const from = col + plane * size + k * w.count;
         ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
           const T* const row = from + o;
-          for (int64_t i = first; i < last; ++i) image[at + (i - first) * stride] += row[i];
+          for (int64_t i = first; i < last; ++i) {
+            T& sum = image[at + (i - first) * stride];
+            sum = kernels::Store<T>(add(kernels::Load(sum), kernels::Load(row[i])));
+          }
         });
       }
     }
@@ -77,7 +82,7 @@ Matrix TransposeOf(const T* data, int64_t rows, int64_t columns) {
   return {reinterpret_cast<const char*>(data), columns, rows, kItem, columns * kItem};
 }
 
-// One of the three kernels with dense operands of BLAS's type T. Each relates an image (samples,
+// One of the three kernels with dense operands of type T. Each relates an image (samples,
 // channels, spatial...), a weight (features, channels, kernel...) and the windows' features
 // (samples, features, counts...).
 template <typename T>
@@ -118,9 +123,9 @@ class Convolution {
   void Forward(const T* x, const T* w, bool accumulate, T* y) {
     ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
       const T* const col = ColumnsOf(part, x, first, count);
-      Gemm(pool_, count, MatrixOf(w, features_, rows_), Offsets(count, 0),
-           MatrixOf(col, rows_, part.count), Offsets(count, rows_ * part.count), accumulate,
-           y + FeaturesAt(first, row), windows_.count, features_ * windows_.count);
+      Products(pool_, count, MatrixOf(w, features_, rows_), Offsets(count, 0),
+               MatrixOf(col, rows_, part.count), Offsets(count, rows_ * part.count), accumulate,
+               y + FeaturesAt(first, row), windows_.count, features_ * windows_.count);
     });
   }
 
@@ -129,9 +134,9 @@ class Convolution {
     ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
       T* const to = image + first * channels_ * windows_.image_size;
       T* const col = col_ != nullptr ? col_ : to;
-      Gemm(pool_, count, TransposeOf(w, features_, rows_), Offsets(count, 0),
-           FeaturesOf(y + FeaturesAt(first, row), part), Offsets(count, features_ * windows_.count),
-           col_ == nullptr, col);
+      Products(pool_, count, TransposeOf(w, features_, rows_), Offsets(count, 0),
+               FeaturesOf(y + FeaturesAt(first, row), part),
+               Offsets(count, features_ * windows_.count), col_ == nullptr, col);
       if (col_ != nullptr) Col2Im(pool_, part, count * channels_, col_, to);
     });
   }
@@ -143,8 +148,9 @@ class Convolution {
     ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
       const T* const col = ColumnsOf(part, x, first, count);
       for (int64_t i = 0; i < count; ++i) {
-        Gemm(pool_, 1, FeaturesOf(gy + FeaturesAt(first + i, row), part), &kNone,
-             TransposeOf(col + i * rows_ * part.count, rows_, part.count), &kNone, accumulate, w);
+        Products(pool_, 1, FeaturesOf(gy + FeaturesAt(first + i, row), part), &kNone,
+                 TransposeOf(col + i * rows_ * part.count, rows_, part.count), &kNone, accumulate,
+                 w);
         accumulate = true;
       }
     });
@@ -202,7 +208,8 @@ class Convolution {
   std::vector<int64_t> apart_;
 };
 
-Dtype BlasDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
+// In which it is computed.
+Dtype WorkDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
 
 void Cast(const KernelArgs& args, const KernelTensor& in, const KernelTensor& out) {
   RunUnary(PoolOf(args), in, out,
@@ -234,13 +241,12 @@ absl::StatusOr<bool> RunDnnl(const KernelArgs& args, const ConvShape& shape, con
   return false;
 }
 
-// Runs `compute(convolution, in0, in1, out)` for float or double operands, if oneDNN does not;
-// float16 is computed in float32.
+// Runs `compute(convolution, in0, in1, out)`, if oneDNN does not; float16 is computed in float32.
 template <typename Compute>
 absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, int64_t channels,
                  int64_t features, Compute&& compute) {
   const KernelTensor& out = args.out(0);
-  const Dtype dtype = BlasDtype(out.dtype);
+  const Dtype dtype = WorkDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), dtype));
   KernelTensor target = out;
@@ -253,16 +259,16 @@ absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, 
     if (dtype != out.dtype) Cast(args, target, out);
     return absl::OkStatus();
   }
-  const auto run = [&](auto tag) -> absl::Status {
+  CHX_RETURN_IF_ERROR(kernels::VisitDtype(dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
-    Convolution<T> convolution(args, windows, a.shape[0], channels, features);
-    CHX_RETURN_IF_ERROR(convolution.Prepare());
-    compute(&convolution, reinterpret_cast<const T*>(a.data), reinterpret_cast<const T*>(b.data),
-            target);
+    if constexpr (!std::is_same<T, kernels::Half>::value) {
+      Convolution<T> convolution(args, windows, a.shape[0], channels, features);
+      CHX_RETURN_IF_ERROR(convolution.Prepare());
+      compute(&convolution, reinterpret_cast<const T*>(a.data), reinterpret_cast<const T*>(b.data),
+              target);
+    }
     return absl::OkStatus();
-  };
-  CHX_RETURN_IF_ERROR(dtype == Dtype::kFloat64 ? run(kernels::TypeTag<double>())
-                                               : run(kernels::TypeTag<float>()));
+  }));
   if (dtype != out.dtype) Cast(args, target, out);
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // Convolutions and pooling against their definitions, over random shapes, layouts and windows.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -71,9 +72,23 @@ class ConnectionTest : public testing::Test {
     for (const int64_t number : numbers) product *= number;
     return product;
   }
+  // What a sum is in a dtype that wraps around; of bools, whether any product is true.
+  static Number Wrapped(Dtype dtype, Number sum) {
+    if (IsFloat(dtype)) return sum;
+    if (dtype == Dtype::kBool) return sum != 0 ? 1 : 0;
+    TestArray one(dtype, {1});
+    const auto whole = static_cast<int64_t>(sum);
+    std::memcpy(one.tensor().data, &whole, ItemSize(dtype));  // its low bytes
+    return one.Get(0);
+  }
   static void ExpectClose(const TestArray& got, const std::vector<Number>& want, Number terms) {
     ASSERT_EQ(got.size(), static_cast<int64_t>(want.size()));
     for (int64_t i = 0; i < got.size(); ++i) {
+      if (!IsFloat(got.dtype())) {
+        ASSERT_EQ(got.Get(i), Wrapped(got.dtype(), want[i]))
+            << DtypeName(got.dtype()) << " at " << i;
+        continue;
+      }
       ASSERT_LE(std::fabs(got.Get(i) - want[i]), Tolerance(got.dtype()) * 16 * (terms + 4))
           << DtypeName(got.dtype()) << " at " << i;
     }
@@ -128,8 +143,8 @@ class ConnectionTest : public testing::Test {
 };
 
 TEST_F(ConnectionTest, Convolutions) {
-  for (int round = 0; round < 60; ++round) {
-    CheckConvolution(RandomCase(), kFloatDtypes[round % 3], RandomInt(rng_, 1, 3));
+  for (int round = 0; round < 135; ++round) {
+    CheckConvolution(RandomCase(), kAllDtypes[round % 9], RandomInt(rng_, 1, 3));
   }
 }
 
@@ -144,6 +159,8 @@ TEST_F(ConnectionTest, ConvolutionsWithMoreWork) {
   CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}, true), Dtype::kFloat32, 16);
   CheckConvolution(MakeCase({5, 40, 31, 30}, {1, 1}, {1, 1}, {0, 0}), Dtype::kFloat32, 11);
   CheckConvolution(MakeCase({8, 16, 3, 3}, {2, 2}, {1, 1}, {3, 2}), Dtype::kFloat32, 16);
+  CheckConvolution(MakeCase({19, 16, 12, 12}, {3, 3}, {1, 1}, {1, 1}), Dtype::kInt8, 24);
+  CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}, true), Dtype::kUint8, 16);
 }
 
 TEST_F(ConnectionTest, Pooling) {

@@ -69,6 +69,7 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterDecompositions(kernels_);
   RegisterConnection(kernels_);
   RegisterPooling(kernels_);
+  RegisterOptimizers(kernels_);
   RegisterNormalization(kernels_);
 }
 

@@ -22,6 +22,7 @@ void RegisterStatistics(KernelTable& table);
 void RegisterDecompositions(KernelTable& table);
 void RegisterConnection(KernelTable& table);
 void RegisterPooling(KernelTable& table);
+void RegisterOptimizers(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
 
 }  // namespace chx::native

@@ -5,12 +5,11 @@
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
-#include "server/kernels/elementwise_fns.h"
 #include "server/native/device.h"
-#include "server/native/gemm.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
 #include "server/native/nest.h"
+#include "server/native/products.h"
 #include "server/native/scratch.h"
 
 namespace chx::native {
@@ -21,32 +20,6 @@ Matrix MatrixOf(const KernelTensor& tensor) {
   const int last = tensor.ndim() - 1;
   return {tensor.data, tensor.shape[last - 1], tensor.shape[last], tensor.strides[last - 1],
           tensor.strides[last]};
-}
-
-// Bools and integers: row by row, wrapping around.
-template <typename T>
-void PlainProduct(ThreadPool& pool, const Matrix& a, const Matrix& b, char* out) {
-  const int64_t n = b.columns;
-  const int64_t k = a.columns;
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n * k));
-  pool.ParallelFor(a.rows, grain, [&](int64_t begin, int64_t end) {
-    const kernels::Add add;
-    const kernels::Multiply multiply;
-    for (int64_t i = begin; i < end; ++i) {
-      T* const result = reinterpret_cast<T*>(out) + i * n;
-      std::memset(result, 0, n * sizeof(T));
-      for (int64_t p = 0; p < k; ++p) {
-        const char* const at = a.data + i * a.row_stride + p * a.column_stride;
-        const kernels::Compute<T> factor = kernels::Load(*reinterpret_cast<const T*>(at));
-        const char* const row = b.data + p * b.row_stride;
-        for (int64_t j = 0; j < n; ++j) {
-          const T& element = *reinterpret_cast<const T*>(row + j * b.column_stride);
-          result[j] = kernels::Store<T>(
-              add(kernels::Load(result[j]), multiply(factor, kernels::Load(element))));
-        }
-      }
-    }
-  });
 }
 
 Dtype BlasDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
@@ -83,19 +56,15 @@ absl::Status MatrixProducts(const KernelArgs& args, const KernelTensor& a_in,
   if (!IsFloat(out.dtype)) {
     const Offsets a_offsets = BatchOffsets(a_in, batch);
     const Offsets b_offsets = BatchOffsets(b_in, batch);
-    Matrix a = MatrixOf(a_in);
-    Matrix b = MatrixOf(b_in);
-    const int64_t out_bytes = a.rows * b.columns * ItemSize(out.dtype);
-    for (size_t i = 0; i < a_offsets.size() && out_bytes > 0; ++i) {
-      a.data = a_in.data + a_offsets[i];
-      b.data = b_in.data + b_offsets[i];
-      kernels::VisitDtype(out.dtype, [&](auto tag) {
-        using T = typename decltype(tag)::Type;
-        if constexpr (!kernels::kIsFloat<kernels::Compute<T>>) {
-          PlainProduct<T>(pool, a, b, out.data + static_cast<int64_t>(i) * out_bytes);
-        }
-      });
-    }
+    if (out.size() == 0) return absl::OkStatus();
+    kernels::VisitDtype(out.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (!kernels::kIsFloat<kernels::Compute<T>>) {
+        PlainProducts(pool, static_cast<int64_t>(a_offsets.size()), MatrixOf(a_in),
+                      a_offsets.data(), MatrixOf(b_in), b_offsets.data(), accumulate,
+                      reinterpret_cast<T*>(out.data));
+      }
+    });
     return absl::OkStatus();
   }
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, BlasReady(args, a_in));
@@ -185,27 +154,14 @@ absl::Status RunLinear(const KernelArgs& args) {
   KernelTensor w = args.in(1);
   std::swap(w.shape[0], w.shape[1]);
   std::swap(w.strides[0], w.strides[1]);
-  CHX_RETURN_IF_ERROR(InBlasDtype(args, out, [&](const KernelTensor& target) {
-    const bool accumulate = has_bias && IsFloat(out.dtype);
-    if (accumulate) {
+  return InBlasDtype(args, out, [&](const KernelTensor& target) {
+    if (has_bias) {
       const KernelTensor& bias = args.in(2);
       RunUnary(PoolOf(args), bias, target,
                Loops().cast[static_cast<int>(bias.dtype)][static_cast<int>(target.dtype)]);
     }
-    return MatrixProducts(args, x, w, Shape(), accumulate, target);
-  }));
-  if (has_bias && !IsFloat(out.dtype)) {
-    const KernelTensor& bias = args.in(2);
-    Strides bias_strides(out.ndim(), 0);
-    bias_strides[out.ndim() - 1] = bias.strides[0];
-    const Strides* const strides[3] = {&out.strides, &out.strides, &bias_strides};
-    char* const data[3] = {out.data, out.data, bias.data};
-    using kernels::BinaryArithmeticFns;
-    RunNest(PoolOf(args), kernels::MakeLoopNest(out.shape, strides), data,
-            Loops().arithmetic[kernels::kFnIndex<kernels::Add, BinaryArithmeticFns>]
-                              [static_cast<int>(out.dtype)]);
-  }
-  return absl::OkStatus();
+    return MatrixProducts(args, x, w, Shape(), has_bias, target);
+  });
 }
 
 }  // namespace

@@ -236,7 +236,12 @@ void Session::Fail(const Command& command, absl::Status status, std::string op, 
   RootErrorPtr error = NewRootError(command, std::move(status), std::move(op), std::move(inputs));
   // Only what can be bound is: a handle in use keeps its value.
   Inherit(command, error);
-  const Handle first = command.outputs.empty() ? command.handle : command.outputs[0];
+  Handle first = 0;  // of a command that makes nothing
+  if (!command.outputs.empty()) {
+    first = command.outputs[0];
+  } else if (command.kind == CommandKind::kUpload) {
+    first = command.handle;
+  }
   output->errors.push_back({first, error});
   if (unread_errors_.size() < kMaxUnreadErrors) unread_errors_.push_back({first, error});
 }
@@ -291,7 +296,9 @@ void Session::ApplyOp(const Command& command, size_t position, SessionOutput* ou
   if (!new_handles.ok()) return Fail(command, Annotate(op, new_handles), op.name, "", output);
   if (inherited != nullptr) {
     // What an in-place operator would have written has no value either.
-    if (op.in_place && !command.operands.empty()) Poison(command.operands[0].handle, inherited);
+    for (size_t i = 0; op.in_place && i < command.operands.size(); ++i) {
+      if (op.IsWritten(i, command.operands.size())) Poison(command.operands[i].handle, inherited);
+    }
     return Inherit(command, inherited);
   }
   const RecordMode* mode = ModeOf(command.mode);

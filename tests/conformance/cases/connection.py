@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 
-from ..table import row
+from ..table import ALL, INTS, row
 
 
 def expand(value, ndim):
@@ -50,18 +50,21 @@ def conv_transpose(x, w, b=None, stride=1, pad=0, outsize=None):
     return (y if b is None else y + b.reshape(-1, *(1,) * n)).astype(x.dtype)
 
 
-def case(op, reference, shapes, name, **kwargs):
+def case(op, reference, shapes, name, dtypes=ALL, domain=(-1, 1), **kwargs):
     row(
         op,
         lambda chx, *a: getattr(chx, op)(*a, **kwargs),
         lambda *a: reference(*a, **kwargs),
         shapes,
-        grad=list(range(len(shapes))),
-        domain=(-1, 1),
+        dtypes=[dtypes] * len(shapes),
+        grad=list(range(len(shapes))) if "float64" in dtypes else (),
+        domain=domain,
         name=f"{op}-{name}",
     )
 
 
+# Sums beyond the dtype.
+WIDE = {"dtypes": INTS, "domain": (-100, 100)}
 for name, shapes, kwargs in [
     ("plain", [(2, 3, 5, 4), (2, 3, 3, 2), (2,)], {}),
     ("no-bias", [(2, 3, 5, 4), (2, 3, 3, 2)], {}),
@@ -72,6 +75,8 @@ for name, shapes, kwargs in [
     ("3d", [(1, 2, 3, 4, 3), (2, 2, 2, 2, 2), (2,)], {"pad": (0, 1, 1)}),
     ("wide-pad", [(1, 1, 2, 2), (1, 1, 2, 2)], {"pad": 3}),
     ("no-samples", [(0, 2, 4, 4), (3, 2, 3, 3), (3,)], {}),
+    ("no-spatial", [(4, 3), (5, 3), (5,)], {}),
+    ("wraps-around", [(2, 3, 6, 5), (4, 3, 3, 2), (4,)], {"stride": 2, "pad": 1, **WIDE}),
 ]:
     case("conv", conv, shapes, name, **kwargs)
 for name, shapes, kwargs in [
@@ -83,8 +88,25 @@ for name, shapes, kwargs in [
     ("one-by-one", [(3, 4, 2, 3), (4, 2, 1, 1), (2,)], {}),
     ("1d", [(2, 3, 4), (3, 2, 3), (2,)], {"stride": 3, "pad": 1}),
     ("3d", [(1, 2, 2, 2, 2), (2, 1, 2, 2, 2), (1,)], {"stride": 2}),
+    ("no-spatial", [(4, 3), (3, 5), (5,)], {}),
+    ("wraps-around", [(2, 3, 3, 4), (3, 2, 3, 2), (2,)], {"stride": 2, "pad": 1, **WIDE}),
 ]:
     case("conv_transpose", conv_transpose, shapes, name, **kwargs)
+# Of several dtypes: as they promote.
+for operator, reference, shapes in [
+    ("conv", conv, [(2, 3, 5, 4), (2, 3, 3, 2), (2,)]),
+    ("conv_transpose", conv_transpose, [(2, 3, 3, 2), (3, 2, 3, 2), (2,)]),
+]:
+    row(
+        operator,
+        lambda chx, x, w, b, op=operator: getattr(chx, op)(x, w, b),
+        lambda x, w, b, f=reference: f(*(a.astype("float64") for a in (x, w, b))).astype("float32"),
+        shapes,
+        dtypes=[("int16", "bool"), ("float32",), ("float16", "int64")],
+        same_dtypes=False,
+        domain=(-1, 1),
+        name=f"{operator}-mixed",
+    )
 
 
 def conv_grad_weight(x, gy):

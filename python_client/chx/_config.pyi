@@ -1,0 +1,4 @@
+class Config:
+    fallback: str
+
+config: Config

@@ -1,0 +1,40 @@
+"""What of Chainer is replaced, in memory, when it has been imported."""
+
+import warnings
+
+VERSION = "7.8.1"
+
+
+def adapt(chainer):
+    """Replaces the parts of Chainer that expect arrays in this process."""
+    if chainer.__version__ != VERSION:
+        warnings.warn(
+            f"chx.chainer adapts Chainer {VERSION}; this is {chainer.__version__}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    # They import Chainer.
+    from chx.chainer import (
+        _devices,
+        _functions,
+        _gradients,
+        _hooks,
+        _optimizers,
+        _reporting,
+        _routes,
+        _variables,
+        _wrappers,
+    )
+
+    for module in (
+        _devices,
+        _functions,
+        _gradients,
+        _hooks,
+        _variables,
+        _wrappers,
+        _routes,
+        _optimizers,
+        _reporting,
+    ):
+        module.adapt(chainer)

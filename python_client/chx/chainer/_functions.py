@@ -1,0 +1,166 @@
+"""Chainer's function nodes on the daemon's arrays: routes first, NumPy in this process else."""
+
+import traceback
+
+import chainer
+from chainer import function_node, utils, variable
+from chainer.backends import _cpu
+
+import chx
+from chx.chainer import _devices, _fallbacks, _graph, _routes, _walk
+from chx.chainerx import _core
+
+_numpy_apply = function_node.FunctionNode.apply
+_ONLY_ARRAYS = {chx.ndarray}
+_unchain = function_node.FunctionNode.unchain
+
+
+def apply(self, inputs):
+    """Computes output variables, and makes the function their creator.
+
+    On a daemon's arrays it checks types, calls hooks and, in debug mode, looks for NaNs as on others.
+    """
+    is_chainerx, arrays = function_node._extract_apply_in_data(inputs)
+    if not is_chainerx:
+        return _numpy_apply(self, inputs)
+    _check_inputs(self, inputs, arrays)
+    if chainer.config.enable_backprop:
+        return _apply(self, inputs, arrays)
+    with chx.no_backprop_mode():
+        return _apply(self, inputs, arrays)
+
+
+def _check_inputs(self, inputs, arrays):
+    # Called for every function: no generators.
+    kinds = {type(a) for a in arrays}
+    if kinds != _ONLY_ARRAYS:
+        utils._check_arrays_forward_compatible(arrays, self.label)
+    layouts = [x._layout if isinstance(x, variable.Variable) else None for x in inputs]
+    self._input_layouts = tuple(layouts)
+    if layouts.count(None) != len(layouts):
+        self.check_layout_forward([chainer.as_variable(x) for x in inputs])
+    if kinds == _ONLY_ARRAYS and chainer.config.type_check:
+        self._check_data_type_forward(arrays)
+
+
+def _apply(self, inputs, arrays):
+    debug = chainer.is_debug()
+    hooks = _walk.hooks_of(self)
+    watched = debug or hooks != ()
+    if watched:
+        # For a walk: arrays whose gradients are this function's alone.
+        arrays = tuple(
+            [a.view() if a is not None and a.is_backprop_required() else a for a in arrays]
+        )
+    if debug:
+        self.stack = traceback.extract_stack()
+    for hook in hooks:
+        hook.forward_preprocess(self, arrays)
+    results = _forward(self, arrays)
+    for hook in hooks:
+        hook.forward_postprocess(self, arrays)
+    if debug and any(_walk.contains_nan(y) for y in results):
+        raise RuntimeError(f"[{self.label}] NaN is in what forward computed")
+    outputs = tuple([_graph.make_variable(y) for y in results])
+    for y in outputs:
+        if y._requires_grad:
+            _graph.link(self, inputs, outputs, arrays if watched else None)
+            break
+    return outputs
+
+
+def _forward(self, arrays):
+    results = _routes.run(self, arrays)
+    if results is chainer.Fallback:
+        results = self.forward_chainerx(arrays)
+    if results is chainer.Fallback:
+        return _fall_back(self, arrays)
+    # A variable of its own, with a gradient of its own, has an array of its own.
+    given = {id(x) for x in arrays}
+    return tuple([y.view() if id(y) in given and y is not None else y for y in results])
+
+
+def _fall_back(self, arrays):
+    _fallbacks.note(_routes.name_of(self), arrays)
+    device = chainer.backend.ChainerxDevice(next(a.device for a in arrays if a is not None))
+    self._is_chainerx_fallback_mode = True
+    self.chainerx_device = device
+    self._input_indexes_to_retain = None
+    self._output_indexes_to_retain = None
+    host = tuple([None if a is None else chx.to_numpy(a) for a in arrays])
+    with _devices.results_on(device.device), chainer.using_device(_cpu.CpuDevice()):
+        # Arrays that forward() keeps in attributes are kept in the daemon.
+        with function_node._chainerx_attribute_fallback(self, device):
+            results = self.forward(host)
+        if not isinstance(results, tuple):
+            raise TypeError(
+                f"[{self.label}] expects forward() to return a tuple, got {type(results).__name__}"
+            )
+        if not all(y is None or isinstance(y, chainer.get_array_types()) for y in results):
+            kinds = ", ".join(type(y).__name__ for y in results)
+            raise TypeError(f"[{self.label}] expects forward() to return arrays, got ({kinds})")
+        # Copies: forward() may have returned an input, or kept an output to change it.
+        sent = tuple([y if y is None else device.send(y) for y in results])
+    # What backward() is given and checked by: in apply() it is linked to nodes, if there is a graph.
+    self.inputs = tuple([_graph.node_of(a) for a in arrays])
+    self._output_count = len(sent)
+    self._output_layouts = self._output_layouts or (None,) * len(sent)
+    _core._function_node_forward(
+        self,
+        arrays,
+        sent,
+        list(self._input_indexes_to_retain or ()),
+        list(self._output_indexes_to_retain or ()),
+    )
+    return sent
+
+
+def _retained(arrays):
+    return tuple(
+        [
+            None if a is None else variable.Variable(a, requires_grad=a.is_backprop_required())
+            for a in arrays
+        ]
+    )
+
+
+def backward_chainerx(self, targets, output_grads, retained_inputs, retained_outputs):
+    """What the daemon calls for the gradients of a function that fell back.
+
+    Args:
+      targets: Indices of the inputs whose gradients are wanted.
+      output_grads, retained_inputs, retained_outputs: Arrays or None.
+
+    Returns:
+      An array or None for each target.
+    """
+    self._chainerx_retained_inputs = _retained(retained_inputs)
+    self._chainerx_retained_outputs = _retained(retained_outputs)
+    device = self.chainerx_device
+    recorded = chainer.using_config("enable_backprop", chx.is_backprop_required())
+    with _devices.results_on(device.device), chainer.using_device(device), recorded:
+        grads = self._backward_target_inputs(tuple(targets), _retained(output_grads))
+    return [None if g is None else g._data[0] for g in grads]
+
+
+def unchain(self):
+    """Makes the function's outputs roots, and forgets its inputs."""
+    if not hasattr(self, "_chx_arguments"):
+        _unchain(self)
+        return
+    for ref in self.outputs or ():
+        node = ref()
+        if node is not None:
+            node.unchain()
+    # A function that fell back may be reached through arrays that have no variable any more.
+    if not self._is_chainerx_fallback_mode:
+        self.inputs = None
+    self.outputs = None
+    self._chx_arguments = None
+
+
+def adapt(chainer):
+    node = function_node.FunctionNode
+    node.apply = apply
+    node.unchain = unchain
+    node._backward_chainerx = backward_chainerx

@@ -1,0 +1,203 @@
+"""Chainer's view of the graph: variable nodes and functions, beside the graph in the daemon.
+
+The daemon's graph computes gradients. This one names what is in it: for creators, dumps, unchaining,
+and for walks that call hooks or check values at every function (_walk.py). It holds no arrays, unless
+functions were recorded for such a walk.
+"""
+
+import weakref
+
+from chainer import variable
+
+import chx
+
+is_connected = chx._core._backprop_ids
+
+
+def _nobody():
+    return None
+
+
+class Node(variable.VariableNode):
+    """The node of a variable whose array is in the daemon.
+
+    It dies with its variable and with the functions that the variable is an input of.
+    """
+
+    _array = None
+    _consumers = ()  # functions, of what some function made
+
+    def __init__(self, var, array, requires_grad):
+        # Not the base class's: that makes a view of the array.
+        self._variable = _nobody if var is None else weakref.ref(var)
+        self._name = None if var is None else var._chainerx_name
+        self._requires_grad = requires_grad
+        self.describe(array)
+
+    def describe(self, array):
+        """Takes over the dtype and shape of an array, unless it is None."""
+        if array is not None:
+            self.dtype = array.dtype
+            self.shape = array.shape
+
+    @property
+    def name(self):
+        var = self._variable()
+        return self._name if var is None else var._chainerx_name
+
+    @name.setter
+    def name(self, name):
+        self._name = name
+        var = self._variable()
+        if var is not None:
+            var._chainerx_name = name
+
+    @property
+    def data(self):
+        """The array, outside of any graph; None if it is not retained."""
+        if self._data is None and self._array is not None:
+            return self._array.as_grad_stopped()
+        return self._data
+
+    @data.setter
+    def data(self, data):
+        self._data = data
+
+    def get_variable(self):
+        var = self._variable()
+        if var is None and self._array is not None:
+            var = make_variable(self._array)
+            var._chainerx_name = self._name
+            var._node = self
+            self._variable = weakref.ref(var)
+        return var if var is not None else super().get_variable()
+
+    def unchain(self):
+        """Makes the variable a root, here and in the daemon."""
+        self.creator_node = None
+        var = self._variable()
+        array = self._array if var is None else var._data[0]
+        if array is None:
+            self._cut_consumers()
+        elif is_connected(array):
+            array.unchain()
+            array.require_grad()  # as roots do
+
+    def _cut_consumers(self):
+        """In the daemon, cuts off what was made of a variable that is gone and of nothing else."""
+        for ref in self._consumers:
+            function = ref()
+            if function is None or function.inputs is None or function.outputs is None:
+                continue
+            if any(x.requires_grad and not x._is_gone() for x in function.inputs):
+                continue
+            for output in function.outputs:
+                node = output()
+                var = node and node._variable()
+                if var is not None and is_connected(var._data[0]):
+                    var._data[0].unchain()
+                elif node is not None:
+                    node._cut_consumers()
+
+    def _is_gone(self):
+        return self._creator_node is None and self._variable() is None and self._array is None
+
+
+def grad_of(var):
+    """The array that is a variable's gradient, None if there is none. In no_backprop_mode, too."""
+    array = var._data[0]
+    if array is None or not is_connected(array):
+        return None
+    # Of arrays that don't require one, it was set or retained. Asking about others might wait.
+    return array.grad if array.is_grad_required() or var._has_set_grad else None
+
+
+def set_grad(var, grad):
+    """Makes an array a variable's gradient as it is, in a graph or not."""
+    var._data[0].set_grad(grad)
+    var._has_set_grad = grad is not None
+    var._grad_var = None
+    var._grad_valid = True
+
+
+def retained_between(nodes):
+    """Notes that gradients were retained of what some nodes were made of."""
+    for function in creators(nodes):
+        for ref in function.outputs or ():
+            node = ref()
+            var = node and node.get_variable_or_none()
+            if var is not None:
+                var._has_set_grad = True
+                var._grad_var = None
+
+
+def make_variable(array):
+    """A variable of what a function returned; it is in the graphs that the array is in."""
+    # What Variable.__init__ sets, without its view of the array and without requiring a gradient
+    # of it: Chainer keeps those of leaves only.
+    var = variable.Variable.__new__(variable.Variable)
+    var._requires_grad = array is not None and array.is_backprop_required()
+    var._loss_scale = None
+    var._grad_var = None
+    var._grad = None
+    var._device = None
+    var._grad_valid = True
+    var._layout = None
+    var._data = [array]
+    var._has_chainerx_array = True
+    var._node = None
+    var._chainerx_name = None
+    return var
+
+
+def node_of(x):
+    """The node of a variable, or a new one of an array."""
+    if not isinstance(x, variable.Variable):
+        return Node(None, x, x is not None and x.is_backprop_required())
+    node = x._node
+    if node is None:
+        node = x._node = Node(x, x._data[0], x._requires_grad)
+    return node
+
+
+def link(function, inputs, outputs, arguments):
+    """Makes a function the creator of its outputs.
+
+    Args:
+      function: A FunctionNode.
+      inputs: Variables or arrays.
+      outputs: Variables.
+      arguments: For walks: arrays that stand for the inputs and nothing else, or None.
+    """
+    function.inputs = tuple([node_of(x) for x in inputs])
+    for node in function.inputs:
+        if node._creator_node is not None:
+            node._consumers += (weakref.ref(function),)
+    function.rank = max([node.rank for node in function.inputs], default=0)
+    nodes = [node_of(y) for y in outputs]
+    for node in nodes:
+        node.creator_node = function
+    function.outputs = tuple([weakref.ref(node) for node in nodes])
+    function._output_count = len(nodes)
+    function._chx_arguments = arguments
+    if arguments is not None:
+        for node, y in zip(nodes, outputs, strict=True):
+            node._array = y._data[0]
+        for node, x in zip(function.inputs, inputs, strict=True):
+            if node._array is None:
+                node._array = x._data[0] if isinstance(x, variable.Variable) else x
+
+
+def creators(nodes):
+    """The functions that made nodes and what they were made of, each once."""
+    found = []
+    seen = set()
+    stack = [node.creator_node for node in nodes]
+    while stack:
+        function = stack.pop()
+        if function is None or id(function) in seen:
+            continue
+        seen.add(id(function))
+        found.append(function)
+        stack.extend(node.creator_node for node in function.inputs or ())
+    return found

@@ -1,0 +1,253 @@
+"""Chainer's optimizers and their hooks, in the daemon.
+
+ChainerX's own way updates NumPy views of the parameters, in this process. Here an update is one
+command for all parameters that have the same rule and hyperparameters (chx.optimizers), and so is
+each of Chainer's hooks. States are arrays in the daemon, which serializers see. Update rules of
+users are computed with NumPy and written back, and count as fallbacks.
+"""
+
+import collections
+
+import numpy
+from chainer import optimizer, optimizer_hooks, optimizers, variable
+
+import chx
+from chx.chainer import _fallbacks, _graph
+from chx.optimizers._rules import RULES, operators
+
+GradientMethod = optimizer.GradientMethod
+UpdateRule = optimizer.UpdateRule
+
+_update = GradientMethod.update
+_call_hook = GradientMethod.call_hook
+_reallocate_cleared_grads = GradientMethod.reallocate_cleared_grads
+_check_nan_in_grads = optimizer.Optimizer.check_nan_in_grads
+
+# Chainer's rules by their class, exactly: a class made of one may compute something else.
+_NAMES = {
+    optimizers.sgd.SGDRule: "SGD",
+    optimizers.momentum_sgd.MomentumSGDRule: "MomentumSGD",
+    optimizers.corrected_momentum_sgd.CorrectedMomentumSGDRule: "CorrectedMomentumSGD",
+    optimizers.nesterov_ag.NesterovAGRule: "NesterovAG",
+    optimizers.ada_grad.AdaGradRule: "AdaGrad",
+    optimizers.ada_delta.AdaDeltaRule: "AdaDelta",
+    optimizers.adam.AdamRule: "Adam",
+    optimizers.rmsprop.RMSpropRule: "RMSprop",
+    optimizers.rmsprop_graves.RMSpropGravesRule: "RMSpropGraves",
+    optimizers.smorms3.SMORMS3Rule: "SMORMS3",
+    optimizers.msvag.MSVAGRule: "MSVAG",
+}
+
+
+def _name_of(rule):
+    name = _NAMES.get(type(rule))
+    return "AMSGrad" if name == "Adam" and rule.hyperparam.amsgrad else name
+
+
+def _remote(params):
+    """Whether all parameters have arrays in the daemon."""
+    return bool(params) and all(
+        p._has_chainerx_array and p._data[0] is not None and p.layout is None for p in params
+    )
+
+
+class _Batch:
+    """Parameters to step together: lists by rule, attributes and device."""
+
+    def __init__(self):
+        self._groups = collections.defaultdict(list)
+        self._halves = []
+
+    def add(self, rule, param):
+        """Takes a parameter whose rule has begun its step: t counts it."""
+        half = rule._use_fp32_update and param.dtype == numpy.float16
+        grad = param.grad
+        if half and rule._fp32_param is None:
+            wide = param.array.astype(numpy.float32)
+            rule._fp32_param = variable.Parameter(wide, name=param.name)
+        master = rule._fp32_param if half else param
+        if not _in_place(rule.state, param.array.device):
+            rule._init_states(master)
+        if grad is None:
+            return
+        name = _name_of(rule)
+        key = name, self._arguments(name, rule, param.dtype), grad.device
+        self._groups[key].append((master.array, grad, rule.state))
+        if half:
+            self._halves.append((param.array, master.array))
+
+    def _arguments(self, name, rule, dtype):
+        hp = rule.hyperparam
+        if name == "MSVAG":
+            power = rule.beta_power
+            rule.beta_power *= hp.beta
+            return hp.lr, hp.beta, hp.eta, hp.weight_decay_rate, power
+        if name == "RMSprop" and hp.eps != 0 and dtype.type(hp.eps) == 0:
+            raise ValueError(f"[RMSprop] expects an eps that {dtype.name} can hold, got {hp.eps}")
+        return RULES[name].arguments(hp, rule.t, getattr(rule, "initial_alpha", None))
+
+    def run(self):
+        for (name, arguments, _), entries in self._groups.items():
+            rule = RULES[name]
+            params, grads, states = zip(*entries, strict=True)
+            lists = [[state[key] for state in states] for key in rule.states]
+            rule.operator(params, grads, *lists, *arguments)
+        for half, master in self._halves:
+            chx.copyto(half, master, casting="same_kind")
+
+
+def _in_place(state, device):
+    return state is not None and all(
+        isinstance(value, chx.ndarray) and value.device is device for value in state.values()
+    )
+
+
+def _can_batch(rule):
+    hooks = rule._hookable
+    return type(rule) in _NAMES and not hooks._pre_update_hooks and not hooks._post_update_hooks
+
+
+def update(self, lossfun=None, *args, **kwds):
+    """Updates the parameters, after a backward pass if a loss function is given."""
+    if lossfun is not None:
+        loss = lossfun(*args, **kwds)
+        if getattr(self, "_use_cleargrads", True):
+            self.target.cleargrads()
+        else:
+            self.target.zerograds()
+        loss.backward(loss_scale=self._loss_scale)
+        del loss
+    params = list(self.target.params())
+    if not _remote(params):
+        _update(self)
+        return
+    self.reallocate_cleared_grads()
+    self.check_nan_in_grads()
+    self.call_hooks("pre")
+    self.t += 1
+    if self.is_safe_to_update():
+        _step(params)
+    self.reallocate_cleared_grads()
+    self.call_hooks("post")
+    self.update_loss_scale()
+
+
+def _step(params):
+    batch = _Batch()
+    for param in params:
+        rule = param.update_rule
+        if rule is None or not _can_batch(rule):
+            param.update()
+        elif rule.enabled:
+            rule.t += 1
+            batch.add(rule, param)
+    batch.run()
+
+
+def update_core_chainerx(self, param):
+    """Updates one parameter, outside of an optimizer's update or by a rule with hooks."""
+    if type(self) not in _NAMES:
+        _update_with_numpy(self, param)
+        return
+    batch = _Batch()
+    batch.add(self, param)
+    batch.run()
+
+
+def _update_with_numpy(rule, param):
+    _fallbacks.note(type(rule).__name__, [param.array])
+    local = variable.Variable(chx.to_numpy(param.array))
+    if param.grad is not None:
+        local.grad = chx.to_numpy(param.grad)
+    state = rule.state or {}
+    remote = {name: value for name, value in state.items() if isinstance(value, chx.ndarray)}
+    for name, value in remote.items():
+        state[name] = chx.to_numpy(value)
+    rule.update_core(local)
+    chx.copyto(param.array, param.device.send(local.array))
+    for name in remote:
+        state[name] = param.device.send(state[name])
+
+
+def reallocate_cleared_grads(self):
+    """Gives zeros to parameters without a gradient."""
+    params = list(self.target.params(False))
+    if not _remote(params) or any(_graph.grad_of(p) is None for p in params):
+        _reallocate_cleared_grads(self)
+
+
+def check_nan_in_grads(self):
+    """For dynamic loss scaling: whether all gradients are finite, in one read."""
+    params = list(self.target.params())
+    if self._loss_scaling_is_dynamic and _remote(params):
+        by_device = collections.defaultdict(list)
+        for param in params:
+            by_device[param.grad.device].append(param.grad)
+        if all(bool(operators["all_finite"](grads)) for grads in by_device.values()):
+            self._loss_scaling_isnan = False
+            return
+    _check_nan_in_grads(self)  # it warns of each parameter
+
+
+def _decay(hook, params, grads):
+    operators["weight_decay"](grads, params, hook.rate)
+
+
+def _lasso(hook, params, grads):
+    operators["lasso"](grads, params, hook.rate)
+
+
+def _clip(hook, params, grads):
+    operators["gradient_clipping"](grads, hook.threshold)
+
+
+def _clip_hard(hook, params, grads):
+    operators["gradient_hard_clipping"](grads, hook.lower_bound, hook.upper_bound)
+
+
+def _lars(hook, params, grads):
+    operators["gradient_lars"](grads, params, hook.threshold, hook.weight_decay, hook.eps)
+
+
+# By the function that is the hook: also of the deprecated classes in chainer.optimizer.
+_HOOKS = {
+    optimizer_hooks.WeightDecay.__call__: _decay,
+    optimizer_hooks.Lasso.__call__: _lasso,
+    optimizer_hooks.GradientClipping.__call__: _clip,
+    optimizer_hooks.GradientHardClipping.__call__: _clip_hard,
+    optimizer_hooks.GradientLARS.__call__: _lars,
+}
+
+
+def call_hook(self, hook):
+    """Calls a hook for the optimizer, or for each of its parameters."""
+    fused = _HOOKS.get(getattr(type(hook), "__call__", None))  # noqa: B004
+    params = list(self.target.params(False)) if fused else []
+    # A norm over several devices is Chainer's to gather.
+    if not fused or not _remote(params) or len({p._data[0].device for p in params}) > 1:
+        _call_hook(self, hook)
+        return
+    fused(hook, [p.array for p in params], [p.grad for p in params])
+    self.reallocate_cleared_grads()
+
+
+def _device_noise(xp, shape, dtype, hook, opt):
+    """Chainer's exponential_decay_noise; the numbers are the daemon's for arrays that are there."""
+    if xp is not chx.chainerx:
+        return _exponential_decay_noise(xp, shape, dtype, hook, opt)
+    deviation = (hook.eta / (1 + opt.t) ** 0.55) ** 0.5
+    return chx.random.normal(0.0, deviation, shape, dtype=dtype)
+
+
+_exponential_decay_noise = optimizer_hooks.gradient_noise.exponential_decay_noise
+
+
+def adapt(chainer):
+    GradientMethod.update = update
+    GradientMethod.call_hook = call_hook
+    GradientMethod.reallocate_cleared_grads = reallocate_cleared_grads
+    optimizer.Optimizer.check_nan_in_grads = check_nan_in_grads
+    UpdateRule.update_core_chainerx = update_core_chainerx
+    optimizer_hooks.gradient_noise.exponential_decay_noise = _device_noise
+    # The default argument holds the function itself.
+    optimizer_hooks.GradientNoise.__init__.__defaults__ = (_device_noise,)

@@ -1,0 +1,237 @@
+"""Chainer's variables on the daemon's arrays: what ChainerX refuses, and gradients as on NumPy."""
+
+import warnings
+
+import chainer
+from chainer import variable
+
+import chx
+from chx.chainer import _graph, _walk
+
+Variable = variable.Variable
+
+_backward = Variable.backward
+_addgrad = Variable.addgrad
+_get_grad = Variable._get_grad
+_ensure_grad_var = Variable._ensure_grad_var_up_to_date
+_copy_to = Variable._copy_to
+
+
+def ensure_grad_var_up_to_date(self):
+    if not self._has_chainerx_array:
+        _ensure_grad_var(self)
+        return
+    self._grad = None
+    grad = _graph.grad_of(self)
+    if grad is None:
+        self._grad_var = None
+    elif self._grad_var is None or self._grad_var._data[0] is not grad:
+        self._grad_var = Variable(grad, requires_grad=grad.is_backprop_required())
+
+
+def set_chainerx_array(self, array, grad):
+    """Takes an array that is in a graph as it is, of others a view. Integers have no gradient."""
+    self._grad = None
+    if array is not None:
+        if array.is_backprop_required():
+            if not self._requires_grad:
+                raise ValueError("[Variable] expects an array outside of graphs, or requires_grad")
+        else:
+            array = array.view()
+        if self._requires_grad and array.dtype.kind == "f":
+            array.require_grad()
+            if grad is not None:
+                array.set_grad(grad)
+    self._data = [array]
+    self._has_set_grad = False
+    self._has_chainerx_array = True
+    self._chainerx_nobp_array_cache = None
+    self._chainerx_grad_cache = None
+    self._chainerx_fallback_array = None
+    node = getattr(self, "_node", None)
+    if isinstance(node, _graph.Node):
+        node.describe(array)
+    else:
+        self._node = None  # NumPy's: of a parameter that had no shape yet
+
+
+def set_chainerx_grad(self, grad, from_grad_var):
+    """Sets the gradient; one that is in no graph becomes a root of the variable's graph."""
+    if grad is not None and not self._requires_grad:
+        raise RuntimeError("[grad] expects a variable that requires one")
+    array = self._data[0]
+    if array is None:
+        if grad is not None:
+            raise RuntimeError("[grad] expects a variable with an array")
+    elif _graph.is_connected(array):
+        if grad is not None and not from_grad_var and not _graph.is_connected(grad):
+            grad = grad.view().require_grad()
+        array.set_grad(grad)
+        self._has_set_grad = grad is not None
+
+
+def get_grad(self):
+    if not self._has_chainerx_array or not self._grad_valid:
+        return _get_grad(self)
+    grad = _graph.grad_of(self)
+    if grad is None:
+        self._chainerx_grad_cache = None
+        return None
+    cache = self._chainerx_grad_cache
+    if cache is None or cache[0] is not grad:
+        self._chainerx_grad_cache = cache = grad, grad.as_grad_stopped()
+    return cache[1]
+
+
+def backward(self, retain_grad=False, enable_double_backprop=False, loss_scale=None):
+    """Adds gradients to the leaves that the variable was made of.
+
+    It starts from the variable's gradient, or from ones. The graph is kept.
+
+    Args:
+      retain_grad: Whether variables between keep their gradients.
+      enable_double_backprop: Whether the gradients can be differentiated again.
+      loss_scale: What a gradient that is not set starts from; those of leaves are divided by it.
+
+    Raises:
+      RuntimeError: In debug mode, a function made a NaN.
+    """
+    if not self._has_chainerx_array:
+        _backward(self, retain_grad, enable_double_backprop, loss_scale)
+        return
+    array = self._data[0]
+    loss_scale = None if loss_scale is None else float(loss_scale)
+    node = _graph.node_of(self)
+    if node.creator_node is not None and _can_walk([node]):
+        gy = _graph.grad_of(self)
+        if gy is None:
+            gy = chx.full_like(array, 1.0 if loss_scale is None else loss_scale)
+        _graph.set_grad(self, None)
+        _walk.walk([(node, gy)], retain_grad, enable_double_backprop, loss_scale)
+    elif retain_grad:
+        _backward_retaining(self, node, enable_double_backprop, loss_scale)
+    else:
+        chx.backward(array, None, enable_double_backprop, loss_scale)
+        if self._has_set_grad and array._is_chained():
+            _graph.set_grad(self, None)
+    self._grad_var = None
+
+
+_unseen = set()
+
+
+def _can_walk(nodes):
+    if not _walk.watched():
+        return False
+    if _walk.is_recorded(nodes):
+        return True
+    if not _unseen:
+        _unseen.add(True)
+        warnings.warn(
+            "functions that ran outside of debug mode and of function hooks are not seen by them "
+            "in backward",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return False
+
+
+def _backward_retaining(self, node, double_backprop, loss_scale):
+    array = self._data[0]
+    leaves = {}
+    for function in _graph.creators([node]):
+        for x in function.inputs:
+            var = x.get_variable_or_none()
+            if var is not None and x.creator_node is None and x.requires_grad:
+                leaves[id(x)] = var
+    leaves = list(leaves.values())
+    before = [_graph.grad_of(var) for var in leaves]
+    seed = _graph.grad_of(self)
+    if seed is None:
+        seed = chx.full_like(array, 1.0 if loss_scale is None else loss_scale)
+    grads = chx.grad(
+        [array],
+        [var._data[0] for var in leaves],
+        enable_double_backprop=double_backprop,
+        retain_grad=True,
+        grad_outputs=[seed],
+        loss_scale=loss_scale,
+    )
+    for var, old, grad in zip(leaves, before, grads, strict=True):
+        if grad is not None:
+            _graph.set_grad(var, grad if old is None else old + grad)
+    _graph.retained_between([node])
+    _graph.set_grad(self, seed)
+
+
+def unchain(self):
+    """Makes the variable a root: backpropagation stops there."""
+    self.node.unchain()
+
+
+def unchain_backward(self):
+    """Makes roots of the variable and of all that it was made of, which frees what is behind."""
+    node = self.node
+    for function in _graph.creators([node]):
+        function.unchain()
+    node.unchain()
+
+
+def retain_data(self):
+    """Lets the node keep the array."""
+    self.node.data = self.array if self._has_chainerx_array else self._data[0]
+
+
+def addgrad(self, var):
+    """Adds another variable's gradient to this one's, wherever that is."""
+    if var.grad is not None and _is_remote(self) != _is_remote(var):
+        other = Variable(self.device.send(var.array))
+        other.grad = self.device.send(var.grad)
+        var = other
+    _addgrad(self, var)
+
+
+def _is_remote(var):
+    return isinstance(var.device, chainer.backend.ChainerxDevice)
+
+
+def copy_to(self, target):
+    target = _copy_to(self, target)
+    if self._has_chainerx_array:
+        target._node = None  # a root of its own, made when it is asked for
+    return target
+
+
+def _set_creator(self, function):
+    if function is None:
+        self.node.unchain()
+    elif self._has_chainerx_array and function is not self.node.creator_node:
+        raise RuntimeError(
+            "[creator] expects None or the function that made the variable: the graph is the "
+            "daemon's"
+        )
+    else:
+        self.node.creator_node = function
+
+
+def adapt(chainer):
+    Variable._ensure_grad_var_up_to_date = ensure_grad_var_up_to_date
+    Variable._has_set_grad = False
+    Variable._get_grad = get_grad
+    Variable._set_chainerx_grad = set_chainerx_grad
+    Variable._set_chainerx_array = set_chainerx_array
+    Variable._copy_to = copy_to
+    Variable.backward = backward
+    Variable.unchain = unchain
+    Variable.unchain_backward = unchain_backward
+    Variable.retain_data = retain_data
+    Variable.addgrad = addgrad
+    Variable.set_creator = Variable.set_creator_node = _set_creator
+    Variable.node = property(
+        lambda self: _graph.node_of(self) if self._has_chainerx_array else self._node,
+        doc="The variable's node in Chainer's graph.",
+    )
+    Variable.label = property(lambda self: self.node.label)
+    Variable.rank = property(lambda self: self.node.rank)
+    Variable.creator = property(lambda self: self.node.creator, _set_creator)
+    Variable.creator_node = property(lambda self: self.node.creator_node, _set_creator)

@@ -1,0 +1,189 @@
+"""chx.optimizers: steps, state, hooks. The formulas are tested in tests/conformance."""
+
+import dataclasses
+
+import chx
+import numpy as np
+import pytest
+from chx.optimizers._rules import RULES
+
+NAMES = [n for n in chx.optimizers.__all__ if isinstance(getattr(chx.optimizers, n), type)]
+OPTIMIZERS = [
+    n
+    for n in NAMES
+    if n != "Optimizer" and issubclass(getattr(chx.optimizers, n), chx.optimizers.Optimizer)
+]
+
+
+@pytest.fixture
+def params(rng):
+    values = [rng.standard_normal((3, 4)), rng.standard_normal(4)]
+    return [chx.array(v.astype(np.float32)).require_grad() for v in values]
+
+
+@pytest.fixture
+def rng():
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    return np.random.default_rng(seed)
+
+
+def backward(params, x):
+    loss = chx.sum(chx.tanh(x @ params[0] + params[1]) ** 2)
+    loss.backward()
+    return loss
+
+
+def test_all_are_there():
+    assert len(OPTIMIZERS) == 15
+    assert len(NAMES) == 15 + 6 + 1
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_loss_falls(params, rng, name):
+    x = chx.array(rng.standard_normal((8, 3)).astype(np.float32))
+    optimizer = getattr(chx.optimizers, name)().setup(params)
+    before = [p.as_grad_stopped(copy=True) for p in params]
+    losses = []
+    for _ in range(60):
+        losses.append(backward(params, x))
+        optimizer.update()
+        optimizer.cleargrads()
+    assert float(losses[-1]) < float(losses[0])
+    assert all(
+        not np.array_equal(chx.to_numpy(p), chx.to_numpy(b))
+        for p, b in zip(params, before, strict=False)
+    )
+    assert optimizer.t == 60
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_state_comes_back(params, rng, name):
+    x = chx.array(rng.standard_normal((8, 3)).astype(np.float32))
+    make = getattr(chx.optimizers, name)
+
+    def run(optimizer, params, steps):
+        for _ in range(steps):
+            backward(params, x)
+            optimizer.update()
+            optimizer.cleargrads()
+        return [chx.to_numpy(p.as_grad_stopped()) for p in params]
+
+    optimizer = make().setup(params)
+    run(optimizer, params, 3)
+    saved = {
+        k: np.array(v) if np.isscalar(v) else v.copy() for k, v in optimizer.state_dict().items()
+    }
+    others = [p.as_grad_stopped(copy=True).require_grad() for p in params]
+    want = run(optimizer, params, 3)
+    other = make().setup(others)
+    other.load_state_dict(saved)
+    assert other.t == 3
+    for a, b in zip(run(other, others, 3), want, strict=False):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_step_is_one_command(params, monkeypatch):
+    calls = []
+    rule = RULES["Adam"]
+
+    def counted(*args):
+        calls.append(len(args[0]))
+        return rule.operator(*args)
+
+    monkeypatch.setitem(RULES, "Adam", dataclasses.replace(rule, operator=counted))
+    optimizer = chx.optimizers.Adam().setup(params)
+    backward(params, chx.ones((2, 3), "float32"))
+    optimizer.update()
+    assert calls == [2]
+
+
+def test_hyperparameters():
+    optimizer = chx.optimizers.Adam(alpha=0.5)
+    assert (optimizer.alpha, optimizer.beta1) == (0.5, 0.9)
+    for wrong in ({"lr": 0.1}, {"amsgrad": True}):
+        with pytest.raises(TypeError, match="Adam has no hyperparameter"):
+            chx.optimizers.Adam(**wrong)
+
+
+def test_changed_rate_counts(params):
+    optimizer = chx.optimizers.SGD(lr=1.0).setup(params)
+    before = chx.to_numpy(params[1].as_grad_stopped(copy=True))
+    for p in params:
+        p.set_grad(chx.ones_like(p))
+    optimizer.lr = 0.25
+    optimizer.update()
+    np.testing.assert_allclose(chx.to_numpy(params[1].as_grad_stopped()), before - 0.25, rtol=1e-6)
+
+
+def test_without_gradients_nothing_moves(params):
+    optimizer = chx.optimizers.Adam().setup({"w": params[0], "b": params[1]})
+    params[0].set_grad(chx.ones_like(params[0]))
+    before = chx.to_numpy(params[1].as_grad_stopped(copy=True))
+    optimizer.update()
+    np.testing.assert_array_equal(chx.to_numpy(params[1].as_grad_stopped()), before)
+    assert list(optimizer.state) == ["w"]
+
+
+def test_setup_wants_parameters():
+    with pytest.raises(ValueError, match="require gradients"):
+        chx.optimizers.SGD().setup([chx.ones(3)])
+
+
+def test_hooks(params, rng):
+    for p in params:
+        p.set_grad(chx.array(rng.standard_normal(p.shape).astype(np.float32)))
+    values = [chx.to_numpy(p.as_grad_stopped(copy=True)) for p in params]
+    grads = [chx.to_numpy(p.grad.copy()) for p in params]
+    optimizer = chx.optimizers.SGD(lr=1.0).setup(params)
+    optimizer.add_hook(chx.optimizers.WeightDecay(0.1))
+    optimizer.add_hook(chx.optimizers.GradientClipping(0.5))
+    with pytest.raises(KeyError):
+        optimizer.add_hook(chx.optimizers.WeightDecay(0.1))
+    optimizer.update()
+    decayed = [g + 0.1 * v for g, v in zip(grads, values, strict=False)]
+    norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in decayed))
+    for p, v, g in zip(params, values, decayed, strict=False):
+        np.testing.assert_allclose(
+            chx.to_numpy(p.as_grad_stopped()), v - g * min(0.5 / norm, 1), rtol=1e-5, atol=1e-6
+        )
+    optimizer.remove_hook("WeightDecay")
+    optimizer.update()
+
+
+def test_noise_is_of_the_device(params):
+    optimizer = chx.optimizers.SGD(lr=1.0).setup(params)
+    optimizer.add_hook(chx.optimizers.GradientNoise(4.0))
+    chx.random.seed(3)
+    big = chx.zeros((100, 100), "float32").require_grad()
+    optimizer.setup([big])
+    big.set_grad(chx.zeros_like(big))
+    optimizer.update()
+    assert abs(chx.to_numpy(big.as_grad_stopped()).std() - 2.0) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("lists", "error", "text"),
+    [
+        (lambda p, q: ([p], [p]), ValueError, r"share no memory, got params\[0\]"),
+        (lambda p, q: ([p], [q[:2]]), chx.DimensionError, r"params\[0\] .* and grads\[0\]"),
+        (lambda p, q: ([p, p], [q]), chx.DimensionError, "lists of one length, got 2 and 1"),
+        (lambda p, q: ([], []), chx.DimensionError, "at least one array"),
+        (lambda p, q: ([p.astype("int32")], [q]), chx.DtypeError, "expects float arrays"),
+        (
+            lambda p, q: ([chx.broadcast_to(p[:1], (3, 4))], [q]),
+            ValueError,
+            r"share no memory, got params\[0\]",
+        ),
+    ],
+)
+def test_bad_lists(lists, error, text):
+    p, q = chx.ones((3, 4), "float32"), chx.ones((3, 4), "float32")
+    with pytest.raises(error, match=text):
+        chx.optimizers.sgd_update(*lists(p, q), 0.1)
+        p.device.synchronize()  # overlaps are the daemon's to find
+
+
+def test_refused_in_a_graph(params):
+    with pytest.raises(chx.ChainerxError, match="In-place"):
+        chx.optimizers.sgd_update(params, [chx.ones_like(p) for p in params], 0.1)

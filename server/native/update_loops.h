@@ -1,0 +1,27 @@
+// The inner loops of optimizers' steps, compiled once per instruction set as those of loops.h.
+#ifndef CHX_SERVER_NATIVE_UPDATE_LOOPS_H_
+#define CHX_SERVER_NATIVE_UPDATE_LOOPS_H_
+
+#include <cstdint>
+
+#include "server/kernels/update_rules.h"
+
+namespace chx::native {
+
+// One step of n dense elements of each list, which do not overlap; `attrs` as the rule wants them.
+using UpdateLoop = void (*)(char* const* lists, int64_t n, const double* attrs);
+
+// By position in kernels::UpdateRules.
+struct UpdateLoops {
+  UpdateLoop float16[kernels::UpdateRules::kSize];
+  UpdateLoop float32[kernels::UpdateRules::kSize];
+  UpdateLoop float64[kernels::UpdateRules::kSize];
+};
+
+const UpdateLoops& UpdateLoopsBaseline();
+const UpdateLoops& UpdateLoopsAvx2();
+const UpdateLoops& UpdateLoopsAvx512();
+
+}  // namespace chx::native
+
+#endif  // CHX_SERVER_NATIVE_UPDATE_LOOPS_H_
