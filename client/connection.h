@@ -66,6 +66,8 @@ class Connection {
   };
   // Fills in the session's id. With `populate` the memory will be used at once.
   absl::StatusOr<Shared> Share(v1::ShareRequest request, bool populate);
+  // How many uploads, downloads and shares there were.
+  int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   // Ends the session.
   absl::Status Close();
 
@@ -140,6 +142,7 @@ class Connection {
   absl::Status write_error_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> freed_functions_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_freed_functions_{false};
+  std::atomic<int64_t> calls_{0};
   std::vector<std::string> spare_buffers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -148,6 +148,7 @@ void Session::Write(const Command& command) {
 
 void Session::Appended() {
   ++pending_commands_;
+  ++stats_.commands;
   if (flusher_idle_) wake_flusher_.notify_one();
 }
 

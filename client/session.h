@@ -98,6 +98,15 @@ class Session : public RefCounted<Session> {
   absl::StatusOr<bool> IsGradRequired(ArrayBody* array, BackpropId id);
   // Whether the graph knows how the array was made.
   absl::StatusOr<bool> IsChained(ArrayBody* array, BackpropId id);
+  // What has been sent, or is about to be, since the session began.
+  struct Stats {
+    int64_t commands = 0;
+    int64_t round_trips = 0;  // how often something waited for the daemon
+  };
+  Stats stats() {
+    MutexLock lock(&mutex_);
+    return {stats_.commands, static_cast<int64_t>(next_request_) - 1 + connection_->calls()};
+  }
   // What the daemon's graph below the array looks like; waits.
   absl::StatusOr<std::string> DumpGraph(ArrayBody* array, BackpropId id);
   // What the daemon knows, whatever the mirror says: tests compare both. Waits.
@@ -243,6 +252,7 @@ class Session : public RefCounted<Session> {
   // Whether the daemon has graphs that the mirror does not show: walks that were recorded.
   std::atomic<bool> hidden_graphs_{false};
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
+  Stats stats_ ABSL_GUARDED_BY(mutex_);
   CondVar wake_flusher_;
   bool flusher_idle_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<std::thread> flusher_;

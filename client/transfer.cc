@@ -20,6 +20,7 @@ grpc::ByteBuffer Serialized(const google::protobuf::Message& message) {
 
 absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape,
                                 DeviceId device, absl::string_view data) {
+  calls_.fetch_add(1, std::memory_order_relaxed);
   v1::UploadHeader header;
   header.set_session_id(session_id_);
   header.set_handle(handle);
@@ -49,6 +50,7 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
 }
 
 absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
+  calls_.fetch_add(1, std::memory_order_relaxed);
   v1::DownloadRequest request;
   request.set_session_id(session_id_);
   request.set_handle(handle);

@@ -5,6 +5,7 @@
 namespace chx {
 
 absl::StatusOr<Connection::Shared> Connection::Share(v1::ShareRequest request, bool populate) {
+  calls_.fetch_add(1, std::memory_order_relaxed);
   request.set_session_id(session_id_);
   grpc::ClientContext context;
   AddToken(&context);

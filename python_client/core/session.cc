@@ -183,6 +183,12 @@ PyObject* TakeErrors(PyObject* self, PyObject*) {
   return list;
 }
 
+PyObject* StatsOf(PyObject* self, PyObject*) {
+  const Session::Stats stats = AsSession(self)->session->stats();
+  return Py_BuildValue("{s:L,s:L}", "commands", static_cast<long long>(stats.commands),  // NOLINT
+                       "round_trips", static_cast<long long>(stats.round_trips));        // NOLINT
+}
+
 PyObject* ConfigureSession(PyObject* self, PyObject* args) {
   const char* name = nullptr;
   PyObject* value = nullptr;
@@ -211,6 +217,9 @@ PyMethodDef session_methods[] = {
     {"seed", SeedSession, METH_O, "seed($self, seed)\n--\n\nSeeds the session's random numbers."},
     {"_configure", ConfigureSession, METH_VARARGS, nullptr},
     {"_settings", SettingsOf, METH_NOARGS, nullptr},
+    {"stats", StatsOf, METH_NOARGS,
+     "stats()\n--\n\nCommands sent since the session began, and how often something waited: a "
+     "dict."},
     {"take_errors", TakeErrors, METH_NOARGS,
      "take_errors()\n--\n\nTexts of errors reported since the last call, read or not."},
     {nullptr, nullptr, 0, nullptr}};

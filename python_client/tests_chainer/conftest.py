@@ -32,7 +32,9 @@ def rng():
 
 @pytest.fixture
 def device():
-    """Chainer's device that most tests are on: $CHX_TEST_DEVICE, or native:0."""
+    """Chainer's device that most tests are on, by default: $CHX_TEST_DEVICE, or native:0."""
     import chainer
 
-    return chainer.get_device(os.environ.get("CHX_TEST_DEVICE", "native:0"))
+    device = chainer.get_device(os.environ.get("CHX_TEST_DEVICE", "native:0"))
+    with device.create_context():
+        yield device

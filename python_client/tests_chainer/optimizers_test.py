@@ -292,3 +292,26 @@ def test_three_ways_to_update(rng, device):
     for other in results[1:]:
         for name, value in other.items():
             np.testing.assert_array_equal(value, results[0][name])
+
+
+def test_commands_of_a_step(rng, device):
+    """A training step waits once, for the loss that is read, and an update is one command."""
+    run = Run(make_model("float32"), device, "Adam", "float32").setup([HOOKS["WeightDecay"]()])
+    x, t = (run.device.send(a) for a in data(rng, "float32"))
+    session = chx._core._get_default_session()
+
+    def step():
+        run.model.cleargrads()
+        loss = F.softmax_cross_entropy(run.model(x), t)
+        loss.backward()
+        run.optimizer.update()
+        return float(loss.array)
+
+    step()
+    before = session.stats()
+    for _ in range(10):
+        step()
+    after = session.stats()
+    assert after["round_trips"] - before["round_trips"] == 10
+    print("commands", (after["commands"] - before["commands"]) / 10)
+    assert after["commands"] - before["commands"] <= 10 * 40

@@ -289,6 +289,46 @@ def test_two_backwards_over_one_graph(rng, device):
         close(a, b, 1e-4)
 
 
+def test_recurrent_networks_are_in_the_graph(rng, device):
+    """Cutting a loss cuts the states that it came through, which the next steps start from."""
+    network = L.NStepLSTM(1, 3, 4, 0.0).to_device(device)
+    xs = [chainer.Variable(device.send(rng.normal(size=(n, 3)).astype("f"))) for n in (3, 2)]
+    h, c, ys = network(None, None, xs)
+    # The link puts the sequences into order, and the states back.
+    makers = dict(dot(h))
+    assert {"n_step_lstm", "Permutate"} <= makers.keys()
+    loss = F.sum(F.concat(ys, 0)) + F.sum(c)
+    loss.backward()
+    first = chx.to_numpy(xs[0].grad)
+    assert first.any()
+    loss.unchain_backward()
+    assert c.creator is None
+    # h was put into order from a variable that is gone: nothing else can be seen of it.
+    assert not h._data[0]._is_chained() and not c._data[0]._is_chained()
+    F.sum(network(h, c, xs)[0]).backward()
+    again = chainer.Variable(xs[0].array)
+    state = [chainer.Variable(v.array) for v in (h, c)]
+    F.sum(network(*state, [again, xs[1]])[0]).backward()
+    close(xs[0].grad, first + chx.to_numpy(again.grad), 1e-5)
+
+
+def test_copies_between_devices(rng):
+    """Of a model in two parts, each on a device of its own."""
+    one, other = (chainer.get_device(name) for name in ("native:0", "native:1"))
+    first, second = L.Linear(3, 4).to_device(one), L.Linear(4, 2).to_device(other)
+    x = chainer.Variable(one.send(rng.normal(size=(5, 3)).astype("f")))
+    h = F.copy(first(x), other)
+    assert h.device == other and h.creator.label == "Copy"
+    F.sum(F.exp(second(h))).backward()
+    local = [link.copy("copy").to_device("@numpy") for link in (first, second)]
+    y = chainer.Variable(chx.to_numpy(x.array))
+    F.sum(F.exp(local[1](local[0](y)))).backward()
+    close(x.grad, y.grad, 1e-5)
+    assert first.W.grad.device == one.device and second.W.grad.device == other.device
+    with pytest.raises(RuntimeError, match="non-ChainerX"):
+        F.copy(h, "@numpy")
+
+
 def test_copies_have_nodes_of_their_own(device):
     import copy
 

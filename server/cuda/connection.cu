@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/error.h"
-#include "server/cuda/copy.h"
+#include "server/cuda/dense.h"
 #include "server/cuda/dnn.h"
 #include "server/cuda/groups.h"
 #include "server/cuda/launch.h"
@@ -286,15 +286,6 @@ class Convolution {
   int64_t block_ = 0;    // rows of windows
   char* col_ = nullptr;  // null: the image is that matrix
 };
-
-// `tensor` in C order and cast to `dtype`.
-absl::StatusOr<KernelTensor> Dense(const KernelArgs& args, const KernelTensor& tensor,
-                                   Dtype dtype) {
-  if (tensor.dtype == dtype) return Contiguous(args, tensor);
-  CHX_ASSIGN_OR_RETURN(const KernelTensor cast, NewTensor(args, dtype, tensor.shape));
-  CHX_RETURN_IF_ERROR(Copy(args, tensor, cast));
-  return cast;
-}
 
 // Runs `compute(convolution, in0, in1, out)`; float16 is computed in float32, in which sums over
 // samples lose nothing.

@@ -1,9 +1,8 @@
 // Kernels of ops/defs/decompositions.cc: by cuSOLVER where it is installed and the matrices are
-// large; else copied to the host, decomposed by LAPACK, and back. Either way they wait for the
-// outcome.
+// large, or many; else copied to the host, decomposed by LAPACK, and back. Either way they wait for
+// the outcome.
 #include "server/lapack/decompositions.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -64,12 +63,6 @@ absl::StatusOr<KernelTensor> Target(const KernelArgs& args, const KernelTensor& 
   return NewTensor(args, Dtype::kFloat32, output.shape);
 }
 
-// Whether cuSOLVER is there, and the matrices are worth it.
-bool IsForSolver(const KernelTensor& a, Solver* solver) {
-  return a.size() > 0 && solver != nullptr &&
-         std::min(a.shape[a.ndim() - 2], a.shape.back()) >= solver->smallest();
-}
-
 // `kFactorizes`: whether cuSOLVER has it.
 template <bool kFactorizes>
 absl::Status RunDecomposition(const KernelArgs& args) {
@@ -84,8 +77,9 @@ absl::Status RunDecomposition(const KernelArgs& args) {
     outputs.push_back(target);
   }
   const KernelArgs wide = {args.op, args.stream, args.scratch, inputs, outputs, args.attrs};
-  if (kFactorizes && IsForSolver(args.in(0), StreamOf(args).solver())) {
-    CHX_RETURN_IF_ERROR(Factorize(wide, StreamOf(args).solver()));
+  Solver* const solver = kFactorizes ? StreamOf(args).solver() : nullptr;
+  if (solver != nullptr && IsWorthIt(args.op.name, args.in(0), *solver)) {
+    CHX_RETURN_IF_ERROR(Factorize(wide, solver));
   } else {
     CHX_RETURN_IF_ERROR(RunOnHost(wide));
   }

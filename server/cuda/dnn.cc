@@ -1,5 +1,7 @@
 #include "server/cuda/dnn.h"
 
+#include <cmath>
+
 namespace chx::cuda {
 namespace {
 
@@ -85,6 +87,27 @@ absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windo
   call.spread = spread;
   call.planes = static_cast<int>(planes);
   call.windows = *dnn;
+  return call;
+}
+
+absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::NormLayout& layout,
+                                  double eps) {
+  constexpr int64_t kMaxOuter = 65535;  // blocks along a grid's second dimension
+  const int64_t outer = layout.outer;
+  const int64_t inner = layout.inner;
+  if (!(eps >= 0) || !std::isfinite(eps) || outer > kMaxOuter || !IsInt(inner)) {
+    return absl::nullopt;
+  }
+  const int dims[] = {static_cast<int>(inner)};
+  if (!Countable(outer, layout.channels, dims, 1)) return absl::nullopt;
+  if (part == NormPart::kBatch && outer == 1 && inner == 1) return absl::nullopt;
+  NormCall call;
+  call.part = part;
+  call.dtype = dtype;
+  call.outer = static_cast<int>(outer);
+  call.channels = static_cast<int>(layout.channels);
+  call.inner = static_cast<int>(inner);
+  call.eps = eps;
   return call;
 }
 

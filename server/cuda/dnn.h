@@ -11,6 +11,7 @@
 #include "ops/dtype.h"
 #include "ops/settings.h"
 #include "server/engine/kernel.h"
+#include "server/kernels/norm_layout.h"
 #include "server/kernels/windows.h"
 
 namespace chx::cuda {
@@ -67,6 +68,36 @@ struct PoolCall {
 absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windows& windows,
                                   int64_t planes);
 
+// Batch normalization by a batch's own moments, or by given ones, or the gradient of the first.
+enum class NormPart { kBatch, kFixed, kGradient };
+
+// x (outer, channels, inner), y, gy and gx are dense and of `dtype`; all others are (channels,), of
+// float64 if that is float64 and else of float32.
+struct NormCall {
+  NormPart part = NormPart::kBatch;
+  Dtype dtype = Dtype::kFloat32;
+  int outer = 0;
+  int channels = 0;
+  int inner = 0;
+  double eps = 0;
+  const void* x = nullptr;
+  const void* gamma = nullptr;
+  const void* beta = nullptr;
+  // Results of kBatch, which are zero before: the variance is that of what the batch is a sample
+  // of. Operands of kFixed.
+  void* mean = nullptr;
+  void* variance = nullptr;
+  const void* gy = nullptr;  // of kGradient, as are the gradients of gamma and beta
+  void* ggamma = nullptr;
+  void* gbeta = nullptr;
+  void* out = nullptr;  // y or gx
+};
+
+// As PlanConv; also nothing for an eps that cuDNN refuses, for moments of one element, and for more
+// samples than its kernels reach.
+absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::NormLayout& layout,
+                                  double eps);
+
 // What cuDNN says of an algorithm for one convolution.
 struct Algorithm {
   int number = 0;
@@ -86,6 +117,7 @@ class Dnn {
   virtual ~Dnn() = default;
   virtual absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) = 0;
   virtual absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) = 0;
+  virtual absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) = 0;
 };
 
 }  // namespace chx::cuda

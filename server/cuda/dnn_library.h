@@ -1,4 +1,4 @@
-// cuDNN 9, opened when the first convolution or pooling needs it (library.h).
+// cuDNN 9, opened when the first convolution, pooling or normalization needs it (library.h).
 #ifndef CHX_SERVER_CUDA_DNN_LIBRARY_H_
 #define CHX_SERVER_CUDA_DNN_LIBRARY_H_
 
@@ -45,7 +45,11 @@ namespace chx::cuda {
   F(cudnnSetPoolingNdDescriptor)                   \
   F(cudnnDestroyPoolingDescriptor)                 \
   F(cudnnPoolingForward)                           \
-  F(cudnnPoolingBackward)
+  F(cudnnPoolingBackward)                          \
+  F(cudnnDeriveBNTensorDescriptor)                 \
+  F(cudnnBatchNormalizationForwardTraining)        \
+  F(cudnnBatchNormalizationForwardInference)       \
+  F(cudnnBatchNormalizationBackward)
 
 // Immutable; safe from any thread.
 struct DnnLibrary {
@@ -69,6 +73,7 @@ class CudaDnn : public Dnn {
   void set_stream(cudaStream_t stream) { stream_ = stream; }
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
   absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
+  absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
 
  private:
   struct ConvObjects;

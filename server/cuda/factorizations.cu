@@ -16,6 +16,10 @@ namespace {
 int Rows(const KernelTensor& tensor) { return static_cast<int>(tensor.shape[tensor.ndim() - 2]); }
 int Columns(const KernelTensor& tensor) { return static_cast<int>(tensor.shape.back()); }
 
+int64_t CountOf(const KernelTensor& tensor) {
+  return tensor.size() / (int64_t{Rows(tensor)} * Columns(tensor));
+}
+
 // The transposed matrices, as a view.
 KernelTensor Transposed(KernelTensor tensor) {
   const int last = tensor.ndim() - 1;
@@ -161,10 +165,44 @@ absl::Status Eigh(const KernelArgs& args, Solver* solver) {
   return vectors ? Copy(args, Transposed(copy), args.out(1)) : absl::OkStatus();
 }
 
+// The first `lines` rows of each matrix.
+KernelTensor FirstRows(KernelTensor tensor, int64_t lines) {
+  tensor.shape[tensor.ndim() - 2] = lines;
+  return tensor;
+}
+
+absl::Status SvdAtOnce(const KernelArgs& args, Solver* solver) {
+  const KernelTensor& a = args.in(0);
+  const bool vectors = args.attrs[1].AsBool();
+  const int m = Rows(a);
+  const int n = Columns(a);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor by_columns, DenseCopy(args, Transposed(a)));
+  const Matrices matrices = Stack(by_columns, int64_t{m} * n);
+  CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, matrices.count));
+  // By columns, so these are the transposed ones: their rows are singular vectors.
+  Shape shape = a.shape;
+  shape[a.ndim() - 1] = m;
+  shape[a.ndim() - 2] = m;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor u, NewTensor(args, a.dtype, shape));
+  shape[a.ndim() - 1] = n;
+  shape[a.ndim() - 2] = n;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor v, NewTensor(args, a.dtype, shape));
+  CHX_RETURN_IF_ERROR(solver->SmallSvd(args, vectors, m, n, matrices,
+                                       args.out(vectors ? 1 : 0).data, Stack(u, int64_t{m} * m),
+                                       Stack(v, int64_t{n} * n), info));
+  CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kConverge, info, matrices.count));
+  if (!vectors) return absl::OkStatus();
+  const KernelTensor& to_u = args.out(0);
+  const KernelTensor& to_vh = args.out(2);
+  CHX_RETURN_IF_ERROR(Copy(args, Transposed(FirstRows(u, Columns(to_u))), to_u));
+  return Copy(args, FirstRows(v, Rows(to_vh)), to_vh);
+}
+
 // a = u s vh, and by columns, where a is its own transposed: a^T = vh^T s u^T. The library wants as
 // many rows as columns, or more, so it sees one or the other.
 absl::Status Svd(const KernelArgs& args, Solver* solver) {
   const KernelTensor& a = args.in(0);
+  if (solver->RunsAtOnce(Rows(a), Columns(a), CountOf(a))) return SvdAtOnce(args, solver);
   const bool vectors = args.attrs[1].AsBool();
   const bool full = args.attrs[0].AsBool();
   const bool wide = Columns(a) >= Rows(a);
@@ -235,15 +273,27 @@ absl::Status Qr(const KernelArgs& args, Solver* solver) {
 struct Entry {
   absl::string_view op;
   absl::Status (*run)(const KernelArgs&, Solver*);
+  bool at_once;  // if Solver::RunsAtOnce
 };
-constexpr Entry kEntries[] = {{"solve", Solve},   {"cholesky", Cholesky}, {"eigh", Eigh},
-                              {"eigvalsh", Eigh}, {"svd", Svd},           {"qr", Qr}};
+constexpr Entry kEntries[] = {{"solve", Solve, false}, {"cholesky", Cholesky, true},
+                              {"eigh", Eigh, true},    {"eigvalsh", Eigh, true},
+                              {"svd", Svd, true},      {"qr", Qr, false}};
 
 }  // namespace
 
 bool Factorizes(absl::string_view op) {
   return std::any_of(std::begin(kEntries), std::end(kEntries),
                      [op](const Entry& entry) { return entry.op == op; });
+}
+
+bool IsWorthIt(absl::string_view op, const KernelTensor& a, const Solver& solver) {
+  const int64_t rows = a.shape[a.ndim() - 2];
+  const int64_t columns = a.shape.back();
+  if (a.size() == 0) return false;
+  if (std::min(rows, columns) >= solver.smallest()) return true;
+  return std::any_of(std::begin(kEntries), std::end(kEntries),
+                     [op](const Entry& entry) { return entry.op == op && entry.at_once; }) &&
+         solver.RunsAtOnce(rows, columns, a.size() / (rows * columns));
 }
 
 absl::Status Factorize(const KernelArgs& args, Solver* solver) {

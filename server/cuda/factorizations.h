@@ -11,6 +11,8 @@ namespace chx::cuda {
 
 // Whether cuSOLVER has what the operator needs.
 bool Factorizes(absl::string_view op);
+// Of such an operator: whether these matrices are worth it, each by itself or all at once.
+bool IsWorthIt(absl::string_view op, const KernelTensor& a, const Solver& solver);
 
 // Of an operator that it factorizes. Inputs and outputs are dense and of one dtype, float32 or
 // float64; the inputs have elements. Waits for the stream: the outcome is an error of this call.

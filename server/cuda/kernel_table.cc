@@ -18,6 +18,7 @@ KernelTable AllKernels() {
   RegisterConnection(table);
   RegisterPooling(table);
   RegisterOptimizers(table);
+  RegisterNormalization(table);
   return table;
 }
 

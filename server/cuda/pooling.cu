@@ -40,9 +40,11 @@ absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&&
   });
 }
 
-absl::Status RunMaxPoolIndex(const KernelArgs& args) {
+// x; y[, index].
+absl::Status RunMaxPool(const KernelArgs& args) {
   const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
-  auto* const index = reinterpret_cast<int64_t*>(args.out(1).data);
+  auto* const index =
+      args.outputs.size() > 1 ? reinterpret_cast<int64_t*>(args.out(1).data) : nullptr;
   return Run<kernels::WindowMax>(args, windows,
                                  [index](auto* body, const auto* x, auto* y, const int64_t*) {
                                    body->x = x;
@@ -110,7 +112,8 @@ absl::Status RunPoolSpread(const KernelArgs& args) {
 }  // namespace
 
 void RegisterPooling(KernelTable& table) {
-  table.Set("max_pool_index", RunMaxPoolIndex);
+  table.Set("max_pool", RunMaxPool);
+  table.Set("max_pool_index", RunMaxPool);
   table.Set("pool_gather", RunPoolGather);
   table.Set("pool_scatter", RunPoolScatter);
   table.Set("pool_sum", RunPoolSum);

@@ -25,8 +25,15 @@ class Solver {
  public:
   virtual ~Solver() = default;
 
-  // Matrices with fewer rows or columns are left to the host.
+  // Matrices with fewer rows or columns are left to the host,
   virtual int64_t smallest() const = 0;
+  // unless it is a stack of small ones, that has at least as many of them in all, and whose
+  // decompositions by Cholesky, Eigh and SmallSvd run at once.
+  static constexpr int kLargestOfStack = 32;
+  bool RunsAtOnce(int64_t m, int64_t n, int64_t count) const {
+    return count > 1 && m <= kLargestOfStack && n <= kLargestOfStack &&
+           count * (m < n ? m : n) >= smallest();
+  }
 
   // getrf of (n, n); pivots (count, n).
   virtual absl::Status Lu(const KernelArgs& args, int n, const Matrices& a, int* pivots,
@@ -49,6 +56,11 @@ class Solver {
   // (m, m); vt (n, n); s (count, n).
   virtual absl::Status Svd(const KernelArgs& args, char job, int m, int n, const Matrices& a,
                            void* s, const Matrices& u, const Matrices& vt, int* info) = 0;
+  // The same for a stack that RunsAtOnce, m >= n or not: all of u (m, m) and of v (n, n), which is
+  // not transposed, and s (count, min(m, n)). Without `vectors` u and v are only written to.
+  virtual absl::Status SmallSvd(const KernelArgs& args, bool vectors, int m, int n,
+                                const Matrices& a, void* s, const Matrices& u, const Matrices& v,
+                                int* info) = 0;
 };
 
 }  // namespace chx::cuda

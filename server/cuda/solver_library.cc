@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "ops/error.h"
@@ -13,6 +14,8 @@ namespace {
 
 // Below, a CPU is done before a GPU has started; not measured yet.
 constexpr int64_t kSmallest = 128;
+// So many of a stack at a time, which bounds the memory that they are decomposed in.
+constexpr int64_t kMaxPart = 1 << 14;
 
 bool LoadAll(void* library, SolverLibrary* solver) {
 #define CHX_LOAD_S(p, name) LoadFunction(library, "cusolverDnS" #name, &solver->float32.name)&&
@@ -20,7 +23,11 @@ bool LoadAll(void* library, SolverLibrary* solver) {
   return CHX_SOLVER_FUNCTIONS(CHX_LOAD_S, S) CHX_SOLVER_FUNCTIONS(CHX_LOAD_D, D)
              LoadFunction(library, "cusolverDnCreate", &solver->create) &&
          LoadFunction(library, "cusolverDnDestroy", &solver->destroy) &&
-         LoadFunction(library, "cusolverDnSetStream", &solver->set_stream);
+         LoadFunction(library, "cusolverDnSetStream", &solver->set_stream) &&
+         LoadFunction(library, "cusolverDnCreateSyevjInfo", &solver->create_syevj) &&
+         LoadFunction(library, "cusolverDnDestroySyevjInfo", &solver->destroy_syevj) &&
+         LoadFunction(library, "cusolverDnCreateGesvdjInfo", &solver->create_gesvdj) &&
+         LoadFunction(library, "cusolverDnDestroyGesvdjInfo", &solver->destroy_gesvdj);
 #undef CHX_LOAD_S
 #undef CHX_LOAD_D
 }
@@ -58,6 +65,8 @@ absl::StatusOr<const SolverLibrary*> OpenSolver() {
 }
 
 CudaSolver::~CudaSolver() {
+  if (syevj_ != nullptr) library_->destroy_syevj(syevj_);
+  if (gesvdj_ != nullptr) library_->destroy_gesvdj(gesvdj_);
   if (handle_ != nullptr) library_->destroy(handle_);
 }
 
@@ -73,12 +82,20 @@ absl::Status CudaSolver::Check(const char* what, cusolverStatus_t status) const 
 
 absl::Status CudaSolver::Open(const KernelArgs& args) {
   StreamOf(args).handle();  // its device is the thread's
-  if (handle_ != nullptr) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(library_, OpenSolver());
-  cusolverDnHandle_t handle = nullptr;
-  CHX_RETURN_IF_ERROR(Check("cusolverDnCreate", library_->create(&handle)));
-  handle_ = handle;
-  return Check("cusolverDnSetStream", library_->set_stream(handle_, stream_));
+  if (handle_ == nullptr) {
+    cusolverDnHandle_t handle = nullptr;
+    CHX_RETURN_IF_ERROR(Check("cusolverDnCreate", library_->create(&handle)));
+    handle_ = handle;
+    CHX_RETURN_IF_ERROR(Check("cusolverDnSetStream", library_->set_stream(handle_, stream_)));
+  }
+  if (syevj_ == nullptr) {
+    CHX_RETURN_IF_ERROR(Check("cusolverDnCreateSyevjInfo", library_->create_syevj(&syevj_)));
+  }
+  if (gesvdj_ == nullptr) {
+    CHX_RETURN_IF_ERROR(Check("cusolverDnCreateGesvdjInfo", library_->create_gesvdj(&gesvdj_)));
+  }
+  return absl::OkStatus();
 }
 
 template <typename T, typename Query, typename Run>
@@ -89,6 +106,20 @@ absl::Status CudaSolver::ForAll(const KernelArgs& args, const char* what, int64_
   CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(std::max(1, size) * sizeof(T)));
   for (int64_t i = 0; i < count; ++i) {
     CHX_RETURN_IF_ERROR(Check(what, run(i, static_cast<T*>(memory), size)));
+  }
+  return StreamOf(args).Launched();
+}
+
+template <typename T, typename Query, typename Run>
+absl::Status CudaSolver::ForParts(const KernelArgs& args, const char* what, int64_t count,
+                                  Query&& query, Run&& run) {
+  const auto largest = static_cast<int>(std::min(count, kMaxPart));
+  int size = 0;
+  CHX_RETURN_IF_ERROR(Check(what, query(largest, &size)));
+  CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(std::max(1, size) * sizeof(T)));
+  for (int64_t first = 0; first < count; first += largest) {
+    const auto part = static_cast<int>(std::min<int64_t>(largest, count - first));
+    CHX_RETURN_IF_ERROR(Check(what, run(first, part, static_cast<T*>(memory), size)));
   }
   return StreamOf(args).Launched();
 }
@@ -120,10 +151,30 @@ absl::Status CudaSolver::SolveTransposed(const KernelArgs& args, int n, int k, c
   });
 }
 
+// This one wants the matrices' addresses, in device memory.
+template <typename T, typename Functions>
+absl::Status CudaSolver::CholeskyAtOnce(const KernelArgs& args, const Functions& f, int n,
+                                        const Matrices& a, int* info) {
+  std::vector<T*> addresses(a.count);
+  for (int64_t i = 0; i < a.count; ++i) addresses[i] = At<T>(a, i);
+  const size_t bytes = addresses.size() * sizeof(T*);
+  CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(bytes));
+  CHX_RETURN_IF_ERROR(args.stream.CopyIn(memory, addresses.data(), bytes));
+  auto* const there = static_cast<T**>(memory);
+  for (int64_t first = 0; first < a.count; first += kMaxPart) {
+    const auto part = static_cast<int>(std::min(kMaxPart, a.count - first));
+    CHX_RETURN_IF_ERROR(Check(
+        "potrfBatched",
+        f.potrfBatched(handle_, CUBLAS_FILL_MODE_UPPER, n, there + first, n, info + first, part)));
+  }
+  return StreamOf(args).Launched();
+}
+
 absl::Status CudaSolver::Cholesky(const KernelArgs& args, int n, const Matrices& a, int* info) {
   CHX_RETURN_IF_ERROR(Open(args));
   return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
     using T = decltype(zero);
+    if (RunsAtOnce(n, n, a.count)) return CholeskyAtOnce<T>(args, f, n, a, info);
     constexpr cublasFillMode_t kUpper = CUBLAS_FILL_MODE_UPPER;
     return ForAll<T>(
         args, "potrf", a.count,
@@ -175,6 +226,18 @@ absl::Status CudaSolver::Eigh(const KernelArgs& args, bool vectors, bool upper, 
   return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
     using T = decltype(zero);
     T* const values = static_cast<T*>(w);
+    if (RunsAtOnce(n, n, a.count)) {
+      return ForParts<T>(
+          args, "syevjBatched", a.count,
+          [&](int count, int* size) {
+            return f.syevjBatched_bufferSize(handle_, mode, half, n, At<T>(a, 0), n, values, size,
+                                             syevj_, count);
+          },
+          [&](int64_t first, int count, T* work, int size) {
+            return f.syevjBatched(handle_, mode, half, n, At<T>(a, first), n, values + first * n,
+                                  work, size, info + first, syevj_, count);
+          });
+    }
     return ForAll<T>(
         args, "syevd", a.count,
         [&](int* size) {
@@ -198,6 +261,29 @@ absl::Status CudaSolver::Svd(const KernelArgs& args, char job, int m, int n, con
         [&](int64_t i, T* work, int size) {
           return f.gesvd(handle_, wanted, wanted, m, n, At<T>(a, i), m, static_cast<T*>(s) + i * n,
                          At<T>(u, i), m, At<T>(vt, i), n, work, size, nullptr, info + i);
+        });
+  });
+}
+
+absl::Status CudaSolver::SmallSvd(const KernelArgs& args, bool vectors, int m, int n,
+                                  const Matrices& a, void* s, const Matrices& u, const Matrices& v,
+                                  int* info) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  const int k = std::min(m, n);
+  return Visit(*library_, a.dtype, [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    T* const values = static_cast<T*>(s);
+    return ForParts<T>(
+        args, "gesvdjBatched", a.count,
+        [&](int count, int* size) {
+          return f.gesvdjBatched_bufferSize(handle_, mode, m, n, At<T>(a, 0), m, values,
+                                            At<T>(u, 0), m, At<T>(v, 0), n, size, gesvdj_, count);
+        },
+        [&](int64_t first, int count, T* work, int size) {
+          return f.gesvdjBatched(handle_, mode, m, n, At<T>(a, first), m, values + first * k,
+                                 At<T>(u, first), m, At<T>(v, first), n, work, size, info + first,
+                                 gesvdj_, count);
         });
   });
 }

@@ -18,14 +18,19 @@ namespace chx::cuda {
   F(p, getrs)                      \
   F(p, potrf_bufferSize)           \
   F(p, potrf)                      \
+  F(p, potrfBatched)               \
   F(p, geqrf_bufferSize)           \
   F(p, geqrf)                      \
   F(p, orgqr_bufferSize)           \
   F(p, orgqr)                      \
   F(p, syevd_bufferSize)           \
   F(p, syevd)                      \
+  F(p, syevjBatched_bufferSize)    \
+  F(p, syevjBatched)               \
   F(p, gesvd_bufferSize)           \
-  F(p, gesvd)
+  F(p, gesvd)                      \
+  F(p, gesvdjBatched_bufferSize)   \
+  F(p, gesvdjBatched)
 
 template <typename T>
 struct SolverFunctions;
@@ -45,6 +50,10 @@ struct SolverLibrary {
   decltype(&cusolverDnCreate) create = nullptr;
   decltype(&cusolverDnDestroy) destroy = nullptr;
   decltype(&cusolverDnSetStream) set_stream = nullptr;
+  decltype(&cusolverDnCreateSyevjInfo) create_syevj = nullptr;
+  decltype(&cusolverDnDestroySyevjInfo) destroy_syevj = nullptr;
+  decltype(&cusolverDnCreateGesvdjInfo) create_gesvdj = nullptr;
+  decltype(&cusolverDnDestroyGesvdjInfo) destroy_gesvdj = nullptr;
   SolverFunctions<float> float32;
   SolverFunctions<double> float64;
   int64_t smallest = 0;
@@ -54,7 +63,8 @@ struct SolverLibrary {
 // CHXD_CUSOLVER_SMALLEST is Solver::smallest().
 absl::StatusOr<const SolverLibrary*> OpenSolver();
 
-// A handle for one stream. Matrices of a stack are decomposed one after the other.
+// A handle for one stream. Matrices of a stack are decomposed one after the other, unless it
+// RunsAtOnce.
 class CudaSolver : public Solver {
  public:
   CudaSolver() = default;
@@ -78,6 +88,8 @@ class CudaSolver : public Solver {
                     void* w, int* info) override;
   absl::Status Svd(const KernelArgs& args, char job, int m, int n, const Matrices& a, void* s,
                    const Matrices& u, const Matrices& vt, int* info) override;
+  absl::Status SmallSvd(const KernelArgs& args, bool vectors, int m, int n, const Matrices& a,
+                        void* s, const Matrices& u, const Matrices& v, int* info) override;
 
  private:
   absl::Status Open(const KernelArgs& args);
@@ -86,10 +98,20 @@ class CudaSolver : public Solver {
   template <typename T, typename Query, typename Run>
   absl::Status ForAll(const KernelArgs& args, const char* what, int64_t count, Query&& query,
                       Run&& run);
+  // query(count, &size) and run(first, count, memory, size) for parts of a stack.
+  template <typename T, typename Query, typename Run>
+  absl::Status ForParts(const KernelArgs& args, const char* what, int64_t count, Query&& query,
+                        Run&& run);
+  template <typename T, typename Functions>
+  absl::Status CholeskyAtOnce(const KernelArgs& args, const Functions& f, int n, const Matrices& a,
+                              int* info);
 
   cudaStream_t stream_ = nullptr;
   const SolverLibrary* library_ = nullptr;
   cusolverDnHandle_t handle_ = nullptr;
+  // As the library makes them: as precise as the dtype, results sorted.
+  syevjInfo_t syevj_ = nullptr;
+  gesvdjInfo_t gesvdj_ = nullptr;
 };
 
 }  // namespace chx::cuda

@@ -19,6 +19,10 @@ class Buffer : public RefCounted<Buffer> {
   int64_t bytes() const { return bytes_; }
   // Whether the client can map it, and so read and write it at any time.
   bool shared() const { return shared_; }
+  // Whether it has to stay where it is: the client has been told where that is for more than an
+  // upload.
+  bool exported() const { return exported_; }
+  void set_exported() { exported_ = true; }
   static void Destroy(const Buffer* buffer);
 
  private:
@@ -26,6 +30,7 @@ class Buffer : public RefCounted<Buffer> {
   char* data_ = nullptr;
   int64_t bytes_ = 0;  // as rounded up by the pool
   bool shared_ = false;
+  bool exported_ = false;
   MemoryPool* pool_ = nullptr;
   Buffer* next_free_ = nullptr;
 };

@@ -156,6 +156,12 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[", op.name, "] has no kernel on this device"));
   }
+  // An upload that will be used like this again is copied once. Before any address is taken.
+  for (const RunInput& input : inputs) {
+    if (input.array == nullptr || !input.array->buffer->shared()) continue;
+    if (!MustNotChange(kernel_op, input.array->spec.dtype)) continue;
+    CHX_RETURN_IF_ERROR(lane->pool->Unshare(input.array->buffer));
+  }
   absl::InlinedVector<KernelTensor, 4> in(inputs.size());
   absl::InlinedVector<Array, 2> temporaries;  // casts and copies; alive until the kernel is queued
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -359,7 +365,10 @@ absl::Status Executor::Share(const Array& array) {
 }
 
 absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
-  if (array.buffer->shared() && array.spec.is_contiguous()) return array;
+  if (array.buffer->shared() && array.spec.is_contiguous()) {
+    array.buffer->set_exported();  // the client is going to read it
+    return array;
+  }
   CHX_ASSIGN_OR_RETURN(Array result, AllocateShared(ArraySpec(array.spec.dtype, array.spec.shape,
                                                               array.spec.device)));
   CHX_RETURN_IF_ERROR(RunUnary("copy", array, result, {}));

@@ -74,6 +74,7 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   buffer->data_ = data;
   buffer->bytes_ = bytes;
   buffer->shared_ = kind == kShared;
+  buffer->exported_ = false;
   return Ref<Buffer>(buffer);
 }
 
@@ -93,14 +94,25 @@ absl::StatusOr<char*> MemoryPool::AllocateBlock(int64_t* bytes, Kind kind) {
 
 absl::Status MemoryPool::Share(const Ref<Buffer>& buffer) {
   MutexLock lock(&mutex_);
-  if (buffer->shared_) return absl::OkStatus();
+  if (!buffer->shared_) CHX_RETURN_IF_ERROR(Move(buffer.get(), kShared));
+  buffer->exported_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status MemoryPool::Unshare(const Ref<Buffer>& buffer) {
+  MutexLock lock(&mutex_);
+  if (!buffer->shared_ || buffer->exported_) return absl::OkStatus();
+  return Move(buffer.get(), kPrivate);
+}
+
+absl::Status MemoryPool::Move(Buffer* buffer, Kind to) {
   int64_t bytes = buffer->bytes_;
-  CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, kShared));
+  CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, to));
   std::memcpy(data, buffer->data_, static_cast<size_t>(buffer->bytes_));
-  FreeBlock(buffer->data_, buffer->bytes_, kPrivate);
+  FreeBlock(buffer->data_, buffer->bytes_, to == kShared ? kPrivate : kShared);
   buffer->data_ = data;
   buffer->bytes_ = bytes;
-  buffer->shared_ = true;
+  buffer->shared_ = to == kShared;
   return absl::OkStatus();
 }
 

@@ -54,6 +54,8 @@ class MemoryPool {
   absl::StatusOr<Ref<Buffer>> AllocateShared(int64_t bytes) { return AllocateIn(bytes, kShared); }
   // Moves a buffer into shared memory, unless it is there. No work on it may be under way.
   absl::Status Share(const Ref<Buffer>& buffer);
+  // Moves a buffer that is not exported out of shared memory, if it is there.
+  absl::Status Unshare(const Ref<Buffer>& buffer);
   // Whether this device's memory can be shared with the session's client.
   bool sharing() const { return sharing_ != nullptr; }
 
@@ -77,6 +79,7 @@ class MemoryPool {
   };
 
   absl::StatusOr<Ref<Buffer>> AllocateIn(int64_t bytes, Kind kind);
+  absl::Status Move(Buffer* buffer, Kind to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateBlock(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Buffer* buffer);

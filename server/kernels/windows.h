@@ -136,8 +136,8 @@ struct Windows {
   }
 };
 
-// The greatest element of each window, NaN if there is one, and its position in the image: -1 where
-// a window lies in the padding altogether.
+// The greatest element of each window, NaN if there is one, and if `index` is not null its position
+// in the image: -1 where a window lies in the padding altogether.
 template <typename T>
 struct WindowMax {
   Windows windows;
@@ -158,7 +158,7 @@ struct WindowMax {
       }
     });
     y[i] = best_at < 0 ? Store<T>(-static_cast<Compute<T>>(HUGE_VALF)) : image[best_at];
-    index[i] = best_at;
+    if (index != nullptr) index[i] = best_at;
   }
 };
 

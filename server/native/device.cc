@@ -56,12 +56,14 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterCreation(kernels_);
   RegisterElementwise(kernels_);
   RegisterReduction(kernels_);
+  RegisterSoftmax(kernels_);
   RegisterManipulation(kernels_);
   RegisterIndexing(kernels_);
   RegisterLinalg(kernels_);
   RegisterLoss(kernels_);
   RegisterRandom(kernels_);
   RegisterSorting(kernels_);
+  RegisterTakeAlong(kernels_);
   RegisterStatistics(kernels_);
   RegisterDecompositions(kernels_);
   RegisterConnection(kernels_);

@@ -9,12 +9,14 @@ namespace chx::native {
 void RegisterCreation(KernelTable& table);
 void RegisterElementwise(KernelTable& table);
 void RegisterReduction(KernelTable& table);
+void RegisterSoftmax(KernelTable& table);  // of reduction
 void RegisterManipulation(KernelTable& table);
 void RegisterIndexing(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterRandom(KernelTable& table);
 void RegisterSorting(KernelTable& table);
+void RegisterTakeAlong(KernelTable& table);  // of sorting
 void RegisterStatistics(KernelTable& table);
 void RegisterDecompositions(KernelTable& table);
 void RegisterConnection(KernelTable& table);

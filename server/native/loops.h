@@ -37,6 +37,16 @@ using CrossEntropyRow = void (*)(const char* x, int64_t n, int64_t label, char* 
 using CrossEntropyGradRow = void (*)(const char* x, int64_t n, int64_t label, const char* gy,
                                      char* gx);
 
+// softmax of dense elements of one floating type or, if `log`, its logarithm.
+struct SoftmaxLoops {
+  void (*row)(bool log, const void* x, int64_t n, void* y);
+  // Of n <= max_columns neighbouring columns; `after` elements lie between the starts of rows.
+  int64_t max_columns;
+  void (*columns)(bool log, const void* x, int64_t rows, int64_t after, int64_t n, void* y);
+  // The gradient of a row, from its result y.
+  void (*grad_row)(bool log, const void* y, const void* gy, int64_t n, void* gx);
+};
+
 // Parts of batch normalization of one floating type T, over n dense elements: of one channel, or of
 // n neighbouring channels (`columns`). What belongs to a channel is in arrays of T or double, with
 // one element or n. What they sum is added to double.
@@ -73,6 +83,7 @@ struct LoopSet {
   ReduceLoops reduce[kNumReduceOps][kNumDtypes];
   CrossEntropyRow cross_entropy[kNumDtypes];
   CrossEntropyGradRow cross_entropy_grad[kNumDtypes];
+  SoftmaxLoops softmax[kNumDtypes];
   NormLoops norm[kNumDtypes];  // float32 and float64
 };
 

@@ -6,6 +6,7 @@
 #include "ops/error.h"
 #include "ops/rules.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/norm_layout.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
@@ -15,33 +16,17 @@
 namespace chx::native {
 namespace {
 
+using kernels::MakeNormLayout;
+using kernels::NormLayout;
+
 constexpr int64_t kColumns = 128;  // channels at a time, where they are neighbours
-
-// x as (outer, channels, inner), of which the first and the last are normalized over.
-struct Layout {
-  int64_t outer = 1;
-  int64_t channels = 1;
-  int64_t inner = 1;
-
-  double count() const { return static_cast<double>(outer) * inner; }
-};
-
-// False if the axes are not of that form.
-bool MakeLayout(const Shape& shape, uint32_t axes, Layout* layout) {
-  int d = 0;
-  const auto reduced = [&] { return (axes >> d & 1) != 0; };
-  for (; d < shape.size() && reduced(); ++d) layout->outer *= shape[d];
-  for (; d < shape.size() && !reduced(); ++d) layout->channels *= shape[d];
-  for (; d < shape.size() && reduced(); ++d) layout->inner *= shape[d];
-  return d == shape.size();
-}
 
 // The moments, or the sums of gradients, of some neighbouring channels.
 template <typename T>
 class Channels {
  public:
   // Channels [first, first + n): one if they are not neighbours in memory.
-  Channels(const Layout& layout, int64_t first, int64_t n)
+  Channels(const NormLayout& layout, int64_t first, int64_t n)
       : layout_(layout),
         loops_(Loops().norm[static_cast<int>(kernels::kDtypeOf<T>)]),
         columns_(layout.inner == 1),
@@ -103,7 +88,7 @@ class Channels {
     }
   }
 
-  const Layout& layout_;
+  const NormLayout& layout_;
   const NormLoops& loops_;
   const bool columns_;
   const int64_t first_;
@@ -120,9 +105,9 @@ absl::Status Visit(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
   if (axis.has_value()) {
     CHX_ASSIGN_OR_RETURN(axes, rules::NormalizeAxes(args.op.name, axis, x.ndim()));
   }
-  Layout layout;
+  NormLayout layout;
   bool mine = (x.dtype == Dtype::kFloat32 || x.dtype == Dtype::kFloat64) &&
-              MakeLayout(x.shape, axes, &layout);
+              MakeNormLayout(x.shape, axes, &layout);
   for (const KernelTensor& in : args.inputs) mine = mine && in.dtype == x.dtype;
   if (!mine) return absl::UnimplementedError("");
   if (layout.channels == 0) return absl::OkStatus();
@@ -149,7 +134,7 @@ absl::Status Visit(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
 // Calls run(channels, inputs, first, n) for all channels, on all threads.
 template <typename Fn>
 absl::Status ForChannels(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
-  return Visit(args, axis, [&](auto tag, const Layout& layout, const auto* in) {
+  return Visit(args, axis, [&](auto tag, const NormLayout& layout, const auto* in) {
     using T = typename decltype(tag)::Type;
     const int64_t step = layout.inner == 1 ? kColumns : 1;
     const int64_t tasks = (layout.channels + step - 1) / step;
@@ -196,7 +181,7 @@ absl::Status RunGrad(const KernelArgs& args) {
 // x, gamma, beta, mean, var; eps, axis. Nothing is summed: rows in the order of memory.
 absl::Status RunFixed(const KernelArgs& args) {
   const double eps = args.attrs[0].AsFloat();
-  return Visit(args, args.attrs[1], [&](auto tag, const Layout& layout, const auto* in) {
+  return Visit(args, args.attrs[1], [&](auto tag, const NormLayout& layout, const auto* in) {
     using T = typename decltype(tag)::Type;
     std::vector<T> scale(layout.channels);
     for (int64_t i = 0; i < layout.channels; ++i) {

@@ -155,67 +155,6 @@ absl::StatusOr<const int64_t*> Positions(const KernelArgs& args, const KernelTen
   return in;
 }
 
-absl::Status RunTakeAlong(const KernelArgs& args) {
-  const KernelTensor& out = args.out(0);
-  if (out.size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, a.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), from.size));
-  kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    const T* const in = reinterpret_cast<const T*>(a.data);
-    T* const result = reinterpret_cast<T*>(out.data);
-    PoolOf(args).ParallelFor(out.size(), kGrain, [&](int64_t begin, int64_t end) {
-      // In runs along a lane, or along a row of all lanes.
-      const int64_t block = to.size * to.after;
-      for (int64_t i = begin; i < end;) {
-        const int64_t within = i % block;
-        const bool along = to.after == 1;
-        const int64_t column = along ? 0 : within % to.after;
-        const int64_t n = std::min(end - i, along ? to.size - within : to.after - column);
-        const T* const base = in + i / block * from.size * from.after + column;
-        const int64_t step = along ? 0 : 1;
-        for (int64_t k = 0; k < n; ++k, ++i) {
-          const int64_t at = indices[i] < 0 ? indices[i] + from.size : indices[i];
-          result[i] = base[at * from.after + k * step];
-        }
-      }
-    });
-  });
-  return absl::OkStatus();
-}
-
-// Each lane is added up by one thread, in the order of the indices.
-absl::Status RunTakeAlongGrad(const KernelArgs& args) {
-  const KernelTensor& out = args.out(0);
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[1]));
-  CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), to.size));
-  if (out.size() == 0) return absl::OkStatus();
-  std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, gy.shape, args.attrs[1]));
-  kernels::VisitDtype(out.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    const T* const in = reinterpret_cast<const T*>(gy.data);
-    T* const result = reinterpret_cast<T*>(out.data);
-    PoolOf(args).ParallelFor(to.count(), LaneGrain(from, 2), [&](int64_t begin, int64_t end) {
-      const kernels::Add add;
-      for (int64_t lane = begin; lane < end; ++lane) {
-        const int64_t first = from.First(lane);
-        T* const sums = result + to.First(lane);
-        for (int64_t i = 0; i < from.size; ++i) {
-          const int64_t source = first + i * from.after;
-          const int64_t at = indices[source] < 0 ? indices[source] + to.size : indices[source];
-          T& sum = sums[at * to.after];
-          sum = Store<T>(add(Load(sum), Load(in[source])));
-        }
-      }
-    });
-  });
-  return absl::OkStatus();
-}
-
 absl::Status RunIndexPut(const KernelArgs& args) {
   const KernelTensor& a = args.in(0);
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, Positions(args, args.in(1), a.shape[0]));
@@ -258,8 +197,6 @@ void RegisterSorting(KernelTable& table) {
   table.Set("argsort", RunArgSort);
   table.Set("cumsum", RunScan<kernels::Add>);
   table.Set("cumprod", RunScan<kernels::Multiply>);
-  table.Set("take_along_axis", RunTakeAlong);
-  table.Set("take_along_axis_grad", RunTakeAlongGrad);
   table.Set("index_put", RunIndexPut);
   table.Set("nonzero_positions", RunNonzeroPositions);
 }

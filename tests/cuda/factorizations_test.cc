@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "ops/registry.h"
+#include "server/cuda/factorizations.h"
 #include "server/cuda/testing/emulated_backend.h"
 #include "server/cuda/testing/emulated_libraries.h"
 #include "server/engine/executor.h"
@@ -161,9 +162,12 @@ TEST_F(FactorizationsTest, QrInAllModes) {
 
 // Vectors have either sign: what they make together counts.
 TEST_F(FactorizationsTest, SingularValuesAndVectors) {
-  for (const Shape& shape :
-       {Shape{3, 3}, Shape{5, 2}, Shape{2, 5}, Shape{2, 4, 3}, Shape{2, 3, 4}}) {
+  for (const Shape& shape : {Shape{3, 3}, Shape{5, 2}, Shape{2, 5}, Shape{2, 4, 3}, Shape{2, 3, 4},
+                             Shape{3, 4, 4}, Shape{2, 3, 1, 5}, Shape{2, 33, 3}, Shape{2, 3, 33}}) {
+    const int64_t before = cuda::EmulatedStackCalls();
     Compare("svd", {shape}, {AttrValue(true), AttrValue(false)});
+    const bool at_once = shape.size() > 2 && shape.back() < 33 && shape[shape.size() - 2] < 33;
+    EXPECT_EQ(cuda::EmulatedStackCalls() - before, at_once ? 1 : 0) << shape.ToString();
     const int64_t rows = shape[shape.size() - 2];
     const int64_t columns = shape.back();
     const int64_t k = std::min(rows, columns);
@@ -208,6 +212,35 @@ TEST_F(FactorizationsTest, SingularValuesAndVectors) {
       }
     }
   }
+}
+
+// The library as it is on a GPU: small matrices are not worth the way, but stacks of them are.
+class SelectiveSolver : public cuda::EmulatedSolver {
+ public:
+  int64_t smallest() const override { return 128; }
+};
+
+TEST(WorthTest, LargeMatricesAndStacksOfSmallOnes) {
+  const SelectiveSolver solver;
+  const auto is_worth_it = [&](absl::string_view op, const Shape& shape) {
+    KernelTensor a;
+    a.shape = shape;
+    return cuda::IsWorthIt(op, a, solver);
+  };
+  for (const absl::string_view op : {"cholesky", "eigh", "eigvalsh", "svd", "qr", "solve"}) {
+    const bool at_once = op != "qr" && op != "solve";
+    EXPECT_TRUE(is_worth_it(op, {128, 128})) << op;
+    EXPECT_FALSE(is_worth_it(op, {127, 127})) << op;
+    EXPECT_FALSE(is_worth_it(op, {31, 4, 4})) << op;
+    EXPECT_EQ(is_worth_it(op, {32, 4, 4}), at_once) << op;
+    EXPECT_EQ(is_worth_it(op, {2, 2, 32, 32}), at_once) << op;
+    EXPECT_FALSE(is_worth_it(op, {2, 2, 33, 33})) << op;
+    EXPECT_FALSE(is_worth_it(op, {0, 4, 4})) << op;
+    EXPECT_FALSE(is_worth_it(op, {1000, 0, 0})) << op;
+  }
+  EXPECT_TRUE(is_worth_it("svd", {128, 32, 1}));
+  EXPECT_FALSE(is_worth_it("svd", {127, 32, 1}));
+  EXPECT_FALSE(is_worth_it("svd", {128, 33, 1}));
 }
 
 TEST_F(FactorizationsTest, ErrorsNameTheMatrix) {

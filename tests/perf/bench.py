@@ -12,6 +12,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import time
 
 import chx
@@ -42,8 +43,9 @@ def chx_step(session, sizes, batch):
         x, t = chx.array(x), chx.array(t)
         params = []
         for w in ws:
-            params += [chx.array(w).require_grad(), chx.zeros(w.shape[:1]).require_grad()]
-            params[-1] = chx.array(np.zeros(w.shape[0], np.float32)).require_grad()
+            params.append(chx.array(w).require_grad())
+            params.append(chx.array(np.zeros(w.shape[0], np.float32)).require_grad())
+        optimizer = chx.optimizers.SGD(lr=0.01).setup(params)
 
     def step(n, every):
         for i in range(n):
@@ -54,10 +56,8 @@ def chx_step(session, sizes, batch):
                     h = chx.relu(h)
             loss = chx.mean(chx.softmax_cross_entropy(h, t))
             loss.backward()
-            for p in params:
-                values = p.as_grad_stopped()
-                values -= p.grad * 0.01
-                p.cleargrad()
+            optimizer.update()
+            optimizer.cleargrads()
             if (i + 1) % every == 0:
                 float(loss)
 
@@ -93,27 +93,28 @@ def torch_step(sizes, batch):
     return step
 
 
-def chainer_step(sizes, batch):
-    import chainer
-    import chainer.functions as F
-    import chainer.links as L
+class ChainerStep:
+    """Real Chainer in a process of its own: on NumPy, or on the daemon at an address."""
 
-    x, t, ws = batch_of(sizes, batch)
-    links = [L.Linear(w.shape[1], w.shape[0], initialW=w) for w in ws]
-    model = chainer.Sequential(*[f for link in links for f in (link, F.relu)][:-1])
-    optimizer = chainer.optimizers.SGD(lr=0.01).setup(model)
-    t = t.astype(np.int32)
+    def __init__(self, where):
+        script = os.path.join(os.path.dirname(__file__), "chainer_step.py")
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", script, where],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._answer()
+        self.counts = {}  # of the last run of each size: commands and round trips of a step
 
-    def step(n, every):
-        for i in range(n):
-            loss = F.softmax_cross_entropy(model(x), t)
-            model.cleargrads()
-            loss.backward()
-            optimizer.update()
-            if (i + 1) % every == 0:
-                float(loss.array)
+    def _answer(self):
+        return json.loads(self._process.stdout.readline())
 
-    return step
+    def run(self, name, n, every):
+        print(name, n, every, file=self._process.stdin, flush=True)
+        answer = self._answer()
+        self.counts[f"{name}, loss every {every}"] = answer
+        return answer["seconds"]
 
 
 def timed_step(step, n, every):
@@ -185,14 +186,13 @@ def native_cases(path):
     return json.loads(subprocess.run([path], check=True, capture_output=True).stdout)
 
 
-def make_cases(unix, tcp):
+def make_cases(unix, tcp, chainers):
     cases = {}
     for name, (sizes, batch), n in (("small", STEP_SMALL, 100), ("large", STEP_LARGE, 10)):
         makers = {
             "chx unix": lambda s=sizes, b=batch: chx_step(unix, s, b),
             "chx tcp": lambda s=sizes, b=batch: chx_step(tcp, s, b),
             "torch": lambda s=sizes, b=batch: torch_step(s, b),
-            "chainer": lambda s=sizes, b=batch: chainer_step(s, b),
         }
         for peer, make in makers.items():
             step = make()
@@ -200,6 +200,11 @@ def make_cases(unix, tcp):
             for every in (1, 100) if name == "small" else (1,):
                 cases[f"step {name}, loss every {every}: {peer}"] = (
                     lambda step=step, n=n, every=every: timed_step(step, n, every)
+                )
+        for peer, chainer in chainers.items():
+            for every in (1, 100) if name == "small" else (1,):
+                cases[f"step {name}, loss every {every}: {peer}"] = (
+                    lambda c=chainer, s=name, n=n, every=every: c.run(s, n, every)
                 )
     values = np.random.default_rng(0).standard_normal(16 << 20).astype(np.float32)
     out = np.empty_like(values)
@@ -225,7 +230,8 @@ def main():
     args = parser.parse_args()
     tcp = chx.connect(args.tcp)
     unix = chx.connect(args.unix)
-    cases = make_cases(unix, tcp)
+    chainers = {"chainer": ChainerStep("numpy"), "chainer on chx": ChainerStep(args.unix)}
+    cases = make_cases(unix, tcp, chainers)
     times = {name: [] for name in cases}
     for _ in range(args.rounds):
         for name, case in cases.items():
@@ -238,6 +244,7 @@ def main():
         "date": time.strftime("%Y-%m-%d"),
         "rounds": args.rounds,
         "median_seconds": {name: statistics.median(t) for name, t in times.items()},
+        "chainer_counts": chainers["chainer on chx"].counts,
         "spread": {name: [min(t), max(t)] for name, t in times.items()},
     }
     with open(args.out, "w") as file:

@@ -38,6 +38,24 @@ RATIOS = [
         None,
     ),
     (
+        "Chainer on chxd against NumPy Chainer, host-bound, loss read every iteration",
+        "step small, loss every 1: chainer on chx",
+        "step small, loss every 1: chainer",
+        0.5,
+    ),
+    (
+        "Chainer on chxd against NumPy Chainer, host-bound, loss read every 100",
+        "step small, loss every 100: chainer on chx",
+        "step small, loss every 100: chainer",
+        0.5,
+    ),
+    (
+        "Chainer on chxd against NumPy Chainer, compute-bound",
+        "step large, loss every 1: chainer on chx",
+        "step large, loss every 1: chainer",
+        None,
+    ),
+    (
         "compute-bound step, Unix socket",
         "step large, loss every 1: chx unix",
         "step large, loss every 1: torch",
@@ -118,6 +136,7 @@ def table(result):
             f"| {title} | {short(median[case])} | {short(median[peer])} | {ratio:.2f} | {aim} "
             f"| {mark(ratio, target)} |"
         )
+    lines += ["", *step_table(result)]
     lines += ["", "| per operator | measured | aim | |", "|---|---|---|---|"]
     for case, target in ABSOLUTE:
         if case in median:
@@ -125,6 +144,31 @@ def table(result):
             aim = "" if target is None else f"≤ {target} µs"
             lines.append(f"| {case} | {micros:.2f} µs | {aim} | {mark(micros, target)} |")
     return "\n".join(lines)
+
+
+PEERS = {"chainer": "Chainer on NumPy", "chainer on chx": "Chainer on chxd"}
+PEERS |= {"chx unix": "chx", "torch": "PyTorch eager"}
+
+
+def step_table(result):
+    """One training step by everybody who takes it, and what Chainer on chxd sends for it."""
+    median, counts = result["median_seconds"], result.get("chainer_counts", {})
+    lines = [
+        f"| a training step | {' | '.join(PEERS.values())} | commands | round trips |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for title, step in (
+        ("host-bound, loss read every iteration", "small, loss every 1"),
+        ("host-bound, loss read every 100 iterations", "small, loss every 100"),
+        ("compute-bound", "large, loss every 1"),
+    ):
+        times = [median.get(f"step {step}: {peer}") for peer in PEERS]
+        if None in times or step not in counts:
+            continue
+        count = counts[step]
+        sent = f"{count['commands']:.1f} | {count['round_trips']:.2f}"
+        lines.append(f"| {title} | {' | '.join(map(short, times))} | {sent} |")
+    return lines
 
 
 def main():

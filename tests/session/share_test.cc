@@ -107,6 +107,48 @@ TEST_F(ShareTest, NewArraysAreTheClientsToFillAndAliasesShareThem) {
   EXPECT_EQ(KindOf(session_->Alias(3, 2, beyond)), ErrorKind::kValue);
 }
 
+// An upload is copied out of shared memory once, and not for each operator on it.
+TEST_F(ShareTest, UploadedIndicesBecomePrivateWhenTheyAreUsed) {
+  const ArraySpec spec(Dtype::kInt64, Shape({3}));
+  const auto block = session_->NewShared(1, spec);
+  ASSERT_TRUE(block.ok());
+  int64_t* const indices = Map<int64_t>(*block);
+  std::copy_n(std::vector<int64_t>{2, 0, 1}.begin(), 3, indices);
+  Upload(2, {10, 20, 30}, {3});
+  const auto take = [&](Handle y) {
+    Run({Op("take", {A(2), A(1)}, {y}, {AttrValue(int64_t{0}), AttrValue()})});
+    return Fetch(y);
+  };
+  EXPECT_EQ(take(3), (std::vector<float>{30, 10, 20}));
+  indices[0] = 1;
+  EXPECT_EQ(take(4), (std::vector<float>{30, 10, 20}));
+  // What the client wants to see is shared again, and stays.
+  const auto again = session_->Share(1);
+  ASSERT_TRUE(again.ok());
+  int64_t* const seen = Map<int64_t>(*again);
+  EXPECT_EQ(std::vector<int64_t>(seen, seen + 3), (std::vector<int64_t>{2, 0, 1}));
+  seen[0] = 1;
+  EXPECT_EQ(take(5), (std::vector<float>{20, 10, 20}));
+  seen[0] = 0;
+  EXPECT_EQ(take(6), (std::vector<float>{10, 10, 20}));
+}
+
+// A client may be reading it when the operator runs.
+TEST_F(ShareTest, UploadsThatAreReadStay) {
+  const auto block = session_->NewShared(1, ArraySpec(Dtype::kInt64, Shape({2})));
+  ASSERT_TRUE(block.ok());
+  int64_t* const indices = Map<int64_t>(*block);
+  indices[0] = indices[1] = 0;
+  const auto read = session_->ShareCopy(1, 9);
+  ASSERT_TRUE(read.ok() && !read->copied);
+  Upload(2, {10, 20}, {2});
+  Run({Op("take", {A(2), A(1)}, {3}, {AttrValue(int64_t{0}), AttrValue()})});
+  indices[1] = 1;
+  Run({Op("take", {A(2), A(1)}, {4}, {AttrValue(int64_t{0}), AttrValue()})});
+  EXPECT_EQ(Fetch(3), (std::vector<float>{10, 10}));
+  EXPECT_EQ(Fetch(4), (std::vector<float>{10, 20}));
+}
+
 TEST_F(ShareTest, ASessionThatIsNotOnThisHostSharesNothing) {
   Reset(SessionLimits());
   Upload(1, {1, 2}, {2});
@@ -178,6 +220,7 @@ TEST_F(ShareTest, AWriterCannotChangeIndicesAfterTheCheck) {
   ASSERT_TRUE(block.ok());
   int64_t* const indices = Map<int64_t>(*block);
   std::fill(indices, indices + kCount, 0);
+  ASSERT_TRUE(session_->Share(1).ok());  // stays where the writer sees it
   Upload(2, {1, 2, 3, 4}, {4});
   std::atomic<bool> stop{false};
   std::thread writer([&] {
@@ -211,6 +254,7 @@ TEST_F(ShareTest, InPlaceOperatorsWriteSharedIntegers) {
   ASSERT_TRUE(block.ok());
   int64_t* const data = Map<int64_t>(*block);
   for (int i = 0; i < 4; ++i) data[i] = i;
+  ASSERT_TRUE(session_->Share(1).ok());
   Run({Op("multiply_", {A(1), A(1)}, {})});
   EXPECT_EQ(std::vector<int64_t>(data, data + 4), (std::vector<int64_t>{0, 1, 4, 9}));
   const auto indices = session_->NewShared(2, ArraySpec(Dtype::kInt64, Shape({4})));

@@ -24,6 +24,7 @@ def adapt(chainer):
         _routes,
         _saving,
         _variables,
+        _wrappers,
     )
 
     for module in (
@@ -32,6 +33,7 @@ def adapt(chainer):
         _gradients,
         _hooks,
         _variables,
+        _wrappers,
         _routes,
         _optimizers,
         _reports,

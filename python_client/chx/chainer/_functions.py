@@ -11,6 +11,7 @@ from chx.chainer import _devices, _fallbacks, _graph, _routes, _walk
 from chx.chainerx import _core
 
 _numpy_apply = function_node.FunctionNode.apply
+_ONLY_ARRAYS = {chx.ndarray}
 _unchain = function_node.FunctionNode.unchain
 
 
@@ -22,29 +23,30 @@ def apply(self, inputs):
     is_chainerx, arrays = function_node._extract_apply_in_data(inputs)
     if not is_chainerx:
         return _numpy_apply(self, inputs)
-    utils._check_arrays_forward_compatible(arrays, self.label)
     _check_inputs(self, inputs, arrays)
-    config = chainer.config
-    if config.enable_backprop:
+    if chainer.config.enable_backprop:
         return _apply(self, inputs, arrays)
     with chx.no_backprop_mode():
         return _apply(self, inputs, arrays)
 
 
 def _check_inputs(self, inputs, arrays):
-    self._input_layouts = tuple(
-        [x._layout if isinstance(x, variable.Variable) else None for x in inputs]
-    )
-    if any(layout is not None for layout in self._input_layouts):
+    # Called for every function: no generators.
+    kinds = {type(a) for a in arrays}
+    if kinds != _ONLY_ARRAYS:
+        utils._check_arrays_forward_compatible(arrays, self.label)
+    layouts = [x._layout if isinstance(x, variable.Variable) else None for x in inputs]
+    self._input_layouts = tuple(layouts)
+    if layouts.count(None) != len(layouts):
         self.check_layout_forward([chainer.as_variable(x) for x in inputs])
-    if chainer.config.type_check and all(a is not None for a in arrays):
+    if kinds == _ONLY_ARRAYS and chainer.config.type_check:
         self._check_data_type_forward(arrays)
 
 
 def _apply(self, inputs, arrays):
     debug = chainer.is_debug()
     hooks = _walk.hooks_of(self)
-    watched = debug or bool(hooks)
+    watched = debug or hooks != ()
     if watched:
         # For a walk: arrays whose gradients are this function's alone.
         arrays = tuple(
@@ -60,20 +62,22 @@ def _apply(self, inputs, arrays):
     if debug and any(_walk.contains_nan(y) for y in results):
         raise RuntimeError(f"[{self.label}] NaN is in what forward computed")
     outputs = tuple([_graph.make_variable(y) for y in results])
-    if any(y._requires_grad for y in outputs):
-        _graph.link(self, inputs, outputs, arrays if watched else None)
+    for y in outputs:
+        if y._requires_grad:
+            _graph.link(self, inputs, outputs, arrays if watched else None)
+            break
     return outputs
 
 
 def _forward(self, arrays):
-    route = _routes.find(self)
-    results = chainer.Fallback if route is None else route(arrays)
+    results = _routes.run(self, arrays)
     if results is chainer.Fallback:
         results = self.forward_chainerx(arrays)
     if results is chainer.Fallback:
         return _fall_back(self, arrays)
     # A variable of its own, with a gradient of its own, has an array of its own.
-    return tuple([y.view() if any(y is x for x in arrays) else y for y in results])
+    given = {id(x) for x in arrays}
+    return tuple([y.view() if id(y) in given and y is not None else y for y in results])
 
 
 def _fall_back(self, arrays):

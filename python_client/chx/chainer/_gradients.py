@@ -4,7 +4,7 @@ import chainer
 from chainer import _backprop, function_node, variable
 
 import chx
-from chx.chainer import _graph, _walk
+from chx.chainer import _graph
 
 _grad = function_node.grad
 _backward = _backprop.backward
@@ -67,13 +67,15 @@ def grad(
         retain_grad=retain_grad,
         grad_outputs=seeds,
     )
+    if retain_grad:
+        _graph.retained_between([_graph.node_of(y) for y in outputs])
     for i, more in enumerate(grad_inputs or ()):
         if more is not None:
             grads[i] = more._data[0] if grads[i] is None else grads[i] + more._data[0]
     if set_grad or retain_grad:
         for x, g in zip(inputs, grads, strict=True):
             if set_grad or g is not None:
-                _walk.set_grad(x, g)
+                _graph.set_grad(x, g)
     return [
         None if g is None else variable.Variable(g, requires_grad=g.is_backprop_required())
         for g in grads
@@ -113,18 +115,18 @@ def _backward_from(pairs, double_backprop):
         array = y._data[0]
         if not _graph.is_connected(array):
             continue
-        before = _graph.grad_of(array)
+        before = _graph.grad_of(y)
         # One that is set already is added to: a leaf's, or that of an output given twice.
         if before is not None and (not array._is_chained() or any(array is r for r in roots)):
-            _walk.set_grad(y, before + g)
+            _graph.set_grad(y, before + g)
         else:
-            _walk.set_grad(y, g)
+            _graph.set_grad(y, g)
         if not any(array is r for r in roots):
             roots.append(array)
     chx.backward(roots, enable_double_backprop=double_backprop)
-    for array in roots:
-        if array._is_chained():
-            array.set_grad(None)
+    for y, _ in pairs:
+        if y._data[0]._is_chained():
+            _graph.set_grad(y, None)
 
 
 def backprop_to_all(outputs, retain_grad, loss_scale):

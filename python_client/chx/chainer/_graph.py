@@ -25,6 +25,7 @@ class Node(variable.VariableNode):
     """
 
     _array = None
+    _consumers = ()  # functions, of what some function made
 
     def __init__(self, var, array, requires_grad):
         # Not the base class's: that makes a view of the array.
@@ -76,21 +77,58 @@ class Node(variable.VariableNode):
         self.creator_node = None
         var = self._variable()
         array = self._array if var is None else var._data[0]
-        if array is not None and is_connected(array):
+        if array is None:
+            self._cut_consumers()
+        elif is_connected(array):
             array.unchain()
             array.require_grad()  # as roots do
 
+    def _cut_consumers(self):
+        """In the daemon, cuts off what was made of a variable that is gone and of nothing else."""
+        for ref in self._consumers:
+            function = ref()
+            if function is None or function.inputs is None or function.outputs is None:
+                continue
+            if any(x.requires_grad and not x._is_gone() for x in function.inputs):
+                continue
+            for output in function.outputs:
+                node = output()
+                var = node and node._variable()
+                if var is not None and is_connected(var._data[0]):
+                    var._data[0].unchain()
+                elif node is not None:
+                    node._cut_consumers()
 
-def grad_of(array):
-    """An array's gradient, None if there is none. In no_backprop_mode, too."""
+    def _is_gone(self):
+        return self._creator_node is None and self._variable() is None and self._array is None
+
+
+def grad_of(var):
+    """The array that is a variable's gradient, None if there is none. In no_backprop_mode, too."""
+    array = var._data[0]
     if array is None or not is_connected(array):
         return None
-    if array.is_grad_required():
-        return array.grad
-    try:
-        return array.grad
-    except chx.ChainerxError:  # it was neither set nor retained
-        return None
+    # Of arrays that don't require one, it was set or retained. Asking about others might wait.
+    return array.grad if array.is_grad_required() or var._has_set_grad else None
+
+
+def set_grad(var, grad):
+    """Makes an array a variable's gradient as it is, in a graph or not."""
+    var._data[0].set_grad(grad)
+    var._has_set_grad = grad is not None
+    var._grad_var = None
+    var._grad_valid = True
+
+
+def retained_between(nodes):
+    """Notes that gradients were retained of what some nodes were made of."""
+    for function in creators(nodes):
+        for ref in function.outputs or ():
+            node = ref()
+            var = node and node.get_variable_or_none()
+            if var is not None:
+                var._has_set_grad = True
+                var._grad_var = None
 
 
 def make_variable(array):
@@ -132,6 +170,9 @@ def link(function, inputs, outputs, arguments):
       arguments: For walks: arrays that stand for the inputs and nothing else, or None.
     """
     function.inputs = tuple([node_of(x) for x in inputs])
+    for node in function.inputs:
+        if node._creator_node is not None:
+            node._consumers += (weakref.ref(function),)
     function.rank = max([node.rank for node in function.inputs], default=0)
     nodes = [node_of(y) for y in outputs]
     for node in nodes:

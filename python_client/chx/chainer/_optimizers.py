@@ -172,7 +172,7 @@ def _update_with_numpy(rule, param):
 def reallocate_cleared_grads(self):
     """Gives zeros to parameters without a gradient."""
     params = list(self.target.params(False))
-    if not _remote(params) or any(_graph.grad_of(p._data[0]) is None for p in params):
+    if not _remote(params) or any(_graph.grad_of(p) is None for p in params):
         _reallocate_cleared_grads(self)
 
 

@@ -22,7 +22,7 @@ def ensure_grad_var_up_to_date(self):
         _ensure_grad_var(self)
         return
     self._grad = None
-    grad = _graph.grad_of(self._data[0])
+    grad = _graph.grad_of(self)
     if grad is None:
         self._grad_var = None
     elif self._grad_var is None or self._grad_var._data[0] is not grad:
@@ -43,6 +43,7 @@ def set_chainerx_array(self, array, grad):
             if grad is not None:
                 array.set_grad(grad)
     self._data = [array]
+    self._has_set_grad = False
     self._has_chainerx_array = True
     self._chainerx_nobp_array_cache = None
     self._chainerx_grad_cache = None
@@ -54,10 +55,25 @@ def set_chainerx_array(self, array, grad):
         self._node = None  # NumPy's: of a parameter that had no shape yet
 
 
+def set_chainerx_grad(self, grad, from_grad_var):
+    """Sets the gradient; one that is in no graph becomes a root of the variable's graph."""
+    if grad is not None and not self._requires_grad:
+        raise RuntimeError("[grad] expects a variable that requires one")
+    array = self._data[0]
+    if array is None:
+        if grad is not None:
+            raise RuntimeError("[grad] expects a variable with an array")
+    elif _graph.is_connected(array):
+        if grad is not None and not from_grad_var and not _graph.is_connected(grad):
+            grad = grad.view().require_grad()
+        array.set_grad(grad)
+        self._has_set_grad = grad is not None
+
+
 def get_grad(self):
     if not self._has_chainerx_array or not self._grad_valid:
         return _get_grad(self)
-    grad = _graph.grad_of(self._data[0])
+    grad = _graph.grad_of(self)
     if grad is None:
         self._chainerx_grad_cache = None
         return None
@@ -87,17 +103,17 @@ def backward(self, retain_grad=False, enable_double_backprop=False, loss_scale=N
     loss_scale = None if loss_scale is None else float(loss_scale)
     node = _graph.node_of(self)
     if node.creator_node is not None and _can_walk([node]):
-        gy = _graph.grad_of(array)
+        gy = _graph.grad_of(self)
         if gy is None:
             gy = chx.full_like(array, 1.0 if loss_scale is None else loss_scale)
-        array.set_grad(None)
+        _graph.set_grad(self, None)
         _walk.walk([(node, gy)], retain_grad, enable_double_backprop, loss_scale)
     elif retain_grad:
-        _backward_retaining(node, array, enable_double_backprop, loss_scale)
+        _backward_retaining(self, node, enable_double_backprop, loss_scale)
     else:
         chx.backward(array, None, enable_double_backprop, loss_scale)
-        if array._is_chained() and _graph.grad_of(array) is not None:
-            array.set_grad(None)
+        if self._has_set_grad and array._is_chained():
+            _graph.set_grad(self, None)
     self._grad_var = None
 
 
@@ -120,7 +136,8 @@ def _can_walk(nodes):
     return False
 
 
-def _backward_retaining(node, array, double_backprop, loss_scale):
+def _backward_retaining(self, node, double_backprop, loss_scale):
+    array = self._data[0]
     leaves = {}
     for function in _graph.creators([node]):
         for x in function.inputs:
@@ -128,8 +145,8 @@ def _backward_retaining(node, array, double_backprop, loss_scale):
             if var is not None and x.creator_node is None and x.requires_grad:
                 leaves[id(x)] = var
     leaves = list(leaves.values())
-    before = [_graph.grad_of(var._data[0]) for var in leaves]
-    seed = _graph.grad_of(array)
+    before = [_graph.grad_of(var) for var in leaves]
+    seed = _graph.grad_of(self)
     if seed is None:
         seed = chx.full_like(array, 1.0 if loss_scale is None else loss_scale)
     grads = chx.grad(
@@ -142,8 +159,9 @@ def _backward_retaining(node, array, double_backprop, loss_scale):
     )
     for var, old, grad in zip(leaves, before, grads, strict=True):
         if grad is not None:
-            _walk.set_grad(var, grad if old is None else old + grad)
-    array.set_grad(seed)
+            _graph.set_grad(var, grad if old is None else old + grad)
+    _graph.retained_between([node])
+    _graph.set_grad(self, seed)
 
 
 def unchain(self):
@@ -198,7 +216,9 @@ def _set_creator(self, function):
 
 def adapt(chainer):
     Variable._ensure_grad_var_up_to_date = ensure_grad_var_up_to_date
+    Variable._has_set_grad = False
     Variable._get_grad = get_grad
+    Variable._set_chainerx_grad = set_chainerx_grad
     Variable._set_chainerx_array = set_chainerx_array
     Variable._copy_to = copy_to
     Variable.backward = backward

@@ -26,7 +26,10 @@ def contains_nan(array):
 
 def hooks_of(function):
     """The hooks that see a function: the thread's, then its own."""
-    hooks = dict(chainer.get_function_hooks())
+    hooks = chainer.get_function_hooks()
+    if not hooks and not function._n_local_function_hooks:
+        return ()
+    hooks = dict(hooks)
     if function._n_local_function_hooks:
         hooks.update(function.local_function_hooks)
     return list(hooks.values())
@@ -82,7 +85,7 @@ class _Walk:
             grads.append(grad)
             var = None if node is None else node.get_variable_or_none()
             if self.retain_grad and var is not None:
-                set_grad(var, grad)
+                _graph.set_grad(var, grad)
         # Each input once, however often it is given: its gradients are summed anyway.
         targets = {}
         for i, node in enumerate(function.inputs):
@@ -129,13 +132,6 @@ class _Walk:
             return
         var = node.get_variable_or_none()
         if var is not None and var._requires_grad:
-            before = _graph.grad_of(var._data[0])
-            set_grad(var, grad if before is None else before + grad)
+            before = _graph.grad_of(var)
+            _graph.set_grad(var, grad if before is None else before + grad)
             var._loss_scale = self.loss_scale
-
-
-def set_grad(var, grad):
-    """Makes an array a variable's gradient as it is, in a graph or not."""
-    var._data[0].set_grad(grad)
-    var._grad_var = None
-    var._grad_valid = True

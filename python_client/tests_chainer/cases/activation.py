@@ -4,7 +4,7 @@ import chainer.functions as F
 
 from cases import case, distinct, grid, u
 
-case("clipped_relu", lambda x: F.clipped_relu(x, 1.0), lambda r: [grid(r, 4, 5)])
+case("clipped_relu", lambda x: F.clipped_relu(x, 1.0), lambda r: [grid(r, 20, 20)])
 case("crelu", F.crelu, lambda r: [distinct(r, 2, 3, 2)])
 case("crelu", lambda x: F.crelu(x, 2), lambda r: [distinct(r, 2, 3, 2)])
 case("elu", lambda x: F.elu(x, 0.7), lambda r: [distinct(r, 4, 5) - 0.03])
@@ -17,8 +17,8 @@ case("lstm", lambda c, x: F.lstm(c, x), [(4, 2), (3, 8)])
 case("maxout", lambda x: F.maxout(x, 2), lambda r: [distinct(r, 3, 4, 2)])
 case("prelu", F.prelu, lambda r: [distinct(r, 3, 4, 2) - 0.03, u(r, 4)])
 case("prelu", F.prelu, lambda r: [distinct(r, 3, 4, 2) - 0.03, u(r)])
-case("relu", F.relu, lambda r: [grid(r, 4, 5)])
-case("relu6", F.relu6, lambda r: [grid(r, 4, 5) * 4])
+case("relu", F.relu, lambda r: [grid(r, 20, 20)])
+case("relu6", F.relu6, lambda r: [grid(r, 20, 20) * 4])
 case(
     "rrelu",
     lambda x, m: F.rrelu(x, r=m.array),

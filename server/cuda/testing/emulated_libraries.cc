@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <vector>
 
 #include "ops/error.h"
@@ -15,6 +16,7 @@ namespace {
 using lapack::Fortran;
 
 std::atomic<int64_t> calls{0};
+std::atomic<int64_t> stack_calls{0};
 
 // A description that does not fit together, as the library answers it.
 absl::Status BadParameter(const char* what) { return DeviceError("invalid argument of ", what); }
@@ -117,6 +119,62 @@ void ReferencePooling(const PoolCall& call) {
   for (size_t i = 0; i < sums.size(); ++i) out[i] = kernels::Cast<T>(sums[i]);
 }
 
+// T: of x; P: of what there is for each channel. Sums are float64's.
+template <typename T, typename P>
+void ReferenceNormalization(const NormCall& call) {
+  const auto* const x = static_cast<const T*>(call.x);
+  const auto* const gy = static_cast<const T*>(call.gy);
+  T* const out = static_cast<T*>(call.out);
+  const double count = static_cast<double>(call.outer) * call.inner;
+  const auto value = [](const T& stored) { return static_cast<double>(kernels::Load(stored)); };
+  for (int64_t c = 0; c < call.channels; ++c) {
+    const auto for_all = [&](auto&& fn) {
+      for (int64_t n = 0; n < call.outer; ++n) {
+        for (int64_t i = 0; i < call.inner; ++i) fn((n * call.channels + c) * call.inner + i);
+      }
+    };
+    double mean = 0;
+    double variance = 0;
+    for_all([&](int64_t at) { mean += value(x[at]) / count; });
+    for_all([&](int64_t at) { variance += std::pow(value(x[at]) - mean, 2) / count; });
+    if (call.part == NormPart::kFixed) {
+      mean = static_cast<const P*>(call.mean)[c];
+      variance = static_cast<const P*>(call.variance)[c];
+    }
+    const double inverse = 1 / std::sqrt(variance + call.eps);
+    const double gamma = static_cast<const P*>(call.gamma)[c];
+    if (call.part == NormPart::kGradient) {
+      double sum = 0;
+      double products = 0;
+      for_all([&](int64_t at) {
+        sum += value(gy[at]);
+        products += value(gy[at]) * (value(x[at]) - mean) * inverse;
+      });
+      for_all([&](int64_t at) {
+        const double normalized = (value(x[at]) - mean) * inverse;
+        const double part = (normalized * products + sum) / count;
+        out[at] = kernels::Cast<T>((value(gy[at]) - part) * gamma * inverse);
+      });
+      static_cast<P*>(call.ggamma)[c] = static_cast<P>(products);
+      static_cast<P*>(call.gbeta)[c] = static_cast<P>(sum);
+      continue;
+    }
+    const double beta = static_cast<const P*>(call.beta)[c];
+    for_all([&](int64_t at) {
+      out[at] = kernels::Cast<T>((value(x[at]) - mean) * inverse * gamma + beta);
+    });
+    if (call.part == NormPart::kBatch) {
+      // As the library blends them with what is there: 0 * NaN is NaN.
+      const auto blend = [c](void* running, double now) {
+        P& target = static_cast<P*>(running)[c];
+        target = static_cast<P>(now + 0 * static_cast<double>(target));
+      };
+      blend(call.mean, mean);
+      blend(call.variance, variance * count / (count - 1));
+    }
+  }
+}
+
 // decompose(i, T()) -> LAPACK's code, for each matrix.
 template <typename Fn>
 absl::Status ForAll(const Matrices& matrices, int* info, Fn&& decompose) {
@@ -141,6 +199,7 @@ T* At(const Matrices& matrices, int64_t i) {
 }  // namespace
 
 int64_t EmulatedLibraryCalls() { return calls; }
+int64_t EmulatedStackCalls() { return stack_calls; }
 
 absl::StatusOr<bool> EmulatedDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
   if (!Consistent(call.windows) || call.samples < 1 || call.channels < 1 || call.features < 1 ||
@@ -166,6 +225,23 @@ absl::StatusOr<bool> EmulatedDnn::Pool(const KernelArgs&, const PoolCall& call) 
   ++calls;
   kernels::VisitFloat(call.dtype,
                       [&](auto tag) { ReferencePooling<typename decltype(tag)::Type>(call); });
+  return true;
+}
+
+absl::StatusOr<bool> EmulatedDnn::Normalize(const KernelArgs&, const NormCall& call) {
+  const bool moments = call.mean != nullptr && call.variance != nullptr && call.beta != nullptr;
+  const bool gradients = call.gy != nullptr && call.ggamma != nullptr && call.gbeta != nullptr;
+  if (call.outer < 1 || call.channels < 1 || call.inner < 1 || !(call.eps >= 0) ||
+      call.x == nullptr || call.gamma == nullptr || call.out == nullptr ||
+      !(call.part == NormPart::kGradient ? gradients : moments) ||
+      (call.part == NormPart::kBatch && call.outer * call.inner == 1)) {
+    return BadParameter("a normalization");
+  }
+  ++calls;
+  kernels::VisitFloat(call.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    ReferenceNormalization<T, std::conditional_t<sizeof(T) == 8, double, float>>(call);
+  });
   return true;
 }
 
@@ -255,6 +331,30 @@ absl::Status EmulatedSolver::Svd(const KernelArgs&, char job, int m, int n, cons
     T* const to_vt = job == 'N' ? &none : At<T>(vt, i);
     Fortran<T>::gesdd(&job, &m, &n, At<T>(a, i), &m, static_cast<T*>(s) + i * n, to_u, &m, to_vt,
                       &n, work.data(), &size, int_work.data(), &code, 1);
+    return code;
+  });
+}
+
+// By the other way's LAPACK function, whose vh is turned round here.
+absl::Status EmulatedSolver::SmallSvd(const KernelArgs&, bool vectors, int m, int n,
+                                      const Matrices& a, void* s, const Matrices& u,
+                                      const Matrices& v, int* info) {
+  if (m > kLargestOfStack || n > kLargestOfStack || u.data == nullptr || v.data == nullptr) {
+    return BadParameter("gesvdjBatched");
+  }
+  ++stack_calls;
+  return ForAll(a, info, [&](int64_t i, auto zero) {
+    using T = decltype(zero);
+    int code = 0;
+    const int k = std::min(m, n);
+    const int size = 4 * k * k + 7 * k + 64 * std::max(m, n);
+    const char job = vectors ? 'A' : 'N';
+    std::vector<T> work(size);
+    std::vector<T> vt(int64_t{n} * n);
+    std::vector<int> int_work(8 * k);
+    Fortran<T>::gesdd(&job, &m, &n, At<T>(a, i), &m, static_cast<T*>(s) + i * k, At<T>(u, i), &m,
+                      vt.data(), &n, work.data(), &size, int_work.data(), &code, 1);
+    for (int64_t p = 0; p < int64_t{n} * n; ++p) At<T>(v, i)[p] = vt[p % n * n + p / n];
     return code;
   });
 }

@@ -1,5 +1,6 @@
-// What cuDNN and cuSOLVER compute, for tests without a GPU: convolutions and poolings from their
-// definitions, decompositions by LAPACK. They refuse what the libraries refuse.
+// What cuDNN and cuSOLVER compute, for tests without a GPU: convolutions, poolings and
+// normalizations from their definitions, decompositions by LAPACK. They refuse what the libraries
+// refuse.
 #ifndef CHX_SERVER_CUDA_TESTING_EMULATED_LIBRARIES_H_
 #define CHX_SERVER_CUDA_TESTING_EMULATED_LIBRARIES_H_
 
@@ -14,6 +15,7 @@ class EmulatedDnn : public Dnn {
  public:
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
   absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
+  absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
 };
 
 class EmulatedSolver : public Solver {
@@ -32,10 +34,13 @@ class EmulatedSolver : public Solver {
                     void* w, int* info) override;
   absl::Status Svd(const KernelArgs& args, char job, int m, int n, const Matrices& a, void* s,
                    const Matrices& u, const Matrices& vt, int* info) override;
+  absl::Status SmallSvd(const KernelArgs& args, bool vectors, int m, int n, const Matrices& a,
+                        void* s, const Matrices& u, const Matrices& v, int* info) override;
 };
 
-// How many calls all of these have answered.
+// How many calls all of these have answered, and of how many stacks at once.
 int64_t EmulatedLibraryCalls();
+int64_t EmulatedStackCalls();
 
 }  // namespace chx::cuda
 

@@ -107,3 +107,32 @@ for axis in (None, 0, (0, 1)):
         grad=[0],
         name=f"softmax-{axis}",
     )
+
+
+def chx_gradient(chx, x, gy, name, axis):
+    """The gradient's operator, on x and gy that may be in graphs."""
+    if not x.is_backprop_required():
+        x = x.as_grad_stopped().require_grad()
+    y = getattr(chx, name)(x, axis=axis)
+    return chx.grad([y], [x], grad_outputs=[gy], enable_double_backprop=True)[0]
+
+
+def np_softmax_grad(x, gy, axis):
+    y = np.exp(np_log_softmax(x, axis))
+    return y * (gy - (y * gy).sum(axis=axis, keepdims=True))
+
+
+def np_log_softmax_grad(x, gy, axis):
+    return gy - np.exp(np_log_softmax(x, axis)) * gy.sum(axis=axis, keepdims=True)
+
+
+for axis in (0, 1, (0, 1)):
+    for name, reference in (("softmax", np_softmax_grad), ("log_softmax", np_log_softmax_grad)):
+        row(
+            f"{name}_grad",
+            lambda chx, x, gy, n=name, a=axis: chx_gradient(chx, x, gy, n, a),
+            lambda x, gy, r=reference, a=axis: r(x, gy, a),
+            [(3, 4), (3, 4)],
+            grad=[0, 1],
+            name=f"{name}_grad-{axis}",
+        )

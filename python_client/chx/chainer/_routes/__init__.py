@@ -5,7 +5,7 @@ its input arrays. It computes the outputs with chx, on arrays that may be in gra
 of any order, are the daemon's. It may return chainer.Fallback.
 """
 
-from chainer import function, function_node
+from chainer import Fallback, function
 
 _routes = {}
 
@@ -25,11 +25,14 @@ def _implementation(node):
     return node.function if isinstance(node, function.FunctionAdapter) else node
 
 
-def find(node):
-    """The route of a function node, as a function of its inputs; None if it has none."""
+def run(node, arrays):
+    """A function node's outputs by its route; chainer.Fallback if it has none."""
+    route = _routes.get(type(node))
+    if route is not None:
+        return route(node, arrays)
     implementation = _implementation(node)
     route = _routes.get(type(implementation))
-    return None if route is None else lambda arrays: route(implementation, arrays)
+    return Fallback if route is None else route(implementation, arrays)
 
 
 def name_of(node):
@@ -40,24 +43,12 @@ def name_of(node):
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def classes():
-    """The classes that have a route: in the table, or from ChainerX's days."""
-    base = function_node.FunctionNode.forward_chainerx
-
-    def all_of(cls):
-        for sub in cls.__subclasses__():
-            yield sub
-            yield from all_of(sub)
-
-    own = {cls for cls in all_of(function_node.FunctionNode) if cls.forward_chainerx is not base}
-    return own | set(_routes)
-
-
 def adapt(chainer):
     from chx.chainer._routes import (  # noqa: F401  for their effect
         activation,
         array,
         connection,
+        distributions,
         evaluation,
         images,
         linalg,
@@ -69,7 +60,9 @@ def adapt(chainer):
         recurrent,
         roi,
         sequence_loss,
+        special,
     )
 
     loss.adapt_softmax_cross_entropy(chainer)
     noise.adapt_gumbel_softmax(chainer)
+    distributions.adapt(chainer)

@@ -1,7 +1,5 @@
 """Routes of chainer.functions.math."""
 
-import math
-
 import numpy as np
 from chainer.functions.math import (
     arctanh,
@@ -12,7 +10,6 @@ from chainer.functions.math import (
     cumprod,
     cumsum,
     erf,
-    erfc,
     exponential,
     exponential_m1,
     fft,
@@ -23,7 +20,6 @@ from chainer.functions.math import (
     logarithm_1p,
     maximum,
     minimum,
-    ndtr,
     prod,
     square,
     sum as sum_module,
@@ -182,16 +178,6 @@ def _clip(f, xs):
 def _linear_interpolate(f, xs):
     p, x, y = xs
     return (p * x + (1 - p) * y,)
-
-
-@route(erfc.Erfc)
-def _erfc(f, xs):
-    return (1 - chx.erf(xs[0]),)
-
-
-@route(ndtr.Ndtr)
-def _ndtr(f, xs):
-    return ((1 + chx.erf(xs[0] * math.sqrt(0.5))) * 0.5,)
 
 
 @route(fft.FFT)

@@ -61,11 +61,16 @@ def _fetched(rois):
     return chx.to_numpy(rois).astype(np.float64)
 
 
+def _greatest(values, mask, empty):
+    """The greatest of the last axis's values that a mask has; of several, the first."""
+    mask = chx.expand_dims(mask, 1)
+    first = chx.argmax(chx.where(mask, values.as_grad_stopped(), -np.inf), -1)
+    chosen = chx.take_along_axis(values, chx.expand_dims(first, first.ndim), -1)
+    return chx.where(chx.any(mask, -1), chx.squeeze(chosen, -1), empty)
+
+
 def _max_of(x, index, used, empty):
-    mask = sent(used, x)
-    values = chx.where(chx.expand_dims(mask, 1), _gathered(x, index), -np.inf)
-    some = chx.expand_dims(chx.any(mask, -1), 1)
-    return chx.where(some, chx.amax(values, -1), empty)
+    return _greatest(_gathered(x, index), sent(used, x), empty)
 
 
 @route(roi_pooling_2d.ROIPooling2D)
@@ -150,6 +155,4 @@ def _roi_max_align(f, xs):
     used = sent((weight != 0).any(-1), x)
     weight = chx.expand_dims(sent(weight.astype(x.dtype), x), 1)
     values = chx.sum(_gathered(x, index) * weight, -1)
-    values = chx.where(chx.expand_dims(used, 1), values, -np.inf)
-    some = chx.expand_dims(chx.any(used, -1), 1)
-    return (chx.where(some, chx.amax(values, -1), -np.inf),)
+    return (_greatest(values, used, -np.inf),)

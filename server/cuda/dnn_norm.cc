@@ -1,0 +1,56 @@
+// Batch normalization by cuDNN.
+#include "ops/error.h"
+#include "server/cuda/dnn_objects.h"
+#include "server/cuda/kernel_stream.h"
+
+namespace chx::cuda {
+
+absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& call) {
+  StreamOf(args).handle();  // its device is the thread's
+  CHX_RETURN_IF_ERROR(Open());
+  const DnnLibrary& dnn = *library_;
+  const Descriptor<cudnnTensorDescriptor_t> x(dnn.cudnnCreateTensorDescriptor,
+                                              dnn.cudnnDestroyTensorDescriptor);
+  const Descriptor<cudnnTensorDescriptor_t> gamma(dnn.cudnnCreateTensorDescriptor,
+                                                  dnn.cudnnDestroyTensorDescriptor);
+  constexpr const char* kDescriptors = "a normalization's descriptors";
+  CHX_RETURN_IF_ERROR(Check(kDescriptors, First({x.status(), gamma.status()})));
+  // Without inner dimensions both modes mean the same; this one is for that.
+  const cudnnBatchNormMode_t mode =
+      call.inner == 1 ? CUDNN_BATCHNORM_PER_ACTIVATION : CUDNN_BATCHNORM_SPATIAL;
+  const int spatial[] = {call.inner, 1};
+  const cudnnStatus_t set =
+      Dims(call.outer, call.channels, spatial, 2).Set(dnn, DataType(call.dtype), x.get());
+  CHX_RETURN_IF_ERROR(Check(kDescriptors, set));
+  CHX_RETURN_IF_ERROR(
+      Check(kDescriptors, dnn.cudnnDeriveBNTensorDescriptor(gamma.get(), x.get(), mode)));
+  const Factor one(call.dtype, 1);
+  const Factor zero(call.dtype, 0);
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  switch (call.part) {
+    case NormPart::kBatch:
+      // Running moments of which nothing is kept are the batch's own.
+      status = dnn.cudnnBatchNormalizationForwardTraining(
+          handle_, mode, one.get(), zero.get(), x.get(), call.x, x.get(), call.out, gamma.get(),
+          call.gamma, call.beta, 1, call.mean, call.variance, call.eps, nullptr, nullptr);
+      break;
+    case NormPart::kFixed:
+      status = dnn.cudnnBatchNormalizationForwardInference(
+          handle_, mode, one.get(), zero.get(), x.get(), call.x, x.get(), call.out, gamma.get(),
+          call.gamma, call.beta, call.mean, call.variance, call.eps);
+      break;
+    case NormPart::kGradient:
+      status = dnn.cudnnBatchNormalizationBackward(
+          handle_, mode, one.get(), zero.get(), one.get(), zero.get(), x.get(), call.x, x.get(),
+          call.gy, x.get(), call.out, gamma.get(), call.gamma, call.ggamma, call.gbeta, call.eps,
+          nullptr, nullptr);
+      break;
+  }
+  // The statuses from 2000 on say that it does not take the call: nothing has run.
+  if (IsUnsupported(status) || static_cast<int>(status) / 1000 == 2) return false;
+  CHX_RETURN_IF_ERROR(Check("batch normalization", status));
+  CHX_RETURN_IF_ERROR(StreamOf(args).Launched());
+  return true;
+}
+
+}  // namespace chx::cuda
