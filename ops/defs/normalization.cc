@@ -158,10 +158,10 @@ void BackwardCompose(ComposeContext& c) {
   c.SetOutput(2, n.Reduced(gbeta));
 }
 
-// running = decay * running + (1 - decay) * now, in place.
-void Update(ComposeContext& c, Value running, Value now, double decay) {
-  const Value updated = running * decay + now * (1 - decay);
-  c.Apply("copyto", {running, updated});
+// running = decay * running + share * now, in place.
+void Update(ComposeContext& c, Value running, Value now, double decay, double share) {
+  c.Apply("multiply_", {running, decay});
+  c.Apply("add_", {running, now * share});
 }
 
 void BatchNormCompose(ComposeContext& c) {
@@ -174,8 +174,8 @@ void BatchNormCompose(ComposeContext& c) {
   c.SetOutput(0, y);
   // The variance of what the batch is a sample of.
   const double unbiased = n.count() / (n.count() > 2 ? n.count() - 1 : 1);
-  Update(c, c.input(3), n.As(mean, c.input(3).dtype()), decay);
-  Update(c, c.input(4), n.As(variance * unbiased, c.input(4).dtype()), decay);
+  Update(c, c.input(3), n.As(mean, c.input(3).dtype()), decay, 1 - decay);
+  Update(c, c.input(4), n.As(variance, c.input(4).dtype()), decay, (1 - decay) * unbiased);
 }
 
 void BatchNormGradient(GradContext& g) {

@@ -91,6 +91,72 @@ void Lstm(ComposeContext& c) {
   c.SetOutput(1, h);
 }
 
+// --- lstm_cell: x and h (N, 4 * C), added up, in blocks i, f, a, o; c (N, C) ---
+
+absl::Status LstmCellInputs(InferContext& c, Dtype* dtype) {
+  CHX_RETURN_IF_ERROR(CheckFloats(c, dtype));
+  for (int i = 0; i < 2; ++i) {
+    CHX_RETURN_IF_ERROR(CheckGates(c, c.input(i), c.input(2), 4, false));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LstmCellRule(InferContext& c) {
+  Dtype dtype;
+  CHX_RETURN_IF_ERROR(LstmCellInputs(c, &dtype));
+  for (int i = 0; i < 2; ++i) CHX_RETURN_IF_ERROR(c.AddOutput(dtype, c.input(2).shape));
+  return absl::OkStatus();
+}
+
+void LstmCell(ComposeContext& c) {
+  const Values gates = Gates(c.input(0) + c.input(1), 4, true);
+  const Value next = Sigmoid(gates[1]) * c.input(2) + Sigmoid(gates[0]) * Tanh(gates[2]);
+  c.SetOutput(0, next);
+  c.SetOutput(1, Sigmoid(gates[3]) * Tanh(next));
+}
+
+// x, h, c, gc, gh.
+absl::Status LstmCellGradRule(InferContext& c) {
+  Dtype dtype;
+  CHX_RETURN_IF_ERROR(LstmCellInputs(c, &dtype));
+  for (int i = 3; i < 5; ++i) {
+    if (c.input(i).shape == c.input(2).shape) continue;
+    return DimensionError("[", c.name(), "] expects gradients of shape ",
+                          c.input(2).shape.ToString(), ", got ", c.input(i).shape.ToString());
+  }
+  CHX_RETURN_IF_ERROR(c.AddOutput(dtype, c.input(0).shape));
+  return c.AddOutput(dtype, c.input(2).shape);
+}
+
+void LstmCellGrad(ComposeContext& c) {
+  const Values gates = Gates(c.input(0) + c.input(1), 4, true);
+  const Value i = Sigmoid(gates[0]);
+  const Value f = Sigmoid(gates[1]);
+  const Value a = Tanh(gates[2]);
+  const Value o = Sigmoid(gates[3]);
+  const Value before = c.input(2);
+  const Value squashed = Tanh(f * before + i * a);
+  const Value gh = c.input(4);
+  const Value total = c.input(3) + gh * o * (1.0 - squashed * squashed);
+  const Value parts[] = {total * a * i * (1.0 - i), total * before * f * (1.0 - f),
+                         total * i * (1.0 - a * a), gh * squashed * o * (1.0 - o)};
+  c.SetOutput(0, Concatenate(c, parts, 1));
+  c.SetOutput(1, total * f);
+}
+
+void LstmCellGradient(GradContext& g) {
+  const Value c = g.input(2);
+  const auto grad = [&](int i) {
+    const Value given = g.output_grad(i);
+    return given.is_array() ? given : g.Apply("zeros_like", {c});
+  };
+  const Value gz = g.Apply("lstm_cell_grad", {g.input(0), g.input(1), c, grad(0), grad(1)});
+  for (int i = 0; i < 2; ++i) {
+    if (g.needs_grad(i)) g.SetInputGrad(i, gz);
+  }
+  if (g.needs_grad(2)) g.SetInputGrad(2, Value(&g, gz.id() + 1));
+}
+
 // --- slstm: two states and two inputs ---
 
 absl::Status SlstmRule(InferContext& c) {
@@ -156,6 +222,21 @@ void RegisterRecurrent(OpRegistry& r) {
       .Inputs({"c", "x"})
       .Outputs({"c_next", "h"})
       .Compose(LstmRule, Lstm);
+  r.Add("lstm_cell")
+      .Doc(
+          "The next state and output (N, C, ...) of an LSTM from the gates that x gives and those "
+          "that h gives, both (N, 4 * C, ...) in blocks i, f, a, o.")
+      .Inputs({"x", "h", "c"})
+      .Outputs({"c_next", "h_next"})
+      .Compose(LstmCellRule, LstmCell)
+      .Saves({"x", "h", "c"})
+      .Gradient(LstmCellGradient);
+  r.Add("lstm_cell_grad")
+      .Doc("lstm_cell's gradients: of x, which is h's too, and of c.")
+      .Inputs({"x", "h", "c", "gc", "gh"})
+      .Outputs({"gz", "gc_before"})
+      .Compose(LstmCellGradRule, LstmCellGrad)
+      .Internal();
   r.Add("slstm")
       .Doc(
           "The next state and output of an S-LSTM, which joins two states (N, C, ...) and two "

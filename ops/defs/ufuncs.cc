@@ -104,7 +104,15 @@ void RegisterFloats(OpRegistry& r) {
       .Inputs({"x1|scalar", "x2|scalar"})
       .Outputs({"y"})
       .Compose(rules::TrueDivide, [](ComposeContext& c) {
-        const Value sum = c.Apply("logaddexp", {Times(c.input(0), kLn2), Times(c.input(1), kLn2)});
+        // Integers become what the other one is: times ln 2 they would be float32.
+        const auto scaled = [&c](int i) {
+          const Value x = c.input(i);
+          const Value other = c.input(1 - i);
+          const bool cast = x.is_array() && other.is_array() && !IsFloat(x.dtype());
+          if (!cast || !IsFloat(other.dtype())) return Times(x, kLn2);
+          return Times(c.Apply("astype", {x}, {{"dtype", other.dtype()}}), kLn2);
+        };
+        const Value sum = c.Apply("logaddexp", {scaled(0), scaled(1)});
         c.SetOutput(0, sum * (1 / kLn2));
       });
   r.Add("float_power")

@@ -49,9 +49,8 @@ def _plain(activation):
 
 
 def _lstm(from_x, from_h, h, c):
-    i, f, a, o = _core.split(from_x + from_h, 4, None, 1)
-    c = _core.sigmoid(f) * c + _core.sigmoid(i) * _core.tanh(a)
-    return _core.sigmoid(o) * _core.tanh(c), c
+    c, h = _core.lstm_cell(from_x, from_h, c)
+    return h, c
 
 
 def _gru(from_x, from_h, h, c):

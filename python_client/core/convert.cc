@@ -88,15 +88,27 @@ bool ToInts(PyObject* object, Ints* ints) {
   return true;
 }
 
-bool ToDtype(PyObject* object, Dtype* dtype) {
+namespace {
+
+// Whether it is one of the objects that NumPy has for these dtypes.
+bool KnownDtype(PyObject* object, Dtype* dtype) {
   for (int i = 0; i < kNumDtypes; ++i) {
     if (dtypes[i] == object) {
       *dtype = static_cast<Dtype>(i);
       return true;
     }
   }
+  return false;
+}
+
+}  // namespace
+
+bool ToDtype(PyObject* object, Dtype* dtype) {
+  if (KnownDtype(object, dtype)) return true;
   const Owned normal(PyObject_CallOneArg(numpy_dtype, object));
   if (!normal) return false;
+  // Asking for the name takes longer than all the rest of a call.
+  if (KnownDtype(normal.get(), dtype)) return true;
   const Owned name(PyObject_GetAttrString(normal.get(), "name"));
   const char* text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
   if (text == nullptr) return false;

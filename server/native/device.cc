@@ -62,6 +62,7 @@ NativeDevice::NativeDevice(std::string name, int threads)
   RegisterLinalg(kernels_);
   RegisterLoss(kernels_);
   RegisterRandom(kernels_);
+  RegisterRecurrent(kernels_);
   RegisterSorting(kernels_);
   RegisterTakeAlong(kernels_);
   RegisterStatistics(kernels_);

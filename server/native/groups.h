@@ -15,6 +15,7 @@ void RegisterIndexing(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterRandom(KernelTable& table);
+void RegisterRecurrent(KernelTable& table);
 void RegisterSorting(KernelTable& table);
 void RegisterTakeAlong(KernelTable& table);  // of sorting
 void RegisterStatistics(KernelTable& table);

@@ -47,6 +47,13 @@ struct SoftmaxLoops {
   void (*grad_row)(bool log, const void* y, const void* gy, int64_t n, void* gx);
 };
 
+// An LSTM's cell for one sample and its gradient; see ops/defs/recurrent.cc.
+struct LstmLoops {
+  void (*cell)(const void* x, const void* h, const void* c, int64_t n, void* c_next, void* h_next);
+  void (*grad)(const void* x, const void* h, const void* c, const void* gc, const void* gh,
+               int64_t n, void* gz, void* gc_before);
+};
+
 // Parts of batch normalization of one floating type T, over n dense elements: of one channel, or of
 // n neighbouring channels (`columns`). What belongs to a channel is in arrays of T or double, with
 // one element or n. What they sum is added to double.
@@ -84,6 +91,7 @@ struct LoopSet {
   CrossEntropyRow cross_entropy[kNumDtypes];
   CrossEntropyGradRow cross_entropy_grad[kNumDtypes];
   SoftmaxLoops softmax[kNumDtypes];
+  LstmLoops lstm[kNumDtypes];
   NormLoops norm[kNumDtypes];  // float32 and float64
 };
 

@@ -23,6 +23,51 @@ for c_shape, x_shape in (((3, 2), (3, 8)), ((4, 2), (2, 8)), ((2, 3, 2), (2, 12,
     row("lstm", lambda chx, c, x: chx.lstm(c, x), lstm, [c_shape, x_shape], grad=[0, 1])
 
 
+def lstm_cell(x, h, c):
+    i, f, a, o = np.split(x + h, 4, 1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(a)
+    return c, sigmoid(o) * np.tanh(c)
+
+
+for gates_shape, c_shape in (((3, 8), (3, 2)), ((2, 12, 2), (2, 3, 2))):
+    row(
+        "lstm_cell",
+        lambda chx, *arrays: chx.lstm_cell(*arrays),
+        lstm_cell,
+        [gates_shape, gates_shape, c_shape],
+        grad=[0, 1, 2],
+    )
+
+
+def lstm_cell_grad(x, h, c, gc, gh):
+    i, f, a, o = np.split(x + h, 4, 1)
+    i, f, a, o = sigmoid(i), sigmoid(f), np.tanh(a), sigmoid(o)
+    squashed = np.tanh(f * c + i * a)
+    total = gc + gh * o * (1 - squashed**2)
+    parts = [
+        total * a * i * (1 - i),
+        total * c * f * (1 - f),
+        total * i * (1 - a**2),
+        gh * squashed * o * (1 - o),
+    ]
+    gz = np.concatenate(parts, 1)
+    return gz, gz, total * f
+
+
+def chx_lstm_cell_grad(chx, x, h, c, gc, gh):
+    inputs = [a.as_grad_stopped().require_grad() for a in (x, h, c)]
+    return chx.grad(chx.lstm_cell(*inputs), inputs, grad_outputs=[gc, gh])
+
+
+for gates_shape, c_shape in (((3, 80), (3, 20)), ((2, 12, 2), (2, 3, 2))):
+    row(
+        "lstm_cell_grad",
+        chx_lstm_cell_grad,
+        lstm_cell_grad,
+        [gates_shape, gates_shape, c_shape, c_shape, c_shape],
+    )
+
+
 def slstm(c1, c2, x1, x2):
     a1, i1, f1, o1 = alternating(x1)
     a2, i2, f2, o2 = alternating(x2)
