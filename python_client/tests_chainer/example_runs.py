@@ -12,6 +12,10 @@ import numpy as np
 
 matplotlib.use("Agg")
 
+#: The device that examples are tried on: $CHX_TEST_DEVICE, or native:0; and NumPy's before it.
+DEVICE = os.environ.get("CHX_TEST_DEVICE", "native:0")
+DEVICES = ("@numpy", DEVICE)
+
 EXAMPLES = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples", "chainer"
 )

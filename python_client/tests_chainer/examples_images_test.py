@@ -8,9 +8,7 @@ import chx
 import numpy as np
 import pytest
 from chainer import gradient_check
-from example_runs import daemon_memory, load, run, weights
-
-DEVICES = ("@numpy", "native:0")
+from example_runs import DEVICE, DEVICES, daemon_memory, load, run, weights
 
 
 def floats(losses):
@@ -73,11 +71,11 @@ def test_vgg16_takes_numpy_s_steps(tmp_path, in_float64):
 
 def test_vgg16_leaves_nothing_behind(tmp_path):
     """Dropout, and what backward keeps: the daemon's memory stays, as do this process's arrays."""
-    run("vgg16", "native:0", tmp_path, "--steps", 3)
+    run("vgg16", DEVICE, tmp_path, "--steps", 3)
     gc.collect()
     arrays, memory = count_arrays(), daemon_memory()
     for steps in (10, 20):
-        _, losses, _ = run("vgg16", "native:0", tmp_path, "--steps", steps)
+        _, losses, _ = run("vgg16", DEVICE, tmp_path, "--steps", steps)
         assert np.isfinite(floats(losses)).all() and len(losses) == steps
         del losses, _
         gc.collect()

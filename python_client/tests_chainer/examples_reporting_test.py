@@ -40,7 +40,7 @@ class Outer(chainer.Chain):
 
 
 def observed(place):
-    """What a model reports on a device, and the model."""
+    """What a model reports on a device, its loss, and the model."""
     model = Outer().to_device(place)
     reporter = chainer.Reporter()
     reporter.add_observer("main", model)
@@ -48,7 +48,7 @@ def observed(place):
     observation = {}
     with reporter.scope(observation):
         loss = model(place.send(np.ones((4, 3), "f")))
-    return observation, loss
+    return observation, loss, model
 
 
 def test_names_of_reports(device):
@@ -66,11 +66,18 @@ def test_names_of_reports(device):
 
 
 def test_reports_are_outside_of_graphs_unless_they_are_kept(device):
-    observation, loss = observed(device)
-    reported = observation["main/loss"]
-    assert reported is not loss and reported.creator is None and loss.creator is not None
+    for place in (chainer.get_device("@numpy"), device):
+        observation, loss, model = observed(place)
+        reported = observation["main/loss"]
+        assert reported is not loss and reported.creator is None and loss.creator is not None
+        model.cleargrads()
+        reported.backward()
+        w = model.inner.full.W
+        assert w.grad is None
+        loss.backward()
+        assert w.grad is not None
     with chainer.using_config("keep_graph_on_report", True):
-        observation, loss = observed(device)
+        observation, loss, _ = observed(device)
     assert observation["main/loss"] is loss
 
 

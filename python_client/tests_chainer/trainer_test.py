@@ -1,5 +1,6 @@
 """Trainers with every extension and trigger: on the daemon as on NumPy."""
 
+import gc
 import io
 import json
 import math
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from chainer import training
 from chainer.training import extensions, triggers
-from example_runs import weights
+from example_runs import daemon_memory, weights
 from trainers import HOST, floats, log_of, make_trainer
 
 
@@ -165,6 +166,25 @@ def test_reports_are_read_at_once(device, tmp_path, monkeypatch):
     assert [a[0].shape for a in reads] == [(2,), (2,)]
     assert len(means) == 2
     assert all(type(value) is np.float32 for mean in means for value in mean.values())
+
+
+def test_nothing_is_left_of_1000_iterations(device, tmp_path):
+    """Neither here nor in the daemon, though every iteration reports."""
+    trainer, *_ = make_trainer(device, tmp_path, epochs=250)
+    trainer.extend(extensions.LogReport(trigger=(500, "iteration")))
+    found = []
+
+    def look(trainer):
+        gc.collect()
+        arrays = sum(isinstance(thing, chx.ndarray) for thing in gc.get_objects())
+        found.append((arrays, daemon_memory()))
+
+    trainer.extend(look, trigger=(200, "iteration"))
+    trainer.run()
+    (arrays, memory), *later = found
+    assert len(later) == 4
+    assert all(n <= arrays for n, _ in later), found
+    assert all(size < memory + 2**20 for _, size in later), found
 
 
 def test_errors_of_the_daemon_reach_the_trainer(device, tmp_path):

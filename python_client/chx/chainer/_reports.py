@@ -2,7 +2,7 @@
 
 import collections
 
-from chainer import reporter
+from chainer import reporter, variable
 from chainer.training import extensions
 
 import chx
@@ -10,9 +10,19 @@ from chx.optimizers._rules import operators
 
 DictSummary = reporter.DictSummary
 
+_copy_variable = reporter._copy_variable
 _compute_mean = DictSummary.compute_mean
 _make_statistics = DictSummary.make_statistics
 _fail_on_non_number = extensions.FailOnNonNumber.__call__
+
+
+def copy_variable(value):
+    """A variable outside of its graph, so that the daemon may forget that; others as they are."""
+    remote = isinstance(value, variable.Variable) and value._has_chainerx_array
+    if remote and value._data[0] is not None:
+        array = value._data[0].as_grad_stopped()
+        return variable.Variable(array, name=value.name, requires_grad=False)
+    return _copy_variable(value)
 
 
 def _fetched(values):
@@ -53,6 +63,7 @@ def fail_on_non_number(self, trainer):
 
 
 def adapt(chainer):
+    reporter._copy_variable = copy_variable
     DictSummary.compute_mean = compute_mean
     DictSummary.make_statistics = make_statistics
     extensions.FailOnNonNumber.__call__ = fail_on_non_number
