@@ -46,6 +46,10 @@ def _name_of(rule):
     return "AMSGrad" if name == "Adam" and rule.hyperparam.amsgrad else name
 
 
+def _initialized(params):
+    return [p for p in params if p._data[0] is not None]
+
+
 def _remote(params):
     """Whether all parameters have arrays in the daemon."""
     return bool(params) and all(
@@ -67,7 +71,8 @@ class _Batch:
         if grad is None:
             return
         name = _name_of(rule)
-        key = name, self._arguments(name, rule, param.dtype), grad.device
+        arguments = tuple([_plain(a) for a in self._arguments(name, rule, param.dtype)])
+        key = name, arguments, grad.device
         self._groups[key].append((param.array, grad, rule.state))
 
     def copy_back(self, param, master):
@@ -94,11 +99,16 @@ class _Batch:
             chx.copyto(half, master, casting="same_kind")
 
 
+def _plain(value):
+    """A hyperparameter as a number of Python's: arrays have no hash."""
+    return value.item() if hasattr(value, "item") else value
+
+
 def _master_of(rule, param):
     """What a rule steps: the parameter, or its float32 copy."""
     if not rule._use_fp32_update or param.dtype != numpy.float16:
         return param
-    if rule._fp32_param is None:
+    if rule._fp32_param is None or rule._fp32_param.array is None:
         wide = param.array.astype(numpy.float32)
         rule._fp32_param = variable.Parameter(wide, name=param.name)
     return rule._fp32_param
@@ -139,12 +149,14 @@ def update(self, lossfun=None, *args, **kwds):
             self.target.zerograds()
         loss.backward(loss_scale=self._loss_scale)
         del loss
+    # Others take part as on NumPy: their rules count the steps.
     params = list(self.target.params())
-    if not _remote(params):
+    initialized = _initialized(params)
+    if not _remote(initialized):
         _update(self)
         return
     if lossfun is not None:
-        for param in params:  # those that Chainer's graph doesn't lead to, too
+        for param in initialized:  # those that Chainer's graph doesn't lead to, too
             param._loss_scale = self._loss_scale
     self.reallocate_cleared_grads()
     self.check_nan_in_grads()
@@ -161,7 +173,7 @@ def _step(params):
     batch = _Batch()
     for param in params:
         rule = param.update_rule
-        if rule is None or not _can_batch(rule):
+        if rule is None or not _can_batch(rule) or param._data[0] is None:
             param.update()
         elif rule.enabled:
             rule.t += 1
@@ -192,7 +204,12 @@ def update_by_rule(self, param):
 
 
 def update_core_chainerx(self, param):
-    """Updates one parameter, outside of an optimizer's update or by a rule with hooks."""
+    """Updates one parameter, outside of an optimizer's update or by a rule with hooks.
+
+    One that has no array yet stays so.
+    """
+    if param._data[0] is None:
+        return
     if type(self) not in _NAMES:
         _update_with_numpy(self, param)
         return
@@ -225,7 +242,7 @@ def reallocate_cleared_grads(self):
 
 def check_nan_in_grads(self):
     """For dynamic loss scaling: whether all gradients are finite, in one read."""
-    params = list(self.target.params())
+    params = _initialized(self.target.params())
     if self._loss_scaling_is_dynamic and _remote(params):
         by_device = collections.defaultdict(list)
         for param in params:
