@@ -312,6 +312,24 @@ def test_recurrent_networks_are_in_the_graph(rng, device):
     close(xs[0].grad, first + chx.to_numpy(again.grad), 1e-5)
 
 
+def test_functions_that_are_gone_are_forgotten(device):
+    """A variable that is used again and again, and one that is used by many at once."""
+    x = chainer.Variable(device.send(np.ones(2, "f")))
+    h = F.relu(x)
+    for _ in range(1000):
+        F.relu(h)
+    assert len(h.node._consumers) <= 8
+    kept = [F.relu(h) for _ in range(100)]
+    for _ in range(1000):
+        F.relu(h)
+    consumers = {ref() for ref in h.node._consumers}
+    assert {y.creator_node for y in kept} <= consumers and len(h.node._consumers) <= 400
+    node = h.node
+    del h
+    node.unchain()
+    assert not any(y._data[0]._is_chained() for y in kept)
+
+
 def test_copies_between_devices(rng):
     """Of a model in two parts, each on a device of its own."""
     one, other = (chainer.get_device(name) for name in ("native:0", "native:1"))

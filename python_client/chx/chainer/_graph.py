@@ -25,7 +25,8 @@ class Node(variable.VariableNode):
     """
 
     _array = None
-    _consumers = ()  # functions, of what some function made
+    _consumers = ()  # references to functions, of what some function made
+    _most_consumers = 8  # before those that are gone are looked for
 
     def __init__(self, var, array, requires_grad):
         # Not the base class's: that makes a view of the array.
@@ -82,6 +83,15 @@ class Node(variable.VariableNode):
         elif is_connected(array):
             array.unchain()
             array.require_grad()  # as roots do
+
+    def add_consumer(self, function):
+        """Notes a function that the variable is an input of, while that is there."""
+        if not self._consumers:
+            self._consumers = []
+        elif len(self._consumers) >= self._most_consumers:
+            self._consumers = [ref for ref in self._consumers if ref() is not None]
+            self._most_consumers = max(8, 2 * len(self._consumers))
+        self._consumers.append(weakref.ref(function))
 
     def _cut_consumers(self):
         """In the daemon, cuts off what was made of a variable that is gone and of nothing else."""
@@ -172,7 +182,7 @@ def link(function, inputs, outputs, arguments):
     function.inputs = tuple([node_of(x) for x in inputs])
     for node in function.inputs:
         if node._creator_node is not None:
-            node._consumers += (weakref.ref(function),)
+            node.add_consumer(function)
     function.rank = max([node.rank for node in function.inputs], default=0)
     nodes = [node_of(y) for y in outputs]
     for node in nodes:
