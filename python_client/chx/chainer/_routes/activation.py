@@ -29,7 +29,7 @@ def _relu(f, xs):
 @route(clipped_relu.ClippedReLU)
 def _clipped_relu(f, xs):
     (x,) = xs
-    return (chx.where(x < f.cap, chx.relu(x), f.cap),)
+    return (chx.where(x >= f.cap, f.cap, chx.relu(x)),)  # NaN is neither
 
 
 @route(crelu.CReLU)
@@ -46,14 +46,15 @@ def _elu(f, xs):
 def _hard_sigmoid(f, xs):
     (x,) = xs
     inside = chx.logical_and(x > -2.5, x < 2.5)
-    return (chx.where(inside, x * 0.2 + 0.5, (x > 0).astype(x.dtype)),)
+    # Outside it is 0 or 1, or NaN; of no gradient.
+    return (chx.where(inside, x * 0.2 + 0.5, chx.clip(x.as_grad_stopped(), 0.0, 1.0)),)
 
 
 @route(leaky_relu.LeakyReLU)
 def _leaky_relu(f, xs):
     (x,) = xs
     # Not chx.leaky_relu: at 0, Chainer's gradient is the slope.
-    return (chx.where(x > 0, x, x * f.slope),)
+    return (chx.where(x <= 0, x * f.slope, x),)
 
 
 @route(prelu.PReLUFunction)
