@@ -123,6 +123,10 @@ def _softmax_cross_entropy(f, xs):
     counted = None
     if f.ignore_label != -1:
         counted = labels != f.ignore_label
+        # Others that are negative count from the last class; those out of range stay, and are refused.
+        labels = cast(labels, "int64")
+        from_last = chx.logical_and(labels < 0, labels >= -classes)
+        labels = chx.where(from_last, labels + classes, labels)
         labels = chx.where(counted, labels, -1)
     # Label -1 gives 0.
     loss = chx.softmax_cross_entropy(flat, labels)
