@@ -124,6 +124,23 @@ def test_a_function_s_own_hook(device):
     assert [c[0] for c in recorder.calls] == ["before forward", "after forward"]
 
 
+@pytest.mark.parametrize("hooks", ["function_hooks", "link_hooks"])
+def test_timers_wait_for_the_device_of_the_arrays(device, hooks):
+    """Which may be another daemon's, or another session's, than the default one."""
+    context = chx.Context()
+    other = chainer.backend.ChainerxDevice(context.get_device("native:0"))
+    link = L.Linear(3, 3, nobias=True)
+    link.to_device(other)
+    x = other.send(np.ones((2, 3), "f"))
+    link(x)
+    session = context._session
+    before = session.stats()["round_trips"]
+    with getattr(chainer, hooks).TimerHook() as hook:
+        link(x)
+    assert len(hook.call_history) == 1
+    assert session.stats()["round_trips"] == before + 2
+
+
 def test_debug_mode_finds_nans_of_forward(device):
     x = chainer.Variable(device.send(np.array([-1.0, 1.0], "f")))
     assert np.isnan(chx.to_numpy(F.log(x).array)[0])
