@@ -330,6 +330,22 @@ def test_functions_that_are_gone_are_forgotten(device):
     assert not any(y._data[0]._is_chained() for y in kept)
 
 
+def test_messages_say_what_was_expected_and_given(device):
+    x = device.send(np.ones((2, 3), "f"))
+    with pytest.raises(RuntimeError, match="requires_grad=True, got requires_grad=False"):
+        chainer.Variable(x, requires_grad=False).grad = x
+    with pytest.raises(RuntimeError, match="an array, got one that is not initialized"):
+        late = chainer.Parameter()
+        late.to_device(device)
+        late._set_chainerx_grad(x, False)
+    connected = (chainer.Variable(x) * 2).chx_array
+    with pytest.raises(ValueError, match=r"got float32\(2, 3\) of a graph and requires_grad=False"):
+        chainer.Variable(connected, requires_grad=False)
+    y = chainer.Variable(x) * 2
+    with pytest.raises(RuntimeError, match="expects None or the function.*, got 'ReLU'"):
+        y.creator = F.relu(y).creator
+
+
 def test_copies_between_devices(rng):
     """Of a model in two parts, each on a device of its own."""
     one, other = (chainer.get_device(name) for name in ("native:0", "native:1"))

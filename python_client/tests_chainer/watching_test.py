@@ -144,7 +144,10 @@ def test_timers_wait_for_the_device_of_the_arrays(device, hooks):
 def test_debug_mode_finds_nans_of_forward(device):
     x = chainer.Variable(device.send(np.array([-1.0, 1.0], "f")))
     assert np.isnan(chx.to_numpy(F.log(x).array)[0])
-    with chainer.using_config("debug", True), pytest.raises(RuntimeError, match=r"\[log\] NaN"):
+    with (
+        chainer.using_config("debug", True),
+        pytest.raises(RuntimeError, match=r"\[log\] expects no NaN.* in output 0"),
+    ):
         F.log(x)
 
 
@@ -153,7 +156,7 @@ def test_debug_mode_finds_nans_of_backward(device):
     x = chainer.Variable(device.send(np.array([0.0, 1.0], "f")))
     with chainer.using_config("debug", True):
         y = F.sum(F.sqrt(x * 0))
-        with pytest.raises(RuntimeError, match=r"\[_ \* 0(\.0)?\] NaN"):
+        with pytest.raises(RuntimeError, match=r"\[_ \* 0(\.0)?\] .*gradient of input 0"):
             y.backward()
         assert x.grad is None
         y = F.sum(F.sqrt(x + 1))

@@ -59,8 +59,8 @@ def _apply(self, inputs, arrays):
     results = _forward(self, arrays)
     for hook in hooks:
         hook.forward_postprocess(self, arrays)
-    if debug and any(_walk.contains_nan(y) for y in results):
-        raise RuntimeError(f"[{self.label}] NaN is in what forward computed")
+    if debug:
+        _walk.check_nan(self.label, "output", range(len(results)), results)
     outputs = tuple([_graph.make_variable(y) for y in results])
     for y in outputs:
         if y._requires_grad:

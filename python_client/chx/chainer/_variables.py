@@ -35,7 +35,10 @@ def set_chainerx_array(self, array, grad):
     if array is not None:
         if array.is_backprop_required():
             if not self._requires_grad:
-                raise ValueError("[Variable] expects an array outside of graphs, or requires_grad")
+                raise ValueError(
+                    "[Variable] expects an array outside of graphs, or requires_grad=True, got "
+                    f"{array.dtype.name}{array.shape} of a graph and requires_grad=False"
+                )
         else:
             array = array.view()
         if self._requires_grad and array.dtype.kind == "f":
@@ -58,11 +61,15 @@ def set_chainerx_array(self, array, grad):
 def set_chainerx_grad(self, grad, from_grad_var):
     """Sets the gradient; one that is in no graph becomes a root of the variable's graph."""
     if grad is not None and not self._requires_grad:
-        raise RuntimeError("[grad] expects a variable that requires one")
+        raise RuntimeError(
+            "[grad] expects a variable with requires_grad=True, got requires_grad=False"
+        )
     array = self._data[0]
     if array is None:
         if grad is not None:
-            raise RuntimeError("[grad] expects a variable with an array")
+            raise RuntimeError(
+                "[grad] expects a variable with an array, got one that is not initialized"
+            )
     elif _graph.is_connected(array):
         if grad is not None and not from_grad_var and not _graph.is_connected(grad):
             grad = grad.view().require_grad()
@@ -204,8 +211,8 @@ def _set_creator(self, function):
         self.node.unchain()
     elif self._has_chainerx_array and function is not self.node.creator_node:
         raise RuntimeError(
-            "[creator] expects None or the function that made the variable: the graph is the "
-            "daemon's"
+            "[creator] expects None or the function that made the variable, as the graph is the "
+            f"daemon's, got {getattr(function, 'label', function)!r}"
         )
     else:
         self.node.creator_node = function

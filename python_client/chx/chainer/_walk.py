@@ -24,6 +24,13 @@ def contains_nan(array):
     return array is not None and array.dtype.kind == "f" and bool(chx.isnan(array).any())
 
 
+def check_nan(label, what, indexes, arrays):
+    """Raises RuntimeError if an array that a function computed in debug mode has NaNs."""
+    for i, array in zip(indexes, arrays, strict=True):
+        if contains_nan(array):
+            raise RuntimeError(f"[{label}] expects no NaN in debug mode, got some in {what} {i}")
+
+
 def hooks_of(function):
     """The hooks that see a function: the thread's, then its own."""
     hooks = chainer.get_function_hooks()
@@ -115,8 +122,8 @@ class _Walk:
             )
         except Exception as error:
             _backprop_utils._reraise_with_stack(function, error)
-        if chainer.is_debug() and any(contains_nan(grad) for grad in result):
-            raise RuntimeError(f"[{function.label}] NaN is in a gradient that backward computed")
+        if chainer.is_debug():
+            check_nan(function.label, "the gradient of input", indexes, result)
         return result
 
     def finish(self, node, grad):
