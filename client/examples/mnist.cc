@@ -101,13 +101,18 @@ class Mlp {
 
   // Stochastic gradient descent.
   void Update(double lr) {
+    std::vector<chx::Array> values;
+    std::vector<chx::Array> grads;
     for (std::vector<chx::Array>* parameters : {&weights_, &biases_}) {
       for (chx::Array& parameter : *parameters) {
-        chx::Array values = parameter.AsGradStopped();
-        ExitOnError(values -= parameter.Grad() * lr);
+        values.push_back(parameter.AsGradStopped());
+        grads.push_back(parameter.Grad());
         ExitOnError(parameter.ClearGrad());
       }
     }
+    const std::vector<chx::Operand> params(values.begin(), values.end());
+    const std::vector<chx::Operand> steps(grads.begin(), grads.end());
+    ExitOnError(chx::optimizers::sgd_update(params, steps, lr));
   }
 
  private:

@@ -30,10 +30,10 @@ def mlp(x, params):
 
 
 def sgd(params, lr):
-    """p -= lr * grad, outside of the graph."""
+    """p -= lr * grad for all parameters, outside of the graph: one command."""
+    values = [p.as_grad_stopped() for p in params]
+    chx.optimizers.sgd_update(values, [p.grad for p in params], lr)
     for p in params:
-        values = p.as_grad_stopped()
-        values -= p.grad.as_grad_stopped() * lr
         p.cleargrad()
 
 
