@@ -83,6 +83,53 @@ def test_state_comes_back(params, rng, name):
         np.testing.assert_array_equal(a, b)
 
 
+def test_loaded_numbers_are_floats(params):
+    """Whatever the type of what was there."""
+    optimizer = chx.optimizers.RMSprop(lr=1, eps=0).setup(params)
+    saved = chx.optimizers.RMSprop(lr=0.1, eps_inside_sqrt=True).setup(params).state_dict()
+    optimizer.load_state_dict({name: np.array(value) for name, value in saved.items()})
+    assert (optimizer.lr, optimizer.eps, optimizer.eps_inside_sqrt) == (0.1, 1e-8, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda s: s.pop("w/v"), KeyError, "expects m, v of 'w', got m"),
+        (lambda s: s.pop("beta2"), KeyError, "expects beta2, got no such"),
+        (lambda s: s.pop("t"), KeyError, "expects t, got no such"),
+        (lambda s: s.update({"w/x": s["w/v"]}), KeyError, "got 'w/x'"),
+        (lambda s: s.update({"c/v": s["w/v"]}), KeyError, "of w, b, got 'c/v'"),
+        (lambda s: s.update(lr=0.1), KeyError, "got 'lr'"),
+        (lambda s: s.update({"w/v": s["b/v"]}), ValueError, r"'w/v' of \(3, 4\), got \(4,\)"),
+        (lambda s: s.update({"w/v": 0.5}), ValueError, r"'w/v' of \(3, 4\), got \(\)"),
+    ],
+)
+def test_a_wrong_state_changes_nothing(params, change, error, text):
+    named = {"w": params[0], "b": params[1]}
+    optimizer = chx.optimizers.Adam(alpha=0.5).setup(named)
+    backward(params, chx.ones((2, 3), "float32"))
+    optimizer.update()
+    saved = {**optimizer.state_dict(), "alpha": 0.25, "t": 7}
+    change(saved)
+    before = dict(optimizer.state["w"])
+    with pytest.raises(error, match=text):
+        optimizer.load_state_dict(saved)
+    assert (optimizer.alpha, optimizer.t) == (0.5, 1)
+    assert optimizer.state["w"] == before
+
+
+def test_a_step_that_is_refused_does_not_count(params):
+    optimizer = chx.optimizers.SGD().setup(params)
+    backward(params, chx.ones((2, 3), "float32"))
+    optimizer.lr = "much"
+    with pytest.raises(TypeError):
+        optimizer.update()
+    assert optimizer.t == 0
+    optimizer.lr = 0.1
+    optimizer.update()
+    assert optimizer.t == 1
+
+
 def test_a_step_is_one_command(params, monkeypatch):
     calls = []
     rule = RULES["Adam"]

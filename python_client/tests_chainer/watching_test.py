@@ -141,7 +141,8 @@ def test_debug_mode_finds_nans_of_backward(device):
         assert x.grad is None
         y = F.sum(F.sqrt(x + 1))
         y.backward(loss_scale=4.0)
-    np.testing.assert_allclose(chx.to_numpy(x.grad), 0.5 / np.sqrt([1, 2]), rtol=1e-6)
+    np.testing.assert_allclose(chx.to_numpy(x.grad), 2.0 / np.sqrt([1, 2]), rtol=1e-6)
+    assert x._loss_scale == 4.0
 
 
 def test_walks_give_the_gradients_of_the_daemon(rng, device):

@@ -108,7 +108,7 @@ def backward(outputs, grad_outputs=None, **kwargs):
     _backward_from(pairs, kwargs.get("enable_double_backprop", False))
 
 
-def _backward_from(pairs, double_backprop):
+def _backward_from(pairs, double_backprop, loss_scale=None):
     """Adds gradients to leaves, starting from variables and the arrays of their gradients."""
     roots = []
     for y, g in pairs:
@@ -127,6 +127,7 @@ def _backward_from(pairs, double_backprop):
     for y, _ in pairs:
         if y._data[0]._is_chained():
             _graph.set_grad(y, None)
+    _graph.note_loss_scale([_graph.node_of(y) for y, _ in pairs], loss_scale)
 
 
 def backprop_to_all(outputs, retain_grad, loss_scale):
@@ -135,7 +136,7 @@ def backprop_to_all(outputs, retain_grad, loss_scale):
         _backprop_to_all(outputs, retain_grad, loss_scale)
         return
     pairs = [(node.get_variable(), g._data[0]) for node, g in outputs if g is not None]
-    _backward_from(pairs, chainer.config.enable_backprop)
+    _backward_from(pairs, chainer.config.enable_backprop, loss_scale)
 
 
 def adapt(chainer):

@@ -188,6 +188,30 @@ def link(function, inputs, outputs, arguments):
                 node._array = x._data[0] if isinstance(x, variable.Variable) else x
 
 
+_loss_scaling = False  # whether a backward of this process scaled its loss
+
+
+def note_loss_scale(nodes, loss_scale):
+    """Notes on the leaves behind nodes what their gradients are too large by, for optimizers."""
+    global _loss_scaling
+    if loss_scale is None and not _loss_scaling:
+        return  # nothing to take back
+    _loss_scaling = True
+    for var in leaves(nodes):
+        var._loss_scale = loss_scale
+
+
+def leaves(nodes):
+    """The variables that nodes were made of, or are, that require gradients; each once."""
+    inputs = [x for function in creators(nodes) for x in function.inputs or ()]
+    found = {}
+    for node in [*nodes, *inputs]:
+        var = node.get_variable_or_none()
+        if var is not None and node.creator_node is None and node.requires_grad:
+            found[id(var)] = var
+    return list(found.values())
+
+
 def creators(nodes):
     """The functions that made nodes and what they were made of, each once."""
     found = []

@@ -2,7 +2,8 @@
 
 ChainerX's own way updates NumPy views of the parameters, in this process. Here an update is one
 command for all parameters that have the same rule and hyperparameters (chx.optimizers), and so is
-each of Chainer's hooks. States are arrays in the daemon, which serializers see. Update rules of
+each of Chainer's hooks. Loss scaling is undone by a division for each parameter, after the cast to
+float32 where there is one. States are arrays in the daemon, which serializers see. Update rules of
 users are computed with NumPy and written back, and count as fallbacks.
 """
 
@@ -19,6 +20,7 @@ GradientMethod = optimizer.GradientMethod
 UpdateRule = optimizer.UpdateRule
 
 _update = GradientMethod.update
+_update_by_rule = UpdateRule._UpdateRule__update
 _call_hook = GradientMethod.call_hook
 _reallocate_cleared_grads = GradientMethod.reallocate_cleared_grads
 _check_nan_in_grads = optimizer.Optimizer.check_nan_in_grads
@@ -44,6 +46,10 @@ def _name_of(rule):
     return "AMSGrad" if name == "Adam" and rule.hyperparam.amsgrad else name
 
 
+def _initialized(params):
+    return [p for p in params if p._data[0] is not None]
+
+
 def _remote(params):
     """Whether all parameters have arrays in the daemon."""
     return bool(params) and all(
@@ -58,23 +64,20 @@ class _Batch:
         self._groups = collections.defaultdict(list)
         self._halves = []
 
-    def add(self, rule, param):
+    def add(self, rule, param, grad):
         """Takes a parameter whose rule has begun its step: t counts it."""
-        half = rule._use_fp32_update and param.dtype == numpy.float16
-        grad = param.grad
-        if half and rule._fp32_param is None:
-            wide = param.array.astype(numpy.float32)
-            rule._fp32_param = variable.Parameter(wide, name=param.name)
-        master = rule._fp32_param if half else param
         if not _in_place(rule.state, param.array.device):
-            rule._init_states(master)
+            rule._init_states(param)
         if grad is None:
             return
         name = _name_of(rule)
-        key = name, self._arguments(name, rule, param.dtype), grad.device
-        self._groups[key].append((master.array, grad, rule.state))
-        if half:
-            self._halves.append((param.array, master.array))
+        arguments = tuple([_plain(a) for a in self._arguments(name, rule, param.dtype)])
+        key = name, arguments, grad.device
+        self._groups[key].append((param.array, grad, rule.state))
+
+    def copy_back(self, param, master):
+        """After the step, rounds a float32 copy into its parameter."""
+        self._halves.append((param.array, master.array))
 
     def _arguments(self, name, rule, dtype):
         hp = rule.hyperparam
@@ -94,6 +97,35 @@ class _Batch:
             rule.operator(params, grads, *lists, *arguments)
         for half, master in self._halves:
             chx.copyto(half, master, casting="same_kind")
+
+
+def _plain(value):
+    """A hyperparameter as a number of Python's: arrays have no hash."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _master_of(rule, param):
+    """What a rule steps: the parameter, or its float32 copy."""
+    if not rule._use_fp32_update or param.dtype != numpy.float16:
+        return param
+    if rule._fp32_param is None or rule._fp32_param.array is None:
+        wide = param.array.astype(numpy.float32)
+        rule._fp32_param = variable.Parameter(wide, name=param.name)
+    return rule._fp32_param
+
+
+def _unscaled_grad(param, dtype):
+    """A parameter's gradient; if its loss was scaled, in dtype and divided.
+
+    As on NumPy, the parameter keeps the result, unless that is of another dtype.
+    """
+    grad, scale = param.grad, param._loss_scale
+    if grad is None or scale is None:
+        return grad
+    if grad.dtype != dtype:
+        return grad.astype(dtype) / float(scale)
+    param.grad = grad / float(scale)
+    return param.grad
 
 
 def _in_place(state, device):
@@ -117,10 +149,15 @@ def update(self, lossfun=None, *args, **kwds):
             self.target.zerograds()
         loss.backward(loss_scale=self._loss_scale)
         del loss
+    # Others take part as on NumPy: their rules count the steps.
     params = list(self.target.params())
-    if not _remote(params):
+    initialized = _initialized(params)
+    if not _remote(initialized):
         _update(self)
         return
+    if lossfun is not None:
+        for param in initialized:  # those that Chainer's graph doesn't lead to, too
+            param._loss_scale = self._loss_scale
     self.reallocate_cleared_grads()
     self.check_nan_in_grads()
     self.call_hooks("pre")
@@ -136,21 +173,48 @@ def _step(params):
     batch = _Batch()
     for param in params:
         rule = param.update_rule
-        if rule is None or not _can_batch(rule):
+        if rule is None or not _can_batch(rule) or param._data[0] is None:
             param.update()
         elif rule.enabled:
             rule.t += 1
-            batch.add(rule, param)
+            master = _master_of(rule, param)
+            grad = _unscaled_grad(param, master.dtype)
+            batch.add(rule, master, grad)
+            if master is not param and grad is not None:
+                batch.copy_back(param, master)
     batch.run()
 
 
+def update_by_rule(self, param):
+    """Updates one parameter with its rule's hooks, which see gradients that are not scaled."""
+    if not _remote([param]):
+        _update_by_rule(self, param)
+        return
+    master = _master_of(self, param)
+    grad = _unscaled_grad(param, master.dtype)
+    if master is not param and grad is not None:
+        master.grad = grad.astype(master.dtype)
+    self._init_states(master)
+    self._hookable.call_hooks("pre", args=(self, master))
+    self.update_core(master)
+    self._hookable.call_hooks("post", args=(self, master))
+    if master is not param:
+        chx.copyto(param.array, master.array, casting="same_kind")
+        master.cleargrad()
+
+
 def update_core_chainerx(self, param):
-    """Updates one parameter, outside of an optimizer's update or by a rule with hooks."""
+    """Updates one parameter, outside of an optimizer's update or by a rule with hooks.
+
+    One that has no array yet stays so.
+    """
+    if param._data[0] is None:
+        return
     if type(self) not in _NAMES:
         _update_with_numpy(self, param)
         return
     batch = _Batch()
-    batch.add(self, param)
+    batch.add(self, param, param.grad)
     batch.run()
 
 
@@ -178,7 +242,7 @@ def reallocate_cleared_grads(self):
 
 def check_nan_in_grads(self):
     """For dynamic loss scaling: whether all gradients are finite, in one read."""
-    params = list(self.target.params())
+    params = _initialized(self.target.params())
     if self._loss_scaling_is_dynamic and _remote(params):
         by_device = collections.defaultdict(list)
         for param in params:
@@ -189,24 +253,39 @@ def check_nan_in_grads(self):
     _check_nan_in_grads(self)  # it warns of each parameter
 
 
-def _decay(hook, params, grads):
-    operators["weight_decay"](grads, params, hook.rate)
+def _arrays(params):
+    return [p.array for p in params]
 
 
-def _lasso(hook, params, grads):
-    operators["lasso"](grads, params, hook.rate)
+def _grads(params):
+    return [p.grad for p in params]
 
 
-def _clip(hook, params, grads):
-    operators["gradient_clipping"](grads, hook.threshold)
+def _decay(hook, params):
+    by_scale = collections.defaultdict(list)
+    for param in params:
+        by_scale[param._loss_scale].append(param)
+    for scale, group in by_scale.items():
+        rate = hook.rate if scale is None else hook.rate * scale
+        operators["weight_decay"](_grads(group), _arrays(group), rate)
 
 
-def _clip_hard(hook, params, grads):
-    operators["gradient_hard_clipping"](grads, hook.lower_bound, hook.upper_bound)
+def _lasso(hook, params):
+    operators["lasso"](_grads(params), _arrays(params), hook.rate)
 
 
-def _lars(hook, params, grads):
-    operators["gradient_lars"](grads, params, hook.threshold, hook.weight_decay, hook.eps)
+def _clip(hook, params):
+    operators["gradient_clipping"](_grads(params), hook.threshold)
+
+
+def _clip_hard(hook, params):
+    operators["gradient_hard_clipping"](_grads(params), hook.lower_bound, hook.upper_bound)
+
+
+def _lars(hook, params):
+    operators["gradient_lars"](
+        _grads(params), _arrays(params), hook.threshold, hook.weight_decay, hook.eps
+    )
 
 
 # By the function that is the hook: also of the deprecated classes in chainer.optimizer.
@@ -227,7 +306,7 @@ def call_hook(self, hook):
     if not fused or not _remote(params) or len({p._data[0].device for p in params}) > 1:
         _call_hook(self, hook)
         return
-    fused(hook, [p.array for p in params], [p.grad for p in params])
+    fused(hook, params)
     self.reallocate_cleared_grads()
 
 
@@ -247,6 +326,7 @@ def adapt(chainer):
     GradientMethod.call_hook = call_hook
     GradientMethod.reallocate_cleared_grads = reallocate_cleared_grads
     optimizer.Optimizer.check_nan_in_grads = check_nan_in_grads
+    UpdateRule._UpdateRule__update = update_by_rule
     UpdateRule.update_core_chainerx = update_core_chainerx
     optimizer_hooks.gradient_noise.exponential_decay_noise = _device_noise
     # The default argument holds the function itself.

@@ -91,7 +91,8 @@ def backward(self, retain_grad=False, enable_double_backprop=False, loss_scale=N
     Args:
       retain_grad: Whether variables between keep their gradients.
       enable_double_backprop: Whether the gradients can be differentiated again.
-      loss_scale: What a gradient that is not set starts from; those of leaves are divided by it.
+      loss_scale: What a gradient that is not set starts from. Those of leaves stay as large: it is
+        noted on them, for optimizers to divide by.
 
     Raises:
       RuntimeError: In debug mode, a function made a NaN.
@@ -107,13 +108,16 @@ def backward(self, retain_grad=False, enable_double_backprop=False, loss_scale=N
         if gy is None:
             gy = chx.full_like(array, 1.0 if loss_scale is None else loss_scale)
         _graph.set_grad(self, None)
-        _walk.walk([(node, gy)], retain_grad, enable_double_backprop, loss_scale)
+        _walk.walk([(node, gy)], retain_grad, enable_double_backprop)
     elif retain_grad:
         _backward_retaining(self, node, enable_double_backprop, loss_scale)
     else:
-        chx.backward(array, None, enable_double_backprop, loss_scale)
+        if loss_scale is not None and _graph.is_connected(array) and _graph.grad_of(self) is None:
+            _graph.set_grad(self, chx.full_like(array, loss_scale))
+        chx.backward(array, None, enable_double_backprop)
         if self._has_set_grad and array._is_chained():
             _graph.set_grad(self, None)
+    _graph.note_loss_scale([node], loss_scale)
     self._grad_var = None
 
 
@@ -138,13 +142,7 @@ def _can_walk(nodes):
 
 def _backward_retaining(self, node, double_backprop, loss_scale):
     array = self._data[0]
-    leaves = {}
-    for function in _graph.creators([node]):
-        for x in function.inputs:
-            var = x.get_variable_or_none()
-            if var is not None and x.creator_node is None and x.requires_grad:
-                leaves[id(x)] = var
-    leaves = list(leaves.values())
+    leaves = [var for var in _graph.leaves([node]) if var is not self]
     before = [_graph.grad_of(var) for var in leaves]
     seed = _graph.grad_of(self)
     if seed is None:
@@ -155,7 +153,6 @@ def _backward_retaining(self, node, double_backprop, loss_scale):
         enable_double_backprop=double_backprop,
         retain_grad=True,
         grad_outputs=[seed],
-        loss_scale=loss_scale,
     )
     for var, old, grad in zip(leaves, before, grads, strict=True):
         if grad is not None:

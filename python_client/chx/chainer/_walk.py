@@ -35,27 +35,25 @@ def hooks_of(function):
     return list(hooks.values())
 
 
-def walk(roots, retain_grad, double_backprop, loss_scale):
+def walk(roots, retain_grad, double_backprop):
     """Adds gradients to the leaves behind some nodes.
 
     Args:
       roots: Pairs of a node and the array of its gradient.
       retain_grad: Whether variables between keep theirs.
       double_backprop: Whether the gradients can be differentiated again.
-      loss_scale: What those of leaves are divided by.
 
     Raises:
       RuntimeError: In debug mode, a function made a NaN.
     """
     with chainer.using_config("enable_backprop", double_backprop):
-        _Walk(retain_grad, double_backprop, loss_scale).run(roots)
+        _Walk(retain_grad, double_backprop).run(roots)
 
 
 class _Walk:
-    def __init__(self, retain_grad, double_backprop, loss_scale):
+    def __init__(self, retain_grad, double_backprop):
         self.retain_grad = retain_grad
         self.double_backprop = double_backprop
-        self.loss_scale = loss_scale
         self.grads = {}
         self.heap = []
         self.queued = set()
@@ -122,8 +120,6 @@ class _Walk:
         return result
 
     def finish(self, node, grad):
-        if self.loss_scale is not None:
-            grad = grad / self.loss_scale
         array = node._array
         if array is not None and array._is_chained():
             # Made by ChainerX's functions, which Chainer doesn't know.
@@ -134,4 +130,3 @@ class _Walk:
         if var is not None and var._requires_grad:
             before = _graph.grad_of(var)
             _graph.set_grad(var, grad if before is None else before + grad)
-            var._loss_scale = self.loss_scale

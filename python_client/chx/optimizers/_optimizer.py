@@ -87,8 +87,11 @@ class Optimizer:
         del self._hooks[name]
 
     def update(self):
-        """Takes a step. Parameters without a gradient stay as they are."""
-        self.t += 1
+        """Takes a step. Parameters without a gradient stay as they are.
+
+        A step that could not be sent does not count.
+        """
+        t = self.t + 1
         rule = RULES[self.rule]
         groups = collections.defaultdict(list)
         for name, p in self.params.items():
@@ -102,8 +105,9 @@ class Optimizer:
                 hook(params, grads)
             states = [self._states_of(name) for name in names]
             lists = [[state[key] for state in states] for key in rule.states]
-            arguments = rule.arguments(hp, self.t, self._initial_alpha)
+            arguments = rule.arguments(hp, t, self._initial_alpha)
             rule.operator(params, grads, *lists, *arguments)
+        self.t = t
 
     def _states_of(self, name):
         if name not in self.state:
@@ -130,23 +134,60 @@ class Optimizer:
         """Takes back what state_dict gave; arrays may be NumPy's, and are copied.
 
         Raises:
-          KeyError: something is missing, or is of a parameter that setup did not name.
+          KeyError: something is missing or unknown: a hyperparameter, a parameter that setup did
+            not name, one of its states.
+          ValueError: a state is not of its parameter's shape.
         """
-        for name in self._names:
-            setattr(self, name, type(getattr(self, name))(values[name]))
-        self.t = int(values["t"])
+        names = {"t", *self._names, *({"initial_alpha"} if self._initial_alpha is not None else ())}
+        states = self._states_in(values, names)
+        missing = sorted(names - set(values))
+        if missing:
+            raise KeyError(f"load_state_dict() expects {', '.join(missing)}, got no such value")
+        defaults = RULES[self.rule].defaults
+        numbers = {
+            name: bool(values[name]) if isinstance(defaults[name], bool) else float(values[name])
+            for name in self._names
+        }
+        t = int(values["t"])
         if self._initial_alpha is not None:
             self._initial_alpha = float(values["initial_alpha"])
-        self.state = {}
+        self.__dict__.update(numbers)
+        self.t = t
+        self.state = {
+            param: {key: _copied(value, self.params[param]) for key, value in arrays.items()}
+            for param, arrays in states.items()
+        }
+
+    def _states_in(self, values, names):
+        """{parameter: {state: value}} of what load_state_dict was given, checked."""
+        keys = RULES[self.rule].states
+        states = {}
         for name, value in values.items():
             param, _, key = name.rpartition("/")
-            if not key or not param:
+            if name in names:
                 continue
-            p = self.params[param]
-            if hasattr(value, "to_device"):
-                value = value.to_device(p.device)
-            copy = chx.array(value, p.dtype, copy=True, device=p.device)
-            self.state.setdefault(param, {})[key] = copy
+            if param not in self.params or key not in keys:
+                raise KeyError(
+                    f"load_state_dict() expects {', '.join(sorted(names))} and states "
+                    f"({', '.join(keys)}) of {', '.join(self.params)}, got {name!r}"
+                )
+            shape, given = self.params[param].shape, tuple(getattr(value, "shape", ()))
+            if given != shape:
+                raise ValueError(f"load_state_dict() expects {name!r} of {shape}, got {given}")
+            states.setdefault(param, {})[key] = value
+        for param, arrays in states.items():
+            if len(arrays) != len(keys):
+                raise KeyError(
+                    f"load_state_dict() expects {', '.join(keys)} of {param!r}, got "
+                    f"{', '.join(arrays)}"
+                )
+        return states
+
+
+def _copied(value, param):
+    if hasattr(value, "to_device"):
+        value = value.to_device(param.device)
+    return chx.array(value, param.dtype, copy=True, device=param.device)
 
 
 def _stopped(grad):
