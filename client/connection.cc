@@ -176,11 +176,16 @@ absl::StatusOr<std::string> Connection::WaitFor(uint64_t request_id) {
 }
 
 absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
-  CHX_ASSIGN_OR_RETURN(const v1::FetchedValue value, TakeValue(request_id));
-  if (value.data().size() != bytes) {
-    return ChainerxError("chxd sent ", value.data().size(), " bytes instead of ", bytes);
+  const absl::StatusOr<v1::FetchedValue> value = TakeValue(request_id);
+  if (!value.ok()) {
+    MutexLock lock(&mutex_);
+    if (write_error_ == value.status()) write_error_ = absl::OkStatus();  // said now
+    return value.status();
   }
-  if (bytes != 0) std::memcpy(out, value.data().data(), bytes);
+  if (value->data().size() != bytes) {
+    return ChainerxError("chxd sent ", value->data().size(), " bytes instead of ", bytes);
+  }
+  if (bytes != 0) std::memcpy(out, value->data().data(), bytes);
   MutexLock lock(&mutex_);
   return std::exchange(write_error_, absl::OkStatus());
 }

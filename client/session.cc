@@ -254,6 +254,10 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
                             absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs,
                             bool* flush_due) {
   CHX_RETURN_IF_ERROR(CheckUsable());
+  if (inputs.size() > CommandWriter::kMaxOperands) {
+    return ValueError("[", op.name, "] expects at most ", CommandWriter::kMaxOperands,
+                      " arrays, got ", inputs.size());
+  }
   absl::InlinedVector<InferInput, 4> infer_inputs(inputs.size());
   absl::InlinedVector<CommandOperand, 4> operands(inputs.size());
   const bool graphs_matter = op.in_place || (op.differentiable() && CurrentMode().RecordsAny(this));

@@ -127,9 +127,11 @@ struct OpDef {
   bool has_lists() const {
     return !inputs.empty() && inputs[0].variadic && (in_place || inputs.size() > 1);
   }
-  // Which input the operand is of, in a call with `count` operands.
+  // Which input the operand is of, in a call with `count` operands; of any number of them, as calls
+  // are asked about before they are checked.
   size_t InputOf(size_t operand, size_t count) const {
-    return has_lists() ? operand / (count / inputs.size()) : std::min(operand, inputs.size() - 1);
+    const size_t length = has_lists() ? std::max<size_t>(count / inputs.size(), 1) : 1;
+    return std::min(operand / length, inputs.size() - 1);
   }
   // Whether a call writes to the operand.
   bool IsWritten(size_t operand, size_t count) const {

@@ -162,6 +162,8 @@ absl::StatusOr<WalkState> DecodeWalkState(absl::string_view data);
 // Appends records to a string.
 class CommandWriter {
  public:
+  static constexpr size_t kMaxOperands = 65535;  // of one operator
+
   explicit CommandWriter(std::string* out) : out_(out) {}
 
   // The hot path.

@@ -234,3 +234,40 @@ def test_bad_lists(lists, error, text):
 def test_refused_in_a_graph(params):
     with pytest.raises(chx.ChainerxError, match="In-place"):
         chx.optimizers.sgd_update(params, [chx.ones_like(p) for p in params], 0.1)
+
+
+def test_more_parameters_than_a_command_can_name():
+    count = chx.optimizers._rules.MAX_OPERANDS // 2 + 10
+    params = [chx.zeros(1, "float32").require_grad() for _ in range(count)]
+    grad = chx.ones(1, "float32")
+    for p in params:
+        p.set_grad(grad)
+    optimizer = chx.optimizers.SGD(lr=1.0).setup(params)
+    optimizer.update()
+    for p in (params[0], params[-1]):
+        assert float(p.as_grad_stopped()[0]) == -1
+    with pytest.raises(ValueError, match="at most 65535 arrays"):
+        chx.concatenate([grad] * 65536)
+
+
+def test_a_bad_batch_costs_nothing_but_its_step(params):
+    """A label out of range is found in the daemon, after the update was sent."""
+    optimizer = chx.optimizers.Adam().setup(params)
+    x = chx.ones((2, 3), "float32")
+
+    def step(label):
+        scores = x @ params[0] + params[1]
+        loss = chx.mean(chx.softmax_cross_entropy(scores, chx.array([0, label])))
+        loss.backward()
+        optimizer.update()
+        optimizer.cleargrads()
+        return loss
+
+    before = chx.to_numpy(params[0].as_grad_stopped())
+    bad = step(9)
+    with pytest.raises(IndexError):
+        float(bad)
+    np.testing.assert_array_equal(chx.to_numpy(params[0].as_grad_stopped()), before)
+    losses = [float(step(1)) for _ in range(20)]
+    assert losses[-1] < losses[0]
+    assert not np.array_equal(chx.to_numpy(params[0].as_grad_stopped()), before)

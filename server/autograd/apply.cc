@@ -34,6 +34,16 @@ absl::Status CheckInPlace(const OpDef& op, absl::Span<const ApplyInput> inputs,
   return absl::OkStatus();
 }
 
+// Before anything of a composition is written, too.
+absl::Status CheckLists(const OpDef& op, absl::Span<const ApplyInput> inputs) {
+  absl::InlinedVector<const Array*, 16> arrays;
+  for (const ApplyInput& input : inputs) {
+    if (input.variable != nullptr) arrays.push_back(&input.variable->array);
+  }
+  const bool whole = arrays.size() == inputs.size() && arrays.size() % op.inputs.size() == 0;
+  return whole ? Executor::CheckApart(op, arrays) : absl::OkStatus();  // Infer says what is wrong
+}
+
 // A saved value is in those graphs only that record the operator: in the others it is a constant.
 Variable InRecordedGraphs(const Variable& variable, const RecordMode& mode) {
   Variable saved;
@@ -224,6 +234,7 @@ absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInpu
                    ApplyOutputs* outputs) {
   outputs->clear();
   if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(op, inputs, mode));
+  if (op.in_place && op.has_lists()) CHX_RETURN_IF_ERROR(CheckLists(op, inputs));
   if (op.kind == OpKind::kComposition) {
     // With a gradient of its own a composition is one node; its parts are not recorded.
     const bool by_parts = op.gradient == nullptr && !op.no_gradient;

@@ -49,25 +49,6 @@ bool ElementsOverlap(const ArraySpec& spec) {
   return false;
 }
 
-// Arrays that an operator over lists writes have distinct elements, which no other array at the
-// same place of the lists has.
-absl::Status CheckApart(const OpDef& op, absl::Span<const RunInput> inputs) {
-  const size_t length = inputs.size() / op.inputs.size();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!op.IsWritten(i, inputs.size())) continue;
-    const Array& array = *inputs[i].array;
-    bool apart = !ElementsOverlap(array.spec);
-    for (size_t j = i % length; j < inputs.size(); j += length) {
-      apart = apart && (j == i || !array.Overlaps(*inputs[j].array));
-    }
-    if (!apart) {
-      return ValueError("[", op.name, "] expects arrays that share no memory, got ",
-                        op.inputs[i / length].name, "[", i % length, "], which does");
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Executor::Executor(const Devices* devices, int64_t memory_limit, bool share)
@@ -256,6 +237,22 @@ absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> in
   return RunKernel(op, kernel_op, inputs, attrs, inferred, &target, target.spec.device, &none);
 }
 
+absl::Status Executor::CheckApart(const OpDef& op, absl::Span<const Array* const> arrays) {
+  const size_t length = arrays.size() / op.inputs.size();
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (!op.IsWritten(i, arrays.size())) continue;
+    bool apart = !ElementsOverlap(arrays[i]->spec);
+    for (size_t j = i % length; j < arrays.size(); j += length) {
+      apart = apart && (j == i || !arrays[i]->Overlaps(*arrays[j]));
+    }
+    if (!apart) {
+      return ValueError("[", op.name, "] expects arrays that share no memory, got ",
+                        op.inputs[i / length].name, "[", i % length, "], which does");
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Arrays that are not as the kernel wants them are copied, and what it writes is copied back.
 absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inputs,
                                 absl::Span<const AttrValue> attrs, const InferResult& inferred) {
@@ -265,7 +262,6 @@ absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inpu
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[", op.name, "] has no kernel on this device"));
   }
-  CHX_RETURN_IF_ERROR(CheckApart(op, inputs));
   absl::InlinedVector<KernelTensor, 8> tensors;
   std::vector<Array> temporaries;
   std::vector<std::pair<size_t, size_t>> written_back;  // operand, position in temporaries
@@ -280,6 +276,17 @@ absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inpu
     CHX_ASSIGN_OR_RETURN(Array copy, cast ? Cast(array, inferred.input_dtypes[i]) : Copy(array));
     temporaries.push_back(std::move(copy));
     tensors.push_back(TensorOf(temporaries.back()));
+  }
+  // What is copied back must not undo what is written to the same memory at another place.
+  for (const auto& back : written_back) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (i == back.first || !op.IsWritten(i, inputs.size()) ||
+          !inputs[i].array->Overlaps(*inputs[back.first].array)) {
+        continue;
+      }
+      return ValueError("[", op.name, "] expects arrays that share no memory, got ",
+                        inputs[back.first].array->spec.ToString(), ", which does");
+    }
   }
   current_ = lane;
   const absl::Status status = kernel({op, *lane->stream, *this, tensors, {}, attrs});

@@ -57,6 +57,9 @@ class Executor : private ScratchAllocator {
   // A C-contiguous array with the same values; `array` itself if it is one.
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();
+  // Whether an operator over lists may write to these arrays: their elements are distinct, and no
+  // other array at the same place of the lists has any of them.
+  static absl::Status CheckApart(const OpDef& op, absl::Span<const Array* const> arrays);
   // For all that runs from now on.
   void Configure(const Settings& settings);
   const Settings& settings() const { return settings_; }

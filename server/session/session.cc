@@ -295,9 +295,12 @@ void Session::ApplyOp(const Command& command, size_t position, SessionOutput* ou
   const absl::Status new_handles = CheckNewHandles(command.outputs);
   if (!new_handles.ok()) return Fail(command, Annotate(op, new_handles), op.name, "", output);
   if (inherited != nullptr) {
-    // What an in-place operator would have written has no value either.
-    for (size_t i = 0; op.in_place && i < command.operands.size(); ++i) {
-      if (op.IsWritten(i, command.operands.size())) Poison(command.operands[i].handle, inherited);
+    if (op.has_lists() && op.in_place) {
+      // One bad gradient does not cost all parameters their values: nothing is written.
+      output->errors.push_back({0, inherited});
+    } else if (op.in_place && !command.operands.empty()) {
+      // What would have been written has no value either.
+      Poison(command.operands[0].handle, inherited);
     }
     return Inherit(command, inherited);
   }

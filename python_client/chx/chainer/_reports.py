@@ -6,6 +6,7 @@ from chainer import reporter, variable
 from chainer.training import extensions
 
 import chx
+from chx.chainer import _graph
 from chx.optimizers._rules import operators
 
 DictSummary = reporter.DictSummary
@@ -20,8 +21,9 @@ def copy_variable(value):
     """A variable outside of its graph, so that the daemon may forget that; others as they are."""
     remote = isinstance(value, variable.Variable) and value._has_chainerx_array
     if remote and value._data[0] is not None:
-        array = value._data[0].as_grad_stopped()
-        return variable.Variable(array, name=value.name, requires_grad=False)
+        copied = _graph.make_variable(value._data[0].as_grad_stopped())
+        copied._chainerx_name = value._chainerx_name
+        return copied
     return _copy_variable(value)
 
 

@@ -31,6 +31,25 @@ class Rule:
     arguments: Callable
 
 
+MAX_OPERANDS = 65535  # of one command
+
+
+def _in_parts(operator, lists):
+    """The operator, by more than one command where the lists are too long for one."""
+    length = MAX_OPERANDS // lists
+
+    def run(*args):
+        for i in range(0, len(args[0]), length):
+            operator(*[a[i : i + length] for a in args[:lists]], *args[lists:])
+
+    return run
+
+
+def _rule(operator, states, defaults, arguments):
+    run = _in_parts(operators[operator], 2 + len(states))
+    return Rule(run, states, defaults, arguments)
+
+
 def _names(*names):
     return lambda hp, t, initial_alpha: tuple(getattr(hp, name) for name in names)
 
@@ -66,48 +85,48 @@ _ADAM = {
 
 
 def _momentum_rule(operator):
-    return Rule(operators[operator], {"v": 0}, _MOMENTUM, _names("lr", "momentum"))
+    return _rule(operator, {"v": 0}, _MOMENTUM, _names("lr", "momentum"))
 
 
 RULES = {
-    "SGD": Rule(operators["sgd_update"], {}, {"lr": 0.01}, _names("lr")),
+    "SGD": _rule("sgd_update", {}, {"lr": 0.01}, _names("lr")),
     "MomentumSGD": _momentum_rule("momentum_sgd_update"),
     "CorrectedMomentumSGD": _momentum_rule("corrected_momentum_sgd_update"),
     "NesterovAG": _momentum_rule("nesterov_ag_update"),
-    "AdaGrad": Rule(
-        operators["ada_grad_update"],
+    "AdaGrad": _rule(
+        "ada_grad_update",
         {"h": 0},
         {"lr": 0.001, "eps": 1e-8},
         _names("lr", "eps"),
     ),
-    "AdaDelta": Rule(
-        operators["ada_delta_update"],
+    "AdaDelta": _rule(
+        "ada_delta_update",
         {"msg": 0, "msdx": 0},
         {"rho": 0.95, "eps": 1e-6},
         _names("rho", "eps"),
     ),
-    "Adam": Rule(operators["adam_update"], {"m": 0, "v": 0}, _ADAM, _adam),
-    "AMSGrad": Rule(operators["amsgrad_update"], {"m": 0, "v": 0, "vhat": 0}, _ADAM, _adam),
-    "RMSprop": Rule(
-        operators["rmsprop_update"],
+    "Adam": _rule("adam_update", {"m": 0, "v": 0}, _ADAM, _adam),
+    "AMSGrad": _rule("amsgrad_update", {"m": 0, "v": 0, "vhat": 0}, _ADAM, _adam),
+    "RMSprop": _rule(
+        "rmsprop_update",
         {"ms": 0},
         {"lr": 0.01, "alpha": 0.99, "eps": 1e-8, "eps_inside_sqrt": False},
         _names("lr", "alpha", "eps", "eps_inside_sqrt"),
     ),
-    "RMSpropGraves": Rule(
-        operators["rmsprop_graves_update"],
+    "RMSpropGraves": _rule(
+        "rmsprop_graves_update",
         {"n": 0, "g": 0, "delta": 0},
         {"lr": 1e-4, "alpha": 0.95, "momentum": 0.9, "eps": 1e-4},
         _names("lr", "alpha", "momentum", "eps"),
     ),
-    "SMORMS3": Rule(
-        operators["smorms3_update"],
+    "SMORMS3": _rule(
+        "smorms3_update",
         {"mem": 1, "g": 0, "g2": 0},
         {"lr": 0.001, "eps": 1e-16},
         _names("lr", "eps"),
     ),
-    "MSVAG": Rule(
-        operators["msvag_update"],
+    "MSVAG": _rule(
+        "msvag_update",
         {"m": 0, "v": 0},
         {"lr": 0.1, "beta": 0.9, "eta": 1.0, "weight_decay_rate": 0.0},
         _msvag,
