@@ -116,6 +116,7 @@ class FactorizationsTest : public testing::Test {
   }
   void Compare(const std::string& op, const std::vector<Shape>& shapes, const Attrs& attrs) {
     std::vector<Input> inputs;
+    inputs.reserve(shapes.size());
     for (const Shape& shape : shapes) inputs.push_back({shape, Random(shape)});
     Results want;
     Results got;

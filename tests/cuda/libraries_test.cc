@@ -74,6 +74,7 @@ class LibrariesTest : public testing::Test {
   // On both devices; returns how often libraries were called.
   int64_t Compare(const std::string& op, const std::vector<Shape>& shapes, const Attrs& attrs) {
     std::vector<std::vector<float>> values;
+    values.reserve(shapes.size());
     for (const Shape& shape : shapes) values.push_back(Values(shape));
     const int64_t before = Calls();
     const std::vector<float> want = Run(op, shapes, values, attrs, kPlain);
@@ -147,6 +148,7 @@ TEST_F(LibrariesTest, NormalizationsAreTheLibrarysWhereItHasThem) {
     const Shape gamma = axis == Ints{1} ? Shape{x[0], x[2]} : Shape{x[1]};
     const std::vector<Shape> shapes = {x, gamma, gamma};
     std::vector<Array> arrays;
+    arrays.reserve(shapes.size());
     for (const Shape& shape : shapes) arrays.push_back(Upload(shape, Values(shape), kLibraries));
     std::vector<RunInput> inputs(3);
     for (size_t i = 0; i < 3; ++i) inputs[i].array = &arrays[i];

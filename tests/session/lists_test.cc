@@ -34,6 +34,7 @@ TEST_F(ListsTest, AnyNumberOfOperandsIsAnError) {
   for (int count = 0; count < 6; ++count) {
     for (int bad = -1; bad < count; ++bad) {
       std::vector<CommandOperand> operands;
+      operands.reserve(static_cast<size_t>(count));
       for (int i = 0; i < count; ++i) operands.push_back(A(i == bad ? 5 : i % 4 + 1));
       if (count > 0 && count % 2 == 0 && bad < 0) continue;  // a good call
       const size_t before = output_.errors.size();
