@@ -6,8 +6,6 @@ import chx
 import numpy as np
 import pytest
 
-DTYPES = [np.dtype(t) for t in chx.all_dtypes]
-
 
 def check(actual, expected, dtype=None, rtol=1e-6):
     """The same values, shape and dtype."""

@@ -385,3 +385,31 @@ def test_parameters_without_a_shape_have_nodes_of_their_array(device):
     assert x.label == "(3), float32"
     x.array = device.send(np.ones((4, 3), "d"))
     assert x.label == "(4, 3), float64"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"verbosity_level": 0}])
+def test_static_graphs_run_as_they_are_written(rng, device, arguments):
+    decorate = chainer.static_graph(**arguments) if arguments else chainer.static_graph
+
+    class Static(chainer.Chain):
+        def __init__(self, link):
+            super().__init__()
+            with self.init_scope():
+                self.link = link
+
+        @decorate
+        def forward(self, x):
+            return F.tanh(self.link(x))
+
+    link = L.Linear(3, 2)
+    model, plain = Static(link.copy("copy")), link
+    model.to_device(device)
+    for _ in range(2):
+        x = rng.normal(size=(4, 3)).astype("f")
+        for m in (model, plain):
+            m.cleargrads()
+        y, want = model(device.send(x)), F.tanh(plain(x))
+        F.sum(y).backward()
+        F.sum(want).backward()
+        close(y.array, want.array, 1e-5)
+        close(model.link.W.grad, plain.W.grad, 1e-4)

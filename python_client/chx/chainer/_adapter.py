@@ -23,6 +23,7 @@ def adapt(chainer):
         _reports,
         _routes,
         _saving,
+        _static_graph,
         _variables,
         _wrappers,
     )
@@ -38,5 +39,6 @@ def adapt(chainer):
         _optimizers,
         _reports,
         _saving,
+        _static_graph,
     ):
         module.adapt(chainer)
