@@ -392,11 +392,15 @@ absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::str
 }
 
 absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
+  std::string bytes(array.spec.nbytes(), '\0');
+  CHX_RETURN_IF_ERROR(CopyOut(array, 0, array.spec.nbytes(), &bytes[0]));
+  return bytes;
+}
+
+absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out) {
   CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
   CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
-  std::string bytes(contiguous.spec.nbytes(), '\0');
-  CHX_RETURN_IF_ERROR(lane->stream->CopyOut(&bytes[0], contiguous.data(), bytes.size()));
-  return bytes;
+  return lane->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes));
 }
 
 absl::Status Executor::Synchronize() {
