@@ -24,6 +24,7 @@ def adapt(chainer):
         _routes,
         _saving,
         _static_graph,
+        _summaries,
         _variables,
         _wrappers,
     )
@@ -40,5 +41,6 @@ def adapt(chainer):
         _reports,
         _saving,
         _static_graph,
+        _summaries,
     ):
         module.adapt(chainer)
