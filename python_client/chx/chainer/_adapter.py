@@ -16,6 +16,7 @@ def adapt(chainer):
     # They import Chainer.
     from chx.chainer import (
         _devices,
+        _exporting,
         _functions,
         _gradients,
         _hooks,
@@ -31,6 +32,7 @@ def adapt(chainer):
 
     for module in (
         _devices,
+        _exporting,
         _functions,
         _gradients,
         _hooks,
