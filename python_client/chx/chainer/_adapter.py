@@ -16,6 +16,7 @@ def adapt(chainer):
     # They import Chainer.
     from chx.chainer import (
         _devices,
+        _exporting,
         _functions,
         _gradients,
         _hooks,
@@ -24,12 +25,14 @@ def adapt(chainer):
         _routes,
         _saving,
         _static_graph,
+        _summaries,
         _variables,
         _wrappers,
     )
 
     for module in (
         _devices,
+        _exporting,
         _functions,
         _gradients,
         _hooks,
@@ -40,5 +43,6 @@ def adapt(chainer):
         _reports,
         _saving,
         _static_graph,
+        _summaries,
     ):
         module.adapt(chainer)
