@@ -60,16 +60,15 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   return connection;
 }
 
-std::shared_ptr<Connection::Link> Connection::Attach(uint64_t last_batch_seq,
-                                                     uint64_t last_event_seq) {
-  auto link = std::make_shared<Link>();
-  AddToken(&link->context);
-  link->stream = stub_->Execute(&link->context);
+std::shared_ptr<Link> Connection::Attach(uint64_t last_batch_seq, uint64_t last_event_seq) {
   v1::Submit greeting;
   greeting.set_session_id(session_id_);
   greeting.set_batch_seq(last_batch_seq);  // applied already
   greeting.set_acked_event_seq(last_event_seq);
-  link->stream->Write(greeting);
+  std::shared_ptr<Link> link = OpenLocalLink(address_, greeting);
+  if (link != nullptr) return link;
+  link = std::make_shared<GrpcLink>(stub_.get(), [this](auto* context) { AddToken(context); });
+  link->Write(greeting);
   return link;
 }
 
@@ -117,7 +116,7 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id, v1::Op
 }
 
 Connection::~Connection() {
-  if (link_ != nullptr) link_->context.TryCancel();
+  if (link_ != nullptr) link_->Cancel();
 }
 
 absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
@@ -147,7 +146,7 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
     full = inflight_commands_ > limits_.max_inflight_commands() ||
            inflight_bytes_ > limits_.max_inflight_bytes();
   }
-  if (!link->stream->Write(*batch)) {
+  if (!link->Write(*batch)) {
     // The batch is kept until it is acknowledged, and goes over the next stream. That is made now:
     // nobody may read before the lease ends.
     return ReadUntil([this, &link]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return link_ != link; });
@@ -221,11 +220,11 @@ absl::Status Connection::ReadEvent() {
     link = link_;
   }
   v1::Event event;
-  if (link->stream->Read(&event)) {
+  if (link->Read(&event)) {
     Dispatch(&event);
     return absl::OkStatus();
   }
-  const grpc::Status status = link->stream->Finish();
+  const grpc::Status status = link->Finish();
   {
     MutexLock lock(&mutex_);
     if (!failed_.ok()) return failed_;  // closed meanwhile
@@ -315,7 +314,7 @@ absl::Status Connection::Reconnect() {
           return absl::OkStatus();
         }
       }
-      for (const auto& batch : again) link->stream->Write(*batch);
+      for (const auto& batch : again) link->Write(*batch);
       sent = again.back()->batch_seq();
     }
   }
@@ -350,7 +349,7 @@ absl::Status Connection::Close() {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   const grpc::Status status = stub_->Close(&context, request, &reply);
   MutexLock lock(&mutex_);
-  link_->context.TryCancel();
+  link_->Cancel();
   for (const v1::OpError& error : reply.unread_errors()) {
     errors_.push_back(wire::FromMessage(error.error()));
   }

@@ -19,6 +19,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "client/link.h"
 #include "client/segments.h"
 #include "ops/array_spec.h"
 #include "ops/op_def.h"
@@ -95,12 +96,6 @@ class Connection {
   std::vector<absl::Status> TakeErrors();
 
  private:
-  using ExecuteStream = grpc::ClientReaderWriter<v1::Submit, v1::Event>;
-  struct Link {  // one stream
-    grpc::ClientContext context;
-    std::unique_ptr<ExecuteStream> stream;
-  };
-
   Connection(std::string address, ConnectOptions options);
   absl::Status OpenSession(absl::string_view resume_session_id, v1::OpenReply* reply);
   void AddToken(grpc::ClientContext* context) const;

@@ -17,7 +17,8 @@
 namespace chx {
 namespace {
 
-class ConnectionTest : public ::testing::Test {
+// With gRPC's stream, and with the socket beside the daemon's own.
+class ConnectionTest : public ::testing::TestWithParam<bool> {
  protected:
   void Connect() {
     session_ = nullptr;
@@ -40,19 +41,22 @@ class ConnectionTest : public ::testing::Test {
     EXPECT_EQ(expected, count);
   }
 
-  FakeDaemon daemon_;
+  FakeDaemon daemon_{GetParam()};
   Ref<Session> session_;
 };
 
-TEST_F(ConnectionTest, TheDaemonKnowsFromTheStartThatTheClientIsThere) { AwaitStream(true); }
+TEST_P(ConnectionTest, TheDaemonKnowsFromTheStartThatTheClientIsThere) {
+  AwaitStream(true);
+  EXPECT_EQ(daemon_.local_streams(), GetParam() ? 1 : 0);
+}
 
-TEST_F(ConnectionTest, NobodyThere) {
+TEST_P(ConnectionTest, NobodyThere) {
   const absl::Status status = Session::Connect("unix:/nonexistent/socket").status();
   EXPECT_EQ(KindOf(status), ErrorKind::kConnection);
   EXPECT_NE(status.message().find("/nonexistent/socket"), absl::string_view::npos) << status;
 }
 
-TEST_F(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
+TEST_P(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
   AwaitStream(true);
   const Array x = zeros(*session_, {});
   daemon_.Mute(true);
@@ -68,7 +72,7 @@ TEST_F(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
   EXPECT_EQ(daemon_.Commands(CommandKind::kFetch).size(), 1u);
 }
 
-TEST_F(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
+TEST_P(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
   constexpr int kOps = 20000;
   std::thread cutter([this] {
     for (int i = 0; i < 20; ++i) {
@@ -88,7 +92,7 @@ TEST_F(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
   ExpectEachHandleOnce(kOps);
 }
 
-TEST_F(ConnectionTest, AnIdleClientTakesItsSessionUpWhenItWrites) {
+TEST_P(ConnectionTest, AnIdleClientTakesItsSessionUpWhenItWrites) {
   AwaitStream(true);
   daemon_.CutStream();
   AwaitStream(false);
@@ -102,7 +106,7 @@ TEST_F(ConnectionTest, AnIdleClientTakesItsSessionUpWhenItWrites) {
   ExpectEachHandleOnce(arrays.size());
 }
 
-TEST_F(ConnectionTest, CreditsBoundWhatIsUnderWay) {
+TEST_P(ConnectionTest, CreditsBoundWhatIsUnderWay) {
   daemon_.limits.set_max_inflight_commands(1000);
   Connect();
   daemon_.Mute(true);
@@ -127,7 +131,7 @@ TEST_F(ConnectionTest, CreditsBoundWhatIsUnderWay) {
   EXPECT_EQ(daemon_.Commands(CommandKind::kApplyOp).size(), 10000u);
 }
 
-TEST_F(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
+TEST_P(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
   daemon_.answer = [](const Command& command, v1::FetchedValue* value) {
     const double handle = static_cast<double>(command.handle);
     value->set_data(std::string(reinterpret_cast<const char*>(&handle), sizeof(handle)));
@@ -146,7 +150,7 @@ TEST_F(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
+TEST_P(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
   daemon_.Mute(true);
   std::vector<std::thread> waiters;
   for (int t = 0; t < 3; ++t) {
@@ -164,7 +168,7 @@ TEST_F(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
   EXPECT_NE(status.message().find("lost the session"), absl::string_view::npos) << status;
 }
 
-TEST_F(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
+TEST_P(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
   const Array x = zeros(*session_, {});
   ASSERT_TRUE(session_->Synchronize().ok());
   daemon_.Stop();
@@ -174,7 +178,7 @@ TEST_F(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
   EXPECT_EQ(KindOf(session_->Synchronize()), ErrorKind::kConnection);
 }
 
-TEST_F(ConnectionTest, CloseWakesWhoWaits) {
+TEST_P(ConnectionTest, CloseWakesWhoWaits) {
   daemon_.Mute(true);
   std::thread waiter([this] {
     const Array x = zeros(*session_, {});
@@ -187,6 +191,9 @@ TEST_F(ConnectionTest, CloseWakesWhoWaits) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(daemon_.resumes(), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Streams, ConnectionTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "local" : "grpc"; });
 
 }  // namespace
 }  // namespace chx

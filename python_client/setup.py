@@ -26,6 +26,7 @@ setup(
         "chx.chainer._routes",
         "chx.chainerx",
         "chx.chainerx.testing",
+        "chx.kernels",
         "chx.optimizers",
     ],
     package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},

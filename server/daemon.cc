@@ -105,7 +105,7 @@ absl::Status Daemon::Listen(const Options& options) {
   grpc::ResourceQuota quota("chxd");
   quota.SetMaxThreads(2048);
   builder.SetResourceQuota(quota);
-  StartSegments(options);
+  StartBesides(options);
   // Sockets are made with mode 0600: nobody else can connect, not even for a moment.
   const mode_t old_mask = umask(0177);
   server_ = builder.BuildAndStart();
@@ -121,18 +121,21 @@ absl::Status Daemon::Listen(const Options& options) {
   return absl::OkStatus();
 }
 
-// Without a place beside the sockets (a path may be too long) arrays are copied, as over TCP.
-void Daemon::StartSegments(const Options& options) {
+// Without a place beside the sockets (a path may be too long) arrays are copied, as over TCP, and
+// streams are gRPC's.
+void Daemon::StartBesides(const Options& options) {
   std::vector<std::string> sockets;
   for (const Listener& listener : options.listeners) {
     if (listener.unix_socket) sockets.push_back(listener.address);
   }
   if (sockets.empty()) return;
-  absl::StatusOr<std::unique_ptr<SegmentServer>> segments =
-      SegmentServer::Start(sockets, manager_.get());
-  if (!segments.ok()) return;
-  segments_ = *std::move(segments);
-  sessions_->AllowSharedMemory();
+  auto segments = SegmentServer::Start(sockets, manager_.get());
+  if (segments.ok()) {
+    segments_ = *std::move(segments);
+    sessions_->AllowSharedMemory();
+  }
+  auto streams = LocalStreamServer::Start(sockets, manager_.get());
+  if (streams.ok()) local_streams_ = *std::move(streams);
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {
@@ -148,6 +151,7 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
   while (busy() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  local_streams_ = nullptr;
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
 }
 

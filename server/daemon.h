@@ -12,6 +12,7 @@
 #include "server/engine/devices.h"
 #include "server/options.h"
 #include "server/rpc/admin_service.h"
+#include "server/rpc/local_stream.h"
 #include "server/rpc/segment_server.h"
 #include "server/rpc/session_service.h"
 #include "server/rpc/transfer_service.h"
@@ -35,14 +36,16 @@ class Daemon {
  private:
   Daemon() = default;
   absl::Status Listen(const Options& options);
-  void StartSegments(const Options& options);
+  void StartBesides(const Options& options);
 
   Devices devices_;
   std::unique_ptr<SessionManager> manager_;
   std::unique_ptr<SessionServiceImpl> sessions_;
   std::unique_ptr<TransferServiceImpl> transfers_;
   std::unique_ptr<AdminServiceImpl> admin_;
-  std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it
+  // Null: no Unix socket, or no place beside it.
+  std::unique_ptr<SegmentServer> segments_;
+  std::unique_ptr<LocalStreamServer> local_streams_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
 };

@@ -3,11 +3,16 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
+
+#include "proto/frame.h"
 
 namespace chx {
 namespace {
@@ -16,7 +21,7 @@ constexpr char kSessionId[] = "0123456789abcdef";
 
 }  // namespace
 
-FakeDaemon::FakeDaemon() {
+FakeDaemon::FakeDaemon(bool local) {
   limits.set_max_batch_bytes(4 << 20);
   limits.set_max_inflight_commands(1 << 16);
   limits.set_max_inflight_bytes(16 << 20);
@@ -28,19 +33,76 @@ FakeDaemon::FakeDaemon() {
   builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
+  if (local) ListenLocally();
 }
 
 FakeDaemon::~FakeDaemon() {
   Stop();
   unlink((directory_ + "/socket").c_str());
+  unlink(StreamSocketOf(directory_ + "/socket").c_str());
   rmdir(directory_.c_str());
 }
 
 void FakeDaemon::Stop() {
   if (server_ == nullptr) return;
+  if (listener_ >= 0) {
+    shutdown(listener_, SHUT_RDWR);
+    acceptor_.join();
+    {
+      MutexLock lock(&mutex_);
+      for (int connection : connections_) shutdown(connection, SHUT_RDWR);
+    }
+    for (std::thread& thread : local_threads_) thread.join();
+    close(listener_);
+  }
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
   server_ = nullptr;
+}
+
+void FakeDaemon::ListenLocally() {
+  const std::string path = StreamSocketOf(directory_ + "/socket");
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) abort();
+  if (listen(listener_, 8) != 0) abort();
+  acceptor_ = std::thread([this] {
+    for (;;) {
+      const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (connection < 0) return;
+      local_threads_.emplace_back([this, connection] { ServeLocally(connection); });
+    }
+  });
+}
+
+void FakeDaemon::ServeLocally(int connection) {
+  {
+    MutexLock lock(&mutex_);
+    connections_.push_back(connection);
+    ++local_streams_;
+  }
+  FrameReader reader(connection, 8 << 20);
+  std::string buffer;
+  const grpc::Status status = Serve(
+      [&reader](v1::Submit* submit) {
+        FrameKind kind;
+        absl::string_view payload;
+        return reader.Next(&kind, &payload) == FrameReader::Result::kFrame &&
+               submit->ParseFromArray(payload.data(), static_cast<int>(payload.size()));
+      },
+      [&](const v1::Event& event) {
+        return WriteFrame(connection, FrameKind::kMessage, event, &buffer);
+      },
+      [connection] { shutdown(connection, SHUT_RDWR); });
+  v1::StreamEnd end;
+  end.set_code(static_cast<uint32_t>(status.error_code()));
+  end.set_message(status.error_message());
+  if (!status.ok()) WriteFrame(connection, FrameKind::kEnd, end, &buffer);
+  MutexLock lock(&mutex_);
+  connections_.erase(std::find(connections_.begin(), connections_.end(), connection));
+  close(connection);
 }
 
 std::vector<Command> FakeDaemon::Commands() const {
@@ -77,7 +139,7 @@ std::vector<size_t> FakeDaemon::BatchSizes() const {
 
 void FakeDaemon::CutStream() {
   MutexLock lock(&mutex_);
-  if (stream_ != nullptr) stream_->TryCancel();
+  if (stream_ != nullptr) (*stream_)();
 }
 
 void FakeDaemon::Mute(bool mute) {
@@ -115,6 +177,11 @@ bool FakeDaemon::closed() const {
   return closed_;
 }
 
+int FakeDaemon::local_streams() const {
+  MutexLock lock(&mutex_);
+  return local_streams_;
+}
+
 grpc::Status FakeDaemon::Open(grpc::ServerContext* context, const v1::OpenRequest* request,
                               v1::OpenReply* reply) {
   MutexLock lock(&mutex_);
@@ -142,10 +209,18 @@ grpc::Status FakeDaemon::Open(grpc::ServerContext* context, const v1::OpenReques
 
 grpc::Status FakeDaemon::Execute(grpc::ServerContext* context,
                                  grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream) {
+  return Serve([stream](v1::Submit* submit) { return stream->Read(submit); },
+               [stream](const v1::Event& event) { return stream->Write(event); },
+               [context] { context->TryCancel(); });
+}
+
+grpc::Status FakeDaemon::Serve(const std::function<bool(v1::Submit*)>& read,
+                               const std::function<bool(const v1::Event&)>& write,
+                               const Cancel& cancel) {
   v1::Submit submit;
   bool first = true;
   grpc::Status status;
-  while (status.ok() && stream->Read(&submit)) {
+  while (status.ok() && read(&submit)) {
     std::vector<v1::Event> events(1);
     {
       MutexLock lock(&mutex_);
@@ -158,7 +233,7 @@ grpc::Status FakeDaemon::Execute(grpc::ServerContext* context,
       }
       if (first) events.insert(events.begin(), unacked_events_.begin(), unacked_events_.end());
       first = false;
-      stream_ = context;
+      stream_ = &cancel;
       if (!Apply(submit, &events.back())) {
         status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "cannot decode the batch");
       }
@@ -166,11 +241,11 @@ grpc::Status FakeDaemon::Execute(grpc::ServerContext* context,
     }
     changed_.notify_all();
     for (const v1::Event& event : events) {
-      if (!stream->Write(event)) break;
+      if (!write(event)) break;
     }
   }
   MutexLock lock(&mutex_);
-  if (stream_ == context) stream_ = nullptr;
+  if (stream_ == &cancel) stream_ = nullptr;
   return status;
 }
 
@@ -215,7 +290,7 @@ grpc::Status FakeDaemon::Close(grpc::ServerContext* context, const v1::CloseRequ
                                v1::CloseReply* reply) {
   MutexLock lock(&mutex_);
   closed_ = forgotten_ = true;
-  if (stream_ != nullptr) stream_->TryCancel();
+  if (stream_ != nullptr) (*stream_)();
   return grpc::Status::OK;
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/mutex.h"
@@ -20,7 +21,8 @@ namespace chx {
 // Thread-safe. Serves one session at a time.
 class FakeDaemon final : public v1::SessionService::Service {
  public:
-  FakeDaemon();
+  // `local`: streams come over a socket beside the daemon's own, if the client can.
+  explicit FakeDaemon(bool local = false);
   ~FakeDaemon() override;
 
   // For the reply of the next Open.
@@ -54,6 +56,8 @@ class FakeDaemon final : public v1::SessionService::Service {
   int duplicates() const;
   bool attached() const;
   bool closed() const;
+  // Streams that were not gRPC's.
+  int local_streams() const;
 
   grpc::Status Open(grpc::ServerContext* context, const v1::OpenRequest* request,
                     v1::OpenReply* reply) override;
@@ -63,12 +67,21 @@ class FakeDaemon final : public v1::SessionService::Service {
                      v1::CloseReply* reply) override;
 
  private:
+  using Cancel = std::function<void()>;
+  void ListenLocally();
+  void ServeLocally(int connection);
+  // One stream, to its end.
+  grpc::Status Serve(const std::function<bool(v1::Submit*)>& read,
+                     const std::function<bool(const v1::Event&)>& write, const Cancel& cancel);
   // False: the records cannot be decoded.
   bool Apply(const v1::Submit& submit, v1::Event* event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::string directory_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
+  int listener_ = -1;
+  std::thread acceptor_;
+  std::vector<std::thread> local_threads_;  // the acceptor's until it ends
 
   mutable Mutex mutex_;
   mutable CondVar changed_;
@@ -76,7 +89,9 @@ class FakeDaemon final : public v1::SessionService::Service {
   std::deque<std::string> batches_ ABSL_GUARDED_BY(mutex_);
   std::deque<Command> commands_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::Event> unacked_events_ ABSL_GUARDED_BY(mutex_);
-  grpc::ServerContext* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  const Cancel* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the one that is open
+  std::vector<int> connections_ ABSL_GUARDED_BY(mutex_);
+  int local_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_batch_seq_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_event_seq_ ABSL_GUARDED_BY(mutex_) = 1;
   bool mute_ ABSL_GUARDED_BY(mutex_) = false;

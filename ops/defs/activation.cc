@@ -48,10 +48,10 @@ void RegisterActivations(OpRegistry& r) {
       .Attr("alpha", AttrType::kFloat, 1.0)
       .Compose(rules::FloatUnary, [](ComposeContext& c) {
         const Value x = FloatInput(c, 0);
+        const Value above = c.Apply("greater", {x, 0});
         // Bounded, because its gradient is multiplied by 0 where x > 0, and must not be infinite.
-        const Value below = c.Apply("expm1", {c.Apply("minimum", {x, 0.0})});
-        c.SetOutput(0,
-                    c.Apply("where", {c.Apply("greater", {x, 0}), x, below * c.attr(0).AsFloat()}));
+        const Value below = c.Apply("expm1", {c.Apply("where", {above, 0.0, x})});
+        c.SetOutput(0, c.Apply("where", {above, x, below * c.attr(0).AsFloat()}));
       });
   Activation(r, "leaky_relu", "x where x >= 0, slope * x elsewhere.")
       .Attr("slope", AttrType::kFloat, 0.2)

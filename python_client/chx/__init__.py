@@ -31,7 +31,16 @@ from numpy import (  # noqa: F401
     uint8,
 )
 
-from chx import _core, _indexing, _routines, _support, linalg, optimizers, random  # noqa: F401
+from chx import (  # noqa: F401
+    _core,
+    _indexing,
+    _routines,
+    _support,
+    kernels,
+    linalg,
+    optimizers,
+    random,
+)
 from chx._arranging import (  # noqa: F401
     append,
     array_split,

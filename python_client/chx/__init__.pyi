@@ -17,6 +17,7 @@ from numpy import (
 
 from . import (
     array_api as array_api,
+    kernels as kernels,
     linalg as linalg,
     optimizers as optimizers,
     random as random,

@@ -120,10 +120,12 @@ def test_samples_are_the_device_s(pair):
     sample = remote.sample(N)
     values = chx.to_numpy(sample.array)
     assert values.shape == (N, *np.shape(local.sample().array))
-    # ChainerX has its own normal() and uniform(), which are NumPy's.
-    if type(local).__name__ not in ("Normal", "Uniform"):
-        chx.random.seed(3)
-        np.testing.assert_array_equal(chx.to_numpy(remote.sample(N).array), values)
+    chx.random.seed(3)
+    np.random.seed(3)
+    before = np.random.get_state()
+    np.testing.assert_array_equal(chx.to_numpy(remote.sample(N).array), values)
+    for a, b in zip(np.random.get_state(), before, strict=True):
+        np.testing.assert_array_equal(a, b)  # nothing was drawn here
     expected = local.sample(N).array.astype("d")
     if type(local).__name__ == "Cauchy":  # without a mean
         np.testing.assert_allclose(np.median(values, 0), np.median(expected, 0), atol=0.05)
@@ -131,6 +133,38 @@ def test_samples_are_the_device_s(pair):
     spread = expected.std(0) + 0.05
     assert (np.abs(values.mean(0) - expected.mean(0)) < 0.1 * spread).all()
     np.testing.assert_allclose(values.std(0), expected.std(0), rtol=0.25, atol=0.02)
+
+
+FORMS = {
+    "Normal": lambda loc, scale: {"loc": loc, "log_scale": np.log(scale)},
+    "Uniform": lambda loc, scale: {"loc": loc, "scale": scale},
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+def test_samples_of_other_forms(name, dtype, rng, device):
+    """Of other parameters than the usual, and other dtypes, with gradients."""
+    loc, scale = (rng.uniform(0.5, 2, (2, 3)).astype(dtype) for _ in range(2))
+    parameters = {k: np.asarray(v, dtype) for k, v in FORMS[name](loc, scale).items()}
+    given = {k: chainer.Variable(device.send(v)) for k, v in parameters.items()}
+    sample = getattr(D, name)(**given).sample((N // 2,))
+    assert sample.dtype == dtype and sample.shape == (N // 2, 2, 3)
+    values = chx.to_numpy(sample.array).astype("d")
+    noise = (values - loc) / scale
+    if name == "Uniform":
+        slack = 4 * np.finfo(dtype).eps / scale.min()
+        assert (noise > -slack).all() and (noise < 1 + slack).all()
+        mean, variance, fourth = 0.5, 1 / 12, 1 / 80
+    else:
+        mean, variance, fourth = 0, 1, 3
+    count = noise.size
+    assert abs(noise.mean() - mean) < 5 * (variance / count) ** 0.5 + 1e-3
+    spread = ((noise - mean) ** 2).mean()
+    assert abs(spread - variance) < 5 * ((fourth - variance**2) / count) ** 0.5 + 2e-3
+    F.sum(sample * device.send(np.full((N // 2, 2, 3), 1 / 128, dtype))).backward()
+    expected = values.shape[0] / 128
+    np.testing.assert_allclose(chx.to_numpy(given["loc"].grad), expected, rtol=1e-2)
 
 
 def test_divergences(pair):

@@ -1,6 +1,7 @@
 """Language models, vectors of words and translation: curves as NumPy's, memory, resuming."""
 
 import chainer
+import nltk  # noqa: F401  keeps the frames of its first import: not a test's, which has arrays
 import numpy as np
 import pytest
 from example_runs import (
@@ -14,6 +15,8 @@ from example_runs import (
     run,
     weights,
 )
+
+HOST = chainer.get_device("@numpy")
 
 # Stretches of a whole number of truncated backpropagations, without noise.
 PTB = ("--words", 2510, "--batch-size", 10, "--bptt", 10, "--units", 32, "--dropout", 0)
@@ -100,11 +103,19 @@ def test_word2vec_finds_the_pairs(tmp_path):
 def test_seq2seq_reverses(tmp_path):
     """Two layers, so that there is dropout between them, from the device's generator."""
     trainer = run("seq2seq", DEVICE, tmp_path, "--layers", 2, "--epochs", 4)
-    assert read_log(tmp_path)[-1]["validation/exact"] > 0.9
+    log = read_log(tmp_path)
+    assert log[-1]["validation/exact"] > 0.9
+    assert log[-1]["validation/bleu"] > 0.97 > log[0]["validation/bleu"] > 0
     device = chainer.get_device(DEVICE)
     sentence = device.send(np.array([5, 1, 7, 3], "i"))
     (words,) = target(trainer).translate([sentence], 8)
     assert list(words) == [3, 7, 1, 5]
+    # The same weights translate on NumPy's Chainer into sentences of the same score.
+    bleu = trainer.get_extension("CalculateBleu")
+    local = load("seq2seq").Translator(9, 64, 2, 0.1)
+    local.copyparams(bleu.model)
+    bleu.model, bleu.device = local, HOST
+    assert abs(bleu.score() - log[-1]["validation/bleu"]) < 0.01
 
 
 def test_seq2seq_learns_the_same_curve(tmp_path):
@@ -115,4 +126,5 @@ def test_seq2seq_learns_the_same_curve(tmp_path):
         run("seq2seq", device, out, "--epochs", 2, "--sentences", 600)
         logs.append(read_log(out))
     assert_same_curve(logs[1], logs[0], ["main/loss", "main/per_word"], 1e-4)
-    assert abs(logs[1][-1]["validation/exact"] - logs[0][-1]["validation/exact"]) < 0.05
+    for key in ("validation/exact", "validation/bleu"):
+        assert abs(logs[1][-1][key] - logs[0][-1][key]) < 0.05

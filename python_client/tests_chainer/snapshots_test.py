@@ -123,7 +123,6 @@ def test_snapshot_writers(writer, device, tmp_path):
 
 
 def test_hdf5(device, tmp_path):
-    pytest.importorskip("h5py")
     trainer, optimizer, model, _ = make_trainer(device, tmp_path, optimizer="Adam")
     trainer.run()
     for name, thing in (("model", model), ("optimizer", optimizer)):

@@ -2,6 +2,8 @@
 #ifndef CHX_SERVER_RPC_OP_STREAM_H_
 #define CHX_SERVER_RPC_OP_STREAM_H_
 
+#include <grpcpp/support/status.h>
+
 #include <cstdint>
 #include <functional>
 
@@ -48,6 +50,20 @@ class OpStream {
   uint64_t commands_since_ack_ = 0;
   uint64_t bytes_since_ack_ = 0;
 };
+
+// What carries a stream.
+struct StreamTransport {
+  std::function<bool(v1::Submit*)> read;  // false: the client has ended the stream, or it is cut
+  OpStream::Send send;
+  std::function<void()> cancel;  // makes both of the above fail; called by other threads
+};
+
+grpc::Status NoSuchSession();
+
+// Serves the stream of the session that the greeting names, to its end. A batch that cannot be read
+// closes the session. `greeting` is overwritten.
+grpc::Status ServeStream(SessionManager* manager, const StreamTransport& transport,
+                         v1::Submit* greeting);
 
 }  // namespace chx
 

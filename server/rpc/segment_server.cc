@@ -3,26 +3,17 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "proto/segment_socket.h"
+#include "server/rpc/local_socket.h"
 
 namespace chx {
 namespace {
 
 constexpr size_t kMaxConnections = 64;
-
-bool IsSameUser(int connection) {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         peer.uid == geteuid();
-}
 
 void Send(int connection, const SegmentReply& reply, int fd) {
   iovec data = {const_cast<SegmentReply*>(&reply), sizeof(reply)};
@@ -49,34 +40,15 @@ absl::StatusOr<std::unique_ptr<SegmentServer>> SegmentServer::Start(
     const std::vector<std::string>& sockets, SessionManager* manager) {
   std::unique_ptr<SegmentServer> server(new SegmentServer(manager));
   for (const std::string& socket : sockets) {
-    const absl::Status status = server->Listen(SegmentSocketOf(socket));
-    if (!status.ok()) return status;
+    const std::string path = SegmentSocketOf(socket);
+    const absl::StatusOr<int> listener = ListenLocally(path, SOCK_SEQPACKET);
+    if (!listener.ok()) return listener.status();
+    server->listeners_.push_back(*listener);
+    server->paths_.push_back(path);
   }
   if (pipe2(server->stop_, O_CLOEXEC) != 0) return absl::UnavailableError("cannot make a pipe");
   server->thread_ = std::thread([self = server.get()] { self->Loop(); });
   return server;
-}
-
-absl::Status SegmentServer::Listen(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat("the path is too long: ", path));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0) return absl::UnavailableError("cannot make a socket");
-  listeners_.push_back(listener);
-  unlink(path.c_str());  // of a daemon that is gone: the caller has seen that nobody listens
-  const mode_t old_mask = umask(0177);
-  const int bound = bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  umask(old_mask);
-  if (bound != 0) return absl::UnavailableError(absl::StrCat("cannot make the socket ", path));
-  paths_.push_back(path);
-  if (listen(listener, 64) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", path));
-  }
-  return absl::OkStatus();
 }
 
 SegmentServer::~SegmentServer() {
@@ -109,16 +81,8 @@ void SegmentServer::Loop() {
 }
 
 void SegmentServer::Accept(int listener) {
-  const int connection = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (connection < 0) {
-    // Out of descriptors, perhaps for longer: the connection stays in the queue, without a spin.
-    if (errno == EMFILE || errno == ENFILE) poll(nullptr, 0, 10);
-    return;
-  }
-  if (!IsSameUser(connection)) {
-    close(connection);
-    return;
-  }
+  const int connection = AcceptSameUser(listener, SOCK_NONBLOCK);
+  if (connection < 0) return;
   if (connections_.size() >= kMaxConnections) {
     close(connections_.front());
     connections_.erase(connections_.begin());

@@ -23,7 +23,6 @@ class SegmentServer {
 
  private:
   explicit SegmentServer(SessionManager* manager) : manager_(manager) {}
-  absl::Status Listen(const std::string& path);
   void Loop();
   void Accept(int listener);
   void Answer(int connection);

@@ -14,24 +14,6 @@
 namespace chx {
 namespace {
 
-// Lets another stream cancel this one, for as long as it exists.
-class Canceller {
- public:
-  explicit Canceller(grpc::ServerContext* context) : context_(context) {}
-  void Cancel() {
-    MutexLock lock(&mutex_);
-    if (context_ != nullptr) context_->TryCancel();
-  }
-  void Disarm() {
-    MutexLock lock(&mutex_);
-    context_ = nullptr;
-  }
-
- private:
-  Mutex mutex_;
-  grpc::ServerContext* context_ ABSL_GUARDED_BY(mutex_);
-};
-
 void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
   limits->set_max_batch_bytes(kMaxBatchBytes);
   limits->set_max_inflight_commands(kMaxInflightCommands);
@@ -40,10 +22,6 @@ void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
   limits->set_session_memory_bytes(static_cast<uint64_t>(options.session.memory_bytes));
   limits->set_lease_seconds(std::chrono::duration<double>(options.lease).count());
   limits->set_max_handles(static_cast<uint32_t>(options.session.max_handles));
-}
-
-grpc::Status NoSuchSession() {
-  return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such session");
 }
 
 }  // namespace
@@ -99,26 +77,11 @@ grpc::Status SessionServiceImpl::Execute(grpc::ServerContext* context,
                                          grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream) {
   v1::Submit submit;
   if (!stream->Read(&submit)) return grpc::Status::OK;
-  const SessionRecordPtr record = manager_->Find(submit.session_id());
-  if (record == nullptr) return NoSuchSession();
-  const auto canceller = std::make_shared<Canceller>(context);
-  const uint64_t attachment = manager_->Attach(record, [canceller] { canceller->Cancel(); });
-  if (attachment == 0) return NoSuchSession();
-  OpStream op_stream(record.get(), attachment,
-                     [stream](const v1::Event& event) { return stream->Write(event); });
-  absl::Status status = op_stream.Resume(submit.acked_event_seq());
-  if (status.ok()) {
-    do {
-      status = op_stream.Apply(submit);
-    } while (status.ok() && stream->Read(&submit));
-  }
-  canceller->Disarm();
-  manager_->Detach(record, attachment);
-  // Records that cannot be read leave the session in a state that its client does not know.
-  if (status.code() == absl::StatusCode::kInvalidArgument) {
-    manager_->Close(record->id).status().IgnoreError();
-  }
-  return wire::ToGrpc(status);
+  StreamTransport transport;
+  transport.read = [stream](v1::Submit* batch) { return stream->Read(batch); };
+  transport.send = [stream](const v1::Event& event) { return stream->Write(event); };
+  transport.cancel = [context] { context->TryCancel(); };
+  return ServeStream(manager_, transport, &submit);
 }
 
 grpc::Status SessionServiceImpl::Close(grpc::ServerContext* context,

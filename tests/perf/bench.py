@@ -18,88 +18,14 @@ import time
 import chx
 import numpy as np
 
-STEP_SMALL = ([784, 32, 32, 10], 1)
-STEP_LARGE = ([784, 1000, 1000, 10], 100)
 
+class Side:
+    """A side of the comparison of training steps, in a process of its own: see training_step.py."""
 
-def batch_of(sizes, batch):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((batch, sizes[0]), dtype=np.float32)
-    t = rng.integers(0, sizes[-1], batch)
-    ws = [
-        (rng.standard_normal((o, i), dtype=np.float32) / np.sqrt(i)).astype(np.float32)
-        for i, o in zip(sizes[:-1], sizes[1:], strict=True)
-    ]
-    return x, t, ws
-
-
-# --- One training step: forward, backward, SGD ---------------------------------------------------
-
-
-def chx_step(session, sizes, batch):
-    """Returns step(n, every): n steps, the loss read at every `every`-th."""
-    with chx.using_device(session.devices[0]):
-        x, t, ws = batch_of(sizes, batch)
-        x, t = chx.array(x), chx.array(t)
-        params = []
-        for w in ws:
-            params.append(chx.array(w).require_grad())
-            params.append(chx.array(np.zeros(w.shape[0], np.float32)).require_grad())
-        optimizer = chx.optimizers.SGD(lr=0.01).setup(params)
-
-    def step(n, every):
-        for i in range(n):
-            h = x
-            for k in range(0, len(params), 2):
-                h = chx.linear(h, params[k], params[k + 1])
-                if k + 2 < len(params):
-                    h = chx.relu(h)
-            loss = chx.mean(chx.softmax_cross_entropy(h, t))
-            loss.backward()
-            optimizer.update()
-            optimizer.cleargrads()
-            if (i + 1) % every == 0:
-                float(loss)
-
-    return step
-
-
-def torch_step(sizes, batch):
-    import torch
-
-    x, t, ws = batch_of(sizes, batch)
-    x, t = torch.from_numpy(x), torch.from_numpy(t)
-    params = []
-    for w in ws:
-        params.append(torch.from_numpy(w.copy()).requires_grad_())
-        params.append(torch.zeros(w.shape[0]).requires_grad_())
-
-    def step(n, every):
-        for i in range(n):
-            h = x
-            for k in range(0, len(params), 2):
-                h = torch.nn.functional.linear(h, params[k], params[k + 1])
-                if k + 2 < len(params):
-                    h = torch.relu(h)
-            loss = torch.nn.functional.cross_entropy(h, t)
-            loss.backward()
-            with torch.no_grad():
-                for p in params:
-                    p -= p.grad * 0.01
-                    p.grad = None
-            if (i + 1) % every == 0:
-                float(loss)
-
-    return step
-
-
-class ChainerStep:
-    """Real Chainer in a process of its own: on NumPy, or on the daemon at an address."""
-
-    def __init__(self, where):
-        script = os.path.join(os.path.dirname(__file__), "chainer_step.py")
+    def __init__(self, *side):
+        script = os.path.join(os.path.dirname(__file__), "training_step.py")
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", script, where],
+            [sys.executable, "-W", "ignore", script, *side],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -115,12 +41,6 @@ class ChainerStep:
         answer = self._answer()
         self.counts[f"{name}, loss every {every}"] = answer
         return answer["seconds"]
-
-
-def timed_step(step, n, every):
-    start = time.perf_counter()
-    step(n, every)
-    return (time.perf_counter() - start) / n
 
 
 # --- Small things --------------------------------------------------------------------------------
@@ -186,26 +106,13 @@ def native_cases(path):
     return json.loads(subprocess.run([path], check=True, capture_output=True).stdout)
 
 
-def make_cases(unix, tcp, chainers):
+def make_cases(unix, sides):
     cases = {}
-    for name, (sizes, batch), n in (("small", STEP_SMALL, 100), ("large", STEP_LARGE, 10)):
-        makers = {
-            "chx unix": lambda s=sizes, b=batch: chx_step(unix, s, b),
-            "chx tcp": lambda s=sizes, b=batch: chx_step(tcp, s, b),
-            "torch": lambda s=sizes, b=batch: torch_step(s, b),
-        }
-        for peer, make in makers.items():
-            step = make()
-            step(2, 1)
-            for every in (1, 100) if name == "small" else (1,):
-                cases[f"step {name}, loss every {every}: {peer}"] = (
-                    lambda step=step, n=n, every=every: timed_step(step, n, every)
-                )
-        for peer, chainer in chainers.items():
-            for every in (1, 100) if name == "small" else (1,):
-                cases[f"step {name}, loss every {every}: {peer}"] = (
-                    lambda c=chainer, s=name, n=n, every=every: c.run(s, n, every)
-                )
+    for name, every, n in (("small", 1, 100), ("small", 100, 100), ("large", 1, 10)):
+        for peer, side in sides.items():
+            cases[f"step {name}, loss every {every}: {peer}"] = (
+                lambda side=side, name=name, n=n, every=every: side.run(name, n, every)
+            )
     values = np.random.default_rng(0).standard_normal(16 << 20).astype(np.float32)
     out = np.empty_like(values)
     cases |= {
@@ -228,10 +135,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", default="bench.json")
     args = parser.parse_args()
-    tcp = chx.connect(args.tcp)
-    unix = chx.connect(args.unix)
-    chainers = {"chainer": ChainerStep("numpy"), "chainer on chx": ChainerStep(args.unix)}
-    cases = make_cases(unix, tcp, chainers)
+    sides = {
+        "chx unix": Side("chx", args.unix),
+        "chx tcp": Side("chx", args.tcp),
+        "torch": Side("torch"),
+        "chainer": Side("chainer", "numpy"),
+        "chainer on chx": Side("chainer", args.unix),
+    }
+    cases = make_cases(chx.connect(args.unix), sides)
     times = {name: [] for name in cases}
     for _ in range(args.rounds):
         for name, case in cases.items():
@@ -244,7 +155,7 @@ def main():
         "date": time.strftime("%Y-%m-%d"),
         "rounds": args.rounds,
         "median_seconds": {name: statistics.median(t) for name, t in times.items()},
-        "chainer_counts": chainers["chainer on chx"].counts,
+        "chainer_counts": sides["chainer on chx"].counts,
         "spread": {name: [min(t), max(t)] for name, t in times.items()},
     }
     with open(args.out, "w") as file:

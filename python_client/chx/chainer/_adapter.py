@@ -16,23 +16,28 @@ def adapt(chainer):
     # They import Chainer.
     from chx.chainer import (
         _devices,
+        _exporting,
         _functions,
         _gradients,
         _hooks,
+        _kernels,
         _optimizers,
         _reports,
         _routes,
         _saving,
         _static_graph,
+        _summaries,
         _variables,
         _wrappers,
     )
 
     for module in (
         _devices,
+        _exporting,
         _functions,
         _gradients,
         _hooks,
+        _kernels,
         _variables,
         _wrappers,
         _routes,
@@ -40,5 +45,6 @@ def adapt(chainer):
         _reports,
         _saving,
         _static_graph,
+        _summaries,
     ):
         module.adapt(chainer)

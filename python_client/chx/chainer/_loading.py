@@ -1,10 +1,10 @@
-"""Functions that run as soon as Chainer has been imported."""
+"""Functions that run as soon as Chainer, or a module of it, has been imported."""
 
 import importlib.abc
 import importlib.util
 import sys
 
-_functions = []
+_functions = {}  # by the name of the module
 
 
 def on_import(function):
@@ -12,8 +12,13 @@ def on_import(function):
 
     Functions run in the order in which they were given. Returns the function: it decorates, too.
     """
-    _functions.append(function)
-    module = sys.modules.get("chainer")
+    return on_import_of("chainer", function)
+
+
+def on_import_of(name, function):
+    """Runs function(module) once a module of Chainer's has been imported; returns the function."""
+    _functions.setdefault(name, []).append(function)
+    module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         function(module)
     return function
@@ -30,7 +35,7 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         self._loader.exec_module(module)
-        for function in _functions:
+        for function in _functions[module.__name__]:
             function(module)
 
     def __getattr__(self, name):  # get_data, get_source and the like
@@ -38,10 +43,10 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the module chainer where the others find it."""
+    """Finds those modules where the others find them."""
 
     def find_spec(self, fullname, path, target=None):
-        if fullname != "chainer":
+        if fullname not in _functions:
             return None
         for finder in sys.meta_path:
             if finder is self:
@@ -57,6 +62,6 @@ _finder = _Finder()
 
 
 def watch():
-    """Waits for Chainer's import."""
+    """Waits for imports."""
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

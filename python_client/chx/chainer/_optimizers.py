@@ -46,15 +46,32 @@ def _name_of(rule):
     return "AMSGrad" if name == "Adam" and rule.hyperparam.amsgrad else name
 
 
+# Every update comes through most of these functions for each parameter: they take the short ways
+# to arrays and gradients, without properties and generators.
+
+
 def _initialized(params):
     return [p for p in params if p._data[0] is not None]
 
 
 def _remote(params):
-    """Whether all parameters have arrays in the daemon."""
-    return bool(params) and all(
-        p._has_chainerx_array and p._data[0] is not None and p.layout is None for p in params
-    )
+    """Whether there are parameters, and all have arrays in the daemon."""
+    for p in params:
+        if not p._has_chainerx_array or p._data[0] is None or p._layout is not None:
+            return False
+    return bool(params)
+
+
+def _array_of(param):
+    """The array, outside of graphs."""
+    array = param._chainerx_nobp_array_cache
+    return param.array if array is None else array
+
+
+def _grad_of(param):
+    """The gradient, outside of graphs; None if there is none."""
+    grad = _graph.grad_of(param)
+    return param.grad if grad is not None and _graph.is_connected(grad) else grad
 
 
 class _Batch:
@@ -63,23 +80,39 @@ class _Batch:
     def __init__(self):
         self._groups = collections.defaultdict(list)
         self._halves = []
+        self._known = {}  # arguments that follow from an optimizer's own hyperparameters
 
     def add(self, rule, param, grad):
         """Takes a parameter whose rule has begun its step: t counts it."""
-        if not _in_place(rule.state, param.array.device):
+        array = _array_of(param)
+        if rule.state is None or not _in_place(rule.state, array.device):
             rule._init_states(param)
         if grad is None:
             return
         name = _name_of(rule)
-        arguments = tuple([_plain(a) for a in self._arguments(name, rule, param.dtype)])
-        key = name, arguments, grad.device
-        self._groups[key].append((param.array, grad, rule.state))
+        self._groups[name, self._arguments(name, rule, array.dtype), array.device].append(
+            (array, grad, rule.state)
+        )
 
     def copy_back(self, param, master):
         """After the step, rounds a float32 copy into its parameter."""
         self._halves.append((param.array, master.array))
 
     def _arguments(self, name, rule, dtype):
+        hp = rule.hyperparam
+        own = hp.__dict__
+        if name == "MSVAG" or len(own) != 1:  # more than its parent
+            return self._computed(name, rule, dtype)
+        key = name, id(own["_parent"]), rule.t, getattr(rule, "initial_alpha", None), dtype
+        arguments = self._known.get(key)
+        if arguments is None:
+            arguments = self._known[key] = self._computed(name, rule, dtype)
+        return arguments
+
+    def _computed(self, name, rule, dtype):
+        return tuple([_plain(a) for a in self._hyperparameters(name, rule, dtype)])
+
+    def _hyperparameters(self, name, rule, dtype):
         hp = rule.hyperparam
         if name == "MSVAG":
             power = rule.beta_power
@@ -119,19 +152,20 @@ def _unscaled_grad(param, dtype):
 
     As on NumPy, the parameter keeps the result, unless that is of another dtype.
     """
-    grad, scale = param.grad, param._loss_scale
+    grad, scale = _grad_of(param), param._loss_scale
     if grad is None or scale is None:
         return grad
     if grad.dtype != dtype:
         return grad.astype(dtype) / float(scale)
     param.grad = grad / float(scale)
-    return param.grad
+    return _grad_of(param)
 
 
 def _in_place(state, device):
-    return state is not None and all(
-        isinstance(value, chx.ndarray) and value.device is device for value in state.values()
-    )
+    for value in state.values():
+        if not isinstance(value, chx.ndarray) or value.device is not device:
+            return False
+    return True
 
 
 def _can_batch(rule):
@@ -158,13 +192,13 @@ def update(self, lossfun=None, *args, **kwds):
     if lossfun is not None:
         for param in initialized:  # those that Chainer's graph doesn't lead to, too
             param._loss_scale = self._loss_scale
-    self.reallocate_cleared_grads()
+    _reallocate(self, initialized)
     self.check_nan_in_grads()
     self.call_hooks("pre")
     self.t += 1
     if self.is_safe_to_update():
         _step(params)
-    self.reallocate_cleared_grads()
+    _reallocate(self, initialized)
     self.call_hooks("post")
     self.update_loss_scale()
 
@@ -233,17 +267,26 @@ def _update_with_numpy(rule, param):
         state[name] = param.device.send(state[name])
 
 
+def _reallocate(optimizer, params):
+    for param in params:
+        if _graph.grad_of(param) is None:
+            _reallocate_cleared_grads(optimizer)
+            return
+
+
 def reallocate_cleared_grads(self):
     """Gives zeros to parameters without a gradient."""
     params = list(self.target.params(False))
-    if not _remote(params) or any(_graph.grad_of(p) is None for p in params):
+    if _remote(params):
+        _reallocate(self, params)
+    else:
         _reallocate_cleared_grads(self)
 
 
 def check_nan_in_grads(self):
     """For dynamic loss scaling: whether all gradients are finite, in one read."""
-    params = _initialized(self.target.params())
-    if self._loss_scaling_is_dynamic and _remote(params):
+    params = _initialized(self.target.params()) if self._loss_scaling_is_dynamic else ()
+    if _remote(params):
         by_device = collections.defaultdict(list)
         for param in params:
             by_device[param.grad.device].append(param.grad)
@@ -254,11 +297,11 @@ def check_nan_in_grads(self):
 
 
 def _arrays(params):
-    return [p.array for p in params]
+    return [_array_of(p) for p in params]
 
 
 def _grads(params):
-    return [p.grad for p in params]
+    return [_grad_of(p) for p in params]
 
 
 def _decay(hook, params):

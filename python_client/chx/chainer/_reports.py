@@ -1,19 +1,14 @@
-"""What Chainer reports of a daemon's arrays: numbers that come together, in one read."""
+"""What Chainer reports and checks of a daemon's arrays."""
 
 import collections
 
 from chainer import reporter, variable
 from chainer.training import extensions
 
-import chx
 from chx.chainer import _graph
 from chx.optimizers._rules import operators
 
-DictSummary = reporter.DictSummary
-
 _copy_variable = reporter._copy_variable
-_compute_mean = DictSummary.compute_mean
-_make_statistics = DictSummary.make_statistics
 _fail_on_non_number = extensions.FailOnNonNumber.__call__
 
 
@@ -23,30 +18,9 @@ def copy_variable(value):
     if remote and value._data[0] is not None:
         copied = _graph.make_variable(value._data[0].as_grad_stopped())
         copied._chainerx_name = value._chainerx_name
+        copied._chainerx_nobp_array_cache = copied._data[0]  # what its .array would view
         return copied
     return _copy_variable(value)
-
-
-def _fetched(values):
-    """The values by their names; those that were in the daemon as NumPy's scalars."""
-    groups = collections.defaultdict(list)
-    for name, value in values.items():
-        if isinstance(value, chx.ndarray):
-            groups[value.device, value.dtype].append(name)
-    for names in groups.values():
-        stacked = chx.to_numpy(chx.stack([values[name] for name in names]))
-        values.update(zip(names, stacked, strict=True))
-    return values
-
-
-def compute_mean(self):
-    """Mean values by their names; numbers of the daemon's as NumPy's."""
-    return _fetched(_compute_mean(self))
-
-
-def make_statistics(self):
-    """Means, and standard deviations by the names with .std; numbers of the daemon's as NumPy's."""
-    return _fetched(_make_statistics(self))
 
 
 def fail_on_non_number(self, trainer):
@@ -66,6 +40,4 @@ def fail_on_non_number(self, trainer):
 
 def adapt(chainer):
     reporter._copy_variable = copy_variable
-    DictSummary.compute_mean = compute_mean
-    DictSummary.make_statistics = make_statistics
     extensions.FailOnNonNumber.__call__ = fail_on_non_number

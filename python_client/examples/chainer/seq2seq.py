@@ -3,7 +3,8 @@
     python -m chx run seq2seq.py --device native:0
 
 Sentences are made up and written to two files of text in the folder --out, from which they are read
-as those of any two languages would be.
+as those of any two languages would be. Translations are scored by BLEU, which is from the package
+nltk.
 """
 
 import os
@@ -16,6 +17,7 @@ import numpy as np
 import options
 from chainer import training
 from chainer.training import extensions
+from nltk.translate import bleu_score
 
 END = 0
 WORDS = 9  # with the end
@@ -109,6 +111,43 @@ class ExactMatch(training.Extension):
         chainer.report({"validation/exact": float(np.mean(right))})
 
 
+class CalculateBleu(training.Extension):
+    """Reports the BLEU score of translating some sentences: of all their words and pairs of words.
+
+    Args:
+      model: the Translator.
+      data: pairs of a sentence and its one right translation.
+      device: where the model is.
+      batch_size: so many are translated at a time.
+      longest: of a translation.
+    """
+
+    trigger = (1, "epoch")
+    priority = training.extension.PRIORITY_WRITER
+
+    def __init__(self, model, data, device, batch_size=100, longest=8):
+        self.model = model
+        self.data = data
+        self.device = device
+        self.batch_size = batch_size
+        self.longest = longest
+
+    def score(self):
+        references = [[target.tolist()] for _, target in self.data]
+        found = []
+        for i in range(0, len(self.data), self.batch_size):
+            batch = send(self.data[i : i + self.batch_size], self.device)
+            found += self.model.translate(batch["sources"], self.longest)
+        hypotheses = [words.tolist() for words in found]
+        # Pairs only: the shortest sentences have no longer n-grams, which would count as wrong.
+        # Smoothing is for a model that finds no pair yet.
+        smoothing = bleu_score.SmoothingFunction().method1
+        return bleu_score.corpus_bleu(references, hypotheses, (0.5, 0.5), smoothing)
+
+    def __call__(self, trainer):
+        chainer.report({"validation/bleu": self.score()})
+
+
 def write_corpus(out, pairs):
     """Writes the sentences, a line each, as letters; returns the paths."""
     os.makedirs(out, exist_ok=True)
@@ -151,9 +190,12 @@ def main(arguments=None):
     updater = training.updaters.StandardUpdater(batches, optimizer, converter=send, device=device)
     trainer = training.Trainer(updater, (args.epochs, "epoch"), out=args.out)
     trainer.extend(ExactMatch(model, held_out[:], device))
+    trainer.extend(CalculateBleu(model, held_out[:], device))
     trainer.extend(extensions.LogReport())
     trainer.extend(
-        extensions.PrintReport(["epoch", "main/loss", "validation/exact", "elapsed_time"])
+        extensions.PrintReport(
+            ["epoch", "main/loss", "validation/exact", "validation/bleu", "elapsed_time"]
+        )
     )
     trainer.run()
     return trainer

@@ -65,4 +65,5 @@ def adapt(chainer):
 
     loss.adapt_softmax_cross_entropy(chainer)
     noise.adapt_gumbel_softmax(chainer)
+    pooling.adapt_average_pooling_2d(chainer)
     distributions.adapt(chainer)

@@ -4,7 +4,14 @@ import math
 
 import chainer
 import numpy as np
-from chainer.distributions import bernoulli, laplace, multivariate_normal, utils
+from chainer.distributions import (
+    bernoulli,
+    laplace,
+    multivariate_normal,
+    normal as normal_distribution,
+    uniform as uniform_distribution,
+    utils,
+)
 from chainer.links.loss import hierarchical_softmax
 
 import chx
@@ -87,6 +94,15 @@ def _sample_multivariate_normal(self, n):
     return self.loc + functions.squeeze(functions.matmul(self.scale_tril, noise), axis=-1)
 
 
+def _sample_normal(self, n):
+    return self.loc + self.scale * normal((n, *self.loc.shape), self.loc.array)
+
+
+def _sample_uniform(self, n):
+    low = self.low.array
+    return self.icdf(cast(uniform((n, *low.shape), low), low.dtype))
+
+
 def adapt(chainer):
     """Samples are the device's. Chainer asks chainerx.random for generators that it has not."""
     import chainerx
@@ -98,6 +114,8 @@ def adapt(chainer):
         (bernoulli.Bernoulli, _sample_bernoulli),
         (laplace.Laplace, _sample_laplace),
         (multivariate_normal.MultivariateNormal, _sample_multivariate_normal),
+        (normal_distribution.Normal, _sample_normal),
+        (uniform_distribution.Uniform, _sample_uniform),
     ):
         cls.sample_n = _either(cls.sample_n, sample)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 from chainer.functions.pooling import (
+    average_pooling_2d,
     average_pooling_nd,
     max_pooling_nd,
     unpooling_2d,
@@ -19,6 +20,17 @@ from chx.chainer._routes._common import one_hot, sent, windows
 def _average_pooling(f, xs):
     mode = "ignore" if f.pad_value is None else "zero"
     return (chx.average_pool(xs[0], f.ksize, f.stride, f.pad, mode),)
+
+
+@route(average_pooling_2d.AveragePooling2D)
+def _average_pooling_2d(f, xs):
+    ksize, stride, pad = (f.kh, f.kw), (f.sy, f.sx), (f.ph, f.pw)
+    return (chx.average_pool(xs[0], ksize, stride, pad, "zero"),)
+
+
+def adapt_average_pooling_2d(chainer):
+    """Makes it the function in the graph that it is on NumPy, and not one of n dimensions."""
+    average_pooling_2d.chainerx = None  # what it asks about, and nothing else of the module does
 
 
 @route(max_pooling_nd.MaxPoolingND)

@@ -1,0 +1,126 @@
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "client/link.h"
+#include "proto/frame.h"
+
+namespace chx {
+namespace {
+
+constexpr int kAnswerTimeoutMs = 5000;
+
+// The sockets of this process, plus one; 0 is a free place. A forked child closes them, or a
+// session would seem to live until the child's end. Sockets beyond the table's size stay open
+// there.
+std::array<std::atomic<int>, 256> open_sockets;
+
+void CloseInForkedChildren(int socket) {
+  static const bool registered = [] {
+    return pthread_atfork(nullptr, nullptr, [] {
+             for (std::atomic<int>& place : open_sockets) {
+               const int number = place.exchange(0);
+               if (number != 0) close(number - 1);
+             }
+           }) == 0;
+  }();
+  if (!registered) return;
+  for (std::atomic<int>& place : open_sockets) {
+    int expected = 0;
+    if (place.compare_exchange_strong(expected, socket + 1)) return;
+  }
+}
+
+void CloseSocket(int socket) {
+  for (std::atomic<int>& place : open_sockets) {
+    int expected = socket + 1;
+    if (place.compare_exchange_strong(expected, 0)) break;
+  }
+  close(socket);
+}
+
+class LocalLink final : public Link {
+ public:
+  explicit LocalLink(int socket) : socket_(socket), reader_(socket, kMaxEventBytes) {
+    CloseInForkedChildren(socket);
+  }
+  ~LocalLink() override { CloseSocket(socket_); }
+
+  bool Write(const v1::Submit& batch) override {
+    return WriteFrame(socket_, FrameKind::kMessage, batch, &buffer_);
+  }
+
+  bool Read(v1::Event* event) override {
+    FrameKind kind;
+    absl::string_view payload;
+    const FrameReader::Result result = reader_.Next(&kind, &payload);
+    const int size = static_cast<int>(payload.size());
+    if (result == FrameReader::Result::kFrame && kind == FrameKind::kMessage &&
+        event->ParseFromArray(payload.data(), size)) {
+      return true;
+    }
+    v1::StreamEnd end;
+    if (result == FrameReader::Result::kFrame && kind == FrameKind::kEnd &&
+        end.ParseFromArray(payload.data(), size)) {
+      end_ = grpc::Status(static_cast<grpc::StatusCode>(end.code()), end.message(), end.details());
+    }
+    return false;
+  }
+
+  grpc::Status Finish() override { return end_; }
+  void Cancel() override { shutdown(socket_, SHUT_RDWR); }
+
+  // Whether the daemon has taken the stream: it answers a greeting at once.
+  bool IsAnswered() const {
+    pollfd answer = {socket_, POLLIN, 0};
+    int ready;
+    do {
+      ready = poll(&answer, 1, kAnswerTimeoutMs);
+    } while (ready < 0 && errno == EINTR);
+    char byte;
+    return ready == 1 && recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+  }
+
+ private:
+  // The daemon's limits are its own; this is what a message can have.
+  static constexpr size_t kMaxEventBytes = std::numeric_limits<int>::max();
+
+  const int socket_;
+  FrameReader reader_;
+  std::string buffer_;
+  grpc::Status end_{grpc::StatusCode::UNAVAILABLE, "the connection is cut"};
+};
+
+}  // namespace
+
+std::unique_ptr<Link> OpenLocalLink(const std::string& address, const v1::Submit& greeting) {
+  absl::string_view rest = address;
+  if (!absl::ConsumePrefix(&rest, "unix:")) return nullptr;
+  absl::ConsumePrefix(&rest, "//");
+  const std::string path = StreamSocketOf(std::string(rest));
+  sockaddr_un where = {};
+  where.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(where.sun_path)) return nullptr;
+  std::memcpy(where.sun_path, path.data(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return nullptr;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof(where)) != 0) {
+    close(fd);
+    return nullptr;
+  }
+  auto link = std::make_unique<LocalLink>(fd);
+  if (!link->Write(greeting) || !link->IsAnswered()) return nullptr;
+  return link;
+}
+
+}  // namespace chx
