@@ -372,8 +372,8 @@ def new_ndarray(shape, dtype, device=None):
     return _core.empty(shape, dtype, device)
 
 
-# From here on the system's allocator makes new memory for each array.
-_LARGE_RESULT = 32 << 20
+# From here on the system's allocator gives memory back and makes it anew, small page by small page.
+_LARGE_RESULT = 4 << 20
 
 
 def to_numpy(array, copy=True):
@@ -386,7 +386,7 @@ def to_numpy(array, copy=True):
     host or the session has no memory left to share. Of an array on another backend, such as a GPU's,
     it is always a copy, which may be written.
 
-    Copies of 32 MiB and more lie in memory that the library uses again when nobody has them (at most
+    Copies of 4 MiB and more lie in memory that the library uses again when nobody has them (at most
     256 MiB idle, which the system may take back): their `base` is not None.
     """
     if not isinstance(array, _core.ndarray):

@@ -17,7 +17,7 @@ struct ResultMemory {
 };
 
 constexpr Py_ssize_t kUnit = 2 << 20;  // a large page
-constexpr size_t kMaxIdle = 4;
+constexpr size_t kMaxIdle = 8;
 constexpr Py_ssize_t kMaxIdleBytes = 256 << 20;
 
 // Oldest first. The system may take their pages whenever it needs any, without writing them out.
