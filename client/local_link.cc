@@ -1,7 +1,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,9 +9,9 @@
 #include <cstring>
 #include <limits>
 
-#include "absl/strings/match.h"
-#include "absl/strings/strip.h"
+#include "base/mutex.h"
 #include "client/link.h"
+#include "client/local_socket.h"
 #include "proto/frame.h"
 
 namespace chx {
@@ -56,11 +55,27 @@ class LocalLink final : public Link {
   }
   ~LocalLink() override { CloseSocket(socket_); }
 
+  // The daemon may be waiting for its own events to be read, and reads nothing itself till then: so
+  // they are taken in meanwhile, unless another thread reads.
   bool Write(const v1::Submit& batch) override {
-    return WriteFrame(socket_, FrameKind::kMessage, batch, &buffer_);
+    return WriteFrame(socket_, FrameKind::kMessage, batch, &buffer_, [this] {
+      pollfd ready = {socket_, POLLOUT | POLLIN, 0};
+      poll(&ready, 1, 1000);
+      if ((ready.revents & POLLIN) == 0) return true;
+      if (!reading_.TryLock()) {
+        // There is something to read, and somebody does: soon there is room, or nobody.
+        pollfd room = {socket_, POLLOUT, 0};
+        poll(&room, 1, 1);
+        return true;
+      }
+      reader_.Receive();
+      reading_.Unlock();
+      return true;  // were it cut, the next try would tell
+    });
   }
 
   bool Read(v1::Event* event) override {
+    MutexLock lock(&reading_);
     FrameKind kind;
     absl::string_view payload;
     const FrameReader::Result result = reader_.Next(&kind, &payload);
@@ -96,7 +111,8 @@ class LocalLink final : public Link {
   static constexpr size_t kMaxEventBytes = std::numeric_limits<int>::max();
 
   const int socket_;
-  FrameReader reader_;
+  Mutex reading_;
+  FrameReader reader_ ABSL_GUARDED_BY(reading_);
   std::string buffer_;
   grpc::Status end_{grpc::StatusCode::UNAVAILABLE, "the connection is cut"};
 };
@@ -104,20 +120,9 @@ class LocalLink final : public Link {
 }  // namespace
 
 std::unique_ptr<Link> OpenLocalLink(const std::string& address, const v1::Submit& greeting) {
-  absl::string_view rest = address;
-  if (!absl::ConsumePrefix(&rest, "unix:")) return nullptr;
-  absl::ConsumePrefix(&rest, "//");
-  const std::string path = StreamSocketOf(std::string(rest));
-  sockaddr_un where = {};
-  where.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(where.sun_path)) return nullptr;
-  std::memcpy(where.sun_path, path.data(), path.size());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const std::string path = SocketPathOf(address);
+  const int fd = path.empty() ? -1 : ConnectLocally(StreamSocketOf(path), SOCK_STREAM);
   if (fd < 0) return nullptr;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof(where)) != 0) {
-    close(fd);
-    return nullptr;
-  }
   auto link = std::make_unique<LocalLink>(fd);
   if (!link->Write(greeting) || !link->IsAnswered()) return nullptr;
   return link;

@@ -145,6 +145,37 @@ TEST_F(LocalLinkTest, CancelEndsAReadAndAWrite) {
   EXPECT_FALSE(link->Write(v1::Submit()));
 }
 
+// As one that resends its events before it reads what a client resends.
+TEST_F(LocalLinkTest, BothSidesMayHaveMoreToSayThanTheSocketHolds) {
+  constexpr int kMessages = 64;
+  Behave([](int connection) {
+    for (uint64_t i = 1; i <= kMessages; ++i) SendEvent(connection, i, 100000);
+    FrameReader reader(connection, 1 << 20);
+    FrameKind kind;
+    absl::string_view payload;
+    for (int i = 0; i < kMessages; ++i) {
+      ASSERT_EQ(reader.Next(&kind, &payload), FrameReader::Result::kFrame);
+      v1::Submit batch;
+      ASSERT_TRUE(batch.ParseFromArray(payload.data(), static_cast<int>(payload.size())));
+      EXPECT_EQ(batch.batch_seq(), static_cast<uint64_t>(i));
+    }
+  });
+  const auto link = Opened();
+  ASSERT_NE(link, nullptr);
+  v1::Submit batch;
+  batch.set_commands(std::string(100000, 'x'));
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    batch.set_batch_seq(i);
+    ASSERT_TRUE(link->Write(batch));
+  }
+  v1::Event event;
+  for (uint64_t i = 1; i <= kMessages; ++i) {
+    ASSERT_TRUE(link->Read(&event));
+    EXPECT_EQ(event.event_seq(), i);
+    EXPECT_EQ(event.values(0).data().size(), 100000u);
+  }
+}
+
 // Else the daemon would think that the session's client lives on.
 TEST_F(LocalLinkTest, AForkedChildHoldsNoConnection) {
   Behave([](int connection) {

@@ -4,13 +4,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "absl/strings/match.h"
-#include "absl/strings/strip.h"
+#include "client/local_socket.h"
 #include "ops/error.h"
 #include "proto/segment_socket.h"
 
@@ -57,11 +55,9 @@ MappingPtr MapFile(int fd, uint64_t bytes, bool populate) {
 Mapping::~Mapping() { munmap(data_, bytes_); }
 
 std::unique_ptr<SegmentMap> SegmentMap::For(const std::string& address, std::string session_id) {
-  if (!absl::StartsWith(address, "unix:") || session_id.size() != 16) return nullptr;
-  absl::string_view path = absl::StripPrefix(address, "unix:");
-  if (absl::StartsWith(path, "//")) path.remove_prefix(2);
-  return std::unique_ptr<SegmentMap>(
-      new SegmentMap(SegmentSocketOf(std::string(path)), std::move(session_id)));
+  const std::string path = SocketPathOf(address);
+  if (path.empty() || session_id.size() != 16) return nullptr;
+  return std::unique_ptr<SegmentMap>(new SegmentMap(SegmentSocketOf(path), std::move(session_id)));
 }
 
 absl::StatusOr<MappingPtr> SegmentMap::Get(uint32_t number, bool populate) {
@@ -85,15 +81,9 @@ void SegmentMap::Clear() {
 }
 
 absl::StatusOr<MappingPtr> SegmentMap::Map(uint32_t number, bool populate) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  const int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  const bool fits = path_.size() < sizeof(address.sun_path);
-  if (fits) std::memcpy(address.sun_path, path_.data(), path_.size());
-  if (!fits || connection < 0 ||
-      connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  const int connection = ConnectLocally(path_, SOCK_SEQPACKET);
+  if (connection < 0) {
     usable_ = false;
-    if (connection >= 0) close(connection);
     return MemoryError("[share] cannot connect to ", path_);
   }
   SegmentRequest request = {kSegmentMagic, number, {}};

@@ -21,8 +21,10 @@ constexpr size_t kSmallBuffer = 64 << 10;
 
 }  // namespace
 
-bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite& message,
-                std::string* buffer) {
+namespace {
+
+bool Write(int socket, FrameKind kind, const google::protobuf::MessageLite& message,
+           std::string* buffer, int flags, absl::FunctionRef<bool()> wait) {
   const size_t bytes = message.ByteSizeLong();
   if (bytes > static_cast<size_t>(std::numeric_limits<int>::max())) return false;
   const FrameHeader header = {static_cast<uint32_t>(bytes), static_cast<uint32_t>(kind)};
@@ -32,8 +34,12 @@ bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite&
       reinterpret_cast<uint8_t*>(&(*buffer)[0] + sizeof(header)));
   absl::string_view left = *buffer;
   while (!left.empty()) {
-    const ssize_t sent = send(socket, left.data(), left.size(), MSG_NOSIGNAL);
+    const ssize_t sent = send(socket, left.data(), left.size(), MSG_NOSIGNAL | flags);
     if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && flags != 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (!wait()) return false;
+      continue;
+    }
     if (sent <= 0) return false;
     left.remove_prefix(static_cast<size_t>(sent));
   }
@@ -41,9 +47,24 @@ bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite&
   return true;
 }
 
+}  // namespace
+
+bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite& message,
+                std::string* buffer) {
+  return Write(socket, kind, message, buffer, 0, [] { return false; });
+}
+
+bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite& message,
+                std::string* buffer, absl::FunctionRef<bool()> wait) {
+  return Write(socket, kind, message, buffer, MSG_DONTWAIT, wait);
+}
+
 FrameReader::Result FrameReader::Next(FrameKind* kind, absl::string_view* payload) {
   FrameHeader header;
-  Compact();
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+    if (buffer_.size() > 4 * kSmallBuffer) buffer_ = std::string();  // a large frame's memory
+  }
   if (!Fill(sizeof(header))) return Result::kCut;
   std::memcpy(&header, &buffer_[begin_], sizeof(header));
   if (header.bytes > max_bytes_ || (header.kind != static_cast<uint32_t>(FrameKind::kMessage) &&
@@ -57,29 +78,30 @@ FrameReader::Result FrameReader::Next(FrameKind* kind, absl::string_view* payloa
   return Result::kFrame;
 }
 
-// What is left moves to the front, and a large frame's memory goes.
-void FrameReader::Compact() {
-  const size_t left = end_ - begin_;
-  if (buffer_.size() > 4 * kSmallBuffer && left <= kSmallBuffer) {
-    std::string small(kSmallBuffer, '\0');
-    std::memcpy(&small[0], &buffer_[begin_], left);
-    buffer_ = std::move(small);
-  } else if (begin_ != 0 && left != 0) {
-    std::memmove(&buffer_[0], &buffer_[begin_], left);
-  }
-  begin_ = 0;
-  end_ = left;
-}
-
 bool FrameReader::Fill(size_t bytes) {
   while (end_ - begin_ < bytes) {
-    // Grows as bytes arrive, not as the header promises.
-    if (end_ == buffer_.size()) buffer_.resize(std::max(kSmallBuffer, 2 * buffer_.size()));
-    const ssize_t received = recv(socket_, &buffer_[end_], buffer_.size() - end_, 0);
-    if (received < 0 && errno == EINTR) continue;
-    if (received <= 0) return false;
-    end_ += static_cast<size_t>(received);
+    if (!ReceiveOnce(kWait)) return false;
   }
+  return true;
+}
+
+bool FrameReader::ReceiveOnce(Wait wait) {
+  const int flags = wait == kDontWait ? MSG_DONTWAIT : 0;
+  if (end_ == buffer_.size()) {
+    if (begin_ > buffer_.size() / 2) {
+      std::memmove(&buffer_[0], &buffer_[begin_], end_ - begin_);
+      end_ -= begin_;
+      begin_ = 0;
+    } else {  // as bytes arrive, not as a header promises
+      buffer_.resize(std::max(kSmallBuffer, 2 * buffer_.size()));
+    }
+  }
+  ssize_t received;
+  do {
+    received = recv(socket_, &buffer_[end_], buffer_.size() - end_, flags);
+  } while (received < 0 && errno == EINTR);
+  if (received <= 0) return false;
+  end_ += static_cast<size_t>(received);
   return true;
 }
 

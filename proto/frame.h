@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 
 namespace google {
@@ -29,6 +30,9 @@ enum class FrameKind : uint32_t {
 // is kept from one call to the next.
 bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite& message,
                 std::string* buffer);
+// The same; where it would wait it calls `wait`, and tries again if that has returned true.
+bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite& message,
+                std::string* buffer, absl::FunctionRef<bool()> wait);
 
 // Receives frames; used by one thread at a time.
 class FrameReader {
@@ -37,16 +41,21 @@ class FrameReader {
 
   // Frames of more than `max_bytes` are refused before there is memory for them.
   FrameReader(int socket, size_t max_bytes) : socket_(socket), max_bytes_(max_bytes) {}
+  void set_max_bytes(size_t max_bytes) { max_bytes_ = max_bytes; }
   // Waits for the next frame. `payload` lives until the next call.
   Result Next(FrameKind* kind, absl::string_view* payload);
+  // Takes in what is there, without waiting, for a later Next.
+  void Receive() { ReceiveOnce(kDontWait); }
 
  private:
   // Receives until `bytes` are there.
   bool Fill(size_t bytes);
-  void Compact();
+  enum Wait { kWait, kDontWait };
+  // One call of recv; false if it had nothing to give.
+  bool ReceiveOnce(Wait wait);
 
   const int socket_;
-  const size_t max_bytes_;
+  size_t max_bytes_;
   std::string buffer_;  // its size is its capacity; what is received lies in [begin_, end_)
   size_t begin_ = 0;
   size_t end_ = 0;

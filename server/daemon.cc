@@ -105,7 +105,7 @@ absl::Status Daemon::Listen(const Options& options) {
   grpc::ResourceQuota quota("chxd");
   quota.SetMaxThreads(2048);
   builder.SetResourceQuota(quota);
-  StartBesides(options);
+  CHX_RETURN_IF_ERROR(StartBesides(options));
   // Sockets are made with mode 0600: nobody else can connect, not even for a moment.
   const mode_t old_mask = umask(0177);
   server_ = builder.BuildAndStart();
@@ -121,21 +121,29 @@ absl::Status Daemon::Listen(const Options& options) {
   return absl::OkStatus();
 }
 
-// Without a place beside the sockets (a path may be too long) arrays are copied, as over TCP, and
-// streams are gRPC's.
-void Daemon::StartBesides(const Options& options) {
+// Where a path is too long for more sockets beside it, arrays are copied, as over TCP, and streams
+// are gRPC's. Other reasons are errors: somebody else may have taken the places, to be asked
+// instead.
+absl::Status Daemon::StartBesides(const Options& options) {
   std::vector<std::string> sockets;
   for (const Listener& listener : options.listeners) {
     if (listener.unix_socket) sockets.push_back(listener.address);
   }
-  if (sockets.empty()) return;
+  if (sockets.empty()) return absl::OkStatus();
   auto segments = SegmentServer::Start(sockets, manager_.get());
   if (segments.ok()) {
     segments_ = *std::move(segments);
     sessions_->AllowSharedMemory();
+  } else if (!absl::IsInvalidArgument(segments.status())) {
+    return segments.status();
   }
   auto streams = LocalStreamServer::Start(sockets, manager_.get());
-  if (streams.ok()) local_streams_ = *std::move(streams);
+  if (streams.ok()) {
+    local_streams_ = *std::move(streams);
+  } else if (!absl::IsInvalidArgument(streams.status())) {
+    return streams.status();
+  }
+  return absl::OkStatus();
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {

@@ -36,7 +36,7 @@ class Daemon {
  private:
   Daemon() = default;
   absl::Status Listen(const Options& options);
-  void StartBesides(const Options& options);
+  absl::Status StartBesides(const Options& options);
 
   Devices devices_;
   std::unique_ptr<SessionManager> manager_;

@@ -167,6 +167,7 @@ run() {
   step daemon start_daemon
   local rows=tests/conformance/conformance_test.py
   local both='conv or pool or solve or inv or svd or qr or cholesky or eig or det or matrix_power'
+  both+=' or batch_norm or rnn'
   local pytest=("$python" -m pytest -p no:cacheprovider -q --maxfail=40 --tb=short)
   case $device in
     cuda*)

@@ -30,6 +30,7 @@ void RegisterNormalization(OpRegistry& r);
 void RegisterRecurrent(OpRegistry& r);
 void RegisterUfuncs(OpRegistry& r);
 void RegisterOptimizers(OpRegistry& r);
+void RegisterSequences(OpRegistry& r);
 
 // Calls each of the above, in an order that only grows at its end.
 void RegisterAllGroups(OpRegistry& r);

@@ -1,5 +1,5 @@
-// Cells of recurrent networks: compositions. Whole sequences are the clients' business, because not
-// every step depends on every input: chx/_recurrent.py.
+// Cells of recurrent networks: compositions. Whole sequences are made of them by clients, since not
+// every step depends on every input (chx/_recurrent.py), or are one operator (sequences.cc).
 #include "ops/basic_index.h"
 #include "ops/defs/groups.h"
 #include "ops/op_context.h"

@@ -48,6 +48,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterUfuncs(r);
   r.BeginGroup("optimizers");
   RegisterOptimizers(r);
+  r.BeginGroup("sequences");
+  RegisterSequences(r);
 }
 
 }  // namespace chx

@@ -311,6 +311,43 @@ std::vector<Sample> Recurrent() {
   };
 }
 
+// Of `rnn`: x of 3 features, states of 2 and weights for steps of 3, 2 and no rows; then, of
+// `rnn_grad`, the gradients of its results.
+Sample Rnn(const char* op, int mode, int64_t layers, int64_t directions, bool grads,
+           Dtype dtype = Dtype::kFloat32) {
+  const int64_t gates = mode == 0 ? 4 : mode == 1 ? 3 : 1;
+  const ArraySpec state = F({layers * directions, 4, 2}, dtype);
+  std::vector<Argument> arrays = {F({5, 3}, dtype), state};
+  if (mode == 0) arrays.push_back(state);
+  for (int64_t part = 0; part < layers * directions; ++part) {
+    const int64_t width = part < directions ? 3 : 2 * directions;
+    arrays.insert(arrays.end(), gates, F({2, width}, dtype));
+    arrays.insert(arrays.end(), gates, F({2, 2}, dtype));
+    arrays.insert(arrays.end(), 2 * gates, F({2}, dtype));
+  }
+  if (grads) {
+    arrays.push_back(F({5, 2 * directions}, dtype));
+    arrays.insert(arrays.end(), mode == 0 ? 2 : 1, state);
+  }
+  return {
+      op,
+      arrays,
+      {{"rows", Dims({3, 2, 0})}, {"layers", layers}, {"directions", directions}, {"mode", mode}}};
+}
+
+std::vector<Sample> Sequences() {
+  std::vector<Sample> samples;
+  for (const bool grads : {false, true}) {
+    const char* const op = grads ? "rnn_grad" : "rnn";
+    for (int mode = 0; mode < 4; ++mode) {
+      samples.push_back(Rnn(op, mode, 1, 1, grads));
+      samples.push_back(Rnn(op, mode, 2, 2, grads, Dtype::kFloat64));
+    }
+    samples.push_back(Rnn(op, 2, 3, 1, grads, Dtype::kFloat16));
+  }
+  return samples;
+}
+
 Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
   Call call;
   call.op = &op;
@@ -366,7 +403,7 @@ std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
   for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
                             LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics(),
-                            Decompositions(), Recurrent(), NeuralNetworks()}) {
+                            Decompositions(), Recurrent(), Sequences(), NeuralNetworks()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

@@ -2,7 +2,13 @@
 
 `ws` and `bs` hold a list of weights and biases for each layer and direction: for x, then for h. `xs`
 is a list of the steps, (n, I), in which n must not grow; a state whose row has ended stays.
+
+A network is made of the operators of its cells, step by step, or is the operator `rnn` as a whole
+where cuDNN may have that: on a GPU, unless the session's setting `use_cudnn` is off. Then each
+result depends on all arguments.
 """
+
+from itertools import accumulate
 
 from chx import _core
 
@@ -82,6 +88,8 @@ def _stack(cell, directions, n_layers, hx, cx, ws, bs, xs):
         )
     if any(len(later) > len(earlier) for earlier, later in zip(xs, xs[1:], strict=False)):
         raise _core.DimensionError("[n_step] expects steps whose rows do not grow in number")
+    if _is_one_operator(gates, directions, n_layers, hx, cx, ws, bs, xs):
+        return _whole(cell, directions, n_layers, hx, cx, ws, bs, xs)
     hs, cs = [], []
     for layer in range(n_layers):
         outputs = []
@@ -123,3 +131,41 @@ def _run(step, joined, state, xs):
         if c is not None:
             c = next_c if whole else _core.concatenate([next_c, c[rows:]])
     return ys, (h, c)
+
+
+# What the operator takes at most: steps, and cells of all layers and directions (ops/rnn.h).
+_MAX_STEPS, _MAX_CELLS = 4096, 65536
+
+
+def _is_one_operator(gates, directions, n_layers, hx, cx, ws, bs, xs):
+    """Whether `rnn` is to be called, which is stricter: what it refuses is done, or said, by steps."""
+    backend = hx.device.backend
+    if backend.name != "cuda" or not backend._session.settings["use_cudnn"]:
+        return False
+    if len(xs) > _MAX_STEPS or len(xs) * len(hx) > _MAX_CELLS or hx.dtype.kind != "f":
+        return False
+    hidden = hx.shape[2]
+    expected = [(hx, hx.shape), *((x, (len(x), *xs[0].shape[1:])) for x in xs)]
+    if cx is not None:
+        expected.append((cx, hx.shape))
+    for part, (weights, biases) in enumerate(zip(ws, bs, strict=True)):
+        width = xs[0].shape[1:] if part < directions else (directions * hidden,)
+        shapes = [(hidden, *width)] * gates + [(hidden, hidden)] * gates
+        if not len(weights) == len(biases) == 2 * gates:
+            return False
+        expected += [*zip(weights, shapes, strict=True), *((b, (hidden,)) for b in biases)]
+    return xs[0].ndim == 2 and all(
+        array.shape == shape and array.dtype == hx.dtype and array.device is hx.device
+        for array, shape in expected
+    )
+
+
+def _whole(mode, directions, n_layers, hx, cx, ws, bs, xs):
+    """As _stack, by the operator; its ys are views of one array."""
+    states = [hx] if cx is None else [hx, cx]
+    weights = [a for pair in zip(ws, bs, strict=True) for part in pair for a in part]
+    rows = [len(x) for x in xs]
+    packed = xs[0] if len(xs) == 1 else _core.concatenate(xs)
+    y, *finals = _core.rnn([packed, *states, *weights], rows, n_layers, directions, mode)
+    ys = _core.split(y, None, list(accumulate(rows))[:-1])
+    return finals[0], finals[1] if cx is not None else None, ys

@@ -154,7 +154,8 @@ class Session(_core.Session):
           cudnn_deterministic: only algorithms that give the same bits each time; False by default.
           autotune: whether algorithms are tried for each new shape, which takes time once, instead
             of believing cuDNN's estimates; False by default.
-          max_workspace_size: bytes that one convolution may take beside its arrays; by default
+          max_workspace_size: bytes that one convolution may take beside its arrays, or a recurrent
+            network beside what its gates amount to; by default
             $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 8 MiB. They count as the session's memory.
 
         Raises:

@@ -84,6 +84,10 @@ void ChxCudaDnnError(std::string* error) {
   *error = std::string(chx::cuda::OpenDnn().status().message());
 }
 
+void ChxCudaRnnError(std::string* error) {
+  *error = std::string(chx::cuda::DescribeRnns().message());
+}
+
 void ChxCudaSolverError(std::string* error) {
   *error = std::string(chx::cuda::OpenSolver().status().message());
 }

@@ -16,6 +16,8 @@ const chx::KernelTable* ChxCudaKernelTable();
 void ChxCudaBlasError(std::string* error);
 void ChxCudaDnnError(std::string* error);
 void ChxCudaSolverError(std::string* error);
+// The same for what describes recurrent networks to cuDNN.
+void ChxCudaRnnError(std::string* error);
 
 }  // extern "C"
 

@@ -16,6 +16,8 @@
 
 namespace chx::cuda {
 
+struct RnnCall;  // dnn_rnn.h
+
 // Windows as cuDNN takes them: 2 or 3 spatial dimensions, of int.
 struct DnnWindows {
   static constexpr int kMaxDims = 3;
@@ -118,6 +120,7 @@ class Dnn {
   virtual absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) = 0;
   virtual absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) = 0;
   virtual absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) = 0;
+  virtual absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) = 0;
 };
 
 }  // namespace chx::cuda

@@ -24,7 +24,8 @@ bool LoadAll(void* library, DnnLibrary* dnn) {
 absl::StatusOr<const DnnLibrary*> Load() {
   auto* const dnn = new DnnLibrary;  // for the life of the process, as the library
   CHX_RETURN_IF_ERROR(OpenLibrary({"cuDNN 9",
-                                   "convolutions, poolings and normalizations do without",
+                                   "convolutions, poolings, normalizations and recurrent "
+                                   "networks do without",
                                    "CHXD_CUDNN",
                                    {"libcudnn.so.9"}},
                                   [dnn](void* library) { return LoadAll(library, dnn); }));

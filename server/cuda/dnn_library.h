@@ -1,4 +1,5 @@
-// cuDNN 9, opened when the first convolution, pooling or normalization needs it (library.h).
+// cuDNN 9, opened when the first convolution, pooling, normalization or recurrent network needs it
+// (library.h).
 #ifndef CHX_SERVER_CUDA_DNN_LIBRARY_H_
 #define CHX_SERVER_CUDA_DNN_LIBRARY_H_
 
@@ -49,7 +50,23 @@ namespace chx::cuda {
   F(cudnnDeriveBNTensorDescriptor)                 \
   F(cudnnBatchNormalizationForwardTraining)        \
   F(cudnnBatchNormalizationForwardInference)       \
-  F(cudnnBatchNormalizationBackward)
+  F(cudnnBatchNormalizationBackward)               \
+  F(cudnnGetTensorNdDescriptor)                    \
+  F(cudnnCreateDropoutDescriptor)                  \
+  F(cudnnSetDropoutDescriptor)                     \
+  F(cudnnDestroyDropoutDescriptor)                 \
+  F(cudnnCreateRNNDescriptor)                      \
+  F(cudnnSetRNNDescriptor_v8)                      \
+  F(cudnnDestroyRNNDescriptor)                     \
+  F(cudnnCreateRNNDataDescriptor)                  \
+  F(cudnnSetRNNDataDescriptor)                     \
+  F(cudnnDestroyRNNDataDescriptor)                 \
+  F(cudnnGetRNNTempSpaceSizes)                     \
+  F(cudnnGetRNNWeightSpaceSize)                    \
+  F(cudnnGetRNNWeightParams)                       \
+  F(cudnnRNNForward)                               \
+  F(cudnnRNNBackwardData_v8)                       \
+  F(cudnnRNNBackwardWeights_v8)
 
 // Immutable; safe from any thread.
 struct DnnLibrary {
@@ -60,6 +77,11 @@ struct DnnLibrary {
 
 // The outcome of the first call is kept. CHXD_CUDNN names the file, or is "off".
 absl::StatusOr<const DnnLibrary*> OpenDnn();
+
+struct RnnObjects;
+
+// Whether the library takes the descriptors of recurrent networks of all kinds. Needs no GPU.
+absl::Status DescribeRnns();
 
 // A handle for one stream, and the algorithms that were chosen for it.
 class CudaDnn : public Dnn {
@@ -74,6 +96,7 @@ class CudaDnn : public Dnn {
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
   absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
   absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
+  absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) override;
 
  private:
   struct ConvObjects;
@@ -84,6 +107,8 @@ class CudaDnn : public Dnn {
                                                    const ConvObjects& objects);
   cudnnStatus_t Run(const ConvCall& call, const ConvObjects& objects, const Algorithm& algorithm,
                     void* workspace) const;
+  absl::StatusOr<bool> CopyWeights(const RnnCall& call, const RnnObjects& objects, void* space,
+                                   size_t bytes, bool out) const;
 
   cudaStream_t stream_ = nullptr;
   const DnnLibrary* library_ = nullptr;

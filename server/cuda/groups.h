@@ -21,6 +21,7 @@ void RegisterConnection(KernelTable& table);
 void RegisterPooling(KernelTable& table);
 void RegisterOptimizers(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
+void RegisterSequences(KernelTable& table);
 
 // Parts of RegisterElementwise, in files of their own so that they compile at the same time.
 void RegisterArithmetic(KernelTable& table);

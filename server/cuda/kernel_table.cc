@@ -19,6 +19,7 @@ KernelTable AllKernels() {
   RegisterPooling(table);
   RegisterOptimizers(table);
   RegisterNormalization(table);
+  RegisterSequences(table);
   return table;
 }
 

@@ -65,6 +65,15 @@ TEST_F(PluginTest, FindsOtherLibrariesOrSaysThatTheyAreMissing) {
   EXPECT_EQ(error.find("too old"), error.npos) << error;
 }
 
+// What the real cuDNN makes of sizes, lengths and kinds of networks; they run on a GPU only.
+TEST_F(PluginTest, DescribesRecurrentNetworksOrSaysThatCudnnIsMissing) {
+  std::string missing;
+  Get<decltype(ChxCudaDnnError)>("ChxCudaDnnError")(&missing);
+  std::string error;
+  Get<decltype(ChxCudaRnnError)>("ChxCudaRnnError")(&error);
+  EXPECT_EQ(error, missing);
+}
+
 // Without a driver, or without a GPU, the reason; with one, a device that can be opened.
 TEST_F(PluginTest, OpensADeviceOrSaysWhyNot) {
   std::string error;

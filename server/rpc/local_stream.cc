@@ -19,11 +19,13 @@ namespace {
 // As many threads as gRPC may have.
 constexpr size_t kMaxConnections = 2048;
 constexpr size_t kMaxSubmitBytes = kMaxBatchBytes + 4096;
+constexpr size_t kMaxGreetingBytes = 4096;
 constexpr int kGreetingTimeoutSeconds = 10;
 
-void SetReadTimeout(int connection, int seconds) {
+// `which`: SO_RCVTIMEO or SO_SNDTIMEO.
+void SetTimeout(int connection, int which, int seconds) {
   const timeval timeout = {seconds, 0};
-  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  setsockopt(connection, SOL_SOCKET, which, &timeout, sizeof(timeout));
 }
 
 // What a client that is gone has left in the socket is not worth running: one that only lost its
@@ -61,14 +63,15 @@ absl::StatusOr<std::unique_ptr<LocalStreamServer>> LocalStreamServer::Start(
 LocalStreamServer::~LocalStreamServer() {
   if (stop_[1] >= 0) close(stop_[1]);
   if (acceptor_.joinable()) acceptor_.join();
+  // At once: clients that reconnect meanwhile should not wait here.
+  for (int listener : listeners_) close(listener);
+  for (const std::string& path : paths_) unlink(path.c_str());
   {
     MutexLock lock(&mutex_);
     for (int connection : connections_) shutdown(connection, SHUT_RDWR);
     while (!connections_.empty()) ended_.wait(mutex_);
   }
   if (stop_[0] >= 0) close(stop_[0]);
-  for (int listener : listeners_) close(listener);
-  for (const std::string& path : paths_) unlink(path.c_str());
 }
 
 void LocalStreamServer::AcceptLoop() {
@@ -106,11 +109,12 @@ void LocalStreamServer::Begin(int connection) {
 void LocalStreamServer::Serve(int connection) {
   std::string buffer;
   {
-    FrameReader reader(connection, kMaxSubmitBytes);
-    SetReadTimeout(connection, kGreetingTimeoutSeconds);
+    FrameReader reader(connection, kMaxGreetingBytes);
+    SetTimeout(connection, SO_RCVTIMEO, kGreetingTimeoutSeconds);
     v1::Submit greeting;
-    if (ReadSubmit(&reader, &greeting)) {
-      SetReadTimeout(connection, 0);
+    if (ReadSubmit(&reader, &greeting) && !HungUp(connection)) {
+      SetTimeout(connection, SO_RCVTIMEO, 0);
+      reader.set_max_bytes(kMaxSubmitBytes);
       StreamTransport transport;
       transport.read = [connection, &reader](v1::Submit* submit) {
         return ReadSubmit(&reader, submit) && !HungUp(connection);
@@ -125,6 +129,7 @@ void LocalStreamServer::Serve(int connection) {
         end.set_code(static_cast<uint32_t>(status.error_code()));
         end.set_message(status.error_message());
         end.set_details(status.error_details());
+        SetTimeout(connection, SO_SNDTIMEO, 1);  // nobody has to read it
         WriteFrame(connection, FrameKind::kEnd, end, &buffer);
       }
     }

@@ -177,6 +177,7 @@ def test_every_differentiable_operator_has_its_gradient_checked():
         "batch_norm_forward",
         "batch_norm_grad",
         "lstm_cell_grad",
+        "rnn_grad",
         "softmax_grad",
         "log_softmax_grad",
         "take_along_axis_grad",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -172,6 +173,53 @@ TEST_F(LibrariesTest, NormalizationsAreTheLibrarysWhereItHasThem) {
   settings.use_cudnn = false;
   executor_->Configure(settings);
   EXPECT_EQ(calls({4, 3, 5}, 1e-3, {0, 2}), 0);
+}
+
+// As above: what networks compute is checked by emulated_libraries_test and recurrent_test.
+TEST_F(LibrariesTest, RecurrentNetworksAreTheLibrarysWhereItHasThem) {
+  Settings settings;
+  const auto calls = [&](const char* op, const Ints& rows, int64_t batch, int64_t input = 3) {
+    const Shape y = {std::accumulate(rows.begin(), rows.end(), int64_t{0}), 4};
+    const Shape state = {2, batch, 2};
+    std::vector<Shape> shapes = {{y[0], input}, state, state};
+    for (int direction = 0; direction < 2; ++direction) {
+      shapes.insert(shapes.end(), 4, {2, input});
+      shapes.insert(shapes.end(), 4, {2, 2});
+      shapes.insert(shapes.end(), 8, {2});
+    }
+    if (op == std::string("rnn_grad")) shapes.insert(shapes.end(), {y, state, state});
+    std::vector<Array> arrays;
+    arrays.reserve(shapes.size());
+    for (const Shape& shape : shapes) arrays.push_back(Upload(shape, Values(shape), kLibraries));
+    std::vector<RunInput> inputs(arrays.size());
+    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = &arrays[i];
+    executor_->Configure(settings);
+    const int64_t before = Calls();
+    RunOutputs outputs;
+    const absl::Status status = executor_->Run(
+        *OpRegistry::Global().Find(op), inputs,
+        {AttrValue(rows), AttrValue(1), AttrValue(2), AttrValue(0)}, kLibraries, &outputs);
+    EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
+    EXPECT_EQ(status.ok(), Calls() > before && settings.max_workspace_size > 0) << status;
+    return Calls() - before;
+  };
+  for (const char* const op : {"rnn", "rnn_grad"}) {
+    settings = Settings();
+    EXPECT_EQ(calls(op, {3, 2, 2}, 3), 1);
+    EXPECT_EQ(calls(op, {3, 2, 0}, 3), 1);
+    // What the composition is for.
+    EXPECT_EQ(calls(op, {3, 2, 2}, 4), 0);
+    EXPECT_EQ(calls(op, {0}, 3), 0);
+    EXPECT_EQ(calls(op, {3, 2, 2}, 3, 0), 0);
+    settings.max_workspace_size = 0;  // asked, and it declines
+    EXPECT_EQ(calls(op, {3, 2, 2}, 3), 1);
+    settings = Settings();
+    settings.cudnn_deterministic = true;
+    EXPECT_EQ(calls(op, {3, 2, 2}, 3), 0);
+    settings = Settings();
+    settings.use_cudnn = false;
+    EXPECT_EQ(calls(op, {3, 2, 2}, 3), 0);
+  }
 }
 
 TEST_F(LibrariesTest, SettingsDecide) {

@@ -70,6 +70,25 @@ def library_cases(scale):
         leaf.cleargrad()
         leaf_w.cleargrad()
 
+    steps, width = max(2, 50 // scale), max(2, 512 // scale)
+    xs = [uniform((n, width)) for _ in range(steps)]
+    states = [chx.zeros((1, n, width), "float32") for _ in range(2)]
+    ws = [[uniform((width, width)).require_grad() for _ in range(8)]]
+    bs = [[uniform((width,)) for _ in range(8)]]
+
+    def lstm():
+        with chx.no_backprop_mode():
+            return chx.n_step_lstm(1, *states, ws, bs, xs)
+
+    def lstm_backward():
+        hy, _, _ = chx.n_step_lstm(1, *states, ws, bs, xs)
+        hy.sum().backward()
+        for w in ws[0]:
+            w.cleargrad()
+
+    products = 16.0 * steps * n * width * width
+    yield "lstm", lstm, products, "FLOP"
+    yield "lstm, gradients", lstm_backward, 3 * products, "FLOP"
     flops = 2.0 * n * 64 * 64 * 9 * size * size
     yield "conv float32", lambda: chx.conv(x, w, pad=1), flops, "FLOP"
     yield "conv float16", lambda: chx.conv(half, half_w, pad=1), flops, "FLOP"

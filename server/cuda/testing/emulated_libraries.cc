@@ -200,6 +200,7 @@ T* At(const Matrices& matrices, int64_t i) {
 
 int64_t EmulatedLibraryCalls() { return calls; }
 int64_t EmulatedStackCalls() { return stack_calls; }
+void CountEmulatedCall() { ++calls; }
 
 absl::StatusOr<bool> EmulatedDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
   if (!Consistent(call.windows) || call.samples < 1 || call.channels < 1 || call.features < 1 ||

@@ -1,6 +1,6 @@
-// What cuDNN and cuSOLVER compute, for tests without a GPU: convolutions, poolings and
-// normalizations from their definitions, decompositions by LAPACK. They refuse what the libraries
-// refuse.
+// What cuDNN and cuSOLVER compute, for tests without a GPU: convolutions, poolings, normalizations
+// and recurrent networks from their definitions, decompositions by LAPACK. They refuse what the
+// libraries refuse.
 #ifndef CHX_SERVER_CUDA_TESTING_EMULATED_LIBRARIES_H_
 #define CHX_SERVER_CUDA_TESTING_EMULATED_LIBRARIES_H_
 
@@ -16,6 +16,7 @@ class EmulatedDnn : public Dnn {
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
   absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
   absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
+  absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) override;
 };
 
 class EmulatedSolver : public Solver {
@@ -41,6 +42,7 @@ class EmulatedSolver : public Solver {
 // How many calls all of these have answered, and of how many stacks at once.
 int64_t EmulatedLibraryCalls();
 int64_t EmulatedStackCalls();
+void CountEmulatedCall();
 
 }  // namespace chx::cuda
 

@@ -1,0 +1,43 @@
+// Kernels of ops/defs/sequences.cc: cuDNN's, or none; its compositions do what is declined here.
+#include "ops/error.h"
+#include "server/cuda/dense.h"
+#include "server/cuda/dnn.h"
+#include "server/cuda/dnn_rnn.h"
+#include "server/cuda/groups.h"
+#include "server/cuda/kernel_stream.h"
+
+namespace chx::cuda {
+namespace {
+
+absl::Status Run(const KernelArgs& args, bool gradient) {
+  Dnn* const dnn = StreamOf(args).dnn();
+  if (dnn == nullptr) return absl::UnimplementedError("");
+  const Dtype dtype = args.in(0).dtype;
+  CHX_ASSIGN_OR_RETURN(const RnnNetwork network, MakeRnnNetwork(args.op.name, args.in(0).shape,
+                                                                args.in(1).shape, args.attrs));
+  absl::optional<RnnCall> call = PlanRnn(network, dtype, gradient);
+  // It runs the layers in several streams of BLAS, which does not promise the same bits each time.
+  if (!call.has_value() || args.stream.settings().cudnn_deterministic) {
+    return absl::UnimplementedError("");
+  }
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Dense(args, args.inputs[i], dtype));
+    const bool is_grad = static_cast<int>(i) >= network.num_inputs();
+    (is_grad ? call->output_grads : call->inputs).push_back(dense.data);
+  }
+  for (const KernelTensor& out : args.outputs) call->outputs.push_back(out.data);
+  CHX_ASSIGN_OR_RETURN(const bool done, dnn->Recur(args, *call));
+  return done ? absl::OkStatus() : absl::UnimplementedError("");
+}
+
+absl::Status RunForward(const KernelArgs& args) { return Run(args, false); }
+absl::Status RunGrad(const KernelArgs& args) { return Run(args, true); }
+
+}  // namespace
+
+void RegisterSequences(KernelTable& table) {
+  table.Set("rnn", RunForward);
+  table.Set("rnn_grad", RunGrad);
+}
+
+}  // namespace chx::cuda
