@@ -175,18 +175,23 @@ absl::StatusOr<std::string> Connection::WaitFor(uint64_t request_id) {
 }
 
 absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
-  const absl::StatusOr<v1::FetchedValue> value = TakeValue(request_id);
+  CHX_ASSIGN_OR_RETURN(const std::string data, WaitWith(request_id));
+  if (data.size() != bytes) {
+    return ChainerxError("chxd sent ", data.size(), " bytes instead of ", bytes);
+  }
+  if (bytes != 0) std::memcpy(out, data.data(), bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Connection::WaitWith(uint64_t request_id) {
+  absl::StatusOr<v1::FetchedValue> value = TakeValue(request_id);
+  MutexLock lock(&mutex_);
   if (!value.ok()) {
-    MutexLock lock(&mutex_);
     if (write_error_ == value.status()) write_error_ = absl::OkStatus();  // said now
     return value.status();
   }
-  if (value->data().size() != bytes) {
-    return ChainerxError("chxd sent ", value->data().size(), " bytes instead of ", bytes);
-  }
-  if (bytes != 0) std::memcpy(out, value->data().data(), bytes);
-  MutexLock lock(&mutex_);
-  return std::exchange(write_error_, absl::OkStatus());
+  CHX_RETURN_IF_ERROR(std::exchange(write_error_, absl::OkStatus()));
+  return std::move(*value->mutable_data());
 }
 
 absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done) {

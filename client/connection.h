@@ -16,6 +16,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "client/link.h"
@@ -47,7 +48,9 @@ class Connection {
   // Waits for the answer to a kFetch or kBarrier that has been sent. The array's bytes are copied
   // to `out`, which must be of their size.
   absl::Status Wait(uint64_t request_id, void* out, size_t bytes);
-  // Waits for an answer of any size.
+  // The same for an answer of any size.
+  absl::StatusOr<std::string> WaitWith(uint64_t request_id);
+  // Waits for an answer of any size, whatever went wrong elsewhere.
   absl::StatusOr<std::string> WaitFor(uint64_t request_id);
 
   absl::Status Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape, DeviceId device,
@@ -58,6 +61,9 @@ class Connection {
   bool Shares(DeviceId device) const {
     return shares_[device] && segments_ != nullptr && segments_->usable();
   }
+  // The first of them, if there is one.
+  absl::optional<DeviceId> SharingDevice() const;
+  absl::StatusOr<MappingPtr> MapSegment(uint32_t number) { return segments_->Get(number, true); }
   // A place of an array, mapped.
   struct Shared {
     MappingPtr mapping;
@@ -65,8 +71,9 @@ class Connection {
     int64_t bytes = 0;  // of the block
     v1::ShareReply reply;
   };
-  // Fills in the session's id. With `populate` the memory will be used at once.
-  absl::StatusOr<Shared> Share(v1::ShareRequest request, bool populate);
+  // Fills in the session's id. With `populate` the memory will be used at once. *done: whether the
+  // daemon has done its part, though this may have failed.
+  absl::StatusOr<Shared> Share(v1::ShareRequest request, bool populate, bool* done = nullptr);
   // How many uploads, downloads and shares there were.
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   // Ends the session.
@@ -76,6 +83,7 @@ class Connection {
   uint16_t WireId(const OpDef& op) const { return op_ids_[op.id]; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
+  uint64_t session_memory_bytes() const { return limits_.session_memory_bytes(); }
   size_t max_batch_bytes() const { return limits_.max_batch_bytes(); }
   size_t max_batch_commands() const { return limits_.max_inflight_commands(); }
   const std::string& address() const { return address_; }

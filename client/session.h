@@ -22,6 +22,7 @@
 #include "client/exports.h"
 #include "client/function.h"
 #include "client/modes.h"
+#include "client/staging.h"
 #include "ops/infer.h"
 #include "ops/settings.h"
 #include "proto/command.h"
@@ -226,12 +227,25 @@ class Session : public RefCounted<Session> {
   // Through memory that both sides map. If they fail, the ordinary ways remain.
   absl::StatusOr<ArrayPtr> UploadShared(absl::string_view data, const ArraySpec& spec);
   absl::Status FetchShared(const ArrayBody& array, void* out, size_t bytes);
+  // Through the stages. Null or false: not this way.
+  absl::StatusOr<ArrayPtr> UploadStaged(absl::string_view data,
+                                        const ArraySpec& spec) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  absl::StatusOr<bool> FetchStaged(const ArrayBody& array, char* out,
+                                   size_t bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  bool OpenStage(Stage* stage, size_t most_bytes);
+  void DropStages();
+  // The request's id.
+  uint64_t AppendFetchInto(Handle handle, const Stage& stage, size_t place, size_t begin,
+                           size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CopyFromPlace(const SharedPlace& place, char* out, size_t bytes);
 
   const std::unique_ptr<Connection> connection_;
   const int fork_generation_;
   const int process_;
   BackpropIds backprop_ids_;
   Exports exports_;
+  UploadStage upload_stage_;
+  FetchStage fetch_stage_;
   Mutex mutex_;
   std::string pending_ ABSL_GUARDED_BY(mutex_);
   uint32_t pending_commands_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,5 +1,4 @@
 // Memory of arrays that the user and the daemon both see.
-#include <cstring>
 #include <utility>
 
 #include "client/session.h"
@@ -154,7 +153,7 @@ absl::StatusOr<ArrayPtr> Session::UploadShared(absl::string_view data, const Arr
   if (shared->bytes < static_cast<int64_t>(data.size())) {
     return ChainerxError("chxd shares a block that is too small");
   }
-  std::memcpy(shared->block, data.data(), data.size());
+  CopyBulk(shared->block, data.data(), data.size(), data.size());
   return NewArray(request.new_handle(), spec);
 }
 
@@ -172,7 +171,7 @@ absl::Status Session::FetchShared(const ArrayBody& array, void* out, size_t byte
       static_cast<int64_t>(bytes) > shared->bytes - offset) {
     return ChainerxError("chxd shares an array beyond its block");
   }
-  std::memcpy(out, shared->block + offset, bytes);
+  CopyBulk(static_cast<char*>(out), shared->block + offset, bytes, bytes);
   return absl::OkStatus();
 }
 

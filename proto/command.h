@@ -50,8 +50,13 @@ enum class CommandKind : uint8_t {
   kResumeWalk = 20,      // request_id, handle: a walk, operands: the gradients that it waits for
   kAbandonWalk = 21,     // handle: a walk, which ends without effect
   kConfigure = 22,       // data: the name of a setting (ops/settings.h); operands[0]: its value
+  // Through a contiguous array in memory that both sides map: operands[0], from byte operands[1]
+  // on.
+  kUploadFrom = 23,  // handle, dtype, shape: the elements are there
+  kFetchInto = 24,   // request_id, handle: bytes [operands[2], + operands[3]) of the elements in C
+                     // order are to be there, unless the answer is a SharedPlace
 };
-constexpr CommandKind kLastCommandKind = CommandKind::kConfigure;
+constexpr CommandKind kLastCommandKind = CommandKind::kFetchInto;
 
 enum class OperandKind : uint8_t { kAbsent = 0, kArray = 1, kBool = 2, kInt = 3, kFloat = 4 };
 
@@ -80,7 +85,7 @@ struct Command {
   CommandKind kind = CommandKind::kRelease;
   uint8_t flags = 0;
   uint16_t op = 0;        // wire id
-  uint16_t device = 0;    // kApplyOp without array inputs, kUpload
+  uint16_t device = 0;    // kApplyOp without array inputs, kUpload, kUploadFrom
   uint16_t mode = 0;      // kApplyOp: which graphs record; 0 = all
   uint32_t location = 0;  // kApplyOp, kBackward, kGrad; 0 = unknown
   Handle handle = 0;
@@ -99,9 +104,9 @@ struct Command {
   absl::InlinedVector<Handle, 8> handles;
   uint32_t num_outputs = 0;
   Attrs attrs;
-  Dtype dtype = Dtype::kFloat32;  // kUpload
-  // kUpload: not yet checked. kRecordFunction: how many inputs its gradient needs, which ones, and
-  // which outputs.
+  Dtype dtype = Dtype::kFloat32;  // kUpload, kUploadFrom
+  // kUpload, kUploadFrom: not yet checked. kRecordFunction: how many inputs its gradient needs,
+  // which ones, and which outputs.
   Ints shape;
   absl::string_view data;  // kUpload: elements in C order; kDefineLocation, kConfigure: text
   // kDefineMode
@@ -116,6 +121,7 @@ struct Command {
 inline bool IsAnswered(const Command& command) {
   switch (command.kind) {
     case CommandKind::kFetch:
+    case CommandKind::kFetchInto:
     case CommandKind::kBarrier:
     case CommandKind::kGraphState:
     case CommandKind::kDumpGraph:
@@ -143,6 +149,15 @@ struct GraphState {
 };
 std::string EncodeGraphStates(absl::Span<const GraphState> states);
 absl::StatusOr<std::vector<GraphState>> DecodeGraphStates(absl::string_view data);
+
+// The answer to kFetchInto for an array that lies in shared memory in C order itself: the place of
+// its first element. It stays there as long as it exists.
+struct SharedPlace {
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+};
+std::string EncodeSharedPlace(const SharedPlace& place);
+absl::StatusOr<SharedPlace> DecodeSharedPlace(absl::string_view data);
 
 // Where a walk is that may call functions of the client: at its end, or before a function whose
 // gradient the client is to compute. The walk goes on with kResumeWalk.

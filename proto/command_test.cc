@@ -212,6 +212,17 @@ TEST(Command, RoundTripOfEveryKind) {
   }
 }
 
+TEST(Command, SharedPlaces) {
+  const absl::StatusOr<SharedPlace> place =
+      DecodeSharedPlace(EncodeSharedPlace({UINT32_MAX, uint64_t{1} << 63}));
+  ASSERT_TRUE(place.ok()) << place.status();
+  EXPECT_EQ(place->segment, UINT32_MAX);
+  EXPECT_EQ(place->offset, uint64_t{1} << 63);
+  EXPECT_FALSE(DecodeSharedPlace("").ok());
+  EXPECT_FALSE(DecodeSharedPlace(EncodeSharedPlace({1, 2}) + "x").ok());
+  EXPECT_FALSE(DecodeSharedPlace(std::string(16, '\xff')).ok());
+}
+
 TEST(Command, TruncationAtEveryByteIsAnErrorAtThatRecord) {
   std::vector<size_t> starts;
   const std::string batch = BatchOfAllKinds(NewSeed(), &starts);

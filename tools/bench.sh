@@ -3,6 +3,7 @@
 # bench.json and the table in docs/performance.md. `tools/bench.sh --rounds 5` is quicker.
 # `tools/bench.sh ops`: each operator against PyTorch (CPU); writes ops.json and the tables in
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
+# `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -26,6 +27,12 @@ if [ "${1:-}" = ops ]; then
   [ $# -eq 0 ] || write=()
   PYTHONPATH="$stage" "$venv/bin/python" tests/perf/op_bench.py "${write[@]}" "$@"
   [ ${#write[@]} -eq 0 ] || "$venv/bin/python" tests/perf/op_report.py ops.json docs/performance_ops.md
+  exit
+fi
+
+if [ "${1:-}" = transfers ]; then
+  shift
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/transfer_bench.py --chxd=.bazel/bin/server/chxd "$@"
   exit
 fi
 

@@ -373,6 +373,10 @@ def new_ndarray(shape, dtype, device=None):
     return _core.empty(shape, dtype, device)
 
 
+# From here on the system's allocator gives memory back and makes it anew, small page by small page.
+_LARGE_RESULT = 4 << 20
+
+
 def to_numpy(array, copy=True):
     """The array's values as a new NumPy array; waits for them.
 
@@ -382,6 +386,9 @@ def to_numpy(array, copy=True):
     that memory have run when their calls return. It is a read-only copy when the daemon is on another
     host or the session has no memory left to share. Of an array on another backend, such as a GPU's,
     it is always a copy, which may be written.
+
+    Copies of 4 MiB and more lie in memory that the library uses again when nobody has them (at most
+    256 MiB idle, which the system may take back): their `base` is not None.
     """
     if not isinstance(array, _core.ndarray):
         raise TypeError(f"expected an ndarray, got {type(array).__name__}")
@@ -389,7 +396,10 @@ def to_numpy(array, copy=True):
     if shared is not None:
         memory, offset, strides = shared
         return np.ndarray(array.shape, array.dtype, memory, offset, strides)
-    out = np.empty(array.shape, array.dtype)
+    if array.nbytes < _LARGE_RESULT:
+        out = np.empty(array.shape, array.dtype)
+    else:
+        out = np.ndarray(array.shape, array.dtype, _core._result_memory(array.nbytes))
     _core._fetch(array, out.reshape(-1).view(np.uint8))
     # Writes that the array was expected to see fail rather than get lost.
     out.flags.writeable = bool(copy) or array.device.backend.name != "native"

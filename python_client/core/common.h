@@ -128,6 +128,9 @@ PyObject* RaiseFromWalk(const absl::Status& status);
 // export.cc
 bool InitExports(PyObject* module);
 
+// result_memory.cc
+bool InitResultMemory(PyObject* module);
+
 // location.cc: attributes the next calls to the line of Python that runs.
 void SetCallerLocation();
 

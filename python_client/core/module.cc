@@ -15,7 +15,7 @@ PyMODINIT_FUNC PyInit__core() {
   using namespace chx::python;  // NOLINT(google-build-using-namespace)
   if (module == nullptr || !InitErrors(module) || !InitConvert() || !InitArrayType(module) ||
       !InitSessionTypes(module) || !InitOpFunctions(module) || !InitExports(module) ||
-      PyModule_AddFunctions(module, session_functions) < 0 ||
+      !InitResultMemory(module) || PyModule_AddFunctions(module, session_functions) < 0 ||
       PyModule_AddFunctions(module, grad_functions) < 0 ||
       PyModule_AddFunctions(module, function_functions) < 0) {
     return nullptr;

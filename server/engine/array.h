@@ -23,14 +23,20 @@ class Buffer : public RefCounted<Buffer> {
   // upload.
   bool exported() const { return exported_; }
   void set_exported() { exported_ = true; }
+  // Counts a use by a kernel; whether there have been many.
+  bool IsUsedOften() { return ++uses_ >= kManyUses; }
   static void Destroy(const Buffer* buffer);
 
  private:
   friend class MemoryPool;
+  // Small pages make a pass over the memory a third slower; to move it costs about three passes.
+  static constexpr int kManyUses = 8;
+
   char* data_ = nullptr;
   int64_t bytes_ = 0;  // as rounded up by the pool
   bool shared_ = false;
   bool exported_ = false;
+  int uses_ = 0;
   MemoryPool* pool_ = nullptr;
   Buffer* next_free_ = nullptr;
 };

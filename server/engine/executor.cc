@@ -137,11 +137,14 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[", op.name, "] has no kernel on this device"));
   }
-  // An upload that will be used like this again is copied once. Before any address is taken.
+  // An upload that will be used like this again, or is used again and again, is copied once. Before
+  // any address is taken.
   for (const RunInput& input : inputs) {
     if (input.array == nullptr || !input.array->buffer->shared()) continue;
-    if (!MustNotChange(kernel_op, input.array->spec.dtype)) continue;
-    CHX_RETURN_IF_ERROR(lane->pool->Unshare(input.array->buffer));
+    const bool must = MustNotChange(kernel_op, input.array->spec.dtype);
+    if (!must && !input.array->buffer->IsUsedOften()) continue;
+    const absl::Status moved = lane->pool->Unshare(input.array->buffer);
+    if (must) CHX_RETURN_IF_ERROR(moved);  // else it is as good where it is, only slower
   }
   absl::InlinedVector<KernelTensor, 4> in(inputs.size());
   absl::InlinedVector<Array, 2> temporaries;  // casts and copies; alive until the kernel is queued
@@ -392,11 +395,15 @@ absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::str
 }
 
 absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
+  std::string bytes(array.spec.nbytes(), '\0');
+  CHX_RETURN_IF_ERROR(CopyOut(array, 0, array.spec.nbytes(), &bytes[0]));
+  return bytes;
+}
+
+absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out) {
   CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
   CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
-  std::string bytes(contiguous.spec.nbytes(), '\0');
-  CHX_RETURN_IF_ERROR(lane->stream->CopyOut(&bytes[0], contiguous.data(), bytes.size()));
-  return bytes;
+  return lane->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes));
 }
 
 absl::Status Executor::Synchronize() {

@@ -54,6 +54,8 @@ class Executor : private ScratchAllocator {
   absl::Status CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes);
   // Elements in C order; waits for the device.
   absl::StatusOr<std::string> CopyOut(const Array& array);
+  // Some of these bytes, which must be there.
+  absl::Status CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out);
   // A C-contiguous array with the same values; `array` itself if it is one.
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();

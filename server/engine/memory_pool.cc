@@ -75,6 +75,7 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   buffer->bytes_ = bytes;
   buffer->shared_ = kind == kShared;
   buffer->exported_ = false;
+  buffer->uses_ = 0;
   return Ref<Buffer>(buffer);
 }
 
@@ -113,6 +114,7 @@ absl::Status MemoryPool::Move(Buffer* buffer, Kind to) {
   buffer->data_ = data;
   buffer->bytes_ = bytes;
   buffer->shared_ = to == kShared;
+  buffer->uses_ = 0;
   return absl::OkStatus();
 }
 

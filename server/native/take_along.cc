@@ -26,31 +26,52 @@ inline int64_t PositionOf(int64_t index, int64_t size, uint64_t* beyond) {
   return at & (static_cast<int64_t>(outside) - 1);
 }
 
+// Whether the indices are positions as they are: none is negative or beyond the size.
+inline bool ArePositions(const int64_t* indices, int64_t n, int64_t size) {
+  const uint64_t last = static_cast<uint64_t>(size) - 1;
+  uint64_t signs = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t index = static_cast<uint64_t>(indices[i]);
+    signs |= index | (last - index);
+  }
+  return signs >> 63 == 0;
+}
+
+// Calls visit(i, position) for n indices, which nobody can change meanwhile. Not 0 if some name no
+// element; their position is 0.
+template <typename Visit>
+uint64_t VisitPositions(const int64_t* indices, int64_t n, int64_t size, const Visit& visit) {
+  constexpr int64_t kBlock = 512;  // stays in the first cache between the two passes
+  uint64_t beyond = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = std::min(n, begin + kBlock);
+    if (ArePositions(indices + begin, end - begin, size)) {
+      for (int64_t i = begin; i < end; ++i) visit(i, indices[i]);
+    } else {
+      for (int64_t i = begin; i < end; ++i) visit(i, PositionOf(indices[i], size, &beyond));
+    }
+  }
+  return beyond;
+}
+
 // n neighbouring results: along a lane of the array (step 0), or of neighbouring lanes (step 1),
 // whose elements are `after` apart.
 template <int kStep, typename T>
 uint64_t Take(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
               T* to) {
-  uint64_t beyond = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t at = PositionOf(indices[i], size, &beyond);
+  return VisitPositions(indices, n, size, [=](int64_t i, int64_t at) {
     to[i] = kStep == 0 ? from[at] : from[at * after + i];
-  }
-  return beyond;
+  });
 }
 
 // As above, the other way round: adds what is at `from` where it came from.
 template <int kStep, typename T>
 uint64_t Return(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
                 T* sums) {
-  uint64_t beyond = 0;
-  const kernels::Add add;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t at = PositionOf(indices[i], size, &beyond);
+  return VisitPositions(indices, n, size, [=](int64_t i, int64_t at) {
     T& sum = kStep == 0 ? sums[at] : sums[at * after + i];
-    sum = kernels::Store<T>(add(kernels::Load(sum), kernels::Load(from[i])));
-  }
-  return beyond;
+    sum = kernels::Store<T>(kernels::Add()(kernels::Load(sum), kernels::Load(from[i])));
+  });
 }
 
 // The error of the first index that names no element.

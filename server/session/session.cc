@@ -17,6 +17,10 @@ constexpr size_t kMaxLocationBytes = 1024;
 constexpr size_t kMaxModes = 4096;
 constexpr size_t kManyFreedFunctions = 1024;
 
+bool IsUpload(const Command& command) {
+  return command.kind == CommandKind::kUpload || command.kind == CommandKind::kUploadFrom;
+}
+
 std::string Describe(const ApplyInput& input) {
   if (input.variable != nullptr) return input.variable->array.spec.ToString();
   return input.is_scalar ? input.scalar.ToString() : "None";
@@ -103,7 +107,10 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
       }
       return;
     case CommandKind::kUpload:
+    case CommandKind::kUploadFrom:
       return Upload(command, output);
+    case CommandKind::kFetchInto:
+      return FetchInto(command, output);
     case CommandKind::kFetch:
       return Fetch(command, output);
     case CommandKind::kBarrier:
@@ -239,7 +246,7 @@ void Session::Fail(const Command& command, absl::Status status, std::string op, 
   Handle first = 0;  // of a command that makes nothing
   if (!command.outputs.empty()) {
     first = command.outputs[0];
-  } else if (command.kind == CommandKind::kUpload) {
+  } else if (IsUpload(command)) {
     first = command.handle;
   }
   output->errors.push_back({first, error});
@@ -253,7 +260,7 @@ void Session::Inherit(const Command& command, const RootErrorPtr& error) {
     if (inserted.second) inserted.first->second.error = error;
   };
   for (Handle handle : command.outputs) bind(handle);
-  if (command.kind == CommandKind::kUpload) bind(command.handle);
+  if (IsUpload(command)) bind(command.handle);
 }
 
 absl::StatusOr<Session::Entry*> Session::Use(Handle handle, RootErrorPtr* inherited) {
@@ -349,12 +356,17 @@ void Session::Upload(const Command& command, SessionOutput* output) {
     CHX_RETURN_IF_ERROR(CheckNewHandles({&handle, 1}));
     CHX_RETURN_IF_ERROR(CheckShape("upload", command.shape, command.dtype));
     const ArraySpec spec(command.dtype, Shape(command.shape), command.device);
-    if (spec.nbytes() != static_cast<int64_t>(command.data.size())) {
+    absl::string_view data = command.data;
+    if (command.kind == CommandKind::kUploadFrom) {
+      CHX_ASSIGN_OR_RETURN(const char* const stage, StageOf(command, spec.nbytes()));
+      data = absl::string_view(stage, static_cast<size_t>(spec.nbytes()));
+    }
+    if (spec.nbytes() != static_cast<int64_t>(data.size())) {
       return ValueError("[upload] expects ", spec.nbytes(), " bytes for ", spec.ToString(),
-                        ", got ", command.data.size());
+                        ", got ", data.size());
     }
     CHX_ASSIGN_OR_RETURN(Array array, executor_.Allocate(spec));
-    CHX_RETURN_IF_ERROR(executor_.CopyIn(array, 0, command.data));
+    CHX_RETURN_IF_ERROR(executor_.CopyIn(array, 0, data));
     Variable variable;
     variable.array = std::move(array);
     Bind(handle, std::move(variable));

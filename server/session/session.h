@@ -146,6 +146,9 @@ class Session {
                         absl::Span<const ApplyInput> inputs, const RecordMode& mode);
   void Upload(const Command& command, SessionOutput* output);
   void Fetch(const Command& command, SessionOutput* output);
+  void FetchInto(const Command& command, SessionOutput* output);
+  // The place in shared memory that the first operands name, with room for `bytes`.
+  absl::StatusOr<char*> StageOf(const Command& command, int64_t bytes);
   void Barrier(const Command& command, SessionOutput* output);
   // A backward or a grad that waits for the client.
   struct PendingWalk {

@@ -124,6 +124,16 @@ Command MakeCommand(Choices* choices) {
   for (int n = choices->UpTo(3); n > 0; --n) command.handles.push_back(choices->AnyHandle());
   command.num_outputs =
       static_cast<uint32_t>(choices->UpTo(static_cast<int>(command.handles.size())));
+  if (command.kind == CommandKind::kUploadFrom || command.kind == CommandKind::kFetchInto) {
+    command.operands.clear();
+    command.operands.emplace_back(choices->UpTo(3) == 0 ? choices->AnyHandle() : Handle{5});
+    for (int n = command.kind == CommandKind::kUploadFrom ? 1 : 3; n > 0; --n) {
+      // Near the bounds of what there is, or anything.
+      static constexpr int64_t kNumbers[] = {0, 64, 4096 - 64, 4096, 24, 8, 4, 100};
+      command.operands.emplace_back(choices->UpTo(7) == 0 ? choices->AnyScalar()
+                                                          : Scalar(kNumbers[choices->UpTo(7)]));
+    }
+  }
   command.dtype = static_cast<Dtype>(choices->UpTo(kNumDtypes - 1));
   command.shape = choices->AnyInts();
   command.mode_entries.push_back({command.backprop_id, choices->UpTo(1) == 1});

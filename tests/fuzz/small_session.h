@@ -14,7 +14,8 @@
 namespace chx {
 
 // Used by one thread. Devices are shared by all; the session, with float32 arrays of shape (2, 3)
-// under the handles 1 to 4, the first two of which require grad, is new.
+// under the handles 1 to 4, the first two of which require grad, and 4096 bytes in shared memory
+// under 5, is new.
 class SmallSession {
  public:
   SmallSession();

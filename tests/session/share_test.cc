@@ -133,6 +133,44 @@ TEST_F(ShareTest, UploadedIndicesBecomePrivateWhenTheyAreUsed) {
   EXPECT_EQ(take(6), (std::vector<float>{10, 10, 20}));
 }
 
+TEST_F(ShareTest, UploadsThatAreUsedAgainAndAgainBecomePrivate) {
+  const auto block = session_->NewShared(1, Floats({2}));
+  const auto read = session_->NewShared(2, Floats({2}));
+  ASSERT_TRUE(block.ok() && read.ok());
+  float* const data = Map<float>(*block);
+  float* const seen = Map<float>(*read);
+  data[0] = data[1] = seen[0] = seen[1] = 1;
+  ASSERT_TRUE(session_->ShareCopy(2, 9).ok());  // this one stays where the client reads it
+  Handle next = 10;
+  const auto sum = [&] {
+    Run({Op("add", {A(1), A(2)}, {next})});
+    return Fetch(next++)[0];
+  };
+  for (int i = 2; i < 5; ++i) {
+    data[0] = static_cast<float>(i);
+    EXPECT_EQ(sum(), static_cast<float>(i + 1));
+  }
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(sum(), 5);
+  data[0] = 100;
+  EXPECT_EQ(sum(), 5);
+  seen[0] = 2;
+  EXPECT_EQ(sum(), 6);
+}
+
+// Where there is no room for a copy it stays where it is.
+TEST_F(ShareTest, UploadsThatAreUsedOftenMayHaveNoRoomToMove) {
+  Open(5 << 20);
+  const auto block = session_->NewShared(1, Floats({768 << 10}));
+  ASSERT_TRUE(block.ok());
+  float* const data = Map<float>(*block);
+  data[0] = 1;
+  for (Handle next = 10; next < 30; ++next) {
+    Run({Op("amax", {A(1)}, {next}, {AttrValue(), AttrValue(false)})});
+    data[0] = static_cast<float>(next);
+    EXPECT_EQ(Fetch(next)[0], next == 10 ? 1.0f : static_cast<float>(next - 1));
+  }
+}
+
 // A client may be reading it when the operator runs.
 TEST_F(ShareTest, UploadsThatAreReadStay) {
   const auto block = session_->NewShared(1, ArraySpec(Dtype::kInt64, Shape({2})));
