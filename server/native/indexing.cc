@@ -11,6 +11,7 @@
 #include "server/native/groups.h"
 #include "server/native/loops.h"
 #include "server/native/nest.h"
+#include "server/native/positions.h"
 #include "server/native/scratch.h"
 
 namespace chx::native {
@@ -43,11 +44,9 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
 bool AllInRange(ThreadPool& pool, const int64_t* positions, int64_t n, int64_t size) {
   std::atomic<bool> all{true};
   pool.ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
-    uint64_t beyond = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      beyond |= static_cast<uint64_t>(positions[i]) >= static_cast<uint64_t>(size) ? 1 : 0;
+    if (!ArePositions(positions + begin, end - begin, size)) {
+      all.store(false, std::memory_order_relaxed);
     }
-    if (beyond != 0) all.store(false, std::memory_order_relaxed);
   });
   return all.load();
 }

@@ -10,6 +10,7 @@
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/nest.h"
+#include "server/native/positions.h"
 #include "server/native/scratch.h"
 
 namespace chx::native {
@@ -24,17 +25,6 @@ inline int64_t PositionOf(int64_t index, int64_t size, uint64_t* beyond) {
   const uint64_t outside = static_cast<uint64_t>(at) >= static_cast<uint64_t>(size) ? 1 : 0;
   *beyond |= outside;
   return at & (static_cast<int64_t>(outside) - 1);
-}
-
-// Whether the indices are positions as they are: none is negative or beyond the size.
-inline bool ArePositions(const int64_t* indices, int64_t n, int64_t size) {
-  const uint64_t last = static_cast<uint64_t>(size) - 1;
-  uint64_t signs = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const uint64_t index = static_cast<uint64_t>(indices[i]);
-    signs |= index | (last - index);
-  }
-  return signs >> 63 == 0;
 }
 
 // Calls visit(i, position) for n indices, which nobody can change meanwhile. Not 0 if some name no
