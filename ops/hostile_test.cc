@@ -204,14 +204,22 @@ class Hostile {
   std::mt19937_64 random_;
 };
 
+// Bytes, if dimensions of 0 were 1: what is made of an array without elements may have some, or be
+// refused as too large for one with them.
+double Extent(const ArraySpec& spec) {
+  auto bytes = static_cast<double>(ItemSize(spec.dtype));
+  for (const int64_t dim : spec.shape) bytes *= static_cast<double>(std::max<int64_t>(dim, 1));
+  return bytes;
+}
+
 // Beyond this a gradient may rightly be too large where the call itself is not.
 bool IsHuge(const Call& call, const InferResult& inferred) {
-  constexpr int64_t kHuge = int64_t{1} << 30;
+  constexpr double kHuge = 1 << 30;
   for (const Argument& input : call.inputs) {
-    if (input.array.has_value() && input.array->nbytes() > kHuge) return true;
+    if (input.array.has_value() && Extent(*input.array) > kHuge) return true;
   }
   for (const ArraySpec& output : inferred.outputs) {
-    if (output.nbytes() > kHuge) return true;
+    if (Extent(output) > kHuge) return true;
   }
   return false;
 }

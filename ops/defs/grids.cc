@@ -34,19 +34,26 @@ int64_t BoundedK(const AttrValue& k) {
   return std::min(std::max(k.AsInt(), -kFar), kFar);
 }
 
+// Triangle's numbers of rows and columns have to be arrays, even where the result has no elements.
+absl::Status CheckTriangle(const InferContext& c, int64_t n, int64_t m) {
+  CHX_RETURN_IF_ERROR(CheckShape(c.name(), {n}, Dtype::kInt64));
+  return CheckShape(c.name(), {m}, Dtype::kInt64);
+}
+
 absl::Status TriRule(InferContext& c) {
   const int64_t n = c.attr(0).AsInt();
   const int64_t m = c.attr(1).has_value() ? c.attr(1).AsInt() : n;
+  CHX_RETURN_IF_ERROR(CheckTriangle(c, n, m));
   return c.AddOutput(c.attr(3).AsDtype(), {n, m});
 }
 
 absl::Status PartRule(InferContext& c) {
-  if (c.input(0).ndim() >= 1) {
-    if (c.input(0).ndim() >= 2) return rules::Same(c);
-    const int64_t n = c.input(0).shape[0];
-    return c.AddOutput(c.input(0).dtype, {n, n});
-  }
-  return DimensionError("[", c.name(), "] expects at least one dimension, got ()");
+  const int ndim = c.input(0).ndim();
+  if (ndim == 0) return DimensionError("[", c.name(), "] expects at least one dimension, got ()");
+  const Shape& shape = c.input(0).shape;
+  const int64_t n = shape[ndim - 1];
+  CHX_RETURN_IF_ERROR(CheckTriangle(c, ndim == 1 ? n : shape[ndim - 2], n));
+  return ndim == 1 ? c.AddOutput(c.input(0).dtype, {n, n}) : rules::Same(c);
 }
 
 // m where the triangle is, or is not, `below`; 0 elsewhere.

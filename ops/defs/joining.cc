@@ -116,6 +116,14 @@ absl::StatusOr<Repeated> RepeatedOf(const OpDef& op, const AttrValue& axis, cons
   return Repeated{shape, normal};
 }
 
+// The elements before and from `axis` on.
+int64_t Before(const Shape& shape, int axis) {
+  return NumElements(Shape(shape.span().subspan(0, axis)));
+}
+int64_t From(const Shape& shape, int axis) {
+  return NumElements(Shape(shape.span().subspan(axis)));
+}
+
 absl::Status RepeatRule(InferContext& c) {
   const Ints& repeats = c.attr(0).ints();
   CHX_ASSIGN_OR_RETURN(Repeated a, RepeatedOf(c.op(), c.attr(1), c.input(0).shape));
@@ -132,16 +140,13 @@ absl::Status RepeatRule(InferContext& c) {
     }
     total += count * of_count;
   }
+  // What the composition makes on the way has to be an array, even if it has no elements.
+  for (int64_t count : repeats) {
+    const int64_t parts[] = {Before(a.shape, a.axis + 1), count, From(a.shape, a.axis + 1)};
+    CHX_RETURN_IF_ERROR(CheckShape(c.name(), parts, c.input(0).dtype));
+  }
   a.shape[a.axis] = total;
   return c.AddOutput(c.input(0).dtype, a.shape);
-}
-
-// The elements before and from `axis` on.
-int64_t Before(const Shape& shape, int axis) {
-  return NumElements(Shape(shape.span().subspan(0, axis)));
-}
-int64_t From(const Shape& shape, int axis) {
-  return NumElements(Shape(shape.span().subspan(axis)));
 }
 
 // a as (outer, inner) with each inner part `count` times, in the shape `result`.

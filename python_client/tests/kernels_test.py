@@ -79,6 +79,79 @@ def test_small_integers_and_bools_are_computed_as_int(rng):
     np.testing.assert_array_equal(count, (x > 0).astype("int32") + (y > 0))
 
 
+def test_integers_near_the_limits_of_their_dtypes(rng):
+    for dtype in ("int32", "int64"):
+        info = np.iinfo(dtype)
+        edges = [info.max, info.max - 1, info.min + 1, 16777217, -16777217, 7, -7, 0]
+        x = np.array(edges, dtype).repeat(4)
+        y = np.tile(np.array([1, -3, 10, info.max], dtype), len(edges))
+        kernel = kernels.ElementwiseKernel("T x, T y", "T q, T r", "q = x / y; r = x % y")
+        q, r = run(kernel, x, y)
+        for i in range(len(x)):
+            a, b = int(x[i]), int(y[i])
+            want = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            assert (q[i], r[i]) == (want, a - want * b)
+    one = np.array([1])
+    assert run(kernels.ElementwiseKernel("T x", "T y", "y = x * (9007199254740993 % 10)"), one) == 3
+    assert (
+        run(kernels.ElementwiseKernel("T x", "T y", "y = x * (-7 / 2 * 10 + -7 % 2)"), one) == -31
+    )
+
+
+def value(operation, x, dtype="float64", params="T x", *more):
+    """The only element of y."""
+    kernel = kernels.ElementwiseKernel(params, f"{dtype} y", operation)
+    return run(kernel, np.asarray(x), *more).item()
+
+
+def test_types_of_numbers_and_literals_are_c_s():
+    i8, u8, i32 = np.int8(100), np.uint8(200), np.int32(1 << 20)
+    assert value("y = x > 100 ? x : -1", np.uint8(3)) == -1
+    assert value("y = x > 300 ? 0 : 1000", u8) == 1000
+    assert value("y = x > 2 ? x : 1e5f", np.float16(1)) == 1e5
+    assert value("y = x > 0 ? x : 0.5", np.int32(2**31 - 1)) == 2**31 - 1
+    assert value("y = x * k", i32, "int64", "int32 x, int64 k", 1 << 20) == 1 << 40
+    assert value("y = x * k", np.float32(3), "float64", "float32 x, float64 k", 0.1) == 3 * 0.1
+    assert value("unsigned char c = -1; y = x + c", i32) == (1 << 20) + 255
+    assert value("y = x + (int8)200", i32) == (1 << 20) - 56
+    assert value("y = x + k", i32, "int64", "int32 x, uint8 k", 300) == (1 << 20) + 44
+    assert value("y = x + 1L", np.int32(2**31 - 1), "int64") == 2**31
+    assert value("y = x + 3000000000", np.int32(5), "int64") == 3000000005
+    assert value("y = pow(x, 2)", np.int32(100000)) == 1e10
+    assert value("y = fabs(x) / 2", np.int32(-3)) == 1.5
+    assert value("y = fmin(x, 2) / 4", np.int32(3)) == 0.5
+    assert value("y = x * 0.1", np.int32(123456789)) == 123456789 * 0.1
+    assert value("y = x == 16777216.0", np.int32(16777217)) == 0
+    assert value("y = sqrt(x)", np.int64(3)) == np.sqrt(3.0)
+    assert value("int8 n = 127; if (x > 0) n += 1; y = n", i8) == -128
+    assert value("y = x + pow(2, -1) + 1 / 0.0", np.float64(1)) == np.inf
+    assert value("y = x * 1e-3f", np.float64(1)) == np.float32(1e-3)
+    assert value("y = constant + 1", 1.0, "float64", "const T constant") == 2
+
+
+def test_nan_is_left_out_of_max_and_min_as_in_cuda():
+    x = np.array([np.nan, -1.0, 3.0])
+    kernel = kernels.ElementwiseKernel("T x", "T y, T z", "y = max(x, T(0)); z = min(x, T(0))")
+    y, z = run(kernel, x)
+    np.testing.assert_array_equal(y, [0, 0, 3])
+    np.testing.assert_array_equal(z, [0, -1, 0])
+    top = kernels.reduce("T x", "T y", "x", "max(a, b)", "y = a", "-10.0f", "top")
+    assert run(top, x) == 3
+    assert run(top, np.array([-20.0, -30.0])) == -10  # the identity takes part
+
+
+def test_results_that_are_given_are_read_and_written(rng):
+    update = kernels.elementwise("T grad, T lr", "T param", "param -= lr * grad", "sgd")
+    grad, param = rng.normal(size=(2, 3, 4))
+    remote = chx.array(param)
+    assert update(chx.array(grad), 0.5, remote) is remote
+    np.testing.assert_allclose(chx.to_numpy(remote), param - 0.5 * grad)
+    with pytest.raises(chx.DimensionError, match="results of shape"):
+        update(chx.array(grad), 0.5, chx.zeros((1, 4), "float64"))
+    with pytest.raises(TypeError, match="2 or 3 arguments"):
+        update(chx.array(grad))
+
+
 def test_choices_and_branches(rng):
     x = rng.normal(size=(4, 5))
     want = np.where(x > 1, x, np.where(x > 0, x * x, -0.5 * x))
@@ -129,6 +202,9 @@ def test_a_result_is_no_alias():
     y = kernels.ElementwiseKernel("T x", "T y", "y = x")(x)
     x += 1
     np.testing.assert_array_equal(chx.to_numpy(y), np.ones(3))
+    y, z = kernels.ElementwiseKernel("T x", "T y, T z", "y = x + 1; z = y")(x)
+    y += 100
+    np.testing.assert_array_equal(chx.to_numpy(z), np.full(3, 3))
 
 
 def test_gradients(rng):
@@ -157,6 +233,21 @@ def test_reductions(rng, axis, keepdims):
     np.testing.assert_allclose(run(both, x, **options), want, rtol=1e-9)
 
 
+def test_a_mapping_has_the_shape_of_all_arguments(rng):
+    x, z = rng.normal(size=(3, 1)), rng.normal(size=(1, 4))
+    for mapping, want in (("x", np.broadcast_to(x, (3, 4))), ("1", np.ones((3, 4)))):
+        total = kernels.reduce("T x, T z", "T y", mapping, "a + b", "y = a", 0, "total")
+        np.testing.assert_allclose(run(total, x, z), want.sum())
+        np.testing.assert_allclose(run(total, x, z, axis=1), want.sum(1))
+    halves = kernels.reduce("int32 x", "float64 y", "0.5", "a + b", "y = a", 0, "halves")
+    assert run(halves, np.arange(3, dtype="int32")) == 1.5
+    for identity in ("text", "T(0)"):
+        with pytest.raises(ValueError, match="a number as identity"):
+            kernels.ReductionKernel("T x", "T y", "x", "a + b", "y = a", identity)
+    with pytest.raises(ValueError, match="reduce_type"):
+        kernels.ReductionKernel("T x", "T y", "x", "a + b", "y = a", 0, reduce_type="tensor")
+
+
 def test_reductions_of_nothing_and_of_one():
     total = kernels.reduce("T x", "T y", "x", "a + b", "y = a", 0, "total")
     np.testing.assert_array_equal(run(total, np.zeros((0, 3)), axis=0), np.zeros(3))
@@ -183,6 +274,11 @@ def test_reductions_of_nothing_and_of_one():
         'y = "text"',
         "auto t = x",
         "{ y = x;",
+        "y = system(x)",
+        "y = exp(x, x)",
+        "y = x + 1u",
+        "y = x + 010",
+        "y = x + 99999999999999999999",
     ],
 )
 def test_what_is_no_kernel_is_refused(operation):
@@ -207,7 +303,7 @@ def test_bad_calls_are_refused():
             kernel(*args)
     with pytest.raises(chx.DimensionError, match="broadcast"):
         kernel(x, chx.ones((3,)))
-    for operation in ("z = x + unknown", "z = system(x)", "unknown = x", "x = x", "z = exp(x, x)"):
+    for operation in ("z = x + unknown", "unknown = x", "x = x", "T z = x", "{T t = x;} T t = x"):
         with pytest.raises(NameError, match=r"^\[bad\] expects "):
             kernels.ElementwiseKernel("T x", "T z", operation, "bad")(x)
     with pytest.raises(TypeError, match="integers for %"):

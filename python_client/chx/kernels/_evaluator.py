@@ -1,4 +1,8 @@
-"""Evaluates a kernel's trees with chx's operators, by C's rules."""
+"""Evaluates a kernel's trees with chx's operators, by C's rules.
+
+Values are arrays, of no dimensions for numbers that have a type, and Python's numbers for literals,
+which take the type of what they meet.
+"""
 
 import math
 
@@ -7,27 +11,27 @@ import numpy as np
 from chx import _core, _routines
 
 _FLOATS = "acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log1p log2 log10 rint"
-_FLOATS += " sin sinh sqrt square tan tanh trunc erf"
+_FLOATS += " sin sinh sqrt tan tanh trunc erf"
+# Functions of floats, which convert integers to double.
 _UNARY = {
     **{name: name for name in _FLOATS.split()},
     **{"a" + name: "arc" + name for name in "cos sin tan cosh sinh tanh".split()},
     "fabs": "abs",
-    "abs": "abs",
     "isnan": "isnan",
     "isinf": "isinf",
     "isfinite": "isfinite",
+    "rsqrt": "rsqrt",
 }
 _BINARY = {
-    "min": "minimum",
-    "max": "maximum",
     "fmin": "fmin",
     "fmax": "fmax",
     "pow": "power",
-    "powf": "power",
     "atan2": "arctan2",
     "fmod": "fmod",
     "hypot": "hypot",
 }
+# Those of any type.
+_ANY = {"abs": 1, "min": 2, "max": 2}
 _COMPARISONS = {
     "==": "equal",
     "!=": "not_equal",
@@ -63,6 +67,18 @@ _ON_NUMBERS = {
 _CONSTANTS = {"M_PI": math.pi, "M_E": math.e, "INFINITY": math.inf, "NAN": math.nan}
 
 
+def arity_of(name):
+    """How many arguments a function of C's has; None if kernels don't have it."""
+    for plain in (name, name[:-1] if name[-1:] == "f" else name):
+        if plain in _UNARY:
+            return 1
+        if plain in _BINARY:
+            return 2
+        if plain in _ANY and plain == name:
+            return _ANY[plain]
+    return None
+
+
 def function(name):
     """An operator of chx's by its name, None if there is none."""
     return getattr(_core, name, None) or getattr(_routines, name, None)
@@ -76,14 +92,6 @@ def _is_integer(value):
     return value.dtype.kind in "biu" if is_array(value) else isinstance(value, (bool, int))
 
 
-def convert(value, dtype):
-    """A number or an array as C converts it."""
-    if is_array(value):
-        return value if value.dtype.name == dtype else value.astype(dtype)
-    kind = np.dtype(dtype).kind
-    return bool(value) if kind == "b" else int(value) if kind in "iu" else float(value)
-
-
 def _promoted(value):
     """What C computes with: at least an int, and no half."""
     if not is_array(value):
@@ -92,6 +100,33 @@ def _promoted(value):
     if name == "float16":
         return value.astype("float32")
     return value.astype("int32") if name in ("bool", "int8", "uint8", "int16") else value
+
+
+def _to_double(value):
+    if not _is_integer(value):
+        return value
+    return value.astype("float64") if is_array(value) else float(value)
+
+
+def _pair(x, y):
+    """Two promoted values as C has them in one operator: a literal does not make floats double."""
+    for one, other in ((x, y), (y, x)):
+        if is_array(one) and not is_array(other) and _is_integer(one):
+            if isinstance(other, float):
+                one = one.astype("float64")
+            elif not -(2**31) <= other < 2**31:
+                one = one.astype("int64")
+            return (one, other) if is_array(x) else (other, one)
+    return x, y
+
+
+def _both(x, y):
+    """Two arrays: not every function has a form for numbers."""
+    if not is_array(x):
+        x = _core.full_like(y, x)
+    elif not is_array(y):
+        y = _core.full_like(x, y)
+    return x, y
 
 
 def _truth(value):
@@ -105,16 +140,33 @@ class Evaluator:
 
     Args:
       kernel: its name, for errors.
-      types: the dtype's name for each variable that is declared outside.
-      resolve: turns the name of a type, which may be a placeholder, into a dtype's.
-      values: arrays and numbers by their names.
+      device: where the arrays are.
+      types: the dtype's name, or a placeholder, for each variable that is declared outside.
+      resolve: turns the name of a type into a dtype's.
+      values: arrays by their names.
     """
 
-    def __init__(self, kernel, types, resolve, values):
+    def __init__(self, kernel, device, types, resolve, values):
         self._kernel = kernel
+        self._device = device
         self._types = dict(types)
         self._resolve = resolve
-        self.values = values
+        self.values = dict(values)
+
+    def typed(self, value, dtype):
+        """A number or an array as C converts it: an array."""
+        if is_array(value):
+            return value if value.dtype.name == dtype else value.astype(dtype)
+        if np.dtype(dtype).kind in "iu" and math.isfinite(value):
+            bits = 8 * np.dtype(dtype).itemsize  # wraps, as C does
+            value = int(value) % 2**bits
+            if np.dtype(dtype).kind == "i" and value >= 2 ** (bits - 1):
+                value -= 2**bits
+        return _core.full((), value, dtype, self._device)
+
+    def declare(self, types):
+        """Names variables that have no values yet."""
+        self._types.update(types)
 
     def run(self, statements):
         for statement in statements:
@@ -123,10 +175,12 @@ class Evaluator:
                 continue
             _, declared, name, tree = statement
             if declared is not None:
+                if name in self._types:
+                    raise NameError(f"[{self._kernel}] expects a new name to declare, got {name}")
                 self._types[name] = declared
             elif name not in self._types:
                 raise NameError(f"[{self._kernel}] expects a variable that is declared, got {name}")
-            self.values[name] = convert(self.value(tree), self._resolve(self._types[name]))
+            self.values[name] = self.typed(self.value(tree), self._resolve(self._types[name]))
 
     def _branch(self, condition, then, otherwise):
         condition = _truth(self.value(condition))
@@ -142,9 +196,8 @@ class Evaluator:
             a, b = yes.get(name), no.get(name)
             if a is not b:
                 # Where a side assigns nothing to a variable that has nothing, C leaves it undefined.
-                self.values[name] = (
-                    a if b is None else b if a is None else self._where(condition, a, b)
-                )
+                one = a if b is None else b if a is None else _core.where(condition, a, b)
+                self.values[name] = one
 
     def value(self, tree):
         return getattr(self, "_" + tree[0])(*tree[1:])
@@ -160,7 +213,7 @@ class Evaluator:
         raise NameError(f"[{self._kernel}] expects a variable that has a value, got {name}")
 
     def _cast(self, dtype, tree):
-        return convert(self.value(tree), self._resolve(dtype))
+        return self.typed(self.value(tree), self._resolve(dtype))
 
     def _unary(self, op, tree):
         value = self.value(tree)
@@ -179,13 +232,11 @@ class Evaluator:
         condition = _truth(self.value(condition))
         if not is_array(condition):
             return self.value(yes if condition else no)
-        return self._where(condition, self.value(yes), self.value(no))
-
-    def _where(self, condition, yes, no):
+        yes, no = _pair(_promoted(self.value(yes)), _promoted(self.value(no)))
         if not is_array(yes) and not is_array(no):
+            small = all(_is_integer(v) and -(2**31) <= v < 2**31 for v in (yes, no))
             whole = _is_integer(yes) and _is_integer(no)
-            dtype = "int64" if whole else "float64"
-            yes = _core.full(condition.shape, yes, dtype, condition.device)
+            yes = self.typed(yes, "int32" if small else "int64" if whole else "float64")
         return _core.where(condition, yes, no)
 
     def _binary(self, op, left, right):
@@ -195,12 +246,13 @@ class Evaluator:
                 return x and y if op == "&&" else x or y
             return function("logical_and" if op == "&&" else "logical_or")(*_both(x, y))
         x, y = _promoted(self.value(left)), _promoted(self.value(right))
+        if op in _BITS or op == "%":
+            self._expect_integers(op, x, y)
         if op in ("/", "%"):
             return self._quotient(op, x, y)
-        if op in _BITS:
-            self._expect_integers(op, x, y)
         if not is_array(x) and not is_array(y):
             return _ON_NUMBERS[op](x, y)
+        x, y = _pair(x, y)
         return function(_ARITHMETIC.get(op) or _COMPARISONS.get(op) or _BITS[op])(x, y)
 
     def _expect_integers(self, op, *values):
@@ -208,49 +260,50 @@ class Evaluator:
             raise TypeError(f"[{self._kernel}] expects integers for {op}, got floats")
 
     def _quotient(self, op, x, y):
-        whole = _is_integer(x) and _is_integer(y)
-        if op == "%":
-            self._expect_integers(op, x, y)
+        if not _is_integer(x) or not _is_integer(y):
+            if is_array(x) or is_array(y):
+                return _core.true_divide(*_pair(x, y))
+            with np.errstate(all="ignore"):
+                return np.true_divide(x, y).item()
         if not is_array(x) and not is_array(y):
             if y == 0:
-                raise ZeroDivisionError(f"[{self._kernel}] expects numbers to divide by, got 0")
-            if not whole:
-                return x / y
-            return math.trunc(math.fmod(x, y)) if op == "%" else (x - int(math.fmod(x, y))) // y
-        if not whole:
-            return _core.true_divide(x, y)
-        # Towards zero, as in C.
-        rest = function("fmod")(*_both(x, y))
-        return rest if op == "%" else _core.floor_divide(_core.subtract(x, rest), y)
+                raise ZeroDivisionError(f"[{self._kernel}] expects a number to divide by, got 0")
+            quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+            return quotient if op == "/" else x - quotient * y
+        x, y = _both(*_pair(x, y))
+        down = _core.floor_divide(x, y)
+        rest = _core.subtract(x, _core.multiply(down, y))
+        # Towards zero, as in C: one more where the floor lies below.
+        signs = _core.not_equal(_core.less(x, 0), _core.less(y, 0))
+        below = _core.logical_and(_core.not_equal(rest, 0), signs)
+        if op == "/":
+            return _core.where(below, _core.add(down, 1), down)
+        return _core.where(below, _core.subtract(rest, y), rest)
 
     def _call(self, name, trees):
         values = [_promoted(self.value(tree)) for tree in trees]
-        name = name[:-1] if name not in _UNARY and name[:-1] in _UNARY and name[-1] == "f" else name
-        if name == "rsqrt" and len(values) == 1:
-            return self._apply("reciprocal", [self._apply("sqrt", values)])
-        if name in _UNARY and len(values) == 1:
-            return self._apply(_UNARY[name], values)
-        if name in _BINARY and len(values) == 2:
-            return self._apply(_BINARY[name], values)
-        raise NameError(
-            f"[{self._kernel}] expects a function of C's mathematics, got {name} of {len(values)}"
+        plain = (
+            name[:-1] if name not in _UNARY and name not in _BINARY and name[-1] == "f" else name
         )
+        if name in _ANY:
+            return self._of_any(name, values)
+        values = [_to_double(v) for v in values]
+        if plain == "rsqrt":
+            return self._apply("reciprocal", [self._apply("sqrt", values)])
+        return self._apply(_UNARY.get(plain) or _BINARY[plain], values)
+
+    def _of_any(self, name, values):
+        if name == "abs":
+            return self._apply("abs", values)
+        values = list(_pair(*values))
+        if all(_is_integer(v) for v in values):
+            return self._apply(name + "imum", values)
+        return self._apply("f" + name, values)  # of a NaN and a number, CUDA's is the number
 
     def _apply(self, name, values):
         if any(is_array(v) for v in values):
             return function(name)(*(_both(*values) if len(values) == 2 else values))
         if name == "erf":
             return math.erf(*values)
-        return getattr(np, name)(*values).item()
-
-
-def _both(x, y):
-    """Two arrays: not every function has a form for numbers."""
-    if is_array(x) and is_array(y):
-        return x, y
-    if not is_array(x):
-        y, x = _both(y, x)
-        return x, y
-    if x.dtype.kind in "biu" and isinstance(y, float):
-        x = x.astype("float64")
-    return x, _core.full_like(x, y)
+        with np.errstate(all="ignore"):
+            return getattr(np, name)(*values).item()

@@ -1,17 +1,19 @@
 """Elementwise and reduction kernels: parameters, types and calls."""
 
+import ast
 import functools
+import math
 
 import numpy as np
 
 from chx import _core
-from chx.kernels._evaluator import Evaluator, convert, function, is_array
+from chx.kernels._evaluator import Evaluator, is_array
 from chx.kernels._parser import TYPES, Parser
 
 
 class _Parameter:
     def __init__(self, kernel, text):
-        words = text.replace("const", " ").split()
+        words = [word for word in text.split() if word != "const"]
         if len(words) != 2 or not words[1].isidentifier():
             hint = "raw parameters have indexes" if words[:1] == ["raw"] else "'type name'"
             raise ValueError(f"[{kernel}] expects parameters as {hint}, got {text.strip()!r}")
@@ -51,10 +53,10 @@ class _Kernel:
     def __repr__(self):
         return f"<{type(self).__name__} {self.name}>"
 
-    def _bind(self, args):
-        """The dtypes of placeholders, and the arguments: arrays of one device, and numbers."""
+    def _bind(self, params, args):
+        """The dtypes of placeholders, and an evaluator that has the arguments as arrays."""
         bound = {}
-        for p, arg in zip(self._in, args, strict=True):
+        for p, arg in zip(params, args, strict=True):
             if not is_array(arg):
                 if not isinstance(arg, (bool, int, float, np.generic)):
                     kind = type(arg).__name__
@@ -64,29 +66,41 @@ class _Kernel:
             wanted = bound.setdefault(p.type, dtype) if p.is_placeholder else TYPES[p.type]
             if dtype != wanted:
                 raise TypeError(f"[{self.name}] expects {p.name} of {wanted}, got {dtype}")
-        if not any(is_array(a) for a in args):
+        arrays = [a for a in args if is_array(a)]
+        if not arrays:
             raise TypeError(f"[{self.name}] expects an array among its arguments, got none")
-        for p, arg in zip(self._in, args, strict=True):  # numbers settle what arrays leave open
+        for p, arg in zip(params, args, strict=True):  # numbers settle what arrays leave open
             if p.is_placeholder and p.type not in bound:
                 bound[p.type] = np.result_type(arg).name
-        values = {
-            p.name: arg if is_array(arg) else convert(arg, self._dtype(p.type, bound))
-            for p, arg in zip(self._in, args, strict=True)
-        }
-        return bound, values
+        types = {p.name: p.type for p in params}
+        evaluator = self._evaluator(arrays[0].device, types, bound)
+        for p, arg in zip(params, args, strict=True):
+            evaluator.values[p.name] = evaluator.typed(arg, self._dtype(p.type, bound))
+        return bound, arrays, evaluator
+
+    def _evaluator(self, device, types, bound, values=()):
+        return Evaluator(self.name, device, types, lambda t: self._dtype(t, bound), values)
+
+    def _shape_of(self, arrays):
+        try:
+            return np.broadcast_shapes(*[a.shape for a in arrays])
+        except ValueError:
+            shapes = " and ".join(str(a.shape) for a in arrays)
+            raise _core.DimensionError(
+                f"[{self.name}] expects shapes that broadcast, got {shapes}"
+            ) from None
 
     def _dtype(self, name, bound):
         if name in bound:
             return bound[name]
         if name in TYPES:
             return TYPES[name]
-        if name in self._placeholders:
-            raise TypeError(f"[{self.name}] expects arguments that tell what {name} is")
-        return name  # resolved by the parser
+        raise TypeError(f"[{self.name}] expects arguments that tell what {name} is")
 
-    def _expect(self, args):
-        if len(args) != len(self._in):
-            raise TypeError(f"[{self.name}] expects {len(self._in)} arguments, got {len(args)}")
+    def _expect(self, args, counts):
+        if len(args) not in counts:
+            numbers = " or ".join(map(str, counts))
+            raise TypeError(f"[{self.name}] expects {numbers} arguments, got {len(args)}")
 
 
 class ElementwiseKernel(_Kernel):
@@ -98,7 +112,8 @@ class ElementwiseKernel(_Kernel):
       out_params: as in_params; all have the arguments' broadcast shape.
       operation: statements of C++: assignments, declarations, if, ?:, and C's mathematics. `i` is the
         position in the results in C order. It computes by C's rules: integers divide towards zero,
-        float16 is computed as float32, assignments convert. A literal has the type of what it meets.
+        float16 is computed as float32, assignments convert. A literal does not make float32 double.
+        Both sides of ?: and if are computed; so gradients of a side that is not taken may be NaN.
       name: for errors.
 
     Raises:
@@ -110,39 +125,45 @@ class ElementwiseKernel(_Kernel):
         self._statements = Parser(name, operation, self._placeholders).statements()
 
     def __call__(self, *args):
-        """The result, or a tuple of several; arguments are arrays of one device and numbers.
+        """The result, or a tuple of several.
+
+        Args:
+          args: arrays of one device and numbers; after them there may be an array for each result,
+            which the operation may read and which is written.
 
         Raises:
           TypeError: number, types or dtypes of the arguments don't fit the parameters.
-          DimensionError: the arguments' shapes don't broadcast.
-          NameError: a variable has no value, or there is no such function.
+          DimensionError: the arguments' shapes don't broadcast, or not to that of a result.
+          NameError: a variable has no value.
         """
-        self._expect(args)
-        bound, values = self._bind(args)
-        arrays = [a for a in args if is_array(a)]
-        shape = np.broadcast_shapes(*[a.shape for a in arrays]) if _fits(arrays) else None
-        if shape is None:
-            shapes = " and ".join(str(a.shape) for a in arrays)
-            raise _core.DimensionError(f"[{self.name}] expects shapes that broadcast, got {shapes}")
-        device = arrays[0].device
+        self._expect(args, (len(self._in), len(self._in + self._out)))
+        outs = args[len(self._in) :]
+        if not all(map(is_array, outs)):
+            raise TypeError(f"[{self.name}] expects chx.ndarray for results, got numbers")
+        params = self._in + self._out if outs else self._in
+        bound, arrays, evaluator = self._bind(params, args)
+        shape = self._shape_of(arrays)
+        if any(out.shape != shape for out in outs):
+            raise _core.DimensionError(f"[{self.name}] expects results of shape {shape}")
         if _uses(self._statements, "i"):
-            values["i"] = _core.arange(int(np.prod(shape)), dtype="int64", device=device)
-            values["i"] = values["i"].reshape(shape)
-        types = {p.name: p.type for p in self._in + self._out}
-        evaluator = Evaluator(self.name, types, lambda t: self._dtype(t, bound), values)
+            i = _core.arange(math.prod(shape), dtype="int64", device=arrays[0].device)
+            evaluator.values["i"] = i.reshape(shape)
+        if not outs:
+            evaluator.declare({p.name: p.type for p in self._out})
         evaluator.run(self._statements)
         results = []
         for p in self._out:
             value = evaluator.values.get(p.name)
             if value is None:
                 raise NameError(f"[{self.name}] expects an operation that assigns {p.name}")
-            if not is_array(value):
-                value = _core.full(shape, value, self._dtype(p.type, bound), device)
-            elif value.shape != shape:
+            if value.shape != shape:
                 value = _core.broadcast_to(value, shape).copy()
-            elif any(value is a for a in args):
+            elif any(value is other for other in (*args, *results)):
                 value = value.copy()
             results.append(value)
+        for out, value in zip(outs, results, strict=bool(outs)):
+            _core.copyto(out, value)
+        results = outs or results
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -157,6 +178,8 @@ class ReductionKernel(_Kernel):
       identity: the value of no elements, a number or its text; None if there is none.
       name: for errors.
       reduce_type: the dtype of a and b; that of the result if None.
+
+    A sum is the device's; others are made by halves, in log2(elements) steps.
 
     Raises:
       ValueError: the expressions are more than ElementwiseKernel knows.
@@ -180,9 +203,20 @@ class ReductionKernel(_Kernel):
         self._map = Parser(name, map_expr, types).expression()
         self._reduce = Parser(name, reduce_expr, types).expression()
         self._post = Parser(name, post_map_expr, types).statements()
-        self._identity = float(identity) if isinstance(identity, str) and identity else identity
+        self._identity = self._number(identity)
         self._type = reduce_type or self._out[0].type
-        self._fast = _operator_for(self._reduce)
+        if self._type not in TYPES and self._type not in self._placeholders:
+            raise ValueError(f"[{name}] expects a dtype as reduce_type, got {reduce_type!r}")
+
+    def _number(self, identity):
+        if not isinstance(identity, str):
+            return identity
+        try:
+            return ast.literal_eval(identity.rstrip("fF")) if identity else None
+        except (ValueError, SyntaxError):
+            raise ValueError(
+                f"[{self.name}] expects a number as identity, got {identity!r}"
+            ) from None
 
     def __call__(self, *args, axis=None, keepdims=False):
         """The reduced array.
@@ -196,52 +230,53 @@ class ReductionKernel(_Kernel):
           TypeError, DimensionError, NameError: as ElementwiseKernel's.
           ValueError: no elements, and no identity.
         """
-        self._expect(args)
-        bound, values = self._bind(args)
+        self._expect(args, (len(self._in),))
+        bound, arrays, evaluator = self._bind(self._in, args)
         dtype = self._dtype(self._type, bound)
-        types = {p.name: p.type for p in self._in}
-        mapped = self._evaluator(types, values, bound).value(self._map)
-        arrays = [a for a in args if is_array(a)]
-        if not is_array(mapped):
-            mapped = _core.full_like(arrays[0], mapped)
-        if mapped.dtype.name != dtype:
-            mapped = mapped.astype(dtype)
+        mapped = evaluator.typed(evaluator.value(self._map), dtype)
+        mapped = _core.broadcast_to(mapped, self._shape_of(arrays))
         axes = _axes(self.name, axis, mapped.ndim)
         shape = [1 if k in axes else n for k, n in enumerate(mapped.shape)]
-        total = self._reduced(mapped, axes, dtype).reshape(shape)
+        total = self._reduced(mapped, axes, bound).reshape(shape)
         out = self._out[0]
-        evaluator = self._evaluator({out.name: out.type}, {"a": total}, bound)
+        evaluator = self._evaluator(mapped.device, {out.name: out.type}, bound, {"a": total})
         evaluator.run(self._post)
         result = evaluator.values.get(out.name)
         if result is None:
             raise NameError(f"[{self.name}] expects a post_map_expr that assigns {out.name}")
-        if not is_array(result):
-            result = _core.full(shape, result, self._dtype(out.type, bound), mapped.device)
         kept = [n for k, n in enumerate(shape) if keepdims or k not in axes]
-        return result.reshape(kept)
+        return _core.broadcast_to(result, shape).reshape(kept)
 
-    def _evaluator(self, types, values, bound):
-        return Evaluator(self.name, types, lambda t: self._dtype(t, bound), values)
-
-    def _reduced(self, array, axes, dtype):
+    def _reduced(self, array, axes, bound):
+        dtype = array.dtype.name
         kept = [k for k in range(array.ndim) if k not in axes]
         rest = tuple(array.shape[k] for k in kept)
-        count = int(np.prod([array.shape[k] for k in axes]))
+        count = math.prod(array.shape[k] for k in axes)
+        device = array.device
         if count == 0:
             if self._identity is None:
                 raise ValueError(f"[{self.name}] expects elements, got none and no identity")
-            return _core.full(rest, self._identity, dtype, array.device)
-        if not axes:
-            return array
-        if self._fast is not None:
-            return function(self._fast)(array, tuple(axes)).astype(dtype)
-        array = _core.transpose(array, (*axes, *kept)).reshape((count, *rest))
-        while len(array) > 1:  # halves, until one is left
-            half = len(array) // 2
-            pair = {"a": array[:half], "b": array[half : 2 * half]}
-            joined = convert(self._evaluator({}, pair, {}).value(self._reduce), dtype)
-            array = _core.concatenate([joined, array[2 * half :]]) if len(array) % 2 else joined
-        return array[0]
+            return _core.full(rest, self._identity, dtype, device)
+
+        def joined(a, b):
+            evaluator = self._evaluator(device, {}, bound, {"a": a, "b": b})
+            return evaluator.typed(evaluator.value(self._reduce), dtype)
+
+        if self._reduce in _SUMS and axes:
+            total = _core.sum(array, tuple(axes)).astype(dtype)
+        else:
+            array = _core.transpose(array, (*axes, *kept)).reshape((count, *rest))
+            while len(array) > 1:  # halves, until one is left
+                half = len(array) // 2
+                pair = joined(array[:half], array[half : 2 * half])
+                array = _core.concatenate([pair, array[2 * half :]]) if len(array) % 2 else pair
+            total = array[0]
+        if self._identity is None or (self._reduce in _SUMS and self._identity == 0):
+            return total
+        return joined(_core.full(rest, self._identity, dtype, device), total)
+
+
+_SUMS = [("binary", "+", ("name", x), ("name", y)) for x, y in ("ab", "ba")]
 
 
 def _axes(name, axis, ndim):
@@ -249,27 +284,6 @@ def _axes(name, axis, ndim):
     if any(not -ndim <= k < ndim for k in axes) or len({k % ndim for k in axes}) != len(axes):
         raise _core.DimensionError(f"[{name}] expects axes of {ndim} dimensions, got {axis}")
     return sorted(k % ndim for k in axes)
-
-
-def _operator_for(tree):
-    """The operator that reduces as the expression does, if it is a usual one."""
-    a, b = ("name", "a"), ("name", "b")
-    for operands in ((a, b), (b, a)):
-        for op, name in (("+", "sum"), ("*", "prod")):
-            if tree == ("binary", op, *operands):
-                return name
-        for call, name in (("max", "amax"), ("min", "amin")):
-            if tree == ("call", call, operands):
-                return name
-    return None
-
-
-def _fits(arrays):
-    try:
-        np.broadcast_shapes(*[a.shape for a in arrays])
-    except ValueError:
-        return False
-    return True
 
 
 def _uses(trees, name):

@@ -8,6 +8,8 @@ statements: ("assign", type or None, name, tree), ("if", condition, (statement, 
 
 import re
 
+from chx.kernels._evaluator import arity_of
+
 TYPES = {
     "bool": "bool",
     "char": "int8",
@@ -27,7 +29,7 @@ TYPES = {
 _TOKEN = re.compile(
     r"""\s*(?:
     (?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|\d+[eE][+-]?\d+[fF]?)
-    |(?P<int>0[xX][0-9a-fA-F]+|\d+)[uUlL]*
+    |(?P<int>(?:0[xX][0-9a-fA-F]+|\d+)\w*)
     |(?P<name>[A-Za-z_]\w*(?:\s*::\s*\w+)*)
     |(?P<op><<=|>>=|\+\+|--|&&|\|\||<<|>>|[-+*/%<>=!&|^]=|[-+*/%<>=!&|^~?:;,(){}\[\].])
     )""",
@@ -251,10 +253,10 @@ class Parser:
         kind, token = self._tokens[self._at]
         if kind == "float":
             self._at += 1
-            return "number", float(token.rstrip("fF"))
+            number = "number", float(token.rstrip("fF"))
+            return ("cast", "float32", number) if token[-1] in "fF" else number
         if kind == "int":
-            self._at += 1
-            return "number", int(token, 0 if token[:2] in ("0x", "0X") else 10)
+            return self._integer(token)
         if kind != "name":
             self._fail("a value")
         if token == "static_cast":
@@ -270,18 +272,42 @@ class Parser:
             return "cast", cast, self._in_parentheses()
         self._at += 1
         if self._peek() == "(":
-            return "call", token.split("::")[-1], self._arguments()
+            return self._call(token.split("::")[-1])
         if self._peek() in ("[", "."):
             self._fail("variables without indexes and members")
         if token in ("true", "false"):
             return "number", token == "true"
         return "name", token
 
+    def _integer(self, token):
+        digits = token.rstrip("lL")
+        base = 16 if digits[:2] in ("0x", "0X") else 10
+        octal = base == 10 and len(digits) > 1 and digits[0] == "0"
+        try:
+            value = int(digits, base)
+        except ValueError:  # a suffix of unsigned, or of nothing
+            value = None
+        if octal or value is None or value >= 2**63 or len(token) - len(digits) > 2:
+            self._fail("a signed integer, decimal or hexadecimal")
+        self._at += 1
+        number = "number", value
+        return ("cast", "int64", number) if token != digits or value >= 2**31 else number
+
     def _in_parentheses(self):
         self._take("(")
         tree = self._ternary()
         self._take(")")
         return tree
+
+    def _call(self, name):
+        arity = arity_of(name)
+        if arity is None:
+            self._at -= 1
+            self._fail("a function of C's mathematics")
+        arguments = self._arguments()
+        if len(arguments) != arity:
+            self._fail(f"{arity} arguments of {name}, got {len(arguments)} before this")
+        return "call", name, arguments
 
     def _arguments(self):
         self._take("(")
