@@ -136,6 +136,18 @@ TEST_F(LocalStreamTest, TheSocketIsItsOwnersAloneAndGoesWithTheDaemon) {
   EXPECT_NE(stat(path().c_str(), &info), 0);
 }
 
+TEST_F(LocalStreamTest, ADaemonWithoutItsPlacesDoesNotStart) {
+  const SocketDirectory other;
+  // A directory stands for what cannot be removed.
+  const std::string taken = StreamSocketOf(other.Socket());
+  ASSERT_EQ(mkdir(taken.c_str(), 0700), 0);
+  options_.listeners = *ParseListen(absl::StrCat("unix:", other.Socket()));
+  const absl::Status status = Daemon::Start(options_, {backend_.get()}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find(taken), absl::string_view::npos) << status;
+  ASSERT_EQ(rmdir(taken.c_str()), 0);
+}
+
 TEST_F(LocalStreamTest, UnknownAndClosedSessionsHaveNoStream) {
   auto client = Opened();
   for (const std::string& id : {std::string(), std::string(16, 'x'), std::string(4000, 'x')}) {
