@@ -50,7 +50,8 @@ absl::StatusOr<RnnNetwork> MakeRnnNetwork(absl::string_view op, const Shape& x, 
                           kMaxRnnCells, " of all layers and directions, got ", steps);
   }
   int64_t below = network.batch;
-  int64_t total = 0;  // at most x's rows, and once more than that
+  int64_t total = 0;  // at most x's rows
+  bool fits = true;
   for (const int64_t n : rows) {
     if (n < 0 || n > below) {
       return DimensionError("[", op, "] expects steps whose rows do not grow in number, from ",
@@ -60,12 +61,13 @@ absl::StatusOr<RnnNetwork> MakeRnnNetwork(absl::string_view op, const Shape& x, 
       network.rows.push_back(n);
       network.offsets.push_back(total);
     }
+    fits = n <= x[0] - total;
+    if (!fits) break;
     below = n;
     total += n;
-    if (total > x[0]) break;
   }
   network.offsets.push_back(total);
-  if (total != x[0]) {
+  if (!fits || total != x[0]) {
     return DimensionError("[", op, "] expects x to have the rows of all ", steps, " steps, got ",
                           x.ToString());
   }

@@ -83,6 +83,17 @@ bool Matches(const Dims& image, const Dims& counts, const Dims& kernel, const Ge
   return true;
 }
 
+// Numbers of windows; a convolution makes some.
+absl::Status CheckCounts(const InferContext& c, const Dims& counts) {
+  for (const int64_t count : counts) {
+    if (count < 1 || count > INT32_MAX) {
+      return DimensionError("[", c.name(), "] expects dimensions from 1 to 2^31, got ",
+                            counts.ToString());
+    }
+  }
+  return absl::OkStatus();
+}
+
 // x, w, b; stride, pad, outsize.
 absl::Status ConvTransposeRule(InferContext& c) {
   Geometry g;
@@ -93,12 +104,7 @@ absl::Status ConvTransposeRule(InferContext& c) {
   const Dims kernel = SpatialOf(w);
   CHX_RETURN_IF_ERROR(CheckKernel(c, kernel));
   const Dims counts = SpatialOf(x);
-  for (const int64_t count : counts) {
-    if (count < 1 || count > INT32_MAX) {
-      return DimensionError("[", c.name(), "] expects dimensions from 1 to 2^31, got ",
-                            x.ToString());
-    }
-  }
+  CHX_RETURN_IF_ERROR(CheckCounts(c, counts));
   Dims image = counts;
   if (c.attr(2).has_value()) {
     // As upstream: of shapes that don't go together.
@@ -130,6 +136,7 @@ absl::Status ConvGradWeightRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "ksize", c.attr(0), x.size() - 2, 1, &kernel));
   const Dims image = SpatialOf(x);
   const Dims counts = SpatialOf(gy);
+  CHX_RETURN_IF_ERROR(CheckCounts(c, counts));
   if (x[0] != gy[0] ||
       (!Matches(image, counts, kernel, g, false) && !Matches(image, counts, kernel, g, true))) {
     return DimensionError("[", c.name(), "] expects a convolution's input and output, got ",
