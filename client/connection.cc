@@ -17,7 +17,8 @@ namespace chx {
 namespace {
 
 constexpr size_t kMaxErrors = 1000;
-constexpr int kReconnectDelaysMs[] = {0, 20, 100, 400, 1000};
+constexpr int kLastDelayMs = 1000;
+constexpr int kReconnectDelaysMs[] = {0, 20, 100, 400, kLastDelayMs};
 
 }  // namespace
 
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   connection->channel_ = grpc::CreateCustomChannel(address, credentials, arguments);
   connection->stub_ = v1::SessionService::NewStub(connection->channel_);
   v1::OpenReply reply;
-  CHX_RETURN_IF_ERROR(connection->OpenSession("", &reply));
+  CHX_RETURN_IF_ERROR(connection->OpenSession("", false, &reply));
   connection->session_id_ = reply.session_id();
   connection->op_ids_.assign(reply.op_ids().begin(), reply.op_ids().end());
   connection->op_ids_.resize(static_cast<size_t>(OpRegistry::Global().size()), 0);
@@ -89,7 +90,8 @@ absl::Status Connection::FromRpc(const grpc::Status& status) const {
                    absl::StrCat("chxd at ", address_, ": ", status.error_message()));
 }
 
-absl::Status Connection::OpenSession(absl::string_view resume_session_id, v1::OpenReply* reply) {
+absl::Status Connection::OpenSession(absl::string_view resume_session_id, bool patient,
+                                     v1::OpenReply* reply) {
   v1::OpenRequest request;
   request.set_min_protocol(wire::kProtocolVersion);
   request.set_max_protocol(wire::kProtocolVersion);
@@ -104,7 +106,8 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id, v1::Op
   }
   grpc::ClientContext context;
   AddToken(&context);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_wait_for_ready(patient);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(patient ? 3 : 10));
   const grpc::Status status = stub_->Open(&context, request, reply);
   if (status.ok()) return absl::OkStatus();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -296,7 +299,7 @@ absl::Status Connection::Reconnect() {
       last_event_seq = last_event_seq_;
     }
     v1::OpenReply reply;
-    last = OpenSession(session_id_, &reply);
+    last = OpenSession(session_id_, delay == kLastDelayMs, &reply);
     if (absl::IsNotFound(last)) break;
     if (!last.ok()) continue;
     std::shared_ptr<Link> link = Attach(reply.last_batch_seq(), last_event_seq);

@@ -97,7 +97,8 @@ class Connection {
 
  private:
   Connection(std::string address, ConnectOptions options);
-  absl::Status OpenSession(absl::string_view resume_session_id, v1::OpenReply* reply);
+  // `patient`: waits some seconds for a connection, where others fail while gRPC backs off.
+  absl::Status OpenSession(absl::string_view resume_session_id, bool patient, v1::OpenReply* reply);
   void AddToken(grpc::ClientContext* context) const;
   // An error without an ErrorKind of the daemon's is the connection's.
   absl::Status FromRpc(const grpc::Status& status) const;
