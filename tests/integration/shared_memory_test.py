@@ -156,7 +156,7 @@ def test_a_client_killed_in_mid_copy_takes_nobody_along(daemon):
             a += 1
             assert (v == i + 1).all()
         session.synchronize()
-        assert wait_until(lambda: descriptors(daemon) == before)
+        assert wait_until(lambda: descriptors(daemon) == before, 30)
         assert shares(chx.ones((3,)))
     assert daemon.alive()
 
