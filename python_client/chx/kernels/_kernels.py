@@ -292,27 +292,9 @@ def _uses(trees, name):
     return False
 
 
-@functools.lru_cache(maxsize=1024)
-def elementwise(in_params, out_params, operation, name="kernel"):
-    """An ElementwiseKernel; the same one for the same arguments, parsed once."""
-    return ElementwiseKernel(in_params, out_params, operation, name)
-
-
-@functools.lru_cache(maxsize=1024)
-def reduce(
-    in_params,
-    out_params,
-    map_expr,
-    reduce_expr,
-    post_map_expr,
-    identity,
-    name="kernel",
-    reduce_type=None,
-):
-    """A ReductionKernel; the same one for the same arguments, parsed once."""
-    return ReductionKernel(
-        in_params, out_params, map_expr, reduce_expr, post_map_expr, identity, name, reduce_type
-    )
+# The same kernel for the same arguments, parsed once.
+elementwise = functools.lru_cache(maxsize=1024)(ElementwiseKernel)
+reduce = functools.lru_cache(maxsize=1024)(ReductionKernel)
 
 
 __all__ = ["ElementwiseKernel", "ReductionKernel", "elementwise", "reduce"]
