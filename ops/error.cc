@@ -18,6 +18,8 @@ absl::StatusCode CodeOf(ErrorKind kind) {
       return absl::StatusCode::kUnimplemented;
     case ErrorKind::kConnection:
       return absl::StatusCode::kUnavailable;
+    case ErrorKind::kTimeout:
+      return absl::StatusCode::kDeadlineExceeded;
     case ErrorKind::kChainerx:
     case ErrorKind::kContext:
     case ErrorKind::kBackend:

@@ -27,8 +27,9 @@ enum class ErrorKind : uint8_t {
   kValue = 11,
   kMemory = 12,      // a quota or the device's memory is exhausted
   kConnection = 13,  // the daemon cannot be reached or has gone
+  kTimeout = 14,     // a client's function has taken longer than the daemon allows
 };
-inline constexpr int kNumErrorKinds = 14;
+inline constexpr int kNumErrorKinds = 15;
 
 absl::Status MakeError(ErrorKind kind, absl::string_view message);
 // kChainerx if the status carries no kind; must not be called on OK.

@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   CHX_RETURN_IF_ERROR(daemon->devices_.Open(options.devices, backends));
   ManagerOptions manager;
   manager.session.memory_bytes = options.session_memory;
+  manager.session.function_deadline = options.function_deadline;
   manager.lease = options.lease;
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
   daemon->sessions_ = std::make_unique<SessionServiceImpl>(daemon->manager_.get());

@@ -28,6 +28,9 @@ ABSL_FLAG(std::string, listen, "",
 ABSL_FLAG(std::string, session_memory, "4GiB", "How much memory each session may hold.");
 ABSL_FLAG(absl::Duration, lease, absl::Seconds(30),
           "How long a session is kept after its client's stream was cut.");
+ABSL_FLAG(absl::Duration, function_deadline, absl::Hours(1),
+          "How long a gradient that the client computes may take before its backward fails; 0s: "
+          "for ever.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(20),
           "How long SIGTERM lets open streams go on.");
 ABSL_FLAG(int, threads, 0, "Threads of the CPU device; 0: one for each core.");
@@ -176,6 +179,9 @@ absl::StatusOr<Options> OptionsFromFlags() {
   CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(absl::GetFlag(FLAGS_listen)));
   CHX_ASSIGN_OR_RETURN(options.session_memory, ParseBytes(absl::GetFlag(FLAGS_session_memory)));
   CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", absl::GetFlag(FLAGS_lease)));
+  CHX_ASSIGN_OR_RETURN(
+      options.function_deadline,
+      CheckedDuration("--function-deadline", absl::GetFlag(FLAGS_function_deadline)));
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,
                        CheckedDuration("--drain-timeout", absl::GetFlag(FLAGS_drain_timeout)));
   options.threads = absl::GetFlag(FLAGS_threads);

@@ -29,6 +29,7 @@ struct Options {
   std::vector<Listener> listeners;
   int64_t session_memory = 0;
   std::chrono::milliseconds lease{0};
+  std::chrono::milliseconds function_deadline{0};
   std::chrono::milliseconds drain_timeout{0};
   int threads = 0;
   std::string tls_cert, tls_key;  // PEM

@@ -63,6 +63,7 @@ TEST(Options, LeasesThatClocksCannotHoldAreRefused) {
   EXPECT_EQ(lease(absl::Seconds(90))->lease, std::chrono::milliseconds(90000));
   EXPECT_FALSE(lease(absl::InfiniteDuration()).ok());
   EXPECT_FALSE(lease(-absl::Seconds(1)).ok());
+  EXPECT_EQ(lease(absl::Seconds(1))->function_deadline, std::chrono::hours(1));
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ bool InitErrors(PyObject* module) {
   exceptions[static_cast<int>(ErrorKind::kType)] = PyExc_TypeError;
   exceptions[static_cast<int>(ErrorKind::kValue)] = PyExc_ValueError;
   exceptions[static_cast<int>(ErrorKind::kConnection)] = PyExc_ConnectionError;
+  exceptions[static_cast<int>(ErrorKind::kTimeout)] = PyExc_TimeoutError;
   return true;
 }
 

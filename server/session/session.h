@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_SESSION_SESSION_H_
 #define CHX_SERVER_SESSION_SESSION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,6 +37,8 @@ struct SessionLimits {
   int64_t memory_bytes = int64_t{4} << 30;  // over all devices
   int64_t max_handles = 1 << 22;
   int64_t max_inline_bytes = 64 << 10;
+  // How long a walk waits for a function of the client; 0: without end.
+  std::chrono::milliseconds function_deadline = std::chrono::hours(1);
 };
 
 // What a run of commands has for the client.
@@ -126,6 +129,10 @@ class Session {
   // Thread-safe without the session's lock.
   Segments& segments() { return executor_.segments(); }
 
+  // Frees what walks hold whose functions are past their deadline, now or, if a command runs, at a
+  // later call.
+  void EndLateWalks();
+
   // Errors that no read has shown, oldest first, at most `max`.
   std::vector<SessionOutput::Error> UnreadErrors(size_t max = 100);
   SessionStats stats();
@@ -152,8 +159,9 @@ class Session {
   void Barrier(const Command& command, SessionOutput* output);
   // A backward or a grad that waits for the client.
   struct PendingWalk {
-    Command command;  // kind, location and outputs of what began it
-    std::unique_ptr<Backprop> backprop;
+    Command command;                     // kind, location and outputs of what began it
+    std::unique_ptr<Backprop> backprop;  // null: it has ended late, and the client is to be told
+    std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   };
   void StartWalk(const Command& command, SessionOutput* output);
   absl::StatusOr<std::unique_ptr<Backprop>> StartBackward(const Command& command,
@@ -166,6 +174,8 @@ class Session {
   void AnswerWalk(PendingWalk walk, uint64_t number, uint64_t request_id, absl::Status status,
                   RootErrorPtr inherited, SessionOutput* output);
   absl::StatusOr<PendingWalk*> FindWalk(uint64_t number);
+  absl::StatusOr<PendingWalk> TakeWalk(uint64_t number);
+  absl::Status CheckInTime(const PendingWalk& walk) const;
   absl::Status RecordFunction(const Command& command);
   absl::Status EnterFunction(const Command& command);
   void ResumeWalk(const Command& command, SessionOutput* output);

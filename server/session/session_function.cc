@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/session/session.h"
 
 namespace chx {
@@ -153,6 +155,9 @@ void Session::AnswerWalk(PendingWalk walk, uint64_t number, uint64_t request_id,
     inherited->read = true;
     Inherit(walk.command, inherited);
   } else if (waits) {
+    if (limits_.function_deadline.count() > 0) {
+      walk.deadline = std::chrono::steady_clock::now() + limits_.function_deadline;
+    }
     walks_.emplace(number, std::move(walk));
   }
   output->values.push_back(std::move(value));
@@ -166,8 +171,35 @@ absl::StatusOr<Session::PendingWalk*> Session::FindWalk(uint64_t number) {
   return &it->second;
 }
 
+absl::StatusOr<Session::PendingWalk> Session::TakeWalk(uint64_t number) {
+  CHX_ASSIGN_OR_RETURN(PendingWalk * found, FindWalk(number));
+  PendingWalk walk = std::move(*found);
+  walks_.erase(number);
+  return walk;
+}
+
+absl::Status Session::CheckInTime(const PendingWalk& walk) const {
+  if (walk.backprop != nullptr && std::chrono::steady_clock::now() < walk.deadline) {
+    return absl::OkStatus();
+  }
+  return MakeError(ErrorKind::kTimeout,
+                   absl::StrCat("[backward] expects the client's functions to take at most ",
+                                absl::FormatDuration(absl::FromChrono(limits_.function_deadline)),
+                                ", got one that took longer"));
+}
+
+void Session::EndLateWalks() {
+  if (!mutex_.TryLock()) return;
+  const auto now = std::chrono::steady_clock::now();
+  for (auto& [number, walk] : walks_) {
+    if (walk.deadline <= now) walk.backprop = nullptr;
+  }
+  mutex_.Unlock();
+}
+
 absl::Status Session::EnterFunction(const Command& command) {
   CHX_ASSIGN_OR_RETURN(PendingWalk * walk, FindWalk(command.handle));
+  CHX_RETURN_IF_ERROR(CheckInTime(*walk));
   const FunctionCall& call = *walk->backprop->walk().waiting();
   std::vector<std::pair<Handle, const Variable*>> bound;
   std::vector<Handle> handles;
@@ -194,9 +226,8 @@ void Session::ResumeWalk(const Command& command, SessionOutput* output) {
   PendingWalk walk;
   RootErrorPtr inherited;
   const auto resume = [&]() -> absl::Status {
-    CHX_ASSIGN_OR_RETURN(PendingWalk * found, FindWalk(command.handle));
-    walk = std::move(*found);
-    walks_.erase(command.handle);
+    CHX_ASSIGN_OR_RETURN(walk, TakeWalk(command.handle));
+    CHX_RETURN_IF_ERROR(CheckInTime(walk));
     std::vector<const Variable*> grads;
     for (const CommandOperand& operand : command.operands) {
       grads.push_back(nullptr);
@@ -216,9 +247,7 @@ void Session::ResumeWalk(const Command& command, SessionOutput* output) {
 }
 
 absl::Status Session::AbandonWalk(const Command& command) {
-  CHX_ASSIGN_OR_RETURN(PendingWalk * found, FindWalk(command.handle));
-  const PendingWalk walk = std::move(*found);
-  walks_.erase(command.handle);
+  CHX_ASSIGN_OR_RETURN(const PendingWalk walk, TakeWalk(command.handle));
   // The client knows why.
   RootErrorPtr error =
       NewRootError(walk.command, ChainerxError("[grad] the client's function failed"), "grad", "");

@@ -12,6 +12,8 @@
 namespace chx {
 namespace {
 
+constexpr std::chrono::milliseconds kMaxSleep = std::chrono::hours(1);
+
 // From the kernel's generator: ids are keys and must not be guessed.
 absl::Status RandomBytes(void* out, size_t size) {
   if (getrandom(out, size, 0) == static_cast<ssize_t>(size)) return absl::OkStatus();
@@ -117,15 +119,26 @@ bool SessionManager::attached(const SessionRecordPtr& record) {
 }
 
 // Sleeps until the next lease ends, and frees those that have ended. Sessions are destroyed
-// outside of the lock: that may take a while.
+// outside of the lock: that may take a while. Deadlines of functions are looked after every quarter
+// of their length.
 void SessionManager::ReapLoop() {
+  const auto deadline = options_.session.function_deadline;
+  const auto period = deadline.count() > 0
+                          ? std::clamp<std::chrono::milliseconds>(
+                                deadline / 4, std::chrono::milliseconds(10), kMaxSleep)
+                          : kMaxSleep;
+  auto look = std::chrono::steady_clock::now() + period;
   for (;;) {
+    if (std::chrono::steady_clock::now() >= look) {
+      for (const SessionRecordPtr& record : List()) record->session->EndLateWalks();
+      look = std::chrono::steady_clock::now() + period;
+    }
     std::vector<SessionRecordPtr> dead;
     {
       MutexLock lock(&mutex_);
       if (stopping_) return;
       const auto now = std::chrono::steady_clock::now();
-      auto next = now + std::chrono::hours(1);
+      auto next = look;
       for (auto it = sessions_.begin(); it != sessions_.end();) {
         const SessionRecord& record = *it->second;
         const auto end = record.detached + options_.lease;

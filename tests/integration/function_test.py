@@ -100,3 +100,22 @@ def test_graphs_with_functions_give_their_memory_back(daemon):
             np.testing.assert_array_equal(chx.to_numpy(ggx[:3]), [8, 8, 8])
             del gx, ggx
         assert session.take_errors() == []
+
+
+def test_a_function_past_the_deadline_fails_its_backward_and_no_other():
+    with (
+        Daemon("--session-memory=96MiB", "--function-deadline=300ms") as daemon,
+        chx.connect(daemon.address) as session,
+    ):
+        x = chx.ones((4,), "float64").require_grad()
+
+        def dawdle():
+            time.sleep(1)
+            assert chx.sum(x).item() == 4  # the session goes on
+
+        with pytest.raises(TimeoutError, match="functions to take at most 300ms"):
+            chx.sum(Double(dawdle).apply(x)).backward()
+        assert x.grad is None
+        chx.sum(Double().apply(x)).backward()
+        assert x.grad.tolist() == [2, 2, 2, 2]
+        assert session.take_errors() == []

@@ -127,7 +127,6 @@ def test_the_socket_goes_with_the_daemon():
 
 
 def test_a_client_killed_in_mid_copy_takes_nobody_along():
-    """A daemon of its own: descriptors of an earlier test's session may close while these are counted."""
     code = """
         import chx, numpy as np, sys
         chx.connect(sys.argv[1])
@@ -148,7 +147,6 @@ def test_a_client_killed_in_mid_copy_takes_nobody_along():
     ):
         a = chx.zeros((1000,))
         v = chx.to_numpy(a, copy=False)
-        before = descriptors(daemon)
         for i in range(6):
             client = subprocess.Popen(
                 [sys.executable, "-c", textwrap.dedent(code), daemon.address],
@@ -161,7 +159,8 @@ def test_a_client_killed_in_mid_copy_takes_nobody_along():
             a += 1
             assert (v == i + 1).all()
         session.synchronize()
-        assert wait_until(lambda: descriptors(daemon) == before, 30), (before, descriptors(daemon))
+        # One segment: this session's. (The daemon may still hold a copy that it has just sent.)
+        assert wait_until(lambda: descriptors(daemon) == 1, 30), descriptors(daemon)
         assert shares(chx.ones((3,)))
         assert daemon.alive()
 

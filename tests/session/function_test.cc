@@ -1,5 +1,7 @@
 // Functions whose gradients the client computes: walks that wait, go on, and are given up.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "ops/error.h"
 #include "tests/session/session_fixture.h"
@@ -227,6 +229,63 @@ TEST_F(FunctionTest, NoMoreWalksThanTheLimit) {
   Run({Record(1, {1}, {2})});
   for (uint64_t i = 0; i < 300; ++i) Run({MayCall(BackwardOf({2}), 100 + i)});
   EXPECT_NE(Refusal().find("at most 256 walks"), std::string::npos) << Refusal();
+}
+
+TEST_F(FunctionTest, AWalkPastItsDeadlineHoldsNothing) {
+  SessionLimits limits;
+  limits.function_deadline = std::chrono::milliseconds(1);
+  Reset(limits);
+  const Floats large(1 << 20);
+  Leaf(1, large);
+  Upload(2, {9}, {1});
+  Run({Record(1, {1}, {2}, {0}), MayCall(BackwardOf({2}), 40), MayCall(BackwardOf({2}), 41),
+       ReleaseOf({1, 2})});
+  EXPECT_EQ(State().function, 1u);
+  const auto large_bytes = static_cast<int64_t>(large.size() * sizeof(float));
+  EXPECT_GT(session_->stats().memory_bytes, large_bytes);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  session_->EndLateWalks();
+  EXPECT_LT(session_->stats().memory_bytes, large_bytes);
+  Run({Enter(40, {50, 51})});
+  EXPECT_NE(LastError().find("functions to take at most 1ms"), std::string::npos) << LastError();
+  Run({Resume(40, 42, {CommandOperand()})});
+  ASSERT_NE(output_.values.back().error, nullptr);
+  EXPECT_EQ(KindOf(output_.values.back().error->status), ErrorKind::kTimeout);
+  // Told once; and one that its client gives up has nothing more to say.
+  Run({Resume(40, 43, {CommandOperand()})});
+  EXPECT_NE(Refusal().find("expects a walk that waits"), std::string::npos) << Refusal();
+  output_.Clear();
+  Run({OfKind(CommandKind::kAbandonWalk, 41)});
+  EXPECT_TRUE(output_.errors.empty()) << LastError();
+}
+
+TEST_F(FunctionTest, NoGradientComesFromALateFunction) {
+  SessionLimits limits;
+  limits.function_deadline = std::chrono::milliseconds(1);
+  Reset(limits);
+  Leaf(1, {3});
+  Upload(2, {9}, {1});
+  Upload(4, {6}, {1});
+  Run({Record(1, {1}, {2}), MayCall(BackwardOf({2}), 40)});
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  Run({Resume(40, 41, {A(4)})});  // nobody has looked yet
+  EXPECT_NE(Refusal().find("functions to take at most 1ms"), std::string::npos) << Refusal();
+  Run({GetGradOf(1, 60)});
+  EXPECT_NE(LastError().find("has no gradient"), std::string::npos) << LastError();
+}
+
+TEST_F(FunctionTest, WithoutADeadlineAWalkWaitsForEver) {
+  SessionLimits limits;
+  limits.function_deadline = std::chrono::milliseconds(0);
+  Reset(limits);
+  Leaf(1, {3});
+  Upload(2, {9}, {1});
+  Upload(4, {6}, {1});
+  Run({Record(1, {1}, {2}), MayCall(BackwardOf({2}), 40)});
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  session_->EndLateWalks();
+  Run({Resume(40, 41, {A(4)})});
+  EXPECT_EQ(Grad(1, 60), Floats{6});
 }
 
 TEST_F(FunctionTest, NothingIsRecordedWithoutAGraph) {
