@@ -33,6 +33,7 @@ from numpy import (  # noqa: F401
 
 from chx import (  # noqa: F401
     _core,
+    _forms,
     _indexing,
     _routines,
     _support,
@@ -41,6 +42,7 @@ from chx import (  # noqa: F401
     optimizers,
     random,
 )
+from chx._along import put_along_axis  # noqa: F401
 from chx._arranging import (  # noqa: F401
     append,
     array_split,
@@ -140,26 +142,28 @@ from chx._core import (  # noqa: F401
     ndarray,
     set_default_device,
 )
+from chx._einsum import einsum  # noqa: F401
+from chx._forms import nancumprod, nancumsum  # noqa: F401
 from chx._functions import (  # noqa: F401
     argwhere,
     array_equal,
     bincount,
     diff,
     digitize,
-    einsum,
     flatnonzero,
     histogram,
-    inner,
-    kron,
-    outer,
-    put_along_axis,
     searchsorted,
-    tensordot,
     unique,
-    vdot,
 )
 from chx._install import install_chainerx  # noqa: F401
 from chx._padding import pad  # noqa: F401
+from chx._products import (  # noqa: F401
+    inner,
+    kron,
+    outer,
+    tensordot,
+    vdot,
+)
 from chx._recurrent import (  # noqa: F401
     n_step_bigru,
     n_step_bilstm,
@@ -236,6 +240,9 @@ split = _support.split
 nonzero = _indexing.nonzero
 for _name in ("copyto", "dsplit", "hsplit", "meshgrid", "tree_lstm", "vsplit"):
     globals()[_name] = getattr(_routines, _name)
+for _name in vars(_forms):
+    if _name in _core._operators:
+        globals()[_name] = getattr(_forms, _name)
 del _name
 
 # After the operators, which they are made of.

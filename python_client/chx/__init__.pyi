@@ -22,6 +22,7 @@ from . import (
     optimizers as optimizers,
     random as random,
 )
+from ._along import put_along_axis as put_along_axis
 from ._arranging import (
     append as append,
     array_split as array_split,
@@ -121,28 +122,49 @@ from ._core import (
     ndarray as ndarray,
     set_default_device as set_default_device,
 )
+from ._einsum import einsum as einsum
+from ._forms import (  # type: ignore[assignment]
+    allclose as allclose,
+    argsort as argsort,
+    atleast_1d as atleast_1d,
+    atleast_2d as atleast_2d,
+    atleast_3d as atleast_3d,
+    expand_dims as expand_dims,
+    flip as flip,
+    isclose as isclose,
+    median as median,
+    nancumprod as nancumprod,
+    nancumsum as nancumsum,
+    roll as roll,
+    sort as sort,
+    std as std,
+    take_along_axis as take_along_axis,
+    trace as trace,
+    var as var,
+    where as where,
+)
 from ._functions import (
     argwhere as argwhere,
     array_equal as array_equal,
     bincount as bincount,
     diff as diff,
     digitize as digitize,
-    einsum as einsum,
     flatnonzero as flatnonzero,
     histogram as histogram,
-    inner as inner,
-    kron as kron,
-    outer as outer,
-    put_along_axis as put_along_axis,
     searchsorted as searchsorted,
-    tensordot as tensordot,
     unique as unique,
-    vdot as vdot,
 )
 from ._indexing import nonzero as nonzero
 from ._install import install_chainerx as install_chainerx
 from ._ops import *  # noqa: F403
 from ._padding import pad as pad
+from ._products import (
+    inner as inner,
+    kron as kron,
+    outer as outer,
+    tensordot as tensordot,
+    vdot as vdot,
+)
 from ._recurrent import (
     n_step_bigru as n_step_bigru,
     n_step_bilstm as n_step_bilstm,

@@ -7,15 +7,7 @@ import numpy as np
 import chx
 from chx import _core
 from chx._arranging import _axis, _like
-
-_METHODS = {
-    "linear": None,
-    "lower": np.floor,
-    "higher": np.ceil,
-    "nearest": np.rint,
-    "midpoint": lambda place: (np.floor(place) + np.ceil(place)) / 2,
-}
-
+from chx._quantiles import METHODS, places
 
 # --- Quantiles -------------------------------------------------------------------------------------
 
@@ -24,7 +16,8 @@ def quantile(a, q, axis=None, keepdims=False, *, method="linear"):
     """The values below which a fraction q of the elements along axes lies; NaN where there is a NaN.
 
     q's dimensions come first in the result. `method` says what is between two elements: 'linear'
-    interpolation, 'lower', 'higher', 'nearest' or 'midpoint'. Integers give float64.
+    interpolation, 'lower', 'higher', 'nearest', 'midpoint', or another one of numpy.quantile's.
+    Integers give float64.
 
     Raises:
       ValueError: q is not in [0, 1], or an unknown method.
@@ -55,12 +48,19 @@ def nanmedian(a, axis=None, keepdims=False):
     return _quantiles("nanmedian", a, np.asarray(0.5), axis, keepdims, "linear", True)
 
 
+def median_along(name, a, axis, keepdims):
+    """The median along several axes; NaN where there is a NaN."""
+    return _quantiles(name, a, np.asarray(0.5), axis, keepdims, "linear", False)
+
+
 def _lanes(name, a, axis):
     """The array with the axes in front, made one, and the shape with ones in their places."""
     if axis is None:
         axes = list(range(a.ndim))
     else:
         axes = [_axis(name, int(i), a.ndim) for i in np.atleast_1d(axis)]
+        if len(set(axes)) != len(axes):
+            raise ValueError(f"[{name}] expects each axis once, got {axis}")
     rest = [i for i in range(a.ndim) if i not in axes]
     kept = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
     size = int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
@@ -69,12 +69,15 @@ def _lanes(name, a, axis):
 
 def _quantiles(name, a, q, axis, keepdims, method, ignore_nan):
     if not ((q >= 0) & (q <= 1)).all():
-        raise ValueError(f"[{name}] expects fractions of the whole")
-    if method not in _METHODS:
-        raise ValueError(f"[{name}] expects one of {', '.join(_METHODS)}, got {method!r}")
+        raise ValueError(f"[{name}] expects fractions of the whole, got {q.tolist()}")
+    if method not in METHODS:
+        raise ValueError(f"[{name}] expects one of {', '.join(METHODS)}, got {method!r}")
     if a.dtype.kind != "f":
         a = a.astype("float64")
     lanes, kept = _lanes(name, a, axis)
+    shape = q.shape + (kept if keepdims else lanes.shape[1:])
+    if a.size == 0 and (ignore_nan or name == "median" or len(lanes) > 0):
+        return _core.full(shape, np.nan, a.dtype, device=a.device)
     if len(lanes) == 0:
         raise _core.DimensionError(f"[{name}] expects elements, got shape {a.shape}")
     ordered = _core.sort(lanes, 0)
@@ -82,39 +85,36 @@ def _quantiles(name, a, q, axis, keepdims, method, ignore_nan):
     if ignore_nan:
         result = _of_each_lane(ordered, nan, q, method)
     else:
-        place = q * (len(lanes) - 1)
-        if _METHODS[method] is not None:
-            place = _METHODS[method](place)
-        result = _between(ordered, np.floor(place).astype(np.int64), place)
+        place = places(np, np.float64(len(lanes)), q, method)
+        low = np.floor(place).astype(np.int64)
+        weight = chx.array(place - low, ordered.dtype, device=a.device)
+        above = ordered[np.minimum(low + 1, len(lanes) - 1)]
+        weight = weight.reshape(q.shape + (1,) * (ordered.ndim - 1))
+        result = _between(ordered[low], above, weight)
         result = _core.where(nan[-1], np.nan, result)
-    return result.reshape(q.shape + kept) if keepdims else result
+    return result.reshape(shape)
 
 
-def _between(ordered, low, place):
-    weight = (place - low).reshape(low.shape + (1,) * (ordered.ndim - 1))
-    below = ordered[low]
-    above = ordered[np.minimum(low + 1, len(ordered) - 1)]
-    return below + (above - below) * chx.array(weight, ordered.dtype, device=ordered.device)
+def _between(below, above, weight):
+    """The line between two elements. From an infinite one it goes nowhere, unless to the other one."""
+    stays = _core.logical_and(_core.isinf(below), _core.not_equal(above, -below))
+    stays = _core.logical_or(_core.equal(weight, 0), stays)
+    return _core.where(stays, below, below + (above - below) * weight)
 
 
 def _of_each_lane(ordered, nan, q, method):
     """Where lanes have different numbers of elements before the NaNs."""
-    last = _core.sum(_core.logical_not(nan), 0).astype(ordered.dtype) - 1
-    fractions = chx.array(q, ordered.dtype, device=ordered.device)
-    place = fractions.reshape(q.shape + (1,) * last.ndim) * chx.clip(last, 0, None)
-    if method == "midpoint":
-        place = (_core.floor(place) + _core.ceil(place)) * 0.5
-    elif method != "linear":
-        rounding = {"lower": _core.floor, "higher": _core.ceil, "nearest": _core.rint}
-        place = rounding[method](place)
-    place = place.reshape(-1, *last.shape)
+    count = _core.sum(_core.logical_not(nan), 0).astype("float64")
+    fractions = chx.array(q, "float64", device=ordered.device)
+    fractions = fractions.reshape(q.shape + (1,) * count.ndim)
+    place = places(chx, count, fractions, method).reshape(q.size, *count.shape)
     low = _core.floor(place)
     at = low.astype("int64")
-    above = _core.minimum(at + 1, chx.clip(last, 0, None).astype("int64"))
+    above = _core.minimum(at + 1, _core.maximum(count - 1, 0).astype("int64"))
     y0 = _core.take_along_axis(ordered, at, 0)
     y1 = _core.take_along_axis(ordered, above, 0)
-    result = y0 + (y1 - y0) * (place - low)
-    return _core.where(last < 0, np.nan, result).reshape(q.shape + last.shape)
+    result = _between(y0, y1, (place - low).astype(ordered.dtype))
+    return _core.where(_core.equal(count, 0), np.nan, result).reshape(q.shape + count.shape)
 
 
 # --- Averages and covariances ----------------------------------------------------------------------
@@ -128,6 +128,9 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     Raises:
       ValueError: the weights are of another shape.
     """
+    if axis is not None:
+        for i in np.atleast_1d(axis):
+            _axis("average", int(i), a.ndim)
     if weights is None:
         mean = _core.mean(a, axis, keepdims)
         total = _core.full(

@@ -223,8 +223,9 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """
     if axis is not None:
         axisa = axisb = axisc = axis
-    a = _core.moveaxis(a, axisa, -1)
-    b = _core.moveaxis(b, axisb, -1)
+    b = _like(b, a)
+    a = _core.moveaxis(a, _axis("cross", axisa, a.ndim), -1)
+    b = _core.moveaxis(b, _axis("cross", axisb, b.ndim), -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ValueError(f"[cross] expects vectors of 2 or 3 elements, got {a.shape} and {b.shape}")
     x1, y1 = a[..., 0], a[..., 1]

@@ -1,4 +1,4 @@
-"""Functions of NumPy that are made of a few operators: products, searching, counting.
+"""Functions of NumPy that are made of a few operators: differences, searching, counting.
 
 Gradients come from the operators. Those whose result's shape depends on values wait for them, and
 say so.
@@ -8,171 +8,7 @@ import numpy as np
 
 import chx
 from chx import _core
-
-# --- Products ------------------------------------------------------------------------------------
-
-
-def outer(a, b):
-    """The products of all pairs of elements, (a.size, b.size)."""
-    return _core.ravel(a).reshape(a.size, 1) * _core.ravel(b)
-
-
-def inner(a, b):
-    """Sums of products over the last axes; of a number and an array, their product."""
-    if a.ndim == 0 or b.ndim == 0:
-        return a * b
-    return tensordot(a, b, ([-1], [-1]))
-
-
-def vdot(a, b):
-    """The dot product of the flattened arrays, 0-d."""
-    return _core.dot(_core.ravel(a), _core.ravel(b))
-
-
-def kron(a, b):
-    """The Kronecker product."""
-    ndim = max(a.ndim, b.ndim)
-    left = (1,) * (ndim - a.ndim) + a.shape
-    right = (1,) * (ndim - b.ndim) + b.shape
-    apart = a.reshape([n for d in left for n in (d, 1)]) * b.reshape(
-        [n for d in right for n in (1, d)]
-    )
-    return apart.reshape([m * n for m, n in zip(left, right, strict=True)])
-
-
-def tensordot(a, b, axes=2):
-    """Sums of products over axes: the last of a and the first of b, or two lists of them.
-
-    Raises:
-      DimensionError: the axes' sizes differ.
-    """
-    if isinstance(axes, int):
-        axes = (list(range(a.ndim - axes, a.ndim)), list(range(axes)))
-    of_a, of_b = ([int(i) for i in np.atleast_1d(part)] for part in axes)
-    of_a = [i + a.ndim if i < 0 else i for i in of_a]
-    of_b = [i + b.ndim if i < 0 else i for i in of_b]
-    sizes = [a.shape[i] for i in of_a]
-    if sizes != [b.shape[i] for i in of_b]:
-        raise _core.DimensionError(
-            f"[tensordot] expects axes of equal sizes, got {a.shape} over {of_a} and {b.shape} over {of_b}"
-        )
-    free_a = [i for i in range(a.ndim) if i not in of_a]
-    free_b = [i for i in range(b.ndim) if i not in of_b]
-    size = int(np.prod(sizes, dtype=np.int64))
-    shape = [a.shape[i] for i in free_a] + [b.shape[i] for i in free_b]
-    left = a.transpose(free_a + of_a).reshape(_size(a, free_a), size)
-    right = b.transpose(of_b + free_b).reshape(size, _size(b, free_b))
-    return _core.matmul(left, right).reshape(shape)
-
-
-def _size(a, axes):
-    return int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
-
-
-def einsum(subscripts, *operands):
-    """Sums of products by Einstein's convention: 'ij,jk->ik', '...i,i', 'ii'. From left to right.
-
-    Raises:
-      ValueError: the subscripts don't parse, or don't fit the arrays.
-    """
-    terms, output = _parse(subscripts, operands)
-    result, labels = _diagonals(operands[0], terms[0])
-    for i, (operand, term) in enumerate(zip(operands[1:], terms[1:], strict=True), start=1):
-        operand, term = _diagonals(operand, term)
-        later = set(output).union(*terms[i + 1 :])
-        result, labels = _contract(result, labels, operand, term, later)
-    result, labels = _sum_out(result, labels, set(output))
-    return result.transpose([labels.index(label) for label in output])
-
-
-def _parse(subscripts, operands):
-    """A list of labels for each operand, and those of the result; '...' makes labels of its own."""
-    text = subscripts.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(operands):
-        raise ValueError(
-            f"[einsum] expects {len(terms)} arrays for '{subscripts}', got {len(operands)}"
-        )
-    parsed = []
-    for term, operand in zip(terms, operands, strict=True):
-        named = term.replace("...", "")
-        if not all(label.isalpha() for label in named) or ("." in named):
-            raise ValueError(f"[einsum] expects letters, ',', '...' and '->', got '{subscripts}'")
-        rest = operand.ndim - len(named)
-        if rest < 0 or (rest > 0 and "..." not in term):
-            raise ValueError(
-                f"[einsum] expects {len(named)} dimensions for '{term}', got {operand.ndim}"
-            )
-        before, _, after = term.partition("...")
-        parsed.append([*before, *(f"...{i}" for i in range(rest - 1, -1, -1)), *after])
-    ellipsis = sorted({x for term in parsed for x in term if len(x) > 1}, reverse=True)
-    if not arrow:
-        letters = left.replace(",", "").replace(".", "")
-        output = [*ellipsis, *sorted(x for x in set(letters) if letters.count(x) == 1)]
-    else:
-        before, dots, after = right.partition("...")
-        output = [*before, *(ellipsis if dots else ()), *after]
-    known = {x for term in parsed for x in term}
-    if len(set(output)) != len(output) or not known.issuperset(output):
-        raise ValueError(
-            f"[einsum] expects an output of labels from the inputs, got '{subscripts}'"
-        )
-    return parsed, output
-
-
-def _diagonals(operand, term):
-    """Repeated labels of one operand taken along the diagonal."""
-    labels = list(term)
-    for label in dict.fromkeys(term):
-        while labels.count(label) > 1:
-            first = labels.index(label)
-            second = labels.index(label, first + 1)
-            operand = _core.diagonal(operand, 0, first, second)
-            labels = [x for i, x in enumerate(labels) if i not in (first, second)] + [label]
-    return operand, labels
-
-
-def _sum_out(a, labels, wanted):
-    axes = [i for i, label in enumerate(labels) if label not in wanted]
-    if not axes:
-        return a, labels
-    return _core.sum(a, axis=axes), [label for label in labels if label in wanted]
-
-
-def _contract(a, of_a, b, of_b, later):
-    """One product of matrices: labels in both are batches if needed later, else summed over."""
-    a, of_a = _sum_out(a, of_a, later.union(of_b))
-    b, of_b = _sum_out(b, of_b, later.union(of_a))
-    sizes = {}
-    for label, size in [*zip(of_a, a.shape, strict=True), *zip(of_b, b.shape, strict=True)]:
-        if sizes.setdefault(label, size) not in (size, 1) and size != 1:
-            raise ValueError(
-                f"[einsum] expects one size for '{label}', got {sizes[label]} and {size}"
-            )
-        sizes[label] = max(sizes[label], size) if size and sizes[label] else 0
-    both = [label for label in of_a if label in of_b]
-    batch = [label for label in both if label in later]
-    summed = [label for label in both if label not in later]
-    left = [label for label in of_a if label not in both]
-    right = [label for label in of_b if label not in both]
-
-    def matrices(x, labels, rows, columns):
-        x = x.transpose([labels.index(label) for label in batch + rows + columns])
-        x = _core.broadcast_to(x, [sizes[label] for label in batch + rows + columns])
-        return x.reshape([_product(sizes, part) for part in (batch, rows, columns)])
-
-    product = _core.matmul(matrices(a, of_a, left, summed), matrices(b, of_b, summed, right))
-    labels = batch + left + right
-    return product.reshape([sizes[label] for label in labels]), labels
-
-
-def _product(sizes, labels):
-    result = 1
-    for label in labels:
-        result *= sizes[label]
-    return result
-
+from chx._arranging import _axis, _like
 
 # --- Differences -----------------------------------------------------------------------------------
 
@@ -183,7 +19,7 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     """
     if n < 0:
         raise ValueError(f"[diff] expects n from 0 on, got {n}")
-    axis %= a.ndim
+    axis = _axis("diff", axis, a.ndim)
     if n and (prepend is not None or append is not None):
         shape = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
         parts = [a]
@@ -207,6 +43,7 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
 
 def array_equal(a1, a2, equal_nan=False):
     """Whether shapes and all elements are equal, as a bool. Waits for the answer."""
+    a2 = _like(a2, a1)
     if a1.shape != a2.shape:
         return False
     same = _core.equal(a1, a2)
@@ -220,9 +57,11 @@ def searchsorted(a, v, side="left", sorter=None):
 
     `sorter` are indices that sort an a which is not sorted.
     """
+    if a.ndim != 1:
+        raise _core.DimensionError(f"[searchsorted] expects one dimension, got shape {a.shape}")
     if sorter is not None:
-        a = _core.take(a, _on_device_of(a, sorter), 0)
-    v = _on_device_of(a, v)
+        a = _core.take(a, _like(sorter, a), 0)
+    v = _like(v, a)
     if side not in ("left", "right"):
         raise ValueError(f"[searchsorted] expects side 'left' or 'right', got {side!r}")
     flat = _core.ravel(v)
@@ -237,26 +76,50 @@ def searchsorted(a, v, side="left", sorter=None):
 
 
 def digitize(x, bins, right=False):
-    """The number of the bin of each element: bins are increasing, and hold their lower edge, or with
-    `right` the upper one. Lists and NumPy arrays of bins may decrease.
+    """The number of the bin of each element: bins hold their lower edge, or with `right` the upper one.
+
+    Bins increase or decrease; those on a device are waited for, to know which.
+
+    Raises:
+      ValueError: bins that do neither, or of another number of dimensions than one.
     """
-    side = "left" if right else "right"
     if not isinstance(bins, _core.ndarray):
         bins = np.asarray(bins)
-        if bins.size > 1 and bins[0] > bins[-1]:
-            return bins.size - searchsorted(_on_device_of(x, bins[::-1].copy()), x, side)
-        bins = _on_device_of(x, bins)
-    return searchsorted(bins, x, side)
+    if bins.ndim != 1:
+        raise ValueError(f"[digitize] expects bins of one dimension, got shape {bins.shape}")
+    falls = _falls(bins)
+    side = "left" if right else "right"
+    if falls:
+        return bins.size - searchsorted(_like(bins[::-1], x), x, side)
+    return searchsorted(_like(bins, x), x, side)
+
+
+def _falls(bins):
+    """Whether bins decrease, which not all need to be equal for."""
+    if bins.size < 2:
+        return False
+    later, earlier = bins[1:], bins[:-1]
+    if isinstance(bins, _core.ndarray):
+        answers = [_core.all(later >= earlier), _core.all(later <= earlier)]
+        rises, falls = _core.stack(answers).tolist()
+    else:
+        rises, falls = (later >= earlier).all(), (later <= earlier).all()
+    if not rises and not falls:
+        raise ValueError("[digitize] expects bins that increase or decrease")
+    return not rises
 
 
 def bincount(x, weights=None, minlength=0):
     """How often each number from 0 on occurs, or the sum of its weights. Waits for the greatest.
 
     Raises:
-      ValueError: there are negative numbers.
+      ValueError: there are negative numbers, or a negative minlength.
     """
-    if x.ndim != 1 or x.dtype.kind not in "iu":
+    if x.ndim != 1 or x.dtype.kind not in "iub":
         raise TypeError(f"[bincount] expects integers of one dimension, got {x.dtype}{x.shape}")
+    if minlength < 0:
+        raise ValueError(f"[bincount] expects minlength from 0 on, got {minlength}")
+    x = x.astype("int64") if x.dtype == np.bool_ else x
     size = minlength
     if x.size:
         if int(_core.amin(x)) < 0:
@@ -264,7 +127,7 @@ def bincount(x, weights=None, minlength=0):
         size = max(size, int(_core.amax(x)) + 1)
     if weights is None:
         weights = _core.ones(x.shape, "int64", device=x.device)
-    return _core.take_along_axis_grad(weights, x, [size], 0)
+    return _core.take_along_axis_grad(_like(weights, x), x, [size], 0)
 
 
 def histogram(a, bins=10, range=None, density=False, weights=None):
@@ -274,7 +137,8 @@ def histogram(a, bins=10, range=None, density=False, weights=None):
     it waits for it; edges on a device are trusted to increase.
 
     Raises:
-      ValueError: no bins, edges that decrease, or weights of another shape.
+      ValueError: no bins, edges that decrease, a range that is not finite or ends before it begins,
+        or weights of another shape.
     """
     flat = _core.ravel(a)
     edges = _edges(flat, bins, range)
@@ -287,7 +151,7 @@ def histogram(a, bins=10, range=None, density=False, weights=None):
     if weights is None:
         weights = _core.ones(x.shape, "int64", device=a.device)
     else:
-        weights = _on_device_of(a, weights)
+        weights = _like(weights, a)
         if weights.shape != a.shape:
             raise ValueError(f"[histogram] expects weights of shape {a.shape}, got {weights.shape}")
     counts = _core.take_along_axis_grad(_core.ravel(weights), place, [count + 1], 0)[:count]
@@ -296,17 +160,11 @@ def histogram(a, bins=10, range=None, density=False, weights=None):
     return counts, edges
 
 
-def _on_device_of(a, values):
-    if isinstance(values, _core.ndarray):
-        return values
-    return chx.array(np.asarray(values), device=a.device)
-
-
 def _edges(a, bins, range):
     if np.ndim(bins) == 1:
         if not isinstance(bins, _core.ndarray) and (np.diff(bins) < 0).any():
             raise ValueError(f"[histogram] expects edges that increase, got {bins}")
-        edges = _on_device_of(a, bins)
+        edges = _like(bins, a)
         return edges if edges.dtype.kind == "f" else edges.astype("float64")
     if bins < 1:
         raise ValueError(f"[histogram] expects at least one bin, got {bins}")
@@ -314,34 +172,59 @@ def _edges(a, bins, range):
         low, high = (float(_core.amin(a)), float(_core.amax(a))) if a.size else (0.0, 1.0)
     else:
         low, high = map(float, range)
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ValueError(f"[histogram] expects a finite range that rises, got ({low}, {high})")
     if low == high:
         low, high = low - 0.5, high + 0.5
     return chx.array(np.linspace(low, high, bins + 1), device=a.device)
 
 
-def unique(ar, return_index=False, return_inverse=False, return_counts=False):
-    """The sorted distinct elements, and where asked for, the first index of each, the number of each
-    element's, and how often each occurs. Waits for how many there are.
+def unique(
+    ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True
+):
+    """The sorted distinct elements, or parts along an axis, and where asked for, the first index of
+    each, the number of each element's, and how often each occurs. Waits for how many there are.
+
+    NaNs are one element with `equal_nan`; in parts along an axis they always differ, as in NumPy.
     """
-    flat = _core.ravel(ar)
-    order = _core.argsort(flat)
-    ordered = _core.take(flat, order, axis=0)
-    first = _core.ones(flat.shape, "bool", device=ar.device)
-    if flat.size > 1:
-        first[1:] = ordered[1:] != ordered[:-1]
-        if flat.dtype.kind == "f":  # all NaNs are one
-            first[1:] = _core.logical_and(first[1:], _core.logical_not(_core.isnan(ordered[:-1])))
+    if axis is None:
+        rows = _core.ravel(ar)
+        order = _core.argsort(rows)
+    else:
+        axis = _axis("unique", axis, ar.ndim)
+        rows = _core.moveaxis(ar, axis, 0)
+        order = _order_of_rows(rows)
+    ordered = _core.take(rows, order, axis=0)
+    count = len(rows)
+    first = _core.ones((count,), "bool", device=ar.device)
+    if count > 1:
+        differ = _core.not_equal(ordered[1:], ordered[:-1])
+        if axis is not None:
+            differ = _core.any(differ, list(range(1, rows.ndim))) if rows.ndim > 1 else differ
+        elif equal_nan and rows.dtype.kind == "f":
+            differ = _core.logical_and(differ, _core.logical_not(_core.isnan(ordered[:-1])))
+        first[1:] = differ
     (starts,) = chx.nonzero(first)
-    results = [_core.take(ordered, starts, axis=0)]
+    found = _core.take(ordered, starts, axis=0)
+    results = [found if axis is None else _core.moveaxis(found, 0, axis)]
     if return_index:
         results.append(_core.take(order, starts, axis=0))
     if return_inverse:
         numbers = _core.cumsum(first) - 1
         results.append(_core.take(numbers, _core.argsort(order), axis=0))
     if return_counts:
-        end = chx.array([flat.size], "int64", device=ar.device)
+        end = chx.array([count], "int64", device=ar.device)
         results.append(diff(_core.concatenate([starts, end])))
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _order_of_rows(rows):
+    """What sorts the parts along axis 0 by their first elements, then by those after."""
+    size = int(np.prod(rows.shape[1:], dtype=np.int64))
+    if size == 0:
+        return _core.arange(len(rows), dtype="int64", device=rows.device)
+    columns = rows.reshape(len(rows), size).T
+    return chx.lexsort([columns[i] for i in range(size - 1, -1, -1)])
 
 
 def flatnonzero(a):
@@ -352,29 +235,3 @@ def flatnonzero(a):
 def argwhere(a):
     """The indices of the non-zero elements, (number, ndim). Waits for their number."""
     return _core.stack(list(chx.nonzero(a)), axis=1)
-
-
-def put_along_axis(arr, indices, values, axis):
-    """Writes values into arr along an axis, at the indices of an array of arr's shape but for it."""
-    values = chx.asarray(values, dtype=arr.dtype, device=arr.device)
-    axis %= arr.ndim
-    lanes = _core.moveaxis(arr, axis, 0)
-    at = _core.moveaxis(
-        _core.broadcast_to(indices, _along(arr.shape, indices.shape, axis)), axis, 0
-    )
-    at = _core.where(at < 0, at + len(lanes), at)
-    count = _size(lanes, range(1, lanes.ndim))
-    lane = _core.arange(count, dtype="int64", device=arr.device)
-    new = _core.moveaxis(
-        _core.broadcast_to(values, at.shape[1 : axis + 1] + at.shape[:1] + at.shape[axis + 1 :]),
-        axis,
-        0,
-    )
-    flat = lanes.reshape(len(lanes) * count).copy()
-    places = at.reshape(at.shape[0], count) * count + lane
-    _core.index_put(flat, _core.ravel(places), _core.ravel(new.reshape(at.shape[0], count)))
-    _core.copyto(lanes, flat.reshape(lanes.shape))
-
-
-def _along(shape, other, axis):
-    return shape[:axis] + (other[axis],) + shape[axis + 1 :]

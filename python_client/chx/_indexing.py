@@ -179,16 +179,16 @@ def _linear(indices, sizes, device):
     """The indices broadcast and combined to positions in C order, on the device."""
     if not all(isinstance(index, np.ndarray) for index in indices):
         arrays = [chx.asarray(index, device=device) for index in indices]
-        return _combined([_wrapped(i, s) for i, s in zip(arrays, sizes, strict=True)], sizes)
-    wrapped = []
+        return _combined([wrapped(i, s) for i, s in zip(arrays, sizes, strict=True)], sizes)
+    positive = []
     for index, size in zip(indices, sizes, strict=True):
         index = index.astype(np.int64, copy=False)
         bad = (index < -size) | (index >= size)
         if bad.any():
             _refuse(index[bad].flat[0], size)
-        wrapped.append(np.where(index < 0, index + size, index))
+        positive.append(np.where(index < 0, index + size, index))
     try:
-        return chx.asarray(_combined(wrapped, sizes), device=device)
+        return chx.asarray(_combined(positive, sizes), device=device)
     except ValueError as error:
         raise IndexError(f"[getitem] expects indices that broadcast: {error}") from None
 
@@ -200,14 +200,14 @@ def _combined(indices, sizes):
     return total
 
 
-def _wrapped(index, size):
+def wrapped(index, size, name="getitem", along="an axis"):
     """An array on the device, checked and with negative indices counted from the start."""
     index = index.astype("int64")
     bad = (index < -size) | (index >= size)
     if index.size and bool(_core.any(bad)):
-        _refuse(int(index.ravel()[int(_core.argmax(bad))]), size)
+        _refuse(int(index.ravel()[int(_core.argmax(bad))]), size, name, along)
     return _core.where(index < 0, index + size, index)
 
 
-def _refuse(index, size):
-    raise IndexError(f"[getitem] index {index} is out of bounds for an axis of size {size}")
+def _refuse(index, size, name="getitem", along="an axis"):
+    raise IndexError(f"[{name}] index {index} is out of bounds for {along} of size {size}")

@@ -6,6 +6,7 @@ import math as _math
 import numpy as _np
 
 from chx import _core
+from chx._arranging import _axis
 
 # The operators of this module, from the table.
 globals().update(_core._submodules["linalg"])
@@ -37,6 +38,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     if not isinstance(ord, str):
         return _norm(x, ord, axis, keepdims)
     axes = range(x.ndim) if axis is None else _np.atleast_1d(axis).tolist()
+    axes = [_axis("norm", i, x.ndim) for i in axes]
     if ord not in ("fro", "nuc") or len(axes) != 2:
         raise ValueError(
             f"[norm] expects 'fro' or 'nuc', and two axes with it, got {ord!r}, {axis}"
@@ -47,7 +49,6 @@ def norm(x, ord=None, axis=None, keepdims=False):
     total = _core.sum(s, -1)
     if not keepdims:
         return total
-    axes = {i % x.ndim for i in axes}
     return total.reshape([1 if i in axes else n for i, n in enumerate(x.shape)])
 
 
@@ -168,7 +169,7 @@ def tensorinv(a, ind=2):
 def tensorsolve(a, b, axes=None):
     """x with tensordot(a, x, x.ndim) = b; the axes are moved to the end of a first."""
     if axes is not None:
-        axes = [i % a.ndim for i in axes]
+        axes = [_axis("tensorsolve", i, a.ndim) for i in axes]
         a = a.transpose([i for i in range(a.ndim) if i not in axes] + axes)
     shape = a.shape[b.ndim :]
     size = _math.prod(shape)

@@ -35,7 +35,7 @@ def test_every_operator_has_a_signature_and_a_doc(name):
         ("split", "(ary, indices_or_sections, axis=0)"),
         ("linear", "(x, w, b=None, n_batch_axes=1)"),
         ("reshape", "(a, newshape)"),
-        ("where", "(condition, x, y)"),
+        ("where", "(condition, x=None, y=None)"),
     ],
 )
 def test_signature(name, expected):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chx import _core, _functions
+from chx import _core, _products
 from chx._core import ndarray
 from chx.array_api import _dtypes
 
@@ -62,12 +62,12 @@ def outer(x1, x2, /):
         raise _core.DimensionError(
             f"[outer] expects arrays of one dimension, got {x1.shape} and {x2.shape}"
         )
-    return _functions.outer(x1, x2)
+    return _products.outer(x1, x2)
 
 
 def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over axes: the last of x1 and the first of x2, or two lists of them."""
-    return _functions.tensordot(x1, x2, axes)
+    return _products.tensordot(x1, x2, axes)
 
 
 def vecdot(x1, x2, /, *, axis=-1):
