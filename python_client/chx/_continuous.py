@@ -3,9 +3,11 @@
 Gradients flow to parameters of location and scale that are arrays, and to nothing else.
 """
 
+import numbers
+
 import numpy as np
 
-from chx import _core
+from chx import _core, _streams
 
 
 def shape_of(size, *parameters):
@@ -44,12 +46,25 @@ def _not_negative(x):
     return x >= 0
 
 
+def are_numbers(*values):
+    """Whether these are numbers, which can be checked at the call."""
+    return all(isinstance(v, numbers.Real) for v in values)
+
+
 class Continuous:
     """All methods take the result's size, dtype and device last; sizes are shapes."""
 
+    _stream = None  # the session's
+
+    def _draw(self, name, shape, a, b, dtype, device):
+        return _streams.draw(self._stream, name, shape, a, b, dtype, device)
+
+    def _draw_of(self, name, *parameters):
+        return _streams.draw_of(self._stream, name, *parameters)
+
     def random(self, size=None, dtype="float64", device=None):
         """Uniform values in [0, 1)."""
-        return _core._random("random_uniform", shape_of(size), 0.0, 1.0, dtype, device)
+        return self._draw("random_uniform", shape_of(size), 0.0, 1.0, dtype, device)
 
     def uniform(self, low=0.0, high=1.0, size=None, dtype="float64", device=None):
         """Uniform values in [low, high)."""
@@ -57,7 +72,7 @@ class Continuous:
         shape = shape_of(size, low, high)
         if isinstance(low, _core.ndarray) or isinstance(high, _core.ndarray):
             return self.random(shape, dtype, device) * (high - low) + low
-        return _core._random("random_uniform", shape, low, high, dtype, device)
+        return self._draw("random_uniform", shape, low, high, dtype, device)
 
     def normal(self, loc=0.0, scale=1.0, size=None, dtype="float64", device=None):
         """Normal values with mean `loc` and deviation `scale`."""
@@ -66,11 +81,11 @@ class Continuous:
         shape = shape_of(size, loc, scale)
         if isinstance(loc, _core.ndarray) or isinstance(scale, _core.ndarray):
             return self.standard_normal(shape, dtype, device) * scale + loc
-        return _core._random("random_normal", shape, loc, scale, dtype, device)
+        return self._draw("random_normal", shape, loc, scale, dtype, device)
 
     def standard_normal(self, size=None, dtype="float64", device=None):
         """Normal values with mean 0 and deviation 1."""
-        return _core._random("random_normal", shape_of(size), 0.0, 1.0, dtype, device)
+        return self._draw("random_normal", shape_of(size), 0.0, 1.0, dtype, device)
 
     def lognormal(self, mean=0.0, sigma=1.0, size=None, dtype="float64", device=None):
         """exp() of normal values."""
@@ -135,6 +150,11 @@ class Continuous:
     def triangular(self, left, mode, right, size=None, dtype="float64", device=None):
         """Values in [left, right] whose density rises linearly to `mode`, then falls."""
         parameters = (left, mode, right)
+        for low, high, apart in ((left, mode, False), (mode, right, False), (left, right, True)):
+            if are_numbers(low, high) and not (low < high if apart else low <= high):
+                raise ValueError(
+                    f"[triangular] expects left <= mode <= right, left < right, got {parameters}"
+                )
         u = self.random(shape_of(size, *parameters), dtype, device_of(device, *parameters))
         width = right - left
         rising = _core.sqrt(u * (width * (mode - left))) + left
@@ -147,7 +167,7 @@ class Continuous:
         """Gamma values with a shape and scale 1. A negative shape in an array gives NaN."""
         expect("standard_gamma", "a shape from 0 on", shape, _not_negative)
         dims = shape_of(size, shape)
-        return _core._random_of("random_gamma", filled(shape, dims, dtype, device))
+        return self._draw_of("random_gamma", filled(shape, dims, dtype, device))
 
     def gamma(self, shape, scale=1.0, size=None, dtype="float64", device=None):
         """Gamma values with a shape and a scale: their mean is the product."""

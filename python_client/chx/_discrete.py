@@ -23,7 +23,7 @@ class Discrete:
         expect("binomial", "n from 0 on", n, lambda x: x >= 0)
         expect("binomial", "p in [0, 1]", p, _probability)
         shape, device = shape_of(size, n, p), device_of(device, n, p)
-        return _core._random_of(
+        return self._draw_of(
             "random_binomial",
             filled(n, shape, "int64", device),
             filled(p, shape, "float64", device),
@@ -33,7 +33,7 @@ class Discrete:
         """How many events there are at a rate; -1 where an array's rate is negative."""
         expect("poisson", "a rate in [0, 9.2e18]", lam, lambda x: 0 <= x <= 9.2e18)
         shape, device = shape_of(size, lam), device_of(device, lam)
-        return _core._random_of("random_poisson", filled(lam, shape, "float64", device))
+        return self._draw_of("random_poisson", filled(lam, shape, "float64", device))
 
     def geometric(self, p, size=None, device=None):
         """How many trials it takes to succeed, with probability p each: 1 or more."""
@@ -111,12 +111,15 @@ class Discrete:
     def multinomial(self, n, pvals, size=None, device=None):
         """How often each of k outcomes comes up in n trials, (size, k): `pvals` are k probabilities.
 
-        ValueError: they are negative, or sum to more than 1. The last one is what the others leave.
+        ValueError: they are not in [0, 1], or sum to more than 1; or a negative n. The last one is what
+        the others leave.
         """
+        expect("multinomial", "n from 0 on", n, lambda x: x >= 0)
         if isinstance(pvals, _core.ndarray):
             pvals = chx.to_numpy(pvals)
         p = np.asarray(pvals, np.float64)
-        if p.ndim != 1 or p.size == 0 or (p < 0).any() or p[:-1].sum() > 1 + 1e-12:
+        good = ((p >= 0) & (p <= 1)).all()
+        if p.ndim != 1 or p.size == 0 or not good or p[:-1].sum() > 1 + 1e-12:
             raise ValueError(f"[multinomial] expects probabilities that sum to 1, got {pvals}")
         shape, device = shape_of(size, n), device_of(device, n)
         left = filled(n, shape, "int64", device)
@@ -132,13 +135,37 @@ class Discrete:
     def integers(self, low, high=None, size=None, dtype="int64", endpoint=False, device=None):
         """Integers in [low, high), or in [0, low) without high; with `endpoint`, high too.
 
+        The bounds may be arrays, or lists. Those on a device are waited for.
+
         Raises:
-          ValueError: there are none, or more than 2**53.
+          ValueError: there are none, more than 2**53, or such as the dtype doesn't have.
+          TypeError: the dtype is not one of integers.
         """
+        dtype = np.dtype(dtype)
+        if dtype.kind not in "iub":
+            raise TypeError(f"[integers] expects a dtype of integers, got {dtype}")
         low, high = (0, low) if high is None else (low, high)
-        count = high - low + bool(endpoint)
-        if not 0 < count <= 2**53:
-            raise ValueError(f"[integers] expects 1 to 2**53 numbers, got {count}")
-        # A product that was rounded up to `count` is one too many.
-        numbers = _core.floor(self.random(size, device=device) * count)
-        return (_core.minimum(numbers, count - 1) + low).astype(dtype)
+        numbers = [chx.to_numpy(x) if isinstance(x, _core.ndarray) else x for x in (low, high)]
+        first = np.asarray(numbers[0])
+        count = np.asarray(numbers[1]) - first + bool(endpoint)
+        if not ((count > 0) & (count <= 2**53)).all():
+            raise ValueError(
+                f"[integers] expects 1 to 2**53 numbers, got low {numbers[0]}, high {numbers[1]}"
+            )
+        least, most = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if first.size and not least <= first.min() <= (first + count - 1).max() <= most:
+            raise ValueError(
+                f"[integers] expects numbers of {dtype}, in [{least}, {most}], got low "
+                f"{numbers[0]}, high {numbers[1]}"
+            )
+        device = device_of(device, low, high)
+        shape = count.shape if size is None else shape_of(size)
+        u = self.random(shape, device=device)
+        if count.ndim == 0:
+            first, last = int(first), int(count) - 1
+        else:
+            first = chx.array(first.astype(np.int64), device=u.device)
+            last = chx.array(count - 1.0, "float64", device=u.device)
+        # A product that was rounded up to the count is one too many.
+        steps = _core.minimum(_core.floor(u * (last + 1)), last).astype("int64")
+        return (steps + first).astype(dtype, copy=False)

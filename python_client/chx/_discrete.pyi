@@ -34,8 +34,8 @@ class Discrete:
     ) -> ndarray: ...
     def integers(
         self,
-        low: int,
-        high: int | None = None,
+        low: Any,
+        high: Any = None,
         size: _Size = None,
         dtype: DtypeLike = "int64",
         endpoint: bool = False,

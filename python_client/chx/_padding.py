@@ -1,4 +1,6 @@
-"""chx.pad: borders around arrays, in every mode of numpy.pad but functions."""
+"""chx.pad: borders around arrays, in every mode of numpy.pad."""
+
+import itertools
 
 import numpy as np
 
@@ -19,6 +21,7 @@ def pad(
     end_values=0,
     stat_length=None,
     reflect_type="even",
+    **kwargs,
 ):
     """The array with a border, whose widths, modes and keywords are numpy.pad's.
 
@@ -26,16 +29,26 @@ def pad(
     after) or a pair for each axis. Of the array's dtype; differentiable in every mode ('empty' has
     zeros, so that its gradient is that of 'constant').
 
+    `mode` may also be a function(vector, widths, axis, kwargs), which writes into the borders of the
+    zero-padded vectors along each axis. Those have no gradient.
+
     Raises:
+      TypeError: widths that are not integers, or other keywords than those above without a function.
       ValueError: an unknown mode, a negative width, or nothing to extend where there is a border.
     """
-    if mode not in _MODES:
+    if not callable(mode) and mode not in _MODES:
         raise ValueError(f"[pad] expects one of {', '.join(sorted(_MODES))}, got {mode!r}")
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"[pad] expects reflect_type 'even' or 'odd', got {reflect_type!r}")
+    if kwargs and not callable(mode):
+        raise TypeError(f"[pad] expects other keywords with a function only, got {list(kwargs)}")
+    if np.asarray(pad_width).dtype.kind not in "iu":
+        raise TypeError(f"[pad] expects integers as widths, got {pad_width}")
     widths = _pairs(pad_width, array.ndim, np.int64)
     if (widths < 0).any():
         raise ValueError(f"[pad] expects widths from 0 on, got {pad_width}")
+    if callable(mode):
+        return _by_function(array, widths, mode, kwargs)
     if mode == "empty" or (mode == "constant" and np.ndim(constant_values) == 0):
         value = 0 if mode == "empty" else constant_values
         return _core.constant_pad(array, widths.ravel().tolist(), value)
@@ -60,6 +73,15 @@ def pad(
 
 def _pairs(value, ndim, dtype=None):
     return np.broadcast_to(np.asarray(value, dtype), (ndim, 2))
+
+
+def _by_function(array, widths, function, kwargs):
+    padded = _core.constant_pad(array, widths.ravel().tolist(), 0)
+    for axis, pair in enumerate(widths.tolist()):
+        lanes = _core.moveaxis(padded, axis, -1)
+        for place in itertools.product(*map(range, lanes.shape[:-1])):
+            function(lanes[place] if place else lanes, tuple(pair), axis, kwargs)
+    return padded
 
 
 def _sliced(array, axis, start, stop):
@@ -128,6 +150,9 @@ def _border(array, axis, side, width, mode, value, length):
         statistic = _core.mean(
             _sliced(ordered, axis, (length - 1) // 2, length // 2 + 1), axis, True, _wide(array)
         )
+        if array.dtype.kind == "f":  # NaNs are last
+            last = _sliced(ordered, axis, length - 1, length)
+            statistic = _core.where(_core.isnan(last), np.nan, statistic)
     elif mode == "mean":
         statistic = _core.mean(part, axis, True, _wide(array))
     else:

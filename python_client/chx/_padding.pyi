@@ -5,10 +5,11 @@ from ._core import ndarray
 def pad(
     array: ndarray,
     pad_width: Any,
-    mode: str = "constant",
+    mode: Any = "constant",
     constant_values: Any = 0,
     *,
     end_values: Any = 0,
     stat_length: Any = None,
     reflect_type: str = "even",
+    **kwargs: Any,
 ) -> ndarray: ...

@@ -11,7 +11,7 @@ import threading
 
 import numpy as np
 
-from chx import _context, _core
+from chx import _context, _core, _streams
 from chx._autograd import (  # noqa: F401
     AnyGraph,
     BackpropId,
@@ -133,6 +133,7 @@ class Session(_core.Session):
     """A session with a daemon. Ends with close(), or as a context manager with its block."""
 
     _closed = False
+    _stream = None  # of random numbers; chx/_streams.py
 
     def __enter__(self):
         return self
@@ -143,6 +144,10 @@ class Session(_core.Session):
         except Exception:
             if exception_type is None:  # else that one says more
                 raise
+
+    def seed(self, seed=None):
+        """Restarts the session's stream of random numbers: by the seed's lower 64 bits, or anyhow."""
+        self._stream = _streams.Stream(seed)
 
     def configure(self, **settings):
         """Changes what the daemon's libraries may do for this session, from now on.

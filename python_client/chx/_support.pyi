@@ -25,6 +25,7 @@ from ._gradient_check import (
 from ._types import DeviceLike, DtypeLike
 
 class Session(_core.Session):
+    def seed(self, seed: int | None = None) -> None: ...
     def configure(
         self,
         *,
