@@ -1,20 +1,85 @@
 """Linear algebra: systems of equations and decompositions, stacked along leading axes."""
 
 import functools as _functools
+import inspect as _inspect
 import math as _math
 
 import numpy as _np
 
 from chx import _core
-from chx._arranging import _axis
+from chx._arranging import _axis, _like
 
-# The operators of this module, from the table.
-globals().update(_core._submodules["linalg"])
+_operators = _core._submodules["linalg"]
 
 # What these functions raise where a matrix has no solution, inverse or decomposition.
 LinAlgError = _core.ChainerxError
 
-_norm = _core._submodules["linalg"]["norm"]
+
+def _floating(a):
+    """As NumPy's: of integers and bools as float64."""
+    is_float = not isinstance(a, _core.ndarray) or a.dtype.kind == "f"
+    return a if is_float else a.astype("float64")
+
+
+def _of_floats(operator):
+    """An operator of one matrix that takes integers too."""
+
+    def function(a, *args, **kwargs):
+        return operator(_floating(a), *args, **kwargs)
+
+    function.__name__ = function.__qualname__ = operator.__name__
+    function.__doc__ = operator.__doc__
+    function.__signature__ = _inspect.signature(operator)
+    return function
+
+
+# The operators of this module, from the table.
+globals().update({name: _of_floats(operator) for name, operator in _operators.items()})
+
+
+def solve(a, b):
+    """x with matmul(a, x) = b, for square matrices a; b has vectors, or matrices of them."""
+    b = _like(b, a)
+    if a.dtype.kind == b.dtype.kind == "f":
+        return _operators["solve"](a, b)
+    dtype = _np.promote_types(a.dtype, b.dtype)
+    dtype = _np.promote_types(dtype, "float64")
+    return _operators["solve"](a.astype(dtype, copy=False), b.astype(dtype, copy=False))
+
+
+def pinv(a, rcond=1e-15):
+    """The pseudo-inverse: singular values up to rcond times the largest one count as 0.
+
+    `rcond` may be an array, with one for each of stacked matrices.
+    """
+    a = _floating(a)
+    if not isinstance(rcond, (list, _np.ndarray, _core.ndarray)) or _np.ndim(rcond) == 0:
+        return _operators["pinv"](a, rcond)
+    u, s, vt = _svd(a)
+    rcond = _like(rcond, a).astype(a.dtype, copy=False)
+    counts = _core.greater(s, _core.amax(s, -1, True) * rcond.reshape(*rcond.shape, 1))
+    inverse = _core.where(counts, 1.0 / _core.where(counts, s, 1), 0)
+    scaled = inverse.reshape(*inverse.shape, 1) * _core.swapaxes(u, -1, -2)
+    return _core.matmul(_core.swapaxes(vt, -1, -2), scaled)
+
+
+def matrix_power(a, n):
+    """The product of n copies of square matrices; of their inverse if n is negative.
+
+    Integers stay integers, unless n is negative.
+    """
+    if a.dtype.kind == "f" or n < 0 or a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        return _operators["matrix_power"](_floating(a), n)
+    result, square = None, a
+    while n:
+        if n % 2:
+            result = square if result is None else _core.matmul(result, square)
+        n //= 2
+        square = _core.matmul(square, square) if n else square
+    if result is None:
+        one = _core.identity(a.shape[-1], a.dtype, device=a.device)
+        return _core.copy(_core.broadcast_to(one, a.shape))
+    return _core.copy(a) if result is a else result
 
 
 def _is_lapack_available():
@@ -23,20 +88,21 @@ def _is_lapack_available():
 
 
 def _svd(a):
-    return _core._submodules["linalg"]["svd"](a, full_matrices=False)
+    return _operators["svd"](a, full_matrices=False)
 
 
 def norm(x, ord=None, axis=None, keepdims=False):
     """The norm of vectors along one axis, or of matrices along two; of all elements by default.
 
     `ord` is a number as for numpy.linalg.norm, or for matrices 'fro' (the default) or 'nuc', the sum
-    of the singular values. Of x's dtype, which is a float one.
+    of the singular values. Of x's dtype; of integers float64.
 
     Raises:
       ValueError: an `ord` that vectors or matrices don't have.
     """
+    x = _floating(x)
     if not isinstance(ord, str):
-        return _norm(x, ord, axis, keepdims)
+        return _operators["norm"](x, ord, axis, keepdims)
     axes = range(x.ndim) if axis is None else _np.atleast_1d(axis).tolist()
     axes = [_axis("norm", i, x.ndim) for i in axes]
     if ord not in ("fro", "nuc") or len(axes) != 2:
@@ -44,7 +110,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
             f"[norm] expects 'fro' or 'nuc', and two axes with it, got {ord!r}, {axis}"
         )
     if ord == "fro":
-        return _norm(x, None, axis, keepdims)
+        return _operators["norm"](x, None, axis, keepdims)
     _, s, _ = _svd(_core.moveaxis(x, list(axes), (-2, -1)))
     total = _core.sum(s, -1)
     if not keepdims:
@@ -56,10 +122,11 @@ def cond(x, p=None):
     """The condition number of matrices: the ratio of the singular values for p None, 2 and -2, else
     norm(x, p) * norm(inv(x), p). A singular matrix gives infinity (a ChainerxError with other p).
     """
+    x = _floating(x)
     if p in (None, 2, -2):
         _, s, _ = _svd(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    inverse = _core._submodules["linalg"]["inv"](x)
+    inverse = _operators["inv"](x)
     return norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1))
 
 
@@ -71,10 +138,11 @@ def matrix_rank(A, tol=None, hermitian=False):
     """
     if A.ndim < 2:
         return _core.any(_core.not_equal(A, 0)).astype("int64")
+    A = _floating(A)
     if hermitian:
-        s = _core.abs(_core._submodules["linalg"]["eigvalsh"](A))
+        s = _core.abs(_operators["eigvalsh"](A))
     else:
-        s = _core._submodules["linalg"]["svd"](A, compute_uv=False)
+        s = _operators["svd"](A, compute_uv=False)
     if tol is None:
         largest = _core.amax(s, -1, True)
         tol = largest * (max(A.shape[-2:]) * float(_np.finfo(A.dtype).eps))
@@ -91,20 +159,26 @@ def lstsq(a, b, rcond=None):
       or (1,), and (0,) if the rank is below n or m <= n; rank is an int, which is waited for; s are
       the singular values. x is differentiable where the rank is constant, and so are the residuals.
     """
+    b = _like(b, a)
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[0] != b.shape[0]:
         raise _core.DimensionError(
             f"[lstsq] expects a matrix and as many right sides' rows, got {a.shape} and {b.shape}"
         )
     m, n = a.shape
     dtype = _np.promote_types(a.dtype, b.dtype)
+    dtype = dtype if dtype.kind == "f" else _np.dtype("float64")
     a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
     if rcond is None:
         rcond = float(_np.finfo(dtype).eps) * max(m, n)
     elif rcond < 0:
         rcond = float(_np.finfo(dtype).eps)
-    s = _core._submodules["linalg"]["svd"](a, compute_uv=False)
-    rank = int(_core.sum(_core.greater(s, s[0] * rcond)))
-    x = _core.matmul(_core._submodules["linalg"]["pinv"](a, rcond), b)
+    if min(m, n) == 0:
+        s, rank = _core.zeros((0,), dtype, device=a.device), 0
+        x = _core.zeros((n, *b.shape[1:]), dtype, device=a.device)
+    else:
+        s = _operators["svd"](a, compute_uv=False)
+        rank = int(_core.sum(_core.greater(s, s[0] * rcond)))
+        x = _core.matmul(_operators["pinv"](a, rcond), b)
     if rank < n or m <= n:
         residuals = _core.zeros((0,), dtype, device=a.device)
     else:
@@ -162,7 +236,7 @@ def tensorinv(a, ind=2):
     if not 0 < ind <= a.ndim:
         raise ValueError(f"[tensorinv] expects ind in [1, {a.ndim}], got {ind}")
     inner = _math.prod(a.shape[ind:])
-    inverse = _core._submodules["linalg"]["inv"](a.reshape(_math.prod(a.shape[:ind]), inner))
+    inverse = _operators["inv"](_floating(a).reshape(_math.prod(a.shape[:ind]), inner))
     return inverse.reshape(*a.shape[ind:], *a.shape[:ind])
 
 
@@ -171,7 +245,8 @@ def tensorsolve(a, b, axes=None):
     if axes is not None:
         axes = [_axis("tensorsolve", i, a.ndim) for i in axes]
         a = a.transpose([i for i in range(a.ndim) if i not in axes] + axes)
+    b = _like(b, a)
     shape = a.shape[b.ndim :]
     size = _math.prod(shape)
-    x = _core._submodules["linalg"]["solve"](a.reshape(b.size, size), _core.ravel(b))
+    x = solve(a.reshape(b.size, size), _core.ravel(b))
     return x.reshape(shape)

@@ -1,6 +1,7 @@
 """chx.linalg: errors that depend on values, and the forms of what is returned."""
 
 import importlib
+import inspect
 
 import chx
 import numpy as np
@@ -33,16 +34,6 @@ def test_not_positive_definite_names_the_matrix():
     a = np.stack([np.eye(2), -np.eye(2)])
     with pytest.raises(chx.ChainerxError, match="positive definite.*for matrix 1"):
         chx.linalg.cholesky(chx.array(a))
-
-
-@pytest.mark.parametrize("dtype", ["int32", "bool"])
-def test_other_dtypes_are_refused(dtype):
-    a = chx.ones((2, 2), dtype)
-    for name in ("inv", "svd", "pinv", "qr", "cholesky", "eigh", "eigvalsh", "det"):
-        with pytest.raises(chx.DtypeError):
-            getattr(chx.linalg, name)(a)
-    with pytest.raises(chx.DtypeError):
-        chx.linalg.solve(chx.ones((2, 2)), a)
 
 
 def test_wrong_shapes_are_refused():
@@ -97,4 +88,4 @@ def test_module():
     assert chx.linalg._is_lapack_available() is True
     assert not hasattr(chx, "solve")
     assert str(chx.linalg.qr.__signature__) == "(a, mode='reduced')"
-    assert chx.linalg.pinv.__signature__.parameters["rcond"].default == 1e-15
+    assert inspect.signature(chx.linalg.pinv).parameters["rcond"].default == 1e-15
