@@ -1,4 +1,4 @@
-"""Indexing by integer arrays, lists and masks, as NumPy does it; reading has gradients.
+"""Indexing by integer arrays, sequences and masks, as NumPy does it; reading has gradients.
 
 Integer arrays on the client are checked and combined there. Those on the device stay there; only the
 answer whether they are in range is waited for, and for a mask the number of elements.
@@ -67,6 +67,8 @@ def setitem_by_arrays(array, key, value):
     place, ndim = selection.place(), selection.index.ndim
     rest = rows.shape[1:]
     shape = rest[:place] + selection.index.shape + rest[place:]
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = value[0]
     value = _core.broadcast_to(value, shape)
     if place and ndim:
         value = _core.moveaxis(value, list(range(place, place + ndim)), list(range(ndim)))
@@ -118,11 +120,13 @@ def _is_mask(item):
 
 
 def _valid(item):
-    """An item of a key as it is, or a list as an array."""
+    """An item of a key as it is, or a bool or a sequence as an array."""
     if item is None or item is Ellipsis or isinstance(item, slice) or _is_integer(item):
         return item
-    if isinstance(item, list):
-        item = np.asarray(item) if item else np.zeros(0, np.int64)
+    if isinstance(item, (bool, np.bool_)):
+        return np.asarray(item)
+    if isinstance(item, (list, tuple, range)):
+        item = np.asarray(item) if len(item) else np.zeros(0, np.int64)
     if _is_array(item) and item.dtype.kind in "iub":
         return item
     raise IndexError(

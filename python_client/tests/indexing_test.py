@@ -66,7 +66,6 @@ def test_getitem_and_setitem(index):
         "a",
         1.0,
         [0, 2],
-        True,
         np.array([0, 2]),
         10**30,
     ],
@@ -234,3 +233,45 @@ def test_indices_out_of_range():
         a[[0, 1], [0, 1, 2]]
     with pytest.raises(RuntimeError):
         a.require_grad()[[0]] = 1
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        True,
+        False,
+        (True, 0),
+        (slice(None), True),
+        (0, False),
+        (slice(None), (0, 1)),
+        ((0, 1), (0, 1)),
+        ((0, 1), slice(1, 3)),
+        range(2),
+        (range(2), range(1, 3)),
+        (Ellipsis, (2, 0)),
+        ((), slice(None)),
+        (((0, 1), (1, 0)), 2),
+    ],
+)
+def test_bools_and_sequences(key):
+    a = np.arange(6.0).reshape(2, 3)
+    x = chx.array(a)
+    got = chx.to_numpy(x[key])
+    assert got.shape == a[key].shape
+    np.testing.assert_array_equal(got, a[key])
+    for value in (7.0, -np.arange(a[key].size + 1.0)[1:].reshape(1, 1, 1, *a[key].shape)):
+        x[key] = value if isinstance(value, float) else chx.array(value)
+        a[key] = value
+        np.testing.assert_array_equal(chx.to_numpy(x), a)
+    leaf = chx.array(a).require_grad()
+    chx.sum(leaf[key]).backward()
+    counts = np.zeros_like(a)
+    np.add.at(counts, key, 1)
+    np.testing.assert_array_equal(chx.to_numpy(leaf.grad), counts)
+
+
+def test_sequences_that_are_no_indices():
+    x = chx.ones((2, 3))
+    for key in (((0.5, 1),), "a", (0, "a"), 1.5, ((0, 5),)):
+        with pytest.raises(IndexError, match=r"\[getitem\]"):
+            x[key]
