@@ -7,7 +7,7 @@ getfield, setfield, and resize in place) are not here: the memory is in the daem
 import pickle
 
 import chx
-from chx import _calculus, _choosing, _core, _functions, _indexing
+from chx import _calculus, _choosing, _core, _forms, _functions, _indexing
 
 
 class flatiter:  # NumPy's name
@@ -59,9 +59,9 @@ class flagsobj:
         return "\n".join(f"  {name} : {self[name]}" for name in names)
 
 
-def _sort(self, axis=-1):
+def _sort(self, axis=-1, kind=None):
     """Sorts along an axis, in place. Refused on arrays in a graph."""
-    _core.copyto(self, _core.sort(self, axis))
+    _core.copyto(self, _forms.sort(self, axis, kind))
 
 
 def _partition(self, kth, axis=-1):
@@ -121,6 +121,9 @@ def _set_flat(self, value):
 
 for _name, _value in {
     "sort": _sort,
+    "argsort": _forms.argsort,
+    "std": _forms.std,
+    "var": _forms.var,
     "partition": _partition,
     "argpartition": _choosing.argpartition,
     "nonzero": _indexing.nonzero,

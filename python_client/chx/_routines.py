@@ -269,12 +269,35 @@ def _as_objects(a):
 
 
 def _array_function(self, func, types, args, kwargs):
-    """What NumPy's functions do with arrays of ours: the function of that name here, if any."""
+    """What NumPy's functions do with arrays of ours: the function of that name here, if any.
+
+    NumPy arrays where it expects one of ours go to the device of the one that there is.
+    """
     import chx
 
     module = {"numpy": chx, "numpy.linalg": chx.linalg}.get(func.__module__)
     own = getattr(module, func.__name__, None)
-    return NotImplemented if own is None else own(*args, **kwargs)
+    if own is None:
+        return NotImplemented
+    if args and isinstance(args[0], np.ndarray):
+        args = (array(args[0], device=self.device), *args[1:])
+    if not isinstance(own, type(_core.add)):
+        return own(*args, **kwargs)
+    try:
+        return own(*args, **kwargs)
+    except TypeError:  # raised before anything was done
+        ours = [_ours(a, self.device) for a in args]
+        if all(a is b for a, b in zip(ours, args, strict=True)):
+            raise
+        return own(*ours, **kwargs)
+
+
+def _ours(a, device):
+    if isinstance(a, np.ndarray):
+        return array(a, device=device)
+    if isinstance(a, (list, tuple)) and any(isinstance(x, np.ndarray) for x in a):
+        return [_ours(x, device) for x in a]
+    return a
 
 
 def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
@@ -294,6 +317,8 @@ def _dlpack_device(self):
 
 def from_dlpack(x, device=None):
     """An array with the values of another library's array in host memory, by DLPack. A copy."""
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"[from_dlpack] expects an array with __dlpack__(), got {type(x).__name__}")
     return array(np.from_dlpack(x), device=device)
 
 
