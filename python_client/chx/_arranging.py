@@ -15,6 +15,13 @@ def _like(value, array, dtype=None):
     return chx.array(np.asarray(value), dtype, device=array.device)
 
 
+def _all_like(values):
+    """Values of which at least one is an array, all as arrays on its device."""
+    values = list(values)
+    array = next((v for v in values if isinstance(v, _core.ndarray)), None)
+    return values if array is None else [_like(v, array) for v in values]
+
+
 def _axis(name, axis, ndim):
     if not -ndim <= axis < ndim:
         raise _core.DimensionError(f"[{name}] expects an axis in [{-ndim}, {ndim}), got {axis}")
@@ -34,7 +41,9 @@ def shape(a):
 def size(a, axis=None):
     """How many elements an array has, or would have, in all or along an axis."""
     dims = shape(a)
-    return int(np.prod(dims, dtype=np.int64)) if axis is None else dims[axis]
+    if axis is None:
+        return int(np.prod(dims, dtype=np.int64))
+    return dims[_axis("size", axis, len(dims))]
 
 
 # --- Turned and joined -----------------------------------------------------------------------------
@@ -60,12 +69,13 @@ def rot90(m, k=1, axes=(0, 1)):
 
 def column_stack(tup):
     """Arrays joined along axis 1; one-dimensional ones become columns."""
-    return _core.concatenate([a.reshape(a.size, 1) if a.ndim < 2 else a for a in tup], 1)
+    arrays = _all_like(tup)
+    return _core.concatenate([a.reshape(a.size, 1) if a.ndim < 2 else a for a in arrays], 1)
 
 
 def row_stack(tup):
     """Arrays joined along axis 0; one-dimensional ones become rows: vstack()."""
-    return _core.vstack(list(tup))
+    return _core.vstack(_all_like(tup))
 
 
 def block(arrays):

@@ -239,7 +239,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
         x, y = -(a[..., 2] * y2), a[..., 2] * x2
     else:
         x, y = y1 * b[..., 2] - a[..., 2] * y2, a[..., 2] * x2 - x1 * b[..., 2]
-    return _core.moveaxis(_core.stack([x, y, z], -1), -1, axisc)
+    return _core.moveaxis(_core.stack([x, y, z], -1), -1, _axis("cross", axisc, z.ndim + 1))
 
 
 # --- Pairs of results, and complex numbers' parts --------------------------------------------------
@@ -255,6 +255,8 @@ def modf(x):
 
 def divmod(x1, x2):
     """(x1 // x2, x1 % x2)."""
+    if np.ndim(x2):
+        x2 = _like(x2, x1)
     return _core.floor_divide(x1, x2), _core.remainder(x1, x2)
 
 

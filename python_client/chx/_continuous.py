@@ -1,8 +1,11 @@
-"""Continuous distributions of chx.random.Generator. Parameters are numbers or arrays that broadcast.
+"""Continuous distributions of chx.random.Generator. Parameters are numbers or arrays that broadcast, of
+chx or what NumPy makes arrays of.
 
 Gradients flow to parameters of location and scale that are arrays, and to nothing else.
 """
 
+import functools
+import inspect
 import numbers
 
 import numpy as np
@@ -51,6 +54,47 @@ def are_numbers(*values):
     return all(isinstance(v, numbers.Real) for v in values)
 
 
+def takes_arrays(cls):
+    """Has a class's distributions take lists and NumPy arrays as parameters: the arguments up to size."""
+    for name, method in list(vars(cls).items()):
+        parameters = [] if name.startswith("_") else list(inspect.signature(method).parameters)
+        if "size" in parameters[2:] and name not in _OWN_WAYS:
+            setattr(cls, name, _with_arrays(method, parameters[1 : parameters.index("size")]))
+    return cls
+
+
+# What these do with lists is their own business.
+_OWN_WAYS = ("dirichlet", "integers", "multinomial", "hypergeometric", "zipf")
+
+
+def _with_arrays(method, parameters):
+    count = len(parameters)
+
+    @functools.wraps(method)
+    def distribution(self, *args, **kwargs):
+        values = [*args[:count], *(kwargs[p] for p in parameters if p in kwargs)]
+        if not any(isinstance(v, (list, tuple, np.ndarray)) for v in values):
+            return method(self, *args, **kwargs)
+        device = device_of(kwargs.get("device"), *values)
+        args = (*(_converted(v, device) for v in args[:count]), *args[count:])
+        for p in parameters:
+            if p in kwargs:
+                kwargs[p] = _converted(kwargs[p], device)
+        return method(self, *args, **kwargs)
+
+    return distribution
+
+
+def _converted(value, device):
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    from chx import _support
+
+    value = np.asarray(value)
+    return value.item() if value.ndim == 0 else _support.array(value, device=device)
+
+
+@takes_arrays
 class Continuous:
     """All methods take the result's size, dtype and device last; sizes are shapes."""
 

@@ -4,13 +4,14 @@ import numpy as np
 
 import chx
 from chx import _core
-from chx._continuous import accepted, device_of, expect, filled, shape_of
+from chx._continuous import accepted, device_of, expect, filled, shape_of, takes_arrays
 
 
 def _probability(x):
     return 0 <= x <= 1
 
 
+@takes_arrays
 class Discrete:
     """All methods take the result's size and device last; sizes are shapes."""
 

@@ -1,10 +1,13 @@
+from collections.abc import Sequence
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from ._core import ndarray
 from ._types import DeviceLike, DtypeLike
 
 _Size: TypeAlias = int | tuple[int, ...] | None
-_Parameter: TypeAlias = float | ndarray
+_Parameter: TypeAlias = float | ndarray | Sequence[Any] | np.ndarray[Any, Any]
 
 class Discrete:
     def bernoulli(

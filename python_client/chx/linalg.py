@@ -7,7 +7,7 @@ import math as _math
 import numpy as _np
 
 from chx import _core
-from chx._arranging import _axis, _like
+from chx._arranging import _all_like, _axis, _like
 
 _operators = _core._submodules["linalg"]
 
@@ -194,7 +194,7 @@ def multi_dot(arrays):
     Raises:
       DimensionError: others don't have two dimensions, or sizes don't agree.
     """
-    arrays = list(arrays)
+    arrays = _all_like(arrays)
     if len(arrays) < 2:
         raise ValueError(f"[multi_dot] expects at least two arrays, got {len(arrays)}")
     first, last = arrays[0].ndim == 1, arrays[-1].ndim == 1

@@ -1,5 +1,8 @@
 import builtins
+from collections.abc import Sequence
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from ._continuous import Continuous
 from ._core import ndarray
@@ -7,7 +10,7 @@ from ._discrete import Discrete
 from ._types import DeviceLike, DtypeLike
 
 _Size: TypeAlias = int | tuple[int, ...] | None
-_Parameter: TypeAlias = float | ndarray
+_Parameter: TypeAlias = float | ndarray | Sequence[Any] | np.ndarray[Any, Any]
 
 def normal(
     loc: float = 0.0,

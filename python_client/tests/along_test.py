@@ -38,6 +38,7 @@ def test_bad_axes(rng, axis):
         "average": lambda: chx.average(x, axis),
         "cross": lambda: chx.cross(x, x, axis=axis),
         "tensordot": lambda: chx.tensordot(x, x, ([0], [axis])),
+        "size": lambda: chx.size(x, axis),
         "norm": lambda: chx.linalg.norm(x, "fro", (0, axis)),
         "tensorsolve": lambda: chx.linalg.tensorsolve(x, x, [axis]),
     }.items():

@@ -209,3 +209,32 @@ def test_multivariate_normal_of_lists():
             assert x.dtype == "float64"
             np.testing.assert_allclose(chx.to_numpy(x).mean(0), [1, -1], atol=0.06)
             np.testing.assert_allclose(np.cov(chx.to_numpy(x).T), cov, atol=0.12)
+
+
+@pytest.mark.parametrize("given", [chx.array, np.asarray, lambda a: a.tolist()])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("normal", ([0, 50], 2.0)),
+        ("uniform", ([0.0, 3], [[1.0], [9]])),
+        ("gamma", ([0.5, 8.0], 3)),
+        ("standard_gamma", ([0.5, 8.0],)),
+        ("vonmises", ([0.0, 2], 1.0)),
+        ("poisson", ([1.0, 50],)),
+        ("binomial", ([5, 60], [0.1, 0.8])),
+        ("bernoulli", ([0.1, 0.8],)),
+    ],
+)
+def test_parameters_in_lists(given, name, parameters):
+    arrays = [given(np.array(p)) if isinstance(p, list) else p for p in parameters]
+    want_arrays = [chx.array(p) if isinstance(p, list) else p for p in parameters]
+    draw, same = (getattr(chx.random.default_rng(SEED), name) for _ in range(2))
+    got, want = draw(*arrays), same(*want_arrays)
+    assert got.shape == np.broadcast_shapes(*(np.shape(p) for p in parameters))
+    assert got.dtype == want.dtype and got.tolist() == want.tolist()
+    shape = (3, *got.shape)
+    assert values([draw(*arrays, shape)]) == values([same(*want_arrays, size=shape)])
+    names = {"normal": "loc", "poisson": "lam", "bernoulli": "p"}
+    if name in names:
+        keyword = {names[name]: arrays[0]}
+        assert draw(**keyword).shape == (2,) and draw(size=(5, 2), **keyword).shape == (5, 2)
