@@ -1,5 +1,5 @@
 """Functions that are made of operators, by the module of chx that they are in."""
 
-from . import arranging, averages, calculus, choosing, padding
+from . import arranging, averages, calculus, choosing, forms, padding
 
-__all__ = ["arranging", "averages", "calculus", "choosing", "padding"]
+__all__ = ["arranging", "averages", "calculus", "choosing", "forms", "padding"]
