@@ -76,16 +76,17 @@ def _with_arrays(method, parameters):
         if not any(isinstance(v, (list, tuple, np.ndarray)) for v in values):
             return method(self, *args, **kwargs)
         device = device_of(kwargs.get("device"), *values)
-        args = (*(_converted(v, device) for v in args[:count]), *args[count:])
+        args = (*(converted(v, device) for v in args[:count]), *args[count:])
         for p in parameters:
             if p in kwargs:
-                kwargs[p] = _converted(kwargs[p], device)
+                kwargs[p] = converted(kwargs[p], device)
         return method(self, *args, **kwargs)
 
     return distribution
 
 
-def _converted(value, device):
+def converted(value, device):
+    """A list or a NumPy array as an array, or a number."""
     if not isinstance(value, (list, tuple, np.ndarray)):
         return value
     from chx import _support

@@ -4,7 +4,7 @@ import numpy as np
 
 import chx
 from chx import _core
-from chx._continuous import accepted, device_of, expect, filled, shape_of, takes_arrays
+from chx._continuous import accepted, converted, device_of, expect, filled, shape_of, takes_arrays
 
 
 def _probability(x):
@@ -115,7 +115,8 @@ class Discrete:
         ValueError: they are not in [0, 1], or sum to more than 1; or a negative n. The last one is what
         the others leave.
         """
-        expect("multinomial", "n from 0 on", n, lambda x: x >= 0)
+        expect("multinomial", "n from 0 on", n, lambda x: (np.asarray(x) >= 0).all())
+        n = converted(n, device)
         if isinstance(pvals, _core.ndarray):
             pvals = chx.to_numpy(pvals)
         p = np.asarray(pvals, np.float64)

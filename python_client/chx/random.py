@@ -62,12 +62,17 @@ class Generator(Continuous, Discrete):
     def permutation(self, x, axis=0, device=None):
         """range(x), or the parts of an array along an axis, in random order."""
         if not isinstance(x, _core.ndarray):
-            return _core.argsort(self.random(x, device=device))
+            if np.ndim(x) == 0:
+                return _core.argsort(self.random(operator.index(x), device=device))
+            x = chx.array(np.asarray(x), device=device)
+        axis = _axis("permutation", axis, x.ndim)
         order = _core.argsort(self.random(x.shape[axis], device=x.device))
         return _core.take(x, order, axis=axis)
 
     def permuted(self, x, axis=None):
         """A copy in which the parts along an axis are each in a random order of its own."""
+        if not isinstance(x, _core.ndarray):
+            x = chx.array(np.asarray(x))
         if axis is None:
             flat = _core.ravel(x)
             return self.permutation(flat).reshape(x.shape)

@@ -146,6 +146,7 @@ def test_threads_have_their_own_streams():
         lambda g: g.choice(-1),
         lambda g: g.choice([], 1),
         lambda g: g.multinomial(-1, [0.5, 0.5]),
+        lambda g: g.multinomial([3, -1], [0.5, 0.5]),
         lambda g: g.multinomial(3, [1.7]),
         lambda g: g.multinomial(3, [1.2, -0.2]),
         lambda g: g.multinomial(3, [0.9, 0.9, 0.1]),
@@ -238,3 +239,17 @@ def test_parameters_in_lists(given, name, parameters):
     if name in names:
         keyword = {names[name]: arrays[0]}
         assert draw(**keyword).shape == (2,) and draw(size=(5, 2), **keyword).shape == (5, 2)
+
+
+def test_orders_of_lists_and_counts_of_several():
+    g = chx.random.default_rng(SEED)
+    assert sorted(g.permutation([5, 7, 9]).tolist()) == [5, 7, 9]
+    assert sorted(g.permutation(np.int64(4)).tolist()) == list(range(4))
+    assert g.permutation(np.zeros((2, 3)), axis=1).shape == (2, 3)
+    assert sorted(g.permuted([5, 7, 9]).tolist()) == [5, 7, 9]
+    counts = chx.to_numpy(g.multinomial([3, 50], [0.2, 0.8]))
+    assert counts.shape == (2, 2) and counts.sum(1).tolist() == [3, 50]
+    with pytest.raises(chx.DimensionError, match=r"\[permutation\] expects an axis in"):
+        g.permutation([1, 2], axis=1)
+    with pytest.raises(TypeError):
+        g.permutation(1.5)
