@@ -166,27 +166,26 @@ def var(a, axis=None, keepdims=False, ddof=0, dtype=None):
     `ddof` may be a fraction. As NumPy's, it is infinite, or NaN where nothing differs, if that leaves
     nothing.
     """
-    count = 0 if ddof == 0 else _count(a, axis)
-    if ddof == 0 or (isinstance(ddof, (int, np.integer)) and ddof < count):
-        return _core.var(a, axis, keepdims, ddof, dtype)
-    return _core.var(a, axis, keepdims, 0, dtype) * _share(count, ddof)
+    whole, share = _taken_off("var", a, axis, ddof)
+    result = _core.var(a, axis, keepdims, whole, dtype)
+    return result if share is None else result * share
 
 
 def std(a, axis=None, keepdims=False, ddof=0, dtype=None):
     """The square root of var()."""
-    count = 0 if ddof == 0 else _count(a, axis)
-    if ddof == 0 or (isinstance(ddof, (int, np.integer)) and ddof < count):
-        return _core.std(a, axis, keepdims, ddof, dtype)
-    return _core.std(a, axis, keepdims, 0, dtype) * math.sqrt(_share(count, ddof))
+    whole, share = _taken_off("std", a, axis, ddof)
+    result = _core.std(a, axis, keepdims, whole, dtype)
+    return result if share is None else result * math.sqrt(share)
 
 
-def _count(a, axis):
-    if axis is None:
-        return a.size
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    return math.prod(a.shape[_axis("var", operator.index(i), a.ndim)] for i in axes)
-
-
-def _share(count, ddof):
-    """What the mean of squares is multiplied with; 0 * inf is NumPy's 0 / 0."""
-    return count / (count - ddof) if count > ddof else math.inf
+def _taken_off(name, a, axis, ddof):
+    """What the operator takes off the number, and what else its variance is multiplied with."""
+    if ddof == 0:
+        return 0, None
+    count = a.size
+    if axis is not None:
+        axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+        count = math.prod(a.shape[_axis(name, operator.index(i), a.ndim)] for i in axes)
+    if ddof >= count:
+        return 0, math.inf  # 0 * inf is NumPy's 0 / 0
+    return (int(ddof), None) if ddof == int(ddof) else (0, count / (count - ddof))

@@ -120,7 +120,7 @@ def test_refused():
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1), -1])
-@pytest.mark.parametrize("ddof", [0, 1, 3, 4, 12, 13, 50, 0.5, 2.5, 7.5, -1])
+@pytest.mark.parametrize("ddof", [0, 1, 3, 4, 12, 13, 50, 0.0, 2.0, 0.5, 2.5, 7.5, -1])
 def test_deviations(rng, axis, ddof):
     a = rng.standard_normal((3, 4))
     for name in ("var", "std"):
