@@ -186,6 +186,50 @@ def test_functions_that_it_went_into_still_give_it_gradients(rng, device):
     compare(run, device)
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_in_debug_mode_and_in_graphs_of_gradients(rng, device, debug):
+    a = rng.uniform(0.5, 1.5, 3)
+
+    def run(place):
+        x = chainer.Variable(place.send(a.copy()))
+        with chainer.using_config("debug", debug):
+            y = F.sum(x * 3)
+            x.array = x.array * 2
+            z = F.sum(x**3)
+            y.backward()
+            z.backward(enable_double_backprop=True)
+            found = [host(x.grad)]
+            g = x.grad_var
+            x.array = x.array.copy()
+            x.cleargrad()
+            F.sum(g).backward()
+        return [*found, x.grad]
+
+    compare(run, device, 1e-9)
+
+
+def test_an_array_that_is_put_back(rng, device):
+    """As in averages of parameters and finite differences."""
+    w = rng.normal(size=(1, 3)).astype("f")
+
+    def run(place):
+        model = L.Linear(3, 1, initialW=w).to_device(place)
+        x = place.send(np.ones((2, 3), "f"))
+        before = model.W.array
+        results = []
+        for difference in (0.5, -0.5):
+            model.W.array = before + difference
+            results.append(F.sum(model(x)).array)
+        model.W.array = before
+        assert model.W.array is before
+        optimizer = optimizers.Adam(0.1).setup(model)
+        optimizer.update(lambda: F.sum(model(x)))
+        assert model.W.array is before and not np.array_equal(host(before), w)
+        return [*results, before]
+
+    compare(run, device)
+
+
 def test_former_arrays_are_freed(rng, device):
     x = chainer.Variable(device.send(np.ones(3, "f")))
     for _ in range(5):

@@ -183,6 +183,29 @@ def test_copies_of_half_precision_with_masters(rng, device, way):
     compare(run, device, rtol=3e-2)
 
 
+def test_copies_with_a_scaled_loss_and_a_hook_that_watches(rng, device):
+    values = rng.normal(size=(5, 3))
+
+    def run(place):
+        model = L.Linear(3, 2).to_device(place)
+        pair = chainer.ChainList(model, model.copy())
+        optimizer = optimizers.MomentumSGD(0.02).setup(pair)
+        optimizer.loss_scaling(scale=8.0)
+        x = place.send(values)
+        before = arrays(pair)
+
+        def loss():
+            return F.sum(F.square(model(x))) + 2 * F.sum(pair[1](x))
+
+        optimizer.update(loss)
+        with chainer.function_hooks.TimerHook() as hook:
+            optimizer.update(loss)
+        assert len(hook.call_history) > 4
+        return before, arrays(pair)
+
+    compare(run, device)
+
+
 @pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_array_in_two_links_is_stepped_twice(rng, device, name, copied):
