@@ -15,6 +15,8 @@ def adapt(chainer):
         )
     # They import Chainer.
     from chx.chainer import (
+        _assignment,
+        _copies,
         _devices,
         _exporting,
         _functions,
@@ -39,6 +41,8 @@ def adapt(chainer):
         _hooks,
         _kernels,
         _variables,
+        _copies,
+        _assignment,
         _wrappers,
         _routes,
         _optimizers,

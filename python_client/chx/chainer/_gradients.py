@@ -60,9 +60,9 @@ def grad(
         chx.full_like(y._data[0], scale) if g is None else g._data[0]
         for y, g in zip(outputs, grad_outputs or [None] * len(outputs), strict=True)
     ]
-    grads = chx.grad(
+    grads = _graph.grads(
         [y._data[0] for y in outputs],
-        [x._data[0] for x in inputs],
+        inputs,
         enable_double_backprop=enable_double_backprop,
         retain_grad=retain_grad,
         grad_outputs=seeds,
