@@ -15,6 +15,7 @@ def adapt(chainer):
         )
     # They import Chainer.
     from chx.chainer import (
+        _converters,
         _devices,
         _exporting,
         _functions,
@@ -33,6 +34,7 @@ def adapt(chainer):
     )
 
     for module in (
+        _converters,
         _devices,
         _exporting,
         _functions,
