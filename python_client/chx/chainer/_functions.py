@@ -59,7 +59,7 @@ def _apply(self, inputs, arrays):
     for hook in hooks:
         hook.forward_postprocess(self, arrays)
     if debug:
-        _walk.check_nan(self.label, "output", range(len(results)), results)
+        _walk.check_nan(self.label, "forward", "output", range(len(results)), results)
     outputs = tuple([_graph.make_variable(y) for y in results])
     for y in outputs:
         if y._requires_grad:
