@@ -63,18 +63,11 @@ class Connection {
   }
   // The first of them, if there is one.
   absl::optional<DeviceId> SharingDevice() const;
-  absl::StatusOr<MappingPtr> MapSegment(uint32_t number) { return segments_->Get(number, true); }
-  // A place of an array, mapped.
-  struct Shared {
-    MappingPtr mapping;
-    char* block = nullptr;
-    int64_t bytes = 0;  // of the block
-    v1::ShareReply reply;
-  };
-  // Fills in the session's id. With `populate` the memory will be used at once. *done: whether the
-  // daemon has done its part, though this may have failed.
-  absl::StatusOr<Shared> Share(v1::ShareRequest request, bool populate, bool* done = nullptr);
-  // How many uploads, downloads and shares there were.
+  // By the daemon's number. `populate`: all of it will be used, soon.
+  absl::StatusOr<MappingPtr> MapSegment(uint32_t number, bool populate) {
+    return segments_->Get(number, populate);
+  }
+  // How many uploads and downloads there were.
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   // Ends the session.
   absl::Status Close();
