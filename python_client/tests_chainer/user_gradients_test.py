@@ -64,7 +64,8 @@ def host(x):
     return None if x is None else CPU.send(x)
 
 
-def test_backward_accumulate(rng, device):
+@pytest.mark.parametrize("debug", [False, True])
+def test_backward_accumulate(rng, device, debug):
     """Beside other ways to the same inputs, twice the same input, an unneeded one; and again."""
     values = rng.uniform(0.5, 1.5, (3, 2, 3)).astype("f")
 
@@ -81,8 +82,9 @@ def test_backward_accumulate(rng, device):
         sum(F.sum(g * g) for g in first).backward()
         return [host(g.array) for g in first] + [host(v.grad) for v in (x, y, z)]
 
-    for expected, got in zip(run(CPU), run(device), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-5)
+    with chainer.using_config("debug", debug):
+        for expected, got in zip(run(CPU), run(device), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 def test_backward_accumulate_that_returns_less(device):
@@ -158,13 +160,17 @@ WRONG = {
 
 @pytest.mark.parametrize("name", list(WRONG))
 @pytest.mark.parametrize("retain_grad", [False, True])
-def test_wrong_gradients_are_refused(device, name, retain_grad):
+@pytest.mark.parametrize("debug", [False, True])
+def test_wrong_gradients_are_refused(device, name, retain_grad, debug):
     error, grads = WRONG[name]
+    if debug and name == "array":
+        error = ValueError
     for place in (CPU, device):
         x = chainer.Variable(place.send(np.ones(3, "f")))
-        (y,) = Scaled(grads).apply((x,))
-        with pytest.raises(error) as caught:
-            F.sum(y).backward(retain_grad=retain_grad)
+        with chainer.using_config("debug", debug):
+            (y,) = Scaled(grads).apply((x,))
+            with pytest.raises(error) as caught:
+                F.sum(y).backward(retain_grad=retain_grad)
         assert caught.type is error
         assert x.grad is None
 

@@ -131,16 +131,20 @@ def _grads(self, targets, output_grads):
         grads = self.backward_accumulate(targets, output_grads, (None,) * len(targets))
         return [*grads, *[None] * len(targets)][: len(targets)]  # as Chainer's zip takes them
     grads = self.backward(targets, output_grads)
+    if chainer.is_debug():
+        for g in grads:
+            if not (g is None or isinstance(g, variable.Variable)):
+                _refuse(self, f"variables, got {type(g).__name__}")
     if len(grads) == len(self.inputs):
         return [grads[i] for i in targets]
     if len(grads) != len(targets):
         counts = " or ".join(map(str, sorted({len(targets), len(self.inputs)})))
-        raise ValueError(
-            self._get_error_message(
-                f"[{self.label}] expects backward() to return {counts} gradients, got {len(grads)}"
-            )
-        )
+        _refuse(self, f"{counts} gradients, got {len(grads)}")
     return grads
+
+
+def _refuse(self, what):
+    raise ValueError(self._get_error_message(f"[{self.label}] expects backward() to return {what}"))
 
 
 def _checked(self, node, grad):
