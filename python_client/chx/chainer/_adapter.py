@@ -16,6 +16,7 @@ def adapt(chainer):
     # They import Chainer.
     from chx.chainer import (
         _assignment,
+        _converters,
         _copies,
         _devices,
         _exporting,
@@ -24,6 +25,7 @@ def adapt(chainer):
         _hooks,
         _kernels,
         _optimizers,
+        _own_gradients,
         _reports,
         _routes,
         _saving,
@@ -34,12 +36,14 @@ def adapt(chainer):
     )
 
     for module in (
+        _converters,
         _devices,
         _exporting,
         _functions,
         _gradients,
         _hooks,
         _kernels,
+        _own_gradients,
         _variables,
         _copies,
         _assignment,
