@@ -3,6 +3,7 @@
 
 #include "ops/basic_index.h"
 #include "ops/defs/groups.h"
+#include "ops/defs/roots.h"
 #include "ops/defs/running_products.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
@@ -152,12 +153,14 @@ void RegisterMoments(OpRegistry& r) {
       .Compose(MeanRule<3>, [](ComposeContext& c) {
         c.SetOutput(0, Cast(Variance(c), DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
-  Reduction(r, "std", "Standard deviation over axes: the square root of var.")
+  Reduction(
+      r, "std",
+      "Standard deviation over axes: the square root of var. The gradient is 0 where it is 0.")
       .Attr("ddof", AttrType::kInt, 0)
       .Attr("dtype", AttrType::kDtype, AttrValue())
       .Method()
       .Compose(MeanRule<3>, [](ComposeContext& c) {
-        const Value deviation = c.Apply("sqrt", {Variance(c)});
+        const Value deviation = SqrtOrZero(Variance(c));
         c.SetOutput(0, Cast(deviation, DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
   Reduction(r, "ptp", "The greatest minus the least element over axes.")
@@ -230,7 +233,7 @@ void RegisterNanMoments(OpRegistry& r) {
       "Standard deviation over axes of what is not NaN: the square root of nanvar. The gradient is "
       "0 where it is 0.",
       [](ComposeContext& c) {
-        const Value deviation = c.Apply("sqrt", {NanVariance(c)});
+        const Value deviation = SqrtOrZero(NanVariance(c));
         c.SetOutput(0, Cast(deviation, DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
 }

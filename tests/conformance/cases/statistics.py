@@ -152,6 +152,18 @@ for name in ("var", "std"):
         grad=[0],
         name=f"{name}-ddof",
     )
+# Of constants, where numerical gradients are 0 too.
+for name in ("std", "nanstd"):
+    row(
+        name,
+        lambda chx, a, n=name: getattr(chx, n)(a, axis=0),
+        lambda a, n=name: getattr(np, n)(a.astype("float64"), axis=0).astype(a.dtype),
+        [(4, 3)],
+        grad=[0],
+        double=False,
+        domain=lambda rng, shape: np.where(np.arange(3) < 2, [2, 0, 0], rng.uniform(-1, 1, shape)),
+        name=f"{name}-of-constants",
+    )
 for axis in (None, 0, -1):
     for size in (4, 5):
         row(
