@@ -125,8 +125,8 @@ class Session : public RefCounted<Session> {
   bool Records(BackpropId id) const {
     return CurrentMode().Records(this, id) && backprop_ids_.IsOpen(id);
   }
-  // What the binding does around waits that are not at its own calls of Fetch or Flush.
-  static void SetWaitHooks(void* (*begin)(), void (*end)(void* state));
+  // What the binding does around waits (client/waiting.h).
+  static void SetWaitHooks(void* (*begin)(), void (*end)(void* state), bool (*interrupted)());
 
   // Random operators are functions of a seed and a counter, which the session keeps.
   void Seed(uint64_t seed);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/session.h"
+#include "client/waiting.h"
 #include "ops/error.h"
 
 namespace chx {
@@ -147,6 +148,13 @@ absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, siz
     // Even after an error: no answer is to be left, and none of the places in use.
     absl::StatusOr<std::string> answer = connection_->WaitWith(requests.front());
     requests.pop_front();
+    if (Interruption::Is(answer.status())) {
+      for (uint64_t request : requests) connection_->Abandon(request);
+      // The daemon may still write there.
+      Released(stage.handle, static_cast<int64_t>(stage.bytes));
+      stage = Stage();
+      return answer.status();
+    }
     if (status.ok()) status = answer.status();
     if (!status.ok() || place.has_value()) continue;
     if (!answer->empty()) {

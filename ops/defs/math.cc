@@ -111,13 +111,34 @@ void RegisterTrigonometric(OpRegistry& r) {
   });
 }
 
+// Of bool and integers, to 10^-decimals, in int64: what the dtype cannot hold wraps around.
+Value RoundIntegers(OpContext& c, Value a, int64_t decimals) {
+  if (decimals >= 0) return a;
+  const auto as = [&c](Value x, Dtype dtype) {
+    return x.dtype() == dtype ? x : c.Apply("astype", {x}, {{"dtype", dtype}});
+  };
+  const Value x = as(a, Dtype::kInt64);
+  // Of 10^19 the only multiple that int64 holds is 0.
+  if (decimals < -18) return as(x * 0, a.dtype());
+  int64_t unit = 1;
+  for (; decimals < 0; ++decimals) unit *= 10;
+  const Value tens = c.Apply("floor_divide", {x, Scalar(unit)});
+  const Value rest = x - tens * Scalar(unit);
+  const Value odd = c.Apply("bitwise_and", {tens, 1});
+  // Halves go up from an odd multiple.
+  const Value up = c.Apply("greater", {rest + odd, Scalar(unit / 2)});
+  return as((tens + as(up, Dtype::kInt64)) * Scalar(unit), a.dtype());
+}
+
 void RegisterRounding(OpRegistry& r) {
   Unary(r, "floor", "The greatest integer that is not above x.");
   Unary(r, "ceil", "The least integer that is not below x.");
   Unary(r, "trunc", "x without its fraction.");
   Unary(r, "rint", "The nearest integer; halves go to the even one.");
   r.Add("around")
-      .Doc("x rounded to a number of decimals; halves go to the even one. Integers are copied.")
+      .Doc(
+          "x rounded to a number of decimals; halves go to the even one. Integers are rounded to "
+          "tens, hundreds, ... by negative decimals, and copied by others.")
       .Alias("round")
       .Inputs({"a"})
       .Outputs({"y"})
@@ -125,8 +146,8 @@ void RegisterRounding(OpRegistry& r) {
       .NoGradient()
       .Compose(rules::Same, [](ComposeContext& c) {
         const Value a = c.input(0);
-        if (!IsFloat(a.dtype())) return c.SetOutput(0, a);
         const int64_t decimals = c.attr(0).AsInt();
+        if (!IsFloat(a.dtype())) return c.SetOutput(0, RoundIntegers(c, a, decimals));
         if (decimals == 0) return c.SetOutput(0, c.Apply("rint", {a}));
         const double unit = std::pow(10.0, std::abs(static_cast<double>(decimals)));
         const Value scaled = decimals > 0 ? a * unit : a / unit;

@@ -1,8 +1,10 @@
 // Norms of vectors and matrices.
 #include <cmath>
+#include <limits>
 
 #include "ops/defs/groups.h"
 #include "ops/defs/matrices.h"
+#include "ops/defs/roots.h"
 #include "ops/rules.h"
 
 namespace chx {
@@ -60,8 +62,13 @@ Value VectorNorm(OpContext& c, Value x, double ord, int64_t axis) {
     const Value ones = c.Apply("where", {c.Apply("equal", {x, 0}), magnitudes * 0.0, 1.0});
     return Over(ones, "sum", axis);
   }
-  return c.Apply("power",
-                 {Over(c.Apply("power", {magnitudes, Value(ord)}), "sum", axis), Value(1 / ord)});
+  // At 0 the gradient is 0, and not that of a power, which may be infinite.
+  const Value zero = c.Apply("equal", {x, 0});
+  const Value powers = c.Apply("power", {c.Apply("where", {zero, 1, magnitudes}), Value(ord)});
+  const Value at_zero = ord > 0 ? 0.0 : std::numeric_limits<double>::infinity();
+  const Value sum = Over(c.Apply("where", {zero, at_zero, powers}), "sum", axis);
+  const auto root = [&c, ord](Value y) { return c.Apply("power", {y, Value(1 / ord)}); };
+  return ord > 0 ? RootOrZero(sum, root) : root(sum);
 }
 
 // By singular values, or by the sums of magnitudes along rows or columns.
@@ -84,7 +91,7 @@ void NormCompose(ComposeContext& c) {
   const bool has_ord = c.attr(0).has_value();
   if (!has_ord || (axes.size() == 1 && c.attr(0).AsFloat() == 2)) {
     const Value sum = c.Apply("sum", {x * x}, {{"axis", c.attr(1)}, {"keepdims", c.attr(2)}});
-    return c.SetOutput(0, c.Apply("sqrt", {sum}));
+    return c.SetOutput(0, SqrtOrZero(sum));
   }
   const double ord = c.attr(0).AsFloat();
   const Value norm =
@@ -107,7 +114,8 @@ void RegisterNorms(OpRegistry& r) {
           "one axis: (sum |x|^ord)^(1/ord), the greatest or least magnitude for inf or -inf, the "
           "number of non-zeros for 0. Of matrices along two axes: the greatest (least, if "
           "negative) "
-          "sum of magnitudes of a column (1) or row (inf), or singular value (2).")
+          "sum of magnitudes of a column (1) or row (inf), or singular value (2). The gradient of "
+          "roots is 0 where they are 0.")
       .Module("linalg")
       .Inputs({"x"})
       .Outputs({"y"})

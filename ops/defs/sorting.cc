@@ -1,6 +1,7 @@
 // Sorting, running sums, and reading and writing along an axis by positions.
 #include "ops/basic_index.h"
 #include "ops/defs/groups.h"
+#include "ops/defs/running_products.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
 
@@ -50,8 +51,23 @@ Value ReverseCumsum(GradContext& g, Value x) {
   return g.Apply("reshape", {result}, {{"newshape", ShapeAttr(g.input_spec(0))}});
 }
 
+// float16 is computed in float32.
 void CumprodGradient(GradContext& g) {
-  g.SetInputGrad(0, ReverseCumsum(g, g.output_grad(0) * g.output(0)) / g.input(0));
+  const auto wide = [&g](Value x, const Shape& shape) {
+    const Dtype dtype = PromoteTypes(g.output_spec(0).dtype, Dtype::kFloat32);
+    if (x.dtype() != dtype) x = g.Apply("astype", {x}, {{"dtype", dtype}});
+    if (x.shape() == shape) return x;
+    return g.Apply("reshape", {x}, {{"newshape", AttrValue::FromInts(shape.span())}});
+  };
+  const ArraySpec& a = g.input_spec(0);
+  const Shape shape = g.output_spec(0).shape;  // flattened if there is no axis
+  if (a.size() == 0) return g.SetInputGrad(0, wide(g.output_grad(0), a.shape));
+  const int axis = g.attr(0).has_value()
+                       ? rules::NormalizeAxis("cumprod", g.attr(0).AsInt(), a.ndim()).value_or(0)
+                       : 0;
+  const Value ga = RunningProductGradient(wide(g.input(0), shape), wide(g.output(0), shape),
+                                          wide(g.output_grad(0), shape), axis);
+  g.SetInputGrad(0, wide(ga, a.shape));
 }
 
 void RegisterAlong(OpRegistry& r) {
@@ -82,8 +98,7 @@ void RegisterAlong(OpRegistry& r) {
   along(
       "cumprod",
       "Running products along an axis (flattened by default). Integers give int64, unless a dtype "
-      "is given. The gradient "
-      "is NaN where an element is 0.",
+      "is given. The gradient takes log2(n) steps over all elements.",
       AttrValue())
       .Attr("dtype", AttrType::kDtype, AttrValue())
       .Infer(ScanRule)

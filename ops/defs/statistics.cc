@@ -3,6 +3,8 @@
 
 #include "ops/basic_index.h"
 #include "ops/defs/groups.h"
+#include "ops/defs/roots.h"
+#include "ops/defs/running_products.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
 
@@ -92,20 +94,42 @@ int64_t ReducedSize(ComposeContext& c) {
 
 // --- prod ---
 
-// With exactly one zero among the factors only its own place has a gradient.
+// Several axes become one, the last. float16 is computed in float32.
 void ProdGradient(GradContext& g) {
-  const Value a = Cast(g.input(0), g.output_spec(0).dtype);
+  const Dtype dtype = g.output_spec(0).dtype;
+  const Value a = Cast(g.input(0), PromoteTypes(dtype, Dtype::kFloat32));
   const uint32_t axes = rules::NormalizeAxes("prod", g.attr(0), a.ndim()).value_or(0);
-  const Shape kept = rules::ReducedShape(a.shape(), axes, true);
+  const auto reshape = [&g](Value x, const Shape& shape) {
+    return g.Apply("reshape", {x}, {{"newshape", AttrValue::FromInts(shape.span())}});
+  };
   const Value gy =
-      g.Apply("reshape", {g.output_grad(0)}, {{"newshape", AttrValue::FromInts(kept.span())}});
-  const Value is_zero = g.Apply("equal", {a, 0});
-  const Value factors = Where(is_zero, 1, a);
-  const Value product = OverKept(g, "prod", factors);
-  const Value zeros = OverKept(g, "sum", is_zero);
-  const Value at_zero = Where(g.Apply("equal", {zeros, 1}), product, 0);
-  const Value elsewhere = Where(g.Apply("equal", {zeros, 0}), product, 0) / factors;
-  g.SetInputGrad(0, gy * Where(is_zero, at_zero, elsewhere));
+      Cast(reshape(g.output_grad(0), rules::ReducedShape(a.shape(), axes, true)), a.dtype());
+  Ints order;
+  Ints back(a.ndim());
+  Shape flat;
+  int64_t size = 1;
+  for (int i = 0; i < a.ndim(); ++i) {
+    if ((axes >> i) & 1) continue;
+    order.push_back(i);
+    flat.push_back(a.shape()[i]);
+  }
+  const int count = a.ndim() - flat.size();
+  if (count == 0) return g.SetInputGrad(0, gy);
+  if (g.input_spec(0).size() == 0) return g.SetInputGrad(0, gy * a);
+  for (int i = 0; i < a.ndim(); ++i) {
+    if (((axes >> i) & 1) == 0) continue;
+    if (count == 1) return g.SetInputGrad(0, TimesTheOthers(a, gy, i));
+    order.push_back(i);
+    size *= a.shape()[i];
+  }
+  for (int i = 0; i < a.ndim(); ++i) back[order[i]] = i;
+  flat.push_back(size);
+  const Value moved = g.Apply("transpose", {a}, {{"axes", AttrValue(order)}});
+  const Shape shape = moved.shape();
+  Shape seed = flat;
+  seed[seed.size() - 1] = 1;
+  const Value ga = TimesTheOthers(reshape(moved, flat), reshape(gy, seed), flat.size() - 1);
+  g.SetInputGrad(0, g.Apply("transpose", {reshape(ga, shape)}, {{"axes", AttrValue(back)}}));
 }
 
 // --- var and std ---
@@ -129,12 +153,14 @@ void RegisterMoments(OpRegistry& r) {
       .Compose(MeanRule<3>, [](ComposeContext& c) {
         c.SetOutput(0, Cast(Variance(c), DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
-  Reduction(r, "std", "Standard deviation over axes: the square root of var.")
+  Reduction(
+      r, "std",
+      "Standard deviation over axes: the square root of var. The gradient is 0 where it is 0.")
       .Attr("ddof", AttrType::kInt, 0)
       .Attr("dtype", AttrType::kDtype, AttrValue())
       .Method()
       .Compose(MeanRule<3>, [](ComposeContext& c) {
-        const Value deviation = c.Apply("sqrt", {Variance(c)});
+        const Value deviation = SqrtOrZero(Variance(c));
         c.SetOutput(0, Cast(deviation, DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
   Reduction(r, "ptp", "The greatest minus the least element over axes.")
@@ -203,9 +229,11 @@ void RegisterNanMoments(OpRegistry& r) {
       [](ComposeContext& c) {
         c.SetOutput(0, Cast(NanVariance(c), DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
-  add("nanstd", "Standard deviation over axes of what is not NaN: the square root of nanvar.",
+  add("nanstd",
+      "Standard deviation over axes of what is not NaN: the square root of nanvar. The gradient is "
+      "0 where it is 0.",
       [](ComposeContext& c) {
-        const Value deviation = c.Apply("sqrt", {NanVariance(c)});
+        const Value deviation = SqrtOrZero(NanVariance(c));
         c.SetOutput(0, Cast(deviation, DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
 }

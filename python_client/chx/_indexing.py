@@ -120,13 +120,14 @@ def _is_mask(item):
 
 
 def _valid(item):
-    """An item of a key as it is, or a bool or a sequence as an array."""
+    """An item of a key as it is, or as the array that NumPy makes of a bool or a sequence."""
     if item is None or item is Ellipsis or isinstance(item, slice) or _is_integer(item):
         return item
     if isinstance(item, (bool, np.bool_)):
         return np.asarray(item)
     if isinstance(item, (list, tuple, range)):
-        item = np.asarray(item) if len(item) else np.zeros(0, np.int64)
+        item = np.asarray(item)
+        item = item if item.size else item.astype(np.int64)  # of no elements it has no kind
     if _is_array(item) and item.dtype.kind in "iub":
         return item
     raise IndexError(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/error.h"
+#include "server/cuda/bad_position.h"
 #include "server/cuda/copy.h"
 #include "server/cuda/launch.h"
 #include "server/lapack/decompositions.h"
@@ -55,6 +56,46 @@ absl::Status CheckInfo(const KernelArgs& args, const char* meaning, const int* i
     if (codes[i] != 0) return lapack::Failure(args, meaning, codes[i], i, count);
   }
   return absl::OkStatus();
+}
+
+template <typename T>
+struct FiniteBody {
+  const T* a;
+  lapack::Finite finite;
+  int64_t columns;
+  BadPosition bad;
+
+  CHX_HD void operator()(int64_t p) const {
+    if (a[p] - a[p] == T(0)) return;  // else a NaN
+    const int64_t column = p % columns;
+    const int64_t row = p / columns % columns;  // of a half, which a square matrix has
+    if (finite == lapack::Finite::kLower ? column <= row
+                                         : finite == lapack::Finite::kAll || column >= row) {
+      bad.Report(p);
+    }
+  }
+};
+
+// Waits for the stream (bad_position.h).
+template <typename T>
+absl::Status CheckFiniteOf(const KernelArgs& args, lapack::Finite finite) {
+  const KernelTensor& a = args.in(0);
+  const T* const data = reinterpret_cast<const T*>(a.data);
+  CHX_ASSIGN_OR_RETURN(const BadPosition bad, NewBadPosition(args, a.size()));
+  CHX_RETURN_IF_ERROR(ForEach(args, a.size(), FiniteBody<T>{data, finite, Columns(a), bad}));
+  CHX_ASSIGN_OR_RETURN(const int64_t first, FirstBad(args, bad));
+  if (first < 0) return absl::OkStatus();
+  T value = 0;
+  CHX_RETURN_IF_ERROR(args.stream.CopyOut(&value, data + first, sizeof(value)));
+  const int64_t size = int64_t{Rows(a)} * Columns(a);
+  return lapack::NotFinite(args, static_cast<double>(value), first / size, CountOf(a));
+}
+
+absl::Status CheckFinite(const KernelArgs& args) {
+  const lapack::Finite finite = lapack::MustBeFinite(args);
+  if (finite == lapack::Finite::kNone) return absl::OkStatus();
+  return (args.in(0).dtype == Dtype::kFloat64 ? CheckFiniteOf<double>
+                                              : CheckFiniteOf<float>)(args, finite);
 }
 
 // Of each (rows, columns) matrix of `a`, whose lines lie `leading` elements apart and matrices
@@ -305,6 +346,7 @@ absl::Status Factorize(const KernelArgs& args, Solver* solver) {
       }
     }
   }
+  CHX_RETURN_IF_ERROR(CheckFinite(args));
   for (const Entry& entry : kEntries) {
     if (entry.op == args.op.name) return entry.run(args, solver);
   }

@@ -1,6 +1,7 @@
 #include "server/lapack/decompositions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -109,6 +110,25 @@ int WorkSize(T reported) {
   return size < INT32_MAX ? static_cast<int>(size) : 0;
 }
 
+bool IsAmong(Finite finite, int64_t row, int64_t column) {
+  return finite == Finite::kAll || (finite == Finite::kLower ? column <= row : column >= row);
+}
+
+template <typename T>
+absl::Status CheckFinite(const KernelArgs& args) {
+  const Finite finite = MustBeFinite(args);
+  const KernelTensor& a = args.in(0);
+  if (finite == Finite::kNone || a.size() == 0) return absl::OkStatus();
+  const T* const data = DataOf<T>(a, 0, 0);
+  const int64_t columns = Columns(a);
+  const int64_t size = Rows(a) * columns;
+  for (int64_t p = 0; p < a.size(); ++p) {
+    if (std::isfinite(data[p]) || !IsAmong(finite, p % size / columns, p % columns)) continue;
+    return NotFinite(args, static_cast<double>(data[p]), p / size, a.size() / size);
+  }
+  return absl::OkStatus();
+}
+
 template <typename T>
 absl::Status Solve(const KernelArgs& args, ForEach for_each) {
   const KernelTensor& a = args.in(0);
@@ -166,6 +186,7 @@ absl::Status Cholesky(const KernelArgs& args, ForEach for_each) {
 
 template <typename T>
 absl::Status Eigh(const KernelArgs& args, ForEach for_each) {
+  CHX_RETURN_IF_ERROR(CheckFinite<T>(args));
   const KernelTensor& a = args.in(0);
   const KernelTensor& w = args.out(0);
   const bool vectors = args.outputs.size() > 1;
@@ -198,6 +219,7 @@ absl::Status Eigh(const KernelArgs& args, ForEach for_each) {
 // Of the matrix by columns, for NumPy's order of eigenvalues.
 template <typename T>
 absl::Status Eig(const KernelArgs& args, ForEach for_each) {
+  CHX_RETURN_IF_ERROR(CheckFinite<T>(args));
   const KernelTensor& a = args.in(0);
   const KernelTensor& w = args.out(0);
   const bool vectors = args.outputs.size() > 1;
@@ -238,6 +260,7 @@ absl::Status Eig(const KernelArgs& args, ForEach for_each) {
 // LAPACK sees the transposed matrix v s u^T: its u is our vh, and its vt our u.
 template <typename T>
 absl::Status Svd(const KernelArgs& args, ForEach for_each) {
+  CHX_RETURN_IF_ERROR(CheckFinite<T>(args));
   const KernelTensor& a = args.in(0);
   const bool vectors = args.attrs[1].AsBool();
   const bool full = args.attrs[0].AsBool();
@@ -356,6 +379,21 @@ absl::Status Failure(const KernelArgs& args, const char* meaning, int code, int6
                      int64_t count) {
   return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", code,
                        count > 1 ? absl::StrCat(" for matrix ", i) : "");
+}
+
+Finite MustBeFinite(const KernelArgs& args) {
+  const absl::string_view op = args.op.name;
+  if (op == "svd" || op == "eig" || op == "eigvals") return Finite::kAll;
+  if (op != "eigh" && op != "eigvalsh") return Finite::kNone;
+  return args.attrs[0].AsInt() % 2 == 0 ? Finite::kLower : Finite::kUpper;
+}
+
+absl::Status NotFinite(const KernelArgs& args, double value, int64_t i, int64_t count) {
+  return ChainerxError("[", args.op.name, "] expects finite elements, got ",
+                       std::isnan(value) ? "nan"
+                       : value > 0       ? "inf"
+                                         : "-inf",
+                       count > 1 ? absl::StrCat(" in matrix ", i) : "");
 }
 
 std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,

@@ -28,6 +28,12 @@ absl::Span<const absl::string_view> Operators();
 // The error for LAPACK's code for matrix i of `count`: "expects `meaning`".
 absl::Status Failure(const KernelArgs& args, const char* meaning, int code, int64_t i,
                      int64_t count);
+// Which elements of each matrix must be finite, as LAPACK's iterations otherwise may not end or may
+// write where they must not. The other operators' results are NaN then, or errors of their own.
+enum class Finite { kNone, kAll, kLower, kUpper };
+Finite MustBeFinite(const KernelArgs& args);
+// The error for `value` in matrix i of `count`.
+absl::Status NotFinite(const KernelArgs& args, double value, int64_t i, int64_t count);
 // Which of the matrices whose leading axes are `own` belongs to the i-th of `count`, whose leading
 // axes `batch` they broadcast to.
 std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const int64_t> own,

@@ -1,8 +1,13 @@
 // Decompositions must give back what was decomposed, for random shapes and layouts.
+#include <unistd.h>
+
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "ops/error.h"
 #include "ops/op_def.h"
@@ -106,18 +111,74 @@ TEST_F(DecompositionsTest, FailuresNameTheMatrix) {
             "[solve] expects matrices that are not singular; LAPACK's code is 2 for matrix 1");
 }
 
-TEST_F(DecompositionsTest, NotANumberIsNoCrash) {
-  for (const char* op : {"cholesky", "eigh", "eigvalsh", "svd", "qr"}) {
-    for (const Number value : {Number(NAN), Number(INFINITY)}) {
-      TestArray a = Random(Dtype::kFloat32, {4, 4});
-      for (int64_t i = 0; i < 16; ++i) a.Set(i, value);
+// Ends the process, and so the test, where LAPACK does not come back.
+class TimeLimit {
+ public:
+  explicit TimeLimit(unsigned seconds) { alarm(seconds); }
+  ~TimeLimit() { alarm(0); }
+};
+
+constexpr const char* kOfOneMatrix[] = {"cholesky", "eigh", "eigvalsh", "svd",
+                                        "qr",       "eig",  "eigvals"};
+
+bool Iterates(absl::string_view op) { return op != "solve" && op != "cholesky" && op != "qr"; }
+
+TEST_F(DecompositionsTest, HostileElementsNeitherCrashNorHang) {
+  const TimeLimit limit(100);
+  for (int round = 0; round < 120; ++round) {
+    constexpr Dtype kAll[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
+    const Dtype dtype = kAll[round % 3];
+    const Number huge = dtype == Dtype::kFloat16   ? 65504
+                        : dtype == Dtype::kFloat32 ? std::numeric_limits<float>::max()
+                                                   : std::numeric_limits<double>::max();
+    const std::vector<Number> all = {-1,       33,       0,   1e-7L,    huge,     -huge,
+                                     huge / 3, 1 / huge, NAN, INFINITY, -INFINITY};
+    // Infinities alone are what LAPACK takes for numbers.
+    const std::vector<Number> infinities = {-1, 33, 0, INFINITY, -INFINITY};
+    const std::vector<Number> some(all.begin(), all.end() - 3);
+    const std::vector<Number>& from = round % 4 == 0 ? some : round % 4 == 1 ? infinities : all;
+    const int64_t n = round < 60 ? RandomInt(rng_, 1, 4) : RandomInt(rng_, 1, 40);
+    TestArray a = TestArray::RandomLayout(rng_, dtype, {2, n, n});
+    const Number filled = round % 7 == 0 ? from[RandomInt(rng_, 0, from.size() - 1)] : 0;
+    bool finite = true;
+    bool lower_finite = true;
+    for (int64_t i = 0; i < a.size(); ++i) {
+      a.Set(i, filled != 0 ? filled : from[RandomInt(rng_, 0, from.size() - 1)]);
+      if (std::isfinite(a.Get(i))) continue;
+      finite = false;
+      if (i % n <= i / n % n) lower_finite = false;
+    }
+    for (const char* op : kOfOneMatrix) {
       Attrs attrs;
       for (const AttrDef& attr : OpRegistry::Global().Find(op)->attrs) {
         attrs.push_back(attr.default_value);
       }
-      runner_.TryRun(op, {a}, attrs).status().IgnoreError();
+      const absl::Status status = runner_.TryRun(op, {a}, attrs).status();
+      if (!Iterates(op)) continue;
+      const bool refused = absl::StartsWith(
+          status.message(), absl::StrCat("[", op, "] expects finite elements, got "));
+      const bool half = absl::StartsWith(op, "eigh") || absl::StartsWith(op, "eigvalsh");
+      ASSERT_EQ(refused, half ? !lower_finite : !finite) << op << " " << status;
     }
+    runner_.TryRun("svd", {a}, {AttrValue(false), AttrValue(false)}).status().IgnoreError();
+    runner_.TryRun("solve", {a, a}).status().IgnoreError();
   }
+}
+
+TEST_F(DecompositionsTest, WhatIsNotFiniteIsNamed) {
+  TestArray a(Dtype::kFloat32, {2, 3, 3});
+  for (int64_t i = 0; i < a.size(); ++i) a.Set(i, i % 9 % 4 == 0 ? 1 : 0);
+  a.Set(11, -INFINITY);  // above the diagonal
+  EXPECT_EQ(runner_.TryRun("eig", {a}).status().message(),
+            "[eig] expects finite elements, got -inf in matrix 1");
+  EXPECT_EQ(KindOf(runner_.TryRun("eigvals", {a}).status()), ErrorKind::kChainerx);
+  EXPECT_TRUE(runner_.TryRun("eigvalsh", {a}, {AttrValue(int64_t{0})}).ok());
+  EXPECT_EQ(runner_.TryRun("eigvalsh", {a}, {AttrValue(int64_t{1})}).status().message(),
+            "[eigvalsh] expects finite elements, got -inf in matrix 1");
+  TestArray nan(Dtype::kFloat64, {2, 3});
+  for (int64_t i = 0; i < nan.size(); ++i) nan.Set(i, NAN);
+  EXPECT_EQ(runner_.TryRun("svd", {nan}, {AttrValue(true), AttrValue(true)}).status().message(),
+            "[svd] expects finite elements, got nan");
 }
 
 }  // namespace

@@ -255,5 +255,34 @@ TEST_F(FactorizationsTest, ErrorsNameTheMatrix) {
   EXPECT_TRUE(got.empty());
 }
 
+// Before the library sees it.
+TEST_F(FactorizationsTest, WhatIsNotFiniteIsRefused) {
+  const AttrValue lower(int64_t{0});
+  const AttrValue upper(int64_t{1});
+  const AttrValue yes(true);
+  struct {
+    const char* op;
+    Attrs attrs;
+    bool refuses;  // what is above the diagonal
+  } const kCases[] = {{"svd", {yes, yes}, true},
+                      {"eigh", {lower}, false},
+                      {"eigh", {upper}, true},
+                      {"eigvalsh", {upper}, true}};
+  for (const auto& c : kCases) {
+    for (const double value : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+      std::vector<double> values = Random({2, 3, 3});
+      values[11] = value;
+      absl::Status statuses[2];
+      for (const DeviceId device : {kHost, kLibrary}) {
+        Results results;
+        statuses[device] = Run(c.op, {Upload({2, 3, 3}, values, device == kHost, device)}, c.attrs,
+                               device, &results);
+      }
+      EXPECT_EQ(statuses[kLibrary].ok(), !c.refuses) << c.op;
+      EXPECT_EQ(statuses[kLibrary].message(), statuses[kHost].message()) << c.op;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace chx

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -38,15 +39,48 @@ unary("fabs", floats(np.fabs), domain=away_from_zero)
 unary("reciprocal", floats(np.reciprocal), domain=(1, 4))
 unary("deg2rad", floats(np.deg2rad))
 unary("rad2deg", floats(np.rad2deg))
+
+
+def around(x, decimals):
+    """In Python's integers, which are not bounded; halves to even, and too large ones wrap around."""
+    if x.dtype.kind == "f" or decimals >= 0:
+        return np.around(x, decimals) if x.dtype.kind == "f" else x
+    unit = 10**-decimals
+    rounded = [round(Fraction(int(v), unit)) * unit for v in x.ravel()]
+    wrapped = np.array([v % 2**64 for v in rounded], "uint64").view("int64")
+    return wrapped.astype(x.dtype).reshape(x.shape)
+
+
 for decimals in (0, 1, -1):
     row(
         "around",
         lambda chx, x, d=decimals: chx.around(x, d),
-        lambda x, d=decimals: np.around(x, d) if x.dtype.kind == "f" else x,
+        lambda x, d=decimals: around(x, d),
         [(3, 4)],
-        dtypes=[("int32", "float32", "float64")],
+        dtypes=[("bool", *INTS, "float32", "float64")],
         domain=(-30, 30),
         name=f"around-{decimals}",
+    )
+
+
+def every_size(rng, shape):
+    """Numbers of as many digits as int64 has, extremes, and halves of powers of ten."""
+    digits = rng.integers(0, 19, shape)
+    value = rng.integers(-9, 10, shape) * 10**digits // 2 + rng.integers(-1, 2, shape)
+    extreme = rng.choice(np.array([-(2**63), 2**63 - 1]), shape)
+    return np.where(rng.random(shape) < 0.05, extreme, value)
+
+
+for decimals in (-1, -2, -3, -9, -18, -19, -20, -400, -(2**63)):
+    row(
+        "around",
+        lambda chx, x, d=decimals: chx.round(x, d),
+        lambda x, d=decimals: around(x, d) if d > -19 else np.zeros_like(x),
+        [(400,)],
+        dtypes=[("bool", *INTS)],
+        domain=every_size,
+        exact=True,
+        name=f"around-integers-{decimals}",
     )
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, 65504.0, -1e-7])

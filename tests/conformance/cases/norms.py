@@ -43,3 +43,36 @@ for order in (0, -1, -2, -np.inf, 0.5):
         domain=(0.5, 2),
         name=f"norm-vector-{order}",
     )
+
+
+def zeros_among(rng, shape):
+    """A column of zeros, and one with a zero: numerical gradients there are 0 too."""
+    values = rng.uniform(0.5, 2, shape) * rng.choice([-1, 1], shape)
+    values[:, 0] = 0
+    values[1, 1] = 0
+    return values
+
+
+for order in (None, 1, 2, 3, 1.5, 0.5, -1, -2.5):
+    row(
+        "norm",
+        lambda chx, x, o=order: chx.linalg.norm(x, o, 0),
+        lambda x, o=order: np.linalg.norm(x, o, 0).astype(x.dtype),
+        [(3, 4)],
+        dtypes=[("float32", "float64")],
+        grad=[0],
+        double=False,
+        domain=zeros_among,
+        name=f"norm-zeros-{order}",
+    )
+row(
+    "norm",
+    lambda chx, x: chx.linalg.norm(x),
+    lambda x: np.asarray(np.linalg.norm(x)),
+    [(3, 4)],
+    dtypes=[("float32", "float64")],
+    grad=[0],
+    double=False,
+    domain=lambda rng, shape: np.zeros(shape),
+    name="norm-zeros",
+)

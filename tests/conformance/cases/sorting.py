@@ -61,6 +61,30 @@ for axis in (None, 0, 1, -1):
             domain=domain,
             name=f"{name}-{axis}",
         )
+for zeros in (1, 2, 4):
+    for axis, shape in ((None, (3, 3)), (0, (6, 2)), (1, (2, 7)), (-1, (2, 1, 4)), (1, (3, 1))):
+        row(
+            "cumprod",
+            lambda chx, a, x=axis: chx.cumprod(a, axis=x),
+            lambda a, x=axis: running("cumprod", a, x),
+            [shape],
+            grad=[0],
+            domain=lambda rng, shape, z=zeros: np.where(
+                rng.permutation(np.arange(np.prod(shape))).reshape(shape) < z,
+                0,
+                rng.uniform(0.5, 1.5, shape),
+            ),
+            name=f"cumprod-{zeros}-zeros-{axis}-{'x'.join(map(str, shape))}",
+        )
+for name in ("cumsum", "cumprod"):
+    row(
+        name,
+        lambda chx, a, n=name: getattr(chx, n)(a, 1),
+        lambda a, n=name: running(n, a, 1),
+        [(3, 0)],
+        grad=[0],
+        name=f"{name}-empty",
+    )
 row(
     "cumsum",
     lambda chx, a: chx.cumsum(a, 0),

@@ -70,20 +70,47 @@ for name in ("nanvar", "nanstd"):
 reduction("nanmax", np.nanmax, NUMBERS, axes=[None, 0, (0, 2)], domain=distinct)
 reduction("nanmin", np.nanmin, NUMBERS, axes=[None, 0, (0, 2)], domain=distinct)
 
-# A product with one zero, and with two.
-for zeros in (1, 2):
-    row(
-        "prod",
-        lambda chx, a: chx.prod(a, axis=0),
-        lambda a: np.prod(a, axis=0),
-        [(4, 3)],
-        grad=[0],
-        double=False,
-        domain=lambda rng, shape, z=zeros: np.where(
-            np.arange(shape[0])[:, None] < z, 0, rng.uniform(1, 2, shape)
-        ),
-        name=f"prod-{zeros}-zeros",
-    )
+
+def zeros_in_lines(count, axis):
+    """`count` zeros in each line along an axis."""
+
+    def make(rng, shape):
+        places = rng.random(shape).argsort(axis)
+        values = rng.uniform(1, 2, shape) * rng.choice([-1, 1], shape)
+        return np.where(places < count, 0, values)
+
+    return make
+
+
+for zeros in (0, 1, 2, 3):
+    for axis in (0, 1, 2):
+        row(
+            "prod",
+            lambda chx, a, x=axis: chx.prod(a, axis=x, keepdims=True),
+            lambda a, x=axis: np.prod(a, axis=x, keepdims=True),
+            [(5, 3, 4)],
+            grad=[0],
+            domain=zeros_in_lines(zeros, axis),
+            name=f"prod-{zeros}-zeros-{axis}",
+        )
+    for axis in (None, (0, 2), (2, 0), (1, 2), (0, 1)):
+        for keepdims in (False, True):
+            row(
+                "prod",
+                lambda chx, a, x=axis, k=keepdims: chx.prod(a, axis=x, keepdims=k),
+                lambda a, x=axis, k=keepdims: np.prod(a, axis=x, keepdims=k),
+                [(2, 3, 2)],
+                grad=[0],
+                domain=lambda rng, shape, z=zeros: np.where(
+                    rng.permutation(np.arange(12)).reshape(shape) < z,
+                    0,
+                    rng.uniform(0.8, 1.3, shape),
+                ),
+                name=f"prod-{zeros}-zeros-{axis}-{keepdims}",
+            )
+row("prod", lambda chx, a: chx.prod(a, 0), lambda a: np.prod(a, 0), [(0, 3)], grad=[0])
+row("prod", lambda chx, a: chx.prod(a, ()), lambda a: np.prod(a, ()), [(2, 3)], grad=[0])
+row("prod", lambda chx, a: chx.prod(a), lambda a: np.prod(a), [()], grad=[0], name="prod-0d")
 row("prod", lambda chx, a: a.prod(), lambda a: np.prod(a), [(0, 3)], name="prod-empty")
 for name in ("all", "any"):
     row(
@@ -124,6 +151,18 @@ for name in ("var", "std"):
         [(5, 2)],
         grad=[0],
         name=f"{name}-ddof",
+    )
+# Of constants, where numerical gradients are 0 too.
+for name in ("std", "nanstd"):
+    row(
+        name,
+        lambda chx, a, n=name: getattr(chx, n)(a, axis=0),
+        lambda a, n=name: getattr(np, n)(a.astype("float64"), axis=0).astype(a.dtype),
+        [(4, 3)],
+        grad=[0],
+        double=False,
+        domain=lambda rng, shape: np.where(np.arange(3) < 2, [2, 0, 0], rng.uniform(-1, 1, shape)),
+        name=f"{name}-of-constants",
     )
 for axis in (None, 0, -1):
     for size in (4, 5):

@@ -1,0 +1,23 @@
+// Roots whose gradient at zero is zero, as of a norm, and not infinite.
+#ifndef CHX_OPS_DEFS_ROOTS_H_
+#define CHX_OPS_DEFS_ROOTS_H_
+
+#include "ops/op_context.h"
+
+namespace chx {
+
+// root(x) where x is not 0, else 0.
+template <typename Root>
+Value RootOrZero(Value x, Root root) {
+  OpContext& c = *x.context();
+  const Value zero = c.Apply("equal", {x, 0});
+  return c.Apply("where", {zero, 0, root(c.Apply("where", {zero, 1, x}))});
+}
+
+inline Value SqrtOrZero(Value x) {
+  return RootOrZero(x, [](Value y) { return y.context()->Apply("sqrt", {y}); });
+}
+
+}  // namespace chx
+
+#endif  // CHX_OPS_DEFS_ROOTS_H_
