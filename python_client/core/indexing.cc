@@ -1,4 +1,7 @@
 // a[index] and a[index] = value.
+#include <algorithm>
+#include <utility>
+
 #include "client/modes.h"
 #include "ops/basic_index.h"
 #include "python_client/core/common.h"
@@ -58,9 +61,16 @@ PyObject* GetByAttr(PyObject* self, const AttrValue& index) {
               absl::MakeConstSpan(&index, 1), 0);
 }
 
+// NumPy's before 2.0 have an __index__, like numbers.
+bool IsNumpyBool(PyObject* item) {
+  const absl::string_view type = Py_TYPE(item)->tp_name;
+  return type == "numpy.bool_" || type == "numpy.bool";
+}
+
 bool IsBasic(PyObject* item) {
   return item == Py_None || item == Py_Ellipsis || PySlice_Check(item) ||
-         (PyIndex_Check(item) && !PyBool_Check(item) && !PySequence_Check(item));
+         (PyIndex_Check(item) && !PyBool_Check(item) && !PySequence_Check(item) &&
+          !IsNumpyBool(item));
 }
 
 // Whether some item of a key, or the key itself, is such.
@@ -87,6 +97,21 @@ PyObject* GetItem(PyObject* self, PyObject* key) {
     }
   }
   return GetByAttr(self, builder.Build());
+}
+
+// As NumPy writes what has more dimensions than there is room for, if they are ones.
+Owned WithoutLeadingOnes(Owned array, const ArraySpec& room) {
+  const Shape& shape = BodyOf(array.get())->spec.shape;
+  const int extra = static_cast<int>(shape.size()) - room.ndim();
+  if (extra <= 0 ||
+      std::any_of(shape.begin(), shape.begin() + extra, [](int64_t dim) { return dim != 1; })) {
+    return array;
+  }
+  const Owned zeros(PyTuple_New(extra));
+  for (int i = 0; zeros && i < extra; ++i) {
+    PyTuple_SET_ITEM(zeros.get(), i, PyLong_FromLong(0));
+  }
+  return Owned(zeros ? GetItem(array.get(), zeros.get()) : nullptr);
 }
 
 // Graphs that are gone don't count.
@@ -119,16 +144,19 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
   if (!view) return -1;
   Operand source;
   Owned converted;
-  if (IsArray(value)) {
-    source = Operand(BodyOf(value));
-  } else if (IsScalar(value)) {
+  if (!IsArray(value) && IsScalar(value)) {
     Scalar scalar;
     if (!ToScalar(value, &scalar)) return -1;
     source = Operand(scalar);
   } else {
-    const Owned convert(Support("as_array_like"));
-    if (convert)
-      converted = Owned(PyObject_CallFunctionObjArgs(convert.get(), value, self, nullptr));
+    if (IsArray(value)) {
+      converted = Owned(Py_NewRef(value));
+    } else {
+      const Owned convert(Support("as_array_like"));
+      if (convert)
+        converted = Owned(PyObject_CallFunctionObjArgs(convert.get(), value, self, nullptr));
+    }
+    if (converted) converted = WithoutLeadingOnes(std::move(converted), BodyOf(view.get())->spec);
     if (!converted) return -1;
     source = Operand(BodyOf(converted.get()));
   }

@@ -1,3 +1,6 @@
+#include <string>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python_client/core/common.h"
 
@@ -13,24 +16,33 @@ struct Entry {
 };
 constexpr size_t kEntries = 4096;
 Entry entries[kEntries];
+constexpr uint32_t kOurs = ~uint32_t{0};  // the location of this package's own lines
 
-uint32_t Intern(PyCodeObject* code, int instruction) {
+absl::string_view Text(PyObject* text) {
   Py_ssize_t size = 0;
-  const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
-  if (file == nullptr) {
-    PyErr_Clear();
-    return 0;
-  }
-  const int line = PyCode_Addr2Line(code, instruction);
-  return Session::InternLocation(
-      absl::StrCat(absl::string_view(file, static_cast<size_t>(size)), ":", line));
+  const char* const data = text == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(text, &size);
+  if (data == nullptr) PyErr_Clear();
+  return {data, static_cast<size_t>(size)};
 }
 
-}  // namespace
+// "/.../chx/", where this package's Python files are.
+std::string PackageDirectory() {
+  const Owned package(PyImport_ImportModule("chx"));
+  const Owned path(package ? PyObject_GetAttrString(package.get(), "__path__") : nullptr);
+  const Owned directory(path ? PySequence_GetItem(path.get(), 0) : nullptr);
+  const absl::string_view text = Text(directory.get());
+  return text.empty() ? "" : absl::StrCat(text, "/");
+}
 
-void SetCallerLocation() {
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  if (frame == nullptr) return Session::SetLocation(0);
+uint32_t Intern(PyCodeObject* code, int instruction) {
+  static const auto& package = *new std::string(PackageDirectory());
+  const absl::string_view file = Text(code->co_filename);
+  if (file.empty()) return 0;
+  if (!package.empty() && absl::StartsWith(file, package)) return kOurs;
+  return Session::InternLocation(absl::StrCat(file, ":", PyCode_Addr2Line(code, instruction)));
+}
+
+uint32_t LocationOf(PyFrameObject* frame) {
   PyCodeObject* code = PyFrame_GetCode(frame);
   const int instruction = PyFrame_GetLasti(frame);
   Entry& entry =
@@ -43,9 +55,24 @@ void SetCallerLocation() {
     entry.code = code;
     entry.instruction = instruction;
   }
-  Session::SetLocation(entry.location);
   Py_DECREF(code);
-  Py_DECREF(frame);
+  return entry.location;
+}
+
+}  // namespace
+
+// The innermost line that is not of this package.
+void SetCallerLocation() {
+  uint32_t location = kOurs;
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  while (frame != nullptr && location == kOurs) {
+    location = LocationOf(frame);
+    PyFrameObject* const caller = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = caller;
+  }
+  Py_XDECREF(frame);
+  Session::SetLocation(location == kOurs ? 0 : location);
 }
 
 }  // namespace chx::python

@@ -160,3 +160,9 @@ def test_methods(rng):
     same(x.argsort(kind="stable"), a.argsort(kind="stable"))
     x.sort(0, kind="stable")
     same(x, np.sort(a, 0))
+
+
+def test_errors_name_the_line_outside_of_this_package():
+    a = chx.ones(10**6)
+    with pytest.raises(chx.OutOfMemoryError, match=r"at: .*forms_test\.py:"):
+        chx.outer(a, a)[0, 0].item()

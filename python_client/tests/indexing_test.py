@@ -299,3 +299,25 @@ def test_sequences_that_are_no_indices():
     for key in (((0.5, 1),), "a", (0, "a"), 1.5, ((0, 5),)):
         with pytest.raises(IndexError, match=r"\[getitem\]"):
             x[key]
+
+
+@pytest.mark.parametrize("key", [np.True_, np.False_, (np.True_, 0), (slice(None), np.True_)])
+def test_numpys_bools_are_bools(key):
+    a = np.arange(6.0).reshape(2, 3)
+    got = chx.to_numpy(chx.array(a)[key])
+    assert got.shape == a[key].shape
+    np.testing.assert_array_equal(got, a[key])
+
+
+@pytest.mark.parametrize("key", [0, (0, 1), slice(None), (Ellipsis, 1)])
+def test_what_is_written_may_have_leading_ones(key):
+    a = np.arange(6.0).reshape(2, 3)
+    x = chx.array(a)
+    value = -np.arange(1.0, 1 + a[key].size).reshape(1, 1, *np.shape(a[key]))
+    a[key] = value
+    for written in (chx.array(value), value, value.tolist()):
+        y = x.copy()
+        y[key] = written
+        np.testing.assert_array_equal(chx.to_numpy(y), a)
+    with pytest.raises(chx.DimensionError):
+        x[0] = chx.ones((2, 1, 3))

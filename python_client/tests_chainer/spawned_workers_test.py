@@ -65,6 +65,10 @@ def test_workers_know_chx(tmp_path, method, form):
         text=True,
         timeout=120,  # without chx in them, workers fail and are started again forever
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+            "CHX_CHXD": os.path.abspath(os.environ["CHX_CHXD"]),
+        },
     )
     assert done.stdout.split() == ["56.0", "10.0"], done.stderr
