@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/waiting.h"
 #include "ops/registry.h"
 #include "proto/wire.h"
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr size_t kMaxErrors = 1000;
 constexpr int kLastDelayMs = 1000;
+constexpr std::chrono::milliseconds kPatience(200);
 constexpr int kReconnectDelaysMs[] = {0, 20, 100, 400, kLastDelayMs};
 
 }  // namespace
@@ -161,10 +164,12 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
   });
 }
 
-absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id) {
-  CHX_RETURN_IF_ERROR(ReadUntil([this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return values_.contains(request_id);
-  }));
+absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id, Link::GiveUp give_up) {
+  const absl::Status arrived = ReadUntil(
+      [this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(request_id); },
+      give_up);
+  if (Interruption::Is(arrived)) Abandon(request_id);
+  CHX_RETURN_IF_ERROR(arrived);
   MutexLock lock(&mutex_);
   v1::FetchedValue value = std::move(values_[request_id]);
   values_.erase(request_id);
@@ -173,8 +178,13 @@ absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id) {
 }
 
 absl::StatusOr<std::string> Connection::WaitFor(uint64_t request_id) {
-  CHX_ASSIGN_OR_RETURN(v1::FetchedValue value, TakeValue(request_id));
+  CHX_ASSIGN_OR_RETURN(v1::FetchedValue value, TakeValue(request_id, nullptr));
   return std::move(*value.mutable_data());
+}
+
+void Connection::Abandon(uint64_t request_id) {
+  MutexLock lock(&mutex_);
+  if (values_.erase(request_id) == 0) abandoned_.insert(request_id);
 }
 
 absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
@@ -187,7 +197,7 @@ absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
 }
 
 absl::StatusOr<std::string> Connection::WaitWith(uint64_t request_id) {
-  absl::StatusOr<v1::FetchedValue> value = TakeValue(request_id);
+  absl::StatusOr<v1::FetchedValue> value = TakeValue(request_id, &Interruption::Asked);
   MutexLock lock(&mutex_);
   if (!value.ok()) {
     if (write_error_ == value.status()) write_error_ = absl::OkStatus();  // said now
@@ -197,33 +207,47 @@ absl::StatusOr<std::string> Connection::WaitWith(uint64_t request_id) {
   return std::move(*value->mutable_data());
 }
 
-absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done) {
+absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done, Link::GiveUp give_up) {
+  bool patient = true;
   for (;;) {
+    if (!patient && give_up()) return Interruption::Error();
+    patient = true;
     {
       MutexLock lock(&mutex_);
-      while (reading_ && failed_.ok() && !done()) arrived_.wait(mutex_);
+      while (patient && reading_ && failed_.ok() && !done()) {
+        if (give_up == nullptr) {
+          arrived_.wait(mutex_);
+        } else {
+          patient = arrived_.wait_for(mutex_, kPatience) == std::cv_status::no_timeout;
+        }
+      }
       if (done()) return absl::OkStatus();
       if (!failed_.ok()) return failed_;
+      if (reading_) continue;
       reading_ = true;
     }
-    const absl::Status status = ReadEvent();
+    const absl::Status status = ReadEvent(give_up);
+    const bool given_up = Interruption::Is(status);
     {
       MutexLock lock(&mutex_);
       reading_ = false;
-      if (!status.ok()) Fail(status);
+      if (!status.ok() && !given_up) Fail(status);
     }
     arrived_.notify_all();
+    if (given_up) return status;
   }
 }
 
-absl::Status Connection::ReadEvent() {
+absl::Status Connection::ReadEvent(Link::GiveUp give_up) {
   std::shared_ptr<Link> link;
   {
     MutexLock lock(&mutex_);
     link = link_;
   }
   v1::Event event;
-  if (link->Read(&event)) {
+  const Link::Got got = link->Read(&event, give_up);
+  if (got == Link::Got::kGivenUp) return Interruption::Error();
+  if (got == Link::Got::kEvent) {
     Dispatch(&event);
     return absl::OkStatus();
   }
@@ -274,7 +298,7 @@ void Connection::Dispatch(v1::Event* event) {
   last_event_seq_ = event->event_seq();
   for (v1::FetchedValue& value : *event->mutable_values()) {
     const uint64_t id = value.request_id();
-    values_[id] = std::move(value);
+    if (abandoned_.erase(id) == 0) values_[id] = std::move(value);
   }
   if (event->freed_functions_size() != 0) {
     freed_functions_.insert(freed_functions_.end(), event->freed_functions().begin(),

@@ -50,6 +50,8 @@ class Connection {
   absl::Status Wait(uint64_t request_id, void* out, size_t bytes);
   // The same for an answer of any size.
   absl::StatusOr<std::string> WaitWith(uint64_t request_id);
+  // Nobody will wait for the answer.
+  void Abandon(uint64_t request_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for an answer of any size, whatever went wrong elsewhere.
   absl::StatusOr<std::string> WaitFor(uint64_t request_id);
 
@@ -63,18 +65,11 @@ class Connection {
   }
   // The first of them, if there is one.
   absl::optional<DeviceId> SharingDevice() const;
-  absl::StatusOr<MappingPtr> MapSegment(uint32_t number) { return segments_->Get(number, true); }
-  // A place of an array, mapped.
-  struct Shared {
-    MappingPtr mapping;
-    char* block = nullptr;
-    int64_t bytes = 0;  // of the block
-    v1::ShareReply reply;
-  };
-  // Fills in the session's id. With `populate` the memory will be used at once. *done: whether the
-  // daemon has done its part, though this may have failed.
-  absl::StatusOr<Shared> Share(v1::ShareRequest request, bool populate, bool* done = nullptr);
-  // How many uploads, downloads and shares there were.
+  // By the daemon's number. `populate`: all of it will be used, soon.
+  absl::StatusOr<MappingPtr> MapSegment(uint32_t number, bool populate) {
+    return segments_->Get(number, populate);
+  }
+  // How many uploads and downloads there were.
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   // Ends the session.
   absl::Status Close();
@@ -106,11 +101,12 @@ class Connection {
   // start that the client is there.
   std::shared_ptr<Link> Attach(uint64_t last_batch_seq, uint64_t last_event_seq);
   // Reads one event and hands out what is in it. One thread at a time.
-  absl::Status ReadEvent();
+  absl::Status ReadEvent(Link::GiveUp give_up);
   void Dispatch(v1::Event* event) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads until `done`, or lets another thread do so.
-  absl::Status ReadUntil(absl::FunctionRef<bool()> done);
-  absl::StatusOr<v1::FetchedValue> TakeValue(uint64_t request_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads until `done`, or lets another thread do so. Interruption::Error() if `give_up` says so.
+  absl::Status ReadUntil(absl::FunctionRef<bool()> done, Link::GiveUp give_up = nullptr);
+  absl::StatusOr<v1::FetchedValue> TakeValue(uint64_t request_id, Link::GiveUp give_up)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the session up on a new stream and sends again what was not applied.
   absl::Status Reconnect();
   absl::Status Lost(const absl::Status& why);
@@ -141,6 +137,7 @@ class Connection {
   uint64_t inflight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_event_seq_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, v1::FetchedValue> values_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<uint64_t> abandoned_ ABSL_GUARDED_BY(mutex_);  // nobody waits for them now
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
   // The first since the last wait of a command that made nothing: no array can carry it.
   absl::Status write_error_ ABSL_GUARDED_BY(mutex_);

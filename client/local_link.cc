@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +19,7 @@ namespace chx {
 namespace {
 
 constexpr int kAnswerTimeoutMs = 5000;
+constexpr int kPatienceMs = 200;  // how long a read waits before it asks whether to go on
 
 // The sockets of this process, plus one; 0 is a free place. A forked child closes them, or a
 // session would seem to live until the child's end. Sockets beyond the table's size stay open
@@ -52,6 +54,8 @@ class LocalLink final : public Link {
  public:
   explicit LocalLink(int socket) : socket_(socket), reader_(socket, kMaxEventBytes) {
     CloseInForkedChildren(socket);
+    const timeval patience = {0, kPatienceMs * 1000};
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   }
   ~LocalLink() override { CloseSocket(socket_); }
 
@@ -74,22 +78,24 @@ class LocalLink final : public Link {
     });
   }
 
-  bool Read(v1::Event* event) override {
+  Got Read(v1::Event* event, GiveUp give_up) override {
     MutexLock lock(&reading_);
     FrameKind kind;
     absl::string_view payload;
-    const FrameReader::Result result = reader_.Next(&kind, &payload);
+    const FrameReader::Result result = reader_.Next(
+        &kind, &payload, give_up != nullptr ? give_up : [] { return false; });
+    if (result == FrameReader::Result::kGivenUp) return Got::kGivenUp;
     const int size = static_cast<int>(payload.size());
     if (result == FrameReader::Result::kFrame && kind == FrameKind::kMessage &&
         event->ParseFromArray(payload.data(), size)) {
-      return true;
+      return Got::kEvent;
     }
     v1::StreamEnd end;
     if (result == FrameReader::Result::kFrame && kind == FrameKind::kEnd &&
         end.ParseFromArray(payload.data(), size)) {
       end_ = grpc::Status(static_cast<grpc::StatusCode>(end.code()), end.message(), end.details());
     }
-    return false;
+    return Got::kCut;
   }
 
   grpc::Status Finish() override { return end_; }

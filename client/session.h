@@ -125,8 +125,8 @@ class Session : public RefCounted<Session> {
   bool Records(BackpropId id) const {
     return CurrentMode().Records(this, id) && backprop_ids_.IsOpen(id);
   }
-  // What the binding does around waits that are not at its own calls of Fetch or Flush.
-  static void SetWaitHooks(void* (*begin)(), void (*end)(void* state));
+  // What the binding does around waits (client/waiting.h).
+  static void SetWaitHooks(void* (*begin)(), void (*end)(void* state), bool (*interrupted)());
 
   // Random operators are functions of a seed and a counter, which the session keeps.
   void Seed(uint64_t seed);
@@ -224,6 +224,16 @@ class Session : public RefCounted<Session> {
   Handle NewHandle() ABSL_LOCKS_EXCLUDED(mutex_);
   bool TouchesExports(absl::Span<const Operand> inputs);
   absl::Status SynchronizeForExports();
+  // A block of memory that both sides map.
+  struct Shared {
+    SharedBlock place;
+    MappingPtr mapping;
+    char* data = nullptr;
+  };
+  // Asks for one, by the flags, the handle and the rest of a kShare. `populate`: all of it will be
+  // used, soon.
+  absl::StatusOr<Shared> Share(Command* command, bool populate);
+  absl::StatusOr<Shared> AllocateShared(const ArraySpec& spec, bool populate, Handle* handle);
   // Through memory that both sides map. If they fail, the ordinary ways remain.
   absl::StatusOr<ArrayPtr> UploadShared(absl::string_view data, const ArraySpec& spec);
   absl::Status FetchShared(const ArrayBody& array, void* out, size_t bytes);

@@ -73,24 +73,26 @@ absl::StatusOr<std::unique_ptr<Export>> Session::ExportArray(const ArrayPtr& arr
   CHX_RETURN_IF_ERROR(CheckUsable());
   std::unique_ptr<Export> none;
   if (!connection_->Shares(array->spec.device) || array->spec.size() == 0) return none;
-  CHX_RETURN_IF_ERROR(Synchronize());
-  v1::ShareRequest request;
-  request.set_action(v1::ShareRequest::EXPORT);
-  request.set_handle(array->handle);
-  absl::StatusOr<Connection::Shared> shared = connection_->Share(request, false);
+  Command command;
+  command.flags = static_cast<uint8_t>(ShareAction::kExport);
+  command.handle = array->handle;
+  absl::StatusOr<Shared> shared = Share(&command, false);
   if (!shared.ok()) {
     if (KindOf(shared.status()) == ErrorKind::kMemory) return none;
     return shared.status();
   }
   ArraySpec spec = array->spec;
-  spec.offset = shared->reply.array_offset();
-  spec.strides =
-      Strides(absl::MakeConstSpan(shared->reply.strides().data(), shared->reply.strides_size()));
+  const auto bytes = static_cast<int64_t>(shared->place.bytes);
+  spec.offset = shared->place.array_offset;
+  spec.strides = shared->place.strides;
+  if (spec.strides.size() != spec.shape.size()) {
+    return ChainerxError("chxd shares an array of another shape");
+  }
   const ByteRange range = BytesTouched(spec);
-  if (spec.strides.size() != spec.shape.size() || range.begin < 0 || range.end > shared->bytes) {
+  if (range.begin < 0 || range.end > bytes) {
     return ChainerxError("chxd shares an array beyond its block");
   }
-  return std::make_unique<Export>(array, std::move(shared->mapping), shared->block, shared->bytes,
+  return std::make_unique<Export>(array, std::move(shared->mapping), shared->data, bytes,
                                   std::move(spec));
 }
 
@@ -115,22 +117,21 @@ absl::StatusOr<ArrayPtr> Session::ImportArray(const char* first, ArraySpec spec)
         Apply(view, absl::MakeConstSpan(&input, 1), {}, spec.device, &outputs, &flush_due));
     return outputs[0];
   }
-  v1::ShareRequest request;
-  request.set_action(v1::ShareRequest::ALIAS);
-  request.set_handle(base->handle);
-  request.set_dtype(static_cast<uint32_t>(spec.dtype));
-  for (int64_t dim : spec.shape) request.add_shape(dim);
-  for (int64_t stride : spec.strides) request.add_strides(stride);
-  request.set_offset(spec.offset);
-  request.set_device(spec.device);
-  request.set_new_handle(NewHandle());
-  const absl::StatusOr<Connection::Shared> shared = connection_->Share(request, false);
-  if (!shared.ok()) {
+  Command command;
+  command.flags = static_cast<uint8_t>(ShareAction::kAlias);
+  command.handle = base->handle;
+  command.dtype = spec.dtype;
+  command.shape.assign(spec.shape.begin(), spec.shape.end());
+  command.shape.insert(command.shape.end(), spec.strides.begin(), spec.strides.end());
+  command.shape.push_back(spec.offset);
+  command.outputs.push_back(NewHandle());
+  const absl::Status aliased = Share(&command, false).status();
+  if (!aliased.ok()) {
     // Strides or an offset that kernels could not work with: to be copied.
-    if (KindOf(shared.status()) == ErrorKind::kValue) return ArrayPtr();
-    return shared.status();
+    if (KindOf(aliased) == ErrorKind::kValue) return ArrayPtr();
+    return aliased;
   }
-  ArrayPtr array = NewArray(request.new_handle(), spec);
+  ArrayPtr array = NewArray(command.outputs[0], spec);
   array->storage = base->storage;
   array->storage_unknown = base->storage_unknown;
   return array;
@@ -141,37 +142,66 @@ Handle Session::NewHandle() {
   return next_handle_++;
 }
 
-absl::StatusOr<ArrayPtr> Session::UploadShared(absl::string_view data, const ArraySpec& spec) {
-  v1::ShareRequest request;
-  request.set_action(v1::ShareRequest::ALLOCATE);
-  request.set_new_handle(NewHandle());
-  request.set_dtype(static_cast<uint32_t>(spec.dtype));
-  for (int64_t dim : spec.shape) request.add_shape(dim);
-  request.set_device(spec.device);
-  const absl::StatusOr<Connection::Shared> shared = connection_->Share(request, true);
-  if (!shared.ok()) return shared.status();
-  if (shared->bytes < static_cast<int64_t>(data.size())) {
-    return ChainerxError("chxd shares a block that is too small");
+absl::StatusOr<Session::Shared> Session::Share(Command* command, bool populate) {
+  command->kind = CommandKind::kShare;
+  {
+    MutexLock lock(&mutex_);
+    command->request_id = next_request_++;
+    Write(*command);
   }
-  CopyBulk(shared->block, data.data(), data.size(), data.size());
-  return NewArray(request.new_handle(), spec);
+  CHX_RETURN_IF_ERROR(Flush());
+  // What is exported is read at once: then is the time to tell what went wrong before.
+  const auto action = static_cast<ShareAction>(command->flags);
+  CHX_ASSIGN_OR_RETURN(const std::string answer, action == ShareAction::kExport
+                                                     ? connection_->WaitWith(command->request_id)
+                                                     : connection_->WaitFor(command->request_id));
+  Shared shared;
+  if (action == ShareAction::kAlias) return shared;
+  CHX_ASSIGN_OR_RETURN(shared.place, DecodeSharedBlock(answer));
+  CHX_ASSIGN_OR_RETURN(shared.mapping, connection_->MapSegment(shared.place.segment, populate));
+  const uint64_t bytes = shared.mapping->bytes();
+  if (shared.place.offset > bytes || shared.place.bytes > bytes - shared.place.offset) {
+    return ChainerxError("chxd shares a block beyond its segment");
+  }
+  shared.data = shared.mapping->data() + shared.place.offset;
+  return shared;
+}
+
+absl::StatusOr<Session::Shared> Session::AllocateShared(const ArraySpec& spec, bool populate,
+                                                        Handle* handle) {
+  Command command;
+  command.flags = static_cast<uint8_t>(ShareAction::kAllocate);
+  command.dtype = spec.dtype;
+  command.device = spec.device;
+  command.shape.assign(spec.shape.begin(), spec.shape.end());
+  command.outputs.push_back(*handle = NewHandle());
+  absl::StatusOr<Shared> shared = Share(&command, populate);
+  if (shared.ok() && static_cast<int64_t>(shared->place.bytes) < spec.nbytes()) {
+    shared = ChainerxError("chxd shares a block that is too small");
+  }
+  return shared;
+}
+
+absl::StatusOr<ArrayPtr> Session::UploadShared(absl::string_view data, const ArraySpec& spec) {
+  Handle handle = 0;
+  CHX_ASSIGN_OR_RETURN(const Shared shared, AllocateShared(spec, true, &handle));
+  CopyBulk(shared.data, data.data(), data.size(), data.size());
+  return NewArray(handle, spec);
 }
 
 absl::Status Session::FetchShared(const ArrayBody& array, void* out, size_t bytes) {
-  v1::ShareRequest request;
-  request.set_action(v1::ShareRequest::READ);
-  request.set_handle(array.handle);
-  request.set_new_handle(NewHandle());
-  const absl::StatusOr<Connection::Shared> shared = connection_->Share(request, true);
-  if (!shared.ok()) return shared.status();
+  Command command;
+  command.flags = static_cast<uint8_t>(ShareAction::kRead);
+  command.handle = array.handle;
+  command.outputs.push_back(NewHandle());
+  CHX_ASSIGN_OR_RETURN(const Shared shared, Share(&command, true));
   ArrayPtr copy;  // released at the end
-  if (shared->reply.copied()) copy = NewArray(request.new_handle(), ArraySpec(array.spec));
-  const int64_t offset = shared->reply.array_offset();
-  if (offset < 0 || offset > shared->bytes ||
-      static_cast<int64_t>(bytes) > shared->bytes - offset) {
+  if (shared.place.copied) copy = NewArray(command.outputs[0], ArraySpec(array.spec));
+  const uint64_t offset = static_cast<uint64_t>(shared.place.array_offset);
+  if (offset > shared.place.bytes || bytes > shared.place.bytes - offset) {
     return ChainerxError("chxd shares an array beyond its block");
   }
-  CopyBulk(static_cast<char*>(out), shared->block + offset, bytes, bytes);
+  CopyBulk(static_cast<char*>(out), shared.data + offset, bytes, bytes);
   return absl::OkStatus();
 }
 

@@ -7,8 +7,9 @@
 
 namespace chx {
 
-void Session::SetWaitHooks(void* (*begin)(), void (*end)(void* state)) {
+void Session::SetWaitHooks(void* (*begin)(), void (*end)(void* state), bool (*interrupted)()) {
   Waiting::SetHooks(begin, end);
+  Interruption::SetHook(interrupted);
 }
 
 absl::StatusOr<BackpropId> Session::NewBackpropId(std::string name) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/session.h"
+#include "client/waiting.h"
 #include "ops/error.h"
 
 namespace chx {
@@ -43,21 +44,13 @@ bool Session::OpenStage(Stage* stage, size_t most) {
   const size_t bytes = std::min<uint64_t>(
       most, connection_->session_memory_bytes() / kShareOfMemory / kLine * kLine);
   if (!device.has_value() || bytes < kLeastStage) return false;
-  v1::ShareRequest request;
-  request.set_action(v1::ShareRequest::ALLOCATE);
-  request.set_new_handle(NewHandle());
-  request.set_dtype(static_cast<uint32_t>(Dtype::kUint8));
-  request.add_shape(static_cast<int64_t>(bytes));
-  request.set_device(*device);
-  bool allocated = false;
-  absl::StatusOr<Connection::Shared> shared = connection_->Share(request, false, &allocated);
-  if (!shared.ok() || shared->bytes < static_cast<int64_t>(bytes)) {
-    if (allocated) Released(request.new_handle(), static_cast<int64_t>(bytes));
-    return false;
-  }
-  stage->handle = request.new_handle();
+  Handle handle = 0;
+  absl::StatusOr<Shared> shared = AllocateShared(
+      ArraySpec(Dtype::kUint8, Shape({static_cast<int64_t>(bytes)}), *device), false, &handle);
+  if (!shared.ok()) return false;
+  stage->handle = handle;
   stage->mapping = std::move(shared->mapping);
-  stage->data = shared->block;
+  stage->data = shared->data;
   stage->bytes = bytes;
   // No forked process has any use for it.
   madvise(stage->mapping->data(), stage->mapping->bytes(), MADV_DONTFORK);
@@ -155,6 +148,13 @@ absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, siz
     // Even after an error: no answer is to be left, and none of the places in use.
     absl::StatusOr<std::string> answer = connection_->WaitWith(requests.front());
     requests.pop_front();
+    if (Interruption::Is(answer.status())) {
+      for (uint64_t request : requests) connection_->Abandon(request);
+      // The daemon may still write there.
+      Released(stage.handle, static_cast<int64_t>(stage.bytes));
+      stage = Stage();
+      return answer.status();
+    }
     if (status.ok()) status = answer.status();
     if (!status.ok() || place.has_value()) continue;
     if (!answer->empty()) {
@@ -177,7 +177,7 @@ absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, siz
 }
 
 absl::Status Session::CopyFromPlace(const SharedPlace& place, char* out, size_t bytes) {
-  CHX_ASSIGN_OR_RETURN(const MappingPtr mapping, connection_->MapSegment(place.segment));
+  CHX_ASSIGN_OR_RETURN(const MappingPtr mapping, connection_->MapSegment(place.segment, true));
   if (place.offset > mapping->bytes() || bytes > mapping->bytes() - place.offset) {
     return ChainerxError("chxd shares an array beyond its segment");
   }

@@ -18,6 +18,13 @@ grpc::ByteBuffer Serialized(const google::protobuf::Message& message) {
 
 }  // namespace
 
+absl::optional<DeviceId> Connection::SharingDevice() const {
+  if (segments_ == nullptr || !segments_->usable()) return absl::nullopt;
+  const auto it = std::find(shares_.begin(), shares_.end(), true);
+  if (it == shares_.end()) return absl::nullopt;
+  return static_cast<DeviceId>(it - shares_.begin());
+}
+
 absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape,
                                 DeviceId device, absl::string_view data) {
   calls_.fetch_add(1, std::memory_order_relaxed);

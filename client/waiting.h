@@ -1,6 +1,8 @@
-// What the binding does around waits that are not at its own calls of Fetch or Flush.
+// What the binding does around waits that are not at its own calls of Fetch or Flush, and in them.
 #ifndef CHX_CLIENT_WAITING_H_
 #define CHX_CLIENT_WAITING_H_
+
+#include "absl/status/status.h"
 
 namespace chx {
 
@@ -22,6 +24,20 @@ class Waiting {
   static inline void* (*begin_)() = nullptr;
   static inline void (*end_)(void* state) = nullptr;
   void* const state_;
+};
+
+// Whether a wait is to end without what it waits for: a signal's handler may want that. Asked by
+// threads that hold no lock.
+class Interruption {
+ public:
+  static void SetHook(bool (*asked)()) { asked_ = asked; }
+  static bool Asked() { return asked_ != nullptr && asked_(); }
+  // What the call then returns.
+  static absl::Status Error() { return absl::CancelledError("interrupted"); }
+  static bool Is(const absl::Status& status) { return absl::IsCancelled(status); }
+
+ private:
+  static inline bool (*asked_)() = nullptr;
 };
 
 }  // namespace chx

@@ -55,8 +55,19 @@ enum class CommandKind : uint8_t {
   kUploadFrom = 23,  // handle, dtype, shape: the elements are there
   kFetchInto = 24,   // request_id, handle: bytes [operands[2], + operands[3]) of the elements in C
                      // order are to be there, unless the answer is a SharedPlace
+  kShare = 25,       // request_id, flags: a ShareAction. The answer is a SharedBlock
 };
-constexpr CommandKind kLastCommandKind = CommandKind::kFetchInto;
+constexpr CommandKind kLastCommandKind = CommandKind::kShare;
+
+// Arrays in memory that both sides map.
+enum class ShareAction : uint8_t {
+  kExport = 0,    // handle: the array's memory itself: what either side writes, the other sees
+  kRead = 1,      // handle: the elements in C order, perhaps of a copy under outputs[0]
+  kAllocate = 2,  // dtype, device, shape: a C-contiguous array of unspecified values
+  kAlias = 3,     // handle: its memory as an array of dtype; shape: its dims, then as many strides,
+                  // then the offset from the block's start, in bytes. The answer is empty
+                  // The last two bind outputs[0].
+};
 
 enum class OperandKind : uint8_t { kAbsent = 0, kArray = 1, kBool = 2, kInt = 3, kFloat = 4 };
 
@@ -85,7 +96,7 @@ struct Command {
   CommandKind kind = CommandKind::kRelease;
   uint8_t flags = 0;
   uint16_t op = 0;        // wire id
-  uint16_t device = 0;    // kApplyOp without array inputs, kUpload, kUploadFrom
+  uint16_t device = 0;    // kApplyOp without array inputs, kUpload, kUploadFrom, kShare
   uint16_t mode = 0;      // kApplyOp: which graphs record; 0 = all
   uint32_t location = 0;  // kApplyOp, kBackward, kGrad; 0 = unknown
   Handle handle = 0;
@@ -96,7 +107,7 @@ struct Command {
   // the inputs, arrays or absent. kResumeWalk: arrays or absent, in the order of
   // WalkState::targets.
   absl::InlinedVector<CommandOperand, 4> operands;
-  // kApplyOp, kGrad, kGetGrad: what the results are bound to (kGrad: 0 for unwanted).
+  // kApplyOp, kGrad, kGetGrad, kShare: what the results are bound to (kGrad: 0 for unwanted).
   absl::InlinedVector<Handle, 4> outputs;
   // kRelease, kBackward; kGrad: outputs then inputs, `num_outputs` of the former. kGraphState: an
   // array, then the handle that its gradient in backprop_id had when it was last seen (or 0).
@@ -104,9 +115,9 @@ struct Command {
   absl::InlinedVector<Handle, 8> handles;
   uint32_t num_outputs = 0;
   Attrs attrs;
-  Dtype dtype = Dtype::kFloat32;  // kUpload, kUploadFrom
-  // kUpload, kUploadFrom: not yet checked. kRecordFunction: how many inputs its gradient needs,
-  // which ones, and which outputs.
+  Dtype dtype = Dtype::kFloat32;  // kUpload, kUploadFrom, kShare
+  // kUpload, kUploadFrom, kShare: not yet checked. kRecordFunction: how many inputs its gradient
+  // needs, which ones, and which outputs.
   Ints shape;
   absl::string_view data;  // kUpload: elements in C order; kDefineLocation, kConfigure: text
   // kDefineMode
@@ -123,6 +134,7 @@ inline bool IsAnswered(const Command& command) {
     case CommandKind::kFetch:
     case CommandKind::kFetchInto:
     case CommandKind::kBarrier:
+    case CommandKind::kShare:
     case CommandKind::kGraphState:
     case CommandKind::kDumpGraph:
     case CommandKind::kResumeWalk:
@@ -158,6 +170,18 @@ struct SharedPlace {
 };
 std::string EncodeSharedPlace(const SharedPlace& place);
 absl::StatusOr<SharedPlace> DecodeSharedPlace(absl::string_view data);
+
+// The answer to kShare: a block of memory and an array in it.
+struct SharedBlock {
+  uint32_t segment = 0;
+  bool copied = false;       // kRead made a copy: the client releases it when it has read
+  uint64_t offset = 0;       // of the block in the segment
+  uint64_t bytes = 0;        // of the block
+  int64_t array_offset = 0;  // of the first element in the block
+  Strides strides;           // bytes; a gradient need not be contiguous
+};
+std::string EncodeSharedBlock(const SharedBlock& block);
+absl::StatusOr<SharedBlock> DecodeSharedBlock(absl::string_view data);
 
 // Where a walk is that may call functions of the client: at its end, or before a function whose
 // gradient the client is to compute. The walk goes on with kResumeWalk.

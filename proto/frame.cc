@@ -59,34 +59,42 @@ bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite&
   return Write(socket, kind, message, buffer, MSG_DONTWAIT, wait);
 }
 
-FrameReader::Result FrameReader::Next(FrameKind* kind, absl::string_view* payload) {
+FrameReader::Result FrameReader::Next(FrameKind* kind, absl::string_view* payload, GiveUp give_up) {
   FrameHeader header;
   if (begin_ == end_) {
     begin_ = end_ = 0;
     if (buffer_.size() > 4 * kSmallBuffer) buffer_ = std::string();  // a large frame's memory
   }
-  if (!Fill(sizeof(header))) return Result::kCut;
+  Result filled = Fill(sizeof(header), give_up);
+  if (filled != Result::kFrame) return filled;
   std::memcpy(&header, &buffer_[begin_], sizeof(header));
   if (header.bytes > max_bytes_ || (header.kind != static_cast<uint32_t>(FrameKind::kMessage) &&
                                     header.kind != static_cast<uint32_t>(FrameKind::kEnd))) {
     return Result::kBad;
   }
-  if (!Fill(sizeof(header) + header.bytes)) return Result::kCut;
+  filled = Fill(sizeof(header) + header.bytes, give_up);
+  if (filled != Result::kFrame) return filled;
   *kind = static_cast<FrameKind>(header.kind);
   *payload = absl::string_view(&buffer_[begin_] + sizeof(header), header.bytes);
   begin_ += sizeof(header) + header.bytes;
   return Result::kFrame;
 }
 
-bool FrameReader::Fill(size_t bytes) {
+FrameReader::Result FrameReader::Fill(size_t bytes, GiveUp give_up) {
   while (end_ - begin_ < bytes) {
-    if (!ReceiveOnce(kWait)) return false;
+    if (ReceiveOnce(0) > 0) continue;
+    const bool signalled = errno == EINTR;
+    if (!signalled && (give_up == nullptr || (errno != EAGAIN && errno != EWOULDBLOCK))) {
+      return Result::kCut;
+    }
+    if (give_up != nullptr && give_up()) return Result::kGivenUp;
   }
-  return true;
+  return Result::kFrame;
 }
 
-bool FrameReader::ReceiveOnce(Wait wait) {
-  const int flags = wait == kDontWait ? MSG_DONTWAIT : 0;
+void FrameReader::Receive() { ReceiveOnce(MSG_DONTWAIT); }
+
+ssize_t FrameReader::ReceiveOnce(int flags) {
   if (end_ == buffer_.size()) {
     if (begin_ > buffer_.size() / 2) {
       std::memmove(&buffer_[0], &buffer_[begin_], end_ - begin_);
@@ -96,13 +104,10 @@ bool FrameReader::ReceiveOnce(Wait wait) {
       buffer_.resize(std::max(kSmallBuffer, 2 * buffer_.size()));
     }
   }
-  ssize_t received;
-  do {
-    received = recv(socket_, &buffer_[end_], buffer_.size() - end_, flags);
-  } while (received < 0 && errno == EINTR);
-  if (received <= 0) return false;
-  end_ += static_cast<size_t>(received);
-  return true;
+  errno = 0;  // the peer's end is no error
+  const ssize_t received = recv(socket_, &buffer_[end_], buffer_.size() - end_, flags);
+  if (received > 0) end_ += static_cast<size_t>(received);
+  return received;
 }
 
 }  // namespace chx

@@ -3,6 +3,8 @@
 #ifndef CHX_PROTO_FRAME_H_
 #define CHX_PROTO_FRAME_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -37,22 +39,25 @@ bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite&
 // Receives frames; used by one thread at a time.
 class FrameReader {
  public:
-  enum class Result { kFrame, kCut, kBad };  // kBad: no frame begins here, or one that is too large
+  // kBad: no frame begins here, or one that is too large. kGivenUp: the frame may still come.
+  enum class Result { kFrame, kCut, kBad, kGivenUp };
+  using GiveUp = bool (*)();
 
   // Frames of more than `max_bytes` are refused before there is memory for them.
   FrameReader(int socket, size_t max_bytes) : socket_(socket), max_bytes_(max_bytes) {}
   void set_max_bytes(size_t max_bytes) { max_bytes_ = max_bytes; }
-  // Waits for the next frame. `payload` lives until the next call.
-  Result Next(FrameKind* kind, absl::string_view* payload);
+  // Waits for the next frame. `payload` lives until the next call. Where a signal or the socket's
+  // timeout ends a wait, `give_up` is asked; without one, signals are ignored and a timeout is a
+  // cut.
+  Result Next(FrameKind* kind, absl::string_view* payload, GiveUp give_up = nullptr);
   // Takes in what is there, without waiting, for a later Next.
-  void Receive() { ReceiveOnce(kDontWait); }
+  void Receive();
 
  private:
-  // Receives until `bytes` are there.
-  bool Fill(size_t bytes);
-  enum Wait { kWait, kDontWait };
-  // One call of recv; false if it had nothing to give.
-  bool ReceiveOnce(Wait wait);
+  // Receives until `bytes` are there; kFrame if they are.
+  Result Fill(size_t bytes, GiveUp give_up);
+  // One call of recv, with its flags: what that returns.
+  ssize_t ReceiveOnce(int flags);
 
   const int socket_;
   size_t max_bytes_;

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -28,6 +30,9 @@ ABSL_FLAG(std::string, health, "",
 
 namespace chx {
 namespace {
+
+// Less than what Kubernetes and systemd add to --drain-timeout (deploy).
+constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(4);
 
 int Fail(const absl::Status& status) {
   std::cerr << "chxd: " << status.message() << std::endl;
@@ -61,6 +66,15 @@ bool WaitForEnd(int lifeline) {
   return fds[0].revents != 0;
 }
 
+// A kernel cannot be interrupted: one that does not end must not keep the daemon from ending.
+void ExitAfter(std::chrono::milliseconds limit) {
+  std::thread([limit] {
+    std::this_thread::sleep_for(limit);
+    std::cerr << "chxd: leaves work behind that does not end" << std::endl;
+    _exit(1);
+  }).detach();
+}
+
 int Main() {
   if (!absl::GetFlag(FLAGS_health).empty()) return CheckHealth(absl::GetFlag(FLAGS_health));
   if (!HandleStopSignals()) return Fail(absl::InternalError("cannot handle signals"));
@@ -80,7 +94,9 @@ int Main() {
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, backends);
   if (!daemon.ok()) return Fail(daemon.status());
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
-  if (WaitForEnd(options->lifeline_fd)) (*daemon)->Drain(options->drain_timeout);
+  const bool drain = WaitForEnd(options->lifeline_fd);
+  ExitAfter(kGrace + (drain ? options->drain_timeout : std::chrono::milliseconds(0)));
+  if (drain) (*daemon)->Drain(options->drain_timeout);
   return 0;
 }
 

@@ -4,8 +4,9 @@
     python -m chx run [--devices LIST] -m module arguments...
 
 As `python script.py arguments...` does, except that `import chainerx` means chx and `import chainer`
-Chainer on chx (chx.chainer). $CHX_SERVER names the daemon; without it a private one is started, which
-serves LIST: four native devices by default, as many as ChainerX has.
+Chainer on chx (chx.chainer), also in processes that multiprocessing starts. $CHX_SERVER names the
+daemon; without it a private one is started, which serves LIST: four native devices by default, as
+many as ChainerX has.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import runpy
 import sys
 import types
 
-import chx.chainer  # noqa: F401  for its effect: it installs chainerx, and adapts Chainer
+from chx import _spawning
 
 
 def _run_script(path):
@@ -38,6 +39,7 @@ def _main():
     run.add_argument("program")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    _spawning.adapt()
     if options.devices:
         os.environ["CHX_DEVICES"] = options.devices
     sys.argv = [options.program, *options.arguments]

@@ -1,4 +1,4 @@
-"""Indexing by integer arrays, lists and masks, as NumPy does it; reading has gradients.
+"""Indexing by integer arrays, sequences and masks, as NumPy does it; reading has gradients.
 
 Integer arrays on the client are checked and combined there. Those on the device stay there; only the
 answer whether they are in range is waited for, and for a mask the number of elements.
@@ -118,11 +118,12 @@ def _is_mask(item):
 
 
 def _valid(item):
-    """An item of a key as it is, or a list as an array."""
+    """An item of a key as it is, or as the array that NumPy makes of a sequence."""
     if item is None or item is Ellipsis or isinstance(item, slice) or _is_integer(item):
         return item
-    if isinstance(item, list):
-        item = np.asarray(item) if item else np.zeros(0, np.int64)
+    if isinstance(item, (list, tuple, range)):
+        item = np.asarray(item)
+        item = item if item.size else item.astype(np.int64)  # of no elements it has no kind
     if _is_array(item) and item.dtype.kind in "iub":
         return item
     raise IndexError(

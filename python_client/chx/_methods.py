@@ -115,6 +115,13 @@ def _complex(self):
     return complex(float(self))
 
 
+def _format(self, spec):
+    """Formats a 0-d array as its element, as numpy.ndarray does; waits. Without a spec, str()."""
+    if spec and self.ndim == 0:
+        return format(self.item(), spec)
+    return object.__format__(self, spec)
+
+
 def _set_flat(self, value):
     self.flat[:] = value
 
@@ -142,5 +149,6 @@ for _name, _value in {
     "dump": _dump,
     "itemset": _itemset,
     "__complex__": _complex,
+    "__format__": _format,
 }.items():
     _core._add_array_attribute(_name, _value)

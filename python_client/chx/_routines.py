@@ -237,8 +237,16 @@ def _clip(self, a_min, a_max):
     return clip(self, a_min, a_max)
 
 
+def _buffer(self, flags):
+    """What memoryview(a) and numpy.asarray(a) see: the memory that to_numpy(a, copy=False) shows.
+
+    Over a Unix socket that is the array's own, writable; else a copy that is read-only.
+    """
+    return memoryview(to_numpy(self, copy=False))
+
+
 def _array(self, dtype=None):
-    """What numpy.asarray(a) gives: a NumPy array with a copy of the values."""
+    """For those who ask for __array__(): a NumPy array with a copy of the values."""
     values = to_numpy(self)
     return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -314,6 +322,7 @@ def _flat_data(self):
 for _name, _value in {
     "clip": _clip,
     "__array__": _array,
+    "__buffer__": _buffer,
     "__array_function__": _array_function,
     "__array_ufunc__": _array_ufunc,
     "__dlpack__": _dlpack,

@@ -43,6 +43,9 @@ class Owned {
 // errors.cc: the only place where a Status becomes an exception. Returns null / -1.
 bool InitErrors(PyObject* module);
 PyObject* Raise(const absl::Status& status);
+// Whether a signal's handler has raised something, which the next Raise of a wait that was given up
+// for it raises again. For threads that wait without the interpreter's lock.
+bool SignalRaised();
 
 // ndarray.cc
 struct PyArray {

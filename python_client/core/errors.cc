@@ -1,10 +1,19 @@
 #include "python_client/core/common.h"
 
+#include <pthread.h>
+
 namespace chx::python {
 namespace {
 
 // By ErrorKind.
 PyObject* exceptions[kNumErrorKinds];
+
+const pthread_t main_thread = pthread_self();  // which imports this, as a rule
+
+// What a signal's handler raised while a call waited, until the call returns.
+struct {
+  PyObject *type, *value, *traceback;
+} raised;
 
 struct Row {
   ErrorKind kind;
@@ -48,7 +57,27 @@ bool InitErrors(PyObject* module) {
   return true;
 }
 
+bool SignalRaised() {
+  // Others have no part in signals, and may not outlive the interpreter.
+  if (pthread_equal(pthread_self(), main_thread) == 0) return false;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool interrupted = PyErr_CheckSignals() != 0;
+  if (interrupted) {
+    Py_XDECREF(raised.type);
+    Py_XDECREF(raised.value);
+    Py_XDECREF(raised.traceback);
+    PyErr_Fetch(&raised.type, &raised.value, &raised.traceback);
+  }
+  PyGILState_Release(state);
+  return interrupted;
+}
+
 PyObject* Raise(const absl::Status& status) {
+  if (absl::IsCancelled(status) && raised.type != nullptr) {
+    PyErr_Restore(raised.type, raised.value, raised.traceback);
+    raised = {};
+    return nullptr;
+  }
   PyErr_SetString(exceptions[static_cast<int>(KindOf(status))],
                   std::string(status.message()).c_str());
   return nullptr;

@@ -273,7 +273,7 @@ void EndWait(void* state) {
 
 }  // namespace
 
-void InitWaits() { Session::SetWaitHooks(BeginWait, EndWait); }
+void InitWaits() { Session::SetWaitHooks(BeginWait, EndWait, SignalRaised); }
 
 bool ResolveArray(PyObject* array) {
   ArrayBody* const body = BodyOf(array);

@@ -305,13 +305,13 @@ PyCFunction AsCFunction(Fn fn) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fn));
 }
 
-// The values are in another process.
-int RefuseBuffer(PyObject*, Py_buffer* view, int) {
+// As Python 3.12 has it for all types: the view is of the memory that __buffer__ shows.
+int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
-  PyErr_SetString(PyExc_BufferError, "a chx array is not a buffer: use to_numpy()");
-  return -1;
+  const Owned shown(PyObject_CallMethod(self, "__buffer__", "i", flags));
+  return shown ? PyObject_GetBuffer(shown.get(), view, flags) : -1;
 }
-PyBufferProcs array_as_buffer = {RefuseBuffer, nullptr};
+PyBufferProcs array_as_buffer = {GetBuffer, nullptr};
 
 // _add_array_attribute(name, value): a method that is written in Python.
 PyObject* AddArrayAttribute(PyObject*, PyObject* args) {

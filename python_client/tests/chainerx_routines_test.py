@@ -116,8 +116,7 @@ def test_frombuffer_defaults_and_errors():
             chx.frombuffer(*arguments)
     with pytest.raises(TypeError):
         chx.frombuffer([1, 2])
-    with pytest.raises(BufferError):
-        chx.frombuffer(chx.zeros(2))
+    check(chx.frombuffer(chx.ones(2)), np.ones(2, "f4"))
 
 
 def test_fromfile(tmp_path, device):
@@ -375,7 +374,7 @@ def test_numpy_asarray():
     assert np.asarray(a).dtype == np.int64 and np.asarray(a, np.float32).dtype == np.float32
     values = np.asarray(a)
     values[:] = 0
-    assert a.tolist() == [[1, 2], [3, 4]]
+    assert a.tolist() == [[0, 0], [0, 0]]  # the same memory, as with any buffer
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ CALLS = {
     "array as key": lambda a: (a[chx.array([1, 0])], a[chx.array(1), 1:]),
     "mask": lambda a: a.__setitem__(chx.array([True, False]), [1, 2, 3]),
     "numpy": lambda a: (np.asarray(a), np.float32(2) < a),
+    "view of memory": lambda a: (memoryview(a).shape, bytes(a)),
     "pickle": lambda a: (pickle.loads(pickle.dumps(a)), copy.deepcopy([a, a.device])),
     "python methods": lambda a: (a.clip(0, 1), a._debug_flat_data, a.__remainder__(2)),
     "context": lambda a: a.device.context.get_device("native", 0).backend.context,
@@ -107,7 +108,7 @@ ERRORS = {
     "device": lambda a: chx.get_device("no:1"),
     "device index": lambda a: a.to_device("native", 9),
     "none": lambda a: a == None,  # noqa: E711
-    "buffer": lambda a: memoryview(a),
+    "buffer": lambda a: memoryview(a).cast("f"),
     "array as key": lambda a: a[chx.array([9])],
     "mask": lambda a: a.__setitem__(chx.array([True]), 0),
     "connected": lambda a: (a * 1).require_grad().__setitem__(0, 0),

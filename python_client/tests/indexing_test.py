@@ -189,6 +189,30 @@ def test_advanced_indexing_reads_writes_and_has_gradients():
         np.testing.assert_array_equal(chx.to_numpy(b), whole)
 
 
+def test_sequences_index_as_numpy_s():
+    values = np.arange(24.0).reshape(4, 3, 2)
+    for key in [
+        ((0, 2),),
+        (slice(1, None), (0, 2)),
+        range(2),
+        range(0),
+        [],
+        [[]],
+        ((),),
+        (None, 1, range(2)),
+        (range(1, 3), (True, False, True)),
+        ((0, -1), slice(None), [1, 1]),
+    ]:
+        a, want = chx.array(values), values.copy()
+        check(a[key], want[key])
+        a[key] = -1
+        want[key] = -1
+        check(a, want)
+    for key in [((0, 9),), ((0.5,),), ("ab",), ({0},), ((0, 1), (0, 1, 2))]:
+        with pytest.raises(IndexError):
+            chx.array(values)[key]
+
+
 def test_masks():
     values = np.arange(12.0).reshape(3, 4)
     a = chx.array(values)

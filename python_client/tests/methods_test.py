@@ -130,6 +130,20 @@ def test_numbers():
     assert complex(chx.array(2.5)) == 2.5
 
 
+@pytest.mark.parametrize("value", [1.25, np.float32(0.1), 3, True], ids=repr)
+def test_format(value):
+    """As numpy.ndarray's, of 0-d arrays only; without a spec it is str()."""
+    x = np.array(value)
+    y = chx.array(x)
+    for spec in (".3f", "8.2e", "5", ">12"):
+        assert format(y, spec) == format(x, spec)
+    assert f"{y}" == str(y)
+    with pytest.raises(TypeError, match="unsupported format string"):
+        format(chx.array([x]), ".3f")
+    with pytest.raises(ValueError, match="Unknown format code 'k'"):
+        format(y, "k")
+
+
 def test_membership(a):
     x = chx.array(a)
     assert 3.0 in x and 99 not in x and np.float64(3) in x

@@ -301,3 +301,40 @@ def test_views_in_a_forked_child():
         del v
         os._exit(0 if ok else 1)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float64"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0), (3, 4)])
+def test_arrays_are_buffers(dtype, shape):
+    values = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    a = chx.array(values)
+    v = memoryview(a)
+    expected = memoryview(values)
+    assert (v.shape, v.format, v.itemsize) == (shape, expected.format, expected.itemsize)
+    assert v.tobytes() == values.tobytes()
+
+
+def test_a_buffer_is_the_arrays_memory():
+    a = chx.arange(12, dtype="float32").reshape(3, 4)
+    v = memoryview(a[::2, ::-1])
+    assert v.strides == (32, -4) and not v.readonly
+    v[1, 0] = 50
+    assert a[2, 3].item() == 50
+    n = np.asarray(a)
+    n += 1
+    np.testing.assert_array_equal(chx.to_numpy(a), n)
+    a.fill(3)
+    assert v.tolist() == [[3] * 4] * 2
+    copied = np.array(a)
+    copied += 1
+    assert (n == 3).all()
+    with pytest.raises(TypeError, match="C-contiguous"):
+        memoryview(a.T).cast("B")
+
+
+def test_a_buffer_outlives_its_array():
+    a = chx.full((1000,), 2.0)
+    v = memoryview(a)
+    del a
+    gc.collect()
+    assert v.tolist() == [2.0] * 1000

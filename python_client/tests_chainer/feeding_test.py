@@ -1,5 +1,6 @@
 """How data comes to the daemon: iterators, workers of other processes, converters."""
 
+import collections
 import multiprocessing
 import os
 import pickle
@@ -154,6 +155,96 @@ def test_converters(device, rng):
     assert isinstance(sent, chx.ndarray)
     back = convert.to_device(HOST, sent)
     np.testing.assert_array_equal(back, rows)
+
+
+Batch = collections.namedtuple("Batch", "x t")
+
+
+def plain(batch, device=None):
+    return concat_examples(batch, device)
+
+
+def into_names(batch, device):
+    assert device == -1  # as for NumPy
+    x, t = concat_examples(batch, device)
+    return {"x": x, "t": t}
+
+
+def into_a_named_tuple(batch, device):
+    return Batch(*concat_examples(batch, device))
+
+
+def into_variables(batch, device):
+    return tuple(chainer.Variable(a) for a in concat_examples(batch, device))
+
+
+CONVERTERS = {
+    "plain": lambda: plain,
+    "names": lambda: into_names,
+    "named tuple": lambda: into_a_named_tuple,
+    "variables": lambda: into_variables,
+    "asynchronous": convert.ConcatWithAsyncTransfer,
+}
+
+
+@pytest.mark.parametrize("name", list(CONVERTERS))
+def test_converters_that_know_no_chainerx(name, device, rng):
+    """In an updater and an evaluator: weights and losses as on NumPy."""
+    x = rng.normal(size=(8, 3)).astype("f")
+    t = rng.integers(0, 2, 8).astype("i")
+    w = rng.normal(size=(2, 3)).astype("f")
+
+    def train(place):
+        linear = chainer.links.Linear(3, 2, initialW=w)
+        key = "t" if name == "names" else -1
+        model = chainer.links.Classifier(linear, label_key=key).to_device(place)
+        optimizer = chainer.optimizers.SGD(0.1).setup(model)
+        data = chainer.datasets.TupleDataset(x, t)
+        converter = CONVERTERS[name]()
+        updater = chainer.training.updaters.StandardUpdater(
+            iterators.SerialIterator(data, 4, shuffle=False),
+            optimizer,
+            converter=converter,
+            device=place,
+        )
+        for _ in range(3):
+            updater.update()
+        assert isinstance(model.predictor.W.array, place.supported_array_types)
+        batches = iterators.SerialIterator(data, 4, repeat=False, shuffle=False)
+        evaluator = chainer.training.extensions.Evaluator(
+            batches, model, converter=converter, device=place
+        )
+        return HOST.send(model.predictor.W.array), float(evaluator()["main/loss"])
+
+    (want, loss), (got, there) = train(HOST), train(device)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert there == pytest.approx(loss, rel=1e-5)
+
+
+def test_what_a_converter_made_is_sent(device):
+    """Arrays in lists and dictionaries; names and numbers stay what they are."""
+
+    def mixed(batch, device):
+        return [np.arange(3)], {"name": "a", "n": 3}, np.array(["a", None]), None
+
+    (numbers,), words, objects, nothing = convert._call_converter(mixed, [], device)
+    assert isinstance(numbers, chx.ndarray) and chx.to_numpy(numbers).tolist() == [0, 1, 2]
+    assert words == {"name": "a", "n": 3} and objects.tolist() == ["a", None] and nothing is None
+    with pytest.raises(TypeError, match="uint32 is not supported"):
+        convert._call_converter(lambda batch, device: np.ones(2, np.uint32), [], device)
+
+
+def test_concat_with_async_transfer_called_directly(device, rng):
+    rows = [rng.normal(size=n).astype("f") for n in (2, 4, 3)]
+    converter = convert.ConcatWithAsyncTransfer()
+    for place in (device, "native:0", device.device):
+        a, b = converter([(row, i) for i, row in enumerate(rows)], place, padding=(7, None))
+        assert isinstance(a, chx.ndarray) and isinstance(b, chx.ndarray)
+        np.testing.assert_array_equal(chx.to_numpy(a), concat_examples(rows, padding=7))
+    with pytest.raises(ValueError, match="batch is empty"):
+        converter([], device)
+    on_host = convert.ConcatWithAsyncTransfer()([row[:2] for row in rows], -1)
+    np.testing.assert_array_equal(on_host, [row[:2] for row in rows])
 
 
 def test_datasets_of_the_daemon_s_arrays(device, rng):

@@ -1,5 +1,6 @@
 """Chainer's variables and graphs on a daemon's arrays, as on NumPy's."""
 
+import copy
 import gc
 import re
 import weakref
@@ -363,16 +364,21 @@ def test_copies_between_devices(rng):
         F.copy(h, "@numpy")
 
 
-def test_copies_have_nodes_of_their_own(device):
-    import copy
+def test_copies_have_nodes_of_their_own(rng, device):
+    """A copy is a root: gradients stay there."""
 
-    x = chainer.Variable(device.send(np.ones(3, "f")))
-    y = x * 2
-    z = copy.copy(y)
-    assert z.node is not y.node and z.creator is None
-    assert y.creator is not None
-    F.sum(z * z).backward()
-    close(x.grad, np.full(3, 8.0))
+    def run(x):
+        y = x * 2
+        z = copy.copy(y)
+        assert z.node is not y.node and z.creator is None
+        assert y.creator is not None and z.array is y.array
+        F.sum(z * z).backward()
+        first = x.grad, y.grad, z.grad
+        F.sum(y * y).backward()
+        return *first, x.grad, y.grad, z.grad
+
+    for expected, actual in zip(*both(run, rng, device, (3,)), strict=True):
+        close(actual, expected)
 
 
 def test_parameters_without_a_shape_have_nodes_of_their_array(device):

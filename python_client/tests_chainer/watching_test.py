@@ -142,13 +142,18 @@ def test_timers_wait_for_the_device_of_the_arrays(device, hooks):
 
 
 def test_debug_mode_finds_nans_of_forward(device):
-    x = chainer.Variable(device.send(np.array([-1.0, 1.0], "f")))
+    values = np.array([-1.0, 1.0], "f")
+    x = chainer.Variable(device.send(values))
     assert np.isnan(chx.to_numpy(F.log(x).array)[0])
     with (
         chainer.using_config("debug", True),
-        pytest.raises(RuntimeError, match=r"\[log\] expects no NaN.* in output 0"),
+        np.errstate(invalid="ignore"),
+        pytest.raises(RuntimeError, match=r"\[log\] expects no NaN.* in output 0") as caught,
     ):
+        with pytest.raises(RuntimeError) as expected:
+            F.log(values)
         F.log(x)
+    assert str(caught.value).splitlines()[0] == str(expected.value)
 
 
 def test_debug_mode_finds_nans_of_backward(device):
@@ -156,8 +161,9 @@ def test_debug_mode_finds_nans_of_backward(device):
     x = chainer.Variable(device.send(np.array([0.0, 1.0], "f")))
     with chainer.using_config("debug", True):
         y = F.sum(F.sqrt(x * 0))
-        with pytest.raises(RuntimeError, match=r"\[_ \* 0(\.0)?\] .*gradient of input 0"):
+        with pytest.raises(RuntimeError, match=r"gradient of input 0") as caught:
             y.backward()
+        assert str(caught.value).startswith("NaN is detected on backward computation of _ * 0")
         assert x.grad is None
         y = F.sum(F.sqrt(x + 1))
         y.backward(loss_scale=4.0)

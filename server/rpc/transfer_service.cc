@@ -59,39 +59,6 @@ class Uploader {
   absl::optional<Session::UploadSink> sink_;
 };
 
-absl::StatusOr<ArraySpec> SpecOf(const v1::ShareRequest& request) {
-  CHX_RETURN_IF_ERROR(wire::CheckArrayHeader("share", request.shape_size(), request.dtype()));
-  if (request.device() > 65535) {
-    return DeviceError("[share] expects a device number, got ", request.device());
-  }
-  const auto shape = absl::MakeConstSpan(request.shape().data(), request.shape_size());
-  const Dtype dtype = static_cast<Dtype>(request.dtype());
-  CHX_RETURN_IF_ERROR(CheckShape("share", shape, dtype));
-  return ArraySpec(dtype, Shape(shape), static_cast<DeviceId>(request.device()));
-}
-
-absl::StatusOr<Session::SharedBlock> ShareBlock(const v1::ShareRequest& request, Session* session) {
-  if (request.action() == v1::ShareRequest::EXPORT) return session->Share(request.handle());
-  if (request.action() == v1::ShareRequest::READ) {
-    return session->ShareCopy(request.handle(), request.new_handle());
-  }
-  CHX_ASSIGN_OR_RETURN(ArraySpec spec, SpecOf(request));
-  if (request.action() == v1::ShareRequest::ALLOCATE) {
-    return session->NewShared(request.new_handle(), spec);
-  }
-  if (request.action() != v1::ShareRequest::ALIAS) {
-    return ValueError("[share] expects an action, got number ", request.action());
-  }
-  if (request.strides_size() != request.shape_size()) {
-    return ValueError("[share] expects ", request.shape_size(), " strides, got ",
-                      request.strides_size());
-  }
-  spec.strides = Strides(absl::MakeConstSpan(request.strides().data(), request.strides_size()));
-  spec.offset = request.offset();
-  CHX_RETURN_IF_ERROR(session->Alias(request.new_handle(), request.handle(), std::move(spec)));
-  return Session::SharedBlock();
-}
-
 // gRPC may hold on to a slice after the write has returned: it owns its share of the data.
 grpc::Slice SliceOf(const std::shared_ptr<std::string>& data, size_t offset, size_t size) {
   if (size == 0) return grpc::Slice();
@@ -123,27 +90,6 @@ TransferServiceImpl::TransferServiceImpl(SessionManager* manager) : manager_(man
             return self->Download(*request, chunks);
           },
           this)));
-  AddMethod(new RpcServiceMethod(
-      "/chx.v1.TransferService/Share", RpcMethod::NORMAL_RPC,
-      new grpc::internal::RpcMethodHandler<TransferServiceImpl, v1::ShareRequest, v1::ShareReply>(
-          [](TransferServiceImpl* self, grpc::ServerContext*, const v1::ShareRequest* request,
-             v1::ShareReply* reply) { return self->Share(*request, reply); },
-          this)));
-}
-
-grpc::Status TransferServiceImpl::Share(const v1::ShareRequest& request, v1::ShareReply* reply) {
-  const SessionRecordPtr record = manager_->Find(request.session_id());
-  if (record == nullptr) return wire::ToGrpc(absl::NotFoundError("no such session"));
-  absl::StatusOr<Session::SharedBlock> block = ShareBlock(request, record->session.get());
-  if (!block.ok()) return wire::ToGrpc(block.status());
-  reply->set_segment(block->place.segment);
-  reply->set_segment_bytes(static_cast<uint64_t>(block->place.segment_bytes));
-  reply->set_block_offset(static_cast<uint64_t>(block->place.offset));
-  reply->set_block_bytes(static_cast<uint64_t>(block->bytes));
-  reply->set_array_offset(block->array_offset);
-  reply->set_copied(block->copied);
-  for (int64_t stride : block->strides) reply->add_strides(stride);
-  return grpc::Status::OK;
 }
 
 grpc::Status TransferServiceImpl::Upload(grpc::ServerReader<grpc::ByteBuffer>* chunks) {

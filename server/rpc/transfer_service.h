@@ -19,7 +19,6 @@ class TransferServiceImpl final : public grpc::Service {
   grpc::Status Upload(grpc::ServerReader<grpc::ByteBuffer>* chunks);
   grpc::Status Download(const v1::DownloadRequest& request,
                         grpc::ServerWriter<grpc::ByteBuffer>* chunks);
-  grpc::Status Share(const v1::ShareRequest& request, v1::ShareReply* reply);
 
   SessionManager* const manager_;
 };

@@ -115,6 +115,8 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
       return Fetch(command, output);
     case CommandKind::kBarrier:
       return Barrier(command, output);
+    case CommandKind::kShare:
+      return Share(command, output);
     case CommandKind::kBackward:
     case CommandKind::kGrad:
       return StartWalk(command, output);

@@ -109,23 +109,6 @@ class Session {
   };
   absl::StatusOr<HostCopy> ReadArray(Handle handle);
 
-  // Arrays in memory that the client maps (session_share.cc). kMemory errors where that cannot be;
-  // then there are Upload and Download.
-  struct SharedBlock {
-    Segments::Place place;
-    int64_t bytes = 0;         // of the block
-    int64_t array_offset = 0;  // of the first element in it
-    bool copied = false;
-    Strides strides;
-  };
-  // Moves an array's memory there; views move along.
-  absl::StatusOr<SharedBlock> Share(Handle handle);
-  // The elements in C order: a copy under a new handle, unless the array itself will do.
-  absl::StatusOr<SharedBlock> ShareCopy(Handle handle, Handle copy);
-  // A new array of unspecified values, for the client to fill.
-  absl::StatusOr<SharedBlock> NewShared(Handle handle, const ArraySpec& spec);
-  // Binds a new handle to memory of another array, with strides and offset of its own.
-  absl::Status Alias(Handle handle, Handle base, ArraySpec spec);
   // Thread-safe without the session's lock.
   Segments& segments() { return executor_.segments(); }
 
@@ -157,6 +140,17 @@ class Session {
   // The place in shared memory that the first operands name, with room for `bytes`.
   absl::StatusOr<char*> StageOf(const Command& command, int64_t bytes);
   void Barrier(const Command& command, SessionOutput* output);
+  // Arrays in memory that the client maps. kMemory errors where that cannot be; then there are
+  // uploads and fetches.
+  void Share(const Command& command, SessionOutput* output);
+  // Moves an array's memory there; views move along.
+  absl::StatusOr<SharedBlock> Export(const Array& array);
+  // The elements in C order: a copy under a new handle, unless the array itself will do.
+  absl::StatusOr<SharedBlock> ShareCopy(const Array& array, Handle copy);
+  // A new array of unspecified values, for the client to fill.
+  absl::StatusOr<SharedBlock> NewShared(const Command& command);
+  // Binds a new handle to memory of another array, with strides and offset of its own.
+  absl::Status Alias(const Command& command, const Array& base);
   // A backward or a grad that waits for the client.
   struct PendingWalk {
     Command command;                     // kind, location and outputs of what began it

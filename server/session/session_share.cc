@@ -6,50 +6,90 @@
 
 namespace chx {
 
-Session::SharedBlock Session::BlockOf(const Array& array) {
+SharedBlock Session::BlockOf(const Array& array) {
+  const Segments::Place place = executor_.PlaceOf(array);
   SharedBlock block;
-  block.place = executor_.PlaceOf(array);
-  block.bytes = array.buffer->bytes();
+  block.segment = place.segment;
+  block.offset = static_cast<uint64_t>(place.offset);
+  block.bytes = static_cast<uint64_t>(array.buffer->bytes());
   block.array_offset = array.spec.offset;
   block.strides = array.spec.strides;
   return block;
 }
 
-absl::StatusOr<Session::SharedBlock> Session::Share(Handle handle) {
-  MutexLock lock(&mutex_);
-  CHX_ASSIGN_OR_RETURN(const Variable* const variable, Read(handle));
-  CHX_RETURN_IF_ERROR(executor_.Share(variable->array));
-  return BlockOf(variable->array);
+void Session::Share(const Command& command, SessionOutput* output) {
+  SessionOutput::Value value;
+  value.request_id = command.request_id;
+  const auto share = [&]() -> absl::Status {
+    const auto action = static_cast<ShareAction>(command.flags);
+    if (action > ShareAction::kAlias) {
+      return ValueError("[share] expects an action, got number ", command.flags);
+    }
+    if (command.outputs.size() != (action == ShareAction::kExport ? 0 : 1)) {
+      return ValueError("[share] expects a new handle unless it exports, got ",
+                        command.outputs.size());
+    }
+    CHX_RETURN_IF_ERROR(CheckNewHandles(command.outputs));
+    if (action == ShareAction::kAllocate) {
+      CHX_ASSIGN_OR_RETURN(const SharedBlock block, NewShared(command));
+      value.data = EncodeSharedBlock(block);
+      return absl::OkStatus();
+    }
+    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(command.handle, &value.error));
+    if (value.error != nullptr) return absl::OkStatus();
+    const Array array = entry->variable.array;  // a new handle may move the entry
+    if (action == ShareAction::kAlias) return Alias(command, array);
+    CHX_ASSIGN_OR_RETURN(const SharedBlock block, action == ShareAction::kExport
+                                                      ? Export(array)
+                                                      : ShareCopy(array, command.outputs[0]));
+    value.data = EncodeSharedBlock(block);
+    return absl::OkStatus();
+  };
+  absl::Status status = share();
+  if (!status.ok()) value.error = NewRootError(command, std::move(status), "share", "");
+  if (value.error != nullptr) value.error->read = true;
+  output->values.push_back(std::move(value));
 }
 
-absl::StatusOr<Session::SharedBlock> Session::ShareCopy(Handle handle, Handle copy) {
-  MutexLock lock(&mutex_);
-  CHX_RETURN_IF_ERROR(CheckNewHandles({&copy, 1}));
-  CHX_ASSIGN_OR_RETURN(const Variable* const variable, Read(handle));
+absl::StatusOr<SharedBlock> Session::Export(const Array& array) {
+  CHX_RETURN_IF_ERROR(executor_.Synchronize());
+  CHX_RETURN_IF_ERROR(executor_.Share(array));
+  return BlockOf(array);
+}
+
+absl::StatusOr<SharedBlock> Session::ShareCopy(const Array& array, Handle copy) {
   Variable copied;
-  CHX_ASSIGN_OR_RETURN(copied.array, executor_.SharedContiguous(variable->array));
+  CHX_ASSIGN_OR_RETURN(copied.array, executor_.SharedContiguous(array));
   SharedBlock block = BlockOf(copied.array);
-  if (copied.array.buffer == variable->array.buffer) return block;
+  if (copied.array.buffer == array.buffer) return block;
   block.copied = true;
   Bind(copy, std::move(copied));
   return block;
 }
 
-absl::StatusOr<Session::SharedBlock> Session::NewShared(Handle handle, const ArraySpec& spec) {
-  MutexLock lock(&mutex_);
-  CHX_RETURN_IF_ERROR(CheckNewHandles({&handle, 1}));
+absl::StatusOr<SharedBlock> Session::NewShared(const Command& command) {
+  CHX_RETURN_IF_ERROR(CheckShape("share", command.shape, command.dtype));
   Variable variable;
-  CHX_ASSIGN_OR_RETURN(variable.array, executor_.AllocateShared(spec));
+  CHX_ASSIGN_OR_RETURN(variable.array, executor_.AllocateShared(ArraySpec(
+                                           command.dtype, Shape(command.shape), command.device)));
   const SharedBlock block = BlockOf(variable.array);
-  Bind(handle, std::move(variable));
+  Bind(command.outputs[0], std::move(variable));
   return block;
 }
 
-absl::Status Session::Alias(Handle handle, Handle base, ArraySpec spec) {
-  MutexLock lock(&mutex_);
-  CHX_RETURN_IF_ERROR(CheckNewHandles({&handle, 1}));
-  CHX_ASSIGN_OR_RETURN(const Variable* const variable, Read(base));
-  const int64_t bytes = variable->array.buffer->bytes();
+absl::Status Session::Alias(const Command& command, const Array& base) {
+  const absl::Span<const int64_t> numbers = command.shape;
+  if (numbers.size() % 2 != 1) {
+    return ValueError("[alias] expects dims, as many strides and an offset, got ", numbers.size(),
+                      " numbers");
+  }
+  const size_t ndim = numbers.size() / 2;
+  const absl::Span<const int64_t> shape = numbers.subspan(0, ndim);
+  CHX_RETURN_IF_ERROR(CheckShape("alias", shape, command.dtype));
+  ArraySpec spec(command.dtype, Shape(shape), base.spec.device);
+  spec.strides = Strides(numbers.subspan(ndim, ndim));
+  spec.offset = numbers.back();
+  const int64_t bytes = base.buffer->bytes();
   // Kernels rely on alignment. The bounds are checked without overflow: a stride, and a sum of
   // them, that passes is below the block's size.
   bool valid = spec.offset >= 0 && spec.offset % spec.item_size() == 0 && spec.offset <= bytes;
@@ -66,11 +106,10 @@ absl::Status Session::Alias(Handle handle, Handle base, ArraySpec spec) {
     return ValueError("[alias] expects strides and an offset within the array's memory, got ",
                       spec.ToString(), " from byte ", spec.offset, " of ", bytes);
   }
-  spec.device = variable->array.spec.device;
   Variable alias;
-  alias.array.buffer = variable->array.buffer;
+  alias.array.buffer = base.buffer;
   alias.array.spec = std::move(spec);
-  Bind(handle, std::move(alias));
+  Bind(command.outputs[0], std::move(alias));
   return absl::OkStatus();
 }
 

@@ -136,6 +136,17 @@ Command MakeCommand(Choices* choices) {
   }
   command.dtype = static_cast<Dtype>(choices->UpTo(kNumDtypes - 1));
   command.shape = choices->AnyInts();
+  if (command.kind == CommandKind::kShare) {
+    // What Alias takes: a vector of the stage, or nearly so.
+    static constexpr int64_t kNumbers[] = {0, 1, 4, 8, -8, 64, 512, 4096};
+    command.flags = static_cast<uint8_t>(choices->UpTo(4));
+    if (choices->UpTo(3) != 0) {
+      command.handle = 5;
+      command.outputs.assign(1, choices->AnyHandle());
+      command.shape.clear();
+      for (int i = 0; i < 3; ++i) command.shape.push_back(kNumbers[choices->UpTo(7)]);
+    }
+  }
   command.mode_entries.push_back({command.backprop_id, choices->UpTo(1) == 1});
   if (command.kind == CommandKind::kUpload) {
     static constexpr char kBytes[4096] = {1, 2, 3};

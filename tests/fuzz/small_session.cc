@@ -29,7 +29,14 @@ SmallSession::SmallSession() {
   limits.max_handles = kHandles;
   limits.max_inline_bytes = kInlineBytes;
   session_ = std::make_unique<Session>(&SharedDevices(), limits, true);
-  if (!session_->NewShared(5, ArraySpec(Dtype::kUint8, Shape({4096}))).ok()) std::abort();
+  Command stage;
+  stage.kind = CommandKind::kShare;
+  stage.flags = static_cast<uint8_t>(ShareAction::kAllocate);
+  stage.dtype = Dtype::kUint8;
+  stage.shape = {4096};
+  stage.outputs.push_back(5);
+  Execute({&stage, 1});
+  if (session_->stats().errors != 0) std::abort();
   const std::string data(6 * sizeof(float), '\x3f');  // 0.747...
   for (Handle handle = 1; handle <= 4; ++handle) {
     Command upload;

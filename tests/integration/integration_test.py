@@ -1,5 +1,6 @@
 """Real processes: order, errors, leases, limits, several clients, clients and daemons that die."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -202,6 +203,27 @@ def test_sigterm_drains():
             chx.connect(daemon.address)
         session.close()
         assert daemon.process.wait(5) == 0
+
+
+def test_a_daemon_ends_though_a_kernel_does_not():
+    """LAPACK cannot be interrupted, and takes a minute for this one."""
+    with Daemon("--drain-timeout=0s") as daemon:
+        session = chx.connect(daemon.address)
+        x = chx.random.normal(0, 1, (4500, 4500))
+        float(x[0, 0])
+
+        def decompose():
+            with pytest.raises(ConnectionError):
+                chx.linalg.svd(x)
+
+        thread = threading.Thread(target=decompose)
+        thread.start()
+        time.sleep(1)
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.process.wait(20) == 1
+        thread.join()
+        with contextlib.suppress(ConnectionError):
+            session.close()
 
 
 def test_the_socket_is_its_owners_alone(daemon):

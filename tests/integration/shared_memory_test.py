@@ -54,6 +54,7 @@ def test_over_tcp_there_are_read_only_copies(daemon):
         np.testing.assert_array_equal(v, values)
         with pytest.raises(ValueError, match="read-only"):
             v[0] = 1
+        assert memoryview(a).readonly and memoryview(a).nbytes == v.nbytes
         b = chx.asarray(v)
         b += 1
         np.testing.assert_array_equal(chx.to_numpy(a), values)

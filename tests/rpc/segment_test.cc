@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "ops/array_spec.h"
+#include "ops/error.h"
+#include "proto/command.h"
 #include "proto/segment_socket.h"
+#include "proto/wire.h"
 #include "server/daemon.h"
 #include "server/native/native_backend.h"
 #include "tests/rpc/rpc_client.h"
@@ -43,17 +45,29 @@ class SegmentTest : public ::testing::Test {
     return client;
   }
 
-  grpc::Status Share(const RpcClient& client, v1::ShareRequest request, v1::ShareReply* reply,
-                     int address = 0) {
-    request.set_session_id(client.session_id());
-    const auto channel = ChannelTo(daemon_->addresses()[address]);
-    return v1::TransferService::NewStub(channel)->Share(client.NewContext().get(), request, reply);
+  // What the daemon answers to one command on the client's stream.
+  static absl::StatusOr<std::string> Share(RpcClient* client, Command command) {
+    command.kind = CommandKind::kShare;
+    command.request_id = 9;
+    std::string batch;
+    CommandWriter(&batch).Write(command);
+    EXPECT_TRUE(client->Send(batch));
+    v1::Event event;
+    while (event.values_size() == 0) {
+      if (!client->Read(&event)) return absl::CancelledError("the stream is cut");
+      client->acked_event_seq = event.event_seq();
+    }
+    const v1::FetchedValue& value = event.values(0);
+    EXPECT_EQ(value.request_id(), 9u);
+    if (value.has_error()) return wire::FromMessage(value.error());
+    return value.data();
   }
-  grpc::Status Export(const RpcClient& client, uint64_t handle, v1::ShareReply* reply) {
-    v1::ShareRequest request;
-    request.set_action(v1::ShareRequest::EXPORT);
-    request.set_handle(handle);
-    return Share(client, request, reply);
+  static absl::StatusOr<SharedBlock> Export(RpcClient* client, uint64_t handle) {
+    Command command;
+    command.handle = handle;
+    const absl::StatusOr<std::string> block = Share(client, command);
+    if (!block.ok()) return block.status();
+    return DecodeSharedBlock(*block);
   }
 
   int Connected() const {
@@ -109,9 +123,9 @@ TEST_F(SegmentTest, AnArrayIsMappedAndSealed) {
   auto client = Opened();
   EXPECT_TRUE(client->opened.devices(0).shares_memory());
   ASSERT_TRUE(client->Upload(5, {1, 2, 3}, 100).ok());
-  v1::ShareReply place;
-  ASSERT_TRUE(Export(*client, 5, &place).ok());
-  const int fd = Get(client->session_id(), place.segment());
+  const auto place = Export(client.get(), 5);
+  ASSERT_TRUE(place.ok()) << place.status();
+  const int fd = Get(client->session_id(), place->segment);
   ASSERT_GE(fd, 0);
   EXPECT_EQ(fcntl(fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   EXPECT_NE(ftruncate(fd, 0), 0);
@@ -119,11 +133,11 @@ TEST_F(SegmentTest, AnArrayIsMappedAndSealed) {
   EXPECT_NE(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
   struct stat info = {};
   ASSERT_EQ(fstat(fd, &info), 0);
-  ASSERT_EQ(static_cast<uint64_t>(info.st_size), place.segment_bytes());
+  ASSERT_GE(static_cast<uint64_t>(info.st_size), place->offset + place->bytes);
   auto* const data = static_cast<char*>(
       mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
   ASSERT_NE(data, MAP_FAILED);
-  auto* const values = reinterpret_cast<float*>(data + place.block_offset() + place.array_offset());
+  auto* const values = reinterpret_cast<float*>(data + place->offset + place->array_offset);
   EXPECT_EQ(std::vector<float>(values, values + 3), (std::vector<float>{1, 2, 3}));
   values[1] = 7;
   std::vector<float> seen(3);
@@ -141,38 +155,38 @@ TEST_F(SegmentTest, WrongForeignAndClosedSessionsGetNothing) {
   auto mine = Opened();
   auto other = Opened();
   ASSERT_TRUE(mine->Upload(5, {1}, 100).ok());
-  v1::ShareReply place;
-  ASSERT_TRUE(Export(*mine, 5, &place).ok());
-  EXPECT_EQ(Get(std::string(16, 'x'), place.segment()), -1);
-  EXPECT_EQ(Get(std::string(16, '\0'), place.segment()), -1);
-  EXPECT_EQ(Get(other->session_id(), place.segment()), -1);
-  EXPECT_EQ(Get(mine->session_id(), place.segment() + 1), -1);
+  const auto place = Export(mine.get(), 5);
+  ASSERT_TRUE(place.ok()) << place.status();
+  EXPECT_EQ(Get(std::string(16, 'x'), place->segment), -1);
+  EXPECT_EQ(Get(std::string(16, '\0'), place->segment), -1);
+  EXPECT_EQ(Get(other->session_id(), place->segment), -1);
+  EXPECT_EQ(Get(mine->session_id(), place->segment + 1), -1);
   EXPECT_EQ(Get(mine->session_id(), 0), -1);
-  EXPECT_EQ(Get(mine->session_id(), place.segment(), 0), -1);
-  EXPECT_EQ(Export(*other, 5, &place).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Get(mine->session_id(), place->segment, 0), -1);
+  EXPECT_EQ(KindOf(Export(other.get(), 5).status()), ErrorKind::kValue);
   // Both have a segment of the same number: each gets its own.
   ASSERT_TRUE(other->Upload(6, {2}, 100).ok());
-  v1::ShareReply others;
-  ASSERT_TRUE(Export(*other, 6, &others).ok());
-  EXPECT_EQ(others.segment(), place.segment());
+  const auto others = Export(other.get(), 6);
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_EQ(others->segment, place->segment);
   struct stat a = {};
   struct stat b = {};
-  const int mine_fd = Get(mine->session_id(), place.segment());
-  const int other_fd = Get(other->session_id(), place.segment());
+  const int mine_fd = Get(mine->session_id(), place->segment);
+  const int other_fd = Get(other->session_id(), place->segment);
   ASSERT_EQ(fstat(mine_fd, &a) | fstat(other_fd, &b), 0);
   EXPECT_NE(a.st_ino, b.st_ino);
   close(mine_fd);
   close(other_fd);
   v1::CloseReply reply;
   ASSERT_TRUE(mine->Close(&reply).ok());
-  EXPECT_EQ(Get(mine->session_id(), place.segment()), -1);
+  EXPECT_EQ(Get(mine->session_id(), place->segment), -1);
 }
 
 TEST_F(SegmentTest, BadPacketsAndSilentClientsAreNoTrouble) {
   auto client = Opened();
   ASSERT_TRUE(client->Upload(5, {1}, 100).ok());
-  v1::ShareReply place;
-  ASSERT_TRUE(Export(*client, 5, &place).ok());
+  const auto place = Export(client.get(), 5);
+  ASSERT_TRUE(place.ok()) << place.status();
   for (const size_t size : {1u, 23u, 25u, 4000u}) {
     const int connection = Connected();
     const std::string packet(size, 'x');
@@ -183,7 +197,7 @@ TEST_F(SegmentTest, BadPacketsAndSilentClientsAreNoTrouble) {
   }
   std::vector<int> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(Connected());
-  const int fd = Get(client->session_id(), place.segment());
+  const int fd = Get(client->session_id(), place->segment);
   EXPECT_GE(fd, 0);
   close(fd);
   for (int connection : silent) close(connection);
@@ -193,66 +207,64 @@ TEST_F(SegmentTest, SessionsOverTcpShareNothing) {
   auto client = Opened(1);
   EXPECT_FALSE(client->opened.devices(0).shares_memory());
   ASSERT_TRUE(client->Upload(5, {1}, 100).ok());
-  v1::ShareReply place;
-  for (int address : {0, 1}) {
-    v1::ShareRequest request;
-    request.set_handle(5);
-    const grpc::Status status = Share(*client, request, &place, address);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  }
+  EXPECT_EQ(KindOf(Export(client.get(), 5).status()), ErrorKind::kMemory);
   EXPECT_EQ(Get(client->session_id(), 1), -1);
 }
 
 TEST_F(SegmentTest, RequestsAreChecked) {
   auto client = Opened();
   ASSERT_TRUE(client->Upload(5, std::vector<float>(16, 1), 100).ok());
-  v1::ShareReply place;
-  ASSERT_TRUE(Export(*client, 5, &place).ok());
-  v1::ShareRequest alias;
-  alias.set_action(v1::ShareRequest::ALIAS);
-  alias.set_handle(5);
-  alias.set_new_handle(6);
-  alias.set_dtype(static_cast<uint32_t>(Dtype::kFloat32));
-  alias.add_shape(4);
-  alias.add_strides(16);
-  const auto code = [&](auto change) {
-    v1::ShareRequest request = alias;
-    change(&request);
-    return Share(*client, request, &place).error_code();
+  ASSERT_TRUE(Export(client.get(), 5).ok());
+  Command alias;
+  alias.flags = static_cast<uint8_t>(ShareAction::kAlias);
+  alias.handle = 5;
+  alias.outputs.push_back(6);
+  alias.shape = {4, 16, 0};
+  const auto refused = [&](auto change, ErrorKind kind = ErrorKind::kValue) {
+    Command command = alias;
+    change(&command);
+    const absl::Status status = Share(client.get(), command).status();
+    return !status.ok() && KindOf(status) == kind;
   };
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-  const auto invalid = grpc::StatusCode::INVALID_ARGUMENT;
   for (const int64_t stride : {int64_t{24}, int64_t{2}, int64_t{-4}, kMax, kMin, kMax - 3}) {
-    EXPECT_EQ(code([=](auto* r) { r->set_strides(0, stride); }), invalid) << stride;
+    EXPECT_TRUE(refused([=](Command* c) { c->shape[1] = stride; })) << stride;
   }
   for (const int64_t offset : {int64_t{-4}, int64_t{2}, int64_t{20}, kMax - 3, kMin}) {
-    EXPECT_EQ(code([=](auto* r) { r->set_offset(offset); }), invalid) << offset;
+    EXPECT_TRUE(refused([=](Command* c) { c->shape[2] = offset; })) << offset;
   }
-  for (const int64_t dim : {int64_t{5}, int64_t{-1}, kMax, int64_t{1} << 59}) {
-    EXPECT_EQ(code([=](auto* r) { r->set_shape(0, dim); }), invalid) << dim;
+  EXPECT_TRUE(refused([](Command* c) { c->shape[0] = 5; }));
+  for (const int64_t dim : {int64_t{-1}, kMax, int64_t{1} << 59}) {
+    EXPECT_TRUE(refused([=](Command* c) { c->shape[0] = dim; }, ErrorKind::kDimension) ||
+                refused([=](Command* c) { c->shape[0] = dim; }))
+        << dim;
   }
-  EXPECT_EQ(code([](auto* r) { r->add_strides(4); }), invalid);
-  EXPECT_EQ(code([](auto* r) { r->set_dtype(99); }), invalid);
-  EXPECT_EQ(code([](auto* r) { r->set_device(1 << 20); }), invalid);
-  EXPECT_EQ(code([](auto* r) { r->set_handle(77); }), invalid);
-  EXPECT_EQ(code([](auto* r) { r->set_new_handle(5); }), invalid);
-  EXPECT_EQ(code([](auto* r) { r->set_new_handle(0); }), invalid);
-  EXPECT_EQ(code([](auto* r) { r->set_action(static_cast<v1::ShareRequest::Action>(9)); }),
-            invalid);
-  for (int i = 0; i < 1000; ++i) alias.add_shape(1);
-  EXPECT_EQ(code([](auto*) {}), invalid);
-  alias.mutable_shape()->Truncate(1);
-  EXPECT_EQ(code([](auto*) {}), grpc::StatusCode::OK);
-  std::vector<float> seen(4);
-  EXPECT_TRUE(client->Download(6, &seen).ok());
+  EXPECT_TRUE(refused([](Command* c) { c->shape.push_back(4); }));
+  EXPECT_TRUE(refused([](Command* c) { c->shape.clear(); }));
+  EXPECT_TRUE(refused([](Command* c) { c->shape.assign(2001, 1); }, ErrorKind::kDimension));
+  EXPECT_TRUE(refused([](Command* c) { c->handle = 77; }));
+  EXPECT_TRUE(refused([](Command* c) { c->outputs[0] = 5; }));
+  EXPECT_TRUE(refused([](Command* c) { c->outputs[0] = 0; }));
+  EXPECT_TRUE(refused([](Command* c) { c->outputs.clear(); }));
+  EXPECT_TRUE(refused([](Command* c) { c->outputs.push_back(9); }));
+  EXPECT_TRUE(refused([](Command* c) { c->flags = 9; }));
+  EXPECT_TRUE(refused([](Command* c) { c->flags = 0; }));  // exports bind nothing
+  const auto allocate = [](int64_t size, uint16_t device) {
+    return [=](Command* c) {
+      c->flags = static_cast<uint8_t>(ShareAction::kAllocate);
+      c->device = device;
+      c->shape = {size};
+    };
+  };
+  EXPECT_TRUE(refused(allocate(4, 9), ErrorKind::kDevice));
   // More than the quota is refused before it is allocated.
-  EXPECT_EQ(code([](auto* r) {
-              r->set_action(v1::ShareRequest::ALLOCATE);
-              r->set_shape(0, int64_t{1} << 40);
-              r->set_new_handle(8);
-            }),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(refused(allocate(int64_t{1} << 40, 0), ErrorKind::kMemory));
+  std::vector<float> seen(4);
+  EXPECT_FALSE(client->Download(6, &seen).ok());
+  EXPECT_FALSE(refused([](Command*) {}));
+  EXPECT_TRUE(client->Download(6, &seen).ok());
+  EXPECT_EQ(seen, std::vector<float>(4, 1));
 }
 
 }  // namespace

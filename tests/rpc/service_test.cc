@@ -86,7 +86,7 @@ TEST_F(ServiceTest, EveryMethodOfEveryServiceAsksForTheToken) {
                                      file->service(s)->method(m)->name()));
     }
   }
-  EXPECT_EQ(methods.size(), 9u);
+  EXPECT_EQ(methods.size(), 8u);
   for (const std::string& address : daemon_->addresses()) {
     const auto channel = ChannelTo(address);
     for (const std::string& method : methods) {

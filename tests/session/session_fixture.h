@@ -102,6 +102,44 @@ class SessionTest : public ::testing::Test {
     return values;
   }
 
+  // Arrays in shared memory, as the client asks for them.
+  static Command ShareOf(ShareAction action, Handle handle, Handle result = 0) {
+    Command command = OfKind(CommandKind::kShare, handle);
+    command.flags = static_cast<uint8_t>(action);
+    command.request_id = 8;
+    if (result != 0) command.outputs.push_back(result);
+    return command;
+  }
+  absl::StatusOr<SharedBlock> Shared(const Command& command) {
+    Run({command});
+    const SessionOutput::Value& value = output_.values.back();
+    EXPECT_EQ(value.request_id, 8u);
+    if (value.error != nullptr) return value.error->status;
+    return DecodeSharedBlock(value.data);
+  }
+  absl::StatusOr<SharedBlock> Export(Handle handle) {
+    return Shared(ShareOf(ShareAction::kExport, handle));
+  }
+  absl::StatusOr<SharedBlock> ShareCopy(Handle handle, Handle copy) {
+    return Shared(ShareOf(ShareAction::kRead, handle, copy));
+  }
+  absl::StatusOr<SharedBlock> NewShared(Handle handle, const ArraySpec& spec) {
+    Command command = ShareOf(ShareAction::kAllocate, 0, handle);
+    command.dtype = spec.dtype;
+    command.shape.assign(spec.shape.begin(), spec.shape.end());
+    return Shared(command);
+  }
+  absl::Status Alias(Handle handle, Handle base, const ArraySpec& spec) {
+    Command command = ShareOf(ShareAction::kAlias, base, handle);
+    command.dtype = spec.dtype;
+    command.shape.assign(spec.shape.begin(), spec.shape.end());
+    command.shape.insert(command.shape.end(), spec.strides.begin(), spec.strides.end());
+    command.shape.push_back(spec.offset);
+    Run({command});
+    const RootErrorPtr& error = output_.values.back().error;
+    return error == nullptr ? absl::OkStatus() : error->status;
+  }
+
   std::string LastError() const {
     return output_.errors.empty() ? "" : std::string(output_.errors.back().error->status.message());
   }

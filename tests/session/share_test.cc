@@ -31,16 +31,16 @@ class ShareTest : public SessionTest {
 
   // The first element, through a mapping of its own.
   template <typename T>
-  T* Map(const Session::SharedBlock& block) {
+  T* Map(const SharedBlock& block) {
     int64_t bytes = 0;
-    const absl::StatusOr<int> fd = session_->segments().Duplicate(block.place.segment, &bytes);
+    const absl::StatusOr<int> fd = session_->segments().Duplicate(block.segment, &bytes);
     EXPECT_TRUE(fd.ok()) << fd.status();
-    EXPECT_EQ(bytes, block.place.segment_bytes);
+    EXPECT_GE(static_cast<uint64_t>(bytes), block.offset + block.bytes);
     void* const data =
         mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     close(*fd);
     mapped_.emplace_back(data, static_cast<size_t>(bytes));
-    return reinterpret_cast<T*>(static_cast<char*>(data) + block.place.offset + block.array_offset);
+    return reinterpret_cast<T*>(static_cast<char*>(data) + block.offset + block.array_offset);
   }
 
   static ArraySpec Floats(std::vector<int64_t> shape) {
@@ -53,7 +53,7 @@ class ShareTest : public SessionTest {
 TEST_F(ShareTest, ViewsMoveAlong) {
   Upload(1, {1, 2, 3, 4, 5, 6}, {2, 3});
   Run({Op("transpose", {A(1)}, {2}, {AttrValue()})});
-  const auto block = session_->Share(1);
+  const auto block = Export(1);
   ASSERT_TRUE(block.ok()) << block.status();
   float* const data = Map<float>(*block);
   EXPECT_EQ(std::vector<float>(data, data + 6), (std::vector<float>{1, 2, 3, 4, 5, 6}));
@@ -61,32 +61,32 @@ TEST_F(ShareTest, ViewsMoveAlong) {
   EXPECT_EQ(Fetch(2), (std::vector<float>{1, 4, 20, 5, 3, 6}));
   Run({Op("add_", {A(2), S(Scalar(1.0))}, {})});
   EXPECT_EQ(data[1], 21);
-  const auto again = session_->Share(2);
+  const auto again = Export(2);
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->place.segment, block->place.segment);
-  EXPECT_EQ(again->place.offset, block->place.offset);
+  EXPECT_EQ(again->segment, block->segment);
+  EXPECT_EQ(again->offset, block->offset);
   EXPECT_EQ(again->strides, Strides({4, 12}));
 }
 
 TEST_F(ShareTest, ReadsCopyWhatIsPrivateOrNotInOrder) {
   Upload(1, {1, 2, 3, 4}, {2, 2});
-  auto block = session_->ShareCopy(1, 9);
+  auto block = ShareCopy(1, 9);
   ASSERT_TRUE(block.ok() && block->copied);
   EXPECT_EQ(Map<float>(*block)[3], 4);
   EXPECT_EQ(Fetch(9), (std::vector<float>{1, 2, 3, 4}));
-  EXPECT_FALSE(session_->ShareCopy(1, 9).ok());  // in use
-  ASSERT_TRUE(session_->Share(1).ok());
-  block = session_->ShareCopy(1, 10);
+  EXPECT_FALSE(ShareCopy(1, 9).ok());  // in use
+  ASSERT_TRUE(Export(1).ok());
+  block = ShareCopy(1, 10);
   ASSERT_TRUE(block.ok());
   EXPECT_FALSE(block->copied);
   Run({Op("transpose", {A(1)}, {2}, {AttrValue()})});
-  block = session_->ShareCopy(2, 11);
+  block = ShareCopy(2, 11);
   ASSERT_TRUE(block.ok() && block->copied);
   EXPECT_EQ(Map<float>(*block)[1], 3);
 }
 
 TEST_F(ShareTest, NewArraysAreTheClientsToFillAndAliasesShareThem) {
-  const auto block = session_->NewShared(1, Floats({4}));
+  const auto block = NewShared(1, Floats({4}));
   ASSERT_TRUE(block.ok());
   float* const data = Map<float>(*block);
   for (int i = 0; i < 4; ++i) data[i] = static_cast<float>(i);
@@ -94,23 +94,23 @@ TEST_F(ShareTest, NewArraysAreTheClientsToFillAndAliasesShareThem) {
   ArraySpec reversed = Floats({4});
   reversed.offset = 12;
   reversed.strides = Strides({-4});
-  ASSERT_TRUE(session_->Alias(2, 1, reversed).ok());
+  ASSERT_TRUE(Alias(2, 1, reversed).ok());
   Run({ReleaseOf({1}), Op("multiply_", {A(2), S(Scalar(2.0))}, {})});
   EXPECT_EQ(Fetch(2), (std::vector<float>{6, 4, 2, 0}));
   EXPECT_EQ(data[3], 6);
-  EXPECT_FALSE(session_->Alias(3, 1, reversed).ok());  // 1 is released
+  EXPECT_FALSE(Alias(3, 1, reversed).ok());  // 1 is released
   reversed.strides = Strides({4});
-  EXPECT_FALSE(session_->NewShared(2, Floats({4})).ok());
+  EXPECT_FALSE(NewShared(2, Floats({4})).ok());
   // The block has 64 bytes: 12 + 15 * 4 is beyond.
   ArraySpec beyond = Floats({15});
   beyond.offset = 12;
-  EXPECT_EQ(KindOf(session_->Alias(3, 2, beyond)), ErrorKind::kValue);
+  EXPECT_EQ(KindOf(Alias(3, 2, beyond)), ErrorKind::kValue);
 }
 
 // An upload is copied out of shared memory once, and not for each operator on it.
 TEST_F(ShareTest, UploadedIndicesBecomePrivateWhenTheyAreUsed) {
   const ArraySpec spec(Dtype::kInt64, Shape({3}));
-  const auto block = session_->NewShared(1, spec);
+  const auto block = NewShared(1, spec);
   ASSERT_TRUE(block.ok());
   int64_t* const indices = Map<int64_t>(*block);
   std::copy_n(std::vector<int64_t>{2, 0, 1}.begin(), 3, indices);
@@ -123,7 +123,7 @@ TEST_F(ShareTest, UploadedIndicesBecomePrivateWhenTheyAreUsed) {
   indices[0] = 1;
   EXPECT_EQ(take(4), (std::vector<float>{30, 10, 20}));
   // What the client wants to see is shared again, and stays.
-  const auto again = session_->Share(1);
+  const auto again = Export(1);
   ASSERT_TRUE(again.ok());
   int64_t* const seen = Map<int64_t>(*again);
   EXPECT_EQ(std::vector<int64_t>(seen, seen + 3), (std::vector<int64_t>{2, 0, 1}));
@@ -134,13 +134,13 @@ TEST_F(ShareTest, UploadedIndicesBecomePrivateWhenTheyAreUsed) {
 }
 
 TEST_F(ShareTest, UploadsThatAreUsedAgainAndAgainBecomePrivate) {
-  const auto block = session_->NewShared(1, Floats({2}));
-  const auto read = session_->NewShared(2, Floats({2}));
+  const auto block = NewShared(1, Floats({2}));
+  const auto read = NewShared(2, Floats({2}));
   ASSERT_TRUE(block.ok() && read.ok());
   float* const data = Map<float>(*block);
   float* const seen = Map<float>(*read);
   data[0] = data[1] = seen[0] = seen[1] = 1;
-  ASSERT_TRUE(session_->ShareCopy(2, 9).ok());  // this one stays where the client reads it
+  ASSERT_TRUE(ShareCopy(2, 9).ok());  // this one stays where the client reads it
   Handle next = 10;
   const auto sum = [&] {
     Run({Op("add", {A(1), A(2)}, {next})});
@@ -160,7 +160,7 @@ TEST_F(ShareTest, UploadsThatAreUsedAgainAndAgainBecomePrivate) {
 // Where there is no room for a copy it stays where it is.
 TEST_F(ShareTest, UploadsThatAreUsedOftenMayHaveNoRoomToMove) {
   Open(5 << 20);
-  const auto block = session_->NewShared(1, Floats({768 << 10}));
+  const auto block = NewShared(1, Floats({768 << 10}));
   ASSERT_TRUE(block.ok());
   float* const data = Map<float>(*block);
   data[0] = 1;
@@ -173,11 +173,11 @@ TEST_F(ShareTest, UploadsThatAreUsedOftenMayHaveNoRoomToMove) {
 
 // A client may be reading it when the operator runs.
 TEST_F(ShareTest, UploadsThatAreReadStay) {
-  const auto block = session_->NewShared(1, ArraySpec(Dtype::kInt64, Shape({2})));
+  const auto block = NewShared(1, ArraySpec(Dtype::kInt64, Shape({2})));
   ASSERT_TRUE(block.ok());
   int64_t* const indices = Map<int64_t>(*block);
   indices[0] = indices[1] = 0;
-  const auto read = session_->ShareCopy(1, 9);
+  const auto read = ShareCopy(1, 9);
   ASSERT_TRUE(read.ok() && !read->copied);
   Upload(2, {10, 20}, {2});
   Run({Op("take", {A(2), A(1)}, {3}, {AttrValue(int64_t{0}), AttrValue()})});
@@ -190,8 +190,8 @@ TEST_F(ShareTest, UploadsThatAreReadStay) {
 TEST_F(ShareTest, ASessionThatIsNotOnThisHostSharesNothing) {
   Reset(SessionLimits());
   Upload(1, {1, 2}, {2});
-  EXPECT_EQ(KindOf(session_->Share(1).status()), ErrorKind::kMemory);
-  EXPECT_EQ(KindOf(session_->NewShared(2, Floats({4})).status()), ErrorKind::kMemory);
+  EXPECT_EQ(KindOf(Export(1).status()), ErrorKind::kMemory);
+  EXPECT_EQ(KindOf(NewShared(2, Floats({4})).status()), ErrorKind::kMemory);
   EXPECT_EQ(Fetch(1), (std::vector<float>{1, 2}));
   EXPECT_EQ(session_->segments().size(), 0u);
 }
@@ -200,8 +200,8 @@ TEST_F(ShareTest, TheQuotaIsCheckedFirst) {
   Open(5 << 20);
   Run({Op("full", {}, {1},
           {AttrValue(Ints({768 << 10})), AttrValue(Scalar(1.0)), AttrValue(Dtype::kFloat32)})});
-  EXPECT_EQ(KindOf(session_->Share(1).status()), ErrorKind::kMemory);
-  EXPECT_EQ(KindOf(session_->NewShared(2, Floats({1 << 20})).status()), ErrorKind::kMemory);
+  EXPECT_EQ(KindOf(Export(1).status()), ErrorKind::kMemory);
+  EXPECT_EQ(KindOf(NewShared(2, Floats({1 << 20})).status()), ErrorKind::kMemory);
   EXPECT_EQ(session_->segments().size(), 0u);
   EXPECT_LE(session_->stats().memory_bytes, 5 << 20);
   Run({Op("sum", {A(1)}, {3}, {AttrValue(), AttrValue(false), AttrValue()})});
@@ -209,24 +209,24 @@ TEST_F(ShareTest, TheQuotaIsCheckedFirst) {
 }
 
 TEST_F(ShareTest, MemoryKeepsItsSegmentUntilItIsGivenBack) {
-  const auto first = session_->NewShared(1, Floats({4 << 20}));
+  const auto first = NewShared(1, Floats({4 << 20}));
   ASSERT_TRUE(first.ok());
   float* const data = Map<float>(*first);
   data[0] = 5;
   Run({ReleaseOf({1})});
-  const auto second = session_->NewShared(2, Floats({4 << 20}));
+  const auto second = NewShared(2, Floats({4 << 20}));
   ASSERT_TRUE(second.ok());
-  EXPECT_EQ(second->place.segment, first->place.segment);
+  EXPECT_EQ(second->segment, first->segment);
   Run({ReleaseOf({2})});
   // 16 MiB of 64 have to go for this one; the client, who still maps them, sees zeros.
-  ASSERT_TRUE(session_->NewShared(3, Floats({14 << 20})).ok());
+  ASSERT_TRUE(NewShared(3, Floats({14 << 20})).ok());
   EXPECT_EQ(data[0], 0);
   int64_t bytes = 0;
-  EXPECT_FALSE(session_->segments().Duplicate(first->place.segment, &bytes).ok());
+  EXPECT_FALSE(session_->segments().Duplicate(first->segment, &bytes).ok());
   Run({ReleaseOf({3})});
-  const auto fourth = session_->NewShared(4, Floats({4 << 20}));
+  const auto fourth = NewShared(4, Floats({4 << 20}));
   ASSERT_TRUE(fourth.ok());
-  EXPECT_GT(fourth->place.segment, first->place.segment);
+  EXPECT_GT(fourth->segment, first->segment);
 }
 
 TEST_F(ShareTest, SegmentsAreBounded) {
@@ -234,18 +234,18 @@ TEST_F(ShareTest, SegmentsAreBounded) {
   Handle handle = 1;
   absl::Status status;
   while (status.ok() && handle < 5000) {
-    status = session_->NewShared(handle++, Floats({65 << 10})).status();
+    status = NewShared(handle++, Floats({65 << 10})).status();
   }
   EXPECT_EQ(KindOf(status), ErrorKind::kMemory);
   EXPECT_EQ(session_->segments().size(), Segments::kMaxSegments / 2);
   Upload(9000, {1}, {1});
-  EXPECT_TRUE(session_->Share(9000).ok());  // for which there is room still
+  EXPECT_TRUE(Export(9000).ok());  // for which there is room still
 }
 
 TEST_F(ShareTest, ErrorsAreTheArraysOwn) {
   Upload(1, {1, 2}, {2});
   Run({Op("add", {A(1), A(77)}, {2})});
-  const auto block = session_->Share(2);
+  const auto block = Export(2);
   EXPECT_EQ(KindOf(block.status()), ErrorKind::kValue);
   EXPECT_TRUE(session_->UnreadErrors().empty());
 }
@@ -254,11 +254,11 @@ TEST_F(ShareTest, ErrorsAreTheArraysOwn) {
 TEST_F(ShareTest, AWriterCannotChangeIndicesAfterTheCheck) {
   constexpr int64_t kCount = 1 << 14;
   ArraySpec spec(Dtype::kInt64, Shape({kCount}));
-  const auto block = session_->NewShared(1, spec);
+  const auto block = NewShared(1, spec);
   ASSERT_TRUE(block.ok());
   int64_t* const indices = Map<int64_t>(*block);
   std::fill(indices, indices + kCount, 0);
-  ASSERT_TRUE(session_->Share(1).ok());  // stays where the writer sees it
+  ASSERT_TRUE(Export(1).ok());  // stays where the writer sees it
   Upload(2, {1, 2, 3, 4}, {4});
   std::atomic<bool> stop{false};
   std::thread writer([&] {
@@ -288,14 +288,14 @@ TEST_F(ShareTest, AWriterCannotChangeIndicesAfterTheCheck) {
 
 // index_put writes its first input: that one is never copied.
 TEST_F(ShareTest, InPlaceOperatorsWriteSharedIntegers) {
-  const auto block = session_->NewShared(1, ArraySpec(Dtype::kInt64, Shape({4})));
+  const auto block = NewShared(1, ArraySpec(Dtype::kInt64, Shape({4})));
   ASSERT_TRUE(block.ok());
   int64_t* const data = Map<int64_t>(*block);
   for (int i = 0; i < 4; ++i) data[i] = i;
-  ASSERT_TRUE(session_->Share(1).ok());
+  ASSERT_TRUE(Export(1).ok());
   Run({Op("multiply_", {A(1), A(1)}, {})});
   EXPECT_EQ(std::vector<int64_t>(data, data + 4), (std::vector<int64_t>{0, 1, 4, 9}));
-  const auto indices = session_->NewShared(2, ArraySpec(Dtype::kInt64, Shape({4})));
+  const auto indices = NewShared(2, ArraySpec(Dtype::kInt64, Shape({4})));
   ASSERT_TRUE(indices.ok());
   int64_t* const at = Map<int64_t>(*indices);
   for (int i = 0; i < 4; ++i) at[i] = 3 - i;

@@ -29,9 +29,9 @@ class StageTest : public SessionTest {
     limits.memory_bytes = memory_bytes;
     session_ = std::make_unique<Session>(&devices_, limits, true);
     output_.Clear();
-    const auto block = session_->NewShared(kStage, ArraySpec(Dtype::kUint8, Shape({kStageBytes})));
+    const auto block = NewShared(kStage, ArraySpec(Dtype::kUint8, Shape({kStageBytes})));
     ASSERT_TRUE(block.ok()) << block.status();
-    stage_ = Map(block->place.segment) + block->place.offset;
+    stage_ = Map(block->segment) + block->offset;
   }
   void Unmap() {
     for (const auto& [data, bytes] : mapped_) munmap(data, bytes);
@@ -111,11 +111,11 @@ TEST_F(StageTest, FetchesCopyAPartInCOrder) {
 }
 
 TEST_F(StageTest, WhatIsSharedAlreadyIsNamed) {
-  const auto block = session_->NewShared(1, ArraySpec(Dtype::kFloat32, Shape({4})));
+  const auto block = NewShared(1, ArraySpec(Dtype::kFloat32, Shape({4})));
   ASSERT_TRUE(block.ok());
   ArraySpec tail(Dtype::kFloat32, Shape({2}));
   tail.offset = 8;
-  ASSERT_TRUE(session_->Alias(2, 1, tail).ok());
+  ASSERT_TRUE(Alias(2, 1, tail).ok());
   std::string data;
   ASSERT_EQ(Answer(Into(2, 0, 0, 8), &data), "");
   const auto place = DecodeSharedPlace(data);
@@ -187,10 +187,10 @@ TEST_F(StageTest, NothingBeyondTheStageOrTheArrayIsTouched) {
 TEST_F(StageTest, AStageIsAsLongAsItsView) {
   ArraySpec part(Dtype::kUint8, Shape({128}));
   part.offset = kStageBytes - 128;
-  ASSERT_TRUE(session_->Alias(2, kStage, part).ok());
+  ASSERT_TRUE(Alias(2, kStage, part).ok());
   part.strides = Strides({-1});
   part.offset = kStageBytes - 1;
-  ASSERT_TRUE(session_->Alias(3, kStage, part).ok());
+  ASSERT_TRUE(Alias(3, kStage, part).ok());
   Upload(1, std::vector<float>(40, 5), {40});
   EXPECT_NE(Answer(Into(1, 0, 0, 160, 2)), "");
   EXPECT_EQ(Answer(Into(1, 64, 0, 64, 2)), "");

@@ -15,6 +15,9 @@ def adapt(chainer):
         )
     # They import Chainer.
     from chx.chainer import (
+        _assignment,
+        _converters,
+        _copies,
         _devices,
         _exporting,
         _functions,
@@ -22,6 +25,7 @@ def adapt(chainer):
         _hooks,
         _kernels,
         _optimizers,
+        _own_gradients,
         _reports,
         _routes,
         _saving,
@@ -32,13 +36,17 @@ def adapt(chainer):
     )
 
     for module in (
+        _converters,
         _devices,
         _exporting,
         _functions,
         _gradients,
         _hooks,
         _kernels,
+        _own_gradients,
         _variables,
+        _copies,
+        _assignment,
         _wrappers,
         _routes,
         _optimizers,

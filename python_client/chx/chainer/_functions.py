@@ -7,8 +7,7 @@ from chainer import function_node, utils, variable
 from chainer.backends import _cpu
 
 import chx
-from chx.chainer import _devices, _fallbacks, _graph, _routes, _walk
-from chx.chainerx import _core
+from chx.chainer import _devices, _fallbacks, _graph, _own_gradients, _routes, _walk
 
 _numpy_apply = function_node.FunctionNode.apply
 _ONLY_ARRAYS = {chx.ndarray}
@@ -60,7 +59,7 @@ def _apply(self, inputs, arrays):
     for hook in hooks:
         hook.forward_postprocess(self, arrays)
     if debug:
-        _walk.check_nan(self.label, "output", range(len(results)), results)
+        _walk.check_nan(self.label, "forward", "output", range(len(results)), results)
     outputs = tuple([_graph.make_variable(y) for y in results])
     for y in outputs:
         if y._requires_grad:
@@ -103,44 +102,8 @@ def _fall_back(self, arrays):
         sent = tuple([y if y is None else device.send(y) for y in results])
     # What backward() is given and checked by: in apply() it is linked to nodes, if there is a graph.
     self.inputs = tuple([_graph.node_of(a) for a in arrays])
-    self._output_count = len(sent)
-    self._output_layouts = self._output_layouts or (None,) * len(sent)
-    _core._function_node_forward(
-        self,
-        arrays,
-        sent,
-        list(self._input_indexes_to_retain or ()),
-        list(self._output_indexes_to_retain or ()),
-    )
+    _own_gradients.record(self, arrays, sent)
     return sent
-
-
-def _retained(arrays):
-    return tuple(
-        [
-            None if a is None else variable.Variable(a, requires_grad=a.is_backprop_required())
-            for a in arrays
-        ]
-    )
-
-
-def backward_chainerx(self, targets, output_grads, retained_inputs, retained_outputs):
-    """What the daemon calls for the gradients of a function that fell back.
-
-    Args:
-      targets: Indices of the inputs whose gradients are wanted.
-      output_grads, retained_inputs, retained_outputs: Arrays or None.
-
-    Returns:
-      An array or None for each target.
-    """
-    self._chainerx_retained_inputs = _retained(retained_inputs)
-    self._chainerx_retained_outputs = _retained(retained_outputs)
-    device = self.chainerx_device
-    recorded = chainer.using_config("enable_backprop", chx.is_backprop_required())
-    with _devices.results_on(device.device), chainer.using_device(device), recorded:
-        grads = self._backward_target_inputs(tuple(targets), _retained(output_grads))
-    return [None if g is None else g._data[0] for g in grads]
 
 
 def unchain(self):
@@ -163,4 +126,3 @@ def adapt(chainer):
     node = function_node.FunctionNode
     node.apply = apply
     node.unchain = unchain
-    node._backward_chainerx = backward_chainerx

@@ -4,7 +4,7 @@ import chainer
 from chainer import _backprop, function_node, variable
 
 import chx
-from chx.chainer import _graph
+from chx.chainer import _graph, _own_gradients
 
 _grad = function_node.grad
 _backward = _backprop.backward
@@ -60,13 +60,14 @@ def grad(
         chx.full_like(y._data[0], scale) if g is None else g._data[0]
         for y, g in zip(outputs, grad_outputs or [None] * len(outputs), strict=True)
     ]
-    grads = chx.grad(
-        [y._data[0] for y in outputs],
-        [x._data[0] for x in inputs],
-        enable_double_backprop=enable_double_backprop,
-        retain_grad=retain_grad,
-        grad_outputs=seeds,
-    )
+    with _own_gradients.any_dtype():
+        grads = _graph.grads(
+            [y._data[0] for y in outputs],
+            inputs,
+            enable_double_backprop=enable_double_backprop,
+            retain_grad=retain_grad,
+            grad_outputs=seeds,
+        )
     if retain_grad:
         _graph.retained_between([_graph.node_of(y) for y in outputs])
     for i, more in enumerate(grad_inputs or ()):

@@ -5,6 +5,8 @@ and for walks that call hooks or check values at every function (_walk.py). It h
 functions were recorded for such a walk.
 """
 
+import functools
+import operator
 import weakref
 
 from chainer import variable
@@ -14,7 +16,8 @@ import chx
 is_connected = chx._core._backprop_ids
 
 
-def _nobody():
+def nobody():
+    """A reference to a variable that is gone."""
     return None
 
 
@@ -25,12 +28,13 @@ class Node(variable.VariableNode):
     """
 
     _array = None
+    _leaf = None  # the array in the daemon's graph, if the variable has been given another one
     _consumers = ()  # references to functions, of what some function made
     _most_consumers = 8  # before those that are gone are looked for
 
     def __init__(self, var, array, requires_grad):
         # Not the base class's: that makes a view of the array.
-        self._variable = _nobody if var is None else weakref.ref(var)
+        self._variable = nobody if var is None else weakref.ref(var)
         self._name = None if var is None else var._chainerx_name
         self._requires_grad = requires_grad
         self.describe(array)
@@ -118,16 +122,71 @@ def grad_of(var):
     array = var._data[0]
     if array is None or not is_connected(array):
         return None
+    if var._formers:
+        _collect(var)
     # Of arrays that don't require one, it was set or retained. Asking about others might wait.
     return array.grad if array.is_grad_required() or var._has_set_grad else None
 
 
 def set_grad(var, grad):
     """Makes an array a variable's gradient as it is, in a graph or not."""
+    forget_former_grads(var)
     var._data[0].set_grad(grad)
     var._has_set_grad = grad is not None
     var._grad_var = None
     var._grad_valid = True
+
+
+def retire(var, array):
+    """The former arrays of a leaf, as nodes, when it is given another array.
+
+    Functions that it went into keep the array that it has now, as a leaf of the daemon's graph, and
+    the node, which has the array as long as there are such functions.
+    """
+    node, leaf = var._node, var._data[0]
+    var._node = None
+    if array is None or leaf is None or not is_connected(leaf):
+        return ()
+    if leaf.shape != array.shape or leaf.dtype != array.dtype or leaf.device is not array.device:
+        return ()
+    formers = [ref for ref in var._formers if ref() is not None]
+    if node is not None:
+        leaf.set_grad(None)  # what comes from now on is added to the variable's
+        node._leaf = leaf
+        formers.append(weakref.ref(node))
+    return tuple(formers)
+
+
+def _former_leaves(var):
+    nodes = [ref() for ref in var._formers]
+    return [node._leaf for node in nodes if node is not None]
+
+
+def _collect(var):
+    """Adds the gradients that former arrays of a variable were given since."""
+    array = var._data[0]
+    for leaf in _former_leaves(var):
+        grad = leaf.grad
+        if grad is not None:
+            leaf.set_grad(None)
+            array.set_grad(grad if array.grad is None else array.grad + grad)
+
+
+def forget_former_grads(var):
+    """Takes away the gradients of a variable's former arrays: it is given another, or none."""
+    for leaf in _former_leaves(var):
+        leaf.set_grad(None)
+
+
+def grads(outputs, inputs, **options):
+    """chx.grad() of arrays to variables, through their former arrays, too."""
+    groups = [[x._data[0], *_former_leaves(x)] for x in inputs]
+    parts = iter(chx.grad(outputs, [array for group in groups for array in group], **options))
+    sums = []
+    for group in groups:
+        found = [g for _ in group if (g := next(parts)) is not None]
+        sums.append(functools.reduce(operator.add, found) if found else None)
+    return sums
 
 
 def retained_between(nodes):

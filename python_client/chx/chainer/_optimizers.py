@@ -204,9 +204,15 @@ def update(self, lossfun=None, *args, **kwds):
 
 
 def _step(params):
-    batch = _Batch()
+    batch, arrays = _Batch(), set()
     for param in params:
         rule = param.update_rule
+        array = _array_of(param)
+        if array is not None:
+            if id(array) in arrays:  # a copy's, which steps from where the other one got to
+                batch.run()
+                batch, arrays = _Batch(), set()
+            arrays.add(id(array))
         if rule is None or not _can_batch(rule) or param._data[0] is None:
             param.update()
         elif rule.enabled:

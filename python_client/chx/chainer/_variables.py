@@ -14,7 +14,6 @@ _backward = Variable.backward
 _addgrad = Variable.addgrad
 _get_grad = Variable._get_grad
 _ensure_grad_var = Variable._ensure_grad_var_up_to_date
-_copy_to = Variable._copy_to
 
 
 def ensure_grad_var_up_to_date(self):
@@ -46,6 +45,7 @@ def set_chainerx_array(self, array, grad):
             if grad is not None:
                 array.set_grad(grad)
     self._data = [array]
+    self._formers = ()
     self._has_set_grad = False
     self._has_chainerx_array = True
     self._chainerx_nobp_array_cache = None
@@ -65,6 +65,7 @@ def set_chainerx_grad(self, grad, from_grad_var):
             "[grad] expects a variable with requires_grad=True, got requires_grad=False"
         )
     array = self._data[0]
+    _graph.forget_former_grads(self)
     if array is None:
         if grad is not None:
             raise RuntimeError(
@@ -154,9 +155,9 @@ def _backward_retaining(self, node, double_backprop, loss_scale):
     seed = _graph.grad_of(self)
     if seed is None:
         seed = chx.full_like(array, 1.0 if loss_scale is None else loss_scale)
-    grads = chx.grad(
+    grads = _graph.grads(
         [array],
-        [var._data[0] for var in leaves],
+        leaves,
         enable_double_backprop=double_backprop,
         retain_grad=True,
         grad_outputs=[seed],
@@ -199,13 +200,6 @@ def _is_remote(var):
     return isinstance(var.device, chainer.backend.ChainerxDevice)
 
 
-def copy_to(self, target):
-    target = _copy_to(self, target)
-    if self._has_chainerx_array:
-        target._node = None  # a root of its own, made when it is asked for
-    return target
-
-
 def _set_creator(self, function):
     if function is None:
         self.node.unchain()
@@ -221,10 +215,10 @@ def _set_creator(self, function):
 def adapt(chainer):
     Variable._ensure_grad_var_up_to_date = ensure_grad_var_up_to_date
     Variable._has_set_grad = False
+    Variable._formers = ()  # nodes of arrays that it had before: see _graph.retire()
     Variable._get_grad = get_grad
     Variable._set_chainerx_grad = set_chainerx_grad
     Variable._set_chainerx_array = set_chainerx_array
-    Variable._copy_to = copy_to
     Variable.backward = backward
     Variable.unchain = unchain
     Variable.unchain_backward = unchain_backward

@@ -24,11 +24,20 @@ def contains_nan(array):
     return array is not None and array.dtype.kind == "f" and bool(chx.isnan(array).any())
 
 
-def check_nan(label, what, indexes, arrays):
-    """Raises RuntimeError if an array that a function computed in debug mode has NaNs."""
+def check_nan(label, way, what, indexes, arrays):
+    """Raises RuntimeError, in Chainer's words, if what a function computed has NaNs.
+
+    Args:
+      label: The function's.
+      way: "forward" or "backward".
+      what, indexes: What each of the arrays is.
+    """
     for i, array in zip(indexes, arrays, strict=True):
         if contains_nan(array):
-            raise RuntimeError(f"[{label}] expects no NaN in debug mode, got some in {what} {i}")
+            raise RuntimeError(
+                f"NaN is detected on {way} computation of {label}\n"
+                f"[{label}] expects no NaN in debug mode, got some in {what} {i}"
+            )
 
 
 def hooks_of(function):
@@ -123,7 +132,7 @@ class _Walk:
         except Exception as error:
             _backprop_utils._reraise_with_stack(function, error)
         if chainer.is_debug():
-            check_nan(function.label, "the gradient of input", indexes, result)
+            check_nan(function.label, "backward", "the gradient of input", indexes, result)
         return result
 
     def finish(self, node, grad):

@@ -131,8 +131,13 @@ def _get_item(f, xs):
 
 
 def _key(slices):
-    # Lists mean integer arrays, as with NumPy.
-    return tuple([np.asarray(s) if isinstance(s, list) else getattr(s, "array", s) for s in slices])
+    return tuple([_part(s) for s in slices])
+
+
+def _part(s):
+    if isinstance(s, (bool, np.bool_)):  # a mask of a new axis, which chx takes as an array alone
+        return np.asarray(s)
+    return getattr(s, "array", s)
 
 
 @route(scatter_add.ScatterAdd)

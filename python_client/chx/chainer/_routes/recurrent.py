@@ -5,9 +5,9 @@ from chainer.functions.rnn import tree_lstm
 from chainer.functions.util import forget
 
 import chx
+from chx.chainer import _own_gradients
 from chx.chainer._routes import route
 from chx.chainer._routes._common import cast
-from chx.chainerx import _core
 
 
 @route(tree_lstm.TreeLSTM)
@@ -19,8 +19,6 @@ def _tree_lstm(f, xs):
 def _forget(f, xs):
     """Runs on the daemon, unrecorded; its gradients are asked for here, and run it again."""
     results = tuple([y.as_grad_stopped() for y in f.forward(xs)])
-    f._is_chainerx_fallback_mode = True
     f.chainerx_device = chainer.backend.ChainerxDevice(xs[0].device)
-    f._output_layouts = (None,) * len(results)
-    _core._function_node_forward(f, xs, results, list(f._input_indexes_to_retain), [])
+    _own_gradients.record(f, xs, results)
     return results

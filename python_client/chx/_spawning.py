@@ -1,0 +1,36 @@
+"""Processes that multiprocessing starts afresh know chx before they import the main module.
+
+`python -m chx run` adapts its own process. A child by "spawn" or "forkserver" is told of it in the
+data that multiprocessing sends first, and reads before it imports the script again.
+"""
+
+import multiprocessing.spawn
+import os
+
+# The parent's chx, wherever a child would look for one. Its sys.path is replaced right after.
+_ADAPT = """
+import sys
+sys.path.append({root!r})
+import chx._spawning
+chx._spawning.adapt()
+"""
+
+
+class _Adapted:
+    """What runs a piece of code where it is unpickled."""
+
+    def __reduce__(self):
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        return exec, (_ADAPT.format(root=root), {})
+
+
+def adapt():
+    """Makes `import chainerx` mean chx and adapts Chainer, here and in processes started from here."""
+    import chx.chainer  # noqa: F401  for its effect
+
+    get_preparation_data = multiprocessing.spawn.get_preparation_data
+
+    def with_chx(name):
+        return {"chx": _Adapted(), **get_preparation_data(name)}
+
+    multiprocessing.spawn.get_preparation_data = with_chx

@@ -1,0 +1,65 @@
+"""What docs/chainer.md lists as differences from NumPy's Chainer, where no other test has it."""
+
+import chainer
+import chainer.functions as F
+import chx
+import numpy as np
+import pytest
+from chainer import gradient_check
+
+CPU = chainer.get_device("@numpy")
+MODES = ["edge", "reflect", "symmetric", "wrap", "maximum", "mean"]
+
+
+def unnormalised(rng):
+    t = rng.uniform(0.1, 1, (3, 4))
+    return t / t.sum(1, keepdims=True) * 1.7
+
+
+def cases(rng, place):
+    t = place.send(unnormalised(rng))
+    soft = {
+        "soft": lambda x: F.softmax_cross_entropy(x, t),
+        "soft, apart": lambda x: F.softmax_cross_entropy(x, t, reduce="no"),
+    }
+    pads = {mode: lambda x, m=mode: F.pad(x, ((1, 1), (2, 0)), m) for mode in MODES}
+    return {**pads, **soft}
+
+
+@pytest.mark.parametrize("name", [*MODES, "soft", "soft, apart"])
+def test_gradients_are_numerical_ones(rng, device, name):
+    """NumPy's are not: the day that they are, the entry of the list goes."""
+    x = rng.normal(size=(3, 4))
+    state = rng.bit_generator.state
+
+    def check(place):
+        rng.bit_generator.state = state
+        function = cases(rng, place)[name]
+        gy = place.send(rng.uniform(0.5, 1.5, function(place.send(x)).shape))
+        gradient_check.check_backward(function, place.send(x), gy, dtype="d", rtol=1e-4, atol=1e-4)
+
+    check(device)
+    with pytest.raises(AssertionError):
+        check(CPU)
+
+
+def test_what_is_in_no_graph(device):
+    x = chainer.Variable(device.send(np.ones(2, "f")))
+    with chainer.no_backprop_mode():
+        assert not F.exp(x).requires_grad
+    assert F.exp(x).requires_grad and F.exp(x).creator is not None
+    assert F.exp(x.array).creator is None
+
+
+def test_moving_variables_of_a_graph(device):
+    for move in ("from_chx", "to_cpu"):
+        with pytest.raises(RuntimeError, match="ChainerX array"):
+            getattr(chainer.Variable(device.send(np.ones(2, "f"))), move)()
+        constant = chainer.Variable(device.send(np.ones(2, "f")), requires_grad=False)
+        getattr(constant, move)()
+        assert isinstance(constant.array, np.ndarray)
+    parameter = chainer.Parameter(np.ones(2, "f"))
+    parameter.to_device(device)
+    assert isinstance(parameter.array, chx.ndarray)
+    parameter.from_chx()
+    assert isinstance(parameter.array, np.ndarray)
