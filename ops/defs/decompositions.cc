@@ -172,11 +172,6 @@ void DetCompose(ComposeContext& c) {
   c.SetOutput(0, As(sign * c.Apply("exp", {log}), c.input(0).dtype()));
 }
 
-void DetGradient(GradContext& g) {
-  const Value scale = g.output(0) * g.output_grad(0);
-  g.SetInputGrad(0, T(Inverse(g.input(0))) * ExpandDims(ExpandDims(scale, -1), -1));
-}
-
 absl::Status MatrixPowerRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(SameSquareRule(c));
   const int64_t n = c.attr(0).AsInt();
@@ -230,7 +225,7 @@ void RegisterDecompositions(OpRegistry& r) {
       .Gradient(InvGradient);
   add("svd",
       "Singular value decomposition a = u diag(s) vh, as (u, s, vh), or s alone without "
-      "compute_uv. Gradient with compute_uv and without full_matrices.")
+      "compute_uv. Elements must be finite. Gradient with compute_uv and without full_matrices.")
       .Inputs({"a"})
       .Outputs({"usvh..."})
       .Tuple()
@@ -266,7 +261,8 @@ void RegisterDecompositions(OpRegistry& r) {
       .Gradient(CholeskyGradient);
   uplo(add("eigh",
            "Eigenvalues in ascending order and eigenvectors (columns) of symmetric matrices, as "
-           "(w, v); reads the half that UPLO names. The gradient is symmetric.")
+           "(w, v); reads the half that UPLO names, which must be finite. The gradient is "
+           "symmetric.")
            .Inputs({"a"})
            .Outputs({"w", "v"}))
       .Infer(EighRule)
@@ -284,17 +280,27 @@ void RegisterDecompositions(OpRegistry& r) {
       .Compose([](InferContext& c) { return NumberRule(c, 2); }, SlogdetCompose)
       .Saves({"a"})
       .Gradient(SlogdetGradient);
-  plain("det", "Determinant. Its gradient needs matrices that are not singular.")
+  plain(
+      "det",
+      "Determinant. It has gradients of first and second order where the matrix is singular, too.")
       .Inputs({"a"})
       .Outputs({"y"})
       .Compose([](InferContext& c) { return NumberRule(c, 1); }, DetCompose)
-      .Saves({"a", "y"})
+      .Saves({"a"})
       .Gradient(DetGradient);
   add("matrix_power", "Product of n copies of a matrix; of its inverse for negative n.")
       .Inputs({"a"})
       .Outputs({"y"})
       .Attr("n", AttrType::kInt)
       .Compose(MatrixPowerRule, MatrixPowerCompose);
+  add("cofactors",
+      "The matrix of cofactors, which is the gradient of det: det(a) times the transposed inverse "
+      "where a is not singular.")
+      .Inputs({"a"})
+      .Outputs({"c"})
+      .Infer(SameSquareRule)
+      .Saves({"a", "c"})
+      .Gradient(CofactorsGradient);
 }
 
 }  // namespace chx

@@ -26,6 +26,10 @@ void EigvalshGradient(GradContext& g);
 void SvdGradient(GradContext& g);
 void QrGradient(GradContext& g);
 
+// determinants.cc
+void DetGradient(GradContext& g);
+void CofactorsGradient(GradContext& g);
+
 // pinv.cc
 void PinvCompose(ComposeContext& c);
 void PinvGradient(GradContext& g);

@@ -65,7 +65,7 @@ void RegisterEig(OpRegistry& r) {
   r.Add("eig")
       .Doc(
           "Eigenvalues, in no order, and eigenvectors (columns of length 1) of square matrices, as "
-          "(w, v). Complex ones are an error.")
+          "(w, v). Complex ones are an error, and so are elements that are not finite.")
       .Module("linalg")
       .Inputs({"a"})
       .Outputs({"w", "v"})
@@ -74,7 +74,7 @@ void RegisterEig(OpRegistry& r) {
       .Saves({"w", "v"})
       .Gradient(EigGradient);
   r.Add("eigvals")
-      .Doc("Eigenvalues of square matrices, in no order. Complex ones are an error.")
+      .Doc("Eigenvalues of square matrices, in no order. Complex ones are an error; see eig.")
       .Module("linalg")
       .Inputs({"a"})
       .Outputs({"w"})

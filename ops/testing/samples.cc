@@ -240,7 +240,7 @@ std::vector<Sample> Decompositions() {
       {"norm", {F({2, 3, 4}, Dtype::kFloat16)}, {{"ord", 2.0}, {"axis", Dims({2, 0})}}},
   };
   for (const char* op :
-       {"inv", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "det", "slogdet"}) {
+       {"inv", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "det", "slogdet", "cofactors"}) {
     samples.push_back({op, {F({3, 3})}, {}});
     samples.push_back({op, {F({2, 5, 3, 3}, Dtype::kFloat64)}, {}});
   }

@@ -158,3 +158,28 @@ def test_complex_eigenvalues_are_an_error(rng):
 def test_a_singular_matrix_is_a_linalg_error():
     with pytest.raises(chx.linalg.LinAlgError):
         chx.linalg.inv(chx.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_is_a_linalg_error(dtype, value):
+    a = chx.array(np.where(np.arange(9).reshape(3, 3) % 4 == 1, value, 33.0), dtype)
+    lower, linalg = a.T, chx.linalg
+    for function in (
+        lambda: linalg.eig(a),
+        lambda: linalg.eigvals(a),
+        lambda: linalg.eigh(lower),
+        lambda: linalg.eigvalsh(a, "U"),
+        lambda: linalg.svd(a),
+        lambda: linalg.svd(a, compute_uv=False),
+        lambda: linalg.pinv(a),
+        lambda: linalg.norm(a, 2),
+        lambda: linalg.norm(a, "nuc"),
+        lambda: linalg.cond(a),
+        lambda: linalg.matrix_rank(a),
+        lambda: linalg.lstsq(a, a[0]),
+    ):
+        with pytest.raises(linalg.LinAlgError, match="expects finite elements, got -?(inf|nan)"):
+            print(function())
+    assert chx.isnan(linalg.solve(a, a)).any()
+    assert chx.isnan(linalg.cofactors(a)).all()

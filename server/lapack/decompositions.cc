@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "ops/error.h"
 #include "server/lapack/fortran.h"
+#include "server/lapack/stacks.h"
 
 // All that the archive of LAPACK takes from Fortran's run-time library: s1 // s2, padded with
 // blanks.
@@ -26,50 +25,6 @@ void ChxConcatString(size_t size, char* to, size_t size1, const char* s1, size_t
 namespace chx::lapack {
 namespace {
 
-// LAPACK's own codes are above; below are what it could not say.
-constexpr int kNoMemory = INT32_MIN;
-constexpr int kTooLarge = INT32_MIN + 1;
-constexpr int kComplex = INT32_MIN + 2;
-
-// Working memory: a few times that of a matrix, which the session's quota bounds.
-template <typename T>
-class Buffer {
- public:
-  explicit Buffer(int64_t size)
-      : data_(static_cast<T*>(std::malloc(std::max<int64_t>(1, size) * sizeof(T)))) {}
-  T* get() const { return data_.get(); }
-  bool ok() const { return data_ != nullptr; }
-
- private:
-  struct Free {
-    void operator()(T* data) const { std::free(data); }
-  };
-  const std::unique_ptr<T, Free> data_;
-};
-
-template <typename T>
-T* DataOf(const KernelTensor& tensor, int64_t i, int64_t size) {
-  return reinterpret_cast<T*>(tensor.data) + i * size;
-}
-
-int64_t Rows(const KernelTensor& tensor) { return tensor.shape[tensor.ndim() - 2]; }
-int64_t Columns(const KernelTensor& tensor) { return tensor.shape.back(); }
-
-// to (columns, rows) = the transpose of from (rows, columns).
-template <typename T>
-void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
-  constexpr int64_t kTile = 32;
-  for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
-    for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
-      for (int64_t i = i0; i < std::min(rows, i0 + kTile); ++i) {
-        for (int64_t j = j0; j < std::min(columns, j0 + kTile); ++j) {
-          to[j * rows + i] = from[i * columns + j];
-        }
-      }
-    }
-  }
-}
-
 // Identity matrices: an orthogonal basis where nothing is given.
 template <typename T>
 void FillIdentity(const KernelTensor& out) {
@@ -78,36 +33,6 @@ void FillIdentity(const KernelTensor& out) {
   const int64_t n = Columns(out);
   std::fill(data, data + out.size(), T(0));
   for (int64_t i = 0; i < out.size() / n; ++i) data[i * n + i % n] = T(1);
-}
-
-// Runs decompose(i), which returns LAPACK's code, for each matrix; the first failure becomes an
-// error, in which `meaning` explains a positive code.
-absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int64_t work,
-                    const char* meaning, absl::FunctionRef<int(int64_t)> decompose) {
-  std::vector<int> codes(count);
-  for_each(count, work, [&](int64_t i) { codes[i] = decompose(i); });
-  for (int64_t i = 0; i < count; ++i) {
-    if (codes[i] == 0) continue;
-    if (codes[i] == kNoMemory) return MemoryError("[", args.op.name, "] out of memory on the host");
-    if (codes[i] == kTooLarge) {
-      return ValueError("[", args.op.name, "] expects smaller matrices, got ",
-                        args.in(0).shape.ToString());
-    }
-    if (codes[i] == kComplex) {
-      return ChainerxError(
-          "[", args.op.name, "] expects matrices with real eigenvalues, got complex ones",
-          count > 1 ? absl::StrCat(" for matrix ", i) : "", "; there is no complex dtype");
-    }
-    return Failure(args, meaning, codes[i], i, count);
-  }
-  return absl::OkStatus();
-}
-
-// An optimal size as LAPACK reports it, in a float that may have been rounded down.
-template <typename T>
-int WorkSize(T reported) {
-  const double size = static_cast<double>(reported) * (1 + 1e-6) + 1;
-  return size < INT32_MAX ? static_cast<int>(size) : 0;
 }
 
 bool IsAmong(Finite finite, int64_t row, int64_t column) {
@@ -364,12 +289,17 @@ struct Entry {
   absl::Status (*float64)(const KernelArgs&, ForEach);
 };
 
-constexpr absl::string_view kOperators[] = {"solve", "cholesky", "eigh", "eigvalsh",
-                                            "svd",   "qr",       "eig",  "eigvals"};
-constexpr Entry kEntries[] = {{Solve<float>, Solve<double>}, {Cholesky<float>, Cholesky<double>},
-                              {Eigh<float>, Eigh<double>},   {Eigh<float>, Eigh<double>},
-                              {Svd<float>, Svd<double>},     {Qr<float>, Qr<double>},
-                              {Eig<float>, Eig<double>},     {Eig<float>, Eig<double>}};
+constexpr absl::string_view kOperators[] = {"solve", "cholesky", "eigh",    "eigvalsh", "svd",
+                                            "qr",    "eig",      "eigvals", "cofactors"};
+constexpr Entry kEntries[] = {{Solve<float>, Solve<double>},
+                              {Cholesky<float>, Cholesky<double>},
+                              {Eigh<float>, Eigh<double>},
+                              {Eigh<float>, Eigh<double>},
+                              {Svd<float>, Svd<double>},
+                              {Qr<float>, Qr<double>},
+                              {Eig<float>, Eig<double>},
+                              {Eig<float>, Eig<double>},
+                              {CofactorsOfFloat32, CofactorsOfFloat64}};
 
 }  // namespace
 
@@ -379,6 +309,27 @@ absl::Status Failure(const KernelArgs& args, const char* meaning, int code, int6
                      int64_t count) {
   return ChainerxError("[", args.op.name, "] expects ", meaning, "; LAPACK's code is ", code,
                        count > 1 ? absl::StrCat(" for matrix ", i) : "");
+}
+
+absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int64_t work,
+                    const char* meaning, absl::FunctionRef<int(int64_t)> decompose) {
+  std::vector<int> codes(count);
+  for_each(count, work, [&](int64_t i) { codes[i] = decompose(i); });
+  for (int64_t i = 0; i < count; ++i) {
+    if (codes[i] == 0) continue;
+    if (codes[i] == kNoMemory) return MemoryError("[", args.op.name, "] out of memory on the host");
+    if (codes[i] == kTooLarge) {
+      return ValueError("[", args.op.name, "] expects smaller matrices, got ",
+                        args.in(0).shape.ToString());
+    }
+    if (codes[i] == kComplex) {
+      return ChainerxError(
+          "[", args.op.name, "] expects matrices with real eigenvalues, got complex ones",
+          count > 1 ? absl::StrCat(" for matrix ", i) : "", "; there is no complex dtype");
+    }
+    return Failure(args, meaning, codes[i], i, count);
+  }
+  return absl::OkStatus();
 }
 
 Finite MustBeFinite(const KernelArgs& args) {
