@@ -164,22 +164,29 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
   });
 }
 
-absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id, Link::GiveUp give_up) {
+absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id, bool interruptible) {
   const absl::Status arrived = ReadUntil(
       [this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(request_id); },
-      give_up);
+      interruptible);
   if (Interruption::Is(arrived)) Abandon(request_id);
   CHX_RETURN_IF_ERROR(arrived);
   MutexLock lock(&mutex_);
   v1::FetchedValue value = std::move(values_[request_id]);
   values_.erase(request_id);
-  if (value.has_error()) return wire::FromMessage(value.error());
-  return value;
+  if (!value.has_error()) return value;
+  absl::Status status = wire::FromMessage(value.error());
+  if (write_error_ == status) write_error_ = absl::OkStatus();  // said now
+  return status;
 }
 
-absl::StatusOr<std::string> Connection::WaitFor(uint64_t request_id) {
-  CHX_ASSIGN_OR_RETURN(v1::FetchedValue value, TakeValue(request_id, nullptr));
+absl::StatusOr<std::string> Connection::WaitFor(uint64_t request_id, bool interruptible) {
+  CHX_ASSIGN_OR_RETURN(v1::FetchedValue value, TakeValue(request_id, interruptible));
   return std::move(*value.mutable_data());
+}
+
+absl::Status Connection::TakeWriteError() {
+  MutexLock lock(&mutex_);
+  return std::exchange(write_error_, absl::OkStatus());
 }
 
 void Connection::Abandon(uint64_t request_id) {
@@ -188,7 +195,8 @@ void Connection::Abandon(uint64_t request_id) {
 }
 
 absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
-  CHX_ASSIGN_OR_RETURN(const std::string data, WaitWith(request_id));
+  CHX_ASSIGN_OR_RETURN(const std::string data, WaitFor(request_id, true));
+  CHX_RETURN_IF_ERROR(TakeWriteError());
   if (data.size() != bytes) {
     return ChainerxError("chxd sent ", data.size(), " bytes instead of ", bytes);
   }
@@ -196,26 +204,15 @@ absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Connection::WaitWith(uint64_t request_id) {
-  absl::StatusOr<v1::FetchedValue> value = TakeValue(request_id, &Interruption::Asked);
-  MutexLock lock(&mutex_);
-  if (!value.ok()) {
-    if (write_error_ == value.status()) write_error_ = absl::OkStatus();  // said now
-    return value.status();
-  }
-  CHX_RETURN_IF_ERROR(std::exchange(write_error_, absl::OkStatus()));
-  return std::move(*value->mutable_data());
-}
-
-absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done, Link::GiveUp give_up) {
+absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done, bool interruptible) {
   bool patient = true;
   for (;;) {
-    if (!patient && give_up()) return Interruption::Error();
+    if (!patient && Interruption::Asked()) return Interruption::Error();
     patient = true;
     {
       MutexLock lock(&mutex_);
       while (patient && reading_ && failed_.ok() && !done()) {
-        if (give_up == nullptr) {
+        if (!interruptible) {
           arrived_.wait(mutex_);
         } else {
           patient = arrived_.wait_for(mutex_, kPatience) == std::cv_status::no_timeout;
@@ -226,28 +223,27 @@ absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done, Link::GiveUp 
       if (reading_) continue;
       reading_ = true;
     }
-    const absl::Status status = ReadEvent(give_up);
-    const bool given_up = Interruption::Is(status);
+    const absl::Status status = ReadEvent(!interruptible, &patient);
     {
       MutexLock lock(&mutex_);
       reading_ = false;
-      if (!status.ok() && !given_up) Fail(status);
+      if (!status.ok()) Fail(status);
     }
     arrived_.notify_all();
-    if (given_up) return status;
   }
 }
 
-absl::Status Connection::ReadEvent(Link::GiveUp give_up) {
+absl::Status Connection::ReadEvent(bool wait_on, bool* got) {
   std::shared_ptr<Link> link;
   {
     MutexLock lock(&mutex_);
     link = link_;
   }
   v1::Event event;
-  const Link::Got got = link->Read(&event, give_up);
-  if (got == Link::Got::kGivenUp) return Interruption::Error();
-  if (got == Link::Got::kEvent) {
+  const Link::Got read = link->Read(&event, wait_on);
+  *got = read != Link::Got::kNothing;
+  if (!*got) return absl::OkStatus();
+  if (read == Link::Got::kEvent) {
     Dispatch(&event);
     return absl::OkStatus();
   }

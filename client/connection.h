@@ -48,12 +48,12 @@ class Connection {
   // Waits for the answer to a kFetch or kBarrier that has been sent. The array's bytes are copied
   // to `out`, which must be of their size.
   absl::Status Wait(uint64_t request_id, void* out, size_t bytes);
-  // The same for an answer of any size.
-  absl::StatusOr<std::string> WaitWith(uint64_t request_id);
+  // Waits for an answer of any size, whatever went wrong elsewhere.
+  absl::StatusOr<std::string> WaitFor(uint64_t request_id, bool interruptible = false);
+  // What went wrong elsewhere, once: a write that nobody has waited for.
+  absl::Status TakeWriteError() ABSL_LOCKS_EXCLUDED(mutex_);
   // Nobody will wait for the answer.
   void Abandon(uint64_t request_id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for an answer of any size, whatever went wrong elsewhere.
-  absl::StatusOr<std::string> WaitFor(uint64_t request_id);
 
   absl::Status Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape, DeviceId device,
                       absl::string_view data);
@@ -100,12 +100,13 @@ class Connection {
   // A new stream for the session. It begins with a greeting, by which the daemon knows from the
   // start that the client is there.
   std::shared_ptr<Link> Attach(uint64_t last_batch_seq, uint64_t last_event_seq);
-  // Reads one event and hands out what is in it. One thread at a time.
-  absl::Status ReadEvent(Link::GiveUp give_up);
+  // Reads one event and hands out what is in it; *got: whether there was one. One thread at a time.
+  absl::Status ReadEvent(bool wait_on, bool* got);
   void Dispatch(v1::Event* event) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads until `done`, or lets another thread do so. Interruption::Error() if `give_up` says so.
-  absl::Status ReadUntil(absl::FunctionRef<bool()> done, Link::GiveUp give_up = nullptr);
-  absl::StatusOr<v1::FetchedValue> TakeValue(uint64_t request_id, Link::GiveUp give_up)
+  // Reads until `done`, or lets another thread do so. Where it may be interrupted, and is, it
+  // returns Interruption::Error().
+  absl::Status ReadUntil(absl::FunctionRef<bool()> done, bool interruptible = false);
+  absl::StatusOr<v1::FetchedValue> TakeValue(uint64_t request_id, bool interruptible)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the session up on a new stream and sends again what was not applied.
   absl::Status Reconnect();

@@ -18,10 +18,10 @@ class Link {
   virtual ~Link() = default;
   // False: the stream is cut.
   virtual bool Write(const v1::Submit& batch) = 0;
-  enum class Got { kEvent, kCut, kGivenUp };
-  using GiveUp = bool (*)();
-  // `give_up`, unless null, is asked now and then whether to wait on; a gRPC stream asks nobody.
-  virtual Got Read(v1::Event* event, GiveUp give_up) = 0;
+  // kNothing: there is nothing yet, and a while has passed or a signal come. For those only who do
+  // not wait `on`; a gRPC stream always does.
+  enum class Got { kEvent, kCut, kNothing };
+  virtual Got Read(v1::Event* event, bool on) = 0;
   // After a Read that failed: why.
   virtual grpc::Status Finish() = 0;
   // Ends the stream, from any thread.
@@ -37,7 +37,7 @@ class GrpcLink final : public Link {
     stream_ = stub->Execute(&context_);
   }
   bool Write(const v1::Submit& batch) override { return stream_->Write(batch); }
-  Got Read(v1::Event* event, GiveUp) override {
+  Got Read(v1::Event* event, bool) override {
     return stream_->Read(event) ? Got::kEvent : Got::kCut;
   }
   grpc::Status Finish() override { return stream_->Finish(); }

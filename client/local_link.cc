@@ -78,13 +78,13 @@ class LocalLink final : public Link {
     });
   }
 
-  Got Read(v1::Event* event, GiveUp give_up) override {
+  Got Read(v1::Event* event, bool on) override {
     MutexLock lock(&reading_);
     FrameKind kind;
     absl::string_view payload;
     const FrameReader::Result result = reader_.Next(
-        &kind, &payload, give_up != nullptr ? give_up : [] { return false; });
-    if (result == FrameReader::Result::kGivenUp) return Got::kGivenUp;
+        &kind, &payload, on ? FrameReader::OnTimeout::kWaitOn : FrameReader::OnTimeout::kReturn);
+    if (result == FrameReader::Result::kNothing) return Got::kNothing;
     const int size = static_cast<int>(payload.size());
     if (result == FrameReader::Result::kFrame && kind == FrameKind::kMessage &&
         event->ParseFromArray(payload.data(), size)) {

@@ -80,11 +80,11 @@ TEST_F(LocalLinkTest, EventsOfAnySizeComeInOrderUntilTheCut) {
   ASSERT_NE(link, nullptr);
   v1::Event event;
   for (uint64_t i = 1; i <= 8; ++i) {
-    ASSERT_EQ(link->Read(&event, nullptr), Link::Got::kEvent);
+    ASSERT_EQ(link->Read(&event, true), Link::Got::kEvent);
     EXPECT_EQ(event.event_seq(), i);
     EXPECT_EQ(event.values(0).data().size(), i % 2 == 0 ? 3000000u : 10u);
   }
-  EXPECT_EQ(link->Read(&event, nullptr), Link::Got::kCut);
+  EXPECT_EQ(link->Read(&event, true), Link::Got::kCut);
   EXPECT_EQ(link->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
@@ -100,7 +100,7 @@ TEST_F(LocalLinkTest, TheDaemonSaysWhyItEnds) {
   const auto link = Opened();
   ASSERT_NE(link, nullptr);
   v1::Event event;
-  EXPECT_EQ(link->Read(&event, nullptr), Link::Got::kCut);
+  EXPECT_EQ(link->Read(&event, true), Link::Got::kCut);
   EXPECT_EQ(link->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(link->Finish().error_message(), "enough");
   EXPECT_EQ(link->Finish().error_details(), "\x05");
@@ -122,7 +122,7 @@ TEST_F(LocalLinkTest, WhatIsNoFrameIsACut) {
     const auto link = Opened();
     ASSERT_NE(link, nullptr);
     v1::Event event;
-    EXPECT_EQ(link->Read(&event, nullptr), Link::Got::kCut);
+    EXPECT_EQ(link->Read(&event, true), Link::Got::kCut);
     EXPECT_EQ(link->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
     daemon_.join();
   }
@@ -138,9 +138,9 @@ TEST_F(LocalLinkTest, CancelEndsAReadAndAWrite) {
   const auto link = Opened();
   ASSERT_NE(link, nullptr);
   v1::Event event;
-  ASSERT_EQ(link->Read(&event, nullptr), Link::Got::kEvent);
+  ASSERT_EQ(link->Read(&event, true), Link::Got::kEvent);
   std::thread canceller([&link] { link->Cancel(); });
-  EXPECT_EQ(link->Read(&event, nullptr), Link::Got::kCut);
+  EXPECT_EQ(link->Read(&event, true), Link::Got::kCut);
   canceller.join();
   EXPECT_FALSE(link->Write(v1::Submit()));
 }
@@ -170,7 +170,7 @@ TEST_F(LocalLinkTest, BothSidesMayHaveMoreToSayThanTheSocketHolds) {
   }
   v1::Event event;
   for (uint64_t i = 1; i <= kMessages; ++i) {
-    ASSERT_EQ(link->Read(&event, nullptr), Link::Got::kEvent);
+    ASSERT_EQ(link->Read(&event, true), Link::Got::kEvent);
     EXPECT_EQ(event.event_seq(), i);
     EXPECT_EQ(event.values(0).data().size(), 100000u);
   }

@@ -240,8 +240,8 @@ class Session : public RefCounted<Session> {
   // Through the stages. Null or false: not this way.
   absl::StatusOr<ArrayPtr> UploadStaged(absl::string_view data,
                                         const ArraySpec& spec) ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  absl::StatusOr<bool> FetchStaged(const ArrayBody& array, char* out,
-                                   size_t bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  absl::StatusOr<bool> FetchStaged(const ArrayBody& array, char* out, size_t bytes);
+  absl::StatusOr<bool> FetchBy(Stage* stage, const ArrayBody& array, char* out, size_t bytes);
   bool OpenStage(Stage* stage, size_t most_bytes);
   void DropStages();
   // The request's id.

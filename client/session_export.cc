@@ -77,6 +77,8 @@ absl::StatusOr<std::unique_ptr<Export>> Session::ExportArray(const ArrayPtr& arr
   command.flags = static_cast<uint8_t>(ShareAction::kExport);
   command.handle = array->handle;
   absl::StatusOr<Shared> shared = Share(&command, false);
+  // What is exported is read at once: now is the time to tell what went wrong before.
+  if (!Interruption::Is(shared.status())) CHX_RETURN_IF_ERROR(connection_->TakeWriteError());
   if (!shared.ok()) {
     if (KindOf(shared.status()) == ErrorKind::kMemory) return none;
     return shared.status();
@@ -150,21 +152,27 @@ absl::StatusOr<Session::Shared> Session::Share(Command* command, bool populate) 
     Write(*command);
   }
   CHX_RETURN_IF_ERROR(Flush());
-  // What is exported is read at once: then is the time to tell what went wrong before.
   const auto action = static_cast<ShareAction>(command->flags);
-  CHX_ASSIGN_OR_RETURN(const std::string answer, action == ShareAction::kExport
-                                                     ? connection_->WaitWith(command->request_id)
-                                                     : connection_->WaitFor(command->request_id));
+  CHX_ASSIGN_OR_RETURN(const std::string answer,
+                       connection_->WaitFor(command->request_id, action == ShareAction::kExport));
   Shared shared;
   if (action == ShareAction::kAlias) return shared;
   CHX_ASSIGN_OR_RETURN(shared.place, DecodeSharedBlock(answer));
-  CHX_ASSIGN_OR_RETURN(shared.mapping, connection_->MapSegment(shared.place.segment, populate));
-  const uint64_t bytes = shared.mapping->bytes();
-  if (shared.place.offset > bytes || shared.place.bytes > bytes - shared.place.offset) {
-    return ChainerxError("chxd shares a block beyond its segment");
+  const auto map = [&]() -> absl::Status {
+    CHX_ASSIGN_OR_RETURN(shared.mapping, connection_->MapSegment(shared.place.segment, populate));
+    const uint64_t bytes = shared.mapping->bytes();
+    if (shared.place.offset > bytes || shared.place.bytes > bytes - shared.place.offset) {
+      return ChainerxError("chxd shares a block beyond its segment");
+    }
+    shared.data = shared.mapping->data() + shared.place.offset;
+    return absl::OkStatus();
+  };
+  const absl::Status mapped = map();
+  if (mapped.ok()) return shared;
+  if (action == ShareAction::kAllocate || shared.place.copied) {
+    Released(command->outputs[0], static_cast<int64_t>(shared.place.bytes));
   }
-  shared.data = shared.mapping->data() + shared.place.offset;
-  return shared;
+  return mapped;
 }
 
 absl::StatusOr<Session::Shared> Session::AllocateShared(const ArraySpec& spec, bool populate,

@@ -65,6 +65,7 @@ void Session::DropStages() {
   }
   MutexLock lock(&fetch_stage_.mutex);
   fetch_stage_.stage = Stage();
+  fetch_stage_.dropped = true;
 }
 
 uint64_t Session::AppendFetchInto(Handle handle, const Stage& stage, size_t place, size_t begin,
@@ -126,9 +127,22 @@ absl::StatusOr<ArrayPtr> Session::UploadStaged(absl::string_view data, const Arr
 }
 
 absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, size_t bytes) {
-  if (!fetch_stage_.mutex.TryLock()) return false;
-  const ScopedUnlock unlock(&fetch_stage_.mutex);
-  Stage& stage = fetch_stage_.stage;
+  Stage stage;
+  {
+    MutexLock lock(&fetch_stage_.mutex);
+    if (std::exchange(fetch_stage_.taken, true)) return false;
+    stage = std::exchange(fetch_stage_.stage, Stage());
+  }
+  const absl::StatusOr<bool> fetched = FetchBy(&stage, array, out, bytes);
+  MutexLock lock(&fetch_stage_.mutex);
+  fetch_stage_.taken = false;
+  if (!fetch_stage_.dropped) fetch_stage_.stage = std::move(stage);
+  return fetched;
+}
+
+absl::StatusOr<bool> Session::FetchBy(Stage* taken, const ArrayBody& array, char* out,
+                                      size_t bytes) {
+  Stage& stage = *taken;
   if (!OpenStage(&stage, kFetchStage)) return false;
   const size_t most = stage.bytes / kPieces / kLine * kLine;
   const size_t piece = std::min(most, std::max(kLeastPiece, RoundUp(bytes / kPieces)));
@@ -146,7 +160,7 @@ absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, siz
   absl::optional<SharedPlace> place;
   for (size_t i = 0; !requests.empty(); ++i) {
     // Even after an error: no answer is to be left, and none of the places in use.
-    absl::StatusOr<std::string> answer = connection_->WaitWith(requests.front());
+    absl::StatusOr<std::string> answer = connection_->WaitFor(requests.front(), true);
     requests.pop_front();
     if (Interruption::Is(answer.status())) {
       for (uint64_t request : requests) connection_->Abandon(request);
@@ -169,11 +183,11 @@ absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, siz
   ForgetFreedFunctions();
   if (status.ok() && place.has_value()) status = CopyFromPlace(*place, out, bytes);
   // The ordinary way remains for what cannot be had in pieces or not be mapped.
-  if (KindOf(status) == ErrorKind::kNotImplemented || KindOf(status) == ErrorKind::kMemory) {
-    return false;
-  }
-  if (!status.ok()) return status;
-  return true;
+  const bool other_way =
+      KindOf(status) == ErrorKind::kNotImplemented || KindOf(status) == ErrorKind::kMemory;
+  if (!status.ok() && !other_way) return status;
+  CHX_RETURN_IF_ERROR(connection_->TakeWriteError());
+  return !other_way;
 }
 
 absl::Status Session::CopyFromPlace(const SharedPlace& place, char* out, size_t bytes) {

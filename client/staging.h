@@ -34,8 +34,10 @@ struct UploadStage {
 
 // Fetches go round in pieces: the daemon copies some while the client copies others.
 struct FetchStage {
-  Mutex mutex;  // taken before the session's
+  Mutex mutex;
   Stage stage ABSL_GUARDED_BY(mutex);
+  bool taken ABSL_GUARDED_BY(mutex) = false;  // by a fetch, which waits without a lock
+  bool dropped ABSL_GUARDED_BY(mutex) = false;
 };
 
 // memcpy for large values. Beyond what caches hold it writes past them: memory that is going to be

@@ -27,7 +27,7 @@ class Waiting {
 };
 
 // Whether a wait is to end without what it waits for: a signal's handler may want that. Asked by
-// threads that hold no lock.
+// threads that hold no lock: the handler may use the session.
 class Interruption {
  public:
   static void SetHook(bool (*asked)()) { asked_ = asked; }

@@ -59,20 +59,21 @@ bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite&
   return Write(socket, kind, message, buffer, MSG_DONTWAIT, wait);
 }
 
-FrameReader::Result FrameReader::Next(FrameKind* kind, absl::string_view* payload, GiveUp give_up) {
+FrameReader::Result FrameReader::Next(FrameKind* kind, absl::string_view* payload,
+                                      OnTimeout on_timeout) {
   FrameHeader header;
   if (begin_ == end_) {
     begin_ = end_ = 0;
     if (buffer_.size() > 4 * kSmallBuffer) buffer_ = std::string();  // a large frame's memory
   }
-  Result filled = Fill(sizeof(header), give_up);
+  Result filled = Fill(sizeof(header), on_timeout);
   if (filled != Result::kFrame) return filled;
   std::memcpy(&header, &buffer_[begin_], sizeof(header));
   if (header.bytes > max_bytes_ || (header.kind != static_cast<uint32_t>(FrameKind::kMessage) &&
                                     header.kind != static_cast<uint32_t>(FrameKind::kEnd))) {
     return Result::kBad;
   }
-  filled = Fill(sizeof(header) + header.bytes, give_up);
+  filled = Fill(sizeof(header) + header.bytes, on_timeout);
   if (filled != Result::kFrame) return filled;
   *kind = static_cast<FrameKind>(header.kind);
   *payload = absl::string_view(&buffer_[begin_] + sizeof(header), header.bytes);
@@ -80,14 +81,13 @@ FrameReader::Result FrameReader::Next(FrameKind* kind, absl::string_view* payloa
   return Result::kFrame;
 }
 
-FrameReader::Result FrameReader::Fill(size_t bytes, GiveUp give_up) {
+FrameReader::Result FrameReader::Fill(size_t bytes, OnTimeout on_timeout) {
   while (end_ - begin_ < bytes) {
     if (ReceiveOnce(0) > 0) continue;
     const bool signalled = errno == EINTR;
-    if (!signalled && (give_up == nullptr || (errno != EAGAIN && errno != EWOULDBLOCK))) {
-      return Result::kCut;
-    }
-    if (give_up != nullptr && give_up()) return Result::kGivenUp;
+    if (!signalled && errno != EAGAIN && errno != EWOULDBLOCK) return Result::kCut;
+    if (!signalled && on_timeout == OnTimeout::kCut) return Result::kCut;
+    if (on_timeout == OnTimeout::kReturn) return Result::kNothing;
   }
   return Result::kFrame;
 }

@@ -39,23 +39,22 @@ bool WriteFrame(int socket, FrameKind kind, const google::protobuf::MessageLite&
 // Receives frames; used by one thread at a time.
 class FrameReader {
  public:
-  // kBad: no frame begins here, or one that is too large. kGivenUp: the frame may still come.
-  enum class Result { kFrame, kCut, kBad, kGivenUp };
-  using GiveUp = bool (*)();
+  // kBad: no frame begins here, or one that is too large. kNothing: nothing yet.
+  enum class Result { kFrame, kCut, kBad, kNothing };
+  // What to do where a signal or the socket's timeout ends a wait.
+  enum class OnTimeout { kCut, kWaitOn, kReturn };
 
   // Frames of more than `max_bytes` are refused before there is memory for them.
   FrameReader(int socket, size_t max_bytes) : socket_(socket), max_bytes_(max_bytes) {}
   void set_max_bytes(size_t max_bytes) { max_bytes_ = max_bytes; }
-  // Waits for the next frame. `payload` lives until the next call. Where a signal or the socket's
-  // timeout ends a wait, `give_up` is asked; without one, signals are ignored and a timeout is a
-  // cut.
-  Result Next(FrameKind* kind, absl::string_view* payload, GiveUp give_up = nullptr);
+  // Waits for the next frame. `payload` lives until the next call. kCut ignores signals.
+  Result Next(FrameKind* kind, absl::string_view* payload, OnTimeout on_timeout = OnTimeout::kCut);
   // Takes in what is there, without waiting, for a later Next.
   void Receive();
 
  private:
   // Receives until `bytes` are there; kFrame if they are.
-  Result Fill(size_t bytes, GiveUp give_up);
+  Result Fill(size_t bytes, OnTimeout on_timeout);
   // One call of recv, with its flags: what that returns.
   ssize_t ReceiveOnce(int flags);
 

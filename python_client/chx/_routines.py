@@ -1,6 +1,7 @@
 """Routines that work on the client: input and output, NumPy's helpers, what NumPy does for us."""
 
 import numbers
+import threading
 
 import numpy as np
 
@@ -237,16 +238,28 @@ def _clip(self, a_min, a_max):
     return clip(self, a_min, a_max)
 
 
+_unseen = threading.local()  # .error: the array and what its last buffer has raised
+
+
 def _buffer(self, flags):
     """What memoryview(a) and numpy.asarray(a) see: the memory that to_numpy(a, copy=False) shows.
 
     Over a Unix socket that is the array's own, writable; else a copy that is read-only.
     """
-    return memoryview(to_numpy(self, copy=False))
+    _unseen.error = None
+    try:
+        return memoryview(to_numpy(self, copy=False))
+    except BaseException as error:  # NumPy drops it, and asks for __array__ then
+        _unseen.error = self, error
+        raise
 
 
 def _array(self, dtype=None):
     """For those who ask for __array__(): a NumPy array with a copy of the values."""
+    array, error = getattr(_unseen, "error", None) or (None, None)
+    _unseen.error = None
+    if array is self:
+        raise error
     values = to_numpy(self)
     return values if dtype is None else values.astype(dtype, copy=False)
 

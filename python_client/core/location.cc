@@ -35,10 +35,12 @@ std::string PackageDirectory() {
 }
 
 uint32_t Intern(PyCodeObject* code, int instruction) {
-  static const auto& package = *new std::string(PackageDirectory());
+  // No static local: imports may let other threads run, which would wait for it with the lock.
+  static std::string* package = nullptr;
+  if (package == nullptr) package = new std::string(PackageDirectory());
   const absl::string_view file = Text(code->co_filename);
   if (file.empty()) return 0;
-  if (!package.empty() && absl::StartsWith(file, package)) return kOurs;
+  if (!package->empty() && absl::StartsWith(file, *package)) return kOurs;
   return Session::InternLocation(absl::StrCat(file, ":", PyCode_Addr2Line(code, instruction)));
 }
 

@@ -338,3 +338,12 @@ def test_a_buffer_outlives_its_array():
     del a
     gc.collect()
     assert v.tolist() == [2.0] * 1000
+
+
+def test_what_goes_wrong_in_a_buffer_is_not_lost():
+    """NumPy drops what memoryview() raises, and asks for __array__()."""
+    x = chx.take(chx.arange(3), chx.array([9]), axis=0)
+    for convert in (np.asarray, np.array, memoryview, chx.to_numpy):
+        with pytest.raises(IndexError):
+            convert(x)
+    np.testing.assert_array_equal(chx.ones(3).__array__(), np.ones(3))

@@ -10,11 +10,28 @@
 namespace chx::lapack {
 namespace {
 
+// fraction * 2^exponent, the fraction between 1/2 and 1: products on the way may be out of T's
+// range.
+template <typename T>
+struct Determinant {
+  T fraction = 1;
+  int64_t exponent = 0;
+  T value() const {
+    constexpr int64_t kBeyond = 1 << 20;
+    return std::ldexp(fraction, static_cast<int>(std::clamp(exponent, -kBeyond, kBeyond)));
+  }
+};
+
 // Of the matrix that getrf has made of another, that one's determinant.
 template <typename T>
-T DeterminantOf(const T* lu, const int* pivots, int n) {
-  T det = 1;
-  for (int64_t i = 0; i < n; ++i) det *= pivots[i] == i + 1 ? lu[i * n + i] : -lu[i * n + i];
+Determinant<T> DeterminantOf(const T* lu, const int* pivots, int n) {
+  Determinant<T> det;
+  for (int64_t i = 0; i < n; ++i) {
+    int exponent = 0;
+    det.fraction =
+        std::frexp(det.fraction * (pivots[i] == i + 1 ? lu[i * n + i] : -lu[i * n + i]), &exponent);
+    det.exponent += exponent;
+  }
   return det;
 }
 
@@ -31,7 +48,7 @@ int ByInverse(const T* a, int n, T* out, bool* done) {
   int code = 0;
   Fortran<T>::getrf(&n, &n, lu.get(), &n, pivots.get(), &code);
   if (code != 0) return std::min(code, 0);
-  const T det = DeterminantOf(lu.get(), pivots.get(), n);
+  const T det = DeterminantOf(lu.get(), pivots.get(), n).value();
   if (!(std::fabs(det) >= std::numeric_limits<T>::min())) return 0;
   std::fill(out, out + square, T(0));
   for (int64_t i = 0; i < n; ++i) out[i * n + i] = T(1);
@@ -90,7 +107,7 @@ int BySingularValues(const T* a, int n, T* out) {
   }
   for (T* const rotation : {u, vt}) {
     Fortran<T>::getrf(&n, &n, rotation, &n, int_work.get(), &code);
-    if (DeterminantOf(rotation, int_work.get(), n) > 0) continue;
+    if (DeterminantOf(rotation, int_work.get(), n).fraction > 0) continue;
     for (int64_t p = 0; p < square; ++p) out[p] = -out[p];
   }
   return std::min(code, 0);

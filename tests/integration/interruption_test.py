@@ -89,6 +89,20 @@ def test_a_handler_that_raises_nothing_is_run_in_time(session):
         signal.signal(signal.SIGALRM, former)
 
 
+def test_a_handler_may_use_the_session(session):
+    """It waits within the wait, for what comes later."""
+    seen = []
+    former = signal.signal(signal.SIGALRM, lambda *_: seen.append(chx.to_numpy(chx.ones(99999))))
+    try:
+        for wait in (WAITS["item"], WAITS["to_numpy"], WAITS["view"]):
+            a = work()
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            wait(session, a)
+        assert len(seen) == 3 and all((values == 1).all() for values in seen)
+    finally:
+        signal.signal(signal.SIGALRM, former)
+
+
 def test_control_c_is_a_keyboard_interrupt():
     code = """
         import chx, sys
