@@ -146,6 +146,8 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
             raise ValueError(f"[average] expects {a.shape[normal]} weights, got {weights.size}")
         weights = weights.reshape([-1 if i == normal else 1 for i in range(a.ndim)])
         weights = _core.broadcast_to(weights, a.shape)
+    if a.dtype.kind != "f" and weights.dtype.kind != "f":
+        a, weights = a.astype("float64"), weights.astype("float64")  # products might not fit
     total = _core.sum(weights, axis, keepdims)
     mean = _core.sum(a * weights, axis, keepdims) / total
     return (mean, total) if returned else mean

@@ -148,14 +148,15 @@ class Discrete:
             raise TypeError(f"[integers] expects a dtype of integers, got {dtype}")
         low, high = (0, low) if high is None else (low, high)
         numbers = [chx.to_numpy(x) if isinstance(x, _core.ndarray) else x for x in (low, high)]
-        first = np.asarray(numbers[0])
-        count = np.asarray(numbers[1]) - first + bool(endpoint)
+        # As int64 at least: the count may not fit in the dtype of the bounds.
+        first, last = (np.asarray(x, np.result_type(np.asarray(x), np.int64)) for x in numbers)
+        count = last - first + bool(endpoint)
         if not ((count > 0) & (count <= 2**53)).all():
             raise ValueError(
                 f"[integers] expects 1 to 2**53 numbers, got low {numbers[0]}, high {numbers[1]}"
             )
         least, most = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        if first.size and not least <= first.min() <= (first + count - 1).max() <= most:
+        if count.size and not least <= first.min() <= (first + count - 1).max() <= most:
             raise ValueError(
                 f"[integers] expects numbers of {dtype}, in [{least}, {most}], got low "
                 f"{numbers[0]}, high {numbers[1]}"

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 
-from chx import _core, _support
+from chx import _autograd, _core, _support
 from chx._support import array, asarray, to_numpy
 
 # --- Creation ------------------------------------------------------------------------------------
@@ -244,14 +244,16 @@ _unseen = threading.local()  # .error: the array and what its last buffer has ra
 def _buffer(self, flags):
     """What memoryview(a) and numpy.asarray(a) see: the memory that to_numpy(a, copy=False) shows.
 
-    Over a Unix socket that is the array's own, writable; else a copy that is read-only.
+    Over a Unix socket that is the array's own, writable unless it is in a graph, whose gradients
+    need the values; else a copy that is read-only.
     """
     _unseen.error = None
     try:
-        return memoryview(to_numpy(self, copy=False))
+        view = memoryview(to_numpy(self, copy=False))
     except BaseException as error:  # NumPy drops it, and asks for __array__ then
         _unseen.error = self, error
         raise
+    return view.toreadonly() if self.is_backprop_required(_autograd.anygraph) else view
 
 
 def _array(self, dtype=None):
@@ -289,6 +291,9 @@ def _as_objects(a):
     return objects
 
 
+_WRITING = {np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal}
+
+
 def _array_function(self, func, types, args, kwargs):
     """What NumPy's functions do with arrays of ours: the function of that name here, if any.
 
@@ -301,6 +306,8 @@ def _array_function(self, func, types, args, kwargs):
     if own is None:
         return NotImplemented
     if args and isinstance(args[0], np.ndarray):
+        if func in _WRITING:
+            return NotImplemented  # a copy would be written
         args = (array(args[0], device=self.device), *args[1:])
     if not isinstance(own, type(_core.add)):
         return own(*args, **kwargs)

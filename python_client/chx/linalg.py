@@ -3,6 +3,7 @@
 import functools as _functools
 import inspect as _inspect
 import math as _math
+import operator as _operator
 
 import numpy as _np
 
@@ -68,6 +69,7 @@ def matrix_power(a, n):
 
     Integers stay integers, unless n is negative.
     """
+    n = _operator.index(n)
     if a.dtype.kind == "f" or n < 0 or a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         return _operators["matrix_power"](_floating(a), n)
     result, square = None, a

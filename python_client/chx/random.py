@@ -12,6 +12,7 @@ This module's functions, and Generator() and RandomState() without arguments, dr
 stream, which seed() restarts; default_rng() and RandomState(seed) make streams of their own.
 """
 
+import copy
 import operator
 
 import numpy as np
@@ -58,6 +59,9 @@ class Generator(Continuous, Discrete):
                 f"[Generator] expects a stream, got {type(stream).__name__}: default_rng()"
             )
         self._stream = stream
+
+    def __copy__(self):
+        return copy.deepcopy(self)
 
     def permutation(self, x, axis=0, device=None):
         """range(x), or the parts of an array along an axis, in random order."""
@@ -110,6 +114,8 @@ class Generator(Continuous, Discrete):
         count = int(np.prod(shape, dtype=np.int64))
         if length < 0 or (length == 0 and count > 0):
             raise ValueError(f"[choice] expects something to choose from, got {length} elements")
+        if device is None and isinstance(p, _core.ndarray):
+            device = p.device
         if p is not None:
             p = _probabilities(p, length, 0 if replace else count, device)
         if not replace:

@@ -134,3 +134,14 @@ def test_pad_by_functions(rng):
             calls.clear()
             same(got, np.pad(a, (2, 1), border, **keywords))
             assert ours == calls
+
+
+def test_averages_of_small_integers():
+    a = np.array([200, 100], "uint8")
+    x = chx.array(a)
+    assert chx.average(x, weights=x).item() == pytest.approx(np.average(a, weights=a))
+
+
+def test_powers_are_whole():
+    with pytest.raises(TypeError):
+        chx.linalg.matrix_power(chx.ones((2, 2), "int64"), 1.5)

@@ -253,3 +253,19 @@ def test_orders_of_lists_and_counts_of_several():
         g.permutation([1, 2], axis=1)
     with pytest.raises(TypeError):
         g.permutation(1.5)
+
+
+def test_a_copy_has_a_stream_of_its_own():
+    rng = chx.random.default_rng(7)
+    rng.random(3)
+    other = copy.copy(rng)
+    np.testing.assert_array_equal(chx.to_numpy(rng.random(4)), chx.to_numpy(other.random(4)))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64"])
+def test_bounds_of_small_dtypes(dtype):
+    low, high = (0, 255) if dtype == "uint8" else (-100, 100)
+    bounds = np.array([low], dtype), np.array([high], dtype)
+    drawn = chx.to_numpy(chx.random.default_rng(1).integers(*bounds, size=1000, endpoint=True))
+    assert low <= drawn.min() < low + 10 and high - 10 < drawn.max() <= high
+    assert chx.random.default_rng(1).integers(0, []).shape == (0,)

@@ -347,3 +347,29 @@ def test_what_goes_wrong_in_a_buffer_is_not_lost():
         with pytest.raises(IndexError):
             convert(x)
     np.testing.assert_array_equal(chx.ones(3).__array__(), np.ones(3))
+
+
+def test_buffers_of_arrays_in_graphs_are_read_only():
+    x = chx.ones(3).require_grad()
+    y = chx.sum(x * x)
+    for array in (x, x * 2):
+        n = np.asarray(array)
+        with pytest.raises(ValueError, match="read-only"):
+            n[0] = 100
+    y.backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_numpy_writes_to_no_copy():
+    """NumPy's functions take arrays of both kinds, but those that write are NumPy's own."""
+    z = np.zeros(3)
+    for write in (
+        lambda: np.copyto(z, chx.ones(3, "float64")),
+        lambda: np.put(z, [0], chx.ones(1)),
+        lambda: np.putmask(z, chx.ones(3, "bool"), 1),
+        lambda: np.place(z, chx.ones(3, "bool"), [1]),
+        lambda: np.put_along_axis(z, chx.zeros(1, "int64"), 1, 0),
+    ):
+        with pytest.raises(TypeError):
+            write()
+    assert not z.any()

@@ -1,5 +1,7 @@
 """Converters that know no device of a daemon: called as for NumPy, their results sent."""
 
+import copy
+
 import chainer
 from chainer import variable
 from chainer.dataset import convert
@@ -25,7 +27,9 @@ def call_converter(converter, batch, device):
 def _sent(batch, device):
     """What a converter made of arrays, with these on a device; anything else as it is."""
     if isinstance(batch, dict):
-        return {key: _sent(value, device) for key, value in batch.items()}
+        sent = copy.copy(batch)  # which may be of another class
+        sent.update((key, _sent(value, device)) for key, value in batch.items())
+        return sent
     if isinstance(batch, (list, tuple)):
         items = [_sent(item, device) for item in batch]
         return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
