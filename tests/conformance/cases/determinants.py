@@ -33,8 +33,8 @@ def of_rank(missing, equal=False):
 
 
 def exactly_singular(rng, shape):
-    """Small whole numbers, with a row twice another."""
-    a = rng.integers(-3, 4, shape).astype("float64")
+    """Small multiples of 1/4, with a row twice another."""
+    a = rng.integers(-3, 4, shape) / 4
     a[..., -1, :] = 2 * a[..., 0, :]
     return a
 
