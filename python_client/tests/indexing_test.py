@@ -169,6 +169,8 @@ def test_advanced_indexing_reads_writes_and_has_gradients():
             with pytest.raises(IndexError):
                 chx.array(values)[key]
             continue
+        if want.ndim > 10:
+            continue  # arrays have no more dimensions here
         checked += 1
         mixed = on_device(key, rng)
         a = chx.array(values).require_grad()
