@@ -169,9 +169,8 @@ def test_advanced_indexing_reads_writes_and_has_gradients():
             with pytest.raises(IndexError):
                 chx.array(values)[key]
             continue
-        added = sum(item is None for item in key) + max(np.ndim(item) for item in key)
-        if len(shape) + added > 10:
-            continue  # arrays have no more dimensions here
+        if len(shape) + len(key) > 8:
+            continue  # perhaps of more dimensions on the way than the ten that arrays have here
         checked += 1
         mixed = on_device(key, rng)
         a = chx.array(values).require_grad()
