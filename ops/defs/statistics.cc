@@ -125,11 +125,11 @@ void ProdGradient(GradContext& g) {
   for (int i = 0; i < a.ndim(); ++i) back[order[i]] = i;
   flat.push_back(size);
   const Value moved = g.Apply("transpose", {a}, {{"axes", AttrValue(order)}});
-  const Shape shape = moved.shape();
   Shape seed = flat;
   seed[seed.size() - 1] = 1;
   const Value ga = TimesTheOthers(reshape(moved, flat), reshape(gy, seed), flat.size() - 1);
-  g.SetInputGrad(0, g.Apply("transpose", {reshape(ga, shape)}, {{"axes", AttrValue(back)}}));
+  g.SetInputGrad(0,
+                 g.Apply("transpose", {reshape(ga, moved.shape())}, {{"axes", AttrValue(back)}}));
 }
 
 // --- var and std ---
