@@ -4,19 +4,7 @@ import chx
 import numpy as np
 import pytest
 
-SEED = np.random.SeedSequence().entropy % 2**32
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    print("seed", SEED)
-    with chx.connect() as session:
-        yield session
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(SEED)
+pytestmark = pytest.mark.usefixtures("seeded_session")
 
 
 def close(got, want, rtol=1e-9):

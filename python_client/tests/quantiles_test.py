@@ -6,23 +6,11 @@ import chx
 import numpy as np
 import pytest
 
-SEED = np.random.SeedSequence().entropy % 2**32
+pytestmark = pytest.mark.usefixtures("seeded_session")
 METHODS = (
     "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull "
     "linear median_unbiased normal_unbiased lower higher midpoint nearest"
 ).split()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    print("seed", SEED)
-    with chx.connect() as session:
-        yield session
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(SEED)
 
 
 def close(got, want):
