@@ -1,16 +1,13 @@
 #include "client/connection.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/fork_guard.h"
 #include "client/waiting.h"
 #include "ops/registry.h"
 #include "proto/wire.h"
@@ -19,38 +16,29 @@ namespace chx {
 namespace {
 
 constexpr size_t kMaxErrors = 1000;
-constexpr int kLastDelayMs = 1000;
 constexpr std::chrono::milliseconds kPatience(200);
-constexpr int kReconnectDelaysMs[] = {0, 20, 100, 400, kLastDelayMs};
+// So much goes into any socket's buffer, whether the daemon takes it or not.
+constexpr uint64_t kUnheardBytes = 64 << 10;
+constexpr std::chrono::seconds kOpenTimeout(10);
+constexpr std::chrono::seconds kCloseTimeout(5);
+constexpr int kOpenTries = 8;  // within 1.3 s
+constexpr std::chrono::milliseconds kFirstPause(10);
 
 }  // namespace
 
 Connection::Connection(std::string address, ConnectOptions options)
-    : address_(std::move(address)), options_(std::move(options)) {}
-
-void Connection::AddToken(grpc::ClientContext* context) const {
-  if (!options_.token.empty()) context->AddMetadata("authorization", "Bearer " + options_.token);
-}
+    : address_(std::move(address)),
+      options_(std::move(options)),
+      fork_generation_(ForkGeneration()) {}
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
                                                              const ConnectOptions& options) {
   std::unique_ptr<Connection> connection(new Connection(address, options));
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  // Sessions of one process must not share a connection: a fork or a cut concerns one of them.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (!options.tls_roots.empty()) {
-    grpc::SslCredentialsOptions tls;
-    tls.pem_root_certs = options.tls_roots;
-    credentials = grpc::SslCredentials(tls);
-  }
-  connection->channel_ = grpc::CreateCustomChannel(address, credentials, arguments);
-  connection->stub_ = v1::SessionService::NewStub(connection->channel_);
+  CHX_ASSIGN_OR_RETURN(connection->dialer_, Dialer::For(address, options.tls_roots));
+  connection->channels_ = std::make_unique<ChannelPool>(connection->dialer_.get(), options.token);
   v1::OpenReply reply;
-  CHX_RETURN_IF_ERROR(connection->OpenSession("", false, &reply));
+  std::unique_ptr<CallChannel> channel;
+  CHX_RETURN_IF_ERROR(connection->OpenSession("", Clock::now() + kOpenTimeout, &reply, &channel));
   connection->session_id_ = reply.session_id();
   connection->op_ids_.assign(reply.op_ids().begin(), reply.op_ids().end());
   connection->op_ids_.resize(static_cast<size_t>(OpRegistry::Global().size()), 0);
@@ -60,44 +48,45 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   }
   connection->segments_ = SegmentMap::For(address, reply.session_id());
   connection->limits_ = reply.limits();
-  connection->link_ = connection->Attach(0, 0);
+  connection->dialer_->set_lease(
+      std::chrono::milliseconds(static_cast<int64_t>(reply.limits().lease_seconds() * 1000)));
+  connection->last_heard_ = Clock::now().time_since_epoch().count();
+  connection->link_ = connection->Attach(std::move(channel), 0, 0);
   return connection;
 }
 
-std::shared_ptr<Link> Connection::Attach(uint64_t last_batch_seq, uint64_t last_event_seq) {
+std::shared_ptr<Link> Connection::Attach(std::unique_ptr<CallChannel> channel,
+                                         uint64_t last_batch_seq, uint64_t last_event_seq) const {
   v1::Submit greeting;
   greeting.set_session_id(session_id_);
   greeting.set_batch_seq(last_batch_seq);  // applied already
   greeting.set_acked_event_seq(last_event_seq);
-  std::shared_ptr<Link> link = OpenLocalLink(address_, greeting);
-  if (link != nullptr) return link;
-  link = std::make_shared<GrpcLink>(stub_.get(), [this](auto* context) { AddToken(context); });
-  link->Write(greeting);
+  auto link = std::make_shared<Link>(std::move(channel));
+  link->Write(greeting);  // were it cut, a read would tell
   return link;
 }
 
-absl::Status Connection::FromRpc(const grpc::Status& status) const {
-  const absl::Status error = wire::FromGrpc(status);
-  switch (status.error_code()) {
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::CANCELLED:
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-    case grpc::StatusCode::NOT_FOUND:
-    case grpc::StatusCode::UNAUTHENTICATED:
-      break;
+absl::Status Connection::FromReply(const v1::Status& status) const {
+  const absl::Status error = wire::FromMessage(status);
+  if (status.kind() != 0) return error;
+  switch (error.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnauthenticated:
+      return MakeError(ErrorKind::kConnection,
+                       absl::StrCat("chxd at ", address_, ": ", error.message()));
     default:
       return error;
   }
-  if (!status.error_details().empty()) return error;
-  return MakeError(ErrorKind::kConnection,
-                   absl::StrCat("chxd at ", address_, ": ", status.error_message()));
 }
 
-absl::Status Connection::OpenSession(absl::string_view resume_session_id, bool patient,
-                                     v1::OpenReply* reply) {
-  v1::OpenRequest request;
-  request.set_min_protocol(wire::kProtocolVersion);
-  request.set_max_protocol(wire::kProtocolVersion);
+absl::Status Connection::OpenSession(absl::string_view resume_session_id,
+                                     Clock::time_point deadline, v1::OpenReply* reply,
+                                     std::unique_ptr<CallChannel>* channel) {
+  v1::Call call;
+  v1::OpenRequest& request = *call.mutable_open();
   request.set_client_name(options_.client_name);
   request.set_resume_session_id(std::string(resume_session_id));
   if (resume_session_id.empty()) {
@@ -107,25 +96,67 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id, bool p
       signature->set_hash(op->SignatureHash());
     }
   }
-  grpc::ClientContext context;
-  AddToken(&context);
-  context.set_wait_for_ready(patient);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(patient ? 3 : 10));
-  const grpc::Status status = stub_->Open(&context, request, reply);
-  if (status.ok()) return absl::OkStatus();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return MakeError(ErrorKind::kConnection,
-                     absl::StrCat("cannot reach chxd at ", address_, ": ", status.error_message()));
+  v1::Reply answer;
+  absl::Status status;
+  // A daemon's front process cuts connections where it has to make room, and when it is replaced.
+  // Whoever takes a session up tries again anyway.
+  auto pause = kFirstPause;
+  for (int tries = resume_session_id.empty() ? kOpenTries : 1; tries > 0; --tries) {
+    CHX_ASSIGN_OR_RETURN(*channel, channels_->Take(deadline, true));
+    if ((*channel)->Call(call, &answer, deadline)) {
+      status = wire::FromMessage(answer.status());
+      break;
+    }
+    const bool in_time = Clock::now() < deadline;
+    status = absl::UnavailableError(in_time ? "the connection is cut" : "no answer in time");
+    if (!in_time) break;
+    if (tries > 1) std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
   }
-  return wire::FromGrpc(status);
+  const bool refused = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+  if (refused && answer.status().kind() == 0) {
+    return MakeError(ErrorKind::kConnection,
+                     absl::StrCat("cannot reach chxd at ", address_, ": ", status.message()));
+  }
+  *reply = std::move(*answer.mutable_open());
+  return status;
 }
 
 Connection::~Connection() {
   if (link_ != nullptr) link_->Cancel();
 }
 
-absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
+absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take, bool interruptible) {
+  if (unheard_bytes_.load(std::memory_order_relaxed) > kUnheardBytes) {
+    CHX_RETURN_IF_ERROR(WaitForRoom(interruptible));
+  }
+  bool full = false;
+  CHX_RETURN_IF_ERROR(WriteBatch(take, &full));
+  if (!full) return absl::OkStatus();
+  const Waiting waiting;
+  const auto has_room = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return inflight_commands_ <= limits_.max_inflight_commands() &&
+           inflight_bytes_ <= limits_.max_inflight_bytes();
+  };
+  return ReadUntil(has_room, interruptible);
+}
+
+absl::Status Connection::WaitForRoom(bool interruptible) {
+  absl::optional<Waiting> waiting;
+  for (;;) {
+    std::shared_ptr<Link> link;
+    {
+      MutexLock lock(&mutex_);
+      if (!failed_.ok()) return failed_;
+      link = link_;
+    }
+    const auto patience = waiting.has_value() ? kPatience : std::chrono::milliseconds(0);
+    if (link->WaitForRoom(static_cast<int>(patience.count()))) return absl::OkStatus();
+    if (!waiting.has_value()) waiting.emplace();
+    if (interruptible && Interruption::Asked()) return Interruption::Error();
+  }
+}
+
+absl::Status Connection::WriteBatch(absl::FunctionRef<uint32_t(std::string*)> take, bool* full) {
   MutexLock write_lock(&write_mutex_);
   auto batch = std::make_shared<v1::Submit>();
   {
@@ -140,28 +171,24 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take) {
   if (commands == 0) return absl::OkStatus();
   batch->set_num_commands(commands);
   batch->set_batch_seq(next_batch_seq_++);
-  bool full = false;
+  last_sent_seq_.store(batch->batch_seq(), std::memory_order_relaxed);
+  unheard_bytes_.fetch_add(batch->commands().size(), std::memory_order_relaxed);
   std::shared_ptr<Link> link;
   {
     MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;
     link = link_;
     batch->set_acked_event_seq(last_event_seq_);
     unacked_.push_back(batch);
     inflight_commands_ += commands;
     inflight_bytes_ += batch->commands().size();
-    full = inflight_commands_ > limits_.max_inflight_commands() ||
-           inflight_bytes_ > limits_.max_inflight_bytes();
+    *full = inflight_commands_ > limits_.max_inflight_commands() ||
+            inflight_bytes_ > limits_.max_inflight_bytes();
   }
-  if (!link->Write(*batch)) {
-    // The batch is kept until it is acknowledged, and goes over the next stream. That is made now:
-    // nobody may read before the lease ends.
-    return ReadUntil([this, &link]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return link_ != link; });
-  }
-  if (!full) return absl::OkStatus();
-  return ReadUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return inflight_commands_ <= limits_.max_inflight_commands() &&
-           inflight_bytes_ <= limits_.max_inflight_bytes();
-  });
+  if (link->Write(*batch)) return absl::OkStatus();
+  // The batch is kept until it is acknowledged, and goes over the next stream. That is made now:
+  // nobody may read before the lease ends.
+  return ReadUntil([this, &link]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return link_ != link; });
 }
 
 absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id, bool interruptible) {
@@ -207,7 +234,7 @@ absl::Status Connection::Wait(uint64_t request_id, void* out, size_t bytes) {
 absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done, bool interruptible) {
   bool patient = true;
   for (;;) {
-    if (!patient && Interruption::Asked()) return Interruption::Error();
+    if (interruptible && !patient && Interruption::Asked()) return Interruption::Error();
     patient = true;
     {
       MutexLock lock(&mutex_);
@@ -223,7 +250,8 @@ absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done, bool interrup
       if (reading_) continue;
       reading_ = true;
     }
-    const absl::Status status = ReadEvent(!interruptible, &patient);
+    const absl::Status status =
+        ReadEvent(interruptible ? Link::Wait::kAWhile : Link::Wait::kOn, &patient);
     {
       MutexLock lock(&mutex_);
       reading_ = false;
@@ -233,32 +261,35 @@ absl::Status Connection::ReadUntil(absl::FunctionRef<bool()> done, bool interrup
   }
 }
 
-absl::Status Connection::ReadEvent(bool wait_on, bool* got) {
+absl::Status Connection::ReadEvent(Link::Wait wait, bool* got) {
+  *got = false;
+  if (recovery_.active) return Recover();
   std::shared_ptr<Link> link;
   {
     MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;
     link = link_;
   }
   v1::Event event;
-  const Link::Got read = link->Read(&event, wait_on);
-  *got = read != Link::Got::kNothing;
-  if (!*got) return absl::OkStatus();
+  const Link::Got read = link->Read(&event, wait);
+  if (read == Link::Got::kNothing) return absl::OkStatus();
   if (read == Link::Got::kEvent) {
+    *got = true;
+    recovery_ = Recovery();
     Dispatch(&event);
     return absl::OkStatus();
   }
-  const grpc::Status status = link->Finish();
   {
     MutexLock lock(&mutex_);
     if (!failed_.ok()) return failed_;  // closed meanwhile
   }
-  // The daemon ended the stream on purpose; another would fare no better.
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
-      status.error_code() != grpc::StatusCode::CANCELLED &&
-      status.error_code() != grpc::StatusCode::OK) {
-    return Lost(wire::FromGrpc(status));
-  }
-  return Reconnect();
+  // Where the daemon ended the stream on purpose another would fare no better.
+  const absl::Status end = link->Finish();
+  if (!absl::IsUnavailable(end) && !absl::IsCancelled(end)) return Lost(end);
+  recovery_.active = true;
+  // A stream over which nothing came at all is one more failed try.
+  if (recovery_.tries == 0) recovery_.since = Clock::now();
+  return Recover();
 }
 
 absl::Status Connection::status() {
@@ -272,12 +303,10 @@ void Connection::Fail(absl::Status status) {
   has_failed_ = true;
 }
 
-absl::Status Connection::Lost(const absl::Status& why) {
-  return MakeError(ErrorKind::kConnection,
-                   absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
-}
-
 void Connection::Dispatch(v1::Event* event) {
+  last_heard_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  unheard_bytes_.store(0, std::memory_order_relaxed);
+  if (event->draining()) draining_ = true;
   MutexLock lock(&mutex_);
   while (!unacked_.empty() && unacked_.front()->batch_seq() <= event->acked_batch_seq()) {
     v1::Submit& batch = *unacked_.front();
@@ -308,42 +337,6 @@ void Connection::Dispatch(v1::Event* event) {
   }
 }
 
-absl::Status Connection::Reconnect() {
-  absl::Status last;
-  for (int delay : kReconnectDelaysMs) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
-    uint64_t last_event_seq = 0;
-    {
-      MutexLock lock(&mutex_);
-      if (!failed_.ok()) return failed_;
-      last_event_seq = last_event_seq_;
-    }
-    v1::OpenReply reply;
-    last = OpenSession(session_id_, delay == kLastDelayMs, &reply);
-    if (absl::IsNotFound(last)) break;
-    if (!last.ok()) continue;
-    std::shared_ptr<Link> link = Attach(reply.last_batch_seq(), last_event_seq);
-    // Writers find the new stream when it has all that came before them.
-    uint64_t sent = reply.last_batch_seq();
-    for (;;) {
-      std::vector<std::shared_ptr<v1::Submit>> again;
-      {
-        MutexLock lock(&mutex_);
-        for (const auto& batch : unacked_) {
-          if (batch->batch_seq() > sent) again.push_back(batch);
-        }
-        if (again.empty()) {
-          link_ = std::move(link);
-          return absl::OkStatus();
-        }
-      }
-      for (const auto& batch : again) link->Write(*batch);
-      sent = again.back()->batch_seq();
-    }
-  }
-  return Lost(last);
-}
-
 std::vector<uint64_t> Connection::TakeFreedFunctions() {
   if (!has_freed_functions_.load(std::memory_order_relaxed)) return {};
   MutexLock lock(&mutex_);
@@ -352,31 +345,39 @@ std::vector<uint64_t> Connection::TakeFreedFunctions() {
 }
 
 std::vector<absl::Status> Connection::TakeErrors() {
+  if (fork_generation_ != ForkGeneration()) return {};
   MutexLock lock(&mutex_);
   return std::exchange(errors_, {});
 }
 
 absl::Status Connection::Close() {
   if (segments_ != nullptr) segments_->Clear();
+  std::shared_ptr<Link> link;
   {
     MutexLock lock(&mutex_);
-    if (!failed_.ok()) return absl::OkStatus();
+    link = std::exchange(link_, nullptr);
+    if (!failed_.ok()) {  // lost before, or closed
+      channels_->Close();
+      return absl::OkStatus();
+    }
     Fail(MakeError(ErrorKind::kConnection, "the session is closed"));
   }
   arrived_.notify_all();
-  v1::CloseRequest request;
-  request.set_session_id(session_id_);
-  v1::CloseReply reply;
-  grpc::ClientContext context;
-  AddToken(&context);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
-  const grpc::Status status = stub_->Close(&context, request, &reply);
+  v1::Call call;
+  call.mutable_close()->set_session_id(session_id_);
+  v1::Reply reply;
+  absl::Status status = Ask(call, Clock::now() + kCloseTimeout, &reply);
+  // An attempt that was cut may have closed it.
+  if (absl::IsNotFound(wire::FromMessage(reply.status()))) status = absl::OkStatus();
+  // Nor does a daemon that was about to end, and has done so meanwhile, have it any more.
+  if (draining() && KindOf(status) == ErrorKind::kConnection) status = absl::OkStatus();
+  channels_->Close();
+  link->Cancel();
   MutexLock lock(&mutex_);
-  link_->Cancel();
-  for (const v1::OpError& error : reply.unread_errors()) {
+  for (const v1::OpError& error : reply.close().unread_errors()) {
     errors_.push_back(wire::FromMessage(error.error()));
   }
-  return FromRpc(status);
+  return status;
 }
 
 }  // namespace chx

@@ -2,10 +2,8 @@
 #ifndef CHX_CLIENT_CONNECTION_H_
 #define CHX_CLIENT_CONNECTION_H_
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
@@ -19,11 +17,14 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "client/call_channel.h"
+#include "client/channel_pool.h"
+#include "client/dialer.h"
 #include "client/link.h"
 #include "client/segments.h"
 #include "ops/array_spec.h"
 #include "ops/op_def.h"
-#include "proto/chxd.grpc.pb.h"
+#include "proto/chxd.pb.h"
 #include "proto/command.h"
 
 namespace chx {
@@ -32,6 +33,9 @@ struct ConnectOptions {
   std::string client_name = "chx";
   std::string token;
   std::string tls_roots;  // PEM; empty: plaintext
+  // For how long a session whose connection was cut is taken up again; not set: as long as the
+  // daemon keeps it, or less if nobody listens at a Unix socket any more.
+  absl::optional<std::chrono::milliseconds> reconnect;
 };
 
 // Thread-safe. Whoever waits for a value reads the stream itself and hands other waiters theirs, so
@@ -43,8 +47,10 @@ class Connection {
   ~Connection();
 
   // `take` moves the pending commands into an empty string and counts them; nothing is sent if
-  // there are none. Batches keep the order of the takes. Waits while too much is in flight.
-  absl::Status Send(absl::FunctionRef<uint32_t(std::string* commands)> take);
+  // there are none. Batches keep the order of the takes. Waits while too much is in flight; where
+  // it may be interrupted, and is, it returns Interruption::Error(), whether it has sent or not.
+  absl::Status Send(absl::FunctionRef<uint32_t(std::string* commands)> take,
+                    bool interruptible = false);
   // Waits for the answer to a kFetch or kBarrier that has been sent. The array's bytes are copied
   // to `out`, which must be of their size.
   absl::Status Wait(uint64_t request_id, void* out, size_t bytes);
@@ -71,8 +77,18 @@ class Connection {
   }
   // How many uploads and downloads there were.
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  // The session is about to be closed: from now on a cut is worth a short wait only.
+  void ExpectClose() { closing_ = true; }
   // Ends the session.
   absl::Status Close();
+  // What has been sent and has not run becomes errors; the session goes on.
+  absl::Status Cancel();
+  // To be called now and then by a thread that has nothing else to do: finds out whether the stream
+  // is cut, which nobody may see who does not read, and takes the session up. Returns when to call
+  // next, or an error once the session is closed or lost.
+  absl::StatusOr<std::chrono::milliseconds> KeepAlive();
+  // Whether the daemon has said that it is about to end.
+  bool draining() const { return draining_.load(std::memory_order_relaxed); }
 
   // The id by which the daemon knows an operator; 0 if it doesn't.
   uint16_t WireId(const OpDef& op) const { return op_ids_[op.id]; }
@@ -91,32 +107,58 @@ class Connection {
   std::vector<absl::Status> TakeErrors();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // An attempt to take the session up: how it goes on. Of the thread that reads.
+  struct Recovery {
+    bool active = false;  // the stream is cut
+    Clock::time_point since;
+    Clock::time_point next_try;
+    int tries = 0;
+    bool nobody_listens = true;  // at all tries
+  };
+
   Connection(std::string address, ConnectOptions options);
-  // `patient`: waits some seconds for a connection, where others fail while gRPC backs off.
-  absl::Status OpenSession(absl::string_view resume_session_id, bool patient, v1::OpenReply* reply);
-  void AddToken(grpc::ClientContext* context) const;
+  // Makes a session or takes it up, on a connection that may become its stream.
+  absl::Status OpenSession(absl::string_view resume_session_id, Clock::time_point deadline,
+                           v1::OpenReply* reply, std::unique_ptr<CallChannel>* channel);
   // An error without an ErrorKind of the daemon's is the connection's.
-  absl::Status FromRpc(const grpc::Status& status) const;
+  absl::Status FromReply(const v1::Status& status) const;
   // A new stream for the session. It begins with a greeting, by which the daemon knows from the
   // start that the client is there.
-  std::shared_ptr<Link> Attach(uint64_t last_batch_seq, uint64_t last_event_seq);
+  std::shared_ptr<Link> Attach(std::unique_ptr<CallChannel> channel, uint64_t last_batch_seq,
+                               uint64_t last_event_seq) const;
+  // One call that may be repeated, over a connection of its own.
+  absl::Status Ask(const v1::Call& call, Clock::time_point deadline, v1::Reply* reply);
+  // Calls `attempt` with a channel until it returns true, over new ones where they are cut, as long
+  // as the session can be taken up.
+  absl::Status Persist(absl::FunctionRef<bool(CallChannel*)> attempt) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits, without a lock, while the daemon takes nothing of what is sent.
+  absl::Status WaitForRoom(bool interruptible) ABSL_LOCKS_EXCLUDED(mutex_, write_mutex_);
+  absl::Status WriteBatch(absl::FunctionRef<uint32_t(std::string* commands)> take, bool* full)
+      ABSL_LOCKS_EXCLUDED(mutex_, write_mutex_);
   // Reads one event and hands out what is in it; *got: whether there was one. One thread at a time.
-  absl::Status ReadEvent(bool wait_on, bool* got);
+  absl::Status ReadEvent(Link::Wait wait, bool* got);
   void Dispatch(v1::Event* event) ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads until `done`, or lets another thread do so. Where it may be interrupted, and is, it
   // returns Interruption::Error().
   absl::Status ReadUntil(absl::FunctionRef<bool()> done, bool interruptible = false);
   absl::StatusOr<v1::FetchedValue> TakeValue(uint64_t request_id, bool interruptible)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes the session up on a new stream and sends again what was not applied.
-  absl::Status Reconnect();
+  // A step towards taking the session up on a new stream: a try, or a part of the wait for the
+  // next.
+  absl::Status Recover();
+  absl::Status TryToResume();
+  Clock::duration Patience() const;
+  void Ping();
   absl::Status Lost(const absl::Status& why);
   void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string address_;
   const ConnectOptions options_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::SessionService::Stub> stub_;
+  const int fork_generation_;
+  std::unique_ptr<Dialer> dialer_;
+  std::unique_ptr<ChannelPool> channels_;
   std::string session_id_;
   std::vector<uint16_t> op_ids_;
   std::vector<std::string> devices_;
@@ -129,7 +171,7 @@ class Connection {
 
   Mutex mutex_;
   CondVar arrived_;
-  std::shared_ptr<Link> link_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Link> link_ ABSL_GUARDED_BY(mutex_);  // null once the session is closed
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // not OK: the session is closed or lost
   std::atomic<bool> has_failed_{false};
@@ -145,6 +187,15 @@ class Connection {
   std::vector<uint64_t> freed_functions_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_freed_functions_{false};
   std::atomic<int64_t> calls_{0};
+  std::atomic<uint64_t> unheard_bytes_{0};  // sent since the daemon last said something
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> closing_{false};
+  std::atomic<uint64_t> last_sent_seq_{0};
+  std::atomic<Clock::rep> last_heard_{0};
+  Recovery recovery_;  // of the thread that has set reading_
+  // Of the thread that calls KeepAlive.
+  Clock::time_point pinged_;
+  bool ping_is_due_back_ = false;
   std::vector<std::string> spare_buffers_ ABSL_GUARDED_BY(mutex_);
 };
 

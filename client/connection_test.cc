@@ -17,8 +17,7 @@
 namespace chx {
 namespace {
 
-// With gRPC's stream, and with the socket beside the daemon's own.
-class ConnectionTest : public ::testing::TestWithParam<bool> {
+class ConnectionTest : public ::testing::Test {
  protected:
   void Connect() {
     session_ = nullptr;
@@ -41,22 +40,19 @@ class ConnectionTest : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(expected, count);
   }
 
-  FakeDaemon daemon_{GetParam()};
+  FakeDaemon daemon_;
   Ref<Session> session_;
 };
 
-TEST_P(ConnectionTest, TheDaemonKnowsFromTheStartThatTheClientIsThere) {
-  AwaitStream(true);
-  EXPECT_EQ(daemon_.local_streams(), GetParam() ? 1 : 0);
-}
+TEST_F(ConnectionTest, TheDaemonKnowsFromTheStartThatTheClientIsThere) { AwaitStream(true); }
 
-TEST_P(ConnectionTest, NobodyThere) {
+TEST_F(ConnectionTest, NobodyThere) {
   const absl::Status status = Session::Connect("unix:/nonexistent/socket").status();
   EXPECT_EQ(KindOf(status), ErrorKind::kConnection);
   EXPECT_NE(status.message().find("/nonexistent/socket"), absl::string_view::npos) << status;
 }
 
-TEST_P(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
+TEST_F(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
   AwaitStream(true);
   const Array x = zeros(*session_, {});
   daemon_.Mute(true);
@@ -72,7 +68,7 @@ TEST_P(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
   EXPECT_EQ(daemon_.Commands(CommandKind::kFetch).size(), 1u);
 }
 
-TEST_P(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
+TEST_F(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
   constexpr int kOps = 20000;
   std::thread cutter([this] {
     for (int i = 0; i < 20; ++i) {
@@ -92,12 +88,11 @@ TEST_P(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
   ExpectEachHandleOnce(kOps);
 }
 
-TEST_P(ConnectionTest, AnIdleClientTakesItsSessionUpWhenItWrites) {
+TEST_F(ConnectionTest, AnIdleClientTakesItsSessionUpWhenItWrites) {
   AwaitStream(true);
   daemon_.CutStream();
-  AwaitStream(false);
   std::vector<Array> arrays;
-  for (int i = 0; i < 100 && daemon_.resumes() == 0; ++i) {
+  for (int i = 0; i < 1000 && daemon_.resumes() == 0; ++i) {
     arrays.push_back(zeros(*session_, {}));  // nobody reads
     usleep(10000);
   }
@@ -106,7 +101,104 @@ TEST_P(ConnectionTest, AnIdleClientTakesItsSessionUpWhenItWrites) {
   ExpectEachHandleOnce(arrays.size());
 }
 
-TEST_P(ConnectionTest, CreditsBoundWhatIsUnderWay) {
+// Nobody reads or writes: the session would be lost with its lease.
+TEST_F(ConnectionTest, AnIdleClientTakesItsSessionUp) {
+  daemon_.limits.set_lease_seconds(1);
+  Connect();
+  AwaitStream(true);
+  daemon_.CutStream();
+  for (int i = 0; i < 1000 && daemon_.resumes() == 0; ++i) usleep(5000);
+  EXPECT_EQ(daemon_.resumes(), 1);
+  AwaitStream(true);
+}
+
+// As one behind a network that has gone without a word.
+TEST_F(ConnectionTest, AnIdleClientLeavesAStreamThatDoesNotAnswer) {
+  daemon_.limits.set_lease_seconds(0.6);
+  Connect();
+  AwaitStream(true);
+  EXPECT_EQ(daemon_.resumes(), 0);
+  daemon_.Mute(true);
+  for (int i = 0; i < 2000 && daemon_.resumes() == 0; ++i) usleep(5000);
+  EXPECT_GE(daemon_.resumes(), 1);
+  daemon_.Mute(false);
+  const Array x = zeros(*session_, {});
+  EXPECT_TRUE(x.Item().ok());
+  ExpectEachHandleOnce(1);
+}
+
+TEST_F(ConnectionTest, ADaemonThatIsAwayForAWhileIsWaitedFor) {
+  const Array x = zeros(*session_, {});
+  ASSERT_TRUE(session_->Synchronize().ok());
+  daemon_.Stop();
+  std::thread back([this] {
+    usleep(1500000);
+    daemon_.Start();
+  });
+  const Array y = x + x;
+  EXPECT_TRUE(y.Item().ok());
+  back.join();
+  EXPECT_TRUE(session_->Upload(std::string(100000, 'x'), Dtype::kUint8, {100000}, 0).ok());
+  ExpectEachHandleOnce(2);
+}
+
+TEST_F(ConnectionTest, ReconnectingEndsWhenItIsToldTo) {
+  ConnectOptions options;
+  options.reconnect = std::chrono::milliseconds(300);
+  const auto session = Session::Connect(daemon_.address(), options);
+  ASSERT_TRUE(session.ok());
+  const Array x = zeros(**session, {});
+  ASSERT_TRUE((*session)->Synchronize().ok());
+  daemon_.Stop();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(KindOf(x.Item().status()), ErrorKind::kConnection);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+}
+
+TEST_F(ConnectionTest, ClosingDoesNotWaitLongForADaemonThatIsGone) {
+  ConnectOptions options;
+  options.reconnect = std::chrono::minutes(1);
+  const auto session = Session::Connect(daemon_.address(), options);
+  ASSERT_TRUE(session.ok());
+  daemon_.Stop();
+  const Array x = zeros(**session, {});
+  const auto start = std::chrono::steady_clock::now();
+  (*session)->Close().IgnoreError();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+// Whatever of an upload has arrived when it is cut, there is one array of the right bytes.
+TEST_F(ConnectionTest, UploadsSurviveCutsAtAnyByte) {
+  std::string data(300000, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 / 3);
+  for (const int64_t bytes : {0, 1, 9, 30, 60, 100, 1000, 150000, 300050, 300100}) {
+    Connect();  // a session without a connection for calls
+    daemon_.CutConnectionsAfter(bytes);
+    std::thread mender([this] {
+      usleep(30000);
+      daemon_.CutConnectionsAfter(-1);
+    });
+    const auto array = session_->Upload(data, Dtype::kUint8, {300000}, 0);
+    mender.join();
+    ASSERT_TRUE(array.ok()) << bytes << array.status();
+    EXPECT_EQ(daemon_.uploads().size(), 1u);
+    EXPECT_EQ(daemon_.uploads().at((*array)->handle), data) << bytes;
+  }
+}
+
+TEST_F(ConnectionTest, CancelNamesAllThatWasCalled) {
+  daemon_.Mute(true);
+  std::vector<Array> arrays;
+  for (int i = 0; i < 2000; ++i) arrays.push_back(zeros(*session_, {}));
+  ASSERT_TRUE(session_->Cancel().ok());
+  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kApplyOp, 2000));
+  EXPECT_EQ(daemon_.cancels().back(), daemon_.BatchSizes().size());
+  ASSERT_TRUE(session_->Cancel().ok());  // of nothing more
+  daemon_.Mute(false);
+  EXPECT_TRUE(arrays[0].Item().ok());  // the session goes on
+}
+
+TEST_F(ConnectionTest, CreditsBoundWhatIsUnderWay) {
   daemon_.limits.set_max_inflight_commands(1000);
   Connect();
   daemon_.Mute(true);
@@ -132,7 +224,7 @@ TEST_P(ConnectionTest, CreditsBoundWhatIsUnderWay) {
   EXPECT_EQ(daemon_.Commands(CommandKind::kApplyOp).size(), 10000u);
 }
 
-TEST_P(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
+TEST_F(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
   daemon_.answer = [](const Command& command, v1::FetchedValue* value) {
     const double handle = static_cast<double>(command.handle);
     value->set_data(std::string(reinterpret_cast<const char*>(&handle), sizeof(handle)));
@@ -151,7 +243,7 @@ TEST_P(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_P(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
+TEST_F(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
   daemon_.Mute(true);
   std::vector<std::thread> waiters;
   for (int t = 0; t < 3; ++t) {
@@ -169,7 +261,7 @@ TEST_P(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
   EXPECT_NE(status.message().find("lost the session"), absl::string_view::npos) << status;
 }
 
-TEST_P(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
+TEST_F(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
   const Array x = zeros(*session_, {});
   ASSERT_TRUE(session_->Synchronize().ok());
   daemon_.Stop();
@@ -179,7 +271,7 @@ TEST_P(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
   EXPECT_EQ(KindOf(session_->Synchronize()), ErrorKind::kConnection);
 }
 
-TEST_P(ConnectionTest, CloseWakesWhoWaits) {
+TEST_F(ConnectionTest, CloseWakesWhoWaits) {
   daemon_.Mute(true);
   std::thread waiter([this] {
     const Array x = zeros(*session_, {});
@@ -192,9 +284,6 @@ TEST_P(ConnectionTest, CloseWakesWhoWaits) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(daemon_.resumes(), 0);
 }
-
-INSTANTIATE_TEST_SUITE_P(Streams, ConnectionTest, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "local" : "grpc"; });
 
 }  // namespace
 }  // namespace chx

@@ -1,56 +1,45 @@
-// What carries an op stream: a gRPC stream, or a socket where client and daemon share a host.
+// A connection that is a session's op stream.
 #ifndef CHX_CLIENT_LINK_H_
 #define CHX_CLIENT_LINK_H_
-
-#include <grpcpp/client_context.h>
-#include <grpcpp/support/status.h>
 
 #include <memory>
 #include <string>
 
-#include "proto/chxd.grpc.pb.h"
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "client/call_channel.h"
+#include "proto/chxd.pb.h"
 
 namespace chx {
 
-// One stream. One thread at a time writes, and one reads.
+// One thread at a time writes, and one reads; any may cancel.
 class Link {
  public:
-  virtual ~Link() = default;
-  // False: the stream is cut.
-  virtual bool Write(const v1::Submit& batch) = 0;
-  // kNothing: there is nothing yet, and a while has passed or a signal come. For those only who do
-  // not wait `on`; a gRPC stream always does.
-  enum class Got { kEvent, kCut, kNothing };
-  virtual Got Read(v1::Event* event, bool on) = 0;
-  // After a Read that failed: why.
-  virtual grpc::Status Finish() = 0;
-  // Ends the stream, from any thread.
-  virtual void Cancel() = 0;
-};
+  // The first batch that is written is the greeting: it names the session.
+  explicit Link(std::unique_ptr<CallChannel> channel) : channel_(std::move(channel)) {}
 
-class GrpcLink final : public Link {
- public:
-  // `prepare` completes the context before the call begins.
-  template <typename Prepare>
-  GrpcLink(v1::SessionService::Stub* stub, Prepare prepare) {
-    prepare(&context_);
-    stream_ = stub->Execute(&context_);
-  }
-  bool Write(const v1::Submit& batch) override { return stream_->Write(batch); }
-  Got Read(v1::Event* event, bool) override {
-    return stream_->Read(event) ? Got::kEvent : Got::kCut;
-  }
-  grpc::Status Finish() override { return stream_->Finish(); }
-  void Cancel() override { context_.TryCancel(); }
+  // False: the stream is cut. Waits, without end, while the daemon takes nothing.
+  bool Write(const v1::Submit& batch);
+  // Waits until a Write of an ordinary batch would not, or the time is over; returns whether there
+  // is room. What the daemon says meanwhile is taken in, unless another thread reads: it may be
+  // waiting for that, and reads nothing itself till then. Any thread may call it.
+  bool WaitForRoom(int timeout_ms);
+  // kNothing: there is nothing yet, and a while has passed or a signal come. kOn never gives up,
+  // and kNot does not wait at all.
+  enum class Got { kEvent, kCut, kNothing };
+  enum class Wait { kOn, kAWhile, kNot };
+  Got Read(v1::Event* event, Wait wait);
+  // After a Read that found a cut: why.
+  absl::Status Finish() const { return end_; }
+  // Ends the stream.
+  void Cancel() { channel_->socket().Cut(); }
 
  private:
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::Submit, v1::Event>> stream_;
+  const std::unique_ptr<CallChannel> channel_;
+  Mutex reading_;  // for the channel's reader
+  std::string buffer_;
+  absl::Status end_ = absl::UnavailableError("the connection is cut");
 };
-
-// Sends the greeting over the socket beside the daemon's own. Null if the daemon does not answer
-// there: `address` is not that of a Unix socket, the daemon has none, or is another user's.
-std::unique_ptr<Link> OpenLocalLink(const std::string& address, const v1::Submit& greeting);
 
 }  // namespace chx
 

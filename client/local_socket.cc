@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/strip.h"
@@ -18,21 +19,31 @@ std::string SocketPathOf(const std::string& address) {
   return std::string(rest);
 }
 
-int ConnectLocally(const std::string& path, int type) {
+int ConnectLocally(const std::string& path, int type, Owner owner) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return -1;
+  if (path.size() >= sizeof(address.sun_path)) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
   std::memcpy(address.sun_path, path.data(), path.size());
   const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   const timeval some_seconds = {5, 0};
   const timeval forever = {0, 0};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &some_seconds, sizeof(some_seconds));  // connect's, too
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {
+  int error = 0;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    error = errno;
+  } else if (owner == Owner::kThisUser) {
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    if (!known || peer.uid != geteuid()) error = EACCES;
+  }
+  if (error != 0) {
     close(fd);
+    errno = error;
     return -1;
   }
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof(forever));

@@ -1,4 +1,4 @@
-// Sockets beside the daemon's own.
+// Unix sockets of the daemon.
 #ifndef CHX_CLIENT_LOCAL_SOCKET_H_
 #define CHX_CLIENT_LOCAL_SOCKET_H_
 
@@ -9,9 +9,12 @@ namespace chx {
 // The path in "unix:PATH" or "unix://PATH"; empty for other addresses.
 std::string SocketPathOf(const std::string& address);
 
-// A connected socket, or -1: within some seconds nobody accepted at `path`, or it was not a process
-// of this user's. Else anybody who can make a file there would be shown the session's id.
-int ConnectLocally(const std::string& path, int type);
+// Whose process is to have accepted.
+enum class Owner { kThisUser, kAnybody };
+
+// A connected socket, or -1 with errno: within some seconds nobody accepted at `path`, or it was
+// not `owner`.
+int ConnectLocally(const std::string& path, int type, Owner owner);
 
 }  // namespace chx
 

@@ -81,7 +81,8 @@ void SegmentMap::Clear() {
 }
 
 absl::StatusOr<MappingPtr> SegmentMap::Map(uint32_t number, bool populate) {
-  const int connection = ConnectLocally(path_, SOCK_SEQPACKET);
+  // Anybody who can make a file there would else be shown the session's id.
+  const int connection = ConnectLocally(path_, SOCK_SEQPACKET, Owner::kThisUser);
   if (connection < 0) {
     usable_ = false;
     return MemoryError("[share] cannot connect to ", path_);

@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/fork_guard.h"
 #include "client/modes.h"
+#include "client/waiting.h"
 #include "ops/basic_index.h"
 #include "ops/registry.h"
 
@@ -25,54 +26,50 @@ constexpr size_t kMaxLocationBytes = 1024;  // the daemon's limit
 
 thread_local uint32_t current_location = 0;
 
-// Changes in a child after fork().
-std::atomic<int> fork_generation{0};
-
-void WatchForks() {
-  static const int watching =
-      pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
-  static_cast<void>(watching);
-}
-
 struct LocationTable {
   Mutex mutex;
   absl::flat_hash_map<std::string, uint32_t> numbers ABSL_GUARDED_BY(mutex);
   std::vector<std::string> texts ABSL_GUARDED_BY(mutex) = {""};
 };
 
+// A child that forks while a thread holds the mutex would find it locked for good.
+void LockLocations() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+void UnlockLocations() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
 LocationTable& Locations() {
-  static auto* const table = new LocationTable;
+  static auto* const table = [] {
+    auto* const made = new LocationTable;
+    pthread_atfork(LockLocations, UnlockLocations, UnlockLocations);
+    return made;
+  }();
   return *table;
 }
+
+void LockLocations() { Locations().mutex.Lock(); }
+void UnlockLocations() { Locations().mutex.Unlock(); }
 
 }  // namespace
 
 absl::StatusOr<Ref<Session>> Session::Connect(const std::string& address,
                                               const ConnectOptions& options) {
-  WatchForks();
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Open(address, options));
   return Ref<Session>(new Session(std::move(connection)));
 }
 
 Session::Session(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)),
-      fork_generation_(fork_generation.load()),
+      fork_generation_(ForkGeneration()),
       process_(getpid()),
       flusher_(std::make_unique<std::thread>([this] { FlushLoop(); })) {}
 
-Session::~Session() {
-  Close().IgnoreError();
-  flusher_->join();
-}
+Session::~Session() { Close().IgnoreError(); }
 
-// In a forked child neither the thread nor gRPC's exist: everything is left as it is.
+// In a forked child the thread does not exist: everything is left as it is.
 void Session::Destroy(const Session* session) {
-  if (session->fork_generation_ == fork_generation.load()) delete session;
+  if (session->fork_generation_ == ForkGeneration()) delete session;
 }
 
-bool Session::Forked() const {
-  return fork_generation_ != fork_generation.load(std::memory_order_relaxed);
-}
+bool Session::Forked() const { return fork_generation_ != ForkGeneration(); }
 
 absl::Status Session::CheckUsable() const {
   if (Forked()) {
@@ -194,48 +191,71 @@ absl::Status Session::Configure(absl::string_view name, Scalar value) {
 }
 
 Settings Session::settings() {
+  if (Forked()) return Settings();
   MutexLock lock(&mutex_);
   return settings_;
 }
 
-absl::Status Session::Flush() {
+absl::Status Session::Flush(bool interruptible) {
   CHX_RETURN_IF_ERROR(CheckUsable());
-  bool more = true;
-  while (more) {
-    CHX_RETURN_IF_ERROR(connection_->Send([this, &more](std::string* commands) {
-      MutexLock lock(&mutex_);
-      AppendReleases();
-      more = !sealed_.empty();
-      if (!more) {
-        commands->swap(pending_);
-        return std::exchange(pending_commands_, 0);
-      }
-      *commands = std::move(sealed_.front().records);
-      const uint32_t count = sealed_.front().commands;
-      sealed_.pop_front();
-      return count;
-    }));
+  {
+    MutexLock lock(&mutex_);
+    if (NothingToSend()) return absl::OkStatus();  // nor is there anything to wait for
   }
+  bool more = true;
+  const auto take = [this, &more](std::string* commands) {
+    MutexLock lock(&mutex_);
+    AppendReleases();
+    more = !sealed_.empty();
+    if (!more) {
+      commands->swap(pending_);
+      return std::exchange(pending_commands_, 0);
+    }
+    *commands = std::move(sealed_.front().records);
+    const uint32_t count = sealed_.front().commands;
+    sealed_.pop_front();
+    return count;
+  };
+  while (more) CHX_RETURN_IF_ERROR(connection_->Send(take, interruptible));
   return absl::OkStatus();
 }
 
-// Ticks while there is something to send, sleeps when there was nothing for a while.
+absl::Status Session::FlushFor(uint64_t request) {
+  absl::Status flushed = Flush(true);
+  if (Interruption::Is(flushed)) connection_->Abandon(request);
+  return flushed;
+}
+
+absl::StatusOr<std::string> Session::AnswerTo(uint64_t request, bool interruptible) {
+  CHX_RETURN_IF_ERROR(interruptible ? FlushFor(request) : Flush());
+  return connection_->WaitFor(request, interruptible);
+}
+
+// Ticks while there is something to send, sleeps when there was nothing for a while; and looks
+// after the connection now and then.
 void Session::FlushLoop() {
   int quiet = 0;
+  auto look = std::chrono::steady_clock::now();
   for (;;) {
     {
       MutexLock lock(&mutex_);
       if (closed_) return;
       if (quiet > 20) {
         flusher_idle_ = true;
-        while (!closed_ && NothingToSend()) wake_flusher_.wait(mutex_);
+        while (!closed_ && NothingToSend() && std::chrono::steady_clock::now() < look) {
+          wake_flusher_.wait_until(mutex_, look);
+        }
         flusher_idle_ = false;
       }
-      wake_flusher_.wait_for(mutex_, kFlushInterval);
+      if (!NothingToSend() || quiet <= 20) wake_flusher_.wait_for(mutex_, kFlushInterval);
       if (closed_) return;
       quiet = NothingToSend() ? quiet + 1 : 0;
     }
     if (quiet == 0 && !Flush().ok()) return;  // lost for good, as the next call will say
+    if (std::chrono::steady_clock::now() < look) continue;
+    const absl::StatusOr<std::chrono::milliseconds> next = connection_->KeepAlive();
+    if (!next.ok()) return;
+    look = std::chrono::steady_clock::now() + *next;
   }
 }
 
@@ -306,7 +326,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     return absl::OkStatus();
   }
   if (op.IsChecked(attrs) && !outputs->empty()) return Confirm(*(*outputs)[0]);
-  return due ? Flush() : absl::OkStatus();
+  return due ? Flush(true) : absl::OkStatus();
 }
 
 // By a fetch, which an error comes back from; of a view without elements where there are many.
@@ -349,7 +369,7 @@ absl::Status Session::Synchronize() {
     CommandWriter(&pending_).Barrier(request);
     Appended();
   }
-  CHX_RETURN_IF_ERROR(Flush());
+  CHX_RETURN_IF_ERROR(FlushFor(request));
   return connection_->Wait(request, nullptr, 0);
 }
 
@@ -397,20 +417,33 @@ absl::StatusOr<ArrayPtr> Session::RandomOf(absl::string_view name,
   return outputs[0];
 }
 
+absl::Status Session::Cancel() {
+  CHX_RETURN_IF_ERROR(CheckUsable());
+  // Once before: what is under way may hold up what is pending.
+  CHX_RETURN_IF_ERROR(connection_->Cancel());
+  CHX_RETURN_IF_ERROR(Flush());
+  return connection_->Cancel();
+}
+
 absl::Status Session::Close() {
   if (Forked()) return absl::OkStatus();
   {
     MutexLock lock(&mutex_);
     if (closed_) return absl::OkStatus();
   }
-  const absl::Status flushed = Flush();
+  connection_->ExpectClose();
+  absl::Status flushed = Flush(true);
+  if (Interruption::Is(flushed)) flushed = absl::OkStatus();  // it is closed nevertheless
   {
     MutexLock lock(&mutex_);
+    if (closed_) return absl::OkStatus();  // by another thread, meanwhile
     closed_ = true;
   }
   wake_flusher_.notify_all();
   const absl::Status closed = connection_->Close();
+  flusher_->join();
   DropStages();
+  ForgetFunctions();
   // A session that is lost already is as closed as can be; who used it has been told.
   if (!flushed.ok() && KindOf(flushed) != ErrorKind::kConnection) return flushed;
   return closed;

@@ -67,8 +67,9 @@ class Session : public RefCounted<Session> {
   // Changes a setting for what is called from now on (ops/settings.h); does not wait.
   absl::Status Configure(absl::string_view name, Scalar value);
   Settings settings();
-  // Sends what is pending, without waiting.
-  absl::Status Flush();
+  // Sends what is pending; waits only while the daemon has enough to do. Where it may be
+  // interrupted, and is, what is left is sent later.
+  absl::Status Flush(bool interruptible = false);
 
   // See Array for what these mean.
   absl::Status RequireGrad(ArrayBody* array, BackpropId id);
@@ -105,6 +106,7 @@ class Session : public RefCounted<Session> {
     int64_t round_trips = 0;  // how often something waited for the daemon
   };
   Stats stats() {
+    if (Forked()) return Stats();
     MutexLock lock(&mutex_);
     return {stats_.commands, static_cast<int64_t>(next_request_) - 1 + connection_->calls()};
   }
@@ -142,6 +144,11 @@ class Session : public RefCounted<Session> {
 
   const std::vector<std::string>& devices() const { return connection_->devices(); }
   Connection& connection() { return *connection_; }
+  // Whether the session is that of a process which this one was forked from: unusable.
+  bool Forked() const;
+  // What was called and has not run becomes error values; the session goes on. Does not wait for
+  // it.
+  absl::Status Cancel();
   // Ends the session in the daemon. Arrays of it are unusable afterwards.
   absl::Status Close();
 
@@ -166,9 +173,9 @@ class Session : public RefCounted<Session> {
     uint32_t commands;
   };
 
-  bool Forked() const;
   // An OK status if the session is of this process, open, and not lost.
   absl::Status CheckUsable() const;
+  absl::Status UnlessClosed(absl::Status transferred) const;
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
   absl::Status CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const;
   absl::Status CheckWritable(const ArrayBody& array) const;
@@ -188,6 +195,7 @@ class Session : public RefCounted<Session> {
   std::shared_ptr<const uint64_t> KeepFunction(RecordedFunction function);
   void FunctionUnreachable(uint64_t number);
   void ForgetFreedFunctions();
+  void ForgetFunctions();
   bool HasFunctions();
   // Sends a backward or grad that may call functions, and carries these out.
   absl::Status Drive(Command* command, const BackwardArgs& args);
@@ -218,6 +226,11 @@ class Session : public RefCounted<Session> {
   // Whether the pending commands are worth a message.
   bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NothingToSend() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Flush(true) before a wait for the answer to a request, which is not waited for if it is
+  // interrupted.
+  absl::Status FlushFor(uint64_t request);
+  // Sends what is pending and waits for the answer to a request that is among it.
+  absl::StatusOr<std::string> AnswerTo(uint64_t request, bool interruptible);
   // Flushes now and then what nobody else does.
   void FlushLoop();
   ArrayPtr NewArray(Handle handle, const ArraySpec& spec);
@@ -241,9 +254,13 @@ class Session : public RefCounted<Session> {
   absl::StatusOr<ArrayPtr> UploadStaged(absl::string_view data,
                                         const ArraySpec& spec) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::StatusOr<bool> FetchStaged(const ArrayBody& array, char* out, size_t bytes);
+  absl::StatusOr<ArrayPtr> UploadBy(absl::string_view data, const ArraySpec& spec)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(upload_stage_.mutex);
   absl::StatusOr<bool> FetchBy(Stage* stage, const ArrayBody& array, char* out, size_t bytes);
-  bool OpenStage(Stage* stage, size_t most_bytes);
+  // False if there is no memory for it. An error if the wait was interrupted.
+  absl::StatusOr<bool> OpenStage(Stage* stage, size_t most_bytes);
   void DropStages();
+  void DropUploadStage() ABSL_LOCKS_EXCLUDED(upload_stage_.mutex);
   // The request's id.
   uint64_t AppendFetchInto(Handle handle, const Stage& stage, size_t place, size_t begin,
                            size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -151,10 +151,13 @@ absl::StatusOr<Session::Shared> Session::Share(Command* command, bool populate) 
     command->request_id = next_request_++;
     Write(*command);
   }
-  CHX_RETURN_IF_ERROR(Flush());
   const auto action = static_cast<ShareAction>(command->flags);
-  CHX_ASSIGN_OR_RETURN(const std::string answer,
-                       connection_->WaitFor(command->request_id, action == ShareAction::kExport));
+  const bool allocates = action == ShareAction::kAllocate;
+  const bool interruptible = allocates || action == ShareAction::kExport;
+  absl::StatusOr<std::string> answered = AnswerTo(command->request_id, interruptible);
+  // What it will have made then.
+  if (allocates && Interruption::Is(answered.status())) Released(command->outputs[0], 0);
+  CHX_ASSIGN_OR_RETURN(const std::string answer, std::move(answered));
   Shared shared;
   if (action == ShareAction::kAlias) return shared;
   CHX_ASSIGN_OR_RETURN(shared.place, DecodeSharedBlock(answer));
@@ -169,7 +172,7 @@ absl::StatusOr<Session::Shared> Session::Share(Command* command, bool populate) 
   };
   const absl::Status mapped = map();
   if (mapped.ok()) return shared;
-  if (action == ShareAction::kAllocate || shared.place.copied) {
+  if (allocates || shared.place.copied) {
     Released(command->outputs[0], static_cast<int64_t>(shared.place.bytes));
   }
   return mapped;

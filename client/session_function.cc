@@ -132,6 +132,13 @@ void Session::ForgetFreedFunctions() {
   }
 }
 
+// What a function holds may hold the session, which then would never go.
+void Session::ForgetFunctions() {
+  absl::flat_hash_map<uint64_t, std::shared_ptr<RecordedFunction>> gone;  // after the lock
+  MutexLock lock(&functions_mutex_);
+  gone.swap(functions_);
+}
+
 absl::Status Session::Drive(Command* command, const BackwardArgs& args) {
   command->flags |= Command::kMayCall;
   uint64_t walk = 0;
@@ -147,15 +154,19 @@ absl::Status Session::Drive(Command* command, const BackwardArgs& args) {
       }
       Write(*command);
     }
-    std::string answer;
-    {
+    const absl::StatusOr<std::string> answer = [&] {
       const Waiting waiting;
-      CHX_RETURN_IF_ERROR(Flush());
-      CHX_ASSIGN_OR_RETURN(answer, connection_->WaitFor(command->request_id));
+      return AnswerTo(command->request_id, true);
+    }();
+    WalkState state;
+    absl::Status status = answer.status();
+    if (status.ok()) {
+      CHX_ASSIGN_OR_RETURN(state, DecodeWalkState(*answer));
+      if (state.function == 0) return absl::OkStatus();
+      status = CallFunction(walk, state, args, &grads);
+    } else if (!Interruption::Is(status)) {
+      return status;
     }
-    CHX_ASSIGN_OR_RETURN(const WalkState state, DecodeWalkState(answer));
-    if (state.function == 0) return absl::OkStatus();
-    const absl::Status status = CallFunction(walk, state, args, &grads);
     *command = Command();
     command->handle = walk;
     if (!status.ok()) {

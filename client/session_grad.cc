@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "client/session.h"
+#include "client/waiting.h"
 
 namespace chx {
 namespace {
@@ -124,9 +125,10 @@ absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const Backw
   for (const GraphNode* node : nodes) command.handles.push_back(node->owner->handle);
   FillBackward(args, &command);
   if (below.calls || (below.opaque && HasFunctions())) {
-    CHX_RETURN_IF_ERROR(Drive(&command, args));
-    MirrorBackward(nodes, below, args.id, in_graph);
-    return absl::OkStatus();
+    absl::Status driven = Drive(&command, args);
+    // How far an interrupted walk has come only the daemon knows.
+    if (driven.ok() || Interruption::Is(driven)) MirrorBackward(nodes, below, args.id, in_graph);
+    return driven;
   }
   MirrorBackward(nodes, below, args.id, in_graph);
   bool due = false;
@@ -138,7 +140,7 @@ absl::Status Session::Backward(absl::Span<ArrayBody* const> outputs, const Backw
     due = Due();
   }
   if (exports_.any()) return SynchronizeForExports();
-  if (flush_due == nullptr) return due ? Flush() : absl::OkStatus();
+  if (flush_due == nullptr) return due ? Flush(true) : absl::OkStatus();
   *flush_due = due;
   return absl::OkStatus();
 }

@@ -64,8 +64,7 @@ absl::StatusOr<std::string> Session::Ask(Command* question) {
     question->request_id = next_request_++;
     Write(*question);
   }
-  CHX_RETURN_IF_ERROR(Flush());
-  return connection_->WaitFor(question->request_id);
+  return AnswerTo(question->request_id, true);
 }
 
 absl::StatusOr<std::vector<GraphState>> Session::AskStates(absl::Span<const Handle> pairs,

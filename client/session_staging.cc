@@ -25,18 +25,9 @@ constexpr size_t kLeastPiece = 1 << 20;  // an answer costs as much as to copy 2
 
 size_t RoundUp(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-class ScopedUnlock {
- public:
-  explicit ScopedUnlock(Mutex* mutex) : mutex_(mutex) {}
-  ~ScopedUnlock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_->Unlock(); }
-
- private:
-  Mutex* const mutex_;
-};
-
 }  // namespace
 
-bool Session::OpenStage(Stage* stage, size_t most) {
+absl::StatusOr<bool> Session::OpenStage(Stage* stage, size_t most) {
   if (stage->handle != 0) return true;
   if (stage->refusals > 0 && stage->refusals++ < kTriesLater) return false;
   stage->refusals = 1;
@@ -47,6 +38,10 @@ bool Session::OpenStage(Stage* stage, size_t most) {
   Handle handle = 0;
   absl::StatusOr<Shared> shared = AllocateShared(
       ArraySpec(Dtype::kUint8, Shape({static_cast<int64_t>(bytes)}), *device), false, &handle);
+  if (Interruption::Is(shared.status())) {
+    stage->refusals = 0;
+    return shared.status();
+  }
   if (!shared.ok()) return false;
   stage->handle = handle;
   stage->mapping = std::move(shared->mapping);
@@ -57,12 +52,16 @@ bool Session::OpenStage(Stage* stage, size_t most) {
   return true;
 }
 
+void Session::DropUploadStage() {
+  if (!upload_stage_.dropped || !upload_stage_.mutex.TryLock()) return;
+  upload_stage_.stage = Stage();
+  upload_stage_.mutex.Unlock();
+}
+
 // A closed session's memory is to be the system's again, whoever still has arrays of it.
 void Session::DropStages() {
-  {
-    MutexLock lock(&upload_stage_.mutex);
-    upload_stage_.stage = Stage();
-  }
+  upload_stage_.dropped = true;
+  DropUploadStage();
   MutexLock lock(&fetch_stage_.mutex);
   fetch_stage_.stage = Stage();
   fetch_stage_.dropped = true;
@@ -85,20 +84,37 @@ uint64_t Session::AppendFetchInto(Handle handle, const Stage& stage, size_t plac
 
 absl::StatusOr<ArrayPtr> Session::UploadStaged(absl::string_view data, const ArraySpec& spec) {
   if (!upload_stage_.mutex.TryLock()) return ArrayPtr();
-  const ScopedUnlock unlock(&upload_stage_.mutex);
+  absl::StatusOr<ArrayPtr> array = UploadBy(data, spec);
+  upload_stage_.mutex.Unlock();
+  DropUploadStage();  // if the session was closed meanwhile
+  return array;
+}
+
+absl::StatusOr<ArrayPtr> Session::UploadBy(absl::string_view data, const ArraySpec& spec) {
   Stage& stage = upload_stage_.stage;
   const size_t size = RoundUp(data.size());
-  if (!OpenStage(&stage, kUploadStage)) return ArrayPtr();
+  CHX_ASSIGN_OR_RETURN(const bool open, OpenStage(&stage, kUploadStage));
+  if (!open) return ArrayPtr();
   const size_t half = stage.bytes / 2 / kLine * kLine;
   if (size > half) return ArrayPtr();  // to be copied once is worth a round trip then
   if (upload_stage_.used + size > half) {
     // A fetch of nothing: answered when what is before it has been copied, and no later.
-    upload_stage_.requests[upload_stage_.half] = AppendFetchInto(stage.handle, stage, 0, 0, 0);
-    CHX_RETURN_IF_ERROR(Flush());
+    uint64_t& marker = upload_stage_.requests[upload_stage_.half];
+    marker = AppendFetchInto(stage.handle, stage, 0, 0, 0);
+    if (const absl::Status flushed = FlushFor(marker); !flushed.ok()) {
+      marker = 0;
+      return flushed;
+    }
     upload_stage_.half ^= 1;
     upload_stage_.used = upload_stage_.unsent = 0;
     const uint64_t request = std::exchange(upload_stage_.requests[upload_stage_.half], 0);
-    if (request != 0) CHX_RETURN_IF_ERROR(connection_->WaitFor(request).status());
+    if (request != 0) {
+      const absl::Status answered = connection_->WaitFor(request, true).status();
+      // Still in use: the next upload goes to the other half.
+      if (Interruption::Is(answered)) upload_stage_.used = half;
+      // A cancelled request is answered in its turn, too, and cancelling spares uploads.
+      if (!answered.ok() && KindOf(answered) != ErrorKind::kCancelled) return answered;
+    }
   }
   const size_t place = static_cast<size_t>(upload_stage_.half) * half + upload_stage_.used;
   upload_stage_.used += size;
@@ -119,11 +135,12 @@ absl::StatusOr<ArrayPtr> Session::UploadStaged(absl::string_view data, const Arr
     due = Due();
   }
   // The daemon begins to copy while the next one is filled in.
+  ArrayPtr array = NewArray(command.handle, spec);
   if (due || upload_stage_.unsent >= kSentAtOnce) {
     upload_stage_.unsent = 0;
-    CHX_RETURN_IF_ERROR(Flush());
+    CHX_RETURN_IF_ERROR(Flush(true));
   }
-  return NewArray(command.handle, spec);
+  return array;
 }
 
 absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, size_t bytes) {
@@ -143,7 +160,8 @@ absl::StatusOr<bool> Session::FetchStaged(const ArrayBody& array, char* out, siz
 absl::StatusOr<bool> Session::FetchBy(Stage* taken, const ArrayBody& array, char* out,
                                       size_t bytes) {
   Stage& stage = *taken;
-  if (!OpenStage(&stage, kFetchStage)) return false;
+  CHX_ASSIGN_OR_RETURN(const bool open, OpenStage(&stage, kFetchStage));
+  if (!open) return false;
   const size_t most = stage.bytes / kPieces / kLine * kLine;
   const size_t piece = std::min(most, std::max(kLeastPiece, RoundUp(bytes / kPieces)));
   if (!array.spec.is_contiguous() && bytes > piece) return false;
@@ -153,15 +171,18 @@ absl::StatusOr<bool> Session::FetchBy(Stage* taken, const ArrayBody& array, char
   const auto ask = [&](size_t i) {
     requests.push_back(
         AppendFetchInto(array.handle, stage, i % kPieces * piece, i * piece, bytes_of(i)));
-    return Flush();
+    return Flush(true);
   };
   absl::Status status;
   for (size_t i = 0; status.ok() && i < std::min(count, kPieces); ++i) status = ask(i);
   absl::optional<SharedPlace> place;
   for (size_t i = 0; !requests.empty(); ++i) {
     // Even after an error: no answer is to be left, and none of the places in use.
-    absl::StatusOr<std::string> answer = connection_->WaitFor(requests.front(), true);
-    requests.pop_front();
+    absl::StatusOr<std::string> answer = Interruption::Error();
+    if (!Interruption::Is(status)) {
+      answer = connection_->WaitFor(requests.front(), true);
+      requests.pop_front();
+    }
     if (Interruption::Is(answer.status())) {
       for (uint64_t request : requests) connection_->Abandon(request);
       // The daemon may still write there.

@@ -1,5 +1,8 @@
 // Values on their way to and from the daemon: the way that suits their size and place.
+#include <utility>
+
 #include "client/session.h"
+#include "client/waiting.h"
 
 namespace chx {
 namespace {
@@ -13,6 +16,12 @@ bool MayPass(const absl::Status& status) {
 }
 
 }  // namespace
+
+// A transfer is a call of its own: while it runs, another thread may close the session.
+absl::Status Session::UnlessClosed(absl::Status transferred) const {
+  if (transferred.ok() || connection_->ok()) return transferred;
+  return connection_->status();
+}
 
 absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
                                          absl::Span<const int64_t> shape, DeviceId device) {
@@ -34,17 +43,20 @@ absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
       due = Due();
     }
   }
-  if (due) CHX_RETURN_IF_ERROR(Flush());
-  if (is_inline) return NewArray(handle, spec);
+  if (is_inline) {
+    ArrayPtr array = NewArray(handle, spec);
+    if (due) CHX_RETURN_IF_ERROR(Flush(true));
+    return array;
+  }
   if (connection_->SharingDevice().has_value()) {
     CHX_ASSIGN_OR_RETURN(ArrayPtr array, UploadStaged(data, spec));
     if (array) return array;
   }
   // What was released before makes room.
-  CHX_RETURN_IF_ERROR(Flush());
+  CHX_RETURN_IF_ERROR(Flush(true));
   if (data.size() >= kSharedBytes && connection_->Shares(device)) {
     absl::StatusOr<ArrayPtr> array = UploadShared(data, spec);
-    if (array.ok()) return array;
+    if (array.ok() || Interruption::Is(array.status())) return array;
   }
   absl::Status uploaded = connection_->Upload(handle, dtype, shape, device, data);
   if (!uploaded.ok() && MayPass(uploaded)) {
@@ -55,7 +67,7 @@ absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
     }
     uploaded = connection_->Upload(handle, dtype, shape, device, data);
   }
-  CHX_RETURN_IF_ERROR(uploaded);
+  CHX_RETURN_IF_ERROR(UnlessClosed(std::move(uploaded)));
   return NewArray(handle, spec);
 }
 
@@ -75,9 +87,9 @@ absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
       return absl::OkStatus();
     }
     const absl::Status downloaded = connection_->Download(array.handle, out, bytes);
-    if (downloaded.ok() || !MayPass(downloaded)) return downloaded;
+    if (downloaded.ok() || !MayPass(downloaded)) return UnlessClosed(downloaded);
     CHX_RETURN_IF_ERROR(Synchronize());
-    return connection_->Download(array.handle, out, bytes);
+    return UnlessClosed(connection_->Download(array.handle, out, bytes));
   }
   uint64_t request = 0;
   {
@@ -86,7 +98,7 @@ absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
     CommandWriter(&pending_).Fetch(request, array.handle);
     Appended();
   }
-  CHX_RETURN_IF_ERROR(Flush());
+  CHX_RETURN_IF_ERROR(FlushFor(request));
   const absl::Status status = connection_->Wait(request, out, bytes);
   ForgetFreedFunctions();
   return status;

@@ -2,6 +2,7 @@
 #ifndef CHX_CLIENT_STAGING_H_
 #define CHX_CLIENT_STAGING_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,7 +25,10 @@ struct Stage {
 // Uploads go round in two halves. A half is filled again when the daemon has answered a request
 // behind all that it held.
 struct UploadStage {
-  Mutex mutex;  // taken before the session's
+  Mutex mutex;  // taken before the session's; held while it is waited for room in a half
+  // Set when the session is closed, perhaps by a signal's handler in that wait: whoever has the
+  // mutex then drops the stage.
+  std::atomic<bool> dropped{false};
   Stage stage ABSL_GUARDED_BY(mutex);
   int half ABSL_GUARDED_BY(mutex) = 0;
   size_t used ABSL_GUARDED_BY(mutex) = 0;            // of this half

@@ -1,19 +1,30 @@
-// Bulk data of a Connection: raw chunks, whose bodies are neither copied into a message nor out.
-#include <grpcpp/impl/codegen/sync_stream.h>
-
+// Calls of a Connection beside its op stream: bulk data, whose bytes are copied into no message nor
+// out of one, and what is said about the session as a whole.
 #include <algorithm>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "client/connection.h"
+#include "client/waiting.h"
 #include "ops/error.h"
-#include "proto/chunk.h"
+#include "proto/wire.h"
 
 namespace chx {
 namespace {
 
-grpc::ByteBuffer Serialized(const google::protobuf::Message& message) {
-  const grpc::Slice slice(message.SerializeAsString());
-  return grpc::ByteBuffer(&slice, 1);
+constexpr std::chrono::seconds kDialTimeout(5);
+constexpr std::chrono::seconds kCancelTimeout(10);
+// How long a cancel tries to get through: it is Ctrl-C's, so not for as long as a transfer.
+constexpr std::chrono::seconds kCancelPatience(3);
+constexpr int kAskTries = 8;
+constexpr std::chrono::milliseconds kFirstDelay(10);
+constexpr std::chrono::milliseconds kLastDelay(500);
+
+// Whether the daemon has refused the connection, for now, and not the call.
+bool IsRefusal(const v1::Status& status) {
+  const absl::Status refused = wire::FromMessage(status);
+  return status.kind() == 0 && (absl::IsUnavailable(refused) || absl::IsResourceExhausted(refused));
 }
 
 }  // namespace
@@ -25,72 +36,107 @@ absl::optional<DeviceId> Connection::SharingDevice() const {
   return static_cast<DeviceId>(it - shares_.begin());
 }
 
+absl::Status Connection::Ask(const v1::Call& call, Clock::time_point deadline, v1::Reply* reply) {
+  auto pause = kFirstDelay;
+  for (int tries = 0; tries < kAskTries && Clock::now() < deadline; ++tries) {
+    // After that of a connection that lay idle, a cut means that there is no room just now.
+    if (tries > 1) std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
+    CHX_ASSIGN_OR_RETURN(std::unique_ptr<CallChannel> channel,
+                         channels_->Take(deadline, tries != 0));
+    if (!channel->Call(call, reply, deadline)) continue;
+    channels_->Return(std::move(channel));
+    return FromReply(reply->status());
+  }
+  return MakeError(ErrorKind::kConnection,
+                   absl::StrCat("chxd at ", address_, ": the connection is cut"));
+}
+
+absl::Status Connection::Cancel() {
+  v1::Call call;
+  call.mutable_cancel()->set_session_id(session_id_);
+  call.mutable_cancel()->set_through_batch_seq(last_sent_seq_.load(std::memory_order_relaxed));
+  const auto give_up = Clock::now() + kCancelPatience;
+  for (auto delay = kFirstDelay;; delay = std::min(2 * delay, kLastDelay)) {
+    v1::Reply reply;
+    absl::Status status = Ask(call, Clock::now() + kCancelTimeout, &reply);
+    const bool answered = status.ok() || reply.has_status();
+    if (answered || Clock::now() >= give_up) return status;
+    if (Interruption::Asked()) return Interruption::Error();
+    MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;
+    arrived_.wait_for(mutex_, delay);
+  }
+}
+
+absl::Status Connection::Persist(absl::FunctionRef<bool(CallChannel*)> attempt) {
+  auto give_up = Clock::time_point::max();
+  auto delay = kFirstDelay;
+  for (int tries = 0;; ++tries) {
+    absl::StatusOr<std::unique_ptr<CallChannel>> channel =
+        channels_->Take(Clock::now() + kDialTimeout, tries != 0);
+    absl::Status status = channel.status();
+    if (channel.ok()) {
+      if (attempt(channel->get())) {
+        channels_->Return(*std::move(channel));
+        return absl::OkStatus();
+      }
+      if ((*channel)->interrupted()) return Interruption::Error();
+      status = MakeError(ErrorKind::kConnection,
+                         absl::StrCat("chxd at ", address_, ": the connection is cut"));
+    }
+    if (tries != 0 && Interruption::Asked()) return Interruption::Error();
+    if (give_up == Clock::time_point::max()) give_up = Clock::now() + Patience();
+    if (Clock::now() >= give_up) return status;
+    MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;
+    if (tries == 0) continue;
+    arrived_.wait_for(mutex_, delay);
+    delay = std::min(2 * delay, kLastDelay);
+  }
+}
+
 absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape,
                                 DeviceId device, absl::string_view data) {
   calls_.fetch_add(1, std::memory_order_relaxed);
-  v1::UploadHeader header;
+  v1::Call call;
+  v1::UploadHeader& header = *call.mutable_upload();
   header.set_session_id(session_id_);
   header.set_handle(handle);
   header.set_dtype(static_cast<uint32_t>(dtype));
   for (int64_t dim : shape) header.add_shape(dim);
   header.set_device(device);
-  std::string header_bytes = header.SerializeAsString();
-  grpc::ClientContext context;
-  AddToken(&context);
-  grpc::ByteBuffer reply;
-  const grpc::internal::RpcMethod method("/chx.v1.TransferService/Upload",
-                                         grpc::internal::RpcMethod::CLIENT_STREAMING, channel_);
-  const std::unique_ptr<grpc::ClientWriter<grpc::ByteBuffer>> writer(
-      grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
-                                                                    &context, &reply));
-  do {
-    const absl::string_view piece = data.substr(0, kChunkBytes);
-    data.remove_prefix(piece.size());
-    // Finish() below returns when the daemon has answered: the slice is not needed any more then.
-    const grpc::ByteBuffer chunk =
-        MakeChunk(header_bytes, grpc::Slice(piece.data(), piece.size(), grpc::Slice::STATIC_SLICE));
-    header_bytes.clear();
-    if (!writer->Write(chunk)) break;
-  } while (!data.empty());
-  writer->WritesDone();
-  return FromRpc(writer->Finish());
+  v1::Reply reply;
+  CHX_RETURN_IF_ERROR(Persist([&](CallChannel* channel) {
+    bool open = channel->Send(call);
+    header.set_again(true);  // for the next attempt, if this one is cut
+    for (absl::string_view left = data; open && !left.empty();) {
+      const absl::string_view chunk = left.substr(0, kChunkBytes);
+      left.remove_prefix(chunk.size());
+      open = channel->SendData(chunk);
+    }
+    return open && channel->SendData("") && channel->Receive(&reply) && !IsRefusal(reply.status());
+  }));
+  return FromReply(reply.status());
 }
 
 absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
   calls_.fetch_add(1, std::memory_order_relaxed);
-  v1::DownloadRequest request;
-  request.set_session_id(session_id_);
-  request.set_handle(handle);
-  grpc::ClientContext context;
-  AddToken(&context);
-  const grpc::internal::RpcMethod method("/chx.v1.TransferService/Download",
-                                         grpc::internal::RpcMethod::SERVER_STREAMING, channel_);
-  const std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
-      grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
-                                                                    &context, Serialized(request)));
-  char* position = static_cast<char*>(out);
-  size_t left = bytes;
-  grpc::ByteBuffer message;
-  ParsedChunk chunk;
-  absl::Status status;
-  while (reader->Read(&message)) {
-    if (!status.ok()) continue;
-    status = ParseChunk(message, &chunk);
-    for (absl::string_view piece : chunk.pieces) {
-      if (!status.ok()) break;
-      if (piece.size() > left) {
-        status = ChainerxError("chxd sent more than the ", bytes, " bytes of the array");
-        break;
-      }
-      std::memcpy(position, piece.data(), piece.size());
-      position += piece.size();
-      left -= piece.size();
-    }
+  v1::Call call;
+  call.mutable_download()->set_session_id(session_id_);
+  call.mutable_download()->set_handle(handle);
+  v1::Reply reply;
+  bool fits = true;
+  CHX_RETURN_IF_ERROR(Persist([&](CallChannel* channel) {
+    if (!channel->Send(call) || !channel->Receive(&reply)) return false;
+    if (reply.has_status()) return !IsRefusal(reply.status());
+    fits = reply.download().bytes() == bytes;
+    if (!fits) channel->socket().Cut();  // what comes now is of no use
+    return !fits || channel->ReceiveData(static_cast<char*>(out), bytes);
+  }));
+  if (!fits) {
+    return ChainerxError("chxd sent ", reply.download().bytes(), " bytes instead of ", bytes);
   }
-  const grpc::Status finished = reader->Finish();
-  if (!finished.ok()) return FromRpc(finished);
-  if (status.ok() && left != 0) return ChainerxError("chxd sent ", left, " bytes too few");
-  return status;
+  return FromReply(reply.status());
 }
 
 }  // namespace chx

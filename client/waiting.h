@@ -3,6 +3,7 @@
 #define CHX_CLIENT_WAITING_H_
 
 #include "absl/status/status.h"
+#include "ops/error.h"
 
 namespace chx {
 
@@ -34,7 +35,10 @@ class Interruption {
   static bool Asked() { return asked_ != nullptr && asked_(); }
   // What the call then returns.
   static absl::Status Error() { return absl::CancelledError("interrupted"); }
-  static bool Is(const absl::Status& status) { return absl::IsCancelled(status); }
+  // Not an error of a command that was cancelled.
+  static bool Is(const absl::Status& status) {
+    return absl::IsCancelled(status) && KindOf(status) != ErrorKind::kCancelled;
+  }
 
  private:
   static inline bool (*asked_)() = nullptr;

@@ -165,6 +165,35 @@ def test_pod_is_hardened(objects):
     assert container["resources"]["limits"]["memory"]
 
 
+UNITS = {"Ki": 10, "Mi": 20, "Gi": 30, "KiB": 10, "MiB": 20, "GiB": 30}
+
+
+def size(text):
+    number, unit = re.fullmatch(r"(\d+)(\w+)", text).groups()
+    return int(number) << UNITS[unit]
+
+
+def test_sessions_fit_the_daemon_and_the_daemon_its_container(objects):
+    """What chxd may hold leaves an eighth of the container to what it does not count."""
+    resources, flags = container_of(objects)["resources"], flags_of(objects)
+    container = size(resources["limits"]["memory"])
+    # Nothing is lent: the kernel must not look for a victim on the node.
+    assert size(resources["requests"]["memory"]) == container
+    in_memory = sum(
+        size(volume["emptyDir"]["sizeLimit"])
+        for volume in pod_of(objects)["volumes"]
+        if volume.get("emptyDir", {}).get("medium") == "Memory"
+    )
+    memory, session = size(flags["memory"]), size(flags["session-memory"])
+    assert memory + container // 8 <= container
+    assert in_memory < container // 1000
+    # One full session, or two, leave room for others.
+    assert 3 * session <= memory
+    readme = README.read_text()
+    assert f"`--memory={flags['memory']}`" in readme
+    assert f"`--session-memory={flags['session-memory']}`" in readme
+
+
 def test_pod_waits_for_the_drain(objects):
     drain = seconds(flags_of(objects)["drain-timeout"])
     assert pod_of(objects)["terminationGracePeriodSeconds"] >= drain + 5

@@ -89,9 +89,9 @@ def start(flags):
     return subprocess.Popen([CHXD, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def health(address):
+def health(address, *flags):
     """The exit status of the probe."""
-    return subprocess.run([CHXD, "--health", address], stdout=subprocess.DEVNULL).returncode
+    return subprocess.run([CHXD, "--health", address, *flags], stdout=subprocess.DEVNULL).returncode
 
 
 def addresses_of(daemon):
@@ -109,9 +109,11 @@ def test_starts_serves_and_stops(flags, root):
         assert addresses[0] == f"unix:{socket}"
         assert stat.S_IMODE(socket.stat().st_mode) == 0o600
         assert health(addresses[0]) == 0
+        token = [flag for flag in flags if flag.startswith("--token-file=")]
         for address in addresses[1:]:
             if address.startswith("127.0.0.1:"):
-                assert health(address) == 0
+                assert health(address) != 0, "the port asks for the token"
+                assert health(address, *token) == 0
             else:
                 assert health(address) != 0, "the probe speaks no TLS"
                 port = int(address.split(":")[1])

@@ -85,6 +85,7 @@ def test_sections():
         ("DeviceAllow", "char-nvidia* rw"),
         ("Restart", "on-failure"),
         ("KillSignal", "SIGTERM"),
+        ("LimitNOFILE", "65536"),
     ],
 )
 def test_setting(service, name, value):
@@ -107,3 +108,11 @@ def test_listens_on_this_machine_only(service):
     [listen] = [each for each in service["Environment"] if each.startswith("CHXD_LISTEN=")]
     for address in listen.split("=", 1)[1].split(","):
         assert address.startswith(("unix:/run/chxd/", "127.0.0.1:"))
+
+
+def test_memory_is_bounded_once(service):
+    """The unit's limit is what chxd derives its own from: a flag could contradict it."""
+    [limit] = service["MemoryMax"]
+    assert 50 <= int(re.fullmatch(r"(\d+)%", limit)[1]) <= 95
+    assert service["MemorySwapMax"] == ["0"]
+    assert "--memory=" not in str(service["ExecStart"])

@@ -20,6 +20,8 @@ absl::StatusCode CodeOf(ErrorKind kind) {
       return absl::StatusCode::kUnavailable;
     case ErrorKind::kTimeout:
       return absl::StatusCode::kDeadlineExceeded;
+    case ErrorKind::kCancelled:
+      return absl::StatusCode::kCancelled;
     case ErrorKind::kChainerx:
     case ErrorKind::kContext:
     case ErrorKind::kBackend:

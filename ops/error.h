@@ -27,9 +27,10 @@ enum class ErrorKind : uint8_t {
   kValue = 11,
   kMemory = 12,      // a quota or the device's memory is exhausted
   kConnection = 13,  // the daemon cannot be reached or has gone
-  kTimeout = 14,     // a client's function has taken longer than the daemon allows
+  kTimeout = 14,     // a command or a client's function has taken longer than the daemon allows
+  kCancelled = 15,   // by the client, before or while it ran
 };
-inline constexpr int kNumErrorKinds = 15;
+inline constexpr int kNumErrorKinds = 16;
 
 absl::Status MakeError(ErrorKind kind, absl::string_view message);
 // kChainerx if the status carries no kind; must not be called on OK.

@@ -7,19 +7,25 @@
 namespace chx {
 namespace wire {
 
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
-                      std::string(1, static_cast<char>(KindOf(status))));
+v1::Status ToMessage(const absl::Status& status) {
+  v1::Status message;
+  message.set_code(static_cast<uint32_t>(status.code()));
+  message.set_message(std::string(status.message()));
+  if (!status.ok() && status == MakeError(KindOf(status), status.message())) {
+    message.set_kind(static_cast<uint32_t>(KindOf(status)) + 1);
+  }
+  return message;
 }
 
-absl::Status FromGrpc(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  const std::string details = status.error_details();
-  if (details.size() == 1 && details[0] >= 0 && details[0] < kNumErrorKinds) {
-    return MakeError(static_cast<ErrorKind>(details[0]), status.error_message());
+absl::Status FromMessage(const v1::Status& message) {
+  if (message.code() == 0) return absl::OkStatus();
+  if (message.kind() != 0 && message.kind() <= static_cast<uint32_t>(kNumErrorKinds)) {
+    return MakeError(static_cast<ErrorKind>(message.kind() - 1), message.message());
   }
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  constexpr auto kLast = static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
+  const uint32_t code =
+      message.code() <= kLast ? message.code() : static_cast<uint32_t>(absl::StatusCode::kUnknown);
+  return absl::Status(static_cast<absl::StatusCode>(code), message.message());
 }
 
 void ToMessage(const absl::Status& status, absl::string_view op, absl::string_view inputs,

@@ -2,7 +2,7 @@
 #ifndef CHX_PROTO_WIRE_H_
 #define CHX_PROTO_WIRE_H_
 
-#include <grpcpp/support/status.h>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,11 +14,11 @@
 namespace chx {
 namespace wire {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
-// RPC statuses. The ErrorKind travels in the details.
-grpc::Status ToGrpc(const absl::Status& status);
-absl::Status FromGrpc(const grpc::Status& status);
+// Of a call or a stream, with its ErrorKind if it has one.
+v1::Status ToMessage(const absl::Status& status);
+absl::Status FromMessage(const v1::Status& message);
 
 void ToMessage(const absl::Status& status, absl::string_view op, absl::string_view inputs,
                absl::string_view location, v1::Error* message);

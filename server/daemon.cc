@@ -1,12 +1,8 @@
 #include "server/daemon.h"
 
 #include <google/protobuf/stubs/logging.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
-#include <grpcpp/server_builder.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -15,14 +11,15 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/sanitizers.h"
 #include "ops/error.h"
-#include "server/rpc/auth.h"
+#include "server/engine/host_memory.h"
 #include "server/rpc/limits.h"
 
 namespace chx {
 namespace {
 
-// gRPC would remove the socket of a daemon that still listens.
+// Who binds removes what is there; not the socket of a daemon that still listens.
 bool SomebodyListens(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -34,25 +31,44 @@ bool SomebodyListens(const std::string& path) {
   return connected;
 }
 
-std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const Listener& listener,
-                                                        const Options& options) {
-  const bool tls = !listener.unix_socket && !options.tls_cert.empty();
-  std::shared_ptr<grpc::ServerCredentials> credentials;
-  if (tls) {
-    grpc::SslServerCredentialsOptions ssl;
-    ssl.pem_key_cert_pairs.push_back({options.tls_key, options.tls_cert});
-    credentials = grpc::SslServerCredentials(ssl);
-  } else if (options.token.empty()) {
-    return grpc::InsecureServerCredentials();
-  } else {
-    // Plaintext too, but with a place for the token's check.
-    credentials =
-        grpc::experimental::LocalServerCredentials(listener.unix_socket ? UDS : LOCAL_TCP);
+// Connections take half of the descriptors at most: sessions have others, for their memory.
+AdmissionLimits LimitsFor(const Options& options) {
+  AdmissionLimits limits;
+  limits.sessions = options.max_sessions;
+  limits.sessions_per_peer = options.max_sessions_per_peer;
+  rlimit descriptors = {};
+  getrlimit(RLIMIT_NOFILE, &descriptors);
+  const size_t spare = 64;
+  const size_t half = (std::max<size_t>(descriptors.rlim_cur, 2 * spare) - spare) / 2;
+  limits.connections = std::min(2 * limits.sessions, half);
+  limits.connections_per_peer = std::min(2 * limits.sessions_per_peer, half - half / 8);
+  return limits;
+}
+
+// What libraries' buffers, stacks and connections may take beside what is counted.
+constexpr int64_t kUncounted = int64_t{32} << 20;
+
+absl::StatusOr<std::unique_ptr<MemoryBudget>> NewBudget(int64_t limit, HeapTrimmer* trimmer) {
+  HeapWatch heap;
+  if (!kSanitized) heap.resident = ResidentBytes;
+  heap.trim = [trimmer] { return trimmer->Trim(); };
+  heap.freed = [trimmer](int64_t bytes) { trimmer->Freed(bytes); };
+  auto budget = std::make_unique<MemoryBudget>(limit, std::move(heap));
+  // With what the devices have opened.
+  const int64_t own = kUncounted + ResidentBytes();
+  if (own + kSessionBytes > limit) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "--memory=", limit, " leaves no room for a session: the daemon itself takes ", own));
   }
-  if (!options.token.empty()) {
-    credentials->SetAuthMetadataProcessor(std::make_shared<TokenProcessor>(options.token));
+  budget->Charge(own);
+  return budget;
+}
+
+bool ComputeOnHost(const Devices& devices) {
+  for (int i = 0; i < devices.size(); ++i) {
+    if (!devices.shares_memory(i)) return false;
   }
-  return credentials;
+  return true;
 }
 
 }  // namespace
@@ -64,92 +80,104 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   std::unique_ptr<Daemon> daemon(new Daemon);
   CHX_RETURN_IF_ERROR(daemon->devices_.Open(options.devices, backends));
   ManagerOptions manager;
-  manager.session.memory_bytes = options.session_memory;
+  CHX_ASSIGN_OR_RETURN(daemon->budget_, NewBudget(options.memory, &daemon->trimmer_));
+  manager.budget = daemon->budget_.get();
+  if (ComputeOnHost(daemon->devices_)) {
+    daemon->compute_slots_ = std::make_unique<ComputeSlots>(ComputeSlots::DefaultSlots());
+    manager.session.compute_slots = daemon->compute_slots_.get();
+  }
+  manager.session.memory_bytes = std::min(options.session_memory, options.memory);
   manager.session.function_deadline = options.function_deadline;
+  manager.session.max_command_time = options.max_command_time;
   manager.lease = options.lease;
+  manager.max_sessions = options.max_sessions;
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
-  daemon->sessions_ = std::make_unique<SessionServiceImpl>(daemon->manager_.get());
-  daemon->transfers_ = std::make_unique<TransferServiceImpl>(daemon->manager_.get());
-  daemon->admin_ = std::make_unique<AdminServiceImpl>(daemon->manager_.get());
+  AdmissionLimits limits = LimitsFor(options);
+  limits.memory = daemon->budget_.get();
+  daemon->admission_ = std::make_unique<Admission>(limits);
+  FrameServiceOptions frames;
+  frames.token = options.token;
+  frames.budget = daemon->admission_.get();
+  frames.admit_session = [admission = daemon->admission_.get()](const PeerInfo& peer) {
+    return admission->AdmitSession(peer);
+  };
+  daemon->frames_ = std::make_unique<FrameService>(daemon->manager_.get(), std::move(frames));
   CHX_RETURN_IF_ERROR(daemon->Listen(options));
   return daemon;
 }
 
 absl::Status Daemon::Listen(const Options& options) {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  std::vector<int> ports(options.listeners.size(), 0);
-  for (size_t i = 0; i < options.listeners.size(); ++i) {
-    const Listener& listener = options.listeners[i];
+  for (const Listener& listener : options.listeners) {
     if (listener.unix_socket && SomebodyListens(listener.address)) {
       return absl::AlreadyExistsError(
           absl::StrCat("somebody already listens on ", listener.address));
     }
-    builder.AddListeningPort(listener.Target(), CredentialsFor(listener, options), &ports[i]);
   }
-  builder.RegisterService(sessions_.get());
-  builder.RegisterService(transfers_.get());
-  builder.RegisterService(admin_.get());
-  builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxBatchBytes) + 4096);
-  builder.SetMaxSendMessageSize(-1);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Finds peers that went without a word, which a Unix socket's cannot.
-  const auto is_tcp = [](const Listener& listener) { return !listener.unix_socket; };
-  if (std::any_of(options.listeners.begin(), options.listeners.end(), is_tcp)) {
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 30000);
+  AdminOptions admin;
+  admin.program = options.helper_program;
+  admin.token = options.token;
+  admin.serve = [this](int socket) {
+    PeerInfo peer;
+    peer.admin = true;
+    frames_->Serve(socket, peer);
+  };
+  CHX_ASSIGN_OR_RETURN(admin_, AdminSupervisor::Start(std::move(admin)));
+  return ListenForFrames(options);
+}
+
+absl::Status Daemon::ListenForFrames(const Options& options) {
+  AcceptorOptions acceptor;
+  FrontOptions front;
+  for (const Listener& listener : options.listeners) {
+    if (listener.unix_socket) {
+      acceptor.paths.push_back(listener.address);
+    } else {
+      front.listeners.push_back({listener.address, !options.tls_cert.empty()});
+    }
   }
-  // Threads: one for each stream, and some for what comes between.
-  grpc::ResourceQuota quota("chxd");
-  quota.SetMaxThreads(2048);
-  builder.SetResourceQuota(quota);
-  CHX_RETURN_IF_ERROR(StartBesides(options));
-  // Sockets are made with mode 0600: nobody else can connect, not even for a moment.
-  const mode_t old_mask = umask(0177);
-  server_ = builder.BuildAndStart();
-  umask(old_mask);
-  if (server_ == nullptr) return absl::UnavailableError("cannot listen; is the address in use?");
-  for (size_t i = 0; i < options.listeners.size(); ++i) {
-    const Listener& listener = options.listeners[i];
+  if (!acceptor.paths.empty()) {
+    // Where a path is too long for one beside it, arrays are copied, as over TCP. Other reasons are
+    // errors: somebody else may have taken the place, to be asked instead.
+    auto segments = SegmentServer::Start(acceptor.paths, manager_.get());
+    if (segments.ok()) {
+      segments_ = *std::move(segments);
+      frames_->AllowSharedMemory();
+    } else if (!absl::IsInvalidArgument(segments.status())) {
+      return segments.status();
+    }
+  }
+  acceptor.admission = admission_.get();
+  acceptor.serve = [this](int socket, const PeerInfo& peer) { frames_->Serve(socket, peer); };
+  acceptor.serve_http2 = [this](int socket) { admin_->Adopt(socket); };
+  acceptor.stop = [this] { frames_->Stop(); };
+  CHX_ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(std::move(acceptor)));
+  if (!front.listeners.empty()) {
+    front.tls_cert = options.tls_cert;
+    front.tls_key = options.tls_key;
+    front.token = options.token;
+    front.program = options.helper_program;
+    if (front.program.empty()) return absl::UnimplementedError("no program for the front");
+    CHX_ASSIGN_OR_RETURN(front_, Supervisor::Start(front, [this](int socket, const PeerInfo& peer) {
+                           acceptor_->Adopt(socket, peer);
+                         }));
+  }
+  size_t next = 0;
+  for (const Listener& listener : options.listeners) {
     const std::string host = listener.address.substr(0, listener.address.rfind(':'));
     addresses_.push_back(listener.unix_socket ? listener.Target()
-                                              : absl::StrCat(host, ":", ports[i]));
+                                              : absl::StrCat(host, ":", front_->ports()[next++]));
   }
-  server_->GetHealthCheckService()->SetServingStatus(true);
   return absl::OkStatus();
 }
 
-// Where a path is too long for more sockets beside it, arrays are copied, as over TCP, and streams
-// are gRPC's. Other reasons are errors: somebody else may have taken the places, to be asked
-// instead.
-absl::Status Daemon::StartBesides(const Options& options) {
-  std::vector<std::string> sockets;
-  for (const Listener& listener : options.listeners) {
-    if (listener.unix_socket) sockets.push_back(listener.address);
-  }
-  if (sockets.empty()) return absl::OkStatus();
-  auto segments = SegmentServer::Start(sockets, manager_.get());
-  if (segments.ok()) {
-    segments_ = *std::move(segments);
-    sessions_->AllowSharedMemory();
-  } else if (!absl::IsInvalidArgument(segments.status())) {
-    return segments.status();
-  }
-  auto streams = LocalStreamServer::Start(sockets, manager_.get());
-  if (streams.ok()) {
-    local_streams_ = *std::move(streams);
-  } else if (!absl::IsInvalidArgument(streams.status())) {
-    return streams.status();
-  }
-  return absl::OkStatus();
+absl::Status Daemon::ReloadCertificate(const std::string& cert_pem, const std::string& key_pem) {
+  if (front_ == nullptr || cert_pem.empty()) return absl::OkStatus();
+  return front_->Reload(cert_pem, key_pem);
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {
-  server_->GetHealthCheckService()->SetServingStatus(false);
-  sessions_->StopOpening();
+  admin_->SetServing(false);
+  manager_->StartDraining();
   const auto end = std::chrono::steady_clock::now() + timeout;
   const auto busy = [this] {
     for (const SessionRecordPtr& record : manager_->List()) {
@@ -160,15 +188,19 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
   while (busy() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  local_streams_ = nullptr;
-  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  manager_->StopAll();  // nobody waits any more
+  StopListening();
+}
+
+void Daemon::StopListening() {
+  front_ = nullptr;  // before the acceptor, which takes what it lets in
+  acceptor_ = nullptr;
+  admin_ = nullptr;  // after it: the acceptor hands connections over
 }
 
 Daemon::~Daemon() {
-  if (server_ != nullptr) {
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
-  }
+  if (manager_ != nullptr) manager_->StopAll();
+  StopListening();
 }
 
 }  // namespace chx

@@ -2,20 +2,22 @@
 #ifndef CHX_SERVER_DAEMON_H_
 #define CHX_SERVER_DAEMON_H_
 
-#include <grpcpp/server.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/admin/admin_supervisor.h"
+#include "server/engine/compute_slots.h"
 #include "server/engine/devices.h"
+#include "server/engine/heap_trimmer.h"
+#include "server/engine/memory_budget.h"
+#include "server/front/supervisor.h"
 #include "server/options.h"
-#include "server/rpc/admin_service.h"
-#include "server/rpc/local_stream.h"
+#include "server/rpc/acceptor.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/frame_service.h"
 #include "server/rpc/segment_server.h"
-#include "server/rpc/session_service.h"
-#include "server/rpc/transfer_service.h"
 #include "server/session/session_manager.h"
 
 namespace chx {
@@ -30,23 +32,28 @@ class Daemon {
 
   // Where clients can connect, with real port numbers.
   const std::vector<std::string>& addresses() const { return addresses_; }
+  // For new TLS connections. Where there are none it does nothing.
+  absl::Status ReloadCertificate(const std::string& cert_pem, const std::string& key_pem);
   // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end.
   void Drain(std::chrono::milliseconds timeout);
 
  private:
   Daemon() = default;
   absl::Status Listen(const Options& options);
-  absl::Status StartBesides(const Options& options);
+  absl::Status ListenForFrames(const Options& options);
+  void StopListening();
 
+  HeapTrimmer trimmer_;
+  std::unique_ptr<MemoryBudget> budget_;
   Devices devices_;
+  std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
+  std::unique_ptr<Admission> admission_;
   std::unique_ptr<SessionManager> manager_;
-  std::unique_ptr<SessionServiceImpl> sessions_;
-  std::unique_ptr<TransferServiceImpl> transfers_;
-  std::unique_ptr<AdminServiceImpl> admin_;
-  // Null: no Unix socket, or no place beside it.
-  std::unique_ptr<SegmentServer> segments_;
-  std::unique_ptr<LocalStreamServer> local_streams_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<FrameService> frames_;
+  std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it
+  std::unique_ptr<AdminSupervisor> admin_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Supervisor> front_;  // null: no TCP
   std::vector<std::string> addresses_;
 };
 

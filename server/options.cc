@@ -17,7 +17,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "ops/error.h"
+#include "server/engine/host_memory.h"
 
 ABSL_FLAG(std::string, devices, "native:0",
           "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU, NAME:N one of "
@@ -25,18 +27,33 @@ ABSL_FLAG(std::string, devices, "native:0",
 ABSL_FLAG(std::string, listen, "",
           "Where to listen, separated by commas: unix:PATH or HOST:PORT. Default: a Unix socket, "
           "$XDG_RUNTIME_DIR/chxd.sock or /tmp/chxd-UID/chxd.sock. Port 0 picks a free one.");
-ABSL_FLAG(std::string, session_memory, "4GiB", "How much memory each session may hold.");
+ABSL_FLAG(std::string, session_memory, "4GiB",
+          "How much memory each session may hold; no more than --memory.");
+ABSL_FLAG(std::string, memory, "",
+          "How much of the host's memory the daemon may hold, with all sessions. Default: 90 % of "
+          "the machine's or the control group's, less a reserve of 256 MiB.");
 ABSL_FLAG(absl::Duration, lease, absl::Seconds(30),
           "How long a session is kept after its client's stream was cut.");
 ABSL_FLAG(absl::Duration, function_deadline, absl::Hours(1),
           "How long a gradient that the client computes may take before its backward fails; 0s: "
           "for ever.");
+ABSL_FLAG(
+    absl::optional<absl::Duration>, max_command_time, absl::nullopt,
+    "How long one command of a client, an operator or a backward, may run before it is stopped "
+    "with an error; 0s: for ever. Default: 10m, or for ever with --lifeline-fd.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(20),
           "How long SIGTERM lets open streams go on.");
 ABSL_FLAG(int, threads, 0, "Threads of the CPU device; 0: one for each core.");
 ABSL_FLAG(std::string, tls_cert, "", "PEM file with the server's certificate chain.");
 ABSL_FLAG(std::string, tls_key, "", "PEM file with its private key.");
 ABSL_FLAG(std::string, token_file, "", "File with the token that clients must present.");
+ABSL_FLAG(
+    bool, allow_unauthenticated_loopback, false,
+    "Listen on a loopback port without --token-file: every user and container of this network "
+    "namespace may then use the daemon.");
+ABSL_FLAG(int, max_sessions, 2048, "How many sessions there may be.");
+ABSL_FLAG(int, max_sessions_per_peer, 1024,
+          "How many of them one user of this machine, or one address with one token, may have.");
 ABSL_FLAG(std::string, plugin_dir, "",
           "Where libchxd_cuda.so is; default: beside the executable, or in ../lib/chxd.");
 ABSL_FLAG(std::string, plugins, "",
@@ -46,6 +63,9 @@ ABSL_FLAG(int, lifeline_fd, -1,
 
 namespace chx {
 namespace {
+
+// The daemon alone takes about half of it.
+constexpr int64_t kMinMemory = int64_t{128} << 20;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -70,6 +90,16 @@ absl::StatusOr<std::string> DefaultSocket() {
   return absl::StrCat(directory, "/chxd.sock");
 }
 
+absl::StatusOr<int64_t> MemoryOf(absl::string_view flag) {
+  if (flag.empty()) return DefaultMemoryLimit(HostMemoryBytes());
+  CHX_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(flag));
+  if (bytes < kMinMemory) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory expects at least ", kMinMemory, " bytes, got ", bytes));
+  }
+  return std::min(bytes, HostMemoryBytes());
+}
+
 // Far from where clocks overflow, which "inf" would do.
 absl::StatusOr<std::chrono::milliseconds> CheckedDuration(absl::string_view flag,
                                                           absl::Duration duration) {
@@ -79,6 +109,13 @@ absl::StatusOr<std::chrono::milliseconds> CheckedDuration(absl::string_view flag
                                                    "h, got ", absl::FormatDuration(duration)));
   }
   return absl::ToChronoMilliseconds(duration);
+}
+
+absl::StatusOr<size_t> CheckedCount(absl::string_view flag, int count) {
+  if (count < 1 || count > 1000000) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " expects 1 to 1000000, got ", count));
+  }
+  return static_cast<size_t>(count);
 }
 
 }  // namespace
@@ -163,14 +200,32 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
   return value << shift;
 }
 
-absl::Status CheckListeners(const std::vector<Listener>& listeners, bool tls, bool token) {
+absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protection& protection) {
   for (const Listener& listener : listeners) {
-    if (listener.loopback || (tls && token)) continue;
+    if (listener.unix_socket || (protection.tls && protection.token)) continue;
+    if (!listener.loopback) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "refusing to listen on ", listener.address,
+          ": off this machine's loopback the daemon needs --tls-cert, --tls-key and --token-file"));
+    }
+    if (protection.token || protection.open_loopback) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "refusing to listen on ", listener.address,
-        ": off this machine's loopback the daemon needs --tls-cert, --tls-key and --token-file"));
+        " without --token-file: every user of this machine could use the daemon. If they may, say "
+        "so by --allow-unauthenticated-loopback"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TokenFromFlags() {
+  const std::string path = absl::GetFlag(FLAGS_token_file);
+  if (path.empty()) return std::string();
+  CHX_ASSIGN_OR_RETURN(std::string token, ReadFile(path));
+  absl::StripAsciiWhitespace(&token);
+  if (token.size() < 16 || token.size() > 1024) {
+    return absl::InvalidArgumentError("--token-file expects a token of 16 to 1024 characters");
+  }
+  return token;
 }
 
 absl::StatusOr<Options> OptionsFromFlags() {
@@ -178,16 +233,24 @@ absl::StatusOr<Options> OptionsFromFlags() {
   options.devices = absl::GetFlag(FLAGS_devices);
   CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(absl::GetFlag(FLAGS_listen)));
   CHX_ASSIGN_OR_RETURN(options.session_memory, ParseBytes(absl::GetFlag(FLAGS_session_memory)));
+  CHX_ASSIGN_OR_RETURN(options.memory, MemoryOf(absl::GetFlag(FLAGS_memory)));
   CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", absl::GetFlag(FLAGS_lease)));
   CHX_ASSIGN_OR_RETURN(
       options.function_deadline,
       CheckedDuration("--function-deadline", absl::GetFlag(FLAGS_function_deadline)));
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,
                        CheckedDuration("--drain-timeout", absl::GetFlag(FLAGS_drain_timeout)));
+  options.lifeline_fd = absl::GetFlag(FLAGS_lifeline_fd);
+  // A daemon of one client's own has nobody to protect from it.
+  const absl::Duration max_command_time =
+      options.lifeline_fd >= 0 ? absl::ZeroDuration() : absl::Minutes(10);
+  CHX_ASSIGN_OR_RETURN(
+      options.max_command_time,
+      CheckedDuration("--max-command-time",
+                      absl::GetFlag(FLAGS_max_command_time).value_or(max_command_time)));
   options.threads = absl::GetFlag(FLAGS_threads);
   options.plugin_dir = absl::GetFlag(FLAGS_plugin_dir);
   CHX_ASSIGN_OR_RETURN(options.plugins, ParsePlugins(absl::GetFlag(FLAGS_plugins)));
-  options.lifeline_fd = absl::GetFlag(FLAGS_lifeline_fd);
   const std::string cert = absl::GetFlag(FLAGS_tls_cert);
   const std::string key = absl::GetFlag(FLAGS_tls_key);
   if (cert.empty() != key.empty()) {
@@ -197,14 +260,17 @@ absl::StatusOr<Options> OptionsFromFlags() {
     CHX_ASSIGN_OR_RETURN(options.tls_cert, ReadFile(cert));
     CHX_ASSIGN_OR_RETURN(options.tls_key, ReadFile(key));
   }
-  if (!absl::GetFlag(FLAGS_token_file).empty()) {
-    CHX_ASSIGN_OR_RETURN(options.token, ReadFile(absl::GetFlag(FLAGS_token_file)));
-    absl::StripAsciiWhitespace(&options.token);
-    if (options.token.size() < 16) {
-      return absl::InvalidArgumentError("--token-file expects a token of at least 16 characters");
-    }
-  }
-  CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, !cert.empty(), !options.token.empty()));
+  CHX_ASSIGN_OR_RETURN(options.token, TokenFromFlags());
+  Protection protection;
+  protection.tls = !cert.empty();
+  protection.token = !options.token.empty();
+  protection.open_loopback = absl::GetFlag(FLAGS_allow_unauthenticated_loopback);
+  CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, protection));
+  CHX_ASSIGN_OR_RETURN(options.max_sessions,
+                       CheckedCount("--max-sessions", absl::GetFlag(FLAGS_max_sessions)));
+  CHX_ASSIGN_OR_RETURN(
+      options.max_sessions_per_peer,
+      CheckedCount("--max-sessions-per-peer", absl::GetFlag(FLAGS_max_sessions_per_peer)));
   return options;
 }
 

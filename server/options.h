@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/engine/host_memory.h"
 
 namespace chx {
 
@@ -28,12 +29,18 @@ struct Options {
   std::string devices;
   std::vector<Listener> listeners;
   int64_t session_memory = 0;
+  // Of the whole daemon; by default what this machine suggests.
+  int64_t memory = DefaultMemoryLimit(HostMemoryBytes());
   std::chrono::milliseconds lease{0};
   std::chrono::milliseconds function_deadline{0};
+  std::chrono::milliseconds max_command_time{0};  // 0: for ever
   std::chrono::milliseconds drain_timeout{0};
   int threads = 0;
   std::string tls_cert, tls_key;  // PEM
   std::string token;
+  size_t max_sessions = 2048;
+  size_t max_sessions_per_peer = 1024;
+  std::string helper_program;  // calls RunHelper; empty: there can be neither TCP nor gRPC
   std::string plugin_dir;
   std::vector<std::pair<std::string, std::string>> plugins;  // name, path
   int lifeline_fd = -1;
@@ -41,6 +48,9 @@ struct Options {
 
 // From the parsed command line. Reads the named files.
 absl::StatusOr<Options> OptionsFromFlags();
+
+// What --token-file says; empty without one.
+absl::StatusOr<std::string> TokenFromFlags();
 
 // "unix:PATH", "HOST:PORT" or several, separated by commas. Empty: a Unix socket in the user's
 // runtime directory.
@@ -50,9 +60,15 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 // "NAME=/PATH,NAME=/PATH". Only the person who starts the daemon can name a library.
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePlugins(
     absl::string_view text);
-// Off loopback there must be TLS and a token: whoever reaches the port could otherwise use, and
-// read, everything.
-absl::Status CheckListeners(const std::vector<Listener>& listeners, bool tls, bool token);
+// What must be there before the daemon listens on TCP: off loopback TLS and a token, as whoever
+// reaches the port could otherwise use, and read, everything; on loopback, which is every local
+// user's, a token or the word that it is to be open.
+struct Protection {
+  bool tls = false;
+  bool token = false;
+  bool open_loopback = false;
+};
+absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protection& protection);
 
 }  // namespace chx
 

@@ -45,17 +45,32 @@ TEST(Options, Bytes) {
 }
 
 TEST(Options, OffLoopbackNeedsTlsAndToken) {
-  const auto listeners = ParseListen("0.0.0.0:7000");
-  EXPECT_FALSE(CheckListeners(*listeners, false, false).ok());
-  EXPECT_FALSE(CheckListeners(*listeners, true, false).ok());
-  EXPECT_FALSE(CheckListeners(*listeners, false, true).ok());
-  EXPECT_TRUE(CheckListeners(*listeners, true, true).ok());
-  EXPECT_TRUE(CheckListeners(*ParseListen("127.0.0.1:7000"), false, false).ok());
-  EXPECT_FALSE(CheckListeners(*ParseListen("127.evil.example:7000"), false, false).ok());
+  const auto allowed = [](const char* listen, bool tls, bool token, bool open) {
+    return CheckListeners(*ParseListen(listen), {tls, token, open}).ok();
+  };
+  for (const char* listen : {"0.0.0.0:7000", "127.evil.example:7000", "[::]:7000"}) {
+    for (const bool open : {false, true}) {
+      EXPECT_FALSE(allowed(listen, false, false, open));
+      EXPECT_FALSE(allowed(listen, true, false, open));
+      EXPECT_FALSE(allowed(listen, false, true, open));
+      EXPECT_TRUE(allowed(listen, true, true, open));
+    }
+  }
+}
+
+TEST(Options, LoopbackNeedsATokenOrTheWordThatItIsOpen) {
+  for (const char* listen :
+       {"127.0.0.1:7000", "localhost:0", "[::1]:0", "unix:/tmp/a,127.0.0.1:0"}) {
+    EXPECT_FALSE(CheckListeners(*ParseListen(listen), {}).ok()) << listen;
+    EXPECT_FALSE(CheckListeners(*ParseListen(listen), {true, false, false}).ok()) << listen;
+    EXPECT_TRUE(CheckListeners(*ParseListen(listen), {false, true, false}).ok()) << listen;
+    EXPECT_TRUE(CheckListeners(*ParseListen(listen), {false, false, true}).ok()) << listen;
+  }
+  EXPECT_TRUE(CheckListeners(*ParseListen("unix:/tmp/a"), {}).ok());
 }
 
 TEST(Options, LeasesThatClocksCannotHoldAreRefused) {
-  absl::SetFlag(&FLAGS_listen, "127.0.0.1:0");
+  absl::SetFlag(&FLAGS_listen, "unix:/tmp/a.sock");
   const auto lease = [](absl::Duration duration) {
     absl::SetFlag(&FLAGS_lease, duration);
     return OptionsFromFlags();

@@ -89,13 +89,19 @@ std::vector<PluginFile> PluginsToOpen(const Options& options) {
 absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
                                                     const std::vector<std::string>& paths,
                                                     NativeOptions native) {
-  std::vector<std::string> errors;
   for (const std::string& path : paths) {
+    if (access(path.c_str(), F_OK) != 0) continue;
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library != nullptr) return MakeBackend(name, path, library, native);
-    errors.push_back(dlerror());
+    return PluginError("cannot open the '", name, "' backend: ", dlerror());
   }
-  return PluginError("cannot open the '", name, "' backend: ", absl::StrJoin(errors, "; "));
+  if (name == "cuda") {
+    return PluginError("--devices names a GPU, but there is no ", paths.front(),
+                       ": build //server/cuda:libchxd_cuda.so where the CUDA toolkit is installed, "
+                       "and put it there or name its folder by --plugin-dir");
+  }
+  return PluginError("cannot open the '", name, "' backend: there is no ",
+                     absl::StrJoin(paths, ", "));
 }
 
 }  // namespace chx

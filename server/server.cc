@@ -1,9 +1,12 @@
 // chxd: the tensor daemon.
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <iostream>
@@ -20,10 +23,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/daemon.h"
-#include "server/health.h"
+#include "server/engine/heap_trimmer.h"
+#include "server/helpers.h"
 #include "server/native/native_backend.h"
 #include "server/plugin.h"
+#include "server/process/confine.h"
+#include "server/rpc/health.h"
 #include "server/rpc/version.h"
+#include "server/usage.h"
 
 ABSL_FLAG(std::string, health, "",
           "Ask the daemon at this address for its health and exit: 0 if it is serving.");
@@ -39,31 +46,57 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// SIGTERM and SIGINT write to this pipe. Handled, not blocked: OpenBLAS starts threads before main,
-// and one that doesn't block them would end the daemon without draining.
+// SIGTERM, SIGINT and SIGHUP, which reads the certificate again and never ends the daemon, write to
+// this pipe. SIGPIPE is ignored. Handled, not blocked: OpenBLAS starts threads before main, and one
+// that doesn't block them would end the daemon without draining.
 int stop_pipe[2];
+constexpr char kStop = 0;
+constexpr char kReload = 1;
 
-void OnStopSignal(int) {
+void OnSignal(int signal) {
   const int error = errno;
-  const char byte = 0;
+  const char byte = signal == SIGHUP ? kReload : kStop;
   (void)!write(stop_pipe[1], &byte, 1);  // Full: it was said already.
   errno = error;
 }
 
 bool HandleStopSignals() {
   struct sigaction action = {};
-  action.sa_handler = OnStopSignal;
+  action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
-  return pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) == 0 &&
-         sigaction(SIGTERM, &action, nullptr) == 0 && sigaction(SIGINT, &action, nullptr) == 0;
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  return sigaction(SIGPIPE, &ignore, nullptr) == 0 &&
+         // Under RLIMIT_FSIZE memory that cannot be shared is an error of one call.
+         sigaction(SIGXFSZ, &ignore, nullptr) == 0 &&
+         pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) == 0 &&
+         sigaction(SIGHUP, &action, nullptr) == 0 && sigaction(SIGTERM, &action, nullptr) == 0 &&
+         sigaction(SIGINT, &action, nullptr) == 0;
+}
+
+// What is wrong with the files changes nothing: connections go on with what was there.
+void ReloadCertificate(Daemon* daemon) {
+  const absl::StatusOr<Options> options = OptionsFromFlags();
+  const absl::Status status = options.ok()
+                                  ? daemon->ReloadCertificate(options->tls_cert, options->tls_key)
+                                  : options.status();
+  std::cerr << "chxd: SIGHUP: "
+            << (status.ok() ? absl::string_view("read the certificate again") : status.message())
+            << std::endl;
 }
 
 // Until SIGTERM, SIGINT or the end of the lifeline. True if there is time to drain.
-bool WaitForEnd(int lifeline) {
+bool WaitForEnd(int lifeline, Daemon* daemon) {
   pollfd fds[2] = {{stop_pipe[0], POLLIN, 0}, {lifeline, POLLIN, 0}};
-  while (poll(fds, lifeline >= 0 ? 2 : 1, -1) < 0 || (fds[0].revents | fds[1].revents) == 0) {
+  for (;;) {
+    if (poll(fds, lifeline >= 0 ? 2 : 1, -1) < 0) continue;
+    char byte = kStop;
+    if (fds[0].revents != 0 && read(stop_pipe[0], &byte, 1) == 1) {
+      if (byte == kStop) return true;
+      ReloadCertificate(daemon);
+    }
+    if (fds[1].revents != 0) return false;
   }
-  return fds[0].revents != 0;
 }
 
 // A kernel cannot be interrupted: one that does not end must not keep the daemon from ending.
@@ -75,11 +108,38 @@ void ExitAfter(std::chrono::milliseconds limit) {
   }).detach();
 }
 
+// So that what threads take can be told, whatever the shell's limit is. Recursion is bounded.
+constexpr size_t kStackBytes = size_t{2} << 20;
+
+bool BoundStacks() {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  const bool bounded = pthread_attr_setstacksize(&attributes, kStackBytes) == 0 &&
+                       pthread_setattr_default_np(&attributes) == 0;
+  pthread_attr_destroy(&attributes);
+  return bounded;
+}
+
+// The end of an arena is given back as it becomes free if it is larger than this. The allocator
+// would raise both bounds to many megabytes by itself.
+void BoundHeaps() {
+  mallopt(M_ARENA_MAX, static_cast<int>(HeapTrimmer::Arenas()));
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 10);
+}
+
 int Main() {
-  if (!absl::GetFlag(FLAGS_health).empty()) return CheckHealth(absl::GetFlag(FLAGS_health));
+  RaiseDescriptorLimit();
+  if (const std::string address = absl::GetFlag(FLAGS_health); !address.empty()) {
+    const absl::StatusOr<std::string> token = TokenFromFlags();
+    return token.ok() ? CheckHealth(address, *token) : Fail(token.status());
+  }
+  BoundHeaps();
+  if (!BoundStacks()) return Fail(absl::InternalError("cannot bound the threads' stacks"));
   if (!HandleStopSignals()) return Fail(absl::InternalError("cannot handle signals"));
   absl::StatusOr<Options> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
+  options->helper_program = "/proc/self/exe";
   std::vector<std::unique_ptr<Backend>> owned;
   const NativeOptions native{options->threads};
   owned.push_back(CreateNativeBackend(native));
@@ -93,8 +153,13 @@ int Main() {
   for (const auto& backend : owned) backends.push_back(backend.get());
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, backends);
   if (!daemon.ok()) return Fail(daemon.status());
+  // A client that starts a daemon of its own shows what that says.
+  if (options->lifeline_fd < 0) {
+    std::cerr << "chxd: memory limit " << (options->memory >> 20) << " MiB, of a session "
+              << (std::min(options->session_memory, options->memory) >> 20) << " MiB" << std::endl;
+  }
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
-  const bool drain = WaitForEnd(options->lifeline_fd);
+  const bool drain = WaitForEnd(options->lifeline_fd, daemon->get());
   ExitAfter(kGrace + (drain ? options->drain_timeout : std::chrono::milliseconds(0)));
   if (drain) (*daemon)->Drain(options->drain_timeout);
   return 0;
@@ -104,6 +169,11 @@ int Main() {
 }  // namespace chx
 
 int main(int argc, char** argv) {
+  if (const absl::optional<int> status = chx::RunHelper(argc, argv)) return *status;
+  if (argc == 2 && (argv[1] == absl::string_view("--help") || argv[1] == absl::string_view("-h"))) {
+    std::cout << chx::Usage();
+    return 0;
+  }
   absl::SetProgramUsageMessage("chxd serves arrays and autograd graphs to many clients.");
   absl::FlagsUsageConfig config;
   config.version_string = [] { return absl::StrCat("chxd ", chx::kVersion, "\n"); };

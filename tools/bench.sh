@@ -4,6 +4,7 @@
 # `tools/bench.sh ops`: each operator against PyTorch (CPU); writes ops.json and the tables in
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
+# `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -36,7 +37,15 @@ if [ "${1:-}" = transfers ]; then
   exit
 fi
 
-coproc DAEMON { exec .bazel/bin/server/chxd --listen="unix:$stage/chxd.sock,127.0.0.1:0"; }
+if [ "${1:-}" = busy ]; then
+  shift
+  PYTHONPATH="$stage:$PWD" "$venv/bin/python" tests/perf/busy_bench.py --chxd=.bazel/bin/server/chxd "$@"
+  exit
+fi
+
+coproc DAEMON {
+  exec .bazel/bin/server/chxd --listen="unix:$stage/chxd.sock,127.0.0.1:0" --allow-unauthenticated-loopback
+}
 daemon=$DAEMON_PID
 trap 'kill -TERM $daemon 2>/dev/null || true; rm -rf "$stage"' EXIT
 read -r _ _ unix tcp <&"${DAEMON[0]}"

@@ -21,8 +21,10 @@ import chx
 site = os.path.dirname(os.path.dirname(chx.__file__))
 assert site.startswith(sys.prefix), site
 with open("/proc/self/maps") as maps:
-    grpc = {line.split()[-1] for line in maps if "libgrpc" in line}
-assert grpc and all(path.startswith(site) for path in grpc), grpc
+    mapped = {line.split()[-1] for line in maps}
+protobuf = {path for path in mapped if "libprotobuf" in path}
+assert protobuf and all(path.startswith(site) for path in protobuf), protobuf
+assert not any("libgrpc" in path for path in mapped), mapped
 files = os.listdir(os.path.dirname(chx.__file__))
 assert {"py.typed", "_core.pyi", "_ops.pyi", "_linalg_ops.pyi", "linalg.pyi", "chainerx"} <= set(files), files
 

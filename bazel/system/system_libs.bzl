@@ -37,8 +37,14 @@ _GRPC = [
     "gpr",
     "re2",
     "cares",
+]
+
+_OPENSSL = [
     "ssl",
     "crypto",
+]
+
+_PROTOBUF = [
     "protobuf",
     "z",
 ]
@@ -171,10 +177,12 @@ def _system_libs_impl(rctx):
         for package, version in versions.items()
     }
 
-    sonames = _sonames(rctx, _GRPC + _ABSL + _OTHERS)
+    sonames = _sonames(rctx, _GRPC + _OPENSSL + _PROTOBUF + _ABSL + _OTHERS)
     pairs = {
         "ABSL": [_link(rctx, name, sonames.get(name)) for name in _ABSL],
         "GRPC": [_link(rctx, name, sonames.get(name)) for name in _GRPC],
+        "OPENSSL": [_link(rctx, name, sonames.get(name)) for name in _OPENSSL],
+        "PROTOBUF": [_link(rctx, name, sonames.get(name)) for name in _PROTOBUF],
     }
     for name in _OTHERS:
         pairs[name.upper()] = [_link(rctx, name, sonames.get(name))]

@@ -1,7 +1,5 @@
 #include "client/testing/fake_daemon.h"
 
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server_builder.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,97 +10,174 @@
 #include <cstring>
 #include <utility>
 
-#include "proto/frame.h"
+#include "proto/wire.h"
 
 namespace chx {
 namespace {
 
 constexpr char kSessionId[] = "0123456789abcdef";
 
+// Cuts the connection when so many bytes have come.
+class CuttingStream final : public ByteStream {
+ public:
+  CuttingStream(int socket, int64_t bytes) : stream_(socket), socket_(socket), left_(bytes) {}
+  ssize_t Receive(char* out, size_t bytes, bool wait) override {
+    if (left_ >= 0) bytes = std::min(bytes, static_cast<size_t>(left_));
+    const ssize_t received = bytes == 0 ? 0 : stream_.Receive(out, bytes, wait);
+    if (left_ > 0) left_ -= received;
+    if (left_ == 0) shutdown(socket_, SHUT_RDWR);
+    return received;
+  }
+  ssize_t Send(const char* data, size_t bytes, bool wait, bool more) override {
+    return stream_.Send(data, bytes, wait, more);
+  }
+
+ private:
+  SocketStream stream_;
+  const int socket_;
+  int64_t left_;  // negative: no end
+};
+
+template <typename Message>
+bool Parse(absl::string_view payload, Message* message) {
+  return message->ParseFromArray(payload.data(), static_cast<int>(payload.size()));
+}
+
+bool Write(int connection, FrameKind kind, const google::protobuf::MessageLite& message) {
+  SocketStream stream(connection);
+  std::string buffer;
+  return WriteFrame(&stream, kind, message, &buffer);
+}
+
 }  // namespace
 
-FakeDaemon::FakeDaemon(bool local) {
+FakeDaemon::FakeDaemon() {
   limits.set_max_batch_bytes(4 << 20);
   limits.set_max_inflight_commands(1 << 16);
   limits.set_max_inflight_bytes(16 << 20);
   limits.set_max_inline_bytes(64 << 10);
+  limits.set_lease_seconds(30);
   char directory[] = "/tmp/chx-fake-XXXXXX";
   directory_ = mkdtemp(directory);
   address_ = "unix:" + directory_ + "/socket";
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
-  builder.RegisterService(this);
-  server_ = builder.BuildAndStart();
-  if (local) ListenLocally();
+  Start();
 }
 
 FakeDaemon::~FakeDaemon() {
   Stop();
-  unlink((directory_ + "/socket").c_str());
-  unlink(StreamSocketOf(directory_ + "/socket").c_str());
   rmdir(directory_.c_str());
 }
 
 void FakeDaemon::Stop() {
-  if (server_ == nullptr) return;
-  if (listener_ >= 0) {
-    shutdown(listener_, SHUT_RDWR);
-    acceptor_.join();
-    {
-      MutexLock lock(&mutex_);
-      for (int connection : connections_) shutdown(connection, SHUT_RDWR);
-    }
-    for (std::thread& thread : local_threads_) thread.join();
-    close(listener_);
+  if (listener_ < 0) return;
+  shutdown(listener_, SHUT_RDWR);
+  acceptor_.join();
+  {
+    MutexLock lock(&mutex_);
+    for (int connection : connections_) shutdown(connection, SHUT_RDWR);
   }
-  server_->Shutdown(std::chrono::system_clock::now());
-  server_->Wait();
-  server_ = nullptr;
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  close(std::exchange(listener_, -1));
+  unlink((directory_ + "/socket").c_str());
 }
 
-void FakeDaemon::ListenLocally() {
-  const std::string path = StreamSocketOf(directory_ + "/socket");
+void FakeDaemon::Start() {
+  const std::string path = directory_ + "/socket";
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) abort();
   if (listen(listener_, 8) != 0) abort();
-  acceptor_ = std::thread([this] {
-    for (;;) {
-      const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (connection < 0) return;
-      local_threads_.emplace_back([this, connection] { ServeLocally(connection); });
-    }
-  });
+  acceptor_ = std::thread([this] { Accept(); });
 }
 
-void FakeDaemon::ServeLocally(int connection) {
+void FakeDaemon::Accept() {
+  for (;;) {
+    const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0) return;
+    threads_.emplace_back([this, connection] { ServeConnection(connection); });
+  }
+}
+
+void FakeDaemon::ServeConnection(int connection) {
+  int64_t cut_after = -1;
   {
     MutexLock lock(&mutex_);
     connections_.push_back(connection);
-    ++local_streams_;
+    cut_after = cut_after_;
   }
-  FrameReader reader(connection, 8 << 20);
-  std::string buffer;
-  const grpc::Status status = Serve(
-      [&reader](v1::Submit* submit) {
-        FrameKind kind;
-        absl::string_view payload;
-        return reader.Next(&kind, &payload) == FrameReader::Result::kFrame &&
-               submit->ParseFromArray(payload.data(), static_cast<int>(payload.size()));
-      },
-      [&](const v1::Event& event) {
-        return WriteFrame(connection, FrameKind::kMessage, event, &buffer);
-      },
-      [connection] { shutdown(connection, SHUT_RDWR); });
-  v1::StreamEnd end;
-  end.set_code(static_cast<uint32_t>(status.error_code()));
-  end.set_message(status.error_message());
-  if (!status.ok()) WriteFrame(connection, FrameKind::kEnd, end, &buffer);
+  CuttingStream stream(connection, cut_after);
+  FrameReader reader(&stream, 8 << 20);
+  FrameKind kind;
+  absl::string_view payload;
+  v1::Hello hello;
+  bool open = reader.Next(&kind, &payload) == FrameReader::Result::kFrame &&
+              kind == FrameKind::kHello && Parse(payload, &hello);
+  while (open && reader.Next(&kind, &payload) == FrameReader::Result::kFrame) {
+    v1::Call call;
+    v1::Submit greeting;
+    if (kind == FrameKind::kCall) {
+      open = Parse(payload, &call) && Answer(connection, &reader, call);
+    } else {
+      open = false;
+      if (kind != FrameKind::kMessage || !Parse(payload, &greeting)) break;
+      const absl::Status status = Serve(connection, &reader, greeting);
+      if (!status.ok()) Write(connection, FrameKind::kEnd, wire::ToMessage(status));
+    }
+  }
   MutexLock lock(&mutex_);
   connections_.erase(std::find(connections_.begin(), connections_.end(), connection));
   close(connection);
+}
+
+bool FakeDaemon::Answer(int connection, FrameReader* reader, const v1::Call& call) {
+  v1::Reply reply;
+  if (call.has_open()) {
+    const absl::Status status = Open(call.open(), reply.mutable_open());
+    if (!status.ok()) *reply.mutable_status() = wire::ToMessage(status);
+  } else if (call.has_upload()) {
+    if (!ReceiveUpload(call.upload(), reader)) return false;
+  } else if (call.has_cancel()) {
+    MutexLock lock(&mutex_);
+    cancels_.push_back(call.cancel().through_batch_seq());
+  } else if (call.has_close()) {
+    MutexLock lock(&mutex_);
+    closed_ = forgotten_ = true;
+    if (stream_ >= 0) shutdown(stream_, SHUT_RDWR);
+  }
+  return Write(connection, FrameKind::kReply, reply);
+}
+
+bool FakeDaemon::ReceiveUpload(const v1::UploadHeader& header, FrameReader* reader) {
+  std::string data;
+  FrameKind kind;
+  absl::string_view payload;
+  do {
+    if (reader->Next(&kind, &payload) != FrameReader::Result::kFrame || kind != FrameKind::kData) {
+      return false;
+    }
+    data.append(payload.data(), payload.size());
+  } while (!payload.empty());
+  MutexLock lock(&mutex_);
+  uploads_.emplace(header.handle(), std::move(data));
+  return true;
+}
+
+std::map<uint64_t, std::string> FakeDaemon::uploads() const {
+  MutexLock lock(&mutex_);
+  return uploads_;
+}
+
+std::vector<uint64_t> FakeDaemon::cancels() const {
+  MutexLock lock(&mutex_);
+  return cancels_;
+}
+
+void FakeDaemon::CutConnectionsAfter(int64_t bytes) {
+  MutexLock lock(&mutex_);
+  cut_after_ = bytes;
 }
 
 std::vector<Command> FakeDaemon::Commands() const {
@@ -139,7 +214,7 @@ std::vector<size_t> FakeDaemon::BatchSizes() const {
 
 void FakeDaemon::CutStream() {
   MutexLock lock(&mutex_);
-  if (stream_ != nullptr) (*stream_)();
+  if (stream_ >= 0) shutdown(stream_, SHUT_RDWR);
 }
 
 void FakeDaemon::Mute(bool mute) {
@@ -169,7 +244,7 @@ int FakeDaemon::duplicates() const {
 
 bool FakeDaemon::attached() const {
   MutexLock lock(&mutex_);
-  return stream_ != nullptr;
+  return stream_ >= 0;
 }
 
 bool FakeDaemon::closed() const {
@@ -177,55 +252,43 @@ bool FakeDaemon::closed() const {
   return closed_;
 }
 
-int FakeDaemon::local_streams() const {
+absl::Status FakeDaemon::Open(const v1::OpenRequest& request, v1::OpenReply* reply) {
   MutexLock lock(&mutex_);
-  return local_streams_;
-}
-
-grpc::Status FakeDaemon::Open(grpc::ServerContext* context, const v1::OpenRequest* request,
-                              v1::OpenReply* reply) {
-  MutexLock lock(&mutex_);
-  if (request->resume_session_id().empty()) {
+  if (request.resume_session_id().empty()) {
     ++opens_;
     last_batch_seq_ = 0;
     next_event_seq_ = 1;
     unacked_events_.clear();
     commands_.clear();
     batches_.clear();
+    uploads_.clear();
     closed_ = forgotten_ = false;
   } else {
-    if (forgotten_) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such session");
+    if (forgotten_) return absl::NotFoundError("no such session");
     ++resumes_;
   }
-  reply->set_protocol(1);
+  reply->set_protocol(wire::kProtocolVersion);
   reply->set_session_id(kSessionId);
-  for (int i = 0; i < std::min(known_ops, request->ops_size()); ++i)
+  for (int i = 0; i < std::min(known_ops, request.ops_size()); ++i)
     reply->add_op_ids(static_cast<uint32_t>(i) + 1);
   reply->add_devices()->set_name("native:0");
   *reply->mutable_limits() = limits;
   reply->set_last_batch_seq(last_batch_seq_);
-  return grpc::Status::OK;
+  return absl::OkStatus();
 }
 
-grpc::Status FakeDaemon::Execute(grpc::ServerContext* context,
-                                 grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream) {
-  return Serve([stream](v1::Submit* submit) { return stream->Read(submit); },
-               [stream](const v1::Event& event) { return stream->Write(event); },
-               [context] { context->TryCancel(); });
-}
-
-grpc::Status FakeDaemon::Serve(const std::function<bool(v1::Submit*)>& read,
-                               const std::function<bool(const v1::Event&)>& write,
-                               const Cancel& cancel) {
-  v1::Submit submit;
+absl::Status FakeDaemon::Serve(int connection, FrameReader* reader, const v1::Submit& greeting) {
+  v1::Submit submit = greeting;
   bool first = true;
-  grpc::Status status;
-  while (status.ok() && read(&submit)) {
+  absl::Status status;
+  FrameKind kind;
+  absl::string_view payload;
+  do {
     std::vector<v1::Event> events(1);
     {
       MutexLock lock(&mutex_);
       if (first && (submit.session_id() != kSessionId || forgotten_)) {
-        return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such session");
+        return absl::NotFoundError("no such session");
       }
       while (!unacked_events_.empty() &&
              unacked_events_.front().event_seq() <= submit.acked_event_seq()) {
@@ -233,19 +296,20 @@ grpc::Status FakeDaemon::Serve(const std::function<bool(v1::Submit*)>& read,
       }
       if (first) events.insert(events.begin(), unacked_events_.begin(), unacked_events_.end());
       first = false;
-      stream_ = &cancel;
+      stream_ = connection;
       if (!Apply(submit, &events.back())) {
-        status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "cannot decode the batch");
+        status = absl::InvalidArgumentError("cannot decode the batch");
       }
       if (mute_) events.clear();
     }
     changed_.notify_all();
     for (const v1::Event& event : events) {
-      if (!write(event)) break;
+      if (!Write(connection, FrameKind::kMessage, event)) break;
     }
-  }
+  } while (status.ok() && reader->Next(&kind, &payload) == FrameReader::Result::kFrame &&
+           kind == FrameKind::kMessage && Parse(payload, &submit));
   MutexLock lock(&mutex_);
-  if (stream_ == &cancel) stream_ = nullptr;
+  if (stream_ == connection) stream_ = -1;
   return status;
 }
 
@@ -284,14 +348,6 @@ bool FakeDaemon::Apply(const v1::Submit& submit, v1::Event* event) {
     unacked_events_.push_back(*event);
   }
   return count == submit.num_commands();
-}
-
-grpc::Status FakeDaemon::Close(grpc::ServerContext* context, const v1::CloseRequest* request,
-                               v1::CloseReply* reply) {
-  MutexLock lock(&mutex_);
-  closed_ = forgotten_ = true;
-  if (stream_ != nullptr) (*stream_)();
-  return grpc::Status::OK;
 }
 
 }  // namespace chx

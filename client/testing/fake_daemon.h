@@ -3,27 +3,25 @@
 #ifndef CHX_CLIENT_TESTING_FAKE_DAEMON_H_
 #define CHX_CLIENT_TESTING_FAKE_DAEMON_H_
 
-#include <grpcpp/server.h>
-
 #include <deque>
 #include <functional>
-#include <memory>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/mutex.h"
-#include "proto/chxd.grpc.pb.h"
+#include "proto/chxd.pb.h"
 #include "proto/command.h"
+#include "proto/frame.h"
 
 namespace chx {
 
 // Thread-safe. Serves one session at a time.
-class FakeDaemon final : public v1::SessionService::Service {
+class FakeDaemon {
  public:
-  // `local`: streams come over a socket beside the daemon's own, if the client can.
-  explicit FakeDaemon(bool local = false);
-  ~FakeDaemon() override;
+  FakeDaemon();
+  ~FakeDaemon();
 
   // For the reply of the next Open.
   v1::Limits limits;
@@ -50,38 +48,37 @@ class FakeDaemon final : public v1::SessionService::Service {
   void ForgetSession();
   // As a killed process: nothing listens any more.
   void Stop();
+  // As one that listens again, with the sessions that it had: a network that was away.
+  void Start();
+  // From now on that many bytes come from each new connection, and then a cut.
+  void CutConnectionsAfter(int64_t bytes);
   int opens() const;
   int resumes() const;
   // Batches that came again although they had been applied.
   int duplicates() const;
   bool attached() const;
   bool closed() const;
-  // Streams that were not gRPC's.
-  int local_streams() const;
-
-  grpc::Status Open(grpc::ServerContext* context, const v1::OpenRequest* request,
-                    v1::OpenReply* reply) override;
-  grpc::Status Execute(grpc::ServerContext* context,
-                       grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream) override;
-  grpc::Status Close(grpc::ServerContext* context, const v1::CloseRequest* request,
-                     v1::CloseReply* reply) override;
+  // The numbers of batches that cancels named.
+  std::vector<uint64_t> cancels() const;
+  // What came by uploads of this session, by handle.
+  std::map<uint64_t, std::string> uploads() const;
 
  private:
-  using Cancel = std::function<void()>;
-  void ListenLocally();
-  void ServeLocally(int connection);
+  void Accept();
+  void ServeConnection(int connection);
   // One stream, to its end.
-  grpc::Status Serve(const std::function<bool(v1::Submit*)>& read,
-                     const std::function<bool(const v1::Event&)>& write, const Cancel& cancel);
+  absl::Status Serve(int connection, FrameReader* reader, const v1::Submit& greeting);
+  bool Answer(int connection, FrameReader* reader, const v1::Call& call);
+  absl::Status Open(const v1::OpenRequest& request, v1::OpenReply* reply);
+  bool ReceiveUpload(const v1::UploadHeader& header, FrameReader* reader);
   // False: the records cannot be decoded.
   bool Apply(const v1::Submit& submit, v1::Event* event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::string directory_;
   std::string address_;
-  std::unique_ptr<grpc::Server> server_;
   int listener_ = -1;
   std::thread acceptor_;
-  std::vector<std::thread> local_threads_;  // the acceptor's until it ends
+  std::vector<std::thread> threads_;  // the acceptor's until it ends
 
   mutable Mutex mutex_;
   mutable CondVar changed_;
@@ -89,9 +86,11 @@ class FakeDaemon final : public v1::SessionService::Service {
   std::deque<std::string> batches_ ABSL_GUARDED_BY(mutex_);
   std::deque<Command> commands_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::Event> unacked_events_ ABSL_GUARDED_BY(mutex_);
-  const Cancel* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the one that is open
+  int stream_ ABSL_GUARDED_BY(mutex_) = -1;  // the connection of the one that is open
   std::vector<int> connections_ ABSL_GUARDED_BY(mutex_);
-  int local_streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<uint64_t> cancels_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::string> uploads_ ABSL_GUARDED_BY(mutex_);
+  int64_t cut_after_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t last_batch_seq_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_event_seq_ ABSL_GUARDED_BY(mutex_) = 1;
   bool mute_ ABSL_GUARDED_BY(mutex_) = false;

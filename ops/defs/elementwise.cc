@@ -43,8 +43,13 @@ void PowerGradient(GradContext& g) {
     g.SetInputGrad(0, g.output_grad(0) * x2 * g.Apply("power", {x1, exponent}));
   }
   if (g.needs_grad(1)) {
+    // In the result's dtype: x1's may be narrower.
+    const Dtype dtype = g.output_spec(0).dtype;
+    const auto wide = [&g, dtype](Value x) {
+      return x.dtype() == dtype ? x : g.Apply("astype", {x}, {{"dtype", dtype}});
+    };
     const Value log =
-        x1.is_scalar() ? Value(std::log(x1.scalar().AsDouble())) : g.Apply("log", {x1});
+        x1.is_scalar() ? Value(std::log(x1.scalar().AsDouble())) : g.Apply("log", {wide(x1)});
     g.SetInputGrad(1, g.output_grad(0) * g.Apply("power", {x1, x2}) * log);
   }
 }

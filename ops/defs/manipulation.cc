@@ -3,6 +3,7 @@
 
 #include "ops/basic_index.h"
 #include "ops/defs/groups.h"
+#include "ops/defs/zero_dims.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
 
@@ -94,7 +95,7 @@ absl::Status SqueezeRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
   uint32_t drop = 0;
   if (c.attr(0).has_value()) {
-    CHX_ASSIGN_OR_RETURN(drop, rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()));
+    CHX_ASSIGN_OR_RETURN(drop, ReductionAxes(c.name(), c.attr(0), a.ndim()));
   } else {
     for (int i = 0; i < a.ndim(); ++i) drop |= uint32_t{a.shape[i] == 1} << i;
   }

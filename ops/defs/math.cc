@@ -26,9 +26,9 @@ OpDef& Unary(OpRegistry& r, const char* name, const char* doc) {
 // Input i as a float, array or scalar: of bool there is no arithmetic.
 Value FloatInput(GradContext& g, int i) {
   const Value x = g.input(i);
+  const Dtype dtype = g.output_spec(0).dtype;
   if (x.is_scalar()) return Value(x.scalar().AsDouble());
-  if (!IsBool(x.dtype())) return x;
-  return g.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
+  return x.dtype() == dtype ? x : g.Apply("astype", {x}, {{"dtype", dtype}});
 }
 
 OpDef& Binary(OpRegistry& r, const char* name, const char* doc) {

@@ -1,5 +1,6 @@
 // Reductions over axes.
 #include "ops/defs/groups.h"
+#include "ops/defs/zero_dims.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
 
@@ -9,7 +10,7 @@ namespace {
 // Attributes of all of these: axis, keepdims.
 absl::Status Reduce(InferContext& c, Dtype dtype, bool empty_allowed) {
   const ArraySpec& a = c.input(0);
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, ReductionAxes(c.name(), c.attr(0), a.ndim()));
   if (!empty_allowed) CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
   return c.AddOutput(dtype, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
@@ -27,7 +28,12 @@ Dtype MeanDtype(Dtype of_input, const AttrValue& dtype) {
   return dtype.has_value() ? dtype.AsDtype() : IsFloat(of_input) ? of_input : Dtype::kFloat32;
 }
 
+absl::Status CheckAxes(InferContext& c) {
+  return rules::NormalizeAxes(c.name(), c.attr(0), c.input(0).ndim()).status();
+}
+
 absl::Status MeanRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckAxes(c));
   return Reduce(c, MeanDtype(c.input(0).dtype, c.attr(2)), true);
 }
 
@@ -35,12 +41,7 @@ absl::Status ExtremumRule(InferContext& c) { return Reduce(c, c.input(0).dtype, 
 
 absl::Status ArgRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
-  uint32_t axes = (uint32_t{1} << a.ndim()) - 1;
-  if (c.attr(0).has_value()) {
-    CHX_ASSIGN_OR_RETURN(const int axis,
-                         rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim()));
-    axes = uint32_t{1} << axis;
-  }
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, SingleReductionAxis(c.name(), c.attr(0), a.ndim()));
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
   return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
@@ -49,6 +50,7 @@ absl::Status LogSumExpRule(InferContext& c) {
   const Dtype dtype = c.input(0).dtype;
   const Dtype result = IsFloat(dtype) ? dtype : Dtype::kFloat32;
   c.CastInput(0, result);
+  CHX_RETURN_IF_ERROR(CheckAxes(c));
   return Reduce(c, result, false);
 }
 

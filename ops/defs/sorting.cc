@@ -2,6 +2,7 @@
 #include "ops/basic_index.h"
 #include "ops/defs/groups.h"
 #include "ops/defs/running_products.h"
+#include "ops/defs/zero_dims.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
 
@@ -18,14 +19,20 @@ absl::Status AlongAxis(InferContext& c, Dtype dtype) {
   return c.AddOutput(dtype, a.shape);
 }
 
+// An array without dimensions is flattened over axis 0 and -1, too.
+absl::Status AlongAxisOrFlat(InferContext& c, Dtype dtype) {
+  return StandsForNone(c.attr(0), c.input(0).ndim()) ? c.AddOutput(dtype, {1})
+                                                     : AlongAxis(c, dtype);
+}
+
 absl::Status SortRule(InferContext& c) { return AlongAxis(c, c.input(0).dtype); }
-absl::Status ArgSortRule(InferContext& c) { return AlongAxis(c, Dtype::kInt64); }
+absl::Status ArgSortRule(InferContext& c) { return AlongAxisOrFlat(c, Dtype::kInt64); }
 // attr 1: dtype.
 absl::Status ScanRule(InferContext& c) {
   const Dtype own = IsFloat(c.input(0).dtype) ? c.input(0).dtype : Dtype::kInt64;
   const Dtype dtype = c.attr(1).has_value() ? c.attr(1).AsDtype() : own;
   c.CastInput(0, dtype);
-  return AlongAxis(c, dtype);
+  return AlongAxisOrFlat(c, dtype);
 }
 
 void SortGradient(GradContext& g) {
@@ -41,7 +48,7 @@ void SortGradient(GradContext& g) {
 
 // x summed from the end along the axis.
 Value ReverseCumsum(GradContext& g, Value x) {
-  const bool flat = !g.attr(0).has_value();
+  const bool flat = !g.attr(0).has_value() || g.input_spec(0).ndim() == 0;
   const AttrValue axes(Ints{flat ? 0 : g.attr(0).AsInt()});
   const AttrValue axis = flat ? AttrValue(0) : g.attr(0);
   const Value reversed = g.Apply("flip", {x}, {{"axes", axes}});

@@ -5,6 +5,7 @@
 #include "ops/defs/groups.h"
 #include "ops/defs/roots.h"
 #include "ops/defs/running_products.h"
+#include "ops/defs/zero_dims.h"
 #include "ops/op_context.h"
 #include "ops/rules.h"
 
@@ -25,7 +26,7 @@ OpDef& Reduction(OpRegistry& r, const char* name, const char* doc) {
 
 absl::Status Reduce(InferContext& c, Dtype dtype, bool empty_allowed = true) {
   const ArraySpec& a = c.input(0);
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(c.name(), c.attr(0), a.ndim()));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, ReductionAxes(c.name(), c.attr(0), a.ndim()));
   if (!empty_allowed) CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
   return c.AddOutput(dtype, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }
@@ -143,6 +144,13 @@ Value Variance(ComposeContext& c) {
   return Over(c, "sum", squares) / count;
 }
 
+// Not over an axis of an array without dimensions.
+absl::Status VarRule(InferContext& c) {
+  const int ndim = c.input(0).ndim();
+  CHX_RETURN_IF_ERROR(rules::NormalizeAxes(c.name(), c.attr(0), ndim).status());
+  return MeanRule<3>(c);
+}
+
 void RegisterMoments(OpRegistry& r) {
   Reduction(r, "var",
             "Variance over axes (all by default): the mean of squared distances from the mean, "
@@ -150,7 +158,7 @@ void RegisterMoments(OpRegistry& r) {
       .Attr("ddof", AttrType::kInt, 0)
       .Attr("dtype", AttrType::kDtype, AttrValue())
       .Method()
-      .Compose(MeanRule<3>, [](ComposeContext& c) {
+      .Compose(VarRule, [](ComposeContext& c) {
         c.SetOutput(0, Cast(Variance(c), DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
   Reduction(
@@ -159,7 +167,7 @@ void RegisterMoments(OpRegistry& r) {
       .Attr("ddof", AttrType::kInt, 0)
       .Attr("dtype", AttrType::kDtype, AttrValue())
       .Method()
-      .Compose(MeanRule<3>, [](ComposeContext& c) {
+      .Compose(VarRule, [](ComposeContext& c) {
         const Value deviation = SqrtOrZero(Variance(c));
         c.SetOutput(0, Cast(deviation, DtypeOr(c.attr(3), MeanDtype(c.input(0).dtype()))));
       });
@@ -187,12 +195,7 @@ void NanExtremum(ComposeContext& c, const char* op, double identity) {
 
 absl::Status ArgRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
-  uint32_t axes = (uint32_t{1} << a.ndim()) - 1;
-  if (c.attr(0).has_value()) {
-    CHX_ASSIGN_OR_RETURN(const int axis,
-                         rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), a.ndim()));
-    axes = uint32_t{1} << axis;
-  }
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, SingleReductionAxis(c.name(), c.attr(0), a.ndim()));
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), a.shape, axes));
   return c.AddOutput(Dtype::kInt64, rules::ReducedShape(a.shape, axes, c.attr(1).AsBool()));
 }

@@ -104,16 +104,18 @@ void RegisterFloats(OpRegistry& r) {
       .Inputs({"x1|scalar", "x2|scalar"})
       .Outputs({"y"})
       .Compose(rules::TrueDivide, [](ComposeContext& c) {
-        // Integers become what the other one is: times ln 2 they would be float32.
-        const auto scaled = [&c](int i) {
-          const Value x = c.input(i);
-          const Value other = c.input(1 - i);
-          const bool cast = x.is_array() && other.is_array() && !IsFloat(x.dtype());
-          if (!cast || !IsFloat(other.dtype())) return Times(x, kLn2);
-          return Times(c.Apply("astype", {x}, {{"dtype", other.dtype()}}), kLn2);
+        const Value x1 = c.input(0);
+        const Value x2 = c.input(1);
+        const Dtype dtype = FloatOf(!x1.is_array()   ? x2.dtype()
+                                    : !x2.is_array() ? x1.dtype()
+                                                     : PromoteTypes(x1.dtype(), x2.dtype()));
+        // Each step in the result's dtype at least: float16 would be rounded after each.
+        const Dtype wide = PromoteTypes(dtype, Dtype::kFloat32);
+        const auto scaled = [wide](Value x) {
+          return Times(x.is_array() ? Cast(x, wide) : x, kLn2);
         };
-        const Value sum = c.Apply("logaddexp", {scaled(0), scaled(1)});
-        c.SetOutput(0, sum * (1 / kLn2));
+        const Value sum = c.Apply("logaddexp", {scaled(x1), scaled(x2)});
+        c.SetOutput(0, Cast(sum * (1 / kLn2), dtype));
       });
   r.Add("float_power")
       .Doc("x1 to the power of x2, in float64.")

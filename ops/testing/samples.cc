@@ -207,6 +207,7 @@ std::vector<Sample> SortingAndStatistics() {
       {"take_along_axis_grad", {F({2, 4}), I({2, 4})}, {{"shape", Dims({2, 3})}, {"axis", 1}}},
       {"index_put", {F({4, 3}), I({2}), I({2, 3})}, {}},
       {"nonzero_positions", {F({2, 3})}, {{"count", 4}}},
+      {"nonzero_positions", {F({2, 3})}, {{"count", 6}}},
       {"huber_loss", {F({2, 3}), F({3})}, {{"delta", 1.0}}},
       {"hinge", {F({5, 3}), I({5})}, {{"norm", 2.0}}},
       {"median", {F({2, 3})}, {}},

@@ -128,6 +128,7 @@ from chx._context import (  # noqa: F401
 )
 from chx._core import (  # noqa: F401
     BackendError,
+    CancelledError,
     ChainerxError,
     ContextError,
     Device,
@@ -206,6 +207,7 @@ from chx._support import (  # noqa: F401
     asarray,
     backprop_scope,
     backward,
+    cancel,
     check_backward,
     check_double_backward,
     connect,
@@ -246,4 +248,5 @@ for _name in vars(_forms):
 del _name
 
 # After the operators, which they are made of.
-from chx import _methods, array_api  # noqa: E402, F401
+from chx import _async, _methods, array_api  # noqa: E402, F401
+from chx._async import synchronize_async  # noqa: E402, F401

@@ -49,6 +49,7 @@ from ._arranging import (
     unravel_index as unravel_index,
     vander as vander,
 )
+from ._async import synchronize_async as synchronize_async
 from ._averages import (
     average as average,
     corrcoef as corrcoef,
@@ -108,6 +109,7 @@ from ._context import (
 )
 from ._core import (
     BackendError as BackendError,
+    CancelledError as CancelledError,
     ChainerxError as ChainerxError,
     ContextError as ContextError,
     Device as Device,
@@ -213,6 +215,7 @@ from ._support import (  # type: ignore[assignment]
     asarray as asarray,
     backprop_scope as backprop_scope,
     backward as backward,
+    cancel as cancel,
     check_backward as check_backward,
     check_double_backward as check_double_backward,
     connect as connect,

@@ -136,7 +136,7 @@ def partition(a, kth, axis=-1):
 
 def argpartition(a, kth, axis=-1):
     """The indices (int64) of a partition(), which here are those of sorting."""
-    size = a.size if axis is None else a.shape[_axis("argpartition", axis, a.ndim)]
+    size = a.size if axis is None or a.ndim == 0 else a.shape[_axis("argpartition", axis, a.ndim)]
     _check_kth("argpartition", kth, size)
     return _core.argsort(a, axis)
 

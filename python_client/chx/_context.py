@@ -15,19 +15,22 @@ class Context:
     don't mix.
     """
 
-    __slots__ = ("_session", "__weakref__")
+    __slots__ = ("_session", "_closed", "__weakref__")
 
     def __init__(self):
         self._session = None
+        self._closed = False  # the session that it had
 
     def _open(self):
-        """Its session; connects if there is none yet."""
-        from chx import _support
+        """Its session; connects if there never was one."""
+        from chx import _sessions
 
-        if self is initial_context and _initial_is_free():
-            _support.connect()  # which binds this context
+        if self._closed:
+            raise ConnectionError("the session of the context is closed")
+        if self._session is None and self is initial_context:
+            _sessions.connect()  # which binds this context
         elif self._session is None:
-            bind(self, _support.connect_beside(_neighbour()))
+            bind(self, _sessions.connect_beside(_neighbour()))
         return self._session
 
     def get_backend(self, name):
@@ -61,11 +64,19 @@ class Context:
 class Backend:
     """What the devices of one kind have in common; there is one object for each in a context."""
 
-    __slots__ = ("name", "_session")
+    __slots__ = ("name", "_open_session", "_context")
 
     def __init__(self, name, session):
         self.name = name
-        self._session = session
+        self._open_session = session
+        self._context = None  # after the session was closed
+
+    @property
+    def _session(self):
+        session = self._open_session
+        if session is None:
+            raise ConnectionError("the session is closed")
+        return session
 
     def __repr__(self):
         return self.name
@@ -73,7 +84,7 @@ class Backend:
     @property
     def context(self):
         """The context that the backend is of."""
-        return context_of(self._session)
+        return self._context or context_of(self._session)
 
     def get_device(self, index):
         """The device `backend:index`; IndexError if the daemon does not serve it."""
@@ -88,15 +99,44 @@ class Backend:
 initial_context = Context()
 _has_global = True
 _last_global = None  # its session, after it was set to None
-
-
-def _initial_is_free():
-    return initial_context._session is None or initial_context._session._closed
+_global_closed = False  # whether the session of functions without one was closed
 
 
 def bind(context, session):
     context._session = session
+    context._closed = False
     session._context = context
+
+
+def forget(session):
+    """Before a session is closed: it is nobody's default any more."""
+    global _global_closed, _last_global
+    if _core._get_global_session() is session:
+        _core._set_default_session(None)
+        _global_closed = True
+    if _last_global is session:
+        _last_global = None
+
+
+def detach(session):
+    """After a session was closed: its context and its backends keep it no longer."""
+    context = getattr(session, "_context", None)
+    for device in session.devices:
+        device.backend._context = context
+        device.backend._open_session = None
+    if context is not None and context._session is session:
+        context._session = None
+        context._closed = True
+
+
+def reset():
+    """In a forked child: as in a new process."""
+    global _has_global, _last_global, _global_closed
+    _core._set_default_session(None)
+    _core._set_thread_session(None)
+    _has_global, _last_global, _global_closed = True, None, False
+    initial_context._session = None
+    initial_context._closed = False
 
 
 def context_of(session):
@@ -104,7 +144,7 @@ def context_of(session):
     context = getattr(session, "_context", None)
     if context is None:
         # After a session was closed, the initial context goes on with the next one.
-        context = initial_context if _initial_is_free() else Context()
+        context = initial_context if initial_context._session is None else Context()
         bind(context, session)
     return context
 
@@ -118,7 +158,7 @@ def _neighbour():
     """A session whose daemon a new context joins."""
     if _has_global:
         return global_session()
-    if _last_global is not None and not _last_global._closed:
+    if _last_global is not None:
         return _last_global
     thread = _core._get_thread_session(), _core._get_thread_device()
     session = initial_context._open()
@@ -131,8 +171,8 @@ def _neighbour():
 
 def use_globally(session):
     """Makes a session what functions without a context use, in the calling thread too."""
-    global _has_global
-    _has_global = True
+    global _has_global, _global_closed
+    _has_global, _global_closed = True, False
     _core._set_thread_session(None)
     _core._set_default_session(session)
     context_of(session)
@@ -143,27 +183,31 @@ def get_global_default_context():
 
     Raises:
       ContextError: it was set to None.
+      ConnectionError: its session was closed.
     """
-    from chx import _support
-
     session = _core._get_global_session()
     if session is not None:
         return context_of(session)
     if not _has_global:
         raise _core.ContextError("there is no global default context")
-    return initial_context if _initial_is_free() else context_of(_support.connect())
+    if _global_closed:
+        raise ConnectionError("the default session was closed: call chx.connect() again")
+    if initial_context._session is None:
+        return initial_context
+    from chx import _sessions
+
+    return context_of(_sessions.connect())
 
 
 def set_global_default_context(context):
     """Sets the context of threads that have none of their own; None: there is no such context."""
-    global _has_global, _last_global
+    global _has_global, _last_global, _global_closed
     _check_context(context)
     _last_global = _core._get_global_session() or _last_global
-    if context is None or (context is initial_context and _initial_is_free()):
-        _core._set_default_session(None)
-    else:
-        _core._set_default_session(context._open())
-    _has_global = context is not None
+    never = context is initial_context and context._session is None and not context._closed
+    session = None if context is None or never else context._open()
+    _core._set_default_session(session)
+    _has_global, _global_closed = context is not None, False
 
 
 def get_default_context():

@@ -5,7 +5,7 @@ import importlib.machinery
 import pkgutil
 import sys
 
-from chx import _support
+from chx import _sessions
 
 _SELF = "chx.chainerx"
 
@@ -30,7 +30,7 @@ def install_chainerx():
             f"another chainerx has been imported from {getattr(other, '__file__', '?')}: "
             "call chx.install_chainerx() before importing chainer or chainerx"
         )
-    _support.default_devices = "native:0,native:1,native:2,native:3"
+    _sessions.default_devices = "native:0,native:1,native:2,native:3"
     names = [name for _, name, _ in pkgutil.walk_packages(module.__path__, _SELF + ".")]
     for name in [_SELF, *names]:
         alias = "chainerx" + name[len(_SELF) :]

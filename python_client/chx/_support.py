@@ -1,17 +1,10 @@
 """What chx does in Python: everything that is not called once per operator."""
 
-import atexit
-import contextlib
 import inspect
-import os
-import shutil
-import subprocess
-import tempfile
-import threading
 
 import numpy as np
 
-from chx import _context, _core, _streams
+from chx import _core
 from chx._autograd import (  # noqa: F401
     AnyGraph,
     BackpropId,
@@ -32,6 +25,7 @@ from chx._context import (  # noqa: F401  what the compiled part looks for here
 )
 from chx._gradient_check import check_backward, check_double_backward  # noqa: F401
 from chx._indexing import getitem_by_arrays, setitem_by_arrays  # noqa: F401
+from chx._sessions import Session, cancel, connect, connect_default  # noqa: F401
 
 
 def signature(text):
@@ -60,211 +54,6 @@ def signature(text):
             break
         optional = optional or parameter.default is not inspect.Parameter.empty
     return inspect.Signature(parameters)
-
-
-# --- Daemons -------------------------------------------------------------------------------------
-
-
-def _find_chxd():
-    candidates = [os.environ.get("CHX_CHXD")]
-    candidates.append(os.path.join(os.path.dirname(__file__), "bin", "chxd"))
-    candidates.append(shutil.which("chxd"))
-    for path in candidates:
-        if path and os.access(path, os.X_OK):
-            return os.path.abspath(path)
-    raise FileNotFoundError(
-        "there is no chxd to start: give connect() an address, or set $CHX_SERVER to one or "
-        "$CHX_CHXD to the daemon's path"
-    )
-
-
-# What a private daemon serves if nobody says it; install_chainerx() makes it as many as ChainerX has.
-default_devices = "native:0"
-
-
-class _PrivateDaemon:
-    """A chxd of this process alone. It ends with the process, however that ends."""
-
-    def __init__(self, devices, plugins):
-        self.directory = tempfile.mkdtemp(prefix="chx-")
-        self.address = f"unix:{self.directory}/chxd.sock"
-        self.pid = os.getpid()
-        read_end, self.lifeline = os.pipe()  # neither is inherited by what is started
-        os.register_at_fork(after_in_child=self._leave)
-        command = [
-            _find_chxd(),
-            f"--devices={devices}",
-            f"--listen={self.address}",
-            f"--lifeline-fd={read_end}",
-        ]
-        if plugins:
-            paths = (f"{name}={os.path.abspath(path)}" for name, path in plugins.items())
-            command.append(f"--plugins={','.join(paths)}")
-        self.process = subprocess.Popen(
-            command, pass_fds=[read_end], stdout=subprocess.PIPE, start_new_session=True
-        )
-        os.close(read_end)
-        line = self.process.stdout.readline().decode()
-        if not line.startswith("chxd ready"):
-            self.stop()
-            raise ConnectionError(f"chxd did not start: {' '.join(command)}")
-        atexit.register(self.stop)
-
-    def _leave(self):
-        # A forked child must not keep the daemon alive.
-        if self.process is not None:
-            os.close(self.lifeline)
-
-    def stop(self):
-        if os.getpid() != self.pid or self.process is None:
-            return
-        os.close(self.lifeline)
-        try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-        self.process = None
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-
-class Session(_core.Session):
-    """A session with a daemon. Ends with close(), or as a context manager with its block."""
-
-    _closed = False
-    _stream = None  # of random numbers; chx/_streams.py
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, exception_type, *_):
-        try:
-            self.close()
-        except Exception:
-            if exception_type is None:  # else that one says more
-                raise
-
-    def seed(self, seed=None):
-        """Restarts the session's stream of random numbers: by the seed's lower 64 bits, or anyhow."""
-        self._stream = _streams.Stream(seed)
-
-    def configure(self, **settings):
-        """Changes what the daemon's libraries may do for this session, from now on.
-
-        The names are Chainer's. They count on GPUs, and where cuDNN is installed.
-
-        Args:
-          use_cudnn: whether cuDNN is used at all; True by default.
-          cudnn_deterministic: only algorithms that give the same bits each time; False by default.
-          autotune: whether algorithms are tried for each new shape, which takes time once, instead
-            of believing cuDNN's estimates; False by default.
-          max_workspace_size: bytes that one convolution may take beside its arrays, or a recurrent
-            network beside what its gates amount to; by default
-            $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 8 MiB. They count as the session's memory.
-
-        Raises:
-          ValueError, TypeError: there is no such setting, or not with such a value. Those before
-            it in the call have been changed.
-        """
-        for name, value in settings.items():
-            self._configure(name, value)
-
-    @property
-    def settings(self):
-        """What configure() has set, and the defaults of what it has not; a new dict."""
-        return self._settings()
-
-    def close(self):
-        """Ends the session; arrays of it are unusable afterwards."""
-        if _core._get_global_session() is self:
-            _core._set_default_session(None)
-        if _core._get_thread_session() is self:
-            _core._set_thread_session(None)
-        self._closed = True
-        daemon, self._daemon = getattr(self, "_daemon", None), None
-        try:
-            super().close()
-        finally:
-            if daemon is not None:
-                daemon.stop()
-
-
-def connect(
-    address=None, *, token=None, tls_roots=None, devices=None, client_name=None, plugins=None
-):
-    """Opens a session with a chxd daemon and makes it the default one.
-
-    Args:
-      address: "unix:PATH" or "HOST:PORT". Without one $CHX_SERVER counts; without that a private
-        daemon is started, which stops with this process.
-      token: what the daemon's --token-file holds; default $CHX_TOKEN.
-      tls_roots: PEM file with certificates to trust; plaintext without it.
-      devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
-        "native:0" (after install_chainerx() four of them).
-      client_name: how the daemon's lists call this client.
-      plugins: backends that a private daemon loads, {name: path of the shared library}; their
-        devices have to be named in `devices` too, as "name:0".
-
-    Returns:
-      The Session.
-
-    Raises:
-      ConnectionError: nobody answers at the address, or no daemon starts.
-      ValueError: plug-ins for a daemon that runs already: only who starts it may name them.
-    """
-    address = address or os.environ.get("CHX_SERVER")
-    if address and plugins:
-        raise ValueError(f"[connect] expects plugins for a private daemon only, got {address}")
-    devices = devices or os.environ.get("CHX_DEVICES") or default_devices
-    daemon = None if address else _PrivateDaemon(devices, plugins)
-    roots = ""
-    if tls_roots is not None:
-        with open(tls_roots) as file:
-            roots = file.read()
-    session = _open(
-        address or daemon.address,
-        client_name or f"python pid {os.getpid()}",
-        token or os.environ.get("CHX_TOKEN", ""),
-        roots,
-    )
-    session._daemon = daemon
-    _context.use_globally(session)
-    return session
-
-
-def _open(*arguments):
-    session = Session(*arguments)
-    session._arguments = arguments
-    if size := os.environ.get("CHAINERX_CUDNN_MAX_WORKSPACE_SIZE"):
-        session.configure(max_workspace_size=int(size))
-    # At exit the session goes before its daemon: handlers run in reverse order.
-    atexit.register(_close_at_exit, session, os.getpid())
-    return session
-
-
-def connect_beside(session):
-    """A further session with the daemon of another, which keeps the daemon."""
-    return _open(*session._arguments)
-
-
-def _close_at_exit(session, pid):
-    if os.getpid() == pid:
-        with contextlib.suppress(Exception):  # the process ends anyway
-            session.close()
-
-
-_connecting = threading.RLock()
-
-
-def connect_default():
-    """The session of functions without one: connects as connect() does.
-
-    Raises:
-      ContextError: the global default context was set to None.
-    """
-    with _connecting:  # one thread does
-        return _core._get_default_session() or _context.global_session()
 
 
 # --- Arrays --------------------------------------------------------------------------------------

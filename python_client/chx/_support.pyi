@@ -1,10 +1,8 @@
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from . import _core
 from ._autograd import (
     AnyGraph as AnyGraph,
     BackpropId as BackpropId,
@@ -22,32 +20,9 @@ from ._gradient_check import (
     check_backward as check_backward,
     check_double_backward as check_double_backward,
 )
+from ._sessions import Session as Session, cancel as cancel, connect as connect
 from ._types import DeviceLike, DtypeLike
 
-class Session(_core.Session):
-    def seed(self, seed: int | None = None) -> None: ...
-    def configure(
-        self,
-        *,
-        use_cudnn: bool = ...,
-        cudnn_deterministic: bool = ...,
-        autotune: bool = ...,
-        max_workspace_size: int = ...,
-    ) -> None: ...
-    @property
-    def settings(self) -> dict[str, bool | int]: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *args: object) -> None: ...
-
-def connect(
-    address: str | None = None,
-    *,
-    token: str | None = None,
-    tls_roots: str | None = None,
-    devices: str | None = None,
-    client_name: str | None = None,
-    plugins: Mapping[str, str | PathLike[str]] | None = None,
-) -> Session: ...
 def array(
     object: Any, dtype: DtypeLike | None = None, copy: bool = True, device: DeviceLike = None
 ) -> ndarray: ...

@@ -16,6 +16,14 @@
 
 namespace chx::python {
 
+// gil.cc. As Py_DECREF, for destructors: these also run when a daemon thread is unwound because the
+// interpreter ends, and then without its lock.
+void Drop(PyObject* object);
+// The same for threads that may not have the lock.
+void DropUnlocked(PyObject* object);
+// As PyEval_RestoreThread, but it never unwinds: a daemon thread that comes too late stays here.
+void TakeGil(PyThreadState* state);
+
 // Owns one reference.
 class Owned {
  public:
@@ -23,11 +31,14 @@ class Owned {
   explicit Owned(PyObject* object) : object_(object) {}
   Owned(Owned&& other) noexcept : object_(other.release()) {}
   Owned& operator=(Owned&& other) noexcept {
-    Py_XDECREF(object_);
+    PyObject* const old = object_;
     object_ = other.release();
+    if (old != nullptr) Drop(old);
     return *this;
   }
-  ~Owned() { Py_XDECREF(object_); }
+  ~Owned() {
+    if (object_ != nullptr) Drop(object_);
+  }
   PyObject* get() const { return object_; }
   PyObject* release() {
     PyObject* object = object_;
@@ -42,7 +53,9 @@ class Owned {
 
 // errors.cc: the only place where a Status becomes an exception. Returns null / -1.
 bool InitErrors(PyObject* module);
-PyObject* Raise(const absl::Status& status);
+// Where a wait on a session was given up for Ctrl-C, the session's work is cancelled, if it wants
+// that.
+PyObject* Raise(const absl::Status& status, Session* session = nullptr);
 // Whether a signal's handler has raised something, which the next Raise of a wait that was given up
 // for it raises again. For threads that wait without the interpreter's lock.
 bool SignalRaised();
@@ -50,6 +63,7 @@ bool SignalRaised();
 // ndarray.cc
 struct PyArray {
   PyObject_HEAD ArrayBody* body;  // one reference
+  PyObject* session;              // PySession: the body's
   PyObject* weakrefs;
 };
 extern PyTypeObject array_type;
@@ -89,27 +103,48 @@ PyObject* FromScalarBytes(const char* data, Dtype dtype);
 // A function of chx/_support.py.
 PyObject* Support(const char* name);
 
-// session.cc
+// session.cc. Freed when nothing refers to it: arrays do, and as long as it is open, its devices.
 struct PySession {
   PyObject_HEAD Session* session;  // one reference
   PyObject* devices;               // tuple of Device
   PyObject* address;
-};
-struct PyDevice {
-  PyObject_HEAD PyObject* name;
-  PyObject* backend;   // chx._support.Backend, shared by the backend's devices
-  PySession* session;  // not owned: a session outlives its devices' use
-  DeviceId id;
+  char cancel_on_interrupt;
 };
 extern PyTypeObject session_type;
+bool InitSessionType(PyObject* module);
+inline PySession* AsSession(PyObject* object) { return reinterpret_cast<PySession*>(object); }
+
+// device.cc
+struct PyDevice {
+  PyObject_HEAD PyObject* name;
+  PyObject* backend;  // chx._context.Backend, shared by the backend's devices
+  PyObject* session;  // PySession; null after it was closed
+  DeviceId id;
+};
 extern PyTypeObject device_type;
-bool InitSessionTypes(PyObject* module);
-// The session and device that functions without arrays work on; connects if there is none.
-bool DefaultDevice(Session** session, DeviceId* device);
-bool ToDevice(PyObject* object, Session** session, DeviceId* device);       // name, Device or None
+bool InitDeviceType(PyObject* module);
+inline PyDevice* AsDevice(PyObject* object) { return reinterpret_cast<PyDevice*>(object); }
+// Fills session->devices, in the order of their ids.
+bool MakeDevices(PySession* session);
+// The devices of a closed session keep it no longer.
+void DetachDevices(PySession* session);
+PyObject* DeviceOf(PyObject* array);
+// Where a call works that has no arrays. Keeps the session, whatever other threads do meanwhile.
+struct Target {
+  Owned keeper;  // PySession
+  Session* session = nullptr;
+  DeviceId device = 0;
+};
+// The default one; connects if there never was a session.
+bool DefaultTarget(Target* target);
+bool ToTarget(PyObject* object, Target* target);                            // name, Device or None
 bool FindDevice(const Session& session, PyObject* text, DeviceId* device);  // by name
-PyObject* DeviceOf(const ArrayBody& body);
-extern PyMethodDef session_functions[];
+extern PyMethodDef device_functions[];
+
+// defaults.cc: the session of the process, and what a thread has instead. Borrowed; null: none.
+PyObject* DefaultSession();
+PyObject* ThreadDevice();
+extern PyMethodDef default_functions[];
 
 // grad.cc
 extern PyMethodDef grad_functions[];
@@ -126,7 +161,7 @@ struct Arrays {
 };
 bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays);
 // As Raise; but if a Python function ended the walk, what that raised.
-PyObject* RaiseFromWalk(const absl::Status& status);
+PyObject* RaiseFromWalk(const absl::Status& status, Session* session);
 
 // export.cc
 bool InitExports(PyObject* module);
@@ -141,7 +176,7 @@ void SetCallerLocation();
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  ~WithoutGil() { TakeGil(state_); }
   WithoutGil(const WithoutGil&) = delete;
 
  private:

@@ -2,6 +2,10 @@
 
 #include <pthread.h>
 
+#include <utility>
+
+#include "client/waiting.h"
+
 namespace chx::python {
 namespace {
 
@@ -11,9 +15,12 @@ PyObject* exceptions[kNumErrorKinds];
 const pthread_t main_thread = pthread_self();  // which imports this, as a rule
 
 // What a signal's handler raised while a call waited, until the call returns.
-struct {
-  PyObject *type, *value, *traceback;
-} raised;
+struct Raised {
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+};
+Raised raised;
 
 struct Row {
   ErrorKind kind;
@@ -30,6 +37,7 @@ constexpr Row kOwn[] = {
     {ErrorKind::kNotImplemented, "NotImplementedError"},
     {ErrorKind::kGradient, "GradientError"},
     {ErrorKind::kGradientCheck, "GradientCheckError"},
+    {ErrorKind::kCancelled, "CancelledError"},
 };
 
 }  // namespace
@@ -72,10 +80,17 @@ bool SignalRaised() {
   return interrupted;
 }
 
-PyObject* Raise(const absl::Status& status) {
-  if (absl::IsCancelled(status) && raised.type != nullptr) {
-    PyErr_Restore(raised.type, raised.value, raised.traceback);
-    raised = {};
+PyObject* Raise(const absl::Status& status, Session* session) {
+  if (Interruption::Is(status) && raised.type != nullptr) {
+    const Raised now = std::exchange(raised, Raised());
+    const auto* const object =
+        static_cast<PySession*>(session == nullptr ? nullptr : session->binding);
+    if (object != nullptr && object->cancel_on_interrupt != 0 &&
+        PyErr_GivenExceptionMatches(now.type, PyExc_KeyboardInterrupt) != 0) {
+      const WithoutGil nogil;
+      session->Cancel().IgnoreError();  // the interrupt says more
+    }
+    PyErr_Restore(now.type, now.value, now.traceback);
     return nullptr;
   }
   PyErr_SetString(exceptions[static_cast<int>(KindOf(status))],

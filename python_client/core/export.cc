@@ -9,13 +9,16 @@ namespace {
 // The bytes that an array's elements lie in; NumPy keeps it as the base of its arrays.
 struct SharedMemory {
   PyObject_HEAD Export* exported;
+  PyObject* session;  // PySession: it is open as long as anybody sees the memory
 };
 
 const Export& ExportOf(PyObject* self) { return *reinterpret_cast<SharedMemory*>(self)->exported; }
 
 void Dealloc(PyObject* self) {
   delete reinterpret_cast<SharedMemory*>(self)->exported;
+  PyObject* const session = reinterpret_cast<SharedMemory*>(self)->session;
   PyObject_Free(self);
+  Py_DECREF(session);
 }
 
 // A broadcast array has elements that are one in memory: read-only, as NumPy's own.
@@ -58,11 +61,12 @@ PyObject* ExportFunction(PyObject*, PyObject* object) {
     const WithoutGil nogil;
     exported = body->session->ExportArray(body);
   }
-  if (!exported.ok()) return Raise(exported.status());
+  if (!exported.ok()) return Raise(exported.status(), body->session.get());
   if (*exported == nullptr) Py_RETURN_NONE;
   auto* const memory = PyObject_New(SharedMemory, &memory_type);
   if (memory == nullptr) return nullptr;
   memory->exported = exported->release();
+  memory->session = Py_NewRef(reinterpret_cast<PyArray*>(object)->session);
   const Owned owned(reinterpret_cast<PyObject*>(memory));
   const ArraySpec& spec = memory->exported->spec();
   const Owned strides(FromDims(spec.strides));
@@ -81,22 +85,23 @@ PyObject* Import(PyObject*, PyObject* args) {
   ArraySpec spec;
   Ints shape;
   Ints strides;
-  Session* session = nullptr;
+  Target target;
   if (!PyArg_ParseTuple(args, "KOOOO", &address, &dtype_object, &shape_object, &strides_object,
                         &device_object) ||
       !ToDtype(dtype_object, &spec.dtype) || !ToInts(shape_object, &shape) ||
-      !ToInts(strides_object, &strides) || !ToDevice(device_object, &session, &spec.device)) {
+      !ToInts(strides_object, &strides) || !ToTarget(device_object, &target)) {
     return nullptr;
   }
+  spec.device = target.device;
   if (shape.size() > kMaxNdim || strides.size() != shape.size()) Py_RETURN_NONE;
   spec.shape = Shape(shape);
   spec.strides = Strides(strides);
   absl::StatusOr<ArrayPtr> array = absl::UnknownError("");
   {
     const WithoutGil nogil;
-    array = session->ImportArray(reinterpret_cast<const char*>(address), std::move(spec));
+    array = target.session->ImportArray(reinterpret_cast<const char*>(address), std::move(spec));
   }
-  if (!array.ok()) return Raise(array.status());
+  if (!array.ok()) return Raise(array.status(), target.session);
   if (!*array) Py_RETURN_NONE;
   return Wrap(*std::move(array));
 }

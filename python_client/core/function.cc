@@ -31,11 +31,7 @@ PyObject* ListOf(const std::vector<ArrayPtr>& arrays) {
 class PythonFunction final : public Function {
  public:
   explicit PythonFunction(PyObject* backward) : backward_(Py_NewRef(backward)) {}
-  ~PythonFunction() override {
-    const PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF(backward_);
-    PyGILState_Release(state);
-  }
+  ~PythonFunction() override { DropUnlocked(backward_); }
 
   // With the GIL, which waits give up, and so do walks around this.
   absl::Status Backward(const FunctionCallArgs& args, std::vector<ArrayPtr>* grads) override {
@@ -89,7 +85,7 @@ PyObject* RecordFunction(PyObject*, PyObject* args) {
   const absl::Status status =
       session->RecordFunction(std::make_shared<PythonFunction>(backward), input_arrays.bodies,
                               output_arrays.bodies, input_indexes, output_indexes);
-  if (!status.ok()) return Raise(status);
+  if (!status.ok()) return Raise(status, session);
   Py_RETURN_NONE;
 }
 
@@ -112,8 +108,8 @@ bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays) {
   return true;
 }
 
-PyObject* RaiseFromWalk(const absl::Status& status) {
-  if (raised.type == nullptr) return Raise(status);
+PyObject* RaiseFromWalk(const absl::Status& status, Session* session) {
+  if (raised.type == nullptr) return Raise(status, session);
   const Raised now = std::exchange(raised, Raised());
   PyErr_Restore(now.type, now.value, now.traceback);
   return nullptr;

@@ -5,7 +5,7 @@
 namespace chx::python {
 namespace {
 
-Session* SessionOf(PyObject* session) { return reinterpret_cast<PySession*>(session)->session; }
+Session* SessionOf(PyObject* session) { return AsSession(session)->session; }
 
 // _backward(outputs, backprop_id, enable_double_backprop, loss_scale)
 PyObject* Backward(PyObject*, PyObject* args) {
@@ -26,9 +26,9 @@ PyObject* Backward(PyObject*, PyObject* args) {
   absl::Status status = bodies[0]->session->Backward(bodies, options, &flush_due);
   if (status.ok() && flush_due) {
     const WithoutGil nogil;
-    status = bodies[0]->session->Flush();
+    status = bodies[0]->session->Flush(true);
   }
-  if (!status.ok()) return RaiseFromWalk(status);
+  if (!status.ok()) return RaiseFromWalk(status, bodies[0]->session.get());
   Py_RETURN_NONE;
 }
 
@@ -62,7 +62,7 @@ PyObject* Grad(PyObject*, PyObject* args) {
       output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_arrays.bodies, options);
   if (!grads.ok()) {
     Py_DECREF(list);
-    return RaiseFromWalk(grads.status());
+    return RaiseFromWalk(grads.status(), output_bodies[0]->session.get());
   }
   for (size_t i = 0; i < grads->size(); ++i) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),
@@ -128,7 +128,7 @@ PyObject* IdsOf(PyObject*, PyObject* array) {
 // gradient in the default one.
 PyObject* GraphsInDaemon(PyObject*, PyObject* array) {
   const absl::StatusOr<GraphState> state = BodyOf(array)->session->StateInDaemon(*BodyOf(array), 0);
-  if (!state.ok()) return Raise(state.status());
+  if (!state.ok()) return Raise(state.status(), BodyOf(array)->session.get());
   Owned list(PyList_New(0));
   for (BackpropId id : state->graphs) {
     const Owned number(PyLong_FromUnsignedLong(id));
@@ -192,20 +192,19 @@ PyObject* Upload(PyObject*, PyObject* args) {
   }
   Dtype dtype;
   Ints shape;
-  Session* session = nullptr;
-  DeviceId device = 0;
+  Target target;
   absl::StatusOr<ArrayPtr> array = absl::UnknownError("");
   const bool valid = ToDtype(dtype_object, &dtype) && ToInts(shape_object, &shape) &&
-                     ToDevice(device_object, &session, &device);
+                     ToTarget(device_object, &target);
   if (valid) {
     const WithoutGil nogil;
-    array = session->Upload(
+    array = target.session->Upload(
         absl::string_view(static_cast<const char*>(buffer.buf), static_cast<size_t>(buffer.len)),
-        dtype, shape, device);
+        dtype, shape, target.device);
   }
   PyBuffer_Release(&buffer);
   if (!valid) return nullptr;
-  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
+  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status(), target.session);
 }
 
 // _fetch(array, buffer): waits for the elements, in C order.
@@ -220,7 +219,7 @@ PyObject* Fetch(PyObject*, PyObject* args) {
     status = body.session->Fetch(body, buffer.buf, static_cast<size_t>(buffer.len));
   }
   PyBuffer_Release(&buffer);
-  if (!status.ok()) return Raise(status);
+  if (!status.ok()) return Raise(status, body.session.get());
   Py_RETURN_NONE;
 }
 
@@ -236,15 +235,14 @@ PyObject* Random(PyObject*, PyObject* args) {
   }
   Dtype dtype;
   Ints shape;
-  Session* session = nullptr;
-  DeviceId device = 0;
+  Target target;
   if (!ToDtype(dtype_object, &dtype) || !ToInts(shape_object, &shape) ||
-      !ToDevice(device_object, &session, &device)) {
+      !ToTarget(device_object, &target)) {
     return nullptr;
   }
   SetCallerLocation();
-  absl::StatusOr<ArrayPtr> array = session->Random(op, shape, a, b, dtype, device);
-  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
+  absl::StatusOr<ArrayPtr> array = target.session->Random(op, shape, a, b, dtype, target.device);
+  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status(), target.session);
 }
 
 // _random_of(operator, *parameters)
@@ -261,14 +259,15 @@ PyObject* RandomOf(PyObject*, PyObject* args) {
     return Raise(TypeError("[random] expects an operator and its parameters"));
   }
   SetCallerLocation();
-  absl::StatusOr<ArrayPtr> array = parameters[0].array()->session->RandomOf(op, parameters);
-  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status());
+  Session* const session = parameters[0].array()->session.get();
+  absl::StatusOr<ArrayPtr> array = session->RandomOf(op, parameters);
+  return array.ok() ? Wrap(*std::move(array)) : Raise(array.status(), session);
 }
 
 // Waits inside of the client's calls don't keep other threads from running.
 void* BeginWait() { return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr; }
 void EndWait(void* state) {
-  if (state != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+  if (state != nullptr) TakeGil(static_cast<PyThreadState*>(state));
 }
 
 }  // namespace
@@ -278,7 +277,7 @@ void InitWaits() { Session::SetWaitHooks(BeginWait, EndWait, SignalRaised); }
 bool ResolveArray(PyObject* array) {
   ArrayBody* const body = BodyOf(array);
   const absl::Status status = body->session->Resolve(body);
-  if (!status.ok()) Raise(status);
+  if (!status.ok()) Raise(status, body->session.get());
   return status.ok();
 }
 

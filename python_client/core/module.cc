@@ -14,8 +14,10 @@ PyMODINIT_FUNC PyInit__core() {
   PyObject* module = PyModule_Create(&definition);
   using namespace chx::python;  // NOLINT(google-build-using-namespace)
   if (module == nullptr || !InitErrors(module) || !InitConvert() || !InitArrayType(module) ||
-      !InitSessionTypes(module) || !InitOpFunctions(module) || !InitExports(module) ||
-      !InitResultMemory(module) || PyModule_AddFunctions(module, session_functions) < 0 ||
+      !InitDeviceType(module) || !InitSessionType(module) || !InitOpFunctions(module) ||
+      !InitExports(module) || !InitResultMemory(module) ||
+      PyModule_AddFunctions(module, device_functions) < 0 ||
+      PyModule_AddFunctions(module, default_functions) < 0 ||
       PyModule_AddFunctions(module, grad_functions) < 0 ||
       PyModule_AddFunctions(module, function_functions) < 0) {
     return nullptr;

@@ -30,11 +30,13 @@ void Dealloc(PyObject* object) {
   self->body->binding = nullptr;
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   self->body->Unref();
+  PyObject* const session = self->session;
   if (num_free < kMaxFree) {
     free_list[num_free++] = self;
   } else {
     PyObject_Free(self);
   }
+  Py_DECREF(session);  // maybe its end, which lets other threads run
 }
 
 // ndarray(shape, dtype, device=None): an array of unspecified values.
@@ -73,7 +75,7 @@ PyObject* GetDataSize(PyObject* self, void*) {
 PyObject* GetContiguous(PyObject* self, void*) {
   return PyBool_FromLong(Spec(self).is_contiguous());
 }
-PyObject* GetDevice(PyObject* self, void*) { return DeviceOf(*BodyOf(self)); }
+PyObject* GetDevice(PyObject* self, void*) { return DeviceOf(self); }
 PyObject* GetPriority(PyObject*, void*) { return PyFloat_FromDouble(100.0); }
 
 PyObject* GetTransposed(PyObject* self, void*) {
@@ -86,7 +88,7 @@ PyObject* GetTransposed(PyObject* self, void*) {
 PyObject* GetGradOf(PyObject* self, BackpropId id) {
   ArrayBody* body = BodyOf(self);
   absl::StatusOr<ArrayPtr> grad = body->session->GetGrad(body, id);
-  if (!grad.ok()) return Raise(grad.status());
+  if (!grad.ok()) return Raise(grad.status(), body->session.get());
   if (!*grad) Py_RETURN_NONE;
   return Wrap(*std::move(grad));
 }
@@ -101,7 +103,7 @@ int SetGradOf(PyObject* self, PyObject* grad, BackpropId id) {
   const absl::Status status =
       body->session->SetGrad(body, clear ? ArrayPtr() : ArrayPtr(BodyOf(grad)), id);
   if (status.ok()) return 0;
-  Raise(status);
+  Raise(status, body->session.get());
   return -1;
 }
 
@@ -120,17 +122,17 @@ PyObject* RequireGrad(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
   const absl::Status status = BodyOf(self)->session->RequireGrad(BodyOf(self), id);
-  return status.ok() ? Py_NewRef(self) : Raise(status);
+  return status.ok() ? Py_NewRef(self) : Raise(status, BodyOf(self)->session.get());
 }
 
-PyObject* FromBool(const absl::StatusOr<bool>& value) {
-  return value.ok() ? PyBool_FromLong(*value) : Raise(value.status());
+PyObject* FromBool(PyObject* self, const absl::StatusOr<bool>& value) {
+  return value.ok() ? PyBool_FromLong(*value) : Raise(value.status(), BodyOf(self)->session.get());
 }
 
 PyObject* IsGradRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  return FromBool(BodyOf(self)->session->IsGradRequired(BodyOf(self), id));
+  return FromBool(self, BodyOf(self)->session->IsGradRequired(BodyOf(self), id));
 }
 
 // With anygraph: in any of them.
@@ -145,28 +147,28 @@ PyObject* IsBackpropRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
     id = 0;
     if (!ToBackpropId(object, &*id)) return nullptr;
   }
-  return FromBool(BodyOf(self)->session->IsBackpropRequired(BodyOf(self), id));
+  return FromBool(self, BodyOf(self)->session->IsBackpropRequired(BodyOf(self), id));
 }
 
 PyObject* Unchain(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
   const absl::Status status = BodyOf(self)->session->Unchain(BodyOf(self), id);
-  if (!status.ok()) return Raise(status);
+  if (!status.ok()) return Raise(status, BodyOf(self)->session.get());
   Py_RETURN_NONE;
 }
 
 PyObject* IsChained(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  return FromBool(BodyOf(self)->session->IsChained(BodyOf(self), id));
+  return FromBool(self, BodyOf(self)->session->IsChained(BodyOf(self), id));
 }
 
 PyObject* DumpGraph(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
   const absl::StatusOr<std::string> text = BodyOf(self)->session->DumpGraph(BodyOf(self), id);
-  if (!text.ok()) return Raise(text.status());
+  if (!text.ok()) return Raise(text.status(), BodyOf(self)->session.get());
   const Owned object(
       PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "replace"));
   PyObject* const out = PySys_GetObject("stdout");
@@ -244,20 +246,20 @@ PyObject* ToDeviceMethod(PyObject* self, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   if (argument == nullptr) return nullptr;
-  Session* session = BodyOf(self)->session.get();
-  DeviceId device = 0;
+  Target target;
+  target.session = BodyOf(self)->session.get();
   // A name is one of the array's own session, whatever the default one is.
-  if (PyUnicode_Check(argument) ? !FindDevice(*session, argument, &device)
-                                : !ToDevice(argument, &session, &device)) {
+  if (PyUnicode_Check(argument) ? !FindDevice(*target.session, argument, &target.device)
+                                : !ToTarget(argument, &target)) {
     return nullptr;
   }
-  if (session != BodyOf(self)->session.get()) {
+  if (target.session != BodyOf(self)->session.get()) {
     return Raise(
         MakeError(ErrorKind::kContext, "[to_device] expects a device of the array's own session"));
   }
   const Operand input(BodyOf(self));
-  const AttrValue attr(int64_t{device});
-  return Call(BodyOf(self)->session.get(), Op("to_device"), absl::MakeConstSpan(&input, 1),
+  const AttrValue attr(int64_t{target.device});
+  return Call(target.session, Op("to_device"), absl::MakeConstSpan(&input, 1),
               absl::MakeConstSpan(&attr, 1), 0);
 }
 
@@ -331,10 +333,15 @@ PyMethodDef array_functions[] = {{"_add_array_attribute", AddArrayAttribute, MET
 
 PyObject* Wrap(ArrayPtr body) {
   if (body->binding != nullptr) return Py_NewRef(static_cast<PyObject*>(body->binding));
+  auto* const session = static_cast<PyObject*>(body->session->binding);
+  if (session == nullptr) {
+    return Raise(MakeError(ErrorKind::kConnection, "the session of the array is gone"));
+  }
   auto* self = reinterpret_cast<PyArray*>(NewObject());
   if (self == nullptr) return nullptr;
   body->AddRef();
   self->body = body.get();
+  self->session = Py_NewRef(session);
   self->weakrefs = nullptr;
   body->binding = self;
   return reinterpret_cast<PyObject*>(self);

@@ -16,9 +16,9 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
     status = session->Confirm(*outputs[0]);
   } else if (status.ok() && flush_due) {
     const WithoutGil nogil;
-    status = session->Flush();
+    status = session->Flush(true);
   }
-  if (!status.ok()) return Raise(status);
+  if (!status.ok()) return Raise(status, session);
   if (op.in_place) Py_RETURN_NONE;
   const bool tuple = op.tuple || !op.variadic_outputs;
   if (tuple && outputs.size() == 1) return Wrap(std::move(outputs[0]));
@@ -137,7 +137,7 @@ PyObject* WriteInto(PyObject* a, PyObject* result) {
   if (result == nullptr || result == Py_NotImplemented) return Py_XNewRef(result);
   const absl::StatusOr<bool> recorded =
       BodyOf(a)->session->IsBackpropRequired(BodyOf(result), absl::nullopt);
-  if (!recorded.ok()) return Raise(recorded.status());
+  if (!recorded.ok()) return Raise(recorded.status(), BodyOf(a)->session.get());
   if (*recorded) return Py_NewRef(result);
   const ArraySpec &to = BodyOf(a)->spec, &from = BodyOf(result)->spec;
   if (to.shape != from.shape) {
@@ -178,7 +178,7 @@ PyObject* Item(PyObject* self) {
     const WithoutGil nogil;
     status = body.session->Fetch(body, data, static_cast<size_t>(body.spec.item_size()));
   }
-  return status.ok() ? FromScalarBytes(data, body.spec.dtype) : Raise(status);
+  return status.ok() ? FromScalarBytes(data, body.spec.dtype) : Raise(status, body.session.get());
 }
 
 int Bool(PyObject* self) {

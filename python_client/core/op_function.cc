@@ -228,6 +228,21 @@ bool FitsSpatial(const OpDef& op, const Operand& x, PyObject* const* given, cons
   return true;
 }
 
+// As a number, 0 and -1 may be axes of an array without dimensions; in a tuple nothing is.
+bool FitsNoDimensions(const OpDef& op, const Operand& x, PyObject* const* given,
+                      const Attrs& attrs) {
+  if (x.array() == nullptr || x.array()->spec.ndim() != 0) return true;
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    if (attrs[i].type() != AttrType::kInts || op.attrs[i].name != "axis" || given[i] == nullptr ||
+        PySequence_Check(given[i]) == 0 || attrs[i].ints().empty()) {
+      continue;
+    }
+    Raise(DimensionError("[", op.name, "] expects an axis in [0, 0), got ", attrs[i].ToString()));
+    return false;
+  }
+  return true;
+}
+
 // squeeze() of an array with nothing to squeeze is the array itself.
 bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
   static const OpDef& squeeze = Op("squeeze");
@@ -277,9 +292,12 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
   for (size_t i = 0; i < op.attrs.size(); ++i) {
     if (!ToAttr(op, op.attrs[i], bound[op.inputs.size() + i], &attrs[i])) return nullptr;
   }
-  if (!operands.empty() && !FitsSpatial(op, operands[0], bound.data() + op.inputs.size(), attrs)) {
+  PyObject* const* const given = bound.data() + op.inputs.size();
+  if (!operands.empty() && (!FitsSpatial(op, operands[0], given, attrs) ||
+                            !FitsNoDimensions(op, operands[0], given, attrs))) {
     return nullptr;
   }
+  Target target;
   Session* session = nullptr;
   DeviceId device = 0;
   for (const Operand& operand : operands) {
@@ -293,7 +311,9 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     if (!op.inputs.empty()) {
       return Raise(TypeError("[", op.name, "] expects at least one array"));
     }
-    if (!ToDevice(bound.back(), &session, &device)) return nullptr;
+    if (!ToTarget(bound.back(), &target)) return nullptr;
+    session = target.session;
+    device = target.device;
   }
   // Indices that came from here are refused here, unless they cannot be bad.
   const bool confirm = indices && !attrs[1].has_value();

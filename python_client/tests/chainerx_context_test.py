@@ -283,13 +283,18 @@ def test_default_context_of_a_closed_session():
     session = chx.connect(devices=DEVICES)
     previous = chx.get_default_context()
     session.close()
-    try:
-        assert chx.zeros(2).device.context is chx.get_default_context() is not previous
-        with pytest.raises(ConnectionError):
-            chx.zeros(2, device=previous.get_device("native"))
-    finally:
-        chx._core._get_default_session().close()
-        chx.connect(devices=DEVICES)
+    uses = (
+        lambda: chx.zeros(2),
+        chx.get_default_context,
+        lambda: previous.get_device("native"),
+        lambda: chx.get_device("native"),
+    )
+    for use in uses:
+        with pytest.raises(ConnectionError, match="closed"):
+            use()
+    again = chx.connect(devices=DEVICES)
+    assert chx.zeros(2).device.context is chx.get_default_context()
+    assert chx.get_default_device() is again.devices[0]
 
 
 # --- Graphs ----------------------------------------------------------------------------------------

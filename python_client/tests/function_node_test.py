@@ -215,7 +215,7 @@ def test_functions_of_functions_and_both_graphs():
 
 
 def test_the_function_dies_with_the_graph():
-    chx.connect().close()  # a new session, without double backprop behind it
+    chx.connect()  # a new session, without double backprop behind it
     x, w = leaf([1.0]), leaf([2.0])
     node = Node(retained_outputs=[0])
     watch = weakref.ref(node)
@@ -267,8 +267,8 @@ def test_threads_walk_each_for_themselves():
     assert not failures
 
 
-def test_a_closed_session_fails_the_walk():
-    session = chx.connect()
+def test_a_closed_session_fails_the_walk(beside):
+    session = beside
     x = chx.array([1.0], device=session.devices[0]).require_grad()
 
     class Closing(Node):

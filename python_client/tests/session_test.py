@@ -34,14 +34,6 @@ def wait_until(condition, seconds=10):
         time.sleep(0.02)
 
 
-def is_running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.fixture
 def session():
     """A session with a daemon of its own."""
@@ -82,7 +74,7 @@ def test_no_daemon_to_start():
     assert done.returncode == 1 and "CHX_CHXD" in done.stderr.splitlines()[-1]
 
 
-def test_context_manager_closes():
+def test_context_manager_closes(is_running):
     with chx.connect() as session:
         daemon = session._daemon.process.pid
         directory = session._daemon.directory
@@ -93,7 +85,11 @@ def test_context_manager_closes():
         a.tolist()
     assert a.shape == (3,)
     session.close()  # again
-    assert chx.zeros(2).tolist() == [0.0, 0.0]  # connects anew
+    for use in (lambda: chx.zeros(2), lambda: chx.random.seed(0), chx.get_default_device):
+        with pytest.raises(ConnectionError, match=r"call chx.connect\(\) again"):
+            use()
+    with chx.connect():
+        assert chx.zeros(2).tolist() == [0.0, 0.0]
 
 
 def test_two_sessions(session):
@@ -113,17 +109,20 @@ def test_default_device_of_a_closed_session():
     first = chx.connect()
     chx.set_default_device(first.devices[0])
     first.close()
-    assert chx.zeros(2).tolist() == [0.0, 0.0]
+    with pytest.raises(ConnectionError, match="closed"):
+        chx.zeros(2)
+    with chx.connect():
+        assert chx.zeros(2).tolist() == [0.0, 0.0]
 
 
-def test_private_daemon_ends_with_a_normal_exit():
+def test_private_daemon_ends_with_a_normal_exit(is_running):
     done = run("import chx; chx.zeros(1); print(chx.connect()._daemon.process.pid)")
     wait_until(lambda: not is_running(int(done.stdout)))
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
-def test_private_daemon_ends_with_a_killed_process(sig):
+def test_private_daemon_ends_with_a_killed_process(sig, is_running):
     process = subprocess.Popen(
         [
             sys.executable,
@@ -195,12 +194,10 @@ def test_metadata_is_answered_while_the_daemon_sleeps(session):
     assert np.isfinite(chx.to_numpy(w.grad)).all()
 
 
-def test_the_interpreter_runs_while_one_thread_waits(session):
+def test_the_interpreter_runs_while_one_thread_waits(session, paused):
     a = chx.zeros(3)
     a.tolist()
-    daemon = session._daemon.process.pid
-    os.kill(daemon, signal.SIGSTOP)
-    try:
+    with paused(session):
         result = []
         waiter = threading.Thread(target=lambda: result.append(a.tolist()))
         waiter.start()
@@ -209,8 +206,6 @@ def test_the_interpreter_runs_while_one_thread_waits(session):
             assert a.shape == (3,)
         assert (a + 1).dtype == np.float32
         assert not result and waiter.is_alive()
-    finally:
-        os.kill(daemon, signal.SIGCONT)
     waiter.join(10)
     assert result == [[0.0] * 3]
 
@@ -388,15 +383,17 @@ def test_fork():
         """
         import os, sys
         import chx
+        s = chx.connect()
         a = chx.ones(3)
         a.tolist()
         pid = os.getpid()
         child = os.fork()
         if child == 0:
             shape = a.shape
-            for use in [lambda: a + 1, lambda: a.tolist(), lambda: chx.zeros(2), lambda: chx.array([1]),
-                        lambda: chx.random.normal(), lambda: a.device.synchronize(),
-                        lambda: chx.array(a, device=a.device, copy=True)]:
+            for use in [lambda: a + 1, lambda: a.tolist(), lambda: chx.zeros(2, device=a.device),
+                        lambda: chx.random.normal(device=a.device), lambda: a.device.synchronize(),
+                        lambda: chx.array(a, device=a.device, copy=True), s.synchronize, s.stats,
+                        s.flush, s.take_errors, lambda: s.settings]:
                 try:
                     use()
                 except ConnectionError as error:

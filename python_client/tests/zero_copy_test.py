@@ -285,9 +285,9 @@ def test_indices_that_change_meanwhile_harm_nobody():
     assert float(chx.ones(()) + 1) == 2
 
 
-def test_views_outlive_the_session():
-    with chx.connect() as other:
-        v = view(chx.full((400, 400), 4.0, device=other.devices[0]))
+def test_views_outlive_the_session(beside):
+    v = view(chx.full((400, 400), 4.0, device=beside.devices[0]))
+    beside.close()
     assert (v == 4).all()
     v[...] = 5
     assert (v == 5).all()

@@ -180,7 +180,9 @@ def test_like_numpy(name, rng, device):
             assert actual[key] is None
         else:
             assert np.shape(actual[key]) == np.shape(value)
-            np.testing.assert_allclose(actual[key], value, 1e-4, 1e-5, err_msg=key)
+            # Behind several batch normalizations small gradients are differences of larger ones.
+            atol = 1e-5 + 5e-5 * np.max(np.abs(value), initial=0)
+            np.testing.assert_allclose(actual[key], value, 1e-4, atol, err_msg=key)
     assert chx.chainer.fallbacks() == {}
 
 

@@ -175,8 +175,8 @@ def test_after_an_exception(rng, device):
 
 def test_when_the_daemon_has_no_room(rng):
     """Saving needs no more of it than there is."""
-    session = chx.connect()
-    with session:
+    default = chx._core._get_default_session()
+    with chx.connect():
         model = chainer.Sequential(*[L.Linear(10, 30) for _ in range(20)])
         expected = values_of(model)
         device = chainer.get_device("native:0")
@@ -195,6 +195,7 @@ def test_when_the_daemon_has_no_room(rng):
             [value.tolist() for value in values]
         del values
         assert_same(values_of(model), expected)
+    chx._core._set_default_session(default)
 
 
 @pytest.mark.parametrize("optimizer", ["Adam", "MomentumSGD"])

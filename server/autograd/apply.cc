@@ -9,6 +9,9 @@
 namespace chx {
 namespace {
 
+// A number in GraphAccount's set, and later in its list.
+constexpr int64_t kFunctionBytes = 64;
+
 bool Requires(const Variable& variable, const RecordMode& mode) {
   return std::any_of(variable.nodes.begin(), variable.nodes.end(),
                      [&](const Ref<ArrayNode>& node) { return mode.Records(node->id); });
@@ -75,8 +78,8 @@ void SaveInputs(const OpDef& op, absl::Span<const ApplyInput> inputs, const Reco
 
 Ref<OpNode> NewOpNode(const OpDef& op, absl::Span<const ApplyInput> inputs,
                       absl::Span<const AttrValue> attrs, const ApplyOutputs& outputs,
-                      const RecordMode& mode, GraphAccount* account) {
-  Ref<OpNode> node = MakeRef<OpNode>(op, account);
+                      const RecordMode& mode, GraphAccount* account, int64_t bytes) {
+  Ref<OpNode> node = MakeRef<OpNode>(op, account, bytes);
   node->attrs.assign(attrs.begin(), attrs.end());
   SaveInputs(op, inputs, mode, node.get());
   node->outputs.resize(outputs.size());
@@ -99,14 +102,45 @@ absl::InlinedVector<BackpropId, 2> GraphsOf(const OpDef& op, absl::Span<const Ap
         ids.push_back(node->id);
       }
     }
+    if (ids.size() > kMaxGraphsOfArray) break;  // too many: Record says so
   }
   return ids;
 }
 
-absl::Status CheckRoom(absl::string_view op, const GraphAccount& account) {
-  if (account.op_nodes < account.max_op_nodes) return absl::OkStatus();
-  return MemoryError("[", op, "] out of memory: the session's graphs hold ", account.op_nodes,
-                     " operators, which is the limit");
+// What a vector of `size` elements has in the heap, if `inlined` do not need it: up to twice that.
+int64_t VectorBytes(size_t size, size_t inlined, size_t element) {
+  if (size <= inlined) return 0;
+  return static_cast<int64_t>(2 * size * element) + kAllocationBytes;
+}
+
+// What an op node takes, but for its array nodes.
+int64_t OpNodeBytes(size_t num_inputs, size_t num_outputs, size_t num_graphs,
+                    absl::Span<const AttrValue> attrs) {
+  int64_t bytes = static_cast<int64_t>(sizeof(OpNode)) + kAllocationBytes;
+  bytes += VectorBytes(num_inputs, 3, sizeof(OpNode::Input));
+  // Saved inputs have the nodes of all graphs, too.
+  bytes += static_cast<int64_t>(num_inputs) * VectorBytes(num_graphs, 1, sizeof(Ref<ArrayNode>));
+  bytes += VectorBytes(num_outputs, 1, sizeof(OpNode::Output));
+  bytes += VectorBytes(num_graphs, 1, sizeof(OpNode::Edge));
+  bytes += static_cast<int64_t>(num_graphs) * (VectorBytes(num_inputs, 3, sizeof(Ref<ArrayNode>)) +
+                                               VectorBytes(num_outputs, 1, sizeof(void*)));
+  bytes += VectorBytes(attrs.size(), 2, sizeof(AttrValue));
+  for (const AttrValue& attr : attrs) {
+    bytes += VectorBytes(attr.ints().size(), 6, sizeof(int64_t));
+  }
+  return bytes;
+}
+
+// Of a node of `bytes` and all its array nodes.
+absl::Status CheckRoom(absl::string_view op, absl::Span<const BackpropId> ids, size_t num_outputs,
+                       int64_t bytes, const GraphAccount& account) {
+  if (ids.size() > kMaxGraphsOfArray) {
+    return ChainerxError("[", op, "] expects arrays that are in at most ", kMaxGraphsOfArray,
+                         " graphs together");
+  }
+  const int64_t total = bytes + static_cast<int64_t>(ids.size() * num_outputs) * ArrayNode::Bytes();
+  if (account.meter->Reserve(total)) return absl::OkStatus();
+  return MemoryError("[", op, "] ", account.meter->Exhausted(total).message());
 }
 
 void AddEdges(absl::Span<const BackpropId> ids, absl::Span<const ApplyInput> inputs,
@@ -141,8 +175,9 @@ absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
   const bool any_float = std::any_of(outputs->begin(), outputs->end(),
                                      [](const Variable& v) { return IsFloat(v.array.spec.dtype); });
   if (ids.empty() || !any_float) return absl::OkStatus();
-  CHX_RETURN_IF_ERROR(CheckRoom(op.name, *account));
-  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, mode, account);
+  const int64_t bytes = OpNodeBytes(inputs.size(), outputs->size(), ids.size(), attrs);
+  CHX_RETURN_IF_ERROR(CheckRoom(op.name, ids, outputs->size(), bytes, *account));
+  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, mode, account, bytes);
   AddEdges(ids, inputs, op_node.get());
   for (size_t i = 0; i < outputs->size(); ++i) ConnectOutput(op_node.get(), i, &(*outputs)[i]);
   return absl::OkStatus();
@@ -270,11 +305,15 @@ absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
     }
   }
   if (ids.empty()) return absl::OkStatus();
-  CHX_RETURN_IF_ERROR(CheckRoom("function", runtime.graph));
+  const size_t retained = function.retained_inputs.size() + function.retained_outputs.size();
+  const int64_t bytes = OpNodeBytes(inputs.size(), outputs.size(), ids.size(), {}) +
+                        static_cast<int64_t>(sizeof(ClientFunction)) +
+                        VectorBytes(retained, 0, sizeof(int)) + kFunctionBytes;
+  CHX_RETURN_IF_ERROR(CheckRoom("function", ids, outputs.size(), bytes, runtime.graph));
   if (!runtime.graph.functions.insert(function.number).second) {
     return ValueError("[function] expects a new number, got ", function.number);
   }
-  Ref<OpNode> op_node = MakeRef<OpNode>(FunctionOp(), &runtime.graph);
+  Ref<OpNode> op_node = MakeRef<OpNode>(FunctionOp(), &runtime.graph, bytes);
   op_node->function = std::make_unique<ClientFunction>(std::move(function));
   op_node->inputs.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {

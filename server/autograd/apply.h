@@ -25,6 +25,11 @@ class RecordMode {
   // Graphs made after this one don't record, whatever else was said.
   void StopAbove(BackpropId id) { last_ = std::min(last_, id); }
   bool Records(BackpropId id) const;
+  // What it has in the heap, at most.
+  int64_t HeapBytes() const {
+    const size_t size = exceptions_.size();
+    return size <= 2 ? 0 : static_cast<int64_t>(2 * size * sizeof(exceptions_[0]));
+  }
 
  private:
   bool by_default_;

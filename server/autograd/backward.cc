@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<Backprop>> Backprop::Grad(Runtime& runtime,
   backprop->gives_grads_ = true;
   for (Variable* input : inputs) backprop->inputs_.emplace_back(input->NodeOf(options.id));
   Walk& walk = backprop->walk_;
-  walk.LimitTo(NodesOf(outputs, options.id), NodesOf(inputs, options.id));
+  CHX_RETURN_IF_ERROR(walk.LimitTo(NodesOf(outputs, options.id), NodesOf(inputs, options.id)));
   for (size_t i = 0; i < outputs.size(); ++i) {
     ArrayNode* const node = outputs[i]->NodeOf(options.id);
     if (node == nullptr) continue;

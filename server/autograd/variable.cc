@@ -3,6 +3,9 @@
 namespace chx {
 namespace {
 
+// Nodes that wait for their end: what a thread keeps room for.
+constexpr size_t kMaxIdlePending = 1024;
+
 // Deletes nodes one after another: a chain of a million nodes must not recurse.
 template <typename T>
 void DeleteLater(const T* node, std::vector<const T*>* pending, bool* draining) {
@@ -15,6 +18,7 @@ void DeleteLater(const T* node, std::vector<const T*>* pending, bool* draining) 
     delete next;
   }
   *draining = false;
+  if (pending->capacity() > kMaxIdlePending) pending->shrink_to_fit();
 }
 
 }  // namespace
@@ -26,7 +30,19 @@ ArrayNode* Variable::NodeOf(BackpropId id) const {
   return nullptr;
 }
 
-ArrayNode::~ArrayNode() { Unchain(); }
+ArrayNode::ArrayNode(BackpropId id, const ArraySpec& spec, GraphAccount* account)
+    : id(id), spec(spec), account_(account) {
+  account_->meter->Charge(Bytes());
+}
+
+ArrayNode::~ArrayNode() {
+  account_->meter->Release(Bytes());
+  Unchain();
+}
+
+int64_t ArrayNode::Bytes() {
+  return static_cast<int64_t>(sizeof(ArrayNode) + sizeof(Variable)) + 2 * kAllocationBytes;
+}
 
 void ArrayNode::Unchain() {
   if (!creator) return;
@@ -46,8 +62,13 @@ void OpNode::Destroy(const OpNode* node) {
   DeleteLater(node, &pending, &draining);
 }
 
+OpNode::OpNode(const OpDef& op, GraphAccount* account, int64_t bytes)
+    : op(op), account_(account), bytes_(bytes) {
+  account_->meter->Charge(bytes_);
+}
+
 OpNode::~OpNode() {
-  --account_->op_nodes;
+  account_->meter->Release(bytes_);
   if (function == nullptr) return;
   account_->functions.erase(function->number);
   account_->freed_functions.push_back(function->number);
@@ -62,7 +83,7 @@ OpNode::Edge* OpNode::EdgeOf(BackpropId id) {
 
 Ref<ArrayNode> OpNode::OutputNode(Edge* edge, int i) {
   if (edge->outputs[i] != nullptr) return Ref<ArrayNode>(edge->outputs[i]);
-  Ref<ArrayNode> node = MakeRef<ArrayNode>(edge->id, outputs[i].spec);
+  Ref<ArrayNode> node = MakeRef<ArrayNode>(edge->id, outputs[i].spec, account_);
   node->creator = Ref<OpNode>(this);
   node->output_index = i;
   edge->outputs[i] = node.get();

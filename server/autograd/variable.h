@@ -20,6 +20,7 @@
 #include "ops/op_def.h"
 #include "proto/command.h"
 #include "server/engine/array.h"
+#include "server/engine/memory_budget.h"
 
 namespace chx {
 
@@ -31,12 +32,21 @@ struct Variable {
   absl::InlinedVector<Ref<ArrayNode>, 1> nodes;  // at most one per backprop id
 
   ArrayNode* NodeOf(BackpropId id) const;
+  // What the list of nodes has in the heap, at most.
+  int64_t HeapBytes() const {
+    return nodes.size() <= 1 ? 0 : static_cast<int64_t>(2 * nodes.size() * sizeof(nodes[0]));
+  }
 };
 
-// Counts a session's op nodes, which are not in its memory account.
+// An array may be in so many graphs, so that what is kept for each of them stays small.
+inline constexpr size_t kMaxGraphsOfArray = 32;
+
+// What a session's graphs share.
 struct GraphAccount {
-  int64_t op_nodes = 0;
-  int64_t max_op_nodes = int64_t{1} << 22;
+  explicit GraphAccount(MemoryMeter* meter_in) : meter(meter_in) {}
+
+  // Nodes charge themselves; whoever makes them has reserved the room.
+  MemoryMeter* const meter;
   absl::flat_hash_set<uint64_t> functions;  // those that op nodes stand for
   std::vector<uint64_t> freed_functions;    // that the client has not been told of
 };
@@ -51,8 +61,10 @@ struct ClientFunction {
 
 class ArrayNode : public RefCounted<ArrayNode> {
  public:
-  ArrayNode(BackpropId id, const ArraySpec& spec) : id(id), spec(spec) {}
+  ArrayNode(BackpropId id, const ArraySpec& spec, GraphAccount* account);
   ~ArrayNode();
+  // What one takes, with its gradient's Variable.
+  static int64_t Bytes();
   static void Destroy(const ArrayNode* node);
   // Makes the node a leaf. What it was made from is freed unless something else refers to it.
   void Unchain();
@@ -66,6 +78,9 @@ class ArrayNode : public RefCounted<ArrayNode> {
   // Handles of the session that hold this node. Without one nobody can ask for the gradient; and a
   // gradient that is itself in the graph would keep its own array's node alive for ever.
   int handles = 0;
+
+ private:
+  GraphAccount* const account_;
 };
 
 class OpNode : public RefCounted<OpNode> {
@@ -89,9 +104,8 @@ class OpNode : public RefCounted<OpNode> {
     absl::InlinedVector<ArrayNode*, 1> outputs;     // null: gone
   };
 
-  OpNode(const OpDef& op, GraphAccount* account) : op(op), account_(account) {
-    ++account_->op_nodes;
-  }
+  // `bytes`: what it takes with all that it will own, but for array nodes.
+  OpNode(const OpDef& op, GraphAccount* account, int64_t bytes);
   ~OpNode();
   static void Destroy(const OpNode* node);
 
@@ -111,6 +125,7 @@ class OpNode : public RefCounted<OpNode> {
 
  private:
   GraphAccount* const account_;
+  const int64_t bytes_;
 };
 
 }  // namespace chx

@@ -6,6 +6,15 @@
 #include "server/autograd/rule_context.h"
 
 namespace chx {
+namespace {
+
+// What a walk keeps for each gradient: a slot of a table that may be half empty, the address, and
+// the copy that is retained.
+constexpr auto kGradientBytes = static_cast<int64_t>(4 * sizeof(Variable) + 64);
+// And for each op node: slots of two sets, places in lists and in the queue.
+constexpr int64_t kOpNodeBytes = 128;
+
+}  // namespace
 
 Walk::Walk(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode)
     : runtime_(runtime), options_(options), mode_(mode) {
@@ -13,7 +22,19 @@ Walk::Walk(Runtime& runtime, const BackwardOptions& options, const RecordMode& m
   if (!options.enable_double_backprop) mode_.Set(options.id, false);
 }
 
-void Walk::LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* const> inputs) {
+Walk::~Walk() { runtime_.graph.meter->Release(charged_); }
+
+absl::Status Walk::Charge(int64_t bytes) {
+  MemoryMeter& meter = *runtime_.graph.meter;
+  if (!meter.TryCharge(bytes)) {
+    return MemoryError("[backward] ", meter.Exhausted(bytes).message());
+  }
+  charged_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Walk::LimitTo(absl::Span<ArrayNode* const> outputs,
+                           absl::Span<ArrayNode* const> inputs) {
   limited_ = true;
   for (ArrayNode* input : inputs) {
     if (kept_.insert(input).second) kept_refs_.emplace_back(input);
@@ -26,6 +47,7 @@ void Walk::LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* c
   };
   for (ArrayNode* output : outputs) visit(output);
   for (size_t i = 0; i < ops.size(); ++i) {
+    CHX_RETURN_IF_ERROR(Charge(kOpNodeBytes));
     for (const Ref<ArrayNode>& input : ops[i]->EdgeOf(options_.id)->inputs) visit(input.get());
   }
   std::sort(ops.begin(), ops.end(), [](OpNode* a, OpNode* b) { return a->rank < b->rank; });
@@ -37,10 +59,11 @@ void Walk::LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* c
       useful_refs_.emplace_back(op);
     }
   }
+  return absl::OkStatus();
 }
 
 absl::Status Walk::Start(ArrayNode* node, Variable grad) {
-  Push(node);
+  CHX_RETURN_IF_ERROR(Push(node));
   return Accumulate(node, grad);
 }
 
@@ -74,9 +97,13 @@ bool Walk::Wants(const ArrayNode* node) const {
   return kept_.contains(node) || (node->creator && useful_.contains(node->creator.get()));
 }
 
-void Walk::Push(ArrayNode* node) {
-  if (!node->creator || (limited_ && !useful_.contains(node->creator.get()))) return;
-  if (seen_.insert(node->creator.get()).second) queue_.push(node->creator);
+absl::Status Walk::Push(ArrayNode* node) {
+  if (!node->creator || (limited_ && !useful_.contains(node->creator.get()))) {
+    return absl::OkStatus();
+  }
+  if (!seen_.insert(node->creator.get()).second) return absl::OkStatus();
+  queue_.push(node->creator);
+  return Charge(kOpNodeBytes);
 }
 
 // Sums a gradient over the dimensions that its array was broadcast along, and casts it to the
@@ -115,6 +142,7 @@ absl::StatusOr<Variable> Walk::Unary(absl::string_view op, const Variable& x,
 absl::Status Walk::Accumulate(ArrayNode* node, const Variable& grad) {
   auto it = grads_.find(node);
   if (it == grads_.end()) {
+    CHX_RETURN_IF_ERROR(Charge(kGradientBytes));
     order_.emplace_back(node);
     grads_.emplace(node, grad);
     return absl::OkStatus();
@@ -127,8 +155,7 @@ absl::Status Walk::Accumulate(ArrayNode* node, const Variable& grad) {
 absl::Status Walk::Pass(ArrayNode* node, const Variable& grad) {
   CHX_ASSIGN_OR_RETURN(Variable reduced, Reduce(grad, node->spec));
   CHX_RETURN_IF_ERROR(Accumulate(node, reduced));
-  Push(node);
-  return absl::OkStatus();
+  return Push(node);
 }
 
 // Takes the outputs' gradients (every op node above has run) and gives the inputs theirs.
@@ -174,6 +201,9 @@ absl::Status Walk::Call(const Ref<OpNode>& op_node, absl::Span<const Variable> o
     if (Wants(edge.inputs[i].get())) call.targets.push_back(static_cast<int>(i));
   }
   if (call.targets.empty()) return absl::OkStatus();
+  const size_t arrays = output_grads.size() + op_node->function->retained_inputs.size() +
+                        op_node->function->retained_outputs.size();
+  CHX_RETURN_IF_ERROR(Charge(static_cast<int64_t>(2 * arrays * sizeof(Variable))));
   for (const Variable& grad : output_grads) {
     call.output_grads.push_back(grad);
     if (!grad.array.valid() || grad.array.spec.is_contiguous()) continue;

@@ -42,9 +42,12 @@ class Walk {
  public:
   // Graphs that were made after this one are not continued by its gradients.
   Walk(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode);
+  ~Walk();
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
 
   // Only what lies between the outputs and these nodes is walked, and their gradients are kept.
-  void LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* const> inputs);
+  absl::Status LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* const> inputs);
   absl::Status Start(ArrayNode* node, Variable grad);
   // To the end, or to where it waits.
   absl::Status Run();
@@ -73,8 +76,10 @@ class Walk {
     bool operator()(const Ref<OpNode>& a, const Ref<OpNode>& b) const { return a->rank < b->rank; }
   };
 
+  // Of the session's memory, for as long as the walk exists.
+  absl::Status Charge(int64_t bytes);
   bool Wants(const ArrayNode* node) const;
-  void Push(ArrayNode* node);
+  absl::Status Push(ArrayNode* node);
   absl::StatusOr<Variable> Reduce(Variable grad, const ArraySpec& spec);
   absl::StatusOr<Variable> Unary(absl::string_view op, const Variable& x,
                                  absl::Span<const AttrValue> attrs);
@@ -99,6 +104,7 @@ class Walk {
   std::vector<std::pair<Ref<ArrayNode>, Variable>> retained_;
   absl::optional<FunctionCall> call_;
   Ref<OpNode> waiting_;
+  int64_t charged_ = 0;
 };
 
 }  // namespace chx

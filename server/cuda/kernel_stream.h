@@ -44,6 +44,11 @@ class KernelStream : public Stream {
   virtual void* handle() = 0;
   // What became of the launch just made.
   virtual absl::Status Launched() = 0;
+  // Kernels of more elements than this are launched in several parts, some 50 ms each, so that
+  // commands can be stopped between them: what a GPU has begun it ends.
+  virtual int64_t max_launch_elements() const { return int64_t{1} << 36; }
+  // Between such parts: waits for all work, or returns an error if the command is to stop.
+  virtual absl::Status Pause() = 0;
   virtual absl::Status Gemm(const GemmCall& call) = 0;
   // Null where the library is not installed, or the session's settings turn it off: kernels then
   // do without.

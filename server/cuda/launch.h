@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "ops/error.h"
 #include "server/cuda/kernel_stream.h"
 #include "server/cuda/lanes.h"
 #include "server/kernels/hd.h"
@@ -29,9 +30,12 @@ inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 #ifdef __CUDACC__
 
 template <typename Body>
-__global__ void __launch_bounds__(kThreads) ForEachKernel(const Body body, int64_t size) {
+__global__ void __launch_bounds__(kThreads)
+    ForEachKernel(const Body body, int64_t first, int64_t last) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
-  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < size; i += step) body(i);
+  for (int64_t i = first + int64_t{blockIdx.x} * kThreads + threadIdx.x; i < last; i += step) {
+    body(i);
+  }
 }
 
 template <typename Body>
@@ -61,16 +65,21 @@ __global__ void __launch_bounds__(kThreads) GatherKernel(const Body body, int64_
 template <typename Body>
 absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body) {
   if (size == 0) return absl::OkStatus();
-#ifdef __CUDACC__
-  const int64_t blocks = std::min(kMaxBlocks, (size + kThreads - 1) / kThreads);
   KernelStream& stream = StreamOf(args);
-  const auto handle = static_cast<cudaStream_t>(stream.handle());
-  ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, handle>>>(body, size);
-  return stream.Launched();
+  const int64_t part = stream.max_launch_elements();
+  for (int64_t first = 0; first < size; first += part) {
+    if (first > 0) CHX_RETURN_IF_ERROR(stream.Pause());
+    const int64_t last = std::min(size, first + part);
+#ifdef __CUDACC__
+    const int64_t blocks = std::min(kMaxBlocks, (last - first + kThreads - 1) / kThreads);
+    const auto handle = static_cast<cudaStream_t>(stream.handle());
+    ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, handle>>>(body, first, last);
+    CHX_RETURN_IF_ERROR(stream.Launched());
 #else
-  for (int64_t i = 0; i < size; ++i) body(i);
-  return absl::OkStatus();
+    for (int64_t i = first; i < last; ++i) body(i);
 #endif
+  }
+  return absl::OkStatus();
 }
 
 // For each block, every thread's body.Gather(block, thread) is combined over the lanes of its group

@@ -70,6 +70,12 @@ ReducePlan PlanReduce(const KernelTensor& in, uint32_t axes, bool ordered) {
   return plan;
 }
 
+int64_t PartOfSplits(const ReducePlan& plan, int64_t most) {
+  const int64_t step = 4 * plan.lanes.count();
+  const int64_t at_once = std::max<int64_t>(1, plan.kept.size * plan.splits);
+  return std::max<int64_t>(1, most / at_once / step) * step;
+}
+
 ReducePlan PlanCombine(int64_t results, int64_t splits, int64_t acc_size) {
   ReducePlan plan;
   plan.kept.Append(results, {acc_size});

@@ -22,6 +22,9 @@ struct ReducePlan {
 // `axes`: bit d for a reduced dimension. `ordered`: an element's place in the reduced nest is its
 // place in C order; otherwise dimensions may be sorted.
 ReducePlan PlanReduce(const KernelTensor& in, uint32_t axes, bool ordered);
+// How many elements of each split one launch may take, so that it has about `most` in all: whole
+// steps of all lanes, at least one.
+int64_t PartOfSplits(const ReducePlan& plan, int64_t most);
 // For dense accumulators (splits, results) of `acc_size` bytes, to be combined over the splits.
 ReducePlan PlanCombine(int64_t results, int64_t splits, int64_t acc_size);
 

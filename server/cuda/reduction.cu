@@ -3,6 +3,8 @@
 // A group of lanes (lanes.h) gathers each result; where there are few results, the reduced elements
 // are cut into splits, whose accumulators a second launch combines. All cuts depend on shapes and
 // strides only and no atomics are used: results are the same in every run and on every GPU.
+#include <algorithm>
+
 #include "ops/error.h"
 #include "ops/rules.h"
 #include "server/cuda/copy.h"
@@ -38,10 +40,12 @@ struct ReduceBody {
   DeviceNest<1> kept;
   DeviceNest<1> reduced;
   const char* data;
-  char* out;  // results, or accumulators (splits, results) if there are several splits
-  int64_t splits;
+  char* out;          // results, or accumulators (splits, results)
+  bool accumulators;  // is what `out` has
   int64_t blocks_per_split;
   int64_t split_size;
+  int64_t from;  // of each split, elements [from, until)
+  int64_t until;
 
   CHX_HD static Acc Combine(Acc a, Acc b) { return Reducer::Combine(a, b); }
   CHX_HD int64_t ResultOf(int64_t block, int thread) const {
@@ -52,8 +56,9 @@ struct ReduceBody {
     const int64_t result = ResultOf(block, thread);
     if (result >= kept.size()) return acc;
     const char* const base = data + kept.Offset(result);
-    const int64_t begin = block / blocks_per_split * split_size;
-    const int64_t limit = begin + split_size;
+    const int64_t split = block / blocks_per_split * split_size;
+    const int64_t begin = split + from;
+    const int64_t limit = split + until;
     const int64_t end = limit < reduced.size() ? limit : reduced.size();
     const int64_t step = lanes.count();
     int64_t i = begin + lanes.LaneOf(thread);
@@ -80,25 +85,35 @@ struct ReduceBody {
   CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {
     const int64_t result = ResultOf(block, thread);
     if (lanes.LaneOf(thread) != 0 || result >= kept.size()) return;
-    if (splits > 1) {
-      reinterpret_cast<Acc*>(out)[block / blocks_per_split * kept.size() + result] = acc;
+    if (accumulators) {
+      Acc& total = reinterpret_cast<Acc*>(out)[block / blocks_per_split * kept.size() + result];
+      total = from == 0 ? acc : Reducer::Combine(total, acc);
     } else {
       reinterpret_cast<typename Reducer::Out*>(out)[result] = Reducer::Finish(acc);
     }
   }
 };
 
+// In several launches if there are too many elements for one; accumulators only then.
 template <typename Reducer, typename Source>
-absl::Status Launch(const KernelArgs& args, const ReducePlan& plan, const char* data, char* out) {
-  const ReduceBody<Reducer, Source> body{plan.lanes,
-                                         DeviceNest<1>(plan.kept),
-                                         DeviceNest<1>(plan.reduced),
-                                         data,
-                                         out,
-                                         plan.splits,
-                                         plan.blocks_per_split,
-                                         plan.split_size};
-  return ForEachGroup(args, plan.splits * plan.blocks_per_split, body);
+absl::Status Launch(const KernelArgs& args, const ReducePlan& plan, const char* data, char* out,
+                    bool accumulators) {
+  const int64_t part = PartOfSplits(plan, StreamOf(args).max_launch_elements());
+  for (int64_t from = 0; from == 0 || from < plan.split_size; from += part) {
+    if (from > 0) CHX_RETURN_IF_ERROR(StreamOf(args).Pause());
+    const ReduceBody<Reducer, Source> body{plan.lanes,
+                                           DeviceNest<1>(plan.kept),
+                                           DeviceNest<1>(plan.reduced),
+                                           data,
+                                           out,
+                                           accumulators,
+                                           plan.blocks_per_split,
+                                           plan.split_size,
+                                           from,
+                                           std::min(plan.split_size, from + part)};
+    CHX_RETURN_IF_ERROR(ForEachGroup(args, plan.splits * plan.blocks_per_split, body));
+  }
+  return absl::OkStatus();
 }
 
 template <typename Reducer, typename T>
@@ -108,18 +123,23 @@ absl::Status Run(const KernelArgs& args, uint32_t axes, bool ordered) {
   const KernelTensor& out = args.out(0);
   const ReducePlan plan = PlanReduce(in, axes, ordered);
   using First = Elements<Reducer, T>;
-  if (plan.splits == 1) return Launch<Reducer, First>(args, plan, in.data, out.data);
+  const bool one_launch =
+      PartOfSplits(plan, StreamOf(args).max_launch_elements()) >= plan.split_size;
+  if (plan.splits == 1 && one_launch) {
+    return Launch<Reducer, First>(args, plan, in.data, out.data, false);
+  }
   const int64_t acc_size = sizeof(Acc);
   CHX_ASSIGN_OR_RETURN(void* const scratch,
                        args.scratch.Allocate(plan.splits * out.size() * acc_size));
   char* const accs = static_cast<char*>(scratch);
-  CHX_RETURN_IF_ERROR((Launch<Reducer, First>(args, plan, in.data, accs)));
+  CHX_RETURN_IF_ERROR((Launch<Reducer, First>(args, plan, in.data, accs, true)));
   const ReducePlan second = PlanCombine(out.size(), plan.splits, acc_size);
-  return Launch<Reducer, Accumulators<Reducer>>(args, second, accs, out.data);
+  return Launch<Reducer, Accumulators<Reducer>>(args, second, accs, out.data, false);
 }
 
 absl::StatusOr<uint32_t> AxesOf(const KernelArgs& args, bool single) {
   const int ndim = args.in(0).ndim();
+  if (ndim == 0) return 0;
   if (!single) return rules::NormalizeAxes(args.op.name, args.attrs[0], ndim);
   if (!args.attrs[0].has_value()) return (uint32_t{1} << ndim) - 1;
   CHX_ASSIGN_OR_RETURN(const int axis,

@@ -1,12 +1,15 @@
 #include "server/cuda/stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "ops/error.h"
 #include "server/cuda/cuda_status.h"
 #include "server/cuda/device.h"
+#include "server/engine/stop_token.h"
 
 namespace chx::cuda {
 
@@ -77,9 +80,53 @@ absl::Status CudaStream::Launched() {
   return broken_.ok() ? Check("launch", error) : broken_;
 }
 
+template <typename Done>
+absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
+  // Short waits are the usual ones, and sleeping takes longer.
+  constexpr auto kBusy = std::chrono::milliseconds(1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t state = done();
+    if (state != cudaErrorNotReady) return Check(what, state);
+    cudaGetLastError();  // else the next launch would report it
+    CHX_RETURN_IF_ERROR(CheckNotStopped(what));
+    if (std::chrono::steady_clock::now() - begin > kBusy) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+absl::Status CudaStream::Pause() { return Synchronize(); }
+
+// Large products in parts, as other kernels: some matrices, or some columns of one, at a time.
 absl::Status CudaStream::Gemm(const GemmCall& call) {
+  constexpr double kMaxWork = int64_t{1} << 39;
+  const double column = static_cast<double>(call.m) * static_cast<double>(call.k);
+  const double matrix = column * static_cast<double>(call.n);
+  int64_t count = std::max<int64_t>(1, call.count);
+  int64_t columns = std::max<int64_t>(1, call.n);
+  if (matrix * static_cast<double>(count) > kMaxWork) {
+    count = static_cast<int64_t>(std::clamp(kMaxWork / matrix, 1.0, static_cast<double>(count)));
+    columns =
+        static_cast<int64_t>(std::clamp(kMaxWork / column, 1.0, static_cast<double>(columns)));
+  }
+  const int64_t item = ItemSize(call.dtype);
   CHX_RETURN_IF_ERROR(Enter());
-  CHX_RETURN_IF_ERROR(parts_->blas_.Gemm(parts_->stream_, call));
+  for (int64_t i = 0; i < call.count; i += count) {
+    for (int64_t j = 0; j < call.n; j += columns) {
+      if (i + j > 0) CHX_RETURN_IF_ERROR(Pause());
+      GemmCall part = call;
+      part.count = std::min(count, call.count - i);
+      part.n = std::min(columns, call.n - j);
+      const int64_t b_column = call.transpose_b ? j : j * call.ldb;
+      part.a = static_cast<const char*>(call.a) + i * call.a_stride * item;
+      part.b = static_cast<const char*>(call.b) + (i * call.b_stride + b_column) * item;
+      part.c = static_cast<char*>(call.c) + (i * call.c_stride + j * call.ldc) * item;
+      CHX_RETURN_IF_ERROR(parts_->blas_.Gemm(parts_->stream_, part));
+    }
+  }
   return Launched();
 }
 
@@ -90,7 +137,7 @@ Solver* CudaStream::solver() { return OpenSolver().ok() ? &parts_->solver_ : nul
 absl::StatusOr<StreamParts::Slot*> CudaStream::NextSlot() {
   StreamParts::Slot* const slot = &parts_->slots_[parts_->next_];
   parts_->next_ = (parts_->next_ + 1) % StreamParts::kSlots;
-  CHX_RETURN_IF_ERROR(Check("copy", cudaEventSynchronize(slot->done)));
+  CHX_RETURN_IF_ERROR(Await("copy", [slot] { return cudaEventQuery(slot->done); }));
   return slot;
 }
 
@@ -143,7 +190,8 @@ absl::Status CudaStream::CopyOut(void* dst, const void* src, size_t bytes) {
       continue;
     }
     const Part& part = parts[first];
-    CHX_RETURN_IF_ERROR(Check("copy from the device", cudaEventSynchronize(part.slot->done)));
+    CHX_RETURN_IF_ERROR(
+        Await("copy from the device", [&part] { return cudaEventQuery(part.slot->done); }));
     std::memcpy(to + part.offset, part.slot->data, part.bytes);
     first = (first + 1) % kAhead;
     --count;
@@ -159,7 +207,7 @@ absl::Status CudaStream::Zero(void* dst, size_t bytes) {
 
 absl::Status CudaStream::Synchronize() {
   CHX_RETURN_IF_ERROR(Enter());
-  return Check("cudaStreamSynchronize", cudaStreamSynchronize(parts_->stream_));
+  return Await("synchronize", [this] { return cudaStreamQuery(parts_->stream_); });
 }
 
 }  // namespace chx::cuda

@@ -65,6 +65,7 @@ class CudaStream : public KernelStream {
 
   void* handle() override;
   absl::Status Launched() override;
+  absl::Status Pause() override;
   absl::Status Gemm(const GemmCall& call) override;
   Dnn* dnn() override;
   Solver* solver() override;
@@ -75,6 +76,10 @@ class CudaStream : public KernelStream {
   // Remembers the error if it is a lasting one.
   absl::Status Check(absl::string_view what, cudaError_t error);
   absl::StatusOr<StreamParts::Slot*> NextSlot();
+  // Waits until `done` returns something else than cudaErrorNotReady. If the command is to stop it
+  // is an error at once, and the work goes on: nobody may then free what it uses.
+  template <typename Done>
+  absl::Status Await(absl::string_view what, const Done& done);
 
   CudaDevice* const device_;
   std::unique_ptr<StreamParts> parts_;

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/registry.h"
+#include "server/engine/stop_token.h"
+#include "server/engine/work.h"
 
 namespace chx {
 namespace {
@@ -41,6 +43,13 @@ bool MustNotChange(const OpDef& op, Dtype dtype) {
   return !IsFloat(dtype) || &op == argsort;
 }
 
+// What the kernel says, unless it has been told to stop: its results are not finished then, and no
+// error of its own means anything.
+absl::Status Outcome(const OpDef& op, absl::Status status) {
+  const StopToken* const stop = CurrentStopToken();
+  return stop != nullptr && stop->noticed() ? stop->Error(op.name) : status;
+}
+
 bool ElementsOverlap(const ArraySpec& spec) {
   if (spec.size() == 0) return false;
   for (int i = 0; i < spec.ndim(); ++i) {
@@ -51,8 +60,8 @@ bool ElementsOverlap(const ArraySpec& spec) {
 
 }  // namespace
 
-Executor::Executor(const Devices* devices, int64_t memory_limit, bool share)
-    : devices_(devices), account_(memory_limit), share_(share), lanes_(devices->size()) {}
+Executor::Executor(const Devices* devices, MemoryAccountPtr account, bool share)
+    : devices_(devices), account_(std::move(account)), share_(share), lanes_(devices->size()) {}
 
 Executor::~Executor() { scratch_.clear(); }
 
@@ -64,8 +73,8 @@ absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
   if (lane.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
     lane.stream->set_settings(settings_);
-    lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(), &account_,
-                                             share_ ? &segments_ : nullptr);
+    lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(),
+                                             account_.get(), share_ ? &segments_ : nullptr);
     lane.kernels = &devices_->at(device).kernels();
   }
   return &lane;
@@ -113,6 +122,8 @@ absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
   }
   InferResult inferred;
   CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
+  CHX_RETURN_IF_ERROR(CheckNotStopped(op.name));
+  CHX_RETURN_IF_ERROR(CheckWork(op, infer_inputs, attrs, inferred));
   if (op.in_place) return RunInPlace(op, inputs, attrs, inferred);
   switch (op.kind) {
     case OpKind::kKernel:
@@ -203,7 +214,8 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
     }
   }
   current_ = lane;
-  const absl::Status status = kernel({kernel_op, *lane->stream, *this, in, out, attrs});
+  const absl::Status status =
+      Outcome(op, kernel({kernel_op, *lane->stream, *this, in, out, attrs}));
   scratch_.clear();
   if (!status.ok()) outputs->clear();
   return status;
@@ -292,7 +304,7 @@ absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inpu
     }
   }
   current_ = lane;
-  const absl::Status status = kernel({op, *lane->stream, *this, tensors, {}, attrs});
+  const absl::Status status = Outcome(op, kernel({op, *lane->stream, *this, tensors, {}, attrs}));
   scratch_.clear();
   CHX_RETURN_IF_ERROR(status);
   static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
@@ -316,6 +328,8 @@ absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const Ar
     outputs->push_back(input);
     return absl::OkStatus();
   }
+  CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,
+                       MemoryCharge::Of(account_, input.spec.nbytes(), MemoryUse::kTransfers));
   CHX_ASSIGN_OR_RETURN(std::string bytes, CopyOut(input));
   CHX_ASSIGN_OR_RETURN(Array array, Allocate(spec));
   CHX_RETURN_IF_ERROR(CopyIn(array, 0, bytes));
@@ -332,7 +346,7 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
   current_ = lane;
   // Called while another kernel is prepared, never while one runs: the scratch is this one's.
   const absl::Status status =
-      lane->kernels->Find(op)({op, *lane->stream, *this, {&in, 1}, {&out, 1}, attrs});
+      Outcome(op, lane->kernels->Find(op)({op, *lane->stream, *this, {&in, 1}, {&out, 1}, attrs}));
   scratch_.clear();
   return status;
 }
@@ -391,10 +405,16 @@ absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::str
     return ValueError("[upload] expects ", contiguous.spec.nbytes(), " bytes, got more");
   }
   CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.spec.device));
-  return lane->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size());
+  CHX_RETURN_IF_ERROR(lane->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size()));
+  return CheckNotStopped("upload");
 }
 
 absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
+  // A view may have more elements than there is memory.
+  if (array.spec.nbytes() > account_->limit()) {
+    return MemoryError("[fetch] expects at most ", account_->limit(), " bytes, got ",
+                       array.spec.ToString());
+  }
   std::string bytes(array.spec.nbytes(), '\0');
   CHX_RETURN_IF_ERROR(CopyOut(array, 0, array.spec.nbytes(), &bytes[0]));
   return bytes;
@@ -403,7 +423,15 @@ absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
 absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out) {
   CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
   CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
-  return lane->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes));
+  CHX_RETURN_IF_ERROR(
+      lane->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes)));
+  return CheckNotStopped("fetch");
+}
+
+bool Executor::Trim() {
+  bool any = false;
+  for (const Lane& lane : lanes_) any |= lane.pool != nullptr && lane.pool->Trim();
+  return any;
 }
 
 absl::Status Executor::Synchronize() {

@@ -14,6 +14,7 @@
 #include "server/engine/array.h"
 #include "server/engine/devices.h"
 #include "server/engine/kernel.h"
+#include "server/engine/memory_budget.h"
 #include "server/engine/memory_pool.h"
 #include "server/engine/segments.h"
 
@@ -36,7 +37,7 @@ using RunOutputs = absl::InlinedVector<Array, 1>;
 class Executor : private ScratchAllocator {
  public:
   // `share`: the client is on this host and may map arrays.
-  Executor(const Devices* devices, int64_t memory_limit, bool share = false);
+  Executor(const Devices* devices, MemoryAccountPtr account, bool share = false);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -52,7 +53,7 @@ class Executor : private ScratchAllocator {
 
   absl::StatusOr<Array> Allocate(const ArraySpec& contiguous);
   absl::Status CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes);
-  // Elements in C order; waits for the device.
+  // Elements in C order; waits for the device. The caller has charged them.
   absl::StatusOr<std::string> CopyOut(const Array& array);
   // Some of these bytes, which must be there.
   absl::Status CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out);
@@ -76,7 +77,9 @@ class Executor : private ScratchAllocator {
   Segments::Place PlaceOf(const Array& array) { return segments_.Locate(array.buffer->data()); }
   Segments& segments() { return segments_; }
 
-  const MemoryAccount& account() const { return account_; }
+  // Gives the pools' unused memory back to the devices; false if there is none.
+  bool Trim();
+  const MemoryAccountPtr& account() const { return account_; }
   const Devices& devices() const { return *devices_; }
 
  private:
@@ -106,7 +109,7 @@ class Executor : private ScratchAllocator {
                         absl::Span<const AttrValue> attrs);
 
   const Devices* const devices_;
-  MemoryAccount account_;
+  const MemoryAccountPtr account_;
   const bool share_;
   Settings settings_;
   Segments segments_;  // outlives the pools

@@ -1,10 +1,12 @@
 #include "server/engine/memory_pool.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
+#include "server/engine/stop_token.h"
 
 namespace chx {
 namespace {
@@ -34,6 +36,11 @@ int64_t RoundLarge(int64_t bytes) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// CUDA's and other devices' own memory is bounded by the device.
+bool IsHostMemory(const Device& device) {
+  return dynamic_cast<const SlabSharing*>(&device) != nullptr;
+}
+
 }  // namespace
 
 void Buffer::Destroy(const Buffer* buffer) {
@@ -53,7 +60,8 @@ MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account,
       stream_(stream),
       account_(account),
       segments_(segments),
-      sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())) {}
+      sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())),
+      use_(IsHostMemory(*slot->device) ? MemoryUse::kArrays : MemoryUse::kDeviceArrays) {}
 
 MemoryPool::~MemoryPool() {
   MutexLock lock(&mutex_);
@@ -64,14 +72,19 @@ MemoryPool::~MemoryPool() {
       ReturnSlab(slab.data, slab.bytes, kind, true);
     }
   }
-  for (Buffer* buffer : all_buffers_) delete buffer;
+  account_->Release(record_bytes_, MemoryUse::kRecords);
 }
 
 absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   MutexLock lock(&mutex_);
-  CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, kind));
-  Buffer* buffer = NewBuffer();
-  buffer->data_ = data;
+  CHX_ASSIGN_OR_RETURN(Buffer* const buffer, NewBuffer());
+  absl::StatusOr<char*> data = AllocateBlock(&bytes, kind);
+  if (!data.ok()) {
+    buffer->next_free_ = free_buffers_;
+    free_buffers_ = buffer;
+    return data.status();
+  }
+  buffer->data_ = *data;
   buffer->bytes_ = bytes;
   buffer->shared_ = kind == kShared;
   buffer->exported_ = false;
@@ -109,7 +122,16 @@ absl::Status MemoryPool::Unshare(const Ref<Buffer>& buffer) {
 absl::Status MemoryPool::Move(Buffer* buffer, Kind to) {
   int64_t bytes = buffer->bytes_;
   CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, to));
-  std::memcpy(data, buffer->data_, static_cast<size_t>(buffer->bytes_));
+  constexpr int64_t kPiece = 1 << 20;
+  for (int64_t begin = 0; begin < buffer->bytes_; begin += kPiece) {
+    const absl::Status status = CheckNotStopped("share");
+    if (!status.ok()) {
+      FreeBlock(data, bytes, to);
+      return status;
+    }
+    const int64_t size = std::min(kPiece, buffer->bytes_ - begin);
+    std::memcpy(data + begin, buffer->data_ + begin, static_cast<size_t>(size));
+  }
   FreeBlock(buffer->data_, buffer->bytes_, to == kShared ? kPrivate : kShared);
   buffer->data_ = data;
   buffer->bytes_ = bytes;
@@ -118,12 +140,21 @@ absl::Status MemoryPool::Move(Buffer* buffer, Kind to) {
   return absl::OkStatus();
 }
 
-Buffer* MemoryPool::NewBuffer() {
+absl::StatusOr<Buffer*> MemoryPool::NewBuffer() {
   if (free_buffers_ == nullptr) {
-    auto* buffer = new Buffer;
-    buffer->pool_ = this;
-    all_buffers_.push_back(buffer);
-    return buffer;
+    constexpr auto kBytes = static_cast<int64_t>(kBuffersAtOnce * sizeof(Buffer));
+    if (!account_->TryCharge(kBytes, MemoryUse::kRecords) &&
+        (!TrimLocked() || !account_->TryCharge(kBytes, MemoryUse::kRecords))) {
+      return account_->Exhausted(kBytes);
+    }
+    record_bytes_ += kBytes;
+    all_buffers_.push_back(std::make_unique<Buffer[]>(kBuffersAtOnce));
+    for (int i = 0; i < kBuffersAtOnce; ++i) {
+      Buffer& buffer = all_buffers_.back()[i];
+      buffer.pool_ = this;
+      buffer.next_free_ = free_buffers_;
+      free_buffers_ = &buffer;
+    }
   }
   Buffer* buffer = free_buffers_;
   free_buffers_ = buffer->next_free_;
@@ -139,7 +170,17 @@ void MemoryPool::Free(Buffer* buffer) {
 
 void MemoryPool::FreeBlock(char* data, int64_t bytes, Kind kind) {
   if (bytes <= kMaxSmall) {
-    blocks_[kind].small[ClassOf(bytes)].push_back(data);
+    std::vector<char*>& free = blocks_[kind].small[ClassOf(bytes)];
+    if (free.size() == free.capacity()) {
+      // Cannot be refused, and is an eighth of the blocks at most.
+      const size_t room = free.empty() ? 8 : 2 * free.size();
+      const auto more = static_cast<int64_t>((room - free.size()) * sizeof(char*));
+      account_->Charge(more, MemoryUse::kRecords);
+      record_bytes_ += more;
+      free.reserve(room);
+    }
+    free.push_back(data);
+    --blocks_[kind].small_in_use;
   } else {
     // In front of its equals, so that the block whose memory is still in the caches goes out next.
     std::multimap<int64_t, char*>& large = blocks_[kind].large;
@@ -153,6 +194,7 @@ absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class, Kind kind) {
   if (!free.empty()) {
     char* data = free.back();
     free.pop_back();
+    ++blocks.small_in_use;
     return data;
   }
   const int64_t bytes = ClassBytes(size_class);
@@ -164,6 +206,7 @@ absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class, Kind kind) {
   }
   char* data = blocks.bump;
   blocks.bump += bytes;
+  ++blocks.small_in_use;
   return data;
 }
 
@@ -180,16 +223,13 @@ absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind) {
 }
 
 absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
-  if (!account_->TryReserve(bytes)) {
-    if (!Trim() || !account_->TryReserve(bytes)) {
-      return MemoryError("out of memory: ", bytes, " more bytes are needed and the session holds ",
-                         account_->used(), " of its limit of ", account_->limit());
-    }
+  if (!account_->TryCharge(bytes, use_) && (!TrimLocked() || !account_->TryCharge(bytes, use_))) {
+    return account_->Exhausted(bytes);
   }
   absl::StatusOr<char*> slab = SlabOfDevice(bytes, kind);
-  if (!slab.ok() && Trim()) slab = SlabOfDevice(bytes, kind);
+  if (!slab.ok() && TrimLocked()) slab = SlabOfDevice(bytes, kind);
   if (!slab.ok()) {
-    account_->Release(bytes);
+    account_->Release(bytes, use_);
     return slab.status();
   }
   slot_->used_bytes.fetch_add(bytes);
@@ -214,12 +254,31 @@ absl::StatusOr<char*> MemoryPool::SlabOfDevice(int64_t bytes, Kind kind) {
 }
 
 bool MemoryPool::Trim() {
-  if (blocks_[kPrivate].large.empty() && blocks_[kShared].large.empty()) return false;
+  MutexLock lock(&mutex_);
+  return TrimLocked();
+}
+
+bool MemoryPool::TrimLocked() {
   stream_->Synchronize().IgnoreError();
+  if (StopRequested()) return false;  // it may not have waited
+  bool any = false;
   for (Kind kind : {kPrivate, kShared}) {
+    any |= !blocks_[kind].large.empty();
     for (const auto& [bytes, data] : blocks_[kind].large) ReturnSlab(data, bytes, kind, false);
     blocks_[kind].large.clear();
+    any |= TrimSmall(kind);
   }
+  return any;
+}
+
+// Small blocks of many slabs are mixed in the lists: they go when none is in use.
+bool MemoryPool::TrimSmall(Kind kind) {
+  Blocks& blocks = blocks_[kind];
+  if (blocks.small_in_use > 0 || blocks.small_slabs.empty()) return false;
+  for (std::vector<char*>& free : blocks.small) free.clear();
+  for (const Slab& slab : blocks.small_slabs) ReturnSlab(slab.data, slab.bytes, kind, false);
+  blocks.small_slabs.clear();
+  blocks.bump = blocks.bump_end = nullptr;
   return true;
 }
 
@@ -231,7 +290,7 @@ void MemoryPool::ReturnSlab(char* data, int64_t bytes, Kind kind, bool last) {
     sharing_->FreeShared(segments_->Remove(data), !last);
   }
   slot_->used_bytes.fetch_sub(bytes);
-  account_->Release(bytes);
+  account_->Release(bytes, use_);
 }
 
 }  // namespace chx

@@ -2,9 +2,9 @@
 #ifndef CHX_SERVER_ENGINE_MEMORY_POOL_H_
 #define CHX_SERVER_ENGINE_MEMORY_POOL_H_
 
-#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,28 +13,11 @@
 #include "base/ref.h"
 #include "server/engine/array.h"
 #include "server/engine/devices.h"
+#include "server/engine/memory_budget.h"
 #include "server/engine/segments.h"
 #include "server/engine/slab_sharing.h"
 
 namespace chx {
-
-// What a session may hold over all its devices, and what it holds.
-class MemoryAccount {
- public:
-  explicit MemoryAccount(int64_t limit) : limit_(limit) {}
-  bool TryReserve(int64_t bytes) {
-    if (used_.fetch_add(bytes) + bytes <= limit_) return true;
-    used_.fetch_sub(bytes);
-    return false;
-  }
-  void Release(int64_t bytes) { used_.fetch_sub(bytes); }
-  int64_t used() const { return used_.load(); }
-  int64_t limit() const { return limit_; }
-
- private:
-  const int64_t limit_;
-  std::atomic<int64_t> used_{0};
-};
 
 // Hands out blocks of size classes from slabs of the device. Blocks never pass from one session to
 // another, and slabs come from the device filled with zeros, so no session can see another's data.
@@ -58,6 +41,8 @@ class MemoryPool {
   absl::Status Unshare(const Ref<Buffer>& buffer);
   // Whether this device's memory can be shared with the session's client.
   bool sharing() const { return sharing_ != nullptr; }
+  // Gives what is not in use back to the device; false if that is nothing.
+  bool Trim();
 
  private:
   friend class Buffer;
@@ -68,12 +53,14 @@ class MemoryPool {
   static constexpr int kNumClasses = 56;
   static constexpr int64_t kSmallSlab = int64_t{1} << 20;
   static constexpr int64_t kMaxSmall = int64_t{256} << 10;
+  static constexpr int kBuffersAtOnce = 64;
 
   enum Kind { kPrivate, kShared };
   struct Blocks {
     std::vector<char*> small[kNumClasses];
     std::multimap<int64_t, char*> large;
     std::vector<Slab> small_slabs;
+    int64_t small_in_use = 0;  // blocks
     char* bump = nullptr;
     char* bump_end = nullptr;
   };
@@ -84,15 +71,16 @@ class MemoryPool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Buffer* buffer);
   void FreeBlock(char* data, int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Buffer* NewBuffer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Buffer*> NewBuffer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateSmall(int size_class, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateLarge(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> NewSlab(int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> SlabOfDevice(int64_t bytes, Kind kind);
-  // Gives cached large blocks back to the device; false if there were none.
-  bool Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives unused slabs back to the device; false if there were none.
+  bool TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TrimSmall(Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `last`: the session ends, and what its client still maps is the client's to keep.
   void ReturnSlab(char* data, int64_t bytes, Kind kind, bool last);
 
@@ -101,10 +89,12 @@ class MemoryPool {
   MemoryAccount* const account_;
   Segments* const segments_;
   SlabSharing* const sharing_;  // null: not on this device, or not in this session
+  const MemoryUse use_;         // of its slabs
   Mutex mutex_;
   Blocks blocks_[2] ABSL_GUARDED_BY(mutex_);  // by Kind
   Buffer* free_buffers_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::vector<Buffer*> all_buffers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Buffer[]>> all_buffers_ ABSL_GUARDED_BY(mutex_);
+  int64_t record_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // charged for buffers and lists of blocks
 };
 
 }  // namespace chx

@@ -37,10 +37,11 @@ inline Lanes LanesAlong(const Shape& shape, int axis) {
   return lanes;
 }
 
-// An absent axis is the only one of the flattened array. An error if there is no such axis.
+// An absent axis is the only one of the flattened array, and so is each of an array without
+// dimensions. An error if there is no such axis.
 inline absl::StatusOr<Lanes> LanesOf(absl::string_view op, const Shape& shape,
                                      const AttrValue& axis) {
-  if (!axis.has_value()) {
+  if (!axis.has_value() || shape.size() == 0) {
     Lanes lanes;
     lanes.size = NumElements(shape);
     return lanes;

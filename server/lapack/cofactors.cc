@@ -4,8 +4,11 @@
 #include <cstring>
 #include <limits>
 
+#include "server/engine/stop_requested.h"
+#include "server/lapack/blocked.h"
 #include "server/lapack/fortran.h"
 #include "server/lapack/stacks.h"
+#include "server/lapack/stoppable.h"
 
 namespace chx::lapack {
 namespace {
@@ -44,15 +47,15 @@ int ByInverse(const T* a, int n, T* out, bool* done) {
   const Buffer<int> pivots(n);
   if (!lu.ok() || !pivots.ok()) return kNoMemory;
   // In C order this is the transposed matrix, and so is the result.
-  std::memcpy(lu.get(), a, square * sizeof(T));
-  int code = 0;
-  Fortran<T>::getrf(&n, &n, lu.get(), &n, pivots.get(), &code);
+  CopyElements<T>(a, square, lu.get());
+  int code = FactorLu(n, lu.get(), pivots.get());
   if (code != 0) return std::min(code, 0);
   const T det = DeterminantOf(lu.get(), pivots.get(), n).value();
   if (!(std::fabs(det) >= std::numeric_limits<T>::min())) return 0;
   std::fill(out, out + square, T(0));
   for (int64_t i = 0; i < n; ++i) out[i * n + i] = T(1);
-  Fortran<T>::getrs("T", &n, &n, lu.get(), &n, pivots.get(), out, &n, &code, 1);
+  code = SolveTransposed(n, n, lu.get(), pivots.get(), out);
+  if (StopRequested()) return 0;
   for (int64_t p = 0; p < square; ++p) out[p] *= det;
   *done = std::isinf(det) ||
           std::all_of(out, out + square, [](T value) { return std::isfinite(value); });
@@ -83,12 +86,15 @@ int BySingularValues(const T* a, int n, T* out) {
       !int_work.ok()) {
     return kNoMemory;
   }
-  std::memcpy(matrix.get(), a, square * sizeof(T));
+  CopyElements<T>(a, square, matrix.get());
   T* const s = values.get();
   T* const u = right.get();  // by columns, of the transposed matrix
   T* const vt = left.get();
-  Fortran<T>::gesdd("A", &n, &n, matrix.get(), &n, s, u, &n, vt, &n, work.get(), &work_size,
-                    int_work.get(), &code, 1);
+  const bool whole = CallStoppably([&] {
+    Fortran<T>::gesdd("A", &n, &n, matrix.get(), &n, s, u, &n, vt, &n, work.get(), &work_size,
+                      int_work.get(), &code, 1);
+  });
+  if (!whole) return 0;
   if (code != 0) return code;
   T* const others = products.get();
   T product = 1;
@@ -98,7 +104,7 @@ int BySingularValues(const T* a, int n, T* out) {
   std::fill(out, out + square, T(0));
   for (int64_t k = 0; k < n; ++k) {
     if (others[k] == 0) continue;
-    for (int64_t row = 0; row < n; ++row) {
+    for (int64_t row = 0; row < n && !StopRequested(); ++row) {
       const T scale = others[k] * vt[row * n + k];
       for (int64_t column = 0; column < n; ++column) {
         out[row * n + column] += scale * u[k * n + column];
@@ -106,7 +112,7 @@ int BySingularValues(const T* a, int n, T* out) {
     }
   }
   for (T* const rotation : {u, vt}) {
-    Fortran<T>::getrf(&n, &n, rotation, &n, int_work.get(), &code);
+    code = FactorLu(n, rotation, int_work.get());
     if (DeterminantOf(rotation, int_work.get(), n).fraction > 0) continue;
     for (int64_t p = 0; p < square; ++p) out[p] = -out[p];
   }

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "ops/error.h"
+#include "server/engine/stop_token.h"
+#include "server/lapack/blocked.h"
 #include "server/lapack/fortran.h"
 #include "server/lapack/stacks.h"
+#include "server/lapack/stoppable.h"
 
 // All that the archive of LAPACK takes from Fortran's run-time library: s1 // s2, padded with
 // blanks.
@@ -25,14 +28,20 @@ void ChxConcatString(size_t size, char* to, size_t size1, const char* s1, size_t
 namespace chx::lapack {
 namespace {
 
+constexpr int64_t kAsk = 64 << 10;  // steps of a loop
+
 // Identity matrices: an orthogonal basis where nothing is given.
 template <typename T>
 void FillIdentity(const KernelTensor& out) {
   if (out.size() == 0) return;
   T* const data = DataOf<T>(out, 0, 0);
   const int64_t n = Columns(out);
-  std::fill(data, data + out.size(), T(0));
-  for (int64_t i = 0; i < out.size() / n; ++i) data[i * n + i % n] = T(1);
+  const int64_t rows = out.size() / n;
+  for (int64_t i = 0; i < rows; ++i) {
+    if (i % kAsk == 0 && StopRequested()) return;
+    std::fill(data + i * n, data + (i + 1) * n, T(0));
+    data[i * n + i % n] = T(1);
+  }
 }
 
 bool IsAmong(Finite finite, int64_t row, int64_t column) {
@@ -48,6 +57,7 @@ absl::Status CheckFinite(const KernelArgs& args) {
   const int64_t columns = Columns(a);
   const int64_t size = Rows(a) * columns;
   for (int64_t p = 0; p < a.size(); ++p) {
+    if (p % kAsk == 0) CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
     if (std::isfinite(data[p]) || !IsAmong(finite, p % size / columns, p % columns)) continue;
     return NotFinite(args, static_cast<double>(data[p]), p / size, a.size() / size);
   }
@@ -76,14 +86,11 @@ absl::Status Solve(const KernelArgs& args, ForEach for_each) {
     const Buffer<T> columns(n * k);
     if (!lu.ok() || !pivots.ok() || !columns.ok()) return kNoMemory;
     // In C order these are the transposed matrices.
-    std::memcpy(lu.get(), DataOf<T>(a, a_of[i], square), square * sizeof(T));
+    CopyElements<T>(DataOf<T>(a, a_of[i], square), square, lu.get());
     Transpose(DataOf<T>(b, b_of[i], n * k), n, k, columns.get());
-    int code = 0;
-    Fortran<T>::getrf(&n, &n, lu.get(), &n, pivots.get(), &code);
+    int code = FactorLu(n, lu.get(), pivots.get());
     if (code != 0) return code;
-    const int right_sides = static_cast<int>(k);
-    Fortran<T>::getrs("T", &n, &right_sides, lu.get(), &n, pivots.get(), columns.get(), &n, &code,
-                      1);
+    code = SolveTransposed(n, static_cast<int>(k), lu.get(), pivots.get(), columns.get());
     Transpose(columns.get(), k, n, DataOf<T>(x, i, n * k));
     return code;
   });
@@ -98,11 +105,10 @@ absl::Status Cholesky(const KernelArgs& args, ForEach for_each) {
   const int64_t square = int64_t{n} * n;
   return ForAll(args, for_each, a.size() / square, square * n, kPositiveDefinite, [&](int64_t i) {
     T* const out = DataOf<T>(l, i, square);
-    std::memcpy(out, DataOf<T>(a, i, square), square * sizeof(T));
+    CopyElements<T>(DataOf<T>(a, i, square), square, out);
     // Our lower half is LAPACK's upper one.
-    int code = 0;
-    Fortran<T>::potrf("U", &n, out, &n, &code, 1);
-    for (int64_t row = 0; row < n; ++row) {
+    const int code = FactorCholesky(n, out);
+    for (int64_t row = 0; row < n && !StopRequested(); ++row) {
       std::fill(out + row * n + row + 1, out + (row + 1) * n, T(0));
     }
     return code;
@@ -128,12 +134,15 @@ absl::Status Eigh(const KernelArgs& args, ForEach for_each) {
     const Buffer<T> real_work(reals);
     const Buffer<int> int_work(integers);
     if (!matrix.ok() || !real_work.ok() || !int_work.ok()) return kNoMemory;
-    std::memcpy(matrix.get(), DataOf<T>(a, i, square), square * sizeof(T));
+    CopyElements<T>(DataOf<T>(a, i, square), square, matrix.get());
     int code = 0;
     const int real_size = static_cast<int>(reals);
     const int int_size = static_cast<int>(integers);
-    Fortran<T>::syevd(vectors ? "V" : "N", half, &n, matrix.get(), &n, DataOf<T>(w, i, n),
-                      real_work.get(), &real_size, int_work.get(), &int_size, &code, 1, 1);
+    const bool whole = CallStoppably([&] {
+      Fortran<T>::syevd(vectors ? "V" : "N", half, &n, matrix.get(), &n, DataOf<T>(w, i, n),
+                        real_work.get(), &real_size, int_work.get(), &int_size, &code, 1, 1);
+    });
+    if (!whole) return 0;
     if (vectors && code == 0) {
       Transpose(matrix.get(), n, n, DataOf<T>(args.out(1), i, square));
     }
@@ -171,8 +180,11 @@ absl::Status Eig(const KernelArgs& args, ForEach for_each) {
         int info = 0;
         T unused = 0;
         const int one = 1;
-        Fortran<T>::geev("N", job, &n, matrix.get(), &n, DataOf<T>(w, i, n), imaginary.get(),
-                         &unused, &one, columns.get(), &n, work.get(), &work_size, &info, 1, 1);
+        const bool whole = CallStoppably([&] {
+          Fortran<T>::geev("N", job, &n, matrix.get(), &n, DataOf<T>(w, i, n), imaginary.get(),
+                           &unused, &one, columns.get(), &n, work.get(), &work_size, &info, 1, 1);
+        });
+        if (!whole) return 0;
         if (info != 0) return info;
         if (std::any_of(imaginary.get(), imaginary.get() + n, [](T x) { return x != 0; })) {
           return kComplex;
@@ -218,20 +230,22 @@ absl::Status Svd(const KernelArgs& args, ForEach for_each) {
     const Buffer<T> work(work_size);
     const Buffer<int> int_work(8 * int64_t{k});
     if (!matrix.ok() || !work.ok() || !int_work.ok()) return kNoMemory;
-    std::memcpy(matrix.get(), DataOf<T>(a, i, size), size * sizeof(T));
+    CopyElements<T>(DataOf<T>(a, i, size), size, matrix.get());
     T* const vh = vectors ? DataOf<T>(args.out(2), i, int64_t{m} * (full ? m : k)) : matrix.get();
     T* const u = vectors ? DataOf<T>(args.out(0), i, int64_t{rows_of_vt} * n) : matrix.get();
     int info = 0;
-    Fortran<T>::gesdd(job, &m, &n, matrix.get(), &m, DataOf<T>(s, i, k), vh, &m, u, &leading,
-                      work.get(), &work_size, int_work.get(), &info, 1);
-    return info;
+    const bool whole = CallStoppably([&] {
+      Fortran<T>::gesdd(job, &m, &n, matrix.get(), &m, DataOf<T>(s, i, k), vh, &m, u, &leading,
+                        work.get(), &work_size, int_work.get(), &info, 1);
+    });
+    return whole ? info : 0;
   });
 }
 
 // The upper triangle of the decomposed a (m, n; by columns), as `rows` rows.
 template <typename T>
 void CopyR(const T* a, int64_t m, int64_t n, int64_t rows, T* r) {
-  for (int64_t i = 0; i < rows; ++i) {
+  for (int64_t i = 0; i < rows && !StopRequested(); ++i) {
     for (int64_t j = 0; j < n; ++j) r[i * n + j] = j < i ? T(0) : a[j * m + i];
   }
 }
@@ -266,10 +280,12 @@ absl::Status Qr(const KernelArgs& args, ForEach for_each) {
     if (!matrix.ok() || !tau.ok() || !work.ok()) return kNoMemory;
     Transpose(DataOf<T>(a, i, size), m, n, matrix.get());
     int info = 0;
-    Fortran<T>::geqrf(&m, &n, matrix.get(), &m, tau.get(), work.get(), &work_size, &info);
-    if (info != 0) return info;
+    const bool factored = CallStoppably([&] {
+      Fortran<T>::geqrf(&m, &n, matrix.get(), &m, tau.get(), work.get(), &work_size, &info);
+    });
+    if (!factored || info != 0) return info;
     if (mode == 3) {
-      std::memcpy(DataOf<T>(args.out(0), i, size), matrix.get(), size * sizeof(T));
+      CopyElements<T>(matrix.get(), size, DataOf<T>(args.out(0), i, size));
       std::memcpy(DataOf<T>(args.out(1), i, k), tau.get(), k * sizeof(T));
       return info;
     }
@@ -278,7 +294,11 @@ absl::Status Qr(const KernelArgs& args, ForEach for_each) {
     // Rows beyond m don't occur: r has min(m, n) or m of them.
     CopyR(matrix.get(), m, n, rows, DataOf<T>(r, i, rows * n));
     if (mode == 2) return info;
-    Fortran<T>::orgqr(&m, &columns, &k, matrix.get(), &m, tau.get(), work.get(), &work_size, &info);
+    const bool whole = CallStoppably([&] {
+      Fortran<T>::orgqr(&m, &columns, &k, matrix.get(), &m, tau.get(), work.get(), &work_size,
+                        &info);
+    });
+    if (!whole) return 0;
     Transpose(matrix.get(), columns, m, DataOf<T>(args.out(0), i, q_size));
     return info;
   });
@@ -314,7 +334,10 @@ absl::Status Failure(const KernelArgs& args, const char* meaning, int code, int6
 absl::Status ForAll(const KernelArgs& args, ForEach for_each, int64_t count, int64_t work,
                     const char* meaning, absl::FunctionRef<int(int64_t)> decompose) {
   std::vector<int> codes(count);
-  for_each(count, work, [&](int64_t i) { codes[i] = decompose(i); });
+  for_each(count, work, [&](int64_t i) {
+    if (!StopRequested()) codes[i] = decompose(i);
+  });
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
   for (int64_t i = 0; i < count; ++i) {
     if (codes[i] == 0) continue;
     if (codes[i] == kNoMemory) return MemoryError("[", args.op.name, "] out of memory on the host");
@@ -351,6 +374,7 @@ std::vector<int64_t> Sources(absl::Span<const int64_t> batch, absl::Span<const i
                              int64_t count) {
   std::vector<int64_t> sources(count);
   for (int64_t i = 0; i < count; ++i) {
+    if (i % kAsk == 0 && StopRequested()) break;
     int64_t rest = i;
     int64_t stride = 1;
     for (size_t d = 0; d < own.size(); ++d) {

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "server/engine/kernel.h"
+#include "server/engine/stop_requested.h"
 #include "server/lapack/decompositions.h"
 
 namespace chx::lapack {
@@ -43,12 +44,22 @@ T* DataOf(const KernelTensor& tensor, int64_t i, int64_t size) {
 inline int64_t Rows(const KernelTensor& tensor) { return tensor.shape[tensor.ndim() - 2]; }
 inline int64_t Columns(const KernelTensor& tensor) { return tensor.shape.back(); }
 
-// to (columns, rows) = the transpose of from (rows, columns).
+// to = from, for so many elements; ends early when it is to stop.
+template <typename T>
+void CopyElements(const T* from, int64_t n, T* to) {
+  constexpr int64_t kPiece = 256 << 10;
+  for (int64_t i = 0; i < n && !StopRequested(); i += kPiece) {
+    std::copy_n(from + i, std::min(kPiece, n - i), to + i);
+  }
+}
+
+// to (columns, rows) = the transpose of from (rows, columns); ends early when it is to stop.
 template <typename T>
 void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
   constexpr int64_t kTile = 32;
   for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
     for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
+      if (j0 % (256 * kTile) == 0 && StopRequested()) return;
       for (int64_t i = i0; i < std::min(rows, i0 + kTile); ++i) {
         for (int64_t j = j0; j < std::min(columns, j0 + kTile); ++j) {
           to[j * rows + i] = from[i * columns + j];

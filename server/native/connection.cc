@@ -1,6 +1,5 @@
 // Kernels of ops/defs/connection.cc: matrices of windows, multiplied (products.h).
 #include <algorithm>
-#include <cstring>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
@@ -13,6 +12,7 @@
 #include "server/native/nest.h"
 #include "server/native/products.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 #include "server/native/window_rows.h"
 
 namespace chx::native {
@@ -29,19 +29,24 @@ void Im2Col(ThreadPool& pool, const Windows& w, int64_t planes, const T* x, T* c
   const int64_t grain = std::max<int64_t>(1, kGrain / w.count);
   const int64_t stride = w.stride[w.ndim - 1];
   const int64_t length = w.counts[w.ndim - 1];
+  constexpr int64_t kItem = sizeof(T);
   pool.ParallelFor(planes * w.kernel_size, grain, [&](int64_t begin, int64_t end) {
+    StopWatch watch;
     for (int64_t task = begin; task < end; ++task) {
       const T* const image = x + task / w.kernel_size * w.image_size;
       T* const to = col + task * w.count;
-      ForRows(w, task % w.kernel_size, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+      const int64_t k = task % w.kernel_size;
+      ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
         T* const row = to + o;
-        std::fill(row, row + first, T(0));
+        native::FillZero(row, first * kItem);
         if (stride == 1) {
-          if (first < last) std::memcpy(row + first, image + at, (last - first) * sizeof(T));
+          if (first < last) CopyBytes(row + first, image + at, (last - first) * kItem);
         } else {
-          for (int64_t i = first; i < last; ++i) row[i] = image[at + (i - first) * stride];
+          InPieces(last - first, [&](int64_t from, int64_t until) {
+            for (int64_t i = from; i < until; ++i) row[first + i] = image[at + i * stride];
+          });
         }
-        std::fill(row + last, row + length, T(0));
+        native::FillZero(row + last, (length - last) * kItem);
       });
     }
   });
@@ -54,16 +59,19 @@ void Col2Im(ThreadPool& pool, const Windows& w, int64_t planes, const T* col, T*
   const int64_t stride = w.stride[w.ndim - 1];
   const kernels::Add add;
   pool.ParallelFor(planes, std::max<int64_t>(1, kGrain / size), [&](int64_t begin, int64_t end) {
+    StopWatch watch;
     for (int64_t plane = begin; plane < end; ++plane) {
       T* const image = y + plane * w.image_size;
       for (int64_t k = 0; k < w.kernel_size; ++k) {
         const T* const from = col + plane * size + k * w.count;
-        ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-          const T* const row = from + o;
-          for (int64_t i = first; i < last; ++i) {
-            T& sum = image[at + (i - first) * stride];
-            sum = kernels::Store<T>(add(kernels::Load(sum), kernels::Load(row[i])));
-          }
+        ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+          const T* const row = from + o + first;
+          InPieces(last - first, [&](int64_t piece, int64_t until) {
+            for (int64_t i = piece; i < until; ++i) {
+              T& sum = image[at + i * stride];
+              sum = kernels::Store<T>(add(kernels::Load(sum), kernels::Load(row[i])));
+            }
+          });
         });
       }
     }
@@ -286,7 +294,7 @@ bool FillBias(const KernelArgs& args, const KernelTensor& target) {
 }
 
 void FillZero(const KernelTensor& target) {
-  std::memset(target.data, 0, target.size() * ItemSize(target.dtype));
+  native::FillZero(target.data, target.size() * ItemSize(target.dtype));
 }
 
 absl::Status RunConv(const KernelArgs& args) {

@@ -3,12 +3,15 @@
 #include <cstring>
 
 #include "ops/arange.h"
+#include "ops/error.h"
+#include "server/engine/stop_token.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/math.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
 #include "server/native/nest.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -51,15 +54,19 @@ absl::Status RunArange(const KernelArgs& args) {
     if (floating || kernels::kIsFloat<kernels::Compute<T>>) {
       const double start = arange.start.AsDouble();
       const double step = arange.step.AsDouble();
-      for (int64_t i = 0; i < size; ++i) {
-        data[i] = kernels::Cast<T>(start + static_cast<double>(i) * step);
-      }
+      InPieces(size, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          data[i] = kernels::Cast<T>(start + static_cast<double>(i) * step);
+        }
+      });
     } else {
       int64_t value = arange.start.AsInt();
-      for (int64_t i = 0; i < size; ++i) {
-        data[i] = kernels::Cast<T>(value);
-        value = kernels::WrapAdd(value, arange.step.AsInt());
-      }
+      InPieces(size, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          data[i] = kernels::Cast<T>(value);
+          value = kernels::WrapAdd(value, arange.step.AsInt());
+        }
+      });
     }
   });
   return absl::OkStatus();
@@ -72,6 +79,7 @@ absl::Status RunEye(const KernelArgs& args) {
   const int64_t columns = out.shape[1];
   const int64_t k = args.attrs[2].AsInt();
   Fill(args, Scalar(0));
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
   if (k <= -rows || k >= columns) return absl::OkStatus();
   const int64_t item_size = ItemSize(out.dtype);
   alignas(8) char one[8];

@@ -5,28 +5,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "ops/error.h"
+#include "server/engine/host_memory.h"
 #include "server/native/groups.h"
 #include "server/native/shared_memory.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-
-// Physical memory, or what the control group (a container's limit) leaves of it.
-size_t MemoryBytes() {
-  size_t bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    size_t limit = 0;
-    if (std::ifstream(path) >> limit) bytes = std::min(bytes, limit);
-  }
-  return bytes;
-}
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -52,7 +42,9 @@ void* Map(size_t bytes) {
 }  // namespace
 
 NativeDevice::NativeDevice(std::string name, int threads)
-    : name_(std::move(name)), memory_bytes_(MemoryBytes()), pool_(threads) {
+    : name_(std::move(name)),
+      memory_bytes_(static_cast<size_t>(HostMemoryBytes())),
+      pool_(threads) {
   RegisterCreation(kernels_);
   RegisterElementwise(kernels_);
   RegisterReduction(kernels_);
@@ -125,17 +117,17 @@ void NativeDevice::FreeShared(const SharedSlab& slab, bool discard) {
 }
 
 absl::Status NativeStream::CopyIn(void* dst, const void* src, size_t bytes) {
-  if (bytes > 0) std::memcpy(dst, src, bytes);
+  CopyBytes(dst, src, static_cast<int64_t>(bytes));
   return absl::OkStatus();
 }
 
 absl::Status NativeStream::CopyOut(void* dst, const void* src, size_t bytes) {
-  if (bytes > 0) std::memcpy(dst, src, bytes);
+  CopyBytes(dst, src, static_cast<int64_t>(bytes));
   return absl::OkStatus();
 }
 
 absl::Status NativeStream::Zero(void* dst, size_t bytes) {
-  if (bytes > 0) std::memset(dst, 0, bytes);
+  FillZero(dst, static_cast<int64_t>(bytes));
   return absl::OkStatus();
 }
 

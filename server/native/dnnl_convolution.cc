@@ -11,6 +11,7 @@
 #include "ops/error.h"
 #include "server/native/device.h"
 #include "server/native/dnnl_primitive.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -197,9 +198,13 @@ class Slots {
 };
 
 constexpr int64_t kTaskWork = 4 << 20;  // multiplications of a task, at least
-constexpr int64_t kMinTasks = 8;        // where there is work for them
-constexpr int64_t kMinGroup = 128;      // features or channels, times the kernel
-constexpr int64_t kBlock = 16;          // what oneDNN puts side by side
+// Beyond this, some 25 ms, tasks are cut further, as none can be stopped. Where they cannot be cut
+// so far the kernel that multiplies matrices takes over.
+constexpr double kMaxTaskWork = 1 << 29;
+constexpr double kMostTaskWork = 4 * kMaxTaskWork;
+constexpr int64_t kMinTasks = 8;    // where there is work for them
+constexpr int64_t kMinGroup = 128;  // features or channels, times the kernel
+constexpr int64_t kBlock = 16;      // what oneDNN puts side by side
 constexpr double kMaxElements = 1 << 28;
 constexpr int64_t kMaxStep = 256;  // of a stride or along a kernel
 
@@ -210,7 +215,7 @@ class Run {
       : args_(args), pool_(PoolOf(args)), shape_(shape), x_(x), w_(w), bias_(bias), y_(y) {}
 
   absl::StatusOr<bool> operator()() {
-    Cut();
+    if (!Cut()) return false;
     const Part part = PartOf(step_);
     const int64_t rest = shape_.samples % step_;
     plan_ = Plans().Get(shape_, part, biased());
@@ -243,7 +248,8 @@ class Run {
             image ? shape_.features : shape_.features / groups_};
   }
 
-  void Cut() {
+  // False if there is a task of too much work.
+  bool Cut() {
     const Windows& w = shape_.windows;
     const double weights = static_cast<double>(shape_.channels) * shape_.features * w.kernel_size;
     const double work = weights * w.count;
@@ -262,6 +268,16 @@ class Run {
            work * step_ / (2 * groups_) >= kTaskWork) {
       groups_ *= 2;
     }
+    // Smaller chunks of samples would make more sums of weights, which take memory.
+    const double largest = kMaxTaskWork * groups_ / work;
+    if (shape_.kind != ConvKind::kWeight && step_ > largest) {
+      step_ = std::max<int64_t>(1, static_cast<int64_t>(largest));
+      chunks_ = (shape_.samples + step_ - 1) / step_;
+    }
+    while (work * step_ / groups_ > kMaxTaskWork && split % (2 * groups_ * kBlock) == 0) {
+      groups_ *= 2;
+    }
+    return work * step_ / groups_ <= kMostTaskWork;
   }
 
   absl::Status Allocate() {
@@ -331,7 +347,7 @@ class Run {
   void CopyWeights() {
     const int64_t n = shape_.features / groups_ * shape_.channels * shape_.windows.kernel_size;
     for (int64_t g = 0; g < groups_; ++g) {
-      std::copy_n(reinterpret_cast<const float*>(InnerWeight(g, 0)), n, PlainWeight(g));
+      CopyBytes(PlainWeight(g), InnerWeight(g, 0), n * static_cast<int64_t>(sizeof(float)));
     }
   }
 

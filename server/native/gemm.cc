@@ -3,7 +3,8 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <cstring>
+
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -88,6 +89,49 @@ void Panel(const Matrix& a, const Matrix& b, T beta, T* c, int64_t ldc) {
   }
 }
 
+// What one call of BLAS may take: some 8 ms. Blocks of this size cost nothing.
+constexpr double kMaxWork = 1 << 27;
+constexpr int64_t kBlockUnit = 64;  // where cuts fall
+
+int64_t Half(int64_t size) { return (size / 2 + kBlockUnit - 1) / kBlockUnit * kBlockUnit; }
+
+// As Panel, in blocks between which it stops if it is to.
+template <typename T>
+void Blocks(const Matrix& a, const Matrix& b, T beta, T* c, int64_t ldc) {
+  const int64_t m = a.rows;
+  const int64_t n = b.columns;
+  const int64_t k = a.columns;
+  if (StopRequested()) return;
+  if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) <= kMaxWork ||
+      std::max({m, n, k}) <= 2 * kBlockUnit) {
+    return Panel(a, b, beta, c, ldc);
+  }
+  Matrix first_a = a;
+  Matrix first_b = b;
+  Matrix rest_a = a;
+  Matrix rest_b = b;
+  if (m >= n && m >= k) {
+    first_a.rows = Half(m);
+    rest_a.rows = m - first_a.rows;
+    rest_a.data += first_a.rows * a.row_stride;
+    Blocks(first_a, b, beta, c, ldc);
+    Blocks(rest_a, b, beta, c + first_a.rows * ldc, ldc);
+  } else if (n >= k) {
+    first_b.columns = Half(n);
+    rest_b.columns = n - first_b.columns;
+    rest_b.data += first_b.columns * b.column_stride;
+    Blocks(a, first_b, beta, c, ldc);
+    Blocks(a, rest_b, beta, c + first_b.columns, ldc);
+  } else {
+    first_a.columns = first_b.rows = Half(k);
+    rest_a.columns = rest_b.rows = k - first_a.columns;
+    rest_a.data += first_a.columns * a.column_stride;
+    rest_b.data += first_a.columns * b.row_stride;
+    Blocks(first_a, first_b, beta, c, ldc);
+    Blocks(rest_a, rest_b, T(1), c, ldc);
+  }
+}
+
 constexpr int64_t kParallelWork = 256 << 10;  // multiplications worth waking a thread for
 constexpr int64_t kMaxPanels = 8;
 constexpr int64_t kMinPanel = 64;  // rows or columns
@@ -112,8 +156,9 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
   }
   const T beta = accumulate ? T(1) : T(0);
   if (k == 0) {
-    for (int64_t row = 0; row < count * m && !accumulate; ++row) {
-      std::memset(c + row / m * c_step + row % m * ldc, 0, n * sizeof(T));
+    StopWatch watch;
+    for (int64_t row = 0; row < count * m && !accumulate && !watch.After(n); ++row) {
+      FillZero(c + row / m * c_step + row % m * ldc, n * static_cast<int64_t>(sizeof(T)));
     }
     return;
   }
@@ -151,7 +196,7 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
         part_b.columns = last - first;
         part_c += first;
       }
-      Panel(part_a, part_b, beta, part_c, ldc);
+      Blocks(part_a, part_b, beta, part_c, ldc);
     }
   });
 }

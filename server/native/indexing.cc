@@ -5,6 +5,7 @@
 
 #include "ops/basic_index.h"
 #include "ops/rules.h"
+#include "server/engine/stop_token.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/native/device.h"
@@ -13,6 +14,7 @@
 #include "server/native/nest.h"
 #include "server/native/positions.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -28,7 +30,7 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   const KernelTensor& gy = args.in(0);
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
+  FillZero(out.data, out.size() * ItemSize(out.dtype));
   ArraySpec view;
   CHX_RETURN_IF_ERROR(
       ApplyBasicIndex(args.op.name, args.attrs[1].ints(), ArraySpec(out.dtype, out.shape), &view));
@@ -56,16 +58,21 @@ absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const Kern
                                               IndexMode mode, int64_t size) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
   const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
-  if (AllInRange(PoolOf(args), in, indices.size(), size)) return in;
+  const bool all = AllInRange(PoolOf(args), in, indices.size(), size);
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // else not all have been looked at
+  if (all) return in;
   CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
   int64_t* const out = reinterpret_cast<int64_t*>(result.data);
+  StopWatch watch;
   for (int64_t i = 0; i < indices.size(); ++i) {
+    if (watch.After(1)) break;
     int64_t index = in[i];
     if (!kernels::ResolveIndex(mode, size, &index)) {
       return kernels::BadIndexError(args.op.name, in[i], size);
     }
     out[i] = index;
   }
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
   return out;
 }
 
@@ -74,7 +81,7 @@ void CopyRows(const char* from, const int64_t* positions, int64_t n, int64_t row
               char* to) {
   if (!items) {
     for (int64_t i = 0; i < n; ++i) {
-      std::memcpy(to + i * row_bytes, from + positions[i] * row_bytes, row_bytes);
+      CopyBytes(to + i * row_bytes, from + positions[i] * row_bytes, row_bytes);
     }
     return;
   }
@@ -126,7 +133,8 @@ void AddItemsOf(const T* gy, const int64_t* indices, int64_t count, int64_t firs
   constexpr int64_t kBlock = 512;
   int32_t chosen[kBlock];
   const kernels::Add add;
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
+  StopWatch watch;
+  for (int64_t begin = 0; begin < count && !watch.After(kBlock); begin += kBlock) {
     const int64_t n = std::min(kBlock, count - begin);
     int64_t found = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -144,10 +152,12 @@ void AddItemsOf(const T* gy, const int64_t* indices, int64_t count, int64_t firs
 template <typename T>
 void AddAllItems(const T* gy, const int64_t* indices, int64_t count, T* sums) {
   const kernels::Add add;
-  for (int64_t i = 0; i < count; ++i) {
-    T& at = sums[indices[i]];
-    at = kernels::Store<T>(add(kernels::Load(at), kernels::Load(gy[i])));
-  }
+  InPieces(count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T& at = sums[indices[i]];
+      at = kernels::Store<T>(add(kernels::Load(at), kernels::Load(gy[i])));
+    }
+  });
 }
 
 // Adds the elements of dense gy (before, count) at their positions in dense sum (before, size).
@@ -193,7 +203,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
     CHX_ASSIGN_OR_RETURN(sum, NewTensor(args, dtype, out.shape));
   }
   const int64_t item_size = ItemSize(dtype);
-  std::memset(sum.data, 0, sum.size() * item_size);
+  FillZero(sum.data, sum.size() * item_size);
   const Lanes sides = kernels::LanesAlong(out.shape, axis);
   const int64_t count = args.in(1).size();
   if (sides.after == 1) {
@@ -209,11 +219,12 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   const int64_t grain =
       std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count * std::min(sides.after, kColumns)));
   PoolOf(args).ParallelFor(sides.before * chunks, grain, [&](int64_t begin, int64_t end) {
+    StopWatch watch;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t before = task / chunks;
       const int64_t column = task % chunks * kColumns;
       const int64_t width = std::min(kColumns, sides.after - column);
-      for (int64_t i = 0; i < count; ++i) {
+      for (int64_t i = 0; i < count && !watch.After(width); ++i) {
         char* const to =
             sum.data + ((before * size + indices[i]) * sides.after + column) * item_size;
         char* const from = gy.data + ((before * count + i) * sides.after + column) * item_size;

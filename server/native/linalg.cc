@@ -11,6 +11,7 @@
 #include "server/native/nest.h"
 #include "server/native/products.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -33,9 +34,8 @@ absl::StatusOr<KernelTensor> BlasReady(const KernelArgs& args, const KernelTenso
   return Contiguous(args, tensor, BlasDtype(tensor.dtype));
 }
 
-// Byte offsets of the matrices in `tensor`, whose leading dimensions broadcast to `batch`.
-using Offsets = absl::InlinedVector<int64_t, 4>;
-Offsets BatchOffsets(const KernelTensor& tensor, const Shape& batch) {
+// The leading dimensions of `tensor`, which broadcast to `batch`.
+kernels::LoopNest<1> BatchNest(const KernelTensor& tensor, const Shape& batch) {
   kernels::LoopNest<1> nest;
   const int missing = batch.size() - (tensor.ndim() - 2);
   for (int d = 0; d < batch.size(); ++d) {
@@ -43,9 +43,25 @@ Offsets BatchOffsets(const KernelTensor& tensor, const Shape& batch) {
     const bool repeated = own < 0 || tensor.shape[own] == 1;
     nest.Append(batch[d], {repeated ? 0 : tensor.strides[own]});
   }
-  Offsets offsets(nest.size);
-  for (int64_t i = 0; i < nest.size; ++i) offsets[i] = nest.Offset(0, i);
-  return offsets;
+  return nest;
+}
+
+// Calls fn(a's offsets in bytes, b's, first, count) for some matrices of the batch at a time.
+template <typename Fn>
+void ForBatches(const KernelTensor& a, const KernelTensor& b, const Shape& batch, Fn&& fn) {
+  constexpr int64_t kAtATime = 64 << 10;
+  using Offsets = absl::InlinedVector<int64_t, 4>;
+  const kernels::LoopNest<1> a_nest = BatchNest(a, batch);
+  const kernels::LoopNest<1> b_nest = BatchNest(b, batch);
+  InPieces(a_nest.size, kAtATime, [&](int64_t begin, int64_t end) {
+    Offsets a_offsets(end - begin);
+    Offsets b_offsets(end - begin);
+    for (int64_t i = begin; i < end; ++i) {
+      a_offsets[i - begin] = a_nest.Offset(0, i);
+      b_offsets[i - begin] = b_nest.Offset(0, i);
+    }
+    fn(a_offsets.data(), b_offsets.data(), begin, end - begin);
+  });
 }
 
 // out = a b, or out += a b, for tensors of matrices; `out` is dense.
@@ -54,15 +70,16 @@ absl::Status MatrixProducts(const KernelArgs& args, const KernelTensor& a_in,
                             const KernelTensor& out) {
   ThreadPool& pool = PoolOf(args);
   if (!IsFloat(out.dtype)) {
-    const Offsets a_offsets = BatchOffsets(a_in, batch);
-    const Offsets b_offsets = BatchOffsets(b_in, batch);
     if (out.size() == 0) return absl::OkStatus();
+    const int64_t step = a_in.shape[a_in.ndim() - 2] * b_in.shape.back();
     kernels::VisitDtype(out.dtype, [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (!kernels::kIsFloat<kernels::Compute<T>>) {
-        PlainProducts(pool, static_cast<int64_t>(a_offsets.size()), MatrixOf(a_in),
-                      a_offsets.data(), MatrixOf(b_in), b_offsets.data(), accumulate,
-                      reinterpret_cast<T*>(out.data));
+        ForBatches(a_in, b_in, batch,
+                   [&](const int64_t* a_at, const int64_t* b_at, int64_t first, int64_t count) {
+                     PlainProducts(pool, count, MatrixOf(a_in), a_at, MatrixOf(b_in), b_at,
+                                   accumulate, reinterpret_cast<T*>(out.data) + first * step);
+                   });
       }
     });
     return absl::OkStatus();
@@ -77,16 +94,17 @@ absl::Status MatrixProducts(const KernelArgs& args, const KernelTensor& a_in,
                         dim);
     }
   }
-  const Offsets a_offsets = BatchOffsets(a, batch);
-  const Offsets b_offsets = BatchOffsets(b, batch);
-  const int64_t count = static_cast<int64_t>(a_offsets.size());
-  if (out.dtype == Dtype::kFloat64) {
-    Gemm(pool, count, matrix_a, a_offsets.data(), matrix_b, b_offsets.data(), accumulate,
-         reinterpret_cast<double*>(out.data));
-  } else {
-    Gemm(pool, count, matrix_a, a_offsets.data(), matrix_b, b_offsets.data(), accumulate,
-         reinterpret_cast<float*>(out.data));
-  }
+  const int64_t step = matrix_a.rows * matrix_b.columns;
+  ForBatches(a, b, batch,
+             [&](const int64_t* a_at, const int64_t* b_at, int64_t first, int64_t count) {
+               if (out.dtype == Dtype::kFloat64) {
+                 Gemm(pool, count, matrix_a, a_at, matrix_b, b_at, accumulate,
+                      reinterpret_cast<double*>(out.data) + first * step);
+               } else {
+                 Gemm(pool, count, matrix_a, a_at, matrix_b, b_at, accumulate,
+                      reinterpret_cast<float*>(out.data) + first * step);
+               }
+             });
   return absl::OkStatus();
 }
 

@@ -3,11 +3,13 @@
 #include <cstring>
 
 #include "ops/error.h"
+#include "server/engine/stop_token.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -19,12 +21,15 @@ absl::StatusOr<const int64_t*> CheckedLabels(const KernelArgs& args, const Kerne
                                              int64_t classes) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, labels, Dtype::kInt64));
   const int64_t* const data = reinterpret_cast<const int64_t*>(dense.data);
+  StopWatch watch;
   for (int64_t i = 0; i < labels.size(); ++i) {
+    if (watch.After(1)) break;
     if (data[i] != kIgnored && (data[i] < 0 || data[i] >= classes)) {
       return IndexError("[", args.op.name, "] expects labels below ", classes,
                         " or -1 to ignore a sample, got ", data[i]);
     }
   }
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // else not all have been looked at
   return data;
 }
 

@@ -6,6 +6,7 @@
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/native/device.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -66,6 +67,7 @@ void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
   const int64_t tasks = nest.size / (rows * columns) * bands;
   const int64_t grain = std::max<int64_t>(1, kGrain / (kTile * columns));
   pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
+    StopWatch watch;
     for (int64_t task = begin; task < end; ++task) {
       int64_t offsets[N];
       outer.Offsets(task / bands, offsets);
@@ -73,6 +75,7 @@ void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
       const int64_t last_row = std::min(first_row + kTile, rows);
       for (int64_t column = 0; column < columns; column += kTile) {
         const int64_t count = std::min(kTile, columns - column);
+        if (watch.After(kTile * kTile)) return;
         for (int64_t row = first_row; row < last_row; ++row) {
           char* at[N];
           for (int k = 0; k < N; ++k) {

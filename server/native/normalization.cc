@@ -12,6 +12,7 @@
 #include "server/native/loops.h"
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -79,12 +80,14 @@ class Channels {
   }
 
  private:
-  // row(position, elements) for each dense row of these channels.
+  // row(position, elements) for each dense row of these channels, or for pieces of it.
   template <typename Row>
   void ForRows(Row&& row) const {
     const int64_t n = columns_ ? n_ : layout_.inner;
-    for (int64_t o = 0; o < layout_.outer; ++o) {
-      row((o * layout_.channels + first_) * layout_.inner, n);
+    StopWatch watch;
+    for (int64_t o = 0; o < layout_.outer && !watch.After(n); ++o) {
+      const int64_t at = (o * layout_.channels + first_) * layout_.inner;
+      InPieces(n, [&](int64_t begin, int64_t end) { row(at + begin, end - begin); });
     }
   }
 
@@ -184,7 +187,8 @@ absl::Status RunFixed(const KernelArgs& args) {
   return Visit(args, args.attrs[1], [&](auto tag, const NormLayout& layout, const auto* in) {
     using T = typename decltype(tag)::Type;
     std::vector<T> scale(layout.channels);
-    for (int64_t i = 0; i < layout.channels; ++i) {
+    StopWatch watch;
+    for (int64_t i = 0; i < layout.channels && !watch.After(1); ++i) {
       const double deviation = std::sqrt(static_cast<double>(in[4][i]) + eps);
       scale[i] = static_cast<T>(static_cast<double>(in[1][i]) / deviation);
     }
@@ -196,8 +200,12 @@ absl::Status RunFixed(const KernelArgs& args) {
     PoolOf(args).ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t c = columns ? 0 : row % layout.channels;
-        loops.apply(columns, in[0] + row * n, n, in[3] + c, scale.data() + c, in[2] + c,
-                    OutOf(args, 0, in[0]) + row * n);
+        InPieces(n, [&](int64_t first, int64_t last) {
+          const int64_t at = row * n + first;
+          const int64_t channel = columns ? first : c;
+          loops.apply(columns, in[0] + at, last - first, in[3] + channel, scale.data() + channel,
+                      in[2] + channel, OutOf(args, 0, in[0]) + at);
+        });
       }
     });
   });

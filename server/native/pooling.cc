@@ -13,6 +13,7 @@
 #include "server/native/nest.h"
 #include "server/native/pooling_loops.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 #include "server/native/window_rows.h"
 
 namespace chx::native {
@@ -66,12 +67,14 @@ absl::Status ForChannels(const KernelArgs& args, const Windows& windows, int64_t
 template <typename T, typename Fn>
 void Sums(T* out, int64_t size, Fn&& add) {
   if constexpr (std::is_same<T, Compute<T>>::value) {
-    std::fill(out, out + size, T(0));
+    FillZero(out, size * static_cast<int64_t>(sizeof(T)));
     add(out);
   } else {
     const std::unique_ptr<Compute<T>[]> sums(new Compute<T>[size]());
     add(sums.get());
-    for (int64_t i = 0; i < size; ++i) out[i] = Store<T>(sums[i]);
+    InPieces(size, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out[i] = Store<T>(sums[i]);
+    });
   }
 }
 
@@ -79,10 +82,11 @@ void Sums(T* out, int64_t size, Fn&& add) {
 // lies in the padding altogether.
 template <typename T>
 void MaxOfEach(const Windows& w, const T* x, T* y, int64_t* index) {
-  for (int64_t o = 0; o < w.count; ++o) {
+  StopWatch watch;
+  for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
     Compute<T> best = -static_cast<Compute<T>>(HUGE_VALF);
     int64_t best_at = -1;
-    ForRuns(w, o, [&](int64_t at, int64_t n) {
+    ForRuns(w, o, &watch, [&](int64_t at, int64_t n) {
       for (const int64_t end = at + n; at < end; ++at) {
         const Compute<T> value = Load(x[at]);
         const bool chosen = value > best || best_at < 0 || (value != value && best == best);
@@ -113,6 +117,7 @@ void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* i
   const int64_t stride = w.stride[inner];
   T best[kBlock];
   int32_t at[kBlock];
+  StopWatch watch;
   for (int64_t begin = 0; begin < w.count; begin += w.counts[inner]) {
     for (int64_t column = 0; column < w.counts[inner]; column += kBlock) {
       const int64_t n = std::min(kBlock, w.counts[inner] - column);
@@ -120,6 +125,7 @@ void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* i
       std::fill_n(at, n, -1);
       outer.ForElements(begin / w.counts[inner], [&](int64_t row) {
         for (int64_t k = 0; k < w.kernel[inner]; ++k) {
+          if (watch.After(n)) return;
           int64_t first = 0;
           int64_t last = 0;
           ValidCounts(w, inner, k, &first, &last);
@@ -131,6 +137,7 @@ void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* i
                   at + first - column);
         }
       });
+      if (watch.After(n)) return;
       std::copy_n(best, n, y + begin + column);
       std::copy_n(at, n, index + begin + column);
     }
@@ -181,10 +188,12 @@ absl::Status RunPoolGather(const KernelArgs& args) {
   return ForChannels(args, w, w.image_size, w.count,
                      [&](const auto* x, const int64_t* index, auto* y, int64_t) {
                        using T = std::decay_t<decltype(*y)>;
-                       for (int64_t o = 0; o < w.count; ++o) {
-                         const bool inside = index[o] >= 0 && index[o] < w.image_size;
-                         y[o] = inside ? x[index[o]] : Store<T>(0);
-                       }
+                       InPieces(w.count, [&](int64_t begin, int64_t end) {
+                         for (int64_t o = begin; o < end; ++o) {
+                           const bool inside = index[o] >= 0 && index[o] < w.image_size;
+                           y[o] = inside ? x[index[o]] : Store<T>(0);
+                         }
+                       });
                      });
 }
 
@@ -193,10 +202,12 @@ absl::Status RunPoolScatter(const KernelArgs& args) {
   return ForChannels(args, w, w.count, w.image_size,
                      [&](const auto* gy, const int64_t* index, auto* x, int64_t) {
                        Sums(x, w.image_size, [&](auto* sums) {
-                         for (int64_t o = 0; o < w.count; ++o) {
-                           if (index[o] < 0 || index[o] >= w.image_size) continue;
-                           sums[index[o]] += Load(gy[o]);
-                         }
+                         InPieces(w.count, [&](int64_t begin, int64_t end) {
+                           for (int64_t o = begin; o < end; ++o) {
+                             if (index[o] < 0 || index[o] >= w.image_size) continue;
+                             sums[index[o]] += Load(gy[o]);
+                           }
+                         });
                        });
                      });
 }
@@ -207,15 +218,21 @@ absl::Status RunPoolSum(const KernelArgs& args) {
   return ForChannels(
       args, w, w.image_size, w.count, [&](const auto* x, const int64_t*, auto* y, int64_t) {
         Sums(y, w.count, [&](auto* sums) {
+          StopWatch watch;
           if (AreFewAcross(w)) {
-            for (int64_t o = 0; o < w.count; ++o) {
-              ForRuns(w, o, [&](int64_t at, int64_t n) { sums[o] += SumOf(x + at, n); });
+            for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
+              ForRuns(w, o, &watch, [&](int64_t at, int64_t n) { sums[o] += SumOf(x + at, n); });
             }
             return;
           }
-          for (int64_t k = 0; k < w.kernel_size; ++k) {
-            ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-              for (int64_t i = first; i < last; ++i, at += stride) sums[o + i] += Load(x[at]);
+          for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
+            ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+              InPieces(last - first, [&](int64_t begin, int64_t end) {
+                const auto* from = x + at + begin * stride;
+                for (int64_t i = first + begin; i < first + end; ++i, from += stride) {
+                  sums[o + i] += Load(*from);
+                }
+              });
             });
           }
         });
@@ -225,26 +242,31 @@ absl::Status RunPoolSum(const KernelArgs& args) {
 absl::Status RunPoolSpread(const KernelArgs& args) {
   const Windows w = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
   const int64_t stride = w.stride[w.ndim - 1];
-  return ForChannels(args, w, w.count, w.image_size,
-                     [&](const auto* gy, const int64_t*, auto* x, int64_t) {
-                       Sums(x, w.image_size, [&](auto* sums) {
-                         if (AreFewAcross(w)) {
-                           for (int64_t o = 0; o < w.count; ++o) {
-                             const auto g = Load(gy[o]);
-                             ForRuns(w, o, [&](int64_t at, int64_t n) {
-                               for (const int64_t end = at + n; at < end; ++at) sums[at] += g;
-                             });
-                           }
-                           return;
-                         }
-                         for (int64_t k = 0; k < w.kernel_size; ++k) {
-                           ForRows(w, k, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-                             for (int64_t i = first; i < last; ++i, at += stride)
-                               sums[at] += Load(gy[o + i]);
-                           });
-                         }
-                       });
-                     });
+  return ForChannels(
+      args, w, w.count, w.image_size, [&](const auto* gy, const int64_t*, auto* x, int64_t) {
+        Sums(x, w.image_size, [&](auto* sums) {
+          StopWatch watch;
+          if (AreFewAcross(w)) {
+            for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
+              const auto g = Load(gy[o]);
+              ForRuns(w, o, &watch, [&](int64_t at, int64_t n) {
+                for (const int64_t end = at + n; at < end; ++at) sums[at] += g;
+              });
+            }
+            return;
+          }
+          for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
+            ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+              InPieces(last - first, [&](int64_t begin, int64_t end) {
+                auto* to = sums + at + begin * stride;
+                for (int64_t i = first + begin; i < first + end; ++i, to += stride) {
+                  *to += Load(gy[o + i]);
+                }
+              });
+            });
+          }
+        });
+      });
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "server/kernels/elementwise_fns.h"
 #include "server/native/gemm.h"
 #include "server/native/loops.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 
@@ -21,11 +21,13 @@ void AddMultiple(kernels::Compute<T> factor, const char* row, int64_t n, Step st
                  T* __restrict result) {
   const kernels::Add add;
   const kernels::Multiply multiply;
-  for (int64_t j = 0; j < n; ++j) {
-    const kernels::Compute<T> element =
-        kernels::Load(*reinterpret_cast<const T*>(row + j * static_cast<int64_t>(step)));
-    result[j] = kernels::Store<T>(add(kernels::Load(result[j]), multiply(factor, element)));
-  }
+  InPieces(n, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      const kernels::Compute<T> element =
+          kernels::Load(*reinterpret_cast<const T*>(row + j * static_cast<int64_t>(step)));
+      result[j] = kernels::Store<T>(add(kernels::Load(result[j]), multiply(factor, element)));
+    }
+  });
 }
 
 // As Gemm, for bools and integers in any strides: of bools it is whether any pair is true.
@@ -39,14 +41,15 @@ void PlainProducts(ThreadPool& pool, int64_t count, const Matrix& a, const int64
   if (c_step == 0) c_step = a.rows * ldc;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n * k));
   pool.ParallelFor(count * a.rows, grain, [&](int64_t begin, int64_t end) {
+    StopWatch watch;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t i = task / a.rows;
       const int64_t r = task - i * a.rows;
       const char* const left = a.data + a_offsets[i] + r * a.row_stride;
       const char* const right = b.data + b_offsets[i];
       T* const result = c + i * c_step + r * ldc;
-      if (!accumulate) std::memset(result, 0, n * sizeof(T));
-      for (int64_t p = 0; p < k; ++p) {
+      if (!accumulate) FillZero(result, n * static_cast<int64_t>(sizeof(T)));
+      for (int64_t p = 0; p < k && !watch.After(n); ++p) {
         const auto factor = kernels::Load(*reinterpret_cast<const T*>(left + p * a.column_stride));
         const char* const row = right + p * b.row_stride;
         if (b.column_stride == sizeof(T)) {

@@ -15,6 +15,7 @@
 #include "server/native/loops.h"
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -25,6 +26,7 @@ constexpr int64_t kColumns = 512;     // results gathered together
 constexpr int64_t kSplit = 64 << 10;  // elements
 constexpr int64_t kMaxSplits = 64;
 constexpr int64_t kMaxAccSize = 16;
+constexpr int64_t kPiece = 32;  // rows that the columns' loops take together: 2, 16 or 32
 
 // A nest without its innermost dimension.
 Nest Outer(const Nest& nest) {
@@ -101,19 +103,31 @@ Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, const ReduceL
 // Gathers part [begin, end) of what the splits cut into the accumulators of `n` results whose first
 // one starts at `data`.
 void Gather(const Plan& plan, const char* data, int64_t n, int64_t begin, int64_t end, void* accs) {
+  StopWatch watch;
+  // Long rows in pieces of whole blocks of the loops, which then sum in the same order.
+  const int64_t piece = plan.by_columns
+                            ? std::max<int64_t>(kPiece, kStopElements / n / kPiece * kPiece)
+                            : kStopElements;
   const auto gather = [&](const char* at, int64_t count, int64_t first) {
-    if (plan.by_columns) {
-      plan.loops->columns(at, plan.inner_stride, count, n, first, accs);
-    } else {
-      plan.loops->row(at, plan.inner_stride, count, first, accs);
+    for (int64_t i = 0; i < count; i += piece) {
+      const int64_t part = std::min(piece, count - i);
+      if (plan.by_columns) {
+        plan.loops->columns(at + i * plan.inner_stride, plan.inner_stride, part, n, first + i,
+                            accs);
+      } else {
+        plan.loops->row(at + i * plan.inner_stride, plan.inner_stride, part, first + i, accs);
+      }
+      if (watch.After(part * n + 8)) return false;  // a short piece costs as much as some elements
     }
+    return true;
   };
   if (plan.reduced_outer.size == 1) {
     gather(data + begin * plan.inner_stride, end - begin, begin);
     return;
   }
   for (int64_t row = begin; row < end; ++row) {
-    gather(data + plan.reduced_outer.Offset(0, row), plan.inner, row * plan.inner);
+    const char* const at = data + plan.reduced_outer.Offset(0, row);
+    if (!gather(at, plan.inner, row * plan.inner)) return;
   }
 }
 
@@ -174,12 +188,12 @@ absl::Status Reduce(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   uint32_t axes = (uint32_t{1} << in.ndim()) - 1;
   if constexpr (kArg) {
-    if (args.attrs[0].has_value()) {
+    if (args.attrs[0].has_value() && in.ndim() != 0) {
       CHX_ASSIGN_OR_RETURN(const int axis,
                            rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), in.ndim()));
       axes = uint32_t{1} << axis;
     }
-  } else {
+  } else if (in.ndim() != 0) {
     CHX_ASSIGN_OR_RETURN(axes, rules::NormalizeAxes(args.op.name, args.attrs[0], in.ndim()));
   }
   const ReduceLoops& loops = Loops().reduce[static_cast<int>(kOp)][static_cast<int>(in.dtype)];

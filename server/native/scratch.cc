@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/error.h"
+#include "server/engine/stop_token.h"
 #include "server/kernels/indexer.h"
 #include "server/native/device.h"
 #include "server/native/loops.h"
@@ -31,6 +32,8 @@ absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTens
   CHX_ASSIGN_OR_RETURN(KernelTensor copy, NewTensor(args, dtype, in.shape));
   RunUnary(PoolOf(args), in, copy,
            Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(dtype)]);
+  // It may be unfinished: nobody must take what is in it for positions.
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
   return copy;
 }
 

@@ -2,15 +2,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "server/engine/stop_token.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/ordering.h"
+#include "server/native/bounded_sort.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -40,7 +43,9 @@ absl::Status ForDenseLanes(const KernelArgs& args, const Lanes& lanes, T* out, F
       fn(lane, data);
       if (lanes.after == 1) continue;
       T* const to = out + lanes.First(lane);
-      for (int64_t i = 0; i < lanes.size; ++i) to[i * lanes.after] = data[i];
+      InPieces(lanes.size, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) to[i * lanes.after] = data[i];
+      });
     }
   });
   return absl::OkStatus();
@@ -56,9 +61,11 @@ absl::Status RunSort(const KernelArgs& args) {
     const T* const in = reinterpret_cast<const T*>(a.data);
     return ForDenseLanes(args, lanes, reinterpret_cast<T*>(out.data), [&](int64_t lane, T* data) {
       const T* const from = in + lanes.First(lane);
-      for (int64_t i = 0; i < lanes.size; ++i) data[i] = from[i * lanes.after];
-      std::sort(data, data + lanes.size,
-                [](const T& x, const T& y) { return kernels::Precedes(Load(x), Load(y)); });
+      InPieces(lanes.size, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) data[i] = from[i * lanes.after];
+      });
+      BoundedSort(data, lanes.size,
+                  [](const T& x, const T& y) { return kernels::Precedes(Load(x), Load(y)); });
     });
   });
 }
@@ -74,8 +81,12 @@ absl::Status RunArgSort(const KernelArgs& args) {
     int64_t* const result = reinterpret_cast<int64_t*>(out.data);
     return ForDenseLanes(args, lanes, result, [&](int64_t lane, int64_t* order) {
       const T* const values = in + lanes.First(lane);
-      for (int64_t i = 0; i < lanes.size; ++i) order[i] = i;
-      std::sort(order, order + lanes.size, [&](int64_t x, int64_t y) {
+      // Positions of other arrays may lie here, if this is left unfinished: none is sorted by.
+      const bool filled = InPieces(lanes.size, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) order[i] = i;
+      });
+      if (!filled) return;
+      BoundedSort(order, lanes.size, [&](int64_t x, int64_t y) {
         return kernels::PrecedesStably(Load(values[x * lanes.after]), x,
                                        Load(values[y * lanes.after]), y);
       });
@@ -94,13 +105,14 @@ void ScanRows(const KernelArgs& args, const KernelTensor& a, const Lanes& lanes)
   const int64_t chunks = (lanes.after + kColumns - 1) / kColumns;
   PoolOf(args).ParallelFor(
       lanes.before * chunks, LaneGrain(lanes, kColumns), [&](int64_t begin, int64_t end) {
+        StopWatch watch;
         for (int64_t task = begin; task < end; ++task) {
           const int64_t column = task % chunks * kColumns;
           const int64_t n = std::min(kColumns, lanes.after - column);
           const int64_t row = lanes.after * item;
           const int64_t first = (task / chunks * lanes.size * lanes.after + column) * item;
           std::memcpy(out.data + first, a.data + first, n * item);
-          for (int64_t i = 1; i < lanes.size; ++i) {
+          for (int64_t i = 1; i < lanes.size && !watch.After(n); ++i) {
             char* const to = out.data + first + i * row;
             char* const data[3] = {to, to - row, a.data + first + i * row};
             const int64_t strides[3] = {item, item, item};
@@ -132,11 +144,13 @@ absl::Status RunScan(const KernelArgs& args) {
         const int64_t first = lanes.First(lane);
         C sum = Load(in[first]);
         to[first] = in[first];
-        for (int64_t i = 1; i < lanes.size; ++i) {
-          const int64_t at = first + i * lanes.after;
-          sum = static_cast<C>(fn(sum, static_cast<C>(Load(in[at]))));
-          to[at] = Store<T>(sum);
-        }
+        InPieces(lanes.size, [&](int64_t from, int64_t until) {
+          for (int64_t i = std::max<int64_t>(1, from); i < until; ++i) {
+            const int64_t at = first + i * lanes.after;
+            sum = static_cast<C>(fn(sum, static_cast<C>(Load(in[at]))));
+            to[at] = Store<T>(sum);
+          }
+        });
       }
     });
   });
@@ -148,10 +162,12 @@ absl::StatusOr<const int64_t*> Positions(const KernelArgs& args, const KernelTen
                                          int64_t size) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
   const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
-  for (int64_t i = 0; i < indices.size(); ++i) {
+  StopWatch watch;
+  for (int64_t i = 0; i < indices.size() && !watch.After(1); ++i) {
     if (in[i] >= -size && in[i] < size) continue;
     return kernels::BadIndexError(args.op.name, in[i], size);
   }
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // else not all have been looked at
   return in;
 }
 
@@ -168,7 +184,8 @@ absl::Status RunIndexPut(const KernelArgs& args) {
     part.strides = Strides(tensor.strides.span().subspan(1));
     return part;
   };
-  for (int64_t i = 0; i < args.in(1).size(); ++i) {
+  StopWatch watch;
+  for (int64_t i = 0; i < args.in(1).size() && !watch.After(64); ++i) {
     const int64_t at = indices[i] < 0 ? indices[i] + a.shape[0] : indices[i];
     RunUnary(PoolOf(args), row(values, i), row(a, at), copy);
   }
@@ -180,11 +197,13 @@ absl::Status RunNonzeroPositions(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), Dtype::kBool));
   int64_t* const positions = reinterpret_cast<int64_t*>(out.data);
   int64_t count = 0;
-  for (int64_t i = 0; i < a.size(); ++i) {
-    if (a.data[i] == 0) continue;
-    if (count < out.size()) positions[count] = i;
-    ++count;
-  }
+  InPieces(a.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (a.data[i] == 0) continue;
+      if (count < out.size()) positions[count] = i;
+      ++count;
+    }
+  });
   if (count == out.size()) return absl::OkStatus();
   return ValueError("[nonzero_positions] expects the number of non-zero elements, ", count,
                     ", got ", out.size());

@@ -12,6 +12,7 @@
 #include "server/native/nest.h"
 #include "server/native/positions.h"
 #include "server/native/scratch.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 namespace {
@@ -33,7 +34,8 @@ template <typename Visit>
 uint64_t VisitPositions(const int64_t* indices, int64_t n, int64_t size, const Visit& visit) {
   constexpr int64_t kBlock = 512;  // stays in the first cache between the two passes
   uint64_t beyond = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
+  StopWatch watch;
+  for (int64_t begin = 0; begin < n && !watch.After(kBlock); begin += kBlock) {
     const int64_t end = std::min(n, begin + kBlock);
     if (ArePositions(indices + begin, end - begin, size)) {
       for (int64_t i = begin; i < end; ++i) visit(i, indices[i]);
@@ -67,7 +69,8 @@ uint64_t Return(const T* from, const int64_t* indices, int64_t n, int64_t size, 
 // The error of the first index that names no element.
 absl::Status FirstBadIndex(const KernelArgs& args, const int64_t* indices, int64_t n,
                            int64_t size) {
-  for (int64_t i = 0; i < n; ++i) {
+  StopWatch watch;
+  for (int64_t i = 0; i < n && !watch.After(1); ++i) {
     if (indices[i] < -size || indices[i] >= size) {
       return kernels::BadIndexError(args.op.name, indices[i], size);
     }
@@ -120,7 +123,7 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const int64_t* const indices = reinterpret_cast<const int64_t*>(given.data);
   const int64_t total = args.in(1).size();
   if (out.size() == 0) return FirstBadIndex(args, indices, total, to.size);
-  std::memset(out.data, 0, out.size() * ItemSize(out.dtype));
+  FillZero(out.data, out.size() * ItemSize(out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, gy.shape, args.attrs[1]));
   constexpr int64_t kColumns = 1024;
@@ -134,6 +137,7 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
     T* const result = reinterpret_cast<T*>(out.data);
     PoolOf(args).ParallelFor(to.before * chunks, grain, [&](int64_t begin, int64_t end) {
       uint64_t outside = 0;
+      StopWatch watch;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t column = task % chunks * width;
         const int64_t first = task / chunks * from.size * from.after + column;
@@ -143,7 +147,7 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
           continue;
         }
         const int64_t n = std::min(width, to.after - column);
-        for (int64_t i = 0; i < from.size; ++i) {
+        for (int64_t i = 0; i < from.size && !watch.After(n); ++i) {
           const int64_t row = first + i * from.after;
           outside |= Return<1>(in + row, indices + row, n, to.size, to.after, sums);
         }

@@ -45,6 +45,7 @@ ThreadPool::~ThreadPool() {
 }
 
 bool ThreadPool::RunChunk(Loop* loop, int self) {
+  if (StopRequested()) return false;
   for (int i = 0; i < loop->num_parts; ++i) {
     Part& part = loop->parts[(self + i) % loop->num_parts];
     if (part.next.load(std::memory_order_relaxed) >= part.end) continue;
@@ -118,9 +119,12 @@ void ThreadPool::Work(int self) {
     mutex_.Unlock();
     // Stays, unless other loops wait.
     bool more = true;
-    do {
-      more = RunChunk(loop, self);
-    } while (more && waiting_loops_.load(std::memory_order_relaxed) <= 1);
+    {
+      const StopScope scope(loop->stop);
+      do {
+        more = RunChunk(loop, self);
+      } while (more && waiting_loops_.load(std::memory_order_relaxed) <= 1);
+    }
     mutex_.Lock();
     if (!more) Remove(loop);
     // The last access: the caller may go on at once.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "server/engine/stop_token.h"
 
 namespace chx::native {
 
@@ -21,6 +22,10 @@ namespace chx::native {
 // is still in its cache, unless another thread is done earlier. A worker that has run out of work
 // spins for some microseconds before it sleeps: operators come one after the other, and waking a
 // thread takes longer than many of them.
+//
+// Once what the calling thread works for is to stop (StopRequested), no further chunk is begun: a
+// loop may then end with chunks left out, and none is run of loops after it. Workers take over the
+// caller's token for its chunks. A chunk that is long asks by itself.
 class ThreadPool {
  public:
   // `threads` counts the caller: 1 starts no workers.
@@ -36,18 +41,20 @@ class ThreadPool {
   template <typename Fn>
   void ParallelFor(int64_t n, int64_t grain, Fn&& fn) {
     if (n < 2 * grain) {
-      if (n > 0) fn(int64_t{0}, n);
+      if (n > 0 && !StopRequested()) fn(int64_t{0}, n);
       return;
     }
     const int64_t size = ChunkSize(n, grain);
     if (workers_.empty()) {
-      for (int64_t begin = 0; begin < n; begin += size)
+      for (int64_t begin = 0; begin < n && !StopRequested(); begin += size) {
         fn(begin, n - begin < size ? n : begin + size);
+      }
       return;
     }
     using F = std::remove_reference_t<Fn>;
     Loop loop;
     loop.n = n;
+    loop.stop = CurrentStopToken();
     loop.chunk = size;
     loop.fn = &fn;
     loop.call = [](const void* f, int64_t begin, int64_t end) {
@@ -70,6 +77,7 @@ class ThreadPool {
     int64_t chunk = 1;  // indices
     const void* fn = nullptr;
     void (*call)(const void* fn, int64_t begin, int64_t end) = nullptr;
+    const StopToken* stop = nullptr;
     std::atomic<int> workers{0};  // inside the loop; more only come while it is in loops_
     int num_parts = 0;
     Part parts[kMaxParts];

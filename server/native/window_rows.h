@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "server/kernels/windows.h"
+#include "server/native/stops.h"
 
 namespace chx::native {
 
@@ -22,8 +23,9 @@ inline void ValidCounts(const kernels::Windows& w, int d, int64_t k, int64_t* fi
 // For element k of the windows of one channel: calls row(o, at, first, last) for each row of
 // windows along the last dimension, where o is the row's first window, and windows [first, last) of
 // the row have their element in the image, from position `at` on. Rows in the padding have none.
+// Ends early when it is to stop.
 template <typename Fn>
-void ForRows(const kernels::Windows& w, int64_t k, Fn&& row) {
+void ForRows(const kernels::Windows& w, int64_t k, StopWatch* watch, Fn&& row) {
   const int inner = w.ndim - 1;
   int64_t offset[kernels::Windows::kMaxDims];  // of the element in its window
   for (int d = inner; d >= 0; --d) {
@@ -35,6 +37,7 @@ void ForRows(const kernels::Windows& w, int64_t k, Fn&& row) {
   ValidCounts(w, inner, offset[inner], &first, &last);
   int64_t o[kernels::Windows::kMaxDims] = {};
   for (int64_t begin = 0; begin < w.count; begin += w.counts[inner]) {
+    if (watch->After(w.counts[inner])) return;
     int64_t at = 0;
     bool inside = first < last;
     for (int d = 0; d < inner; ++d) {
@@ -66,9 +69,10 @@ inline kernels::Windows Merged(const kernels::Windows& w) {
 }
 
 // Calls run(at, n) for window o of one channel: for the n neighbouring elements of the image, from
-// position `at` on, that a row of the window has inside, in C order.
+// position `at` on, that a row of the window has inside, in C order; long rows in pieces. Ends
+// early when it is to stop.
 template <typename Fn>
-void ForRuns(const kernels::Windows& w, int64_t o, Fn&& run) {
+void ForRuns(const kernels::Windows& w, int64_t o, StopWatch* watch, Fn&& run) {
   const int inner = w.ndim - 1;
   int64_t first[kernels::Windows::kMaxDims];
   int64_t last[kernels::Windows::kMaxDims];
@@ -84,7 +88,9 @@ void ForRuns(const kernels::Windows& w, int64_t o, Fn&& run) {
   for (;;) {
     int64_t position = 0;
     for (int d = 0; d <= inner; ++d) position = position * w.image[d] + at[d];
-    run(position, last[inner] - first[inner]);
+    const int64_t length = last[inner] - first[inner];
+    if (watch->After(length)) return;
+    InPieces(length, [&](int64_t begin, int64_t end) { run(position + begin, end - begin); });
     int d = inner - 1;
     for (; d >= 0 && ++at[d] == last[d]; --d) at[d] = first[d];
     if (d < 0) return;

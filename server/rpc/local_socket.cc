@@ -1,5 +1,6 @@
 #include "server/rpc/local_socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,11 +15,13 @@
 namespace chx {
 namespace {
 
-bool IsSameUser(int connection) {
+// Root may do as it likes with the daemon anyway.
+bool MayConnect(int connection, uid_t* uid) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         peer.uid == geteuid();
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  *uid = peer.uid;
+  return peer.uid == geteuid() || peer.uid == 0;
 }
 
 }  // namespace
@@ -36,23 +39,32 @@ absl::StatusOr<int> ListenLocally(const std::string& path, int type) {
   const mode_t old_mask = umask(0177);
   const int bound = bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   umask(old_mask);
-  if (bound != 0 || listen(listener, 64) != 0) {
+  if (bound != 0 || listen(listener, 4096) != 0) {
     close(listener);
     return absl::UnavailableError(absl::StrCat("cannot listen on ", path));
   }
   return listener;
 }
 
-int AcceptSameUser(int listener, int flags) {
-  const int connection = accept4(listener, nullptr, nullptr, flags | SOCK_CLOEXEC);
-  if (connection < 0) {
-    // Out of descriptors, perhaps for longer: no spin.
-    if (errno == EMFILE || errno == ENFILE) poll(nullptr, 0, 10);
-    return -1;
+Accepted AcceptLocal(int listener, int flags, int* connection, uid_t* uid) {
+  *connection = accept4(listener, nullptr, nullptr, flags | SOCK_CLOEXEC);
+  if (*connection < 0) {
+    const bool none = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+    return none ? Accepted::kNoDescriptor : Accepted::kNobody;
   }
-  if (IsSameUser(connection)) return connection;
-  close(connection);
-  return -1;
+  if (MayConnect(*connection, uid)) return Accepted::kConnection;
+  close(*connection);
+  return Accepted::kNobody;
+}
+
+void SpareDescriptor::Give() {
+  if (descriptor_ >= 0) close(descriptor_);
+  descriptor_ = -1;
+}
+
+void SpareDescriptor::Refill() {
+  if (descriptor_ < 0) descriptor_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) poll(nullptr, 0, 10);
 }
 
 }  // namespace chx

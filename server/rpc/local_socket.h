@@ -1,6 +1,8 @@
-// Sockets beside the daemon's own, for processes of the same user on the same host.
+// The daemon's Unix sockets: for processes of its own user, and root's, on the same host.
 #ifndef CHX_SERVER_RPC_LOCAL_SOCKET_H_
 #define CHX_SERVER_RPC_LOCAL_SOCKET_H_
+
+#include <sys/types.h>
 
 #include <string>
 
@@ -12,9 +14,29 @@ namespace chx {
 // lies at `path` is removed: the caller has seen that nobody listens there.
 absl::StatusOr<int> ListenLocally(const std::string& path, int type);
 
-// Accepts the next connection if it is the daemon's user's, with accept4's `flags`; else -1.
-// Returns soon: with no descriptors left the connection stays in the queue.
-int AcceptSameUser(int listener, int flags);
+// Accepts the next connection, with accept4's `flags`, and says whose it is. kNobody: none, or one
+// of somebody who may not. kNoDescriptor: there is one, for which the process or the system has no
+// descriptor; it stays in the queue.
+enum class Accepted { kConnection, kNobody, kNoDescriptor };
+Accepted AcceptLocal(int listener, int flags, int* connection, uid_t* uid);
+
+// A descriptor kept for when there are no others, so that whoever connects then can be refused
+// instead of being left in a queue, which would keep poll busy. Used by one thread.
+class SpareDescriptor {
+ public:
+  SpareDescriptor() { Refill(); }
+  ~SpareDescriptor() { Give(); }
+  SpareDescriptor(const SpareDescriptor&) = delete;
+  SpareDescriptor& operator=(const SpareDescriptor&) = delete;
+
+  // Frees it for the next call that needs one.
+  void Give();
+  // Takes it back. Without success, waits a little.
+  void Refill();
+
+ private:
+  int descriptor_ = -1;
+};
 
 }  // namespace chx
 

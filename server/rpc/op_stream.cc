@@ -10,35 +10,56 @@
 #include "proto/command.h"
 #include "proto/wire.h"
 #include "server/rpc/limits.h"
+#include "server/rpc/printable.h"
 
 namespace chx {
 namespace {
 
 // As many commands as are decoded before they run: what the executor sees at once.
 constexpr size_t kWindow = 64;
-// Commands decoded from batches up to this size keep their memory for the next batch.
+// Batches beyond this size are charged for what decoding makes of them. After so many bytes the
+// window's memory is looked at, and given back if it has become more than that.
 constexpr size_t kSmallBatch = 64 << 10;
-// What a message takes beside its strings, roughly.
+// What decoding makes of a byte, at most: an absent operand takes two words, and six when decoded.
+constexpr int64_t kDecodedBytes = 8;
+// What a message takes beside its strings, roughly, on the wire and in memory.
 constexpr uint64_t kMessageBytes = 64;
+constexpr uint64_t kObjectBytes = 320;
 
 struct UnackedEvent {
   v1::Event event;
   uint64_t bytes = 0;
+  uint64_t messages = 0;
+
+  int64_t charged() const { return static_cast<int64_t>(bytes + (messages + 1) * kObjectBytes); }
 };
+
+size_t HeapBytes(const Command& command) {
+  return command.operands.capacity() * sizeof(CommandOperand) +
+         (command.outputs.capacity() + command.handles.capacity() + command.shape.capacity()) *
+             sizeof(uint64_t) +
+         command.attrs.capacity() * sizeof(AttrValue) +
+         command.mode_entries.capacity() * sizeof(Command::ModeEntry);
+}
 
 }  // namespace
 
 // What survives a cut of the stream, guarded by the record's stream_mutex.
 struct StreamState final : TransportState {
+  explicit StreamState(MemoryAccountPtr account) : meter(std::move(account)) {}
+
+  MemoryMeter meter;        // of what is unacknowledged
   uint64_t attachment = 0;  // of the newest stream that came here
   uint64_t next_event_seq = 1;
   std::deque<UnackedEvent> unacked;
   uint64_t unacked_bytes = 0;
   std::vector<Command> window = std::vector<Command>(kWindow);
+  size_t decoded = 0;  // bytes, since the window's memory was looked at
 
   void Acknowledge(uint64_t seq) {
     while (!unacked.empty() && unacked.front().event.event_seq() <= seq) {
       unacked_bytes -= unacked.front().bytes;
+      meter.Release(unacked.front().charged());
       unacked.pop_front();
     }
   }
@@ -48,17 +69,36 @@ struct StreamState final : TransportState {
     if (unacked.size() == keep || unacked.back().bytes + bytes > kEventBytes) {
       unacked.emplace_back();
       unacked.back().event.set_event_seq(next_event_seq++);
+      meter.Charge(unacked.back().charged());
     }
     unacked.back().bytes += bytes;
+    ++unacked.back().messages;
     unacked_bytes += bytes;
+    meter.Charge(static_cast<int64_t>(bytes + kObjectBytes));
     return &unacked.back().event;
+  }
+  // Whether the session has the memory for a message of so many bytes.
+  bool HasMemory(uint64_t bytes) {
+    return meter.Reserve(static_cast<int64_t>(bytes + 2 * kObjectBytes));
+  }
+
+  // Commands keep their memory for the next batch, unless that is much.
+  void TidyWindow(size_t bytes) {
+    decoded += bytes;
+    if (decoded < kSmallBatch) return;
+    decoded = 0;
+    size_t heap = 0;
+    for (const Command& command : window) heap += HeapBytes(command);
+    if (heap > kSmallBatch + kWindow * HeapBytes(Command())) window.assign(kWindow, Command());
   }
 };
 
 namespace {
 
 StreamState& StateOf(SessionRecord& record) {
-  if (record.transport == nullptr) record.transport = std::make_unique<StreamState>();
+  if (record.transport == nullptr) {
+    record.transport = std::make_unique<StreamState>(record.session->account());
+  }
   return static_cast<StreamState&>(*record.transport);
 }
 
@@ -73,6 +113,8 @@ uint64_t BytesOf(const RootError& error) {
 
 void FillError(const RootError& error, v1::Error* message) {
   wire::ToMessage(error.status, error.op, error.inputs, error.location, message);
+  // It may quote the client, who may have sent anything: a string of protobuf's has to be UTF-8.
+  message->set_message(PrintableLines(message->message()));
 }
 
 OpStream::OpStream(SessionRecord* record, uint64_t attachment, Send send)
@@ -111,19 +153,30 @@ absl::Status OpStream::Apply(const v1::Submit& submit) {
                                                    " bytes, got ", submit.commands().size()));
   }
   const size_t first = state.unacked.size();
-  CHX_RETURN_IF_ERROR(Run(submit.commands(), &state));
+  CHX_RETURN_IF_ERROR(Run(submit, &state));
+  if (record_->session->stop().session_ended()) return Cut();
   record_->last_batch_seq = submit.batch_seq();
   bytes_since_ack_ += submit.commands().size();
   return Answer(&state, first);
 }
 
-absl::Status OpStream::Run(absl::string_view commands, StreamState* state) {
+absl::Status OpStream::Run(const v1::Submit& submit, StreamState* state) {
+  const absl::string_view commands = submit.commands();
   const size_t keep = state->unacked.size();
   CommandReader reader(commands);
+  // A large batch for which there is no memory is decoded command by command: what is in it may be
+  // what gives some back.
+  size_t window = kWindow;
+  absl::StatusOr<MemoryCharge> charge = MemoryCharge();
+  if (commands.size() > kSmallBatch) {
+    charge = MemoryCharge::Of(record_->session->account(),
+                              static_cast<int64_t>(commands.size()) * kDecodedBytes);
+    if (!charge.ok()) window = 1;
+  }
   size_t total = 0;
   while (!reader.AtEnd()) {
     size_t count = 0;
-    while (count < kWindow && !reader.AtEnd()) {
+    while (count < window && !reader.AtEnd()) {
       CHX_RETURN_IF_ERROR(reader.Next(&state->window[count++]));
     }
     total += count;
@@ -131,17 +184,19 @@ absl::Status OpStream::Run(absl::string_view commands, StreamState* state) {
       return absl::InvalidArgumentError(
           absl::StrCat("expects batches of at most ", kMaxInflightCommands, " commands"));
     }
-    record_->session->Execute(absl::MakeConstSpan(state->window).subspan(0, count), &output_);
+    record_->session->Execute(absl::MakeConstSpan(state->window).subspan(0, count), &output_,
+                              submit.batch_seq());
     if (!output_.empty()) Collect(state, keep);
   }
   commands_since_ack_ += total;
-  if (commands.size() > kSmallBatch) state->window.assign(kWindow, Command());
+  state->TidyWindow(commands.size());
   return absl::OkStatus();
 }
 
 void OpStream::Collect(StreamState* state, size_t keep) {
   for (const SessionOutput::Error& error : output_.errors) {
     if (state->unacked_bytes > kMaxUnackedErrorBytes) break;
+    if (!state->HasMemory(BytesOf(*error.error))) break;
     v1::OpError* message = state->Room(keep, BytesOf(*error.error))->add_errors();
     message->set_handle(error.handle);
     FillError(*error.error, message->mutable_error());
@@ -149,13 +204,16 @@ void OpStream::Collect(StreamState* state, size_t keep) {
   for (SessionOutput::Value& value : output_.values) {
     const uint64_t bytes =
         kMessageBytes + value.data.size() + (value.error == nullptr ? 0 : BytesOf(*value.error));
-    const bool fits = state->unacked_bytes + bytes <= kMaxUnackedValueBytes;
+    value.charge = MemoryCharge();  // from here on it is the event's
+    const bool fits =
+        state->unacked_bytes + bytes <= kMaxUnackedValueBytes && state->HasMemory(bytes);
     v1::FetchedValue* message = state->Room(keep, fits ? bytes : 2 * kMessageBytes)->add_values();
     message->set_request_id(value.request_id);
     if (!fits) {
-      wire::ToMessage(MemoryError("[fetch] expects at most ", kMaxUnackedValueBytes,
-                                  " bytes of values that the client has not acknowledged"),
-                      "fetch", "", "", message->mutable_error());
+      wire::ToMessage(
+          MemoryError("[fetch] expects room for ", bytes, " bytes, and at most ",
+                      kMaxUnackedValueBytes, " of values that the client has not acknowledged"),
+          "fetch", "", "", message->mutable_error());
       continue;
     }
     if (value.error != nullptr) {

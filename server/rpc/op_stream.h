@@ -2,8 +2,6 @@
 #ifndef CHX_SERVER_RPC_OP_STREAM_H_
 #define CHX_SERVER_RPC_OP_STREAM_H_
 
-#include <grpcpp/support/status.h>
-
 #include <cstdint>
 #include <functional>
 
@@ -36,7 +34,7 @@ class OpStream {
   absl::Status Apply(const v1::Submit& submit);
 
  private:
-  absl::Status Run(absl::string_view commands, StreamState* state);
+  absl::Status Run(const v1::Submit& submit, StreamState* state);
   // Moves output_ into events behind the first `keep`.
   void Collect(StreamState* state, size_t keep);
   // Sends the events from number `first` on; without any, an acknowledgement if it is due.
@@ -56,13 +54,16 @@ struct StreamTransport {
   std::function<bool(v1::Submit*)> read;  // false: the client has ended the stream, or it is cut
   OpStream::Send send;
   std::function<void()> cancel;  // makes both of the above fail; called by other threads
+  // Whether the client has left; called by other threads, while a batch runs. May be null.
+  std::function<bool()> hung_up;
+  std::function<void()> on_draining;  // called by other threads. May be null
 };
 
-grpc::Status NoSuchSession();
+absl::Status NoSuchSession();
 
 // Serves the stream of the session that the greeting names, to its end. A batch that cannot be read
 // closes the session. `greeting` is overwritten.
-grpc::Status ServeStream(SessionManager* manager, const StreamTransport& transport,
+absl::Status ServeStream(SessionManager* manager, const StreamTransport& transport,
                          v1::Submit* greeting);
 
 }  // namespace chx

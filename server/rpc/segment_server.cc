@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "proto/descriptors.h"
 #include "proto/segment_socket.h"
 #include "server/rpc/local_socket.h"
 
@@ -15,23 +16,10 @@ namespace {
 
 constexpr size_t kMaxConnections = 64;
 
+// A client that does not read gets nothing. `fd` may be -1.
 void Send(int connection, const SegmentReply& reply, int fd) {
-  iovec data = {const_cast<SegmentReply*>(&reply), sizeof(reply)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  }
-  // A client that does not read gets nothing.
-  static_cast<void>(sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+  SendWithDescriptors(connection, {reinterpret_cast<const char*>(&reply), sizeof(reply)},
+                      absl::MakeConstSpan(&fd, fd >= 0 ? 1 : 0), MSG_DONTWAIT);
 }
 
 }  // namespace
@@ -81,13 +69,30 @@ void SegmentServer::Loop() {
 }
 
 void SegmentServer::Accept(int listener) {
-  const int connection = AcceptSameUser(listener, SOCK_NONBLOCK);
-  if (connection < 0) return;
-  if (connections_.size() >= kMaxConnections) {
-    close(connections_.front());
-    connections_.erase(connections_.begin());
+  int connection = -1;
+  uid_t uid = 0;
+  Accepted accepted = AcceptLocal(listener, SOCK_NONBLOCK, &connection, &uid);
+  if (accepted == Accepted::kNoDescriptor && !connections_.empty()) {
+    DropOldest();
+    accepted = AcceptLocal(listener, SOCK_NONBLOCK, &connection, &uid);
   }
+  if (accepted == Accepted::kNoDescriptor) {
+    // Its client copies instead.
+    spare_.Give();
+    if (AcceptLocal(listener, SOCK_NONBLOCK, &connection, &uid) == Accepted::kConnection) {
+      close(connection);
+    }
+    spare_.Refill();
+    return;
+  }
+  if (accepted == Accepted::kNobody) return;
+  if (connections_.size() >= kMaxConnections) DropOldest();
   connections_.push_back(connection);
+}
+
+void SegmentServer::DropOldest() {
+  close(connections_.front());
+  connections_.erase(connections_.begin());
 }
 
 void SegmentServer::Answer(int connection) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/rpc/local_socket.h"
 #include "server/session/session_manager.h"
 
 namespace chx {
@@ -25,13 +26,15 @@ class SegmentServer {
   explicit SegmentServer(SessionManager* manager) : manager_(manager) {}
   void Loop();
   void Accept(int listener);
+  void DropOldest();
   void Answer(int connection);
 
   SessionManager* const manager_;
   std::vector<std::string> paths_;
   std::vector<int> listeners_;
   std::vector<int> connections_;  // oldest first; the thread's own
-  int stop_[2] = {-1, -1};        // a pipe: closing its write end ends the thread
+  SpareDescriptor spare_;
+  int stop_[2] = {-1, -1};  // a pipe: closing its write end ends the thread
   std::thread thread_;
 };
 

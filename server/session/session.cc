@@ -7,31 +7,49 @@
 #include "absl/strings/str_join.h"
 #include "ops/registry.h"
 #include "server/autograd/backward.h"
+#include "server/session/command_traits.h"
 
 namespace chx {
 namespace {
 
-constexpr size_t kMaxUnreadErrors = 1000;
 constexpr size_t kMaxLocations = 1 << 20;
 constexpr size_t kMaxLocationBytes = 1024;
 constexpr size_t kMaxModes = 4096;
+constexpr size_t kMaxModeEntries = 4096;
 constexpr size_t kManyFreedFunctions = 1024;
-
-bool IsUpload(const Command& command) {
-  return command.kind == CommandKind::kUpload || command.kind == CommandKind::kUploadFrom;
-}
+// Releases in one window beyond which nobody asks which use was an array's last.
+constexpr size_t kManyReleases = 4096;
+// Operands of one command from which on what it takes while it runs is charged, and what that is
+// for each.
+constexpr size_t kManyOperands = 256;
+constexpr int64_t kOperandBytes = 1024;
+constexpr size_t kMaxDescribed = 16;  // inputs
 
 std::string Describe(const ApplyInput& input) {
   if (input.variable != nullptr) return input.variable->array.spec.ToString();
   return input.is_scalar ? input.scalar.ToString() : "None";
 }
 
+std::string DescribeAll(absl::Span<const ApplyInput> inputs) {
+  std::string text = absl::StrJoin(
+      inputs.subspan(0, kMaxDescribed), ", ",
+      [](std::string* out, const ApplyInput& input) { absl::StrAppend(out, Describe(input)); });
+  if (inputs.size() > kMaxDescribed) {
+    absl::StrAppend(&text, ", ... (", inputs.size(), " inputs)");
+  }
+  return text;
+}
+
 }  // namespace
 
-Session::Session(const Devices* devices, const SessionLimits& limits, bool share)
-    : limits_(limits), executor_(devices, limits.memory_bytes, share) {
-  // An op node is about a kilobyte.
-  graph_.max_op_nodes = std::max<int64_t>(1024, limits.memory_bytes / 1024);
+Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
+                 MemoryAccountPtr account)
+    : limits_(limits),
+      stop_(limits.max_command_time),
+      meter_(account != nullptr ? std::move(account)
+                                : std::make_shared<MemoryAccount>(limits.memory_bytes)),
+      executor_(devices, meter_.account(), share) {
+  meter_.set_reclaim([this] { return executor_.Trim(); });
 }
 
 Session::~Session() {
@@ -45,22 +63,37 @@ void Session::Bind(Handle handle, Variable variable) {
     ++node->handles;
     if (node->id != 0) NoteMember(node->id, handle);
   }
+  meter_.Charge(variable.HeapBytes());
   entries_[handle].variable = std::move(variable);
 }
 
 void Session::Drop(Variable* variable) {
   // A moved-from InlinedVector keeps its elements, which would be null.
   const Variable dropped = std::exchange(*variable, Variable());
+  meter_.Release(dropped.HeapBytes());
   for (const Ref<ArrayNode>& node : dropped.nodes) {
     if (--node->handles == 0) node->grad = nullptr;
   }
 }
 
-void Session::Execute(absl::Span<const Command> window, SessionOutput* output) {
+void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
   MutexLock lock(&mutex_);
+  const ComputeSlots::Turn turn(limits_.compute_slots, &computed_, &stop_);
+  const StopScope scope(&stop_);
   FindLastUses(window);
-  for (size_t i = 0; i < window.size(); ++i) ExecuteOne(window[i], i, output);
-  stats_.commands += static_cast<int64_t>(window.size());
+  int64_t commands = counters_.commands.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < window.size(); ++i) {
+    const StopReason reason = stop_.Begin(batch);
+    if (reason == StopReason::kEnded) break;
+    if (reason == StopReason::kCancelled) {
+      CancelOne(window[i], i, output);
+    } else {
+      ExecuteOne(window[i], i, output);
+    }
+    counters_.commands.store(++commands, std::memory_order_relaxed);
+    CountHandles();
+  }
+  stop_.End();
   // With what is sent anyway, or when there are many.
   std::vector<uint64_t>& freed = graph_.freed_functions;
   if (!output->values.empty() || freed.size() >= kManyFreedFunctions) {
@@ -74,6 +107,10 @@ void Session::FindLastUses(absl::Span<const Command> window) {
   last_uses_.clear();
   for (const Command& command : window) {
     if (command.kind != CommandKind::kRelease) continue;
+    if (last_uses_.size() + command.handles.size() > kManyReleases) {
+      last_uses_.clear();
+      return;
+    }
     for (Handle handle : command.handles) last_uses_.emplace(handle, kNever);
   }
   if (last_uses_.empty()) return;
@@ -91,21 +128,14 @@ void Session::FindLastUses(absl::Span<const Command> window) {
 }
 
 void Session::ExecuteOne(const Command& command, size_t position, SessionOutput* output) {
+  // Before anything points to an entry: the table may move. Who binds looks whether there is room.
+  const size_t new_handles = command.outputs.size() + (IsUpload(command) ? 1 : 0);
+  if (!entries_.HasRoom(new_handles) && !entries_.Reserve(new_handles)) LostError();
   switch (command.kind) {
     case CommandKind::kApplyOp:
       return ApplyOp(command, position, output);
     case CommandKind::kRelease:
-      for (Handle handle : command.handles) {
-        auto it = entries_.find(handle);
-        if (it != entries_.end()) {
-          Drop(&it->second.variable);
-          entries_.erase(it);
-        } else {
-          Fail(command, ValueError("[release] expects a handle in use, got ", handle), "release",
-               "", output);
-        }
-      }
-      return;
+      return Release(command, output);
     case CommandKind::kUpload:
     case CommandKind::kUploadFrom:
       return Upload(command, output);
@@ -146,6 +176,25 @@ void Session::ExecuteOne(const Command& command, size_t position, SessionOutput*
   if (!status.ok()) Fail(command, status, "", "", output);
 }
 
+void Session::Release(const Command& command, SessionOutput* output) {
+  size_t unknown = 0;
+  Handle first = 0;
+  for (Handle handle : command.handles) {
+    auto it = entries_.find(handle);
+    if (it != entries_.end()) {
+      Drop(&it->second.variable);
+      entries_.erase(it);
+    } else if (unknown++ == 0) {
+      first = handle;
+    }
+  }
+  if (unknown == 0 || lost_.error != nullptr) return;
+  Fail(command,
+       ValueError("[release] expects a handle in use, got ", first,
+                  unknown == 1 ? "" : absl::StrCat(" and ", unknown - 1, " more")),
+       "release", "", output);
+}
+
 absl::Status Session::Administer(const Command& command) {
   switch (command.kind) {
     case CommandKind::kRequireGrad:
@@ -167,13 +216,22 @@ absl::Status Session::Administer(const Command& command) {
     case CommandKind::kAbandonWalk:
       return AbandonWalk(command);
     default:
-      break;
+      return DefineLocation(command);
   }
+}
+
+absl::Status Session::DefineLocation(const Command& command) {
   if (locations_.size() >= kMaxLocations || command.data.size() > kMaxLocationBytes) {
     return MemoryError("[location] expects at most ", kMaxLocations, " places of ",
                        kMaxLocationBytes, " bytes");
   }
-  locations_[command.location] = std::string(command.data);
+  const int64_t bytes = TextBytes(command.data.size());
+  if (!locations_.Reserve(1) || !meter_.TryCharge(bytes)) {
+    return MemoryError("[location] ", meter_.Exhausted(bytes).message());
+  }
+  std::string& text = locations_[command.location];
+  meter_.Release(TextBytes(text.size()));
+  text = std::string(command.data);
   return absl::OkStatus();
 }
 
@@ -193,11 +251,22 @@ absl::Status Session::DefineMode(const Command& command) {
   if (command.mode == 0 || modes_.size() >= kMaxModes) {
     return ValueError("[mode] expects a number from 1 to ", kMaxModes, ", got ", command.mode);
   }
+  if (command.mode_entries.size() > kMaxModeEntries) {
+    return ValueError("[mode] expects at most ", kMaxModeEntries, " graphs, got ",
+                      command.mode_entries.size());
+  }
   RecordMode mode((command.flags & Command::kRecordByDefault) != 0);
   for (const Command::ModeEntry& entry : command.mode_entries) {
     mode.Set(entry.backprop_id, entry.record);
   }
-  modes_.insert_or_assign(command.mode, mode);
+  const int64_t bytes = mode.HeapBytes();
+  if (!modes_.Reserve(1) || !meter_.TryCharge(bytes)) {
+    return MemoryError("[mode] ", meter_.Exhausted(bytes).message());
+  }
+  const auto [it, inserted] = modes_.try_emplace(command.mode, mode);
+  if (inserted) return absl::OkStatus();
+  meter_.Release(it->second.HeapBytes());
+  it->second = mode;
   return absl::OkStatus();
 }
 
@@ -209,6 +278,9 @@ Session::Entry* Session::Find(Handle handle) {
 absl::Status Session::CheckNewHandles(absl::Span<const Handle> handles) {
   if (entries_.size() + handles.size() > static_cast<size_t>(limits_.max_handles)) {
     return MemoryError("the session holds ", entries_.size(), " handles, which is the limit");
+  }
+  if (!entries_.HasRoom(handles.size())) {
+    return meter_.Exhausted(static_cast<int64_t>(handles.size() * sizeof(Entry)));
   }
   for (size_t i = 0; i < handles.size(); ++i) {
     const bool repeated =
@@ -228,45 +300,9 @@ const RecordMode* Session::ModeOf(uint16_t mode) const {
   return it == modes_.end() ? nullptr : &it->second;
 }
 
-RootErrorPtr Session::NewRootError(const Command& command, absl::Status status, std::string op,
-                                   std::string inputs) {
-  auto error = std::make_shared<RootError>();
-  error->status = std::move(status);
-  error->op = std::move(op);
-  error->inputs = std::move(inputs);
-  auto it = locations_.find(command.location);
-  if (command.location != 0 && it != locations_.end()) error->location = it->second;
-  ++stats_.errors;
-  return error;
-}
-
-void Session::Fail(const Command& command, absl::Status status, std::string op, std::string inputs,
-                   SessionOutput* output) {
-  RootErrorPtr error = NewRootError(command, std::move(status), std::move(op), std::move(inputs));
-  // Only what can be bound is: a handle in use keeps its value.
-  Inherit(command, error);
-  Handle first = 0;  // of a command that makes nothing
-  if (!command.outputs.empty()) {
-    first = command.outputs[0];
-  } else if (IsUpload(command)) {
-    first = command.handle;
-  }
-  output->errors.push_back({first, error});
-  if (unread_errors_.size() < kMaxUnreadErrors) unread_errors_.push_back({first, error});
-}
-
-void Session::Inherit(const Command& command, const RootErrorPtr& error) {
-  const auto bind = [&](Handle handle) {
-    if (handle == 0 || entries_.size() >= static_cast<size_t>(limits_.max_handles)) return;
-    auto inserted = entries_.try_emplace(handle);
-    if (inserted.second) inserted.first->second.error = error;
-  };
-  for (Handle handle : command.outputs) bind(handle);
-  if (IsUpload(command)) bind(command.handle);
-}
-
 absl::StatusOr<Session::Entry*> Session::Use(Handle handle, RootErrorPtr* inherited) {
   Entry* entry = Find(handle);
+  if (entry == nullptr && lost_.error != nullptr && handle != 0) entry = &lost_;
   if (entry == nullptr) {
     return ValueError("expects a handle of this session, got ", handle);
   }
@@ -275,12 +311,23 @@ absl::StatusOr<Session::Entry*> Session::Use(Handle handle, RootErrorPtr* inheri
 }
 
 void Session::ApplyOp(const Command& command, size_t position, SessionOutput* output) {
-  const OpRegistry& registry = OpRegistry::Global();
-  if (command.op == 0 || command.op > registry.size()) {
-    return Fail(command, TypeError("expects an operator id agreed at Open, got ", command.op), "",
-                "", output);
+  const OpDef* const named = OpOf(command);
+  if (named == nullptr) {
+    Fail(command, TypeError("expects an operator id agreed at Open, got ", command.op), "", "",
+         output);
+    return;
   }
-  const OpDef& op = registry.at(static_cast<OpId>(command.op - 1));
+  const OpDef& op = *named;
+  MemoryCharge charge;
+  if (command.operands.size() > kManyOperands) {
+    absl::StatusOr<MemoryCharge> charged =
+        MemoryCharge::Of(account(), static_cast<int64_t>(command.operands.size()) * kOperandBytes);
+    if (!charged.ok()) {
+      Fail(command, Annotate(op, charged.status()), op.name, "", output);
+      return;
+    }
+    charge = *std::move(charged);
+  }
   absl::InlinedVector<ApplyInput, 4> inputs;
   RootErrorPtr inherited;
   for (const CommandOperand& operand : command.operands) {
@@ -289,7 +336,8 @@ void Session::ApplyOp(const Command& command, size_t position, SessionOutput* ou
     if (operand.kind == OperandKind::kArray) {
       absl::StatusOr<Entry*> entry = Use(operand.handle, &inherited);
       if (!entry.ok()) {
-        return Fail(command, Annotate(op, entry.status()), op.name, "", output);
+        Fail(command, Annotate(op, entry.status()), op.name, "", output);
+        return;
       }
       input.variable = &(*entry)->variable;
       if (!last_uses_.empty()) {
@@ -302,7 +350,10 @@ void Session::ApplyOp(const Command& command, size_t position, SessionOutput* ou
     }
   }
   const absl::Status new_handles = CheckNewHandles(command.outputs);
-  if (!new_handles.ok()) return Fail(command, Annotate(op, new_handles), op.name, "", output);
+  if (!new_handles.ok()) {
+    Fail(command, Annotate(op, new_handles), op.name, "", output);
+    return;
+  }
   if (inherited != nullptr) {
     if (op.has_lists() && op.in_place) {
       // One bad gradient does not cost all parameters their values: nothing is written.
@@ -315,26 +366,20 @@ void Session::ApplyOp(const Command& command, size_t position, SessionOutput* ou
   }
   const RecordMode* mode = ModeOf(command.mode);
   if (mode == nullptr) {
-    return Fail(command, ValueError("[", op.name, "] expects a defined mode, got ", command.mode),
-                op.name, "", output);
+    Fail(command, ValueError("[", op.name, "] expects a defined mode, got ", command.mode), op.name,
+         "", output);
+    return;
   }
   absl::Status status = RunApply(command, op, inputs, *mode);
   if (status.ok()) return;
-  std::string specs = absl::StrJoin(inputs, ", ", [](std::string* out, const ApplyInput& input) {
-    absl::StrAppend(out, Describe(input));
-  });
-  Fail(command, std::move(status), op.name, std::move(specs), output);
+  const RootErrorPtr error = Fail(command, std::move(status), op.name, DescribeAll(inputs), output);
+  if (stop_.noticed()) PoisonWritten(command, op, error);
 }
 
-absl::Status Session::Annotate(const OpDef& op, const absl::Status& status) {
-  return MakeError(KindOf(status), absl::StrCat("[", op.name, "] ", status.message()));
-}
-
-void Session::Poison(Handle handle, const RootErrorPtr& error) {
-  Entry* entry = Find(handle);
-  if (entry == nullptr || entry->error != nullptr) return;
-  Drop(&entry->variable);
-  entry->error = error;
+const OpDef* Session::OpOf(const Command& command) {
+  const OpRegistry& registry = OpRegistry::Global();
+  const bool known = command.op != 0 && command.op <= registry.size();
+  return known ? &registry.at(static_cast<OpId>(command.op - 1)) : nullptr;
 }
 
 absl::Status Session::RunApply(const Command& command, const OpDef& op,
@@ -350,131 +395,6 @@ absl::Status Session::RunApply(const Command& command, const OpDef& op,
     Bind(command.outputs[i], std::move(outputs[i]));
   }
   return absl::OkStatus();
-}
-
-void Session::Upload(const Command& command, SessionOutput* output) {
-  const auto upload = [&]() -> absl::Status {
-    const Handle handle = command.handle;
-    CHX_RETURN_IF_ERROR(CheckNewHandles({&handle, 1}));
-    CHX_RETURN_IF_ERROR(CheckShape("upload", command.shape, command.dtype));
-    const ArraySpec spec(command.dtype, Shape(command.shape), command.device);
-    absl::string_view data = command.data;
-    if (command.kind == CommandKind::kUploadFrom) {
-      CHX_ASSIGN_OR_RETURN(const char* const stage, StageOf(command, spec.nbytes()));
-      data = absl::string_view(stage, static_cast<size_t>(spec.nbytes()));
-    }
-    if (spec.nbytes() != static_cast<int64_t>(data.size())) {
-      return ValueError("[upload] expects ", spec.nbytes(), " bytes for ", spec.ToString(),
-                        ", got ", data.size());
-    }
-    CHX_ASSIGN_OR_RETURN(Array array, executor_.Allocate(spec));
-    CHX_RETURN_IF_ERROR(executor_.CopyIn(array, 0, data));
-    Variable variable;
-    variable.array = std::move(array);
-    Bind(handle, std::move(variable));
-    return absl::OkStatus();
-  };
-  absl::Status status = upload();
-  if (!status.ok()) Fail(command, std::move(status), "upload", "", output);
-}
-
-void Session::Fetch(const Command& command, SessionOutput* output) {
-  SessionOutput::Value value;
-  value.request_id = command.request_id;
-  const auto fetch = [&]() -> absl::Status {
-    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(command.handle, &value.error));
-    if (value.error != nullptr) return absl::OkStatus();
-    const Array& array = entry->variable.array;
-    if (array.spec.nbytes() > limits_.max_inline_bytes) {
-      return ValueError("[fetch] expects at most ", limits_.max_inline_bytes, " bytes, got ",
-                        array.spec.nbytes(), ": use Download");
-    }
-    CHX_ASSIGN_OR_RETURN(value.data, executor_.CopyOut(array));
-    value.dtype = array.spec.dtype;
-    value.shape = array.spec.shape;
-    return absl::OkStatus();
-  };
-  absl::Status status = fetch();
-  if (!status.ok()) value.error = NewRootError(command, std::move(status), "fetch", "");
-  if (value.error != nullptr) value.error->read = true;
-  output->values.push_back(std::move(value));
-}
-
-void Session::Barrier(const Command& command, SessionOutput* output) {
-  SessionOutput::Value value;
-  value.request_id = command.request_id;
-  const absl::Status status = executor_.Synchronize();
-  if (!status.ok()) value.error = NewRootError(command, status, "barrier", "");
-  output->values.push_back(std::move(value));
-}
-
-absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dtype,
-                                                         absl::Span<const int64_t> shape,
-                                                         DeviceId device) {
-  MutexLock lock(&mutex_);
-  CHX_RETURN_IF_ERROR(CheckNewHandles({&handle, 1}));
-  CHX_RETURN_IF_ERROR(CheckShape("upload", shape, dtype));
-  UploadSink sink;
-  sink.session_ = this;
-  sink.handle_ = handle;
-  CHX_ASSIGN_OR_RETURN(sink.array_, executor_.Allocate(ArraySpec(dtype, Shape(shape), device)));
-  return sink;
-}
-
-absl::Status Session::UploadSink::Write(absl::string_view bytes) {
-  MutexLock lock(&session_->mutex_);
-  CHX_RETURN_IF_ERROR(session_->executor_.CopyIn(array_, written_, bytes));
-  written_ += static_cast<int64_t>(bytes.size());
-  return absl::OkStatus();
-}
-
-absl::Status Session::UploadSink::Finish() {
-  MutexLock lock(&session_->mutex_);
-  if (written_ != array_.spec.nbytes()) {
-    return ValueError("[upload] expects ", array_.spec.nbytes(), " bytes for ",
-                      array_.spec.ToString(), ", got ", written_);
-  }
-  CHX_RETURN_IF_ERROR(session_->CheckNewHandles({&handle_, 1}));
-  Variable variable;
-  variable.array = std::move(array_);
-  session_->Bind(handle_, std::move(variable));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Variable*> Session::Read(Handle handle) {
-  RootErrorPtr inherited;
-  CHX_ASSIGN_OR_RETURN(Entry * entry, Use(handle, &inherited));
-  if (inherited == nullptr) return &entry->variable;
-  inherited->read = true;
-  return inherited->status;
-}
-
-absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
-  MutexLock lock(&mutex_);
-  CHX_ASSIGN_OR_RETURN(const Variable* const variable, Read(handle));
-  HostCopy copy;
-  const Array& array = variable->array;
-  copy.dtype = array.spec.dtype;
-  copy.shape = array.spec.shape;
-  CHX_ASSIGN_OR_RETURN(copy.data, executor_.CopyOut(array));
-  return copy;
-}
-
-std::vector<SessionOutput::Error> Session::UnreadErrors(size_t max) {
-  MutexLock lock(&mutex_);
-  std::vector<SessionOutput::Error> unread;
-  for (const SessionOutput::Error& error : unread_errors_) {
-    if (!error.error->read && unread.size() < max) unread.push_back(error);
-  }
-  return unread;
-}
-
-SessionStats Session::stats() {
-  MutexLock lock(&mutex_);
-  SessionStats stats = stats_;
-  stats.handles = static_cast<int64_t>(entries_.size());
-  stats.memory_bytes = executor_.account().used();
-  return stats;
 }
 
 }  // namespace chx

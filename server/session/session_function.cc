@@ -101,19 +101,23 @@ absl::Status Session::RecordFunction(const Command& command) {
   }
   std::vector<size_t> nodes_before;
   nodes_before.reserve(outputs.size());
+  int64_t lists_before = 0;
   for (const Variable* output : outputs) {
     nodes_before.push_back(output == nullptr ? 0 : output->nodes.size());
+    if (output != nullptr) lists_before += output->HeapBytes();
   }
   Runtime runtime{executor_, graph_};
   CHX_RETURN_IF_ERROR(chx::RecordFunction(runtime, std::move(function), inputs, outputs, *mode));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] == nullptr) continue;
+    meter_.Charge(outputs[i]->HeapBytes());
     for (size_t j = nodes_before[i]; j < outputs[i]->nodes.size(); ++j) {
       ArrayNode& node = *outputs[i]->nodes[j];
       ++node.handles;
       if (node.id != 0) NoteMember(node.id, command.handles[i]);
     }
   }
+  meter_.Release(lists_before);
   return absl::OkStatus();
 }
 
@@ -146,11 +150,15 @@ void Session::AnswerWalk(PendingWalk walk, uint64_t number, uint64_t request_id,
           MemoryError("[backward] expects at most ", kMaxWalks, " walks that wait for the client");
     } else if (waits && walks_.contains(number)) {
       status = ValueError("[backward] expects a new number, got ", number);
+    } else if (waits && !walks_.Reserve(1)) {
+      status = MemoryError("[backward] ", meter_.Exhausted(sizeof(PendingWalk)).message());
+    } else if (status.ok()) {
+      status = ChargeValue(static_cast<int64_t>(value.data.size()), &value);
     }
   }
   if (!status.ok()) inherited = NewRootError(walk.command, std::move(status), "backward", "");
   if (inherited != nullptr) {
-    value.data.clear();
+    std::string().swap(value.data);  // what is cleared keeps its memory
     value.error = inherited;
     inherited->read = true;
     Inherit(walk.command, inherited);
@@ -158,7 +166,7 @@ void Session::AnswerWalk(PendingWalk walk, uint64_t number, uint64_t request_id,
     if (limits_.function_deadline.count() > 0) {
       walk.deadline = std::chrono::steady_clock::now() + limits_.function_deadline;
     }
-    walks_.emplace(number, std::move(walk));
+    walks_.try_emplace(number, std::move(walk));
   }
   output->values.push_back(std::move(value));
 }
@@ -174,7 +182,7 @@ absl::StatusOr<Session::PendingWalk*> Session::FindWalk(uint64_t number) {
 absl::StatusOr<Session::PendingWalk> Session::TakeWalk(uint64_t number) {
   CHX_ASSIGN_OR_RETURN(PendingWalk * found, FindWalk(number));
   PendingWalk walk = std::move(*found);
-  walks_.erase(number);
+  walks_.erase(walks_.find(number));
   return walk;
 }
 
@@ -247,12 +255,13 @@ void Session::ResumeWalk(const Command& command, SessionOutput* output) {
 }
 
 absl::Status Session::AbandonWalk(const Command& command) {
-  CHX_ASSIGN_OR_RETURN(const PendingWalk walk, TakeWalk(command.handle));
+  const absl::StatusOr<PendingWalk> walk = TakeWalk(command.handle);
+  if (!walk.ok()) return absl::OkStatus();  // over: a client that was interrupted can't know
   // The client knows why.
   RootErrorPtr error =
-      NewRootError(walk.command, ChainerxError("[grad] the client's function failed"), "grad", "");
+      NewRootError(walk->command, ChainerxError("[grad] the client's function failed"), "grad", "");
   error->read = true;
-  Inherit(walk.command, error);
+  Inherit(walk->command, error);
   return absl::OkStatus();
 }
 

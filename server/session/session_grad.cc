@@ -37,7 +37,16 @@ absl::Status Session::RequireGrad(const Command& command) {
     return DtypeError("[require_grad] expects a float array, got ", variable.array.spec.ToString());
   }
   if (variable.NodeOf(command.backprop_id) == nullptr) {
-    variable.nodes.push_back(MakeRef<ArrayNode>(command.backprop_id, variable.array.spec));
+    if (variable.nodes.size() >= kMaxGraphsOfArray) {
+      return ChainerxError("[require_grad] expects an array that is in at most ",
+                           kMaxGraphsOfArray - 1, " graphs");
+    }
+    const int64_t before = variable.HeapBytes();
+    if (!meter_.Reserve(ArrayNode::Bytes())) {
+      return MemoryError("[require_grad] ", meter_.Exhausted(ArrayNode::Bytes()).message());
+    }
+    variable.nodes.push_back(MakeRef<ArrayNode>(command.backprop_id, variable.array.spec, &graph_));
+    meter_.Charge(variable.HeapBytes() - before);
     ++variable.nodes.back()->handles;
     if (command.backprop_id != 0) NoteMember(command.backprop_id, command.handle);
   }
@@ -122,8 +131,15 @@ void Session::StartWalk(const Command& command, SessionOutput* output) {
     PendingWalk walk;
     walk.command.kind = command.kind;
     walk.command.location = command.location;
-    walk.command.outputs = command.outputs;
-    const absl::Status status = started.ok() ? absl::OkStatus() : started.status();
+    absl::Status status = started.status();
+    absl::StatusOr<MemoryCharge> charge =
+        MemoryCharge::Of(account(), static_cast<int64_t>(command.outputs.size() * sizeof(Handle)));
+    if (charge.ok()) {
+      walk.command.outputs = command.outputs;
+      walk.charge = *std::move(charge);
+    } else if (status.ok()) {
+      status = charge.status();
+    }
     if (started.ok()) walk.backprop = *std::move(started);
     return AnswerWalk(std::move(walk), command.request_id, command.request_id, status, inherited,
                       output);
@@ -136,8 +152,10 @@ void Session::StartWalk(const Command& command, SessionOutput* output) {
     }
     if (status.ok()) status = FinishWalk(command, started->get());
   }
-  if (!status.ok())
-    return Fail(command, std::move(status), is_grad ? "grad" : "backward", "", output);
+  if (!status.ok()) {
+    Fail(command, std::move(status), is_grad ? "grad" : "backward", "", output);
+    return;
+  }
   if (inherited == nullptr) return;
   if (is_grad) return Inherit(command, inherited);
   // Without a loss there are no gradients: whoever waits for one learns why.
@@ -161,7 +179,7 @@ absl::Status Session::FinishWalk(const Command& command, Backprop* backprop) {
     missing.outputs.push_back(command.outputs[i]);
     RootErrorPtr absent = NewRootError(
         command, GradientError("[grad] the outputs do not depend on input ", i), "grad", "");
-    absent->absent_gradient = true;
+    if (absent != lost_.error) absent->absent_gradient = true;
     Inherit(missing, absent);
   }
   return absl::OkStatus();
@@ -213,7 +231,10 @@ void Session::GetGrad(const Command& command, SessionOutput* output) {
     return absl::OkStatus();
   };
   absl::Status status = get_grad();
-  if (!status.ok()) return Fail(command, std::move(status), "grad", "", output);
+  if (!status.ok()) {
+    Fail(command, std::move(status), "grad", "", output);
+    return;
+  }
   if (inherited != nullptr) Inherit(command, inherited);
 }
 

@@ -54,6 +54,9 @@ absl::Status Session::NewBackpropId(BackpropId id) {
   if (backprop_ids_.size() >= kMaxBackpropIds) {
     return MemoryError("[backprop_scope] expects at most ", kMaxBackpropIds, " open scopes");
   }
+  if (!backprop_ids_.Reserve(1)) {
+    return MemoryError("[backprop_scope] ", meter_.Exhausted(sizeof(Entry)).message());
+  }
   if (id == 0 || !backprop_ids_.try_emplace(id).second) {
     return ChainerxError("[backprop_scope] expects a new backprop id, got ", id);
   }
@@ -73,10 +76,13 @@ absl::Status Session::ReleaseBackpropId(BackpropId id) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (nodes[i]->id != id) continue;
       if (--nodes[i]->handles == 0) nodes[i]->grad = nullptr;
+      const int64_t before = entry->variable.HeapBytes();
       nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(i));
+      meter_.Release(before - entry->variable.HeapBytes());
       break;
     }
   }
+  meter_.Release(static_cast<int64_t>(it->second.capacity() * sizeof(Handle)));
   backprop_ids_.erase(it);
   return absl::OkStatus();
 }
@@ -90,7 +96,9 @@ void Session::NoteMember(BackpropId id, Handle handle) {
     const auto is_gone = [this](Handle member) { return Find(member) == nullptr; };
     members.erase(std::remove_if(members.begin(), members.end(), is_gone), members.end());
   }
+  const size_t before = members.capacity();
   members.push_back(handle);
+  meter_.Charge(static_cast<int64_t>((members.capacity() - before) * sizeof(Handle)));
 }
 
 absl::Status Session::Unchain(const Command& command) {
@@ -127,22 +135,32 @@ GraphState Session::StateOf(Handle array, Handle grad, BackpropId id) {
 void Session::AskGraphState(const Command& command, SessionOutput* output) {
   SessionOutput::Value value;
   value.request_id = command.request_id;
-  if (command.handles.size() % 2 != 0) {
-    value.error = NewRootError(command, ValueError("[graph_state] expects pairs of handles"),
-                               "graph_state", "");
-  } else {
-    std::vector<GraphState> states;
-    for (size_t i = 0; i < command.handles.size(); i += 2) {
-      states.push_back(StateOf(command.handles[i], command.handles[i + 1], command.backprop_id));
+  const auto ask = [&]() -> absl::Status {
+    if (command.handles.size() % 2 != 0) {
+      return ValueError("[graph_state] expects pairs of handles");
     }
-    value.data = EncodeGraphStates(states);
-    if (value.data.size() > static_cast<size_t>(limits_.max_inline_bytes)) {
-      value.data.clear();
-      value.error = NewRootError(command, ValueError("[graph_state] expects fewer handles"),
-                                 "graph_state", "");
+    // Each state takes a word at least: none is made that could not be sent.
+    const auto max = static_cast<size_t>(limits_.max_inline_bytes);
+    const size_t count = command.handles.size() / 2;
+    if (count <= max / sizeof(uint64_t)) {
+      std::vector<GraphState> states;
+      states.reserve(count);
+      for (size_t i = 0; i < command.handles.size(); i += 2) {
+        states.push_back(StateOf(command.handles[i], command.handles[i + 1], command.backprop_id));
+      }
+      value.data = EncodeGraphStates(states);
+      if (value.data.size() <= max) {
+        return ChargeValue(static_cast<int64_t>(value.data.size()), &value);
+      }
     }
+    return ValueError("[graph_state] expects fewer handles");
+  };
+  absl::Status status = ask();
+  if (!status.ok()) {
+    std::string().swap(value.data);  // an assignment would keep its memory
+    value.error = NewRootError(command, std::move(status), "graph_state", "");
+    value.error->read = true;
   }
-  if (value.error != nullptr) value.error->read = true;
   output->values.push_back(std::move(value));
 }
 
@@ -158,6 +176,7 @@ void Session::DumpGraph(const Command& command, SessionOutput* output) {
                            command.backprop_id);
     }
     value.dtype = Dtype::kUint8;
+    CHX_RETURN_IF_ERROR(ChargeValue(limits_.max_inline_bytes, &value));
     value.data = DumpOf(node, static_cast<size_t>(limits_.max_inline_bytes));
     value.shape = Shape({static_cast<int64_t>(value.data.size())});
     return absl::OkStatus();

@@ -13,6 +13,16 @@ namespace chx {
 namespace {
 
 constexpr std::chrono::milliseconds kMaxSleep = std::chrono::hours(1);
+// How long Close waits for a session that it has stopped, to tell of unread errors.
+constexpr std::chrono::milliseconds kPatience(250);
+
+// How often to look for what may take `limit` at most; 0: it may take for ever.
+std::chrono::milliseconds PeriodFor(std::chrono::milliseconds limit, int parts,
+                                    std::chrono::milliseconds longest) {
+  if (limit.count() == 0) return longest;
+  return std::clamp<std::chrono::milliseconds>(limit / parts, std::chrono::milliseconds(10),
+                                               longest);
+}
 
 // From the kernel's generator: ids are keys and must not be guessed.
 absl::Status RandomBytes(void* out, size_t size) {
@@ -43,17 +53,26 @@ SessionManager::~SessionManager() {
 }
 
 absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name, bool share) {
+  auto account = std::make_shared<MemoryAccount>(options_.session.memory_bytes, options_.budget);
+  if (!account->TryCharge(kSessionBytes, MemoryUse::kFixed)) {
+    return MemoryError("[open] no room for another session: the daemon holds ",
+                       options_.budget->used(), " of its memory limit of ",
+                       options_.budget->limit());
+  }
   auto record = std::make_shared<SessionRecord>();
   record->id.resize(16);
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
   record->client_name = std::move(client_name);
-  record->session = std::make_unique<Session>(devices_, options_.session, share);
+  record->session =
+      std::make_unique<Session>(devices_, options_.session, share, std::move(account));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->opened;
   MutexLock lock(&mutex_);
+  if (draining_) return absl::UnavailableError("the daemon is shutting down");
   if (sessions_.size() >= options_.max_sessions) {
     return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
   }
+  record->number = next_number_++;
   sessions_.emplace(record->id, record);
   return record;
 }
@@ -64,18 +83,19 @@ SessionRecordPtr SessionManager::Find(const std::string& id) {
   return it == sessions_.end() ? nullptr : it->second;
 }
 
-uint64_t SessionManager::Attach(const SessionRecordPtr& record,
-                                std::function<void()> cancel_stream) {
-  std::function<void()> cancel_older;
+uint64_t SessionManager::Attach(const SessionRecordPtr& record, StreamHooks stream) {
+  const auto hooks = std::make_shared<const StreamHooks>(std::move(stream));
+  std::shared_ptr<const StreamHooks> older;
   uint64_t attachment = 0;
   {
     MutexLock lock(&mutex_);
     if (!sessions_.contains(record->id)) return 0;
-    if (record->attachment != 0) cancel_older = std::move(record->cancel_stream);
+    older = std::exchange(record->stream, hooks);
     attachment = record->attachment = next_attachment_++;
-    record->cancel_stream = std::move(cancel_stream);
+    record->hung_up = false;
   }
-  if (cancel_older) cancel_older();
+  if (older != nullptr && older->cancel) older->cancel();
+  if (draining_ && hooks->on_draining) hooks->on_draining();
   return attachment;
 }
 
@@ -84,33 +104,114 @@ void SessionManager::Detach(const SessionRecordPtr& record, uint64_t attachment)
     MutexLock lock(&mutex_);
     if (record->attachment != attachment) return;
     record->attachment = 0;
-    record->cancel_stream = nullptr;
-    record->detached = std::chrono::steady_clock::now();
+    record->stream = nullptr;
+    // The lease of one that has hung up runs already.
+    if (!record->hung_up) record->detached = std::chrono::steady_clock::now();
+    record->hung_up = false;
   }
   wake_.notify_all();
 }
 
+std::shared_ptr<const StreamHooks> SessionManager::Remove(SessionRecordPtr record) {
+  sessions_.erase(record->id);
+  return std::exchange(record->stream, nullptr);
+}
+
+void SessionManager::WakeStopped() const {
+  ComputeSlots* const slots = options_.session.compute_slots;
+  if (slots != nullptr) slots->WakeStopped();
+}
+
+void SessionManager::Stop(SessionRecord* record) const {
+  record->session->stop().EndSession();
+  record->transfers.End();
+  WakeStopped();
+}
+
+void SessionManager::End(SessionRecordPtr record,
+                         const std::shared_ptr<const StreamHooks>& stream) {
+  Stop(record.get());
+  if (stream != nullptr && stream->cancel) stream->cancel();
+  disposer_.Destroy(std::move(record));
+}
+
 absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Close(const std::string& id) {
   SessionRecordPtr record;
-  std::function<void()> cancel;
+  std::shared_ptr<const StreamHooks> stream;
   {
     MutexLock lock(&mutex_);
     auto it = sessions_.find(id);
     if (it == sessions_.end()) return absl::NotFoundError("no such session");
-    record = std::move(it->second);
-    sessions_.erase(it);
-    cancel = std::move(record->cancel_stream);
+    record = it->second;
+    stream = Remove(record);
   }
-  std::vector<SessionOutput::Error> unread = record->session->UnreadErrors();
-  if (cancel) cancel();
+  Stop(record.get());
+  std::vector<SessionOutput::Error> unread = record->session->UnreadErrorsWithin(kPatience);
+  End(std::move(record), stream);
   return unread;
+}
+
+absl::Status SessionManager::Kill(uint64_t number) {
+  SessionRecordPtr record;
+  std::shared_ptr<const StreamHooks> stream;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& entry : sessions_) {
+      if (entry.second->number == number) record = entry.second;
+    }
+    if (record == nullptr) {
+      return absl::NotFoundError(absl::StrCat("there is no session number ", number));
+    }
+    stream = Remove(record);
+  }
+  End(std::move(record), stream);
+  return absl::OkStatus();
+}
+
+absl::Status SessionManager::Cancel(const std::string& id, uint64_t through_batch) {
+  const SessionRecordPtr record = Find(id);
+  if (record == nullptr) return absl::NotFoundError("no such session");
+  record->session->stop().Cancel(through_batch);
+  WakeStopped();
+  return absl::OkStatus();
 }
 
 std::vector<SessionRecordPtr> SessionManager::List() {
   MutexLock lock(&mutex_);
   std::vector<SessionRecordPtr> records;
+  records.reserve(sessions_.size());
   for (const auto& [id, record] : sessions_) records.push_back(record);
   return records;
+}
+
+std::vector<SessionSnapshot> SessionManager::Snapshots() {
+  MutexLock lock(&mutex_);
+  std::vector<SessionSnapshot> snapshots;
+  snapshots.reserve(sessions_.size());
+  for (const auto& [id, record] : sessions_) {
+    snapshots.push_back({record->number, record->client_name, record->opened,
+                         record->attachment != 0, record->session->stats(),
+                         record->session->limits().memory_bytes});
+  }
+  return snapshots;
+}
+
+void SessionManager::StartDraining() {
+  std::vector<std::shared_ptr<const StreamHooks>> streams;
+  {
+    MutexLock lock(&mutex_);
+    draining_ = true;
+    for (const auto& entry : sessions_) {
+      if (entry.second->stream != nullptr) streams.push_back(entry.second->stream);
+    }
+  }
+  for (const auto& stream : streams) {
+    if (stream->on_draining) stream->on_draining();
+  }
+}
+
+void SessionManager::StopAll() {
+  for (const SessionRecordPtr& record : List()) Stop(record.get());
 }
 
 bool SessionManager::attached(const SessionRecordPtr& record) {
@@ -118,40 +219,79 @@ bool SessionManager::attached(const SessionRecordPtr& record) {
   return record->attachment != 0;
 }
 
-// Sleeps until the next lease ends, and frees those that have ended. Sessions are destroyed
-// outside of the lock: that may take a while. Deadlines of functions are looked after every quarter
-// of their length.
-void SessionManager::ReapLoop() {
-  const auto deadline = options_.session.function_deadline;
-  const auto period = deadline.count() > 0
-                          ? std::clamp<std::chrono::milliseconds>(
-                                deadline / 4, std::chrono::milliseconds(10), kMaxSleep)
-                          : kMaxSleep;
-  auto look = std::chrono::steady_clock::now() + period;
-  for (;;) {
-    if (std::chrono::steady_clock::now() >= look) {
-      for (const SessionRecordPtr& record : List()) record->session->EndLateWalks();
-      look = std::chrono::steady_clock::now() + period;
+void SessionManager::WatchSessions() {
+  struct Busy {
+    SessionRecordPtr record;
+    uint64_t attachment;
+    std::shared_ptr<const StreamHooks> stream;
+  };
+  std::vector<Busy> busy;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [id, record] : sessions_) {
+      if (record->session->stop().running()) {
+        busy.push_back({record, record->attachment, record->stream});
+      }
     }
-    std::vector<SessionRecordPtr> dead;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  for (const Busy& session : busy) {
+    session.record->session->stop().Watch(now);
+    if (session.stream == nullptr || !session.stream->hung_up || !session.stream->hung_up()) {
+      continue;
+    }
+    MutexLock lock(&mutex_);
+    SessionRecord& record = *session.record;
+    if (record.attachment != session.attachment || record.hung_up) continue;
+    record.hung_up = true;
+    record.detached = now;
+  }
+  WakeStopped();  // past deadlines
+}
+
+std::vector<SessionRecordPtr> SessionManager::LateSessions(
+    std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* next) {
+  std::vector<SessionRecordPtr> late;
+  for (const auto& [id, record] : sessions_) {
+    if (record->attachment != 0 && !record->hung_up) continue;
+    const auto end = record->detached + options_.lease;
+    if (end <= now) {
+      late.push_back(record);
+    } else {
+      *next = std::min(*next, end);
+    }
+  }
+  return late;
+}
+
+// Sleeps until the next lease ends, and ends the sessions whose have. Deadlines of functions are
+// looked after every quarter of their length, commands every tenth of what they may take.
+void SessionManager::ReapLoop() {
+  const auto walk_period = PeriodFor(options_.session.function_deadline, 4, kMaxSleep);
+  const auto watch_period =
+      std::min(PeriodFor(options_.session.max_command_time, 10, std::chrono::milliseconds(500)),
+               PeriodFor(options_.lease, 8, std::chrono::milliseconds(500)));
+  auto look = std::chrono::steady_clock::now() + walk_period;
+  for (;;) {
+    WatchSessions();
+    auto now = std::chrono::steady_clock::now();
+    if (now >= look) {
+      for (const SessionRecordPtr& record : List()) record->session->EndLateWalks();
+      look = now + walk_period;
+    }
+    std::vector<SessionRecordPtr> late;
+    std::vector<std::shared_ptr<const StreamHooks>> streams;
     {
       MutexLock lock(&mutex_);
       if (stopping_) return;
-      const auto now = std::chrono::steady_clock::now();
-      auto next = look;
-      for (auto it = sessions_.begin(); it != sessions_.end();) {
-        const SessionRecord& record = *it->second;
-        const auto end = record.detached + options_.lease;
-        if (record.attachment == 0 && end <= now) {
-          dead.push_back(std::move(it->second));
-          sessions_.erase(it++);
-          continue;
-        }
-        if (record.attachment == 0) next = std::min(next, end);
-        ++it;
-      }
-      if (dead.empty()) wake_.wait_until(mutex_, next);
+      now = std::chrono::steady_clock::now();
+      auto next = std::min(look, now + watch_period);
+      late = LateSessions(now, &next);
+      streams.reserve(late.size());
+      for (const SessionRecordPtr& record : late) streams.push_back(Remove(record));
+      if (late.empty()) wake_.wait_until(mutex_, next);
     }
+    for (size_t i = 0; i < late.size(); ++i) End(std::move(late[i]), streams[i]);
   }
 }
 

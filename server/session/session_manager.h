@@ -1,4 +1,5 @@
-// All sessions of a daemon, by their unguessable ids; frees those whose lease has run out.
+// All sessions of a daemon, by their unguessable ids; stops and frees those whose lease has run out
+// and those that are closed or killed. Waits for no session's lock.
 #ifndef CHX_SERVER_SESSION_SESSION_MANAGER_H_
 #define CHX_SERVER_SESSION_SESSION_MANAGER_H_
 
@@ -13,7 +14,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "server/session/disposer.h"
 #include "server/session/session.h"
+#include "server/session/transfers.h"
 
 namespace chx {
 
@@ -21,17 +24,33 @@ struct ManagerOptions {
   SessionLimits session;
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
   size_t max_sessions = 1024;
+  MemoryBudget* budget = nullptr;  // the daemon's; null: none
 };
+
+// What an open session costs before it has done anything: its thread's stack, buffers of its
+// stream, its tables. About twice what is measured.
+inline constexpr int64_t kSessionBytes = int64_t{512} << 10;
 
 // What a transport keeps for a session from one stream to the next.
 struct TransportState {
   virtual ~TransportState() = default;
 };
 
+// How others reach the stream that a session's client has open. Called by any thread, without the
+// manager's lock, and perhaps once more after the session has been detached.
+struct StreamHooks {
+  std::function<void()> cancel;       // cuts it
+  std::function<bool()> hung_up;      // whether the client has left it; may be null
+  std::function<void()> on_draining;  // the daemon shuts down; may be null
+};
+
 // A session and what only the manager and the transport know about it. The transport serialises
 // batches by `stream_mutex`.
 struct SessionRecord {
-  std::string id;  // 16 random bytes
+  std::string id;       // 16 random bytes
+  uint64_t number = 0;  // in listings; no secret
+  // What the transport keeps as long as the session lives.
+  std::shared_ptr<void> admission;
   std::string client_name;
   std::unique_ptr<Session> session;
   std::chrono::steady_clock::time_point opened;
@@ -41,13 +60,25 @@ struct SessionRecord {
   std::unique_ptr<TransportState> transport ABSL_GUARDED_BY(stream_mutex);
   // Held while an array is sent: its copy is outside of the quota, so there is one at a time.
   Mutex download_mutex;
+  Transfers transfers;
 
   // Guarded by the manager's mutex.
   uint64_t attachment = 0;  // 0: no stream; else which one
-  std::function<void()> cancel_stream;
-  std::chrono::steady_clock::time_point detached;
+  std::shared_ptr<const StreamHooks> stream;
+  bool hung_up = false;  // the client has left the stream, which still works
+  std::chrono::steady_clock::time_point detached;  // or hung up
 };
 using SessionRecordPtr = std::shared_ptr<SessionRecord>;
+
+// What a listing says about a session.
+struct SessionSnapshot {
+  uint64_t number;
+  std::string client_name;
+  std::chrono::steady_clock::time_point opened;
+  bool attached;
+  SessionStats stats;
+  int64_t memory_limit_bytes;
+};
 
 // Thread-safe.
 class SessionManager {
@@ -61,19 +92,46 @@ class SessionManager {
   SessionRecordPtr Find(const std::string& id);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
   // larger number than all before, or 0 if the session has been freed.
-  uint64_t Attach(const SessionRecordPtr& record, std::function<void()> cancel_stream);
+  uint64_t Attach(const SessionRecordPtr& record, StreamHooks stream);
   // The lease starts to run, unless another stream has taken over.
   void Detach(const SessionRecordPtr& record, uint64_t attachment);
-  // Frees the session at once; its unread errors are returned. kNotFound if there is none.
+  // Stops the session and frees it; its unread errors are returned, as far as they are to be had at
+  // once. kNotFound if there is none.
   absl::StatusOr<std::vector<SessionOutput::Error>> Close(const std::string& id);
+  // The same for an operator of the daemon, who knows the session by its number.
+  absl::Status Kill(uint64_t number);
+  // Commands of batches up to this one that have not run become error values, also those that are
+  // still to come; the one that runs stops. kNotFound if there is no such session.
+  absl::Status Cancel(const std::string& id, uint64_t through_batch);
   std::vector<SessionRecordPtr> List();
+  std::vector<SessionSnapshot> Snapshots();
+  // No sessions are opened from now on, and all streams, now or later, are told by on_draining.
+  void StartDraining();
+  bool draining() const { return draining_; }
+  // Nothing that clients have asked for runs any more: the daemon is about to end.
+  void StopAll();
   bool attached(const SessionRecordPtr& record);
   const ManagerOptions& options() const { return options_; }
   uint64_t epoch() const { return epoch_; }
   const Devices& devices() const { return *devices_; }
 
  private:
+  // Lets those go on that wait for their turn to compute and are to stop.
+  void WakeStopped() const;
+  // Takes a session out of the list, so that its lock and memory don't matter to others.
+  std::shared_ptr<const StreamHooks> Remove(SessionRecordPtr record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whatever it runs, and whoever carries arrays for it, ends soon.
+  void Stop(SessionRecord* record) const;
+  // Stops it, cuts its stream and has it destroyed.
+  void End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream);
   void ReapLoop();
+  // Finds commands that take too long, and clients that have gone while theirs run.
+  void WatchSessions();
+  // Those whose lease has ended by `now`; *next is brought forward to the end of the next one.
+  std::vector<SessionRecordPtr> LateSessions(std::chrono::steady_clock::time_point now,
+                                             std::chrono::steady_clock::time_point* next)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Devices* const devices_;
   const ManagerOptions options_;
@@ -81,8 +139,11 @@ class SessionManager {
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> draining_{false};
   uint64_t next_attachment_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<std::string, SessionRecordPtr> sessions_ ABSL_GUARDED_BY(mutex_);
+  Disposer<SessionRecordPtr> disposer_;
   std::thread reaper_;
 };
 

@@ -70,4 +70,7 @@ def check_gradients(chx, row, arrays, rng, double=False):
         assert grad.shape == arrays[i].shape
         assert grad.dtype == arrays[i].dtype
         scale = max(1.0, np.max(np.abs(want), initial=0.0))
-        np.testing.assert_allclose(chx.to_numpy(grad), want, rtol=1e-5, atol=1e-6 * scale)
+        # Differences of gradients are less exact where these change fast, as beside equal singular
+        # values.
+        atol = (1e-5 if double else 1e-6) * scale
+        np.testing.assert_allclose(chx.to_numpy(grad), want, rtol=1e-5, atol=atol)

@@ -30,7 +30,8 @@ class FactorizationsTest : public testing::Test {
     rng_.seed(seed);
     const absl::Status status = devices_.Open("host:0,library:0", {host_.get(), library_.get()});
     EXPECT_TRUE(status.ok()) << status;
-    executor_ = std::make_unique<Executor>(&devices_, int64_t{1} << 30);
+    executor_ =
+        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
   }
 
   // Far from singular.

@@ -48,7 +48,8 @@ class KernelsTest : public testing::Test {
     const absl::Status status =
         devices_.Open("native:0,emulated:0", {native_.get(), emulated_.get()});
     EXPECT_TRUE(status.ok()) << status;
-    executor_ = std::make_unique<Executor>(&devices_, int64_t{1} << 30);
+    executor_ =
+        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
   }
 
   int64_t Int(int64_t low, int64_t high) {

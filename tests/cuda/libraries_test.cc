@@ -32,7 +32,8 @@ class LibrariesTest : public testing::Test {
     const absl::Status status =
         devices_.Open("plain:0,libraries:0", {plain_.get(), libraries_.get()});
     EXPECT_TRUE(status.ok()) << status;
-    executor_ = std::make_unique<Executor>(&devices_, int64_t{1} << 30);
+    executor_ =
+        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
   }
 
   int64_t Int(int64_t low, int64_t high) {

@@ -1,9 +1,17 @@
 // Bytes as a client may send them, to the decoder and whatever it lets through to a session.
+#include <string>
 #include <vector>
 
 #include "ops/registry.h"
+#include "tests/fuzz/generator.h"
 #include "tests/fuzz/small_session.h"
 #include "tests/fuzz/target.h"
+
+namespace chx {
+
+std::string FuzzCounts() { return "of what the decoder let through: " + SmallSession::Counts().ToString(); }
+
+}  // namespace chx
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   chx::SmallSession session;
@@ -15,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     while (count < window.size() && !reader.AtEnd()) {
       readable = reader.Next(&window[count]).ok();
       if (!readable || chx::TakesLong(window[count])) break;
-      ++count;
+      chx::SmallSession::Counts().Add(window[count++]);
     }
     session.Execute(absl::MakeConstSpan(window).subspan(0, count));
     if (!readable) break;

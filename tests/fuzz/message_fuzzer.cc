@@ -1,17 +1,26 @@
-// Each request message of each method, through gRPC and the daemon's own handlers. The first byte
-// says which method; kSessionId stands for the id of a session that is there.
-#include <grpcpp/grpcpp.h>
+// Frames of all kinds through the daemon's own handlers, one connection an input: a Hello, then the
+// input as it is, or, by its first byte, as one frame's payload or as commands for a session; in
+// one piece or many, and perhaps cut. kSessionId stands for the id of a session that is there.
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "proto/chxd.pb.h"
+#include "proto/command.h"
+#include "proto/frame.h"
 #include "server/daemon.h"
 #include "server/native/native_backend.h"
+#include "tests/fuzz/generator.h"
 #include "tests/fuzz/target.h"
 #include "tests/rpc/rpc_client.h"
 
@@ -20,43 +29,138 @@ namespace {
 
 constexpr char kSessionId[] = "the session's id";  // as long as one
 constexpr size_t kIdBytes = sizeof(kSessionId) - 1;
+constexpr uint8_t kRaw = 0;             // the input is frames
+constexpr uint8_t kCommands = 7;        // a session executes what generator.h makes of the input
+constexpr uint8_t kInsteadOfHello = 8;  // the input is all there is
 
-constexpr const char* kMethods[] = {
-    "/chx.v1.SessionService/Open",      "/chx.v1.SessionService/Execute",
-    "/chx.v1.SessionService/Close",     "/chx.v1.TransferService/Upload",
-    "/chx.v1.TransferService/Download", "/chx.v1.AdminService/ListDevices",
-    "/chx.v1.AdminService/ListSessions"};
-constexpr size_t kNumMethods = sizeof(kMethods) / sizeof(kMethods[0]);
-
-void Check(const grpc::Status& status) {
-  if (status.ok()) return;
-  std::cerr << "code " << status.error_code() << ": " << status.error_message() << std::endl;
+// On a busy machine a session's lease may end before its stream has begun.
+void Check(const absl::Status& status) {
+  if (status.ok() || absl::IsNotFound(status)) return;
+  std::cerr << status << std::endl;
   std::abort();
 }
+
+struct {
+  uint64_t connections = 0;
+  uint64_t cut = 0;
+  uint64_t sessions = 0;
+  CommandCounts commands;
+  std::array<uint64_t, 32> calls = {};  // of well-formed single calls, by field number
+  std::array<uint64_t, 32> codes = {};  // of the daemon's replies and ends
+  std::array<uint64_t, 8> frames = {};  // the daemon's, by kind
+} counts;
 
 // For the life of the process.
 struct World {
   std::unique_ptr<Backend> backend = CreateNativeBackend({1});
+  SocketDirectory directory;
   std::unique_ptr<Daemon> daemon;
-  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<RpcClient> client;
 
   World() {
     Options options;
     options.devices = "native:0";
     options.session_memory = 4 << 20;
-    options.lease = std::chrono::milliseconds(50);  // those that Open makes go soon
-    options.listeners = *ParseListen("127.0.0.1:0");
+    options.lease = std::chrono::milliseconds(200);  // those that Open makes go soon
+    options.listeners = *ParseListen("unix:" + directory.Socket());
     daemon = std::move(*Daemon::Start(options, {backend.get()}));
-    channel = ChannelTo(daemon->addresses()[0]);
     NewSession();
   }
+  std::string address() const { return "unix:" + directory.Socket(); }
   void NewSession() {
-    client = std::make_unique<RpcClient>(channel);
+    client = std::make_unique<RpcClient>(address());
     Check(client->Open());
     Check(client->Upload(1, {1, 2}, 100));
   }
 };
+
+std::string FrameOf(uint32_t kind, const std::string& payload) {
+  const uint32_t header[] = {static_cast<uint32_t>(payload.size()), kind};
+  return std::string(reinterpret_cast<const char*>(header), sizeof(header)) + payload;
+}
+
+void CountCode(const v1::Status& status) { ++counts.codes[std::min(status.code(), 31u)]; }
+
+// Reads all that the daemon says, which has to be frames of its kinds, and to end.
+void ReadToTheEnd(int fd) {
+  SocketStream stream(fd);
+  FrameReader reader(&stream, 64 << 20);
+  FrameKind kind;
+  absl::string_view payload;
+  FrameReader::Result result;
+  while ((result = reader.Next(&kind, &payload)) == FrameReader::Result::kFrame) {
+    ++counts.frames[static_cast<size_t>(kind)];
+    const int size = static_cast<int>(payload.size());
+    v1::Reply reply;
+    v1::Event event;
+    v1::Status status;
+    bool good = kind == FrameKind::kData;
+    if (kind == FrameKind::kReply && (good = reply.ParseFromArray(payload.data(), size))) {
+      CountCode(reply.status());
+    }
+    if (kind == FrameKind::kEnd && (good = status.ParseFromArray(payload.data(), size))) {
+      CountCode(status);
+    }
+    if (kind == FrameKind::kMessage) good = event.ParseFromArray(payload.data(), size);
+    if (!good) std::abort();
+  }
+  // Silence is no end: the socket's timeout has passed.
+  if (result == FrameReader::Result::kBad || errno == EAGAIN) std::abort();
+}
+
+// `how`: 0 sends all at once and reads the answers; else pieces of so many bytes, and every second
+// time the connection is cut.
+void Exchange(int fd, absl::string_view bytes, size_t how) {
+  ++counts.connections;
+  SocketStream stream(fd);
+  const size_t piece = how == 0 ? bytes.size() : how;
+  while (!bytes.empty() && SendAll(&stream, bytes.substr(0, piece))) {
+    bytes.remove_prefix(std::min(piece, bytes.size()));
+  }
+  if (how % 2 == 1) {
+    ++counts.cut;
+    return;
+  }
+  shutdown(fd, SHUT_WR);
+  ReadToTheEnd(fd);
+}
+
+// A session of its own, whose stream carries commands to the end, and answers each batch.
+void ExecuteCommands(const std::string& address, absl::string_view bytes) {
+  RpcClient client(address);
+  Check(client.Open());
+  client.Connect();
+  ++counts.sessions;
+  Choices choices(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  CommandGenerator generator(&choices);
+  std::string batch;
+  for (const Command& command : InitialArrays()) CommandWriter(&batch).Write(command);
+  uint64_t barrier = uint64_t{1} << 40;  // beyond the generator's numbers of requests
+  for (bool more = true; more;) {
+    Command command;
+    while (batch.size() < (32 << 10) && (more = generator.Next(&command))) {
+      if (TakesLong(command)) continue;
+      counts.commands.Add(command);
+      CommandWriter(&batch).Write(command);
+    }
+    CommandWriter(&batch).Barrier(++barrier);
+    if (!client.Send(std::exchange(batch, ""))) return Check(client.FinishStream());
+    for (bool answered = false; !answered;) {
+      v1::Event event;
+      if (!client.Read(&event)) {
+        const absl::Status end = client.FinishStream();
+        if (end.ok()) std::abort();  // without a word
+        return Check(end);
+      }
+      client.acked_event_seq = event.event_seq();
+      for (const v1::FetchedValue& value : event.values()) {
+        answered = answered || value.request_id() == barrier;
+      }
+    }
+  }
+  v1::CloseReply reply;
+  Check(client.Close(&reply));
+}
 
 }  // namespace
 }  // namespace chx
@@ -64,19 +168,27 @@ struct World {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static chx::World* const world = new chx::World;
   if (size == 0) return 0;
-  std::string message(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const size_t place = message.find(chx::kSessionId);
+  std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const size_t place = bytes.find(chx::kSessionId);
   if (place != std::string::npos) {
-    message.replace(place, chx::kIdBytes, world->client->session_id());
+    bytes.replace(place, chx::kIdBytes, world->client->session_id());
   }
-  std::string reply;
-  const grpc::Status status =
-      chx::CallRaw(world->channel, chx::kMethods[data[0] % chx::kNumMethods], "", message, &reply);
-  // What a client sends is never the daemon's own failure.
-  if (status.error_code() == grpc::StatusCode::UNKNOWN ||
-      status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    chx::Check(status);
+  const uint8_t what = data[0] % (chx::kInsteadOfHello + 1);
+  const size_t how = data[0] / (chx::kInsteadOfHello + 1);
+  if (what == chx::kCommands) {
+    chx::ExecuteCommands(world->address(), bytes);
+  } else if (what == chx::kInsteadOfHello) {
+    const int fd = chx::ConnectTo(world->address());
+    chx::Exchange(fd, bytes, how);
+    close(fd);
+  } else {
+    chx::v1::Call call;
+    if (what == static_cast<uint8_t>(chx::FrameKind::kCall) && call.ParseFromString(bytes)) {
+      ++chx::counts.calls[std::min<size_t>(call.method_case(), 31)];
+    }
+    chx::FrameClient client(world->address());
+    if (what != chx::kRaw) bytes = chx::FrameOf(what, bytes);
+    chx::Exchange(client.fd(), bytes, how);
   }
   // Closed by what we sent, or its lease has ended.
   std::vector<float> values;
@@ -86,21 +198,57 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 namespace chx {
 
+std::string FuzzCounts() {
+  std::string text = absl::StrCat("connections ", counts.connections, ", cut ", counts.cut, "\n");
+  const google::protobuf::Descriptor* const calls = v1::Call::descriptor();
+  for (int i = 0; i < calls->field_count(); ++i) {
+    absl::StrAppend(&text, "  call ", calls->field(i)->name(), " ",
+                    counts.calls[static_cast<size_t>(calls->field(i)->number())], "\n");
+  }
+  for (size_t code = 0; code < counts.codes.size(); ++code) {
+    if (counts.codes[code] == 0) continue;
+    absl::StrAppend(&text, "  replies ",
+                    absl::StatusCodeToString(static_cast<absl::StatusCode>(code)), " ",
+                    counts.codes[code], "\n");
+  }
+  for (size_t kind = 0; kind < counts.frames.size(); ++kind) {
+    absl::StrAppend(&text, "  frames of kind ", kind, ": ", counts.frames[kind], "\n");
+  }
+  return absl::StrCat(text, "sessions ", counts.sessions, ", ", counts.commands.ToString());
+}
+
 std::vector<std::string> FuzzSeeds() {
   std::vector<std::string> seeds;
-  const auto add = [&seeds](char method, const google::protobuf::Message& message) {
-    seeds.push_back(std::string(1, method) + message.SerializeAsString());
+  const auto add = [&seeds](FrameKind kind, const google::protobuf::Message& message) {
+    const std::string payload = message.SerializeAsString();
+    const auto number = static_cast<uint32_t>(kind);
+    seeds.push_back(std::string(1, static_cast<char>(number)) + payload);
+    return FrameOf(number, payload);
   };
-  v1::OpenRequest open;
-  open.set_min_protocol(1);
-  open.set_max_protocol(1);
-  open.set_client_name("fuzz");
-  v1::OpSignature* op = open.add_ops();
+  const std::string raw(1, static_cast<char>(kRaw));
+  for (size_t length : {50, 300, 2000}) {
+    std::string any(1, static_cast<char>(kCommands));
+    uint32_t state = 1;
+    while (any.size() < length) {
+      state = state * 1664525 + 1013904223;
+      any.push_back(static_cast<char>(state >> 24));
+    }
+    seeds.push_back(any);
+  }
+  v1::Hello hello;
+  hello.set_min_protocol(1);
+  hello.set_max_protocol(9);
+  hello.set_token("token");
+  add(FrameKind::kHello, hello);
+  seeds.push_back(std::string(1, static_cast<char>(kInsteadOfHello)) + hello.SerializeAsString());
+  v1::Call call;
+  call.mutable_open()->set_client_name("fuzz");
+  v1::OpSignature* op = call.mutable_open()->add_ops();
   op->set_name("add");
   op->set_hash(7);
-  add(0, open);
-  open.set_resume_session_id(kSessionId);
-  add(0, open);
+  add(FrameKind::kCall, call);
+  call.mutable_open()->set_resume_session_id(kSessionId);
+  const std::string resumed = add(FrameKind::kCall, call);
   v1::Submit submit;
   submit.set_session_id(kSessionId);
   submit.set_batch_seq(1);
@@ -108,23 +256,33 @@ std::vector<std::string> FuzzSeeds() {
   std::string commands;
   CommandWriter(&commands).Fetch(1, 1);
   submit.set_commands(commands);
-  add(1, submit);
-  v1::CloseRequest close;
-  close.set_session_id(kSessionId);
-  add(2, close);
-  v1::UploadChunk upload;
-  upload.mutable_header()->set_session_id(kSessionId);
-  upload.mutable_header()->set_handle(2);
-  upload.mutable_header()->set_dtype(7);
-  upload.mutable_header()->add_shape(2);
-  upload.set_data("12345678");
-  add(3, upload);
-  v1::DownloadRequest download;
-  download.set_session_id(kSessionId);
-  download.set_handle(1);
-  add(4, download);
-  add(5, v1::ListDevicesRequest());
-  add(6, v1::ListSessionsRequest());
+  const std::string greeting = add(FrameKind::kMessage, submit);
+  submit.set_batch_seq(2);
+  seeds.push_back(raw + resumed + greeting + add(FrameKind::kMessage, submit));
+  call.mutable_close()->set_session_id(kSessionId);
+  add(FrameKind::kCall, call);
+  call.mutable_cancel()->set_session_id(kSessionId);
+  call.mutable_cancel()->set_through_batch_seq(9);
+  add(FrameKind::kCall, call);
+  call.mutable_upload()->set_session_id(kSessionId);
+  call.mutable_upload()->set_handle(2);
+  call.mutable_upload()->set_dtype(7);
+  call.mutable_upload()->add_shape(2);
+  const auto data = static_cast<uint32_t>(FrameKind::kData);
+  seeds.push_back(raw + add(FrameKind::kCall, call) + FrameOf(data, "12345678") +
+                  FrameOf(data, ""));
+  call.mutable_download()->set_session_id(kSessionId);
+  call.mutable_download()->set_handle(1);
+  const std::string download = add(FrameKind::kCall, call);
+  seeds.push_back(raw + download + download);
+  call.mutable_list_devices();
+  add(FrameKind::kCall, call);
+  call.mutable_list_sessions();
+  add(FrameKind::kCall, call);
+  call.mutable_kill_session()->set_number(1);
+  add(FrameKind::kCall, call);
+  call.mutable_health();
+  add(FrameKind::kCall, call);
   return seeds;
 }
 

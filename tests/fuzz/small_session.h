@@ -10,25 +10,25 @@
 #include "server/engine/devices.h"
 #include "server/native/native_backend.h"
 #include "server/session/session.h"
+#include "tests/fuzz/generator.h"
 
 namespace chx {
 
-// Used by one thread. Devices are shared by all; the session, with float32 arrays of shape (2, 3)
-// under the handles 1 to 4, the first two of which require grad, and 4096 bytes in shared memory
-// under 5, is new.
+// Used by one thread. Devices are shared by all; the session, with InitialArrays(), is new.
 class SmallSession {
  public:
   SmallSession();
   // Aborts if the session's books are wrong afterwards.
   void Execute(absl::Span<const Command> window);
+  // How many commands have failed.
+  int64_t errors() const { return static_cast<int64_t>(session_->stats().errors); }
+  // What a fuzzer has had executed, in all sessions.
+  static CommandCounts& Counts();
 
  private:
   std::unique_ptr<Session> session_;
   SessionOutput output_;
 };
-
-// Whether a command would only take long: nothing limits time yet.
-bool TakesLong(const Command& command);
 
 }  // namespace chx
 

@@ -1,4 +1,4 @@
-// A fuzz target without libFuzzer: the seeds and their mutations for a few seconds.
+// A fuzz target without libFuzzer: the seeds, their mutations and random bytes for a few seconds.
 // SMOKE [SECONDS [SEED]], or SMOKE --write-seeds DIRECTORY for libFuzzer to start from.
 #include <chrono>
 #include <cstdlib>
@@ -47,6 +47,12 @@ std::string Mutated(std::string input, std::mt19937_64* random) {
   return input;
 }
 
+std::string Anything(std::mt19937_64* random) {
+  std::string input((*random)() % 1000, '\0');
+  for (char& byte : input) byte = static_cast<char>((*random)());
+  return input;
+}
+
 int Smoke(double seconds, uint64_t seed) {
   std::cout << "seed " << seed << std::endl;
   std::mt19937_64 random(seed);
@@ -60,9 +66,10 @@ int Smoke(double seconds, uint64_t seed) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   size_t runs = 0;
   for (; std::chrono::steady_clock::now() < end; ++runs) {
-    run(Mutated(seeds[random() % seeds.size()], &random));
+    run(random() % 4 == 0 ? Anything(&random) : Mutated(seeds[random() % seeds.size()], &random));
   }
-  std::cout << seeds.size() << " seeds, " << runs << " mutations" << std::endl;
+  std::cout << seeds.size() << " seeds, " << runs << " mutations and random inputs\n"
+            << FuzzCounts() << std::flush;
   return 0;
 }
 

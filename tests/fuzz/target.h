@@ -14,6 +14,8 @@ namespace chx {
 
 // Inputs to start from.
 std::vector<std::string> FuzzSeeds();
+// What the runs of this process have reached: lines of names and counts.
+std::string FuzzCounts();
 
 }  // namespace chx
 

@@ -5,17 +5,32 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
+
+
+def wait_until(condition, seconds=10):
+    """Whether it has become true within that time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
 
 
 class Daemon:
     """Started with flags; `address` is where it listens."""
 
-    def __init__(self, *flags, listen=None):
+    def __init__(self, *flags, listen=None, preexec_fn=None):
         self.directory = tempfile.mkdtemp(prefix="chxd-test-")
         self.socket = os.path.join(self.directory, "chxd.sock")
         listen = listen or f"unix:{self.socket}"
+        if not listen.startswith("unix:") and not any("--token-file" in flag for flag in flags):
+            flags = ("--allow-unauthenticated-loopback", *flags)
         command = [os.path.abspath(os.environ["CHX_CHXD"]), f"--listen={listen}", *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=preexec_fn
+        )
         line = self.process.stdout.readline().decode()
         if not line.startswith("chxd ready"):
             raise RuntimeError(self.process.stderr.read().decode())

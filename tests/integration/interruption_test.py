@@ -124,3 +124,16 @@ def test_control_c_is_a_keyboard_interrupt():
         client.send_signal(signal.SIGINT)
         assert client.stdout.readline() == b"interrupted\n"
         client.wait(30)
+
+
+def test_a_signal_ends_a_transfer_and_the_session_goes_on(alarm):
+    with Daemon(listen="127.0.0.1:0") as daemon, chx.connect(daemon.address):
+        values = np.random.default_rng(7).normal(size=1_000_000)
+        a = chx.array(values)
+        for transfer in (lambda: chx.array(values), lambda: chx.to_numpy(a)):
+            daemon.process.send_signal(signal.SIGSTOP)
+            alarm()
+            with pytest.raises(Alarm):
+                transfer()
+            daemon.process.send_signal(signal.SIGCONT)
+            np.testing.assert_array_equal(chx.to_numpy(a), values)

@@ -14,7 +14,7 @@ import chx
 import numpy as np
 import pytest
 
-from .daemon import Daemon
+from .daemon import Daemon, wait_until
 from .proxy import Proxy
 
 
@@ -22,15 +22,6 @@ from .proxy import Proxy
 def daemon():
     with Daemon("--lease=1s", "--session-memory=256MiB") as daemon:
         yield daemon
-
-
-def wait_until(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def descriptors(daemon):

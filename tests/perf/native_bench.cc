@@ -1,7 +1,9 @@
 // The C++ side of tests/perf/bench.py: one round, as JSON {name: [seconds per unit]}. Address of
-// the daemon in $CHX_SERVER. The raw gRPC peer is a stream and a bulk service in this same process
-// tree: the same library, without anything of chxd.
+// the daemon in $CHX_SERVER. The raw gRPC peer is a generic service in this same process: what the
+// library costs that chxd's clients went without.
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +16,7 @@
 
 #include "client/ops.h"
 #include "client/session.h"
-#include "proto/chunk.h"
-#include "proto/chxd.grpc.pb.h"
+#include "proto/frame.h"
 
 namespace chx {
 namespace {
@@ -28,35 +29,19 @@ void Print(const char* name, double seconds, bool last = false) {
   std::printf("\"%s\": [%.9g]%s\n", name, seconds, last ? "" : ",");
 }
 
-// Answers every message with a small one: the floor for reading a scalar.
-class EchoService final : public v1::SessionService::Service {
-  grpc::Status Execute(grpc::ServerContext*,
-                       grpc::ServerReaderWriter<v1::Event, v1::Submit>* stream) override {
-    v1::Submit submit;
-    v1::Event event;
-    event.set_acked_batch_seq(1);
-    while (stream->Read(&submit)) {
-      if (!stream->Write(event)) break;
-    }
-    return grpc::Status::OK;
-  }
-};
+// Answers every message of "echo" with a small one, the floor for reading a scalar; copies what
+// other methods are sent into one buffer, the floor for an upload.
+class RawService final : public grpc::CallbackGenericService {
+ public:
+  explicit RawService(size_t bytes) : out_(bytes) {}
 
-using RawUpload = v1::TransferService::WithRawCallbackMethod_Upload<v1::TransferService::Service>;
-
-// Copies what it is sent into one buffer: the floor for an upload.
-class SinkService final : public RawUpload {
-  class Reactor final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
+ private:
+  class Reactor final : public grpc::ServerGenericBidiReactor {
    public:
-    Reactor(std::vector<char>* out, grpc::ByteBuffer* reply) : out_(out), reply_(reply) {
-      StartRead(&message_);
-    }
+    Reactor(bool echo, std::vector<char>* out) : echo_(echo), out_(out) { StartRead(&message_); }
     void OnReadDone(bool ok) override {
-      if (!ok) {
-        const grpc::Slice empty;
-        *reply_ = grpc::ByteBuffer(&empty, 1);
-        return Finish(grpc::Status::OK);
-      }
+      if (!ok) return Finish(grpc::Status::OK);
+      if (echo_) return StartWrite(&reply_);
       std::vector<grpc::Slice> slices;
       message_.Dump(&slices).ok();
       for (const grpc::Slice& slice : slices) {
@@ -66,23 +51,21 @@ class SinkService final : public RawUpload {
       }
       StartRead(&message_);
     }
+    void OnWriteDone(bool) override { StartRead(&message_); }
     void OnDone() override { delete this; }
 
    private:
+    const bool echo_;
     std::vector<char>* const out_;
-    grpc::ByteBuffer* const reply_;
+    const grpc::Slice small_ = grpc::Slice("12345678");
+    const grpc::ByteBuffer reply_{&small_, 1};
     grpc::ByteBuffer message_;
     size_t position_ = 0;
   };
-  grpc::ServerReadReactor<grpc::ByteBuffer>* Upload(grpc::CallbackServerContext*,
-                                                    grpc::ByteBuffer* reply) override {
-    return new Reactor(&out_, reply);
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* call) override {
+    return new Reactor(call->method() == "/raw/echo", &out_);
   }
 
- public:
-  explicit SinkService(size_t bytes) : out_(bytes) {}
-
- private:
   std::vector<char> out_;
 };
 
@@ -91,28 +74,32 @@ constexpr size_t kBulk = size_t{64} << 20;
 void RawPeer() {
   const std::string address =
       "unix:/tmp/chx-raw-" + std::to_string(static_cast<long>(Now() * 1e6)) + ".sock";
-  EchoService echo;
-  SinkService sink(kBulk + 4096 * 1024);
+  RawService service(kBulk + 4096 * 1024);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials());
   builder.SetMaxReceiveMessageSize(-1);
-  builder.RegisterService(&echo);
-  builder.RegisterService(&sink);
+  builder.RegisterCallbackGenericService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+  const auto call = [&channel](const char* name, grpc::ClientContext* context) {
+    const grpc::internal::RpcMethod method(name, grpc::internal::RpcMethod::BIDI_STREAMING,
+                                           channel);
+    return std::unique_ptr<Stream>(
+        grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
+            channel.get(), method, context));
+  };
+  grpc::ByteBuffer reply;
   {
-    const auto stub = v1::SessionService::NewStub(channel);
     grpc::ClientContext context;
-    const auto stream = stub->Execute(&context);
-    v1::Submit submit;
-    submit.set_commands(std::string(96, 'x'));
-    v1::Event event;
+    const auto stream = call("/raw/echo", &context);
+    const grpc::Slice slice(std::string(96, 'x'));
     const int n = 300;
     double start = 0;
     for (int i = -20; i < n; ++i) {
       if (i == 0) start = Now();
-      stream->Write(submit);
-      stream->Read(&event);
+      stream->Write(grpc::ByteBuffer(&slice, 1));
+      stream->Read(&reply);
     }
     Print("scalar read: raw gRPC stream", (Now() - start) / n);
     stream->WritesDone();
@@ -120,18 +107,15 @@ void RawPeer() {
   }
   const std::vector<char> data(kBulk, 1);
   grpc::ClientContext context;
-  grpc::ByteBuffer reply;
-  const grpc::internal::RpcMethod method("/chx.v1.TransferService/Upload",
-                                         grpc::internal::RpcMethod::CLIENT_STREAMING, channel);
   const double start = Now();
-  const std::unique_ptr<grpc::ClientWriter<grpc::ByteBuffer>> writer(
-      grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(channel.get(), method, &context,
-                                                                    &reply));
+  const auto writer = call("/raw/sink", &context);
   for (size_t at = 0; at < data.size(); at += kChunkBytes) {
     const grpc::Slice slice(&data[at], kChunkBytes, grpc::Slice::STATIC_SLICE);
     writer->Write(grpc::ByteBuffer(&slice, 1));
   }
   writer->WritesDone();
+  while (writer->Read(&reply)) {
+  }
   writer->Finish();
   Print("upload, per byte: raw gRPC", (Now() - start) / static_cast<double>(kBulk));
   server->Shutdown();

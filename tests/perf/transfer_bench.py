@@ -67,7 +67,10 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         address = f"unix:{folder}/s"
-        daemon = subprocess.Popen([args.chxd, f"--listen={address}"], stdout=subprocess.PIPE)
+        daemon = subprocess.Popen(
+            [args.chxd, f"--listen={address}", "--allow-unauthenticated-loopback"],
+            stdout=subprocess.PIPE,
+        )
         daemon.stdout.readline()
         try:
             for text in args.sizes or SIZES:

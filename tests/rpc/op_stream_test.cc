@@ -56,7 +56,7 @@ class OpStreamTest : public ::testing::Test {
   std::unique_ptr<Peer> NewPeer() {
     auto peer = std::make_unique<Peer>();
     Peer* p = peer.get();
-    peer->stream = std::make_unique<OpStream>(record_.get(), manager_->Attach(record_, nullptr),
+    peer->stream = std::make_unique<OpStream>(record_.get(), manager_->Attach(record_, {}),
                                               [p](const v1::Event& event) {
                                                 if (!p->cut) p->events.push_back(event);
                                                 return !p->cut;

@@ -5,16 +5,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "tests/rpc/grpc_client.h"
 #include "tests/rpc/rpc_client.h"
 
 namespace chx {
 namespace {
+
+constexpr char kOpen[] = "--allow-unauthenticated-loopback";
 
 class Process {
  public:
@@ -53,10 +60,18 @@ class Process {
     while (read(out_, &c, 1) == 1 && c != '\n') line.push_back(c);
     return line;
   }
+  // To the end.
+  std::string ReadAll() const {
+    std::string text;
+    char c = 0;
+    while (read(out_, &c, 1) == 1) text.push_back(c);
+    return text;
+  }
   // Where it says that it is ready.
   std::string Address() const {
-    const std::string line = ReadLine();
     const std::string prefix = "chxd ready ";
+    std::string line = ReadLine();
+    if (line.find("memory limit") != std::string::npos) line = ReadLine();
     EXPECT_EQ(line.substr(0, prefix.size()), prefix) << line;
     return line.size() > prefix.size() ? line.substr(prefix.size()) : "";
   }
@@ -74,18 +89,20 @@ class Process {
 };
 
 TEST(Process, ServesAndEndsOnSigterm) {
-  Process daemon({"--listen=127.0.0.1:0", "--drain-timeout=2s"});
-  const std::string address = daemon.Address();
+  const SocketDirectory directory;
+  Process daemon({"--listen=127.0.0.1:0,unix:" + directory.Socket(), kOpen, "--drain-timeout=2s"});
+  const std::vector<std::string> addresses = absl::StrSplit(daemon.Address(), ' ');
+  const std::string& address = addresses[0];
   Process healthy({"--health=" + address});
   EXPECT_EQ(healthy.ReadLine(), "SERVING");
   EXPECT_EQ(healthy.Wait(), 0);
-  const auto channel = ChannelTo(address);
+  const auto channel = ChannelTo("unix:" + directory.Socket());
   std::string services;  // linked statically, too, reflection is there
   EXPECT_TRUE(CallRaw(channel, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "",
                       std::string("\x3a\x00", 2), &services)
                   .ok());
-  EXPECT_NE(services.find("chx.v1.SessionService"), std::string::npos);
-  RpcClient client(channel);
+  EXPECT_NE(services.find("chx.v1.AdminService"), std::string::npos);
+  RpcClient client(address);
   EXPECT_TRUE(client.Open().ok());
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
@@ -96,7 +113,7 @@ TEST(Process, ServesAndEndsOnSigterm) {
 TEST(Process, EndsWithItsLifeline) {
   int lifeline[2];
   ASSERT_EQ(pipe2(lifeline, O_CLOEXEC), 0);
-  Process daemon({"--listen=127.0.0.1:0", "--lifeline-fd=" + std::to_string(lifeline[0])},
+  Process daemon({"--listen=127.0.0.1:0", kOpen, "--lifeline-fd=" + std::to_string(lifeline[0])},
                  lifeline[0]);
   close(lifeline[0]);
   EXPECT_NE(daemon.Address(), "");
@@ -112,12 +129,45 @@ TEST(Process, SaysWhatIsWrongWithItsFlags) {
     EXPECT_EQ(daemon.Wait(), 1);
   };
   says({"--listen=0.0.0.0:0"}, "needs --tls-cert, --tls-key and --token-file");
-  says({"--devices=native:7", "--listen=127.0.0.1:0"}, "native");
-  says({"--devices=tpu:0", "--listen=127.0.0.1:0"}, "tpu");
-  says({"--devices=cuda:0", "--listen=127.0.0.1:0", "--plugin-dir=/nonexistent"},
+  says({"--listen=127.0.0.1:0"}, "--allow-unauthenticated-loopback");
+  says({"--max-sessions=0"}, "--max-sessions expects 1 to 1000000");
+  says({"--devices=native:7", "--listen=127.0.0.1:0", kOpen}, "native");
+  says({"--devices=tpu:0", "--listen=127.0.0.1:0", kOpen}, "tpu");
+  says({"--devices=cuda:0", "--listen=127.0.0.1:0", kOpen, "--plugin-dir=/nonexistent"},
        "/nonexistent/libchxd_cuda.so");
   says({"--session-memory=lots"}, "lots");
   says({"--token-file=/nonexistent"}, "cannot read /nonexistent");
+}
+
+// The names of flags on lines that begin with so many spaces, in order.
+std::vector<std::string> FlagsIn(const std::string& text, const std::string& indent) {
+  std::vector<std::string> names;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::ConsumePrefix(&line, indent + "--")) continue;
+    names.push_back(absl::StrReplaceAll(line.substr(0, line.find_first_of(" =")), {{"_", "-"}}));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Process, HelpShowsEachFlagOfOurs) {
+  Process full({"--helpfull"});
+  const std::string all = full.ReadAll();
+  const size_t ours = all.find("Flags from server/");
+  ASSERT_NE(ours, std::string::npos) << all;
+  std::vector<std::string> expected = FlagsIn(all.substr(ours), "    ");
+  EXPECT_GT(expected.size(), 15u);
+  // Abseil's own.
+  expected.insert(expected.end(), {"help", "version"});
+  std::sort(expected.begin(), expected.end());
+  for (const char* const flag : {"--help", "-h"}) {
+    Process help({flag});
+    const std::string text = help.ReadAll();
+    EXPECT_EQ(help.Wait(), 0);
+    EXPECT_EQ(FlagsIn(text, "  "), expected) << text;
+    for (absl::string_view line : absl::StrSplit(text, '\n')) EXPECT_LE(line.size(), 100u);
+    EXPECT_NE(text.find("--max-sessions=2048\n"), std::string::npos) << text;
+  }
 }
 
 TEST(Process, ReplacesTheSocketOfAKilledDaemon) {
@@ -133,7 +183,7 @@ TEST(Process, ReplacesTheSocketOfAKilledDaemon) {
   ASSERT_EQ(access(path.c_str(), F_OK), 0);
   Process daemon({"--listen=unix:" + path});
   EXPECT_EQ(daemon.Address(), "unix:" + path);
-  RpcClient client(ChannelTo("unix:" + path));
+  RpcClient client("unix:" + path);
   EXPECT_TRUE(client.Open().ok());
 }
 

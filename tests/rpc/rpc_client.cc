@@ -1,20 +1,25 @@
 #include "tests/rpc/rpc_client.h"
 
-#include <grpcpp/generic/generic_stub.h>
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/strip.h"
 #include "ops/dtype.h"
+#include "proto/wire.h"
 
 namespace chx {
 namespace {
 
-void Configure(const std::string& token, grpc::ClientContext* context) {
-  context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  if (!token.empty()) context->AddMetadata("authorization", "Bearer " + token);
+template <typename Message>
+bool Parse(absl::string_view payload, Message* message) {
+  return message->ParseFromArray(payload.data(), static_cast<int>(payload.size()));
 }
 
 }  // namespace
@@ -30,78 +35,121 @@ SocketDirectory::~SocketDirectory() {
   rmdir(path_.c_str());
 }
 
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-}
-
-grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                     const std::string& token, const std::string& message, std::string* reply) {
-  grpc::ClientContext context;
-  Configure(token, &context);
-  grpc::CompletionQueue queue;
-  const auto wait = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue.Next(&tag, &ok) && ok;
-  };
-  grpc::GenericStub stub(channel);
-  const auto call = stub.PrepareCall(&context, method, &queue);
-  call->StartCall(nullptr);
-  wait();
-  const grpc::Slice slice(message);
-  call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
-  wait();
-  // To the end: the status does not come before the last message is read.
-  grpc::ByteBuffer buffer;
-  for (call->Read(&buffer, nullptr); wait(); call->Read(&buffer, nullptr)) {
-    std::vector<grpc::Slice> slices;
-    if (!buffer.Dump(&slices).ok()) continue;
-    for (const grpc::Slice& part : slices) {
-      reply->append(reinterpret_cast<const char*>(part.begin()), part.size());
-    }
+int ConnectTo(const std::string& address) {
+  absl::string_view path = address;
+  const bool local = absl::ConsumePrefix(&path, "unix:");
+  sockaddr_un here = {};
+  here.sun_family = AF_UNIX;
+  sockaddr_in there = {};
+  there.sin_family = AF_INET;
+  if (local) {
+    std::memcpy(here.sun_path, path.data(), path.size());
+  } else {
+    const size_t colon = address.rfind(':');
+    there.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+    inet_pton(AF_INET, address.substr(0, colon).c_str(), &there.sin_addr);
   }
-  grpc::Status status;
-  call->Finish(&status, nullptr);
-  wait();
-  return status;
+  const int fd = socket(local ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto* const name =
+      local ? reinterpret_cast<const sockaddr*>(&here) : reinterpret_cast<const sockaddr*>(&there);
+  if (connect(fd, name, local ? sizeof(here) : sizeof(there)) != 0) {
+    close(fd);
+    return -1;
+  }
+  const timeval timeout = {30, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  return fd;
 }
 
-RpcClient::RpcClient(std::shared_ptr<grpc::Channel> channel, std::string token)
-    : channel_(std::move(channel)),
-      token_(std::move(token)),
-      sessions_(v1::SessionService::NewStub(channel_)),
-      transfers_(v1::TransferService::NewStub(channel_)) {}
-
-std::unique_ptr<grpc::ClientContext> RpcClient::NewContext() const {
-  auto context = std::make_unique<grpc::ClientContext>();
-  Configure(token_, context.get());
-  return context;
+FrameClient::FrameClient(const std::string& address, const std::string& token)
+    : fd_(ConnectTo(address)), stream_(fd_), reader_(&stream_, 1 << 30) {
+  v1::Hello hello;
+  hello.set_min_protocol(wire::kProtocolVersion);
+  hello.set_max_protocol(wire::kProtocolVersion);
+  hello.set_token(token);
+  Write(FrameKind::kHello, hello);
 }
 
-grpc::Status RpcClient::Open() {
-  v1::OpenRequest request;
-  request.set_min_protocol(1);
-  request.set_max_protocol(1);
-  request.set_client_name("test");
-  request.set_resume_session_id(session_id_);
-  const grpc::Status status = sessions_->Open(NewContext().get(), request, &opened);
+FrameClient::~FrameClient() { close(fd_); }
+
+bool FrameClient::Write(FrameKind kind, const google::protobuf::MessageLite& message) {
+  return WriteFrame(&stream_, kind, message, &buffer_);
+}
+
+bool FrameClient::WriteData(absl::string_view data) {
+  return WriteFrame(&stream_, FrameKind::kData, data);
+}
+
+absl::Status FrameClient::Call(const v1::Call& call, v1::Reply* reply) {
+  Write(FrameKind::kCall, call);
+  return ReadReply(reply);
+}
+
+absl::Status FrameClient::ReadReply(v1::Reply* reply) {
+  FrameKind kind;
+  absl::string_view payload;
+  if (!Read(&kind, &payload) || kind != FrameKind::kReply || !Parse(payload, reply)) {
+    return absl::UnavailableError("cut");
+  }
+  return wire::FromMessage(reply->status());
+}
+
+bool FrameClient::Read(FrameKind* kind, absl::string_view* payload) {
+  return reader_.Next(kind, payload) == FrameReader::Result::kFrame;
+}
+
+bool FrameClient::ReadEvent(v1::Event* event) {
+  FrameKind kind;
+  absl::string_view payload;
+  if (!Read(&kind, &payload)) return false;
+  if (kind == FrameKind::kMessage) return Parse(payload, event);
+  v1::Status end;
+  if (kind == FrameKind::kEnd && Parse(payload, &end)) end_ = wire::FromMessage(end);
+  return false;
+}
+
+absl::Status FrameClient::End() {
+  v1::Event event;
+  while (ReadEvent(&event)) {
+  }
+  return end_;
+}
+
+absl::Status CallOnce(const std::string& address, const std::string& token, const v1::Call& call,
+                      v1::Reply* reply) {
+  return FrameClient(address, token).Call(call, reply);
+}
+
+v1::ListSessionsReply SessionsAt(const std::string& address, const std::string& token) {
+  v1::Call call;
+  call.mutable_list_sessions();
+  v1::Reply reply;
+  if (!CallOnce(address, token, call, &reply).ok()) std::abort();
+  return reply.list_sessions();
+}
+
+absl::Status RpcClient::Open() {
+  v1::Call call;
+  call.mutable_open()->set_client_name("test");
+  call.mutable_open()->set_resume_session_id(session_id_);
+  v1::Reply reply;
+  const absl::Status status = CallOnce(address_, token_, call, &reply);
+  opened = reply.open();
   session_id_ = opened.session_id();
   return status;
 }
 
-grpc::Status RpcClient::Close(v1::CloseReply* reply) {
-  v1::CloseRequest request;
-  request.set_session_id(session_id_);
-  return sessions_->Close(NewContext().get(), request, reply);
+absl::Status RpcClient::Close(v1::CloseReply* reply) {
+  v1::Call call;
+  call.mutable_close()->set_session_id(session_id_);
+  v1::Reply answer;
+  const absl::Status status = CallOnce(address_, token_, call, &answer);
+  *reply = answer.close();
+  return status;
 }
 
 void RpcClient::Connect() {
-  stream_.reset();
-  context_ = NewContext();
-  stream_ = sessions_->Execute(context_.get());
+  stream_ = std::make_unique<FrameClient>(address_, token_);
   first_ = true;
 }
 
@@ -115,51 +163,57 @@ bool RpcClient::Send(uint64_t batch_seq, std::string commands) {
   submit.set_batch_seq(batch_seq);
   submit.set_acked_event_seq(acked_event_seq);
   submit.set_commands(std::move(commands));
-  return stream_->Write(submit);
+  return stream_->Write(FrameKind::kMessage, submit);
 }
 
-grpc::Status RpcClient::FinishStream() {
-  stream_->WritesDone();
-  v1::Event event;
-  while (stream_->Read(&event)) {
-  }
-  return stream_->Finish();
+absl::Status RpcClient::StreamEnd() { return stream_->End(); }
+
+absl::Status RpcClient::FinishStream() {
+  shutdown(stream_->fd(), SHUT_WR);
+  return stream_->End();
 }
 
-grpc::Status RpcClient::Upload(uint64_t handle, const std::vector<float>& values,
-                               size_t chunk_bytes) {
-  v1::UploadReply reply;
-  const auto context = NewContext();
-  const auto writer = transfers_->Upload(context.get(), &reply);
-  v1::UploadChunk chunk;
-  v1::UploadHeader* header = chunk.mutable_header();
+absl::Status RpcClient::Upload(uint64_t handle, const std::vector<float>& values,
+                               size_t chunk_bytes, bool again) {
+  v1::Call call;
+  v1::UploadHeader* header = call.mutable_upload();
   header->set_session_id(session_id_);
   header->set_handle(handle);
   header->set_dtype(static_cast<uint32_t>(Dtype::kFloat32));
   header->add_shape(static_cast<int64_t>(values.size()));
-  std::string data(values.size() * sizeof(float), '\0');
-  if (!data.empty()) std::memcpy(&data[0], values.data(), data.size());
-  for (size_t offset = 0; offset < data.size() || offset == 0; offset += chunk_bytes) {
-    chunk.set_data(data.substr(offset, chunk_bytes));
-    if (!writer->Write(chunk)) break;
-    chunk.clear_header();
+  header->set_again(again);
+  FrameClient client(address_, token_);
+  client.Write(FrameKind::kCall, call);
+  absl::string_view data(reinterpret_cast<const char*>(values.data()),
+                         values.size() * sizeof(float));
+  while (!data.empty() && client.WriteData(data.substr(0, chunk_bytes))) {
+    data.remove_prefix(std::min(chunk_bytes, data.size()));
   }
-  writer->WritesDone();
-  return writer->Finish();
+  client.WriteData("");
+  v1::Reply reply;
+  return client.ReadReply(&reply);
 }
 
-grpc::Status RpcClient::Download(uint64_t handle, std::vector<float>* values) {
-  v1::DownloadRequest request;
-  request.set_session_id(session_id_);
-  request.set_handle(handle);
-  const auto context = NewContext();
-  const auto reader = transfers_->Download(context.get(), request);
-  v1::DownloadChunk chunk;
+absl::Status RpcClient::Download(uint64_t handle, std::vector<float>* values) {
+  v1::Call call;
+  call.mutable_download()->set_session_id(session_id_);
+  call.mutable_download()->set_handle(handle);
+  v1::Reply reply;
+  FrameClient client(address_, token_);
+  const absl::Status status = client.Call(call, &reply);
+  if (!status.ok()) return status;
   std::string data;
-  while (reader->Read(&chunk)) data += chunk.data();
+  FrameKind kind;
+  absl::string_view payload;
+  while (data.size() < reply.download().bytes()) {
+    if (!client.Read(&kind, &payload) || kind != FrameKind::kData) {
+      return absl::UnavailableError("cut");
+    }
+    data.append(payload.data(), payload.size());
+  }
   values->resize(data.size() / sizeof(float));
   if (!data.empty()) std::memcpy(values->data(), data.data(), data.size());
-  return reader->Finish();
+  return absl::OkStatus();
 }
 
 }  // namespace chx

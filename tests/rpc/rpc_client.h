@@ -2,14 +2,14 @@
 #ifndef CHX_TESTS_RPC_RPC_CLIENT_H_
 #define CHX_TESTS_RPC_RPC_CLIENT_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "proto/chxd.grpc.pb.h"
+#include "absl/status/status.h"
+#include "proto/chxd.pb.h"
+#include "proto/frame.h"
 
 namespace chx {
 
@@ -24,48 +24,79 @@ class SocketDirectory {
   std::string path_;
 };
 
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
+// A connected socket to "unix:PATH" or "127.0.0.1:PORT", on which a read waits no longer than a
+// test may hang; -1 if nobody listens there.
+int ConnectTo(const std::string& address);
 
-// Any method of any service: sends one message of raw bytes and no more, returns the status and the
-// messages of the reply, appended to *reply.
-grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                     const std::string& token, const std::string& message, std::string* reply);
+// A frame connection.
+class FrameClient {
+ public:
+  // Sends a Hello with the token.
+  explicit FrameClient(const std::string& address, const std::string& token = "");
+  ~FrameClient();
+
+  // The daemon's status; UNAVAILABLE "cut" if there is no reply.
+  absl::Status Call(const v1::Call& call, v1::Reply* reply);
+  absl::Status ReadReply(v1::Reply* reply);
+  bool Write(FrameKind kind, const google::protobuf::MessageLite& message);
+  bool WriteData(absl::string_view data);
+  bool WriteRaw(absl::string_view bytes) { return SendAll(&stream_, bytes); }
+  // The next frame; false at a cut.
+  bool Read(FrameKind* kind, absl::string_view* payload);
+  // Of the next frame, which must be an event; else false, and end() says why.
+  bool ReadEvent(v1::Event* event);
+  // Reads to the stream's end: what the daemon said last, or OK.
+  absl::Status End();
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+  SocketStream stream_;
+  FrameReader reader_;
+  std::string buffer_;
+  absl::Status end_;
+};
+
+// One call on a connection of its own.
+absl::Status CallOnce(const std::string& address, const std::string& token, const v1::Call& call,
+                      v1::Reply* reply);
+v1::ListSessionsReply SessionsAt(const std::string& address, const std::string& token = "");
 
 // A session of one client.
 class RpcClient {
  public:
-  using ExecuteStream = grpc::ClientReaderWriter<v1::Submit, v1::Event>;
+  explicit RpcClient(std::string address, std::string token = "")
+      : address_(std::move(address)), token_(std::move(token)) {}
 
-  explicit RpcClient(std::shared_ptr<grpc::Channel> channel, std::string token = "");
-
-  grpc::Status Open();
-  grpc::Status Close(v1::CloseReply* reply);
+  absl::Status Open();
+  absl::Status Close(v1::CloseReply* reply);
   // A new stream, which takes over.
   void Connect();
   // False if the stream is cut.
   bool Send(std::string commands);
   bool Send(uint64_t batch_seq, std::string commands);
-  bool Read(v1::Event* event) { return stream_->Read(event); }
-  grpc::Status FinishStream();
+  bool Read(v1::Event* event) { return stream_->ReadEvent(event); }
+  // Sends no more, and reads to the end: why the daemon ended the stream, or OK.
+  absl::Status FinishStream();
+  // Waits for the daemon's end of the stream: what a client has left that is gone is not carried
+  // out.
+  absl::Status StreamEnd();
+  FrameClient& stream() { return *stream_; }
 
-  grpc::Status Upload(uint64_t handle, const std::vector<float>& values, size_t chunk_bytes);
-  grpc::Status Download(uint64_t handle, std::vector<float>* values);
+  absl::Status Upload(uint64_t handle, const std::vector<float>& values, size_t chunk_bytes,
+                      bool again = false);
+  absl::Status Download(uint64_t handle, std::vector<float>* values);
 
-  // With the token; each is for one call.
-  std::unique_ptr<grpc::ClientContext> NewContext() const;
   const std::string& session_id() const { return session_id_; }
   void set_session_id(std::string id) { session_id_ = std::move(id); }
   v1::OpenReply opened;
   uint64_t acked_event_seq = 0;
 
  private:
-  std::shared_ptr<grpc::Channel> channel_;
+  std::string address_;
   std::string token_;
-  std::unique_ptr<v1::SessionService::Stub> sessions_;
-  std::unique_ptr<v1::TransferService::Stub> transfers_;
   std::string session_id_;
-  std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<ExecuteStream> stream_;
+  std::unique_ptr<FrameClient> stream_;
   bool first_ = true;
   uint64_t next_batch_seq_ = 1;
 };

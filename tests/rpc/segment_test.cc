@@ -20,29 +20,20 @@
 #include "proto/command.h"
 #include "proto/segment_socket.h"
 #include "proto/wire.h"
-#include "server/daemon.h"
-#include "server/native/native_backend.h"
-#include "tests/rpc/rpc_client.h"
+#include "tests/rpc/daemon_fixture.h"
 
 namespace chx {
 namespace {
 
-class SegmentTest : public ::testing::Test {
+class SegmentTest : public DaemonTest {
  protected:
-  SegmentTest() : backend_(CreateNativeBackend({})) {
-    options_.devices = "native:0";
-    options_.session_memory = 64 << 20;
-    options_.lease = std::chrono::seconds(30);
-    options_.listeners = *ParseListen(absl::StrCat("unix:", directory_.Socket(), ",127.0.0.1:0"));
-    daemon_ = *Daemon::Start(options_, {backend_.get()});
+  SegmentTest() {
+    options.listeners = *ParseListen(absl::StrCat(UnixAddress(), ",127.0.0.1:0"));
+    Start();
   }
 
-  std::unique_ptr<RpcClient> Opened(int address = 0) {
-    channels_.push_back(ChannelTo(daemon_->addresses()[address]));
-    auto client = std::make_unique<RpcClient>(channels_.back());
-    EXPECT_TRUE(client->Open().ok());
-    client->Connect();
-    return client;
+  std::unique_ptr<RpcClient> Opened(size_t listener = 0) {
+    return std::make_unique<RpcClient>(DaemonTest::Opened(listener));
   }
 
   // What the daemon answers to one command on the client's stream.
@@ -111,12 +102,6 @@ class SegmentTest : public ::testing::Test {
     EXPECT_TRUE(answered);
     return fd;
   }
-
-  SocketDirectory directory_;
-  std::unique_ptr<Backend> backend_;
-  Options options_;
-  std::unique_ptr<Daemon> daemon_;
-  std::vector<std::shared_ptr<grpc::Channel>> channels_;
 };
 
 TEST_F(SegmentTest, AnArrayIsMappedAndSealed) {

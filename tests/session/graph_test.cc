@@ -48,7 +48,7 @@ class GraphTest : public SessionTest {
     Run({In(id, GetGradOf(handle, grad))});
     return Fetch(grad);
   }
-  int64_t Memory() { return session_->stats().memory_bytes; }
+  int64_t Memory() { return session_->stats().array_bytes; }
   Handle next_ = 1000;
 };
 

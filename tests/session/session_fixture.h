@@ -49,6 +49,14 @@ class SessionTest : public ::testing::Test {
     return command;
   }
 
+  // The same with the operator's defaults for attributes that are left out at the end.
+  static Command OpByDefault(const std::string& op, std::vector<CommandOperand> inputs,
+                             std::vector<Handle> outputs, std::vector<AttrValue> attrs = {}) {
+    const std::vector<AttrDef>& defs = OpRegistry::Global().Find(op)->attrs;
+    for (size_t i = attrs.size(); i < defs.size(); ++i) attrs.push_back(defs[i].default_value);
+    return Op(op, std::move(inputs), std::move(outputs), std::move(attrs));
+  }
+
   static Command OfKind(CommandKind kind, Handle handle = 0) {
     Command command;
     command.kind = kind;

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 import chx
-from chx import _core
+from chx import _core, _sessions
 
 bool_ = np.dtype("bool")
 int8 = np.dtype("int8")
@@ -172,7 +172,7 @@ class Info:
 
     def devices(self):
         """The devices of the default session."""
-        return list((_core._get_default_session() or chx.connect()).devices)
+        return list((_core._get_default_session() or _sessions.connect_default()).devices)
 
     def default_dtypes(self, *, device=None):
         """The dtypes of arrays that are made without one. There is no complex one: None."""

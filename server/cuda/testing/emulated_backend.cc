@@ -10,6 +10,7 @@
 #include "server/cuda/groups.h"
 #include "server/cuda/kernel_stream.h"
 #include "server/cuda/testing/emulated_libraries.h"
+#include "server/engine/stop_token.h"
 #include "server/kernels/dispatch.h"
 
 namespace chx::cuda {
@@ -58,6 +59,9 @@ class EmulatedStream : public KernelStream {
   absl::Status Synchronize() override { return absl::OkStatus(); }
   void* handle() override { return nullptr; }
   absl::Status Launched() override { return absl::OkStatus(); }
+  // So few that tests have kernels of several launches.
+  int64_t max_launch_elements() const override { return 4096; }
+  absl::Status Pause() override { return CheckNotStopped("pause"); }
   absl::Status Gemm(const GemmCall& call) override {
     // What cuBLAS refuses.
     const int64_t a_lines = call.transpose_a ? call.k : call.m;

@@ -28,6 +28,7 @@ from . import (
     statistics,
     ufuncs,
     views,
+    zero_dims,
 )
 
 __all__ = [
@@ -58,4 +59,5 @@ __all__ = [
     "statistics",
     "ufuncs",
     "views",
+    "zero_dims",
 ]

@@ -1,0 +1,108 @@
+#include "server/admin/admin.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/admin/admin_service.h"
+#include "server/admin/auth.h"
+#include "server/admin/control.pb.h"
+#include "server/process/child.h"
+#include "server/process/confine.h"
+#include "server/process/packets.h"
+
+namespace chx {
+namespace {
+
+// Threads' stacks are counted, too.
+constexpr size_t kMemoryBytes = 128 << 20;
+constexpr size_t kStackBytes = 256 << 10;
+constexpr int kThreads = 64;
+constexpr int kNiceness = 5;  // whoever floods it, sessions come first
+
+void BoundStacks() {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const std::string& token) {
+  if (token.empty()) return grpc::InsecureServerCredentials();
+  // Plaintext too, but with a place for the token's check.
+  auto credentials = grpc::experimental::LocalServerCredentials(UDS);
+  credentials->SetAuthMetadataProcessor(std::make_shared<TokenProcessor>(token));
+  return credentials;
+}
+
+// gRPC listens nowhere itself.
+class Server {
+ public:
+  Server(int daemon, const std::string& token) : service_(daemon, token) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    using FromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(FromFd::FROM_FD,
+                                                                        CredentialsFor(token));
+    builder.RegisterService(&service_);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
+    builder.SetMaxReceiveMessageSize(64 << 10);
+    grpc::ResourceQuota quota("admin");
+    quota.SetMaxThreads(kThreads);
+    builder.SetResourceQuota(quota);
+    server_ = builder.BuildAndStart();
+  }
+
+  bool started() const { return server_ != nullptr; }
+  void SetServing(bool serving) { server_->GetHealthCheckService()->SetServingStatus(serving); }
+  void Serve(int socket) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = socket;
+    connections_->HandleNewConnection(&connection);
+  }
+
+ private:
+  AdminServiceImpl service_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+int RunAdmin() {
+  google::protobuf::SetLogHandler(nullptr);
+  BoundStacks();
+  ConfineProcess(kMemoryBytes);
+  setpriority(PRIO_PROCESS, 0, kNiceness);
+  admin::Packet packet;
+  std::vector<int> sockets;
+  if (ReceivePacket(kControlDescriptor, &packet, &sockets) != PacketResult::kPacket ||
+      sockets.size() != 1) {
+    return 1;
+  }
+  // Never destroyed: calls that wait do not keep the process from ending.
+  auto& server = *new Server(sockets[0], packet.settings().token());
+  if (!server.started()) return 1;
+  server.SetServing(packet.settings().serving());
+  while (ReceivePacket(kControlDescriptor, &packet, &sockets) == PacketResult::kPacket) {
+    if (packet.has_settings()) server.SetServing(packet.settings().serving());
+    for (const int socket : sockets) server.Serve(socket);
+  }
+  _exit(0);
+}
+
+}  // namespace chx

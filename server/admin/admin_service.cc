@@ -1,0 +1,49 @@
+#include "server/admin/admin_service.h"
+
+#include "absl/functional/function_ref.h"
+
+namespace chx {
+namespace {
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+// Asks by `call`; if there is an answer, `take` gets it.
+grpc::Status Ask(FrameCaller* daemon, const v1::Call& call,
+                 absl::FunctionRef<void(v1::Reply*)> take) {
+  v1::Reply reply;
+  const absl::Status status = daemon->Call(call, &reply);
+  if (status.ok()) take(&reply);
+  return ToGrpc(status);
+}
+
+}  // namespace
+
+grpc::Status AdminServiceImpl::ListDevices(grpc::ServerContext* context,
+                                           const v1::ListDevicesRequest* request,
+                                           v1::ListDevicesReply* reply) {
+  v1::Call call;
+  *call.mutable_list_devices() = *request;
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_devices()); });
+}
+
+grpc::Status AdminServiceImpl::ListSessions(grpc::ServerContext* context,
+                                            const v1::ListSessionsRequest* request,
+                                            v1::ListSessionsReply* reply) {
+  v1::Call call;
+  *call.mutable_list_sessions() = *request;
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_sessions()); });
+}
+
+grpc::Status AdminServiceImpl::KillSession(grpc::ServerContext* context,
+                                           const v1::KillSessionRequest* request,
+                                           v1::KillSessionReply* reply) {
+  v1::Call call;
+  *call.mutable_kill_session() = *request;
+  return Ask(&daemon_, call, [](v1::Reply*) {});
+}
+
+}  // namespace chx

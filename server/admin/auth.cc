@@ -1,0 +1,40 @@
+#include "server/admin/auth.h"
+
+#include <algorithm>
+
+#include "absl/strings/string_view.h"
+#include "proto/token.h"
+
+namespace chx {
+namespace {
+
+// All others need the token.
+constexpr absl::string_view kPublicMethods[] = {
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+};
+
+absl::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+grpc::Status TokenProcessor::Process(const InputMetadata& metadata, grpc::AuthContext* context,
+                                     OutputMetadata* consumed, OutputMetadata* response) {
+  const auto path = metadata.find(":path");
+  if (path != metadata.end() && std::find(std::begin(kPublicMethods), std::end(kPublicMethods),
+                                          View(path->second)) != std::end(kPublicMethods)) {
+    return grpc::Status::OK;
+  }
+  constexpr absl::string_view kPrefix = "Bearer ";
+  const auto range = metadata.equal_range("authorization");
+  for (auto it = range.first; it != range.second; ++it) {
+    const absl::string_view value = View(it->second);
+    if (value.substr(0, kPrefix.size()) == kPrefix &&
+        SameToken(value.substr(kPrefix.size()), token_)) {
+      return grpc::Status::OK;
+    }
+  }
+  return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "this daemon expects a valid token");
+}
+
+}  // namespace chx

@@ -1,0 +1,23 @@
+// How much memory this process may take, and takes.
+#ifndef CHX_SERVER_ENGINE_HOST_MEMORY_H_
+#define CHX_SERVER_ENGINE_HOST_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+
+namespace chx {
+
+// The machine's memory, or what the tightest control group that the process is in leaves of it: a
+// container's limit, or MemoryMax of a systemd unit. `root`: where /proc and /sys are looked for.
+int64_t HostMemoryBytes(const std::string& root = "");
+
+// What a daemon takes if it is not told: 90 % of that, less a reserve for what is not counted
+// (libraries' buffers, page tables, sockets).
+int64_t DefaultMemoryLimit(int64_t host_bytes);
+
+// What the process holds, file mappings included. 0 if the system does not say.
+int64_t ResidentBytes();
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_ENGINE_HOST_MEMORY_H_

@@ -1,0 +1,124 @@
+#include "server/engine/memory_budget.h"
+
+#include <algorithm>
+
+#include "ops/error.h"
+
+namespace chx {
+namespace {
+
+// Between two looks at the process, at most: bounds what estimates may miss.
+constexpr int64_t kMaxUnsampled = int64_t{16} << 20;
+
+}  // namespace
+
+MemoryBudget::MemoryBudget(int64_t limit, HeapWatch heap)
+    : limit_(limit), sample_every_(std::min(limit / 64, kMaxUnsampled)), heap_(std::move(heap)) {}
+
+bool MemoryBudget::TryCharge(int64_t bytes) {
+  // Not added first and taken back: others must not be refused for what is refused itself.
+  int64_t used = used_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > limit_ - used) return false;
+  } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  if (heap_.resident == nullptr || FitsResident(bytes)) return true;
+  Release(bytes, false);
+  return false;
+}
+
+bool MemoryBudget::FitsResident(int64_t bytes) {
+  if (unsampled_.fetch_add(bytes, std::memory_order_relaxed) + bytes < sample_every_) return true;
+  const auto fits = [&] { return heap_.resident() <= limit_ - bytes; };
+  // What does not fit is looked at again next time.
+  if (!fits() && (heap_.trim == nullptr || !heap_.trim() || !fits())) return false;
+  unsampled_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+MemoryAccount::~MemoryAccount() {
+  for (int i = 0; i < kNumMemoryUses; ++i) {
+    const auto use = static_cast<MemoryUse>(i);
+    Release(used_for(use), use);
+  }
+}
+
+bool MemoryAccount::TryCharge(int64_t bytes, MemoryUse use) {
+  if (bytes > limit_ && use != MemoryUse::kFixed) return false;
+  if (IsLimited(use)) {
+    int64_t used = used_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limit_ - used) return false;
+    } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  }
+  if (budget_ != nullptr && IsBudgeted(use) && !budget_->TryCharge(bytes)) {
+    if (IsLimited(use)) used_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  by_use_[static_cast<int>(use)].fetch_add(bytes, std::memory_order_relaxed);
+  return true;
+}
+
+void MemoryAccount::Charge(int64_t bytes, MemoryUse use) {
+  if (IsLimited(use)) used_.fetch_add(bytes, std::memory_order_relaxed);
+  if (budget_ != nullptr && IsBudgeted(use)) budget_->Charge(bytes);
+  by_use_[static_cast<int>(use)].fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void MemoryAccount::Release(int64_t bytes, MemoryUse use) {
+  if (IsLimited(use)) used_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (budget_ != nullptr && IsBudgeted(use)) budget_->Release(bytes, IsHeap(use));
+  by_use_[static_cast<int>(use)].fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+int64_t MemoryAccount::held() const {
+  int64_t bytes = 0;
+  for (const auto& use : by_use_) bytes += use.load(std::memory_order_relaxed);
+  return bytes;
+}
+
+absl::Status MemoryAccount::Exhausted(int64_t bytes) const {
+  if (budget_ == nullptr || bytes > limit_ - used()) {
+    return MemoryError("out of memory: ", bytes, " more bytes are needed and the session holds ",
+                       used(), " of its limit of ", limit_);
+  }
+  return MemoryError("out of memory: ", bytes,
+                     " more bytes are needed and the daemon, which holds ", budget_->used(),
+                     " of its limit of ", budget_->limit(), ", has no room");
+}
+
+absl::StatusOr<MemoryCharge> MemoryCharge::Of(const MemoryAccountPtr& account, int64_t bytes,
+                                              MemoryUse use) {
+  if (!account->TryCharge(bytes, use)) return account->Exhausted(bytes);
+  MemoryCharge charge;
+  charge.account_ = account;
+  charge.bytes_ = bytes;
+  charge.use_ = use;
+  return charge;
+}
+
+bool MemoryMeter::Refill(int64_t bytes) {
+  const auto charge = [this](int64_t more) {
+    if (!account_->TryCharge(more, MemoryUse::kRecords)) return false;
+    held_ += more;
+    room_ += more;
+    return true;
+  };
+  const int64_t missing = bytes - room_;
+  if (charge(std::max(missing, kChunk)) || charge(missing)) return true;
+  return reclaim_ != nullptr && reclaim_() && charge(missing);
+}
+
+void MemoryMeter::Overdraw() {
+  account_->Charge(-room_, MemoryUse::kRecords);
+  held_ -= room_;
+  room_ = 0;
+}
+
+void MemoryMeter::GiveBack() {
+  const int64_t bytes = room_ - kChunk;
+  account_->Release(bytes, MemoryUse::kRecords);
+  held_ -= bytes;
+  room_ = kChunk;
+}
+
+}  // namespace chx

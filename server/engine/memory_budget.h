@@ -1,0 +1,190 @@
+// One limit for the host memory of the whole daemon, and what each session takes of it.
+//
+// Memory is charged before it is allocated: from a MemoryMeter (records under a lock, without
+// atomics) or a MemoryCharge (single large things) to the session's MemoryAccount, and from there
+// to the daemon's MemoryBudget. Objects without a fixed size are charged by estimates that include
+// the allocator's overhead.
+#ifndef CHX_SERVER_ENGINE_MEMORY_BUDGET_H_
+#define CHX_SERVER_ENGINE_MEMORY_BUDGET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace chx {
+
+// What malloc takes for an allocation beside the bytes that were asked for, at most, for small
+// ones.
+inline constexpr int64_t kAllocationBytes = 16;
+
+// The process's heap, as a budget sees it. Thread-safe; each function may be null.
+struct HeapWatch {
+  // What the process really holds, which estimates may miss: charges are refused where that would
+  // pass the limit.
+  std::function<int64_t()> resident;
+  // Gives free memory back to the system, now; false: it was done a moment ago.
+  std::function<bool()> trim;
+  // So many bytes of the heap have been freed.
+  std::function<void(int64_t)> freed;
+};
+
+// The daemon's. Thread-safe; outlives all accounts.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(int64_t limit, HeapWatch heap = {});
+
+  bool TryCharge(int64_t bytes);
+  // What cannot be refused. May pass the limit.
+  void Charge(int64_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
+  // `heap`: it was the allocator's, which keeps freed memory until it is told to give it back.
+  void Release(int64_t bytes, bool heap) {
+    used_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (heap && heap_.freed != nullptr) heap_.freed(bytes);
+  }
+
+  int64_t used() const { return used_.load(std::memory_order_relaxed); }
+  int64_t limit() const { return limit_; }
+
+ private:
+  bool FitsResident(int64_t bytes);
+
+  const int64_t limit_;
+  const int64_t sample_every_;
+  const HeapWatch heap_;
+  std::atomic<int64_t> used_{0};
+  std::atomic<int64_t> unsampled_{0};  // charged since the process was last looked at
+};
+
+enum class MemoryUse : uint8_t {
+  kArrays = 0,        // slabs in host memory
+  kDeviceArrays = 1,  // slabs of a device that has its own memory: not the daemon's budget
+  kRecords = 2,       // handles, graphs, locations, errors, events: what lies in the heap
+  // Copies on the way to the client, one at a time for each session. Each may have the session's
+  // limit beside what counts there: else an array of more than half of it could not be read.
+  kTransfers = 3,
+  kFixed = 4,  // what each open session costs. Not under its limit either
+};
+inline constexpr int kNumMemoryUses = 5;
+
+// A session's. Thread-safe.
+class MemoryAccount {
+ public:
+  // `budget`: null: there is none.
+  explicit MemoryAccount(int64_t limit, MemoryBudget* budget = nullptr)
+      : limit_(limit), budget_(budget) {}
+  // Gives back what is still charged.
+  ~MemoryAccount();
+  MemoryAccount(const MemoryAccount&) = delete;
+  MemoryAccount& operator=(const MemoryAccount&) = delete;
+
+  bool TryCharge(int64_t bytes, MemoryUse use);
+  // What cannot be refused: a few bytes that others, which were refused, would have taken.
+  void Charge(int64_t bytes, MemoryUse use);
+  void Release(int64_t bytes, MemoryUse use);
+
+  // Under the limit.
+  int64_t used() const { return used_.load(std::memory_order_relaxed); }
+  int64_t limit() const { return limit_; }
+  int64_t used_for(MemoryUse use) const {
+    return by_use_[static_cast<int>(use)].load(std::memory_order_relaxed);
+  }
+  // All of it.
+  int64_t held() const;
+  // A kMemory error that says which limit left no room for `bytes`.
+  absl::Status Exhausted(int64_t bytes) const;
+
+ private:
+  static bool IsLimited(MemoryUse use) {
+    return use != MemoryUse::kTransfers && use != MemoryUse::kFixed;
+  }
+  static bool IsBudgeted(MemoryUse use) { return use != MemoryUse::kDeviceArrays; }
+  static bool IsHeap(MemoryUse use) { return IsBudgeted(use) && use != MemoryUse::kArrays; }
+
+  const int64_t limit_;
+  MemoryBudget* const budget_;
+  std::atomic<int64_t> used_{0};
+  std::atomic<int64_t> by_use_[kNumMemoryUses] = {};
+};
+using MemoryAccountPtr = std::shared_ptr<MemoryAccount>;
+
+// A charge that ends with the object, on whatever thread that is.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;
+  MemoryCharge(MemoryCharge&& other) noexcept
+      : account_(std::move(other.account_)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        use_(other.use_) {}
+  MemoryCharge& operator=(MemoryCharge other) noexcept {
+    std::swap(account_, other.account_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(use_, other.use_);
+    return *this;
+  }
+  ~MemoryCharge() {
+    if (bytes_ != 0) account_->Release(bytes_, use_);
+  }
+  // A kMemory error if there is no room.
+  static absl::StatusOr<MemoryCharge> Of(const MemoryAccountPtr& account, int64_t bytes,
+                                         MemoryUse use = MemoryUse::kRecords);
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  MemoryAccountPtr account_;
+  int64_t bytes_ = 0;
+  MemoryUse use_ = MemoryUse::kRecords;
+};
+
+// Charges records that come and go by the thousand: takes room from the account in large pieces.
+// Not thread-safe: whoever owns it has a lock.
+class MemoryMeter {
+ public:
+  static constexpr int64_t kChunk = 64 << 10;
+
+  explicit MemoryMeter(MemoryAccountPtr account) : account_(std::move(account)) {}
+  ~MemoryMeter() { account_->Release(held_, MemoryUse::kRecords); }
+  MemoryMeter(const MemoryMeter&) = delete;
+  MemoryMeter& operator=(const MemoryMeter&) = delete;
+
+  // What to call when there is no room; true: it has given some back.
+  void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+
+  // Makes sure that the next `bytes` can be charged.
+  bool Reserve(int64_t bytes) { return bytes <= room_ || Refill(bytes); }
+  bool TryCharge(int64_t bytes) {
+    if (!Reserve(bytes)) return false;
+    room_ -= bytes;
+    return true;
+  }
+  // After Reserve, or for what cannot be refused.
+  void Charge(int64_t bytes) {
+    room_ -= bytes;
+    if (room_ < 0) Overdraw();
+  }
+  void Release(int64_t bytes) {
+    room_ += bytes;
+    if (room_ > 3 * kChunk) GiveBack();
+  }
+  absl::Status Exhausted(int64_t bytes) const { return account_->Exhausted(bytes); }
+  const MemoryAccountPtr& account() const { return account_; }
+
+ private:
+  bool Refill(int64_t bytes);
+  void Overdraw();
+  void GiveBack();
+
+  const MemoryAccountPtr account_;
+  std::function<bool()> reclaim_;
+  int64_t held_ = 0;  // what the account has been charged
+  int64_t room_ = 0;  // of that, what is not in use
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_ENGINE_MEMORY_BUDGET_H_

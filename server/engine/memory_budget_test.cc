@@ -1,0 +1,202 @@
+#include "server/engine/memory_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "ops/error.h"
+#include "server/engine/heap_trimmer.h"
+#include "server/engine/host_memory.h"
+
+namespace chx {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+TEST(MemoryBudgetTest, AccountsTogetherNeverPassTheDaemonsLimit) {
+  MemoryBudget budget(100 * kMiB);
+  // Their limits together are more than the daemon has.
+  const auto a = std::make_shared<MemoryAccount>(60 * kMiB, &budget);
+  const auto b = std::make_shared<MemoryAccount>(60 * kMiB, &budget);
+  EXPECT_FALSE(a->TryCharge(61 * kMiB, MemoryUse::kArrays));
+  EXPECT_TRUE(a->TryCharge(60 * kMiB, MemoryUse::kArrays));
+  EXPECT_FALSE(b->TryCharge(41 * kMiB, MemoryUse::kArrays));
+  EXPECT_NE(b->Exhausted(41 * kMiB).message().find("the daemon"), std::string::npos);
+  EXPECT_NE(a->Exhausted(1).message().find("the session"), std::string::npos);
+  EXPECT_EQ(KindOf(a->Exhausted(1)), ErrorKind::kMemory);
+  EXPECT_EQ(b->used(), 0);
+  EXPECT_TRUE(b->TryCharge(40 * kMiB, MemoryUse::kRecords));
+  EXPECT_EQ(budget.used(), 100 * kMiB);
+  a->Release(60 * kMiB, MemoryUse::kArrays);
+  EXPECT_EQ(budget.used(), 40 * kMiB);
+}
+
+TEST(MemoryBudgetTest, MemoryOfOtherDevicesIsNotTheHosts) {
+  MemoryBudget budget(kMiB);
+  MemoryAccount account(10 * kMiB, &budget);
+  EXPECT_TRUE(account.TryCharge(9 * kMiB, MemoryUse::kDeviceArrays));
+  EXPECT_EQ(budget.used(), 0);
+  EXPECT_FALSE(account.TryCharge(2 * kMiB, MemoryUse::kDeviceArrays));  // the session's limit
+  // Copies on their way are not under the session's limit, but under the daemon's.
+  EXPECT_TRUE(account.TryCharge(kMiB, MemoryUse::kTransfers));
+  EXPECT_EQ(account.used(), 9 * kMiB);
+  EXPECT_EQ(account.held(), 10 * kMiB);
+  EXPECT_FALSE(account.TryCharge(1, MemoryUse::kTransfers));
+}
+
+TEST(MemoryBudgetTest, AnAccountGivesBackWhatIsLeft) {
+  MemoryBudget budget(kMiB);
+  {
+    MemoryAccount account(kMiB, &budget);
+    account.TryCharge(1000, MemoryUse::kFixed);
+    account.Charge(2 * kMiB, MemoryUse::kRecords);  // cannot be refused
+    EXPECT_GT(budget.used(), budget.limit());
+    EXPECT_FALSE(account.TryCharge(1, MemoryUse::kRecords));
+  }
+  EXPECT_EQ(budget.used(), 0);
+}
+
+TEST(MemoryBudgetTest, AChargeOutlivesItsSession) {
+  MemoryBudget budget(kMiB);
+  auto account = std::make_shared<MemoryAccount>(kMiB, &budget);
+  MemoryCharge charge = *MemoryCharge::Of(account, 1000);
+  EXPECT_EQ(MemoryCharge::Of(account, kMiB).status().code(), absl::StatusCode::kResourceExhausted);
+  account = nullptr;
+  MemoryCharge moved = std::move(charge);
+  EXPECT_EQ(budget.used(), 1000);
+  moved = MemoryCharge();
+  EXPECT_EQ(budget.used(), 0);
+}
+
+TEST(MemoryBudgetTest, WhatTheProcessReallyHoldsCounts) {
+  int64_t resident = 10 * kMiB;
+  int trims = 0;
+  int64_t after_trim = 95 * kMiB;
+  HeapWatch heap;
+  heap.resident = [&] { return resident; };
+  heap.trim = [&] {
+    ++trims;
+    resident = after_trim;
+    return true;
+  };
+  MemoryBudget budget(100 * kMiB, heap);
+  EXPECT_TRUE(budget.TryCharge(2 * kMiB));
+  resident = 99 * kMiB;  // by what no estimate knew of
+  EXPECT_TRUE(budget.TryCharge(2 * kMiB));
+  EXPECT_EQ(trims, 1);
+  after_trim = 99 * kMiB;
+  EXPECT_FALSE(budget.TryCharge(6 * kMiB));
+  EXPECT_EQ(trims, 2);
+  EXPECT_EQ(budget.used(), 4 * kMiB);
+}
+
+TEST(MemoryMeterTest, TakesRoomInLargePiecesAndNeverMoreThanThereIs) {
+  MemoryBudget budget(kMiB);
+  const auto account = std::make_shared<MemoryAccount>(kMiB, &budget);
+  {
+    MemoryMeter meter(account);
+    EXPECT_TRUE(meter.TryCharge(100));
+    EXPECT_EQ(account->used(), MemoryMeter::kChunk);
+    int64_t charged = 100;
+    while (meter.TryCharge(1000)) charged += 1000;
+    EXPECT_GT(charged, kMiB - 1000);
+    EXPECT_LE(account->used(), kMiB);
+    // Released records can be had again, at once.
+    meter.Release(1000);
+    EXPECT_TRUE(meter.Reserve(1000));
+    meter.Charge(1000);
+    EXPECT_FALSE(meter.TryCharge(1000));
+    meter.Charge(5000);
+    EXPECT_GT(account->used(), kMiB);
+    meter.Release(charged + 5000);
+    EXPECT_LE(account->used(), 2 * MemoryMeter::kChunk);
+  }
+  EXPECT_EQ(budget.used(), 0);
+}
+
+TEST(MemoryMeterTest, ReclaimsBeforeItRefuses) {
+  const auto account = std::make_shared<MemoryAccount>(kMiB);
+  account->Charge(kMiB, MemoryUse::kArrays);
+  MemoryMeter meter(account);
+  EXPECT_FALSE(meter.TryCharge(10));
+  meter.set_reclaim([&] {
+    account->Release(kMiB / 2, MemoryUse::kArrays);
+    return true;
+  });
+  EXPECT_TRUE(meter.TryCharge(10));
+}
+
+TEST(MemoryMeterTest, SessionsOfManyThreadsShareABudget) {
+  MemoryBudget budget(10 * kMiB);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&budget] {
+      const auto account = std::make_shared<MemoryAccount>(4 * kMiB, &budget);
+      MemoryMeter meter(account);
+      for (int i = 0; i < 200; ++i) {
+        int64_t charged = 0;
+        while (meter.TryCharge(30000)) charged += 30000;
+        EXPECT_LE(budget.used(), budget.limit());
+        meter.Release(charged);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(budget.used(), 0);
+}
+
+class HostMemoryTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& path, const std::string& text) {
+    const std::string whole = root_ + path;
+    ASSERT_EQ(std::system(("mkdir -p " + whole.substr(0, whole.rfind('/'))).c_str()), 0);
+    std::ofstream(whole) << text;
+  }
+  const std::string root_ =
+      ::testing::TempDir() + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(HostMemoryTest, TheTightestGroupOfVersion2Counts) {
+  const int64_t machine = HostMemoryBytes(root_);
+  EXPECT_GT(machine, 100 * kMiB);
+  Write("/proc/self/cgroup", "0::/system.slice/chxd.service/child\n");
+  Write("/sys/fs/cgroup/system.slice/chxd.service/child/memory.max", "max\n");
+  EXPECT_EQ(HostMemoryBytes(root_), machine);
+  Write("/sys/fs/cgroup/system.slice/chxd.service/memory.max", "52428800\n");
+  EXPECT_EQ(HostMemoryBytes(root_), 50 * kMiB);
+  Write("/sys/fs/cgroup/system.slice/memory.max", "31457280\n");
+  EXPECT_EQ(HostMemoryBytes(root_), 30 * kMiB);
+}
+
+TEST_F(HostMemoryTest, AContainersOwnMountCounts) {
+  Write("/proc/self/cgroup", "0::/../../elsewhere\n");
+  Write("/sys/fs/cgroup/memory.max", "52428800\n");
+  EXPECT_EQ(HostMemoryBytes(root_), 50 * kMiB);
+}
+
+TEST_F(HostMemoryTest, Version1Counts) {
+  Write("/proc/self/cgroup", "9:cpu,cpuacct:/a\n8:memory:/docker/abc\n");
+  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  Write("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "52428800\n");
+  EXPECT_EQ(HostMemoryBytes(root_), 50 * kMiB);
+}
+
+TEST(DefaultMemoryTest, LeavesAReserve) {
+  EXPECT_EQ(DefaultMemoryLimit(10000 * kMiB), 8744 * kMiB);
+  EXPECT_GT(DefaultMemoryLimit(100 * kMiB), 70 * kMiB);
+  EXPECT_GT(ResidentBytes(), kMiB);
+}
+
+TEST(HeapTrimmerTest, ItEndsWhateverItIsDoing) {
+  for (int i = 0; i < 20; ++i) {
+    HeapTrimmer trimmer;
+    trimmer.Freed(3 * kMiB);
+    if (i % 2 == 0) trimmer.Freed(3 * kMiB);
+    EXPECT_TRUE(i % 2 == 0 || trimmer.Trim());
+  }
+}
+
+}  // namespace
+}  // namespace chx

@@ -1,0 +1,128 @@
+#include "server/engine/work.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "ops/registry.h"
+
+namespace chx {
+namespace {
+
+struct Call {
+  absl::Span<const InferInput> inputs;
+  absl::Span<const AttrValue> attrs;
+  const InferResult& inferred;
+
+  const ArraySpec& in(int i) const { return *inputs[i].array; }
+  const ArraySpec& out(int i) const { return inferred.outputs[i]; }
+};
+
+struct Estimate {
+  double (*work)(const Call& call);
+  double limit;
+};
+
+double SizeOf(const ArraySpec& spec) { return static_cast<double>(spec.size()); }
+
+// All but the first dimension of weights: what one element of the windows' features takes.
+double PerFeature(const ArraySpec& weight) {
+  return SizeOf(weight) / std::max<double>(1, static_cast<double>(weight.shape[0]));
+}
+
+double Matmul(const Call& call) {
+  return SizeOf(call.out(0)) * static_cast<double>(call.in(0).shape.back());
+}
+double Linear(const Call& call) { return SizeOf(call.out(0)) * PerFeature(call.in(1)); }
+double ConvTranspose(const Call& call) { return SizeOf(call.in(0)) * PerFeature(call.in(1)); }
+double ConvGradWeight(const Call& call) { return SizeOf(call.in(1)) * PerFeature(call.out(0)); }
+
+// An attribute of one number for each spatial dimension, or one for all.
+double KernelSize(const Ints& kernel, const ArraySpec& image) {
+  double size = 1;
+  for (int d = 0; d < image.ndim() - 2; ++d) {
+    size *= static_cast<double>(kernel[kernel.size() == 1 ? 0 : d]);
+  }
+  return size;
+}
+double Pooling(const Call& call) {
+  return SizeOf(call.out(0)) * KernelSize(call.attrs[0].ints(), call.in(0));
+}
+double PoolingSpread(const Call& call) {
+  return SizeOf(call.in(0)) * KernelSize(call.attrs[1].ints(), call.in(0));
+}
+
+double Sort(const Call& call) { return 40 * SizeOf(call.in(0)); }
+
+// Of one matrix.
+template <int kFactor>
+double Decomposition(const Call& call) {
+  const Shape& shape = call.in(0).shape;
+  const double rows = static_cast<double>(shape[shape.size() - 2]);
+  const double columns = static_cast<double>(shape.back());
+  return kFactor * rows * columns * std::min(rows, columns);
+}
+double Solve(const Call& call) {
+  const double n = static_cast<double>(call.in(0).shape.back());
+  return Decomposition<1>(call) + n * n * static_cast<double>(call.out(0).shape.back());
+}
+
+// For the operators that take more than a few steps for each element; null: the others.
+const std::vector<const Estimate*>& Estimates() {
+  static const auto* const estimates = [] {
+    static constexpr struct {
+      const char* op;
+      Estimate estimate;
+    } kRows[] = {
+        {"matmul", {Matmul, kMaxWork}},
+        {"linear", {Linear, kMaxWork}},
+        {"conv", {Linear, kMaxWork}},
+        {"conv_transpose", {ConvTranspose, kMaxWork}},
+        {"conv_grad_weight", {ConvGradWeight, kMaxWork}},
+        {"max_pool_index", {Pooling, kMaxWork}},
+        {"pool_sum", {Pooling, kMaxWork}},
+        {"pool_spread", {PoolingSpread, kMaxWork}},
+        {"sort", {Sort, kMaxWork}},
+        {"argsort", {Sort, kMaxWork}},
+        {"solve", {Solve, kMaxWork}},
+        {"cholesky", {Decomposition<1>, kMaxWork}},
+        {"cofactors", {Decomposition<20>, kMaxDecompositionWork}},
+        {"qr", {Decomposition<4>, kMaxDecompositionWork}},
+        {"svd", {Decomposition<20>, kMaxDecompositionWork}},
+        {"eigh", {Decomposition<9>, kMaxDecompositionWork}},
+        {"eigvalsh", {Decomposition<4>, kMaxDecompositionWork}},
+        {"eig", {Decomposition<25>, kMaxDecompositionWork}},
+        {"eigvals", {Decomposition<10>, kMaxDecompositionWork}},
+    };
+    const OpRegistry& registry = OpRegistry::Global();
+    auto* by_id = new std::vector<const Estimate*>(registry.size(), nullptr);
+    for (const auto& row : kRows) (*by_id)[registry.Find(row.op)->id] = &row.estimate;
+    return by_id;
+  }();
+  return *estimates;
+}
+
+}  // namespace
+
+absl::Status CheckWork(const OpDef& op, absl::Span<const InferInput> inputs,
+                       absl::Span<const AttrValue> attrs, const InferResult& inferred) {
+  if (op.kind == OpKind::kView || op.kind == OpKind::kTransfer) return absl::OkStatus();
+  double work = 0;
+  double limit = kMaxWork;
+  if (const Estimate* const estimate = Estimates()[op.id]) {
+    work = estimate->work({inputs, attrs, inferred});
+    limit = estimate->limit;
+  }
+  if (work <= limit) {
+    limit = kMaxWork;
+    for (const InferInput& input : inputs) {
+      if (input.array != nullptr) work = std::max(work, SizeOf(*input.array));
+    }
+  }
+  if (work <= limit) return absl::OkStatus();
+  return ValueError("[", op.name, "] expects at most ", absl::StrFormat("%.3g", limit),
+                    " elements or multiplications, got ", absl::StrFormat("%.3g", work));
+}
+
+}  // namespace chx

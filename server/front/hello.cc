@@ -1,0 +1,37 @@
+#include "server/front/hello.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "proto/chxd.pb.h"
+#include "proto/refusal.h"
+#include "proto/token.h"
+
+namespace chx {
+
+HelloCheck CheckHello(absl::string_view received, absl::string_view token) {
+  FrameHeader header = {0, static_cast<uint32_t>(FrameKind::kHello)};
+  // What is there of the header, over one that is right: a wrong start is seen at once.
+  std::memcpy(&header, received.data(), std::min(received.size(), sizeof(header)));
+  if (header.kind != static_cast<uint32_t>(FrameKind::kHello)) return HelloCheck::kBad;
+  if (header.bytes > kMaxHelloBytes) return HelloCheck::kBad;
+  if (received.size() < sizeof(header) + header.bytes) return HelloCheck::kPartial;
+  received.remove_prefix(sizeof(header));
+  v1::Hello hello;
+  if (!hello.ParseFromArray(received.data(), static_cast<int>(header.bytes))) {
+    return HelloCheck::kBad;
+  }
+  return token.empty() || SameToken(hello.token(), token) ? HelloCheck::kGood : HelloCheck::kDenied;
+}
+
+std::string RefusalFrame(HelloCheck why) {
+  return RefusalFrame(
+      why == HelloCheck::kDenied
+          ? absl::UnauthenticatedError("this daemon expects a valid token")
+          : absl::InvalidArgumentError(
+                "this is a chxd daemon: it expects frames that begin with a Hello"));
+}
+
+}  // namespace chx

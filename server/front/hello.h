@@ -1,0 +1,27 @@
+// The first frame of a connection, which says whether its peer may come in.
+#ifndef CHX_SERVER_FRONT_HELLO_H_
+#define CHX_SERVER_FRONT_HELLO_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "proto/frame.h"
+
+namespace chx {
+
+// A Hello's frame, header and all, has at most so many bytes.
+inline constexpr size_t kMaxHelloFrame = kFrameHeaderBytes + kMaxHelloBytes;
+
+// kPartial: nothing wrong so far. kBad: no Hello. kDenied: one without the token.
+enum class HelloCheck { kPartial, kBad, kDenied, kGood };
+
+// `received` is what has come so far, and may be more than the frame. An empty `token` admits every
+// Hello.
+HelloCheck CheckHello(absl::string_view received, absl::string_view token);
+
+// The frame that tells a peer why it is not let in: an answer to its first call.
+std::string RefusalFrame(HelloCheck why);
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_FRONT_HELLO_H_

@@ -1,0 +1,84 @@
+#include "server/front/stranger.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "proto/refusal.h"
+#include "server/front/hello.h"
+#include "server/front/would_block.h"
+
+namespace chx {
+namespace {
+
+// Below a record's size nothing is left behind in OpenSSL that epoll would not tell of.
+constexpr size_t kReadBytes = 16 << 10;
+// A client sends its Hello in one.
+constexpr int kMaxRecords = 64;
+
+}  // namespace
+
+Stranger::Stranger(uint64_t id, int socket, std::string address, std::shared_ptr<FrontTls> tls)
+    : id(id), address(std::move(address)), socket_(socket), tls_(std::move(tls)) {}
+
+Stranger::~Stranger() {
+  stream_ = nullptr;
+  if (socket_ >= 0) close(socket_);
+}
+
+Stranger::Step Stranger::Advance(absl::string_view token) {
+  return tls_ == nullptr ? AdvancePlain(token) : AdvanceTls(token);
+}
+
+Stranger::Step Stranger::AdvancePlain(absl::string_view token) {
+  std::array<char, kMaxHelloFrame> buffer;
+  const ssize_t size = recv(socket_, buffer.data(), buffer.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (size < 0 && WouldBlock()) return Step::kWait;
+  if (size <= 0) return Step::kGone;
+  spoken_ = true;
+  const HelloCheck check = CheckHello({buffer.data(), static_cast<size_t>(size)}, token);
+  if (check == HelloCheck::kPartial) return Step::kWait;
+  if (check == HelloCheck::kGood) return Step::kGood;
+  const std::string refusal = RefusalFrame(check);
+  static_cast<void>(send(socket_, refusal.data(), refusal.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  DiscardUnread(socket_);
+  return Step::kGone;
+}
+
+Stranger::Step Stranger::AdvanceTls(absl::string_view token) {
+  if (stream_ == nullptr) {
+    char first;
+    const ssize_t size = recv(socket_, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (size < 0 && WouldBlock()) return Step::kWait;
+    // Every TLS connection begins with a handshake's record.
+    if (size <= 0 || first != 22) return Step::kGone;
+    spoken_ = true;
+    stream_ = std::make_unique<FrontTlsStream>(*tls_, socket_);
+  }
+  if (!secure_) {
+    const IoResult done = stream_->Handshake();
+    if (done == IoResult::kWait) return Step::kWait;
+    if (done != IoResult::kDone) return Step::kGone;
+    secure_ = true;
+  }
+  for (int round = 0; round < kMaxRecords; ++round) {
+    std::array<char, kReadBytes> buffer;
+    size_t size = 0;
+    const IoResult read = stream_->Read(buffer.data(), buffer.size(), &size);
+    if (read == IoResult::kWait) return Step::kWait;
+    if (read == IoResult::kAgain) continue;
+    if (read != IoResult::kDone) return Step::kGone;
+    received_.append(buffer.data(), size);
+    const HelloCheck check = CheckHello(received_, token);
+    if (check == HelloCheck::kPartial) continue;
+    if (check == HelloCheck::kGood) return Step::kGood;
+    const std::string refusal = RefusalFrame(check);
+    if (stream_->Write(refusal.data(), refusal.size()) == IoResult::kDone) stream_->End();
+    DiscardUnread(socket_);
+    return Step::kGone;
+  }
+  return Step::kGone;
+}
+
+}  // namespace chx

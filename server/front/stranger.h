@@ -1,0 +1,53 @@
+// One connection from when it is accepted until it has shown the token.
+#ifndef CHX_SERVER_FRONT_STRANGER_H_
+#define CHX_SERVER_FRONT_STRANGER_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "server/front/tls.h"
+
+namespace chx {
+
+// Reads no further than the Hello: of a connection without TLS, not even that, so that another
+// process can take the socket as it is. Owned and used by the front's door.
+class Stranger {
+ public:
+  // Takes the socket, which must not block. `tls` is null for a listener without.
+  Stranger(uint64_t id, int socket, std::string address, std::shared_ptr<FrontTls> tls);
+  ~Stranger();
+
+  enum class Step { kWait, kGood, kGone };
+  // Goes on as far as is possible now; after kGood and kGone there is no further step.
+  Step Advance(absl::string_view token);
+
+  const uint64_t id;
+  const std::string address;
+  const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+  int socket() const { return socket_; }
+  bool spoken() const { return spoken_; }
+
+  // After kGood. Without TLS, the stream is null and the socket has the Hello still to read; with,
+  // `received` begins with it.
+  int ReleaseSocket() { return std::exchange(socket_, -1); }
+  std::unique_ptr<FrontTlsStream> ReleaseStream() { return std::move(stream_); }
+  const std::string& received() const { return received_; }
+
+ private:
+  Step AdvancePlain(absl::string_view token);
+  Step AdvanceTls(absl::string_view token);
+
+  int socket_;
+  std::shared_ptr<FrontTls> tls_;
+  std::unique_ptr<FrontTlsStream> stream_;  // with TLS, from the first byte on
+  bool spoken_ = false;                     // something has come
+  bool secure_ = false;                     // the handshake is done
+  std::string received_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_FRONT_STRANGER_H_

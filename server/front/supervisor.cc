@@ -1,0 +1,145 @@
+#include "server/front/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <utility>
+
+#include "server/front/control.pb.h"
+#include "server/front/front.h"
+#include "server/front/listeners.h"
+#include "server/front/tls.h"
+#include "server/process/packets.h"
+#include "server/process/restart_pause.h"
+
+namespace chx {
+
+Supervisor::Supervisor(const FrontOptions& options, Arrive arrive)
+    : options_(options),
+      arrive_(std::move(arrive)),
+      tls_cert_(options.tls_cert),
+      tls_key_(options.tls_key) {}
+
+absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(const FrontOptions& options,
+                                                              Arrive arrive) {
+  std::unique_ptr<Supervisor> supervisor(new Supervisor(options, std::move(arrive)));
+  absl::Status status;
+  if (!options.tls_cert.empty()) {
+    status = FrontTls::Create(options.tls_cert, options.tls_key).status();
+  }
+  if (status.ok()) status = supervisor->Bind();
+  if (!status.ok()) return status;
+  if (pipe2(supervisor->stop_, O_CLOEXEC) != 0) return absl::UnavailableError("cannot make a pipe");
+  supervisor->thread_ = std::thread([self = supervisor.get()] { self->Run(); });
+  return supervisor;
+}
+
+absl::Status Supervisor::Bind() {
+  for (const FrontOptions::Listener& listener : options_.listeners) {
+    const absl::StatusOr<int> port = ListenOn(listener.address, &sockets_);
+    if (!port.ok()) return port.status();
+    ports_.push_back(*port);
+    sockets_tls_.resize(sockets_.size(), listener.tls);
+  }
+  return absl::OkStatus();
+}
+
+Supervisor::~Supervisor() {
+  if (stop_[1] >= 0) close(stop_[1]);
+  if (thread_.joinable()) thread_.join();
+  if (stop_[0] >= 0) close(stop_[0]);
+  for (const int socket : sockets_) close(socket);
+}
+
+pid_t Supervisor::pid() const {
+  MutexLock lock(&mutex_);
+  return child_ == nullptr ? 0 : child_->pid();
+}
+
+absl::Status Supervisor::Reload(const std::string& tls_cert, const std::string& tls_key) {
+  const absl::Status status = FrontTls::Create(tls_cert, tls_key).status();
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  tls_cert_ = tls_cert;
+  tls_key_ = tls_key;
+  if (child_ != nullptr) Configure(/*with_listeners=*/false);
+  return absl::OkStatus();
+}
+
+void Supervisor::Run() {
+  RestartPause pause;
+  for (;;) {
+    pause.Started();
+    const bool again = !Spawn() || Serve();
+    {
+      MutexLock lock(&mutex_);
+      child_ = nullptr;
+    }
+    if (!again) return;
+    std::cerr << "chxd: the front process has ended and is started again" << std::endl;
+    if (!Pause(pause.Next())) return;
+  }
+}
+
+bool Supervisor::Spawn() {
+  absl::StatusOr<std::unique_ptr<Child>> child =
+      Child::Start(options_.program, "chxd-front", kFrontArgument);
+  absl::Status status = child.status();
+  if (status.ok()) {
+    MutexLock lock(&mutex_);
+    child_ = *std::move(child);
+    if (Configure(/*with_listeners=*/true)) return true;
+    status = absl::UnavailableError(std::strerror(errno));
+  }
+  std::cerr << "chxd: the front process: " << status.message() << std::endl;
+  return false;
+}
+
+bool Supervisor::Configure(bool with_listeners) {
+  const int control = child_->control();
+  front::Config config;
+  config.set_tls_cert(tls_cert_);
+  config.set_tls_key(tls_key_);
+  config.set_token(options_.token);
+  config.set_patience_milliseconds(static_cast<uint32_t>(options_.patience.count()));
+  if (!with_listeners) return SendPacket(control, config, {});
+  for (const bool tls : sockets_tls_) config.add_listeners()->set_tls(tls);
+  return SendPacket(control, config, sockets_);
+}
+
+int Supervisor::Control() const {
+  MutexLock lock(&mutex_);
+  return child_->control();
+}
+
+bool Supervisor::Serve() {
+  const int control = Control();
+  pollfd ready[2] = {{stop_[0], POLLIN, 0}, {control, POLLIN, 0}};
+  for (;;) {
+    if (poll(ready, 2, -1) < 0) continue;
+    if (ready[0].revents != 0) return false;
+    front::Arrival arrival;
+    std::vector<int> sockets;
+    const PacketResult result = ReceivePacket(control, &arrival, &sockets);
+    if (result == PacketResult::kEnd) {
+      for (const int socket : sockets) close(socket);
+      return true;
+    }
+    PeerInfo peer;
+    peer.kind = PeerInfo::kTcp;
+    peer.address = arrival.address();
+    if (!options_.token.empty()) peer.token_label = "default";
+    for (const int socket : sockets) arrive_(socket, peer);
+  }
+}
+
+bool Supervisor::Pause(std::chrono::milliseconds duration) const {
+  pollfd stop = {stop_[0], POLLIN, 0};
+  return poll(&stop, 1, static_cast<int>(duration.count())) == 0;
+}
+
+}  // namespace chx

@@ -1,0 +1,59 @@
+// TLS on a socket that does not block, for the front process. Nobody else in the daemon parses it.
+#ifndef CHX_SERVER_FRONT_TLS_H_
+#define CHX_SERVER_FRONT_TLS_H_
+
+#include <openssl/ssl.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace chx {
+
+struct FrontTlsFree {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  void operator()(SSL* stream) const { SSL_free(stream); }
+};
+
+// Certificate and key, for any number of streams: TLS 1.2 and newer, no renegotiation, compression,
+// or sessions to take up again. Thread-safe once it is made.
+class FrontTls {
+ public:
+  static absl::StatusOr<std::shared_ptr<FrontTls>> Create(const std::string& cert_pem,
+                                                          const std::string& key_pem);
+  SSL_CTX* get() const { return context_.get(); }
+
+ private:
+  std::unique_ptr<SSL_CTX, FrontTlsFree> context_;
+};
+
+// What a step on a socket came to. kWait: not now; kAgain: a record without data, there may be
+// more; kEnd: the peer has said all; kBroken: no more can be had.
+enum class IoResult { kDone, kWait, kAgain, kEnd, kBroken };
+
+// The server's end of one connection. The socket stays the caller's. Used by one thread at a time.
+class FrontTlsStream {
+ public:
+  // An unusable stream, whose steps say kBroken, if there is no memory for one.
+  FrontTlsStream(const FrontTls& context, int socket);
+
+  IoResult Handshake();
+  // One record at most, so that a peer of endless empty ones does not hold the thread.
+  IoResult Read(char* buffer, size_t size, size_t* received);
+  // All or, with kWait, nothing: to be called again with the same bytes.
+  IoResult Write(const char* data, size_t size);
+  // Whether Read may have more without anything new on the socket.
+  bool HasPending() const { return stream_ != nullptr && SSL_has_pending(stream_.get()) == 1; }
+  // Tells the peer, if that can be done at once, that nothing follows.
+  void End();
+
+ private:
+  IoResult ResultOf(int returned);
+
+  std::unique_ptr<SSL, FrontTlsFree> stream_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_FRONT_TLS_H_

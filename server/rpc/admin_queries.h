@@ -1,0 +1,17 @@
+// What the node holds, for operators, as messages: by frames and by gRPC.
+#ifndef CHX_SERVER_RPC_ADMIN_QUERIES_H_
+#define CHX_SERVER_RPC_ADMIN_QUERIES_H_
+
+#include "absl/status/status.h"
+#include "proto/chxd.pb.h"
+#include "server/session/session_manager.h"
+
+namespace chx {
+
+void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply);
+void ListSessions(SessionManager* manager, v1::ListSessionsReply* reply);
+absl::Status KillSession(SessionManager* manager, const v1::KillSessionRequest& request);
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_RPC_ADMIN_QUERIES_H_

@@ -1,0 +1,146 @@
+#include "server/rpc/admission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+
+namespace chx {
+
+std::string PeerName(const PeerInfo& peer) {
+  return peer.kind == PeerInfo::kUnix ? absl::StrCat("uid ", peer.uid) : peer.address;
+}
+
+namespace {
+
+// A connection's thread, and its buffers while they are small.
+constexpr int64_t kConnectionBytes = int64_t{128} << 10;
+// How often those look for memory who wait for others to give some back.
+constexpr std::chrono::milliseconds kLookAgain(20);
+
+}  // namespace
+
+// Places of one sort, by peer. Each is charged, and not refused for that: who has no memory any
+// more needs a connection to close a session.
+struct Admission::Counter {
+  Counter(const char* what, const char* flag, size_t in_all, size_t per_peer, MemoryBudget* memory,
+          int64_t bytes)
+      : what(what), flag(flag), in_all(in_all), per_peer(per_peer), memory(memory), bytes(bytes) {}
+
+  const char* const what;
+  const char* const flag;
+  const size_t in_all;
+  const size_t per_peer;
+  MemoryBudget* const memory;
+  const int64_t bytes;  // that a place takes
+  Mutex mutex;
+  size_t total ABSL_GUARDED_BY(mutex) = 0;
+  absl::flat_hash_map<std::string, size_t> peers ABSL_GUARDED_BY(mutex);
+
+  static absl::StatusOr<Ticket> Admit(const std::shared_ptr<Counter>& counter,
+                                      const PeerInfo& peer);
+};
+
+struct Admission::Place {
+  Place(std::shared_ptr<Counter> counter, std::string key)
+      : counter(std::move(counter)), key(std::move(key)) {}
+  ~Place() {
+    if (counter->memory != nullptr) counter->memory->Release(counter->bytes, false);
+    MutexLock lock(&counter->mutex);
+    --counter->total;
+    const auto it = counter->peers.find(key);
+    if (--it->second == 0) counter->peers.erase(it);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  const std::shared_ptr<Counter> counter;
+  const std::string key;
+};
+
+absl::StatusOr<Admission::Ticket> Admission::Counter::Admit(const std::shared_ptr<Counter>& counter,
+                                                            const PeerInfo& peer) {
+  std::string key = absl::StrCat(PeerName(peer), "/", peer.token_label);
+  {
+    MutexLock lock(&counter->mutex);
+    if (counter->total >= counter->in_all) {
+      return absl::ResourceExhaustedError(absl::StrCat("this daemon has its ", counter->in_all, " ",
+                                                       counter->what, ", as many as ",
+                                                       counter->flag, " allows"));
+    }
+    size_t& count = counter->peers[key];
+    if (count >= counter->per_peer) {
+      return absl::ResourceExhaustedError(absl::StrCat(PeerName(peer), " has ", count, " ",
+                                                       counter->what, ", as many as ",
+                                                       counter->flag, "-per-peer allows"));
+    }
+    ++count;
+    ++counter->total;
+  }
+  if (counter->memory != nullptr) counter->memory->Charge(counter->bytes);
+  return Ticket(std::make_shared<Place>(counter, std::move(key)));
+}
+
+// What frames have reserved.
+class Admission::Frames {
+ public:
+  Frames(size_t bytes, std::chrono::milliseconds wait, MemoryBudget* memory)
+      : memory_(memory), wait_(wait), free_(bytes) {}
+
+  bool Reserve(size_t bytes) {
+    const auto end = std::chrono::steady_clock::now() + wait_;
+    MutexLock lock(&mutex_);
+    while (free_ < bytes || !Charge(bytes)) {
+      // Nobody tells when the daemon has memory again.
+      const auto look = free_ < bytes ? end : std::chrono::steady_clock::now() + kLookAgain;
+      changed_.wait_until(mutex_, std::min(look, end));
+      if (std::chrono::steady_clock::now() >= end) return false;
+    }
+    free_ -= bytes;
+    return true;
+  }
+  void Release(size_t bytes) {
+    if (bytes == 0) return;
+    if (memory_ != nullptr) memory_->Release(static_cast<int64_t>(bytes), true);
+    MutexLock lock(&mutex_);
+    free_ += bytes;
+    changed_.notify_all();
+  }
+
+ private:
+  bool Charge(size_t bytes) const {
+    return memory_ == nullptr || memory_->TryCharge(static_cast<int64_t>(bytes));
+  }
+
+  MemoryBudget* const memory_;
+  const std::chrono::milliseconds wait_;
+  Mutex mutex_;
+  CondVar changed_;
+  size_t free_ ABSL_GUARDED_BY(mutex_);
+};
+
+Admission::Admission(const AdmissionLimits& limits)
+    : connections_(std::make_shared<Counter>("connections", "--max-sessions", limits.connections,
+                                             limits.connections_per_peer, limits.memory,
+                                             kConnectionBytes)),
+      sessions_(std::make_shared<Counter>("sessions", "--max-sessions", limits.sessions,
+                                          limits.sessions_per_peer, nullptr, 0)),
+      frames_(std::make_unique<Frames>(limits.frame_bytes, limits.frame_wait, limits.memory)) {}
+
+Admission::~Admission() = default;
+
+absl::StatusOr<Admission::Ticket> Admission::AdmitConnection(const PeerInfo& peer) {
+  return Counter::Admit(connections_, peer);
+}
+
+absl::StatusOr<Admission::Ticket> Admission::AdmitSession(const PeerInfo& peer) {
+  return Counter::Admit(sessions_, peer);
+}
+
+bool Admission::Reserve(size_t bytes) { return frames_->Reserve(bytes); }
+
+void Admission::Release(size_t bytes) { frames_->Release(bytes); }
+
+}  // namespace chx

@@ -1,0 +1,194 @@
+#include "server/rpc/frame_service.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/token.h"
+#include "proto/wire.h"
+#include "server/rpc/admin_queries.h"
+#include "server/rpc/frame_transfer.h"
+#include "server/rpc/limits.h"
+#include "server/rpc/op_stream.h"
+
+namespace chx {
+namespace {
+
+constexpr std::chrono::seconds kHelloTimeout(10);
+constexpr size_t kMaxSubmitBytes = kMaxBatchBytes + 4096;
+// An open with all the operators that it may name. Parsed, a message takes many times its bytes.
+constexpr size_t kMaxCallBytes = 512 << 10;
+// What a last word waits for a client that does not read.
+constexpr std::chrono::seconds kLastWord(1);
+
+template <typename Message>
+bool Parse(absl::string_view payload, Message* message) {
+  return message->ParseFromArray(payload.data(), static_cast<int>(payload.size()));
+}
+
+// False: the client has ended the stream, or it is cut, or no batch.
+bool ReadSubmit(FrameConnection* connection, v1::Submit* submit) {
+  FrameKind kind;
+  absl::string_view payload;
+  return connection->reader().Next(&kind, &payload) == FrameReader::Result::kFrame &&
+         kind == FrameKind::kMessage && Parse(payload, submit) && !connection->HungUp();
+}
+
+bool IsForAdmins(const v1::Call& call) {
+  return call.has_list_devices() || call.has_list_sessions() || call.has_kill_session() ||
+         call.has_health();
+}
+
+void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Submit* greeting) {
+  StreamTransport transport;
+  transport.read = [connection](v1::Submit* submit) { return ReadSubmit(connection, submit); };
+  transport.send = [connection](const v1::Event& event) {
+    return connection->Send(FrameKind::kMessage, event);
+  };
+  transport.cancel = [connection] { connection->Cut(); };
+  transport.hung_up = [connection] { return connection->HungUp(); };
+  transport.on_draining = [connection] { connection->TellDraining(); };
+  const absl::Status status = ServeStream(manager, transport, greeting);
+  connection->EndStream();
+  if (status.ok()) return;
+  connection->SetSendTimeout(kLastWord);
+  connection->Send(FrameKind::kEnd, wire::ToMessage(status));
+}
+
+}  // namespace
+
+FrameService::FrameService(SessionManager* manager, FrameServiceOptions options)
+    : manager_(manager), options_(std::move(options)) {}
+
+bool FrameService::Enter(FrameConnection* connection) {
+  MutexLock lock(&mutex_);
+  if (stopped_) return false;
+  connections_.insert(connection);
+  return true;
+}
+
+void FrameService::Leave(FrameConnection* connection) {
+  MutexLock lock(&mutex_);
+  connections_.erase(connection);
+  if (connections_.empty()) ended_.notify_all();
+}
+
+void FrameService::Stop() {
+  MutexLock lock(&mutex_);
+  stopped_ = true;
+  for (const FrameConnection* connection : connections_) connection->Cut();
+  while (!connections_.empty()) ended_.wait(mutex_);
+}
+
+void FrameService::Serve(int socket, const PeerInfo& peer) {
+  FrameConnection connection(socket, options_.budget);
+  if (!Enter(&connection)) return;
+  bool has_token = false;
+  const absl::Status greeted = Greet(&connection, &has_token);
+  if (greeted.ok()) {
+    ServeCalls(&connection, peer, has_token);
+  } else if (!absl::IsCancelled(greeted)) {
+    v1::Reply reply;
+    connection.SetSendTimeout(kLastWord);
+    if (connection.SendReply(greeted, &reply)) connection.Linger();
+  }
+  Leave(&connection);
+}
+
+absl::Status FrameService::Greet(FrameConnection* connection, bool* has_token) const {
+  FrameReader& reader = connection->reader();
+  connection->SetReceiveTimeout(kHelloTimeout);
+  reader.set_deadline(std::chrono::steady_clock::now() + kHelloTimeout);
+  FrameKind kind;
+  absl::string_view payload;
+  v1::Hello hello;
+  if (reader.Next(&kind, &payload) != FrameReader::Result::kFrame || kind != FrameKind::kHello ||
+      !Parse(payload, &hello)) {
+    return absl::CancelledError("no client");
+  }
+  connection->SetReceiveTimeout(std::chrono::seconds(0));
+  reader.set_deadline(absl::nullopt);
+  reader.set_max_bytes(kMaxSubmitBytes);
+  if (hello.min_protocol() > wire::kProtocolVersion ||
+      hello.max_protocol() < wire::kProtocolVersion) {
+    return absl::UnimplementedError(
+        absl::StrCat("this daemon speaks protocol ", wire::kProtocolVersion, ", the client ",
+                     hello.min_protocol(), " to ", hello.max_protocol()));
+  }
+  *has_token = options_.token.empty() || SameToken(hello.token(), options_.token);
+  return absl::OkStatus();
+}
+
+void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer, bool has_token) {
+  for (;;) {
+    FrameKind kind;
+    size_t bytes = 0;
+    absl::string_view payload;
+    FrameReader& reader = connection->reader();
+    if (reader.Peek(&kind, &bytes) != FrameReader::Result::kFrame ||
+        (kind == FrameKind::kCall && bytes > kMaxCallBytes) ||
+        reader.Next(&kind, &payload) != FrameReader::Result::kFrame) {
+      return;
+    }
+    if (kind == FrameKind::kCall) {
+      if (!Answer(connection, peer, has_token, payload)) return;
+    } else if (kind == FrameKind::kMessage && has_token && !peer.admin) {
+      v1::Submit greeting;
+      if (!Parse(payload, &greeting) || connection->HungUp()) return;
+      connection->BeginStream();
+      ServeOpStream(manager_, connection, &greeting);
+      return;
+    } else {
+      return;
+    }
+  }
+}
+
+bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, bool has_token,
+                          absl::string_view payload) {
+  v1::Call call;
+  v1::Reply reply;
+  if (!Parse(payload, &call)) return false;
+  if (!has_token && !call.has_health()) {
+    connection->SetSendTimeout(kLastWord);
+    if (connection->SendReply(absl::UnauthenticatedError("this daemon expects a valid token"),
+                              &reply)) {
+      connection->Linger();
+    }
+    return false;
+  }
+  if (peer.admin && !IsForAdmins(call)) return false;
+  // A client that reads nothing for so long is as good as gone, and comes again if it is not.
+  const auto patience = std::max<std::chrono::milliseconds>(manager_->options().lease, kLastWord);
+  if (call.has_upload()) return ServeUpload(manager_, call.upload(), connection);
+  if (call.has_download()) {
+    return ServeDownload(manager_, call.download(), patience, connection);
+  }
+  return connection->SendReply(Reply(call, peer, &reply), &reply);
+}
+
+absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1::Reply* reply) {
+  switch (call.method_case()) {
+    case v1::Call::kOpen:
+      return Open(call.open(), peer, reply->mutable_open());
+    case v1::Call::kClose:
+      return Close(call.close(), reply->mutable_close());
+    case v1::Call::kCancel:
+      return manager_->Cancel(call.cancel().session_id(), call.cancel().through_batch_seq());
+    case v1::Call::kListDevices:
+      ListDevices(*manager_, reply->mutable_list_devices());
+      return absl::OkStatus();
+    case v1::Call::kListSessions:
+      ListSessions(manager_, reply->mutable_list_sessions());
+      return absl::OkStatus();
+    case v1::Call::kKillSession:
+      return KillSession(manager_, call.kill_session());
+    case v1::Call::kHealth:
+      reply->mutable_health()->set_serving(!manager_->draining());
+      return absl::OkStatus();
+    default:
+      return absl::UnimplementedError("this daemon does not know the call");
+  }
+}
+
+}  // namespace chx

@@ -1,0 +1,68 @@
+// What clients ask the daemon for, over frame connections: docs/protocol.md.
+#ifndef CHX_SERVER_RPC_FRAME_SERVICE_H_
+#define CHX_SERVER_RPC_FRAME_SERVICE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "proto/chxd.pb.h"
+#include "proto/frame.h"
+#include "server/rpc/frame_connection.h"
+#include "server/rpc/peer_info.h"
+#include "server/session/session_manager.h"
+
+namespace chx {
+
+struct FrameServiceOptions {
+  std::string token;              // what a Hello must show; empty: nothing
+  FrameBudget* budget = nullptr;  // of all connections; outlives the service
+  // Asked before a session is made; what it returns is kept as long as the session. Null: all may.
+  std::function<absl::StatusOr<std::shared_ptr<void>>(const PeerInfo&)> admit_session;
+};
+
+// The daemon's one; thread-safe. A connection's thread is its session's lane once it is an op
+// stream: it reads, executes and answers, so that a value waits for no hand-over.
+class FrameService {
+ public:
+  FrameService(SessionManager* manager, FrameServiceOptions options);
+  ~FrameService() { Stop(); }
+
+  // Serves one connection to its end on the calling thread, and closes the socket.
+  void Serve(int socket, const PeerInfo& peer);
+
+  // Sessions that come over a Unix socket may map their arrays: there is a SegmentServer.
+  void AllowSharedMemory() { shared_memory_ = true; }
+  // Cuts all connections and waits for what they carry out; later ones are cut at once.
+  void Stop();
+
+ private:
+  bool Enter(FrameConnection* connection);
+  void Leave(FrameConnection* connection);
+  // What a first frame says about the peer.
+  absl::Status Greet(FrameConnection* connection, bool* has_token) const;
+  void ServeCalls(FrameConnection* connection, const PeerInfo& peer, bool has_token);
+  // False: the connection is to end.
+  bool Answer(FrameConnection* connection, const PeerInfo& peer, bool has_token,
+              absl::string_view payload);
+  absl::Status Reply(const v1::Call& call, const PeerInfo& peer, v1::Reply* reply);
+  absl::Status Open(const v1::OpenRequest& request, const PeerInfo& peer, v1::OpenReply* reply);
+  absl::Status Close(const v1::CloseRequest& request, v1::CloseReply* reply);
+
+  SessionManager* const manager_;
+  const FrameServiceOptions options_;
+  std::atomic<bool> shared_memory_{false};
+  Mutex mutex_;
+  CondVar ended_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<FrameConnection*> connections_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_RPC_FRAME_SERVICE_H_

@@ -1,0 +1,20 @@
+#include "server/rpc/refusal.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "proto/refusal.h"
+
+namespace chx {
+
+void Refuse(int socket, const absl::Status& status) {
+  const std::string frame = RefusalFrame(status);
+  static_cast<void>(send(socket, frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  // A client that finds its own write refused looks for a last word, too.
+  DiscardUnread(socket);
+  close(socket);
+}
+
+}  // namespace chx

@@ -1,0 +1,84 @@
+// FrameService's calls that make sessions and end them.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ops/error.h"
+#include "ops/registry.h"
+#include "proto/wire.h"
+#include "server/rpc/frame_service.h"
+#include "server/rpc/limits.h"
+#include "server/rpc/op_stream.h"
+#include "server/rpc/printable.h"
+#include "server/rpc/version.h"
+
+namespace chx {
+namespace {
+
+void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
+  limits->set_max_batch_bytes(kMaxBatchBytes);
+  limits->set_max_inflight_commands(kMaxInflightCommands);
+  limits->set_max_inflight_bytes(kMaxInflightBytes);
+  limits->set_max_inline_bytes(static_cast<uint32_t>(options.session.max_inline_bytes));
+  limits->set_session_memory_bytes(static_cast<uint64_t>(options.session.memory_bytes));
+  limits->set_lease_seconds(std::chrono::duration<double>(options.lease).count());
+  limits->set_max_handles(static_cast<uint32_t>(options.session.max_handles));
+}
+
+}  // namespace
+
+absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& peer,
+                                v1::OpenReply* reply) {
+  if (request.ops_size() > kMaxOpSignatures || request.client_name().size() > 256) {
+    return absl::InvalidArgumentError("the request is too large");
+  }
+  // Whoever comes over a Unix socket is on this host.
+  const bool local = shared_memory_ && peer.kind == PeerInfo::kUnix;
+  SessionRecordPtr record;
+  if (!request.resume_session_id().empty()) {
+    record = manager_->Find(request.resume_session_id());
+    if (record == nullptr) return NoSuchSession();
+    // Without the stream's mutex: an older stream may hold it until ours takes over.
+    reply->set_last_batch_seq(record->last_batch_seq);
+  } else {
+    std::shared_ptr<void> admission;
+    if (options_.admit_session) {
+      CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));
+    }
+    CHX_ASSIGN_OR_RETURN(record, manager_->Open(Printable(request.client_name()), local));
+    record->admission = std::move(admission);
+  }
+  reply->set_protocol(wire::kProtocolVersion);
+  reply->set_session_id(record->id);
+  reply->set_session_number(record->number);
+  reply->set_epoch(manager_->epoch());
+  reply->set_server_version(kVersion);
+  for (const v1::OpSignature& signature : request.ops()) {
+    const OpDef* op = OpRegistry::Global().Find(signature.name());
+    const bool known =
+        op != nullptr && op->name == signature.name() && op->SignatureHash() == signature.hash();
+    reply->add_op_ids(known ? op->id + 1u : 0u);
+  }
+  const Devices& devices = manager_->devices();
+  for (int i = 0; i < devices.size(); ++i) {
+    v1::DeviceInfo* info = reply->add_devices();
+    info->set_name(devices.at(i).name());
+    info->set_memory_bytes(devices.at(i).memory_bytes());
+    info->set_shares_memory(local && devices.shares_memory(i));
+  }
+  FillLimits(manager_->options(), reply->mutable_limits());
+  return absl::OkStatus();
+}
+
+absl::Status FrameService::Close(const v1::CloseRequest& request, v1::CloseReply* reply) {
+  CHX_ASSIGN_OR_RETURN(const std::vector<SessionOutput::Error> unread,
+                       manager_->Close(request.session_id()));
+  for (const SessionOutput::Error& error : unread) {
+    v1::OpError* message = reply->add_unread_errors();
+    message->set_handle(error.handle);
+    FillError(*error.error, message->mutable_error());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace chx

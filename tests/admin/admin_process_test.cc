@@ -1,0 +1,101 @@
+// gRPC for operators: what it answers, and that its process may come, die and go.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "proto/admin.grpc.pb.h"
+#include "tests/rpc/daemon_fixture.h"
+#include "tests/rpc/grpc_client.h"
+
+namespace chx {
+namespace {
+
+constexpr char kToken[] = "correct horse battery staple";
+constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+constexpr char kHealth[] = "/grpc.health.v1.Health/Check";
+
+class AdminProcessTest : public DaemonTest {
+ protected:
+  // Of gRPC's health service: 1 is SERVING, 2 NOT_SERVING.
+  std::string Health() const {
+    std::string reply;
+    const grpc::Status status = CallRaw(ChannelTo(address()), kHealth, "", "", &reply);
+    return status.ok() ? reply : status.error_message();
+  }
+};
+
+TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
+  options.token = kToken;
+  StartOnUnixSocket();
+  const auto channel = ChannelTo(address());
+  for (const std::string& method :
+       {std::string(kReflection), std::string("/chx.v1.AdminService/ListDevices"),
+        std::string("/chx.v1.AdminService/ListSessions"),
+        std::string("/chx.v1.AdminService/KillSession")}) {
+    SCOPED_TRACE(method);
+    std::string reply;
+    const auto code = [&](const std::string& token) {
+      return CallRaw(channel, method, token, "", &reply).error_code();
+    };
+    EXPECT_EQ(code(""), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(code("correct horse battery stapl3"), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(reply, "");
+    const grpc::StatusCode right = code(kToken);
+    EXPECT_NE(right, grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_NE(right, grpc::StatusCode::UNAVAILABLE);
+    EXPECT_NE(right, grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  std::string reply;
+  EXPECT_TRUE(CallRaw(channel, kHealth, "", "", &reply).ok());
+  EXPECT_EQ(reply, "\x08\x01");
+}
+
+TEST_F(AdminProcessTest, ReflectionKnowsTheServicesAndAdminServiceAnswers) {
+  StartOnUnixSocket();
+  const auto channel = ChannelTo(address());
+  std::string services;  // ServerReflectionRequest{list_services (7): ""}
+  EXPECT_TRUE(CallRaw(channel, kReflection, "", std::string("\x3a\x00", 2), &services).ok());
+  for (const char* name : {"chx.v1.AdminService", "grpc.health.v1.Health"}) {
+    EXPECT_NE(services.find(name), std::string::npos) << name;
+  }
+  std::string file;  // {file_containing_symbol (4)}
+  EXPECT_TRUE(CallRaw(channel, kReflection, "",
+                      "\x22\x13"
+                      "chx.v1.AdminService",
+                      &file)
+                  .ok());
+  EXPECT_NE(file.find("proto/admin.proto"), std::string::npos) << file;
+  const RpcClient client = Opened();
+  const auto admin = v1::AdminService::NewStub(channel);
+  v1::ListSessionsReply sessions;
+  grpc::ClientContext list;
+  ASSERT_TRUE(admin->ListSessions(&list, {}, &sessions).ok());
+  ASSERT_EQ(sessions.sessions_size(), 1);
+  v1::KillSessionRequest request;
+  request.set_number(sessions.sessions(0).number());
+  v1::KillSessionReply reply;
+  grpc::ClientContext kill;
+  EXPECT_TRUE(admin->KillSession(&kill, request, &reply).ok());
+  EXPECT_EQ(Sessions().sessions_size(), 0);
+}
+
+TEST_F(AdminProcessTest, ListsAsManySessionsAsThereAre) {
+  options.max_sessions = options.max_sessions_per_peer = 2000;
+  StartOnUnixSocket();
+  std::vector<RpcClient> clients;
+  for (int i = 0; i < 1000; ++i) {
+    clients.emplace_back(address());
+    ASSERT_TRUE(clients.back().Open().ok());
+  }
+  v1::ListSessionsReply sessions;
+  grpc::ClientContext context;
+  const auto admin = v1::AdminService::NewStub(ChannelTo(address()));
+  ASSERT_TRUE(admin->ListSessions(&context, {}, &sessions).ok());
+  EXPECT_EQ(sessions.sessions_size(), 1000);
+}
+
+}  // namespace
+}  // namespace chx

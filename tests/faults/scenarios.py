@@ -1,0 +1,274 @@
+"""What is done to a daemon, one function each: scenario(seed, seconds) raises where promises break."""
+
+import os
+import random
+import resource
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+from .proxy import Weather
+from .world import TOKEN, World, wait_until
+
+# No wait of an innocent client may be as long, on a machine that does a lot else.
+INNOCENTS_WAIT = 20
+# The front process is not in the daemon's --memory.
+_FRONT_MEBIBYTES = 48
+# A client whose daemon is gone for good says so within its reconnecting and some.
+GRACE = 60
+
+
+def _storm(transport, seed, seconds):
+    """Connections fail at any byte, in all ways; delays; single bytes."""
+    with World(transport, seed) as world:
+        world.warm_up()
+        draw = random.Random(seed)
+        for _ in range(2):
+            weather = Weather(
+                most_bytes=10 ** draw.uniform(3, 6.5), lifetime=10 ** draw.uniform(-1.3, 0.5)
+            )
+            world.add_clients(world.proxy(weather).address, seconds, ["python"])
+        world.add_clients(world.proxy(Weather(lifetime=1.0)).address, seconds, ["c++"])
+        world.add_innocents(seconds)
+        world.finish(seconds + GRACE)
+        _check_world(world)
+        world.report(f"connections over {transport}")
+
+
+def connections_unix(seed, seconds):
+    _storm("unix", seed, seconds)
+
+
+def connections_tcp(seed, seconds):
+    _storm("tcp", seed, seconds)
+
+
+def connections_tls(seed, seconds):
+    _storm("tls", seed, seconds)
+
+
+def idle(seed, seconds):
+    """Clients that say nothing for longer than their lease, while their connections fail."""
+    transport = random.Random(seed).choice(("unix", "tcp", "tls"))
+    with World(transport, seed, lease=2) as world:
+        world.warm_up()
+        seconds = max(seconds, 6)
+        weather = Weather(lifetime=1.5, dribble=0, most_silence=0.7)
+        for _ in range(3):
+            world.add_clients(world.proxy(weather).address, seconds, ["python"], idle=3)
+        world.add_innocents(seconds)
+        world.finish(seconds + GRACE)
+        _check_world(world)
+        world.report(f"idle clients over {transport}")
+
+
+def processes(seed, seconds):
+    """Clients, the front and the daemon are stopped; clients and the front are killed."""
+    transport = random.Random(seed).choice(("unix", "tcp", "tls"))
+    with World(transport, seed, lease=3) as world:
+        world.warm_up()
+        world.add_clients(world.address, seconds, ["python", "c++", "python"])
+        world.add_innocents(seconds)
+        kinds = ["stop client", "kill client", "stop daemon"]
+        if world.daemon.children():
+            kinds += ["stop front", "kill front"]
+        world.torment(seconds, kinds)
+        world.finish(seconds + GRACE)
+        _check_world(world)
+        world.report(f"processes over {transport}")
+
+
+def daemon_killed(seed, seconds):
+    """kill -9 of the daemon: every client says so and begins anew with the next one, none hangs."""
+    transport = random.Random(seed).choice(("unix", "tcp", "tls"))
+    with World(transport, seed, lease=2, keeps_sessions=False) as world:
+        world.add_clients(world.address, seconds, ["python", "c++"])
+        end = time.monotonic() + seconds
+        while time.monotonic() < end - 1.5:
+            time.sleep(world.draw.uniform(0.5, 1.5))
+            world.daemon.process.kill()
+            world.daemon.process.wait()
+            world.counts["kill daemon"] += 1
+            time.sleep(world.draw.uniform(0, 0.5))
+            world.daemon.restart()
+        world.finish(seconds + GRACE)
+        if world.counts["kill daemon"] and not world.counts["lost"]:
+            world.wrong.append("no client noticed that its daemon had been killed")
+        world.rest = world.daemon.usage()
+        world.check_rest(descriptors=64, threads=64, mebibytes=256)
+        world.check_end()
+        world.report(f"kill -9 of the daemon, over {transport}")
+
+
+def descriptors(seed, seconds):
+    """Somebody opens connections until there are no descriptors left, and lets go again."""
+    limit = 256
+    with World("tcp", seed, limits={resource.RLIMIT_NOFILE: limit}) as world:
+        world.warm_up()
+        world.add_innocents(seconds + 2)
+        time.sleep(0.5)
+        paths = [world.daemon.unix[5:], world.daemon.tcp]
+        paths += [p for p in (paths[0] + ".ops", paths[0] + ".shm") if os.path.exists(p)]
+        held = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for path in paths:
+                held += _connections(path, 2 * limit, world.draw)
+            world.counts["connections of the greedy"] += len(held)
+            time.sleep(world.draw.uniform(0.2, 1))
+            for end_of_connection in held:
+                end_of_connection.close()
+            held.clear()
+            # New sessions open again, soon.
+            start = time.monotonic()
+            for address in (world.daemon.unix, world.daemon.tcp):
+                _connect(world, address)
+            world.counts["waits for a session, ms"] += int(1000 * (time.monotonic() - start))
+        world.finish(seconds + GRACE)
+        _check_world(world)
+        world.report("no descriptors left")
+
+
+def _connections(path, count, draw):
+    """Up to `count` connections, some with a few bytes sent."""
+    held = []
+    for _ in range(count):
+        if path.startswith("/"):
+            kind = socket.SOCK_SEQPACKET if path.endswith(".shm") else socket.SOCK_STREAM
+            connection = socket.socket(socket.AF_UNIX, kind)
+            place = path
+        else:
+            connection = socket.socket(socket.AF_INET)
+            host, port = path.rsplit(":", 1)
+            place = (host, int(port))
+        connection.settimeout(0.2)
+        try:
+            connection.connect(place)
+            if draw.random() < 0.5:
+                connection.send(draw.randbytes(draw.randrange(1, 40)))
+        except OSError:
+            connection.close()
+            break
+        held.append(connection)
+    return held
+
+
+def _connect(world, address, seconds=10):
+    """A session at the address, by a process of its own; again until it opens."""
+    code = f"""
+        import chx, sys
+        with chx.connect({address!r}, token={TOKEN!r}):
+            sys.exit(0 if int(chx.ones((3,), "int64").sum()) == 3 else 1)
+    """
+    end = time.monotonic() + seconds
+    while True:
+        done = _run(code, 30)
+        if done.returncode == 0:
+            return
+        if time.monotonic() > end:
+            world.wrong.append(f"no session at {address}: {done.stderr[-300:]}")
+            return
+
+
+def _run(code, seconds):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+
+
+def memory(seed, seconds):
+    """Clients that take what they can get, by arrays, large and tiny, and are killed."""
+    # Every second time less than their limits add up to: then nobody is innocent.
+    limit = (512, 256)[seed % 2]
+    with World("tcp", seed, "--session-memory=64MiB", f"--memory={limit}MiB") as world:
+        world.warm_up()
+        if limit == 512:
+            world.add_innocents(seconds + 4)
+        greedy = []
+        for n in range(6):
+            size = (1 << 20, 1 << 12, 1)[n % 3]
+            code = f"""
+                import chx
+                session = chx.connect({(world.daemon.unix, world.daemon.tcp)[n % 2]!r}, token={TOKEN!r})
+                held, refused = [], 0
+                while True:
+                    try:
+                        for _ in range(100):
+                            held.append(chx.ones(({size},), "uint8") + 1)
+                        session.synchronize()
+                        if session.take_errors() and len(held) > 100:
+                            refused += 1
+                            del held[len(held) // 2:]
+                    except chx.OutOfMemoryError:
+                        del held[len(held) // 2:]
+            """
+            greedy.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", textwrap.dedent(code)],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                )
+            )
+        if not wait_until(
+            lambda: world.daemon.usage()["resident"] > world.rest["resident"] + 96, 30
+        ):
+            world.wrong.append("the greedy get nothing")
+        end = time.monotonic() + seconds
+        most = 0
+        while time.monotonic() < end:
+            time.sleep(0.05)
+            most = max(most, world.daemon.usage()["resident"])
+        world.counts["resident MiB with the greedy"] = most
+        if most > limit + _FRONT_MEBIBYTES:
+            world.wrong.append(f"{most} MiB with a limit of {limit} MiB")
+        for process in greedy:
+            world.counts["greedy clients alive"] += process.poll() is None
+            process.kill()
+            error = process.communicate()[1].decode()
+            if error and "ConnectionError" not in error:
+                world.wrong.append(f"a greedy client: {error[-500:]}")
+        world.finish(seconds + GRACE)
+        _check_world(world, mebibytes=48)
+        world.report("no memory left")
+
+
+def full_disk(seed, seconds):
+    """Its log goes to a full disk, its reader of stdout is gone, and no file may grow."""
+    with World("tcp", seed, log="/dev/full", limits={resource.RLIMIT_FSIZE: 0}) as world:
+        world.daemon.process.stdout.close()
+        world.warm_up()
+        world.add_clients(world.address, seconds, ["python"])
+        world.add_innocents(seconds)
+        for connection in _connections(world.daemon.tcp, 50, world.draw):
+            connection.close()
+        world.finish(seconds + GRACE)
+        _check_world(world)
+        world.report("a full disk")
+
+
+def _check_world(world, **rest):
+    world.check_rest(**rest)
+    world.check_end()
+    if world.innocents and world.longest["innocent"] > INNOCENTS_WAIT:
+        world.wrong.append(f"an innocent client waited {world.longest['innocent']} s")
+
+
+SCENARIOS = {
+    function.__name__: function
+    for function in (
+        connections_unix,
+        connections_tcp,
+        connections_tls,
+        idle,
+        processes,
+        daemon_killed,
+        descriptors,
+        memory,
+        full_disk,
+    )
+}

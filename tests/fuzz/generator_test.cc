@@ -1,0 +1,52 @@
+#include "tests/fuzz/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ops/registry.h"
+#include "ops/testing/samples.h"
+#include "tests/fuzz/small_session.h"
+
+namespace chx {
+namespace {
+
+TEST(GeneratorTest, MakesEachKindAndEachOperatorOften) {
+  std::mt19937_64 random(20261122);
+  std::vector<uint8_t> bytes(4 << 20);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  Choices choices(bytes.data(), bytes.size());
+  CommandGenerator generator(&choices);
+  CommandCounts counts;
+  Command command;
+  while (generator.Next(&command)) counts.Add(command);
+  const uint64_t total = counts.total();
+  EXPECT_GT(total, 100000u);
+  for (size_t kind = 1; kind < counts.kinds.size(); ++kind) {
+    EXPECT_GT(counts.kinds[kind], total / 100) << NameOf(static_cast<CommandKind>(kind));
+  }
+  for (size_t id = 0; id < counts.operators.size(); ++id) {
+    EXPECT_GT(counts.operators[id], total / 10000)
+        << OpRegistry::Global().at(static_cast<OpId>(id)).name;
+  }
+}
+
+// So that kernels run, not only the checks before them.
+TEST(GeneratorTest, AValidCallOfEachOperatorSucceedsInASession) {
+  for (const auto& op : OpRegistry::Global().ops()) {
+    int succeeded = 0;
+    for (const Call& call : SampleCalls(*op)) {
+      const std::vector<Command> plan = PlanCall(call, 6);
+      if (plan.empty()) continue;
+      SmallSession session;
+      session.Execute(plan);
+      succeeded += session.errors() == 0 ? 1 : 0;
+    }
+    EXPECT_GT(succeeded, 0) << op->name;
+  }
+}
+
+}  // namespace
+}  // namespace chx

@@ -1,0 +1,406 @@
+// What a session holds is counted, whatever it is made of, and ends at the session's limit.
+#include <malloc.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/session/session_fixture.h"
+
+namespace chx {
+namespace {
+
+constexpr int64_t kLimit = int64_t{6} << 20;
+// Of the allocator and of what is counted late; and of one command while it runs.
+constexpr int64_t kSlack = int64_t{3} << 20;
+
+// What the heap really holds; 0 where a sanitizer has its own.
+int64_t HeapBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+class MemoryTest : public SessionTest {
+ protected:
+  // Makes a command, the i-th, which adds to what the session retains. The session has a float32
+  // array 1 in the default graph, 2 with 15000 elements, and 3, an int64.
+  using Maker = std::function<std::vector<Command>(MemoryTest*, Handle i)>;
+  struct Row {
+    CommandKind kind;  // what retains
+    const char* name;
+    Maker make;
+    bool keeps_output = false;  // as a stream does whose client does not read
+    int most = 400000;          // commands until the limit must have been reached
+    bool bounded = false;       // or it never is, as there are few of them
+  };
+
+  void Begin(int64_t limit = kLimit) {
+    SessionLimits limits;
+    limits.memory_bytes = limit;
+    Reset(limits);
+    Upload(1, {1}, {1});
+    Upload(2, std::vector<float>(15000), {15000});
+    Run({OfKind(CommandKind::kRequireGrad, 1),
+         Op("zeros", {}, {3}, {AttrValue(Ints{1}), AttrValue(Dtype::kInt64)}),
+         Op("add", {A(1), S(1)}, {4})});
+    ASSERT_TRUE(output_.errors.empty()) << LastError();
+  }
+
+  static Command In(BackpropId id, Command command) {
+    command.backprop_id = id;
+    return command;
+  }
+  static Command Asking(CommandKind kind, Handle handle) {
+    Command command = OfKind(kind, handle);
+    command.request_id = 9;
+    return command;
+  }
+
+  // The lists that the test itself keeps.
+  int64_t OutputBytes() const {
+    return static_cast<int64_t>(output_.values.capacity() * sizeof(output_.values[0]) +
+                                output_.errors.capacity() * sizeof(output_.errors[0]));
+  }
+
+  bool OutOfMemory() const {
+    const auto is_memory = [](const RootErrorPtr& error) {
+      return error != nullptr && KindOf(error->status) == ErrorKind::kMemory;
+    };
+    return std::any_of(output_.errors.begin(), output_.errors.end(),
+                       [&](const SessionOutput::Error& e) { return is_memory(e.error); }) ||
+           std::any_of(output_.values.begin(), output_.values.end(),
+                       [&](const SessionOutput::Value& v) { return is_memory(v.error); });
+  }
+
+  void Try(const Row& row) {
+    SCOPED_TRACE(row.name);
+    Begin();
+    output_ = SessionOutput();
+    const int64_t heap = HeapBytes();
+    const auto check = [&] {
+      const SessionStats stats = session_->stats();
+      EXPECT_LE(stats.memory_bytes, kLimit + kSlack);
+      if (heap == 0) return;
+      // The listing tells what there is.
+      const int64_t grown = HeapBytes() - heap - OutputBytes();
+      const int64_t counted = stats.memory_bytes - stats.array_bytes;
+      EXPECT_LE(grown, kLimit + kSlack);
+      EXPECT_LE(grown, counted + counted / 8 + kSlack);
+    };
+    bool reached = false;
+    Handle i = 1000;
+    for (int n = 0; n < row.most && !reached; ++n) {
+      Run(row.make(this, ++i));
+      reached = OutOfMemory();
+      if (!row.keeps_output) output_.Clear();
+      if (n % 1024 == 0) check();
+      if (::testing::Test::HasFailure()) return;
+    }
+    check();
+    EXPECT_NE(reached, row.bounded);
+    // At the limit for a while longer: nothing creeps.
+    for (int n = 0; n < 300; ++n) {
+      Run(row.make(this, ++i));
+      if (!row.keeps_output) output_.Clear();
+    }
+    check();
+    // It can always give back.
+    output_ = SessionOutput();
+    std::vector<Handle> all;
+    for (Handle handle = 1000; handle <= i + 10; ++handle) all.push_back(handle);
+    Run({ReleaseOf({2, 4}), ReleaseOf(all)});
+    output_ = SessionOutput();
+    EXPECT_LE(session_->stats().handles, 3);
+    session_ = nullptr;
+    if (heap != 0) {
+      EXPECT_LE(HeapBytes(), heap + kSlack);
+    }
+  }
+
+  static std::vector<Row> Rows();
+};
+
+std::string Long(size_t bytes) { return std::string(bytes, 'x'); }
+
+std::vector<MemoryTest::Row> MemoryTest::Rows() {
+  using Commands = std::vector<Command>;
+  static const std::string kPlace = Long(1000);
+  static const std::string kText = Long(64 << 10);
+  return {
+      {CommandKind::kApplyOp, "handles of one array",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {Op("reshape", {A(3)}, {i}, {AttrValue(Ints{1, 1})})};
+       }},
+      {CommandKind::kApplyOp, "small arrays",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {Op("zeros", {}, {i}, {AttrValue(Ints{}), AttrValue(Dtype::kFloat32)})};
+       }},
+      {CommandKind::kApplyOp, "a graph behind one handle",
+       [](MemoryTest* t, Handle i) -> Commands {
+         const Handle last = i == 1001 ? 1 : i - 1;
+         if (last == 1) return {Op("reshape", {A(1)}, {i}, {AttrValue(Ints{1, 1})})};
+         return {Op("reshape", {A(last)}, {i}, {AttrValue(Ints{1, 1})}), ReleaseOf({last})};
+       }},
+      {CommandKind::kApplyOp, "operators over many arrays in a graph",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {Op("concatenate", std::vector<CommandOperand>(500, A(1)), {i},
+                    {AttrValue(int64_t{0})})};
+       }},
+      {CommandKind::kApplyOp, "operators with long attributes",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {Op("reshape", {A(1)}, {i}, {AttrValue(Ints(1000, 1))})};
+       }},
+      {CommandKind::kApplyOp, "errors with long descriptions",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {Op("add", std::vector<CommandOperand>(300, A(2)), {i})};
+       }},
+      {CommandKind::kRelease, "releases of what is not there",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {ReleaseOf(std::vector<Handle>(200, 77))};
+       },
+       true, 100000},
+      {CommandKind::kUpload, "uploads",
+       [](MemoryTest* t, Handle i) -> Commands {
+         static const std::string data(60000, '\0');
+         Command command = OfKind(CommandKind::kUpload, i);
+         command.shape.push_back(15000);
+         command.data = data;
+         return {command};
+       }},
+      {CommandKind::kUpload, "uploads that fail",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = OfKind(CommandKind::kUpload, i);
+         command.shape.push_back(2);
+         return {command};
+       }},
+      {CommandKind::kUploadFrom, "uploads from no stage",
+       [](MemoryTest* t, Handle i) -> Commands { return {OfKind(CommandKind::kUploadFrom, i)}; }},
+      {CommandKind::kFetch, "values",
+       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kFetch, 2)}; }, true},
+      {CommandKind::kFetch, "values' errors",
+       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kFetch, 77)}; }, true},
+      {CommandKind::kFetchInto, "values into no stage",
+       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kFetchInto, 2)}; },
+       true},
+      {CommandKind::kBarrier, "barriers",
+       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kBarrier, 0)}; }, true,
+       2000, true},
+      {CommandKind::kRequireGrad, "nodes in many graphs",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Commands commands = {Op("ones", {}, {i}, {AttrValue(Ints{}), AttrValue(Dtype::kFloat32)})};
+         for (BackpropId id = 1; id <= 30; ++id) {
+           commands.push_back(In(id, OfKind(CommandKind::kNewBackpropId)));
+           commands.push_back(In(id, OfKind(CommandKind::kRequireGrad, i)));
+         }
+         return commands;
+       }},
+      {CommandKind::kBackward, "errors of backward",
+       [](MemoryTest* t, Handle i) -> Commands { return {BackwardOf({77})}; }, true},
+      {CommandKind::kBackward, "gradients that are recorded",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {Op("multiply", {A(1), A(1)}, {i}), BackwardOf({i}, true), ReleaseOf({i})};
+       }},
+      {CommandKind::kGrad, "gradients that there are not",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = OfKind(CommandKind::kGrad);
+         command.handles = {4, 2};
+         command.num_outputs = 1;
+         command.outputs.push_back(i);
+         return {command};
+       }},
+      {CommandKind::kSetGrad, "gradients that are set",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command set = OfKind(CommandKind::kSetGrad, i);
+         set.operands.push_back(A(1));
+         return {Op("ones", {}, {i}, {AttrValue(Ints{1}), AttrValue(Dtype::kFloat32)}),
+                 OfKind(CommandKind::kRequireGrad, i), set};
+       }},
+      {CommandKind::kGetGrad, "gradients' handles",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {BackwardOf({4}), GetGradOf(1, i)};
+       }},
+      {CommandKind::kNewBackpropId, "graphs",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {In(static_cast<BackpropId>(i), OfKind(CommandKind::kNewBackpropId))};
+       },
+       false, 5000},
+      {CommandKind::kReleaseBackpropId, "errors of graphs that there are not",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {In(static_cast<BackpropId>(i), OfKind(CommandKind::kReleaseBackpropId))};
+       },
+       true},
+      {CommandKind::kDefineMode, "modes",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = OfKind(CommandKind::kDefineMode);
+         command.mode = static_cast<uint16_t>(i);
+         for (BackpropId id = 0; id < 4000; ++id) command.mode_entries.push_back({id, true});
+         return {command};
+       },
+       false, 1000},
+      {CommandKind::kDefineLocation, "locations",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = OfKind(CommandKind::kDefineLocation);
+         command.location = static_cast<uint32_t>(i);
+         command.data = kPlace;
+         return {command};
+       }},
+      {CommandKind::kUnchain, "nodes without an operator",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {Op("reshape", {A(1)}, {i}, {AttrValue(Ints{1, 1})}),
+                 OfKind(CommandKind::kUnchain, i)};
+       }},
+      {CommandKind::kGraphState, "states",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = Asking(CommandKind::kGraphState, 0);
+         command.handles.assign(4000, 1);
+         return {command};
+       },
+       true},
+      {CommandKind::kGraphState, "too many states",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = Asking(CommandKind::kGraphState, 0);
+         command.handles.assign(20000, 1);
+         return {command};
+       },
+       true},
+      {CommandKind::kDumpGraph, "dumps' errors",
+       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kDumpGraph, 2)}; },
+       true},
+      {CommandKind::kRecordFunction, "functions",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command record = Asking(CommandKind::kRecordFunction, 0);
+         record.request_id = i;
+         record.operands.assign(50, A(1));
+         record.handles.push_back(i);
+         record.shape = {50};
+         for (int64_t k = 0; k < 50; ++k) record.shape.push_back(k);
+         return {Op("ones", {}, {i}, {AttrValue(Ints{1}), AttrValue(Dtype::kFloat32)}), record};
+       }},
+      {CommandKind::kEnterFunction, "errors of functions",
+       [](MemoryTest* t, Handle i) -> Commands { return {OfKind(CommandKind::kEnterFunction, i)}; },
+       true},
+      {CommandKind::kResumeWalk, "errors of walks",
+       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kResumeWalk, i)}; },
+       true},
+      {CommandKind::kAbandonWalk, "walks that are over and given up, of which nothing is kept",
+       [](MemoryTest* t, Handle i) -> Commands { return {OfKind(CommandKind::kAbandonWalk, i)}; },
+       true, 20000, true},
+      {CommandKind::kConfigure, "errors with long texts",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = OfKind(CommandKind::kConfigure);
+         command.operands.push_back(S(1));
+         command.data = kText;
+         return {command};
+       },
+       true, 20000},
+      {CommandKind::kShare, "errors of arrays that are not shared",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Command command = ShareOf(ShareAction::kAllocate, 0, i);
+         command.shape.push_back(1);
+         return {command};
+       }},
+  };
+}
+
+TEST_F(MemoryTest, WhateverACommandRetainsEndsAtTheLimit) {
+  std::set<CommandKind> kinds;
+  for (const Row& row : Rows()) {
+    kinds.insert(row.kind);
+    Try(row);
+    if (HasFailure()) break;
+  }
+  EXPECT_EQ(kinds.size(), static_cast<size_t>(kLastCommandKind)) << "a row for each kind";
+}
+
+// As in a chain that is 2.3 KB an operator, which the listing did not show.
+TEST_F(MemoryTest, TheListingShowsGraphsAndHandles) {
+  Begin();
+  const int64_t before = session_->stats().memory_bytes;
+  for (Handle i = 1001; i <= 2000; ++i) {
+    Run({Op("reshape", {A(i == 1001 ? 1 : i - 1)}, {i}, {AttrValue(Ints{1, 1})})});
+  }
+  ASSERT_TRUE(output_.errors.empty()) << LastError();
+  const SessionStats stats = session_->stats();
+  EXPECT_GT(stats.memory_bytes - before, 1000 * 2000);
+  EXPECT_LT(stats.array_bytes, 2 << 20);
+}
+
+TEST_F(MemoryTest, WhatCouldNotBeBoundIsAnErrorOfMemory) {
+  Begin();
+  // All memory goes into one graph; then not even the table of handles can grow.
+  Handle i = 1000;
+  while (!OutOfMemory()) {
+    ++i;
+    Run({Op("reshape", {A(i == 1001 ? 1 : i - 1)}, {i}, {AttrValue(Ints{1, 1})})});
+  }
+  output_.Clear();
+  for (Handle handle = 100000; handle < 120000; ++handle) {
+    Run({Op("reshape", {A(3)}, {handle}, {AttrValue(Ints{1, 1})})});
+    output_.Clear();
+  }
+  RootErrorPtr error;
+  Fetch(119999, &error);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(KindOf(error->status), ErrorKind::kMemory) << error->status;
+  output_.Clear();
+  // The client may release it, and all the others; then there is room again.
+  std::vector<Handle> all = {119999};
+  for (Handle handle = 1001; handle <= i; ++handle) all.push_back(handle);
+  Run({ReleaseOf(all)});
+  EXPECT_TRUE(output_.errors.empty()) << LastError();
+  Run({Op("reshape", {A(1)}, {500000}, {AttrValue(Ints{1, 1})})});
+  EXPECT_TRUE(output_.errors.empty()) << LastError();
+  EXPECT_EQ(Fetch(500000), std::vector<float>{1});
+}
+
+TEST_F(MemoryTest, UnusedArraysMakeRoomForRecords) {
+  Begin(int64_t{12} << 20);
+  const AttrValue shape(Ints{1 << 20}), dtype(Dtype::kFloat32);
+  Run({Op("zeros", {}, {10}, {shape, dtype}), Op("zeros", {}, {11}, {shape, dtype}),
+       ReleaseOf({10, 11})});
+  ASSERT_TRUE(output_.errors.empty()) << LastError();
+  EXPECT_GT(session_->stats().array_bytes, 8 << 20);
+  for (Handle i = 1001; i <= 3500; ++i) {
+    Run({Op("reshape", {A(i == 1001 ? 1 : i - 1)}, {i}, {AttrValue(Ints{1, 1})})});
+  }
+  EXPECT_TRUE(output_.errors.empty()) << LastError();
+}
+
+TEST_F(MemoryTest, ManyElementsOfAViewAreNotCopiedOut) {
+  Begin();
+  Run({Op("broadcast_to", {A(1)}, {10}, {AttrValue(Ints{int64_t{1} << 50})})});
+  ASSERT_TRUE(output_.errors.empty()) << LastError();
+  EXPECT_EQ(session_->ReadArray(10).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(MemoryTest, ACopyOnItsWayToTheClientIsTheDaemons) {
+  MemoryBudget budget(int64_t{24} << 20);
+  SessionLimits limits;
+  limits.memory_bytes = int64_t{20} << 20;
+  const auto account = std::make_shared<MemoryAccount>(limits.memory_bytes, &budget);
+  Session session(&devices_, limits, false, account);
+  SessionOutput output;
+  const AttrValue dtype(Dtype::kFloat32);
+  std::vector<Command> commands = {Op("zeros", {}, {1}, {AttrValue(Ints{2 << 20}), dtype}),
+                                   Op("zeros", {}, {2}, {AttrValue(Ints{2 << 20}), dtype})};
+  session.Execute(commands, &output);
+  ASSERT_TRUE(output.errors.empty());
+  // More than the session's limit leaves, but not more than the daemon's.
+  absl::StatusOr<Session::HostCopy> copy = session.ReadArray(1);
+  EXPECT_EQ(copy.status().code(), absl::StatusCode::kResourceExhausted);  // 16 + 8 + records
+  commands = {ReleaseOf({2})};
+  session.Execute(commands, &output);
+  commands = {Op("zeros", {}, {3}, {AttrValue(Ints{3 << 19}), dtype})};
+  session.Execute(commands, &output);
+  copy = session.ReadArray(3);
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(account->used_for(MemoryUse::kTransfers), 6 << 20);
+  copy = absl::UnknownError("");
+  EXPECT_EQ(account->used_for(MemoryUse::kTransfers), 0);
+}
+
+}  // namespace
+}  // namespace chx
