@@ -9,7 +9,9 @@
 
 namespace chx {
 
-std::string FuzzCounts() { return "of what the decoder let through: " + SmallSession::Counts().ToString(); }
+std::string FuzzCounts() {
+  return "of what the decoder let through: " + SmallSession::Counts().ToString();
+}
 
 }  // namespace chx
 
