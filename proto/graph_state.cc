@@ -1,8 +1,9 @@
 // The encoding of what clients are told about graphs: 32-bit words.
+#include "proto/graph_state.h"
+
 #include <cstring>
 
 #include "ops/error.h"
-#include "proto/command.h"
 
 namespace chx {
 namespace {
@@ -55,7 +56,7 @@ absl::StatusOr<std::vector<GraphState>> DecodeGraphStates(absl::string_view data
 }
 
 // {function (low, high), four counts, targets, a word for each array, graph states}
-std::string EncodeWalkState(const WalkState& state) {
+std::string EncodePassState(const PassState& state) {
   std::string data;
   Append(static_cast<uint32_t>(state.function), &data);
   Append(static_cast<uint32_t>(state.function >> 32), &data);
@@ -72,10 +73,10 @@ std::string EncodeWalkState(const WalkState& state) {
   return data + EncodeGraphStates(state.graphs);
 }
 
-absl::StatusOr<WalkState> DecodeWalkState(absl::string_view data) {
-  WalkState state;
+absl::StatusOr<PassState> DecodePassState(absl::string_view data) {
+  PassState state;
   const absl::Status cut =
-      ValueError("[walk_state] expects a whole state, got ", data.size(), " bytes");
+      ValueError("[pass_state] expects a whole state, got ", data.size(), " bytes");
   if (data.size() < 6 * kWord) return cut;
   state.function = Take(&data);
   state.function |= static_cast<uint64_t>(Take(&data)) << 32;

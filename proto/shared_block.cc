@@ -1,18 +1,19 @@
-// The encoding of SharedPlace and SharedBlock: 64-bit words.
+// The encoding of SegmentOffset and SharedBlock: 64-bit words.
+#include "proto/shared_block.h"
+
 #include <cstring>
 #include <vector>
 
 #include "ops/error.h"
-#include "proto/command.h"
 
 namespace chx {
 
-std::string EncodeSharedPlace(const SharedPlace& place) {
+std::string EncodeSegmentOffset(const SegmentOffset& place) {
   const uint64_t words[] = {place.segment, place.offset};
   return std::string(reinterpret_cast<const char*>(words), sizeof(words));
 }
 
-absl::StatusOr<SharedPlace> DecodeSharedPlace(absl::string_view data) {
+absl::StatusOr<SegmentOffset> DecodeSegmentOffset(absl::string_view data) {
   uint64_t words[2];
   if (data.size() != sizeof(words)) {
     return ValueError("[fetch] expects a place of ", sizeof(words), " bytes, got ", data.size());
@@ -21,7 +22,7 @@ absl::StatusOr<SharedPlace> DecodeSharedPlace(absl::string_view data) {
   if (words[0] > UINT32_MAX) {
     return ValueError("[fetch] expects a segment's number, got ", words[0]);
   }
-  return SharedPlace{static_cast<uint32_t>(words[0]), words[1]};
+  return SegmentOffset{static_cast<uint32_t>(words[0]), words[1]};
 }
 
 // {segment | copied << 32, offset, bytes, array_offset}, then the strides.

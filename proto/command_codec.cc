@@ -1,22 +1,38 @@
-#include "proto/command.h"
+#include "proto/command_codec.h"
 
+#include <array>
 #include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ops/error.h"
 
 namespace chx {
 namespace {
 
+// A kind's number on the wire: its position in Command, from 1.
+template <typename C, size_t i = 0>
+constexpr uint8_t KindOf() {
+  if constexpr (std::is_same_v<C, std::variant_alternative_t<i, Command>>) {
+    return static_cast<uint8_t>(i + 1);
+  } else {
+    return KindOf<C, i + 1>();
+  }
+}
+
 struct RecordHeader {
   uint32_t size;
   uint8_t kind;
-  uint8_t flags;
+  uint8_t reserved;
   uint16_t op;
 };
 static_assert(sizeof(RecordHeader) == 8, "records are made of 8-byte words");
 
 constexpr size_t kWord = 8;
 constexpr int kMaxAttrs = 64;  // more than any operator has
+constexpr size_t kMaxCount = 65535;
 constexpr size_t RoundUp(size_t n) { return (n + kWord - 1) / kWord * kWord; }
 
 // Fixed part of an ApplyOp record, after the header.
@@ -25,7 +41,7 @@ struct ApplyOpFixed {
   uint16_t device;
   uint16_t mode;
   uint16_t num_inputs;
-  uint16_t num_outputs;
+  uint16_t num_results;
   uint16_t num_attrs;
   uint16_t reserved;
 };
@@ -116,25 +132,24 @@ uint8_t AttrTag(const AttrValue& attr) {
 
 void CommandWriter::ApplyOp(uint16_t op, uint16_t device, uint16_t mode, uint32_t location,
                             absl::Span<const CommandOperand> inputs,
-                            absl::Span<const AttrValue> attrs, absl::Span<const Handle> outputs) {
+                            absl::Span<const AttrValue> attrs, absl::Span<const Handle> results) {
   const size_t tags = RoundUp(inputs.size() + attrs.size());
   size_t size =
-      sizeof(RecordHeader) + sizeof(ApplyOpFixed) + tags + (inputs.size() + outputs.size()) * kWord;
+      sizeof(RecordHeader) + sizeof(ApplyOpFixed) + tags + (inputs.size() + results.size()) * kWord;
   for (const AttrValue& attr : attrs) size += AttrSize(attr);
   const size_t start = out_->size();
   out_->resize(start + size);  // zeroes the padding
   Cursor cursor(&(*out_)[start]);
-  cursor.Struct(RecordHeader{static_cast<uint32_t>(size),
-                             static_cast<uint8_t>(CommandKind::kApplyOp), 0, op});
+  cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindOf<command::ApplyOp>(), 0, op});
   cursor.Struct(ApplyOpFixed{location, device, mode, static_cast<uint16_t>(inputs.size()),
-                             static_cast<uint16_t>(outputs.size()),
+                             static_cast<uint16_t>(results.size()),
                              static_cast<uint16_t>(attrs.size()), 0});
   char* tag = cursor.Skip(tags);
   for (const CommandOperand& input : inputs) {
     *tag++ = static_cast<char>(input.kind);
     cursor.Word(input.kind == OperandKind::kArray ? input.handle : Bits(input.scalar));
   }
-  for (Handle output : outputs) cursor.Word(output);
+  for (Handle result : results) cursor.Word(result);
   for (const AttrValue& attr : attrs) {
     *tag++ = static_cast<char>(AttrTag(attr));
     WriteAttr(attr, &cursor);
@@ -143,96 +158,78 @@ void CommandWriter::ApplyOp(uint16_t op, uint16_t device, uint16_t mode, uint32_
 
 namespace {
 
-// Words of the general layout, which every kind but kApplyOp has after its header:
-// {handle, request_id, backprop_id | dtype << 32 | device << 48, location | num_outputs << 32,
-//  loss_scale, counts: operands | outputs | handles | shape (16 bits each), mode entries | mode,
-//  data size}, then the lists, then the data, padded.
-constexpr size_t kGeneralWords = 8;
-constexpr size_t kMaxCount = 65535;
+// How many bytes a field of the general layout takes.
+template <typename T>
+size_t FieldSize(const T& /*number*/) {
+  return kWord;
+}
+template <typename T, size_t n>
+size_t FieldSize(const absl::InlinedVector<T, n>& list) {
+  return (1 + list.size()) * kWord;
+}
+size_t FieldSize(absl::string_view text) { return kWord + RoundUp(text.size()); }
+size_t FieldSize(Scalar /*value*/) { return 2 * kWord; }
+
+uint64_t WordOf(double value) { return Bits(Scalar(value)); }
+uint64_t WordOf(const ModeEntry& entry) {
+  return entry.backprop_id | static_cast<uint64_t>(entry.record) << 32;
+}
+template <typename T>
+uint64_t WordOf(T number) {
+  return static_cast<uint64_t>(number);
+}
+
+template <typename T>
+void WriteField(const T& number, Cursor* cursor) {
+  cursor->Word(WordOf(number));
+}
+template <typename T, size_t n>
+void WriteField(const absl::InlinedVector<T, n>& list, Cursor* cursor) {
+  cursor->Word(list.size());
+  for (const T& element : list) cursor->Word(WordOf(element));
+}
+void WriteField(absl::string_view text, Cursor* cursor) {
+  cursor->Word(text.size());
+  // memcpy may not get a null pointer. The padding is there, as zeroes.
+  if (!text.empty()) std::memcpy(cursor->Skip(RoundUp(text.size())), text.data(), text.size());
+}
+void WriteField(Scalar value, Cursor* cursor) {
+  cursor->Word(static_cast<uint64_t>(value.kind()));
+  cursor->Word(Bits(value));
+}
+
+template <typename C>
+void WriteRecord(const C& command, std::string* out) {
+  const auto size_of = [](const auto&... fields) {
+    return (sizeof(RecordHeader) + ... + FieldSize(fields));
+  };
+  const size_t size = std::apply(size_of, command.Fields());
+  const size_t start = out->size();
+  out->resize(start + size);
+  Cursor cursor(&(*out)[start]);
+  cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindOf<C>(), 0, 0});
+  std::apply([&](const auto&... fields) { (WriteField(fields, &cursor), ...); }, command.Fields());
+}
 
 }  // namespace
 
-void CommandWriter::Write(const Command& c) {
-  if (c.kind == CommandKind::kApplyOp) {
-    return ApplyOp(c.op, c.device, c.mode, c.location, c.operands, c.attrs, c.outputs);
-  }
-  const size_t size = sizeof(RecordHeader) +
-                      kWord * (kGeneralWords + 2 * c.operands.size() + c.outputs.size() +
-                               c.handles.size() + c.shape.size() + c.mode_entries.size()) +
-                      RoundUp(c.data.size());
-  const size_t start = out_->size();
-  out_->resize(start + size);
-  Cursor cursor(&(*out_)[start]);
-  cursor.Struct(
-      RecordHeader{static_cast<uint32_t>(size), static_cast<uint8_t>(c.kind), c.flags, c.op});
-  cursor.Word(c.handle);
-  cursor.Word(c.request_id);
-  cursor.Word(c.backprop_id | static_cast<uint64_t>(c.dtype) << 32 |
-              static_cast<uint64_t>(c.device) << 48);
-  cursor.Word(c.location | static_cast<uint64_t>(c.num_outputs) << 32);
-  cursor.Word(Bits(Scalar(c.loss_scale)));
-  cursor.Word(c.operands.size() | c.outputs.size() << 16 | c.handles.size() << 32 |
-              static_cast<uint64_t>(c.shape.size()) << 48);
-  cursor.Word(c.mode_entries.size() | static_cast<uint64_t>(c.mode) << 16);
-  cursor.Word(c.data.size());
-  for (const CommandOperand& operand : c.operands) {
-    cursor.Word(static_cast<uint64_t>(operand.kind));
-    cursor.Word(operand.kind == OperandKind::kArray ? operand.handle : Bits(operand.scalar));
-  }
-  for (Handle output : c.outputs) cursor.Word(output);
-  for (Handle handle : c.handles) cursor.Word(handle);
-  for (int64_t dim : c.shape) cursor.Word(static_cast<uint64_t>(dim));
-  for (const Command::ModeEntry& entry : c.mode_entries) {
-    cursor.Word(entry.backprop_id | static_cast<uint64_t>(entry.record) << 32);
-  }
-  // memcpy may not get a null pointer.
-  if (!c.data.empty()) std::memcpy(cursor.Skip(c.data.size()), c.data.data(), c.data.size());
+void CommandWriter::Write(const Command& command) {
+  const auto write = [this](const auto& c) {
+    if constexpr (std::is_same_v<decltype(c), const command::ApplyOp&>) {
+      ApplyOp(c.op, c.device, c.mode, c.location, c.inputs, c.attrs, c.results);
+    } else {
+      WriteRecord(c, out_);
+    }
+  };
+  std::visit(write, command);
 }
 
 void CommandWriter::Release(absl::Span<const Handle> handles) {
   while (!handles.empty()) {
     const absl::Span<const Handle> part = handles.subspan(0, kMaxCount);
-    Command command;
-    command.kind = CommandKind::kRelease;
-    command.handles.assign(part.begin(), part.end());
-    Write(command);
+    WriteRecord(command::Release{Handles(part.begin(), part.end())}, out_);
     handles.remove_prefix(part.size());
   }
-}
-
-void CommandWriter::Upload(Handle handle, Dtype dtype, uint16_t device,
-                           absl::Span<const int64_t> shape, absl::string_view data) {
-  Command command;
-  command.kind = CommandKind::kUpload;
-  command.handle = handle;
-  command.dtype = dtype;
-  command.device = device;
-  command.shape.assign(shape.begin(), shape.end());
-  command.data = data;
-  Write(command);
-}
-
-void CommandWriter::Fetch(uint64_t request_id, Handle handle) {
-  Command command;
-  command.kind = CommandKind::kFetch;
-  command.request_id = request_id;
-  command.handle = handle;
-  Write(command);
-}
-
-void CommandWriter::Barrier(uint64_t request_id) {
-  Command command;
-  command.kind = CommandKind::kBarrier;
-  command.request_id = request_id;
-  Write(command);
-}
-
-void CommandWriter::DefineLocation(uint32_t location, absl::string_view text) {
-  Command command;
-  command.kind = CommandKind::kDefineLocation;
-  command.location = location;
-  command.data = text;
-  Write(command);
 }
 
 namespace {
@@ -326,22 +323,23 @@ bool DecodeAttr(uint8_t tag, Words* words, AttrValue* attr) {
   return true;
 }
 
-bool DecodeApplyOp(Words* words, Command* c) {
+bool DecodeFields(Words* words, uint16_t op, command::ApplyOp* c) {
   ApplyOpFixed fixed;
   const absl::string_view bytes = words->Bytes(sizeof(fixed));
   if (!words->ok()) return false;
   std::memcpy(&fixed, bytes.data(), sizeof(fixed));
+  c->op = op;
   c->location = fixed.location;
   c->device = fixed.device;
   c->mode = fixed.mode;
   const absl::string_view tags = words->Bytes(RoundUp(size_t{fixed.num_inputs} + fixed.num_attrs));
-  if (!words->Has(size_t{fixed.num_inputs} + fixed.num_outputs)) return false;
-  c->operands.resize(fixed.num_inputs);
+  if (!words->Has(size_t{fixed.num_inputs} + fixed.num_results)) return false;
+  c->inputs.resize(fixed.num_inputs);
   for (int i = 0; i < fixed.num_inputs; ++i) {
-    if (!DecodeOperand(static_cast<uint8_t>(tags[i]), words->Next(), &c->operands[i])) return false;
+    if (!DecodeOperand(static_cast<uint8_t>(tags[i]), words->Next(), &c->inputs[i])) return false;
   }
-  c->outputs.resize(fixed.num_outputs);
-  for (Handle& output : c->outputs) output = words->Next();
+  c->results.resize(fixed.num_results);
+  for (Handle& result : c->results) result = words->Next();
   // An absent attribute takes one byte here and a hundred in memory.
   if (fixed.num_attrs > kMaxAttrs) return false;
   c->attrs.resize(fixed.num_attrs);
@@ -353,52 +351,95 @@ bool DecodeApplyOp(Words* words, Command* c) {
   return true;
 }
 
-bool DecodeGeneral(Words* words, Command* c) {
-  c->handle = words->Next();
-  c->request_id = words->Next();
-  const uint64_t ids = words->Next();
-  c->backprop_id = static_cast<BackpropId>(ids);
-  const uint64_t dtype = (ids >> 32) & 0xffff;
-  if (dtype >= kNumDtypes) return false;
-  c->dtype = static_cast<Dtype>(dtype);
-  c->device = static_cast<uint16_t>(ids >> 48);
-  const uint64_t places = words->Next();
-  c->location = static_cast<uint32_t>(places);
-  c->num_outputs = static_cast<uint32_t>(places >> 32);
-  c->loss_scale = FromBits(ScalarKind::kFloat, words->Next()).AsDouble();
-  const uint64_t counts = words->Next();
-  const uint64_t operands = counts & 0xffff;
-  const uint64_t outputs = (counts >> 16) & 0xffff;
-  const uint64_t handles = (counts >> 32) & 0xffff;
-  const uint64_t dims = counts >> 48;
-  const uint64_t modes = words->Next();
-  const uint64_t mode_entries = modes & 0xffff;
-  c->mode = static_cast<uint16_t>(modes >> 16);
-  const uint64_t data_size = words->Next();
-  if (!words->Has(2 * operands + outputs + handles + dims + mode_entries)) return false;
-  c->operands.resize(operands);
-  for (CommandOperand& operand : c->operands) {
-    const uint64_t tag = words->Next();
-    if (!DecodeOperand(tag, words->Next(), &operand)) return false;
+// A number that fits into its type.
+template <typename T>
+bool FromWord(uint64_t word, T* number) {
+  *number = static_cast<T>(word);
+  return static_cast<uint64_t>(*number) == word;
+}
+bool FromWord(uint64_t word, bool* flag) {
+  *flag = word != 0;
+  return word <= 1;
+}
+bool FromWord(uint64_t word, double* value) {
+  *value = FromBits(ScalarKind::kFloat, word).AsDouble();
+  return true;
+}
+bool FromWord(uint64_t word, Dtype* dtype) {
+  *dtype = static_cast<Dtype>(word);
+  return word < kNumDtypes;
+}
+bool FromWord(uint64_t word, ModeEntry* entry) {
+  entry->backprop_id = static_cast<BackpropId>(word);
+  return FromWord(word >> 32, &entry->record);
+}
+
+template <typename T>
+bool DecodeField(Words* words, T* number) {
+  return FromWord(words->Next(), number);
+}
+template <typename T, size_t n>
+bool DecodeField(Words* words, absl::InlinedVector<T, n>* list) {
+  const uint64_t count = words->Next();
+  if (count > kMaxCount || !words->Has(count)) return false;
+  list->resize(count);
+  for (T& element : *list) {
+    if (!FromWord(words->Next(), &element)) return false;
   }
-  c->outputs.resize(outputs);
-  for (Handle& output : c->outputs) output = words->Next();
-  c->handles.resize(handles);
-  for (Handle& handle : c->handles) handle = words->Next();
-  c->shape.resize(dims);
-  for (int64_t& dim : c->shape) dim = static_cast<int64_t>(words->Next());
-  c->mode_entries.resize(mode_entries);
-  for (Command::ModeEntry& entry : c->mode_entries) {
-    const uint64_t word = words->Next();
-    entry = {static_cast<BackpropId>(word), ((word >> 32) & 1) != 0};
-  }
-  if (data_size > UINT32_MAX) return false;
-  c->data = words->Bytes(data_size);
-  words->Bytes(RoundUp(data_size) - data_size);
-  return words->ok() && c->num_outputs <= c->handles.size();
+  return true;
+}
+bool DecodeField(Words* words, absl::string_view* text) {
+  const uint64_t size = words->Next();
+  if (size > std::numeric_limits<uint32_t>::max()) return false;
+  *text = words->Bytes(size);
+  words->Bytes(RoundUp(size) - size);
+  return true;
+}
+bool DecodeField(Words* words, Scalar* value) {
+  const uint64_t kind = words->Next();
+  if (kind > static_cast<uint64_t>(ScalarKind::kFloat)) return false;
+  *value = FromBits(static_cast<ScalarKind>(kind), words->Next());
+  return true;
+}
+
+template <typename C>
+bool DecodeFields(Words* words, uint16_t op, C* c) {
+  if (op != 0) return false;
+  return std::apply([words](auto&... fields) { return (DecodeField(words, &fields) && ...); },
+                    c->Fields());
+}
+
+template <typename C>
+bool DecodeAs(Words* words, uint16_t op, Command* command) {
+  C* c = std::get_if<C>(command);
+  if (c == nullptr) c = &command->emplace<C>();
+  return DecodeFields(words, op, c);
+}
+
+using Decoder = bool (*)(Words* words, uint16_t op, Command* command);
+template <size_t... i>
+constexpr std::array<Decoder, kNumCommandKinds> MakeDecoders(std::index_sequence<i...> /*kinds*/) {
+  return {DecodeAs<std::variant_alternative_t<i, Command>>...};
+}
+constexpr auto kDecoders = MakeDecoders(std::make_index_sequence<kNumCommandKinds>());
+
+template <typename T>
+size_t HeapBytesOf(const T& /*number*/) {
+  return 0;
+}
+template <typename T, size_t n>
+size_t HeapBytesOf(const absl::InlinedVector<T, n>& list) {
+  return list.capacity() > n ? list.capacity() * sizeof(T) : 0;
 }
 
 }  // namespace
+
+size_t HeapBytes(const Command& command) {
+  const auto heap_bytes = [](const auto&... fields) {
+    return (size_t{0} + ... + HeapBytesOf(fields));
+  };
+  return std::visit([&](const auto& c) { return std::apply(heap_bytes, c.Fields()); }, command);
+}
 
 absl::Status CommandReader::Next(Command* command) {
   const auto malformed = [this](absl::string_view what) {
@@ -411,16 +452,11 @@ absl::Status CommandReader::Next(Command* command) {
       header.size > batch_.size() - position_) {
     return malformed(absl::StrCat("record size ", header.size));
   }
-  if (header.kind < static_cast<uint8_t>(CommandKind::kApplyOp) ||
-      header.kind > static_cast<uint8_t>(kLastCommandKind)) {
+  if (header.kind == 0 || header.kind > kNumCommandKinds) {
     return malformed(absl::StrCat("record kind ", header.kind));
   }
-  command->kind = static_cast<CommandKind>(header.kind);
-  command->flags = header.flags;
-  command->op = header.op;
   Words words(batch_.substr(position_ + sizeof(header), header.size - sizeof(header)));
-  const bool ok = command->kind == CommandKind::kApplyOp ? DecodeApplyOp(&words, command)
-                                                         : DecodeGeneral(&words, command);
+  const bool ok = kDecoders[header.kind - 1](&words, header.op, command);
   if (!ok || !words.ok() || !words.at_end()) {
     return malformed(absl::StrCat("a record of kind ", header.kind, " with bad contents"));
   }
