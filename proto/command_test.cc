@@ -71,16 +71,31 @@ class RandomCommands {
     Fill(&ints);
     Scalar value;
     Fill(&value);
-    const AttrValue attrs[] = {AttrValue(),
-                               AttrValue(Count(1) == 1),
-                               AttrValue(static_cast<int64_t>(random_())),
-                               AttrValue(Scalar(value).AsDouble()),
-                               AttrValue(static_cast<Dtype>(Count(kNumDtypes - 1))),
-                               AttrValue(value),
-                               AttrValue(ints),
-                               AttrValue::Index(ints)};
-    static_assert(sizeof(attrs) / sizeof(attrs[0]) == kNumAttrTypes, "one of each type");
-    *attr = attrs[Count(kNumAttrTypes - 1)];
+    switch (static_cast<AttrType>(Count(kNumAttrTypes - 1))) {
+      case AttrType::kNone:
+        *attr = AttrValue();
+        return;
+      case AttrType::kBool:
+        *attr = AttrValue(Count(1) == 1);
+        return;
+      case AttrType::kInt:
+        *attr = AttrValue(static_cast<int64_t>(random_()));
+        return;
+      case AttrType::kFloat:
+        *attr = AttrValue(value.AsDouble());
+        return;
+      case AttrType::kDtype:
+        *attr = AttrValue(static_cast<Dtype>(Count(kNumDtypes - 1)));
+        return;
+      case AttrType::kScalar:
+        *attr = AttrValue(value);
+        return;
+      case AttrType::kInts:
+        *attr = AttrValue::FromInts(ints);
+        return;
+      case AttrType::kIndex:
+        *attr = AttrValue::Index(ints);
+    }
   }
   template <typename T, size_t n>
   void Fill(absl::InlinedVector<T, n>* list) {
