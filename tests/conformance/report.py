@@ -129,7 +129,7 @@ def report(ops_path, names_path):
         HEAD,
         "## Operators\n",
         f"{len(ops)} public operators; {sum(r.op in public for r in ROWS)} of {len(ROWS)} rows are "
-        f"theirs; the others are for operators that gradients and methods use. "
+        f"theirs.\nThe others are for operators that gradients and methods use.\n"
         f"{sum(differentiable for _, _, differentiable in ops)} are differentiable, and of "
         f"{len(double)} double gradients are checked.",
     ]
