@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <tuple>
@@ -273,6 +275,17 @@ TEST(Command, AbsentAttributesDoNotTakeAHundredTimesTheirSize) {
   std::string batch;
   CommandWriter(&batch).ApplyOp(1, 0, 0, 0, {}, attrs, {});
   EXPECT_FALSE(ReadAll(batch).ok());
+}
+
+TEST(Command, TheDocumentListsEachKind) {
+  std::ifstream file("docs/protocol.md");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  RandomCommands random(NewSeed());
+  for (size_t kind = 0; kind < kNumCommandKinds; ++kind) {
+    const auto name = std::visit([](const auto& c) { return c.kName; }, random.Make(kind));
+    EXPECT_TRUE(absl::StrContains(text, absl::StrCat("| ", kind + 1, " | `", name, "` |"))) << name;
+  }
+  EXPECT_FALSE(absl::StrContains(text, absl::StrCat("| ", kNumCommandKinds + 1, " | `")));
 }
 
 // Not a check: a shared machine's speed is nobody's fault. 2 to 9 ns were measured on an idle one.

@@ -201,7 +201,7 @@ ssize_t FrameReader::ReceiveOnce(bool wait, size_t wanted) {
 
 bool FrameReader::Grow(size_t bytes) {
   if (budget_ != nullptr && bytes > kSmallBuffer) {
-    if (!budget_->Reserve(bytes - reserved_)) return false;
+    if (!budget_->Reserve(bytes - reserved_, this)) return false;
     reserved_ = bytes;
   }
   buffer_.resize(bytes);
@@ -210,7 +210,7 @@ bool FrameReader::Grow(size_t bytes) {
 
 void FrameReader::DropLargeBuffer() {
   buffer_ = std::string();
-  if (reserved_ != 0) budget_->Release(reserved_);
+  if (reserved_ != 0) budget_->Release(reserved_, this);
   reserved_ = 0;
 }
 

@@ -64,9 +64,10 @@ bool WriteFrame(ByteStream* stream, FrameKind kind, absl::string_view payload,
 class FrameBudget {
  public:
   virtual ~FrameBudget() = default;
-  // False: there is none left.
-  virtual bool Reserve(size_t bytes) = 0;
-  virtual void Release(size_t bytes) = 0;
+  // For one more part of the frame that `reader` receives. False: there is none left.
+  virtual bool Reserve(size_t bytes, const void* reader) = 0;
+  // All that the reader has.
+  virtual void Release(size_t bytes, const void* reader) = 0;
 };
 
 // Receives frames; used by one thread at a time.

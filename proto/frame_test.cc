@@ -47,12 +47,12 @@ class Pieces final : public ByteStream {
 class Budget final : public FrameBudget {
  public:
   explicit Budget(size_t most) : most_(most) {}
-  bool Reserve(size_t bytes) override {
+  bool Reserve(size_t bytes, const void* /*reader*/) override {
     if (held + bytes > most_) return false;
     held += bytes;
     return true;
   }
-  void Release(size_t bytes) override { held -= bytes; }
+  void Release(size_t bytes, const void* /*reader*/) override { held -= bytes; }
   size_t held = 0;
 
  private:

@@ -14,7 +14,7 @@
 namespace chx {
 namespace wire {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // Of a call or a stream, with its ErrorKind if it has one.
 v1::Status ToMessage(const absl::Status& status);

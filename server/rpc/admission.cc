@@ -89,10 +89,10 @@ class Admission::Frames {
   Frames(size_t bytes, std::chrono::milliseconds wait, MemoryBudget* memory)
       : memory_(memory), wait_(wait), free_(bytes) {}
 
-  bool Reserve(size_t bytes) {
+  bool Reserve(size_t bytes, const void* reader) {
     const auto end = std::chrono::steady_clock::now() + wait_;
     MutexLock lock(&mutex_);
-    while (free_ < bytes || !Charge(bytes)) {
+    while (free_ < bytes || !Charge(bytes, reader)) {
       // Nobody tells when the daemon has memory again.
       const auto look = free_ < bytes ? end : std::chrono::steady_clock::now() + kLookAgain;
       changed_.wait_until(mutex_, std::min(look, end));
@@ -101,17 +101,23 @@ class Admission::Frames {
     free_ -= bytes;
     return true;
   }
-  void Release(size_t bytes) {
+  void Release(size_t bytes, const void* reader) {
     if (bytes == 0) return;
     if (memory_ != nullptr) memory_->Release(static_cast<int64_t>(bytes), true);
     MutexLock lock(&mutex_);
+    if (beyond_limit_ == reader) beyond_limit_ = nullptr;
     free_ += bytes;
     changed_.notify_all();
   }
 
  private:
-  bool Charge(size_t bytes) const {
-    return memory_ == nullptr || memory_->TryCharge(static_cast<int64_t>(bytes));
+  bool Charge(size_t bytes, const void* reader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto charge = static_cast<int64_t>(bytes);
+    if (memory_ == nullptr || memory_->TryCharge(charge)) return true;
+    if (beyond_limit_ != nullptr && beyond_limit_ != reader) return false;
+    beyond_limit_ = reader;
+    memory_->Charge(charge);
+    return true;
   }
 
   MemoryBudget* const memory_;
@@ -119,6 +125,8 @@ class Admission::Frames {
   Mutex mutex_;
   CondVar changed_;
   size_t free_ ABSL_GUARDED_BY(mutex_);
+  // Who receives a frame for which the daemon had no memory; null: nobody.
+  const void* beyond_limit_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 Admission::Admission(const AdmissionLimits& limits)
@@ -139,8 +147,10 @@ absl::StatusOr<Admission::Ticket> Admission::AdmitSession(const PeerInfo& peer) 
   return Counter::Admit(sessions_, peer);
 }
 
-bool Admission::Reserve(size_t bytes) { return frames_->Reserve(bytes); }
+bool Admission::Reserve(size_t bytes, const void* reader) {
+  return frames_->Reserve(bytes, reader);
+}
 
-void Admission::Release(size_t bytes) { frames_->Release(bytes); }
+void Admission::Release(size_t bytes, const void* reader) { frames_->Release(bytes, reader); }
 
 }  // namespace chx

@@ -41,9 +41,10 @@ class Admission final : public FrameBudget {
   absl::StatusOr<Ticket> AdmitConnection(const PeerInfo& peer);
   absl::StatusOr<Ticket> AdmitSession(const PeerInfo& peer);
 
-  // Waits for a while where there is none left.
-  bool Reserve(size_t bytes) override;
-  void Release(size_t bytes) override;
+  // Waits for a while where there is none left. Where the daemon is at its limit, one frame at a
+  // time is received all the same: what it releases may be the only way to have memory again.
+  bool Reserve(size_t bytes, const void* reader) override;
+  void Release(size_t bytes, const void* reader) override;
 
  private:
   struct Counter;

@@ -80,37 +80,51 @@ TEST(Admission, WhatIsAdmittedIsChargedToTheDaemon) {
     EXPECT_GT(memory.used(), 64 << 10);
   }
   EXPECT_EQ(memory.used(), 0);
-  EXPECT_TRUE(admission.Reserve(600));
+  EXPECT_TRUE(admission.Reserve(600, &memory));
   EXPECT_EQ(memory.used(), 600);
-  memory.Charge(memory.limit() - 700);
-  EXPECT_FALSE(admission.Reserve(200));
-  // Who has no memory any more can come to close its session.
+  admission.Release(600, &memory);
+  EXPECT_EQ(memory.used(), 0);
+}
+
+TEST(Admission, OneFrameAtATimeComesThroughAtTheLimitOfTheDaemon) {
+  MemoryBudget memory(1 << 20);
+  AdmissionLimits limits = Small();
+  limits.memory = &memory;
+  Admission admission(limits);
+  memory.Charge(memory.limit());
+  // Who has no memory any more can come to close its session, or to release what it has.
   EXPECT_TRUE(admission.AdmitConnection(User(1)).ok());
-  memory.Release(memory.limit() - 700, false);
-  EXPECT_TRUE(admission.Reserve(200));
-  admission.Release(800);
+  const int first = 0, second = 0;
+  EXPECT_TRUE(admission.Reserve(200, &first));
+  EXPECT_FALSE(admission.Reserve(200, &second));
+  EXPECT_TRUE(admission.Reserve(300, &first));
+  admission.Release(500, &first);
+  EXPECT_TRUE(admission.Reserve(200, &second));
+  EXPECT_FALSE(admission.Reserve(200, &first));
+  admission.Release(200, &second);
+  memory.Release(memory.limit(), false);
   EXPECT_EQ(memory.used(), 0);
 }
 
 TEST(Admission, FramesWaitForEachOtherAWhile) {
   Admission admission(Small());
-  EXPECT_TRUE(admission.Reserve(600));
-  EXPECT_FALSE(admission.Reserve(600));
-  EXPECT_TRUE(admission.Reserve(400));
-  admission.Release(400);
+  EXPECT_TRUE(admission.Reserve(600, &admission));
+  EXPECT_FALSE(admission.Reserve(600, &admission));
+  EXPECT_TRUE(admission.Reserve(400, &admission));
+  admission.Release(400, &admission);
   AdmissionLimits patient = Small();
   patient.frame_wait = std::chrono::seconds(60);
   Admission other(patient);
-  EXPECT_TRUE(other.Reserve(1000));
+  EXPECT_TRUE(other.Reserve(1000, &other));
   std::thread waiting([&] {
-    EXPECT_TRUE(other.Reserve(700));
-    other.Release(700);
+    EXPECT_TRUE(other.Reserve(700, &other));
+    other.Release(700, &other);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  other.Release(500);
-  other.Release(500);
+  other.Release(500, &other);
+  other.Release(500, &other);
   waiting.join();
-  EXPECT_TRUE(other.Reserve(1000));
+  EXPECT_TRUE(other.Reserve(1000, &other));
 }
 
 }  // namespace

@@ -32,18 +32,18 @@ FrameConnection::FrameConnection(int socket, FrameBudget* budget, FramePatience 
       share_(this, budget),
       reader_(&stream_, kMaxHelloBytes, budget == nullptr ? nullptr : &share_) {}
 
-bool FrameConnection::Share::Reserve(size_t bytes) {
-  if (!budget_->Reserve(bytes)) return false;
+bool FrameConnection::Share::Reserve(size_t bytes, const void* reader) {
+  if (!budget_->Reserve(bytes, reader)) return false;
   connection_->SetReceiveTimeout(connection_->patience_.stall);
   connection_->reader_.set_deadline(std::chrono::steady_clock::now() +
                                     connection_->patience_.whole_frame);
   return true;
 }
 
-void FrameConnection::Share::Release(size_t bytes) {
+void FrameConnection::Share::Release(size_t bytes, const void* reader) {
   connection_->SetReceiveTimeout(std::chrono::milliseconds(0));
   connection_->reader_.set_deadline(absl::nullopt);
-  budget_->Release(bytes);
+  budget_->Release(bytes, reader);
 }
 
 FrameConnection::Closer::~Closer() { close(socket); }

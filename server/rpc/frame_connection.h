@@ -54,8 +54,8 @@ class FrameConnection {
    public:
     Share(FrameConnection* connection, FrameBudget* budget)
         : connection_(connection), budget_(budget) {}
-    bool Reserve(size_t bytes) override;
-    void Release(size_t bytes) override;
+    bool Reserve(size_t bytes, const void* reader) override;
+    void Release(size_t bytes, const void* reader) override;
 
    private:
     FrameConnection* const connection_;

@@ -1,8 +1,12 @@
 // Bytes as a client may send them, to the decoder and whatever it lets through to a session.
+#include <cstdlib>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "ops/registry.h"
+#include "proto/command_codec.h"
+#include "tests/fuzz/command_counts.h"
 #include "tests/fuzz/generator.h"
 #include "tests/fuzz/small_session.h"
 #include "tests/fuzz/target.h"
@@ -35,6 +39,45 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 namespace chx {
 
+// In an order in which they make sense after InitialArrays(): each kind but operators at least
+// once.
+std::vector<Command> EachOtherKind() {
+  std::vector<Command> commands = {
+      command::Upload{20, Dtype::kFloat32, 0, {2}, "12345678"},
+      command::UploadFrom{21, Dtype::kFloat32, 0, {2}, 5, 64},
+      command::Fetch{1, 20},
+      command::FetchInto{2, 1, 5, 0, 0, 24},
+      command::Barrier{3},
+      command::ShareArray{4, 2},
+      command::ShareCopy{5, 3, 22},
+      command::ShareNew{6, Dtype::kFloat32, 0, {2}, 23},
+      command::ShareAlias{7, 5, Dtype::kFloat32, {2}, {4}, 8, 24},
+      command::NewBackpropId{1},
+      command::DefineMode{1, false, {{0, true}, {1, true}}},
+      command::DefineLocation{1, "model.py:1"},
+      command::Configure{"use_cudnn", false},
+      command::RequireGrad{1, 1},
+      command::RecordFunction{7, 1, 1, {1, 0, 2}, {3, 4}, {0}, {1}},
+      command::QueryGraphs{8, 1, {3, 0, 4, 0}},
+      command::DumpGraph{9, 3, 0},
+      // The function gives gradients for inputs 0 and 2.
+      command::Backward{30, 0, 1, 1, true, 2.0, {3}},
+      command::EnterFunction{30, {25, 0, 26, 27}},
+      command::ResumePass{31, 30, {25, 25}},
+      command::GetGrad{1, 0, 28},
+      command::SetGrad{2, 1, 0},
+      command::Grad{32, 1, 1, 1, false, true, 1.0, {3, 4}, {1}, {2, 0}, {29}},
+      command::AbandonPass{32},
+      command::Unchain{3, 0},
+      command::ReleaseBackpropId{1},
+      command::Release{{20, 21}},
+  };
+  std::set<size_t> kinds;
+  for (const Command& command : commands) kinds.insert(command.index());
+  if (kinds.size() != kNumCommandKinds - 1) std::abort();  // a new kind belongs above
+  return commands;
+}
+
 // Each operator with its default attributes, each other command, and a small program.
 std::vector<std::string> FuzzSeeds() {
   std::vector<std::string> seeds;
@@ -49,7 +92,7 @@ std::vector<std::string> FuzzSeeds() {
     const std::vector<Handle> outputs(op->outputs.size(), Handle{10});
     CommandWriter writer(&seed);
     writer.ApplyOp(static_cast<uint16_t>(op->id + 1), 0, 0, 0, inputs, attrs, outputs);
-    writer.Fetch(1, 10);
+    writer.Write(command::Fetch{1, 10});
     seeds.push_back(seed);
     const std::vector<Handle> unique(op->outputs.size(), next++);
     CommandWriter(&program).ApplyOp(static_cast<uint16_t>(op->id + 1), 0, 0, 0, inputs, attrs,
@@ -59,30 +102,14 @@ std::vector<std::string> FuzzSeeds() {
       next = 10;
     }
   }
-  Command command;
-  for (int kind = static_cast<int>(CommandKind::kRelease);
-       kind <= static_cast<int>(kLastCommandKind); ++kind) {
-    command.kind = static_cast<CommandKind>(kind);
-    command.handle = kind == static_cast<int>(CommandKind::kUpload) ? 20 : 1;
-    command.request_id = 5;
-    command.backprop_id = command.kind == CommandKind::kNewBackpropId ||
-                                  command.kind == CommandKind::kReleaseBackpropId
-                              ? 1
-                              : 0;
-    command.mode = 1;
-    command.location = 1;
-    command.outputs = {30};
-    command.handles = {1, 2};
-    command.num_outputs = 1;
-    command.operands = {CommandOperand(Handle{2})};
-    command.shape = {2};
-    command.data = "12345678";
-    command.mode_entries = {{1, true}};
-    std::string seed;
-    CommandWriter(&seed).Write(command);
-    program += seed;
-    seeds.push_back(seed);
+  std::string others;
+  for (const Command& command : EachOtherKind()) {
+    seeds.emplace_back();
+    CommandWriter(&seeds.back()).Write(command);
+    others += seeds.back();
   }
+  seeds.push_back(others);
+  program += others;
   seeds.push_back(program);
   return seeds;
 }

@@ -62,12 +62,12 @@ class Pieces final : public ByteStream {
 
 class Budget final : public FrameBudget {
  public:
-  bool Reserve(size_t bytes) override {
+  bool Reserve(size_t bytes, const void* /*reader*/) override {
     if (used_ + bytes > kBudget) return false;
     used_ += bytes;
     return true;
   }
-  void Release(size_t bytes) override {
+  void Release(size_t bytes, const void* /*reader*/) override {
     if (bytes > used_) std::abort();
     used_ -= bytes;
   }

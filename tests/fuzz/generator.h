@@ -3,46 +3,18 @@
 #ifndef CHX_TESTS_FUZZ_GENERATOR_H_
 #define CHX_TESTS_FUZZ_GENERATOR_H_
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <string>
 #include <vector>
 
-#include "ops/op_def.h"
 #include "ops/testing/shape_only.h"
 #include "proto/command.h"
+#include "tests/fuzz/choices.h"
 
 namespace chx {
 
-// Decisions, read from bytes.
-class Choices {
- public:
-  Choices(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  bool empty() const { return size_ == 0; }
-  // 0 when there is nothing left.
-  int Byte() {
-    if (size_ == 0) return 0;
-    --size_;
-    return *data_++;
-  }
-  int UpTo(int max) { return Byte() % (max + 1); }  // max < 256
-  // 0 and 1 to 31: few, so that they meet.
-  Handle AnyHandle() { return static_cast<Handle>(Byte() % 32); }
-  const OpDef& AnyOperator();
-  Scalar AnyScalar();
-  Ints AnyInts();
-  AttrValue AnyAttr(AttrType type);
-  CommandOperand AnyOperand();
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-};
-
 // Well-formed commands of any kind with operators, handles, attributes and scalars that nearly
-// always exist, in any order; now and then a valid call of an operator with arrays made for it.
+// always exist, in any order; now and then a valid call of an operator with arrays made for it, or
+// a backward pass that calls a function of the client.
 class CommandGenerator {
  public:
   explicit CommandGenerator(Choices* choices) : choices_(choices) {}
@@ -51,6 +23,8 @@ class CommandGenerator {
   bool Next(Command* command);
 
  private:
+  void Plan();
+
   Choices* const choices_;
   std::deque<Command> planned_;
 };
@@ -64,18 +38,6 @@ bool TakesLong(const Command& command);
 // The commands of a valid call: arrays under handles from `first` on, and the operator, whose
 // outputs follow. Empty if the arrays are large.
 std::vector<Command> PlanCall(const Call& call, Handle first);
-
-// How often each kind and each operator was made.
-struct CommandCounts {
-  std::array<uint64_t, static_cast<size_t>(kLastCommandKind) + 1> kinds = {};
-  std::vector<uint64_t> operators;  // by id
-
-  void Add(const Command& command);
-  uint64_t total() const;
-  // A line for each kind, the number of operators and which of them are rarest.
-  std::string ToString() const;
-};
-absl::string_view NameOf(CommandKind kind);
 
 }  // namespace chx
 

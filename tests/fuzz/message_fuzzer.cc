@@ -16,10 +16,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/chxd.pb.h"
-#include "proto/command.h"
+#include "proto/command_codec.h"
 #include "proto/frame.h"
 #include "server/daemon.h"
 #include "server/native/native_backend.h"
+#include "tests/fuzz/command_counts.h"
 #include "tests/fuzz/generator.h"
 #include "tests/fuzz/target.h"
 #include "tests/rpc/rpc_client.h"
@@ -143,7 +144,7 @@ void ExecuteCommands(const std::string& address, absl::string_view bytes) {
       counts.commands.Add(command);
       CommandWriter(&batch).Write(command);
     }
-    CommandWriter(&batch).Barrier(++barrier);
+    CommandWriter(&batch).Write(command::Barrier{++barrier});
     if (!client.Send(std::exchange(batch, ""))) return Check(client.FinishStream());
     for (bool answered = false; !answered;) {
       v1::Event event;
@@ -254,7 +255,7 @@ std::vector<std::string> FuzzSeeds() {
   submit.set_batch_seq(1);
   submit.set_num_commands(1);
   std::string commands;
-  CommandWriter(&commands).Fetch(1, 1);
+  CommandWriter(&commands).Write(command::Fetch{1, 1});
   submit.set_commands(commands);
   const std::string greeting = add(FrameKind::kMessage, submit);
   submit.set_batch_seq(2);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/descriptors.h"
 #include "proto/segment_socket.h"
+#include "proto/shared_block.h"
 #include "server/engine/devices.h"
 #include "server/native/native_backend.h"
 #include "server/rpc/segment_server.h"
@@ -55,14 +56,12 @@ struct World {
     server = *std::move(started);
     record = *manager->Open("fuzz", true);
     manager->Attach(record, {});
-    Command share;
-    share.kind = CommandKind::kShare;
-    share.flags = static_cast<uint8_t>(ShareAction::kAllocate);
+    command::ShareNew share;
     share.dtype = Dtype::kUint8;
     share.shape = {4096};
-    share.outputs.push_back(1);
+    share.result = 1;
     SessionOutput output;
-    record->session->Execute({&share, 1}, &output);
+    record->session->Execute({Command(share)}, &output);
     const auto block = DecodeSharedBlock(output.values.at(0).data);
     if (!block.ok()) std::abort();
     segment = block->segment;

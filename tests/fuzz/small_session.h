@@ -4,13 +4,12 @@
 
 #include <memory>
 
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "proto/command.h"
 #include "server/engine/devices.h"
 #include "server/native/native_backend.h"
 #include "server/session/session.h"
-#include "tests/fuzz/generator.h"
+#include "tests/fuzz/command_counts.h"
 
 namespace chx {
 

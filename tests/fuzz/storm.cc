@@ -14,6 +14,8 @@
 #include "client/ops.h"
 #include "client/session.h"
 #include "ops/registry.h"
+#include "proto/command_codec.h"
+#include "tests/fuzz/command_counts.h"
 #include "tests/fuzz/generator.h"
 
 namespace chx {
@@ -47,16 +49,15 @@ class Storm {
 
  private:
   void Write(Command command) {
-    const size_t id = command.op - 1u;
-    if (command.kind == CommandKind::kApplyOp) {
-      command.op = connection_->WireId(OpRegistry::Global().at(static_cast<OpId>(id)));
+    if (auto* const apply = std::get_if<command::ApplyOp>(&command)) {
+      apply->op = connection_->WireId(OpRegistry::Global().at(static_cast<OpId>(apply->op - 1)));
     }
     CommandWriter(&batch_).Write(command);
     ++commands_;
   }
 
   absl::Status Flush() {
-    CommandWriter(&batch_).Barrier(++barrier_);
+    CommandWriter(&batch_).Write(command::Barrier{++barrier_});
     ++commands_;
     CHX_RETURN_IF_ERROR(connection_->Send([this](std::string* commands) {
       commands->swap(batch_);

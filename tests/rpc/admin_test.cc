@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "ops/registry.h"
+#include "proto/command.h"
 #include "server/native/native_backend.h"
 
 namespace chx {
@@ -34,20 +36,19 @@ class AdminTest : public ::testing::Test {
 
   // full, broadcast_to 2^50, sum.
   static std::vector<Command> EndlessWork() {
-    std::vector<Command> commands(3);
+    command::ApplyOp commands[3];
     const char* const ops[] = {"full", "broadcast_to", "sum"};
     for (Handle i = 0; i < 3; ++i) {
       const OpDef& op = *OpRegistry::Global().Find(ops[i]);
-      commands[i].kind = CommandKind::kApplyOp;
       commands[i].op = static_cast<uint16_t>(op.id + 1);
-      if (i > 0) commands[i].operands.emplace_back(i);
-      commands[i].outputs.push_back(i + 1);
+      if (i > 0) commands[i].inputs.emplace_back(i);
+      commands[i].results.push_back(i + 1);
       for (const AttrDef& attr : op.attrs) commands[i].attrs.push_back(attr.default_value);
     }
     commands[0].attrs[0] = Ints{};
     commands[0].attrs[1] = Scalar(1);
     commands[1].attrs[0] = Ints{int64_t{1} << 50};
-    return commands;
+    return std::vector<Command>(std::begin(commands), std::end(commands));
   }
 
   std::unique_ptr<Backend> backend_;

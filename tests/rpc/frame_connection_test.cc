@@ -16,11 +16,11 @@ using Result = FrameReader::Result;
 
 class Budget final : public FrameBudget {
  public:
-  bool Reserve(size_t bytes) override {
+  bool Reserve(size_t bytes, const void* /*reader*/) override {
     used += bytes;
     return true;
   }
-  void Release(size_t bytes) override { used -= bytes; }
+  void Release(size_t bytes, const void* /*reader*/) override { used -= bytes; }
   std::atomic<size_t> used{0};
 };
 

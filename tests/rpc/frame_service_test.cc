@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/command.h"
+#include "proto/command_codec.h"
 #include "proto/frame.h"
 #include "proto/segment_socket.h"
 #include "tests/rpc/daemon_fixture.h"
@@ -25,7 +25,7 @@ namespace {
 
 std::string Barrier(uint64_t request_id) {
   std::string batch;
-  CommandWriter(&batch).Barrier(request_id);
+  CommandWriter(&batch).Write(command::Barrier{request_id});
   return batch;
 }
 
@@ -181,7 +181,7 @@ TEST_F(FrameServiceTest, AClientThatDoesNotReadWaitsAlone) {
   std::thread writer([&] {
     for (uint64_t seq = 1; seq <= 400; ++seq) {
       std::string batch;
-      CommandWriter(&batch).Fetch(seq, 5);
+      CommandWriter(&batch).Write(command::Fetch{seq, 5});
       if (!stream.Send(seq, batch)) return;
     }
   });

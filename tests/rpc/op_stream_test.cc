@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/error.h"
+#include "proto/command_codec.h"
 #include "proto/wire.h"
 #include "server/native/native_backend.h"
 #include "server/rpc/limits.h"
@@ -17,16 +18,16 @@ namespace {
 
 std::string Uploaded(Handle handle, size_t floats) {
   std::string batch;
-  const int64_t dim = static_cast<int64_t>(floats);
-  CommandWriter(&batch).Upload(handle, Dtype::kFloat32, 0, {&dim, 1},
-                               std::string(floats * sizeof(float), 'x'));
+  const std::string data(floats * sizeof(float), 'x');
+  const Ints shape = {static_cast<int64_t>(floats)};
+  CommandWriter(&batch).Write(command::Upload{handle, Dtype::kFloat32, 0, shape, data});
   return batch;
 }
 
 std::string Fetched(Handle handle, int times = 1) {
   std::string batch;
   CommandWriter writer(&batch);
-  for (int i = 0; i < times; ++i) writer.Fetch(static_cast<uint64_t>(i), handle);
+  for (int i = 0; i < times; ++i) writer.Write(command::Fetch{static_cast<uint64_t>(i), handle});
   return batch;
 }
 
@@ -34,7 +35,7 @@ std::string Fetched(Handle handle, int times = 1) {
 std::string Quiet(int count) {
   std::string batch;
   CommandWriter writer(&batch);
-  for (int i = 0; i < count; ++i) writer.DefineLocation(1, "a.py:1");
+  for (int i = 0; i < count; ++i) writer.Write(command::DefineLocation{1, "a.py:1"});
   return batch;
 }
 

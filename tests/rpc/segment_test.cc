@@ -17,13 +17,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
-#include "proto/command.h"
+#include "proto/command_codec.h"
 #include "proto/segment_socket.h"
+#include "proto/shared_block.h"
 #include "proto/wire.h"
 #include "tests/rpc/daemon_fixture.h"
 
 namespace chx {
 namespace {
+
+constexpr uint64_t kRequest = 9;
 
 class SegmentTest : public DaemonTest {
  protected:
@@ -37,9 +40,7 @@ class SegmentTest : public DaemonTest {
   }
 
   // What the daemon answers to one command on the client's stream.
-  static absl::StatusOr<std::string> Share(RpcClient* client, Command command) {
-    command.kind = CommandKind::kShare;
-    command.request_id = 9;
+  static absl::StatusOr<std::string> Share(RpcClient* client, const Command& command) {
     std::string batch;
     CommandWriter(&batch).Write(command);
     EXPECT_TRUE(client->Send(batch));
@@ -49,14 +50,12 @@ class SegmentTest : public DaemonTest {
       client->acked_event_seq = event.event_seq();
     }
     const v1::FetchedValue& value = event.values(0);
-    EXPECT_EQ(value.request_id(), 9u);
+    EXPECT_EQ(value.request_id(), kRequest);
     if (value.has_error()) return wire::FromMessage(value.error());
     return value.data();
   }
   static absl::StatusOr<SharedBlock> Export(RpcClient* client, uint64_t handle) {
-    Command command;
-    command.handle = handle;
-    const absl::StatusOr<std::string> block = Share(client, command);
+    const absl::StatusOr<std::string> block = Share(client, command::ShareArray{kRequest, handle});
     if (!block.ok()) return block.status();
     return DecodeSharedBlock(*block);
   }
@@ -200,54 +199,58 @@ TEST_F(SegmentTest, RequestsAreChecked) {
   auto client = Opened();
   ASSERT_TRUE(client->Upload(5, std::vector<float>(16, 1), 100).ok());
   ASSERT_TRUE(Export(client.get(), 5).ok());
-  Command alias;
-  alias.flags = static_cast<uint8_t>(ShareAction::kAlias);
+  command::ShareAlias alias;
+  alias.request_id = kRequest;
   alias.handle = 5;
-  alias.outputs.push_back(6);
-  alias.shape = {4, 16, 0};
-  const auto refused = [&](auto change, ErrorKind kind = ErrorKind::kValue) {
-    Command command = alias;
-    change(&command);
+  alias.shape = {4};
+  alias.strides = {16};
+  alias.result = 6;
+  const auto refuses = [&](const Command& command, ErrorKind kind) {
     const absl::Status status = Share(client.get(), command).status();
     return !status.ok() && KindOf(status) == kind;
   };
+  const auto refused = [&](auto change, ErrorKind kind = ErrorKind::kValue) {
+    command::ShareAlias command = alias;
+    change(&command);
+    return refuses(command, kind);
+  };
+  using Alias = command::ShareAlias;
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   for (const int64_t stride : {int64_t{24}, int64_t{2}, int64_t{-4}, kMax, kMin, kMax - 3}) {
-    EXPECT_TRUE(refused([=](Command* c) { c->shape[1] = stride; })) << stride;
+    EXPECT_TRUE(refused([=](Alias* c) { c->strides[0] = stride; })) << stride;
   }
   for (const int64_t offset : {int64_t{-4}, int64_t{2}, int64_t{20}, kMax - 3, kMin}) {
-    EXPECT_TRUE(refused([=](Command* c) { c->shape[2] = offset; })) << offset;
+    EXPECT_TRUE(refused([=](Alias* c) { c->offset = offset; })) << offset;
   }
-  EXPECT_TRUE(refused([](Command* c) { c->shape[0] = 5; }));
+  EXPECT_TRUE(refused([](Alias* c) { c->shape[0] = 5; }));
   for (const int64_t dim : {int64_t{-1}, kMax, int64_t{1} << 59}) {
-    EXPECT_TRUE(refused([=](Command* c) { c->shape[0] = dim; }, ErrorKind::kDimension) ||
-                refused([=](Command* c) { c->shape[0] = dim; }))
+    EXPECT_TRUE(refused([=](Alias* c) { c->shape[0] = dim; }, ErrorKind::kDimension) ||
+                refused([=](Alias* c) { c->shape[0] = dim; }))
         << dim;
   }
-  EXPECT_TRUE(refused([](Command* c) { c->shape.push_back(4); }));
-  EXPECT_TRUE(refused([](Command* c) { c->shape.clear(); }));
-  EXPECT_TRUE(refused([](Command* c) { c->shape.assign(2001, 1); }, ErrorKind::kDimension));
-  EXPECT_TRUE(refused([](Command* c) { c->handle = 77; }));
-  EXPECT_TRUE(refused([](Command* c) { c->outputs[0] = 5; }));
-  EXPECT_TRUE(refused([](Command* c) { c->outputs[0] = 0; }));
-  EXPECT_TRUE(refused([](Command* c) { c->outputs.clear(); }));
-  EXPECT_TRUE(refused([](Command* c) { c->outputs.push_back(9); }));
-  EXPECT_TRUE(refused([](Command* c) { c->flags = 9; }));
-  EXPECT_TRUE(refused([](Command* c) { c->flags = 0; }));  // exports bind nothing
-  const auto allocate = [](int64_t size, uint16_t device) {
-    return [=](Command* c) {
-      c->flags = static_cast<uint8_t>(ShareAction::kAllocate);
-      c->device = device;
-      c->shape = {size};
-    };
+  EXPECT_TRUE(refused([](Alias* c) { c->strides.push_back(4); }));
+  EXPECT_TRUE(refused([](Alias* c) { c->strides.clear(); }));
+  EXPECT_TRUE(refused([](Alias* c) { c->shape.clear(); }));
+  EXPECT_TRUE(refused([](Alias* c) { c->shape.assign(1000, 1); }, ErrorKind::kDimension));
+  EXPECT_TRUE(refused([](Alias* c) { c->handle = 77; }));
+  EXPECT_TRUE(refused([](Alias* c) { c->result = 5; }));
+  EXPECT_TRUE(refused([](Alias* c) { c->result = 0; }));
+  EXPECT_TRUE(refuses(command::ShareCopy{kRequest, 5, 0}, ErrorKind::kValue));
+  EXPECT_TRUE(refuses(command::ShareCopy{kRequest, 5, 5}, ErrorKind::kValue));
+  EXPECT_TRUE(refuses(command::ShareCopy{kRequest, 77, 7}, ErrorKind::kValue));
+  EXPECT_TRUE(refuses(command::ShareArray{kRequest, 77}, ErrorKind::kValue));
+  const auto new_array = [](int64_t size, uint16_t device, Handle result) {
+    return command::ShareNew{kRequest, Dtype::kFloat32, device, {size}, result};
   };
-  EXPECT_TRUE(refused(allocate(4, 9), ErrorKind::kDevice));
+  EXPECT_TRUE(refuses(new_array(4, 0, 0), ErrorKind::kValue));
+  EXPECT_TRUE(refuses(new_array(4, 0, 5), ErrorKind::kValue));
+  EXPECT_TRUE(refuses(new_array(4, 9, 6), ErrorKind::kDevice));
   // More than the quota is refused before it is allocated.
-  EXPECT_TRUE(refused(allocate(int64_t{1} << 40, 0), ErrorKind::kMemory));
+  EXPECT_TRUE(refuses(new_array(int64_t{1} << 40, 0, 6), ErrorKind::kMemory));
   std::vector<float> seen(4);
   EXPECT_FALSE(client->Download(6, &seen).ok());
-  EXPECT_FALSE(refused([](Command*) {}));
+  EXPECT_TRUE(Share(client.get(), alias).ok());
   EXPECT_TRUE(client->Download(6, &seen).ok());
   EXPECT_EQ(seen, std::vector<float>(4, 1));
 }

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "ops/error.h"
 #include "ops/registry.h"
-#include "proto/command.h"
+#include "proto/command_codec.h"
 #include "proto/wire.h"
 #include "tests/rpc/daemon_fixture.h"
 
@@ -24,7 +24,7 @@ constexpr char kToken[] = "correct horse battery staple";
 
 std::string Fetched(Handle handle) {
   std::string batch;
-  CommandWriter(&batch).Fetch(1, handle);
+  CommandWriter(&batch).Write(command::Fetch{1, handle});
   return batch;
 }
 
@@ -126,11 +126,12 @@ TEST_F(ServiceTest, VersionsAndSizesAreChecked) {
     close(fd);
     return wire::FromMessage(reply.status()).code();
   };
-  EXPECT_EQ(code(2, 2, 5), absl::StatusCode::kOk);
-  EXPECT_EQ(code(1, 9, 5), absl::StatusCode::kOk);
-  EXPECT_EQ(code(3, 9, 5), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(code(1, 1, 5), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(code(2, 2, 5000), absl::StatusCode::kInvalidArgument);
+  constexpr uint32_t kOurs = wire::kProtocolVersion;
+  EXPECT_EQ(code(kOurs, kOurs, 5), absl::StatusCode::kOk);
+  EXPECT_EQ(code(kOurs - 1, kOurs + 6, 5), absl::StatusCode::kOk);
+  EXPECT_EQ(code(kOurs + 1, kOurs + 6, 5), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code(kOurs - 1, kOurs - 1, 5), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code(kOurs, kOurs, 5000), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ServiceTest, WhatClientsCallThingsIsEscaped) {
@@ -144,11 +145,7 @@ TEST_F(ServiceTest, WhatClientsCallThingsIsEscaped) {
   // An event with a text that is no UTF-8 could not be read.
   RpcClient session = Opened();
   std::string batch;
-  Command command;
-  command.kind = CommandKind::kConfigure;
-  command.data = "\xff\x1b";
-  command.operands.emplace_back(Scalar(true));
-  CommandWriter(&batch).Write(command);
+  CommandWriter(&batch).Write(command::Configure{"\xff\x1b", Scalar(true)});
   ASSERT_TRUE(session.Send(batch));
   ASSERT_TRUE(session.Send(Fetched(5)));
   v1::Event event;
@@ -206,7 +203,7 @@ TEST_F(ServiceTest, AStreamThatIsNotReadCanBeTakenOver) {
   ASSERT_TRUE(client.Upload(5, std::vector<float>(16 << 10), 1 << 20).ok());
   std::string batch;
   CommandWriter writer(&batch);
-  for (uint64_t i = 0; i < 400; ++i) writer.Fetch(i, 5);  // 25 MiB of answers
+  for (uint64_t i = 0; i < 400; ++i) writer.Write(command::Fetch{i, 5});  // 25 MiB of answers
   ASSERT_TRUE(client.Send(batch));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   RpcClient second(address());
@@ -339,7 +336,9 @@ TEST_F(ServiceTest, Speed) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     std::cout << what << ": " << kBatches * kCommands / seconds / 1e6 << " M/s" << std::endl;
   };
-  report("commands that do nothing", [](CommandWriter* writer) { writer->DefineLocation(1, ""); });
+  report("commands that do nothing", [](CommandWriter* writer) {
+    writer->Write(command::DefineLocation{1, ""});
+  });
   const auto add = static_cast<uint16_t>(OpRegistry::Global().Find("add")->id + 1);
   const CommandOperand inputs[] = {CommandOperand(Handle{5}), CommandOperand(Handle{5})};
   Handle next = 10;
