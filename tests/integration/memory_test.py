@@ -153,24 +153,6 @@ def test_a_session_opens_only_where_there_is_room_for_it():
         )
 
 
-def test_large_releases_arrive_where_the_daemon_has_no_memory():
-    """More handles than a small message holds: the daemon has no memory for it until it has run."""
-    with Daemon("--memory=256MiB", "--session-memory=256MiB") as daemon:
-        with chx.connect(daemon.address):
-            held, views = [], []
-            with pytest.raises(chx.OutOfMemoryError):
-                while True:
-                    held.append(chx.full((1 << 21,), 1.0, "float64"))  # 16 MiB
-                    held[-1][0].item()
-            with pytest.raises(chx.OutOfMemoryError):
-                while True:
-                    views += [held[0].reshape((1 << 21, 1)) for _ in range(1000)]
-                    views[-1][0, 0].item()
-            assert len(views) > 10000
-            views.clear()
-            assert held[0][0].item() == 1
-
-
 def test_memory_of_killed_clients_goes_back_to_the_system():
     """50 sessions, of 5 processes, that hold arrays and graphs; the processes are killed."""
     code = """
