@@ -14,11 +14,11 @@ namespace {
 
 // A kind's number on the wire: its position in Command, from 1.
 template <typename C, size_t i = 0>
-constexpr uint8_t KindOf() {
+constexpr uint8_t KindNumber() {
   if constexpr (std::is_same_v<C, std::variant_alternative_t<i, Command>>) {
     return static_cast<uint8_t>(i + 1);
   } else {
-    return KindOf<C, i + 1>();
+    return KindNumber<C, i + 1>();
   }
 }
 
@@ -140,7 +140,7 @@ void CommandWriter::ApplyOp(uint16_t op, uint16_t device, uint16_t mode, uint32_
   const size_t start = out_->size();
   out_->resize(start + size);  // zeroes the padding
   Cursor cursor(&(*out_)[start]);
-  cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindOf<command::ApplyOp>(), 0, op});
+  cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindNumber<command::ApplyOp>(), 0, op});
   cursor.Struct(ApplyOpFixed{location, device, mode, static_cast<uint16_t>(inputs.size()),
                              static_cast<uint16_t>(results.size()),
                              static_cast<uint16_t>(attrs.size()), 0});
@@ -207,7 +207,7 @@ void WriteRecord(const C& command, std::string* out) {
   const size_t start = out->size();
   out->resize(start + size);
   Cursor cursor(&(*out)[start]);
-  cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindOf<C>(), 0, 0});
+  cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindNumber<C>(), 0, 0});
   std::apply([&](const auto&... fields) { (WriteField(fields, &cursor), ...); }, command.Fields());
 }
 

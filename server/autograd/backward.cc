@@ -54,12 +54,12 @@ std::vector<ArrayNode*> NodesOf(absl::Span<Variable* const> variables, BackpropI
 }  // namespace
 
 Backprop::Backprop(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode)
-    : runtime_(runtime), options_(options), walk_(runtime, options, mode) {}
+    : runtime_(runtime), options_(options), pass_(runtime, options, mode) {}
 
 absl::Status Backprop::StartFromOwn(ArrayNode* node) {
-  if (node->grad != nullptr) return walk_.Start(node, *node->grad);
-  CHX_ASSIGN_OR_RETURN(Variable start, walk_.Full(node->spec, options_.loss_scale));
-  return walk_.Start(node, std::move(start));
+  if (node->grad != nullptr) return pass_.Start(node, *node->grad);
+  CHX_ASSIGN_OR_RETURN(Variable start, pass_.Full(node->spec, options_.loss_scale));
+  return pass_.Start(node, std::move(start));
 }
 
 absl::StatusOr<std::unique_ptr<Backprop>> Backprop::Backward(Runtime& runtime,
@@ -87,8 +87,8 @@ absl::StatusOr<std::unique_ptr<Backprop>> Backprop::Grad(Runtime& runtime,
   std::unique_ptr<Backprop> backprop(new Backprop(runtime, options, mode));
   backprop->gives_grads_ = true;
   for (Variable* input : inputs) backprop->inputs_.emplace_back(input->NodeOf(options.id));
-  Walk& walk = backprop->walk_;
-  CHX_RETURN_IF_ERROR(walk.LimitTo(NodesOf(outputs, options.id), NodesOf(inputs, options.id)));
+  BackwardPass& pass = backprop->pass_;
+  CHX_RETURN_IF_ERROR(pass.LimitTo(NodesOf(outputs, options.id), NodesOf(inputs, options.id)));
   for (size_t i = 0; i < outputs.size(); ++i) {
     ArrayNode* const node = outputs[i]->NodeOf(options.id);
     if (node == nullptr) continue;
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Backprop>> Backprop::Grad(Runtime& runtime,
       return GradientError("[grad] expects a grad_output of ", node->spec.ToString(), ", got ",
                            spec.ToString());
     }
-    CHX_RETURN_IF_ERROR(walk.Start(node, *output_grads[i]));
+    CHX_RETURN_IF_ERROR(pass.Start(node, *output_grads[i]));
   }
   return backprop;
 }
@@ -121,31 +121,31 @@ absl::Status Backprop::FinishBackward() {
     for (const Ref<ArrayNode>& node : started_) set.insert(node.get());
     return set;
   }();
-  return walk_.ForEach([&](ArrayNode* node, Variable* grad) -> absl::Status {
+  return pass_.ForEach([&](ArrayNode* node, Variable* grad) -> absl::Status {
     if (!node->grad_required || node->handles == 0 || started.contains(node)) {
       return absl::OkStatus();
     }
     CHX_ASSIGN_OR_RETURN(Variable unscaled,
-                         Unscale(runtime_, *grad, options_.loss_scale, walk_.mode()));
+                         Unscale(runtime_, *grad, options_.loss_scale, pass_.mode()));
     *grad = Variable();  // so that the leaf can own the memory
-    return AddToLeaf(runtime_, node, std::move(unscaled), walk_.mode());
+    return AddToLeaf(runtime_, node, std::move(unscaled), pass_.mode());
   });
 }
 
 absl::StatusOr<std::vector<absl::optional<Variable>>> Backprop::FinishGrad() {
   std::vector<absl::optional<Variable>> grads(inputs_.size());
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const Variable* grad = inputs_[i] ? walk_.Find(inputs_[i].get()) : nullptr;
+    const Variable* grad = inputs_[i] ? pass_.Find(inputs_[i].get()) : nullptr;
     if (grad != nullptr) grads[i] = *grad;
   }
   // From here on only results that share memory are shared. Those in a graph may: nobody writes
   // them.
-  std::vector<std::pair<Ref<ArrayNode>, Variable>> retained = walk_.Finish();
+  std::vector<std::pair<Ref<ArrayNode>, Variable>> retained = pass_.Finish();
   const auto complete = [&](Variable* grad) -> absl::Status {
-    CHX_ASSIGN_OR_RETURN(*grad, Unscale(runtime_, *grad, options_.loss_scale, walk_.mode()));
+    CHX_ASSIGN_OR_RETURN(*grad, Unscale(runtime_, *grad, options_.loss_scale, pass_.mode()));
     const ArraySpec& spec = grad->array.spec;
     if (spec.is_contiguous() && spec.offset == 0 && !grad->nodes.empty()) return absl::OkStatus();
-    CHX_ASSIGN_OR_RETURN(*grad, Own(runtime_, std::move(*grad), walk_.mode()));
+    CHX_ASSIGN_OR_RETURN(*grad, Own(runtime_, std::move(*grad), pass_.mode()));
     return absl::OkStatus();
   };
   for (auto& grad : grads) {

@@ -1,4 +1,4 @@
-// What backward and grad make of a walk.
+// Backward and grad, by a backward pass over the graph.
 #ifndef CHX_SERVER_AUTOGRAD_BACKWARD_H_
 #define CHX_SERVER_AUTOGRAD_BACKWARD_H_
 
@@ -10,7 +10,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "server/autograd/apply.h"
-#include "server/autograd/walk.h"
+#include "server/autograd/backward_pass.h"
 
 namespace chx {
 
@@ -34,8 +34,8 @@ class Backprop {
                                                         const BackwardOptions& options,
                                                         const RecordMode& mode);
 
-  Walk& walk() { return walk_; }
-  // When the walk has come to its end. Gradients for Grad's inputs; nothing for Backward.
+  BackwardPass& pass() { return pass_; }
+  // When the pass has come to its end. Gradients for Grad's inputs; nothing for Backward.
   absl::StatusOr<std::vector<absl::optional<Variable>>> Finish();
 
  private:
@@ -46,7 +46,7 @@ class Backprop {
 
   Runtime runtime_;
   const BackwardOptions options_;
-  Walk walk_;
+  BackwardPass pass_;
   bool gives_grads_ = false;
   std::vector<Ref<ArrayNode>> started_;  // Backward: outputs that had gradients
   std::vector<Ref<ArrayNode>> inputs_;   // Grad: null: not in the graph

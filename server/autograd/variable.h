@@ -18,7 +18,7 @@
 #include "absl/container/inlined_vector.h"
 #include "base/ref.h"
 #include "ops/op_def.h"
-#include "proto/command.h"
+#include "proto/ids.h"
 #include "server/engine/array.h"
 #include "server/engine/memory_budget.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
-#include "proto/command.h"
+#include "proto/command_codec.h"
 #include "proto/wire.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/printable.h"
@@ -33,14 +33,6 @@ struct UnackedEvent {
 
   int64_t charged() const { return static_cast<int64_t>(bytes + (messages + 1) * kObjectBytes); }
 };
-
-size_t HeapBytes(const Command& command) {
-  return command.operands.capacity() * sizeof(CommandOperand) +
-         (command.outputs.capacity() + command.handles.capacity() + command.shape.capacity()) *
-             sizeof(uint64_t) +
-         command.attrs.capacity() * sizeof(AttrValue) +
-         command.mode_entries.capacity() * sizeof(Command::ModeEntry);
-}
 
 }  // namespace
 
@@ -89,7 +81,7 @@ struct StreamState final : TransportState {
     decoded = 0;
     size_t heap = 0;
     for (const Command& command : window) heap += HeapBytes(command);
-    if (heap > kSmallBatch + kWindow * HeapBytes(Command())) window.assign(kWindow, Command());
+    if (heap > kSmallBatch) window.assign(kWindow, Command());
   }
 };
 

@@ -1,23 +1,63 @@
-// What several files of Session ask about commands.
+// What a session asks about commands of any kind. Each function is derived from the names of the
+// fields (proto/command.h has the conventions), so that a new kind needs nothing here.
 #ifndef CHX_SERVER_SESSION_COMMAND_TRAITS_H_
 #define CHX_SERVER_SESSION_COMMAND_TRAITS_H_
 
 #include <cstdint>
-#include <string>
+#include <type_traits>
 
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "proto/command.h"
-#include "server/engine/memory_budget.h"
 
 namespace chx {
 
-// Whether the command binds its `handle`, not its outputs.
-inline bool IsUpload(const Command& command) {
-  return command.kind == CommandKind::kUpload || command.kind == CommandKind::kUploadFrom;
+#define CHX_HAS_FIELD(field)               \
+  template <typename C, typename = void>   \
+  struct Has_##field : std::false_type {}; \
+  template <typename C>                    \
+  struct Has_##field<C, std::void_t<decltype(std::declval<const C&>().field)>> : std::true_type {}
+
+CHX_HAS_FIELD(result);
+CHX_HAS_FIELD(results);
+CHX_HAS_FIELD(location);
+CHX_HAS_FIELD(request_id);
+
+#undef CHX_HAS_FIELD
+
+// The new handles that the command binds.
+template <typename C>
+absl::Span<const Handle> ResultsOf(const C& command) {
+  if constexpr (Has_results<C>::value) {
+    return command.results;
+  } else if constexpr (Has_result<C>::value) {
+    return {&command.result, 1};
+  } else {
+    return {};
+  }
 }
 
-// What a string has in the heap.
-inline int64_t TextBytes(size_t size) {
-  return size < sizeof(std::string) / 2 ? 0 : static_cast<int64_t>(size) + 1 + kAllocationBytes;
+// 0 if it has none.
+template <typename C>
+uint32_t LocationOf(const C& command) {
+  if constexpr (Has_location<C>::value) {
+    return command.location;
+  } else {
+    return 0;
+  }
+}
+
+// Under what its answer is sent; nothing if there is none.
+template <typename C>
+absl::optional<uint64_t> RequestOf(const C& command) {
+  if constexpr (std::is_same_v<C, command::Backward> || std::is_same_v<C, command::Grad>) {
+    if (command.request_id == 0) return absl::nullopt;
+    return command.request_id;
+  } else if constexpr (Has_request_id<C>::value) {
+    return command.request_id;
+  } else {
+    return absl::nullopt;
+  }
 }
 
 }  // namespace chx

@@ -276,7 +276,7 @@ void SessionManager::ReapLoop() {
     WatchSessions();
     auto now = std::chrono::steady_clock::now();
     if (now >= look) {
-      for (const SessionRecordPtr& record : List()) record->session->EndLateWalks();
+      for (const SessionRecordPtr& record : List()) record->session->EndLatePasses();
       look = now + walk_period;
     }
     std::vector<SessionRecordPtr> late;

@@ -11,7 +11,7 @@ class BackwardTest : public SessionTest {
  protected:
   void Leaf(Handle handle, Floats values, std::vector<int64_t> shape) {
     Upload(handle, std::move(values), std::move(shape));
-    Run({OfKind(CommandKind::kRequireGrad, handle)});
+    Run({command::RequireGrad{handle}});
   }
   Floats Grad(Handle handle, RootErrorPtr* error = nullptr) {
     const Handle grad = next_grad_++;
@@ -69,7 +69,7 @@ TEST_F(BackwardTest, DoubleBackprop) {
   Run({Op("multiply", {A(1), A(1)}, {2}), Op("multiply", {A(2), A(1)}, {3}), BackwardOf({3}, true),
        GetGradOf(1, 4)});
   EXPECT_EQ(Fetch(4), Floats{12});
-  Command clear = OfKind(CommandKind::kSetGrad, 1);
+  const command::SetGrad clear{1};
   Run({clear, BackwardOf({4})});
   EXPECT_EQ(Grad(1), Floats{12});
 }
@@ -78,11 +78,7 @@ TEST_F(BackwardTest, GradLeavesLeavesAlone) {
   Leaf(1, {2}, {1});
   Leaf(2, {5}, {1});
   Run({Op("multiply", {A(1), A(1)}, {3})});
-  Command grad = OfKind(CommandKind::kGrad);
-  grad.handles.assign({3, 1, 2});
-  grad.num_outputs = 1;
-  grad.outputs.assign({10, 0});
-  Run({grad});
+  Run({GradOf({3}, {1, 2}, {10, 0})});
   EXPECT_EQ(Fetch(10), Floats{4});
   RootErrorPtr error;
   Grad(1, &error);
@@ -92,35 +88,22 @@ TEST_F(BackwardTest, GradLeavesLeavesAlone) {
 
 TEST_F(BackwardTest, ModesStopRecordingPerGraph) {
   Leaf(1, {2}, {1});
-  Command id = OfKind(CommandKind::kNewBackpropId);
-  id.backprop_id = 3;
-  Command require = OfKind(CommandKind::kRequireGrad, 1);
-  require.backprop_id = 3;
-  Command mode = OfKind(CommandKind::kDefineMode);
-  mode.mode = 1;
-  mode.flags = Command::kRecordByDefault;
-  mode.mode_entries.push_back({0, false});
-  Command square = Op("square", {A(1)}, {2});
+  command::ApplyOp square = Op("square", {A(1)}, {2});
   square.mode = 1;
-  Run({id, require, mode, square, BackwardOf({2})});
+  Run({command::NewBackpropId{3}, command::RequireGrad{1, 3},
+       command::DefineMode{1, true, {{0, false}}}, square, BackwardOf({2})});
   EXPECT_TRUE(output_.errors.empty());
   RootErrorPtr error;
   Grad(1, &error);
   ASSERT_NE(error, nullptr);
   EXPECT_EQ(KindOf(error->status), ErrorKind::kGradient);
-  Command backward = BackwardOf({2});
-  backward.backprop_id = 3;
-  Run({backward});
-  Command get = GetGradOf(1, 60);
-  get.backprop_id = 3;
-  Run({get});
+  Run({In(3, BackwardOf({2})), In(3, GetGradOf(1, 60))});
   EXPECT_EQ(Fetch(60), Floats{4});
 }
 
 TEST_F(BackwardTest, LossScaleDividesItselfOut) {
   Leaf(1, {3}, {1});
-  Command backward = BackwardOf({2});
-  backward.flags = Command::kHasLossScale;
+  command::Backward backward = BackwardOf({2});
   backward.loss_scale = 1024;
   Run({Op("square", {A(1)}, {2}), backward});
   EXPECT_EQ(Grad(1), Floats{6});
@@ -160,9 +143,7 @@ TEST_F(BackwardTest, ErrorsStopAtBackward) {
   EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kDimension);
   Run({BackwardOf({77})});
   EXPECT_NE(LastError().find("expects a handle of this session, got 77"), std::string::npos);
-  Command set = OfKind(CommandKind::kSetGrad, 1);
-  set.operands.push_back(A(2));
-  Run({set});
+  Run({command::SetGrad{1, 2}});
   EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kGradient);
 }
 

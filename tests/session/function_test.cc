@@ -1,9 +1,11 @@
-// Functions whose gradients the client computes: walks that wait, go on, and are given up.
+// Functions whose gradients the client computes: backward passes that wait, go on, and are given
+// up.
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "ops/error.h"
+#include "proto/graph_state.h"
 #include "tests/session/session_fixture.h"
 
 namespace chx {
@@ -16,43 +18,37 @@ class FunctionTest : public SessionTest {
   void Leaf(Handle handle, Floats values) {
     const auto size = static_cast<int64_t>(values.size());
     Upload(handle, std::move(values), {size});
-    Run({OfKind(CommandKind::kRequireGrad, handle)});
+    Run({command::RequireGrad{handle}});
   }
   // outputs = function(inputs), which retains `retained` inputs and no outputs.
-  static Command Record(uint64_t number, std::vector<Handle> inputs, std::vector<Handle> outputs,
-                        std::vector<int64_t> retained = {}) {
-    Command command = OfKind(CommandKind::kRecordFunction);
-    command.request_id = number;
-    for (Handle input : inputs) {
-      command.operands.push_back(input == 0 ? CommandOperand() : CommandOperand(input));
-    }
-    command.handles.assign(outputs.begin(), outputs.end());
-    command.shape.push_back(static_cast<int64_t>(retained.size()));
-    command.shape.insert(command.shape.end(), retained.begin(), retained.end());
+  static command::RecordFunction Record(uint64_t number, std::vector<Handle> inputs,
+                                        std::vector<Handle> outputs,
+                                        std::vector<int64_t> retained = {}) {
+    command::RecordFunction command;
+    command.function = number;
+    command.inputs = List(inputs);
+    command.outputs = List(outputs);
+    command.retained_inputs.assign(retained.begin(), retained.end());
     return command;
   }
-  static Command MayCall(Command command, uint64_t request_id) {
-    command.flags |= Command::kMayCall;
+  // The backward or grad may call functions.
+  template <typename C>
+  static C MayCall(C command, uint64_t request_id) {
     command.request_id = request_id;
     return command;
   }
-  static Command Enter(uint64_t walk, std::vector<Handle> handles) {
-    Command command = OfKind(CommandKind::kEnterFunction, walk);
-    command.outputs.assign(handles.begin(), handles.end());
-    return command;
+  static command::EnterFunction Enter(uint64_t pass, std::vector<Handle> handles) {
+    return {pass, List(handles)};
   }
-  static Command Resume(uint64_t walk, uint64_t request_id, std::vector<CommandOperand> grads) {
-    Command command = OfKind(CommandKind::kResumeWalk, walk);
-    command.request_id = request_id;
-    command.operands.assign(grads.begin(), grads.end());
-    return command;
+  static command::ResumePass Resume(uint64_t pass, uint64_t request_id, std::vector<Handle> grads) {
+    return {request_id, pass, List(grads)};
   }
-  WalkState State() const {
+  PassState State() const {
     const SessionOutput::Value& value = output_.values.back();
     EXPECT_EQ(value.error, nullptr) << value.error->status;
-    absl::StatusOr<WalkState> state = DecodeWalkState(value.data);
+    absl::StatusOr<PassState> state = DecodePassState(value.data);
     EXPECT_TRUE(state.ok()) << state.status();
-    return state.ok() ? *state : WalkState();
+    return state.ok() ? *state : PassState();
   }
   std::string Refusal() const {
     const SessionOutput::Value& value = output_.values.back();
@@ -64,8 +60,7 @@ class FunctionTest : public SessionTest {
   }
   // Whether the daemon has not said that the function is gone. Asks for a value to hear of it.
   bool Lives(uint64_t number) {
-    Command barrier = OfKind(CommandKind::kBarrier);
-    Run({barrier});
+    Run({command::Barrier{}});
     const std::vector<uint64_t>& freed = output_.freed_functions;
     return std::find(freed.begin(), freed.end(), number) == freed.end();
   }
@@ -82,48 +77,43 @@ class SquareTest : public FunctionTest {
   }
 };
 
-TEST_F(SquareTest, AWalkWaitsForTheClientAndGoesOn) {
+TEST_F(SquareTest, APassWaitsForTheClientAndGoesOn) {
   Run({MayCall(BackwardOf({3}), 40)});
-  const WalkState state = State();
+  const PassState state = State();
   EXPECT_EQ(state.function, 1u);
   EXPECT_EQ(state.targets, std::vector<uint32_t>{0});
   EXPECT_EQ(state.output_grads, std::vector<bool>{true});
   EXPECT_EQ(state.retained_inputs, (std::vector<bool>{true, false}));
   EXPECT_TRUE(state.retained_outputs.empty());
   ASSERT_EQ(state.graphs.size(), 2u);
-  EXPECT_TRUE(state.graphs[0].graphs.empty());   // the walk is not recorded
+  EXPECT_TRUE(state.graphs[0].graphs.empty());   // the pass is not recorded
   EXPECT_EQ(state.graphs[1].graphs.size(), 1u);  // the input is where it was
   Run({Enter(40, {50, 51, 0})});
   EXPECT_EQ(Fetch(50), Floats{10});
   EXPECT_EQ(Fetch(51), Floats{3});
-  Command mode = OfKind(CommandKind::kDefineMode);
-  mode.mode = 1;
-  Command times = Op("multiply", {A(50), S(6.0)}, {52});
+  command::ApplyOp times = Op("multiply", {A(50), S(6.0)}, {52});
   times.mode = 1;
-  Run({mode, times, Resume(40, 41, {A(52)})});
+  Run({command::DefineMode{1, false, {}}, times, Resume(40, 41, {52})});
   EXPECT_EQ(State().function, 0u);
   EXPECT_EQ(Grad(1, 60), Floats{60});
   EXPECT_TRUE(output_.errors.empty()) << LastError();
   // And again: the graph is kept.
-  Run({MayCall(BackwardOf({3}), 42), Resume(42, 43, {A(52)})});
+  Run({MayCall(BackwardOf({3}), 42), Resume(42, 43, {52})});
   EXPECT_EQ(State().function, 0u);
   EXPECT_EQ(Grad(1, 61), Floats{120});
 }
 
-TEST_F(SquareTest, GradBindsItsResultsWhenTheWalkIsDone) {
-  Command grad = OfKind(CommandKind::kGrad);
-  grad.handles = {3, 1};
-  grad.num_outputs = 1;
-  grad.outputs.push_back(70);
+TEST_F(SquareTest, GradBindsItsResultsWhenThePassIsDone) {
+  command::Grad grad = GradOf({3}, {1}, {70});
   Upload(52, {5}, {1});
   Run({MayCall(grad, 40)});
   EXPECT_EQ(State().function, 1u);
-  Run({Resume(40, 41, {A(52)})});
+  Run({Resume(40, 41, {52})});
   EXPECT_EQ(State().function, 0u);
   EXPECT_EQ(Fetch(70), Floats{5});
   // No gradient from the function is no gradient.
-  grad.outputs[0] = 71;
-  Run({MayCall(grad, 42), Resume(42, 43, {CommandOperand()})});
+  grad.results[0] = 71;
+  Run({MayCall(grad, 42), Resume(42, 43, {0})});
   RootErrorPtr error;
   Fetch(71, &error);
   ASSERT_NE(error, nullptr);
@@ -132,30 +122,29 @@ TEST_F(SquareTest, GradBindsItsResultsWhenTheWalkIsDone) {
 
 TEST_F(SquareTest, WhatHappensToTheGraphMeanwhileDoesNoHarm) {
   Run({MayCall(BackwardOf({3}), 40), Enter(40, {50, 51, 0}), ReleaseOf({2, 3, 50, 51})});
-  Command unchain = OfKind(CommandKind::kUnchain, 1);
   Upload(52, {7}, {1});
-  Run({unchain, Resume(40, 41, {A(52)})});
+  Run({command::Unchain{1}, Resume(40, 41, {52})});
   EXPECT_EQ(State().function, 0u);
   EXPECT_EQ(Grad(1, 60), Floats{7});
 }
 
-TEST_F(SquareTest, WalksInsideOfWalks) {
+TEST_F(SquareTest, PassesInsideOfPasses) {
   Upload(52, {1}, {1});
-  Run({MayCall(BackwardOf({3}), 40), MayCall(BackwardOf({3}), 41), Resume(41, 42, {A(52)}),
-       Resume(40, 43, {A(52)})});
+  Run({MayCall(BackwardOf({3}), 40), MayCall(BackwardOf({3}), 41), Resume(41, 42, {52}),
+       Resume(40, 43, {52})});
   EXPECT_EQ(State().function, 0u);
   EXPECT_EQ(Grad(1, 60), Floats{2});
 }
 
-TEST_F(SquareTest, AnAbandonedWalkHasNoEffect) {
-  Run({MayCall(BackwardOf({3}), 40), OfKind(CommandKind::kAbandonWalk, 40)});
+TEST_F(SquareTest, AnAbandonedPassHasNoEffect) {
+  Run({MayCall(BackwardOf({3}), 40), command::AbandonPass{40}});
   EXPECT_TRUE(output_.errors.empty()) << LastError();
   RootErrorPtr error;
   Run({GetGradOf(1, 60)});
   Fetch(60, &error);
   EXPECT_NE(error, nullptr);
   Run({Resume(40, 41, {})});
-  EXPECT_NE(Refusal().find("expects a walk that waits"), std::string::npos);
+  EXPECT_NE(Refusal().find("expects a backward pass that waits"), std::string::npos);
 }
 
 TEST_F(SquareTest, TheFunctionLivesAsLongAsAGraphHasIt) {
@@ -163,24 +152,23 @@ TEST_F(SquareTest, TheFunctionLivesAsLongAsAGraphHasIt) {
   Run({ReleaseOf({2})});
   EXPECT_TRUE(Lives(1));
   Run({MayCall(BackwardOf({3}), 40), ReleaseOf({3})});
-  EXPECT_TRUE(Lives(1)) << "a walk holds what it comes back to";
-  Run({OfKind(CommandKind::kAbandonWalk, 40)});
+  EXPECT_TRUE(Lives(1)) << "a pass holds what it comes back to";
+  Run({command::AbandonPass{40}});
   EXPECT_FALSE(Lives(1));
 }
 
-TEST_F(SquareTest, ASessionMayEndWhileAWalkWaits) {
+TEST_F(SquareTest, ASessionMayEndWhileAPassWaits) {
   Run({MayCall(BackwardOf({3}), 40)});
   session_ = nullptr;
 }
 
 TEST_F(SquareTest, DoubleBackpropGoesThroughTheFunctionAgain) {
   Run({MayCall(BackwardOf({3}, true), 40), Enter(40, {50, 51, 0}),
-       Op("multiply", {A(50), A(51)}, {52}), Resume(40, 41, {A(52)}), GetGradOf(1, 60)});
+       Op("multiply", {A(50), A(51)}, {52}), Resume(40, 41, {52}), GetGradOf(1, 60)});
   EXPECT_EQ(State().function, 0u);
   EXPECT_EQ(Fetch(60), Floats{30});
   // d(10 x)/dx: nothing of it depends on the function's output.
-  Command clear = OfKind(CommandKind::kSetGrad, 1);
-  Run({clear, MayCall(BackwardOf({60}), 42)});
+  Run({command::SetGrad{1}, MayCall(BackwardOf({60}), 42)});
   EXPECT_EQ(State().function, 0u);
   EXPECT_EQ(Grad(1, 61), Floats{10});
 }
@@ -189,22 +177,20 @@ TEST_F(SquareTest, WhatTheClientSendsIsChecked) {
   Upload(52, {1, 2}, {2});
   Run({BackwardOf({3})});
   EXPECT_NE(LastError().find("a function of the client, which does not wait"), std::string::npos);
-  Run({MayCall(BackwardOf({3}), 40), Resume(40, 41, {A(52)})});
+  Run({MayCall(BackwardOf({3}), 40), Resume(40, 41, {52})});
   EXPECT_NE(Refusal().find("a gradient of float32(1,)"), std::string::npos) << Refusal();
-  Run({MayCall(BackwardOf({3}), 42), Resume(42, 43, {A(52), A(52)})});
+  Run({MayCall(BackwardOf({3}), 42), Resume(42, 43, {52, 52})});
   EXPECT_NE(Refusal().find("expects 1 gradients"), std::string::npos) << Refusal();
-  Run({MayCall(BackwardOf({3}), 44), Resume(44, 45, {A(999)})});
+  Run({MayCall(BackwardOf({3}), 44), Resume(44, 45, {999})});
   EXPECT_NE(Refusal().find("expects a handle of this session"), std::string::npos);
-  Run({MayCall(BackwardOf({3}), 46), Resume(46, 47, {S(1.0)})});
-  EXPECT_NE(Refusal().find("got a scalar"), std::string::npos);
   Run({MayCall(BackwardOf({3}), 48), Enter(48, {50})});
   EXPECT_NE(LastError().find("expects 3 handles, got 1"), std::string::npos);
   Run({Enter(48, {1, 2, 3})});
   EXPECT_NE(LastError().find("in use"), std::string::npos);
   Run({MayCall(BackwardOf({3}), 48)});
   EXPECT_NE(Refusal().find("expects a new number"), std::string::npos);
-  Run({Enter(7, {}), OfKind(CommandKind::kAbandonWalk, 7)});
-  EXPECT_NE(LastError().find("expects a walk that waits"), std::string::npos);
+  Run({Enter(7, {}), command::AbandonPass{7}});
+  EXPECT_NE(LastError().find("expects a backward pass that waits"), std::string::npos);
 }
 
 TEST_F(SquareTest, FunctionsAreChecked) {
@@ -223,15 +209,15 @@ TEST_F(SquareTest, FunctionsAreChecked) {
   EXPECT_NE(LastError().find("expects a handle of this session"), std::string::npos);
 }
 
-TEST_F(FunctionTest, NoMoreWalksThanTheLimit) {
+TEST_F(FunctionTest, NoMorePassesThanTheLimit) {
   Leaf(1, {3});
   Upload(2, {9}, {1});
   Run({Record(1, {1}, {2})});
   for (uint64_t i = 0; i < 300; ++i) Run({MayCall(BackwardOf({2}), 100 + i)});
-  EXPECT_NE(Refusal().find("at most 256 walks"), std::string::npos) << Refusal();
+  EXPECT_NE(Refusal().find("at most 256 backward passes"), std::string::npos) << Refusal();
 }
 
-TEST_F(FunctionTest, AWalkPastItsDeadlineHoldsNothing) {
+TEST_F(FunctionTest, APassPastItsDeadlineHoldsNothing) {
   SessionLimits limits;
   limits.function_deadline = std::chrono::milliseconds(1);
   limits.memory_bytes = 7 << 20;
@@ -246,20 +232,20 @@ TEST_F(FunctionTest, AWalkPastItsDeadlineHoldsNothing) {
   Upload(3, large, {size});
   ASSERT_FALSE(output_.errors.empty());  // there is no room for two
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  session_->EndLateWalks();
+  session_->EndLatePasses();
   output_.Clear();
   Upload(4, large, {size});
   EXPECT_TRUE(output_.errors.empty()) << LastError();
   Run({Enter(40, {50, 51})});
   EXPECT_NE(LastError().find("functions to take at most 1ms"), std::string::npos) << LastError();
-  Run({Resume(40, 42, {CommandOperand()})});
+  Run({Resume(40, 42, {0})});
   ASSERT_NE(output_.values.back().error, nullptr);
   EXPECT_EQ(KindOf(output_.values.back().error->status), ErrorKind::kTimeout);
   // Told once; and one that its client gives up has nothing more to say.
-  Run({Resume(40, 43, {CommandOperand()})});
-  EXPECT_NE(Refusal().find("expects a walk that waits"), std::string::npos) << Refusal();
+  Run({Resume(40, 43, {0})});
+  EXPECT_NE(Refusal().find("expects a backward pass that waits"), std::string::npos) << Refusal();
   output_.Clear();
-  Run({OfKind(CommandKind::kAbandonWalk, 41)});
+  Run({command::AbandonPass{41}});
   EXPECT_TRUE(output_.errors.empty()) << LastError();
 }
 
@@ -272,13 +258,13 @@ TEST_F(FunctionTest, NoGradientComesFromALateFunction) {
   Upload(4, {6}, {1});
   Run({Record(1, {1}, {2}), MayCall(BackwardOf({2}), 40)});
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  Run({Resume(40, 41, {A(4)})});  // nobody has looked yet
+  Run({Resume(40, 41, {4})});  // nobody has looked yet
   EXPECT_NE(Refusal().find("functions to take at most 1ms"), std::string::npos) << Refusal();
   Run({GetGradOf(1, 60)});
   EXPECT_NE(LastError().find("has no gradient"), std::string::npos) << LastError();
 }
 
-TEST_F(FunctionTest, WithoutADeadlineAWalkWaitsForEver) {
+TEST_F(FunctionTest, WithoutADeadlineAPassWaitsForEver) {
   SessionLimits limits;
   limits.function_deadline = std::chrono::milliseconds(0);
   Reset(limits);
@@ -287,8 +273,8 @@ TEST_F(FunctionTest, WithoutADeadlineAWalkWaitsForEver) {
   Upload(4, {6}, {1});
   Run({Record(1, {1}, {2}), MayCall(BackwardOf({2}), 40)});
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  session_->EndLateWalks();
-  Run({Resume(40, 41, {A(4)})});
+  session_->EndLatePasses();
+  Run({Resume(40, 41, {4})});
   EXPECT_EQ(Grad(1, 60), Floats{6});
 }
 

@@ -1,6 +1,7 @@
 // Several graphs in a session, what clients may ask about them, and that what is cut is freed.
 #include "absl/strings/match.h"
 #include "ops/error.h"
+#include "proto/graph_state.h"
 #include "tests/session/session_fixture.h"
 
 namespace chx {
@@ -10,28 +11,13 @@ using Floats = std::vector<float>;
 
 class GraphTest : public SessionTest {
  protected:
-  static Command In(BackpropId id, Command command) {
-    command.backprop_id = id;
-    return command;
-  }
   void Leaf(Handle handle, Floats values, BackpropId id = 0) {
     const int64_t size = static_cast<int64_t>(values.size());
     Upload(handle, std::move(values), {size});
-    Run({In(id, OfKind(CommandKind::kRequireGrad, handle))});
-  }
-  static Command GradOf(std::vector<Handle> outputs, std::vector<Handle> inputs,
-                        std::vector<Handle> results) {
-    Command command = OfKind(CommandKind::kGrad);
-    command.num_outputs = static_cast<uint32_t>(outputs.size());
-    command.handles.assign(outputs.begin(), outputs.end());
-    command.handles.insert(command.handles.end(), inputs.begin(), inputs.end());
-    command.outputs.assign(results.begin(), results.end());
-    return command;
+    Run({command::RequireGrad{handle, id}});
   }
   GraphState StateOf(Handle handle, Handle grad = 0, BackpropId id = 0) {
-    Command command = In(id, OfKind(CommandKind::kGraphState));
-    command.handles = {handle, grad};
-    Run({command});
+    Run({command::QueryGraphs{0, id, {handle, grad}}});
     const auto states = DecodeGraphStates(output_.values.back().data);
     if (!states.ok() || states->size() != 1) {
       ADD_FAILURE() << states.status();
@@ -40,7 +26,7 @@ class GraphTest : public SessionTest {
     return (*states)[0];
   }
   std::string DumpOf(Handle handle) {
-    Run({OfKind(CommandKind::kDumpGraph, handle)});
+    Run({command::DumpGraph{0, handle}});
     return output_.values.back().data;
   }
   Floats GradIn(BackpropId id, Handle handle) {
@@ -52,10 +38,9 @@ class GraphTest : public SessionTest {
   Handle next_ = 1000;
 };
 
-TEST_F(GraphTest, AnInnerWalkIsPartOfTheOuterGraphAndNotTheOtherWayRound) {
+TEST_F(GraphTest, AnInnerPassIsPartOfTheOuterGraphAndNotTheOtherWayRound) {
   const BackpropId outer = 3, inner = 5;
-  Run({In(outer, OfKind(CommandKind::kNewBackpropId)),
-       In(inner, OfKind(CommandKind::kNewBackpropId))});
+  Run({command::NewBackpropId{outer}, command::NewBackpropId{inner}});
   Leaf(1, {2}, inner);
   Leaf(2, {3}, outer);
   // y = x (x + z); dy/dx = 2x + z, which is in the outer graph; d(x dy/dx)/dz = x.
@@ -73,8 +58,8 @@ TEST_F(GraphTest, AnInnerWalkIsPartOfTheOuterGraphAndNotTheOtherWayRound) {
 TEST_F(GraphTest, DoubleBackpropConnectsExactlyWhatDepends) {
   Leaf(1, {2});
   Leaf(2, {5});
-  Command grad = GradOf({4}, {1, 2}, {5, 6});
-  grad.flags = Command::kEnableDoubleBackprop;
+  command::Grad grad = GradOf({4}, {1, 2}, {5, 6});
+  grad.enable_double_backprop = true;
   // y = x * w + x: dy/dx = w + 1, dy/dw = x.
   Run({Op("multiply", {A(1), A(2)}, {3}), Op("add", {A(3), A(1)}, {4}), grad,
        GradOf({5}, {1, 2}, {7, 8})});
@@ -97,9 +82,7 @@ TEST_F(GraphTest, TheStateTellsWhetherAGradientIsStillTheSame) {
   Run({BackwardOf({2})});
   EXPECT_TRUE(StateOf(1, 3).has_grad);
   EXPECT_FALSE(StateOf(1, 3).same_grad);
-  Command odd = OfKind(CommandKind::kGraphState);
-  odd.handles = {1};
-  Run({odd});
+  Run({command::QueryGraphs{0, 0, {1}}});
   EXPECT_NE(output_.values.back().error, nullptr);
 }
 
@@ -107,10 +90,9 @@ TEST_F(GraphTest, GradStartsFromWhatTheOutputHas) {
   Leaf(1, {3});
   Upload(2, {10}, {1});
   Upload(3, {100}, {1});
-  Command set = OfKind(CommandKind::kSetGrad, 4);
-  set.operands.push_back(A(2));
-  Command given = GradOf({4}, {1}, {6});
-  given.operands.push_back(A(3));
+  const command::SetGrad set{4, 2};
+  command::Grad given = GradOf({4}, {1}, {6});
+  given.output_grads = {3};
   Run({Op("square", {A(1)}, {4}), set, GradOf({4}, {1}, {5}), given});
   EXPECT_EQ(Fetch(5), Floats{60});
   EXPECT_EQ(Fetch(6), Floats{600});
@@ -119,8 +101,8 @@ TEST_F(GraphTest, GradStartsFromWhatTheOutputHas) {
 TEST_F(GraphTest, RetainedGradientsAreThoseOnTheWay) {
   Leaf(1, {3});
   Leaf(2, {5});
-  Command grad = GradOf({5}, {1}, {6});
-  grad.flags = Command::kRetainGrad | Command::kHasLossScale;
+  command::Grad grad = GradOf({5}, {1}, {6});
+  grad.retain_grad = true;
   grad.loss_scale = 4;
   // y = 2x * w; s = y * y.
   Run({Op("multiply", {A(1), S(2.0)}, {3}), Op("multiply", {A(3), A(2)}, {4}),
@@ -137,9 +119,9 @@ TEST_F(GraphTest, ResultsOfGradShareNoMemory) {
   Leaf(1, {1, 2});
   Leaf(2, {3, 4});
   Upload(3, {5, 6}, {2});
-  Command grad = GradOf({5}, {1, 2, 1}, {6, 7, 8});
-  grad.operands.push_back(A(3));
-  grad.flags = Command::kRetainGrad;
+  command::Grad grad = GradOf({5}, {1, 2, 1}, {6, 7, 8});
+  grad.output_grads = {3};
+  grad.retain_grad = true;
   Run({Op("add", {A(1), A(2)}, {4}), Op("add", {A(4), S(1)}, {5}), grad, GetGradOf(4, 9),
        GetGradOf(5, 10)});
   for (Handle handle : {6, 7, 8, 9, 10}) {
@@ -173,28 +155,28 @@ TEST_F(GraphTest, UnchainingFreesWhatLiesBelow) {
   Reset(limits);
   const int64_t size = 1 << 20;  // 4 MiB
   const AttrValue shape(Ints{size}), dtype(Dtype::kFloat32);
-  Run({Op("ones", {}, {1}, {shape, dtype}), OfKind(CommandKind::kRequireGrad, 1)});
+  Run({Op("ones", {}, {1}, {shape, dtype}), command::RequireGrad{1}});
   // Each y keeps its factors: without cuts the second round would already be too much.
   for (int round = 0; round < 10; ++round) {
     const Handle first = 10 + 10 * static_cast<Handle>(round);
     Run({Op("multiply", {A(1), A(1)}, {first}), Op("multiply", {A(first), A(first)}, {first + 1}),
-         ReleaseOf({first}), OfKind(CommandKind::kUnchain, first + 1),
+         ReleaseOf({first}), command::Unchain{first + 1},
          Op("multiply", {A(first + 1), S(2.0)}, {first + 2}), BackwardOf({first + 2}),
          ReleaseOf({first + 1, first + 2})});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
   }
   EXPECT_FALSE(StateOf(1).has_grad);
-  Run({OfKind(CommandKind::kUnchain, 1)});
+  Run({command::Unchain{1}});
   EXPECT_TRUE(output_.errors.empty());
   Upload(2, {1}, {1});
-  Run({OfKind(CommandKind::kUnchain, 2)});
+  Run({command::Unchain{2}});
   EXPECT_EQ(KindOf(output_.errors.back().error->status), ErrorKind::kChainerx);
 }
 
 TEST_F(GraphTest, ASiblingOutputOutlivesAnUnchainedOne) {
   Leaf(1, {1, 2, 3, 4});
   Run({Op("split", {A(1)}, {2, 3}, {AttrValue(int64_t{2}), AttrValue(), AttrValue(int64_t{0})}),
-       OfKind(CommandKind::kUnchain, 2), BackwardOf({2, 3})});
+       command::Unchain{2}, BackwardOf({2, 3})});
   EXPECT_EQ(GradIn(0, 1), (Floats{0, 0, 1, 1}));
 }
 
@@ -206,10 +188,10 @@ TEST_F(GraphTest, AClosedGraphKeepsNothing) {
   Run({Op("ones", {}, {1}, {shape, dtype})});
   for (BackpropId id = 1; id <= 10; ++id) {
     const Handle first = 10 * id;
-    Run({In(id, OfKind(CommandKind::kNewBackpropId)), In(id, OfKind(CommandKind::kRequireGrad, 1)),
+    Run({command::NewBackpropId{id}, command::RequireGrad{1, id},
          Op("multiply", {A(1), A(1)}, {first}), Op("multiply", {A(first), A(first)}, {first + 1}),
-         In(id, BackwardOf({first + 1})), ReleaseOf({first}),
-         In(id, OfKind(CommandKind::kReleaseBackpropId)), ReleaseOf({first + 1})});
+         In(id, BackwardOf({first + 1})), ReleaseOf({first}), command::ReleaseBackpropId{id},
+         ReleaseOf({first + 1})});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
   }
   EXPECT_TRUE(StateOf(1).graphs.empty());
@@ -218,13 +200,13 @@ TEST_F(GraphTest, AClosedGraphKeepsNothing) {
 }
 
 TEST_F(GraphTest, AGraphThatStaysOpenIsLeftByAllItsArrays) {
-  Run({In(1, OfKind(CommandKind::kNewBackpropId))});
+  Run({command::NewBackpropId{1}});
   Leaf(1, {1}, 1);
   Leaf(2, {1}, 1);
   for (Handle handle = 10; handle < 1000; ++handle) {
     Run({Op("add", {A(1), A(2)}, {handle}), ReleaseOf({handle})});
   }
-  Run({Op("add", {A(1), A(2)}, {3}), In(1, OfKind(CommandKind::kReleaseBackpropId))});
+  Run({Op("add", {A(1), A(2)}, {3}), command::ReleaseBackpropId{1}});
   for (Handle handle : {1, 2, 3}) EXPECT_TRUE(StateOf(handle).graphs.empty());
   EXPECT_TRUE(output_.errors.empty());
   // In place again.

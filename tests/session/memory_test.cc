@@ -29,7 +29,7 @@ class MemoryTest : public SessionTest {
   // array 1 in the default graph, 2 with 15000 elements, and 3, an int64.
   using Maker = std::function<std::vector<Command>(MemoryTest*, Handle i)>;
   struct Row {
-    CommandKind kind;  // what retains
+    size_t kind;  // what retains: its position in Command
     const char* name;
     Maker make;
     bool keeps_output = false;  // as a stream does whose client does not read
@@ -43,20 +43,10 @@ class MemoryTest : public SessionTest {
     Reset(limits);
     Upload(1, {1}, {1});
     Upload(2, std::vector<float>(15000), {15000});
-    Run({OfKind(CommandKind::kRequireGrad, 1),
+    Run({command::RequireGrad{1},
          Op("zeros", {}, {3}, {AttrValue(Ints{1}), AttrValue(Dtype::kInt64)}),
          Op("add", {A(1), S(1)}, {4})});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
-  }
-
-  static Command In(BackpropId id, Command command) {
-    command.backprop_id = id;
-    return command;
-  }
-  static Command Asking(CommandKind kind, Handle handle) {
-    Command command = OfKind(kind, handle);
-    command.request_id = 9;
-    return command;
   }
 
   // The lists that the test itself keeps.
@@ -123,6 +113,12 @@ class MemoryTest : public SessionTest {
   static std::vector<Row> Rows();
 };
 
+// The position of a kind in Command.
+template <typename C>
+size_t PositionOf() {
+  return Command(C()).index();
+}
+
 std::string Long(size_t bytes) { return std::string(bytes, 'x'); }
 
 std::vector<MemoryTest::Row> MemoryTest::Rows() {
@@ -130,189 +126,192 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
   static const std::string kPlace = Long(1000);
   static const std::string kText = Long(64 << 10);
   return {
-      {CommandKind::kApplyOp, "handles of one array",
+      {PositionOf<command::ApplyOp>(), "handles of one array",
        [](MemoryTest* t, Handle i) -> Commands {
          return {Op("reshape", {A(3)}, {i}, {AttrValue(Ints{1, 1})})};
        }},
-      {CommandKind::kApplyOp, "small arrays",
+      {PositionOf<command::ApplyOp>(), "small arrays",
        [](MemoryTest* t, Handle i) -> Commands {
          return {Op("zeros", {}, {i}, {AttrValue(Ints{}), AttrValue(Dtype::kFloat32)})};
        }},
-      {CommandKind::kApplyOp, "a graph behind one handle",
+      {PositionOf<command::ApplyOp>(), "a graph behind one handle",
        [](MemoryTest* t, Handle i) -> Commands {
          const Handle last = i == 1001 ? 1 : i - 1;
          if (last == 1) return {Op("reshape", {A(1)}, {i}, {AttrValue(Ints{1, 1})})};
          return {Op("reshape", {A(last)}, {i}, {AttrValue(Ints{1, 1})}), ReleaseOf({last})};
        }},
-      {CommandKind::kApplyOp, "operators over many arrays in a graph",
+      {PositionOf<command::ApplyOp>(), "operators over many arrays in a graph",
        [](MemoryTest* t, Handle i) -> Commands {
          return {Op("concatenate", std::vector<CommandOperand>(500, A(1)), {i},
                     {AttrValue(int64_t{0})})};
        }},
-      {CommandKind::kApplyOp, "operators with long attributes",
+      {PositionOf<command::ApplyOp>(), "operators with long attributes",
        [](MemoryTest* t, Handle i) -> Commands {
          return {Op("reshape", {A(1)}, {i}, {AttrValue(Ints(1000, 1))})};
        }},
-      {CommandKind::kApplyOp, "errors with long descriptions",
+      {PositionOf<command::ApplyOp>(), "errors with long descriptions",
        [](MemoryTest* t, Handle i) -> Commands {
          return {Op("add", std::vector<CommandOperand>(300, A(2)), {i})};
        }},
-      {CommandKind::kRelease, "releases of what is not there",
+      {PositionOf<command::Release>(), "releases of what is not there",
        [](MemoryTest* t, Handle i) -> Commands {
          return {ReleaseOf(std::vector<Handle>(200, 77))};
        },
        true, 100000},
-      {CommandKind::kUpload, "uploads",
+      {PositionOf<command::Upload>(), "uploads",
        [](MemoryTest* t, Handle i) -> Commands {
          static const std::string data(60000, '\0');
-         Command command = OfKind(CommandKind::kUpload, i);
-         command.shape.push_back(15000);
-         command.data = data;
-         return {command};
+         return {command::Upload{i, Dtype::kFloat32, 0, {15000}, data}};
        }},
-      {CommandKind::kUpload, "uploads that fail",
+      {PositionOf<command::Upload>(), "uploads that fail",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = OfKind(CommandKind::kUpload, i);
-         command.shape.push_back(2);
-         return {command};
+         return {command::Upload{i, Dtype::kFloat32, 0, {2}, ""}};
        }},
-      {CommandKind::kUploadFrom, "uploads from no stage",
-       [](MemoryTest* t, Handle i) -> Commands { return {OfKind(CommandKind::kUploadFrom, i)}; }},
-      {CommandKind::kFetch, "values",
-       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kFetch, 2)}; }, true},
-      {CommandKind::kFetch, "values' errors",
-       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kFetch, 77)}; }, true},
-      {CommandKind::kFetchInto, "values into no stage",
-       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kFetchInto, 2)}; },
+      {PositionOf<command::UploadFrom>(), "uploads from no stage",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::UploadFrom{i, Dtype::kFloat32, 0, {}, 0, 0}};
+       }},
+      {PositionOf<command::Fetch>(), "values",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::Fetch{9, 2}};
+       },
        true},
-      {CommandKind::kBarrier, "barriers",
-       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kBarrier, 0)}; }, true,
-       2000, true},
-      {CommandKind::kRequireGrad, "nodes in many graphs",
+      {PositionOf<command::Fetch>(), "values' errors",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::Fetch{9, 77}};
+       },
+       true},
+      {PositionOf<command::FetchInto>(), "values into no stage",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::FetchInto{9, 2, 0, 0, 0, 0}};
+       },
+       true},
+      {PositionOf<command::Barrier>(), "barriers",
+       [](MemoryTest* t, Handle i) -> Commands { return {command::Barrier{9}}; }, true, 2000, true},
+      {PositionOf<command::RequireGrad>(), "nodes in many graphs",
        [](MemoryTest* t, Handle i) -> Commands {
          Commands commands = {Op("ones", {}, {i}, {AttrValue(Ints{}), AttrValue(Dtype::kFloat32)})};
          for (BackpropId id = 1; id <= 30; ++id) {
-           commands.push_back(In(id, OfKind(CommandKind::kNewBackpropId)));
-           commands.push_back(In(id, OfKind(CommandKind::kRequireGrad, i)));
+           commands.emplace_back(command::NewBackpropId{id});
+           commands.emplace_back(command::RequireGrad{i, id});
          }
          return commands;
        }},
-      {CommandKind::kBackward, "errors of backward",
+      {PositionOf<command::Backward>(), "errors of backward",
        [](MemoryTest* t, Handle i) -> Commands { return {BackwardOf({77})}; }, true},
-      {CommandKind::kBackward, "gradients that are recorded",
+      {PositionOf<command::Backward>(), "gradients that are recorded",
        [](MemoryTest* t, Handle i) -> Commands {
          return {Op("multiply", {A(1), A(1)}, {i}), BackwardOf({i}, true), ReleaseOf({i})};
        }},
-      {CommandKind::kGrad, "gradients that there are not",
+      {PositionOf<command::Grad>(), "gradients that there are not",
+       [](MemoryTest* t, Handle i) -> Commands { return {GradOf({4}, {2}, {i})}; }},
+      {PositionOf<command::SetGrad>(), "gradients that are set",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = OfKind(CommandKind::kGrad);
-         command.handles = {4, 2};
-         command.num_outputs = 1;
-         command.outputs.push_back(i);
-         return {command};
-       }},
-      {CommandKind::kSetGrad, "gradients that are set",
-       [](MemoryTest* t, Handle i) -> Commands {
-         Command set = OfKind(CommandKind::kSetGrad, i);
-         set.operands.push_back(A(1));
          return {Op("ones", {}, {i}, {AttrValue(Ints{1}), AttrValue(Dtype::kFloat32)}),
-                 OfKind(CommandKind::kRequireGrad, i), set};
+                 command::RequireGrad{i}, command::SetGrad{i, 1}};
        }},
-      {CommandKind::kGetGrad, "gradients' handles",
+      {PositionOf<command::GetGrad>(), "gradients' handles",
        [](MemoryTest* t, Handle i) -> Commands {
          return {BackwardOf({4}), GetGradOf(1, i)};
        }},
-      {CommandKind::kNewBackpropId, "graphs",
+      {PositionOf<command::NewBackpropId>(), "graphs",
        [](MemoryTest* t, Handle i) -> Commands {
-         return {In(static_cast<BackpropId>(i), OfKind(CommandKind::kNewBackpropId))};
+         return {command::NewBackpropId{static_cast<BackpropId>(i)}};
        },
        false, 5000},
-      {CommandKind::kReleaseBackpropId, "errors of graphs that there are not",
+      {PositionOf<command::ReleaseBackpropId>(), "errors of graphs that there are not",
        [](MemoryTest* t, Handle i) -> Commands {
-         return {In(static_cast<BackpropId>(i), OfKind(CommandKind::kReleaseBackpropId))};
+         return {command::ReleaseBackpropId{static_cast<BackpropId>(i)}};
        },
        true},
-      {CommandKind::kDefineMode, "modes",
+      {PositionOf<command::DefineMode>(), "modes",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = OfKind(CommandKind::kDefineMode);
+         command::DefineMode command;
          command.mode = static_cast<uint16_t>(i);
-         for (BackpropId id = 0; id < 4000; ++id) command.mode_entries.push_back({id, true});
+         for (BackpropId id = 0; id < 4000; ++id) command.entries.push_back({id, true});
          return {command};
        },
        false, 1000},
-      {CommandKind::kDefineLocation, "locations",
+      {PositionOf<command::DefineLocation>(), "locations",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = OfKind(CommandKind::kDefineLocation);
-         command.location = static_cast<uint32_t>(i);
-         command.data = kPlace;
-         return {command};
+         return {command::DefineLocation{static_cast<uint32_t>(i), kPlace}};
        }},
-      {CommandKind::kUnchain, "nodes without an operator",
+      {PositionOf<command::Unchain>(), "nodes without an operator",
        [](MemoryTest* t, Handle i) -> Commands {
-         return {Op("reshape", {A(1)}, {i}, {AttrValue(Ints{1, 1})}),
-                 OfKind(CommandKind::kUnchain, i)};
+         return {Op("reshape", {A(1)}, {i}, {AttrValue(Ints{1, 1})}), command::Unchain{i}};
        }},
-      {CommandKind::kGraphState, "states",
+      {PositionOf<command::QueryGraphs>(), "states",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = Asking(CommandKind::kGraphState, 0);
-         command.handles.assign(4000, 1);
-         return {command};
+         return {command::QueryGraphs{9, 0, Handles(4000, 1)}};
        },
        true},
-      {CommandKind::kGraphState, "too many states",
+      {PositionOf<command::QueryGraphs>(), "too many states",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = Asking(CommandKind::kGraphState, 0);
-         command.handles.assign(20000, 1);
-         return {command};
+         return {command::QueryGraphs{9, 0, Handles(20000, 1)}};
        },
        true},
-      {CommandKind::kDumpGraph, "dumps' errors",
-       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kDumpGraph, 2)}; },
-       true},
-      {CommandKind::kRecordFunction, "functions",
+      {PositionOf<command::DumpGraph>(), "dumps' errors",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command record = Asking(CommandKind::kRecordFunction, 0);
-         record.request_id = i;
-         record.operands.assign(50, A(1));
-         record.handles.push_back(i);
-         record.shape = {50};
-         for (int64_t k = 0; k < 50; ++k) record.shape.push_back(k);
+         return {command::DumpGraph{9, 2}};
+       },
+       true},
+      {PositionOf<command::RecordFunction>(), "functions",
+       [](MemoryTest* t, Handle i) -> Commands {
+         command::RecordFunction record;
+         record.function = i;
+         record.inputs.assign(50, 1);
+         record.outputs.push_back(i);
+         for (int64_t k = 0; k < 50; ++k) record.retained_inputs.push_back(k);
          return {Op("ones", {}, {i}, {AttrValue(Ints{1}), AttrValue(Dtype::kFloat32)}), record};
        }},
-      {CommandKind::kEnterFunction, "errors of functions",
-       [](MemoryTest* t, Handle i) -> Commands { return {OfKind(CommandKind::kEnterFunction, i)}; },
-       true},
-      {CommandKind::kResumeWalk, "errors of walks",
-       [](MemoryTest* t, Handle i) -> Commands { return {Asking(CommandKind::kResumeWalk, i)}; },
-       true},
-      {CommandKind::kAbandonWalk, "walks that are over and given up, of which nothing is kept",
-       [](MemoryTest* t, Handle i) -> Commands { return {OfKind(CommandKind::kAbandonWalk, i)}; },
-       true, 20000, true},
-      {CommandKind::kConfigure, "errors with long texts",
+      {PositionOf<command::EnterFunction>(), "errors of functions",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = OfKind(CommandKind::kConfigure);
-         command.operands.push_back(S(1));
-         command.data = kText;
-         return {command};
+         return {command::EnterFunction{i, {}}};
+       },
+       true},
+      {PositionOf<command::ResumePass>(), "errors of backward passes",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::ResumePass{9, i, {}}};
+       },
+       true},
+      {PositionOf<command::AbandonPass>(),
+       "passes that are over and given up, of which nothing is kept",
+       [](MemoryTest* t, Handle i) -> Commands { return {command::AbandonPass{i}}; }, true, 20000,
+       true},
+      {PositionOf<command::Configure>(), "errors with long texts",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::Configure{kText, Scalar(1)}};
        },
        true, 20000},
-      {CommandKind::kShare, "errors of arrays that are not shared",
+      {PositionOf<command::ShareNew>(), "errors of arrays that are not shared",
        [](MemoryTest* t, Handle i) -> Commands {
-         Command command = ShareOf(ShareAction::kAllocate, 0, i);
-         command.shape.push_back(1);
-         return {command};
+         return {command::ShareNew{8, Dtype::kFloat32, 0, {1}, i}};
+       }},
+      {PositionOf<command::ShareArray>(), "errors of exports",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::ShareArray{9, 2}};
+       },
+       true},
+      {PositionOf<command::ShareCopy>(), "errors of shared copies",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::ShareCopy{9, 2, i}};
+       },
+       true},
+      {PositionOf<command::ShareAlias>(), "handles of one block",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::ShareAlias{9, 2, Dtype::kFloat32, {1}, {4}, 0, i}};
        }},
   };
 }
 
 TEST_F(MemoryTest, WhateverACommandRetainsEndsAtTheLimit) {
-  std::set<CommandKind> kinds;
+  std::set<size_t> kinds;
   for (const Row& row : Rows()) {
     kinds.insert(row.kind);
     Try(row);
     if (HasFailure()) break;
   }
-  EXPECT_EQ(kinds.size(), static_cast<size_t>(kLastCommandKind)) << "a row for each kind";
+  EXPECT_EQ(kinds.size(), kNumCommandKinds) << "a row for each kind";
 }
 
 // As in a chain that is 2.3 KB an operator, which the listing did not show.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/registry.h"
+#include "proto/shared_block.h"
 #include "server/engine/devices.h"
 #include "server/native/native_backend.h"
 #include "server/session/session.h"
@@ -38,55 +39,61 @@ class SessionTest : public ::testing::Test {
     return static_cast<uint16_t>(OpRegistry::Global().Find(op)->id + 1);
   }
 
-  static Command Op(const std::string& op, std::vector<CommandOperand> inputs,
-                    std::vector<Handle> outputs, std::vector<AttrValue> attrs = {}) {
-    Command command;
-    command.kind = CommandKind::kApplyOp;
+  static command::ApplyOp Op(const std::string& op, std::vector<CommandOperand> inputs,
+                             std::vector<Handle> results, std::vector<AttrValue> attrs = {}) {
+    command::ApplyOp command;
     command.op = WireId(op);
-    command.operands.assign(inputs.begin(), inputs.end());
-    command.outputs.assign(outputs.begin(), outputs.end());
+    command.inputs.assign(inputs.begin(), inputs.end());
+    command.results.assign(results.begin(), results.end());
     command.attrs.assign(attrs.begin(), attrs.end());
     return command;
   }
 
   // The same with the operator's defaults for attributes that are left out at the end.
-  static Command OpByDefault(const std::string& op, std::vector<CommandOperand> inputs,
-                             std::vector<Handle> outputs, std::vector<AttrValue> attrs = {}) {
+  static command::ApplyOp OpByDefault(const std::string& op, std::vector<CommandOperand> inputs,
+                                      std::vector<Handle> results,
+                                      std::vector<AttrValue> attrs = {}) {
     const std::vector<AttrDef>& defs = OpRegistry::Global().Find(op)->attrs;
     for (size_t i = attrs.size(); i < defs.size(); ++i) attrs.push_back(defs[i].default_value);
-    return Op(op, std::move(inputs), std::move(outputs), std::move(attrs));
+    return Op(op, std::move(inputs), std::move(results), std::move(attrs));
   }
 
-  static Command OfKind(CommandKind kind, Handle handle = 0) {
-    Command command;
-    command.kind = kind;
-    command.handle = handle;
+  // The command in another graph.
+  template <typename C>
+  static C In(BackpropId id, C command) {
+    command.backprop_id = id;
     return command;
   }
 
-  static Command BackwardOf(std::vector<Handle> handles, bool double_backprop = false) {
-    Command command = OfKind(CommandKind::kBackward);
-    command.handles.assign(handles.begin(), handles.end());
-    command.flags = double_backprop ? Command::kEnableDoubleBackprop : 0;
+  static Handles List(const std::vector<Handle>& handles) {
+    return Handles(handles.begin(), handles.end());
+  }
+
+  static command::Backward BackwardOf(std::vector<Handle> outputs, bool double_backprop = false) {
+    command::Backward command;
+    command.outputs = List(outputs);
+    command.enable_double_backprop = double_backprop;
     return command;
   }
 
-  static Command ReleaseOf(std::vector<Handle> handles) {
-    Command command = OfKind(CommandKind::kRelease);
-    command.handles.assign(handles.begin(), handles.end());
+  static command::Grad GradOf(std::vector<Handle> outputs, std::vector<Handle> inputs,
+                              std::vector<Handle> results) {
+    command::Grad command;
+    command.outputs = List(outputs);
+    command.inputs = List(inputs);
+    command.results = List(results);
     return command;
   }
 
-  static Command GetGradOf(Handle handle, Handle grad) {
-    Command command = OfKind(CommandKind::kGetGrad, handle);
-    command.outputs.push_back(grad);
-    return command;
-  }
+  static command::Release ReleaseOf(std::vector<Handle> handles) { return {List(handles)}; }
+
+  static command::GetGrad GetGradOf(Handle handle, Handle grad) { return {handle, 0, grad}; }
 
   void Run(std::vector<Command> commands) { session_->Execute(commands, &output_); }
 
   void Upload(Handle handle, std::vector<float> values, std::vector<int64_t> shape) {
-    Command command = OfKind(CommandKind::kUpload, handle);
+    command::Upload command;
+    command.result = handle;
     command.shape.assign(shape.begin(), shape.end());
     command.data = absl::string_view(reinterpret_cast<const char*>(values.data()),
                                      values.size() * sizeof(float));
@@ -95,9 +102,7 @@ class SessionTest : public ::testing::Test {
 
   // The values of a float32 array; the root error's message in *error if it has none.
   std::vector<float> Fetch(Handle handle, RootErrorPtr* error = nullptr) {
-    Command command = OfKind(CommandKind::kFetch, handle);
-    command.request_id = 7;
-    Run({command});
+    Run({command::Fetch{7, handle}});
     const SessionOutput::Value& value = output_.values.back();
     EXPECT_EQ(value.request_id, 7u);
     if (error != nullptr) *error = value.error;
@@ -111,39 +116,27 @@ class SessionTest : public ::testing::Test {
   }
 
   // Arrays in shared memory, as the client asks for them.
-  static Command ShareOf(ShareAction action, Handle handle, Handle result = 0) {
-    Command command = OfKind(CommandKind::kShare, handle);
-    command.flags = static_cast<uint8_t>(action);
-    command.request_id = 8;
-    if (result != 0) command.outputs.push_back(result);
-    return command;
-  }
-  absl::StatusOr<SharedBlock> Shared(const Command& command) {
-    Run({command});
+  absl::StatusOr<SharedBlock> Shared(Command command) {
+    Run({std::move(command)});
     const SessionOutput::Value& value = output_.values.back();
     EXPECT_EQ(value.request_id, 8u);
     if (value.error != nullptr) return value.error->status;
     return DecodeSharedBlock(value.data);
   }
   absl::StatusOr<SharedBlock> Export(Handle handle) {
-    return Shared(ShareOf(ShareAction::kExport, handle));
+    return Shared(command::ShareArray{8, handle});
   }
   absl::StatusOr<SharedBlock> ShareCopy(Handle handle, Handle copy) {
-    return Shared(ShareOf(ShareAction::kRead, handle, copy));
+    return Shared(command::ShareCopy{8, handle, copy});
   }
   absl::StatusOr<SharedBlock> NewShared(Handle handle, const ArraySpec& spec) {
-    Command command = ShareOf(ShareAction::kAllocate, 0, handle);
-    command.dtype = spec.dtype;
-    command.shape.assign(spec.shape.begin(), spec.shape.end());
-    return Shared(command);
+    const Ints shape(spec.shape.begin(), spec.shape.end());
+    return Shared(command::ShareNew{8, spec.dtype, 0, shape, handle});
   }
   absl::Status Alias(Handle handle, Handle base, const ArraySpec& spec) {
-    Command command = ShareOf(ShareAction::kAlias, base, handle);
-    command.dtype = spec.dtype;
-    command.shape.assign(spec.shape.begin(), spec.shape.end());
-    command.shape.insert(command.shape.end(), spec.strides.begin(), spec.strides.end());
-    command.shape.push_back(spec.offset);
-    Run({command});
+    const Ints shape(spec.shape.begin(), spec.shape.end());
+    const Ints strides(spec.strides.begin(), spec.strides.end());
+    Run({command::ShareAlias{8, base, spec.dtype, shape, strides, spec.offset, handle}});
     const RootErrorPtr& error = output_.values.back().error;
     return error == nullptr ? absl::OkStatus() : error->status;
   }

@@ -34,12 +34,10 @@ TEST_F(SessionTest, AViewKeepsMemoryFromBeingReused) {
 TEST_F(SessionTest, AnErrorIsAValueThatIsInherited) {
   Upload(1, {1, 2}, {2});
   Upload(2, {1, 2, 3}, {3});
-  Command bad = Op("add", {A(1), A(2)}, {3});
+  command::ApplyOp bad = Op("add", {A(1), A(2)}, {3});
   bad.location = 5;
-  Command location = OfKind(CommandKind::kDefineLocation);
-  location.location = 5;
-  location.data = "train.py:12";
-  Run({location, bad, Op("exp", {A(3)}, {4}), Op("exp", {A(1)}, {5})});
+  Run({command::DefineLocation{5, "train.py:12"}, bad, Op("exp", {A(3)}, {4}),
+       Op("exp", {A(1)}, {5})});
   RootErrorPtr error;
   Fetch(4, &error);
   ASSERT_NE(error, nullptr);
@@ -54,8 +52,7 @@ TEST_F(SessionTest, AnErrorIsAValueThatIsInherited) {
 TEST_F(SessionTest, APoisonedArrayOfAGraphCanBeReleased) {
   Upload(1, {1, 2}, {2});
   Upload(2, {1, 2, 3}, {3});
-  Run({OfKind(CommandKind::kRequireGrad, 1), Op("add", {A(1), A(2)}, {3}),
-       Op("add_", {A(1), A(3)}, {})});
+  Run({command::RequireGrad{1}, Op("add", {A(1), A(2)}, {3}), Op("add_", {A(1), A(3)}, {})});
   RootErrorPtr error;
   Fetch(1, &error);
   ASSERT_NE(error, nullptr);
@@ -83,7 +80,7 @@ TEST_F(SessionTest, BadHandlesAreClearErrors) {
 
 TEST_F(SessionTest, BadOperatorsAndAttributesAreClearErrors) {
   Upload(1, {1}, {1});
-  Command unknown = Op("exp", {A(1)}, {2});
+  command::ApplyOp unknown = Op("exp", {A(1)}, {2});
   unknown.op = 60000;
   Run({unknown});
   EXPECT_EQ(LastError(), "expects an operator id agreed at Open, got 60000");
@@ -93,11 +90,12 @@ TEST_F(SessionTest, BadOperatorsAndAttributesAreClearErrors) {
   EXPECT_EQ(LastError(), "[sum] expects 3 attributes, got 0");
   Run({Op("add", {A(1)}, {5})});
   EXPECT_EQ(LastError(), "[add] expects 2 inputs, got 1");
-  Command elsewhere = Op("zeros", {}, {6}, {AttrValue(Ints{2}), AttrValue(Dtype::kFloat32)});
+  command::ApplyOp elsewhere =
+      Op("zeros", {}, {6}, {AttrValue(Ints{2}), AttrValue(Dtype::kFloat32)});
   elsewhere.device = 9;
   Run({elsewhere});
   EXPECT_EQ(LastError(), "[device] expects a number below 1, got 9");
-  Command mode = Op("exp", {A(1)}, {7});
+  command::ApplyOp mode = Op("exp", {A(1)}, {7});
   mode.mode = 3;
   Run({mode});
   EXPECT_EQ(LastError(), "[exp] expects a defined mode, got 3");
@@ -156,8 +154,7 @@ TEST_F(SessionTest, InPlaceWritesAreSeenByViewsAndRefusedInGraphs) {
   Upload(1, {1, 2, 3, 4}, {4});
   Run({Op("reshape", {A(1)}, {2}, {AttrValue(Ints{2, 2})}), Op("add_", {A(1), S(1)}, {})});
   EXPECT_EQ(Fetch(2), (Floats{2, 3, 4, 5}));
-  Command require = OfKind(CommandKind::kRequireGrad, 1);
-  Run({require, Op("add_", {A(1), S(1)}, {})});
+  Run({command::RequireGrad{1}, Op("add_", {A(1), S(1)}, {})});
   EXPECT_EQ(LastError(), "In-place assignment to output array requiring grad is not allowed.");
   Upload(3, {1, 2, 3, 4}, {4});
   Run({Op("add_", {A(3), A(1)}, {})});

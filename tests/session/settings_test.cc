@@ -64,12 +64,7 @@ class SettingsTest : public SessionTest {
   }
   ~SettingsTest() override { session_.reset(); }
 
-  static Command Set(absl::string_view name, std::vector<CommandOperand> operands) {
-    Command command = OfKind(CommandKind::kConfigure);
-    command.data = name;
-    command.operands.assign(operands.begin(), operands.end());
-    return command;
-  }
+  static command::Configure Set(absl::string_view name, Scalar value) { return {name, value}; }
   Settings Now() {
     Run({Op("negative", {A(1)}, {next_})});
     ++next_;
@@ -82,11 +77,11 @@ class SettingsTest : public SessionTest {
 };
 
 TEST_F(SettingsTest, ReachStreamsThatAreOpenAndThatAreNot) {
-  Run({Set("cudnn_deterministic", {S(Scalar(true))})});
+  Run({Set("cudnn_deterministic", Scalar(true))});
   Upload(1, {1, 2}, {2});
   EXPECT_TRUE(Now().cudnn_deterministic);
   EXPECT_TRUE(Now().use_cudnn);
-  Run({Set("use_cudnn", {S(Scalar(0))}), Set("max_workspace_size", {S(Scalar(5))})});
+  Run({Set("use_cudnn", Scalar(0)), Set("max_workspace_size", Scalar(5))});
   const Settings settings = Now();
   EXPECT_FALSE(settings.use_cudnn);
   EXPECT_TRUE(settings.cudnn_deterministic);
@@ -96,7 +91,7 @@ TEST_F(SettingsTest, ReachStreamsThatAreOpenAndThatAreNot) {
 
 TEST_F(SettingsTest, OfOneSessionAreNotThoseOfAnother) {
   Upload(1, {1}, {1});
-  Run({Set("autotune", {S(Scalar(true))})});
+  Run({Set("autotune", Scalar(true))});
   EXPECT_TRUE(Now().autotune);
   session_ = std::make_unique<Session>(&remembering_devices_, SessionLimits());
   Upload(1, {1}, {1});
@@ -106,21 +101,17 @@ TEST_F(SettingsTest, OfOneSessionAreNotThoseOfAnother) {
 TEST_F(SettingsTest, AnythingElseIsAnError) {
   Upload(1, {1}, {1});
   const std::string endless(100000, 'x');
-  const std::vector<Command> wrong = {
-      Set("autotune", {}),
-      Set("autotune", {CommandOperand()}),
-      Set("autotune", {A(1)}),
-      Set("autotune", {S(Scalar(true)), S(Scalar(true))}),
-      Set("autotune", {S(Scalar(7))}),
-      Set("", {S(Scalar(true))}),
-      Set(endless, {S(Scalar(true))}),
-      Set("max_workspace_size", {S(Scalar(int64_t{INT64_MIN}))}),
-      Set("max_workspace_size", {S(Scalar(0.5))}),
+  const std::vector<command::Configure> wrong = {
+      Set("autotune", Scalar(7)),
+      Set("", Scalar(true)),
+      Set(endless, Scalar(true)),
+      Set("max_workspace_size", Scalar(int64_t{INT64_MIN})),
+      Set("max_workspace_size", Scalar(0.5)),
   };
-  for (const Command& command : wrong) {
+  for (const command::Configure& command : wrong) {
     output_.Clear();
     Run({command});
-    EXPECT_EQ(LastError().substr(0, 11), "[configure]") << command.data;
+    EXPECT_EQ(LastError().substr(0, 11), "[configure]") << command.name;
     EXPECT_LT(LastError().size(), 300u);
   }
   const Settings settings = Now();

@@ -48,21 +48,13 @@ class StageTest : public SessionTest {
     return static_cast<char*>(data);
   }
 
-  static Command From(Handle handle, std::vector<int64_t> shape, int64_t place,
-                      Handle stage = kStage) {
-    Command command = OfKind(CommandKind::kUploadFrom, handle);
-    command.shape.assign(shape.begin(), shape.end());
-    command.operands.emplace_back(stage);
-    command.operands.emplace_back(Scalar(place));
-    return command;
+  static command::UploadFrom From(Handle handle, std::vector<int64_t> shape, int64_t place,
+                                  Handle stage = kStage) {
+    return {handle, Dtype::kFloat32, 0, Ints(shape.begin(), shape.end()), stage, place};
   }
-  static Command Into(Handle handle, int64_t place, int64_t begin, int64_t bytes,
-                      Handle stage = kStage) {
-    Command command = OfKind(CommandKind::kFetchInto, handle);
-    command.request_id = 9;
-    command.operands.emplace_back(stage);
-    for (int64_t number : {place, begin, bytes}) command.operands.emplace_back(Scalar(number));
-    return command;
+  static command::FetchInto Into(Handle handle, int64_t place, int64_t begin, int64_t bytes,
+                                 Handle stage = kStage) {
+    return {9, handle, stage, place, begin, bytes};
   }
   // Runs it; its message if it failed.
   std::string Answer(const Command& command, std::string* data = nullptr) {
@@ -118,7 +110,7 @@ TEST_F(StageTest, WhatIsSharedAlreadyIsNamed) {
   ASSERT_TRUE(Alias(2, 1, tail).ok());
   std::string data;
   ASSERT_EQ(Answer(Into(2, 0, 0, 8), &data), "");
-  const auto place = DecodeSharedPlace(data);
+  const auto place = DecodeSegmentOffset(data);
   ASSERT_TRUE(place.ok()) << place.status();
   const float value = 7;
   std::memcpy(Map(place->segment) + place->offset, &value, sizeof(value));
@@ -152,11 +144,11 @@ TEST_F(StageTest, NothingBeyondTheStageOrTheArrayIsTouched) {
   EXPECT_NE(Answer(Into(1, 0, 0, 16, 77)), "");  // nobody's
   EXPECT_NE(Answer(Into(77, 0, 0, 16)), "");
   Handle next = 100;
-  const auto refused = [&](Command command) {
+  const auto refused = [&](const command::UploadFrom& command) {
     output_.Clear();
     Run({command});
     EXPECT_EQ(output_.errors.size(), 1u);
-    EXPECT_EQ(output_.errors.empty() ? 0 : output_.errors[0].handle, command.handle);
+    EXPECT_EQ(output_.errors.empty() ? 0 : output_.errors[0].handle, command.result);
   };
   refused(From(next++, {4}, kStageBytes));
   refused(From(next++, {4}, -64));
@@ -166,21 +158,12 @@ TEST_F(StageTest, NothingBeyondTheStageOrTheArrayIsTouched) {
   refused(From(next++, {-1}, 0));
   refused(From(next++, {1}, 0, 2));
   refused(From(next++, {1}, 0, 77));
-  Command few = From(next++, {1}, 0);
-  few.operands.resize(1);
-  refused(few);
-  Command kinds = From(next++, {1}, 0);
-  kinds.operands[1] = CommandOperand(Scalar(0.0));
-  refused(kinds);
-  std::swap(kinds.operands[0], kinds.operands[1]);
-  refused(kinds);
+  refused(From(next++, {1}, 0, 0));
   output_.Clear();
   Run({From(1, {1}, 0)});  // in use
   EXPECT_EQ(output_.errors.size(), 1u);
   EXPECT_EQ(Fetch(1), (std::vector<float>{1, 2, 3, 4}));
-  Command no_operands = OfKind(CommandKind::kFetchInto, 1);
-  no_operands.request_id = 9;
-  EXPECT_NE(Answer(no_operands), "");
+  EXPECT_NE(Answer(Into(1, 0, 0, 0, 0)), "");
 }
 
 // Views of shared memory are no stages unless they are contiguous: their bounds are their own.

@@ -45,7 +45,7 @@ class StopTest : public SessionTest {
          Op("broadcast_to", {A(one)}, {handle}, {Ints{int64_t{1} << log}})});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
   }
-  Command SumOf(Handle x, Handle y) { return OpByDefault("sum", {A(x)}, {y}); }
+  command::ApplyOp SumOf(Handle x, Handle y) { return OpByDefault("sum", {A(x)}, {y}); }
   // The kind of the error under a handle; fails if there is none.
   ErrorKind KindUnder(Handle handle, std::string* message = nullptr) {
     RootErrorPtr error;
@@ -81,13 +81,8 @@ TEST_F(StopTest, CancelledBatchesKeepTheBooksOnly) {
   Upload(1, {1, 2}, {2});
   Upload(2, {3, 4}, {2});
   session_->stop().Cancel(2);
-  Command barrier = OfKind(CommandKind::kBarrier);
-  barrier.request_id = 9;
-  Command grad = OfKind(CommandKind::kGrad);
-  grad.handles.assign({Handle{2}, Handle{2}});
-  grad.num_outputs = 1;
-  grad.outputs.push_back(6);
-  const std::vector<Command> batch = {Op("add", {A(1), A(2)}, {3}), barrier, grad, ReleaseOf({1}),
+  const std::vector<Command> batch = {Op("add", {A(1), A(2)}, {3}), command::Barrier{9},
+                                      GradOf({2}, {2}, {6}), ReleaseOf({1}),
                                       Op("multiply_", {A(2), S(2.0)}, {})};
   session_->Execute(batch, &output_, 1);
   EXPECT_EQ(session_->stats().handles, 3);  // 2, 3 and 6: 1 is released
@@ -98,9 +93,9 @@ TEST_F(StopTest, CancelledBatchesKeepTheBooksOnly) {
   EXPECT_EQ(KindUnder(6), ErrorKind::kCancelled);
   EXPECT_EQ(KindUnder(2), ErrorKind::kCancelled);  // the client takes it for multiplied
   // Uploads are the client's own data.
-  Command upload = OfKind(CommandKind::kUpload, 7);
   const float value = 5;
-  upload.data = absl::string_view(reinterpret_cast<const char*>(&value), sizeof(value));
+  const absl::string_view data(reinterpret_cast<const char*>(&value), sizeof(value));
+  const Command upload = command::Upload{7, Dtype::kFloat32, 0, {}, data};
   session_->Execute({&upload, 1}, &output_, 2);
   EXPECT_EQ(Fetch(7), std::vector<float>{5});
   const Command add = Op("add", {A(7), A(7)}, {8});

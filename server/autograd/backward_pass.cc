@@ -1,4 +1,4 @@
-#include "server/autograd/walk.h"
+#include "server/autograd/backward_pass.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace chx {
 namespace {
 
-// What a walk keeps for each gradient: a slot of a table that may be half empty, the address, and
+// What a pass keeps for each gradient: a slot of a table that may be half empty, the address, and
 // the copy that is retained.
 constexpr auto kGradientBytes = static_cast<int64_t>(4 * sizeof(Variable) + 64);
 // And for each op node: slots of two sets, places in lists and in the queue.
@@ -16,15 +16,15 @@ constexpr int64_t kOpNodeBytes = 128;
 
 }  // namespace
 
-Walk::Walk(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode)
+BackwardPass::BackwardPass(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode)
     : runtime_(runtime), options_(options), mode_(mode) {
   mode_.StopAbove(options.id);
   if (!options.enable_double_backprop) mode_.Set(options.id, false);
 }
 
-Walk::~Walk() { runtime_.graph.meter->Release(charged_); }
+BackwardPass::~BackwardPass() { runtime_.graph.meter->Release(charged_); }
 
-absl::Status Walk::Charge(int64_t bytes) {
+absl::Status BackwardPass::Charge(int64_t bytes) {
   MemoryMeter& meter = *runtime_.graph.meter;
   if (!meter.TryCharge(bytes)) {
     return MemoryError("[backward] ", meter.Exhausted(bytes).message());
@@ -33,8 +33,8 @@ absl::Status Walk::Charge(int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status Walk::LimitTo(absl::Span<ArrayNode* const> outputs,
-                           absl::Span<ArrayNode* const> inputs) {
+absl::Status BackwardPass::LimitTo(absl::Span<ArrayNode* const> outputs,
+                                   absl::Span<ArrayNode* const> inputs) {
   limited_ = true;
   for (ArrayNode* input : inputs) {
     if (kept_.insert(input).second) kept_refs_.emplace_back(input);
@@ -62,12 +62,12 @@ absl::Status Walk::LimitTo(absl::Span<ArrayNode* const> outputs,
   return absl::OkStatus();
 }
 
-absl::Status Walk::Start(ArrayNode* node, Variable grad) {
+absl::Status BackwardPass::Start(ArrayNode* node, Variable grad) {
   CHX_RETURN_IF_ERROR(Push(node));
   return Accumulate(node, grad);
 }
 
-absl::Status Walk::Run() {
+absl::Status BackwardPass::Run() {
   while (!queue_.empty() && !call_.has_value()) {
     const Ref<OpNode> node = queue_.top();
     queue_.pop();
@@ -76,28 +76,28 @@ absl::Status Walk::Run() {
   return absl::OkStatus();
 }
 
-Variable* Walk::Find(ArrayNode* node) {
+Variable* BackwardPass::Find(ArrayNode* node) {
   auto it = grads_.find(node);
   return it == grads_.end() ? nullptr : &it->second;
 }
 
-std::vector<std::pair<Ref<ArrayNode>, Variable>> Walk::Finish() {
+std::vector<std::pair<Ref<ArrayNode>, Variable>> BackwardPass::Finish() {
   grads_.clear();
   return std::move(retained_);
 }
 
-absl::StatusOr<Variable> Walk::Full(const ArraySpec& spec, double value) {
+absl::StatusOr<Variable> BackwardPass::Full(const ArraySpec& spec, double value) {
   const AttrValue attrs[] = {AttrValue::FromInts(spec.shape.span()), AttrValue(Scalar(value)),
                              AttrValue(spec.dtype)};
   return Apply1(runtime_, "full", {}, attrs, spec.device, mode_);
 }
 
-bool Walk::Wants(const ArrayNode* node) const {
+bool BackwardPass::Wants(const ArrayNode* node) const {
   if (node == nullptr || !limited_) return node != nullptr;
   return kept_.contains(node) || (node->creator && useful_.contains(node->creator.get()));
 }
 
-absl::Status Walk::Push(ArrayNode* node) {
+absl::Status BackwardPass::Push(ArrayNode* node) {
   if (!node->creator || (limited_ && !useful_.contains(node->creator.get()))) {
     return absl::OkStatus();
   }
@@ -108,7 +108,7 @@ absl::Status Walk::Push(ArrayNode* node) {
 
 // Sums a gradient over the dimensions that its array was broadcast along, and casts it to the
 // array's dtype: the one place where this happens.
-absl::StatusOr<Variable> Walk::Reduce(Variable grad, const ArraySpec& spec) {
+absl::StatusOr<Variable> BackwardPass::Reduce(Variable grad, const ArraySpec& spec) {
   const ArraySpec& from = grad.array.spec;
   if (from.shape != spec.shape) {
     const int extra = from.ndim() - spec.ndim();
@@ -133,13 +133,13 @@ absl::StatusOr<Variable> Walk::Reduce(Variable grad, const ArraySpec& spec) {
   return grad;
 }
 
-absl::StatusOr<Variable> Walk::Unary(absl::string_view op, const Variable& x,
-                                     absl::Span<const AttrValue> attrs) {
+absl::StatusOr<Variable> BackwardPass::Unary(absl::string_view op, const Variable& x,
+                                             absl::Span<const AttrValue> attrs) {
   const ApplyInput input(&x);
   return Apply1(runtime_, op, absl::MakeConstSpan(&input, 1), attrs, x.array.spec.device, mode_);
 }
 
-absl::Status Walk::Accumulate(ArrayNode* node, const Variable& grad) {
+absl::Status BackwardPass::Accumulate(ArrayNode* node, const Variable& grad) {
   auto it = grads_.find(node);
   if (it == grads_.end()) {
     CHX_RETURN_IF_ERROR(Charge(kGradientBytes));
@@ -152,14 +152,14 @@ absl::Status Walk::Accumulate(ArrayNode* node, const Variable& grad) {
   return absl::OkStatus();
 }
 
-absl::Status Walk::Pass(ArrayNode* node, const Variable& grad) {
+absl::Status BackwardPass::Propagate(ArrayNode* node, const Variable& grad) {
   CHX_ASSIGN_OR_RETURN(Variable reduced, Reduce(grad, node->spec));
   CHX_RETURN_IF_ERROR(Accumulate(node, reduced));
   return Push(node);
 }
 
 // Takes the outputs' gradients (every op node above has run) and gives the inputs theirs.
-absl::Status Walk::Step(const Ref<OpNode>& op_node) {
+absl::Status BackwardPass::Step(const Ref<OpNode>& op_node) {
   OpNode::Edge* edge = op_node->EdgeOf(options_.id);
   absl::InlinedVector<Variable, 1> output_grads(edge->outputs.size());
   bool any = false;
@@ -177,7 +177,7 @@ absl::Status Walk::Step(const Ref<OpNode>& op_node) {
   return Call(op_node, output_grads);
 }
 
-absl::Status Walk::RunRule(OpNode* op_node, absl::Span<const Variable> output_grads) {
+absl::Status BackwardPass::RunRule(OpNode* op_node, absl::Span<const Variable> output_grads) {
   OpNode::Edge* edge = op_node->EdgeOf(options_.id);
   absl::InlinedVector<bool, 3> wanted;
   for (const Ref<ArrayNode>& input : edge->inputs) wanted.push_back(Wants(input.get()));
@@ -187,13 +187,14 @@ absl::Status Walk::RunRule(OpNode* op_node, absl::Span<const Variable> output_gr
   for (size_t i = 0; i < edge->inputs.size(); ++i) {
     ArrayNode* node = edge->inputs[i].get();
     const Variable* grad = node == nullptr ? nullptr : run.input_grad(static_cast<int>(i));
-    if (grad != nullptr) CHX_RETURN_IF_ERROR(Pass(node, *grad));
+    if (grad != nullptr) CHX_RETURN_IF_ERROR(Propagate(node, *grad));
   }
   return absl::OkStatus();
 }
 
 // The client takes gradients to be contiguous.
-absl::Status Walk::Call(const Ref<OpNode>& op_node, absl::Span<const Variable> output_grads) {
+absl::Status BackwardPass::Call(const Ref<OpNode>& op_node,
+                                absl::Span<const Variable> output_grads) {
   const OpNode::Edge& edge = *op_node->EdgeOf(options_.id);
   FunctionCall call;
   call.function = op_node->function->number;
@@ -223,7 +224,7 @@ absl::Status Walk::Call(const Ref<OpNode>& op_node, absl::Span<const Variable> o
   return absl::OkStatus();
 }
 
-absl::Status Walk::Answer(absl::Span<const Variable* const> input_grads) {
+absl::Status BackwardPass::Answer(absl::Span<const Variable* const> input_grads) {
   const FunctionCall call = *std::exchange(call_, absl::nullopt);
   const Ref<OpNode> op_node = std::move(waiting_);
   if (input_grads.size() != call.targets.size()) {
@@ -239,7 +240,7 @@ absl::Status Walk::Answer(absl::Span<const Variable* const> input_grads) {
                            " for input ", call.targets[i], " of the client's function, got ",
                            spec.ToString());
     }
-    CHX_RETURN_IF_ERROR(Pass(node.get(), *input_grads[i]));
+    CHX_RETURN_IF_ERROR(Propagate(node.get(), *input_grads[i]));
   }
   return absl::OkStatus();
 }

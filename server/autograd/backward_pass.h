@@ -1,7 +1,7 @@
 // One pass over a graph, from outputs down to leaves. It stops where the client is to compute a
 // gradient, and goes on when that is there.
-#ifndef CHX_SERVER_AUTOGRAD_WALK_H_
-#define CHX_SERVER_AUTOGRAD_WALK_H_
+#ifndef CHX_SERVER_AUTOGRAD_BACKWARD_PASS_H_
+#define CHX_SERVER_AUTOGRAD_BACKWARD_PASS_H_
 
 #include <queue>
 #include <utility>
@@ -19,15 +19,15 @@ namespace chx {
 
 struct BackwardOptions {
   BackpropId id = 0;
-  // The walk is recorded in the same graph, so that gradients can be differentiated again.
+  // The pass is recorded in the same graph, so that gradients can be differentiated again.
   bool enable_double_backprop = false;
   // What unset gradients of the outputs are filled with; final gradients are divided by it.
   double loss_scale = 1.0;
-  // Grad only: arrays that the walk passes keep their gradients, as if they had been set.
+  // Grad only: arrays on the way keep their gradients, as if they had been set.
   bool retain_grad = false;
 };
 
-// A function of the client's whose gradient a walk waits for. Variables without an array: none.
+// A function of the client's whose gradient a pass waits for. Variables without an array: none.
 struct FunctionCall {
   uint64_t function = 0;
   std::vector<int> targets;  // the inputs whose gradients are wanted
@@ -37,16 +37,16 @@ struct FunctionCall {
 };
 
 // Gradients by array node, op nodes from the highest rank down. Other commands may run, and change
-// the graph, while a walk waits: it holds all that it comes back to.
-class Walk {
+// the graph, while a pass waits: it holds all that it comes back to.
+class BackwardPass {
  public:
   // Graphs that were made after this one are not continued by its gradients.
-  Walk(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode);
-  ~Walk();
-  Walk(const Walk&) = delete;
-  Walk& operator=(const Walk&) = delete;
+  BackwardPass(Runtime& runtime, const BackwardOptions& options, const RecordMode& mode);
+  ~BackwardPass();
+  BackwardPass(const BackwardPass&) = delete;
+  BackwardPass& operator=(const BackwardPass&) = delete;
 
-  // Only what lies between the outputs and these nodes is walked, and their gradients are kept.
+  // Only what lies between the outputs and these nodes is visited, and their gradients are kept.
   absl::Status LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* const> inputs);
   absl::Status Start(ArrayNode* node, Variable grad);
   // To the end, or to where it waits.
@@ -76,7 +76,7 @@ class Walk {
     bool operator()(const Ref<OpNode>& a, const Ref<OpNode>& b) const { return a->rank < b->rank; }
   };
 
-  // Of the session's memory, for as long as the walk exists.
+  // Of the session's memory, for as long as the pass exists.
   absl::Status Charge(int64_t bytes);
   bool Wants(const ArrayNode* node) const;
   absl::Status Push(ArrayNode* node);
@@ -87,7 +87,7 @@ class Walk {
   absl::Status Step(const Ref<OpNode>& op_node);
   absl::Status RunRule(OpNode* op_node, absl::Span<const Variable> output_grads);
   absl::Status Call(const Ref<OpNode>& op_node, absl::Span<const Variable> output_grads);
-  absl::Status Pass(ArrayNode* node, const Variable& grad);
+  absl::Status Propagate(ArrayNode* node, const Variable& grad);
 
   Runtime runtime_;
   const BackwardOptions options_;
@@ -109,4 +109,4 @@ class Walk {
 
 }  // namespace chx
 
-#endif  // CHX_SERVER_AUTOGRAD_WALK_H_
+#endif  // CHX_SERVER_AUTOGRAD_BACKWARD_PASS_H_

@@ -1,0 +1,85 @@
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "server/session/commands.h"
+
+namespace chx {
+namespace {
+
+// What errors call a command that may take long; null: it takes no time and is run all the same.
+template <typename C>
+constexpr const char* ComputingName() {
+  using namespace command;  // NOLINT: in this function only
+  if (std::is_same_v<C, Fetch> || std::is_same_v<C, FetchInto>) return "fetch";
+  if (std::is_same_v<C, Barrier>) return "barrier";
+  if (std::is_same_v<C, ShareArray> || std::is_same_v<C, ShareCopy>) return "share";
+  if (std::is_same_v<C, Grad>) return "grad";
+  if (std::is_same_v<C, Backward> || std::is_same_v<C, ResumePass>) return "backward";
+  return nullptr;
+}
+
+template <typename C>
+void Cancel(const C& c, CommandContext& context) {
+  constexpr const char* name = ComputingName<C>();
+  if constexpr (name == nullptr) {
+    RunCommand(c, context);
+  } else {
+    absl::Status status = context.state.stop.Error(name, StopReason::kCancelled);
+    const absl::optional<uint64_t> request = RequestOf(c);
+    if (!request.has_value()) {
+      context.Fail(c, std::move(status), name);
+      return;
+    }
+    SessionOutput::Value value;
+    value.request_id = *request;
+    value.error = context.state.errors.NewError(LocationOf(c), std::move(status), name);
+    context.Inherit(ResultsOf(c), value.error);
+    context.SendAnswer(LocationOf(c), absl::OkStatus(), name, std::move(value));
+  }
+}
+
+void Cancel(const command::ResumePass& c, CommandContext& context) {
+  SessionState& state = context.state;
+  absl::StatusOr<PendingPass> pass = state.passes.Take(c.pass);
+  AnswerPass(pass.ok() ? *std::move(pass) : PendingPass(), c.pass, c.request_id,
+             state.stop.Error("backward", StopReason::kCancelled), nullptr, context);
+}
+
+void Cancel(const command::ApplyOp& c, CommandContext& context) {
+  const OpDef* const op = OpOf(c);
+  if (op == nullptr) return RunCommand(c, context);  // says so
+  const RootErrorPtr error =
+      context.Fail(c, context.state.stop.Error(op->name, StopReason::kCancelled), op->name);
+  // As after an error of an input: the client takes the write for done. Of lists nothing is
+  // written, and all parameters are those of the step before.
+  if (op->in_place && !op->has_lists() && !c.inputs.empty()) {
+    context.state.handles.Poison(c.inputs[0].handle, error);
+  }
+}
+
+// Before anything points to an entry: the table may move.
+template <typename C>
+void MakeRoom(const C& c, HandleTable& handles) {
+  if (!handles.Reserve(ResultsOf(c).size())) handles.LostError();
+}
+
+}  // namespace
+
+void CancelCommand(const Command& command, CommandContext& context) {
+  const auto cancel = [&context](const auto& c) {
+    MakeRoom(c, context.state.handles);
+    Cancel(c, context);
+  };
+  std::visit(cancel, command);
+}
+
+void RunCommand(const Command& command, CommandContext& context) {
+  const auto run = [&context](const auto& c) {
+    MakeRoom(c, context.state.handles);
+    RunCommand(c, context);
+  };
+  std::visit(run, command);
+}
+
+}  // namespace chx

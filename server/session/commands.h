@@ -1,0 +1,75 @@
+// What a session does with each kind of command: one overload of RunCommand per struct of namespace
+// command, in the files *_commands.cc.
+//
+// A command never fails as a whole: its failure is an error value under its results, and in the
+// context's output.
+#ifndef CHX_SERVER_SESSION_COMMANDS_H_
+#define CHX_SERVER_SESSION_COMMANDS_H_
+
+#include "ops/op_def.h"
+#include "proto/command.h"
+#include "server/session/session_state.h"
+
+namespace chx {
+
+// operator_commands.cc
+void RunCommand(const command::ApplyOp& c, CommandContext& context);
+void RunCommand(const command::Release& c, CommandContext& context);
+// The operator that the command names; null if there is none.
+const OpDef* OpOf(const command::ApplyOp& c);
+
+// value_commands.cc
+void RunCommand(const command::Upload& c, CommandContext& context);
+void RunCommand(const command::UploadFrom& c, CommandContext& context);
+void RunCommand(const command::Fetch& c, CommandContext& context);
+void RunCommand(const command::FetchInto& c, CommandContext& context);
+void RunCommand(const command::Barrier& c, CommandContext& context);
+
+// share_commands.cc
+void RunCommand(const command::ShareArray& c, CommandContext& context);
+void RunCommand(const command::ShareCopy& c, CommandContext& context);
+void RunCommand(const command::ShareNew& c, CommandContext& context);
+void RunCommand(const command::ShareAlias& c, CommandContext& context);
+
+// gradient_commands.cc
+void RunCommand(const command::RequireGrad& c, CommandContext& context);
+void RunCommand(const command::Backward& c, CommandContext& context);
+void RunCommand(const command::Grad& c, CommandContext& context);
+void RunCommand(const command::SetGrad& c, CommandContext& context);
+void RunCommand(const command::GetGrad& c, CommandContext& context);
+
+// function_commands.cc
+void RunCommand(const command::RecordFunction& c, CommandContext& context);
+void RunCommand(const command::EnterFunction& c, CommandContext& context);
+void RunCommand(const command::ResumePass& c, CommandContext& context);
+void RunCommand(const command::AbandonPass& c, CommandContext& context);
+// Runs a pass and tells the client where it has come to. `status` and `inherited`: how it began.
+void AnswerPass(PendingPass pass, uint64_t number, uint64_t request_id, absl::Status status,
+                RootErrorPtr inherited, CommandContext& context);
+// Binds what Grad gives at the end of a pass; Backward has no results.
+absl::Status FinishPass(Backprop& backprop, uint32_t location, absl::Span<const Handle> results,
+                        CommandContext& context);
+
+// graph_commands.cc
+void RunCommand(const command::NewBackpropId& c, CommandContext& context);
+void RunCommand(const command::ReleaseBackpropId& c, CommandContext& context);
+void RunCommand(const command::Unchain& c, CommandContext& context);
+void RunCommand(const command::QueryGraphs& c, CommandContext& context);
+void RunCommand(const command::DumpGraph& c, CommandContext& context);
+
+// definition_commands.cc
+void RunCommand(const command::DefineMode& c, CommandContext& context);
+void RunCommand(const command::DefineLocation& c, CommandContext& context);
+void RunCommand(const command::Configure& c, CommandContext& context);
+
+// cancelled_commands.cc: what becomes of a command of a batch that is cancelled. Those that compute
+// are not run; the others keep the books: handles, names and graphs stay as the client thinks they
+// are, and nothing leaks.
+void CancelCommand(const Command& command, CommandContext& context);
+
+// Any kind. Makes room for the results first.
+void RunCommand(const Command& command, CommandContext& context);
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_SESSION_COMMANDS_H_

@@ -1,0 +1,219 @@
+#include <utility>
+
+#include "absl/types/optional.h"
+#include "ops/error.h"
+#include "server/autograd/backward.h"
+#include "server/session/commands.h"
+
+namespace chx {
+namespace {
+
+using Started = absl::StatusOr<std::unique_ptr<Backprop>>;
+
+absl::Status CheckGrad(absl::string_view op, const ArraySpec& grad, const ArraySpec& array) {
+  if (grad.shape == array.shape && grad.dtype == array.dtype && grad.device == array.device) {
+    return absl::OkStatus();
+  }
+  return GradientError("[", op, "] expects a gradient of ", array.ToString(),
+                       " on the array's device, got ", grad.ToString());
+}
+
+// The results that the client wants can be bound.
+absl::Status CheckResults(absl::Span<const Handle> results, const HandleTable& handles) {
+  std::vector<Handle> wanted;
+  for (Handle handle : results) {
+    if (handle != 0) wanted.push_back(handle);
+  }
+  return handles.CheckNew(wanted);
+}
+
+// Null with an inherited error: an array of the command has it.
+Started Start(const command::Backward& c, SessionState& state, RootErrorPtr* inherited) {
+  CHX_RETURN_IF_ERROR(state.scopes.Check(c.backprop_id));
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> outputs,
+                       state.handles.UseAll(c.outputs, inherited));
+  const RecordMode* mode = state.definitions.FindMode(c.mode);
+  if (mode == nullptr) return ValueError("[backward] expects a defined mode");
+  if (*inherited != nullptr) return nullptr;
+  BackwardOptions options;
+  options.id = c.backprop_id;
+  options.enable_double_backprop = c.enable_double_backprop;
+  options.loss_scale = c.loss_scale;
+  Runtime runtime = state.runtime();
+  return Backprop::Backward(runtime, outputs, options, *mode);
+}
+
+Started Start(const command::Grad& c, SessionState& state, RootErrorPtr* inherited) {
+  HandleTable& handles = state.handles;
+  CHX_RETURN_IF_ERROR(state.scopes.Check(c.backprop_id));
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> outputs, handles.UseAll(c.outputs, inherited));
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> inputs, handles.UseAll(c.inputs, inherited));
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> output_grads,
+                       handles.UseAll(c.output_grads, inherited, /*optional=*/true));
+  if (c.results.size() != inputs.size()) {
+    return TypeError("[grad] expects a result handle for each of ", inputs.size(), " inputs, got ",
+                     c.results.size());
+  }
+  CHX_RETURN_IF_ERROR(CheckResults(c.results, handles));
+  const RecordMode* mode = state.definitions.FindMode(c.mode);
+  if (mode == nullptr) return ValueError("[grad] expects a defined mode");
+  if (*inherited != nullptr) return nullptr;
+  BackwardOptions options;
+  options.id = c.backprop_id;
+  options.enable_double_backprop = c.enable_double_backprop;
+  options.loss_scale = c.loss_scale;
+  options.retain_grad = c.retain_grad;
+  Runtime runtime = state.runtime();
+  return Backprop::Grad(runtime, outputs, inputs, output_grads, options, *mode);
+}
+
+// A pass that may call functions of the client: it is answered each time that it stops.
+template <typename C>
+void StartAnswered(const C& c, Started started, RootErrorPtr inherited, CommandContext& context) {
+  PendingPass pass;
+  pass.location = c.location;
+  absl::Status status = started.status();
+  const absl::Span<const Handle> results = ResultsOf(c);
+  absl::StatusOr<MemoryCharge> charge = MemoryCharge::Of(
+      context.state.account(), static_cast<int64_t>(results.size() * sizeof(Handle)));
+  if (charge.ok()) {
+    pass.results.assign(results.begin(), results.end());
+    pass.charge = *std::move(charge);
+  } else if (status.ok()) {
+    status = charge.status();
+  }
+  if (started.ok()) pass.backprop = *std::move(started);
+  AnswerPass(std::move(pass), c.request_id, c.request_id, std::move(status), std::move(inherited),
+             context);
+}
+
+template <typename C>
+void RunPass(const C& c, CommandContext& context) {
+  constexpr bool is_grad = std::is_same_v<C, command::Grad>;
+  RootErrorPtr inherited;
+  Started started = Start(c, context.state, &inherited);
+  if (c.request_id != 0) {
+    return StartAnswered(c, std::move(started), std::move(inherited), context);
+  }
+  absl::Status status = started.status();
+  if (status.ok() && inherited == nullptr) {
+    const std::unique_ptr<Backprop> backprop = *std::move(started);
+    status = backprop->pass().Run();
+    if (status.ok() && backprop->pass().waiting() != nullptr) {
+      status = ChainerxError("[backward] comes to a function of the client, which does not wait");
+    }
+    if (status.ok()) status = FinishPass(*backprop, c.location, ResultsOf(c), context);
+  }
+  if (!status.ok()) {
+    context.Fail(c, std::move(status), is_grad ? "grad" : "backward");
+  } else if (inherited != nullptr && is_grad) {
+    context.Inherit(ResultsOf(c), inherited);
+  } else if (inherited != nullptr) {
+    // Without a loss there are no gradients: whoever waits for one learns why.
+    context.output.errors.push_back({0, inherited});
+  }
+}
+
+absl::Status Require(const command::RequireGrad& c, SessionState& state) {
+  RootErrorPtr inherited;
+  CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry, state.handles.Use(c.handle, &inherited));
+  if (inherited != nullptr) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(state.scopes.Check(c.backprop_id));
+  Variable& variable = entry->variable;
+  if (!IsFloat(variable.array.spec.dtype)) {
+    return DtypeError("[require_grad] expects a float array, got ", variable.array.spec.ToString());
+  }
+  if (variable.NodeOf(c.backprop_id) == nullptr) {
+    if (variable.nodes.size() >= kMaxGraphsOfArray) {
+      return ChainerxError("[require_grad] expects an array that is in at most ",
+                           kMaxGraphsOfArray - 1, " graphs");
+    }
+    const int64_t before = variable.HeapBytes();
+    if (!state.meter.Reserve(ArrayNode::Bytes())) {
+      return MemoryError("[require_grad] ", state.meter.Exhausted(ArrayNode::Bytes()).message());
+    }
+    variable.nodes.push_back(MakeRef<ArrayNode>(c.backprop_id, variable.array.spec, &state.graph));
+    state.meter.Charge(variable.HeapBytes() - before);
+    state.handles.NoteNewNodes(c.handle, variable, variable.nodes.size() - 1);
+  }
+  variable.NodeOf(c.backprop_id)->grad_required = true;
+  return absl::OkStatus();
+}
+
+absl::Status Set(const command::SetGrad& c, HandleTable& handles) {
+  RootErrorPtr inherited;
+  CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry, handles.Use(c.handle, &inherited));
+  if (inherited != nullptr) return absl::OkStatus();
+  ArrayNode* node = entry->variable.NodeOf(c.backprop_id);
+  if (node == nullptr) {
+    return ChainerxError("[set_grad] the array is not in the graph ", GraphName(c.backprop_id));
+  }
+  if (c.grad == 0) {
+    node->grad = nullptr;
+    return absl::OkStatus();
+  }
+  CHX_ASSIGN_OR_RETURN(HandleTable::Entry * grad, handles.Use(c.grad, &inherited));
+  if (inherited != nullptr) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(CheckGrad("set_grad", grad->variable.array.spec, node->spec));
+  node->grad = std::make_unique<Variable>(grad->variable);
+  node->grad_required = true;
+  return absl::OkStatus();
+}
+
+absl::Status Get(const command::GetGrad& c, HandleTable& handles, RootErrorPtr* inherited) {
+  CHX_RETURN_IF_ERROR(handles.CheckNew({&c.result, 1}));
+  CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry, handles.Use(c.handle, inherited));
+  if (*inherited != nullptr) return absl::OkStatus();
+  ArrayNode* node = entry->variable.NodeOf(c.backprop_id);
+  if (node == nullptr || node->grad == nullptr) {
+    return GradientError("[grad] the array has no gradient in the graph ",
+                         GraphName(c.backprop_id));
+  }
+  handles.Bind(c.result, *node->grad);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FinishPass(Backprop& backprop, uint32_t location, absl::Span<const Handle> results,
+                        CommandContext& context) {
+  CHX_ASSIGN_OR_RETURN(std::vector<absl::optional<Variable>> grads, backprop.Finish());
+  SessionState& state = context.state;
+  CHX_RETURN_IF_ERROR(CheckResults(results, state.handles));  // other commands may have run
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const Handle result = results[i];
+    if (result == 0) continue;
+    if (grads[i].has_value()) {
+      state.handles.Bind(result, *std::move(grads[i]));
+      continue;
+    }
+    const RootErrorPtr absent = state.errors.NewError(
+        location, GradientError("[grad] the outputs do not depend on input ", i), "grad");
+    if (!state.handles.lost() || absent != state.handles.LostError()) {
+      absent->absent_gradient = true;
+    }
+    state.handles.BindError(result, absent);
+  }
+  return absl::OkStatus();
+}
+
+void RunCommand(const command::Backward& c, CommandContext& context) { RunPass(c, context); }
+
+void RunCommand(const command::Grad& c, CommandContext& context) { RunPass(c, context); }
+
+void RunCommand(const command::RequireGrad& c, CommandContext& context) {
+  context.FailUnlessOk(c, Require(c, context.state), "");
+}
+
+void RunCommand(const command::SetGrad& c, CommandContext& context) {
+  context.FailUnlessOk(c, Set(c, context.state.handles), "set_grad");
+}
+
+void RunCommand(const command::GetGrad& c, CommandContext& context) {
+  RootErrorPtr inherited;
+  const absl::Status status = Get(c, context.state.handles, &inherited);
+  if (status.ok() && inherited != nullptr) context.Inherit({&c.result, 1}, inherited);
+  context.FailUnlessOk(c, status, "grad");
+}
+
+}  // namespace chx

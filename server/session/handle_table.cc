@@ -1,0 +1,144 @@
+#include "server/session/handle_table.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "ops/error.h"
+
+namespace chx {
+
+HandleTable::Entry* HandleTable::Find(Handle handle) {
+  auto it = entries_.find(handle);
+  return it == entries_.end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<HandleTable::Entry*> HandleTable::Use(Handle handle, RootErrorPtr* inherited) {
+  Entry* entry = Find(handle);
+  if (entry == nullptr && lost() && handle != 0) entry = &lost_;
+  if (entry == nullptr) {
+    return ValueError("expects a handle of this session, got ", handle);
+  }
+  if (entry->error != nullptr && *inherited == nullptr) *inherited = entry->error;
+  return entry;
+}
+
+absl::StatusOr<std::vector<Variable*>> HandleTable::UseAll(absl::Span<const Handle> handles,
+                                                           RootErrorPtr* inherited, bool optional) {
+  std::vector<Variable*> variables;
+  variables.reserve(handles.size());
+  for (Handle handle : handles) {
+    if (handle == 0 && optional) {
+      variables.push_back(nullptr);
+      continue;
+    }
+    CHX_ASSIGN_OR_RETURN(Entry * entry, Use(handle, inherited));
+    variables.push_back(&entry->variable);
+  }
+  return variables;
+}
+
+absl::StatusOr<Variable*> HandleTable::Read(Handle handle) {
+  RootErrorPtr inherited;
+  CHX_ASSIGN_OR_RETURN(Entry * entry, Use(handle, &inherited));
+  if (inherited == nullptr) return &entry->variable;
+  inherited->read = true;
+  return inherited->status;
+}
+
+absl::Status HandleTable::CheckNew(absl::Span<const Handle> handles) const {
+  if (entries_.size() + handles.size() > max_handles_) {
+    return MemoryError("the session holds ", entries_.size(), " handles, which is the limit");
+  }
+  if (!entries_.HasRoom(handles.size())) {
+    return meter_->Exhausted(static_cast<int64_t>(handles.size() * sizeof(Entry)));
+  }
+  for (size_t i = 0; i < handles.size(); ++i) {
+    const bool repeated =
+        std::find(handles.begin(), handles.begin() + i, handles[i]) != handles.begin() + i;
+    if (handles[i] == 0 || repeated || entries_.contains(handles[i])) {
+      return ValueError("expects a new handle for each output, got ", handles[i],
+                        handles[i] == 0 ? "" : ", which is in use");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void HandleTable::Bind(Handle handle, Variable variable) {
+  NoteNewNodes(handle, variable, 0);
+  meter_->Charge(variable.HeapBytes());
+  entries_[handle].variable = std::move(variable);
+}
+
+void HandleTable::NoteNewNodes(Handle handle, const Variable& variable, size_t nodes_before) {
+  for (size_t i = nodes_before; i < variable.nodes.size(); ++i) {
+    ArrayNode& node = *variable.nodes[i];
+    ++node.handles;
+    if (node.id != 0) scopes_->NoteMember(node.id, handle, *this);
+  }
+}
+
+void HandleTable::BindError(Handle handle, const RootErrorPtr& error) {
+  if (handle == 0) return;
+  if (entries_.size() >= max_handles_ || !entries_.Reserve(1)) {
+    LostError();
+    return;
+  }
+  const auto inserted = entries_.try_emplace(handle);
+  if (inserted.second) inserted.first->second.error = error;
+}
+
+void HandleTable::Poison(Handle handle, const RootErrorPtr& error) {
+  Entry* entry = Find(handle);
+  if (entry == nullptr || entry->error != nullptr) return;
+  Drop(&entry->variable);
+  entry->error = error;
+}
+
+bool HandleTable::Release(Handle handle) {
+  auto it = entries_.find(handle);
+  if (it == entries_.end()) return false;
+  Drop(&it->second.variable);
+  entries_.erase(it);
+  return true;
+}
+
+void HandleTable::Drop(Variable* variable) {
+  // A moved-from InlinedVector keeps its elements, which would be null.
+  const Variable dropped = std::exchange(*variable, Variable());
+  meter_->Release(dropped.HeapBytes());
+  for (const Ref<ArrayNode>& node : dropped.nodes) {
+    if (--node->handles == 0) node->grad = nullptr;
+  }
+}
+
+void HandleTable::LeaveGraph(Handle handle, BackpropId id) {
+  Entry* entry = Find(handle);
+  if (entry == nullptr) return;
+  auto& nodes = entry->variable.nodes;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i]->id != id) continue;
+    if (--nodes[i]->handles == 0) nodes[i]->grad = nullptr;
+    const int64_t before = entry->variable.HeapBytes();
+    nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(i));
+    meter_->Release(before - entry->variable.HeapBytes());
+    return;
+  }
+}
+
+void HandleTable::Clear() {
+  for (auto& [handle, entry] : entries_) Drop(&entry.variable);
+  entries_.clear();
+}
+
+const RootErrorPtr& HandleTable::LostError() {
+  if (lost_.error == nullptr) {
+    lost_.error = std::make_shared<RootError>();
+    lost_.error->status = MemoryError(
+        "out of memory: the session or the daemon was at its limit, and there was no room to "
+        "record what failed then");
+  }
+  return lost_.error;
+}
+
+}  // namespace chx

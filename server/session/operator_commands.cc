@@ -1,0 +1,145 @@
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ops/registry.h"
+#include "server/session/commands.h"
+
+namespace chx {
+namespace {
+
+// Operands of one command from which on what it takes while it runs is charged, and what that is
+// for each.
+constexpr size_t kManyOperands = 256;
+constexpr int64_t kOperandBytes = 1024;
+constexpr size_t kMaxDescribed = 16;  // inputs
+
+using Inputs = absl::InlinedVector<ApplyInput, 4>;
+
+std::string Describe(const ApplyInput& input) {
+  if (input.variable != nullptr) return input.variable->array.spec.ToString();
+  return input.is_scalar ? input.scalar.ToString() : "None";
+}
+
+std::string DescribeAll(absl::Span<const ApplyInput> inputs) {
+  std::string text = absl::StrJoin(
+      inputs.subspan(0, kMaxDescribed), ", ",
+      [](std::string* out, const ApplyInput& input) { absl::StrAppend(out, Describe(input)); });
+  if (inputs.size() > kMaxDescribed) {
+    absl::StrAppend(&text, ", ... (", inputs.size(), " inputs)");
+  }
+  return text;
+}
+
+absl::Status FindInputs(const command::ApplyOp& c, CommandContext& context, Inputs* inputs,
+                        RootErrorPtr* inherited) {
+  for (const CommandOperand& operand : c.inputs) {
+    inputs->emplace_back();
+    ApplyInput& input = inputs->back();
+    if (operand.kind == OperandKind::kArray) {
+      CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry,
+                           context.state.handles.Use(operand.handle, inherited));
+      input.variable = &entry->variable;
+      input.dying = context.state.last_uses.IsLast(operand.handle, context.position);
+    } else if (operand.kind != OperandKind::kAbsent) {
+      input.is_scalar = true;
+      input.scalar = operand.scalar;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Apply(const command::ApplyOp& c, const OpDef& op, absl::Span<const ApplyInput> inputs,
+                   const RecordMode& mode, SessionState& state) {
+  Runtime runtime = state.runtime();
+  ApplyOutputs outputs;
+  CHX_RETURN_IF_ERROR(chx::Apply(runtime, op, inputs, c.attrs, c.device, mode, &outputs));
+  if (outputs.size() != c.results.size()) {
+    return TypeError("[", op.name, "] makes ", outputs.size(), " outputs, got handles for ",
+                     c.results.size());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    state.handles.Bind(c.results[i], std::move(outputs[i]));
+  }
+  return absl::OkStatus();
+}
+
+// An input has an error: so have the results, and what would have been written.
+void InheritApply(const command::ApplyOp& c, const OpDef& op, const RootErrorPtr& inherited,
+                  CommandContext& context) {
+  if (op.has_lists() && op.in_place) {
+    // One bad gradient does not cost all parameters their values: nothing is written.
+    context.output.errors.push_back({0, inherited});
+  } else if (op.in_place && !c.inputs.empty()) {
+    context.state.handles.Poison(c.inputs[0].handle, inherited);
+  }
+  context.Inherit(c.results, inherited);
+}
+
+}  // namespace
+
+const OpDef* OpOf(const command::ApplyOp& c) {
+  const OpRegistry& registry = OpRegistry::Global();
+  const bool known = c.op != 0 && c.op <= registry.size();
+  return known ? &registry.at(static_cast<OpId>(c.op - 1)) : nullptr;
+}
+
+void RunCommand(const command::ApplyOp& c, CommandContext& context) {
+  SessionState& state = context.state;
+  const OpDef* const named = OpOf(c);
+  if (named == nullptr) {
+    context.Fail(c, TypeError("expects an operator id agreed at Open, got ", c.op), "");
+    return;
+  }
+  const OpDef& op = *named;
+  MemoryCharge charge;
+  if (c.inputs.size() > kManyOperands) {
+    absl::StatusOr<MemoryCharge> charged =
+        MemoryCharge::Of(state.account(), static_cast<int64_t>(c.inputs.size()) * kOperandBytes);
+    if (!charged.ok()) {
+      context.Fail(c, Annotate(op.name, charged.status()), op.name);
+      return;
+    }
+    charge = *std::move(charged);
+  }
+  Inputs inputs;
+  RootErrorPtr inherited;
+  absl::Status status = FindInputs(c, context, &inputs, &inherited);
+  if (status.ok()) status = state.handles.CheckNew(c.results);
+  if (!status.ok()) {
+    context.Fail(c, Annotate(op.name, status), op.name);
+    return;
+  }
+  if (inherited != nullptr) return InheritApply(c, op, inherited, context);
+  const RecordMode* mode = state.definitions.FindMode(c.mode);
+  if (mode == nullptr) {
+    context.Fail(c, ValueError("[", op.name, "] expects a defined mode, got ", c.mode), op.name);
+    return;
+  }
+  status = Apply(c, op, inputs, *mode, state);
+  if (status.ok()) return;
+  const RootErrorPtr error = context.Fail(c, std::move(status), op.name, DescribeAll(inputs));
+  if (!state.stop.noticed()) return;
+  // What the operator had begun to write when it was stopped has no value any more.
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.inputs[i].kind == OperandKind::kArray && op.IsWritten(i, c.inputs.size())) {
+      state.handles.Poison(c.inputs[i].handle, error);
+    }
+  }
+}
+
+void RunCommand(const command::Release& c, CommandContext& context) {
+  size_t unknown = 0;
+  Handle first = 0;
+  for (Handle handle : c.handles) {
+    if (!context.state.handles.Release(handle) && unknown++ == 0) first = handle;
+  }
+  if (unknown == 0 || context.state.handles.lost()) return;
+  context.Fail(c,
+               ValueError("[release] expects a handle in use, got ", first,
+                          unknown == 1 ? "" : absl::StrCat(" and ", unknown - 1, " more")),
+               "release");
+}
+
+}  // namespace chx

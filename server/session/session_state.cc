@@ -1,0 +1,55 @@
+#include "server/session/session_state.h"
+
+#include <memory>
+
+#include "ops/error.h"
+
+namespace chx {
+namespace {
+
+// Values that are charged when they are made, not only in the event that they leave in.
+constexpr int64_t kLargeValue = 1024;
+
+}  // namespace
+
+SessionState::SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
+                           MemoryAccountPtr account)
+    : limits(limits_in),
+      stop(limits.max_command_time),
+      meter(account != nullptr ? std::move(account)
+                               : std::make_shared<MemoryAccount>(limits.memory_bytes)),
+      executor(devices, meter.account(), share),
+      passes(&meter, limits.function_deadline),
+      handles(&meter, &scopes, limits.max_handles),
+      errors(meter.account(), &definitions, &handles) {
+  meter.set_reclaim([this] { return executor.Trim(); });
+}
+
+RootErrorPtr CommandContext::Fail(uint32_t location, absl::Span<const Handle> results,
+                                  absl::Status status, std::string op, std::string inputs) {
+  RootErrorPtr error =
+      state.errors.NewError(location, std::move(status), std::move(op), std::move(inputs));
+  Inherit(results, error);
+  const Handle first = results.empty() ? 0 : results[0];  // 0: of a command that makes nothing
+  output.errors.push_back({first, error});
+  state.errors.AddUnread(first, error);
+  return error;
+}
+
+void CommandContext::SendAnswer(uint32_t location, absl::Status status, std::string op,
+                                SessionOutput::Value value) {
+  if (!status.ok()) value.error = state.errors.NewError(location, std::move(status), std::move(op));
+  if (value.error != nullptr) {
+    value.error->read = true;
+    std::string().swap(value.data);  // an assignment would keep its memory
+  }
+  output.values.push_back(std::move(value));
+}
+
+absl::Status CommandContext::ChargeValue(int64_t bytes, SessionOutput::Value* value) {
+  if (bytes <= kLargeValue) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(value->charge, MemoryCharge::Of(state.account(), bytes));
+  return absl::OkStatus();
+}
+
+}  // namespace chx

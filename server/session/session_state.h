@@ -1,0 +1,90 @@
+// What the commands of one session work on.
+#ifndef CHX_SERVER_SESSION_SESSION_STATE_H_
+#define CHX_SERVER_SESSION_SESSION_STATE_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "server/autograd/apply.h"
+#include "server/engine/devices.h"
+#include "server/engine/executor.h"
+#include "server/engine/memory_budget.h"
+#include "server/engine/stop_token.h"
+#include "server/session/command_traits.h"
+#include "server/session/definitions.h"
+#include "server/session/error_log.h"
+#include "server/session/graph_scopes.h"
+#include "server/session/handle_table.h"
+#include "server/session/last_uses.h"
+#include "server/session/pending_passes.h"
+#include "server/session/session_types.h"
+
+namespace chx {
+
+// Used under the session's lock, but for `stop`, `executor.segments()` and the account, which are
+// thread-safe.
+struct SessionState {
+  SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
+               MemoryAccountPtr account);
+
+  const SessionLimits limits;
+  StopToken stop;
+  MemoryMeter meter;  // of all records below
+  Executor executor;
+  GraphAccount graph{&meter};
+  PendingPasses passes;
+  Definitions definitions{&meter};
+  GraphScopes scopes{&meter};
+  HandleTable handles;
+  ErrorLog errors;
+  LastUses last_uses;  // in the window of commands that runs
+
+  const MemoryAccountPtr& account() const { return executor.account(); }
+  Runtime runtime() { return Runtime{executor, graph}; }
+};
+
+// One command that runs: the state of its session, and what the client will hear.
+struct CommandContext {
+  SessionState& state;
+  SessionOutput& output;
+  size_t position;  // of the command in its window
+
+  // Binds the results to a new root error and reports it. Only what can be bound is: a handle in
+  // use keeps its value.
+  template <typename C>
+  RootErrorPtr Fail(const C& command, absl::Status status, std::string op,
+                    std::string inputs = "") {
+    return Fail(LocationOf(command), ResultsOf(command), std::move(status), std::move(op),
+                std::move(inputs));
+  }
+  RootErrorPtr Fail(uint32_t location, absl::Span<const Handle> results, absl::Status status,
+                    std::string op, std::string inputs);
+  // Binds results to an error that an input had.
+  void Inherit(absl::Span<const Handle> results, const RootErrorPtr& error) {
+    for (Handle handle : results) state.handles.BindError(handle, error);
+  }
+  // Fails the command if the status is an error.
+  template <typename C>
+  void FailUnlessOk(const C& command, absl::Status status, std::string op) {
+    if (!status.ok()) Fail(command, std::move(status), std::move(op));
+  }
+  // Sends the answer to a command: the value that `fill`, of type
+  // absl::Status(SessionOutput::Value*), has filled, or the error that it returned or put there.
+  template <typename C, typename Fill>
+  void Answer(const C& command, std::string op, Fill fill) {
+    SessionOutput::Value value;
+    value.request_id = command.request_id;
+    absl::Status status = fill(&value);
+    SendAnswer(LocationOf(command), std::move(status), std::move(op), std::move(value));
+  }
+  void SendAnswer(uint32_t location, absl::Status status, std::string op,
+                  SessionOutput::Value value);
+  // Charges the session for a value's data, if that is large.
+  absl::Status ChargeValue(int64_t bytes, SessionOutput::Value* value);
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_SESSION_SESSION_STATE_H_

@@ -1,0 +1,76 @@
+// What a session is configured with, and what it gives to the transport.
+#ifndef CHX_SERVER_SESSION_SESSION_TYPES_H_
+#define CHX_SERVER_SESSION_SESSION_TYPES_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/array_spec.h"
+#include "proto/ids.h"
+#include "server/engine/compute_slots.h"
+#include "server/engine/memory_budget.h"
+
+namespace chx {
+
+// Why a handle has no array: where the chain of failures began. Shared by all who inherit it.
+struct RootError {
+  absl::Status status;           // with its ErrorKind
+  std::string op;                // the operator that failed
+  std::string inputs;            // "float32(2, 3), 1.0"
+  std::string location;          // the client's file:line, if it sent one
+  bool read = false;             // a client has seen it
+  bool absent_gradient = false;  // not a failure: there is no such gradient
+  MemoryCharge charge;           // of the texts; lives as long as they do, on any thread
+};
+using RootErrorPtr = std::shared_ptr<RootError>;
+
+struct SessionLimits {
+  int64_t memory_bytes = int64_t{4} << 30;  // over all devices
+  int64_t max_handles = 1 << 22;
+  int64_t max_inline_bytes = 64 << 10;
+  // How long a backward pass waits for a function of the client; 0: without end.
+  std::chrono::milliseconds function_deadline = std::chrono::hours(1);
+  std::chrono::milliseconds max_command_time{0};  // 0: commands take as long as they need
+  ComputeSlots* compute_slots = nullptr;          // all sessions'; null: each computes as it likes
+};
+
+// What a run of commands has for the client.
+struct SessionOutput {
+  struct Error {
+    Handle handle;
+    RootErrorPtr error;
+  };
+  struct Value {
+    uint64_t request_id;
+    RootErrorPtr error;  // null: the value below is there
+    Dtype dtype = Dtype::kFloat32;
+    Shape shape;
+    std::string data;
+    MemoryCharge charge;  // of the data, if it is large
+  };
+  std::vector<Error> errors;
+  std::vector<Value> values;
+  std::vector<uint64_t> freed_functions;  // see Event in proto/chxd.proto
+  void Clear() {
+    errors.clear();
+    values.clear();
+    freed_functions.clear();
+  }
+  bool empty() const { return errors.empty() && values.empty() && freed_functions.empty(); }
+};
+
+struct SessionStats {
+  int64_t handles = 0;
+  int64_t memory_bytes = 0;  // all that the session holds, on all devices
+  int64_t array_bytes = 0;   // of that, its pools
+  int64_t commands = 0;
+  int64_t errors = 0;
+};
+
+}  // namespace chx
+
+#endif  // CHX_SERVER_SESSION_SESSION_TYPES_H_
