@@ -31,7 +31,7 @@ TEST(GraphTest, EachReachableNodeIsFoundOnce) {
   EXPECT_EQ(FindReachable(outputs).nodes.size(), 4u);  // marks of the first traversal don't count
 }
 
-TEST(GraphTest, AMillionOperatorsAreWalkedAndDestroyedWithoutRecursion) {
+TEST(GraphTest, AMillionOperatorsAreVisitedAndDestroyedWithoutRecursion) {
   const Ref<GraphNode> leaf = MakeRef<GraphNode>(0);
   Ref<GraphNode> node = leaf;
   for (int i = 0; i < 1000000; ++i) node = Apply({node});

@@ -31,8 +31,14 @@ class PendingCommands {
   // nothing flushes: nothing else bounds the batch then.
   void SealIfLarge();
 
-  // Remembers an array of `bytes` to release. True if AppendReleases is to be called now.
-  bool Release(Handle handle, int64_t bytes);
+  // Remembers an array of `bytes` to release. True if AppendReleases is to be called now: what
+  // frees much goes before the next operator, whose result then takes the same memory, which is
+  // still in the daemon's caches.
+  bool Release(Handle handle, int64_t bytes) {
+    released_.push_back(handle);
+    released_bytes_ += bytes;
+    return released_.size() >= kReleasesAtOnce || released_bytes_ >= kReleasedBytes;
+  }
   // Turns the remembered releases into a command. True if there were any.
   bool AppendReleases();
 
@@ -49,6 +55,8 @@ class PendingCommands {
  private:
   static constexpr size_t kDueBytes = 16 << 10;
   static constexpr uint32_t kDueCommands = 512;
+  static constexpr size_t kReleasesAtOnce = 32;
+  static constexpr int64_t kReleasedBytes = 128 << 10;  // a part of what a core's own cache holds
 
   struct Batch {
     std::string records;
