@@ -88,8 +88,8 @@ ArrayBody::ArrayBody(Ref<Session> session_in, Handle handle_in, const ArraySpec&
     : session(std::move(session_in)), handle(handle_in), storage(handle_in), spec(spec_in) {}
 
 ArrayBody::~ArrayBody() {
-  for (Place& place : places) place.node->owner = nullptr;
-  session->Released(handle, spec.nbytes());
+  for (GraphMembership& membership : memberships) membership.node->owner = nullptr;
+  session->queue().Release(handle, spec.nbytes());
 }
 
 void* ArrayBody::operator new(size_t size) {
@@ -110,11 +110,11 @@ void ArrayBody::operator delete(void* memory) {
 }
 
 void ArrayBody::Connect(BackpropId id, Ref<MirrorOp> creator) {
-  Place place;
-  place.node = MakeRef<GraphNode>(id);
-  place.node->owner = this;
-  place.node->creator = std::move(creator);
-  places.push_back(std::move(place));
+  GraphMembership membership;
+  membership.node = MakeRef<GraphNode>(id);
+  membership.node->owner = this;
+  membership.node->creator = std::move(creator);
+  memberships.push_back(std::move(membership));
 }
 
 Array Array::FromHost(Session& session, const void* data, const Shape& shape, Dtype dtype,
@@ -143,23 +143,23 @@ absl::Status Array::CopyTo(void* out, size_t bytes) const {
 
 Array& Array::RequireGrad(BackpropId id) {
   if (ok()) {
-    const absl::Status status = body_->session->RequireGrad(body_.get(), id);
+    const absl::Status status = body_->session->gradients().RequireGrad(body_.get(), id);
     if (!status.ok()) *this = Array(status);
   }
   return *this;
 }
 
 bool Array::IsBackpropRequired(BackpropId id) const {
-  return ok() && body_->session->IsBackpropRequired(body_.get(), id).value_or(false);
+  return ok() && body_->session->graphs().IsBackpropRequired(body_.get(), id).value_or(false);
 }
 
 bool Array::HasGrad(BackpropId id) const {
-  return ok() && body_->session->HasGrad(body_.get(), id).value_or(false);
+  return ok() && body_->session->gradients().HasGrad(body_.get(), id).value_or(false);
 }
 
 Array Array::Grad(BackpropId id) const {
   if (!ok()) return *this;
-  absl::StatusOr<ArrayPtr> grad = body_->session->GetGrad(body_.get(), id);
+  absl::StatusOr<ArrayPtr> grad = body_->session->gradients().GetGrad(body_.get(), id);
   if (!grad.ok()) return Array(grad.status());
   if (!*grad) return Array(GradientError("[grad] the array has no gradient"));
   return Array(*std::move(grad));
@@ -168,15 +168,15 @@ Array Array::Grad(BackpropId id) const {
 absl::Status Array::SetGrad(const Array& grad, BackpropId id) const {
   if (!ok()) return status();
   if (!grad.ok()) return grad.status();
-  return body_->session->SetGrad(body_.get(), grad.body(), id);
+  return body_->session->gradients().SetGrad(body_.get(), grad.body(), id);
 }
 
 absl::Status Array::ClearGrad(BackpropId id) const {
-  return ok() ? body_->session->SetGrad(body_.get(), nullptr, id) : status();
+  return ok() ? body_->session->gradients().SetGrad(body_.get(), nullptr, id) : status();
 }
 
 absl::Status Array::Unchain(BackpropId id) const {
-  return ok() ? body_->session->Unchain(body_.get(), id) : status();
+  return ok() ? body_->session->graphs().Unchain(body_.get(), id) : status();
 }
 
 Array Array::AsGradStopped() const {
@@ -257,7 +257,7 @@ absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args)
     if (!output.ok()) return output.status();
     bodies.push_back(output.body().get());
   }
-  return bodies[0]->session->Backward(bodies, args);
+  return bodies[0]->session->gradients().Backward(bodies, args);
 }
 
 absl::Status Backward(const Array& output, const BackwardArgs& args) {

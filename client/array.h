@@ -19,32 +19,38 @@
 
 namespace chx {
 
+class ArrayBody;
 class Session;
+
+// An array as a member of one graph: its node, and what is known of its gradient there.
+struct GraphMembership {
+  Ref<GraphNode> node;
+  bool has_grad = false;
+  Ref<ArrayBody> grad;  // if it has been asked for
+  bool grad_graphs_unknown = false;
+  uint64_t grad_version = 0;  // BackpropIds::GradVersion() when has_grad was known
+};
 
 // What all copies of an Array share: a handle in the daemon and all that is known of it here.
 // Dropping the last reference releases the handle, with the next batch.
 class ArrayBody : public RefCounted<ArrayBody> {
  public:
-  struct Place {
-    Ref<GraphNode> node;
-    bool has_grad = false;
-    Ref<ArrayBody> grad;  // if it has been asked for
-    bool grad_graphs_unknown = false;
-    uint64_t doubts = 0;  // BackpropIds::Doubts() when has_grad was known
-  };
-
   ArrayBody(Ref<Session> session, Handle handle, const ArraySpec& spec);
   ~ArrayBody();
   static void* operator new(size_t size);
   static void operator delete(void* memory);
 
-  Place* PlaceIn(BackpropId id) {
-    for (Place& place : places) {
-      if (place.node->id == id) return &place;
+  // Null: the array is not in that graph.
+  GraphMembership* MembershipIn(BackpropId id) {
+    for (GraphMembership& membership : memberships) {
+      if (membership.node->id == id) return &membership;
     }
     return nullptr;
   }
-  const Place* PlaceIn(BackpropId id) const { return const_cast<ArrayBody*>(this)->PlaceIn(id); }
+  const GraphMembership* MembershipIn(BackpropId id) const {
+    return const_cast<ArrayBody*>(this)->MembershipIn(id);
+  }
+  // Makes the array a member of a graph.
   void Connect(BackpropId id, Ref<MirrorOp> creator);
 
   const Ref<Session> session;
@@ -54,13 +60,14 @@ class ArrayBody : public RefCounted<ArrayBody> {
   // A gradient may lie in the memory of another array, which only the daemon knows.
   bool storage_unknown = false;
   const ArraySpec spec;
-  absl::InlinedVector<Place, 1> places;  // at most one per graph
-  // A gradient that may be in a graph: Session::Resolve finds out before anybody looks at places.
+  absl::InlinedVector<GraphMembership, 1> memberships;  // at most one per graph
+  // A gradient that may be in a graph: GraphMirror::Resolve is called before memberships are read.
   bool graphs_unknown = false;
   // The binding's object for this array, which is not owned: identity is part of Python's API.
   void* binding = nullptr;
 };
 using ArrayPtr = Ref<ArrayBody>;
+using ArrayPtrs = absl::InlinedVector<ArrayPtr, 1>;
 
 // A value type over ArrayBody. There are no exceptions: an operation that cannot be gives an array
 // that holds the error; what uses it inherits that, and reading it returns it.
@@ -153,7 +160,7 @@ struct BackwardArgs {
   BackpropId id = 0;
   bool enable_double_backprop = false;
   double loss_scale = 1.0;
-  bool retain_grad = false;  // Session::Grad: arrays on the way keep their gradients too
+  bool retain_grad = false;  // Gradients::Grad: arrays on the way keep their gradients too
 };
 // Adds the gradients of the outputs to every array below that requires one: one command.
 absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args = {});

@@ -24,7 +24,8 @@ absl::StatusOr<std::vector<Array>> Grad(absl::Span<const Array> outputs,
   CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> ys, Bodies(outputs));
   CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> xs, Bodies(inputs));
   CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> gys, Bodies(output_grads));
-  CHX_ASSIGN_OR_RETURN(std::vector<ArrayPtr> grads, ys[0]->session->Grad(ys, xs, gys, args));
+  CHX_ASSIGN_OR_RETURN(std::vector<ArrayPtr> grads,
+                       ys[0]->session->gradients().Grad(ys, xs, gys, args));
   std::vector<Array> arrays;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (grads[i]) {

@@ -21,13 +21,14 @@ absl::StatusOr<std::vector<Array>> Grad(absl::Span<const Array> outputs,
                                         const BackwardArgs& args = {});
 
 // {BackpropScope scope(session, "inner"); x.RequireGrad(scope.id()); ...}: a graph that ends with
-// the block. An inner graph must be walked before the outer ones that share operators with it.
+// the block. Call Backward in an inner graph before it is called in the outer ones that share
+// operators with it.
 class BackpropScope {
  public:
   explicit BackpropScope(Session& session, std::string name = "")
-      : session_(&session), id_(session.NewBackpropId(std::move(name))) {}
+      : session_(&session), id_(session.graphs().NewBackpropId(std::move(name))) {}
   ~BackpropScope() {
-    if (id_.ok()) session_->ReleaseBackpropId(*id_).IgnoreError();
+    if (id_.ok()) session_->graphs().ReleaseBackpropId(*id_).IgnoreError();
   }
   BackpropScope(const BackpropScope&) = delete;
   BackpropScope& operator=(const BackpropScope&) = delete;

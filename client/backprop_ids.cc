@@ -77,7 +77,7 @@ absl::Status BackpropIds::CheckAllowed(BackpropId id) const {
                        "been backpropped.");
 }
 
-void BackpropIds::SetWalked(BackpropId id) {
+void BackpropIds::SetBackpropped(BackpropId id) {
   MutexLock lock(&mutex_);
   auto it = graphs_.find(id);
   if (it == graphs_.end()) return;
@@ -95,16 +95,16 @@ bool BackpropIds::IsTiedToOuter(BackpropId id) const {
   return it != graphs_.end() && it->second.outer > 0;
 }
 
-uint64_t BackpropIds::Doubts(BackpropId id) const {
+uint64_t BackpropIds::GradVersion(BackpropId id) const {
   MutexLock lock(&mutex_);
   auto it = graphs_.find(id);
-  return it == graphs_.end() ? 0 : it->second.doubts;
+  return it == graphs_.end() ? 0 : it->second.grad_version;
 }
 
-uint64_t BackpropIds::AddDoubt(BackpropId id) {
+uint64_t BackpropIds::IncrementGradVersion(BackpropId id) {
   MutexLock lock(&mutex_);
   auto it = graphs_.find(id);
-  return it == graphs_.end() ? 0 : ++it->second.doubts;
+  return it == graphs_.end() ? 0 : ++it->second.grad_version;
 }
 
 }  // namespace chx

@@ -1,9 +1,10 @@
-// The graphs of one session: which are open, what they are called, and in which order they may be
-// walked back.
+// The graphs of one session: which are open, their names, and in which order backward passes may
+// run.
 //
 // An operator whose inputs are in several graphs ties these together: the gradients of one may be
-// part of another. Graphs made later are inner ones. Walking a graph leaves its inner graphs out of
-// what it records, so that an inner graph must be walked before the outer ones it is tied to.
+// part of another. Graphs made later are inner ones. A backward pass of a graph does not record in
+// its inner graphs, so that the pass of an inner graph must come before those of the outer ones
+// that it is tied to.
 #ifndef CHX_CLIENT_BACKPROP_IDS_H_
 #define CHX_CLIENT_BACKPROP_IDS_H_
 
@@ -15,11 +16,11 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
-#include "proto/command.h"
+#include "proto/ids.h"
 
 namespace chx {
 
-// Thread-safe. Id 0, the default graph, is always open.
+// Owned by a GraphMirror. Thread-safe. Id 0, the default graph, is always open.
 class BackpropIds {
  public:
   BackpropIds() { graphs_[0].name = "<default>"; }
@@ -36,14 +37,15 @@ class BackpropIds {
   std::string Name(BackpropId id) const;
 
   void Connect(absl::Span<const BackpropId> ids);
-  // An error if an outer graph that this one is tied to has been walked.
+  // An error if an outer graph that this one is tied to has had its backward pass.
   absl::Status CheckAllowed(BackpropId id) const;
-  void SetWalked(BackpropId id);
+  void SetBackpropped(BackpropId id);
   bool IsTiedToOuter(BackpropId id) const;
 
-  // How often something happened to gradients of this graph that the mirror cannot follow.
-  uint64_t Doubts(BackpropId id) const;
-  uint64_t AddDoubt(BackpropId id);
+  // The version of the graph's gradients. It grows whenever they may have changed in a way that
+  // only the daemon knows.
+  uint64_t GradVersion(BackpropId id) const;
+  uint64_t IncrementGradVersion(BackpropId id);
 
  private:
   struct Graph {
@@ -51,8 +53,8 @@ class BackpropIds {
     std::vector<BackpropId> inner;  // that it is tied to
     int outer = 0;                  // number of those
     bool refused = false;
-    std::string refused_for;  // the name of the graph that was walked too early
-    uint64_t doubts = 0;
+    std::string refused_for;  // the graph whose pass came too early
+    uint64_t grad_version = 0;
   };
 
   mutable Mutex mutex_;

@@ -33,9 +33,9 @@ class ConnectionTest : public ::testing::Test {
   // Every operator came exactly once: handles are counted up.
   void ExpectEachHandleOnce(size_t count) {
     Handle expected = 0;
-    for (const Command& command : daemon_.Commands(CommandKind::kApplyOp)) {
-      ASSERT_EQ(command.outputs.size(), 1u);
-      EXPECT_EQ(command.outputs[0], ++expected);
+    for (const command::ApplyOp& command : daemon_.CommandsOf<command::ApplyOp>()) {
+      ASSERT_EQ(command.results.size(), 1u);
+      EXPECT_EQ(command.results[0], ++expected);
     }
     EXPECT_EQ(expected, count);
   }
@@ -57,7 +57,7 @@ TEST_F(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
   const Array x = zeros(*session_, {});
   daemon_.Mute(true);
   std::thread cutter([this] {
-    EXPECT_TRUE(daemon_.WaitFor(CommandKind::kFetch, 1));
+    EXPECT_TRUE(daemon_.WaitFor<command::Fetch>(1));
     daemon_.Mute(false);
     daemon_.CutStream();
   });
@@ -65,7 +65,7 @@ TEST_F(ConnectionTest, ACutWhileWaitingIsNotNoticed) {
   cutter.join();
   EXPECT_EQ(daemon_.resumes(), 1);
   ExpectEachHandleOnce(1);
-  EXPECT_EQ(daemon_.Commands(CommandKind::kFetch).size(), 1u);
+  EXPECT_EQ(daemon_.CommandsOf<command::Fetch>().size(), 1u);
 }
 
 TEST_F(ConnectionTest, ManyCutsLoseNothingAndRepeatNothing) {
@@ -191,7 +191,7 @@ TEST_F(ConnectionTest, CancelNamesAllThatWasCalled) {
   std::vector<Array> arrays;
   for (int i = 0; i < 2000; ++i) arrays.push_back(zeros(*session_, {}));
   ASSERT_TRUE(session_->Cancel().ok());
-  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kApplyOp, 2000));
+  EXPECT_TRUE(daemon_.WaitFor<command::ApplyOp>(2000));
   EXPECT_EQ(daemon_.cancels().back(), daemon_.BatchSizes().size());
   ASSERT_TRUE(session_->Cancel().ok());  // of nothing more
   daemon_.Mute(false);
@@ -221,12 +221,12 @@ TEST_F(ConnectionTest, CreditsBoundWhatIsUnderWay) {
   daemon_.CutStream();  // acknowledgements that were withheld come with the next stream
   producer.join();
   ASSERT_TRUE(session_->Synchronize().ok());
-  EXPECT_EQ(daemon_.Commands(CommandKind::kApplyOp).size(), 10000u);
+  EXPECT_EQ(daemon_.CommandsOf<command::ApplyOp>().size(), 10000u);
 }
 
 TEST_F(ConnectionTest, ThreadsThatWaitGetTheirOwnValues) {
   daemon_.answer = [](const Command& command, v1::FetchedValue* value) {
-    const double handle = static_cast<double>(command.handle);
+    const double handle = static_cast<double>(std::get<command::Fetch>(command).handle);
     value->set_data(std::string(reinterpret_cast<const char*>(&handle), sizeof(handle)));
   };
   std::vector<std::thread> threads;
@@ -252,7 +252,7 @@ TEST_F(ConnectionTest, ALeaseThatEndedIsToldToEverybody) {
       EXPECT_EQ(KindOf(x.Item().status()), ErrorKind::kConnection);
     });
   }
-  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kFetch, 3));
+  EXPECT_TRUE(daemon_.WaitFor<command::Fetch>(3));
   daemon_.ForgetSession();
   daemon_.CutStream();
   for (std::thread& waiter : waiters) waiter.join();
@@ -277,7 +277,7 @@ TEST_F(ConnectionTest, CloseWakesWhoWaits) {
     const Array x = zeros(*session_, {});
     EXPECT_EQ(KindOf(x.Item().status()), ErrorKind::kConnection);
   });
-  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kFetch, 1));
+  EXPECT_TRUE(daemon_.WaitFor<command::Fetch>(1));
   const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(session_->Close().ok());
   waiter.join();

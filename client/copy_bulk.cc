@@ -1,10 +1,10 @@
+#include "client/copy_bulk.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
-
-#include "client/staging.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

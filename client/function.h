@@ -22,9 +22,9 @@ class Function {
  public:
   virtual ~Function() = default;
   // Called in backward() or grad(), by the thread that called these; may run any operators, and
-  // other walks. Gradients for the targets, of their inputs' shapes; null: none. Where the walk
-  // is differentiated again, operators are recorded. An error ends the walk, which has had no
-  // effect then, and is what backward() or grad() returns.
+  // other backward passes. Gradients for the targets, of their inputs' shapes; null: none. Where
+  // the pass is differentiated again, operators are recorded. An error ends the pass, which has had
+  // no effect then, and is what backward() or grad() returns.
   virtual absl::Status Backward(const FunctionCallArgs& args,
                                 std::vector<ArrayPtr>* input_grads) = 0;
 };

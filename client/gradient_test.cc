@@ -22,9 +22,10 @@ class GradientTest : public ::testing::Test {
 
   Array X(Dtype dtype = Dtype::kFloat32) { return zeros(*session_, {2, 3}, dtype); }
   Array Leaf(BackpropId id = 0) { return X().RequireGrad(id); }
-  std::vector<Command> Sent(CommandKind kind) {
+  template <typename C>
+  std::vector<C> Sent() {
     EXPECT_TRUE(session_->Synchronize().ok());
-    return daemon_.Commands(kind);
+    return daemon_.CommandsOf<C>();
   }
 
   static GraphState InDefaultGraph() {
@@ -65,7 +66,7 @@ TEST_F(GradientTest, OnlyFloatArraysRequireGrad) {
 TEST_F(GradientTest, RequireGradIsSentOnce) {
   Array x = Leaf();
   x.RequireGrad();
-  EXPECT_EQ(Sent(CommandKind::kRequireGrad).size(), 1u);
+  EXPECT_EQ(Sent<command::RequireGrad>().size(), 1u);
 }
 
 TEST_F(GradientTest, ModesDecideWhatIsRecorded) {
@@ -83,7 +84,7 @@ TEST_F(GradientTest, ModesDecideWhatIsRecorded) {
 }
 
 TEST_F(GradientTest, GraphsAreApart) {
-  const BackpropId id = session_->NewBackpropId("inner").value();
+  const BackpropId id = session_->graphs().NewBackpropId("inner").value();
   const Array x = Leaf(id);
   const Array y = x * Leaf();
   EXPECT_TRUE(y.IsBackpropRequired(id));
@@ -92,9 +93,9 @@ TEST_F(GradientTest, GraphsAreApart) {
   ASSERT_TRUE(Backward(y, {id}).ok());
   EXPECT_TRUE(x.HasGrad(id));
   EXPECT_FALSE(x.HasGrad(0));
-  ASSERT_TRUE(session_->ReleaseBackpropId(id).ok());
-  EXPECT_EQ(Sent(CommandKind::kNewBackpropId).size(), 1u);
-  EXPECT_EQ(Sent(CommandKind::kReleaseBackpropId).size(), 1u);
+  ASSERT_TRUE(session_->graphs().ReleaseBackpropId(id).ok());
+  EXPECT_EQ(Sent<command::NewBackpropId>().size(), 1u);
+  EXPECT_EQ(Sent<command::ReleaseBackpropId>().size(), 1u);
 }
 
 TEST_F(GradientTest, BackwardReachesLeavesAndWhatRequiresGradOnTheWay) {
@@ -111,11 +112,11 @@ TEST_F(GradientTest, BackwardReachesLeavesAndWhatRequiresGradOnTheWay) {
   EXPECT_FALSE(loss.HasGrad());
   EXPECT_FALSE(other.HasGrad());
   ASSERT_TRUE(Backward(loss).ok());  // the graph is kept
-  const std::vector<Command> sent = Sent(CommandKind::kBackward);
+  const std::vector<command::Backward> sent = Sent<command::Backward>();
   ASSERT_EQ(sent.size(), 2u);
-  EXPECT_EQ(sent[0].handles.size(), 1u);
-  EXPECT_EQ(sent[0].handles[0], loss.body()->handle);
-  EXPECT_EQ(sent[0].flags, 0);
+  EXPECT_EQ(sent[0].outputs, Handles{loss.body()->handle});
+  EXPECT_FALSE(sent[0].enable_double_backprop);
+  EXPECT_EQ(sent[0].request_id, 0u);
 }
 
 TEST_F(GradientTest, AGraphOutlivesItsArrays) {
@@ -128,15 +129,14 @@ TEST_F(GradientTest, AGraphOutlivesItsArrays) {
 
 TEST_F(GradientTest, OutputsOutsideOfTheGraphArePassedOver) {
   EXPECT_TRUE(Backward(X()).ok());
-  EXPECT_TRUE(Sent(CommandKind::kBackward).empty());
+  EXPECT_TRUE(Sent<command::Backward>().empty());
   const Array x = Leaf();
   const Array outputs[] = {X(), sum(x)};
   EXPECT_TRUE(Backward(outputs).ok());
   EXPECT_TRUE(x.HasGrad());
-  const std::vector<Command> sent = Sent(CommandKind::kBackward);
+  const std::vector<command::Backward> sent = Sent<command::Backward>();
   ASSERT_EQ(sent.size(), 1u);
-  ASSERT_EQ(sent[0].handles.size(), 1u);
-  EXPECT_EQ(sent[0].handles[0], outputs[1].body()->handle);
+  EXPECT_EQ(sent[0].outputs, Handles{outputs[1].body()->handle});
 }
 
 TEST_F(GradientTest, AGradientIsOneObjectUntilItChanges) {
@@ -148,7 +148,7 @@ TEST_F(GradientTest, AGradientIsOneObjectUntilItChanges) {
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first.body(), x.Grad().body());
   EXPECT_EQ(first.spec().ToString(), x.spec().ToString());
-  EXPECT_EQ(Sent(CommandKind::kGetGrad).size(), 1u);
+  EXPECT_EQ(Sent<command::GetGrad>().size(), 1u);
   ASSERT_TRUE(Backward(loss).ok());
   EXPECT_NE(first.body(), x.Grad().body());
 }
@@ -161,10 +161,10 @@ TEST_F(GradientTest, SetAndClear) {
   EXPECT_EQ(x.Grad().body(), grad.body());
   ASSERT_TRUE(x.ClearGrad().ok());
   EXPECT_FALSE(x.HasGrad());
-  const std::vector<Command> sent = Sent(CommandKind::kSetGrad);
+  const std::vector<command::SetGrad> sent = Sent<command::SetGrad>();
   ASSERT_EQ(sent.size(), 2u);
-  EXPECT_EQ(sent[0].operands[0].handle, grad.body()->handle);
-  EXPECT_TRUE(sent[1].operands.empty() || sent[1].operands[0].kind == OperandKind::kAbsent);
+  EXPECT_EQ(sent[0].grad, grad.body()->handle);
+  EXPECT_EQ(sent[1].grad, 0u);
   EXPECT_EQ(KindOf(x.SetGrad(zeros(*session_, {3}))), ErrorKind::kGradient);
   EXPECT_EQ(KindOf(x.SetGrad(X(Dtype::kFloat64))), ErrorKind::kGradient);
   EXPECT_EQ(KindOf(X().SetGrad(grad)), ErrorKind::kChainerx);
@@ -176,17 +176,16 @@ TEST_F(GradientTest, GradAsksOnlyForWhatIsReachable) {
   const Array y = x * 3.0;
   ArrayBody* const outputs[] = {y.body().get()};
   ArrayBody* const inputs[] = {x.body().get(), other.body().get()};
-  const auto grads = session_->Grad(outputs, inputs, {}, {});
+  const auto grads = session_->gradients().Grad(outputs, inputs, {}, {});
   ASSERT_TRUE(grads.ok()) << grads.status();
   EXPECT_TRUE((*grads)[0]);
   EXPECT_FALSE((*grads)[1]);
   EXPECT_FALSE(x.HasGrad());
-  const std::vector<Command> sent = Sent(CommandKind::kGrad);
+  const std::vector<command::Grad> sent = Sent<command::Grad>();
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].num_outputs, 1u);
-  EXPECT_EQ(sent[0].handles.size(), 3u);
-  EXPECT_EQ(sent[0].outputs[0], (*grads)[0]->handle);
-  EXPECT_EQ(sent[0].outputs[1], 0u);
+  EXPECT_EQ(sent[0].outputs, Handles{y.body()->handle});
+  EXPECT_EQ(sent[0].inputs, (Handles{x.body()->handle, other.body()->handle}));
+  EXPECT_EQ(sent[0].results, (Handles{(*grads)[0]->handle, 0}));
 }
 
 TEST_F(GradientTest, OnlyGradientsThatMayBeInAGraphAreAskedAbout) {
@@ -194,27 +193,27 @@ TEST_F(GradientTest, OnlyGradientsThatMayBeInAGraphAreAskedAbout) {
   const Array y = sum(x * x * x);
   ASSERT_TRUE(Backward(y).ok());
   EXPECT_FALSE(x.Grad().IsBackpropRequired());
-  EXPECT_TRUE(Sent(CommandKind::kGraphState).empty());
+  EXPECT_TRUE(Sent<command::QueryGraphs>().empty());
   ASSERT_TRUE(x.ClearGrad().ok());
   BackwardArgs args;
   args.enable_double_backprop = true;
   args.loss_scale = 8.0;
   ASSERT_TRUE(Backward(y, args).ok());
-  const std::vector<Command> sent = Sent(CommandKind::kBackward);
-  EXPECT_EQ(sent[1].flags, Command::kEnableDoubleBackprop | Command::kHasLossScale);
+  const std::vector<command::Backward> sent = Sent<command::Backward>();
+  EXPECT_TRUE(sent[1].enable_double_backprop);
   EXPECT_EQ(sent[1].loss_scale, 8.0);
   const Array gx = x.Grad();
-  EXPECT_TRUE(Sent(CommandKind::kGraphState).empty());
+  EXPECT_TRUE(Sent<command::QueryGraphs>().empty());
   {
     NoBackpropMode none;
     EXPECT_FALSE((gx * 2.0).IsBackpropRequired());
   }
   EXPECT_FALSE(greater(gx, 0.0).IsBackpropRequired());
-  EXPECT_TRUE(Sent(CommandKind::kGraphState).empty());
+  EXPECT_TRUE(Sent<command::QueryGraphs>().empty());
   AnswerStates({InDefaultGraph()});
   EXPECT_TRUE(gx.IsBackpropRequired());
   EXPECT_TRUE((gx * 2.0).IsBackpropRequired());
-  EXPECT_EQ(Sent(CommandKind::kGraphState).size(), 1u);
+  EXPECT_EQ(Sent<command::QueryGraphs>().size(), 1u);
 }
 
 TEST_F(GradientTest, WhatADoubleBackpropReachesIsAskedOfTheDaemon) {
@@ -225,17 +224,17 @@ TEST_F(GradientTest, WhatADoubleBackpropReachesIsAskedOfTheDaemon) {
   args.enable_double_backprop = true;
   const Array y = sum(x * x);
   ArrayBody* const outputs[] = {y.body().get()};
-  const auto first = session_->Grad(outputs, absl::MakeConstSpan(inputs, 1), {}, args);
+  const auto first = session_->gradients().Grad(outputs, absl::MakeConstSpan(inputs, 1), {}, args);
   ASSERT_TRUE(first.ok()) << first.status();
   AnswerStates({InDefaultGraph()});
   const Array gx((*first)[0]);
   EXPECT_TRUE(gx.IsBackpropRequired());
-  // The second walk goes through what the first one made: which inputs it reaches is not known.
+  // The second pass goes through what the first one made: which inputs it reaches is not known.
   GraphState absent;
   absent.value = GraphState::Value::kNoGradient;
   AnswerStates({GraphState(), absent});
   ArrayBody* const grads[] = {gx.body().get()};
-  const auto second = session_->Grad(grads, inputs, {}, {});
+  const auto second = session_->gradients().Grad(grads, inputs, {}, {});
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_TRUE((*second)[0]);
   EXPECT_FALSE((*second)[1]);
@@ -250,16 +249,16 @@ TEST_F(GradientTest, WhatADoubleBackpropReachesIsAskedOfTheDaemon) {
   AnswerStates({InDefaultGraph()});
   EXPECT_FALSE(unused.HasGrad());
   EXPECT_FALSE(unused.HasGrad());
-  const std::vector<Command> sent = Sent(CommandKind::kGraphState);
+  const std::vector<command::QueryGraphs> sent = Sent<command::QueryGraphs>();
   ASSERT_EQ(sent.size(), 4u);
   EXPECT_EQ(sent[2].handles[0], x.body()->handle);
   EXPECT_EQ(sent[2].handles[1], old.body()->handle);
 }
 
 TEST_F(GradientTest, AnInnerGraphGoesBeforeTheOuterOnesThatItIsTiedTo) {
-  const BackpropId outer = session_->NewBackpropId("outer").value();
-  const BackpropId inner = session_->NewBackpropId("inner").value();
-  const BackpropId apart = session_->NewBackpropId("apart").value();
+  const BackpropId outer = session_->graphs().NewBackpropId("outer").value();
+  const BackpropId inner = session_->graphs().NewBackpropId("inner").value();
+  const BackpropId apart = session_->graphs().NewBackpropId("apart").value();
   const Array y = Leaf(outer) * Leaf(inner);
   const Array z = Leaf(apart) * 2.0;
   ASSERT_TRUE(Backward(y, {outer}).ok());
@@ -269,7 +268,7 @@ TEST_F(GradientTest, AnInnerGraphGoesBeforeTheOuterOnesThatItIsTiedTo) {
   EXPECT_TRUE(Backward(z, {apart}).ok());
   EXPECT_TRUE(Backward(y, {outer}).ok());
   // In the right order, with new graphs.
-  const BackpropId last = session_->NewBackpropId("last").value();
+  const BackpropId last = session_->graphs().NewBackpropId("last").value();
   const Array v = Leaf(outer) * Leaf(last);
   EXPECT_TRUE(Backward(v, {last}).ok());
   EXPECT_TRUE(Backward(v, {outer}).ok());
@@ -279,21 +278,21 @@ TEST_F(GradientTest, AnInnerGraphGoesBeforeTheOuterOnesThatItIsTiedTo) {
 TEST_F(GradientTest, ClosedGraphsAreErrorsAndForgotten) {
   Array x = X();
   for (int i = 0; i < 5; ++i) {
-    const BackpropId id = session_->NewBackpropId().value();
+    const BackpropId id = session_->graphs().NewBackpropId().value();
     x.RequireGrad(id);
     ASSERT_TRUE(x.ok()) << x.status();
-    ASSERT_TRUE(session_->ReleaseBackpropId(id).ok());
+    ASSERT_TRUE(session_->graphs().ReleaseBackpropId(id).ok());
     EXPECT_FALSE(x.IsBackpropRequired(id));
     EXPECT_FALSE((x + 1.0).IsBackpropRequired(id));
     EXPECT_EQ(KindOf(x.SetGrad(X(), id)), ErrorKind::kChainerx);
     EXPECT_EQ(KindOf(Backward(x, {id})), ErrorKind::kChainerx);
     EXPECT_EQ(KindOf(X().RequireGrad(id).status()), ErrorKind::kChainerx);
-    EXPECT_EQ(KindOf(session_->ReleaseBackpropId(id)), ErrorKind::kChainerx);
+    EXPECT_EQ(KindOf(session_->graphs().ReleaseBackpropId(id)), ErrorKind::kChainerx);
   }
-  EXPECT_EQ(x.body()->places.size(), 1u);
+  EXPECT_EQ(x.body()->memberships.size(), 1u);
   EXPECT_TRUE((x += 1.0).ok());  // what was the graph's is nobody's
-  EXPECT_EQ(KindOf(session_->ReleaseBackpropId(0)), ErrorKind::kChainerx);
-  EXPECT_EQ(Sent(CommandKind::kReleaseBackpropId).size(), 5u);
+  EXPECT_EQ(KindOf(session_->graphs().ReleaseBackpropId(0)), ErrorKind::kChainerx);
+  EXPECT_EQ(Sent<command::ReleaseBackpropId>().size(), 5u);
 }
 
 TEST_F(GradientTest, GradOfArraysInAScope) {
@@ -322,17 +321,17 @@ TEST_F(GradientTest, UnchainingMakesALeaf) {
   const Array x = Leaf();
   const Array y = x * 2.0;
   const Array z = y * 3.0;
-  EXPECT_TRUE(session_->IsChained(y.body().get(), 0).value());
-  ASSERT_TRUE(session_->Unchain(y.body().get(), 0).ok());
-  ASSERT_TRUE(session_->Unchain(y.body().get(), 0).ok());
-  EXPECT_FALSE(session_->IsChained(y.body().get(), 0).value());
+  EXPECT_TRUE(session_->graphs().IsChained(y.body().get(), 0).value());
+  ASSERT_TRUE(session_->graphs().Unchain(y.body().get(), 0).ok());
+  ASSERT_TRUE(session_->graphs().Unchain(y.body().get(), 0).ok());
+  EXPECT_FALSE(session_->graphs().IsChained(y.body().get(), 0).value());
   EXPECT_TRUE(y.IsBackpropRequired());
-  EXPECT_FALSE(x.body()->PlaceIn(0)->node->creator);
-  EXPECT_TRUE(x.body()->PlaceIn(0)->node->unique());  // nothing above keeps it
+  EXPECT_FALSE(x.body()->MembershipIn(0)->node->creator);
+  EXPECT_TRUE(x.body()->MembershipIn(0)->node->unique());  // nothing above keeps it
   ASSERT_TRUE(Backward(z).ok());
   EXPECT_FALSE(x.HasGrad());
-  EXPECT_EQ(Sent(CommandKind::kUnchain).size(), 1u);
-  EXPECT_EQ(KindOf(session_->Unchain(X().body().get(), 0)), ErrorKind::kChainerx);
+  EXPECT_EQ(Sent<command::Unchain>().size(), 1u);
+  EXPECT_EQ(KindOf(session_->graphs().Unchain(X().body().get(), 0)), ErrorKind::kChainerx);
 }
 
 TEST_F(GradientTest, WritesToArraysInAGraphAreRefused) {
@@ -355,7 +354,7 @@ TEST_F(GradientTest, WritesToArraysInAGraphAreRefused) {
   Array stopped = x.AsGradStopped();
   EXPECT_TRUE((stopped += 1.0).ok());
   EXPECT_TRUE(fill(stopped, Scalar(0.0)).ok());
-  EXPECT_EQ(Sent(CommandKind::kApplyOp).size(), 8u);  // x, y, view, and five writes
+  EXPECT_EQ(Sent<command::ApplyOp>().size(), 8u);  // x, y, view, and five writes
 }
 
 }  // namespace

@@ -21,29 +21,29 @@ void MirrorOp::Destroy(const MirrorOp* op) {
   draining = false;
 }
 
-GraphBelow Below(absl::Span<GraphNode* const> outputs) {
-  static std::atomic<uint64_t> walks{0};
-  const uint64_t walk = ++walks;
+Reachable FindReachable(absl::Span<GraphNode* const> outputs) {
+  static std::atomic<uint64_t> traversals{0};
+  const uint64_t traversal = ++traversals;
   absl::flat_hash_set<GraphNode*> seen;
-  GraphBelow below;
+  Reachable reachable;
   std::vector<MirrorOp*> ops;
   const auto visit = [&](GraphNode* node) {
     if (!seen.insert(node).second) return;
-    below.nodes.emplace_back(node);
+    reachable.nodes.emplace_back(node);
     MirrorOp* op = node->creator.get();
-    if (op == nullptr || op->visited == walk) return;
-    op->visited = walk;
+    if (op == nullptr || op->visited == traversal) return;
+    op->visited = traversal;
     ops.push_back(op);
   };
   for (GraphNode* node : outputs) visit(node);
   while (!ops.empty()) {
     MirrorOp* op = ops.back();
     ops.pop_back();
-    below.opaque = below.opaque || op->opaque;
-    below.calls = below.calls || op->function != nullptr;
+    reachable.opaque = reachable.opaque || op->opaque;
+    reachable.calls = reachable.calls || op->function != nullptr;
     for (const Ref<GraphNode>& input : op->inputs) visit(input.get());
   }
-  return below;
+  return reachable;
 }
 
 }  // namespace chx

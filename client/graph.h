@@ -1,6 +1,7 @@
-// The client's mirror of its graphs: which arrays are connected to which, and nothing more. It
-// answers "does this need backprop", "is there a gradient" and in-place refusals without a round
-// trip. Follows the same rules as the daemon's graph (server/autograd).
+// Nodes of the client's copy of its graphs: which arrays are connected to which, and nothing more.
+// With it GraphMirror answers "does this need backprop", "is there a gradient" and refuses in-place
+// operators without a round trip. It follows the same rules as the daemon's graph
+// (server/autograd).
 //
 // Like arrays, nodes are used by one thread at a time.
 #ifndef CHX_CLIENT_GRAPH_H_
@@ -13,7 +14,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "base/ref.h"
-#include "proto/command.h"
+#include "proto/ids.h"
 
 namespace chx {
 
@@ -38,21 +39,21 @@ class MirrorOp : public RefCounted<MirrorOp> {
   static void Destroy(const MirrorOp* op);
 
   absl::InlinedVector<Ref<GraphNode>, 3> inputs;
-  // Made by a walk: what it depends on is the daemon's knowledge alone.
+  // Made by a backward pass: only the daemon knows what it depends on.
   bool opaque = false;
   // Set if the client made the outputs itself. One for the function's operators in all graphs: when
   // it goes, nothing here refers to the function any more.
   std::shared_ptr<const uint64_t> function;
-  uint64_t visited = 0;  // number of the last walk that came by
+  uint64_t visited = 0;  // number of the last traversal that visited it
 };
 
-// What a walk comes by.
-struct GraphBelow {
+// What a backward pass from some outputs visits.
+struct Reachable {
   std::vector<Ref<GraphNode>> nodes;  // these outputs included
   bool opaque = false;                // there may be more of them
   bool calls = false;                 // there are functions of the client
 };
-GraphBelow Below(absl::Span<GraphNode* const> outputs);
+Reachable FindReachable(absl::Span<GraphNode* const> outputs);
 
 }  // namespace chx
 

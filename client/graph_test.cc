@@ -16,27 +16,27 @@ Ref<GraphNode> Apply(std::initializer_list<Ref<GraphNode>> inputs) {
   return output;
 }
 
-TEST(GraphTest, BelowVisitsEachNodeOnce) {
+TEST(GraphTest, EachReachableNodeIsFoundOnce) {
   const Ref<GraphNode> x = MakeRef<GraphNode>(0);
   const Ref<GraphNode> unrelated = Apply({x});
   const Ref<GraphNode> a = Apply({x, x});
   const Ref<GraphNode> b = Apply({a, x});
   const Ref<GraphNode> c = Apply({a, b});
   GraphNode* const outputs[] = {c.get(), b.get()};
-  const std::vector<Ref<GraphNode>> nodes = Below(outputs).nodes;
+  const std::vector<Ref<GraphNode>> nodes = FindReachable(outputs).nodes;
   EXPECT_EQ(nodes.size(), 4u);
   for (const Ref<GraphNode>& node : {x, a, b, c}) {
     EXPECT_EQ(std::count(nodes.begin(), nodes.end(), node), 1);
   }
-  EXPECT_EQ(Below(outputs).nodes.size(), 4u);  // marks of the first walk don't count
+  EXPECT_EQ(FindReachable(outputs).nodes.size(), 4u);  // marks of the first traversal don't count
 }
 
-TEST(GraphTest, AMillionOperatorsAreWalkedAndDestroyedWithoutRecursion) {
+TEST(GraphTest, AMillionOperatorsAreVisitedAndDestroyedWithoutRecursion) {
   const Ref<GraphNode> leaf = MakeRef<GraphNode>(0);
   Ref<GraphNode> node = leaf;
   for (int i = 0; i < 1000000; ++i) node = Apply({node});
   GraphNode* const output = node.get();
-  EXPECT_EQ(Below(absl::MakeConstSpan(&output, 1)).nodes.size(), 1000001u);
+  EXPECT_EQ(FindReachable(absl::MakeConstSpan(&output, 1)).nodes.size(), 1000001u);
   EXPECT_FALSE(leaf->unique());
   node = nullptr;
   EXPECT_TRUE(leaf->unique());

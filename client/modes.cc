@@ -105,7 +105,7 @@ void PushMode(bool record) {
 void PushMode(bool record, const Session& session) {
   ModeState state = CurrentMode();
   const auto is_here = [&](const auto& exception) {
-    return exception.first == 0 || session.backprop_ids().IsOpen(exception.first);
+    return exception.first == 0 || session.graphs().backprop_ids().IsOpen(exception.first);
   };
   auto& ids = state.exceptions;
   ids.erase(std::remove_if(ids.begin(), ids.end(), is_here), ids.end());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "proto/command.h"
+#include "proto/ids.h"
 
 namespace chx {
 

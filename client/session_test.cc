@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "client/locations.h"
 #include "client/modes.h"
 #include "client/ops.h"
 #include "client/testing/fake_daemon.h"
@@ -28,9 +30,10 @@ class SessionTest : public ::testing::Test {
   Array X(Shape shape = {2, 3}, Dtype dtype = Dtype::kFloat32) {
     return zeros(*session_, Ints(shape.begin(), shape.end()), dtype);
   }
-  std::vector<Command> Sent(CommandKind kind) {
+  template <typename C>
+  std::vector<C> Sent() {
     EXPECT_TRUE(session_->Synchronize().ok());
-    return daemon_.Commands(kind);
+    return daemon_.CommandsOf<C>();
   }
 
   FakeDaemon daemon_;
@@ -41,24 +44,24 @@ TEST_F(SessionTest, OperatorsBecomeCommands) {
   const Array x = X();
   const Array y = x + 2.0;
   EXPECT_EQ(y.shape(), Shape({2, 3}));
-  const std::vector<Command> commands = Sent(CommandKind::kApplyOp);
+  const std::vector<command::ApplyOp> commands = Sent<command::ApplyOp>();
   ASSERT_EQ(commands.size(), 2u);
   EXPECT_EQ(commands[0].op, OpRegistry::Global().Find("zeros")->id + 1);
   EXPECT_EQ(commands[1].op, OpRegistry::Global().Find("add")->id + 1);
-  ASSERT_EQ(commands[1].operands.size(), 2u);
-  EXPECT_EQ(commands[1].operands[0].handle, commands[0].outputs[0]);
-  EXPECT_EQ(commands[1].operands[1].kind, OperandKind::kFloat);
-  EXPECT_EQ(commands[1].operands[1].scalar.AsDouble(), 2.0);
-  ASSERT_EQ(commands[1].outputs.size(), 1u);
-  EXPECT_NE(commands[1].outputs[0], commands[0].outputs[0]);
+  ASSERT_EQ(commands[1].inputs.size(), 2u);
+  EXPECT_EQ(commands[1].inputs[0].handle, commands[0].results[0]);
+  EXPECT_EQ(commands[1].inputs[1].kind, OperandKind::kFloat);
+  EXPECT_EQ(commands[1].inputs[1].scalar.AsDouble(), 2.0);
+  ASSERT_EQ(commands[1].results.size(), 1u);
+  EXPECT_NE(commands[1].results[0], commands[0].results[0]);
 }
 
 TEST_F(SessionTest, ScalarsMayComeFirst) {
   const Array y = 1.0 - X();
   ASSERT_TRUE(y.ok()) << y.status();
-  const std::vector<Command> commands = Sent(CommandKind::kApplyOp);
-  EXPECT_EQ(commands.back().operands[0].kind, OperandKind::kFloat);
-  EXPECT_EQ(commands.back().operands[1].kind, OperandKind::kArray);
+  const std::vector<command::ApplyOp> commands = Sent<command::ApplyOp>();
+  EXPECT_EQ(commands.back().inputs[0].kind, OperandKind::kFloat);
+  EXPECT_EQ(commands.back().inputs[1].kind, OperandKind::kArray);
 }
 
 TEST_F(SessionTest, ErrorsComeAtOnceAndAreInherited) {
@@ -68,7 +71,7 @@ TEST_F(SessionTest, ErrorsComeAtOnceAndAreInherited) {
   EXPECT_EQ(after.status(), bad.status());
   EXPECT_EQ(after.Item().status(), bad.status());
   EXPECT_EQ(Backward(after), bad.status());
-  EXPECT_EQ(Sent(CommandKind::kApplyOp).size(), 2u);  // the two zeros
+  EXPECT_EQ(Sent<command::ApplyOp>().size(), 2u);  // the two zeros
 }
 
 TEST_F(SessionTest, HandlesAreReleasedAfterTheirLastUse) {
@@ -81,12 +84,13 @@ TEST_F(SessionTest, HandlesAreReleasedAfterTheirLastUse) {
   size_t release = 0;
   const std::vector<Command> commands = daemon_.Commands();
   for (size_t i = 0; i < commands.size(); ++i) {
-    for (const CommandOperand& operand : commands[i].operands) {
-      if (operand.handle == handle) last_use = i;
+    if (const auto* apply = std::get_if<command::ApplyOp>(&commands[i])) {
+      for (const CommandOperand& input : apply->inputs) {
+        if (input.handle == handle) last_use = i;
+      }
     }
-    if (commands[i].kind != CommandKind::kRelease) continue;
-    for (Handle released : commands[i].handles) {
-      if (released == handle) release = i;
+    if (const auto* released = std::get_if<command::Release>(&commands[i])) {
+      if (absl::c_linear_search(released->handles, handle)) release = i;
     }
   }
   EXPECT_GT(last_use, 0u);
@@ -98,16 +102,16 @@ TEST_F(SessionTest, ReleasesAreSentWithoutFurtherCalls) {
   ASSERT_TRUE(session_->Synchronize().ok());
   usleep(60000);  // the flusher sleeps by now
   x = Array();
-  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kRelease, 1));
+  EXPECT_TRUE(daemon_.WaitFor<command::Release>(1));
 }
 
 TEST_F(SessionTest, CommandsAreSentWithoutAReader) {
   usleep(60000);
   Array x = X();
-  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kApplyOp, 1));
+  EXPECT_TRUE(daemon_.WaitFor<command::ApplyOp>(1));
   usleep(60000);
   x.RequireGrad();
-  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kRequireGrad, 1));
+  EXPECT_TRUE(daemon_.WaitFor<command::RequireGrad>(1));
 }
 
 TEST_F(SessionTest, BatchesStayBelowTheDaemonsLimit) {
@@ -119,7 +123,7 @@ TEST_F(SessionTest, BatchesStayBelowTheDaemonsLimit) {
   arrays.clear();  // releases by the thousand
   ASSERT_TRUE(session_->Synchronize().ok());
   size_t released = 0;
-  for (const Command& command : daemon_.Commands(CommandKind::kRelease)) {
+  for (const command::Release& command : daemon_.CommandsOf<command::Release>()) {
     released += command.handles.size();
   }
   EXPECT_EQ(released, 60000u);
@@ -134,16 +138,16 @@ TEST_F(SessionTest, BatchesThatWereSetAsideAreSentWithoutAReader) {
   ASSERT_TRUE(session_->Synchronize().ok());
   usleep(60000);  // the flusher sleeps by now
   for (Array& array : arrays) array.RequireGrad();
-  EXPECT_TRUE(daemon_.WaitFor(CommandKind::kRequireGrad, 10));
+  EXPECT_TRUE(daemon_.WaitFor<command::RequireGrad>(10));
 }
 
 TEST_F(SessionTest, InlineUploadsCarryTheirData) {
   const float values[] = {1, 2, 3};
   const Array x = Array::FromHost(*session_, values, {3}, Dtype::kFloat32);
   ASSERT_TRUE(x.ok());
-  const std::vector<Command> commands = Sent(CommandKind::kUpload);
+  const std::vector<command::Upload> commands = Sent<command::Upload>();
   ASSERT_EQ(commands.size(), 1u);
-  EXPECT_EQ(commands[0].handle, x.body()->handle);
+  EXPECT_EQ(commands[0].result, x.body()->handle);
   EXPECT_EQ(commands[0].data.size(), sizeof(values));
   EXPECT_EQ(std::memcmp(commands[0].data.data(), values, sizeof(values)), 0);
 }
@@ -180,9 +184,9 @@ TEST_F(SessionTest, CheckedOperatorsFailAtTheCall) {
   daemon_.fetch_bytes = 0;
   EXPECT_TRUE(linalg::inv(X({20, 20})).ok());
   // What is large is not fetched: an empty view of it is.
-  const std::vector<Command> applied = Sent(CommandKind::kApplyOp);
+  const std::vector<command::ApplyOp> applied = Sent<command::ApplyOp>();
   EXPECT_EQ(applied.back().op, OpRegistry::Global().Find("getitem")->id + 1);
-  EXPECT_EQ(Sent(CommandKind::kFetch).back().handle, applied.back().outputs[0]);
+  EXPECT_EQ(Sent<command::Fetch>().back().handle, applied.back().results[0]);
   daemon_.answer = [](const Command&, v1::FetchedValue* value) {
     v1::Error* error = value->mutable_error();
     error->set_kind(static_cast<uint32_t>(ErrorKind::kChainerx));
@@ -202,21 +206,20 @@ TEST_F(SessionTest, AWrongAmountOfDataIsAnError) {
 }
 
 TEST_F(SessionTest, LocationsAreDefinedOnceAndBeforeTheirUse) {
-  const uint32_t location = Session::InternLocation("train.py:7");
-  EXPECT_EQ(Session::InternLocation("train.py:7"), location);
-  Session::SetLocation(location);
+  const uint32_t location = InternLocation("train.py:7");
+  EXPECT_EQ(InternLocation("train.py:7"), location);
+  SetLocation(location);
   const Array x = X();
   const Array y = x + 1.0;
-  Session::SetLocation(0);
+  SetLocation(0);
   const Array z = y + 1.0;
   ASSERT_TRUE(session_->Synchronize().ok());
   const std::vector<Command> commands = daemon_.Commands();
   ASSERT_GE(commands.size(), 4u);
-  EXPECT_EQ(commands[0].kind, CommandKind::kDefineLocation);
-  EXPECT_EQ(commands[0].data, "train.py:7");
-  EXPECT_EQ(commands[1].location, location);
-  EXPECT_EQ(commands[2].location, location);
-  EXPECT_EQ(commands[3].location, 0u);
+  EXPECT_EQ(std::get<command::DefineLocation>(commands[0]).text, "train.py:7");
+  EXPECT_EQ(std::get<command::ApplyOp>(commands[1]).location, location);
+  EXPECT_EQ(std::get<command::ApplyOp>(commands[2]).location, location);
+  EXPECT_EQ(std::get<command::ApplyOp>(commands[3]).location, 0u);
 }
 
 TEST_F(SessionTest, ModesAreDefinedBeforeTheirUseAndOnce) {
@@ -225,10 +228,10 @@ TEST_F(SessionTest, ModesAreDefinedBeforeTheirUseAndOnce) {
     NoBackpropMode scope;
     const Array y = x + 1.0;
   }
-  EXPECT_EQ(Sent(CommandKind::kDefineMode).size(), 1u);
-  const std::vector<Command> applied = daemon_.Commands(CommandKind::kApplyOp);
-  const Command mode = daemon_.Commands(CommandKind::kDefineMode)[0];
-  EXPECT_EQ(mode.flags & Command::kRecordByDefault, 0);
+  EXPECT_EQ(Sent<command::DefineMode>().size(), 1u);
+  const std::vector<command::ApplyOp> applied = daemon_.CommandsOf<command::ApplyOp>();
+  const command::DefineMode mode = daemon_.CommandsOf<command::DefineMode>()[0];
+  EXPECT_FALSE(mode.record_by_default);
   EXPECT_EQ(applied[0].mode, 0);
   EXPECT_EQ(applied[1].mode, mode.mode);
   EXPECT_EQ(applied[2].mode, mode.mode);
@@ -245,12 +248,13 @@ TEST_F(SessionTest, EveryModeIsUnderstoodHoweverManyThereWere) {
   absl::flat_hash_map<uint16_t, BackpropId> modes;
   BackpropId expected = 1;
   for (const Command& command : daemon_.Commands()) {
-    if (command.kind == CommandKind::kDefineMode) {
-      ASSERT_EQ(command.mode_entries.size(), 1u);
-      modes[command.mode] = command.mode_entries[0].backprop_id;
+    if (const auto* define = std::get_if<command::DefineMode>(&command)) {
+      ASSERT_EQ(define->entries.size(), 1u);
+      modes[define->mode] = define->entries[0].backprop_id;
     }
-    if (command.kind != CommandKind::kApplyOp || command.mode == 0) continue;
-    EXPECT_EQ(modes[command.mode], expected++);
+    const auto* apply = std::get_if<command::ApplyOp>(&command);
+    if (apply == nullptr || apply->mode == 0) continue;
+    EXPECT_EQ(modes[apply->mode], expected++);
   }
   EXPECT_EQ(expected, 6001u);
   EXPECT_LT(modes.size(), 4096u);
@@ -262,7 +266,7 @@ TEST_F(SessionTest, RandomNumbersNeverShareABlock) {
   ASSERT_TRUE(session_->Random("random_uniform", {4}, 0, 1, Dtype::kFloat32, 0).ok());
   session_->Seed(5);
   ASSERT_TRUE(session_->Random("random_normal", {10}, 0, 1, Dtype::kFloat32, 0).ok());
-  const std::vector<Command> commands = Sent(CommandKind::kApplyOp);
+  const std::vector<command::ApplyOp> commands = Sent<command::ApplyOp>();
   ASSERT_EQ(commands.size(), 3u);
   EXPECT_EQ(commands[0].attrs[4].AsInt(), 5);
   EXPECT_EQ(commands[0].attrs[5].AsInt(), 0);
@@ -280,8 +284,9 @@ TEST_F(SessionTest, ArraysOfTwoSessionsDontMix) {
   y.RequireGrad();
   EXPECT_EQ(KindOf(y.SetGrad(x)), ErrorKind::kContext);
   ArrayBody* const output = y.body().get();
-  EXPECT_EQ(KindOf(first->Backward(absl::MakeConstSpan(&output, 1), {})), ErrorKind::kContext);
-  EXPECT_EQ(KindOf(first->RequireGrad(output, 0)), ErrorKind::kContext);
+  EXPECT_EQ(KindOf(first->gradients().Backward(absl::MakeConstSpan(&output, 1), {})),
+            ErrorKind::kContext);
+  EXPECT_EQ(KindOf(first->gradients().RequireGrad(output, 0)), ErrorKind::kContext);
 }
 
 TEST_F(SessionTest, OperatorsThatTheDaemonLacksAreRefusedByName) {

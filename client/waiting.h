@@ -44,6 +44,12 @@ class Interruption {
   static inline bool (*asked_)() = nullptr;
 };
 
+// What the binding does around waits: `begin` returns what `end` gets.
+inline void SetWaitHooks(void* (*begin)(), void (*end)(void* state), bool (*interrupted)()) {
+  Waiting::SetHooks(begin, end);
+  Interruption::SetHook(interrupted);
+}
+
 }  // namespace chx
 
 #endif  // CHX_CLIENT_WAITING_H_

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
+#include "proto/command_codec.h"
 #include "proto/wire.h"
 
 namespace chx {
@@ -37,6 +39,23 @@ class CuttingStream final : public ByteStream {
   const int socket_;
   int64_t left_;  // negative: no end
 };
+
+template <typename C, typename = void>
+constexpr bool kHasRequestId = false;
+template <typename C>
+constexpr bool kHasRequestId<C, std::void_t<decltype(C::request_id)>> = true;
+
+// 0: the command is not answered.
+uint64_t RequestIdOf(const Command& command) {
+  const auto id_of = [](const auto& c) -> uint64_t {
+    if constexpr (kHasRequestId<std::decay_t<decltype(c)>>) {
+      return c.request_id;
+    } else {
+      return 0;
+    }
+  };
+  return std::visit(id_of, command);
+}
 
 template <typename Message>
 bool Parse(absl::string_view payload, Message* message) {
@@ -185,24 +204,13 @@ std::vector<Command> FakeDaemon::Commands() const {
   return {commands_.begin(), commands_.end()};
 }
 
-std::vector<Command> FakeDaemon::Commands(CommandKind kind) const {
-  MutexLock lock(&mutex_);
-  std::vector<Command> commands;
-  for (const Command& command : commands_) {
-    if (command.kind == kind) commands.push_back(command);
-  }
-  return commands;
-}
-
-bool FakeDaemon::WaitFor(CommandKind kind, size_t count) const {
+bool FakeDaemon::WaitUntil(const std::function<bool()>& done) const {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   MutexLock lock(&mutex_);
-  for (;;) {
-    const auto found = std::count_if(commands_.begin(), commands_.end(),
-                                     [kind](const Command& c) { return c.kind == kind; });
-    if (static_cast<size_t>(found) >= count) return true;
+  while (!done()) {
     if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) return false;
   }
+  return true;
 }
 
 std::vector<size_t> FakeDaemon::BatchSizes() const {
@@ -329,10 +337,11 @@ bool FakeDaemon::Apply(const v1::Submit& submit, v1::Event* event) {
     Command& command = commands_.back();
     if (!reader.Next(&command).ok()) return false;
     ++count;
-    if (!IsAnswered(command)) continue;
+    const uint64_t request_id = RequestIdOf(command);
+    if (request_id == 0) continue;
     v1::FetchedValue* value = event->add_values();
-    value->set_request_id(command.request_id);
-    if (command.kind == CommandKind::kBarrier) continue;
+    value->set_request_id(request_id);
+    if (std::holds_alternative<command::Barrier>(command)) continue;
     if (answer) {
       answer(command, value);
     } else {

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "base/mutex.h"
@@ -26,17 +27,32 @@ class FakeDaemon {
   // For the reply of the next Open.
   v1::Limits limits;
   int known_ops = 1 << 20;  // that many of the client's first ones
-  // What a kFetch is answered with; zeros of `fetch_bytes` bytes unless set.
+  // What requests are answered with; zeros of `fetch_bytes` bytes unless set.
   std::function<void(const Command&, v1::FetchedValue*)> answer;
   size_t fetch_bytes = 4;
   bool keep = true;  // false: commands are forgotten once answered
 
   const std::string& address() const { return address_; }
-  // The commands of all batches applied, in order; `kind` only.
+  // The commands of all batches applied, in order.
   std::vector<Command> Commands() const;
-  std::vector<Command> Commands(CommandKind kind) const;
+  // Those of one kind.
+  template <typename C>
+  std::vector<C> CommandsOf() const {
+    std::vector<C> found;
+    for (const Command& command : Commands()) {
+      if (const C* c = std::get_if<C>(&command)) found.push_back(*c);
+    }
+    return found;
+  }
   // Waits up to some seconds for `count` commands of a kind.
-  bool WaitFor(CommandKind kind, size_t count) const;
+  template <typename C>
+  bool WaitFor(size_t count) const {
+    return WaitUntil([count, this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      size_t found = 0;
+      for (const Command& command : commands_) found += std::holds_alternative<C>(command) ? 1 : 0;
+      return found >= count;
+    });
+  }
   // Sizes of the applied batches, in bytes.
   std::vector<size_t> BatchSizes() const;
 
@@ -70,6 +86,8 @@ class FakeDaemon {
   absl::Status Serve(int connection, FrameReader* reader, const v1::Submit& greeting);
   bool Answer(int connection, FrameReader* reader, const v1::Call& call);
   absl::Status Open(const v1::OpenRequest& request, v1::OpenReply* reply);
+  // False: some seconds have passed. Calls `done` with the mutex held.
+  bool WaitUntil(const std::function<bool()>& done) const ABSL_LOCKS_EXCLUDED(mutex_);
   bool ReceiveUpload(const v1::UploadHeader& header, FrameReader* reader);
   // False: the records cannot be decoded.
   bool Apply(const v1::Submit& submit, v1::Event* event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

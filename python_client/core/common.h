@@ -160,8 +160,8 @@ struct Arrays {
   std::vector<ArrayBody*> bodies;  // null for None
 };
 bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays);
-// As Raise; but if a Python function ended the walk, what that raised.
-PyObject* RaiseFromWalk(const absl::Status& status, Session* session);
+// As Raise; but if a Python function ended the backward pass, what that raised.
+PyObject* RaiseFromBackward(const absl::Status& status, Session* session);
 
 // export.cc
 bool InitExports(PyObject* module);

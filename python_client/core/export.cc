@@ -59,7 +59,7 @@ PyObject* ExportFunction(PyObject*, PyObject* object) {
   absl::StatusOr<std::unique_ptr<Export>> exported = absl::UnknownError("");
   {
     const WithoutGil nogil;
-    exported = body->session->ExportArray(body);
+    exported = body->session->exports().ExportArray(body);
   }
   if (!exported.ok()) return Raise(exported.status(), body->session.get());
   if (*exported == nullptr) Py_RETURN_NONE;
@@ -99,7 +99,8 @@ PyObject* Import(PyObject*, PyObject* args) {
   absl::StatusOr<ArrayPtr> array = absl::UnknownError("");
   {
     const WithoutGil nogil;
-    array = target.session->ImportArray(reinterpret_cast<const char*>(address), std::move(spec));
+    array = target.session->exports().ImportArray(reinterpret_cast<const char*>(address),
+                                                  std::move(spec));
   }
   if (!array.ok()) return Raise(array.status(), target.session);
   if (!*array) Py_RETURN_NONE;

@@ -33,7 +33,7 @@ class PythonFunction final : public Function {
   explicit PythonFunction(PyObject* backward) : backward_(Py_NewRef(backward)) {}
   ~PythonFunction() override { DropUnlocked(backward_); }
 
-  // With the GIL, which waits give up, and so do walks around this.
+  // With the GIL, which waits give up, and so do backward passes around this.
   absl::Status Backward(const FunctionCallArgs& args, std::vector<ArrayPtr>* grads) override {
     const Owned targets(PyList_New(static_cast<Py_ssize_t>(args.targets.size())));
     for (size_t i = 0; targets && i < args.targets.size(); ++i) {
@@ -83,8 +83,8 @@ PyObject* RecordFunction(PyObject*, PyObject* args) {
   if (session == nullptr) Py_RETURN_NONE;  // in no graph
   SetCallerLocation();
   const absl::Status status =
-      session->RecordFunction(std::make_shared<PythonFunction>(backward), input_arrays.bodies,
-                              output_arrays.bodies, input_indexes, output_indexes);
+      session->functions().Record(std::make_shared<PythonFunction>(backward), input_arrays.bodies,
+                                  output_arrays.bodies, input_indexes, output_indexes);
   if (!status.ok()) return Raise(status, session);
   Py_RETURN_NONE;
 }
@@ -108,7 +108,7 @@ bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays) {
   return true;
 }
 
-PyObject* RaiseFromWalk(const absl::Status& status, Session* session) {
+PyObject* RaiseFromBackward(const absl::Status& status, Session* session) {
   if (raised.type == nullptr) return Raise(status, session);
   const Raised now = std::exchange(raised, Raised());
   PyErr_Restore(now.type, now.value, now.traceback);

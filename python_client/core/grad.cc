@@ -1,5 +1,6 @@
 // backward, grad, modes, bulk data and random numbers, as chx/_support.py calls them.
 #include "client/modes.h"
+#include "client/waiting.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -23,12 +24,12 @@ PyObject* Backward(PyObject*, PyObject* args) {
   SetCallerLocation();
   // The mirror of the graph is the GIL's; only sending is not.
   bool flush_due = false;
-  absl::Status status = bodies[0]->session->Backward(bodies, options, &flush_due);
+  absl::Status status = bodies[0]->session->gradients().Backward(bodies, options, &flush_due);
   if (status.ok() && flush_due) {
     const WithoutGil nogil;
     status = bodies[0]->session->Flush(true);
   }
-  if (!status.ok()) return RaiseFromWalk(status, bodies[0]->session.get());
+  if (!status.ok()) return RaiseFromBackward(status, bodies[0]->session.get());
   Py_RETURN_NONE;
 }
 
@@ -58,11 +59,11 @@ PyObject* Grad(PyObject*, PyObject* args) {
     return list;
   }
   SetCallerLocation();
-  absl::StatusOr<std::vector<ArrayPtr>> grads =
-      output_bodies[0]->session->Grad(output_bodies, input_bodies, grad_arrays.bodies, options);
+  absl::StatusOr<std::vector<ArrayPtr>> grads = output_bodies[0]->session->gradients().Grad(
+      output_bodies, input_bodies, grad_arrays.bodies, options);
   if (!grads.ok()) {
     Py_DECREF(list);
-    return RaiseFromWalk(grads.status(), output_bodies[0]->session.get());
+    return RaiseFromBackward(grads.status(), output_bodies[0]->session.get());
   }
   for (size_t i = 0; i < grads->size(); ++i) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),
@@ -117,8 +118,8 @@ PyObject* Records(PyObject*, PyObject* args) {
 PyObject* IdsOf(PyObject*, PyObject* array) {
   if (!ResolveArray(array)) return nullptr;
   Owned list(PyList_New(0));
-  for (const ArrayBody::Place& place : BodyOf(array)->places) {
-    const Owned number(PyLong_FromUnsignedLong(place.node->id));
+  for (const GraphMembership& membership : BodyOf(array)->memberships) {
+    const Owned number(PyLong_FromUnsignedLong(membership.node->id));
     if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return nullptr;
   }
   return list.release();
@@ -127,7 +128,8 @@ PyObject* IdsOf(PyObject*, PyObject* array) {
 // _graphs_in_daemon(array): the numbers of the graphs that it is in there, and whether it has a
 // gradient in the default one.
 PyObject* GraphsInDaemon(PyObject*, PyObject* array) {
-  const absl::StatusOr<GraphState> state = BodyOf(array)->session->StateInDaemon(*BodyOf(array), 0);
+  const absl::StatusOr<GraphState> state =
+      BodyOf(array)->session->graphs().queries().StateOf(*BodyOf(array), 0);
   if (!state.ok()) return Raise(state.status(), BodyOf(array)->session.get());
   Owned list(PyList_New(0));
   for (BackpropId id : state->graphs) {
@@ -142,7 +144,7 @@ PyObject* NewId(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
   const char* name = "";
   if (!PyArg_ParseTuple(args, "O|s", &session, &name)) return nullptr;
-  const absl::StatusOr<BackpropId> id = SessionOf(session)->NewBackpropId(name);
+  const absl::StatusOr<BackpropId> id = SessionOf(session)->graphs().NewBackpropId(name);
   return id.ok() ? PyLong_FromUnsignedLong(*id) : Raise(id.status());
 }
 
@@ -150,7 +152,7 @@ PyObject* ReleaseId(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
   unsigned int id = 0;
   if (!PyArg_ParseTuple(args, "OI", &session, &id)) return nullptr;
-  const absl::Status status = SessionOf(session)->ReleaseBackpropId(id);
+  const absl::Status status = SessionOf(session)->graphs().ReleaseBackpropId(id);
   if (!status.ok()) return Raise(status);
   Py_RETURN_NONE;
 }
@@ -160,7 +162,7 @@ PyObject* CheckId(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
   unsigned int id = 0;
   if (!PyArg_ParseTuple(args, "OI", &session, &id)) return nullptr;
-  const absl::Status status = SessionOf(session)->backprop_ids().CheckOpen(id);
+  const absl::Status status = SessionOf(session)->graphs().backprop_ids().CheckOpen(id);
   if (!status.ok()) return Raise(status);
   Py_RETURN_NONE;
 }
@@ -272,11 +274,11 @@ void EndWait(void* state) {
 
 }  // namespace
 
-void InitWaits() { Session::SetWaitHooks(BeginWait, EndWait, SignalRaised); }
+void InitWaits() { SetWaitHooks(BeginWait, EndWait, SignalRaised); }
 
 bool ResolveArray(PyObject* array) {
   ArrayBody* const body = BodyOf(array);
-  const absl::Status status = body->session->Resolve(body);
+  const absl::Status status = body->session->graphs().Resolve(body);
   if (!status.ok()) Raise(status, body->session.get());
   return status.ok();
 }

@@ -118,8 +118,8 @@ Owned WithoutLeadingOnes(Owned array, const ArraySpec& room) {
 bool CheckUnconnected(PyObject* self) {
   if (!ResolveArray(self)) return false;
   const ArrayBody& body = *BodyOf(self);
-  for (const ArrayBody::Place& place : body.places) {
-    if (!body.session->backprop_ids().IsOpen(place.node->id)) continue;
+  for (const GraphMembership& membership : body.memberships) {
+    if (!body.session->graphs().backprop_ids().IsOpen(membership.node->id)) continue;
     PyErr_SetString(PyExc_RuntimeError,
                     "[setitem] expects an array outside of graphs: use as_grad_stopped()");
     return false;

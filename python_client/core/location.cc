@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/locations.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -41,7 +42,7 @@ uint32_t Intern(PyCodeObject* code, int instruction) {
   const absl::string_view file = Text(code->co_filename);
   if (file.empty()) return 0;
   if (!package->empty() && absl::StartsWith(file, *package)) return kOurs;
-  return Session::InternLocation(absl::StrCat(file, ":", PyCode_Addr2Line(code, instruction)));
+  return InternLocation(absl::StrCat(file, ":", PyCode_Addr2Line(code, instruction)));
 }
 
 uint32_t LocationOf(PyFrameObject* frame) {
@@ -74,7 +75,7 @@ void SetCallerLocation() {
     frame = caller;
   }
   Py_XDECREF(frame);
-  Session::SetLocation(location == kOurs ? 0 : location);
+  SetLocation(location == kOurs ? 0 : location);
 }
 
 }  // namespace chx::python

@@ -87,7 +87,7 @@ PyObject* GetTransposed(PyObject* self, void*) {
 
 PyObject* GetGradOf(PyObject* self, BackpropId id) {
   ArrayBody* body = BodyOf(self);
-  absl::StatusOr<ArrayPtr> grad = body->session->GetGrad(body, id);
+  absl::StatusOr<ArrayPtr> grad = body->session->gradients().GetGrad(body, id);
   if (!grad.ok()) return Raise(grad.status(), body->session.get());
   if (!*grad) Py_RETURN_NONE;
   return Wrap(*std::move(grad));
@@ -101,7 +101,7 @@ int SetGradOf(PyObject* self, PyObject* grad, BackpropId id) {
   ArrayBody* body = BodyOf(self);
   const bool clear = grad == nullptr || grad == Py_None;
   const absl::Status status =
-      body->session->SetGrad(body, clear ? ArrayPtr() : ArrayPtr(BodyOf(grad)), id);
+      body->session->gradients().SetGrad(body, clear ? ArrayPtr() : ArrayPtr(BodyOf(grad)), id);
   if (status.ok()) return 0;
   Raise(status, body->session.get());
   return -1;
@@ -121,7 +121,7 @@ bool ParseId(PyObject* args, PyObject* kwargs, BackpropId* id) {
 PyObject* RequireGrad(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  const absl::Status status = BodyOf(self)->session->RequireGrad(BodyOf(self), id);
+  const absl::Status status = BodyOf(self)->session->gradients().RequireGrad(BodyOf(self), id);
   return status.ok() ? Py_NewRef(self) : Raise(status, BodyOf(self)->session.get());
 }
 
@@ -132,7 +132,7 @@ PyObject* FromBool(PyObject* self, const absl::StatusOr<bool>& value) {
 PyObject* IsGradRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  return FromBool(self, BodyOf(self)->session->IsGradRequired(BodyOf(self), id));
+  return FromBool(self, BodyOf(self)->session->graphs().IsGradRequired(BodyOf(self), id));
 }
 
 // With anygraph: in any of them.
@@ -147,13 +147,13 @@ PyObject* IsBackpropRequired(PyObject* self, PyObject* args, PyObject* kwargs) {
     id = 0;
     if (!ToBackpropId(object, &*id)) return nullptr;
   }
-  return FromBool(self, BodyOf(self)->session->IsBackpropRequired(BodyOf(self), id));
+  return FromBool(self, BodyOf(self)->session->graphs().IsBackpropRequired(BodyOf(self), id));
 }
 
 PyObject* Unchain(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  const absl::Status status = BodyOf(self)->session->Unchain(BodyOf(self), id);
+  const absl::Status status = BodyOf(self)->session->graphs().Unchain(BodyOf(self), id);
   if (!status.ok()) return Raise(status, BodyOf(self)->session.get());
   Py_RETURN_NONE;
 }
@@ -161,13 +161,13 @@ PyObject* Unchain(PyObject* self, PyObject* args, PyObject* kwargs) {
 PyObject* IsChained(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  return FromBool(self, BodyOf(self)->session->IsChained(BodyOf(self), id));
+  return FromBool(self, BodyOf(self)->session->graphs().IsChained(BodyOf(self), id));
 }
 
 PyObject* DumpGraph(PyObject* self, PyObject* args, PyObject* kwargs) {
   BackpropId id = 0;
   if (!ParseId(args, kwargs, &id)) return nullptr;
-  const absl::StatusOr<std::string> text = BodyOf(self)->session->DumpGraph(BodyOf(self), id);
+  const absl::StatusOr<std::string> text = BodyOf(self)->session->graphs().Dump(BodyOf(self), id);
   if (!text.ok()) return Raise(text.status(), BodyOf(self)->session.get());
   const Owned object(
       PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "replace"));

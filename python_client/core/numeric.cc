@@ -136,7 +136,7 @@ PyObject* WriteInto(PyObject* a, PyObject* result) {
   const Owned owned(result);
   if (result == nullptr || result == Py_NotImplemented) return Py_XNewRef(result);
   const absl::StatusOr<bool> recorded =
-      BodyOf(a)->session->IsBackpropRequired(BodyOf(result), absl::nullopt);
+      BodyOf(a)->session->graphs().IsBackpropRequired(BodyOf(result), absl::nullopt);
   if (!recorded.ok()) return Raise(recorded.status(), BodyOf(a)->session.get());
   if (*recorded) return Py_NewRef(result);
   const ArraySpec &to = BodyOf(a)->spec, &from = BodyOf(result)->spec;

@@ -1,0 +1,130 @@
+// The commands of a session on their way to the daemon.
+#ifndef CHX_CLIENT_COMMAND_QUEUE_H_
+#define CHX_CLIENT_COMMAND_QUEUE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "client/connection.h"
+#include "client/pending_commands.h"
+#include "proto/command.h"
+
+namespace chx {
+
+class Session;
+
+// Encodes commands in the order of their calls, gives out handles and request ids, and sends
+// batches. A thread of its own sends what nobody else flushes.
+//
+// Owned by a Session. Thread-safe. Functions that need mutex() are for callers that take a handle
+// or a request id and append the command in one critical section: the daemon then sees both in one
+// order. No other lock is taken while mutex() is held, except within this class.
+class CommandQueue {
+ public:
+  // `session` only identifies the session in modes (client/modes.h).
+  CommandQueue(Connection* connection, const Session* session);
+  CommandQueue(const CommandQueue&) = delete;
+
+  // An OK status if the session belongs to this process, is open, and is not lost.
+  absl::Status CheckUsable() const;
+  // Whether the session belongs to a process that this one was forked from: unusable.
+  bool Forked() const;
+
+  Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
+  Handle NewHandle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return next_handle_++; }
+  uint64_t NewRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return next_request_++; }
+  // The calling thread's line of the program and its mode, as commands name them. The daemon is
+  // told what they mean before they are used for the first time.
+  uint32_t Location() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint16_t Mode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Append(const Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the pending commands are worth a Flush.
+  bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pending_.due(); }
+  bool closed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_; }
+
+  Handle AllocateHandle() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Appends a command that the daemon answers, under a new request id, which it returns.
+  template <typename Request>
+  uint64_t AppendRequest(Request request) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    const uint64_t id = request.request_id = next_request_++;
+    Append(std::move(request));
+    return id;
+  }
+  // The hot path: fills in `outputs` with new handles. True if the pending commands are due.
+  bool ApplyOp(uint16_t op, DeviceId device, absl::Span<const CommandOperand> inputs,
+               absl::Span<const AttrValue> attrs, absl::Span<Handle> outputs)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Elements that are a part of the command. True if the pending commands are due.
+  bool UploadInline(Dtype dtype, DeviceId device, absl::Span<const int64_t> shape,
+                    absl::string_view data, Handle* handle) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for elements that are a part of the answer.
+  absl::Status FetchInline(Handle handle, void* out, size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The handle of an array of `bytes` is not used any more. Sent with the next batch.
+  void Release(Handle handle, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Sends what is pending; waits only while the daemon has enough to do. If it may be interrupted
+  // and is, the rest is sent later.
+  absl::Status Flush(bool interruptible = false) ABSL_LOCKS_EXCLUDED(mutex_);
+  // An interruptible Flush before a wait for the answer to a request. If it is interrupted, nobody
+  // waits for the answer.
+  absl::Status FlushFor(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Flushes, and waits for the answer to a request.
+  absl::StatusOr<std::string> AnswerTo(uint64_t request, bool interruptible)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until the daemon has done all that was called.
+  absl::Status Synchronize() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Ends the thread's work; false if the queue was closed already. After the connection is closed,
+  // Join waits for the thread.
+  bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Join() { flusher_.join(); }
+
+  // Since the session began.
+  struct Stats {
+    int64_t commands = 0;     // sent, or about to be
+    int64_t round_trips = 0;  // how often something waited for the daemon
+  };
+  Stats stats() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // To be called after a command was appended to pending_.
+  void Appended() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    pending_.Count();
+    if (flusher_idle_) wake_flusher_.notify_one();
+  }
+  void AppendReleases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FlushLoop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sleeps until there may be something to flush, or until `deadline` if nothing was pending the
+  // last `quiet` times. False if the queue is closed.
+  bool WaitForWork(int* quiet, std::chrono::steady_clock::time_point deadline)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  Connection* const connection_;
+  const Session* const session_;
+  const int fork_generation_;
+  const pid_t process_;
+  Mutex mutex_;
+  PendingCommands pending_ ABSL_GUARDED_BY(mutex_);
+  Handle next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::vector<uint32_t> defined_modes_ ABSL_GUARDED_BY(mutex_);  // versions by number; 0: never
+  std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool flusher_idle_ ABSL_GUARDED_BY(mutex_) = false;
+  CondVar wake_flusher_;
+  std::thread flusher_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_COMMAND_QUEUE_H_

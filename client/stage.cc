@@ -1,0 +1,45 @@
+#include "client/stage.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/waiting.h"
+
+namespace chx {
+namespace {
+
+constexpr uint64_t kShareOfMemory = 32;  // of the session's limit, at most this part
+constexpr size_t kLeastBytes = 512 << 10;
+constexpr int kTriesLater = 64;  // transfers, after memory was refused
+
+}  // namespace
+
+absl::StatusOr<bool> Stage::Open(const Connection& connection, SharedMemory* memory,
+                                 size_t most_bytes) {
+  if (handle != 0) return true;
+  if (refusals > 0 && refusals++ < kTriesLater) return false;
+  refusals = 1;
+  const absl::optional<DeviceId> device = connection.SharingDevice();
+  const size_t size =
+      std::min<uint64_t>(most_bytes, RoundDown(connection.session_memory_bytes() / kShareOfMemory));
+  if (!device.has_value() || size < kLeastBytes) return false;
+  Handle array = 0;
+  absl::StatusOr<MappedBlock> mapped = memory->Allocate(
+      ArraySpec(Dtype::kUint8, Shape({static_cast<int64_t>(size)}), *device), false, &array);
+  if (Interruption::Is(mapped.status())) {
+    refusals = 0;
+    return mapped.status();
+  }
+  if (!mapped.ok()) return false;
+  handle = array;
+  mapping = std::move(mapped->mapping);
+  data = mapped->data;
+  bytes = size;
+  // No forked process has any use for it.
+  madvise(mapping->data(), mapping->bytes(), MADV_DONTFORK);
+  return true;
+}
+
+}  // namespace chx

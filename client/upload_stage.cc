@@ -1,0 +1,91 @@
+#include "client/upload_stage.h"
+
+#include <utility>
+
+#include "client/copy_bulk.h"
+#include "client/waiting.h"
+#include "ops/error.h"
+
+namespace chx {
+namespace {
+
+constexpr size_t kMostBytes = 4 << 20;
+constexpr size_t kSentAtOnce = 1 << 20;
+
+}  // namespace
+
+absl::StatusOr<Handle> UploadStage::Upload(absl::string_view data, const ArraySpec& spec) {
+  if (!mutex_.TryLock()) return Handle{0};
+  absl::StatusOr<Handle> array = UploadLocked(data, spec);
+  mutex_.Unlock();
+  DropIfUnused();  // if the session was closed meanwhile
+  return array;
+}
+
+void UploadStage::Drop() {
+  dropped_ = true;
+  DropIfUnused();
+}
+
+void UploadStage::DropIfUnused() {
+  if (!dropped_ || !mutex_.TryLock()) return;
+  stage_ = Stage();
+  mutex_.Unlock();
+}
+
+absl::Status UploadStage::SwitchHalf() {
+  // A fetch of nothing: answered when what is before it has been copied, and no later.
+  command::FetchInto marker;
+  marker.handle = marker.stage = stage_.handle;
+  requests_[half_] = queue_.AppendRequest(marker);
+  if (absl::Status flushed = queue_.FlushFor(requests_[half_]); !flushed.ok()) {
+    requests_[half_] = 0;
+    return flushed;
+  }
+  half_ ^= 1;
+  used_ = unsent_ = 0;
+  const uint64_t request = std::exchange(requests_[half_], 0);
+  if (request == 0) return absl::OkStatus();
+  absl::Status answered = connection_.WaitFor(request, true).status();
+  // Still in use: the next upload goes to the other half.
+  if (Interruption::Is(answered)) used_ = half_bytes_;
+  // A cancelled request is answered in its turn, too, and cancelling spares uploads.
+  return KindOf(answered) == ErrorKind::kCancelled ? absl::OkStatus() : answered;
+}
+
+absl::StatusOr<Handle> UploadStage::UploadLocked(absl::string_view data, const ArraySpec& spec) {
+  CHX_ASSIGN_OR_RETURN(const bool open, stage_.Open(connection_, &memory_, kMostBytes));
+  if (!open) return Handle{0};
+  half_bytes_ = Stage::RoundDown(stage_.bytes / 2);
+  const size_t size = Stage::RoundUp(data.size());
+  if (size > half_bytes_) return Handle{0};  // to be copied once is worth a round trip then
+  if (used_ + size > half_bytes_) CHX_RETURN_IF_ERROR(SwitchHalf());
+  const size_t offset = static_cast<size_t>(half_) * half_bytes_ + used_;
+  used_ += size;
+  unsent_ += size;
+  CopyBulk(stage_.data + offset, data.data(), data.size(), data.size());
+  command::UploadFrom upload;
+  upload.dtype = spec.dtype;
+  upload.device = spec.device;
+  upload.shape.assign(spec.shape.begin(), spec.shape.end());
+  upload.stage = stage_.handle;
+  upload.stage_offset = static_cast<int64_t>(offset);
+  Handle array = 0;
+  bool due = false;
+  {
+    MutexLock lock(&queue_.mutex());
+    array = upload.result = queue_.NewHandle();
+    queue_.Append(std::move(upload));
+    due = queue_.Due();
+  }
+  // The daemon begins to copy while the next one is filled in.
+  if (!due && unsent_ < kSentAtOnce) return array;
+  unsent_ = 0;
+  if (absl::Status flushed = queue_.Flush(true); !flushed.ok()) {
+    queue_.Release(array, spec.nbytes());
+    return flushed;
+  }
+  return array;
+}
+
+}  // namespace chx
