@@ -88,16 +88,13 @@ void Linspace(ComposeContext& c) {
   c.SetOutput(0, c.Apply("astype", {y}, {{"dtype", dtype}}));
 }
 
-// Output i varies along its own axis and is broadcast along the others.
+// Output i has the elements of input i, in C order, along its own axis and is broadcast along the
+// others.
 absl::Status MeshgridRule(InferContext& c) {
   const int n = c.num_inputs();
   if (n > kMaxNdim) return DimensionError("[meshgrid] expects at most ", kMaxNdim, " arrays");
   Shape shape;
   for (int i = 0; i < n; ++i) {
-    if (c.input(i).ndim() > 1) {
-      return DimensionError("[meshgrid] expects one dimension, got shape ",
-                            c.input(i).shape.ToString());
-    }
     shape.push_back(c.input(i).size());
   }
   if (c.attr(0).AsInt() == 0 && n > 1) {
@@ -181,7 +178,9 @@ void RegisterGrids(OpRegistry& r) {
       .NoGradient()
       .Compose(LinspaceRule, Linspace);
   r.Add("meshgrid")
-      .Doc("Coordinate arrays of a grid from one-dimensional ones; 'xy' swaps the first two axes.")
+      .Doc(
+          "Coordinate arrays of a grid from one-dimensional ones; 'xy' swaps the first two axes. "
+          "Arrays with more dimensions are flattened.")
       .Inputs({"xi..."})
       .Outputs({"ys..."})
       .Choice("indexing", {"xy", "ij"}, 0)

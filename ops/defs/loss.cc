@@ -104,8 +104,11 @@ void SigmoidCrossEntropyGradient(GradContext& g) {
 absl::Status AccuracyRule(InferContext& c) {
   const ArraySpec& y = c.input(0);
   const ArraySpec& t = c.input(1);
-  if (!IsInt(t.dtype)) {
-    return DtypeError("[accuracy] expects integer labels, got ", DtypeName(t.dtype));
+  if (!IsFloat(y.dtype)) {
+    return DtypeError("[accuracy] expects float scores, got ", DtypeName(y.dtype));
+  }
+  if (!IsInt(t.dtype) || t.dtype == Dtype::kUint8) {
+    return DtypeError("[accuracy] expects signed integer labels, got ", DtypeName(t.dtype));
   }
   // Axes of one element after those of the labels are allowed.
   bool fits = y.ndim() >= 2 && y.ndim() > t.ndim();
@@ -118,7 +121,7 @@ absl::Status AccuracyRule(InferContext& c) {
                           y.shape.ToString(), " and ", t.shape.ToString());
   }
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), y.shape, 1u << 1));
-  return c.AddOutput(IsFloat(y.dtype) ? y.dtype : Dtype::kFloat32, {});
+  return c.AddOutput(y.dtype, {});
 }
 
 void Accuracy(ComposeContext& c) {
@@ -127,7 +130,7 @@ void Accuracy(ComposeContext& c) {
   const auto cast = [&c](Value x, Dtype dtype) {
     return x.dtype() == dtype ? x : c.Apply("astype", {x}, {{"dtype", dtype}});
   };
-  const Dtype result = IsFloat(y.dtype()) ? y.dtype() : Dtype::kFloat32;
+  const Dtype result = y.dtype();
   // Counts are sums of bools: exact as int64, too large for float16.
   const auto count = [&](Value hits) {
     return cast(c.Apply("sum", {hits}),
@@ -183,8 +186,10 @@ void RegisterLoss(OpRegistry& r) {
       .Gradient(SigmoidCrossEntropyGradient);
   r.Add("accuracy")
       .Doc(
-          "The share of samples whose greatest score along axis 1 is at the label. Samples with "
-          "ignore_label don't count. No gradient.")
+          "The share of samples whose greatest score along axis 1 is at the label: float scores y "
+          "(N, C, ...), signed integer labels t (N, ...). Samples with ignore_label don't count. "
+          "No "
+          "gradient.")
       .Inputs({"y", "t"})
       .Outputs({"accuracy"})
       .Attr("ignore_label", AttrType::kInt, AttrValue())

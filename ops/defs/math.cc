@@ -166,7 +166,13 @@ void RegisterBinary(OpRegistry& r) {
         if (g.needs_grad(0)) g.SetInputGrad(0, scaled * x2);
         if (g.needs_grad(1)) g.SetInputGrad(1, -(scaled * x1));
       });
-  Binary(r, "fmod", "The remainder of x1 / x2 with the sign of x1.")
+  r.Add("fmod")
+      .Doc(
+          "The remainder of x1 / x2 with the sign of x1; an integer modulo zero gives 0. Bool is "
+          "refused.")
+      .Inputs({"x1|scalar", "x2|scalar"})
+      .Outputs({"y"})
+      .Elementwise(rules::ArithmeticNoBool)
       .Saves({"x1", "x2"})
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.output_grad(0));

@@ -71,6 +71,10 @@ Values Gates(Value x, int64_t gates, bool blocks) {
 absl::Status LstmRule(InferContext& c) {
   Dtype dtype;
   CHX_RETURN_IF_ERROR(CheckFloats(c, &dtype));
+  if (c.input(0).dtype != c.input(1).dtype) {
+    return DtypeError("[lstm] expects c and x of one dtype, got ", DtypeName(c.input(0).dtype),
+                      " and ", DtypeName(c.input(1).dtype));
+  }
   CHX_RETURN_IF_ERROR(CheckGates(c, c.input(1), c.input(0), 4, true));
   Shape h = c.input(0).shape;
   h[0] = c.input(1).shape[0];
@@ -218,7 +222,7 @@ void RegisterRecurrent(OpRegistry& r) {
   r.Add("lstm")
       .Doc(
           "The next state c (N, C, ...) and output h (n, C, ...) of an LSTM for x (n, 4 * C, ...), "
-          "in which a, i, f and o alternate; n may be below N.")
+          "in which a, i, f and o alternate; n may be below N. c and x have one float dtype.")
       .Inputs({"c", "x"})
       .Outputs({"c_next", "h"})
       .Compose(LstmRule, Lstm);

@@ -189,6 +189,7 @@ dsplit = _split_along("dsplit", 2, 3)
 def meshgrid(*xi, indexing="xy", sparse=False, copy=True):
     """Coordinate arrays of a grid from one-dimensional ones, as a list; 'xy' swaps two axes.
 
+    Arrays with more dimensions are flattened.
     With `sparse` each has ones where it would repeat itself. Without `copy` they are not of C order.
     """
     if not xi:

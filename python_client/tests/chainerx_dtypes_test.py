@@ -124,6 +124,54 @@ def test_accuracy_of_scores_with_trailing_axes():
         chx.accuracy(chx.zeros((2, 3)), chx.zeros((2, 1), "int32"))
 
 
+@pytest.mark.parametrize("ignore_label", [None, 0])
+@pytest.mark.parametrize(
+    "dtypes",
+    ["int16 float16", "int32 int32", "float32 float32", "int64 float64", "float32 bool"]
+    + ["bool int32", "float32 uint8"],
+)
+def test_accuracy_takes_floats_and_signed_integers(dtypes, ignore_label):
+    scores, labels = dtypes.split()
+    with pytest.raises(chx.DtypeError):
+        chx.accuracy(chx.zeros((2, 3), scores), chx.zeros((2,), labels), ignore_label)
+
+
+@pytest.mark.parametrize(
+    "dtypes", ["float32 float64", "float16 float32", "int32 int32", "float32 int8"]
+)
+def test_lstm_takes_floats_of_one_dtype(dtypes):
+    c, x = dtypes.split()
+    with pytest.raises(chx.DtypeError):
+        chx.lstm(chx.zeros((2, 3), c), chx.zeros((2, 12), x))
+
+
+def test_fmod_keeps_integers():
+    x, y = chx.array([-7, 7, 7, -128], "int8"), chx.array([3, -3, 0, -1], "int8")
+    rest = chx.fmod(x, y)
+    assert (rest.dtype, rest.tolist()) == ("int8", [-1, 1, 0, 0])
+    for divisor, dtype in ((4, "int8"), (chx.array([4] * 4, "int64"), "int64"), (4.0, "float32")):
+        rest = chx.fmod(x, divisor)
+        assert (rest.dtype, rest.tolist()) == (dtype, [-3, 3, 3, 0])
+
+
+@pytest.mark.parametrize("other", ["bool", *NUMBERS])
+def test_fmod_refuses_bool(other):
+    for x, y in ((ones("bool"), ones(other)), (ones(other), ones("bool")), (ones(other), True)):
+        with pytest.raises(chx.DtypeError):
+            chx.fmod(x, y)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
+def test_integers_filled_with_what_they_cannot_hold(dtype, value):
+    """As ChainerX on x86: a conversion to 32 or 64 bits, whose low bits narrower dtypes take."""
+    lowest = {"int32": -(2**31), "int64": -(2**63)}.get(dtype, 0)
+    a = chx.ones(3, dtype)
+    a.fill(value)
+    assert a.tolist() == [lowest] * 3
+    assert chx.full(3, value, dtype).tolist() == [lowest] * 3
+
+
 @pytest.mark.parametrize("indices", [[1, 0], [[2], [1]], (0, -1), 1, np.array([0, 2], "int8")])
 def test_take_of_what_is_no_array(indices):
     values = np.arange(12, dtype="float32").reshape(3, 4)

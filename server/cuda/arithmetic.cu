@@ -10,7 +10,7 @@ namespace {
 template <typename Fn>
 inline constexpr bool kHeavy =
     std::is_same<Fn, kernels::Power>::value || std::is_same<Fn, kernels::FloorDivide>::value ||
-    std::is_same<Fn, kernels::Remainder>::value;
+    std::is_same<Fn, kernels::Remainder>::value || std::is_same<Fn, kernels::Fmod>::value;
 
 template <typename Fn>
 absl::Status RunArithmetic(const KernelArgs& args) {

@@ -192,6 +192,15 @@ CHX_BINARY_FN(Remainder, "remainder") {
     return IntRemainder(x, y);
   }
 }
+CHX_BINARY_FN(Fmod, "fmod") {
+  if constexpr (kIsBool<T>) {
+    return false;
+  } else if constexpr (kIsFloat<T>) {
+    return FmodOf(x, y);
+  } else {
+    return IntFmod(x, y);
+  }
+}
 
 // Inference refuses floats for these.
 CHX_BINARY_FN(BitwiseAnd, "bitwise_and") {
@@ -236,7 +245,6 @@ CHX_BINARY_FN(RightShift, "right_shift") {
 
 CHX_BINARY_FN(Divide, "divide") { return x / y; }
 CHX_BINARY_FN(Arctan2, "arctan2") { return Atan2(x, y); }
-CHX_BINARY_FN(Fmod, "fmod") { return FmodOf(x, y); }
 CHX_BINARY_FN(Hypot, "hypot") { return static_cast<T>(std::hypot(x, y)); }
 CHX_BINARY_FN(Copysign, "copysign") { return static_cast<T>(std::copysign(x, y)); }
 // Equal infinities have no difference.
@@ -349,10 +357,10 @@ using UnaryLogicalFns = FnList<LogicalNot>;
 using UnaryTestFns = FnList<IsNan, IsInf, IsFinite>;
 // Two of a dtype -> the same.
 using BinaryArithmeticFns =
-    FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder, ReluGrad,
+    FnList<Add, Subtract, Multiply, Maximum, Minimum, Power, FloorDivide, Remainder, Fmod, ReluGrad,
            BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, Gcd, Lcm>;
 // Two of float16/32/64 -> the same.
-using BinaryFloatFns = FnList<Divide, Arctan2, Fmod, Hypot, Copysign, Logaddexp, Nextafter>;
+using BinaryFloatFns = FnList<Divide, Arctan2, Hypot, Copysign, Logaddexp, Nextafter>;
 // Two of a dtype -> bool.
 using ComparisonFns = FnList<Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual>;
 // Two bools -> bool: inference casts the inputs.

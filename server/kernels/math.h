@@ -178,6 +178,17 @@ CHX_HD T IntRemainder(T a, T b) {
   }
 }
 
+// Of the dividend's sign; 0 for a divisor of 0.
+template <typename T>
+CHX_HD T IntFmod(T a, T b) {
+  if (b == T(0)) return T(0);
+  // The smallest number % -1 traps on x86.
+  if constexpr (std::is_signed<T>::value) {
+    if (b == T(-1)) return T(0);
+  }
+  return static_cast<T>(a % b);
+}
+
 // Wraps around. Negative exponents round towards zero; 0 to a negative power is 0.
 template <typename T>
 CHX_HD T IntPower(T base, T exponent) {

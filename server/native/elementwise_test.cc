@@ -179,6 +179,7 @@ TEST_F(ElementwiseTest, DivisionAndPower) {
       const TestArray y = Random(dtype, shape, false);
       const TestArray quotient = runner_.Run("floor_divide", {x, y});
       const TestArray rest = runner_.Run("remainder", {x, y});
+      const TestArray c_rest = runner_.Run("fmod", {x, y});
       const TestArray power = runner_.Run("power", {x, y});
       for (int64_t i = 0; i < x.size(); ++i) {
         const Number a = x.Get(i);
@@ -186,6 +187,7 @@ TEST_F(ElementwiseTest, DivisionAndPower) {
         if (!IsFloat(dtype)) {
           EXPECT_EQ(quotient.Get(i), b == 0 ? 0 : Wrapped(dtype, std::floor(a / b)));
           EXPECT_EQ(rest.Get(i), b == 0 ? 0 : FloorMod(a, b));
+          EXPECT_EQ(c_rest.Get(i), b == 0 ? 0 : std::fmod(a, b)) << a << " fmod " << b;
           if (b >= 0 && std::pow(std::fabs(a), b) < 1e18L) {
             EXPECT_EQ(power.Get(i), Wrapped(dtype, std::pow(a, b))) << a << " ** " << b;
           }

@@ -3,11 +3,15 @@
 ChainerX's own way updates NumPy views of the parameters, in this process. Here an update is one
 command for all parameters that have the same rule and hyperparameters (chx.optimizers), and so is
 each of Chainer's hooks. Loss scaling is undone by a division for each parameter, after the cast to
-float32 where there is one. States are arrays in the daemon, which serializers see. Update rules of
-users are computed with NumPy and written back, and count as fallbacks.
+float32 where there is one. States are arrays in the daemon, which serializers see.
+
+Update rules of users are called as with ChainerX. update_core_cpu gets NumPy copies, which are
+written back, and counts as a fallback. update_core_gpu gets the daemon's arrays: chx has no CuPy
+arrays, but cuda.elementwise makes kernels that write to arrays of the daemon.
 """
 
 import collections
+import functools
 
 import numpy
 from chainer import optimizer, optimizer_hooks, optimizers, variable
@@ -250,15 +254,38 @@ def update_core_chainerx(self, param):
     """
     if param._data[0] is None:
         return
-    if type(self) not in _NAMES:
+    if type(self) in _NAMES:
+        batch = _Batch()
+        batch.add(self, param, param.grad)
+        batch.run()
+    elif _takes_device_arrays(type(self), param.device.device.backend.name):
+        self.update_core_gpu(param)
+    else:
         _update_with_numpy(self, param)
-        return
-    batch = _Batch()
-    batch.add(self, param, param.grad)
-    batch.run()
+
+
+@functools.cache
+def _takes_device_arrays(rule, backend):
+    """Whether update_core_gpu updates a class's parameters, and not update_core_cpu.
+
+    On cuda it does if the user has written it, and update_core_cpu in no class derived from that one.
+    Chainer's own need CuPy. Elsewhere it does if there is no update_core_cpu.
+    """
+    if rule.update_core_gpu is UpdateRule.update_core_gpu:
+        return False
+    if rule.update_core_cpu is UpdateRule.update_core_cpu:
+        return True
+    gpu, cpu = (_definer(rule, name) for name in ("update_core_gpu", "update_core_cpu"))
+    own = not gpu.__module__.startswith("chainer.")
+    return backend == "cuda" and own and issubclass(gpu, cpu)
+
+
+def _definer(cls, name):
+    return next(base for base in cls.__mro__ if name in vars(base))
 
 
 def _update_with_numpy(rule, param):
+    """Calls update_core on NumPy copies, and so update_core_cpu."""
     _fallbacks.note(type(rule).__name__, [param.array])
     local = variable.Variable(chx.to_numpy(param.array))
     if param.grad is not None:

@@ -93,3 +93,14 @@ for indexing in ("xy", "ij"):
         exact=True,
         name=f"meshgrid-{indexing}",
     )
+for shapes in ([(2, 3)], [(2, 3), (4,)], [(), (2, 1, 2), (3,)]):
+    row(
+        "meshgrid",
+        lambda chx, *arrays: chx.meshgrid(*arrays),
+        lambda *arrays: np.meshgrid(*arrays),
+        shapes,
+        dtypes=[ALL] * len(shapes),
+        grad=list(range(len(shapes))),
+        exact=True,
+        name=f"meshgrid-flattens-{len(shapes)}",
+    )

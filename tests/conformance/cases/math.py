@@ -95,13 +95,37 @@ for test in ("isnan", "isinf", "isfinite"):
     unary(test, getattr(np, test), dtypes=("bool", *INTS), grad=False, exact=True)
 
 binary("arctan2", lambda x, y: np.arctan2(to_float(x), to_float(y)))
-binary("fmod", lambda x, y: np.fmod(to_float(x), to_float(y)), grad=(0,), domain=(1.1, 9.3))
+binary("fmod", np.fmod, grad=(0,), domain=(1.1, 9.3))
 binary("hypot", lambda x, y: np.hypot(to_float(x), to_float(y)))
 binary("logaddexp", lambda x, y: np.logaddexp(to_float(x), to_float(y)), domain=(-3, 3))
 binary("copysign", lambda x, y: np.copysign(to_float(x), to_float(y)))
+
+
+def extreme_integers(rng, shape):
+    """Zeros, minus ones and the bounds of every integer dtype; what does not fit wraps around."""
+    bounds = [sign * 2**bits + d for bits in (7, 15, 31) for sign in (-1, 1) for d in (-1, 0)]
+    numbers = [-(2**63), 2**63 - 1, *bounds, 0, -1, 1, 3, -5]
+    return rng.choice(np.array(numbers, "int64"), shape)
+
+
+@np.errstate(divide="ignore")
+def fmod(x, y):
+    return np.fmod(x, y)
+
+
+row(
+    "fmod",
+    lambda chx, x, y: chx.fmod(x, y),
+    fmod,
+    [(400,), (400,)],
+    dtypes=[INTS, INTS],
+    domain=extreme_integers,
+    exact=True,
+    name="fmod-extreme-integers",
+)
 # Scalars, of which gradients have no dtype to ask for.
-for name, fn in (("arctan2", np.arctan2), ("fmod", np.fmod)):
-    for number in (2.5, 2, True):
+for name, fn, numbers in (("arctan2", np.arctan2, (2.5, 2, True)), ("fmod", np.fmod, (2.5, 2))):
+    for number in numbers:
         row(
             name,
             lambda chx, x, n=name, s=number: getattr(chx, n)(x, s),

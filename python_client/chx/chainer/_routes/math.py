@@ -28,7 +28,7 @@ from chainer.functions.math import (
 
 import chx
 from chx.chainer._routes import route
-from chx.chainer._routes._common import cast, scalar, sent
+from chx.chainer._routes._common import cast, precisely, scalar, sent
 
 # Functions of one array that chx has, too.
 _ELEMENTWISE = {
@@ -183,11 +183,12 @@ def _linear_interpolate(f, xs):
 @route(fft.FFT)
 def _fft(f, xs):
     """Fourier's sums, as products with a matrix: there are no complex arrays in the daemon."""
-    real, imag = xs
+    dtype = xs[0].dtype
+    real, imag = map(precisely, xs)  # NumPy rounds to float16 once, at the end
     n = real.shape[-1]
     angle = 2 * np.pi / n * (np.outer(np.arange(n), np.arange(n)) % n)
     sign, scale = (-1, 1) if f._method == "fft" else (1, 1 / n)
     c, s = (sent((scale * a).astype(real.dtype), real) for a in (np.cos(angle), np.sin(angle)))
     a, b = (chx.matmul(real, c), chx.matmul(imag, c))
     d, e = (chx.matmul(imag, s), chx.matmul(real, s))
-    return a - sign * d, b + sign * e
+    return cast(a - sign * d, dtype), cast(b + sign * e, dtype)
