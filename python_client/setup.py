@@ -21,6 +21,9 @@ setup(
     license_files=["LICENSE"],
     packages=[
         "chx",
+        "chx._autograd",
+        "chx._numpy",
+        "chx._runtime",
         "chx.array_api",
         "chx.chainer",
         "chx.chainer._routes",
@@ -28,6 +31,7 @@ setup(
         "chx.chainerx.testing",
         "chx.kernels",
         "chx.optimizers",
+        "chx.random",
     ],
     package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},
     python_requires=">=3.11,<3.12",

@@ -26,7 +26,7 @@ protobuf = {path for path in mapped if "libprotobuf" in path}
 assert protobuf and all(path.startswith(site) for path in protobuf), protobuf
 assert not any("libgrpc" in path for path in mapped), mapped
 files = os.listdir(os.path.dirname(chx.__file__))
-assert {"py.typed", "_core.pyi", "_ops.pyi", "_linalg_ops.pyi", "linalg.pyi", "chainerx"} <= set(files), files
+assert {"py.typed", "_core.pyi", "_ops.pyi", "_linalg_ops.pyi", "linalg.pyi", "__init__.pyi", "chainerx"} <= set(files), files
 
 session = chx.connect()
 daemon = os.readlink(f"/proc/{session._daemon.process.pid}/exe")

@@ -14,7 +14,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 tools/stage.sh "$stage"
 mkdir "$stage/chx/bin"
-cp -L .bazel/bin/python_client/chx/*.pyi "$stage/chx/"
+(cd .bazel/bin/python_client && find chx -name '*.pyi' -exec cp -L --parents {} "$stage/" \;)
 cp -L .bazel/bin/server/chxd "$stage/chx/bin/chxd"
 # What chxd opens beside itself, if it is there.
 cp -L /usr/lib/x86_64-linux-gnu/libdnnl.so.2 "$stage/chx/bin/"

@@ -18,19 +18,19 @@ import types
 from chx import _spawning
 
 
-def _run_script(path):
+def _run_script(path: str) -> None:
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec")
     # A module that stays __main__ until the process ends, as threads and exit handlers expect.
     main = types.ModuleType("__main__")
     main.__file__ = path
-    main.__builtins__ = __builtins__
+    main.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = main
     exec(code, main.__dict__)
 
 
-def _main():
+def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m chx", description="Runs programs on chx.")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run a program for ChainerX or Chainer")

@@ -11,20 +11,20 @@ class Config:
         the daemon: "allow" it, "warn" (the default) once for each function, or "raise".
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._fallback = "warn"
 
     @property
-    def fallback(self):
+    def fallback(self) -> str:
         return self._fallback
 
     @fallback.setter
-    def fallback(self, value):
+    def fallback(self, value: str) -> None:
         if value not in _FALLBACK:
             raise ValueError(f"[config] expects fallback to be one of {_FALLBACK}, got {value!r}")
         self._fallback = value
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<chx.config fallback={self._fallback!r}>"
 
 

@@ -1,7 +1,8 @@
-"""Where pickled devices come back."""
+"""Where pickled devices come back. Pickles name this module."""
 
-from chx import _context
+from chx._core import Device
+from chx._runtime import devices
 
 
-def _recover_device(backend_name, index):
-    return _context.get_device(backend_name, index)
+def _recover_device(backend_name: str, index: int) -> Device:
+    return devices.get_device(backend_name, index)

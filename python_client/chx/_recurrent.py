@@ -8,68 +8,93 @@ where cuDNN may have that: on a GPU, unless the session's setting `use_cudnn` is
 result depends on all arguments.
 """
 
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Any, TypeAlias, cast
 
 from chx import _core
+from chx._core import ndarray
+
+_Weights: TypeAlias = Sequence[Sequence[ndarray]]
+_Steps: TypeAlias = Sequence[ndarray]
+_State: TypeAlias = tuple[ndarray, Any]  # h, and c where the cell has one
+_Cell: TypeAlias = Callable[[ndarray, ndarray, ndarray, Any], _State]
 
 
-def n_step_lstm(n_layers, hx, cx, ws, bs, xs):
+def tree_lstm(*inputs: ndarray) -> tuple[ndarray, ndarray]:
+    """The next state and output of a tree LSTM; the last input is x."""
+    return _core.tree_lstm(list(inputs))
+
+
+def n_step_lstm(
+    n_layers: int, hx: ndarray, cx: ndarray, ws: _Weights, bs: _Weights, xs: _Steps
+) -> tuple[ndarray, ndarray, list[ndarray]]:
     """(hy, cy, ys) of stacked LSTMs; 8 weights each: i, f, a, o for x, then for h."""
     hy, cy, ys = _stack("lstm", 1, n_layers, hx, cx, ws, bs, xs)
     return hy, cy, ys
 
 
-def n_step_bilstm(n_layers, hx, cx, ws, bs, xs):
+def n_step_bilstm(
+    n_layers: int, hx: ndarray, cx: ndarray, ws: _Weights, bs: _Weights, xs: _Steps
+) -> tuple[ndarray, ndarray, list[ndarray]]:
     """(hy, cy, ys) of stacked bidirectional LSTMs; weights as in n_step_lstm."""
     return _stack("lstm", 2, n_layers, hx, cx, ws, bs, xs)
 
 
-def n_step_gru(n_layers, hx, ws, bs, xs):
+def n_step_gru(
+    n_layers: int, hx: ndarray, ws: _Weights, bs: _Weights, xs: _Steps
+) -> tuple[ndarray, list[ndarray]]:
     """(hy, ys) of stacked GRUs; 6 weights each: r, z and the candidate for x, then for h."""
     hy, _, ys = _stack("gru", 1, n_layers, hx, None, ws, bs, xs)
     return hy, ys
 
 
-def n_step_bigru(n_layers, hx, ws, bs, xs):
+def n_step_bigru(
+    n_layers: int, hx: ndarray, ws: _Weights, bs: _Weights, xs: _Steps
+) -> tuple[ndarray, list[ndarray]]:
     """(hy, ys) of stacked bidirectional GRUs; weights as in n_step_gru."""
     hy, _, ys = _stack("gru", 2, n_layers, hx, None, ws, bs, xs)
     return hy, ys
 
 
-def n_step_rnn(n_layers, hx, ws, bs, xs, activation):
+def n_step_rnn(
+    n_layers: int, hx: ndarray, ws: _Weights, bs: _Weights, xs: _Steps, activation: str
+) -> tuple[ndarray, list[ndarray]]:
     """(hy, ys) of stacked plain networks; 2 weights each. `activation` is 'tanh' or 'relu'."""
     hy, _, ys = _stack(_plain(activation), 1, n_layers, hx, None, ws, bs, xs)
     return hy, ys
 
 
-def n_step_birnn(n_layers, hx, ws, bs, xs, activation):
+def n_step_birnn(
+    n_layers: int, hx: ndarray, ws: _Weights, bs: _Weights, xs: _Steps, activation: str
+) -> tuple[ndarray, list[ndarray]]:
     """(hy, ys) of stacked bidirectional plain networks; as n_step_rnn."""
     hy, _, ys = _stack(_plain(activation), 2, n_layers, hx, None, ws, bs, xs)
     return hy, ys
 
 
-def _plain(activation):
+def _plain(activation: str) -> str:
     if activation not in ("tanh", "relu"):
         raise ValueError(f"[n_step_rnn] expects activation 'tanh' or 'relu', got {activation!r}")
     return activation
 
 
-def _lstm(from_x, from_h, h, c):
+def _lstm(from_x: ndarray, from_h: ndarray, h: ndarray, c: Any) -> _State:
     c, h = _core.lstm_cell(from_x, from_h, c)
     return h, c
 
 
-def _gru(from_x, from_h, h, c):
+def _gru(from_x: ndarray, from_h: ndarray, h: ndarray, c: Any) -> _State:
     (rx, zx, ax), (rh, zh, ah) = (_core.split(part, 3, None, 1) for part in (from_x, from_h))
     z = _core.sigmoid(zx + zh)
     return (1.0 - z) * _core.tanh(ax + _core.sigmoid(rx + rh) * ah) + z * h, c
 
 
-def _tanh(from_x, from_h, h, c):
+def _tanh(from_x: ndarray, from_h: ndarray, h: ndarray, c: Any) -> _State:
     return _core.tanh(from_x + from_h), c
 
 
-def _relu(from_x, from_h, h, c):
+def _relu(from_x: ndarray, from_h: ndarray, h: ndarray, c: Any) -> _State:
     return _core.relu(from_x + from_h), c
 
 
@@ -77,7 +102,16 @@ def _relu(from_x, from_h, h, c):
 _CELLS = {"lstm": (_lstm, 4), "gru": (_gru, 3), "tanh": (_tanh, 1), "relu": (_relu, 1)}
 
 
-def _stack(cell, directions, n_layers, hx, cx, ws, bs, xs):
+def _stack(
+    cell: str,
+    directions: int,
+    n_layers: int,
+    hx: ndarray,
+    cx: ndarray | None,
+    ws: _Weights,
+    bs: _Weights,
+    xs: _Steps,
+) -> tuple[ndarray, Any, list[ndarray]]:
     step, gates = _CELLS[cell]
     xs = list(xs)
     parts = n_layers * directions
@@ -115,7 +149,9 @@ def _stack(cell, directions, n_layers, hx, cx, ws, bs, xs):
     return _core.stack(hs), None if cx is None else _core.stack(cs), xs
 
 
-def _run(step, joined, state, xs):
+def _run(
+    step: _Cell, joined: list[ndarray], state: _State, xs: _Steps
+) -> tuple[list[ndarray], _State]:
     """The outputs of one layer in one direction, and its final state."""
     xw, xb, hw, hb = joined
     h, c = state
@@ -137,7 +173,16 @@ def _run(step, joined, state, xs):
 _MAX_STEPS, _MAX_CELLS = 4096, 65536
 
 
-def _is_one_operator(gates, directions, n_layers, hx, cx, ws, bs, xs):
+def _is_one_operator(
+    gates: int,
+    directions: int,
+    n_layers: int,
+    hx: ndarray,
+    cx: ndarray | None,
+    ws: _Weights,
+    bs: _Weights,
+    xs: _Steps,
+) -> bool:
     """Whether `rnn` is to be called, which is stricter: what it refuses is done, or said, by steps."""
     backend = hx.device.backend
     if backend.name != "cuda" or not backend._session.settings["use_cudnn"]:
@@ -160,12 +205,21 @@ def _is_one_operator(gates, directions, n_layers, hx, cx, ws, bs, xs):
     )
 
 
-def _whole(mode, directions, n_layers, hx, cx, ws, bs, xs):
+def _whole(
+    mode: str,
+    directions: int,
+    n_layers: int,
+    hx: ndarray,
+    cx: ndarray | None,
+    ws: _Weights,
+    bs: _Weights,
+    xs: _Steps,
+) -> tuple[ndarray, Any, list[ndarray]]:
     """As _stack, by the operator; its ys are views of one array."""
     states = [hx] if cx is None else [hx, cx]
     weights = [a for pair in zip(ws, bs, strict=True) for part in pair for a in part]
     rows = [len(x) for x in xs]
     packed = xs[0] if len(xs) == 1 else _core.concatenate(xs)
-    y, *finals = _core.rnn([packed, *states, *weights], rows, n_layers, directions, mode)
+    y, *finals = _core.rnn([packed, *states, *weights], rows, n_layers, directions, cast(Any, mode))
     ys = _core.split(y, None, list(accumulate(rows))[:-1])
     return finals[0], finals[1] if cx is not None else None, ys

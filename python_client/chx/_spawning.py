@@ -6,6 +6,7 @@ data that multiprocessing sends first, and reads before it imports the script ag
 
 import multiprocessing.spawn
 import os
+from typing import Any
 
 # The parent's chx, wherever a child would look for one. Its sys.path is replaced right after.
 _ADAPT = """
@@ -19,18 +20,18 @@ chx._spawning.adapt()
 class _Adapted:
     """What runs a piece of code where it is unpickled."""
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         return exec, (_ADAPT.format(root=root), {})
 
 
-def adapt():
+def adapt() -> None:
     """Makes `import chainerx` mean chx and adapts Chainer, here and in processes started from here."""
     import chx.chainer  # noqa: F401  for its effect
 
     get_preparation_data = multiprocessing.spawn.get_preparation_data
 
-    def with_chx(name):
+    def with_chx(name: str) -> dict[str, Any]:
         return {"chx": _Adapted(), **get_preparation_data(name)}
 
     multiprocessing.spawn.get_preparation_data = with_chx

@@ -4,75 +4,89 @@ import functools as _functools
 import inspect as _inspect
 import math as _math
 import operator as _operator
+import typing as _typing
+from collections.abc import Callable as _Callable, Sequence as _Sequence
+from types import SimpleNamespace as _SimpleNamespace
+from typing import Any as _Any
 
 import numpy as _np
 
 from chx import _core
-from chx._arranging import _all_like, _axis, _like
+from chx._core import ndarray as _ndarray
+from chx._numpy.arguments import (
+    array_like as _array_like,
+    arrays_like as _arrays_like,
+    checked_axis as _checked_axis,
+)
 
-_operators = _core._submodules["linalg"]
+if _typing.TYPE_CHECKING:
+    from chx import _linalg_ops as _generated
+else:
+    _generated = _SimpleNamespace(**_core._submodules["linalg"])
 
 # What these functions raise where a matrix has no solution, inverse or decomposition.
 LinAlgError = _core.ChainerxError
 
 
-def _floating(a):
+def _floating(a: _ndarray) -> _ndarray:
     """As NumPy's: of integers and bools as float64."""
     is_float = not isinstance(a, _core.ndarray) or a.dtype.kind == "f"
     return a if is_float else a.astype("float64")
 
 
-def _of_floats(operator):
+def _of_floats(operator: _Callable[..., _Any]) -> _Callable[..., _Any]:
     """An operator of one matrix that takes integers too."""
 
-    def function(a, *args, **kwargs):
+    def function(a: _ndarray, *args: _Any, **kwargs: _Any) -> _Any:
         return operator(_floating(a), *args, **kwargs)
 
     function.__name__ = function.__qualname__ = operator.__name__
     function.__doc__ = operator.__doc__
-    function.__signature__ = _inspect.signature(operator)
+    setattr(function, "__signature__", _inspect.signature(operator))  # noqa: B010
     return function
 
 
 # The operators of this module, from the table.
+_operators = _core._submodules["linalg"]
 globals().update({name: _of_floats(operator) for name, operator in _operators.items()})
 
 
-def solve(a, b):
+def solve(a: _ndarray, b: _Any) -> _ndarray:
     """x with matmul(a, x) = b, for square matrices a; b has vectors, or matrices of them."""
-    b = _like(b, a)
+    b = _array_like(b, a)
     if a.dtype.kind == b.dtype.kind == "f":
-        return _operators["solve"](a, b)
+        return _generated.solve(a, b)
     dtype = _np.promote_types(a.dtype, b.dtype)
     dtype = _np.promote_types(dtype, "float64")
-    return _operators["solve"](a.astype(dtype, copy=False), b.astype(dtype, copy=False))
+    return _generated.solve(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
 
 
-def pinv(a, rcond=1e-15):
+def pinv(a: _ndarray, rcond: _Any = 1e-15) -> _ndarray:
     """The pseudo-inverse: singular values up to rcond times the largest one count as 0.
 
     `rcond` may be an array, with one for each of stacked matrices.
     """
     a = _floating(a)
     if not isinstance(rcond, (list, _np.ndarray, _core.ndarray)) or _np.ndim(rcond) == 0:
-        return _operators["pinv"](a, rcond)
+        return _generated.pinv(a, rcond)
     u, s, vt = _svd(a)
-    rcond = _like(rcond, a).astype(a.dtype, copy=False)
+    rcond = _array_like(rcond, a).astype(a.dtype, copy=False)
     counts = _core.greater(s, _core.amax(s, -1, True) * rcond.reshape(*rcond.shape, 1))
     inverse = _core.where(counts, 1.0 / _core.where(counts, s, 1), 0)
     scaled = inverse.reshape(*inverse.shape, 1) * _core.swapaxes(u, -1, -2)
     return _core.matmul(_core.swapaxes(vt, -1, -2), scaled)
 
 
-def matrix_power(a, n):
+def matrix_power(a: _ndarray, n: int) -> _ndarray:
     """The product of n copies of square matrices; of their inverse if n is negative.
 
     Integers stay integers, unless n is negative.
     """
     n = _operator.index(n)
     if a.dtype.kind == "f" or n < 0 or a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        return _operators["matrix_power"](_floating(a), n)
-    result, square = None, a
+        return _generated.matrix_power(_floating(a), n)
+    result: _ndarray | None = None
+    square = a
     while n:
         if n % 2:
             result = square if result is None else _core.matmul(result, square)
@@ -84,16 +98,24 @@ def matrix_power(a, n):
     return _core.copy(a) if result is a else result
 
 
-def _is_lapack_available():
+def _is_lapack_available() -> bool:
     """Always true: the daemon has it."""
     return True
 
 
-def _svd(a):
-    return _operators["svd"](a, full_matrices=False)
+def _svd(a: _ndarray) -> tuple[_ndarray, _ndarray, _ndarray]:
+    u, s, vt = _generated.svd(a, full_matrices=False)
+    return u, s, vt
 
 
-def norm(x, ord=None, axis=None, keepdims=False):
+def _singular_values(a: _ndarray) -> _ndarray:
+    values: _ndarray = _generated.svd(a, compute_uv=False)
+    return values
+
+
+def norm(
+    x: _ndarray, ord: float | str | None = None, axis: _Any = None, keepdims: bool = False
+) -> _ndarray:
     """The norm of vectors along one axis, or of matrices along two; of all elements by default.
 
     `ord` is a number as for numpy.linalg.norm, or for matrices 'fro' (the default) or 'nuc', the sum
@@ -104,15 +126,15 @@ def norm(x, ord=None, axis=None, keepdims=False):
     """
     x = _floating(x)
     if not isinstance(ord, str):
-        return _operators["norm"](x, ord, axis, keepdims)
+        return _generated.norm(x, ord, axis, keepdims)
     axes = range(x.ndim) if axis is None else _np.atleast_1d(axis).tolist()
-    axes = [_axis("norm", i, x.ndim) for i in axes]
+    axes = [_checked_axis("norm", i, x.ndim) for i in axes]
     if ord not in ("fro", "nuc") or len(axes) != 2:
         raise ValueError(
             f"[norm] expects 'fro' or 'nuc', and two axes with it, got {ord!r}, {axis}"
         )
     if ord == "fro":
-        return _operators["norm"](x, None, axis, keepdims)
+        return _generated.norm(x, None, axis, keepdims)
     _, s, _ = _svd(_core.moveaxis(x, list(axes), (-2, -1)))
     total = _core.sum(s, -1)
     if not keepdims:
@@ -120,7 +142,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     return total.reshape([1 if i in axes else n for i, n in enumerate(x.shape)])
 
 
-def cond(x, p=None):
+def cond(x: _ndarray, p: float | str | None = None) -> _ndarray:
     """The condition number of matrices: the ratio of the singular values for p None, 2 and -2, else
     norm(x, p) * norm(inv(x), p). A singular matrix gives infinity (a ChainerxError with other p).
     """
@@ -128,11 +150,11 @@ def cond(x, p=None):
     if p in (None, 2, -2):
         _, s, _ = _svd(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    inverse = _operators["inv"](x)
+    inverse = _generated.inv(x)
     return norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1))
 
 
-def matrix_rank(A, tol=None, hermitian=False):
+def matrix_rank(A: _ndarray, tol: _Any = None, hermitian: bool = False) -> _ndarray:
     """The number (int64) of singular values above `tol`; of a vector, whether it is not zero.
 
     By default `tol` is the largest singular value times the larger dimension times the dtype's
@@ -141,10 +163,7 @@ def matrix_rank(A, tol=None, hermitian=False):
     if A.ndim < 2:
         return _core.any(_core.not_equal(A, 0)).astype("int64")
     A = _floating(A)
-    if hermitian:
-        s = _core.abs(_operators["eigvalsh"](A))
-    else:
-        s = _operators["svd"](A, compute_uv=False)
+    s = _core.abs(_generated.eigvalsh(A)) if hermitian else _singular_values(A)
     if tol is None:
         largest = _core.amax(s, -1, True)
         tol = largest * (max(A.shape[-2:]) * float(_np.finfo(A.dtype).eps))
@@ -153,7 +172,9 @@ def matrix_rank(A, tol=None, hermitian=False):
     return _core.sum(_core.greater(s, tol), -1)
 
 
-def lstsq(a, b, rcond=None):
+def lstsq(
+    a: _ndarray, b: _Any, rcond: float | None = None
+) -> tuple[_ndarray, _ndarray, int, _ndarray]:
     """x that minimizes |a x - b| for a matrix a (m, n) and b (m,) or (m, k).
 
     Returns:
@@ -161,7 +182,7 @@ def lstsq(a, b, rcond=None):
       or (1,), and (0,) if the rank is below n or m <= n; rank is an int, which is waited for; s are
       the singular values. x is differentiable where the rank is constant, and so are the residuals.
     """
-    b = _like(b, a)
+    b = _array_like(b, a)
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[0] != b.shape[0]:
         raise _core.DimensionError(
             f"[lstsq] expects a matrix and as many right sides' rows, got {a.shape} and {b.shape}"
@@ -178,9 +199,9 @@ def lstsq(a, b, rcond=None):
         s, rank = _core.zeros((0,), dtype, device=a.device), 0
         x = _core.zeros((n, *b.shape[1:]), dtype, device=a.device)
     else:
-        s = _operators["svd"](a, compute_uv=False)
+        s = _singular_values(a)
         rank = int(_core.sum(_core.greater(s, s[0] * rcond)))
-        x = _core.matmul(_operators["pinv"](a, rcond), b)
+        x = _core.matmul(_generated.pinv(a, rcond), b)
     if rank < n or m <= n:
         residuals = _core.zeros((0,), dtype, device=a.device)
     else:
@@ -188,7 +209,7 @@ def lstsq(a, b, rcond=None):
     return x, residuals, rank, s
 
 
-def multi_dot(arrays):
+def multi_dot(arrays: _Sequence[_ndarray]) -> _ndarray:
     """The product of matrices, in the order that takes the fewest multiplications.
 
     The first and the last may be vectors.
@@ -196,7 +217,7 @@ def multi_dot(arrays):
     Raises:
       DimensionError: others don't have two dimensions, or sizes don't agree.
     """
-    arrays = _all_like(arrays)
+    arrays = _arrays_like(arrays)
     if len(arrays) < 2:
         raise ValueError(f"[multi_dot] expects at least two arrays, got {len(arrays)}")
     first, last = arrays[0].ndim == 1, arrays[-1].ndim == 1
@@ -212,7 +233,7 @@ def multi_dot(arrays):
     sizes = [a.shape[0] for a in arrays] + [arrays[-1].shape[1]]
 
     @_functools.cache
-    def best(i, j):
+    def best(i: int, j: int) -> tuple[int, int]:
         """The fewest multiplications for arrays[i:j + 1], and where the last product is."""
         if i == j:
             return 0, i
@@ -221,7 +242,7 @@ def multi_dot(arrays):
             for k in range(i, j)
         )
 
-    def product(i, j):
+    def product(i: int, j: int) -> _ndarray:
         if i == j:
             return arrays[i]
         k = best(i, j)[1]
@@ -233,22 +254,26 @@ def multi_dot(arrays):
     return result.reshape(-1) if first or last else result
 
 
-def tensorinv(a, ind=2):
+def tensorinv(a: _ndarray, ind: int = 2) -> _ndarray:
     """The inverse of a for tensordot over its first `ind` axes."""
     if not 0 < ind <= a.ndim:
         raise ValueError(f"[tensorinv] expects ind in [1, {a.ndim}], got {ind}")
     inner = _math.prod(a.shape[ind:])
-    inverse = _operators["inv"](_floating(a).reshape(_math.prod(a.shape[:ind]), inner))
+    inverse = _generated.inv(_floating(a).reshape(_math.prod(a.shape[:ind]), inner))
     return inverse.reshape(*a.shape[ind:], *a.shape[:ind])
 
 
-def tensorsolve(a, b, axes=None):
+def tensorsolve(a: _ndarray, b: _Any, axes: _Sequence[int] | None = None) -> _ndarray:
     """x with tensordot(a, x, x.ndim) = b; the axes are moved to the end of a first."""
     if axes is not None:
-        axes = [_axis("tensorsolve", i, a.ndim) for i in axes]
+        axes = [_checked_axis("tensorsolve", i, a.ndim) for i in axes]
         a = a.transpose([i for i in range(a.ndim) if i not in axes] + axes)
-    b = _like(b, a)
+    b = _array_like(b, a)
     shape = a.shape[b.ndim :]
     size = _math.prod(shape)
     x = solve(a.reshape(b.size, size), _core.ravel(b))
     return x.reshape(shape)
+
+
+if _typing.TYPE_CHECKING:
+    from chx._linalg_ops import *  # type: ignore[assignment]  # noqa: F403

@@ -100,8 +100,27 @@ bool ToBackpropId(PyObject* object, BackpropId* id);  // None: the default graph
 PyObject* FromDims(const Dims& dims);
 PyObject* FromDtype(Dtype dtype);  // a numpy.dtype, always the same object
 PyObject* FromScalarBytes(const char* data, Dtype dtype);
-// A function of chx/_support.py.
-PyObject* Support(const char* name);
+
+// callbacks.cc: functions of the package that the core calls (chx/_callbacks.py).
+enum class Callback {
+  kBackend,
+  kAsArrayLike,
+  kAsGradStopped,
+  kAsIndices,
+  kBackward,
+  kConnectDefault,
+  kGetItemByArrays,
+  kNewNdarray,
+  kReduceDevice,
+  kReprArray,
+  kSetItemByArrays,
+  kSignature,
+  kToNumpy,
+};
+constexpr size_t kNumCallbacks = static_cast<size_t>(Callback::kToNumpy) + 1;
+// A new reference; null with an exception set if Python has not registered its functions.
+PyObject* GetCallback(Callback callback);
+extern PyMethodDef callback_functions[];
 
 // session.cc. Freed when nothing refers to it: arrays do, and as long as it is open, its devices.
 struct PySession {
@@ -117,7 +136,7 @@ inline PySession* AsSession(PyObject* object) { return reinterpret_cast<PySessio
 // device.cc
 struct PyDevice {
   PyObject_HEAD PyObject* name;
-  PyObject* backend;  // chx._context.Backend, shared by the backend's devices
+  PyObject* backend;  // Backend, shared by the backend's devices
   PyObject* session;  // PySession; null after it was closed
   DeviceId id;
 };

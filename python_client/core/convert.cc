@@ -9,7 +9,6 @@ namespace {
 PyObject* dtypes[kNumDtypes];
 PyObject* numpy_generic;  // base class of NumPy's scalars
 PyObject* numpy_dtype;
-PyObject* support;  // chx._support
 
 bool NumpyScalar(PyObject* object, Scalar* scalar) {
   const Owned dtype(PyObject_GetAttrString(object, "dtype"));
@@ -38,11 +37,6 @@ bool InitConvert() {
     if (dtypes[i] == nullptr) return false;
   }
   return numpy_generic != nullptr && numpy_dtype != nullptr;
-}
-
-PyObject* Support(const char* name) {
-  if (support == nullptr) support = PyImport_ImportModule("chx._support");
-  return support == nullptr ? nullptr : PyObject_GetAttrString(support, name);
 }
 
 bool IsScalar(PyObject* object) {

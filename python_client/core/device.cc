@@ -42,7 +42,7 @@ PyObject* GetContext(PyObject* self, void*) {
 }
 
 PyObject* Reduce(PyObject* self, PyObject*) {
-  const Owned reduce(Support("reduce_device"));
+  const Owned reduce(GetCallback(Callback::kReduceDevice));
   return reduce ? PyObject_CallOneArg(reduce.get(), self) : nullptr;
 }
 
@@ -97,7 +97,7 @@ PyObject* FindDeviceOf(PyObject*, PyObject* args) {
 bool MakeDevices(PySession* session) {
   const std::vector<std::string>& names = session->session->devices();
   session->devices = PyTuple_New(static_cast<Py_ssize_t>(names.size()));
-  const Owned make(Support("Backend"));
+  const Owned make(GetCallback(Callback::kBackend));
   if (session->devices == nullptr || !make) return false;
   for (size_t i = 0; i < names.size(); ++i) {
     auto* const device = PyObject_GC_New(PyDevice, &device_type);
@@ -139,7 +139,7 @@ PyObject* DeviceOf(PyObject* array) {
 
 bool DefaultTarget(Target* target) {
   if (DefaultSession() == nullptr) {
-    const Owned connect(Support("connect_default"));
+    const Owned connect(GetCallback(Callback::kConnectDefault));
     const Owned connected(connect ? PyObject_CallNoArgs(connect.get()) : nullptr);
     if (!connected) return false;
   }

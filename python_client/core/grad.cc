@@ -1,4 +1,4 @@
-// backward, grad, modes, bulk data and random numbers, as chx/_support.py calls them.
+// backward, grad, modes, bulk data and random numbers, as the package calls them.
 #include "client/modes.h"
 #include "client/waiting.h"
 #include "python_client/core/common.h"

@@ -86,7 +86,7 @@ bool AnyItem(PyObject* key, Predicate predicate) {
 PyObject* GetItem(PyObject* self, PyObject* key) {
   IndexBuilder builder;
   if (AnyItem(key, [](PyObject* item) { return !IsBasic(item); })) {
-    const Owned get(Support("getitem_by_arrays"));
+    const Owned get(GetCallback(Callback::kGetItemByArrays));
     return get ? PyObject_CallFunctionObjArgs(get.get(), self, key, nullptr) : nullptr;
   }
   if (!PyTuple_Check(key)) {
@@ -128,7 +128,7 @@ bool CheckUnconnected(PyObject* self) {
 }
 
 // A view of what the index selects, and a copy of the value into it. Keys that are not basic are
-// taken apart in Python (chx/_indexing.py).
+// taken apart in Python (chx/_numpy/advanced_indexing.py).
 int SetItem(PyObject* self, PyObject* key, PyObject* value) {
   if (value == nullptr) {
     PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");
@@ -136,7 +136,7 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
   }
   if (!CheckUnconnected(self)) return -1;
   if (AnyItem(key, [](PyObject* item) { return !IsBasic(item); })) {
-    const Owned set(Support("setitem_by_arrays"));
+    const Owned set(GetCallback(Callback::kSetItemByArrays));
     return set && Owned(PyObject_CallFunctionObjArgs(set.get(), self, key, value, nullptr)) ? 0
                                                                                             : -1;
   }
@@ -152,7 +152,7 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
     if (IsArray(value)) {
       converted = Owned(Py_NewRef(value));
     } else {
-      const Owned convert(Support("as_array_like"));
+      const Owned convert(GetCallback(Callback::kAsArrayLike));
       if (convert)
         converted = Owned(PyObject_CallFunctionObjArgs(convert.get(), value, self, nullptr));
     }

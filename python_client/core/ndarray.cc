@@ -41,12 +41,12 @@ void Dealloc(PyObject* object) {
 
 // ndarray(shape, dtype, device=None): an array of unspecified values.
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  const Owned create(Support("new_ndarray"));
+  const Owned create(GetCallback(Callback::kNewNdarray));
   return create ? PyObject_Call(create.get(), args, kwargs) : nullptr;
 }
 
 PyObject* Repr(PyObject* self) {
-  const Owned repr(Support("repr_array"));
+  const Owned repr(GetCallback(Callback::kReprArray));
   return repr ? PyObject_CallOneArg(repr.get(), self) : nullptr;
 }
 
@@ -275,14 +275,14 @@ PyObject* Flatten(PyObject* self, PyObject*) {
 PyObject* Item(PyObject* self, PyObject*) { return ItemOf(self); }
 
 PyObject* ToList(PyObject* self, PyObject*) {
-  const Owned convert(Support("to_numpy"));
+  const Owned convert(GetCallback(Callback::kToNumpy));
   const Owned array(convert ? PyObject_CallOneArg(convert.get(), self) : nullptr);
   return array ? PyObject_CallMethod(array.get(), "tolist", nullptr) : nullptr;
 }
 
-// Calls chx._support.NAME(self, *args, **kwargs).
-PyObject* Delegate(const char* name, PyObject* self, PyObject* args, PyObject* kwargs) {
-  const Owned function(Support(name));
+// Calls callback(self, *args, **kwargs).
+PyObject* Delegate(Callback callback, PyObject* self, PyObject* args, PyObject* kwargs) {
+  const Owned function(GetCallback(callback));
   if (!function) return nullptr;
   const Py_ssize_t size = PyTuple_GET_SIZE(args);
   const Owned all(PyTuple_New(size + 1));
@@ -295,11 +295,11 @@ PyObject* Delegate(const char* name, PyObject* self, PyObject* args, PyObject* k
 }
 
 PyObject* AsGradStopped(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return Delegate("as_grad_stopped", self, args, kwargs);
+  return Delegate(Callback::kAsGradStopped, self, args, kwargs);
 }
 
 PyObject* BackwardMethod(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return Delegate("backward", self, args, kwargs);
+  return Delegate(Callback::kBackward, self, args, kwargs);
 }
 
 template <typename Fn>

@@ -260,7 +260,7 @@ bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
       IsArray(bound[1])) {
     return true;
   }
-  const Owned convert(Support("as_indices"));
+  const Owned convert(GetCallback(Callback::kAsIndices));
   if (!convert) return false;
   *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[1], bound[0], nullptr));
   bound[1] = indices->get();
@@ -340,7 +340,7 @@ PyObject* GetTextSignature(PyObject* self, void*) {
 }
 PyObject* GetSignature(PyObject* self, void*) {
   const Owned text(GetTextSignature(self, nullptr));
-  const Owned make(Support("signature"));
+  const Owned make(GetCallback(Callback::kSignature));
   return make && text ? PyObject_CallOneArg(make.get(), text.get()) : nullptr;
 }
 

@@ -136,7 +136,9 @@ def test_routines_can_be_called():
 )
 def test_signatures(signature):
     name = signature.partition("(")[0]
-    text = str(inspect.signature(find(chainerx, name)))
+    found = inspect.signature(find(chainerx, name))
+    parameters = [p.replace(annotation=p.empty) for p in found.parameters.values()]
+    text = str(inspect.Signature(parameters))
     assert name + text.replace("<class 'float'>", "float") == signature
 
 

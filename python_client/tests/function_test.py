@@ -39,7 +39,9 @@ def test_every_operator_has_a_signature_and_a_doc(name):
     ],
 )
 def test_signature(name, expected):
-    assert str(inspect.signature(getattr(chx, name))) == expected
+    found = inspect.signature(getattr(chx, name)).parameters.values()
+    plain = [p.replace(annotation=p.empty) for p in found]  # functions in Python have types
+    assert str(inspect.Signature(plain)) == expected
 
 
 def test_aliases_are_the_same_object():

@@ -1,15 +1,20 @@
 """Arrays from nothing, from numbers and from other arrays. Floats are float64, integers int64."""
 
 import builtins
+from typing import Any, Literal, cast
 
 import numpy as np
 
-import chx
-from chx import _core, _support
+from chx import _core
+from chx._core import ndarray
+from chx._numpy import creation, transfer
+from chx._types import DeviceLike, Dtype, Scalar, Shape
 from chx.array_api import _dtypes
 
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None):
+def asarray(
+    obj: Any, /, *, dtype: Dtype | None = None, device: DeviceLike = None, copy: bool | None = None
+) -> ndarray:
     """An array from an array, numbers in nested sequences, or what NumPy makes an array of.
 
     `copy`: True makes one always; None, where it must; False never.
@@ -20,26 +25,34 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """
     dtype = None if dtype is None else _dtypes.dtype_of(dtype)
     if isinstance(obj, _core.ndarray):
-        same_device = device is None or chx.get_device(device) is obj.device
+        same_device = device is None or _core._get_device(device) is obj.device
         if copy is False and not (same_device and dtype in (None, obj.dtype)):
             raise ValueError("[asarray] expects an array of that dtype and device if copy is False")
-        return chx.array(obj, dtype, builtins.bool(copy), device)
+        return creation.array(obj, dtype, builtins.bool(copy), device)
     if copy is False:
-        shared = _support._same_memory(obj, device) if isinstance(obj, np.ndarray) else None
+        shared = transfer.same_memory(obj, device) if isinstance(obj, np.ndarray) else None
         if shared is None or dtype not in (None, shared.dtype):
             raise ValueError("[asarray] expects an array over chx's memory if copy is False")
         return shared
-    return chx.array(_plain(obj), dtype, device=device)
+    return creation.array(_plain(obj), dtype, device=device)
 
 
-def _plain(obj):
+def _plain(obj: Any) -> Any:
     """Nested lists with our arrays taken out: NumPy would read them element by element."""
     if isinstance(obj, _core.ndarray):
-        return _support.to_numpy(obj)
+        return transfer.to_numpy(obj)
     return [_plain(item) for item in obj] if isinstance(obj, (list, tuple)) else obj
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(
+    start: Scalar,
+    /,
+    stop: Scalar | None = None,
+    step: Scalar = 1,
+    *,
+    dtype: Dtype | None = None,
+    device: DeviceLike = None,
+) -> ndarray:
     """Evenly spaced numbers from start (0 if it is the only one) to before stop."""
     if stop is None:
         start, stop = 0, start
@@ -49,26 +62,32 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return _core.arange(start, stop, step, _dtypes.dtype_of(dtype), device)
 
 
-def _float(dtype):
+def _float(dtype: Any) -> np.dtype[Any]:
     return _dtypes.float64 if dtype is None else _dtypes.dtype_of(dtype)
 
 
-def empty(shape, *, dtype=None, device=None):
+def empty(shape: int | Shape, *, dtype: Dtype | None = None, device: DeviceLike = None) -> ndarray:
     """An array of unspecified values."""
     return _core.empty(shape, _float(dtype), device)
 
 
-def zeros(shape, *, dtype=None, device=None):
+def zeros(shape: int | Shape, *, dtype: Dtype | None = None, device: DeviceLike = None) -> ndarray:
     """An array of zeros."""
     return _core.zeros(shape, _float(dtype), device)
 
 
-def ones(shape, *, dtype=None, device=None):
+def ones(shape: int | Shape, *, dtype: Dtype | None = None, device: DeviceLike = None) -> ndarray:
     """An array of ones."""
     return _core.ones(shape, _float(dtype), device)
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(
+    shape: int | Shape,
+    fill_value: Scalar | ndarray,
+    *,
+    dtype: Dtype | None = None,
+    device: DeviceLike = None,
+) -> ndarray:
     """An array of one number; without a dtype, of the number's kind.
 
     Raises:
@@ -79,50 +98,75 @@ def full(shape, fill_value, *, dtype=None, device=None):
         fill_value = fill_value.item()
     dtype = np.asarray(fill_value).dtype if dtype is None else dtype
     dtype = _dtypes.dtype_of(dtype)
-    if dtype.kind in "iu" and not np.iinfo(dtype).min <= fill_value <= np.iinfo(dtype).max:
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+    if limits is not None and not limits.min <= cast(float, fill_value) <= limits.max:
         raise OverflowError(f"[full] expects a number that {dtype} holds, got {fill_value}")
     return _core.full(shape, fill_value, dtype, device)
 
 
-def _like(x, dtype, device):
+def _like(x: ndarray, dtype: Any, device: DeviceLike) -> tuple[Shape, np.dtype[Any], DeviceLike]:
     dtype = x.dtype if dtype is None else _dtypes.dtype_of(dtype)
     return x.shape, dtype, x.device if device is None else device
 
 
-def empty_like(x, /, *, dtype=None, device=None):
+def empty_like(x: ndarray, /, *, dtype: Dtype | None = None, device: DeviceLike = None) -> ndarray:
     """An array of x's shape, of unspecified values."""
     return _core.empty(*_like(x, dtype, device))
 
 
-def zeros_like(x, /, *, dtype=None, device=None):
+def zeros_like(x: ndarray, /, *, dtype: Dtype | None = None, device: DeviceLike = None) -> ndarray:
     """Zeros of x's shape."""
     return _core.zeros(*_like(x, dtype, device))
 
 
-def ones_like(x, /, *, dtype=None, device=None):
+def ones_like(x: ndarray, /, *, dtype: Dtype | None = None, device: DeviceLike = None) -> ndarray:
     """Ones of x's shape."""
     return _core.ones(*_like(x, dtype, device))
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None):
+def full_like(
+    x: ndarray,
+    /,
+    fill_value: Scalar | ndarray,
+    *,
+    dtype: Dtype | None = None,
+    device: DeviceLike = None,
+) -> ndarray:
     """One number in x's shape; of x's dtype unless another is named."""
     shape, dtype, device = _like(x, dtype, device)
     return full(shape, fill_value, dtype=dtype, device=device)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Dtype | None = None,
+    device: DeviceLike = None,
+) -> ndarray:
     """Ones on the k-th diagonal of a matrix, zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
     k = max(-n_rows, min(k, n_cols))  # beyond there is nothing, however far
     return _core.eye(n_rows, n_cols, k, _float(dtype), device)
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(
+    start: Scalar,
+    stop: Scalar,
+    /,
+    num: int,
+    *,
+    dtype: Dtype | None = None,
+    device: DeviceLike = None,
+    endpoint: bool = True,
+) -> ndarray:
     """`num` evenly spaced numbers from start to stop, which is the last one or left out."""
     return _core.linspace(start, stop, num, endpoint, _float(dtype), device)
 
 
-def meshgrid(*arrays, indexing="xy"):
+def meshgrid(*arrays: ndarray, indexing: Literal["xy", "ij"] = "xy") -> list[ndarray]:
     """Coordinate arrays of a grid from one-dimensional ones, as a list.
 
     Raises:
@@ -130,20 +174,20 @@ def meshgrid(*arrays, indexing="xy"):
     """
     if len({x.dtype for x in arrays}) > 1:
         raise ValueError(f"[meshgrid] expects one dtype, got {[str(x.dtype) for x in arrays]}")
-    return chx.meshgrid(*arrays, indexing=indexing)
+    return creation.meshgrid(*arrays, indexing=indexing)
 
 
-def tril(x, /, *, k=0):
+def tril(x: ndarray, /, *, k: int = 0) -> ndarray:
     """The lower triangles of matrices: zeros above the k-th diagonal."""
     return _core.tril(x, k)
 
 
-def triu(x, /, *, k=0):
+def triu(x: ndarray, /, *, k: int = 0) -> ndarray:
     """The upper triangles of matrices: zeros below the k-th diagonal."""
     return _core.triu(x, k)
 
 
-def from_dlpack(x, /, *, device=None, copy=None):
+def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> ndarray:
     """An array with the values of another library's array in host memory. Always a copy.
 
     Raises:
@@ -151,4 +195,4 @@ def from_dlpack(x, /, *, device=None, copy=None):
     """
     if copy is False:
         raise ValueError("[from_dlpack] expects a copy to be allowed: the memory is the daemon's")
-    return chx.from_dlpack(x, device=device)
+    return creation.from_dlpack(x, device=device)

@@ -5,12 +5,14 @@ There is no uint16, uint32, uint64, complex64 or complex128: chxd has no such ar
 
 import builtins
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-import chx
-from chx import _core, _sessions
+from chx import _core
+from chx._core import Device, ndarray
+from chx._runtime import connection
+from chx._types import DeviceLike, Dtype, Scalar
 
 bool_ = np.dtype("bool")
 int8 = np.dtype("int8")
@@ -43,7 +45,7 @@ class FloatInfo(NamedTuple):
     max: float
     min: float
     smallest_normal: float
-    dtype: np.dtype
+    dtype: np.dtype[Any]
 
 
 class IntInfo(NamedTuple):
@@ -52,10 +54,10 @@ class IntInfo(NamedTuple):
     bits: int
     max: int
     min: int
-    dtype: np.dtype
+    dtype: np.dtype[Any]
 
 
-def dtype_of(x):
+def dtype_of(x: Any) -> np.dtype[Any]:
     """The dtype of an array, or a dtype in any of its forms.
 
     Raises:
@@ -67,7 +69,7 @@ def dtype_of(x):
     return dtype
 
 
-def finfo(type, /):
+def finfo(type: Dtype | ndarray, /) -> FloatInfo:
     """The machine limits of a float dtype, or of an array's.
 
     Raises:
@@ -87,7 +89,7 @@ def finfo(type, /):
     )
 
 
-def iinfo(type, /):
+def iinfo(type: Dtype | ndarray, /) -> IntInfo:
     """The machine limits of an integer dtype, or of an array's.
 
     Raises:
@@ -100,7 +102,7 @@ def iinfo(type, /):
     return IntInfo(info.bits, int(info.max), int(info.min), dtype)
 
 
-def isdtype(dtype, kind):
+def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
     """Whether a dtype is of a kind: a dtype, a kind's name, or a tuple of these.
 
     Raises:
@@ -116,14 +118,14 @@ def isdtype(dtype, kind):
     return dtype.kind in _KINDS[kind]
 
 
-def _promote(a, b):
+def _promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     # As the daemon does: a float dtype is not widened for an integer's sake.
     if (a.kind == "f") != (b.kind == "f"):
         return a if a.kind == "f" else b
     return np.promote_types(a, b)
 
 
-def result_type(*arrays_and_dtypes):
+def result_type(*arrays_and_dtypes: ndarray | Dtype | Scalar) -> np.dtype[Any]:
     """The dtype that arrays and dtypes promote to. Python numbers only count by their kind.
 
     Raises:
@@ -139,11 +141,11 @@ def result_type(*arrays_and_dtypes):
         if result == bool_:  # of which there is no arithmetic
             result = int64 if isinstance(number, int) else float64
         else:
-            result = (chx.empty((0,), result) + number).dtype
+            result = (_core.empty((0,), result) + number).dtype
     return result
 
 
-def can_cast(from_, to, /):
+def can_cast(from_: Dtype | ndarray, to: Dtype, /) -> bool:
     """Whether an array or dtype can be cast to a dtype safely, as NumPy has it.
 
     That is, within a kind, where promotion leads there; bools go everywhere, and integers to wide
@@ -152,7 +154,7 @@ def can_cast(from_, to, /):
     return bool(np.can_cast(dtype_of(from_), dtype_of(to)))
 
 
-def astype(x, dtype, /, *, copy=True, device=None):
+def astype(x: ndarray, dtype: Dtype, /, *, copy: bool = True, device: DeviceLike = None) -> ndarray:
     """The array cast to a dtype; itself if nothing changes and `copy` is False."""
     if device is not None:
         x = x.to_device(device)
@@ -162,19 +164,19 @@ def astype(x, dtype, /, *, copy=True, device=None):
 class Info:
     """What __array_namespace_info__() gives."""
 
-    def capabilities(self):
+    def capabilities(self) -> dict[str, bool | int | None]:
         """What the standard lets a library leave out, and how many dimensions an array may have."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 10}
 
-    def default_device(self):
+    def default_device(self) -> Device:
         """The device of arrays that are made without one."""
-        return chx.get_default_device()
+        return _core.get_default_device()
 
-    def devices(self):
+    def devices(self) -> list[Device]:
         """The devices of the default session."""
-        return list((_core._get_default_session() or _sessions.connect_default()).devices)
+        return list(connection.connect_default().devices)
 
-    def default_dtypes(self, *, device=None):
+    def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, np.dtype[Any] | None]:
         """The dtypes of arrays that are made without one. There is no complex one: None."""
         return {
             "real floating": float64,
@@ -183,7 +185,9 @@ class Info:
             "indexing": int64,
         }
 
-    def dtypes(self, *, device=None, kind=None):
+    def dtypes(
+        self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, np.dtype[Any]]:
         """The standard's dtypes by their names, all or those of a kind."""
         named = {str(dtype): dtype for dtype in ALL if dtype != float16}
         return {n: d for n, d in named.items() if kind is None or isdtype(d, kind)}

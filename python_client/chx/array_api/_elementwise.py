@@ -1,13 +1,23 @@
 """Functions of one element, or of two that broadcast. Either of two may be a Python number."""
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from chx import _core
+from chx._core import ndarray
+from chx._types import Operand, Scalar
 from chx.array_api import _dtypes
 
+_Unary: TypeAlias = Callable[[ndarray], ndarray]
+_Binary: TypeAlias = Callable[[Operand, Operand], ndarray]
 
-def _unary(operator, name, doc, keeps_integers=False):
-    def function(x, /):
+
+def _unary(
+    operator: Callable[[ndarray], ndarray], name: str, doc: str, keeps_integers: bool = False
+) -> _Unary:
+    def function(x: ndarray, /) -> ndarray:
         if keeps_integers and x.dtype.kind in "iu":
             return _core.copy(x)
         return operator(x)
@@ -17,8 +27,8 @@ def _unary(operator, name, doc, keeps_integers=False):
     return function
 
 
-def _binary(operator, name, doc):
-    def function(x1, x2, /):
+def _binary(operator: Callable[[Any, Any], ndarray], name: str, doc: str) -> _Binary:
+    def function(x1: Operand, x2: Operand, /) -> ndarray:
         return operator(x1, x2)
 
     function.__name__ = function.__qualname__ = name
@@ -26,8 +36,8 @@ def _binary(operator, name, doc):
     return function
 
 
-def _shift(operator, name, doc):
-    def function(x1, x2, /):
+def _shift(operator: Callable[[Any, Any], ndarray], name: str, doc: str) -> _Binary:
+    def function(x1: Operand, x2: Operand, /) -> ndarray:
         # The operators keep x1's dtype, as ChainerX does.
         if isinstance(x1, _core.ndarray):
             x1 = x1.astype(_dtypes.result_type(x1, x2), copy=False)
@@ -113,7 +123,9 @@ remainder = _binary(_core.remainder, "remainder", "x1 % x2, with the sign of x2.
 subtract = _binary(_core.subtract, "subtract", "x1 - x2")
 
 
-def clip(x, /, min=None, max=None):
+def clip(
+    x: ndarray, /, min: Scalar | ndarray | None = None, max: Scalar | ndarray | None = None
+) -> ndarray:
     """The elements limited to [min, max], which may be numbers or arrays that broadcast with x.
 
     The result has x's dtype. TypeError if an integer array is to have bounds that are no integers.
@@ -128,5 +140,5 @@ def clip(x, /, min=None, max=None):
     return _core.copy(x) if min is None and max is None else x
 
 
-def _kind(number):
+def _kind(number: Scalar) -> str:
     return np.asarray(number).dtype.kind

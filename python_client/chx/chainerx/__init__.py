@@ -8,7 +8,9 @@ All that chx has is here too. Routines that are not in this file or its folder a
 """
 
 import builtins as _builtins
+import sys as _sys
 import types as _types
+import typing as _typing
 
 import chx as _chx
 
@@ -21,16 +23,37 @@ globals().update(
     }
 )
 
-from chx import _device, _ndarray, _routines as _fallback_workarounds  # noqa: E402
-from chx._context import initial_context as _global_context  # noqa: E402, F401
-from chx.chainerx import _build_info, _core, _cuda, _docs, random, testing  # noqa: E402, F401
-from chx.chainerx._core import _fromrawpointer, _is_debug, _to_cupy  # noqa: E402, F401
-from chx.chainerx._creation import (  # noqa: E402, F401
-    empty_like,
-    full_like,
-    ones_like,
-    zeros_like,
+# ruff: noqa: E402
+from chx import _device as _device, _ndarray as _ndarray
+from chx._numpy import interoperability as _fallback_workarounds
+from chx._runtime.context import initial_context as _global_context  # noqa: F401
+from chx.chainerx import (
+    _build_info as _build_info,
+    _core as _core,
+    _cuda as _cuda,
+    _docs as _docs,
+    random as random,
+    testing as testing,
 )
+from chx.chainerx._core import (
+    _fromrawpointer as _fromrawpointer,
+    _is_debug as _is_debug,
+    _to_cupy as _to_cupy,
+)
+from chx.chainerx._creation import (
+    empty_like as empty_like,
+    full_like as full_like,
+    ones_like as ones_like,
+    zeros_like as zeros_like,
+)
+
+if _typing.TYPE_CHECKING:
+    from chx import *  # type: ignore[assignment,no-redef]  # noqa: F403
+    from chx import (  # noqa: F401
+        backprop_scope as BackpropScope,
+        force_backprop_mode as ForceBackpropMode,
+        no_backprop_mode as NoBackpropMode,
+    )
 
 _available = True
 
@@ -54,3 +77,5 @@ _shared_modules = {
 }
 if hasattr(_chx, "linalg"):
     linalg = _shared_modules["linalg"] = _chx.linalg
+
+testing.helper.register_chainerx(_sys.modules[__name__])

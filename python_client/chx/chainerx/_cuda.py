@@ -1,9 +1,11 @@
 """What ChainerX shares with CuPy."""
 
+from typing import NoReturn
+
 import chx
 
 
-def cupy_share_allocator(owner="chainerx"):
+def cupy_share_allocator(owner: str = "chainerx") -> NoReturn:
     """CuPy cannot allocate in the daemon's process.
 
     Raises:

@@ -1,31 +1,36 @@
 """Arrays for tests: with given strides, and from a buffer."""
 
 import math
+from typing import Any, Self
 
 import numpy as np
 
 import chx
-from chx import _support
+from chx._core import Device, ndarray
+from chx._numpy import transfer
+from chx._types import DeviceLike, DtypeLike, NumpyArray, Shape
 
 
-class _DeviceBuffer(np.ndarray):
+class _DeviceBuffer(NumpyArray):
     """An object with the buffer protocol: a list's values, in C order.
 
     The memory is this process's; `device` is where an array of it is to be.
     """
 
-    def __new__(cls, data, shape, dtype, device=None):
+    device: Device | None
+
+    def __new__(cls, data: Any, shape: Shape, dtype: DtypeLike, device: DeviceLike = None) -> Self:
         if chx.dtype(dtype).type not in chx.all_dtypes:
             raise chx.DtypeError(f"unsupported dtype: {chx.dtype(dtype)}")
         buffer = np.array(data, chx.dtype(dtype)).reshape(shape).view(cls)
         buffer.device = chx.get_device(device)
         return buffer
 
-    def __array_finalize__(self, base):
+    def __array_finalize__(self, base: Any) -> None:
         self.device = getattr(base, "device", None)
 
 
-def _fromnumpy(array, keepstrides=False, device=None):
+def _fromnumpy(array: Any, keepstrides: bool = False, device: DeviceLike = None) -> ndarray:
     """An array with a NumPy array's values and, with `keepstrides`, its strides.
 
     Raises:
@@ -36,7 +41,7 @@ def _fromnumpy(array, keepstrides=False, device=None):
         return chx.array(array, device=device)
     if chx.dtype(array.dtype).type not in chx.all_dtypes:
         raise chx.DtypeError(f"unsupported dtype: {array.dtype}")
-    result = _support.upload_strided(array, device, math.inf)
+    result = transfer.upload_strided(array, device, math.inf)
     if result is None:
         raise chx.NotImplementedError(f"[_fromnumpy] does not support the strides {array.strides}")
     return result

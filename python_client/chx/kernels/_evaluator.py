@@ -5,10 +5,13 @@ which take the type of what they meet.
 """
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
-from chx import _core, _routines
+from chx import _core
+from chx._core import Device, ndarray
 
 _FLOATS = "acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log1p log2 log10 rint"
 _FLOATS += " sin sinh sqrt tan tanh trunc erf"
@@ -48,7 +51,7 @@ _BITS = {
     "<<": "left_shift",
     ">>": "right_shift",
 }
-_ON_NUMBERS = {
+_ON_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda x, y: x + y,
     "-": lambda x, y: x - y,
     "*": lambda x, y: x * y,
@@ -64,10 +67,13 @@ _ON_NUMBERS = {
     "<<": lambda x, y: x << y,
     ">>": lambda x, y: x >> y,
 }
+Value: TypeAlias = Any  # an array, or a number of Python's
+Tree: TypeAlias = tuple[Any, ...]  # of the parser
+
 _CONSTANTS = {"M_PI": math.pi, "M_E": math.e, "INFINITY": math.inf, "NAN": math.nan}
 
 
-def arity_of(name):
+def arity_of(name: str) -> int | None:
     """How many arguments a function of C's has; None if kernels don't have it."""
     for plain in (name, name[:-1] if name[-1:] == "f" else name):
         if plain in _UNARY:
@@ -79,20 +85,21 @@ def arity_of(name):
     return None
 
 
-def function(name):
-    """An operator of chx's by its name, None if there is none."""
-    return getattr(_core, name, None) or getattr(_routines, name, None)
+def function(name: str) -> Callable[..., Any]:
+    """An operator of chx's by its name."""
+    result: Callable[..., Any] = getattr(_core, name)
+    return result
 
 
-def is_array(value):
+def is_array(value: object) -> TypeGuard[ndarray]:
     return isinstance(value, _core.ndarray)
 
 
-def _is_integer(value):
+def _is_integer(value: Value) -> bool:
     return value.dtype.kind in "biu" if is_array(value) else isinstance(value, (bool, int))
 
 
-def _promoted(value):
+def _promoted(value: Value) -> Value:
     """What C computes with: at least an int, and no half."""
     if not is_array(value):
         return int(value) if isinstance(value, bool) else value
@@ -102,13 +109,13 @@ def _promoted(value):
     return value.astype("int32") if name in ("bool", "int8", "uint8", "int16") else value
 
 
-def _to_double(value):
+def _to_double(value: Value) -> Value:
     if not _is_integer(value):
         return value
     return value.astype("float64") if is_array(value) else float(value)
 
 
-def _pair(x, y):
+def _pair(x: Value, y: Value) -> tuple[Value, Value]:
     """Two promoted values as C has them in one operator: a literal does not make floats double."""
     for one, other in ((x, y), (y, x)):
         if is_array(one) and not is_array(other) and _is_integer(one):
@@ -120,7 +127,7 @@ def _pair(x, y):
     return x, y
 
 
-def _both(x, y):
+def _both(x: Value, y: Value) -> tuple[ndarray, ndarray]:
     """Two arrays: not every function has a form for numbers."""
     if not is_array(x):
         x = _core.full_like(y, x)
@@ -129,7 +136,7 @@ def _both(x, y):
     return x, y
 
 
-def _truth(value):
+def _truth(value: Value) -> Value:
     if not is_array(value):
         return bool(value)
     return value if value.dtype.kind == "b" else _core.not_equal(value, 0)
@@ -146,14 +153,21 @@ class Evaluator:
       values: arrays by their names.
     """
 
-    def __init__(self, kernel, device, types, resolve, values):
+    def __init__(
+        self,
+        kernel: str,
+        device: Device,
+        types: Mapping[str, str],
+        resolve: Callable[[str], str],
+        values: Mapping[str, ndarray],
+    ) -> None:
         self._kernel = kernel
         self._device = device
         self._types = dict(types)
         self._resolve = resolve
         self.values = dict(values)
 
-    def typed(self, value, dtype):
+    def typed(self, value: Value, dtype: str) -> ndarray:
         """A number or an array as C converts it: an array."""
         if is_array(value):
             return value if value.dtype.name == dtype else value.astype(dtype)
@@ -164,11 +178,11 @@ class Evaluator:
                 value -= 2**bits
         return _core.full((), value, dtype, self._device)
 
-    def declare(self, types):
+    def declare(self, types: Mapping[str, str]) -> None:
         """Names variables that have no values yet."""
         self._types.update(types)
 
-    def run(self, statements):
+    def run(self, statements: Sequence[Tree]) -> None:
         for statement in statements:
             if statement[0] == "if":
                 self._branch(*statement[1:])
@@ -182,7 +196,7 @@ class Evaluator:
                 raise NameError(f"[{self._kernel}] expects a variable that is declared, got {name}")
             self.values[name] = self.typed(self.value(tree), self._resolve(self._types[name]))
 
-    def _branch(self, condition, then, otherwise):
+    def _branch(self, condition: Tree, then: Sequence[Tree], otherwise: Sequence[Tree]) -> None:
         condition = _truth(self.value(condition))
         if not is_array(condition):
             self.run(then if condition else otherwise)
@@ -196,26 +210,27 @@ class Evaluator:
             a, b = yes.get(name), no.get(name)
             if a is not b:
                 # Where a side assigns nothing to a variable that has nothing, C leaves it undefined.
-                one = a if b is None else b if a is None else _core.where(condition, a, b)
-                self.values[name] = one
+                if a is not None and b is not None:
+                    a = _core.where(condition, a, b)
+                self.values[name] = cast(ndarray, b if a is None else a)
 
-    def value(self, tree):
+    def value(self, tree: Tree) -> Value:
         return getattr(self, "_" + tree[0])(*tree[1:])
 
-    def _number(self, value):
+    def _number(self, value: Value) -> Value:
         return value
 
-    def _name(self, name):
+    def _name(self, name: str) -> Value:
         if name in self.values:
             return self.values[name]
         if name in _CONSTANTS:
             return _CONSTANTS[name]
         raise NameError(f"[{self._kernel}] expects a variable that has a value, got {name}")
 
-    def _cast(self, dtype, tree):
+    def _cast(self, dtype: str, tree: Tree) -> ndarray:
         return self.typed(self.value(tree), self._resolve(dtype))
 
-    def _unary(self, op, tree):
+    def _unary(self, op: str, tree: Tree) -> Value:
         value = self.value(tree)
         if op == "!":
             truth = _truth(value)
@@ -228,18 +243,18 @@ class Evaluator:
             return _core.negative(value) if is_array(value) else -value
         return value
 
-    def _choose(self, condition, yes, no):
+    def _choose(self, condition: Tree, yes: Tree, no: Tree) -> Value:
         condition = _truth(self.value(condition))
         if not is_array(condition):
             return self.value(yes if condition else no)
-        yes, no = _pair(_promoted(self.value(yes)), _promoted(self.value(no)))
-        if not is_array(yes) and not is_array(no):
-            small = all(_is_integer(v) and -(2**31) <= v < 2**31 for v in (yes, no))
-            whole = _is_integer(yes) and _is_integer(no)
-            yes = self.typed(yes, "int32" if small else "int64" if whole else "float64")
-        return _core.where(condition, yes, no)
+        x, y = _pair(_promoted(self.value(yes)), _promoted(self.value(no)))
+        if not is_array(x) and not is_array(y):
+            small = all(_is_integer(v) and -(2**31) <= v < 2**31 for v in (x, y))
+            whole = _is_integer(x) and _is_integer(y)
+            x = self.typed(x, "int32" if small else "int64" if whole else "float64")
+        return _core.where(condition, x, y)
 
-    def _binary(self, op, left, right):
+    def _binary(self, op: str, left: Tree, right: Tree) -> Value:
         if op in ("&&", "||"):
             x, y = _truth(self.value(left)), _truth(self.value(right))
             if not is_array(x) and not is_array(y):
@@ -255,11 +270,11 @@ class Evaluator:
         x, y = _pair(x, y)
         return function(_ARITHMETIC.get(op) or _COMPARISONS.get(op) or _BITS[op])(x, y)
 
-    def _expect_integers(self, op, *values):
+    def _expect_integers(self, op: str, *values: Value) -> None:
         if not all(_is_integer(v) for v in values):
             raise TypeError(f"[{self._kernel}] expects integers for {op}, got floats")
 
-    def _quotient(self, op, x, y):
+    def _quotient(self, op: str, x: Value, y: Value) -> Value:
         if not _is_integer(x) or not _is_integer(y):
             if is_array(x) or is_array(y):
                 return _core.true_divide(*_pair(x, y))
@@ -280,7 +295,7 @@ class Evaluator:
             return _core.where(below, _core.add(down, 1), down)
         return _core.where(below, _core.subtract(rest, y), rest)
 
-    def _call(self, name, trees):
+    def _call(self, name: str, trees: Sequence[Tree]) -> Value:
         values = [_promoted(self.value(tree)) for tree in trees]
         plain = (
             name[:-1] if name not in _UNARY and name not in _BINARY and name[-1] == "f" else name
@@ -292,7 +307,7 @@ class Evaluator:
             return self._apply("reciprocal", [self._apply("sqrt", values)])
         return self._apply(_UNARY.get(plain) or _BINARY[plain], values)
 
-    def _of_any(self, name, values):
+    def _of_any(self, name: str, values: list[Value]) -> Value:
         if name == "abs":
             return self._apply("abs", values)
         values = list(_pair(*values))
@@ -300,7 +315,7 @@ class Evaluator:
             return self._apply(name + "imum", values)
         return self._apply("f" + name, values)  # of a NaN and a number, CUDA's is the number
 
-    def _apply(self, name, values):
+    def _apply(self, name: str, values: list[Value]) -> Value:
         if any(is_array(v) for v in values):
             return function(name)(*(_both(*values) if len(values) == 2 else values))
         if name == "erf":

@@ -3,16 +3,20 @@
 import ast
 import functools
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from chx import _core
+from chx._core import Device, ndarray
+from chx._types import Shape
 from chx.kernels._evaluator import Evaluator, is_array
 from chx.kernels._parser import TYPES, Parser
 
 
-class _Parameter:
-    def __init__(self, kernel, text):
+class Parameter:
+    def __init__(self, kernel: str, text: str) -> None:
         words = [word for word in text.split() if word != "const"]
         if len(words) != 2 or not words[1].isidentifier():
             hint = "raw parameters have indexes" if words[:1] == ["raw"] else "'type name'"
@@ -22,22 +26,25 @@ class _Parameter:
             raise ValueError(f"[{kernel}] expects a dtype or one letter, got {self.type!r}")
 
     @property
-    def is_placeholder(self):
+    def is_placeholder(self) -> bool:
         return len(self.type) == 1 and self.type.isalpha()
 
 
-def _parameters(kernel, text):
-    found = [_Parameter(kernel, part) for part in text.split(",") if part.strip()]
+def _parameters(kernel: str, text: str) -> list[Parameter]:
+    found = [Parameter(kernel, part) for part in text.split(",") if part.strip()]
     names = [p.name for p in found]
     if len(set(names)) != len(names) or "i" in names:
         raise ValueError(f"[{kernel}] expects names that differ, and not i, got {', '.join(names)}")
     return found
 
 
+_NO_VALUES: dict[str, ndarray] = {}
+
+
 class _Kernel:
     """What both kinds share: parameters, and the types that a call gives them."""
 
-    def __init__(self, in_params, out_params, name):
+    def __init__(self, in_params: str, out_params: str, name: str) -> None:
         if not name.isidentifier():
             raise ValueError(f"[kernel] expects an identifier as name, got {name!r}")
         self.name = name
@@ -50,12 +57,14 @@ class _Kernel:
             raise ValueError(f"[{name}] expects names that differ, got {', '.join(both)}")
         self._placeholders = {p.type: p.type for p in self._in + self._out if p.is_placeholder}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
-    def _bind(self, params, args):
+    def _bind(
+        self, params: list[Parameter], args: Sequence[ndarray | float]
+    ) -> tuple[dict[str, str], list[ndarray], Evaluator]:
         """The dtypes of placeholders, and an evaluator that has the arguments as arrays."""
-        bound = {}
+        bound: dict[str, str] = {}
         for p, arg in zip(params, args, strict=True):
             if not is_array(arg):
                 if not isinstance(arg, (bool, int, float, np.generic)):
@@ -78,10 +87,16 @@ class _Kernel:
             evaluator.values[p.name] = evaluator.typed(arg, self._dtype(p.type, bound))
         return bound, arrays, evaluator
 
-    def _evaluator(self, device, types, bound, values=()):
+    def _evaluator(
+        self,
+        device: Device,
+        types: Mapping[str, str],
+        bound: Mapping[str, str],
+        values: Mapping[str, ndarray] = _NO_VALUES,
+    ) -> Evaluator:
         return Evaluator(self.name, device, types, lambda t: self._dtype(t, bound), values)
 
-    def _shape_of(self, arrays):
+    def _shape_of(self, arrays: Sequence[ndarray]) -> Shape:
         try:
             return np.broadcast_shapes(*[a.shape for a in arrays])
         except ValueError:
@@ -90,14 +105,14 @@ class _Kernel:
                 f"[{self.name}] expects shapes that broadcast, got {shapes}"
             ) from None
 
-    def _dtype(self, name, bound):
+    def _dtype(self, name: str, bound: Mapping[str, str]) -> str:
         if name in bound:
             return bound[name]
         if name in TYPES:
             return TYPES[name]
         raise TypeError(f"[{self.name}] expects arguments that tell what {name} is")
 
-    def _expect(self, args, counts):
+    def _expect(self, args: Sequence[Any], counts: Sequence[int]) -> None:
         if len(args) not in counts:
             numbers = " or ".join(map(str, counts))
             raise TypeError(f"[{self.name}] expects {numbers} arguments, got {len(args)}")
@@ -120,11 +135,13 @@ class ElementwiseKernel(_Kernel):
       ValueError: the operation is more than that.
     """
 
-    def __init__(self, in_params, out_params, operation, name="kernel"):
+    def __init__(
+        self, in_params: str, out_params: str, operation: str, name: str = "kernel"
+    ) -> None:
         super().__init__(in_params, out_params, name)
         self._statements = Parser(name, operation, self._placeholders).statements()
 
-    def __call__(self, *args):
+    def __call__(self, *args: ndarray | float) -> ndarray | tuple[ndarray, ...]:
         """The result, or a tuple of several.
 
         Args:
@@ -137,8 +154,8 @@ class ElementwiseKernel(_Kernel):
           NameError: a variable has no value.
         """
         self._expect(args, (len(self._in), len(self._in + self._out)))
-        outs = args[len(self._in) :]
-        if not all(map(is_array, outs)):
+        outs = [arg for arg in args[len(self._in) :] if is_array(arg)]
+        if len(outs) < len(args) - len(self._in):
             raise TypeError(f"[{self.name}] expects chx.ndarray for results, got numbers")
         params = self._in + self._out if outs else self._in
         bound, arrays, evaluator = self._bind(params, args)
@@ -151,7 +168,7 @@ class ElementwiseKernel(_Kernel):
         if not outs:
             evaluator.declare({p.name: p.type for p in self._out})
         evaluator.run(self._statements)
-        results = []
+        results: list[ndarray] = []
         for p in self._out:
             value = evaluator.values.get(p.name)
             if value is None:
@@ -187,15 +204,15 @@ class ReductionKernel(_Kernel):
 
     def __init__(
         self,
-        in_params,
-        out_params,
-        map_expr,
-        reduce_expr,
-        post_map_expr,
-        identity,
-        name="kernel",
-        reduce_type=None,
-    ):
+        in_params: str,
+        out_params: str,
+        map_expr: str,
+        reduce_expr: str,
+        post_map_expr: str,
+        identity: float | str | None,
+        name: str = "kernel",
+        reduce_type: str | None = None,
+    ) -> None:
         super().__init__(in_params, out_params, name)
         if len(self._out) != 1:
             raise ValueError(f"[{name}] expects one result, got {len(self._out)}")
@@ -208,7 +225,7 @@ class ReductionKernel(_Kernel):
         if self._type not in TYPES and self._type not in self._placeholders:
             raise ValueError(f"[{name}] expects a dtype as reduce_type, got {reduce_type!r}")
 
-    def _number(self, identity):
+    def _number(self, identity: float | str | None) -> Any:
         if not isinstance(identity, str):
             return identity
         try:
@@ -218,7 +235,12 @@ class ReductionKernel(_Kernel):
                 f"[{self.name}] expects a number as identity, got {identity!r}"
             ) from None
 
-    def __call__(self, *args, axis=None, keepdims=False):
+    def __call__(
+        self,
+        *args: ndarray | float,
+        axis: int | tuple[int, ...] | None = None,
+        keepdims: bool = False,
+    ) -> ndarray:
         """The reduced array.
 
         Args:
@@ -247,7 +269,7 @@ class ReductionKernel(_Kernel):
         kept = [n for k, n in enumerate(shape) if keepdims or k not in axes]
         return _core.broadcast_to(result, shape).reshape(kept)
 
-    def _reduced(self, array, axes, bound):
+    def _reduced(self, array: ndarray, axes: list[int], bound: Mapping[str, str]) -> ndarray:
         dtype = array.dtype.name
         kept = [k for k in range(array.ndim) if k not in axes]
         rest = tuple(array.shape[k] for k in kept)
@@ -258,7 +280,7 @@ class ReductionKernel(_Kernel):
                 raise ValueError(f"[{self.name}] expects elements, got none and no identity")
             return _core.full(rest, self._identity, dtype, device)
 
-        def joined(a, b):
+        def joined(a: ndarray, b: ndarray) -> ndarray:
             evaluator = self._evaluator(device, {}, bound, {"a": a, "b": b})
             return evaluator.typed(evaluator.value(self._reduce), dtype)
 
@@ -276,17 +298,17 @@ class ReductionKernel(_Kernel):
         return joined(_core.full(rest, self._identity, dtype, device), total)
 
 
-_SUMS = [("binary", "+", ("name", x), ("name", y)) for x, y in ("ab", "ba")]
+_SUMS = [("binary", "+", ("name", x), ("name", y)) for x, y in (("a", "b"), ("b", "a"))]
 
 
-def _axes(name, axis, ndim):
+def _axes(name: str, axis: int | tuple[int, ...] | None, ndim: int) -> list[int]:
     axes = range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if any(not -ndim <= k < ndim for k in axes) or len({k % ndim for k in axes}) != len(axes):
         raise _core.DimensionError(f"[{name}] expects axes of {ndim} dimensions, got {axis}")
     return sorted(k % ndim for k in axes)
 
 
-def _uses(trees, name):
+def _uses(trees: Any, name: str) -> bool:
     if isinstance(trees, tuple):
         return trees == ("name", name) or any(_uses(t, name) for t in trees)
     return False

@@ -7,8 +7,10 @@ statements: ("assign", type or None, name, tree), ("if", condition, (statement, 
 """
 
 import re
+from collections.abc import Mapping
+from typing import NoReturn
 
-from chx.kernels._evaluator import arity_of
+from chx.kernels._evaluator import Tree, arity_of
 
 TYPES = {
     "bool": "bool",
@@ -72,27 +74,27 @@ class Parser:
       types: names that stand for types, beside C's and NumPy's.
     """
 
-    def __init__(self, kernel, text, types):
+    def __init__(self, kernel: str, text: str, types: Mapping[str, str]) -> None:
         self._kernel = kernel
         self._types = types
         self._tokens = self._split(_COMMENT.sub(" ", text))
         self._at = 0
 
-    def statements(self):
+    def statements(self) -> tuple[Tree, ...]:
         """All of the text, as statements."""
         found = []
         while self._peek() is not None:
             found += self._statement()
         return tuple(found)
 
-    def expression(self):
+    def expression(self) -> Tree:
         """All of the text, as one expression."""
         tree = self._ternary()
         if self._peek() is not None:
             self._fail("the end of the expression")
         return tree
 
-    def _split(self, text):
+    def _split(self, text: str) -> list[tuple[str, str]]:
         tokens = []
         at, end = 0, len(text.rstrip())
         while at < end:
@@ -100,32 +102,30 @@ class Parser:
             if match is None:
                 raise ValueError(f"[{self._kernel}] expects an operation, got {text[at:at + 20]!r}")
             at = match.end()
-            kind = match.lastgroup
+            kind = match.lastgroup or ""
             tokens.append((kind, re.sub(r"\s", "", match[kind]) if kind == "name" else match[kind]))
         return tokens
 
-    def _peek(self, ahead=0):
+    def _peek(self, ahead: int = 0) -> str | None:
         place = self._at + ahead
         return self._tokens[place][1] if place < len(self._tokens) else None
 
-    def _fail(self, expected):
+    def _fail(self, expected: str) -> NoReturn:
         rest = " ".join(t for _, t in self._tokens[self._at : self._at + 6])
         raise ValueError(f"[{self._kernel}] expects {expected}, got {rest or 'the end'!r}")
 
-    def _take(self, token):
+    def _take(self, token: str) -> None:
         if self._peek() != token:
             self._fail(f"'{token}'")
         self._at += 1
 
-    def _name(self):
+    def _name(self) -> str:
         if self._peek() is None or self._tokens[self._at][0] != "name":
             self._fail("a name")
         self._at += 1
         return self._tokens[self._at - 1][1]
 
-    # --- Statements ---
-
-    def _statement(self):
+    def _statement(self) -> list[Tree]:
         token = self._peek()
         if token == ";":
             self._at += 1
@@ -156,11 +156,11 @@ class Parser:
         self._take_end()
         return found
 
-    def _take_end(self):  # the last semicolon may be left out
+    def _take_end(self) -> None:  # the last semicolon may be left out
         if self._peek() is not None:
             self._take(";")
 
-    def _assignments(self):
+    def _assignments(self) -> list[Tree]:
         declared = self._type()
         found = []
         while True:
@@ -169,12 +169,12 @@ class Parser:
                 return found
             self._at += 1
 
-    def _assignment(self, declared):
-        if self._peek() in ("++", "--"):
-            op = self._peek()[0]
+    def _assignment(self, declared: str | None) -> Tree:
+        op = self._peek()
+        if op in ("++", "--"):
             self._at += 1
             name = self._name()
-            return "assign", None, name, ("binary", op, ("name", name), ("number", 1))
+            return "assign", None, name, ("binary", op[0], ("name", name), ("number", 1))
         name = self._name()
         op = self._peek()
         if op in ("++", "--"):
@@ -192,16 +192,17 @@ class Parser:
             return "assign", declared, name, ("number", 0)  # C leaves it undefined
         return self._fail("an assignment")
 
-    def _type(self):
+    def _type(self) -> str | None:
         """The type that stands here, which is left behind; None if there is none."""
         start = self._at
         while self._peek() == "const":
             self._at += 1
         word = self._peek()
-        if word in ("unsigned", "signed", "long") and self._peek(1) in ("char", "long", "int"):
-            word += " " + self._peek(1)
+        second = self._peek(1)
+        if word in ("unsigned", "signed", "long") and second in ("char", "long", "int"):
+            word += f" {second}"
             self._at += 1
-        named = self._types.get(word) or TYPES.get(word)
+        named = self._types.get(word or "") or TYPES.get(word or "")
         if named is None:
             if word is not None and (word == "auto" or word.startswith(("unsigned", "long int"))):
                 self._fail("a type that arrays have")
@@ -212,9 +213,7 @@ class Parser:
             self._at += 1
         return named
 
-    # --- Expressions ---
-
-    def _ternary(self):
+    def _ternary(self) -> Tree:
         condition = self._binary(1)
         if self._peek() != "?":
             return condition
@@ -223,15 +222,14 @@ class Parser:
         self._take(":")
         return "choose", condition, yes, self._ternary()
 
-    def _binary(self, least):
+    def _binary(self, least: int) -> Tree:
         left = self._unary()
-        while _BINDS.get(self._peek(), 0) >= least:
-            op = self._peek()
+        while (op := self._peek()) is not None and _BINDS.get(op, 0) >= least:
             self._at += 1
             left = "binary", op, left, self._binary(_BINDS[op] + 1)
         return left
 
-    def _unary(self):
+    def _unary(self) -> Tree:
         op = self._peek()
         if op in ("-", "+", "!", "~"):
             self._at += 1
@@ -247,7 +245,7 @@ class Parser:
             return tree
         return self._primary()
 
-    def _primary(self):
+    def _primary(self) -> Tree:
         if self._peek() is None:
             self._fail("a value")
         kind, token = self._tokens[self._at]
@@ -279,7 +277,7 @@ class Parser:
             return "number", token == "true"
         return "name", token
 
-    def _integer(self, token):
+    def _integer(self, token: str) -> Tree:
         digits = token.rstrip("lL")
         base = 16 if digits[:2] in ("0x", "0X") else 10
         octal = base == 10 and len(digits) > 1 and digits[0] == "0"
@@ -293,13 +291,13 @@ class Parser:
         number = "number", value
         return ("cast", "int64", number) if token != digits or value >= 2**31 else number
 
-    def _in_parentheses(self):
+    def _in_parentheses(self) -> Tree:
         self._take("(")
         tree = self._ternary()
         self._take(")")
         return tree
 
-    def _call(self, name):
+    def _call(self, name: str) -> Tree:
         arity = arity_of(name)
         if arity is None:
             self._at -= 1
@@ -309,7 +307,7 @@ class Parser:
             self._fail(f"{arity} arguments of {name}, got {len(arguments)} before this")
         return "call", name, arguments
 
-    def _arguments(self):
+    def _arguments(self) -> tuple[Tree, ...]:
         self._take("(")
         found = []
         while self._peek() != ")":

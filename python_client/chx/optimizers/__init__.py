@@ -9,58 +9,64 @@ The rules and the names of hyperparameters are Chainer's. The operators behind t
 lists of arrays, are here too: adam_update and so on.
 """
 
+import typing as _typing
+
 from chx.optimizers._hooks import (
-    GradientClipping,
-    GradientHardClipping,
-    GradientLARS,
-    GradientNoise,
-    Lasso,
-    WeightDecay,
+    GradientClipping as GradientClipping,
+    GradientHardClipping as GradientHardClipping,
+    GradientLARS as GradientLARS,
+    GradientNoise as GradientNoise,
+    Lasso as Lasso,
+    WeightDecay as WeightDecay,
 )
-from chx.optimizers._optimizer import (
-    MSVAG,
-    SGD,
-    SMORMS3,
-    AdaBound,
-    AdaDelta,
-    AdaGrad,
-    Adam,
-    AdamW,
-    AMSBound,
-    AMSGrad,
-    CorrectedMomentumSGD,
-    MomentumSGD,
-    NesterovAG,
-    Optimizer,
-    RMSprop,
-    RMSpropGraves,
+from chx.optimizers._optimizer import Optimizer as Optimizer
+from chx.optimizers._optimizers import (
+    MSVAG as MSVAG,
+    SGD as SGD,
+    SMORMS3 as SMORMS3,
+    AdaBound as AdaBound,
+    AdaDelta as AdaDelta,
+    AdaGrad as AdaGrad,
+    Adam as Adam,
+    AdamW as AdamW,
+    AMSBound as AMSBound,
+    AMSGrad as AMSGrad,
+    CorrectedMomentumSGD as CorrectedMomentumSGD,
+    MomentumSGD as MomentumSGD,
+    NesterovAG as NesterovAG,
+    RMSprop as RMSprop,
+    RMSpropGraves as RMSpropGraves,
 )
-from chx.optimizers._rules import operators as _operators
 
-globals().update(_operators)
+if _typing.TYPE_CHECKING:
+    from chx._optimizers_ops import *  # noqa: F403
+else:
+    from chx.optimizers._rules import operators as _operators
 
-__all__ = [
-    "MSVAG",
-    "SGD",
-    "SMORMS3",
-    "AMSBound",
-    "AMSGrad",
-    "AdaBound",
-    "AdaDelta",
-    "AdaGrad",
-    "Adam",
-    "AdamW",
-    "CorrectedMomentumSGD",
-    "GradientClipping",
-    "GradientHardClipping",
-    "GradientLARS",
-    "GradientNoise",
-    "Lasso",
-    "MomentumSGD",
-    "NesterovAG",
-    "Optimizer",
-    "RMSprop",
-    "RMSpropGraves",
-    "WeightDecay",
-    *_operators,
-]
+    globals().update(_operators)
+
+    __all__ = [
+        "MSVAG",
+        "SGD",
+        "SMORMS3",
+        "AMSBound",
+        "AMSGrad",
+        "AdaBound",
+        "AdaDelta",
+        "AdaGrad",
+        "Adam",
+        "AdamW",
+        "CorrectedMomentumSGD",
+        "GradientClipping",
+        "GradientHardClipping",
+        "GradientLARS",
+        "GradientNoise",
+        "Lasso",
+        "MomentumSGD",
+        "NesterovAG",
+        "Optimizer",
+        "RMSprop",
+        "RMSpropGraves",
+        "WeightDecay",
+        *_operators,
+    ]

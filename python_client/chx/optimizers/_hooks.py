@@ -1,6 +1,7 @@
 """What changes gradients before an optimizer's step; each is one command for all parameters."""
 
-import chx
+from chx import random
+from chx._core import ndarray
 from chx.optimizers._rules import operators
 
 
@@ -9,10 +10,10 @@ class WeightDecay:
 
     name = "WeightDecay"
 
-    def __init__(self, rate):
+    def __init__(self, rate: float) -> None:
         self.rate = rate
 
-    def __call__(self, params, grads):
+    def __call__(self, params: list[ndarray], grads: list[ndarray]) -> None:
         operators["weight_decay"](grads, params, self.rate)
 
 
@@ -21,10 +22,10 @@ class Lasso:
 
     name = "Lasso"
 
-    def __init__(self, rate):
+    def __init__(self, rate: float) -> None:
         self.rate = rate
 
-    def __call__(self, params, grads):
+    def __call__(self, params: list[ndarray], grads: list[ndarray]) -> None:
         operators["lasso"](grads, params, self.rate)
 
 
@@ -33,10 +34,10 @@ class GradientClipping:
 
     name = "GradientClipping"
 
-    def __init__(self, threshold):
+    def __init__(self, threshold: float) -> None:
         self.threshold = threshold
 
-    def __call__(self, params, grads):
+    def __call__(self, params: list[ndarray], grads: list[ndarray]) -> None:
         operators["gradient_clipping"](grads, self.threshold)
 
 
@@ -45,11 +46,11 @@ class GradientHardClipping:
 
     name = "GradientHardClipping"
 
-    def __init__(self, lower_bound, upper_bound):
+    def __init__(self, lower_bound: float, upper_bound: float) -> None:
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
 
-    def __call__(self, params, grads):
+    def __call__(self, params: list[ndarray], grads: list[ndarray]) -> None:
         operators["gradient_hard_clipping"](grads, self.lower_bound, self.upper_bound)
 
 
@@ -61,14 +62,14 @@ class GradientNoise:
 
     name = "GradientNoise"
 
-    def __init__(self, eta):
+    def __init__(self, eta: float) -> None:
         self.eta = eta
         self.t = 0
 
-    def __call__(self, params, grads):
+    def __call__(self, params: list[ndarray], grads: list[ndarray]) -> None:
         scale = (self.eta / (1 + self.t) ** 0.55) ** 0.5
         for grad in grads:
-            grad += chx.random.normal(0.0, scale, grad.shape, dtype=grad.dtype, device=grad.device)
+            grad += random.normal(0.0, scale, grad.shape, dtype=grad.dtype, device=grad.device)
         self.t += 1
 
 
@@ -77,10 +78,12 @@ class GradientLARS:
 
     name = "GradientLARS"
 
-    def __init__(self, threshold=1e-2, weight_decay=0.0, eps=1e-9):
+    def __init__(
+        self, threshold: float = 1e-2, weight_decay: float = 0.0, eps: float = 1e-9
+    ) -> None:
         self.threshold = threshold
         self.weight_decay = weight_decay
         self.eps = eps
 
-    def __call__(self, params, grads):
+    def __call__(self, params: list[ndarray], grads: list[ndarray]) -> None:
         operators["gradient_lars"](grads, params, self.threshold, self.weight_decay, self.eps)

@@ -2,9 +2,16 @@
 
 import collections
 import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
-import chx
+from chx import _core
+from chx._autograd.modes import anygraph
+from chx._core import ndarray
+from chx._numpy import creation
 from chx.optimizers._rules import RULES
+
+_Hook: TypeAlias = Callable[[list[ndarray], list[ndarray]], None]
 
 
 class Optimizer:
@@ -21,14 +28,24 @@ class Optimizer:
     """
 
     rule = ""  # a key of RULES
-    _fixed = {}  # hyperparameters that tell this optimizer from others with the same rule
+    # Hyperparameters that tell this optimizer from others with the same rule.
+    _fixed: ClassVar[dict[str, float]] = {}
 
-    def __init__(self, **hyperparameters):
+    def __init_subclass__(cls, rule: str | None = None, **fixed: float) -> None:
+        """An optimizer by its rule; its documentation names the hyperparameters that it has."""
+        if rule is None:  # a user's, of another class
+            return
+        cls.rule, cls._fixed = rule, fixed
+        defaults = {k: v for k, v in RULES[rule].defaults.items() if k not in fixed}
+        arguments = ", ".join(f"{k}={v}" for k, v in defaults.items())
+        cls.__doc__ = f"{cls.__doc__}\n\n    Hyperparameters: {arguments}.\n    "
+
+    def __init__(self, **hyperparameters: float) -> None:
         self.t = 0
-        self.params = {}
-        self.state = {}
-        self._hooks = collections.OrderedDict()
-        self._writable = {}
+        self.params: dict[str, ndarray] = {}
+        self.state: dict[str, dict[str, ndarray]] = {}
+        self._hooks: collections.OrderedDict[str, _Hook] = collections.OrderedDict()
+        self._writable: dict[str, ndarray] = {}
         values = {**RULES[self.rule].defaults, **hyperparameters, **self._fixed}
         self._names = tuple(values)
         unknown = sorted(set(values) - set(RULES[self.rule].defaults))
@@ -38,7 +55,7 @@ class Optimizer:
         self.__dict__.update(values)
         self._initial_alpha = values.get("alpha")
 
-    def setup(self, params):
+    def setup(self, params: Mapping[str, ndarray] | Sequence[ndarray]) -> Self:
         """Names the arrays to update.
 
         Args:
@@ -51,7 +68,7 @@ class Optimizer:
         Raises:
           ValueError: an array that requires no gradient.
         """
-        if not isinstance(params, dict):
+        if not isinstance(params, Mapping):
             params = {str(i): p for i, p in enumerate(params)}
         for name, p in params.items():
             if not p.is_grad_required():
@@ -64,12 +81,12 @@ class Optimizer:
         self._writable = {name: p.as_grad_stopped() for name, p in params.items()}
         return self
 
-    def cleargrads(self):
+    def cleargrads(self) -> None:
         """Forgets the gradients of all parameters."""
         for p in self.params.values():
             p.cleargrad()
 
-    def add_hook(self, hook, name=None):
+    def add_hook(self, hook: _Hook, name: str | None = None) -> None:
         """Calls hook(params, grads), lists of arrays of one device, before every update.
 
         A hook changes gradients in place; those of chx.optimizers do so by one command.
@@ -82,11 +99,11 @@ class Optimizer:
             raise KeyError(f"there is a hook {name!r}")
         self._hooks[name] = hook
 
-    def remove_hook(self, name):
+    def remove_hook(self, name: str) -> None:
         """Undoes add_hook."""
         del self._hooks[name]
 
-    def update(self):
+    def update(self) -> None:
         """Takes a step. Parameters without a gradient stay as they are.
 
         A step that could not be sent does not count.
@@ -100,7 +117,7 @@ class Optimizer:
         hp = types.SimpleNamespace(**{name: getattr(self, name) for name in self._names})
         for names in groups.values():
             params = [self._writable[name] for name in names]
-            grads = [_stopped(self.params[name].grad) for name in names]
+            grads = [_stopped(cast(ndarray, self.params[name].grad)) for name in names]
             for hook in self._hooks.values():
                 hook(params, grads)
             states = [self._states_of(name) for name in names]
@@ -109,28 +126,28 @@ class Optimizer:
             rule.operator(params, grads, *lists, *arguments)
         self.t = t
 
-    def _states_of(self, name):
+    def _states_of(self, name: str) -> dict[str, ndarray]:
         if name not in self.state:
             p = self.params[name]
             self.state[name] = {
-                key: chx.full(p.shape, first, p.dtype, p.device)
+                key: _core.full(p.shape, first, p.dtype, p.device)
                 for key, first in RULES[self.rule].states.items()
             }
         return self.state[name]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """All that the next steps depend on but the parameters: {name: number or array}.
 
         Arrays are the optimizer's own: copy them, or save them with chx.savez, before the next
         update.
         """
-        values = {"t": self.t, "initial_alpha": self._initial_alpha}
+        values: dict[str, Any] = {"t": self.t, "initial_alpha": self._initial_alpha}
         values.update({name: getattr(self, name) for name in self._names})
         for name, states in self.state.items():
             values.update({f"{name}/{key}": array for key, array in states.items()})
         return {name: value for name, value in values.items() if value is not None}
 
-    def load_state_dict(self, values):
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
         """Takes back what state_dict gave; arrays may be NumPy's, and are copied.
 
         Raises:
@@ -158,10 +175,10 @@ class Optimizer:
             for param, arrays in states.items()
         }
 
-    def _states_in(self, values, names):
+    def _states_in(self, values: Mapping[str, Any], names: set[str]) -> dict[str, dict[str, Any]]:
         """{parameter: {state: value}} of what load_state_dict was given, checked."""
         keys = RULES[self.rule].states
-        states = {}
+        states: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
             param, _, key = name.rpartition("/")
             if name in names:
@@ -184,50 +201,11 @@ class Optimizer:
         return states
 
 
-def _copied(value, param):
+def _copied(value: Any, param: ndarray) -> ndarray:
     if hasattr(value, "to_device"):
         value = value.to_device(param.device)
-    return chx.array(value, param.dtype, copy=True, device=param.device)
+    return creation.array(value, param.dtype, copy=True, device=param.device)
 
 
-def _stopped(grad):
-    return grad.as_grad_stopped() if grad.is_backprop_required(chx.anygraph) else grad
-
-
-def _optimizer(name, rule, doc, **fixed):
-    defaults = {k: v for k, v in RULES[rule].defaults.items() if k not in fixed}
-    arguments = ", ".join(f"{k}={v}" for k, v in defaults.items())
-    text = f"{doc}\n\n    Hyperparameters: {arguments}.\n    "
-    return type(name, (Optimizer,), {"rule": rule, "_fixed": fixed, "__doc__": text})
-
-
-SGD = _optimizer("SGD", "SGD", "Stochastic gradient descent.")
-MomentumSGD = _optimizer("MomentumSGD", "MomentumSGD", "Gradient descent with momentum.")
-CorrectedMomentumSGD = _optimizer(
-    "CorrectedMomentumSGD",
-    "CorrectedMomentumSGD",
-    "Momentum whose velocity does not depend on the learning rate.",
-)
-NesterovAG = _optimizer("NesterovAG", "NesterovAG", "Nesterov's accelerated gradient.")
-AdaGrad = _optimizer("AdaGrad", "AdaGrad", "AdaGrad (Duchi et al., 2011).")
-AdaDelta = _optimizer("AdaDelta", "AdaDelta", "AdaDelta (Zeiler, 2012).")
-_NO_BOUND = {"adabound": False, "final_lr": 0.1, "gamma": 1e-3}
-Adam = _optimizer("Adam", "Adam", "Adam (Kingma and Ba, 2015).", amsgrad=False, **_NO_BOUND)
-AdamW = _optimizer(
-    "AdamW",
-    "Adam",
-    "Adam with decoupled weight decay (Loshchilov and Hutter, 2019).",
-    amsgrad=False,
-    **_NO_BOUND,
-)
-AMSGrad = _optimizer(
-    "AMSGrad", "AMSGrad", "AMSGrad (Reddi et al., 2018).", amsgrad=True, **_NO_BOUND
-)
-AdaBound = _optimizer(
-    "AdaBound", "Adam", "AdaBound (Luo et al., 2019).", amsgrad=False, adabound=True
-)
-AMSBound = _optimizer("AMSBound", "AMSGrad", "AdaBound over AMSGrad.", amsgrad=True, adabound=True)
-RMSprop = _optimizer("RMSprop", "RMSprop", "RMSprop (Tieleman and Hinton, 2012).")
-RMSpropGraves = _optimizer("RMSpropGraves", "RMSpropGraves", "RMSprop of Graves (2013).")
-SMORMS3 = _optimizer("SMORMS3", "SMORMS3", "Simon Funk's SMORMS3.")
-MSVAG = _optimizer("MSVAG", "MSVAG", "M-SVAG (Balles and Hennig, 2018).")
+def _stopped(grad: ndarray) -> ndarray:
+    return grad.as_grad_stopped() if grad.is_backprop_required(anygraph) else grad

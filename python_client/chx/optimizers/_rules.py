@@ -7,10 +7,14 @@ names and defaults; `hp` below is anything that has them as attributes.
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from chx import _core
 
 operators = _core._submodules["optimizers"]
+
+# Of a step: the hyperparameters, its number from 1 on, and the alpha that the optimizer began with.
+_Arguments: TypeAlias = Callable[[Any, int, Any], tuple[Any, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,36 +29,38 @@ class Rule:
         the optimizer began with.
     """
 
-    operator: Callable
-    states: dict
-    defaults: dict
-    arguments: Callable
+    operator: Callable[..., None]
+    states: dict[str, float]
+    defaults: dict[str, float]
+    arguments: _Arguments
 
 
 MAX_OPERANDS = 65535  # of one command
 
 
-def _in_parts(operator, lists):
+def _in_parts(operator: Callable[..., None], lists: int) -> Callable[..., None]:
     """The operator, by more than one command where the lists are too long for one."""
     length = MAX_OPERANDS // lists
 
-    def run(*args):
+    def run(*args: Any) -> None:
         for i in range(0, len(args[0]), length):
             operator(*[a[i : i + length] for a in args[:lists]], *args[lists:])
 
     return run
 
 
-def _rule(operator, states, defaults, arguments):
+def _rule(
+    operator: str, states: dict[str, float], defaults: dict[str, float], arguments: _Arguments
+) -> Rule:
     run = _in_parts(operators[operator], 2 + len(states))
     return Rule(run, states, defaults, arguments)
 
 
-def _names(*names):
+def _names(*names: str) -> _Arguments:
     return lambda hp, t, initial_alpha: tuple(getattr(hp, name) for name in names)
 
 
-def _adam(hp, t, initial_alpha):
+def _adam(hp: Any, t: int, initial_alpha: Any) -> tuple[Any, ...]:
     step = hp.alpha * math.sqrt(1.0 - hp.beta2**t) / (1.0 - hp.beta1**t)
     lower = upper = None
     if hp.adabound:
@@ -65,7 +71,7 @@ def _adam(hp, t, initial_alpha):
     return step, hp.beta1, hp.beta2, hp.eps, hp.eta, hp.weight_decay_rate, lower, upper
 
 
-def _msvag(hp, t, initial_alpha):
+def _msvag(hp: Any, t: int, initial_alpha: Any) -> tuple[Any, ...]:
     return hp.lr, hp.beta, hp.eta, hp.weight_decay_rate, hp.beta**t
 
 
@@ -84,7 +90,7 @@ _ADAM = {
 }
 
 
-def _momentum_rule(operator):
+def _momentum_rule(operator: str) -> Rule:
     return _rule(operator, {"v": 0}, _MOMENTUM, _names("lr", "momentum"))
 
 

@@ -17,8 +17,8 @@ from chainer.functions.activation import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, sent, uniform
+from chx.chainer._routes._registry import route
 
 
 @route(relu.ReLU)

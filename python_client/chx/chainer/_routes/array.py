@@ -33,8 +33,8 @@ from chainer.functions.array import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import sent, transposed, windows
+from chx.chainer._routes._registry import route
 
 
 @route(as_strided.AsStrided)

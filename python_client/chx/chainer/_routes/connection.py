@@ -15,8 +15,8 @@ from chainer.functions.connection import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast
+from chx.chainer._routes._registry import route
 
 
 @route(linear.LinearFunction)

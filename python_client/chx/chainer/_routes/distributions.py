@@ -15,8 +15,8 @@ from chainer.distributions import (
 from chainer.links.loss import hierarchical_softmax
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, normal, sent, uniform
+from chx.chainer._routes._registry import route
 
 
 @route(utils.ModifiedXLogX)

@@ -8,8 +8,8 @@ from chainer.functions.evaluation import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast
+from chx.chainer._routes._registry import route
 
 
 @route(accuracy.Accuracy)

@@ -8,8 +8,8 @@ from chainer.functions.array import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, sent
+from chx.chainer._routes._registry import route
 
 
 def _positions(size, out, f):

@@ -5,8 +5,8 @@ import numpy as np
 from chainer.functions.math import det, einsum, inv, matmul, sparse_matmul, tensordot
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, precisely, sent, transposed
+from chx.chainer._routes._registry import route
 
 
 def _swapped(a, swap):

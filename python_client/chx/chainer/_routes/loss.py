@@ -19,8 +19,8 @@ from chainer.functions.loss import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, precisely, sent
+from chx.chainer._routes._registry import route
 
 
 @route(absolute_error.AbsoluteError)

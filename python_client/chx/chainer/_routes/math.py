@@ -27,8 +27,8 @@ from chainer.functions.math import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, precisely, scalar, sent
+from chx.chainer._routes._registry import route
 
 # Functions of one array that chx has, too.
 _ELEMENTWISE = {

@@ -3,8 +3,8 @@
 from chainer.functions.noise import dropout, gaussian, simplified_dropconnect, zoneout
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, kept, normal, sent
+from chx.chainer._routes._registry import route
 
 
 @route(dropout.Dropout)

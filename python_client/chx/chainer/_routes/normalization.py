@@ -12,8 +12,8 @@ from chainer.functions.normalization import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast
+from chx.chainer._routes._registry import route
 
 
 def _axes(f, x, gamma):

@@ -12,8 +12,8 @@ from chainer.functions.pooling import (
 from chainer.utils import conv
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import one_hot, sent, windows
+from chx.chainer._routes._registry import route
 
 
 @route(average_pooling_nd.AveragePoolingND)

@@ -6,8 +6,8 @@ from chainer.functions.util import forget
 
 import chx
 from chx.chainer import _own_gradients
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast
+from chx.chainer._routes._registry import route
 
 
 @route(tree_lstm.TreeLSTM)

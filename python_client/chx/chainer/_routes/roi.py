@@ -14,8 +14,8 @@ from chainer.functions.pooling import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import sent
+from chx.chainer._routes._registry import route
 
 
 def _gathered(x, index):

@@ -3,8 +3,8 @@
 from chainer.functions.loss import ctc
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast
+from chx.chainer._routes._registry import route
 
 
 @route(ctc.ConnectionistTemporalClassification)

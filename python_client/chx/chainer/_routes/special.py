@@ -20,8 +20,8 @@ from chainer.functions.math import (
 )
 
 import chx
-from chx.chainer._routes import route
 from chx.chainer._routes._common import cast, sent
+from chx.chainer._routes._registry import route
 
 # Chebyshev coefficients of (1 + 2 x) exp(x^2) erfc(x), x >= 0, in (x - 3.75) / (x + 3.75): the
 # variable of Shepherd and Laframboise, Mathematics of Computation 36 (1981). Computed to 40 digits.

@@ -1,31 +1,41 @@
 """Assertions about arrays, which may be of chx or of NumPy."""
 
+from typing import Any
+
 import numpy as np
 
 import chx
 
 
-def _numpy(x):
+def _numpy(x: Any) -> Any:
     return chx.to_numpy(x) if isinstance(x, chx.ndarray) else x
 
 
-def _is_array(x):
+def _is_array(x: object) -> bool:
     return isinstance(x, (chx.ndarray, np.ndarray, np.generic))
 
 
-def assert_allclose(x, y, rtol=1e-7, atol=0, equal_nan=True, err_msg="", verbose=True):
+def assert_allclose(
+    x: Any,
+    y: Any,
+    rtol: float = 1e-7,
+    atol: float = 0,
+    equal_nan: bool = True,
+    err_msg: str = "",
+    verbose: bool = True,
+) -> None:
     """As numpy.testing.assert_allclose."""
     np.testing.assert_allclose(
         _numpy(x), _numpy(y), rtol, atol, equal_nan=equal_nan, err_msg=err_msg, verbose=verbose
     )
 
 
-def assert_array_equal(x, y, err_msg="", verbose=True):
+def assert_array_equal(x: Any, y: Any, err_msg: str = "", verbose: bool = True) -> None:
     """As numpy.testing.assert_array_equal."""
     np.testing.assert_array_equal(_numpy(x), _numpy(y), err_msg=err_msg, verbose=verbose)
 
 
-def _check_metadata(x, y, dtype_check, strides_check):
+def _check_metadata(x: Any, y: Any, dtype_check: bool, strides_check: bool) -> None:
     if not (_is_array(x) and _is_array(y)):
         return
     for name, wanted in (("dtype", dtype_check), ("strides", dtype_check and strides_check)):
@@ -35,7 +45,7 @@ def _check_metadata(x, y, dtype_check, strides_check):
             )
 
 
-def _tolerances(x, y, options):
+def _tolerances(x: Any, y: Any, options: dict[str, Any]) -> None:
     """Takes <dtype>_rtol and <dtype>_atol out of the options; what applies to x and y stays.
 
     If both arrays' dtypes have one, the greater counts.
@@ -51,7 +61,7 @@ def _tolerances(x, y, options):
             options[option] = max(found)
 
 
-def assert_allclose_ex(x, y, *args, **kwargs):
+def assert_allclose_ex(x: Any, y: Any, *args: Any, **kwargs: Any) -> None:
     """As assert_allclose, and dtypes and strides are the same.
 
     Keyword arguments, besides assert_allclose's:
@@ -64,7 +74,7 @@ def assert_allclose_ex(x, y, *args, **kwargs):
     assert_allclose(x, y, *args, **kwargs)
 
 
-def assert_array_equal_ex(x, y, *args, **kwargs):
+def assert_array_equal_ex(x: Any, y: Any, *args: Any, **kwargs: Any) -> None:
     """As assert_array_equal, and dtypes and strides are the same.
 
     Keyword arguments, besides assert_array_equal's:

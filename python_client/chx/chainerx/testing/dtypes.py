@@ -1,5 +1,8 @@
 """Names of dtypes by kind, and what else may stand for a dtype."""
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 import chx
@@ -7,7 +10,7 @@ import chx
 _kinds = {t.__name__: np.dtype(t).kind for t in chx.all_dtypes}
 
 
-def _of_kinds(kinds):
+def _of_kinds(kinds: str) -> tuple[str, ...]:
     return tuple(name for name, kind in _kinds.items() if kind in kinds)
 
 
@@ -23,7 +26,7 @@ float_dtypes = _of_kinds("f")
 _python_types = {"bool_": bool, "int64": int, "float64": float}
 
 
-def _specifiers(name):
+def _specifiers(name: str) -> Iterator[Any]:
     dtype = np.dtype(name)
     yield from (name, dtype.name, dtype.char, dtype, dtype.type)
     if name in _python_types:
@@ -31,7 +34,9 @@ def _specifiers(name):
         yield _python_types[name].__name__
 
 
-def parametrize_dtype_specifier(argname, dtypes=None, additional_args=None):
+def parametrize_dtype_specifier(
+    argname: str, dtypes: Sequence[str] | None = None, additional_args: Sequence[Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that runs a test with all that a dtype may be given as.
 
     Args:

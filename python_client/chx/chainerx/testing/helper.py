@@ -2,23 +2,39 @@
 
 import functools
 import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 
 import chx
 from chx.chainerx.testing import array as _array
 
+_Test: TypeAlias = Callable[..., Any]
+_Errors: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
+_Check: TypeAlias = Callable[[Any, Any], None]
+
+_chainerx: ModuleType  # chx.chainerx, which is made of this module too
+
 
 class _Ignored:
     """What a test gives whose results don't count."""
 
 
-def ignore():
+def ignore() -> Any:
     """`return ignore()`: this case of a test is not compared."""
     return _Ignored()
 
 
-def _run(function, xp, name, args, kwargs, accept_error):
+def _run(
+    function: _Test,
+    xp: ModuleType,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    accept_error: _Errors,
+) -> tuple[Any, BaseException | None]:
     """What the function gives with a module, and the error that it raised instead."""
     try:
         return function(*args, **{**kwargs, name: xp}), None
@@ -26,7 +42,7 @@ def _run(function, xp, name, args, kwargs, accept_error):
         return None, error
 
 
-def _check_error(expected, actual):
+def _check_error(expected: BaseException | None, actual: BaseException | None) -> None:
     if expected is None and actual is None:
         return
     if expected is None or actual is None:
@@ -34,7 +50,7 @@ def _check_error(expected, actual):
         raise AssertionError(f"only {library} raised an error") from expected or actual
 
 
-def _compare(expected, actual, check):
+def _compare(expected: Any, actual: Any, check: _Check) -> None:
     if isinstance(expected, (list, tuple)) or isinstance(actual, (list, tuple)):
         if type(expected) is not type(actual) or len(expected) != len(actual):
             raise AssertionError(f"NumPy gave {expected!r}, chainerx {actual!r}")
@@ -57,18 +73,20 @@ def _compare(expected, actual, check):
     check(expected, actual)
 
 
-def _decorator(check, options, name, accept_error):
+def _decorator(
+    check: Callable[..., None], options: Mapping[str, Any], name: str, accept_error: _Errors
+) -> Callable[[_Test], _Test]:
     options = dict(options)
 
-    def check_with_options(expected, actual):
+    def check_with_options(expected: Any, actual: Any) -> None:
         check(expected, actual, **options)
 
-    def decorate(function):
+    def decorate(function: _Test) -> _Test:
         @functools.wraps(function)
-        def test(*args, **kwargs):
+        def test(*args: Any, **kwargs: Any) -> None:
             run = functools.partial(_run, function, name=name, args=args, kwargs=kwargs)
             expected, numpy_error = run(xp=np, accept_error=accept_error)
-            actual, error = run(xp=_chainerx(), accept_error=accept_error)
+            actual, error = run(xp=_chainerx, accept_error=accept_error)
             _check_error(numpy_error, error)
             if error is not None:
                 return
@@ -84,20 +102,21 @@ def _decorator(check, options, name, accept_error):
         # pytest must not take the module's argument for a fixture.
         signature = inspect.signature(function)
         parameters = [p for p in signature.parameters.values() if p.name != name]
-        test.__signature__ = signature.replace(parameters=parameters)
+        setattr(test, "__signature__", signature.replace(parameters=parameters))  # noqa: B010
         return test
 
     return decorate
 
 
-def _chainerx():
-    """The module that tests know as chainerx."""
-    from chx import chainerx
+def register_chainerx(module: ModuleType) -> None:
+    """Sets the module that tests know as chainerx."""
+    global _chainerx
+    _chainerx = module
 
-    return chainerx
 
-
-def numpy_chainerx_allclose(*, name="xp", accept_error=(), **kwargs):
+def numpy_chainerx_allclose(
+    *, name: str = "xp", accept_error: _Errors = (), **kwargs: Any
+) -> Callable[[_Test], _Test]:
     """A decorator: the test gives close arrays with NumPy and with chainerx.
 
     The test is called with each of the modules as argument `name`, and returns an array, a number,
@@ -111,7 +130,9 @@ def numpy_chainerx_allclose(*, name="xp", accept_error=(), **kwargs):
     return _decorator(_array.assert_allclose_ex, kwargs, name, accept_error)
 
 
-def numpy_chainerx_array_equal(*, name="xp", accept_error=(), **kwargs):
+def numpy_chainerx_array_equal(
+    *, name: str = "xp", accept_error: _Errors = (), **kwargs: Any
+) -> Callable[[_Test], _Test]:
     """A decorator: the test gives equal arrays with NumPy and with chainerx.
 
     As numpy_chainerx_allclose(); kwargs are for assert_array_equal_ex. Tolerances are ignored.

@@ -1,6 +1,0 @@
-from typing import Any
-
-from ._core import ndarray
-
-def take_along_axis(arr: ndarray, indices: Any, axis: int | None) -> ndarray: ...
-def put_along_axis(arr: ndarray, indices: Any, values: Any, axis: int | None) -> None: ...

@@ -1,0 +1,1 @@
+"""Gradients in Python: modes, backward and grad, and checks of gradients."""

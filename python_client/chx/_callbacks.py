@@ -1,0 +1,27 @@
+"""The functions that the compiled core calls. Importing this module registers them, once for all."""
+
+from collections.abc import Callable
+from typing import Any
+
+from chx import _core, _signatures
+from chx._autograd import backward, modes
+from chx._numpy import advanced_indexing, creation, io, transfer
+from chx._runtime import connection, devices, pickling
+
+CALLBACKS: dict[str, Callable[..., Any]] = {
+    "Backend": devices.Backend,
+    "as_array_like": creation.as_array_like,
+    "as_grad_stopped": modes.as_grad_stopped,
+    "as_indices": creation.as_indices,
+    "backward": backward.backward,
+    "connect_default": connection.connect_default,
+    "getitem_by_arrays": advanced_indexing.getitem_by_arrays,
+    "new_ndarray": creation.new_ndarray,
+    "reduce_device": pickling.reduce_device,
+    "repr_array": io.repr_array,
+    "setitem_by_arrays": advanced_indexing.setitem_by_arrays,
+    "signature": _signatures.signature,
+    "to_numpy": transfer.to_numpy,
+}
+
+_core._register(**CALLBACKS)

@@ -1,4 +1,0 @@
-class Config:
-    fallback: str
-
-config: Config

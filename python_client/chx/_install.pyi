@@ -1,3 +1,0 @@
-from types import ModuleType
-
-def install_chainerx() -> ModuleType: ...

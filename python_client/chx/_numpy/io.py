@@ -1,0 +1,98 @@
+"""NumPy's chapter "Input and output": files, texts, and how arrays are printed."""
+
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+
+from chx import _core
+from chx._core import ndarray
+from chx._numpy import creation, transfer
+from chx._runtime import context
+from chx._types import DeviceLike, DtypeLike
+
+_File: TypeAlias = str | PathLike[str] | IO[Any]
+
+
+def fromfile(
+    file: _File, dtype: DtypeLike = float, count: int = -1, sep: str = "", device: DeviceLike = None
+) -> ndarray:
+    """A one-dimensional array of what is in a file, as numpy.fromfile reads it."""
+    return creation.array(np.fromfile(file, np.dtype(dtype), count, sep), copy=False, device=device)
+
+
+def fromstring(
+    string: str | bytes,
+    dtype: DtypeLike = float,
+    count: int = -1,
+    sep: str = "",
+    device: DeviceLike = None,
+) -> ndarray:
+    """A one-dimensional array of the numbers of a text, or of bytes without a separator."""
+    if sep:
+        return creation.array(np.fromstring(string, np.dtype(dtype), count, sep=sep), device=device)
+    data = string.encode("latin1") if isinstance(string, str) else string
+    return creation.array(np.frombuffer(data, np.dtype(dtype), count), device=device)
+
+
+def loadtxt(
+    fname: _File | Iterable[str],
+    dtype: DtypeLike = float,
+    comments: str | Sequence[str] | None = "#",
+    delimiter: str | None = None,
+    converters: dict[int, Callable[[Any], Any]] | None = None,
+    skiprows: int = 0,
+    usecols: int | Sequence[int] | None = None,
+    unpack: bool = False,
+    ndmin: int = 0,
+    encoding: str | None = "bytes",
+    device: DeviceLike = None,
+) -> ndarray:
+    """The array of a text file's lines, as numpy.loadtxt reads it."""
+    read: Any = np.loadtxt  # whose types know less than it does
+    values = read(
+        fname,
+        dtype=np.dtype(dtype),
+        comments=comments,
+        delimiter=delimiter,
+        converters=converters,
+        skiprows=skiprows,
+        usecols=usecols,
+        unpack=unpack,
+        ndmin=ndmin,
+        encoding=encoding,
+    )
+    return creation.array(values, device=device)
+
+
+def load(file: _File, device: DeviceLike = None) -> ndarray | dict[str, ndarray]:
+    """The array of a .npy file, or the dict of arrays of a .npz file. Nothing is unpickled."""
+    loaded = np.load(file, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return creation.array(loaded, device=device)
+    with loaded:
+        return {name: creation.array(loaded[name], device=device) for name in loaded.files}
+
+
+def save(file: _File, arr: Any) -> None:
+    """Writes an array to a .npy file, as numpy.save does."""
+    np.save(file, transfer.to_numpy(creation.asarray(arr)))
+
+
+def savez(file: _File, *args: Any, **kwds: Any) -> None:
+    """Writes several arrays to a .npz file, as numpy.savez does."""
+    np.savez(
+        file,
+        *(transfer.to_numpy(creation.asarray(a)) for a in args),
+        **{name: transfer.to_numpy(creation.asarray(a)) for name, a in kwds.items()},
+    )
+
+
+def repr_array(array: ndarray) -> str:
+    values = np.array2string(transfer.to_numpy(array), separator=", ", prefix="array(")
+    text = f"array({values}, shape={array.shape}, dtype={array.dtype}, device='{array.device}'"
+    ids = _core._backprop_ids(array)
+    if ids:
+        text += f", backprop_ids={[context.id_name(i) for i in ids]}"
+    return text + ")"

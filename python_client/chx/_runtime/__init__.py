@@ -1,0 +1,1 @@
+"""The daemon, sessions with it, and the contexts and devices of sessions."""

@@ -1,0 +1,88 @@
+"""chx.connect, and the session of functions without one."""
+
+import os
+import threading
+from collections.abc import Mapping
+
+from chx import _core
+from chx._runtime import context, session
+from chx._runtime.session import Session
+
+
+def connect(
+    address: str | None = None,
+    *,
+    token: str | None = None,
+    tls_roots: str | None = None,
+    devices: str | None = None,
+    client_name: str | None = None,
+    plugins: Mapping[str, str | os.PathLike[str]] | None = None,
+    reconnect: float | None = None,
+    cancel_on_interrupt: bool = True,
+) -> Session:
+    """Opens a session with a chxd daemon and makes it the default one.
+
+    Args:
+      address: "unix:PATH" or "HOST:PORT". Without one $CHX_SERVER counts; without that a private
+        daemon is started, which stops with this process, and before if the session is closed.
+      token: what the daemon's --token-file holds; default $CHX_TOKEN.
+      tls_roots: PEM file with certificates to trust; plaintext without it.
+      devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
+        "native:0" (after install_chainerx() four of them).
+      client_name: how the daemon's lists call this client.
+      plugins: backends that a private daemon loads, {name: path of the shared library}; their
+        devices have to be named in `devices` too, as "name:0".
+      reconnect: for how many seconds the session is taken up again after its connection was cut.
+        Default: as long as the daemon keeps it (--lease), or 5 if nobody listens at a Unix socket or
+        the daemon is a private one, which does not come back.
+      cancel_on_interrupt: whether Ctrl-C in a wait also cancels what was called and has not run, so
+        that the next read need not wait for it.
+
+    Returns:
+      The Session.
+
+    Raises:
+      ConnectionError: nobody answers at the address, or no daemon starts.
+      ValueError: plug-ins for a daemon that runs already: only who starts it may name them.
+    """
+    opened = session.open_session(
+        address,
+        token=token,
+        tls_roots=tls_roots,
+        devices=devices,
+        client_name=client_name,
+        plugins=plugins,
+        reconnect=reconnect,
+        cancel_on_interrupt=cancel_on_interrupt,
+    )
+    context.use_globally(opened)
+    return opened
+
+
+_connecting = threading.RLock()
+
+
+def connect_default() -> Session:
+    """The session of functions without one: connects as connect() does, if nobody ever has.
+
+    Raises:
+      ConnectionError: the default session was closed.
+      ContextError: the global default context was set to None.
+    """
+    with _connecting:  # one thread does
+        return _core._get_default_session() or context.global_session()
+
+
+def cancel() -> None:
+    """Gives up what was called in the default session and has not run; see Session.cancel()."""
+    default = _core._get_default_session()
+    if default is not None:
+        default.cancel()
+
+
+def _after_fork() -> None:
+    global _connecting
+    _connecting = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,226 @@
+"""Sessions with a daemon: how they begin and end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+
+from chx import _core
+from chx._runtime import defaults, random_streams
+from chx._runtime.daemon import PrivateDaemon
+from chx._runtime.waiting import Waiter, result
+
+if TYPE_CHECKING:
+    from chx._runtime.context import Context
+
+_T = TypeVar("_T")
+# Of _core.Session: address, client's name, token, certificates, seconds to reconnect.
+_Arguments: TypeAlias = tuple[str, str, str, str, float]
+
+# What a private daemon serves if nobody says it; install_chainerx() makes it as many as ChainerX has.
+default_devices = "native:0"
+
+# Those that are open.
+_open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+# Around a session's jobs and its end. A collection may close a session at any time: reentrant.
+_submitting = threading.RLock()
+
+
+class Session(_core.Session):
+    """A session with a daemon.
+
+    It ends with close(), as a context manager with its block, with the process, or when nothing
+    refers to it or its arrays any more.
+    """
+
+    _arguments: _Arguments  # what it was opened with
+    _closed = False
+    _context: Context | None = None  # that it is of
+    _stream: random_streams.Stream | None = None
+    _daemon: PrivateDaemon | None = None
+    _owns_daemon = False  # and ends it when it is closed
+    _waiter: Waiter | None = None  # of reads that are awaited
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, exception_type: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if exception_type is None:  # else that one says more
+                raise
+
+    def __del__(self) -> None:
+        if not self._closed:
+            with contextlib.suppress(Exception):  # nobody is there to be told
+                self._end(None if self._daemon is None else self._daemon.release)
+
+    def seed(self, seed: int | None = None) -> None:
+        """Restarts the session's stream of random numbers: by the seed's lower 64 bits, or anyhow."""
+        self._stream = random_streams.Stream(seed)
+
+    def configure(self, **settings: bool | int) -> None:
+        """Changes what the daemon's libraries may do for this session, from now on.
+
+        The names are Chainer's. They count on GPUs, and where cuDNN is installed.
+
+        Args:
+          use_cudnn: whether cuDNN is used at all; True by default.
+          cudnn_deterministic: only algorithms that give the same bits each time; False by default.
+          autotune: whether algorithms are tried for each new shape, which takes time once, instead
+            of believing cuDNN's estimates; False by default.
+          max_workspace_size: bytes that one convolution may take beside its arrays, or a recurrent
+            network beside what its gates amount to; by default
+            $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 8 MiB. They count as the session's memory.
+
+        Raises:
+          ValueError, TypeError: there is no such setting, or not with such a value. Those before
+            it in the call have been changed.
+        """
+        for name, value in settings.items():
+            self._configure(name, value)
+
+    @property
+    def settings(self) -> dict[str, bool | int]:
+        """What configure() has set, and the defaults of what it has not; a new dict."""
+        return self._settings()
+
+    def synchronize_async(self) -> Coroutine[Any, Any, None]:
+        """As synchronize(), to be awaited."""
+        return self._submit(self.synchronize)
+
+    def _submit(self, job: Callable[[], _T]) -> Coroutine[Any, Any, _T]:
+        """A coroutine of what a job returns that waits for the daemon."""
+        with _submitting:
+            if self._closed:
+                raise ConnectionError("the session is closed")
+            if self._waiter is None:
+                self._waiter = Waiter()
+            return result(self._waiter.submit(job))
+
+    def close(self) -> None:
+        """Ends the session. What uses its arrays or devices afterwards raises ConnectionError.
+
+        So do functions without an array, if this was the default session, until chx.connect() is
+        called again.
+        """
+        daemon = self._daemon
+        if daemon is None:
+            self._end(None)
+        else:
+            self._end(daemon.stop if self._owns_daemon else daemon.release)
+
+    def _end(self, end_daemon: Callable[[], None] | None) -> None:
+        if self._closed:
+            return
+        with _submitting:
+            self._closed = True
+            waiter, self._waiter = self._waiter, None
+        self._daemon = None
+        _open_sessions.discard(self)
+        defaults.forget(self)
+        try:
+            super().close()
+        finally:
+            self._detach()
+            if waiter is not None:
+                waiter.close()
+            if end_daemon is not None:
+                end_daemon()
+
+    def _detach(self) -> None:
+        """After the end: its context and its backends keep it no longer."""
+        context = self._context
+        for device in self.devices:
+            device.backend._context = context
+            device.backend._open_session = None
+        if context is not None and context._session is self:
+            context._session = None
+            context._closed = True
+
+
+def open_session(
+    address: str | None = None,
+    *,
+    token: str | None = None,
+    tls_roots: str | None = None,
+    devices: str | None = None,
+    client_name: str | None = None,
+    plugins: Mapping[str, str | os.PathLike[str]] | None = None,
+    reconnect: float | None = None,
+    cancel_on_interrupt: bool = True,
+) -> Session:
+    """A session that is nobody's default; see connect() for the arguments and errors."""
+    server = address or os.environ.get("CHX_SERVER", "")
+    if server and plugins:
+        raise ValueError(f"[connect] expects plugins for a private daemon only, got {server}")
+    devices = devices or os.environ.get("CHX_DEVICES") or default_devices
+    roots = ""
+    if tls_roots is not None:
+        with open(tls_roots) as file:
+            roots = file.read()
+    daemon = None
+    if not server:
+        daemon = PrivateDaemon(devices, plugins)
+        server = daemon.address
+    if reconnect is None:
+        reconnect = -1 if daemon is None else 5
+    arguments: _Arguments = (
+        server,
+        client_name or f"python pid {os.getpid()}",
+        token or os.environ.get("CHX_TOKEN") or "",
+        roots,
+        reconnect,
+    )
+    try:
+        session = _open(arguments, daemon)
+    except BaseException:
+        if daemon is not None:
+            daemon.stop()
+        raise
+    session._owns_daemon = daemon is not None
+    session.cancel_on_interrupt = cancel_on_interrupt
+    return session
+
+
+def _open(arguments: _Arguments, daemon: PrivateDaemon | None) -> Session:
+    session = Session(*arguments)
+    session._arguments = arguments
+    _open_sessions.add(session)
+    if daemon is not None:
+        session._daemon = daemon
+        daemon.sessions += 1
+    if size := os.environ.get("CHAINERX_CUDNN_MAX_WORKSPACE_SIZE"):
+        session.configure(max_workspace_size=int(size))
+    return session
+
+
+def open_beside(session: Session) -> Session:
+    """A further session with the daemon of another, which keeps the daemon."""
+    beside = _open(session._arguments, session._daemon)
+    beside.cancel_on_interrupt = session.cancel_on_interrupt
+    return beside
+
+
+@atexit.register
+def _close_all() -> None:
+    for session in list(_open_sessions):
+        with contextlib.suppress(Exception):  # the process ends anyway
+            session.close()
+
+
+def _after_fork() -> None:
+    """A child begins like a new process: sessions are its parent's."""
+    global _submitting
+    _submitting = threading.RLock()
+    _open_sessions.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
