@@ -11,7 +11,6 @@ arrays, but cuda.elementwise makes kernels that write to arrays of the daemon.
 """
 
 import collections
-import functools
 
 import numpy
 from chainer import optimizer, optimizer_hooks, optimizers, variable
@@ -264,12 +263,11 @@ def update_core_chainerx(self, param):
         _update_with_numpy(self, param)
 
 
-@functools.cache
 def _takes_device_arrays(rule, backend):
-    """Whether update_core_gpu updates a class's parameters, and not update_core_cpu.
+    """Whether a user's rule is updated by update_core_gpu, rather than by update_core_cpu.
 
-    On cuda it does if the user has written it, and update_core_cpu in no class derived from that one.
-    Chainer's own need CuPy. Elsewhere it does if there is no update_core_cpu.
+    It is if there is no update_core_cpu. On cuda it is, too, if the user wrote update_core_gpu and no
+    subclass overrides update_core_cpu: Chainer's own methods for GPUs need CuPy.
     """
     if rule.update_core_gpu is UpdateRule.update_core_gpu:
         return False
