@@ -69,8 +69,8 @@ class ArrayBody : public RefCounted<ArrayBody> {
 using ArrayPtr = Ref<ArrayBody>;
 using ArrayPtrs = absl::InlinedVector<ArrayPtr, 1>;
 
-// A value type over ArrayBody. There are no exceptions: an operation that cannot be gives an array
-// that holds the error; what uses it inherits that, and reading it returns it.
+// A value type over ArrayBody. There are no exceptions: a failed operation returns an array that
+// holds the error. Operations on that array fail with the same error, and reading it returns it.
 class Array {
  public:
   Array() : Array(ValueError("an array that was never assigned")) {}

@@ -27,7 +27,8 @@ class Session;
 //
 // Owned by a Session. Thread-safe. Functions that need mutex() are for callers that take a handle
 // or a request id and append the command in one critical section: the daemon then sees both in one
-// order. No other lock is taken while mutex() is held, except within this class.
+// order. While mutex() is held, only the locks of BackpropIds and of locations.h are taken, and no
+// array may be released, as its destructor calls Release.
 class CommandQueue {
  public:
   // `session` only identifies the session in modes (client/modes.h).

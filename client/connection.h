@@ -101,7 +101,7 @@ class Connection {
   // False once the session is closed or lost for good, as status() then says.
   bool ok() const { return !has_failed_.load(std::memory_order_relaxed); }
   absl::Status status();
-  // Functions that no graph of the daemon has any more; each is given once.
+  // Functions that no graph of the daemon refers to any more; each is returned once.
   std::vector<uint64_t> TakeFreedFunctions();
   // Errors of commands as they were reported; each is reported once.
   std::vector<absl::Status> TakeErrors();

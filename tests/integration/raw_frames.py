@@ -49,7 +49,7 @@ def frame(kind, payload):
 
 
 def hello(token=b""):
-    return frame(HELLO, b"\x08\x03\x10\x03" + text(3, token))  # protocol 3
+    return frame(HELLO, b"\x08\x03\x10\x03" + text(3, token))
 
 
 def open_call(name=b"raw"):
