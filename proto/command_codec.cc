@@ -328,6 +328,7 @@ bool DecodeFields(Words* words, uint16_t op, command::ApplyOp* c) {
   const absl::string_view bytes = words->Bytes(sizeof(fixed));
   if (!words->ok()) return false;
   std::memcpy(&fixed, bytes.data(), sizeof(fixed));
+  if (fixed.reserved != 0) return false;
   c->op = op;
   c->location = fixed.location;
   c->device = fixed.device;
@@ -452,6 +453,7 @@ absl::Status CommandReader::Next(Command* command) {
       header.size > batch_.size() - position_) {
     return malformed(absl::StrCat("record size ", header.size));
   }
+  if (header.reserved != 0) return malformed("a reserved byte that is not 0");
   if (header.kind == 0 || header.kind > kNumCommandKinds) {
     return malformed(absl::StrCat("record kind ", header.kind));
   }
