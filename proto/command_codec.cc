@@ -227,7 +227,14 @@ void CommandWriter::Write(const Command& command) {
 void CommandWriter::Release(absl::Span<const Handle> handles) {
   while (!handles.empty()) {
     const absl::Span<const Handle> part = handles.subspan(0, kMaxCount);
-    WriteRecord(command::Release{Handles(part.begin(), part.end())}, out_);
+    // As WriteRecord, without a list to be filled: operators and releases alternate.
+    const size_t size = sizeof(RecordHeader) + (1 + part.size()) * kWord;
+    const size_t start = out_->size();
+    out_->resize(start + size);
+    Cursor cursor(&(*out_)[start]);
+    cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindNumber<command::Release>(), 0, 0});
+    cursor.Word(part.size());
+    for (Handle handle : part) cursor.Word(handle);
     handles.remove_prefix(part.size());
   }
 }

@@ -254,6 +254,17 @@ TEST(Command, RandomBytesAreAnError) {
   EXPECT_FALSE(ReadAll(std::string(8, '\0')).ok());
 }
 
+TEST(Command, ReservedBytesAreZero) {
+  std::vector<size_t> starts;
+  std::string batch = BatchOfAllKinds(NewSeed(), &starts);
+  for (size_t start : starts) {
+    batch[start + 5] = 1;
+    EXPECT_FALSE(ReadAll(batch).ok()) << start;
+    batch[start + 5] = 0;
+  }
+  EXPECT_TRUE(ReadAll(batch).ok());
+}
+
 TEST(Command, LongReleasesAreSplit) {
   std::vector<Handle> handles;
   for (Handle handle = 1; handle <= 70000; ++handle) handles.push_back(handle);

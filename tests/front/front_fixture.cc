@@ -18,6 +18,7 @@
 #include "base/sanitizers.h"
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
+#include "proto/wire.h"
 
 namespace chx {
 namespace {
@@ -57,8 +58,8 @@ void MakeCertificate(std::string* cert, std::string* key) {
 
 std::string HelloFrame(const std::string& token) {
   v1::Hello hello;
-  hello.set_min_protocol(2);
-  hello.set_max_protocol(2);
+  hello.set_min_protocol(wire::kProtocolVersion);
+  hello.set_max_protocol(wire::kProtocolVersion);
   hello.set_token(token);
   std::string frame;
   EXPECT_TRUE(AppendFrame(FrameKind::kHello, hello, &frame));
