@@ -295,8 +295,7 @@ std::string DocSection(const OpDef& op) {
 
 void WriteDocs(const std::vector<const OpDef*>& ops) {
   std::cout << "# Operators\n\n"
-               "Generated from the operator table; do not edit, but run\n"
-               "`bazel run //ops/codegen:gen_ops -- docs > docs/ops.md`.\n\n"
+               "Generated from the operator table by `bazel build --config=ci //docs:ops.md`.\n\n"
                "*Runs as* is a kernel of each backend, a view (stride arithmetic) or a composition "
                "of other\noperators. *Keeps* is what is held for the gradient. Operators marked "
                "*internal* serve gradient rules\nand methods, and are not module functions.\n";
