@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "ops/error.h"
 
@@ -102,8 +103,11 @@ IndexBuilder& IndexBuilder::Ellipsis() {
   return *this;
 }
 
-absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> encoded,
-                             const ArraySpec& in, ArraySpec* out) {
+namespace {
+
+// How many axes of the array the items take.
+absl::StatusOr<int> CountAxes(absl::string_view op, absl::Span<const int64_t> encoded,
+                              const ArraySpec& in) {
   int64_t kind = 0;
   int64_t value = 0;
   SliceItem slice;
@@ -122,6 +126,43 @@ absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> enc
     return IndexError("[", op, "] expects at most ", in.ndim(), " indices for shape ",
                       in.shape.ToString(), ", got more");
   }
+  return consumed;
+}
+
+absl::Status TakeIndex(absl::string_view op, int64_t index, int axis, const ArraySpec& in,
+                       ArraySpec* out) {
+  const int64_t dim = in.shape[axis];
+  if (index < -dim || index >= dim) {
+    return IndexError("[", op, "] index ", index, " is out of range for axis ", axis, " of shape ",
+                      in.shape.ToString());
+  }
+  out->offset += (index < 0 ? index + dim : index) * in.strides[axis];
+  return absl::OkStatus();
+}
+
+absl::Status TakeSlice(absl::string_view op, const SliceItem& slice, int axis, const ArraySpec& in,
+                       ArraySpec* out, int64_t* length, int64_t* stride) {
+  if (slice.step.has_value() && *slice.step == 0) {
+    return ValueError("[", op, "] expects a slice step other than 0");
+  }
+  int64_t start = 0;
+  int64_t step = 1;
+  ResolveSlice(slice, in.shape[axis], &start, &step, length);
+  // Of a slice without elements too, as ChainerX's; where it starts at one.
+  if (start >= 0 && start < in.shape[axis]) out->offset += start * in.strides[axis];
+  // Strides as NumPy's; but a step that is never taken may be too large to multiply.
+  *stride = in.strides[axis];
+  if (*length > 0 && (__builtin_mul_overflow(step, *stride, stride) || !IsSafeStride(*stride))) {
+    *stride = in.strides[axis];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> encoded,
+                             const ArraySpec& in, ArraySpec* out) {
+  CHX_ASSIGN_OR_RETURN(const int consumed, CountAxes(op, encoded, in));
   out->dtype = in.dtype;
   out->device = in.device;
   out->offset = in.offset;
@@ -140,6 +181,9 @@ absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> enc
     return ok;
   };
   bool fits = true;
+  int64_t kind = 0;
+  int64_t value = 0;
+  SliceItem slice;
   for (Reader reader(encoded); !reader.done() && fits;) {
     if (!reader.Next(&kind, &value, &slice)) return Broken(op);
     if (kind == kNewAxis) {
@@ -147,28 +191,12 @@ absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> enc
     } else if (kind == kEllipsis) {
       fits = keep_all(axis + in.ndim() - consumed);
     } else if (kind == kInt) {
-      const int64_t dim = in.shape[axis];
-      if (value < -dim || value >= dim) {
-        return IndexError("[", op, "] index ", value, " is out of range for axis ", axis,
-                          " of shape ", in.shape.ToString());
-      }
-      out->offset += (value < 0 ? value + dim : value) * in.strides[axis];
+      CHX_RETURN_IF_ERROR(TakeIndex(op, value, axis, in, out));
       ++axis;
     } else {
-      if (slice.step.has_value() && *slice.step == 0) {
-        return ValueError("[", op, "] expects a slice step other than 0");
-      }
-      int64_t start = 0;
-      int64_t step = 1;
       int64_t length = 0;
-      ResolveSlice(slice, in.shape[axis], &start, &step, &length);
-      // Of a slice without elements too, as ChainerX's; where it starts at one.
-      if (start >= 0 && start < in.shape[axis]) out->offset += start * in.strides[axis];
-      // Strides as NumPy's; but a step that is never taken may be too large to multiply.
-      int64_t stride = in.strides[axis];
-      if (length > 0 && (__builtin_mul_overflow(step, stride, &stride) || !IsSafeStride(stride))) {
-        stride = in.strides[axis];
-      }
+      int64_t stride = 0;
+      CHX_RETURN_IF_ERROR(TakeSlice(op, slice, axis, in, out, &length, &stride));
       fits = keep(length, stride);
       ++axis;
     }

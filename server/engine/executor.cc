@@ -58,6 +58,35 @@ bool ElementsOverlap(const ArraySpec& spec) {
   return false;
 }
 
+// An upload that will be used like this again, or is used again and again, is copied once. Before
+// any address is taken.
+absl::Status UnshareInputs(const OpDef& kernel_op, absl::Span<const RunInput> inputs,
+                           MemoryPool* pool) {
+  for (const RunInput& input : inputs) {
+    if (input.array == nullptr || !input.array->buffer->shared()) continue;
+    const bool must = MustNotChange(kernel_op, input.array->spec.dtype);
+    if (!must && !input.array->buffer->IsUsedOften()) continue;
+    const absl::Status moved = pool->Unshare(input.array->buffer);
+    if (must) CHX_RETURN_IF_ERROR(moved);  // else it is as good where it is, only slower
+  }
+  return absl::OkStatus();
+}
+
+// The memory of an input that nobody uses afterwards, for an output of that spec; null if there is
+// none.
+Ref<Buffer> FindReusable(absl::Span<const RunInput> inputs, const InferResult& inferred,
+                         const ArraySpec& spec) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const RunInput& input = inputs[i];
+    if (input.dying && input.array->buffer->unique() && input.array->spec.offset == 0 &&
+        input.array->spec.dtype == spec.dtype && inferred.input_dtypes[i] == spec.dtype &&
+        input.array->spec.shape == spec.shape && input.array->spec.is_contiguous()) {
+      return input.array->buffer;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Executor::Executor(const Devices* devices, MemoryAccountPtr account, bool share)
@@ -137,6 +166,34 @@ absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
   return ChainerxError("[", op.name, "] is of no known kind");
 }
 
+// What the kernel gets as one input: the array itself, a cast or copy of it, or a scalar.
+absl::Status Executor::PrepareInput(const OpDef& kernel_op, const RunInput& input, Dtype dtype,
+                                    const Array* in_place_target,
+                                    absl::InlinedVector<Array, 2>* temporaries,
+                                    KernelTensor* tensor) {
+  const Array* const array = input.array;
+  if (array == nullptr) {
+    tensor->present = input.is_scalar;
+    tensor->is_scalar = input.is_scalar;
+    tensor->scalar = input.scalar;
+    tensor->dtype = dtype;
+    return absl::OkStatus();
+  }
+  const bool casts = array->spec.dtype != dtype;
+  // What the kernel writes is read as it is, if it is read at the same places.
+  const bool is_target = in_place_target != nullptr && SameView(*array, *in_place_target);
+  const bool may_change = (in_place_target != nullptr && array->Overlaps(*in_place_target)) ||
+                          (array->buffer->shared() && MustNotChange(kernel_op, array->spec.dtype));
+  if (!casts && (is_target || !may_change)) {
+    *tensor = TensorOf(*array);
+    return absl::OkStatus();
+  }
+  CHX_ASSIGN_OR_RETURN(Array temporary, casts ? Cast(*array, dtype) : Copy(*array));
+  temporaries->push_back(std::move(temporary));
+  *tensor = TensorOf(temporaries->back());
+  return absl::OkStatus();
+}
+
 absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
                                  absl::Span<const RunInput> inputs,
                                  absl::Span<const AttrValue> attrs, const InferResult& inferred,
@@ -148,41 +205,12 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[", op.name, "] has no kernel on this device"));
   }
-  // An upload that will be used like this again, or is used again and again, is copied once. Before
-  // any address is taken.
-  for (const RunInput& input : inputs) {
-    if (input.array == nullptr || !input.array->buffer->shared()) continue;
-    const bool must = MustNotChange(kernel_op, input.array->spec.dtype);
-    if (!must && !input.array->buffer->IsUsedOften()) continue;
-    const absl::Status moved = lane->pool->Unshare(input.array->buffer);
-    if (must) CHX_RETURN_IF_ERROR(moved);  // else it is as good where it is, only slower
-  }
+  CHX_RETURN_IF_ERROR(UnshareInputs(kernel_op, inputs, lane->pool.get()));
   absl::InlinedVector<KernelTensor, 4> in(inputs.size());
   absl::InlinedVector<Array, 2> temporaries;  // casts and copies; alive until the kernel is queued
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const RunInput& input = inputs[i];
-    if (input.array == nullptr) {
-      in[i].present = input.is_scalar;
-      in[i].is_scalar = input.is_scalar;
-      in[i].scalar = input.scalar;
-      in[i].dtype = inferred.input_dtypes[i];
-      continue;
-    }
-    const Array* array = input.array;
-    if (array->spec.dtype != inferred.input_dtypes[i]) {
-      CHX_ASSIGN_OR_RETURN(Array cast, Cast(*array, inferred.input_dtypes[i]));
-      temporaries.push_back(std::move(cast));
-      in[i] = TensorOf(temporaries.back());
-    } else if (in_place_target != nullptr && SameView(*array, *in_place_target)) {
-      in[i] = TensorOf(*array);  // what the kernel writes
-    } else if ((in_place_target != nullptr && array->Overlaps(*in_place_target)) ||
-               (array->buffer->shared() && MustNotChange(kernel_op, array->spec.dtype))) {
-      CHX_ASSIGN_OR_RETURN(Array copy, Copy(*array));
-      temporaries.push_back(std::move(copy));
-      in[i] = TensorOf(temporaries.back());
-    } else {
-      in[i] = TensorOf(*array);
-    }
+    CHX_RETURN_IF_ERROR(PrepareInput(kernel_op, inputs[i], inferred.input_dtypes[i],
+                                     in_place_target, &temporaries, &in[i]));
   }
   absl::InlinedVector<KernelTensor, 2> out;
   if (in_place_target != nullptr) {
@@ -191,16 +219,7 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
     for (const ArraySpec& spec : inferred.outputs) {
       Array array;
       array.spec = spec;
-      if (kernel_op.elementwise) {
-        for (size_t i = 0; i < inputs.size() && !array.valid(); ++i) {
-          const RunInput& input = inputs[i];
-          if (input.dying && input.array->buffer->unique() && input.array->spec.offset == 0 &&
-              input.array->spec.dtype == spec.dtype && inferred.input_dtypes[i] == spec.dtype &&
-              input.array->spec.shape == spec.shape && input.array->spec.is_contiguous()) {
-            array.buffer = input.array->buffer;
-          }
-        }
-      }
+      if (kernel_op.elementwise) array.buffer = FindReusable(inputs, inferred, spec);
       if (!array.valid()) {
         CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(spec.nbytes()));
       }

@@ -91,6 +91,9 @@ class Executor : private ScratchAllocator {
 
   absl::StatusOr<void*> Allocate(size_t bytes) override;  // scratch of the kernel that runs
   absl::StatusOr<Lane*> LaneOf(DeviceId device);
+  absl::Status PrepareInput(const OpDef& kernel_op, const RunInput& input, Dtype dtype,
+                            const Array* in_place_target,
+                            absl::InlinedVector<Array, 2>* temporaries, KernelTensor* tensor);
   absl::Status RunKernel(const OpDef& op, const OpDef& kernel_op, absl::Span<const RunInput> inputs,
                          absl::Span<const AttrValue> attrs, const InferResult& inferred,
                          const Array* in_place_target, DeviceId device, RunOutputs* outputs);

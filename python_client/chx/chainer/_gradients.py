@@ -47,14 +47,8 @@ def grad(
             enable_double_backprop,
             loss_scale,
         )
-    for name, given, like in (
-        ("grad_outputs", grad_outputs, outputs),
-        ("grad_inputs", grad_inputs, inputs),
-    ):
-        if given is not None and not isinstance(given, (tuple, list)):
-            raise TypeError(f"[grad] expects {name} to be a list, got {type(given).__name__}")
-        if given is not None and len(given) != len(like):
-            raise ValueError(f"[grad] expects {len(like)} {name}, got {len(given)}")
+    _check_list("grad_outputs", grad_outputs, outputs)
+    _check_list("grad_inputs", grad_inputs, inputs)
     scale = 1.0 if loss_scale is None else float(loss_scale)
     seeds = [
         chx.full_like(y._data[0], scale) if g is None else g._data[0]
@@ -81,6 +75,14 @@ def grad(
         None if g is None else variable.Variable(g, requires_grad=g.is_backprop_required())
         for g in grads
     ]
+
+
+def _check_list(name, given, like):
+    """Raises an error unless `given` is None or a list as long as `like`."""
+    if given is not None and not isinstance(given, (tuple, list)):
+        raise TypeError(f"[grad] expects {name} to be a list, got {type(given).__name__}")
+    if given is not None and len(given) != len(like):
+        raise ValueError(f"[grad] expects {len(like)} {name}, got {len(given)}")
 
 
 def backward(outputs, grad_outputs=None, **kwargs):
