@@ -163,6 +163,7 @@ absl::Status Resume(const command::ResumePass& c, SessionState& state, PendingPa
 
 void AnswerPass(PendingPass pass, uint64_t number, uint64_t request_id, absl::Status status,
                 RootErrorPtr inherited, CommandContext& context) {
+  const uint32_t location = pass.location;
   SessionOutput::Value value;
   value.request_id = request_id;
   value.error = std::move(inherited);
@@ -171,14 +172,14 @@ void AnswerPass(PendingPass pass, uint64_t number, uint64_t request_id, absl::St
     status = FillPassState(pass, number, context, &value, &waits);
   }
   if (!status.ok()) {
-    value.error = context.state.errors.NewError(pass.location, std::move(status), "backward");
+    value.error = context.state.errors.NewError(location, std::move(status), "backward");
   }
   if (value.error != nullptr) {
     context.Inherit(pass.results, value.error);
   } else if (waits) {
     context.state.passes.Add(number, std::move(pass));
   }
-  context.SendAnswer(pass.location, absl::OkStatus(), "backward", std::move(value));
+  context.SendAnswer(location, absl::OkStatus(), "backward", std::move(value));
 }
 
 void RunCommand(const command::RecordFunction& c, CommandContext& context) {
