@@ -62,6 +62,12 @@ absl::Status ClientFunctions::Record(std::shared_ptr<Function> function,
                                      absl::Span<const int64_t> retained_inputs,
                                      absl::Span<const int64_t> retained_outputs) {
   CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  const size_t arrays =
+      inputs.size() + outputs.size() + retained_inputs.size() + retained_outputs.size();
+  if (arrays > command::RecordFunction::kMaxArrays) {
+    return ValueError("[function] expects at most ", command::RecordFunction::kMaxArrays,
+                      " inputs, outputs and retained arrays, got ", arrays);
+  }
   CHX_RETURN_IF_ERROR(CheckArrays(inputs));
   CHX_RETURN_IF_ERROR(CheckArrays(outputs));
   MirrorOps ops;

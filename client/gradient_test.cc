@@ -334,6 +334,17 @@ TEST_F(GradientTest, UnchainingMakesALeaf) {
   EXPECT_EQ(KindOf(session_->graphs().Unchain(X().body().get(), 0)), ErrorKind::kChainerx);
 }
 
+TEST_F(GradientTest, MoreArraysThanACommandHoldsAreRefused) {
+  const Array x = Leaf();
+  const Array y = x * 2.0;
+  const std::vector<Array> many(70000, x);
+  const auto grads = Grad({y}, many);
+  ASSERT_FALSE(grads.ok());
+  EXPECT_EQ(KindOf(grads.status()), ErrorKind::kValue);
+  const std::vector<Array> outputs(70000, y);
+  EXPECT_EQ(KindOf(Backward(outputs)), ErrorKind::kValue);
+}
+
 TEST_F(GradientTest, WritesToArraysInAGraphAreRefused) {
   Array x = Leaf();
   const absl::Status status = x += 1.0;

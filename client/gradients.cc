@@ -8,6 +8,7 @@
 #include "client/session.h"
 #include "client/waiting.h"
 #include "ops/error.h"
+#include "proto/command_codec.h"
 
 namespace chx {
 namespace {
@@ -28,6 +29,13 @@ absl::Status CheckGrad(absl::string_view op, const ArrayBody& grad, const ArrayB
   }
   return GradientError("[", op, "] expects a gradient of ", array.spec.ToString(),
                        " on the array's device, got ", grad.spec.ToString());
+}
+
+// A command has no room for longer lists.
+absl::Status CheckCount(absl::string_view op, absl::string_view what, size_t count) {
+  if (count <= CommandWriter::kMaxOperands) return absl::OkStatus();
+  return ValueError("[", op, "] expects at most ", CommandWriter::kMaxOperands, " ", what, ", got ",
+                    count);
 }
 
 ArraySpec ContiguousLike(const ArraySpec& spec) {
@@ -95,6 +103,7 @@ absl::StatusOr<std::vector<GraphNode*>> Gradients::StartPass(absl::string_view o
                                                              absl::Span<ArrayBody* const> outputs,
                                                              BackpropId id) {
   CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  CHX_RETURN_IF_ERROR(CheckCount(op, "outputs", outputs.size()));
   CHX_RETURN_IF_ERROR(backprop_ids_.CheckOpen(id));
   std::vector<GraphNode*> nodes;
   for (ArrayBody* output : outputs) {
@@ -183,6 +192,7 @@ absl::Status Gradients::CheckGradArguments(absl::Span<ArrayBody* const> outputs,
     return GradientError("[grad] expects as many grad_outputs as outputs (", outputs.size(),
                          "), got ", output_grads.size());
   }
+  CHX_RETURN_IF_ERROR(CheckCount("grad", "inputs", inputs.size()));
   for (size_t i = 0; i < output_grads.size(); ++i) {
     if (output_grads[i] == nullptr) continue;
     CHX_RETURN_IF_ERROR(session_.CheckOwn("grad", output_grads[i]));

@@ -216,6 +216,7 @@ struct GetGrad {
 // function number `function` computes their gradients, from the inputs and outputs whose indexes
 // are retained.
 struct RecordFunction {
+  static constexpr size_t kMaxArrays = 4096;  // of all four lists together
   uint64_t function = 0;
   uint16_t mode = 0;
   uint32_t location = 0;

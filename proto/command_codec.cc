@@ -440,6 +440,12 @@ size_t HeapBytesOf(const absl::InlinedVector<T, n>& list) {
   return list.capacity() > n ? list.capacity() * sizeof(T) : 0;
 }
 
+size_t HeapBytesOf(const Attrs& attrs) {
+  size_t bytes = attrs.capacity() > Attrs().capacity() ? attrs.capacity() * sizeof(AttrValue) : 0;
+  for (const AttrValue& attr : attrs) bytes += HeapBytesOf(attr.ints());
+  return bytes;
+}
+
 }  // namespace
 
 size_t HeapBytes(const Command& command) {

@@ -254,6 +254,17 @@ TEST(Command, RandomBytesAreAnError) {
   EXPECT_FALSE(ReadAll(std::string(8, '\0')).ok());
 }
 
+TEST(Command, HeapBytesCountListsAndTheListsOfAttributes) {
+  command::ApplyOp apply;
+  EXPECT_EQ(HeapBytes(apply), 0u);
+  apply.inputs.resize(1000);
+  EXPECT_GE(HeapBytes(apply), 1000 * sizeof(CommandOperand));
+  apply = command::ApplyOp();
+  apply.attrs.push_back(AttrValue(Ints(1000, 7)));
+  EXPECT_GE(HeapBytes(apply), 1000 * sizeof(int64_t));
+  EXPECT_GE(HeapBytes(command::Release{Handles(1000, 1)}), 1000 * sizeof(Handle));
+}
+
 TEST(Command, ReservedBytesAreZero) {
   std::vector<size_t> starts;
   std::string batch = BatchOfAllKinds(NewSeed(), &starts);

@@ -125,7 +125,7 @@ class Admission::Frames {
   Mutex mutex_;
   CondVar changed_;
   size_t free_ ABSL_GUARDED_BY(mutex_);
-  // Who receives a frame for which the daemon had no memory; null: nobody.
+  // Who has a frame for which the daemon had no memory, until it receives the next; null: nobody.
   const void* beyond_limit_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 

@@ -20,7 +20,8 @@ constexpr size_t kWindow = 64;
 // Batches beyond this size are charged for what decoding makes of them. After so many bytes the
 // window's memory is looked at, and given back if it has become more than that.
 constexpr size_t kSmallBatch = 64 << 10;
-// What decoding makes of a byte, at most: an absent operand takes two words, and six when decoded.
+// What decoding makes of a byte, at most: an absent operand takes 9 bytes, and 32 when decoded, in
+// a list that has doubled.
 constexpr int64_t kDecodedBytes = 8;
 // What a message takes beside its strings, roughly, on the wire and in memory.
 constexpr uint64_t kMessageBytes = 64;
@@ -81,7 +82,8 @@ struct StreamState final : TransportState {
     decoded = 0;
     size_t heap = 0;
     for (const Command& command : window) heap += HeapBytes(command);
-    if (heap > kSmallBatch) window.assign(kWindow, Command());
+    // Assigned command by command, the lists would keep their memory.
+    if (heap > kSmallBatch) window = std::vector<Command>(kWindow);
   }
 };
 

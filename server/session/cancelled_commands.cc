@@ -15,7 +15,7 @@ constexpr const char* ComputingName() {
   if (std::is_same_v<C, Barrier>) return "barrier";
   if (std::is_same_v<C, ShareArray> || std::is_same_v<C, ShareCopy>) return "share";
   if (std::is_same_v<C, Grad>) return "grad";
-  if (std::is_same_v<C, Backward> || std::is_same_v<C, ResumePass>) return "backward";
+  if (std::is_same_v<C, Backward>) return "backward";
   return nullptr;
 }
 

@@ -9,8 +9,6 @@
 namespace chx {
 namespace {
 
-constexpr size_t kMaxFunctionArrays = 4096;
-
 absl::StatusOr<std::vector<int>> CheckIndexes(absl::Span<const int64_t> indexes, size_t limit) {
   std::vector<int> checked;
   for (int64_t index : indexes) {
@@ -84,8 +82,9 @@ absl::Status CheckDistinct(absl::Span<const Handle> handles) {
 absl::Status Record(const command::RecordFunction& c, SessionState& state) {
   const size_t arrays =
       c.inputs.size() + c.outputs.size() + c.retained_inputs.size() + c.retained_outputs.size();
-  if (c.function == 0 || arrays > kMaxFunctionArrays) {
-    return ValueError("[function] expects a number and at most ", kMaxFunctionArrays, " arrays");
+  if (c.function == 0 || arrays > command::RecordFunction::kMaxArrays) {
+    return ValueError("[function] expects a number and at most ",
+                      command::RecordFunction::kMaxArrays, " arrays");
   }
   CHX_RETURN_IF_ERROR(CheckDistinct(c.outputs));
   RootErrorPtr inherited;

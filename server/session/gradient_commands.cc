@@ -179,7 +179,9 @@ absl::Status FinishPass(Backprop& backprop, uint32_t location, absl::Span<const 
                         CommandContext& context) {
   CHX_ASSIGN_OR_RETURN(std::vector<absl::optional<Variable>> grads, backprop.Finish());
   SessionState& state = context.state;
-  CHX_RETURN_IF_ERROR(CheckResults(results, state.handles));  // other commands may have run
+  // Other commands may have run since the pass began. Nothing points into the table.
+  state.handles.Reserve(results.size());
+  CHX_RETURN_IF_ERROR(CheckResults(results, state.handles));
   for (size_t i = 0; i < grads.size(); ++i) {
     const Handle result = results[i];
     if (result == 0) continue;

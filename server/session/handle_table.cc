@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "ops/error.h"
 
 namespace chx {
@@ -53,15 +54,18 @@ absl::Status HandleTable::CheckNew(absl::Span<const Handle> handles) const {
   if (!entries_.HasRoom(handles.size())) {
     return meter_->Exhausted(static_cast<int64_t>(handles.size() * sizeof(Entry)));
   }
-  for (size_t i = 0; i < handles.size(); ++i) {
-    const bool repeated =
-        std::find(handles.begin(), handles.begin() + i, handles[i]) != handles.begin() + i;
-    if (handles[i] == 0 || repeated || entries_.contains(handles[i])) {
-      return ValueError("expects a new handle for each output, got ", handles[i],
-                        handles[i] == 0 ? "" : ", which is in use");
-    }
+  const auto in_use = [](Handle handle) {
+    return ValueError("expects a new handle for each output, got ", handle,
+                      handle == 0 ? "" : ", which is in use");
+  };
+  for (Handle handle : handles) {
+    if (handle == 0 || entries_.contains(handle)) return in_use(handle);
   }
-  return absl::OkStatus();
+  if (handles.size() < 2) return absl::OkStatus();
+  absl::InlinedVector<Handle, 8> sorted(handles.begin(), handles.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto repeated = std::adjacent_find(sorted.begin(), sorted.end());
+  return repeated == sorted.end() ? absl::OkStatus() : in_use(*repeated);
 }
 
 void HandleTable::Bind(Handle handle, Variable variable) {

@@ -3,6 +3,9 @@
 #include <tuple>
 #include <variant>
 
+#include "absl/types/optional.h"
+#include "server/session/command_traits.h"
+
 namespace chx {
 namespace {
 
@@ -10,14 +13,17 @@ constexpr size_t kNever = ~size_t{0};
 // Releases in one window beyond which nobody asks which use was an array's last.
 constexpr size_t kManyReleases = 4096;
 
-// Calls `use` with the operands and with every number that may be a handle: one too many only
-// costs a chance to reuse memory.
+// Calls `use` with every number that may be a handle: one too many only costs a chance to reuse
+// memory.
 template <typename Use>
 struct UseField {
   Use use;
+  absl::optional<uint64_t> request;  // which is no handle
   template <typename T>
   void operator()(const T& /*field*/) const {}
-  void operator()(const Handle& handle) const { use(handle); }
+  void operator()(const Handle& handle) const {
+    if (handle != request) use(handle);
+  }
   void operator()(const Handles& handles) const {
     for (Handle handle : handles) use(handle);
   }
@@ -29,8 +35,8 @@ void ForEachUse(const Command& command, Use use) {
     for (const CommandOperand& operand : apply->inputs) use(operand.handle);
     return;
   }
-  const UseField<Use> use_field{use};
   const auto visit = [&](const auto& c) {
+    const UseField<Use> use_field{use, RequestOf(c)};
     std::apply([&](const auto&... fields) { (use_field(fields), ...); }, c.Fields());
   };
   std::visit(visit, command);

@@ -267,17 +267,17 @@ std::vector<SessionRecordPtr> SessionManager::LateSessions(
 // Sleeps until the next lease ends, and ends the sessions whose have. Deadlines of functions are
 // looked after every quarter of their length, commands every tenth of what they may take.
 void SessionManager::ReapLoop() {
-  const auto walk_period = PeriodFor(options_.session.function_deadline, 4, kMaxSleep);
+  const auto function_period = PeriodFor(options_.session.function_deadline, 4, kMaxSleep);
   const auto watch_period =
       std::min(PeriodFor(options_.session.max_command_time, 10, std::chrono::milliseconds(500)),
                PeriodFor(options_.lease, 8, std::chrono::milliseconds(500)));
-  auto look = std::chrono::steady_clock::now() + walk_period;
+  auto look = std::chrono::steady_clock::now() + function_period;
   for (;;) {
     WatchSessions();
     auto now = std::chrono::steady_clock::now();
     if (now >= look) {
       for (const SessionRecordPtr& record : List()) record->session->EndLatePasses();
-      look = now + walk_period;
+      look = now + function_period;
     }
     std::vector<SessionRecordPtr> late;
     std::vector<std::shared_ptr<const StreamHooks>> streams;

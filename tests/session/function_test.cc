@@ -120,6 +120,20 @@ TEST_F(SquareTest, GradBindsItsResultsWhenThePassIsDone) {
   EXPECT_TRUE(error->absent_gradient);
 }
 
+TEST_F(SquareTest, ResultsHaveRoomThoughTheTableIsFullMeanwhile) {
+  // The table grows at 24 handles, at 49, ...: one more each time, so that each size is met.
+  for (Handle extra = 0; extra < 60; ++extra) {
+    Upload(1000 + extra, {0}, {1});
+    const Handle first = 2000 + 10 * extra;
+    Run({MayCall(GradOf({3}, {1}, {first}), 100 + 2 * extra),
+         Enter(100 + 2 * extra, {first + 1, first + 2, 0}),
+         Resume(100 + 2 * extra, 101 + 2 * extra, {first + 1}), ReleaseOf({first + 1, first + 2})});
+    ASSERT_EQ(Refusal(), "") << extra;
+    EXPECT_EQ(Fetch(first), Floats{10});
+    Run({ReleaseOf({first})});
+  }
+}
+
 TEST_F(SquareTest, WhatHappensToTheGraphMeanwhileDoesNoHarm) {
   Run({MayCall(BackwardOf({3}), 40), Enter(40, {50, 51, 0}), ReleaseOf({2, 3, 50, 51})});
   Upload(52, {7}, {1});
