@@ -10,12 +10,17 @@
 namespace chx {
 namespace {
 
+// In place: a tensor is some hundred bytes.
+void SetTensor(const Array& array, KernelTensor* tensor) {
+  tensor->data = array.data();
+  tensor->dtype = array.spec.dtype;
+  tensor->shape = array.spec.shape;
+  tensor->strides = array.spec.strides;
+}
+
 KernelTensor TensorOf(const Array& array) {
   KernelTensor tensor;
-  tensor.data = array.data();
-  tensor.dtype = array.spec.dtype;
-  tensor.shape = array.spec.shape;
-  tensor.strides = array.spec.strides;
+  SetTensor(array, &tensor);
   return tensor;
 }
 
@@ -185,12 +190,12 @@ absl::Status Executor::PrepareInput(const OpDef& kernel_op, const RunInput& inpu
   const bool may_change = (in_place_target != nullptr && array->Overlaps(*in_place_target)) ||
                           (array->buffer->shared() && MustNotChange(kernel_op, array->spec.dtype));
   if (!casts && (is_target || !may_change)) {
-    *tensor = TensorOf(*array);
+    SetTensor(*array, tensor);
     return absl::OkStatus();
   }
   CHX_ASSIGN_OR_RETURN(Array temporary, casts ? Cast(*array, dtype) : Copy(*array));
   temporaries->push_back(std::move(temporary));
-  *tensor = TensorOf(temporaries->back());
+  SetTensor(temporaries->back(), tensor);
   return absl::OkStatus();
 }
 
@@ -224,7 +229,8 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
         CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(spec.nbytes()));
       }
       outputs->push_back(std::move(array));
-      out.push_back(TensorOf(outputs->back()));
+      out.emplace_back();
+      SetTensor(outputs->back(), &out.back());
     }
   }
   if (kernel_op.elementwise) {
