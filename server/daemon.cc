@@ -16,7 +16,7 @@
 #include "server/engine/host_memory.h"
 #include "server/rpc/limits.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Who binds removes what is there; not the socket of a daemon that still listens.
@@ -203,4 +203,4 @@ Daemon::~Daemon() {
   StopListening();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -20,7 +20,7 @@
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
 
-namespace chx {
+namespace chx::server {
 
 // Used by one thread.
 class Daemon {
@@ -57,6 +57,6 @@ class Daemon {
   std::vector<std::string> addresses_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_DAEMON_H_

@@ -4,7 +4,7 @@
 #include "server/admin/admin.h"
 #include "server/front/front.h"
 
-namespace chx {
+namespace chx::server {
 
 absl::optional<int> RunHelper(int argc, char** argv) {
   if (argc != 2) return absl::nullopt;
@@ -14,4 +14,4 @@ absl::optional<int> RunHelper(int argc, char** argv) {
   return absl::nullopt;
 }
 
-}  // namespace chx
+}  // namespace chx::server

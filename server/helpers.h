@@ -4,12 +4,12 @@
 
 #include "absl/types/optional.h"
 
-namespace chx {
+namespace chx::server {
 
 // Runs the helper that the arguments name, to its end; returns its exit status. Nothing: they name
 // none.
 absl::optional<int> RunHelper(int argc, char** argv);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_HELPERS_H_

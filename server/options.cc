@@ -61,7 +61,7 @@ ABSL_FLAG(std::string, plugins, "",
 ABSL_FLAG(int, lifeline_fd, -1,
           "Exit when this pipe is closed: for a client that starts a daemon of its own.");
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // The daemon alone takes about half of it.
@@ -274,4 +274,4 @@ absl::StatusOr<Options> OptionsFromFlags() {
   return options;
 }
 
-}  // namespace chx
+}  // namespace chx::server

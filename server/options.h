@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "server/engine/host_memory.h"
 
-namespace chx {
+namespace chx::server {
 
 // One --listen entry.
 struct Listener {
@@ -70,6 +70,6 @@ struct Protection {
 };
 absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protection& protection);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_OPTIONS_H_

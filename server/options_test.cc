@@ -9,7 +9,7 @@
 ABSL_DECLARE_FLAG(std::string, listen);
 ABSL_DECLARE_FLAG(absl::Duration, lease);
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 TEST(Options, Listen) {
@@ -82,4 +82,4 @@ TEST(Options, LeasesThatClocksCannotHoldAreRefused) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -14,7 +14,7 @@
 #include "server/engine/host_plugin.h"
 #include "server/native/host_backend.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 template <typename... Args>
@@ -104,4 +104,4 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
                      absl::StrJoin(paths, ", "));
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -11,7 +11,7 @@
 #include "server/native/native_backend.h"
 #include "server/options.h"
 
-namespace chx {
+namespace chx::server {
 
 // A backend's name, and where its library may be: the first that can be opened counts.
 struct PluginFile {
@@ -29,6 +29,6 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
                                                     const std::vector<std::string>& paths,
                                                     NativeOptions native);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_PLUGIN_H_

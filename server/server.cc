@@ -35,7 +35,7 @@
 ABSL_FLAG(std::string, health, "",
           "Ask the daemon at this address for its health and exit: 0 if it is serving.");
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Less than what Kubernetes and systemd add to --drain-timeout (deploy).
@@ -166,17 +166,17 @@ int Main() {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server
 
 int main(int argc, char** argv) {
-  if (const absl::optional<int> status = chx::RunHelper(argc, argv)) return *status;
+  if (const absl::optional<int> status = chx::server::RunHelper(argc, argv)) return *status;
   if (argc == 2 && (argv[1] == absl::string_view("--help") || argv[1] == absl::string_view("-h"))) {
-    std::cout << chx::Usage();
+    std::cout << chx::server::Usage();
     return 0;
   }
   absl::SetProgramUsageMessage("chxd serves arrays and autograd graphs to many clients.");
   absl::FlagsUsageConfig config;
-  config.version_string = [] { return absl::StrCat("chxd ", chx::kVersion, "\n"); };
+  config.version_string = [] { return absl::StrCat("chxd ", chx::server::kVersion, "\n"); };
   absl::SetFlagsUsageConfig(config);
   // Flags are written with dashes, as users of etcd and Kubernetes expect.
   std::vector<std::string> args(argv, argv + argc);
@@ -189,5 +189,5 @@ int main(int argc, char** argv) {
     pointers.push_back(&arg[0]);
   }
   absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
-  return chx::Main();
+  return chx::server::Main();
 }

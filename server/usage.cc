@@ -11,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kColumns = 100;
@@ -94,4 +94,4 @@ std::string Usage() {
   return absl::StrCat(text, others.empty() ? "" : "\nOther:\n", others);
 }
 
-}  // namespace chx
+}  // namespace chx::server

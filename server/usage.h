@@ -4,10 +4,10 @@
 
 #include <string>
 
-namespace chx {
+namespace chx::server {
 
 std::string Usage();
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_USAGE_H_

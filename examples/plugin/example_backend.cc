@@ -9,12 +9,12 @@
 
 namespace {
 
-using chx::KernelArgs;
-using chx::KernelTensor;
+using chx::server::KernelArgs;
+using chx::server::KernelTensor;
 
 std::atomic<int64_t> own_calls{0};
 std::atomic<int64_t> native_calls{0};
-chx::Kernel native_relu = nullptr;
+chx::server::Kernel native_relu = nullptr;
 
 void PrintCalls() {
   std::fprintf(stderr, "example: relu ran %lld times here and %lld times in native\n",
@@ -43,7 +43,7 @@ absl::Status Relu(const KernelArgs& args) {
 }
 
 // Once for each device that the daemon opens, by the thread that starts it.
-absl::Status SetKernels(chx::HostKernels* kernels) {
+absl::Status SetKernels(chx::server::HostKernels* kernels) {
   if (native_relu == nullptr) {
     native_relu = kernels->Find("relu");
     std::atexit(PrintCalls);
@@ -53,4 +53,5 @@ absl::Status SetKernels(chx::HostKernels* kernels) {
 
 }  // namespace
 
-const chx::HostPlugin ChxHostPlugin = {chx::kHostPluginAbi, chx::kHostPluginLayout, SetKernels};
+const chx::server::HostPlugin ChxHostPlugin = {chx::server::kHostPluginAbi,
+                                               chx::server::kHostPluginLayout, SetKernels};

@@ -4,7 +4,7 @@
 #include "ops/registry.h"
 #include "server/engine/host_plugin.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 absl::Status First(const KernelArgs&) { return absl::OkStatus(); }
@@ -37,4 +37,4 @@ TEST(HostKernels, SaysWhatHasNoKernel) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

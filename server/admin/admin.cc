@@ -22,7 +22,7 @@
 #include "server/process/confine.h"
 #include "server/process/packets.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Threads' stacks are counted, too.
@@ -105,4 +105,4 @@ int RunAdmin() {
   _exit(0);
 }
 
-}  // namespace chx
+}  // namespace chx::server

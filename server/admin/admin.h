@@ -3,7 +3,7 @@
 #ifndef CHX_SERVER_ADMIN_ADMIN_H_
 #define CHX_SERVER_ADMIN_ADMIN_H_
 
-namespace chx {
+namespace chx::server {
 
 // By which a program is told to be one.
 inline constexpr char kAdminArgument[] = "--admin-process";
@@ -13,6 +13,6 @@ inline constexpr char kAdminArgument[] = "--admin-process";
 // and the next connection starts another.
 int RunAdmin();
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ADMIN_ADMIN_H_

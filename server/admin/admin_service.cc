@@ -2,7 +2,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -46,4 +46,4 @@ grpc::Status AdminServiceImpl::KillSession(grpc::ServerContext* context,
   return Ask(&daemon_, call, [](v1::Reply*) {});
 }
 
-}  // namespace chx
+}  // namespace chx::server

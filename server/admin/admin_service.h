@@ -7,7 +7,7 @@
 #include "proto/admin.grpc.pb.h"
 #include "proto/frame_caller.h"
 
-namespace chx {
+namespace chx::server {
 
 // Asks the daemon, by the call of the same name.
 class AdminServiceImpl final : public v1::AdminService::Service {
@@ -26,6 +26,6 @@ class AdminServiceImpl final : public v1::AdminService::Service {
   FrameCaller daemon_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ADMIN_ADMIN_SERVICE_H_

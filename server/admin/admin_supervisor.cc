@@ -15,7 +15,7 @@
 #include "server/admin/control.pb.h"
 #include "server/process/packets.h"
 
-namespace chx {
+namespace chx::server {
 
 AdminSupervisor::AdminSupervisor(AdminOptions options) : options_(std::move(options)) {}
 
@@ -193,4 +193,4 @@ void AdminSupervisor::DropConnection(size_t index) {
   idle_since_ = Clock::now();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -17,7 +17,7 @@
 #include "server/process/child.h"
 #include "server/process/restart_pause.h"
 
-namespace chx {
+namespace chx::server {
 
 struct AdminOptions {
   // Started with kAdminArgument; has to call RunAdmin then. Empty: connections are closed.
@@ -82,6 +82,6 @@ class AdminSupervisor {
   std::thread thread_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ADMIN_ADMIN_SUPERVISOR_H_

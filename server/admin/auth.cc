@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/token.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // All others need the token.
@@ -37,4 +37,4 @@ grpc::Status TokenProcessor::Process(const InputMetadata& metadata, grpc::AuthCo
   return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "this daemon expects a valid token");
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace chx {
+namespace chx::server {
 
 // gRPC asks it before any handler runs, at each call of each service, reflection's too. Without a
 // token it is not installed, and everybody who reaches the listener may call: a Unix socket of mode
@@ -26,6 +26,6 @@ class TokenProcessor final : public grpc::AuthMetadataProcessor {
   const std::string token_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ADMIN_AUTH_H_

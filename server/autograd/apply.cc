@@ -6,7 +6,7 @@
 #include "ops/registry.h"
 #include "server/autograd/rule_context.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // A number in GraphAccount's set, and later in its list.
@@ -350,4 +350,4 @@ absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
   return std::move(outputs[0]);
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -12,7 +12,7 @@
 #include "server/autograd/variable.h"
 #include "server/engine/executor.h"
 
-namespace chx {
+namespace chx::server {
 
 // Which graphs record.
 class RecordMode {
@@ -75,6 +75,6 @@ absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
                                 absl::Span<const AttrValue> attrs, DeviceId device,
                                 const RecordMode& mode);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_AUTOGRAD_APPLY_H_

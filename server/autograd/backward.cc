@@ -5,7 +5,7 @@
 #include "ops/error.h"
 #include "ops/registry.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // A gradient that a leaf may own: C-contiguous, sharing memory with nothing.
@@ -160,4 +160,4 @@ absl::StatusOr<std::vector<absl::optional<Variable>>> Backprop::FinishGrad() {
   return grads;
 }
 
-}  // namespace chx
+}  // namespace chx::server

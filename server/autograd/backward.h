@@ -12,7 +12,7 @@
 #include "server/autograd/apply.h"
 #include "server/autograd/backward_pass.h"
 
-namespace chx {
+namespace chx::server {
 
 // One backward or grad, which may wait for the client in its middle. To drop it there undoes it.
 class Backprop {
@@ -52,6 +52,6 @@ class Backprop {
   std::vector<Ref<ArrayNode>> inputs_;   // Grad: null: not in the graph
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_AUTOGRAD_BACKWARD_H_

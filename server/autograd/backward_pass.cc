@@ -5,7 +5,7 @@
 #include "ops/error.h"
 #include "server/autograd/rule_context.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // What a pass keeps for each gradient: a slot of a table that may be half empty, the address, and
@@ -245,4 +245,4 @@ absl::Status BackwardPass::Answer(absl::Span<const Variable* const> input_grads)
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "server/autograd/apply.h"
 
-namespace chx {
+namespace chx::server {
 
 struct BackwardOptions {
   BackpropId id = 0;
@@ -107,6 +107,6 @@ class BackwardPass {
   int64_t charged_ = 0;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_AUTOGRAD_BACKWARD_PASS_H_

@@ -5,7 +5,7 @@
 
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 
 absl::StatusOr<int> ValueTable::Apply(Runtime& runtime, const OpDef& op,
                                       absl::Span<const Value> inputs, const Attrs& attrs,
@@ -21,7 +21,7 @@ absl::StatusOr<int> ValueTable::Apply(Runtime& runtime, const OpDef& op,
     }
   }
   ApplyOutputs outputs;
-  CHX_RETURN_IF_ERROR(chx::Apply(runtime, op, apply_inputs, attrs, device, mode, &outputs));
+  CHX_RETURN_IF_ERROR(chx::server::Apply(runtime, op, apply_inputs, attrs, device, mode, &outputs));
   const int first = static_cast<int>(variables_.size());
   for (Variable& output : outputs) Add(std::move(output));
   return first;
@@ -152,4 +152,4 @@ Value GradientRun::output(int i) {
   return Value(this, values_.Add(node_->OutputValue(i)));
 }
 
-}  // namespace chx
+}  // namespace chx::server

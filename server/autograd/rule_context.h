@@ -7,7 +7,7 @@
 #include "ops/op_context.h"
 #include "server/autograd/apply.h"
 
-namespace chx {
+namespace chx::server {
 
 // Values by id, and how one applies an operator to them. Mixed into both contexts.
 class ValueTable {
@@ -87,6 +87,6 @@ class GradientRun final : public GradContext {
   absl::InlinedVector<Value, 3> input_grads_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_AUTOGRAD_RULE_CONTEXT_H_

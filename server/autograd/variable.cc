@@ -1,6 +1,6 @@
 #include "server/autograd/variable.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Nodes that wait for their end: what a thread keeps room for.
@@ -97,4 +97,4 @@ Variable OpNode::OutputValue(int i) {
   return value;
 }
 
-}  // namespace chx
+}  // namespace chx::server

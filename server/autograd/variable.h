@@ -22,7 +22,7 @@
 #include "server/engine/array.h"
 #include "server/engine/memory_budget.h"
 
-namespace chx {
+namespace chx::server {
 
 class ArrayNode;
 class OpNode;
@@ -128,6 +128,6 @@ class OpNode : public RefCounted<OpNode> {
   const int64_t bytes_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_AUTOGRAD_VARIABLE_H_

@@ -3,7 +3,7 @@
 #include "server/cuda/groups.h"
 #include "server/kernels/elementwise_fns.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Formulas with loops and divisions: their cost hides that of single-element accesses.
@@ -46,4 +46,4 @@ void RegisterArithmetic(KernelTable& table) {
   SetFloat(table, kernels::BinaryFloatFns());
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

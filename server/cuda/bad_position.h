@@ -12,7 +12,7 @@
 #include "server/cuda/launch.h"
 #include "server/engine/kernel.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // The device's side: remembers the first of the bad positions among `size`. Plain data.
 struct BadPosition {
@@ -40,6 +40,6 @@ inline absl::StatusOr<int64_t> FirstBad(const KernelArgs& args, const BadPositio
   return word == 0 ? -1 : bad.size - static_cast<int64_t>(word);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_BAD_POSITION_H_

@@ -3,7 +3,7 @@
 #include "ops/error.h"
 #include "server/cuda/library.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 bool LoadAll(void* library, BlasLibrary* blas) {
@@ -73,4 +73,4 @@ absl::Status Blas::Gemm(cudaStream_t stream, const GemmCall& call) {
                      wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

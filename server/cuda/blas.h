@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/cuda/kernel_stream.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // The functions that we call. Immutable; safe from any thread.
 struct BlasLibrary {
@@ -42,6 +42,6 @@ class Blas {
   cublasHandle_t handle_ = nullptr;
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_BLAS_H_

@@ -3,7 +3,7 @@
 #include "server/cuda/groups.h"
 #include "server/kernels/elementwise_fns.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using kernels::Bool;
@@ -40,4 +40,4 @@ void RegisterComparison(KernelTable& table) {
   SetLogical(table, kernels::LogicalFns());
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

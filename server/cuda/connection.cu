@@ -11,7 +11,7 @@
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/windows.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using kernels::Compute;
@@ -403,4 +403,4 @@ void RegisterConnection(KernelTable& table) {
   table.Set("conv_grad_weight", RunConvGradWeight);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -3,7 +3,7 @@
 #include "ops/error.h"
 #include "server/cuda/elementwise.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 template <typename Bits>
@@ -91,4 +91,4 @@ absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTens
   return result;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

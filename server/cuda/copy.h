@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/kernel.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // `in` cast to `out`'s dtype and broadcast to its shape.
 absl::Status Copy(const KernelArgs& args, const KernelTensor& in, const KernelTensor& out);
@@ -16,6 +16,6 @@ absl::StatusOr<KernelTensor> NewTensor(const KernelArgs& args, Dtype dtype, cons
 // `in` in C order; `in` itself if it is that already.
 absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTensor& in);
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_COPY_H_

@@ -6,7 +6,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/math.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Memory comes from the session's own pool: whatever is in it is the session's.
@@ -117,4 +117,4 @@ void RegisterCreation(KernelTable& table) {
   table.Set("copyto", RunCopyTo);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -14,7 +14,7 @@
 #include "server/cuda/groups.h"
 #include "server/cuda/solver_library.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Owned by the daemon. Immutable; safe from any thread.
@@ -42,11 +42,11 @@ std::string VersionText(int version) {
 }
 
 }  // namespace
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
-chx::Backend* ChxCreateBackend(int abi, std::string* error) {
-  if (abi != chx::kBackendAbi) {
-    *error = absl::StrCat("made for backend interface ", chx::kBackendAbi,
+chx::server::Backend* ChxCreateBackend(int abi, std::string* error) {
+  if (abi != chx::server::kBackendAbi) {
+    *error = absl::StrCat("made for backend interface ", chx::server::kBackendAbi,
                           ", but the daemon has interface ", abi);
     return nullptr;
   }
@@ -58,36 +58,36 @@ chx::Backend* ChxCreateBackend(int abi, std::string* error) {
   }
   int count = 0;
   const absl::Status status =
-      chx::cuda::CudaStatus("cudaGetDeviceCount", cudaGetDeviceCount(&count));
+      chx::server::cuda::CudaStatus("cudaGetDeviceCount", cudaGetDeviceCount(&count));
   if (!status.ok() || count == 0) {
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
     *error = absl::StrCat(
         "no GPU can be used: ", status.ok() ? "there is none" : std::string(status.message()),
-        "; the driver is for CUDA ", chx::cuda::VersionText(driver), ", this plug-in for CUDA ",
-        chx::cuda::VersionText(runtime));
+        "; the driver is for CUDA ", chx::server::cuda::VersionText(driver),
+        ", this plug-in for CUDA ", chx::server::cuda::VersionText(runtime));
     return nullptr;
   }
-  return new chx::cuda::CudaBackend(count);
+  return new chx::server::cuda::CudaBackend(count);
 }
 
-const chx::KernelTable* ChxCudaKernelTable() {
-  static const auto* const table = new chx::KernelTable(chx::cuda::AllKernels());
+const chx::server::KernelTable* ChxCudaKernelTable() {
+  static const auto* const table = new chx::server::KernelTable(chx::server::cuda::AllKernels());
   return table;
 }
 
 void ChxCudaBlasError(std::string* error) {
-  *error = std::string(chx::cuda::OpenBlas().status().message());
+  *error = std::string(chx::server::cuda::OpenBlas().status().message());
 }
 
 void ChxCudaDnnError(std::string* error) {
-  *error = std::string(chx::cuda::OpenDnn().status().message());
+  *error = std::string(chx::server::cuda::OpenDnn().status().message());
 }
 
 void ChxCudaRnnError(std::string* error) {
-  *error = std::string(chx::cuda::DescribeRnns().message());
+  *error = std::string(chx::server::cuda::DescribeRnns().message());
 }
 
 void ChxCudaSolverError(std::string* error) {
-  *error = std::string(chx::cuda::OpenSolver().status().message());
+  *error = std::string(chx::server::cuda::OpenSolver().status().message());
 }

@@ -9,9 +9,9 @@
 extern "C" {
 
 // kBackendEntryPoint; null with *error set where there is no driver or no GPU, or for another abi.
-chx::Backend* ChxCreateBackend(int abi, std::string* error);
+chx::server::Backend* ChxCreateBackend(int abi, std::string* error);
 // The kernels of every device of the backend. Needs no GPU; for tests.
-const chx::KernelTable* ChxCudaKernelTable();
+const chx::server::KernelTable* ChxCudaKernelTable();
 // Empty if cuBLAS, cuDNN or cuSOLVER can be opened, else what is missing. Need no GPU; for tests.
 void ChxCudaBlasError(std::string* error);
 void ChxCudaDnnError(std::string* error);

@@ -2,7 +2,7 @@
 
 #include "ops/error.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 absl::Status CudaStatus(absl::string_view what, cudaError_t error) {
   if (error == cudaSuccess) return absl::OkStatus();
@@ -13,4 +13,4 @@ absl::Status CudaStatus(absl::string_view what, cudaError_t error) {
                    text);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

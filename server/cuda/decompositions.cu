@@ -14,7 +14,7 @@
 #include "server/cuda/solver.h"
 #include "server/engine/backend.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // `tensor` with other, dense memory for its elements.
@@ -98,4 +98,4 @@ void RegisterDecompositions(KernelTable& table) {
   }
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

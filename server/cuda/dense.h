@@ -5,7 +5,7 @@
 #include "ops/error.h"
 #include "server/cuda/copy.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // `tensor` in C order and cast to `dtype`.
 inline absl::StatusOr<KernelTensor> Dense(const KernelArgs& args, const KernelTensor& tensor,
@@ -16,6 +16,6 @@ inline absl::StatusOr<KernelTensor> Dense(const KernelArgs& args, const KernelTe
   return cast;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_DENSE_H_

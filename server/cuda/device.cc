@@ -7,7 +7,7 @@
 #include "server/cuda/groups.h"
 #include "server/cuda/probe.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Beyond these, the parts of a closed stream are freed.
@@ -108,4 +108,4 @@ void CudaDevice::FreeSlab(void* slab, size_t) {
   cudaGetLastError();
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

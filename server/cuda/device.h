@@ -13,7 +13,7 @@
 #include "server/engine/backend.h"
 #include "server/engine/kernel.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // Made by the backend's OpenDevice, owned by the engine, outlives its streams. Thread-safe.
 class CudaDevice : public Device {
@@ -47,6 +47,6 @@ class CudaDevice : public Device {
   std::vector<std::unique_ptr<StreamParts>> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_DEVICE_H_

@@ -7,7 +7,7 @@
 #include "server/kernels/hd.h"
 #include "server/kernels/indexer.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // Division by a fixed positive number: by multiplication where dividends stay below 2^31
 // (Granlund & Montgomery, "Division by invariant integers using multiplication", 1994).
@@ -87,6 +87,6 @@ class DeviceNest {
   int64_t strides_[N][kMaxNdim];
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_DEVICE_NEST_H_

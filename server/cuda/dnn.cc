@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 bool IsInt(int64_t n) { return n >= 0 && n <= INT32_MAX; }
@@ -121,4 +121,4 @@ absl::optional<Algorithm> Choose(absl::Span<const Algorithm> algorithms, const S
   return absl::nullopt;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -14,7 +14,7 @@
 #include "server/kernels/norm_layout.h"
 #include "server/kernels/windows.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 struct RnnCall;  // dnn_rnn.h
 
@@ -123,6 +123,6 @@ class Dnn {
   virtual absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) = 0;
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_DNN_H_

@@ -8,7 +8,7 @@
 #include "server/cuda/kernel_stream.h"
 #include "server/cuda/library.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Shapes are the client's to choose: what is remembered of them is bounded.
@@ -286,4 +286,4 @@ absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call)
   return true;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -14,7 +14,7 @@
 #include "absl/types/optional.h"
 #include "server/cuda/dnn.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // The functions that we call. cuDNN's older interface: the graph interface that is to replace it
 // has headers of its own in C++ which toolkits lack, and the same kernels.
@@ -117,6 +117,6 @@ class CudaDnn : public Dnn {
   absl::flat_hash_map<std::string, absl::optional<Algorithm>> choices_;
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_DNN_LIBRARY_H_

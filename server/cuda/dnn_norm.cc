@@ -3,7 +3,7 @@
 #include "server/cuda/dnn_objects.h"
 #include "server/cuda/kernel_stream.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& call) {
   StreamOf(args).handle();  // its device is the thread's
@@ -53,4 +53,4 @@ absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& 
   return true;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

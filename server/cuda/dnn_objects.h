@@ -9,7 +9,7 @@
 
 #include "server/cuda/dnn_library.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 inline cudnnDataType_t DataType(Dtype dtype) {
   return dtype == Dtype::kFloat64   ? CUDNN_DATA_DOUBLE
@@ -92,6 +92,6 @@ inline cudnnStatus_t First(std::initializer_list<cudnnStatus_t> statuses) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_DNN_OBJECTS_H_

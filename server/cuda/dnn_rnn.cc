@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // As many sequences, and as large a network, as make sense; products of two of these are far from
@@ -50,4 +50,4 @@ int64_t RnnWorkspaceLimit(const RnnCall& call, const Settings& settings) {
   return std::max(settings.max_workspace_size, 2 * gates);  // those for x and those for h
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -10,7 +10,7 @@
 #include "ops/rnn.h"
 #include "ops/settings.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // The operators rnn and rnn_grad (ops/rnn.h). Their conventions are cuDNN's:
 // * Rows are packed as in CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED, and sequences sorted.
@@ -43,6 +43,6 @@ absl::optional<RnnCall> PlanRnn(const RnnNetwork& network, Dtype dtype, bool gra
 // composition would keep instead.
 int64_t RnnWorkspaceLimit(const RnnCall& call, const Settings& settings);
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_DNN_RNN_H_

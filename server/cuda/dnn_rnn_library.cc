@@ -5,7 +5,7 @@
 #include "server/cuda/dnn_rnn.h"
 #include "server/cuda/kernel_stream.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 cudnnRNNMode_t ModeOf(RnnMode mode) {
@@ -228,4 +228,4 @@ absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call)
   return copied;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

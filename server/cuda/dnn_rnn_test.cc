@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 RnnNetwork Network(const Ints& rows, int64_t input, int64_t hidden, int layers = 1,
@@ -69,4 +69,4 @@ TEST(DnnRnnTest, WorkMayTakeWhatTheSettingsAllowOrTheGatesAmountTo) {
 }
 
 }  // namespace
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

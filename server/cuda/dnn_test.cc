@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using kernels::Windows;
@@ -175,4 +175,4 @@ TEST(DnnTest, TheFastestAlgorithmThatTheSettingsAllow) {
 }
 
 }  // namespace
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -6,7 +6,7 @@
 #include "server/cuda/groups.h"
 #include "server/kernels/elementwise_fns.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using kernels::Bool;
@@ -110,4 +110,4 @@ void RegisterElementwise(KernelTable& table) {
   RegisterComparison(table);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -10,7 +10,7 @@
 #include "server/kernels/indexer.h"
 #include "server/kernels/types.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // An array, or a scalar by value.
 template <typename T>
@@ -213,6 +213,6 @@ struct OfStored {
   }
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_ELEMENTWISE_H_

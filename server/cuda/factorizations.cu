@@ -11,7 +11,7 @@
 #include "server/cuda/launch.h"
 #include "server/lapack/decompositions.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 int Rows(const KernelTensor& tensor) { return static_cast<int>(tensor.shape[tensor.ndim() - 2]); }
@@ -354,4 +354,4 @@ absl::Status Factorize(const KernelArgs& args, Solver* solver) {
                    absl::StrCat("[", args.op.name, "] is no decomposition of cuSOLVER's"));
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

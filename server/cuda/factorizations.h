@@ -7,7 +7,7 @@
 #include "server/cuda/solver.h"
 #include "server/engine/kernel.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // Whether cuSOLVER has what the operator needs.
 bool Factorizes(absl::string_view op);
@@ -18,6 +18,6 @@ bool IsWorthIt(absl::string_view op, const KernelTensor& a, const Solver& solver
 // float64; the inputs have elements. Waits for the stream: the outcome is an error of this call.
 absl::Status Factorize(const KernelArgs& args, Solver* solver);
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_FACTORIZATIONS_H_

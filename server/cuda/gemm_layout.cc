@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Lines of `length` elements, dense and `stride` bytes apart, that BLAS can step over.
@@ -46,4 +46,4 @@ kernels::LoopNest<2> BatchNest(const KernelTensor& a, const KernelTensor& b, con
   return nest;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

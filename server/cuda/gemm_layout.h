@@ -7,7 +7,7 @@
 #include "server/engine/kernel.h"
 #include "server/kernels/indexer.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // A matrix, the last two dimensions of a tensor, as BLAS may read it: row after row (or, if
 // `by_columns`, column after column), which are `leading` elements apart.
@@ -22,6 +22,6 @@ MatrixLayout LayoutOf(const KernelTensor& tensor);
 // 1 of a nest over `batch`, in bytes.
 kernels::LoopNest<2> BatchNest(const KernelTensor& a, const KernelTensor& b, const Shape& batch);
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_GEMM_LAYOUT_H_

@@ -4,7 +4,7 @@
 
 #include "server/engine/kernel.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 void RegisterCreation(KernelTable& table);
 void RegisterElementwise(KernelTable& table);
@@ -30,6 +30,6 @@ void RegisterComparison(KernelTable& table);
 // All of the above; needs no GPU.
 KernelTable AllKernels();
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_GROUPS_H_

@@ -12,7 +12,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using kernels::IndexMode;
@@ -199,4 +199,4 @@ void RegisterIndexing(KernelTable& table) {
   table.Set("take_grad", RunTakeGrad);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

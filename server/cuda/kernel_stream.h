@@ -9,7 +9,7 @@
 #include "ops/dtype.h"
 #include "server/engine/backend.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 class Dnn;
 class Solver;
@@ -61,6 +61,6 @@ inline KernelStream& StreamOf(const KernelArgs& args) {
   return static_cast<KernelStream&>(args.stream);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_KERNEL_STREAM_H_

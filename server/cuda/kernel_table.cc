@@ -1,6 +1,6 @@
 #include "server/cuda/groups.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 KernelTable AllKernels() {
   KernelTable table;
@@ -23,4 +23,4 @@ KernelTable AllKernels() {
   return table;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

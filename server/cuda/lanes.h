@@ -6,7 +6,7 @@
 
 #include "server/kernels/hd.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 inline constexpr int kThreads = 256;  // of every block
 
@@ -46,6 +46,6 @@ class Lanes {
   bool by_columns_ = false;
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_LANES_H_

@@ -22,7 +22,7 @@
 #define CHX_UNROLL
 #endif
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // Beyond this many blocks, each takes several turns.
 inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
@@ -122,6 +122,6 @@ CHX_HD void AtomicMax(uint64_t* target, uint64_t value) {
 #endif
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_LAUNCH_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/error.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // The folder of the file that this function is in.
@@ -66,4 +66,4 @@ absl::Status OpenLibrary(const LibraryNames& names, absl::FunctionRef<bool(void*
                    names.variable, " to its file (tried: ", absl::StrJoin(errors, "; "), ")"));
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -11,7 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 struct LibraryNames {
   std::string title;               // "cuBLAS 12 or 13"
@@ -31,6 +31,6 @@ bool LoadFunction(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_LIBRARY_H_

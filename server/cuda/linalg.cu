@@ -10,7 +10,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // One element of the product, wrapping around.
@@ -192,4 +192,4 @@ void RegisterLinalg(KernelTable& table) {
   table.Set("linear", RunLinear);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -6,7 +6,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/reduce_ops.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 constexpr int64_t kIgnored = -1;
@@ -178,4 +178,4 @@ void RegisterLoss(KernelTable& table) {
   table.Set("softmax_cross_entropy_grad", RunSoftmaxCrossEntropyGrad);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

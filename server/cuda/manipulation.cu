@@ -4,7 +4,7 @@
 #include "server/cuda/copy.h"
 #include "server/cuda/groups.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Each input is copied to its part of the output, as a strided view of it.
@@ -34,4 +34,4 @@ absl::Status RunConcatenate(const KernelArgs& args) {
 
 void RegisterManipulation(KernelTable& table) { table.Set("concatenate", RunConcatenate); }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

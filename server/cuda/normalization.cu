@@ -8,7 +8,7 @@
 #include "server/cuda/launch.h"
 #include "server/kernels/dispatch.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 template <typename T>
@@ -119,4 +119,4 @@ void RegisterNormalization(KernelTable& table) {
   table.Set("fixed_batch_norm", RunFixed);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

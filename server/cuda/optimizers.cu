@@ -8,7 +8,7 @@
 #include "server/kernels/update_attrs.h"
 #include "server/kernels/update_rules.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 template <typename Rule, typename T>
@@ -56,4 +56,4 @@ void SetAll(KernelTable& table, kernels::RuleList<Rules...>) {
 
 void RegisterOptimizers(KernelTable& table) { SetAll(table, kernels::UpdateRules()); }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -11,7 +11,7 @@
 #include "server/cuda/lanes.h"
 #include "server/cuda/reduce_plan.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 KernelTensor Tensor(const Shape& shape, const Strides& strides) {
@@ -165,4 +165,4 @@ TEST(GemmLayout, RowsColumnsAndNeither) {
 }
 
 }  // namespace
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

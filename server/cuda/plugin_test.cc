@@ -10,7 +10,7 @@
 #include "server/cuda/cuda_backend.h"
 #include "server/engine/devices.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 class PluginTest : public testing::Test {
@@ -93,4 +93,4 @@ TEST_F(PluginTest, OpensADeviceOrSaysWhyNot) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -8,7 +8,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/windows.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // The attributes from `first` on: ksize, stride, pad.
@@ -120,4 +120,4 @@ void RegisterPooling(KernelTable& table) {
   table.Set("pool_spread", RunPoolSpread);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -1,6 +1,6 @@
 #include "server/cuda/probe.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 __global__ void Nothing() {}
@@ -12,4 +12,4 @@ cudaError_t ProbeKernels() {
   return cudaFuncGetAttributes(&attributes, Nothing);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

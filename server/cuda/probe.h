@@ -3,11 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // Whether the plug-in holds code that runs on the current device.
 cudaError_t ProbeKernels();
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_PROBE_H_

@@ -7,7 +7,7 @@
 #include "server/kernels/distributions.h"
 #include "server/kernels/philox.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 template <typename T>
@@ -142,4 +142,4 @@ void RegisterRandom(KernelTable& table) {
   table.Set("random_binomial", RunBinomial);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using Nest = kernels::LoopNest<1>;
@@ -86,4 +86,4 @@ ReducePlan PlanCombine(int64_t results, int64_t splits, int64_t acc_size) {
   return plan;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

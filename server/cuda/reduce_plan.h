@@ -8,7 +8,7 @@
 #include "server/engine/kernel.h"
 #include "server/kernels/indexer.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 struct ReducePlan {
   kernels::LoopNest<1> kept;     // over results
@@ -28,6 +28,6 @@ int64_t PartOfSplits(const ReducePlan& plan, int64_t most);
 // For dense accumulators (splits, results) of `acc_size` bytes, to be combined over the splits.
 ReducePlan PlanCombine(int64_t results, int64_t splits, int64_t acc_size);
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_REDUCE_PLAN_H_

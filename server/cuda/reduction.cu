@@ -15,7 +15,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/reduce_ops.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // What is gathered: stored elements, or the accumulators of an earlier launch.
@@ -205,4 +205,4 @@ void RegisterStatistics(KernelTable& table) {
   table.Set("prod", Reduce<kernels::ProdReducer>);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

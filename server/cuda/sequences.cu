@@ -6,7 +6,7 @@
 #include "server/cuda/groups.h"
 #include "server/cuda/kernel_stream.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 absl::Status Run(const KernelArgs& args, bool gradient) {
@@ -40,4 +40,4 @@ void RegisterSequences(KernelTable& table) {
   table.Set("rnn_grad", RunGrad);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -8,7 +8,7 @@
 #include "ops/dtype.h"
 #include "server/engine/kernel.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // Column-major matrices in device memory, float32 or float64, `stride` elements apart.
 struct Matrices {
@@ -63,6 +63,6 @@ class Solver {
                                 int* info) = 0;
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_SOLVER_H_

@@ -9,7 +9,7 @@
 #include "server/cuda/kernel_stream.h"
 #include "server/cuda/library.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // Below, a CPU is done before a GPU has started; not measured yet.
@@ -288,4 +288,4 @@ absl::Status CudaSolver::SmallSvd(const KernelArgs& args, bool vectors, int m, i
   });
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/cuda/solver.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // The functions that we call, for float and for double.
 #define CHX_SOLVER_FUNCTIONS(F, p) \
@@ -114,6 +114,6 @@ class CudaSolver : public Solver {
   gesvdjInfo_t gesvdj_ = nullptr;
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_SOLVER_LIBRARY_H_

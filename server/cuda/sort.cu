@@ -9,7 +9,7 @@
 #include <numeric>
 #endif
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 struct Count {
@@ -50,4 +50,4 @@ absl::Status SortWithPositions(const KernelArgs& args, const int64_t* keys, int6
 #endif
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -7,13 +7,13 @@
 #include "absl/status/status.h"
 #include "server/engine/kernel.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // keys[i] in [0, limit) with positions[i] = i become sorted_keys and positions, in order of keys
 // and, among equal ones, of positions. All are dense device arrays of `size` elements.
 absl::Status SortWithPositions(const KernelArgs& args, const int64_t* keys, int64_t size,
                                int64_t limit, int64_t* sorted_keys, int64_t* positions);
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_SORT_H_

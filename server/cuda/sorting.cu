@@ -12,7 +12,7 @@
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/ordering.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using kernels::Lanes;  // not those of a block
@@ -387,4 +387,4 @@ void RegisterSorting(KernelTable& table) {
   table.Set("nonzero_positions", RunNonzeroPositions);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

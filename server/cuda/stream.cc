@@ -11,7 +11,7 @@
 #include "server/cuda/device.h"
 #include "server/engine/stop_token.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New() {
   std::unique_ptr<StreamParts> parts(new StreamParts);
@@ -210,4 +210,4 @@ absl::Status CudaStream::Synchronize() {
   return Await("synchronize", [this] { return cudaStreamQuery(parts_->stream_); });
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

@@ -14,7 +14,7 @@
 #include "server/cuda/kernel_stream.h"
 #include "server/cuda/solver_library.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 class CudaDevice;
 
@@ -86,6 +86,6 @@ class CudaStream : public KernelStream {
   absl::Status broken_;
 };
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_STREAM_H_

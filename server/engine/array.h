@@ -7,7 +7,7 @@
 #include "base/ref.h"
 #include "ops/array_spec.h"
 
-namespace chx {
+namespace chx::server {
 
 class MemoryPool;
 
@@ -51,6 +51,6 @@ struct Array {
   bool Overlaps(const Array& other) const;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_ARRAY_H_

@@ -12,7 +12,7 @@
 #include "ops/settings.h"
 #include "server/engine/kernel.h"
 
-namespace chx {
+namespace chx::server {
 
 class Device;
 
@@ -67,6 +67,6 @@ inline constexpr int kBackendAbi = 2;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_BACKEND_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // What a session has had while nobody waited is no debt, nor is more than this.
@@ -98,4 +98,4 @@ void ComputeSlots::WakeStopped() {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -10,7 +10,7 @@
 #include "base/mutex.h"
 #include "server/engine/stop_token.h"
 
-namespace chx {
+namespace chx::server {
 
 // Each session's commands run on a thread of their own. A thousand runnable threads would leave
 // nothing for those who open sessions, list or kill them: the system gives each its turn. So only
@@ -81,6 +81,6 @@ class ComputeSlots {
   Duration floor_ ABSL_GUARDED_BY(mutex_){};
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_COMPUTE_SLOTS_H_

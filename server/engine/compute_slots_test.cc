@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -131,4 +131,4 @@ TEST(ComputeSlotsTest, WithoutSlotsNobodyWaits) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -7,7 +7,7 @@
 #include "ops/error.h"
 #include "server/engine/slab_sharing.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name,
@@ -52,4 +52,4 @@ absl::Status Devices::Open(absl::string_view list, const std::vector<Backend*>& 
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

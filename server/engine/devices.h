@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "server/engine/backend.h"
 
-namespace chx {
+namespace chx::server {
 
 // A device with the account of what all sessions hold on it.
 struct DeviceSlot {
@@ -37,6 +37,6 @@ class Devices {
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_DEVICES_H_

@@ -7,7 +7,7 @@
 #include "server/engine/stop_token.h"
 #include "server/engine/work.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // In place: a tensor is some hundred bytes.
@@ -466,4 +466,4 @@ absl::Status Executor::Synchronize() {
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

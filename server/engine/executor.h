@@ -18,7 +18,7 @@
 #include "server/engine/memory_pool.h"
 #include "server/engine/segments.h"
 
-namespace chx {
+namespace chx::server {
 
 // One input of a run: an array, a scalar or nothing.
 struct RunInput {
@@ -121,6 +121,6 @@ class Executor : private ScratchAllocator {
   std::vector<Ref<Buffer>> scratch_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_EXECUTOR_H_

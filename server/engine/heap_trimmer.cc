@@ -7,7 +7,7 @@
 #include <system_error>
 #include <vector>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr std::chrono::milliseconds kPause(500);
@@ -97,4 +97,4 @@ void HeapTrimmer::Loop() {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

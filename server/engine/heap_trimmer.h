@@ -9,7 +9,7 @@
 
 #include "base/mutex.h"
 
-namespace chx {
+namespace chx::server {
 
 // The allocator keeps what is freed: what a session has held would stay the daemon's for ever, and
 // count against its limit. To trim takes a pass over the heap and locks parts of it meanwhile, so
@@ -44,6 +44,6 @@ class HeapTrimmer {
   std::thread thread_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_HEAP_TRIMMER_H_

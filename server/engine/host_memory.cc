@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int64_t kReserve = int64_t{256} << 20;
@@ -79,4 +79,4 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-}  // namespace chx
+}  // namespace chx::server

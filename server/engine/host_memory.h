@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace chx {
+namespace chx::server {
 
 // The machine's memory, or what the tightest control group that the process is in leaves of it: a
 // container's limit, or MemoryMax of a systemd unit. `root`: where /proc and /sys are looked for.
@@ -18,6 +18,6 @@ int64_t DefaultMemoryLimit(int64_t host_bytes);
 // What the process holds, file mappings included. 0 if the system does not say.
 int64_t ResidentBytes();
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_HOST_MEMORY_H_

@@ -3,7 +3,7 @@
 #include "ops/error.h"
 #include "ops/registry.h"
 
-namespace chx {
+namespace chx::server {
 
 Kernel HostKernels::Find(absl::string_view op) const {
   const OpDef* const def = OpRegistry::Global().Find(op);
@@ -28,4 +28,4 @@ absl::Status HostKernels::Set(absl::string_view op, Kernel kernel) {
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "server/engine/kernel.h"
 
-namespace chx {
+namespace chx::server {
 
 // The kernels of a device of the plug-in, which begin as native's.
 class HostKernels {
@@ -45,9 +45,9 @@ struct HostPlugin {
 // The name under which a plug-in exports its HostPlugin.
 inline constexpr char kHostPluginSymbol[] = "ChxHostPlugin";
 
-}  // namespace chx
+}  // namespace chx::server
 
 // Defined by the plug-in.
-extern "C" const chx::HostPlugin ChxHostPlugin;
+extern "C" const chx::server::HostPlugin ChxHostPlugin;
 
 #endif  // CHX_SERVER_ENGINE_HOST_PLUGIN_H_

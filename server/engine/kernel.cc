@@ -2,7 +2,7 @@
 
 #include "ops/registry.h"
 
-namespace chx {
+namespace chx::server {
 
 void KernelTable::Set(absl::string_view op, Kernel kernel) {
   const OpRegistry& registry = OpRegistry::Global();
@@ -22,4 +22,4 @@ std::vector<std::string> KernelTable::Missing() const {
   return missing;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -15,7 +15,7 @@
 #include "ops/attr.h"
 #include "ops/op_def.h"
 
-namespace chx {
+namespace chx::server {
 
 class Stream;
 
@@ -78,6 +78,6 @@ class KernelTable {
   std::vector<Kernel> kernels_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_KERNEL_H_

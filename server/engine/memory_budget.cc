@@ -4,7 +4,7 @@
 
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Between two looks at the process, at most: bounds what estimates may miss.
@@ -121,4 +121,4 @@ void MemoryMeter::GiveBack() {
   room_ = kChunk;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace chx {
+namespace chx::server {
 
 // What malloc takes for an allocation beside the bytes that were asked for, at most, for small
 // ones.
@@ -185,6 +185,6 @@ class MemoryMeter {
   int64_t room_ = 0;  // of that, what is not in use
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_MEMORY_BUDGET_H_

@@ -10,7 +10,7 @@
 #include "server/engine/heap_trimmer.h"
 #include "server/engine/host_memory.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -199,4 +199,4 @@ TEST(HeapTrimmerTest, ItEndsWhateverItIsDoing) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -8,7 +8,7 @@
 #include "ops/error.h"
 #include "server/engine/stop_token.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -293,4 +293,4 @@ void MemoryPool::ReturnSlab(char* data, int64_t bytes, Kind kind, bool last) {
   account_->Release(bytes, use_);
 }
 
-}  // namespace chx
+}  // namespace chx::server

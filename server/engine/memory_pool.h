@@ -17,7 +17,7 @@
 #include "server/engine/segments.h"
 #include "server/engine/slab_sharing.h"
 
-namespace chx {
+namespace chx::server {
 
 // Hands out blocks of size classes from slabs of the device. Blocks never pass from one session to
 // another, and slabs come from the device filled with zeros, so no session can see another's data.
@@ -97,6 +97,6 @@ class MemoryPool {
   int64_t record_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // charged for buffers and lists of blocks
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_MEMORY_POOL_H_

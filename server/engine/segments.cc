@@ -6,7 +6,7 @@
 
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 
 size_t Segments::size() {
   MutexLock lock(&mutex_);
@@ -48,4 +48,4 @@ absl::StatusOr<int> Segments::Duplicate(uint32_t number, int64_t* bytes) {
   return absl::NotFoundError("no such segment");
 }
 
-}  // namespace chx
+}  // namespace chx::server

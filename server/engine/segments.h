@@ -9,7 +9,7 @@
 #include "base/mutex.h"
 #include "server/engine/slab_sharing.h"
 
-namespace chx {
+namespace chx::server {
 
 // Thread-safe, and never waits for the session's work: a descriptor can be had while a kernel runs.
 class Segments {
@@ -42,6 +42,6 @@ class Segments {
   std::map<const char*, Segment> by_address_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_SEGMENTS_H_

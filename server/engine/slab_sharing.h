@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace chx {
+namespace chx::server {
 
 struct SharedSlab {
   char* data = nullptr;
@@ -27,6 +27,6 @@ class SlabSharing {
   virtual void FreeShared(const SharedSlab& slab, bool discard) = 0;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_SLAB_SHARING_H_

@@ -5,7 +5,7 @@
 #ifndef CHX_SERVER_ENGINE_STOP_REQUESTED_H_
 #define CHX_SERVER_ENGINE_STOP_REQUESTED_H_
 
-namespace chx {
+namespace chx::server {
 
 // Whether the command for which this thread works is to stop. Once true it stays true until the
 // command ends; whoever asked may leave its results unfinished, for nobody will see them. False on
@@ -13,6 +13,6 @@ namespace chx {
 // thread's core, which then go on first (compute_slots.h): no lock may be held but the session's.
 bool StopRequested();
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_STOP_REQUESTED_H_

@@ -4,7 +4,7 @@
 #include "absl/time/time.h"
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 thread_local const StopToken* current = nullptr;
@@ -86,4 +86,4 @@ absl::Status CheckNotStopped(absl::string_view op) {
   return StopRequested() ? current->Error(op) : absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "server/engine/stop_requested.h"
 
-namespace chx {
+namespace chx::server {
 
 enum class StopReason : uint8_t {
   kNone = 0,
@@ -102,6 +102,6 @@ class StopScope {
 // what earlier loops have left ask after these.
 absl::Status CheckNotStopped(absl::string_view op);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_STOP_TOKEN_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "ops/registry.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 struct Call {
@@ -125,4 +125,4 @@ absl::Status CheckWork(const OpDef& op, absl::Span<const InferInput> inputs,
                     " elements or multiplications, got ", absl::StrFormat("%.3g", work));
 }
 
-}  // namespace chx
+}  // namespace chx::server

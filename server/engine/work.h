@@ -6,7 +6,7 @@
 #include "absl/types/span.h"
 #include "ops/infer.h"
 
-namespace chx {
+namespace chx::server {
 
 // Elements that are looked at, or multiplications with an addition each, of one operator: days of a
 // CPU. Views of memory that is not there (strides of 0) make it possible to ask for 2^62.
@@ -19,6 +19,6 @@ inline constexpr double kMaxDecompositionWork = int64_t{1} << 43;
 absl::Status CheckWork(const OpDef& op, absl::Span<const InferInput> inputs,
                        absl::Span<const AttrValue> attrs, const InferResult& inferred);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_WORK_H_

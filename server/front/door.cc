@@ -18,7 +18,7 @@
 #include "absl/strings/match.h"
 #include "server/process/packets.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int kEvents = 64;
@@ -267,4 +267,4 @@ void Door::TrimMemory() {
   trimmed_ = now;
 }
 
-}  // namespace chx
+}  // namespace chx::server

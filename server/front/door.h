@@ -15,7 +15,7 @@
 #include "server/front/strangers.h"
 #include "server/front/tls.h"
 
-namespace chx {
+namespace chx::server {
 
 // One thread and one epoll, for all listeners and all who have not shown the token. Who has goes to
 // the daemon: without TLS as the socket itself, with TLS as one end of a pair, whose other end a
@@ -65,6 +65,6 @@ class Door {
   std::chrono::steady_clock::time_point trimmed_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_DOOR_H_

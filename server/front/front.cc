@@ -9,7 +9,7 @@
 #include "server/process/child.h"
 #include "server/process/confine.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kMaxRelays = 4096;
@@ -29,4 +29,4 @@ int RunFront() {
   return 0;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -2,7 +2,7 @@
 #ifndef CHX_SERVER_FRONT_FRONT_H_
 #define CHX_SERVER_FRONT_FRONT_H_
 
-namespace chx {
+namespace chx::server {
 
 // By which a program is told to be one.
 inline constexpr char kFrontArgument[] = "--front-process";
@@ -11,6 +11,6 @@ inline constexpr char kFrontArgument[] = "--front-process";
 // exit status. Holds no arrays and no sessions: its death is one more cut to its clients.
 int RunFront();
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_FRONT_H_

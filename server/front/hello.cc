@@ -9,7 +9,7 @@
 #include "proto/refusal.h"
 #include "proto/token.h"
 
-namespace chx {
+namespace chx::server {
 
 HelloCheck CheckHello(absl::string_view received, absl::string_view token) {
   FrameHeader header = {0, static_cast<uint32_t>(FrameKind::kHello)};
@@ -27,11 +27,11 @@ HelloCheck CheckHello(absl::string_view received, absl::string_view token) {
 }
 
 std::string RefusalFrame(HelloCheck why) {
-  return RefusalFrame(
+  return chx::RefusalFrame(
       why == HelloCheck::kDenied
           ? absl::UnauthenticatedError("this daemon expects a valid token")
           : absl::InvalidArgumentError(
                 "this is a chxd daemon: it expects frames that begin with a Hello"));
 }
 
-}  // namespace chx
+}  // namespace chx::server

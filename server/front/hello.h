@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/frame.h"
 
-namespace chx {
+namespace chx::server {
 
 // A Hello's frame, header and all, has at most so many bytes.
 inline constexpr size_t kMaxHelloFrame = kFrameHeaderBytes + kMaxHelloBytes;
@@ -22,6 +22,6 @@ HelloCheck CheckHello(absl::string_view received, absl::string_view token);
 // The frame that tells a peer why it is not let in: an answer to its first call.
 std::string RefusalFrame(HelloCheck why);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_HELLO_H_

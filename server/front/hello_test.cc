@@ -5,7 +5,7 @@
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr char kToken[] = "correct horse battery staple";
@@ -59,4 +59,4 @@ TEST(Hello, RefusalsAreFramesOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

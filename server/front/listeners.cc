@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 struct AddressFree {
@@ -87,4 +87,4 @@ absl::StatusOr<int> ListenOn(const std::string& address, std::vector<int>* socke
   return port;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -8,7 +8,7 @@
 
 #include "server/front/would_block.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int kRounds = 8;
@@ -107,4 +107,4 @@ bool Relay::PumpDown(char* buffer) {
   return true;
 }
 
-}  // namespace chx
+}  // namespace chx::server

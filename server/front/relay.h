@@ -9,7 +9,7 @@
 
 #include "server/front/tls.h"
 
-namespace chx {
+namespace chx::server {
 
 // Holds at most a record for either direction, and none while nothing waits: where one side does
 // not take its bytes, the other's are not read. Owned and used by its RelayLoop.
@@ -68,6 +68,6 @@ class Relay {
   std::chrono::steady_clock::time_point local_end_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_RELAY_H_

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int kEvents = 64;
@@ -157,4 +157,4 @@ void RelayLoop::EndLingering() {
   for (const std::shared_ptr<Relay>& relay : expired) Remove(relay.get());
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "server/front/relay.h"
 
-namespace chx {
+namespace chx::server {
 
 // Authenticated peers have a thread that strangers' handshakes do not hold up. Adopt and size may
 // be called by any thread.
@@ -53,6 +53,6 @@ class RelayLoop {
   std::thread thread_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_RELAY_LOOP_H_

@@ -9,7 +9,7 @@
 #include "server/front/hello.h"
 #include "server/front/would_block.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Below a record's size nothing is left behind in OpenSSL that epoll would not tell of.
@@ -81,4 +81,4 @@ Stranger::Step Stranger::AdvanceTls(absl::string_view token) {
   return Step::kGone;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "server/front/tls.h"
 
-namespace chx {
+namespace chx::server {
 
 // Reads no further than the Hello: of a connection without TLS, not even that, so that another
 // process can take the socket as it is. Owned and used by the front's door.
@@ -48,6 +48,6 @@ class Stranger {
   std::string received_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_STRANGER_H_

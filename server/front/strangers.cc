@@ -1,6 +1,6 @@
 #include "server/front/strangers.h"
 
-namespace chx {
+namespace chx::server {
 
 absl::optional<uint64_t> Strangers::Enter(uint64_t id, const std::string& address) {
   absl::optional<uint64_t> dropped;
@@ -38,4 +38,4 @@ absl::optional<uint64_t> Strangers::Greediest() const {
   return most->First();
 }
 
-}  // namespace chx
+}  // namespace chx::server

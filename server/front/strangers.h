@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/optional.h"
 
-namespace chx {
+namespace chx::server {
 
 // Counts unauthenticated connections by address. Used by one thread.
 class Strangers {
@@ -45,6 +45,6 @@ class Strangers {
   absl::flat_hash_map<std::string, Address> by_address_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_STRANGERS_H_

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 TEST(Strangers, TheGreediestAddressMakesRoom) {
@@ -49,4 +49,4 @@ TEST(Strangers, WhoHasLeftIsNotCounted) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

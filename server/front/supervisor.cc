@@ -16,7 +16,7 @@
 #include "server/process/packets.h"
 #include "server/process/restart_pause.h"
 
-namespace chx {
+namespace chx::server {
 
 Supervisor::Supervisor(const FrontOptions& options, Arrive arrive)
     : options_(options),
@@ -142,4 +142,4 @@ bool Supervisor::Pause(std::chrono::milliseconds duration) const {
   return poll(&stop, 1, static_cast<int>(duration.count())) == 0;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -17,7 +17,7 @@
 #include "server/process/child.h"
 #include "server/rpc/peer_info.h"
 
-namespace chx {
+namespace chx::server {
 
 struct FrontOptions {
   struct Listener {
@@ -80,6 +80,6 @@ class Supervisor {
   std::thread thread_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_SUPERVISOR_H_

@@ -12,7 +12,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 struct PemFree {
@@ -138,4 +138,4 @@ void FrontTlsStream::End() {
   ERR_clear_error();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace chx {
+namespace chx::server {
 
 struct FrontTlsFree {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -54,6 +54,6 @@ class FrontTlsStream {
   std::unique_ptr<SSL, FrontTlsFree> stream_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_TLS_H_

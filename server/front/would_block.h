@@ -3,12 +3,12 @@
 
 #include <cerrno>
 
-namespace chx {
+namespace chx::server {
 
 // Whether a call on a socket that does not block has failed only because there is nothing to do
 // yet.
 inline bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_FRONT_WOULD_BLOCK_H_

@@ -12,7 +12,7 @@
 #include "ops/rules.h"
 #include "server/kernels/hd.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // An array seen as (before, size, after), with the axis in the middle. Plain data.
 struct Lanes {
@@ -73,6 +73,6 @@ inline absl::Status BadIndexError(absl::string_view op, int64_t index, int64_t s
   return IndexError("[", op, "] index ", index, " is out of bounds for an axis of size ", size);
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_AXIS_H_

@@ -9,7 +9,7 @@
 #include "ops/scalar.h"
 #include "server/kernels/types.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 template <typename T>
 struct TypeTag {
@@ -116,6 +116,6 @@ T ScalarAs(const Scalar& scalar) {
   return scalar.is_float() ? Cast<T>(scalar.AsDouble()) : Cast<T>(scalar.AsInt());
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_DISPATCH_H_

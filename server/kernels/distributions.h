@@ -9,7 +9,7 @@
 
 #include "server/kernels/philox.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // More attempts than any element needs: each succeeds with a probability of 0.4 at least.
 inline constexpr int kMaxAttempts = 200;
@@ -158,6 +158,6 @@ CHX_HD int64_t BinomialVariate(PhiloxStream& stream, int64_t trials, double p) {
   return of(mode);
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_DISTRIBUTIONS_H_

@@ -11,7 +11,7 @@
 #include "server/kernels/hd.h"
 #include "server/kernels/math.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 template <typename... Fns>
 struct FnList {
@@ -366,6 +366,6 @@ using ComparisonFns = FnList<Equal, NotEqual, Greater, GreaterEqual, Less, LessE
 // Two bools -> bool: inference casts the inputs.
 using LogicalFns = FnList<LogicalAnd, LogicalOr, LogicalXor>;
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_ELEMENTWISE_FNS_H_

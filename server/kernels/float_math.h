@@ -15,7 +15,7 @@
 #include "server/kernels/hd.h"
 #include "server/kernels/math.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 #ifndef __CUDA_ARCH__
 namespace host {
@@ -381,6 +381,6 @@ CHX_DOUBLE_FN2(FmodOf, fmod)
 #undef CHX_DOUBLE_FN
 #undef CHX_DOUBLE_FN2
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_FLOAT_MATH_H_

@@ -11,7 +11,7 @@
 #include <cuda_fp16.h>
 #endif
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 template <typename To, typename From>
 CHX_HD To BitCast(From from) {
@@ -91,6 +91,6 @@ struct Half {
 };
 static_assert(sizeof(Half) == 2, "layout of __half");
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_HALF_H_

@@ -7,7 +7,7 @@
 #include "ops/array_spec.h"
 #include "server/kernels/hd.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // A loop nest over N operands: plain data, so it can be passed to a device. Dimension ndim - 1 is
 // the innermost; strides are in bytes. No dimensions means one element.
@@ -88,6 +88,6 @@ inline bool IsContiguous(const Shape& shape, const Strides& strides, int64_t ite
   return true;
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_INDEXER_H_

@@ -16,7 +16,7 @@
 #include "server/kernels/half.h"
 #include "server/kernels/hd.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 #ifndef __CUDA_ARCH__
 namespace host {
@@ -226,6 +226,6 @@ CHX_HD T FloatFloorDivide(T a, T b, T rest) {
   return b == T(0) ? a / b : result;
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_MATH_H_

@@ -6,7 +6,7 @@
 
 #include "ops/array_spec.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // An array as (outer, channels, inner), of which the first and the last are normalized over.
 struct NormLayout {
@@ -27,6 +27,6 @@ inline bool MakeNormLayout(const Shape& shape, uint32_t axes, NormLayout* layout
   return d == shape.size();
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_NORM_LAYOUT_H_

@@ -6,7 +6,7 @@
 
 #include "server/kernels/hd.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // NaNs come last.
 template <typename C>
@@ -22,6 +22,6 @@ CHX_HD bool PrecedesStably(C a, int64_t a_position, C b, int64_t b_position) {
   return a_position < b_position;
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_ORDERING_H_

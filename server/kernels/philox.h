@@ -10,7 +10,7 @@
 #include "server/kernels/hd.h"
 #include "server/kernels/types.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 struct PhiloxBlock {
   uint32_t words[4];
@@ -89,6 +89,6 @@ CHX_HD void PhiloxNormal(const PhiloxBlock& block, double loc, double scale, T* 
   }
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_PHILOX_H_

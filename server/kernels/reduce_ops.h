@@ -13,7 +13,7 @@
 #include "server/kernels/math.h"
 #include "server/kernels/types.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // The result type of a sum: int64 for bool and integers, T for floats.
 template <typename T>
@@ -143,6 +143,6 @@ struct LogSumExpReducer {
   }
 };
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_REDUCE_OPS_H_

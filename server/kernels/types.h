@@ -8,7 +8,7 @@
 #include "server/kernels/half.h"
 #include "server/kernels/hd.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // A stored bool. Clients upload arbitrary bytes, and loading a byte of 2 as C++ bool is undefined.
 struct Bool {
@@ -83,6 +83,6 @@ CHX_HD To Cast(From from) {
   }
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_TYPES_H_

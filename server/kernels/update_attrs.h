@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "ops/attr.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 inline absl::InlinedVector<double, 8> UpdateAttrs(absl::Span<const AttrValue> attrs) {
   absl::InlinedVector<double, 8> numbers;
@@ -20,6 +20,6 @@ inline absl::InlinedVector<double, 8> UpdateAttrs(absl::Span<const AttrValue> at
   return numbers;
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_UPDATE_ATTRS_H_

@@ -8,7 +8,7 @@
 
 #include "server/kernels/hd.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // A rule has a name, the number of lists, which of them it writes (a bit each, as
 // OpDef::written_inputs), a constructor from the operator's attributes (NaN: absent), and the step.
@@ -283,6 +283,6 @@ using UpdateRules =
     RuleList<Sgd, MomentumSgd, CorrectedMomentumSgd, NesterovAg, AdaGrad, AdaDelta, Adam, AmsGrad,
              RmsProp, RmsPropGraves, Smorms3, MsVag, WeightDecay, Lasso, HardClipping>;
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_UPDATE_RULES_H_

@@ -10,7 +10,7 @@
 #include "server/kernels/hd.h"
 #include "server/kernels/types.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 
 // Plain data. Window o of a dimension begins at element o * stride - pad of it.
 struct Windows {
@@ -248,6 +248,6 @@ Windows MakeWindows(const Shape& image, const Shape& counts, const Numbers& kern
   return windows;
 }
 
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels
 
 #endif  // CHX_SERVER_KERNELS_WINDOWS_H_

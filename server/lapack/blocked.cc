@@ -6,7 +6,7 @@
 #include "server/engine/stop_requested.h"
 #include "server/lapack/fortran.h"
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 namespace {
 
 constexpr int kWhole = 1024;  // up to here one call takes no more than 20 ms
@@ -132,4 +132,4 @@ template int FactorCholesky(int, double*);
 template int SolveTransposed(int, int, const float*, const int*, float*);
 template int SolveTransposed(int, int, const double*, const int*, double*);
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack

@@ -4,7 +4,7 @@
 #ifndef CHX_SERVER_LAPACK_BLOCKED_H_
 #define CHX_SERVER_LAPACK_BLOCKED_H_
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 
 // As getrf and potrf with "U"; the results are LAPACK's codes.
 template <typename T>
@@ -23,6 +23,6 @@ extern template int FactorCholesky(int, double*);
 extern template int SolveTransposed(int, int, const float*, const int*, float*);
 extern template int SolveTransposed(int, int, const double*, const int*, double*);
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack
 
 #endif  // CHX_SERVER_LAPACK_BLOCKED_H_

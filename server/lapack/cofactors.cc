@@ -10,7 +10,7 @@
 #include "server/lapack/stacks.h"
 #include "server/lapack/stoppable.h"
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 namespace {
 
 // fraction * 2^exponent, the fraction between 1/2 and 1: products on the way may be out of T's
@@ -148,4 +148,4 @@ absl::Status CofactorsOfFloat64(const KernelArgs& args, ForEach for_each) {
   return Cofactors<double>(args, for_each);
 }
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack

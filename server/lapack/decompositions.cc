@@ -25,7 +25,7 @@ void ChxConcatString(size_t size, char* to, size_t size1, const char* s1, size_t
   std::memset(to + first + second, ' ', size - first - second);
 }
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 namespace {
 
 constexpr int64_t kAsk = 64 << 10;  // steps of a loop
@@ -402,4 +402,4 @@ absl::Status Run(const KernelArgs& args, ForEach for_each) {
   return (args.out(0).dtype == Dtype::kFloat64 ? entry.float64 : entry.float32)(args, for_each);
 }
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "server/engine/kernel.h"
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 
 // Calls fn(i) for each i in [0, count), on any threads; `work` is about the operations of one call.
 using ForEach =
@@ -43,6 +43,6 @@ inline constexpr char kNotSingular[] = "matrices that are not singular";
 inline constexpr char kPositiveDefinite[] = "positive definite matrices";
 inline constexpr char kConverge[] = "matrices that converge";
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack
 
 #endif  // CHX_SERVER_LAPACK_DECOMPOSITIONS_H_

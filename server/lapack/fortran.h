@@ -44,7 +44,7 @@ CHX_LAPACK_FUNCTIONS(double, d)
 }
 #undef CHX_LAPACK_FUNCTIONS
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 
 // The functions for T.
 template <typename T>
@@ -69,6 +69,6 @@ CHX_LAPACK_STRUCT(float, s)
 CHX_LAPACK_STRUCT(double, d)
 #undef CHX_LAPACK_STRUCT
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack
 
 #endif  // CHX_SERVER_LAPACK_FORTRAN_H_

@@ -13,7 +13,7 @@
 #include "server/engine/stop_requested.h"
 #include "server/lapack/decompositions.h"
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 
 // LAPACK's own codes are above; below are what it could not say.
 inline constexpr int kNoMemory = INT32_MIN;
@@ -85,6 +85,6 @@ int WorkSize(T reported) {
 absl::Status CofactorsOfFloat32(const KernelArgs& args, ForEach for_each);
 absl::Status CofactorsOfFloat64(const KernelArgs& args, ForEach for_each);
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack
 
 #endif  // CHX_SERVER_LAPACK_STACKS_H_

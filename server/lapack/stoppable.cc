@@ -10,7 +10,7 @@
 #include "server/engine/stop_requested.h"
 #include "server/lapack/fortran.h"
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 namespace {
 
 thread_local jmp_buf* way_out = nullptr;
@@ -59,29 +59,29 @@ bool CallStoppably(absl::FunctionRef<void()> call) {
   return true;
 }
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack
 
 // BLAS as LAPACK's reference code calls it. The archive's own are not linked then.
 #define CHX_BLAS(T, p)                                                                             \
   void p##gemm_(const char* ta, const char* tb, const int* m, const int* n, const int* k,          \
                 const T* alpha, const T* a, const int* lda, const T* b, const int* ldb,            \
                 const T* beta, T* c, const int* ldc, size_t, size_t) {                             \
-    chx::lapack::GemmByColumns<T>(cblas_##p##gemm, chx::lapack::TransposeOf(ta),                   \
-                                  chx::lapack::TransposeOf(tb), *m, *n, *k, *alpha, a, *lda, b,    \
-                                  *ldb, *beta, c, *ldc);                                           \
+    chx::server::lapack::GemmByColumns<T>(cblas_##p##gemm, chx::server::lapack::TransposeOf(ta),   \
+                                          chx::server::lapack::TransposeOf(tb), *m, *n, *k,        \
+                                          *alpha, a, *lda, b, *ldb, *beta, c, *ldc);               \
   }                                                                                                \
   void p##gemv_(const char* trans, const int* m, const int* n, const T* alpha, const T* a,         \
                 const int* lda, const T* x, const int* incx, const T* beta, T* y, const int* incy, \
                 size_t) {                                                                          \
-    cblas_##p##gemv(CblasColMajor, chx::lapack::TransposeOf(trans), *m, *n, *alpha, a, *lda, x,    \
-                    *incx, *beta, y, *incy);                                                       \
-    chx::lapack::LeaveIfStopped();                                                                 \
+    cblas_##p##gemv(CblasColMajor, chx::server::lapack::TransposeOf(trans), *m, *n, *alpha, a,     \
+                    *lda, x, *incx, *beta, y, *incy);                                              \
+    chx::server::lapack::LeaveIfStopped();                                                         \
   }                                                                                                \
   void p##symv_(const char* uplo, const int* n, const T* alpha, const T* a, const int* lda,        \
                 const T* x, const int* incx, const T* beta, T* y, const int* incy, size_t) {       \
     cblas_##p##symv(CblasColMajor, *uplo == 'U' || *uplo == 'u' ? CblasUpper : CblasLower, *n,     \
                     *alpha, a, *lda, x, *incx, *beta, y, *incy);                                   \
-    chx::lapack::LeaveIfStopped();                                                                 \
+    chx::server::lapack::LeaveIfStopped();                                                         \
   }
 
 extern "C" {

@@ -4,7 +4,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace chx::lapack {
+namespace chx::server::lapack {
 
 // Makes one call of LAPACK's reference code; false if it has been left in the middle, and what it
 // was to write is unspecified. That code does most of its work by products of matrices and vectors,
@@ -13,6 +13,6 @@ namespace chx::lapack {
 // own that hold memory while they multiply: those of blocked.h are for these.
 bool CallStoppably(absl::FunctionRef<void()> call);
 
-}  // namespace chx::lapack
+}  // namespace chx::server::lapack
 
 #endif  // CHX_SERVER_LAPACK_STOPPABLE_H_

@@ -8,7 +8,7 @@
 
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // What std::sort does at a time, within 10 ms.
 inline constexpr int64_t kSortPiece = 64 << 10;
@@ -56,6 +56,6 @@ void BoundedSort(T* data, int64_t n, Less less) {
   if (n > 1) std::sort(data, data + n, less);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_BOUNDED_SORT_H_

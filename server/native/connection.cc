@@ -15,7 +15,7 @@
 #include "server/native/stops.h"
 #include "server/native/window_rows.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::Windows;
@@ -351,4 +351,4 @@ void RegisterConnection(KernelTable& table) {
   table.Set("conv_grad_weight", RunConvGradWeight);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -9,7 +9,7 @@
 #include "ops/windows.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // Windows over one to three dimensions.
@@ -225,4 +225,4 @@ TEST_F(ConnectionTest, PositionsFromElsewhereStayInside) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -13,7 +13,7 @@
 #include "server/native/nest.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // Memory comes from the session's own pool: whatever is in it is the session's.
@@ -122,4 +122,4 @@ void RegisterCreation(KernelTable& table) {
   table.Set("copyto", RunCopyTo);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

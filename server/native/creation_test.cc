@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 class CreationTest : public testing::Test {
@@ -108,4 +108,4 @@ TEST_F(CreationTest, FillAndCopyTo) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

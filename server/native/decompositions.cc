@@ -10,7 +10,7 @@
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // float16 is computed in float32.
@@ -51,4 +51,4 @@ void RegisterDecompositions(KernelTable& table) {
   for (const absl::string_view op : lapack::Operators()) table.Set(op, RunDecomposition);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

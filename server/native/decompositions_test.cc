@@ -14,7 +14,7 @@
 #include "ops/registry.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 class DecompositionsTest : public testing::Test {
@@ -184,4 +184,4 @@ TEST_F(DecompositionsTest, WhatIsNotFiniteIsNamed) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

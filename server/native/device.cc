@@ -13,7 +13,7 @@
 #include "server/native/shared_memory.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -133,4 +133,4 @@ absl::Status NativeStream::Zero(void* dst, size_t bytes) {
 
 absl::Status NativeStream::Synchronize() { return absl::OkStatus(); }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

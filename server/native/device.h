@@ -11,7 +11,7 @@
 #include "server/engine/slab_sharing.h"
 #include "server/native/thread_pool.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Made by the backend's OpenDevice, owned by the engine. Thread-safe.
 class NativeDevice : public Device, public SlabSharing {
@@ -62,6 +62,6 @@ inline ThreadPool& PoolOf(const KernelArgs& args) {
   return static_cast<NativeStream&>(args.stream).device().pool();
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_DEVICE_H_

@@ -13,7 +13,7 @@
 #include "server/native/dnnl_primitive.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::Windows;
@@ -482,4 +482,4 @@ absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& sh
   return Run(args, shape, x, w, bias, y)();
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

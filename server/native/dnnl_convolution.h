@@ -8,7 +8,7 @@
 #include "server/engine/kernel.h"
 #include "server/kernels/windows.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 enum class ConvKind { kForward, kImage, kWeight };
 
@@ -30,6 +30,6 @@ bool DnnlIsFaster(const ConvShape& shape);
 absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, float* x,
                                      float* w, const float* bias, float* y);
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_DNNL_CONVOLUTION_H_

@@ -6,7 +6,7 @@
 #include <climits>
 #include <string>
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 constexpr char kFile[] = "libdnnl.so.2";
@@ -50,4 +50,4 @@ const DnnlLibrary* Dnnl() {
   return library;
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -33,7 +33,7 @@
   F(dnnl_stream_destroy)                         \
   F(dnnl_version)
 
-namespace chx::native {
+namespace chx::server::native {
 
 struct DnnlLibrary {
 #define CHX_DNNL_MEMBER(name) decltype(&::name) name = nullptr;
@@ -47,6 +47,6 @@ struct DnnlLibrary {
 // Null if there is no oneDNN 2 beside the program or where the system keeps libraries.
 const DnnlLibrary* Dnnl();
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_DNNL_LIBRARY_H_

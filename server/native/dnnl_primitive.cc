@@ -4,7 +4,7 @@
 #include "absl/strings/string_view.h"
 #include "server/native/dnnl_library.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 constexpr size_t kAlignment = 64;
@@ -128,4 +128,4 @@ bool DnnlPrimitive::Run(absl::Span<const DnnlArgument> arguments) const {
   return ok;
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "server/native/dnnl_library.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 using DnnlDesc = dnnl_memory_desc_t;
 
@@ -55,6 +55,6 @@ class DnnlPrimitive {
   std::unique_ptr<dnnl_primitive, Delete> primitive_;
 };
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_DNNL_PRIMITIVE_H_

@@ -7,7 +7,7 @@
 #include "server/native/dnnl_library.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 ConvShape ShapeOf(ConvKind kind, int64_t samples, int64_t channels, int64_t size, int64_t features,
@@ -62,4 +62,4 @@ TEST(DnnlTest, ThreadsDontChangeResults) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

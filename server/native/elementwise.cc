@@ -6,7 +6,7 @@
 #include "server/native/loops.h"
 #include "server/native/nest.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 template <auto kRows, int kIndex>
@@ -38,4 +38,4 @@ void RegisterElementwise(KernelTable& table) {
   table.Set(kernels::Where::kOp, RunWhere);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

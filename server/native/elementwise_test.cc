@@ -8,7 +8,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // Integers as the kernels see them: exact, and wrapped to the dtype afterwards.
@@ -262,4 +262,4 @@ TEST_F(ElementwiseTest, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

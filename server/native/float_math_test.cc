@@ -11,7 +11,7 @@
 #include "server/kernels/elementwise_fns.h"
 #include "server/native/loops.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -146,4 +146,4 @@ TEST(FloatMathTest, BlocksGiveWhatElementsGive) {
 }
 
 }  // namespace
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels

@@ -6,7 +6,7 @@
 
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 void CblasGemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a, int lda,
@@ -206,4 +206,4 @@ template void Gemm(ThreadPool&, int64_t, const Matrix&, const int64_t*, const Ma
 template void Gemm(ThreadPool&, int64_t, const Matrix&, const int64_t*, const Matrix&,
                    const int64_t*, bool, double*, int64_t, int64_t);
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -6,7 +6,7 @@
 
 #include "server/native/thread_pool.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Element (i, j) is at data + i * row_stride + j * column_stride, in bytes.
 struct Matrix {
@@ -29,6 +29,6 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
           const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c, int64_t ldc = 0,
           int64_t c_step = 0);
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_GEMM_H_

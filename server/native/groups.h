@@ -4,7 +4,7 @@
 
 #include "server/engine/kernel.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 void RegisterCreation(KernelTable& table);
 void RegisterElementwise(KernelTable& table);
@@ -25,6 +25,6 @@ void RegisterPooling(KernelTable& table);
 void RegisterOptimizers(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_GROUPS_H_

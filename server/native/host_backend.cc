@@ -6,7 +6,7 @@
 #include "ops/error.h"
 #include "server/native/device.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Memory, threads and streams of a device of native, as native's kernels expect them.
@@ -56,4 +56,4 @@ std::unique_ptr<Backend> CreateHostBackend(std::string name, const HostPlugin& p
   return std::make_unique<HostBackend>(std::move(name), plugin, options);
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -16,7 +16,7 @@
 #include "server/native/scratch.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::IndexMode;
@@ -246,4 +246,4 @@ void RegisterIndexing(KernelTable& table) {
   table.Set("take_grad", RunTakeGrad);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -8,7 +8,7 @@
 #include "ops/error.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 class IndexingTest : public testing::Test {
@@ -168,4 +168,4 @@ TEST_F(IndexingTest, Concatenate) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -7,7 +7,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 TestArray Filled(Dtype dtype, const Shape& shape) {
@@ -102,6 +102,6 @@ CHX_BENCH(softmax_cross_entropy_100x10, CrossEntropy, 100, 10);
 CHX_BENCH(softmax_cross_entropy_1x10, CrossEntropy, 1, 10);
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 BENCHMARK_MAIN();

@@ -13,7 +13,7 @@
 #include "server/native/scratch.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // The last two dimensions of a tensor.
@@ -189,4 +189,4 @@ void RegisterLinalg(KernelTable& table) {
   table.Set("linear", RunLinear);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 class LinalgTest : public testing::Test {
@@ -141,4 +141,4 @@ TEST_F(LinalgTest, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

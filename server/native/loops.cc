@@ -1,6 +1,6 @@
 #include "server/native/loops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 const LoopSet& Choose() {
@@ -19,4 +19,4 @@ const LoopSet& Loops() {
   return loops;
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -8,7 +8,7 @@
 #include "ops/dtype.h"
 #include "server/kernels/elementwise_fns.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // n elements of a few operands: data[0] is the output, strides are in bytes. The output may be
 // exactly one of the inputs, else it does not overlap them.
@@ -102,6 +102,6 @@ const LoopSet& LoopsAvx512();
 // The best set that this processor runs.
 const LoopSet& Loops();
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_LOOPS_H_

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 constexpr int64_t kSize = 1003;
@@ -116,4 +116,4 @@ TEST_F(LoopsTest, ReductionsAgree) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

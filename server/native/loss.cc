@@ -11,7 +11,7 @@
 #include "server/native/scratch.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 constexpr int64_t kIgnored = -1;
@@ -89,4 +89,4 @@ void RegisterLoss(KernelTable& table) {
   table.Set("softmax_cross_entropy_grad", RunSoftmaxCrossEntropyGrad);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

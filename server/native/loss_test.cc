@@ -8,7 +8,7 @@
 #include "server/kernels/philox.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 class LossTest : public testing::Test {
@@ -126,4 +126,4 @@ TEST_F(RandomTest, Moments) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -5,7 +5,7 @@
 #include "server/native/loops.h"
 #include "server/native/nest.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // Each input is copied to its part of the output, as a strided view of it.
@@ -37,4 +37,4 @@ absl::Status RunConcatenate(const KernelArgs& args) {
 
 void RegisterManipulation(KernelTable& table) { table.Set("concatenate", RunConcatenate); }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

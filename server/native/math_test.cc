@@ -10,7 +10,7 @@
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/half.h"
 
-namespace chx::kernels {
+namespace chx::server::kernels {
 namespace {
 
 // Distance in units of the last place of the float nearest to `want`.
@@ -158,4 +158,4 @@ TEST(HalfTest, FloatsAndDoublesRoundOnce) {
 #endif
 
 }  // namespace
-}  // namespace chx::kernels
+}  // namespace chx::server::kernels

@@ -10,7 +10,7 @@
 #include "ops/error.h"
 #include "server/native/device.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Cores that this process may use, which a container or taskset may have cut.
@@ -53,4 +53,4 @@ std::unique_ptr<Backend> CreateNativeBackend(NativeOptions options) {
   return std::make_unique<NativeBackend>(NativeThreads(options));
 }
 
-}  // namespace chx
+}  // namespace chx::server

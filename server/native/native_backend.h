@@ -6,7 +6,7 @@
 
 #include "server/engine/backend.h"
 
-namespace chx {
+namespace chx::server {
 
 struct NativeOptions {
   int threads = 0;  // of each device, the session's own included; 0: one per core
@@ -21,6 +21,6 @@ int NativeThreads(NativeOptions options);
 // Devices must not outlive the process's static objects; apart from that nothing ties them.
 std::unique_ptr<Backend> CreateNativeBackend(NativeOptions options);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_NATIVE_NATIVE_BACKEND_H_

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 class NativeBackendTest : public testing::Test {
@@ -70,4 +70,4 @@ TEST_F(NativeBackendTest, StreamsCopy) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -8,7 +8,7 @@
 #include "server/native/device.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::IsContiguous;
@@ -212,4 +212,4 @@ void RunUnary(ThreadPool& pool, const KernelTensor& in, const KernelTensor& out,
   RunNest(pool, kernels::MakeLoopNest(out.shape, strides), data, loop);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

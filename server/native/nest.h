@@ -9,7 +9,7 @@
 #include "server/native/loops.h"
 #include "server/native/thread_pool.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Elements of cheap work that are worth waking a thread for.
 inline constexpr int64_t kGrain = 32 << 10;
@@ -27,6 +27,6 @@ void RunUnary(ThreadPool& pool, const KernelTensor& in, const KernelTensor& out,
 // Writes the scalar, as an element of `dtype`, to 8 bytes at `buffer`.
 void StoreScalar(const Scalar& scalar, Dtype dtype, char* buffer);
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_NEST_H_

@@ -14,7 +14,7 @@
 #include "server/native/scratch.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::MakeNormLayout;
@@ -219,4 +219,4 @@ void RegisterNormalization(KernelTable& table) {
   table.Set("fixed_batch_norm", RunFixed);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

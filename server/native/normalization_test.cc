@@ -7,7 +7,7 @@
 #include "ops/registry.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 constexpr double kEps = 1e-3;
@@ -134,4 +134,4 @@ TEST_F(NormalizationTest, DeclinesWhatTheCompositionDoes) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

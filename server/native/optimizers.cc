@@ -10,7 +10,7 @@
 #include "server/native/nest.h"
 #include "server/native/update_loops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 const UpdateLoops& LoopsForUpdates() {
@@ -57,4 +57,4 @@ void RegisterOptimizers(KernelTable& table) {
   SetAll(table, UpdateRules(), std::make_index_sequence<UpdateRules::kSize>());
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

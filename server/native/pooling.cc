@@ -16,7 +16,7 @@
 #include "server/native/stops.h"
 #include "server/native/window_rows.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::Compute;
@@ -279,4 +279,4 @@ void RegisterPooling(KernelTable& table) {
   table.Set("pool_spread", RunPoolSpread);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Compares one element of each of n neighbouring windows, x[0], x[stride], ..., with the best ones
 // so far; at[i] is the position of best[i], -1 for none, and `position` that of x[0]. NaN is best.
@@ -21,6 +21,6 @@ const PoolingLoops& PoolingLoopsBaseline();
 const PoolingLoops& PoolingLoopsAvx2();
 const PoolingLoops& PoolingLoopsAvx512();
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_POOLING_LOOPS_H_

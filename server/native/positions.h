@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Whether all n indices are in [0, size). By their signs, of which an instruction looks at many.
 inline bool ArePositions(const int64_t* indices, int64_t n, int64_t size) {
@@ -17,6 +17,6 @@ inline bool ArePositions(const int64_t* indices, int64_t n, int64_t size) {
   return signs >> 63 == 0;
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_POSITIONS_H_

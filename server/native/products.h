@@ -12,7 +12,7 @@
 #include "server/native/loops.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // result[j] += factor * row[j], wrapping around; `step` is a constant where elements are
 // neighbours, so that the loop becomes vector instructions.
@@ -74,6 +74,6 @@ void Products(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a
   }
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_PRODUCTS_H_

@@ -10,7 +10,7 @@
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // fill(block, out) makes kPhiloxPerBlock elements.
@@ -114,4 +114,4 @@ void RegisterRandom(KernelTable& table) {
   table.Set("random_binomial", RunBinomial);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -9,7 +9,7 @@
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // Calls run(loops, addresses of the inputs and outputs for one sample, n) for every sample of a
@@ -69,4 +69,4 @@ void RegisterRecurrent(KernelTable& table) {
   table.Set("lstm_cell_grad", RunLstmCellGrad);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

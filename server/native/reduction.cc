@@ -17,7 +17,7 @@
 #include "server/native/scratch.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using Nest = kernels::LoopNest<1>;
@@ -237,4 +237,4 @@ void RegisterStatistics(KernelTable& table) {
   table.Set("prod", Reduce<ReduceOp::kProd>);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

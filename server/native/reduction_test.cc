@@ -9,7 +9,7 @@
 #include "ops/rules.h"
 #include "server/native/testing/test_array.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // The elements that go into each result, in C order.
@@ -216,4 +216,4 @@ TEST_F(ReductionTest, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

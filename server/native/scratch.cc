@@ -9,7 +9,7 @@
 #include "server/native/loops.h"
 #include "server/native/nest.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 absl::StatusOr<KernelTensor> NewTensor(const KernelArgs& args, Dtype dtype, const Shape& shape) {
   KernelTensor tensor;
@@ -37,4 +37,4 @@ absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTens
   return copy;
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/kernel.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // A C-contiguous array with unspecified values.
 absl::StatusOr<KernelTensor> NewTensor(const KernelArgs& args, Dtype dtype, const Shape& shape);
@@ -14,6 +14,6 @@ absl::StatusOr<KernelTensor> NewTensor(const KernelArgs& args, Dtype dtype, cons
 absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTensor& in,
                                         Dtype dtype);
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_SCRATCH_H_

@@ -9,7 +9,7 @@
 
 #include "ops/error.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 absl::StatusOr<SharedSlab> NewSharedSlab(size_t bytes) {
   SharedSlab slab;
@@ -48,4 +48,4 @@ size_t MaxSharedSlabs() {
   return std::min<size_t>(limit.rlim_cur, 1 << 17) / 2;
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

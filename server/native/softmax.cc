@@ -10,7 +10,7 @@
 #include "server/native/nest.h"
 #include "server/native/scratch.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::Lanes;
@@ -95,4 +95,4 @@ void RegisterSoftmax(KernelTable& table) {
   table.Set("log_softmax_grad", RunSoftmaxGrad<true>);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

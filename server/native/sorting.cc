@@ -15,7 +15,7 @@
 #include "server/native/scratch.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::Lanes;
@@ -220,4 +220,4 @@ void RegisterSorting(KernelTable& table) {
   table.Set("nonzero_positions", RunNonzeroPositions);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -8,7 +8,7 @@
 
 #include "server/engine/stop_requested.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Elements of work, at most 10 ns each, between two looks at whether to stop.
 inline constexpr int64_t kStopElements = 256 << 10;
@@ -57,6 +57,6 @@ inline void CopyBytes(void* to, const void* from, int64_t bytes) {
   });
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_STOPS_H_

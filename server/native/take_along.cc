@@ -14,7 +14,7 @@
 #include "server/native/scratch.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 using kernels::Lanes;
@@ -165,4 +165,4 @@ void RegisterTakeAlong(KernelTable& table) {
   table.Set("take_along_axis_grad", RunTakeAlongGrad);
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

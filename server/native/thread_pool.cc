@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 // About what it takes to wake a thread. Longer would keep a core busy between a client's calls.
@@ -134,4 +134,4 @@ void ThreadPool::Work(int self) {
   mutex_.Unlock();
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

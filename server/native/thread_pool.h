@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "server/engine/stop_token.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Cuts loops into chunks that the calling thread and the workers take one by one. The caller always
 // works on its own loop, so it ends even if every worker is busy with others' (no deadlock, also
@@ -109,6 +109,6 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_THREAD_POOL_H_

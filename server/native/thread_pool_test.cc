@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace chx::native {
+namespace chx::server::native {
 namespace {
 
 TEST(ThreadPoolTest, EveryIndexOnce) {
@@ -101,4 +101,4 @@ TEST(ThreadPoolTest, ThreadsMayHaveNothingToDo) {
 }
 
 }  // namespace
-}  // namespace chx::native
+}  // namespace chx::server::native

@@ -6,7 +6,7 @@
 
 #include "server/kernels/update_rules.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // One step of n dense elements of each list, which do not overlap; `attrs` as the rule wants them.
 using UpdateLoop = void (*)(char* const* lists, int64_t n, const double* attrs);
@@ -22,6 +22,6 @@ const UpdateLoops& UpdateLoopsBaseline();
 const UpdateLoops& UpdateLoopsAvx2();
 const UpdateLoops& UpdateLoopsAvx512();
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_UPDATE_LOOPS_H_

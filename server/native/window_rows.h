@@ -8,7 +8,7 @@
 #include "server/kernels/windows.h"
 #include "server/native/stops.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // In dimension d: which windows have their element k inside the image.
 inline void ValidCounts(const kernels::Windows& w, int d, int64_t k, int64_t* first,
@@ -103,6 +103,6 @@ inline bool AreFewAcross(const kernels::Windows& w) {
   return w.counts[inner] < 4 || w.kernel[inner] >= 4 * w.counts[inner];
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_WINDOW_ROWS_H_

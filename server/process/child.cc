@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // posix_spawn's, whatever happens: a child of a process of many gigabytes that shares its memory
@@ -83,4 +83,4 @@ Child::~Child() {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

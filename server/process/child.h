@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace chx {
+namespace chx::server {
 
 // Where a helper process finds its end of the socket.
 inline constexpr int kControlDescriptor = 3;
@@ -36,6 +36,6 @@ class Child {
   const int control_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_PROCESS_CHILD_H_

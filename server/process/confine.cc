@@ -13,7 +13,7 @@
 #include "base/sanitizers.h"
 #include "server/process/child.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // What RLIMIT_DATA counts. 0: not known.
@@ -58,4 +58,4 @@ size_t ConfineProcess(size_t memory_bytes) {
   return RaiseDescriptorLimit();
 }
 
-}  // namespace chx
+}  // namespace chx::server

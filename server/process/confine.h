@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace chx {
+namespace chx::server {
 
 // For the calling process, for good: it dies with its parent, gains no rights, is no one's to trace
 // and has `memory_bytes` beyond what it has now. Raises the limit of descriptors as far as is
@@ -14,6 +14,6 @@ size_t ConfineProcess(size_t memory_bytes);
 // Raises the soft limit of descriptors to the hard one; returns it.
 size_t RaiseDescriptorLimit();
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_PROCESS_CONFINE_H_

@@ -10,7 +10,7 @@
 
 #include "proto/descriptors.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kMaxPacketBytes = 128 << 10;
@@ -58,4 +58,4 @@ PacketResult ReceivePacket(int socket, google::protobuf::MessageLite* message,
   return PacketResult::kPacket;
 }
 
-}  // namespace chx
+}  // namespace chx::server

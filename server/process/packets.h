@@ -12,7 +12,7 @@ class MessageLite;
 }  // namespace protobuf
 }  // namespace google
 
-namespace chx {
+namespace chx::server {
 
 // Over a SOCK_SEQPACKET socket. The descriptors stay the caller's. False: the other side is gone,
 // or, of a socket that does not block, reads too slowly.
@@ -24,6 +24,6 @@ enum class PacketResult { kPacket, kNothing, kEnd };
 PacketResult ReceivePacket(int socket, google::protobuf::MessageLite* message,
                            std::vector<int>* descriptors);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_PROCESS_PACKETS_H_

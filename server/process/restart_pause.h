@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace chx {
+namespace chx::server {
 
 // One that dies at once, and again, is not worth a core: from 50 ms the pause doubles up to 5 s,
 // and is short again after a life of 10 s.
@@ -27,6 +27,6 @@ class RestartPause {
   std::chrono::milliseconds pause_{0};
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_PROCESS_RESTART_PAUSE_H_

@@ -16,7 +16,7 @@
 #include "ops/error.h"
 #include "server/rpc/refusal.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int kEvents = 64;
@@ -189,4 +189,4 @@ void Acceptor::Leave() {
   if (--threads_ == 0) ended_.notify_all();
 }
 
-}  // namespace chx
+}  // namespace chx::server

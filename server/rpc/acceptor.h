@@ -17,7 +17,7 @@
 #include "server/rpc/local_socket.h"
 #include "server/rpc/peer_info.h"
 
-namespace chx {
+namespace chx::server {
 
 struct AcceptorOptions {
   std::vector<std::string> paths;  // of Unix sockets
@@ -86,6 +86,6 @@ class Acceptor {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_ACCEPTOR_H_

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace chx {
+namespace chx::server {
 
 void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply) {
   const Devices& devices = manager.devices();
@@ -39,4 +39,4 @@ absl::Status KillSession(SessionManager* manager, const v1::KillSessionRequest& 
   return manager->Kill(request.number());
 }
 
-}  // namespace chx
+}  // namespace chx::server

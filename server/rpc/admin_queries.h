@@ -6,12 +6,12 @@
 #include "proto/chxd.pb.h"
 #include "server/session/session_manager.h"
 
-namespace chx {
+namespace chx::server {
 
 void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply);
 void ListSessions(SessionManager* manager, v1::ListSessionsReply* reply);
 absl::Status KillSession(SessionManager* manager, const v1::KillSessionRequest& request);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_ADMIN_QUERIES_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 
-namespace chx {
+namespace chx::server {
 
 std::string PeerName(const PeerInfo& peer) {
   return peer.kind == PeerInfo::kUnix ? absl::StrCat("uid ", peer.uid) : peer.address;
@@ -153,4 +153,4 @@ bool Admission::Reserve(size_t bytes, const void* reader) {
 
 void Admission::Release(size_t bytes, const void* reader) { frames_->Release(bytes, reader); }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -12,7 +12,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/rpc/peer_info.h"
 
-namespace chx {
+namespace chx::server {
 
 struct AdmissionLimits {
   size_t sessions = 2048;
@@ -59,6 +59,6 @@ class Admission final : public FrameBudget {
 // As messages name it: "uid 1000", "10.0.0.7".
 std::string PeerName(const PeerInfo& peer);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_ADMISSION_H_

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 PeerInfo User(uid_t uid) {
@@ -128,4 +128,4 @@ TEST(Admission, FramesWaitForEachOtherAWhile) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -9,7 +9,7 @@
 
 #include "proto/wire.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr std::chrono::milliseconds kLinger(1000);
@@ -116,4 +116,4 @@ void FrameConnection::Linger() {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -12,7 +12,7 @@
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
 
-namespace chx {
+namespace chx::server {
 
 // How long a frame that is too large for a small buffer may take: without a byte, and in all. Later
 // its connection is cut, so that others have its memory; its client resumes.
@@ -84,6 +84,6 @@ class FrameConnection {
   bool tell_ ABSL_GUARDED_BY(state_mutex_) = false;  // that it drains
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_FRAME_CONNECTION_H_

@@ -11,7 +11,7 @@
 #include "server/rpc/limits.h"
 #include "server/rpc/op_stream.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr std::chrono::seconds kHelloTimeout(10);
@@ -191,4 +191,4 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1:
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

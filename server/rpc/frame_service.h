@@ -17,7 +17,7 @@
 #include "server/rpc/peer_info.h"
 #include "server/session/session_manager.h"
 
-namespace chx {
+namespace chx::server {
 
 struct FrameServiceOptions {
   std::string token;              // what a Hello must show; empty: nothing
@@ -63,6 +63,6 @@ class FrameService {
   absl::flat_hash_set<FrameConnection*> connections_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_FRAME_SERVICE_H_

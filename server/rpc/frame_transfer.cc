@@ -10,7 +10,7 @@
 #include "proto/wire.h"
 #include "server/rpc/op_stream.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // The array of one upload, from its header to the bound handle.
@@ -129,4 +129,4 @@ bool ServeDownload(SessionManager* manager, const v1::DownloadRequest& request,
   return open;
 }
 
-}  // namespace chx
+}  // namespace chx::server

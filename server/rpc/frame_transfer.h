@@ -8,7 +8,7 @@
 #include "server/rpc/frame_connection.h"
 #include "server/session/session_manager.h"
 
-namespace chx {
+namespace chx::server {
 
 // Serve one call each, from its message on. False: the connection is to end.
 
@@ -20,6 +20,6 @@ bool ServeUpload(SessionManager* manager, const v1::UploadHeader& header,
 bool ServeDownload(SessionManager* manager, const v1::DownloadRequest& request,
                    std::chrono::milliseconds patience, FrameConnection* connection);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_FRAME_TRANSFER_H_

@@ -13,7 +13,7 @@
 #include "proto/chxd.pb.h"
 #include "proto/frame_caller.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr timeval kTimeout = {2, 0};
@@ -74,4 +74,4 @@ int CheckHealth(const std::string& address, const std::string& token) {
   return serving ? 0 : 1;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace chx {
+namespace chx::server {
 
 inline constexpr uint32_t kMaxBatchBytes = 4 << 20;
 inline constexpr uint32_t kMaxInflightCommands = 1 << 16;  // and in one batch
@@ -19,6 +19,6 @@ inline constexpr uint64_t kMaxUnackedValueBytes = 32 << 20;
 inline constexpr uint64_t kMaxUnackedEventBytes = 64 << 20;
 inline constexpr int kMaxOpSignatures = 10000;
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_LIMITS_H_

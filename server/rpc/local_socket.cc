@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Root may do as it likes with the daemon anyway.
@@ -67,4 +67,4 @@ void SpareDescriptor::Refill() {
   if (descriptor_ < 0) poll(nullptr, 0, 10);
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace chx {
+namespace chx::server {
 
 // A listening, non-blocking socket with mode 0600. `type` is SOCK_STREAM or SOCK_SEQPACKET. What
 // lies at `path` is removed: the caller has seen that nobody listens there.
@@ -38,6 +38,6 @@ class SpareDescriptor {
   int descriptor_ = -1;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_LOCAL_SOCKET_H_

@@ -12,7 +12,7 @@
 #include "server/rpc/limits.h"
 #include "server/rpc/printable.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // As many commands as are decoded before they run: what the executor sees at once.
@@ -249,4 +249,4 @@ absl::Status OpStream::Answer(StreamState* state, size_t first) {
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -10,7 +10,7 @@
 #include "proto/chxd.pb.h"
 #include "server/session/session_manager.h"
 
-namespace chx {
+namespace chx::server {
 
 struct StreamState;
 struct RootError;
@@ -66,6 +66,6 @@ absl::Status NoSuchSession();
 absl::Status ServeStream(SessionManager* manager, const StreamTransport& transport,
                          v1::Submit* greeting);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_OP_STREAM_H_

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace chx {
+namespace chx::server {
 
 // What the kernel and the front process vouch for; nothing of it is the peer's own word.
 struct PeerInfo {
@@ -19,6 +19,6 @@ struct PeerInfo {
   bool admin = false;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_PEER_INFO_H_

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // The length of the UTF-8 sequence at the text's begin and its code point; 0: there is none.
@@ -59,4 +59,4 @@ std::string Printable(absl::string_view text) { return Escape(text, /*lines=*/fa
 
 std::string PrintableLines(absl::string_view text) { return Escape(text, /*lines=*/true); }
 
-}  // namespace chx
+}  // namespace chx::server

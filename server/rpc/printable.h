@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace chx {
+namespace chx::server {
 
 // The text as UTF-8 without control characters: those, and bytes that are no UTF-8, become \xNN,
 // and a backslash two. So a terminal or a log shows a line as one, and protobuf takes it as a
@@ -17,6 +17,6 @@ std::string Printable(absl::string_view text);
 // The same, with backslashes and line feeds left as they are: for messages, which quote.
 std::string PrintableLines(absl::string_view text);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_PRINTABLE_H_

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 TEST(Printable, TextStaysText) {
@@ -35,4 +35,4 @@ TEST(Printable, BytesThatAreNoUtf8AreEscaped) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -7,7 +7,7 @@
 
 #include "proto/refusal.h"
 
-namespace chx {
+namespace chx::server {
 
 void Refuse(int socket, const absl::Status& status) {
   const std::string frame = RefusalFrame(status);
@@ -17,4 +17,4 @@ void Refuse(int socket, const absl::Status& status) {
   close(socket);
 }
 
-}  // namespace chx
+}  // namespace chx::server

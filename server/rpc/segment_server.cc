@@ -11,7 +11,7 @@
 #include "proto/segment_socket.h"
 #include "server/rpc/local_socket.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kMaxConnections = 64;
@@ -126,4 +126,4 @@ void SegmentServer::Answer(int connection) {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -11,7 +11,7 @@
 #include "server/rpc/local_socket.h"
 #include "server/session/session_manager.h"
 
-namespace chx {
+namespace chx::server {
 
 // One thread for all of a daemon's Unix sockets. It never waits for a session or a client: a client
 // that connects and says nothing loses its connection to the next ones.
@@ -38,6 +38,6 @@ class SegmentServer {
   std::thread thread_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_SEGMENT_SERVER_H_

@@ -3,7 +3,7 @@
 #include "base/mutex.h"
 #include "server/rpc/op_stream.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kKeptBytes = 64 << 10;
@@ -66,4 +66,4 @@ absl::Status ServeStream(SessionManager* manager, const StreamTransport& transpo
   return status;
 }
 
-}  // namespace chx
+}  // namespace chx::server

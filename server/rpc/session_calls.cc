@@ -12,7 +12,7 @@
 #include "server/rpc/printable.h"
 #include "server/rpc/version.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
@@ -81,4 +81,4 @@ absl::Status FrameService::Close(const v1::CloseRequest& request, v1::CloseReply
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

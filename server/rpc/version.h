@@ -1,10 +1,10 @@
 #ifndef CHX_SERVER_RPC_VERSION_H_
 #define CHX_SERVER_RPC_VERSION_H_
 
-namespace chx {
+namespace chx::server {
 
 inline constexpr char kVersion[] = "0.1.0";
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_RPC_VERSION_H_

@@ -4,7 +4,7 @@
 
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // What errors call a command that may take long; null: it takes no time and is run all the same.
@@ -82,4 +82,4 @@ void RunCommand(const Command& command, CommandContext& context) {
   std::visit(run, command);
 }
 
-}  // namespace chx
+}  // namespace chx::server

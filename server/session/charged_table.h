@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "server/engine/memory_budget.h"
 
-namespace chx {
+namespace chx::server {
 
 // absl::flat_hash_map doubles by itself, which for a million entries is hundreds of megabytes at
 // once, and never becomes smaller. Here whoever inserts has reserved the room before. What the
@@ -93,6 +93,6 @@ class ChargedTable {
   size_t room_ = 0;  // entries that the table holds without growing
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_CHARGED_TABLE_H_

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "proto/command.h"
 
-namespace chx {
+namespace chx::server {
 
 #define CHX_HAS_FIELD(field)               \
   template <typename C, typename = void>   \
@@ -60,6 +60,6 @@ absl::optional<uint64_t> RequestOf(const C& command) {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_COMMAND_TRAITS_H_

@@ -10,7 +10,7 @@
 #include "proto/command.h"
 #include "server/session/session_state.h"
 
-namespace chx {
+namespace chx::server {
 
 // operator_commands.cc
 void RunCommand(const command::ApplyOp& c, CommandContext& context);
@@ -70,6 +70,6 @@ void CancelCommand(const Command& command, CommandContext& context);
 // Any kind. Makes room for the results first.
 void RunCommand(const Command& command, CommandContext& context);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_COMMANDS_H_

@@ -2,7 +2,7 @@
 #include "ops/settings.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 
 void RunCommand(const command::DefineMode& c, CommandContext& context) {
   context.FailUnlessOk(c, context.state.definitions.Define(c), "");
@@ -19,4 +19,4 @@ void RunCommand(const command::Configure& c, CommandContext& context) {
   context.FailUnlessOk(c, status, "");
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -2,7 +2,7 @@
 
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kMaxLocations = 1 << 20;
@@ -60,4 +60,4 @@ const std::string* Definitions::FindLocation(uint32_t location) const {
   return location == 0 || it == locations_.end() ? nullptr : &it->second;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -11,7 +11,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/session/charged_table.h"
 
-namespace chx {
+namespace chx::server {
 
 // What a string has in the heap.
 inline int64_t TextBytes(size_t size) {
@@ -36,6 +36,6 @@ class Definitions {
   ChargedTable<uint32_t, std::string> locations_{meter_};
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_DEFINITIONS_H_

@@ -8,7 +8,7 @@
 
 #include "base/mutex.h"
 
-namespace chx {
+namespace chx::server {
 
 // For what takes long to destroy, as giving gigabytes back does. Thread-safe; its destructor
 // destroys what is left.
@@ -56,6 +56,6 @@ class Disposer {
   std::thread thread_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_DISPOSER_H_

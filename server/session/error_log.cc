@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kMaxUnreadErrors = 1000;
@@ -64,4 +64,4 @@ std::vector<SessionOutput::Error> ErrorLog::ListUnread(size_t max) const {
   return unread;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -12,7 +12,7 @@
 #include "server/session/handle_table.h"
 #include "server/session/session_types.h"
 
-namespace chx {
+namespace chx::server {
 
 // The status with "[op] " before its message.
 absl::Status Annotate(const std::string& op, const absl::Status& status);
@@ -39,6 +39,6 @@ class ErrorLog {
   std::vector<SessionOutput::Error> unread_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_ERROR_LOG_H_

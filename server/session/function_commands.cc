@@ -6,7 +6,7 @@
 #include "proto/graph_state.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 absl::StatusOr<std::vector<int>> CheckIndexes(absl::Span<const int64_t> indexes, size_t limit) {
@@ -208,4 +208,4 @@ void RunCommand(const command::AbandonPass& c, CommandContext& context) {
   context.Inherit(pass->results, error);
 }
 
-}  // namespace chx
+}  // namespace chx::server

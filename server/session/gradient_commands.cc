@@ -5,7 +5,7 @@
 #include "server/autograd/backward.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Started = absl::StatusOr<std::unique_ptr<Backprop>>;
@@ -218,4 +218,4 @@ void RunCommand(const command::GetGrad& c, CommandContext& context) {
   context.FailUnlessOk(c, status, "grad");
 }
 
-}  // namespace chx
+}  // namespace chx::server

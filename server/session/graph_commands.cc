@@ -7,7 +7,7 @@
 #include "proto/graph_state.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr absl::string_view kCut = "...\n";
@@ -135,4 +135,4 @@ void RunCommand(const command::DumpGraph& c, CommandContext& context) {
   });
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -6,7 +6,7 @@
 #include "ops/error.h"
 #include "server/session/handle_table.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kMaxScopes = 4096;
@@ -61,4 +61,4 @@ void GraphScopes::NoteMember(BackpropId id, Handle handle, const HandleTable& ha
   meter_->Charge(static_cast<int64_t>((members.capacity() - before) * sizeof(Handle)));
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -10,7 +10,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/session/charged_table.h"
 
-namespace chx {
+namespace chx::server {
 
 class HandleTable;
 
@@ -36,6 +36,6 @@ class GraphScopes {
   ChargedTable<BackpropId, std::vector<Handle>> members_{meter_};
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_GRAPH_SCOPES_H_

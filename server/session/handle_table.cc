@@ -7,7 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 
 HandleTable::Entry* HandleTable::Find(Handle handle) {
   auto it = entries_.find(handle);
@@ -145,4 +145,4 @@ const RootErrorPtr& HandleTable::LostError() {
   return lost_.error;
 }
 
-}  // namespace chx
+}  // namespace chx::server

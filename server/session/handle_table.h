@@ -14,7 +14,7 @@
 #include "server/session/graph_scopes.h"
 #include "server/session/session_types.h"
 
-namespace chx {
+namespace chx::server {
 
 // Belongs to a session and is used under its lock. Pointers to entries are valid until the next
 // Reserve or Release.
@@ -73,6 +73,6 @@ class HandleTable {
   Entry lost_;  // without an error, nothing is lost
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_HANDLE_TABLE_H_

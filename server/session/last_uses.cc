@@ -6,7 +6,7 @@
 #include "absl/types/optional.h"
 #include "server/session/command_traits.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kNever = ~size_t{0};
@@ -65,4 +65,4 @@ void LastUses::Find(absl::Span<const Command> window) {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

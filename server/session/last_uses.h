@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "proto/command.h"
 
-namespace chx {
+namespace chx::server {
 
 // An operator may write its result over an input whose last use it is. Belongs to a session and is
 // used under its lock.
@@ -25,6 +25,6 @@ class LastUses {
   absl::flat_hash_map<Handle, size_t> positions_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_LAST_USES_H_

@@ -6,7 +6,7 @@
 #include "ops/registry.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Operands of one command from which on what it takes while it runs is charged, and what that is
@@ -54,7 +54,7 @@ absl::Status Apply(const command::ApplyOp& c, const OpDef& op, absl::Span<const 
                    const RecordMode& mode, SessionState& state) {
   Runtime runtime = state.runtime();
   ApplyOutputs outputs;
-  CHX_RETURN_IF_ERROR(chx::Apply(runtime, op, inputs, c.attrs, c.device, mode, &outputs));
+  CHX_RETURN_IF_ERROR(chx::server::Apply(runtime, op, inputs, c.attrs, c.device, mode, &outputs));
   if (outputs.size() != c.results.size()) {
     return TypeError("[", op.name, "] makes ", outputs.size(), " outputs, got handles for ",
                      c.results.size());
@@ -142,4 +142,4 @@ void RunCommand(const command::Release& c, CommandContext& context) {
                "release");
 }
 
-}  // namespace chx
+}  // namespace chx::server

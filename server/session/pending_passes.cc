@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kMaxPasses = 256;  // one inside of another
@@ -64,4 +64,4 @@ void PendingPasses::EndLate() {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -13,7 +13,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/session/charged_table.h"
 
-namespace chx {
+namespace chx::server {
 
 // A pass that waits is a value of the session like others: no thread and no lock is held, and other
 // commands run.
@@ -49,6 +49,6 @@ class PendingPasses {
   ChargedTable<uint64_t, PendingPass> passes_{meter_};
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_PENDING_PASSES_H_

@@ -6,7 +6,7 @@
 #include "ops/error.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr size_t kManyFreedFunctions = 1024;
@@ -163,4 +163,4 @@ SessionStats Session::stats() const {
   return stats;
 }
 
-}  // namespace chx
+}  // namespace chx::server

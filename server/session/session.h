@@ -17,7 +17,7 @@
 #include "server/session/session_state.h"
 #include "server/session/session_types.h"
 
-namespace chx {
+namespace chx::server {
 
 // Thread-safe: each public function takes the session's lock, so commands of one session never
 // overlap. Sessions share nothing but the devices.
@@ -111,6 +111,6 @@ class Session {
   SessionState state_;  // under mutex_, as its own comment says
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_SESSION_H_

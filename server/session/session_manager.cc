@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr std::chrono::milliseconds kMaxSleep = std::chrono::hours(1);
@@ -295,4 +295,4 @@ void SessionManager::ReapLoop() {
   }
 }
 
-}  // namespace chx
+}  // namespace chx::server

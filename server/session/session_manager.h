@@ -18,7 +18,7 @@
 #include "server/session/session.h"
 #include "server/session/transfers.h"
 
-namespace chx {
+namespace chx::server {
 
 struct ManagerOptions {
   SessionLimits session;
@@ -147,6 +147,6 @@ class SessionManager {
   std::thread reaper_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_SESSION_MANAGER_H_

@@ -4,7 +4,7 @@
 
 #include "ops/error.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Values that are charged when they are made, not only in the event that they leave in.
@@ -52,4 +52,4 @@ absl::Status CommandContext::ChargeValue(int64_t bytes, SessionOutput::Value* va
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -21,7 +21,7 @@
 #include "server/session/pending_passes.h"
 #include "server/session/session_types.h"
 
-namespace chx {
+namespace chx::server {
 
 // Used under the session's lock, but for `stop`, `executor.segments()` and the account, which are
 // thread-safe.
@@ -85,6 +85,6 @@ struct CommandContext {
   absl::Status ChargeValue(int64_t bytes, SessionOutput::Value* value);
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_SESSION_STATE_H_

@@ -14,7 +14,7 @@
 #include "server/engine/compute_slots.h"
 #include "server/engine/memory_budget.h"
 
-namespace chx {
+namespace chx::server {
 
 // Why a handle has no array: where the chain of failures began. Shared by all who inherit it.
 struct RootError {
@@ -71,6 +71,6 @@ struct SessionStats {
   int64_t errors = 0;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_SESSION_TYPES_H_

@@ -6,7 +6,7 @@
 #include "proto/shared_block.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 SharedBlock BlockOf(const Array& array, SessionState& state) {
@@ -116,4 +116,4 @@ void RunCommand(const command::ShareAlias& c, CommandContext& context) {
   });
 }
 
-}  // namespace chx
+}  // namespace chx::server

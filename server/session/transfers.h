@@ -9,7 +9,7 @@
 
 #include "base/mutex.h"
 
-namespace chx {
+namespace chx::server {
 
 // A session's; thread-safe.
 class Transfers {
@@ -47,6 +47,6 @@ class Transfers {
   std::list<std::function<void()>> cuts_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_TRANSFERS_H_

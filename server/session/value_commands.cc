@@ -6,7 +6,7 @@
 #include "proto/shared_block.h"
 #include "server/session/commands.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // Enough for any element, and a line of the cache.
@@ -122,4 +122,4 @@ void RunCommand(const command::Barrier& c, CommandContext& context) {
   });
 }
 
-}  // namespace chx
+}  // namespace chx::server

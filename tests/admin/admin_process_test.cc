@@ -10,7 +10,7 @@
 #include "tests/rpc/daemon_fixture.h"
 #include "tests/rpc/grpc_client.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr char kToken[] = "correct horse battery staple";
@@ -98,4 +98,4 @@ TEST_F(AdminProcessTest, ListsAsManySessionsAsThereAre) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -13,7 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "tests/rpc/grpc_client.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr char kServing[] = "\x08\x01";  // HealthCheckResponse
@@ -118,4 +118,4 @@ TEST_F(AdminSupervisorTest, WithoutADaemonCallsAreUnavailable) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -14,7 +14,7 @@
 #include "server/cuda/testing/emulated_libraries.h"
 #include "server/engine/executor.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr DeviceId kHost = 0;
@@ -286,4 +286,4 @@ TEST_F(FactorizationsTest, WhatIsNotFiniteIsRefused) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -18,7 +18,7 @@
 #include "server/engine/executor.h"
 #include "server/native/native_backend.h"
 
-namespace chx {
+namespace chx::server {
 
 constexpr DeviceId kNative = 0;
 constexpr DeviceId kEmulated = 1;
@@ -232,6 +232,6 @@ class KernelsTest : public testing::Test {
   int results_ = 0;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_TESTS_CUDA_KERNELS_FIXTURE_H_

@@ -8,7 +8,7 @@
 #include "ops/registry.h"
 #include "tests/cuda/kernels_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 TEST_F(KernelsTest, Elementwise) {
@@ -279,4 +279,4 @@ TEST_F(KernelsTest, RandomNumbersAreTheSame) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -15,7 +15,7 @@
 #include "server/cuda/testing/emulated_libraries.h"
 #include "server/engine/executor.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr DeviceId kPlain = 0;
@@ -243,4 +243,4 @@ TEST_F(LibrariesTest, SettingsDecide) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

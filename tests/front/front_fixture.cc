@@ -20,7 +20,7 @@
 #include "proto/frame.h"
 #include "proto/wire.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 std::string TextOf(BIO* bio) {
@@ -182,4 +182,4 @@ size_t FrontTest::FrontBytes() const {
   return 0;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "server/front/supervisor.h"
 
-namespace chx {
+namespace chx::server {
 
 inline constexpr char kToken[] = "correct horse battery staple";
 
@@ -71,6 +71,6 @@ class FrontTest : public ::testing::Test {
   std::vector<std::pair<int, std::thread>> echoes_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_TESTS_FRONT_FRONT_FIXTURE_H_

@@ -19,7 +19,7 @@
 #include "server/front/tls.h"
 #include "tests/front/front_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 TEST_F(FrontTest, TheDaemonGetsTheHelloAndAllThatFollows) {
@@ -256,4 +256,4 @@ TEST_F(FrontTest, Speed) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -1,3 +1,3 @@
 #include "server/helpers.h"
 
-int main(int argc, char** argv) { return chx::RunHelper(argc, argv).value_or(2); }
+int main(int argc, char** argv) { return chx::server::RunHelper(argc, argv).value_or(2); }

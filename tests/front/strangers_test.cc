@@ -7,7 +7,7 @@
 
 #include "tests/front/front_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -105,4 +105,4 @@ TEST_F(FrontTest, WhoDoesNotFinishItsHelloIsCut) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -14,13 +14,13 @@
 namespace chx {
 
 std::string FuzzCounts() {
-  return "of what the decoder let through: " + SmallSession::Counts().ToString();
+  return "of what the decoder let through: " + server::SmallSession::Counts().ToString();
 }
 
 }  // namespace chx
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  chx::SmallSession session;
+  chx::server::SmallSession session;
   chx::CommandReader reader(absl::string_view(reinterpret_cast<const char*>(data), size));
   std::vector<chx::Command> window(8);
   while (!reader.AtEnd()) {
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     while (count < window.size() && !reader.AtEnd()) {
       readable = reader.Next(&window[count]).ok();
       if (!readable || chx::TakesLong(window[count])) break;
-      chx::SmallSession::Counts().Add(window[count++]);
+      chx::server::SmallSession::Counts().Add(window[count++]);
     }
     session.Execute(absl::MakeConstSpan(window).subspan(0, count));
     if (!readable) break;

@@ -41,7 +41,7 @@ TEST(GeneratorTest, AValidCallOfEachOperatorSucceedsInASession) {
     for (const Call& call : SampleCalls(*op)) {
       const std::vector<Command> plan = PlanCall(call, 6);
       if (plan.empty()) continue;
-      SmallSession session;
+      server::SmallSession session;
       session.Execute(plan);
       succeeded += session.errors() == 0 ? 1 : 0;
     }

@@ -28,6 +28,15 @@
 namespace chx {
 namespace {
 
+using server::Backend;
+using server::ConnectTo;
+using server::Daemon;
+using server::FrameClient;
+using server::Options;
+using server::ParseListen;
+using server::RpcClient;
+using server::SocketDirectory;
+
 constexpr char kSessionId[] = "the session's id";  // as long as one
 constexpr size_t kIdBytes = sizeof(kSessionId) - 1;
 constexpr uint8_t kRaw = 0;             // the input is frames
@@ -53,7 +62,7 @@ struct {
 
 // For the life of the process.
 struct World {
-  std::unique_ptr<Backend> backend = CreateNativeBackend({1});
+  std::unique_ptr<Backend> backend = server::CreateNativeBackend({1});
   SocketDirectory directory;
   std::unique_ptr<Daemon> daemon;
   std::unique_ptr<RpcClient> client;

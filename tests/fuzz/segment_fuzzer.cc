@@ -23,6 +23,14 @@
 namespace chx {
 namespace {
 
+using server::Backend;
+using server::Devices;
+using server::ManagerOptions;
+using server::SegmentServer;
+using server::SessionManager;
+using server::SessionOutput;
+using server::SessionRecordPtr;
+
 constexpr char kSessionId[] = "the session's id";  // as long as one
 constexpr uint8_t kSendDescriptor = 1;
 constexpr uint8_t kDoNotRead = 2;
@@ -37,7 +45,7 @@ struct Counts {
 
 // For the life of the process: a session whose segment 0 is a memfd.
 struct World {
-  std::unique_ptr<Backend> backend = CreateNativeBackend({1});
+  std::unique_ptr<Backend> backend = server::CreateNativeBackend({1});
   Devices devices;
   std::unique_ptr<SessionManager> manager;
   std::unique_ptr<SegmentServer> server;

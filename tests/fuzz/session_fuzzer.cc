@@ -8,7 +8,7 @@
 #include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  chx::SmallSession session;
+  chx::server::SmallSession session;
   chx::Choices choices(data, size);
   chx::CommandGenerator generator(&choices);
   std::vector<chx::Command> window;
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   while (generator.Next(&command)) {
     if (!chx::TakesLong(command)) {
       window.push_back(command);
-      chx::SmallSession::Counts().Add(command);
+      chx::server::SmallSession::Counts().Add(command);
     }
     if (window.size() < 6) continue;
     session.Execute(window);
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 namespace chx {
 
-std::string FuzzCounts() { return SmallSession::Counts().ToString(); }
+std::string FuzzCounts() { return server::SmallSession::Counts().ToString(); }
 
 // Any bytes are a program: a few of several lengths.
 std::vector<std::string> FuzzSeeds() {

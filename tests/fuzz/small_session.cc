@@ -6,7 +6,7 @@
 #include "server/session/command_traits.h"
 #include "tests/fuzz/generator.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int64_t kMemory = 8 << 20;
@@ -56,4 +56,4 @@ void SmallSession::Execute(absl::Span<const Command> window) {
   if (stats.handles > kHandles || stats.memory_bytes > kMemory) std::abort();
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -11,7 +11,7 @@
 #include "server/session/session.h"
 #include "tests/fuzz/command_counts.h"
 
-namespace chx {
+namespace chx::server {
 
 // Used by one thread. Devices are shared by all; the session, with InitialArrays(), is new.
 class SmallSession {
@@ -29,6 +29,6 @@ class SmallSession {
   SessionOutput output_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_TESTS_FUZZ_SMALL_SESSION_H_

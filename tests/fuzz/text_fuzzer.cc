@@ -9,6 +9,11 @@
 namespace chx {
 namespace {
 
+using server::Listener;
+using server::ParseBytes;
+using server::ParseListen;
+using server::ParsePlugins;
+
 constexpr size_t kParsers = 3;
 uint64_t counts[kParsers][2];  // taken, refused
 

@@ -13,7 +13,7 @@
 #include "proto/command.h"
 #include "server/native/native_backend.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 class AdminTest : public ::testing::Test {
@@ -80,4 +80,4 @@ TEST_F(AdminTest, KillsABusySessionByTheNumberInTheList) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

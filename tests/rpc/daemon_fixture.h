@@ -14,7 +14,7 @@
 #include "server/native/native_backend.h"
 #include "tests/rpc/rpc_client.h"
 
-namespace chx {
+namespace chx::server {
 
 class DaemonTest : public ::testing::Test {
  protected:
@@ -59,6 +59,6 @@ class DaemonTest : public ::testing::Test {
   std::unique_ptr<Daemon> daemon_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_TESTS_RPC_DAEMON_FIXTURE_H_

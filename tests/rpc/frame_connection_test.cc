@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Result = FrameReader::Result;
@@ -97,4 +97,4 @@ TEST_F(FrameConnectionTest, ASmallFrameMayTakeAsLongAsItLikes) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -20,7 +20,7 @@
 #include "proto/segment_socket.h"
 #include "tests/rpc/daemon_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 std::string Barrier(uint64_t request_id) {
@@ -273,4 +273,4 @@ TEST_F(FrameServiceTest, AnUploadThatComesAgainIsBoundOnce) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 void Configure(const std::string& token, grpc::ClientContext* context) {
@@ -53,4 +53,4 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
   return status;
 }
 
-}  // namespace chx
+}  // namespace chx::server

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace chx {
+namespace chx::server {
 
 // `address`: a daemon's Unix socket.
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
@@ -17,6 +17,6 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      const std::string& token, const std::string& message, std::string* reply);
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_TESTS_RPC_GRPC_CLIENT_H_

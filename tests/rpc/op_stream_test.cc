@@ -13,7 +13,7 @@
 #include "server/native/native_backend.h"
 #include "server/rpc/limits.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 std::string Uploaded(Handle handle, size_t floats) {
@@ -236,4 +236,4 @@ TEST_F(OpStreamTest, AClientThatNeverAcknowledgesLosesItsStream) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -18,7 +18,7 @@
 #include "tests/rpc/grpc_client.h"
 #include "tests/rpc/rpc_client.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr char kOpen[] = "--allow-unauthenticated-loopback";
@@ -188,4 +188,4 @@ TEST(Process, ReplacesTheSocketOfAKilledDaemon) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

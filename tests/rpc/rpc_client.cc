@@ -14,7 +14,7 @@
 #include "ops/dtype.h"
 #include "proto/wire.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 template <typename Message>
@@ -216,4 +216,4 @@ absl::Status RpcClient::Download(uint64_t handle, std::vector<float>* values) {
   return absl::OkStatus();
 }
 
-}  // namespace chx
+}  // namespace chx::server

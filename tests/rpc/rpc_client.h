@@ -11,7 +11,7 @@
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
 
-namespace chx {
+namespace chx::server {
 
 // A directory for one socket, with a path that is short enough for one, as Bazel's are not.
 class SocketDirectory {
@@ -101,6 +101,6 @@ class RpcClient {
   uint64_t next_batch_seq_ = 1;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_TESTS_RPC_RPC_CLIENT_H_

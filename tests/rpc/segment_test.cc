@@ -23,7 +23,7 @@
 #include "proto/wire.h"
 #include "tests/rpc/daemon_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr uint64_t kRequest = 9;
@@ -256,4 +256,4 @@ TEST_F(SegmentTest, RequestsAreChecked) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

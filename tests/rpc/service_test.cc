@@ -17,7 +17,7 @@
 #include "proto/wire.h"
 #include "tests/rpc/daemon_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr char kToken[] = "correct horse battery staple";
@@ -350,4 +350,4 @@ TEST_F(ServiceTest, Speed) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -9,7 +9,7 @@
 #include "ops/error.h"
 #include "tests/rpc/daemon_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using TransferTest = DaemonTest;
@@ -128,4 +128,4 @@ TEST_F(TransferTest, TransfersEndWithTheirSession) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

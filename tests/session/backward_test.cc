@@ -2,7 +2,7 @@
 #include "ops/error.h"
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Floats = std::vector<float>;
@@ -148,4 +148,4 @@ TEST_F(BackwardTest, ErrorsStopAtBackward) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -8,7 +8,7 @@
 #include "proto/graph_state.h"
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Floats = std::vector<float>;
@@ -315,4 +315,4 @@ TEST_F(FunctionTest, ManyFreedFunctionsAreToldWithoutAQuestion) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -4,7 +4,7 @@
 #include "proto/graph_state.h"
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Floats = std::vector<float>;
@@ -235,4 +235,4 @@ TEST_F(GraphTest, ADumpNamesNodesAndOperators) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

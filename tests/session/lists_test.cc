@@ -2,7 +2,7 @@
 #include "gmock/gmock.h"
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST_F(ListsTest, SharedMemoryIsRefusedBeforeAnythingIsWritten) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

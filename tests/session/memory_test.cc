@@ -10,7 +10,7 @@
 
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int64_t kLimit = int64_t{6} << 20;
@@ -402,4 +402,4 @@ TEST_F(MemoryTest, ACopyOnItsWayToTheClientIsTheDaemons) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -16,7 +16,7 @@
 #include "server/native/native_backend.h"
 #include "server/session/session.h"
 
-namespace chx {
+namespace chx::server {
 
 class SessionTest : public ::testing::Test {
  protected:
@@ -151,6 +151,6 @@ class SessionTest : public ::testing::Test {
   SessionOutput output_;
 };
 
-}  // namespace chx
+}  // namespace chx::server
 
 #endif  // CHX_TESTS_SESSION_SESSION_FIXTURE_H_

@@ -9,7 +9,7 @@
 
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using std::chrono::milliseconds;
@@ -154,4 +154,4 @@ TEST_F(ManagerTest, DrainingIsToldAndRefusesSessions) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

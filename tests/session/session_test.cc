@@ -2,7 +2,7 @@
 #include "ops/error.h"
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using Floats = std::vector<float>;
@@ -202,4 +202,4 @@ TEST_F(SessionTest, AnUploadIsVisibleWhenItIsWhole) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

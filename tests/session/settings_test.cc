@@ -9,7 +9,7 @@
 #include "ops/error.h"
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 // What the streams of the last kernels said.
@@ -120,4 +120,4 @@ TEST_F(SettingsTest, AnythingElseIsAnError) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

@@ -12,7 +12,7 @@
 
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 class ShareTest : public SessionTest {
@@ -305,4 +305,4 @@ TEST_F(ShareTest, InPlaceOperatorsWriteSharedIntegers) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

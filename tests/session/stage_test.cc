@@ -12,7 +12,7 @@
 
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr Handle kStage = 1000;
@@ -223,4 +223,4 @@ TEST_F(StageTest, AWriterChangesValuesOnly) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

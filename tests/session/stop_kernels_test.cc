@@ -15,7 +15,7 @@
 #include "server/engine/stop_token.h"
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 constexpr int64_t kMany = 3 << 20;  // elements: more than a serial loop does before it asks
@@ -195,4 +195,4 @@ TEST_F(StopKernelsTest, AllStop) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

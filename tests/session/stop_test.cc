@@ -8,7 +8,7 @@
 
 #include "tests/session/session_fixture.h"
 
-namespace chx {
+namespace chx::server {
 namespace {
 
 using std::chrono::milliseconds;
@@ -261,4 +261,4 @@ TEST_F(LongJobs, EndSoon) {
 }
 
 }  // namespace
-}  // namespace chx
+}  // namespace chx::server

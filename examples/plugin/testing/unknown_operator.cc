@@ -3,10 +3,13 @@
 
 namespace {
 
-absl::Status Nothing(const chx::KernelArgs&) { return absl::OkStatus(); }
+absl::Status Nothing(const chx::server::KernelArgs&) { return absl::OkStatus(); }
 
-absl::Status SetKernels(chx::HostKernels* kernels) { return kernels->Set("rellu", Nothing); }
+absl::Status SetKernels(chx::server::HostKernels* kernels) {
+  return kernels->Set("rellu", Nothing);
+}
 
 }  // namespace
 
-const chx::HostPlugin ChxHostPlugin = {chx::kHostPluginAbi, chx::kHostPluginLayout, SetKernels};
+const chx::server::HostPlugin ChxHostPlugin = {chx::server::kHostPluginAbi,
+                                               chx::server::kHostPluginLayout, SetKernels};

@@ -5,8 +5,9 @@
 
 namespace {
 
-absl::Status SetKernels(chx::HostKernels*) { std::abort(); }
+absl::Status SetKernels(chx::server::HostKernels*) { std::abort(); }
 
 }  // namespace
 
-const chx::HostPlugin ChxHostPlugin = {chx::kHostPluginAbi + 1, chx::kHostPluginLayout, SetKernels};
+const chx::server::HostPlugin ChxHostPlugin = {chx::server::kHostPluginAbi + 1,
+                                               chx::server::kHostPluginLayout, SetKernels};

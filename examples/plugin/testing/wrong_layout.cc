@@ -5,8 +5,9 @@
 
 namespace {
 
-absl::Status SetKernels(chx::HostKernels*) { std::abort(); }
+absl::Status SetKernels(chx::server::HostKernels*) { std::abort(); }
 
 }  // namespace
 
-const chx::HostPlugin ChxHostPlugin = {chx::kHostPluginAbi, chx::kHostPluginLayout + 8, SetKernels};
+const chx::server::HostPlugin ChxHostPlugin = {chx::server::kHostPluginAbi,
+                                               chx::server::kHostPluginLayout + 8, SetKernels};

@@ -13,7 +13,7 @@
 #include "server/engine/stop_token.h"
 #include "server/kernels/dispatch.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 // What BLAS computes, written down from its definition: column-major, op(x) by a flag.
@@ -134,4 +134,4 @@ std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name, bool librar
   return std::make_unique<EmulatedBackend>(name, libraries);
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

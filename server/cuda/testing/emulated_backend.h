@@ -8,11 +8,11 @@
 
 #include "server/engine/backend.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 // With one device, `name`:0. `libraries`: as if cuDNN and cuSOLVER were installed.
 std::unique_ptr<Backend> NewEmulatedBackend(const std::string& name, bool libraries = false);
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_TESTING_EMULATED_BACKEND_H_

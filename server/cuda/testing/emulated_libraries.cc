@@ -10,7 +10,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/lapack/fortran.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using lapack::Fortran;
@@ -360,4 +360,4 @@ absl::Status EmulatedSolver::SmallSvd(const KernelArgs&, bool vectors, int m, in
   });
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

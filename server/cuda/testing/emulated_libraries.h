@@ -9,7 +9,7 @@
 #include "server/cuda/dnn.h"
 #include "server/cuda/solver.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 
 class EmulatedDnn : public Dnn {
  public:
@@ -44,6 +44,6 @@ int64_t EmulatedLibraryCalls();
 int64_t EmulatedStackCalls();
 void CountEmulatedCall();
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda
 
 #endif  // CHX_SERVER_CUDA_TESTING_EMULATED_LIBRARIES_H_

@@ -4,10 +4,10 @@
 
 #include "server/cuda/testing/emulated_backend.h"
 
-extern "C" chx::Backend* ChxCreateBackend(int abi, std::string* error) {
-  if (abi == chx::kBackendAbi) {
+extern "C" chx::server::Backend* ChxCreateBackend(int abi, std::string* error) {
+  if (abi == chx::server::kBackendAbi) {
     const bool libraries = std::getenv("CHX_EMULATED_LIBRARIES") != nullptr;
-    return chx::cuda::NewEmulatedBackend("cuda", libraries).release();
+    return chx::server::cuda::NewEmulatedBackend("cuda", libraries).release();
   }
   *error = "made for another backend interface";
   return nullptr;

@@ -11,7 +11,7 @@
 #include "server/engine/backend.h"
 #include "server/kernels/dispatch.h"
 
-namespace chx::cuda {
+namespace chx::server::cuda {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -299,4 +299,4 @@ absl::StatusOr<bool> EmulatedDnn::Recur(const KernelArgs& args, const RnnCall& c
   return true;
 }
 
-}  // namespace chx::cuda
+}  // namespace chx::server::cuda

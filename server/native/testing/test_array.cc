@@ -14,7 +14,7 @@
 #include "server/kernels/elementwise_fns.h"
 #include "server/native/native_backend.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 Rng MakeRng() {
   const char* const given = std::getenv("CHX_TEST_SEED");
@@ -289,4 +289,4 @@ bool Close(Dtype dtype, Number got, Number want, Number factor) {
   return std::fabs(got - want) <= bound;
 }
 
-}  // namespace chx::native
+}  // namespace chx::server::native

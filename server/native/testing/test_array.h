@@ -14,7 +14,7 @@
 #include "server/engine/backend.h"
 #include "server/engine/kernel.h"
 
-namespace chx::native {
+namespace chx::server::native {
 
 // Holds every value of every dtype exactly.
 using Number = long double;
@@ -110,6 +110,6 @@ inline constexpr Dtype kAllDtypes[] = {Dtype::kBool,    Dtype::kInt8,    Dtype::
                                        Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
 inline constexpr Dtype kFloatDtypes[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
 
-}  // namespace chx::native
+}  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_TESTING_TEST_ARRAY_H_
