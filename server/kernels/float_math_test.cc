@@ -9,7 +9,6 @@
 
 #include "gtest/gtest.h"
 #include "server/kernels/elementwise_fns.h"
-#include "server/native/loops.h"
 
 namespace chx::server::kernels {
 namespace {
@@ -111,38 +110,6 @@ TEST(FloatMathTest, BinaryFunctionsAreExact) {
   EXPECT_EQ(WorstBinaryError<Remainder>("remainder", remainder), 0);
   const auto floor_divide = [](float x, float y) { return FloatFloorDivide(x, y, ::fmodf(x, y)); };
   EXPECT_EQ(WorstBinaryError<FloorDivide>("floor_divide", floor_divide), 0);
-}
-
-// The loops choose by block; an unusual neighbour must not change a result.
-TEST(FloatMathTest, BlocksGiveWhatElementsGive) {
-  using native::Loops;
-  std::mt19937 rng(3);
-  std::normal_distribution<float> normal(0, 100);
-  std::vector<float> x(2000), y(2000), out(2000);
-  for (const bool unusual : {false, true}) {
-    for (size_t i = 0; i < x.size(); ++i) {
-      x[i] = normal(rng);
-      y[i] = normal(rng);
-      if (unusual && i % 100 == 7) x[i] = i % 3 == 0 ? 1e30f : kInf;
-    }
-    const int64_t strides[3] = {4, 4, 4};
-    const auto run = [&](native::Loop loop) {
-      char* const data[3] = {reinterpret_cast<char*>(out.data()), reinterpret_cast<char*>(x.data()),
-                             reinterpret_cast<char*>(y.data())};
-      loop(data, strides, static_cast<int64_t>(x.size()));
-    };
-    const int dtype = static_cast<int>(Dtype::kFloat32);
-    run(Loops().unary_float[kFnIndex<SinFn, UnaryFloatFns>][dtype]);
-    for (size_t i = 0; i < x.size(); ++i) {
-      const float want = SinFn()(x[i]);
-      ASSERT_TRUE(out[i] == want || (out[i] != out[i] && want != want)) << x[i];
-    }
-    run(Loops().arithmetic[kFnIndex<Power, BinaryArithmeticFns>][dtype]);
-    for (size_t i = 0; i < x.size(); ++i) {
-      const float want = Power()(x[i], y[i]);
-      ASSERT_TRUE(out[i] == want || (out[i] != out[i] && want != want)) << x[i] << " " << y[i];
-    }
-  }
 }
 
 }  // namespace

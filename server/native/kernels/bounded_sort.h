@@ -1,21 +1,22 @@
-// std::sort that comes to an end when its command is to stop.
-#ifndef CHX_SERVER_NATIVE_BOUNDED_SORT_H_
-#define CHX_SERVER_NATIVE_BOUNDED_SORT_H_
+// std::sort that can be stopped.
+#ifndef CHX_SERVER_NATIVE_KERNELS_BOUNDED_SORT_H_
+#define CHX_SERVER_NATIVE_KERNELS_BOUNDED_SORT_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "server/native/stops.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 
-// What std::sort does at a time, within 10 ms.
+// Elements that one call of std::sort gets: at most 10 ms of work.
 inline constexpr int64_t kSortPiece = 64 << 10;
 
-// Sorts n elements by a strict weak order, long ones by quicksort down to pieces for std::sort. The
-// pivot is the median of elements at places that nobody can choose data for, so that any order of
-// them takes n log n steps. When it is to stop, the elements are left in some order.
+// Sorts n elements by a strict weak order. Long arrays are cut by quicksort into pieces for
+// std::sort. The pivot is the median of elements at pseudorandom places, so that no order of the
+// data takes more than n log n steps in expectation. If the command is to stop, the elements are
+// left in an unspecified order.
 template <typename T, typename Less>
 void BoundedSort(T* data, int64_t n, Less less) {
   uint64_t random = 0x9e3779b97f4a7c15u;
@@ -42,7 +43,7 @@ void BoundedSort(T* data, int64_t n, Less less) {
         ++i;
       }
     }
-    // The shorter side by recursion, which is not deep then.
+    // Recursion for the shorter side keeps the depth logarithmic.
     if (low < n - high) {
       BoundedSort(data, low, less);
       data += high;
@@ -58,4 +59,4 @@ void BoundedSort(T* data, int64_t n, Less less) {
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_BOUNDED_SORT_H_
+#endif  // CHX_SERVER_NATIVE_KERNELS_BOUNDED_SORT_H_

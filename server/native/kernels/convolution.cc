@@ -1,19 +1,20 @@
-// Kernels of ops/defs/connection.cc: matrices of windows, multiplied (products.h).
+// Kernels of ops/defs/convolution.cc: matrices of windows, multiplied (products.h).
 #include <algorithm>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/windows.h"
-#include "server/native/device.h"
-#include "server/native/dnnl_convolution.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/products.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
-#include "server/native/window_rows.h"
+#include "server/native/kernels/products.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/kernels/window_rows.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/scratch.h"
+#include "server/native/runtime/stops.h"
+#include "server/native/vendor/dnnl_convolution.h"
 
 namespace chx::server::native {
 namespace {
@@ -345,7 +346,7 @@ absl::Status RunConvGradWeight(const KernelArgs& args) {
 
 }  // namespace
 
-void RegisterConnection(KernelTable& table) {
+void RegisterConvolution(KernelTable& table) {
   table.Set("conv", RunConv);
   table.Set("conv_transpose", RunConvTranspose);
   table.Set("conv_grad_weight", RunConvGradWeight);

@@ -7,16 +7,16 @@
 #include "server/engine/stop_token.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/math.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/stops.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
 
-// Memory comes from the session's own pool: whatever is in it is the session's.
+// Memory comes from the session's own pool, so old contents belong to the session itself.
 absl::Status RunEmpty(const KernelArgs&) { return absl::OkStatus(); }
 
 Loop CastLoop(Dtype from, Dtype to) {

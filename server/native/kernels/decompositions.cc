@@ -4,11 +4,12 @@
 #include <algorithm>
 
 #include "ops/error.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/scratch.h"
 
 namespace chx::server::native {
 namespace {

@@ -1,10 +1,10 @@
-// Kernels of ops/defs/elementwise.cc: one loop per formula of server/kernels/elementwise_fns.h.
+// Kernels of the groups arithmetic, comparison and math of ops/defs: one loop per formula of
+// server/kernels/elementwise_fns.h.
 #include "server/kernels/elementwise_fns.h"
 
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
 
 namespace chx::server::native {
 namespace {

@@ -8,13 +8,14 @@
 #include "server/engine/stop_token.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/positions.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
+#include "server/native/kernels/index_bounds.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/scratch.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -46,7 +47,7 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
 bool AllInRange(ThreadPool& pool, const int64_t* positions, int64_t n, int64_t size) {
   std::atomic<bool> all{true};
   pool.ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
-    if (!ArePositions(positions + begin, end - begin, size)) {
+    if (!InBounds(positions + begin, end - begin, size)) {
       all.store(false, std::memory_order_relaxed);
     }
   });

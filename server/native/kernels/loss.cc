@@ -4,12 +4,12 @@
 
 #include "ops/error.h"
 #include "server/engine/stop_token.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -29,12 +29,12 @@ absl::StatusOr<const int64_t*> CheckedLabels(const KernelArgs& args, const Kerne
                         " or -1 to ignore a sample, got ", data[i]);
     }
   }
-  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // else not all have been looked at
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // otherwise not all labels have been checked
   return data;
 }
 
 int64_t RowGrain(int64_t classes) {
-  // exp makes an element cost about 4 cheap ones.
+  // Because of exp, an element costs about as much as 4 cheap ones.
   return std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, classes));
 }
 

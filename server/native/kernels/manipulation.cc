@@ -1,9 +1,9 @@
 // Kernels of ops/defs/manipulation.cc: whatever is not a view.
 #include "ops/rules.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server::native {
 namespace {

@@ -1,4 +1,4 @@
-// Kernels of ops/defs/normalization.cc, whose compositions do what is declined here.
+// Kernels of ops/defs/normalization.cc. What they decline, the operators' compositions compute.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -7,12 +7,12 @@
 #include "ops/rules.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/norm_layout.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -34,7 +34,7 @@ class Channels {
         first_(first),
         n_(n) {}
 
-  // Of variances; their mean is left in mean().
+  // Computes variances, and leaves the mean in mean().
   void Moments(const T* x, double* variance) {
     double sums[kColumns] = {};
     ForRows([&](int64_t at, int64_t n) { loops_.sum(columns_, x + at, n, sums); });
@@ -99,8 +99,8 @@ class Channels {
   T mean_[kColumns];
 };
 
-// Calls run(tag, layout, inputs) with dense inputs of T. Declines what it can't do: other axes, and
-// operands that are not all of one dtype of 32 bits or more.
+// Calls run(tag, layout, inputs) with dense inputs of T. Declines other axes, and operands that do
+// not all have the same dtype of 32 bits or more.
 template <typename Fn>
 absl::Status Visit(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
   const KernelTensor& x = args.in(0);
@@ -181,7 +181,7 @@ absl::Status RunGrad(const KernelArgs& args) {
   });
 }
 
-// x, gamma, beta, mean, var; eps, axis. Nothing is summed: rows in the order of memory.
+// x, gamma, beta, mean, var; eps, axis. There are no sums: rows are visited in memory order.
 absl::Status RunFixed(const KernelArgs& args) {
   const double eps = args.attrs[0].AsFloat();
   return Visit(args, args.attrs[1], [&](auto tag, const NormLayout& layout, const auto* in) {

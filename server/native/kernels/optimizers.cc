@@ -4,24 +4,17 @@
 
 #include "absl/container/inlined_vector.h"
 #include "server/kernels/update_attrs.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/update_loops.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/loops/update_loops.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server::native {
 namespace {
 
-const UpdateLoops& LoopsForUpdates() {
-  static const UpdateLoops& loops = &Loops() == &LoopsAvx512() ? UpdateLoopsAvx512()
-                                    : &Loops() == &LoopsAvx2() ? UpdateLoopsAvx2()
-                                                               : UpdateLoopsBaseline();
-  return loops;
-}
-
 UpdateLoop LoopOf(int rule, Dtype dtype) {
-  const UpdateLoops& loops = LoopsForUpdates();
+  const UpdateLoops& loops = *Loops().updates;
   if (dtype == Dtype::kFloat16) return loops.float16[rule];
   return dtype == Dtype::kFloat32 ? loops.float32[rule] : loops.float64[rule];
 }

@@ -7,14 +7,14 @@
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/windows.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/pooling_loops.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
-#include "server/native/window_rows.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/kernels/window_rows.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/loops/pooling_loops.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -99,13 +99,6 @@ void MaxOfEach(const Windows& w, const T* x, T* y, int64_t* index) {
   }
 }
 
-const PoolingLoops& LoopsForPooling() {
-  static const PoolingLoops& loops = &Loops() == &LoopsAvx512() ? PoolingLoopsAvx512()
-                                     : &Loops() == &LoopsAvx2() ? PoolingLoopsAvx2()
-                                                                : PoolingLoopsBaseline();
-  return loops;
-}
-
 // The same for rows of windows, some elements of all of them at a time.
 template <typename T>
 void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* index) {
@@ -149,9 +142,9 @@ void Max(const Windows& w, const T* x, T* y, int64_t* index) {
   if constexpr (std::is_same<T, float>::value || std::is_same<T, double>::value) {
     if (!AreFewAcross(w) && w.image_size <= INT32_MAX) {
       if constexpr (std::is_same<T, float>::value) {
-        return MaxOfRows(w, LoopsForPooling().max_float, x, y, index);
+        return MaxOfRows(w, Loops().pooling->max_float, x, y, index);
       } else {
-        return MaxOfRows(w, LoopsForPooling().max_double, x, y, index);
+        return MaxOfRows(w, Loops().pooling->max_double, x, y, index);
       }
     }
   }

@@ -1,21 +1,21 @@
 // Products of matrices of any dtype but float16: by OpenBLAS for floats, by plain loops for bools
 // and integers.
-#ifndef CHX_SERVER_NATIVE_PRODUCTS_H_
-#define CHX_SERVER_NATIVE_PRODUCTS_H_
+#ifndef CHX_SERVER_NATIVE_KERNELS_PRODUCTS_H_
+#define CHX_SERVER_NATIVE_KERNELS_PRODUCTS_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
 #include "server/kernels/elementwise_fns.h"
-#include "server/native/gemm.h"
-#include "server/native/loops.h"
-#include "server/native/stops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/stops.h"
+#include "server/native/vendor/gemm.h"
 
 namespace chx::server::native {
 
-// result[j] += factor * row[j], wrapping around; `step` is a constant where elements are
-// neighbours, so that the loop becomes vector instructions.
+// result[j] += factor * row[j], wrapping around. If the elements are adjacent, `step` is
+// a constant, so that the loop vectorises.
 template <typename T, typename Step>
 void AddMultiple(kernels::Compute<T> factor, const char* row, int64_t n, Step step,
                  T* __restrict result) {
@@ -30,7 +30,7 @@ void AddMultiple(kernels::Compute<T> factor, const char* row, int64_t n, Step st
   });
 }
 
-// As Gemm, for bools and integers in any strides: of bools it is whether any pair is true.
+// Like Gemm, for bools and integers with any strides. The sum of bools is their logical or.
 template <typename T>
 void PlainProducts(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_offsets,
                    const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c,
@@ -62,7 +62,7 @@ void PlainProducts(ThreadPool& pool, int64_t count, const Matrix& a, const int64
   });
 }
 
-// Gemm or PlainProducts; the conditions are Gemm's where T is a float.
+// Gemm for floats, with its conditions; else PlainProducts.
 template <typename T>
 void Products(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_offsets,
               const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c, int64_t ldc = 0,
@@ -76,4 +76,4 @@ void Products(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_PRODUCTS_H_
+#endif  // CHX_SERVER_NATIVE_KERNELS_PRODUCTS_H_

@@ -1,19 +1,19 @@
-// Kernels of ops/defs/random.cc: element i is made of block counter + i / (elements per block).
+// Kernels of ops/defs/random.cc: element i comes from block counter + i / (elements per block).
 #include <algorithm>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/distributions.h"
 #include "server/kernels/philox.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server::native {
 namespace {
 
-// fill(block, out) makes kPhiloxPerBlock elements.
+// fill(block, out) generates kPhiloxPerBlock elements.
 template <typename T, typename Fill>
 void FillBlocks(const KernelArgs& args, Fill&& fill) {
   constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<T>;

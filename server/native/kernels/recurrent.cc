@@ -1,13 +1,13 @@
-// Kernels of compositions in ops/defs/recurrent.cc.
+// Kernels of ops/defs/recurrent.cc, for operators that are compositions too.
 #include <algorithm>
 #include <vector>
 
 #include "ops/error.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server::native {
 namespace {
@@ -34,7 +34,7 @@ absl::Status ForSamples(const KernelArgs& args, Fn&& run) {
   }
   const LstmLoops& loops = Loops().lstm[static_cast<int>(dtype)];
   const int64_t n = state.shape[1];
-  // Five exponentials to each element of the state.
+  // Each element of the state takes five exponentials.
   const int64_t grain = std::max<int64_t>(1, kGrain / 32 / n);
   PoolOf(args).ParallelFor(state.shape[0], grain, [&](int64_t begin, int64_t end) {
     char* at[7];

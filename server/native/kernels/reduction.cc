@@ -1,21 +1,23 @@
-// Kernels of ops/defs/reduction.cc and ops/defs/statistics.cc.
+// Kernels of ops/defs/reduction.cc.
 //
 // The array is seen as two nests, the kept dimensions and the reduced ones. Either the innermost
 // reduced dimension is walked for one result at a time ("rows"), or many neighbouring results are
 // gathered together ("columns"), whichever follows memory. Large reductions to few results are cut
 // into splits, whose accumulators are combined at the end. All cuts depend on shapes and strides
 // only: results don't depend on the number of threads.
+#include "server/native/kernels/reduction.h"
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "ops/rules.h"
 #include "server/kernels/indexer.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/scratch.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -180,6 +182,8 @@ absl::Status RunSplit(const KernelArgs& args, const Plan& plan, char* out) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
 template <ReduceOp kOp>
 absl::Status Reduce(const KernelArgs& args) {
   constexpr bool kArg = kOp == ReduceOp::kArgMax || kOp == ReduceOp::kArgMin;
@@ -206,6 +210,12 @@ absl::Status Reduce(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+template absl::Status Reduce<ReduceOp::kMax>(const KernelArgs& args);
+template absl::Status Reduce<ReduceOp::kMin>(const KernelArgs& args);
+template absl::Status Reduce<ReduceOp::kProd>(const KernelArgs& args);
+
+namespace {
+
 // Of sums, whose integer results are int64: cast to what was asked for.
 template <ReduceOp kOp>
 absl::Status ReduceNarrow(const KernelArgs& args) {
@@ -228,13 +238,6 @@ void RegisterReduction(KernelTable& table) {
   table.Set("argmax", Reduce<ReduceOp::kArgMax>);
   table.Set("argmin", Reduce<ReduceOp::kArgMin>);
   table.Set("logsumexp", Reduce<ReduceOp::kLogSumExp>);
-}
-
-// The inputs are cast to bool, of which the least and the greatest are what is asked for.
-void RegisterStatistics(KernelTable& table) {
-  table.Set("all", Reduce<ReduceOp::kMin>);
-  table.Set("any", Reduce<ReduceOp::kMax>);
-  table.Set("prod", Reduce<ReduceOp::kProd>);
 }
 
 }  // namespace chx::server::native

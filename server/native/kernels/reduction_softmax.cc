@@ -1,24 +1,24 @@
-// softmax, log_softmax (ops/defs/reduction.cc) and their gradients: compositions, for which these
-// are one pass over rows that stay in the cache.
+// Kernels of softmax, log_softmax (ops/defs/reduction.cc) and their gradients. The operators are
+// compositions; these kernels compute each row while it is in the cache.
 #include <algorithm>
 
 #include "ops/rules.h"
 #include "server/kernels/axis.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server::native {
 namespace {
 
 using kernels::Lanes;
 
-// exp makes an element cost about 4 cheap ones.
+// Because of exp, an element costs about as much as 4 cheap ones.
 int64_t GrainOf(int64_t elements) { return std::max<int64_t>(1, kGrain / 4 / elements); }
 
-// The array as (before, axes, after); an UnimplementedError if the axes are not neighbours.
+// The array as (before, axes, after). UnimplementedError if the axes are not adjacent.
 absl::StatusOr<Lanes> LanesOf(const KernelArgs& args, const Shape& shape) {
   const AttrValue axis = args.attrs[0].has_value() ? args.attrs[0] : AttrValue::FromInts({1});
   CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(args.op.name, axis, shape.size()));
@@ -88,7 +88,7 @@ absl::Status RunSoftmaxGrad(const KernelArgs& args) {
 
 }  // namespace
 
-void RegisterSoftmax(KernelTable& table) {
+void RegisterReductionSoftmax(KernelTable& table) {
   table.Set("softmax", RunSoftmax<false>);
   table.Set("log_softmax", RunSoftmax<true>);
   table.Set("softmax_grad", RunSoftmaxGrad<false>);

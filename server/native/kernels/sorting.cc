@@ -7,13 +7,13 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/ordering.h"
-#include "server/native/bounded_sort.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/loops.h"
-#include "server/native/nest.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
+#include "server/native/kernels/bounded_sort.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -27,8 +27,8 @@ int64_t LaneGrain(const Lanes& lanes, int64_t cost) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, lanes.size * cost));
 }
 
-// Calls fn(lane, data of `size` dense elements of T) for every lane of `out`, and brings what it
-// leaves there into place.
+// Calls fn(lane, data of `size` dense elements of T) for every lane of `out`, and copies the
+// results from there into `out`.
 template <typename T, typename Fn>
 absl::Status ForDenseLanes(const KernelArgs& args, const Lanes& lanes, T* out, Fn fn) {
   T* dense = out;
@@ -81,7 +81,7 @@ absl::Status RunArgSort(const KernelArgs& args) {
     int64_t* const result = reinterpret_cast<int64_t*>(out.data);
     return ForDenseLanes(args, lanes, result, [&](int64_t lane, int64_t* order) {
       const T* const values = in + lanes.First(lane);
-      // Positions of other arrays may lie here, if this is left unfinished: none is sorted by.
+      // If the fill stops early, `order` has arbitrary values, which must not be used as indices.
       const bool filled = InPieces(lanes.size, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) order[i] = i;
       });
@@ -94,7 +94,7 @@ absl::Status RunArgSort(const KernelArgs& args) {
   });
 }
 
-// A scan along an axis that isn't the last: whole rows at a time. `a` is dense, as is out.
+// A scan along an axis other than the last, by whole rows. `a` and the output are dense.
 template <typename Fn>
 void ScanRows(const KernelArgs& args, const KernelTensor& a, const Lanes& lanes) {
   const KernelTensor& out = args.out(0);
@@ -128,7 +128,7 @@ absl::Status RunScan(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
-  // The sums of float16 are kept in float32: lane by lane.
+  // Sums of float16 are kept in float32, which ScanRows cannot do.
   if (lanes.after >= 8 && out.dtype != Dtype::kFloat16) {
     ScanRows<Fn>(args, a, lanes);
     return absl::OkStatus();
@@ -157,7 +157,7 @@ absl::Status RunScan(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
-// Dense positions in [0, size).
+// Dense indices, all in [-size, size).
 absl::StatusOr<const int64_t*> Positions(const KernelArgs& args, const KernelTensor& indices,
                                          int64_t size) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
@@ -167,7 +167,7 @@ absl::StatusOr<const int64_t*> Positions(const KernelArgs& args, const KernelTen
     if (in[i] >= -size && in[i] < size) continue;
     return kernels::BadIndexError(args.op.name, in[i], size);
   }
-  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // else not all have been looked at
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // otherwise not all have been checked
   return in;
 }
 

@@ -1,5 +1,5 @@
-// Kernels of take_along_axis and its gradient (ops/defs/sorting.cc): one pass over the indices,
-// which checks them too.
+// Kernels of take_along_axis and its gradient (ops/defs/sorting.cc). One pass over the indices both
+// checks and uses them.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -7,12 +7,12 @@
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
-#include "server/native/device.h"
-#include "server/native/groups.h"
-#include "server/native/nest.h"
-#include "server/native/positions.h"
-#include "server/native/scratch.h"
-#include "server/native/stops.h"
+#include "server/native/kernels/index_bounds.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -20,7 +20,8 @@ namespace {
 using kernels::Lanes;
 using kernels::LanesOf;
 
-// The position that an index names. 0, and *beyond is set, if it names none; without branches.
+// The position of a possibly negative index. If it is out of bounds, returns 0 and sets *beyond.
+// Without branches.
 inline int64_t PositionOf(int64_t index, int64_t size, uint64_t* beyond) {
   const int64_t at = index + ((index >> 63) & size);
   const uint64_t outside = static_cast<uint64_t>(at) >= static_cast<uint64_t>(size) ? 1 : 0;
@@ -28,16 +29,16 @@ inline int64_t PositionOf(int64_t index, int64_t size, uint64_t* beyond) {
   return at & (static_cast<int64_t>(outside) - 1);
 }
 
-// Calls visit(i, position) for n indices, which nobody can change meanwhile. Not 0 if some name no
-// element; their position is 0.
+// Calls visit(i, position) for n indices. Returns non-zero if some are out of bounds; these have
+// position 0.
 template <typename Visit>
 uint64_t VisitPositions(const int64_t* indices, int64_t n, int64_t size, const Visit& visit) {
-  constexpr int64_t kBlock = 512;  // stays in the first cache between the two passes
+  constexpr int64_t kBlock = 512;  // stays in the L1 cache between the two passes
   uint64_t beyond = 0;
   StopWatch watch;
   for (int64_t begin = 0; begin < n && !watch.After(kBlock); begin += kBlock) {
     const int64_t end = std::min(n, begin + kBlock);
-    if (ArePositions(indices + begin, end - begin, size)) {
+    if (InBounds(indices + begin, end - begin, size)) {
       for (int64_t i = begin; i < end; ++i) visit(i, indices[i]);
     } else {
       for (int64_t i = begin; i < end; ++i) visit(i, PositionOf(indices[i], size, &beyond));
@@ -46,8 +47,8 @@ uint64_t VisitPositions(const int64_t* indices, int64_t n, int64_t size, const V
   return beyond;
 }
 
-// n neighbouring results: along a lane of the array (step 0), or of neighbouring lanes (step 1),
-// whose elements are `after` apart.
+// Takes n neighbouring results: along one lane of the array (step 0), or from neighbouring lanes
+// (step 1), whose elements are `after` apart.
 template <int kStep, typename T>
 uint64_t Take(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
               T* to) {
@@ -56,7 +57,7 @@ uint64_t Take(const T* from, const int64_t* indices, int64_t n, int64_t size, in
   });
 }
 
-// As above, the other way round: adds what is at `from` where it came from.
+// The reverse of Take: adds the elements of `from` to the positions that Take would read.
 template <int kStep, typename T>
 uint64_t Return(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
                 T* sums) {
@@ -66,7 +67,7 @@ uint64_t Return(const T* from, const int64_t* indices, int64_t n, int64_t size, 
   });
 }
 
-// The error of the first index that names no element.
+// The error for the first index that is out of bounds.
 absl::Status FirstBadIndex(const KernelArgs& args, const int64_t* indices, int64_t n,
                            int64_t size) {
   StopWatch watch;
@@ -115,7 +116,7 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   return beyond == 0 ? absl::OkStatus() : FirstBadIndex(args, indices, out.size(), from.size);
 }
 
-// Each lane is added up by one thread, in the order of the indices.
+// One thread adds up each lane, in the order of the indices.
 absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[1]));
@@ -160,7 +161,7 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
 
 }  // namespace
 
-void RegisterTakeAlong(KernelTable& table) {
+void RegisterSortingTakeAlong(KernelTable& table) {
   table.Set("take_along_axis", RunTakeAlong);
   table.Set("take_along_axis_grad", RunTakeAlongGrad);
 }

@@ -1,12 +1,12 @@
 // Walking over windows row by row: what the elements k of all windows of a channel are.
-#ifndef CHX_SERVER_NATIVE_WINDOW_ROWS_H_
-#define CHX_SERVER_NATIVE_WINDOW_ROWS_H_
+#ifndef CHX_SERVER_NATIVE_KERNELS_WINDOW_ROWS_H_
+#define CHX_SERVER_NATIVE_KERNELS_WINDOW_ROWS_H_
 
 #include <algorithm>
 #include <cstdint>
 
 #include "server/kernels/windows.h"
-#include "server/native/stops.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 
@@ -105,4 +105,4 @@ inline bool AreFewAcross(const kernels::Windows& w) {
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_WINDOW_ROWS_H_
+#endif  // CHX_SERVER_NATIVE_KERNELS_WINDOW_ROWS_H_

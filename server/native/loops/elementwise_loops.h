@@ -1,63 +1,23 @@
-// The elementwise part of loops.inc.
+// Loops for the formulas of server/kernels/elementwise_fns.h.
+// Included only by files that are compiled once per instruction set (parts.h).
+#ifndef CHX_SERVER_NATIVE_LOOPS_ELEMENTWISE_LOOPS_H_
+#define CHX_SERVER_NATIVE_LOOPS_ELEMENTWISE_LOOPS_H_
+
 #include <cstdint>
+#include <type_traits>
 
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
-#include "server/kernels/types.h"
-#include "server/native/loops.h"
+#include "server/native/loops/elements.h"
+#include "server/native/loops/loops.h"
 
-// Promises that iterations are independent: an output is exactly an input or apart from it. Without
-// the promise the compiler's own overlap check would send in-place calls to scalar code.
-#if defined(__clang__)
-#define CHX_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define CHX_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-namespace chx::server::native {
-namespace CHX_LOOPS_NAMESPACE {
-
-using kernels::Compute;
-using kernels::Load;
-using kernels::Store;
-
-template <int kSize>
-struct BitsOfSize;
-template <>
-struct BitsOfSize<1> {
-  using Type = uint8_t;
-};
-template <>
-struct BitsOfSize<2> {
-  using Type = uint16_t;
-};
-template <>
-struct BitsOfSize<4> {
-  using Type = uint32_t;
-};
-template <>
-struct BitsOfSize<8> {
-  using Type = uint64_t;
-};
-
-template <typename T>
-CHX_HD const T& At(const char* data, int64_t offset) {
-  return *reinterpret_cast<const T*>(data + offset);
-}
-template <typename T>
-CHX_HD T& At(char* data, int64_t offset) {
-  return *reinterpret_cast<T*>(data + offset);
-}
+namespace chx::server::native::CHX_ISA {
 
 // The formulas as functions of stored types.
 template <typename Fn, typename T, typename Out>
 struct OfStored {
   CHX_HD static Out Call(const T& x) { return Store<Out>(Fn()(Load(x))); }
   CHX_HD static Out Call(const T& x, const T& y) { return Store<Out>(Fn()(Load(x), Load(y))); }
-};
-template <typename From, typename To>
-struct CastTo {
-  CHX_HD static To Call(const From& x) { return kernels::Cast<To>(x); }
 };
 
 template <typename F, typename T, typename Out>
@@ -113,31 +73,6 @@ void BinaryLoop(char* const* data, const int64_t* strides, int64_t n) {
     CHX_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       At<Out>(y, i * sy) = F::Call(At<T>(a, i * sa), At<T>(b, i * sb));
-    }
-  }
-}
-
-template <typename T>
-void WhereLoop(char* const* data, const int64_t* strides, int64_t n) {
-  using kernels::Bool;
-  char* const y = data[0];
-  const int64_t sc = strides[1];
-  const int64_t sa = strides[2];
-  const int64_t sb = strides[3];
-  constexpr int64_t kItem = sizeof(T);
-  const kernels::Where where;
-  if (strides[0] == kItem && sc == 1 && sa == kItem && sb == kItem) {
-    T* const out = reinterpret_cast<T*>(y);
-    const Bool* const condition = reinterpret_cast<const Bool*>(data[1]);
-    const T* const in_a = reinterpret_cast<const T*>(data[2]);
-    const T* const in_b = reinterpret_cast<const T*>(data[3]);
-    CHX_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = where(Load(condition[i]), in_a[i], in_b[i]);
-  } else {
-    CHX_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) {
-      At<T>(y, i * strides[0]) =
-          where(Load(At<Bool>(data[1], i * sc)), At<T>(data[2], i * sa), At<T>(data[3], i * sb));
     }
   }
 }
@@ -242,5 +177,18 @@ struct BinaryToBool {
   static constexpr Loop Run = BinaryLoop<OfStored<Fn, T, kernels::Bool>, T, kernels::Bool>;
 };
 
-}  // namespace CHX_LOOPS_NAMESPACE
-}  // namespace chx::server::native
+// row[dtype] = the formula's loop, for each of the types.
+template <typename Fn, template <typename, typename> class Runner, typename... Ts>
+void FillRow(Loop* row, kernels::TypeList<Ts...>) {
+  ((row[static_cast<int>(kernels::kDtypeOf<Ts>)] = Runner<Fn, Ts>::Run), ...);
+}
+
+// The same for each formula of a list, whose rows follow one another.
+template <template <typename, typename> class Runner, typename Types, typename... Fns>
+void FillRows(Loop (*rows)[kNumDtypes], kernels::FnList<Fns...>, Types types) {
+  (FillRow<Fns, Runner>(*rows++, types), ...);
+}
+
+}  // namespace chx::server::native::CHX_ISA
+
+#endif  // CHX_SERVER_NATIVE_LOOPS_ELEMENTWISE_LOOPS_H_

@@ -1,9 +1,10 @@
 // The inner loops of kernels, compiled once per instruction set and chosen when the daemon starts.
 // All sets give the same bits.
-#ifndef CHX_SERVER_NATIVE_LOOPS_H_
-#define CHX_SERVER_NATIVE_LOOPS_H_
+#ifndef CHX_SERVER_NATIVE_LOOPS_LOOPS_H_
+#define CHX_SERVER_NATIVE_LOOPS_LOOPS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/dtype.h"
 #include "server/kernels/elementwise_fns.h"
@@ -73,8 +74,11 @@ struct NormLoops {
                const void* scale, const void* slope, const void* shift, void* gx);
 };
 
+struct PoolingLoops;  // pooling_loops.h
+struct UpdateLoops;   // update_loops.h
+
 struct LoopSet {
-  const char* name;
+  const char* name;  // of the instruction set: baseline, avx2 or avx512
   // By position in the list of server/kernels/elementwise_fns.h, then by dtype; null where the
   // list does not include the dtype.
   Loop unary_float[kernels::UnaryFloatFns::kSize][kNumDtypes];
@@ -93,15 +97,16 @@ struct LoopSet {
   SoftmaxLoops softmax[kNumDtypes];
   LstmLoops lstm[kNumDtypes];
   NormLoops norm[kNumDtypes];  // float32 and float64
+  const PoolingLoops* pooling;
+  const UpdateLoops* updates;
 };
 
-const LoopSet& LoopsBaseline();
-const LoopSet& LoopsAvx2();
-const LoopSet& LoopsAvx512();
+// The sets that were compiled and that this processor runs: first the baseline, last the fastest.
+std::vector<const LoopSet*> SupportedLoops();
 
-// The best set that this processor runs.
+// The fastest of them.
 const LoopSet& Loops();
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_LOOPS_H_
+#endif  // CHX_SERVER_NATIVE_LOOPS_LOOPS_H_

@@ -1,12 +1,12 @@
-#include "server/native/nest.h"
+#include "server/native/loops/nest.h"
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
-#include "server/native/device.h"
-#include "server/native/stops.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -106,7 +106,7 @@ void RunNest(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N], 
   }
   const int64_t inner = nest.shape[nest.ndim - 1];
   pool.ParallelFor(nest.size, kGrain, [&](int64_t begin, int64_t end) {
-    // The index of the row and the offsets in it, counted on like an odometer.
+    // The index of the row, and pointers to it, advanced like an odometer.
     int64_t index[kMaxNdim] = {};
     int64_t linear = begin / inner;
     char* row[N];

@@ -1,13 +1,13 @@
-// Runs an inner loop over every element of a nest of strided operands, on all threads.
-#ifndef CHX_SERVER_NATIVE_NEST_H_
-#define CHX_SERVER_NATIVE_NEST_H_
+// Runs an inner loop over all elements of strided operands (a loop nest), on all threads.
+#ifndef CHX_SERVER_NATIVE_LOOPS_NEST_H_
+#define CHX_SERVER_NATIVE_LOOPS_NEST_H_
 
 #include <cstdint>
 
 #include "server/engine/kernel.h"
 #include "server/kernels/indexer.h"
-#include "server/native/loops.h"
-#include "server/native/thread_pool.h"
+#include "server/native/loops/loops.h"
+#include "server/native/runtime/thread_pool.h"
 
 namespace chx::server::native {
 
@@ -21,7 +21,7 @@ void RunNest(ThreadPool& pool, const kernels::LoopNest<N>& nest, char* const (&d
 // out = loop(inputs ...), with up to 3 inputs of the output's shape or scalars.
 absl::Status RunLoop(const KernelArgs& args, Loop loop);
 
-// The same for one input, which may broadcast to the output: arrays of any strides.
+// The same for one input, which is broadcast to the output. Both may have any strides.
 void RunUnary(ThreadPool& pool, const KernelTensor& in, const KernelTensor& out, Loop loop);
 
 // Writes the scalar, as an element of `dtype`, to 8 bytes at `buffer`.
@@ -29,4 +29,4 @@ void StoreScalar(const Scalar& scalar, Dtype dtype, char* buffer);
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_NEST_H_
+#endif  // CHX_SERVER_NATIVE_LOOPS_NEST_H_

@@ -1,10 +1,11 @@
-// Batch normalization's part of loops.inc.
+// Parts of batch normalization.
 #include <cstdint>
 
-#include "server/native/loops.h"
+#include "server/native/loops/elements.h"
+#include "server/native/loops/parts.h"
 
-namespace chx::server::native {
-namespace CHX_LOOPS_NAMESPACE {
+namespace chx::server::native::CHX_ISA {
+namespace {
 
 template <typename T>
 struct Norm {
@@ -116,5 +117,11 @@ struct Norm {
   static constexpr NormLoops kLoops = {Sum, Square, Apply, GradSums, Grad};
 };
 
-}  // namespace CHX_LOOPS_NAMESPACE
-}  // namespace chx::server::native
+}  // namespace
+
+void FillNormalization(LoopSet* set) {
+  set->norm[static_cast<int>(Dtype::kFloat32)] = Norm<float>::kLoops;
+  set->norm[static_cast<int>(Dtype::kFloat64)] = Norm<double>::kLoops;
+}
+
+}  // namespace chx::server::native::CHX_ISA

@@ -1,20 +1,19 @@
-// PoolingLoops for the instruction set that this file is compiled for.
-#include "server/kernels/hd.h"
-#include "server/native/pooling_loops.h"
+#include "server/native/loops/pooling_loops.h"
 
-namespace chx::server::native {
-namespace CHX_LOOPS_NAMESPACE {
+#include <cstdint>
+
+#include "server/native/loops/elements.h"
+#include "server/native/loops/parts.h"
+
+namespace chx::server::native::CHX_ISA {
+namespace {
 
 // With `kStride` known the compiler loads vectors; 0: it is an argument.
 template <typename T, int64_t kStride>
 CHX_HD void MaxStrided(const T* x, int64_t any_stride, int64_t n, int32_t position, T* best,
                        int32_t* at) {
   const int64_t stride = kStride != 0 ? kStride : any_stride;
-#ifdef __clang__
-#pragma clang loop vectorize(assume_safety)
-#else
-#pragma GCC ivdep
-#endif
+  CHX_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const T value = x[i * stride];
     const T old = best[i];
@@ -38,12 +37,10 @@ void Max(const T* x, int64_t stride, int64_t n, int32_t position, T* best, int32
   }
 }
 
-}  // namespace CHX_LOOPS_NAMESPACE
+constexpr PoolingLoops kLoops = {Max<float>, Max<double>};
 
-const PoolingLoops& CHX_LOOPS_FUNCTION() {
-  static const PoolingLoops loops = {CHX_LOOPS_NAMESPACE::Max<float>,
-                                     CHX_LOOPS_NAMESPACE::Max<double>};
-  return loops;
-}
+}  // namespace
 
-}  // namespace chx::server::native
+void FillPooling(LoopSet* set) { set->pooling = &kLoops; }
+
+}  // namespace chx::server::native::CHX_ISA

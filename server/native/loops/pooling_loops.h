@@ -1,6 +1,6 @@
-// The inner loop of max pooling, compiled once per instruction set as those of loops.h.
-#ifndef CHX_SERVER_NATIVE_POOLING_LOOPS_H_
-#define CHX_SERVER_NATIVE_POOLING_LOOPS_H_
+// The inner loop of max pooling: LoopSet::pooling.
+#ifndef CHX_SERVER_NATIVE_LOOPS_POOLING_LOOPS_H_
+#define CHX_SERVER_NATIVE_LOOPS_POOLING_LOOPS_H_
 
 #include <cstdint>
 
@@ -17,10 +17,6 @@ struct PoolingLoops {
   MaxRow<double> max_double;
 };
 
-const PoolingLoops& PoolingLoopsBaseline();
-const PoolingLoops& PoolingLoopsAvx2();
-const PoolingLoops& PoolingLoopsAvx512();
-
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_POOLING_LOOPS_H_
+#endif  // CHX_SERVER_NATIVE_LOOPS_POOLING_LOOPS_H_

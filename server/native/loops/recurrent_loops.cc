@@ -1,9 +1,14 @@
-// The recurrent part of loops.inc: an LSTM's cell, one sample at a time. The gates of a sample are
-// blocks of n elements: i, f, a, o.
+// An LSTM's cell, one sample at a time. The gates of a sample are blocks of n elements: i, f, a, o.
 #include <cstdint>
 
-namespace chx::server::native {
-namespace CHX_LOOPS_NAMESPACE {
+#include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
+#include "server/native/loops/elements.h"
+#include "server/native/loops/fold.h"
+#include "server/native/loops/parts.h"
+
+namespace chx::server::native::CHX_ISA {
+namespace {
 
 template <typename T>
 struct Lstm {
@@ -63,5 +68,13 @@ struct Lstm {
   static constexpr LstmLoops kLoops = {Cell, Grad};
 };
 
-}  // namespace CHX_LOOPS_NAMESPACE
-}  // namespace chx::server::native
+template <typename... Ts>
+void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
+  ((set->lstm[static_cast<int>(kernels::kDtypeOf<Ts>)] = Lstm<Ts>::kLoops), ...);
+}
+
+}  // namespace
+
+void FillRecurrent(LoopSet* set) { FillTypes(set, kernels::FloatTypes()); }
+
+}  // namespace chx::server::native::CHX_ISA

@@ -1,54 +1,20 @@
-// The reduction part of loops.inc.
-//
-// A Gather<T> collects elements in accumulators (Acc). Sums are blocked: up to kBlock elements in
-// kLanes partial sums of the computed type, the blocks' sums in double (float16, float32) or with
-// compensation (float64); the error is below that of pairwise summation.
+// Reductions. A Gather<T> collects elements in accumulators (Acc). Sums are blocked: up to kBlock
+// elements in kLanes partial sums of the computed type, the blocks' sums in double (float16,
+// float32) or with compensation (float64). The error is below that of pairwise summation.
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
-#include "server/engine/stop_requested.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
 #include "server/kernels/reduce_ops.h"
+#include "server/native/loops/elements.h"
+#include "server/native/loops/fold.h"
+#include "server/native/loops/logsumexp.h"
+#include "server/native/loops/parts.h"
 
-namespace chx::server::native {
-namespace CHX_LOOPS_NAMESPACE {
-
-inline constexpr int kLanes = 32;
-inline constexpr int64_t kBlock = 1024;
-
-// Long rows ask after so many elements whether to stop; a multiple of kBlock.
-inline constexpr int64_t kPiece = 128 * kBlock;
-CHX_HD bool StopBefore(int64_t element) {
-  return element > 0 && element % kPiece == 0 && StopRequested();
-}
-// Calls fn(begin, end) for pieces of [0, n) until it is to stop.
-template <typename Fn>
-CHX_HD void InPieces(int64_t n, Fn fn) {
-  for (int64_t begin = 0; begin < n; begin += kPiece) {
-    if (StopBefore(begin)) return;
-    fn(begin, n - begin < kPiece ? n : begin + kPiece);
-  }
-}
-
-// Folds n dense elements (n > 0) by an associative functor, in kLanes independent chains.
-template <typename Fn, typename C, typename T>
-CHX_HD C FoldDense(const T* x, int64_t n, C identity) {
-  const Fn fn;
-  C total = identity;
-  int64_t i = 0;
-  if (n >= kLanes) {
-    C lanes[kLanes];
-    for (int l = 0; l < kLanes; ++l) lanes[l] = static_cast<C>(Load(x[l]));
-    for (i = kLanes; i + kLanes <= n; i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) lanes[l] = fn(lanes[l], static_cast<C>(Load(x[i + l])));
-    }
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int l = 0; l < width; ++l) lanes[l] = fn(lanes[l], lanes[l + width]);
-    }
-    total = lanes[0];
-  }
-  for (; i < n; ++i) total = fn(total, static_cast<C>(Load(x[i])));
-  return total;
-}
+namespace chx::server::native::CHX_ISA {
+namespace {
 
 // A float64 sum with the rounding errors of its additions (Neumaier).
 struct Compensated {
@@ -235,73 +201,6 @@ template <typename T>
 struct ArgMinGather
     : ArgGather<T, kernels::ArgMinReducer<T>, kernels::Minimum, kernels::MinReducer<T>> {};
 
-// The largest element and the sum of exp(x - it), in one pass over blocks that stay in the cache.
-template <typename T>
-struct LogSumExpGather {
-  using Reducer = kernels::LogSumExpReducer<T>;
-  using Acc = typename Reducer::Acc;
-  using Out = T;
-  using C = Compute<T>;
-
-  CHX_HD static Acc Identity() { return Reducer::Identity(); }
-  CHX_HD static void Combine(Acc* acc, const Acc& other) { *acc = Reducer::Combine(*acc, other); }
-  CHX_HD static Out Finish(const Acc& acc) { return Reducer::Finish(acc); }
-  // Of 0 < n <= kBlock elements.
-  CHX_HD static Acc Block(const char* x, int64_t stride, int64_t n) {
-    C block[kBlock];
-    if (stride == sizeof(T)) {
-      const T* const dense = reinterpret_cast<const T*>(x);
-      for (int64_t i = 0; i < n; ++i) block[i] = Load(dense[i]);
-    } else {
-      for (int64_t i = 0; i < n; ++i) block[i] = Load(At<T>(x, i * stride));
-    }
-    const C max = FoldDense<kernels::Maximum>(block, n, Identity().max);
-    // Infinite or NaN: the sum does not count, but must not become NaN by inf - inf.
-    if (!(std::fabs(max) <= std::numeric_limits<C>::max())) return {max, C(1)};
-    for (int64_t i = 0; i < n; ++i) block[i] = kernels::Exp(block[i] - max);
-    return {max, FoldDense<kernels::Add>(block, n, C(0))};
-  }
-  static void Row(const char* x, int64_t stride, int64_t n, int64_t, Acc* acc) {
-    for (int64_t begin = 0; begin < n; begin += kBlock) {
-      const int64_t count = n - begin < kBlock ? n - begin : kBlock;
-      if (StopBefore(begin)) return;
-      *acc = Reducer::Combine(*acc, Block(x + begin * stride, stride, count));
-    }
-  }
-  static void Columns(const char* x, int64_t row_stride, int64_t rows, int64_t n, int64_t first,
-                      Acc* accs) {
-    constexpr int64_t kRows = 32;
-    constexpr int64_t kColumns = 256;
-    C max[kColumns];
-    C sum[kColumns];
-    for (int64_t column = 0; column < n; column += kColumns) {
-      const int64_t count = n - column < kColumns ? n - column : kColumns;
-      for (int64_t begin = 0; begin < rows; begin += kRows) {
-        const int64_t end = rows - begin < kRows ? rows : begin + kRows;
-        const auto row_at = [&](int64_t row) {
-          return reinterpret_cast<const T*>(x + row * row_stride) + column;
-        };
-        for (int64_t i = 0; i < count; ++i) max[i] = Identity().max;
-        for (int64_t row = begin; row < end; ++row) {
-          const T* const in = row_at(row);
-          for (int64_t i = 0; i < count; ++i) max[i] = kernels::Maximum()(max[i], Load(in[i]));
-        }
-        for (int64_t i = 0; i < count; ++i) sum[i] = C(0);
-        for (int64_t row = begin; row < end; ++row) {
-          const T* const in = row_at(row);
-          for (int64_t i = 0; i < count; ++i) sum[i] += kernels::Exp(Load(in[i]) - max[i]);
-        }
-        for (int64_t i = 0; i < count; ++i) {
-          // As in Block.
-          const bool finite = std::fabs(max[i]) <= std::numeric_limits<C>::max();
-          Acc& acc = accs[column + i];
-          acc = Reducer::Combine(acc, {max[i], finite ? sum[i] : C(1)});
-        }
-      }
-    }
-  }
-};
-
 // The untyped functions of a Gather.
 template <typename Gather>
 struct Untyped {
@@ -334,35 +233,22 @@ ReduceLoops MakeReduceLoops() {
   return {sizeof(typename Gather::Acc), U::Init, U::Row, U::Columns, U::Combine, U::Finish};
 }
 
-template <typename T>
-void CrossEntropyLoop(const char* x, int64_t n, int64_t label, char* loss) {
-  using Gather = LogSumExpGather<T>;
-  typename Gather::Acc acc = Gather::Identity();
-  Gather::Row(x, sizeof(T), n, 0, &acc);
-  const Compute<T> at_label = Load(reinterpret_cast<const T*>(x)[label]);
-  // log(sum) + (max - x): keeps the digits that x + log(sum) - x would cancel.
-  At<T>(loss, 0) = Store<T>((acc.max - at_label) + kernels::Log(acc.sum));
+template <template <typename> class Gather, typename... Ts>
+void Fill(LoopSet* set, ReduceOp op, kernels::TypeList<Ts...>) {
+  ReduceLoops* const row = set->reduce[static_cast<int>(op)];
+  ((row[static_cast<int>(kernels::kDtypeOf<Ts>)] = MakeReduceLoops<Gather<Ts>>()), ...);
 }
 
-template <typename T>
-void CrossEntropyGradLoop(const char* x, int64_t n, int64_t label, const char* gy, char* gx) {
-  using C = Compute<T>;
-  using Gather = LogSumExpGather<T>;
-  typename Gather::Acc acc = Gather::Identity();
-  Gather::Row(x, sizeof(T), n, 0, &acc);
-  const C scale = Load(At<T>(gy, 0));
-  const C factor = C(1) / acc.sum;
-  const C max = acc.max;
-  const T* const in = reinterpret_cast<const T*>(x);
-  T* const out = reinterpret_cast<T*>(gx);
-  InPieces(n, [=](int64_t begin, int64_t end) {
-    CHX_INDEPENDENT
-    for (int64_t i = begin; i < end; ++i) {
-      out[i] = Store<T>(kernels::Exp(Load(in[i]) - max) * factor * scale);
-    }
-  });
-  out[label] = Store<T>((kernels::Exp(Load(in[label]) - max) * factor - C(1)) * scale);
+}  // namespace
+
+void FillReduction(LoopSet* set) {
+  Fill<SumGather>(set, ReduceOp::kSum, kernels::AllTypes());
+  Fill<MaxGather>(set, ReduceOp::kMax, kernels::AllTypes());
+  Fill<MinGather>(set, ReduceOp::kMin, kernels::AllTypes());
+  Fill<ArgMaxGather>(set, ReduceOp::kArgMax, kernels::AllTypes());
+  Fill<ArgMinGather>(set, ReduceOp::kArgMin, kernels::AllTypes());
+  Fill<ProdGather>(set, ReduceOp::kProd, kernels::AllTypes());
+  Fill<LogSumExpGather>(set, ReduceOp::kLogSumExp, kernels::FloatTypes());
 }
 
-}  // namespace CHX_LOOPS_NAMESPACE
-}  // namespace chx::server::native
+}  // namespace chx::server::native::CHX_ISA

@@ -1,10 +1,18 @@
-// The softmax part of loops.inc: one pass for the largest element, one for the exponentials and
-// their sum, one to scale; a row of usual length stays in the cache between them.
+// Softmax: one pass for the largest element, one for the exponentials and their sum, one to scale.
+// A row of usual length stays in the cache between them.
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
-namespace chx::server::native {
-namespace CHX_LOOPS_NAMESPACE {
+#include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
+#include "server/native/loops/elements.h"
+#include "server/native/loops/fold.h"
+#include "server/native/loops/parts.h"
+
+namespace chx::server::native::CHX_ISA {
+namespace {
 
 template <typename T>
 struct Softmax {
@@ -133,5 +141,13 @@ struct Softmax {
   static constexpr SoftmaxLoops kLoops = {Row, kColumns, Columns, GradRow};
 };
 
-}  // namespace CHX_LOOPS_NAMESPACE
-}  // namespace chx::server::native
+template <typename... Ts>
+void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
+  ((set->softmax[static_cast<int>(kernels::kDtypeOf<Ts>)] = Softmax<Ts>::kLoops), ...);
+}
+
+}  // namespace
+
+void FillSoftmax(LoopSet* set) { FillTypes(set, kernels::FloatTypes()); }
+
+}  // namespace chx::server::native::CHX_ISA

@@ -1,6 +1,6 @@
-// The inner loops of optimizers' steps, compiled once per instruction set as those of loops.h.
-#ifndef CHX_SERVER_NATIVE_UPDATE_LOOPS_H_
-#define CHX_SERVER_NATIVE_UPDATE_LOOPS_H_
+// The inner loops of optimizers' steps: LoopSet::updates.
+#ifndef CHX_SERVER_NATIVE_LOOPS_UPDATE_LOOPS_H_
+#define CHX_SERVER_NATIVE_LOOPS_UPDATE_LOOPS_H_
 
 #include <cstdint>
 
@@ -18,10 +18,6 @@ struct UpdateLoops {
   UpdateLoop float64[kernels::UpdateRules::kSize];
 };
 
-const UpdateLoops& UpdateLoopsBaseline();
-const UpdateLoops& UpdateLoopsAvx2();
-const UpdateLoops& UpdateLoopsAvx512();
-
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_UPDATE_LOOPS_H_
+#endif  // CHX_SERVER_NATIVE_LOOPS_UPDATE_LOOPS_H_

@@ -1,4 +1,4 @@
-#include "server/native/device.h"
+#include "server/native/runtime/device.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,9 +9,8 @@
 
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
-#include "server/native/groups.h"
-#include "server/native/shared_memory.h"
-#include "server/native/stops.h"
+#include "server/native/runtime/shared_memory.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -24,7 +23,7 @@ size_t WholePages(size_t bytes) {
   return RoundUp(std::max<size_t>(bytes, 1), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 
-// Address space for `bytes`, which start at a multiple of the huge page if they can fill one.
+// Reserves address space for `bytes`, aligned to huge pages if it is at least one page long.
 void* Map(size_t bytes) {
   const size_t slack = bytes >= kHugePage ? kHugePage : 0;
   void* const mapped = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,
@@ -41,29 +40,11 @@ void* Map(size_t bytes) {
 
 }  // namespace
 
-NativeDevice::NativeDevice(std::string name, int threads)
+NativeDevice::NativeDevice(std::string name, int threads, KernelTable kernels)
     : name_(std::move(name)),
       memory_bytes_(static_cast<size_t>(HostMemoryBytes())),
-      pool_(threads) {
-  RegisterCreation(kernels_);
-  RegisterElementwise(kernels_);
-  RegisterReduction(kernels_);
-  RegisterSoftmax(kernels_);
-  RegisterManipulation(kernels_);
-  RegisterIndexing(kernels_);
-  RegisterLinalg(kernels_);
-  RegisterLoss(kernels_);
-  RegisterRandom(kernels_);
-  RegisterRecurrent(kernels_);
-  RegisterSorting(kernels_);
-  RegisterTakeAlong(kernels_);
-  RegisterStatistics(kernels_);
-  RegisterDecompositions(kernels_);
-  RegisterConnection(kernels_);
-  RegisterPooling(kernels_);
-  RegisterOptimizers(kernels_);
-  RegisterNormalization(kernels_);
-}
+      kernels_(std::move(kernels)),
+      pool_(threads) {}
 
 absl::StatusOr<std::unique_ptr<Stream>> NativeDevice::NewStream() {
   return std::unique_ptr<Stream>(std::make_unique<NativeStream>(this));
@@ -81,7 +62,7 @@ absl::Status NativeDevice::Exhausted(size_t bytes) const {
 }
 
 absl::StatusOr<void*> NativeDevice::AllocateSlab(size_t bytes) {
-  // The first test keeps the rounding from overflowing.
+  // This test keeps the rounding below from overflowing.
   if (bytes > memory_bytes_) return Exhausted(bytes);
   const size_t mapped = WholePages(bytes);
   if (!TryReserve(mapped)) return Exhausted(bytes);

@@ -1,6 +1,6 @@
 // The CPU as a device: its memory, its threads and its table of kernels.
-#ifndef CHX_SERVER_NATIVE_DEVICE_H_
-#define CHX_SERVER_NATIVE_DEVICE_H_
+#ifndef CHX_SERVER_NATIVE_RUNTIME_DEVICE_H_
+#define CHX_SERVER_NATIVE_RUNTIME_DEVICE_H_
 
 #include <atomic>
 #include <memory>
@@ -9,14 +9,14 @@
 #include "server/engine/backend.h"
 #include "server/engine/kernel.h"
 #include "server/engine/slab_sharing.h"
-#include "server/native/thread_pool.h"
+#include "server/native/runtime/thread_pool.h"
 
 namespace chx::server::native {
 
-// Made by the backend's OpenDevice, owned by the engine. Thread-safe.
+// Created by a backend's OpenDevice, owned by the engine. Thread-safe.
 class NativeDevice : public Device, public SlabSharing {
  public:
-  NativeDevice(std::string name, int threads);
+  NativeDevice(std::string name, int threads, KernelTable kernels);
 
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return memory_bytes_; }
@@ -38,11 +38,11 @@ class NativeDevice : public Device, public SlabSharing {
   const size_t memory_bytes_;
   std::atomic<size_t> used_bytes_{0};
   std::atomic<size_t> shared_slabs_{0};
-  KernelTable kernels_;
+  const KernelTable kernels_;
   ThreadPool pool_;
 };
 
-// Work is done when a call returns, so there is never anything to wait for.
+// Calls return when their work is done, so Synchronize has nothing to wait for.
 class NativeStream : public Stream {
  public:
   explicit NativeStream(NativeDevice* device) : device_(device) {}
@@ -64,4 +64,4 @@ inline ThreadPool& PoolOf(const KernelArgs& args) {
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_DEVICE_H_
+#endif  // CHX_SERVER_NATIVE_RUNTIME_DEVICE_H_

@@ -1,4 +1,4 @@
-#include "server/native/shared_memory.h"
+#include "server/native/runtime/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-// Files in memory, as which slabs are shared with clients.
-#ifndef CHX_SERVER_NATIVE_SHARED_MEMORY_H_
-#define CHX_SERVER_NATIVE_SHARED_MEMORY_H_
+// Slabs in anonymous files (memfd), which are shared with clients.
+#ifndef CHX_SERVER_NATIVE_RUNTIME_SHARED_MEMORY_H_
+#define CHX_SERVER_NATIVE_RUNTIME_SHARED_MEMORY_H_
 
 #include <cstddef>
 
@@ -9,13 +9,13 @@
 
 namespace chx::server::native {
 
-// `bytes`, a multiple of the page, of zeros in a file without a name, mapped here. Sealed: whoever
-// gets the descriptor can neither shrink nor grow the file, nor lift that.
+// Maps an anonymous file of `bytes` zeros, a multiple of the page size. The file is sealed: nobody
+// who has the descriptor can shrink or grow it, or remove the seal.
 absl::StatusOr<SharedSlab> NewSharedSlab(size_t bytes);
 void DropSharedSlab(const SharedSlab& slab, bool discard);
-// How many a daemon may hold, so that descriptors are left for connections.
+// How many slabs a daemon may have, so that descriptors are left for connections.
 size_t MaxSharedSlabs();
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_SHARED_MEMORY_H_
+#endif  // CHX_SERVER_NATIVE_RUNTIME_SHARED_MEMORY_H_

@@ -1,6 +1,6 @@
-// How serial loops come to an end when their command is to stop.
-#ifndef CHX_SERVER_NATIVE_STOPS_H_
-#define CHX_SERVER_NATIVE_STOPS_H_
+// How serial loops stop when their command is stopped.
+#ifndef CHX_SERVER_NATIVE_RUNTIME_STOPS_H_
+#define CHX_SERVER_NATIVE_RUNTIME_STOPS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace chx::server::native {
 
-// Elements of work, at most 10 ns each, between two looks at whether to stop.
+// Elements of work, at most 10 ns each, between two checks of the stop token.
 inline constexpr int64_t kStopElements = 256 << 10;
 
-// For a loop whose steps are of different lengths: counts them. Used by one thread.
+// Counts the work of a loop whose steps differ in length. Used by one thread.
 class StopWatch {
  public:
-  // Whether to stop, after `elements` more of work. Once true, always.
+  // Whether to stop, after `elements` more elements of work. Stays true once it is.
   bool After(int64_t elements) {
     left_ -= elements;
     if (left_ > 0) return false;
@@ -29,8 +29,8 @@ class StopWatch {
   int64_t left_ = kStopElements;
 };
 
-// Calls fn(begin, end) for pieces of [0, n), in order, until it is to stop: false then. What is
-// beyond has not been looked at or written.
+// Calls fn(begin, end) for pieces of [0, n), in order. Returns false if it stopped early; fn was
+// not called for the rest.
 template <typename Fn>
 bool InPieces(int64_t n, int64_t piece, Fn&& fn) {
   for (int64_t begin = 0; begin < n; begin += piece) {
@@ -44,7 +44,7 @@ bool InPieces(int64_t n, Fn&& fn) {
   return InPieces(n, kStopElements, static_cast<Fn&&>(fn));
 }
 
-// memset and memcpy of any size.
+// memset and memcpy of any size, which can be stopped.
 inline void FillZero(void* to, int64_t bytes) {
   InPieces(bytes, 4 * kStopElements, [to](int64_t begin, int64_t end) {
     std::memset(static_cast<char*>(to) + begin, 0, static_cast<size_t>(end - begin));
@@ -59,4 +59,4 @@ inline void CopyBytes(void* to, const void* from, int64_t bytes) {
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_STOPS_H_
+#endif  // CHX_SERVER_NATIVE_RUNTIME_STOPS_H_

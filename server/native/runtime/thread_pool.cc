@@ -1,4 +1,4 @@
-#include "server/native/thread_pool.h"
+#include "server/native/runtime/thread_pool.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,8 @@
 namespace chx::server::native {
 namespace {
 
-// About what it takes to wake a thread. Longer would keep a core busy between a client's calls.
+// About the time it takes to wake a thread. Spinning longer would keep a core busy between a
+// client's calls.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
 void Pause() {
@@ -15,7 +16,7 @@ void Pause() {
 #endif
 }
 
-// Waits a little for `done`, letting others run on this core. What it returned at last.
+// Spins for a short time until `done` returns true, yielding the core. Returns its last result.
 template <typename Done>
 bool Spin(Done done) {
   const auto end = std::chrono::steady_clock::now() + kSpin;

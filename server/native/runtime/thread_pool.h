@@ -1,6 +1,6 @@
 // The threads that all sessions of one device share.
-#ifndef CHX_SERVER_NATIVE_THREAD_POOL_H_
-#define CHX_SERVER_NATIVE_THREAD_POOL_H_
+#ifndef CHX_SERVER_NATIVE_RUNTIME_THREAD_POOL_H_
+#define CHX_SERVER_NATIVE_RUNTIME_THREAD_POOL_H_
 
 #include <atomic>
 #include <cstdint>
@@ -23,9 +23,9 @@ namespace chx::server::native {
 // spins for some microseconds before it sleeps: operators come one after the other, and waking a
 // thread takes longer than many of them.
 //
-// Once what the calling thread works for is to stop (StopRequested), no further chunk is begun: a
-// loop may then end with chunks left out, and none is run of loops after it. Workers take over the
-// caller's token for its chunks. A chunk that is long asks by itself.
+// After a stop request for the calling thread's command (StopRequested) no further chunk begins: a
+// loop may then return with chunks left out, and later loops run none. Workers use the caller's
+// stop token for its chunks. Long chunks check it themselves.
 class ThreadPool {
  public:
   // `threads` counts the caller: 1 starts no workers.
@@ -36,8 +36,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls fn(begin, end) for chunks of at most `grain` indices that cover [0, n); where the cuts
-  // fall depends on n and grain only. Loops shorter than two grains run right here.
+  // Calls fn(begin, end) for chunks of at most `grain` indices that cover [0, n); the
+  // cuts depend on n and grain only. Loops shorter than two grains run on the calling thread.
   template <typename Fn>
   void ParallelFor(int64_t n, int64_t grain, Fn&& fn) {
     if (n < 2 * grain) {
@@ -68,7 +68,7 @@ class ThreadPool {
 
   // Neighbouring chunks, for one thread as long as it keeps up. On a cache line of its own.
   struct alignas(64) Part {
-    std::atomic<int64_t> next;  // first chunk nobody has taken
+    std::atomic<int64_t> next;  // the first chunk not taken yet
     int64_t end;
   };
 
@@ -91,7 +91,7 @@ class ThreadPool {
   }
 
   void Run(Loop* loop);
-  // Takes a chunk, if it can one of thread `self`'s part. False if nothing was left.
+  // Runs a chunk, from thread `self`'s part if possible. False if none was left.
   static bool RunChunk(Loop* loop, int self);
   void Remove(Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns when there may be a loop.
@@ -111,4 +111,4 @@ class ThreadPool {
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_THREAD_POOL_H_
+#endif  // CHX_SERVER_NATIVE_RUNTIME_THREAD_POOL_H_

@@ -1,5 +1,5 @@
 // Loops cover every index once, from several threads at once, and nested.
-#include "server/native/thread_pool.h"
+#include "server/native/runtime/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "server/native/dnnl_convolution.h"
+#include "server/native/vendor/dnnl_convolution.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,9 +9,9 @@
 #include "absl/container/inlined_vector.h"
 #include "base/mutex.h"
 #include "ops/error.h"
-#include "server/native/device.h"
-#include "server/native/dnnl_primitive.h"
-#include "server/native/stops.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
+#include "server/native/vendor/dnnl_primitive.h"
 
 namespace chx::server::native {
 namespace {
@@ -71,7 +71,7 @@ bool MakeSide(const Sizes& sizes, int64_t channels, const DnnlDesc& inner, bool 
   return static_cast<bool>(side->reorder);
 }
 
-// Null if oneDNN can't.
+// Null if oneDNN does not support it.
 std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, bool biased) {
   const Windows& w = shape.windows;
   const Sizes image = WithSpatialSizes(part.samples, part.channels, w.image, w.ndim);
@@ -133,7 +133,7 @@ std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, b
   return plan;
 }
 
-// Plans by what they are for. Compiling one takes a millisecond, and clients choose shapes.
+// A bounded cache of plans: compiling one takes a millisecond, and clients choose the shapes.
 class PlanCache {
  public:
   std::shared_ptr<const Plan> Get(const ConvShape& shape, const Part& part, bool biased) {
@@ -351,7 +351,7 @@ class Run {
     }
   }
 
-  // What the chunks have made, into the first copy of each group.
+  // Adds the results of the chunks to the first copy of each group.
   void SumWeights() {
     if (copies_ == 1) return;
     const auto n = static_cast<int64_t>(weight_bytes_ / sizeof(float));
@@ -465,13 +465,13 @@ bool DnnlIsFaster(const ConvShape& shape) {
   const Windows& w = shape.windows;
   if (!Fits(shape)) return false;
   const double windows = static_cast<double>(shape.samples) * w.count;
-  // A call's own time: a few microseconds for each of its primitives.
+  // The overhead of a call: a few microseconds for each of its primitives.
   if (windows * shape.channels * shape.features * w.kernel_size < 50e3) return false;
-  // A single product of matrices that lie in memory as they should.
+  // This is a single matrix product without copies.
   if (shape.samples == 1 && w.kernel_size == 1) return false;
   // oneDNN computes whole blocks of channels.
   if (shape.kind == ConvKind::kImage) return shape.channels >= kBlock / 2;
-  // Changing the layout of the weights has to be worth it.
+  // There must be enough work to pay for changing the layout of the weights.
   if (shape.kind == ConvKind::kWeight) return windows >= (w.kernel_size == 1 ? 4096 : 512);
   return true;
 }

@@ -1,6 +1,6 @@
 // Convolutions of float32 arrays by oneDNN. docs/decisions/0006 says which ones.
-#ifndef CHX_SERVER_NATIVE_DNNL_CONVOLUTION_H_
-#define CHX_SERVER_NATIVE_DNNL_CONVOLUTION_H_
+#ifndef CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
+#define CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
 
 #include <cstdint>
 
@@ -24,12 +24,12 @@ struct ConvShape {
 // Whether oneDNN is faster than products of matrices.
 bool DnnlIsFaster(const ConvShape& shape);
 
-// Computes one of the dense arrays from the others; `bias`, null for none, is added for each of the
-// result's channels. False if oneDNN has nothing good for this processor and shape: nothing is done
-// then. Where work is cut into tasks depends on the shape only, and so do all sums.
+// Computes one of the dense arrays from the others, and adds `bias` (null for none) to the result's
+// channels. Returns false, with nothing done, if oneDNN has no fast code for this processor and
+// shape. The cuts into tasks, and so all sums, depend on the shape only.
 absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, float* x,
                                      float* w, const float* bias, float* y);
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_DNNL_CONVOLUTION_H_
+#endif  // CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_

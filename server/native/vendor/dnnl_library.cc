@@ -1,4 +1,4 @@
-#include "server/native/dnnl_library.h"
+#include "server/native/vendor/dnnl_library.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

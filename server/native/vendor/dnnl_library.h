@@ -1,11 +1,11 @@
-// oneDNN's functions, from libdnnl.so.2: opened when they are first needed, so that chxd starts
-// quickly and runs, with its own kernels, where there is none.
-#ifndef CHX_SERVER_NATIVE_DNNL_LIBRARY_H_
-#define CHX_SERVER_NATIVE_DNNL_LIBRARY_H_
+// oneDNN's functions, from libdnnl.so.2. The library is opened on first use, so that chxd starts
+// quickly, and runs with its own kernels if the library is not installed.
+#ifndef CHX_SERVER_NATIVE_VENDOR_DNNL_LIBRARY_H_
+#define CHX_SERVER_NATIVE_VENDOR_DNNL_LIBRARY_H_
 
 #include <dnnl.h>
 
-// What we use.
+// The functions that we use.
 #define CHX_DNNL_FUNCTIONS(F)                    \
   F(dnnl_convolution_backward_data_desc_init)    \
   F(dnnl_convolution_backward_weights_desc_init) \
@@ -49,4 +49,4 @@ const DnnlLibrary* Dnnl();
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_DNNL_LIBRARY_H_
+#endif  // CHX_SERVER_NATIVE_VENDOR_DNNL_LIBRARY_H_

@@ -1,8 +1,8 @@
-#include "server/native/dnnl_primitive.h"
+#include "server/native/vendor/dnnl_primitive.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "server/native/dnnl_library.h"
+#include "server/native/vendor/dnnl_library.h"
 
 namespace chx::server::native {
 namespace {

@@ -1,19 +1,19 @@
-// Primitives of oneDNN over dense or strided float32 arrays, run by the calling thread. All here
-// but Dnnl() itself expects that it is not null.
-#ifndef CHX_SERVER_NATIVE_DNNL_PRIMITIVE_H_
-#define CHX_SERVER_NATIVE_DNNL_PRIMITIVE_H_
+// Primitives of oneDNN over dense or strided float32 arrays, run by the calling thread. Dnnl() must
+// not be null.
+#ifndef CHX_SERVER_NATIVE_VENDOR_DNNL_PRIMITIVE_H_
+#define CHX_SERVER_NATIVE_VENDOR_DNNL_PRIMITIVE_H_
 
 #include <cstddef>
 #include <memory>
 
 #include "absl/types/span.h"
-#include "server/native/dnnl_library.h"
+#include "server/native/vendor/dnnl_library.h"
 
 namespace chx::server::native {
 
 using DnnlDesc = dnnl_memory_desc_t;
 
-// An array with these strides, in elements; or in the layout that a primitive likes best.
+// An array with these strides, in elements, or in the layout that a primitive prefers.
 DnnlDesc DnnlStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
 DnnlDesc DnnlAnyLayout(absl::Span<const int64_t> dims);
 
@@ -57,4 +57,4 @@ class DnnlPrimitive {
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_DNNL_PRIMITIVE_H_
+#endif  // CHX_SERVER_NATIVE_VENDOR_DNNL_PRIMITIVE_H_

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "server/native/dnnl_convolution.h"
-#include "server/native/dnnl_library.h"
 #include "server/native/testing/test_array.h"
+#include "server/native/vendor/dnnl_convolution.h"
+#include "server/native/vendor/dnnl_library.h"
 
 namespace chx::server::native {
 namespace {

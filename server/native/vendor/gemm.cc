@@ -1,10 +1,10 @@
-#include "server/native/gemm.h"
+#include "server/native/vendor/gemm.h"
 
 #include <cblas.h>
 
 #include <algorithm>
 
-#include "server/native/stops.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -30,7 +30,7 @@ Matrix Transposed(const Matrix& matrix) {
   return {matrix.data, matrix.columns, matrix.rows, matrix.column_stride, matrix.row_stride};
 }
 
-// Whether rows are dense and don't overlap; a stride that leads nowhere does not count.
+// Whether rows are dense and do not overlap. The stride of a dimension of length 1 does not count.
 bool HasDenseRows(const Matrix& matrix, int64_t item_size) {
   return (matrix.columns == 1 || matrix.column_stride == item_size) &&
          (matrix.rows == 1 || (matrix.row_stride >= matrix.columns * item_size &&
@@ -89,13 +89,13 @@ void Panel(const Matrix& a, const Matrix& b, T beta, T* c, int64_t ldc) {
   }
 }
 
-// What one call of BLAS may take: some 8 ms. Blocks of this size cost nothing.
+// Work of one call of BLAS: some 8 ms. Blocks of this size are as fast as larger ones.
 constexpr double kMaxWork = 1 << 27;
 constexpr int64_t kBlockUnit = 64;  // where cuts fall
 
 int64_t Half(int64_t size) { return (size / 2 + kBlockUnit - 1) / kBlockUnit * kBlockUnit; }
 
-// As Panel, in blocks between which it stops if it is to.
+// Like Panel, in blocks, with a check of the stop token between them.
 template <typename T>
 void Blocks(const Matrix& a, const Matrix& b, T beta, T* c, int64_t ldc) {
   const int64_t m = a.rows;

@@ -1,10 +1,10 @@
 // Products of float32 or float64 matrices by OpenBLAS, cut into panels for our own threads.
-#ifndef CHX_SERVER_NATIVE_GEMM_H_
-#define CHX_SERVER_NATIVE_GEMM_H_
+#ifndef CHX_SERVER_NATIVE_VENDOR_GEMM_H_
+#define CHX_SERVER_NATIVE_VENDOR_GEMM_H_
 
 #include <cstdint>
 
-#include "server/native/thread_pool.h"
+#include "server/native/runtime/thread_pool.h"
 
 namespace chx::server::native {
 
@@ -31,4 +31,4 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
 
 }  // namespace chx::server::native
 
-#endif  // CHX_SERVER_NATIVE_GEMM_H_
+#endif  // CHX_SERVER_NATIVE_VENDOR_GEMM_H_
