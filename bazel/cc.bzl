@@ -73,9 +73,9 @@ def chx_cc_library(name, srcs = [], hdrs = [], copts = [], **kwargs):
     )
 
 def chx_isa_library(name, srcs, deps):
-    """A library whose sources are compiled once per instruction set, to be called after a CPU check.
+    """A library compiled once per instruction set. Callers check the processor first.
 
-    CHX_ISA is baseline, avx2 or avx512: the sources define everything in that namespace. With
+    The sources define everything in namespace CHX_ISA, which is baseline, avx2 or avx512. With
     --define=isa=baseline there is only the baseline. -O3 in every mode: these are the hot loops.
     """
     include_check(name, srcs)
