@@ -16,7 +16,38 @@ ALLOWED = {
     "server/engine": ["base", "ops"],
     "server/kernels": ["base", "ops"],
     "server/lapack": ["base", "ops", "server/engine"],
-    "server/native": ["base", "ops", "server/engine", "server/kernels", "server/lapack"],
+    "server/native": [
+        "base",
+        "ops",
+        "server/engine",
+        "server/native/kernels",
+        "server/native/runtime",
+    ],
+    "server/native/kernels": [
+        "base",
+        "ops",
+        "server/engine",
+        "server/kernels",
+        "server/lapack",
+        "server/native/loops",
+        "server/native/runtime",
+        "server/native/vendor",
+    ],
+    "server/native/loops": [
+        "ops",
+        "server/engine",
+        "server/kernels",
+        "server/native/runtime",
+    ],
+    "server/native/runtime": ["base", "ops", "server/engine"],
+    "server/native/testing": ["ops", "server/engine", "server/kernels", "server/native"],
+    "server/native/vendor": [
+        "base",
+        "ops",
+        "server/engine",
+        "server/kernels",
+        "server/native/runtime",
+    ],
     "server/cuda": ["base", "ops", "server/engine", "server/kernels", "server/lapack"],
     "server/autograd": ["base", "ops", "proto/ids.h", "server/engine"],
     # Commands and answers to them, without messages: see docs/decisions/0001.
@@ -48,7 +79,8 @@ ALLOWED = {
         "server/admin",
         "server/engine",
         "server/front",
-        "server/native",
+        "server/native/host_backend.h",
+        "server/native/native_backend.h",
         "server/process",
         "server/rpc",
         "server/session",
@@ -62,9 +94,10 @@ ALLOWED = {
 # folders that may include them.
 SYSTEM = {
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
+    "cblas": ["server/lapack", "server/native", "server/native/vendor"],
     "cublas": ["server/cuda"],
     "cuda": ["server/cuda", "server/kernels"],
-    "dnnl": ["server/native"],
+    "dnnl": ["server/native/vendor"],
     "google/protobuf/": [
         "client",
         "proto",

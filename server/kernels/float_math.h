@@ -1,7 +1,7 @@
 // Float versions of elementary functions that compilers vectorise, for the host; devices and double
 // use their C library's.
 //
-// Largest errors found against double precision (server/native/math_test.cc): 1 ulp and less where
+// Largest errors found against double precision (float_math_test.cc): 1 ulp and less where
 // the work is done in double, up to 2.5 ulp where it is done in float; special values are C99's.
 // The polynomials are minimax fits made for this file. No fused multiply-adds, as in math.h.
 #ifndef CHX_SERVER_KERNELS_FLOAT_MATH_H_

@@ -1,7 +1,7 @@
 // Scalar mathematics for host and device: float versions of exp, log, tanh and sigmoid that
 // compilers vectorise, and integer arithmetic that wraps around and never traps.
 //
-// Largest errors found against double precision (server/native/math_test.cc, every 97th float):
+// Largest errors found against double precision (math_test.cc, every 97th float):
 // exp 1.0 ulp, log 0.8 ulp, tanh 1.4 ulp, sigmoid 2.3 ulp; infinities, NaNs, subnormals included.
 // The float functions use no fused multiply-add, so that every instruction set gives the same bits
 // (with -ffp-contract=off).

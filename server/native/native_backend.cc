@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
-#include "server/native/device.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server {
 namespace {
@@ -31,8 +33,10 @@ class NativeBackend : public Backend {
     if (index < 0 || index >= kNativeDevices) {
       return DeviceError("there is no native:", index, ", only ", kNativeDevices, " devices");
     }
-    return std::unique_ptr<Device>(
-        std::make_unique<native::NativeDevice>(absl::StrCat(name_, ":", index), threads_));
+    KernelTable kernels;
+    native::RegisterKernels(kernels);
+    return std::unique_ptr<Device>(std::make_unique<native::NativeDevice>(
+        absl::StrCat(name_, ":", index), threads_, std::move(kernels)));
   }
 
  private:
