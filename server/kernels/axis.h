@@ -10,7 +10,7 @@
 #include "ops/attr.h"
 #include "ops/error.h"
 #include "ops/rules.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 
 namespace chx::server::kernels {
 

@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "server/kernels/half.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/math.h"
 
 namespace chx::server::kernels {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/types.h"
 
 namespace chx::server::kernels {

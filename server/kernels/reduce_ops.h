@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "server/kernels/elementwise_fns.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/math.h"
 #include "server/kernels/types.h"
 

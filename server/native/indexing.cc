@@ -3,11 +3,11 @@
 #include <atomic>
 #include <cstring>
 
-#include "ops/basic_index.h"
 #include "ops/rules.h"
 #include "server/engine/stop_token.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/output_parts.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"
@@ -31,13 +31,7 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   FillZero(out.data, out.size() * ItemSize(out.dtype));
-  ArraySpec view;
-  CHX_RETURN_IF_ERROR(
-      ApplyBasicIndex(args.op.name, args.attrs[1].ints(), ArraySpec(out.dtype, out.shape), &view));
-  KernelTensor part = out;
-  part.data = out.data + view.offset;
-  part.shape = view.shape;
-  part.strides = view.strides;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor part, kernels::IndexedPart(args, args.attrs[1].ints()));
   RunUnary(PoolOf(args), gy, part, CastLoop(gy.dtype, out.dtype));
   return absl::OkStatus();
 }

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "ops/registry.h"
-#include "server/cuda/factorizations.h"
+#include "server/cuda/kernels/decompositions_solver.h"
 #include "server/cuda/testing/emulated_backend.h"
 #include "server/cuda/testing/emulated_libraries.h"
 #include "server/engine/executor.h"

@@ -1,26 +1,30 @@
-// Kernels of ops/defs/connection.cc: by cuDNN or, where it is not installed or declines, by
-// matrices of windows, which cuBLAS multiplies, or for bools and integers a kernel of our own.
+// Kernels of ops/defs/convolution.cc. cuDNN computes convolutions. If it is not installed or
+// declines, they are products of matrices of windows (im2col): by cuBLAS or, for bools and
+// integers, by a kernel of our own.
 #include <algorithm>
 
 #include "ops/error.h"
-#include "server/cuda/dense.h"
-#include "server/cuda/dnn.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/launch.h"
+#include "server/cuda/vendor/dnn.h"
+#include "server/cuda/vendor/gemm.h"
+#include "server/kernels/conv_plan.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
-#include "server/kernels/windows.h"
+#include "server/kernels/window_args.h"
 
 namespace chx::server::cuda {
 namespace {
 
 using kernels::Compute;
+using kernels::HasBias;
 using kernels::Load;
 using kernels::Store;
 using kernels::Windows;
 
-// So much of windows is laid out at a time, about.
-constexpr int64_t kChunkBytes = 32 << 20;
+// Of each block of windows, about.
+constexpr int64_t kBlockBytes = 32 << 20;
 
 // col (samples, channels, kernel, count) from x (samples, channels, image).
 template <typename T>
@@ -38,7 +42,7 @@ struct Im2Col {
   }
 };
 
-// Adds to y (samples, channels, image) what lies at each position in col.
+// Adds to y (samples, channels, image) the elements of col that belong to each position.
 template <typename T>
 struct Col2Im {
   Windows windows;
@@ -57,13 +61,13 @@ struct Col2Im {
   }
 };
 
-// Matrices in C order, with rows `leading` elements and themselves `step` elements apart.
+// Matrices in C order. Rows are `leading` elements apart, matrices `step` elements.
 struct Operand {
   const char* data;
   int64_t rows;
   int64_t columns;
   int64_t leading;
-  bool transposed;  // before it is multiplied
+  bool transposed;  // before the product
   int64_t step;
 };
 
@@ -100,81 +104,60 @@ struct PlainProduct {
   }
 };
 
-// One of the three kernels with dense operands of any dtype but float16: each relates an
-// image (samples, channels, spatial...), a weight (features, channels, kernel...) and the windows'
-// features (samples, features, counts...).
+// One of the three kernels with dense operands of any dtype but float16 (see ConvPlan).
 class Convolution {
  public:
-  Convolution(const KernelArgs& args, Dtype dtype, const Windows& windows, int64_t samples,
-              int64_t channels, int64_t features)
-      : args_(args),
-        dtype_(dtype),
-        item_(ItemSize(dtype)),
-        windows_(windows),
-        samples_(samples),
-        channels_(channels),
-        features_(features) {}
+  Convolution(const KernelArgs& args, Dtype dtype, const kernels::ConvPlan& plan)
+      : args_(args), dtype_(dtype), item_(ItemSize(dtype)), plan_(plan) {}
 
-  // Scratch for the windows of some samples, or for some rows of those of one.
+  // Scratch for the windows of one block.
   absl::Status Prepare() {
-    int64_t bytes = 0;
-    if (__builtin_mul_overflow(channels_, windows_.kernel_size, &rows_) ||
-        __builtin_mul_overflow(rows_, windows_.count, &bytes) ||
-        __builtin_mul_overflow(bytes, item_, &bytes)) {
-      return MemoryError("[", args_.op.name, "] out of memory: expects smaller images or kernels");
-    }
-    chunk_ = samples_;
-    block_ = windows_.counts[0];
-    if (windows_.IsIdentity() || rows_ == 0) return absl::OkStatus();
-    bytes = std::max<int64_t>(1, bytes);
-    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / bytes));
-    const int64_t row_bytes = std::max<int64_t>(1, bytes / block_);
-    block_ = std::min(block_, std::max<int64_t>(1, kChunkBytes / row_bytes));
-    const int64_t needed = chunk_ * block_ * row_bytes;
-    CHX_ASSIGN_OR_RETURN(void* const col, args_.scratch.Allocate(std::max<int64_t>(1, needed)));
+    if (plan_.scratch_bytes() == 0) return absl::OkStatus();
+    CHX_ASSIGN_OR_RETURN(void* const col, args_.scratch.Allocate(plan_.scratch_bytes()));
     col_ = static_cast<char*>(col);
     return absl::OkStatus();
   }
 
   // y = the features of x, or y += with `accumulate`.
   absl::Status Forward(const char* x, const char* w, bool accumulate, char* y) {
-    return ForBlocks([&](const Windows& part, int64_t row, int64_t first,
-                         int64_t count) -> absl::Status {
+    return plan_.ForBlocks([&](const Windows& part, int64_t row, int64_t first,
+                               int64_t count) -> absl::Status {
       CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(part, x, first, count));
       return Multiply(count, Weight(w, false),
-                      {col, rows_, part.count, part.count, false, rows_ * part.count}, accumulate,
-                      y + FeaturesAt(first, row), windows_.count, features_ * windows_.count);
+                      {col, plan_.rows(), part.count, part.count, false, plan_.rows() * part.count},
+                      accumulate, y + FeaturesAt(first, row), plan_.windows().count,
+                      plan_.features() * plan_.windows().count);
     });
   }
 
   // image += what the features come from.
   absl::Status Transposed(const char* y, const char* w, char* image) {
-    return ForBlocks([&](const Windows& part, int64_t row, int64_t first,
-                         int64_t count) -> absl::Status {
-      char* const to = image + first * channels_ * windows_.image_size * item_;
-      CHX_RETURN_IF_ERROR(Multiply(count, Weight(w, true),
-                                   FeaturesOf(y + FeaturesAt(first, row), part), col_ == nullptr,
-                                   col_ != nullptr ? col_ : to, part.count, rows_ * part.count));
-      if (col_ == nullptr) return absl::OkStatus();
-      return InType([&](auto tag) {
-        using T = typename decltype(tag)::Type;
-        const Col2Im<T> body{part, reinterpret_cast<const T*>(col_), reinterpret_cast<T*>(to)};
-        return ForEach(args_, count * channels_ * windows_.image_size, body);
-      });
-    });
+    return plan_.ForBlocks(
+        [&](const Windows& part, int64_t row, int64_t first, int64_t count) -> absl::Status {
+          char* const to = image + plan_.ImageAt(first) * item_;
+          CHX_RETURN_IF_ERROR(Multiply(
+              count, Weight(w, true), FeaturesOf(y + FeaturesAt(first, row), part), col_ == nullptr,
+              col_ != nullptr ? col_ : to, part.count, plan_.rows() * part.count));
+          if (col_ == nullptr) return absl::OkStatus();
+          return InType([&](auto tag) {
+            using T = typename decltype(tag)::Type;
+            const Col2Im<T> body{part, reinterpret_cast<const T*>(col_), reinterpret_cast<T*>(to)};
+            return ForEach(args_, count * plan_.channels() * plan_.windows().image_size, body);
+          });
+        });
   }
 
   // w = the sum over samples of products of features and windows.
   absl::Status GradWeight(const char* x, const char* gy, char* w) {
     bool accumulate = false;
-    return ForBlocks(
+    return plan_.ForBlocks(
         [&](const Windows& part, int64_t row, int64_t first, int64_t count) -> absl::Status {
           CHX_ASSIGN_OR_RETURN(const char* const col, ColumnsOf(part, x, first, count));
           for (int64_t i = 0; i < count; ++i) {
-            CHX_RETURN_IF_ERROR(Multiply(
-                1, FeaturesOf(gy + FeaturesAt(first + i, row), part),
-                {col + i * rows_ * part.count * item_, rows_, part.count, part.count, true, 0},
-                accumulate, w, rows_, 0));
+            CHX_RETURN_IF_ERROR(Multiply(1, FeaturesOf(gy + FeaturesAt(first + i, row), part),
+                                         {col + i * plan_.rows() * part.count * item_, plan_.rows(),
+                                          part.count, part.count, true, 0},
+                                         accumulate, w, plan_.rows(), 0));
             accumulate = true;
           }
           return absl::OkStatus();
@@ -182,30 +165,18 @@ class Convolution {
   }
 
  private:
-  // fn(windows, row, first, count) for rows of windows, from `row` on, of `count` samples from
-  // `first` on.
-  template <typename Fn>
-  absl::Status ForBlocks(Fn&& fn) {
-    for (int64_t first = 0; first < samples_; first += chunk_) {
-      for (int64_t row = 0; row < windows_.counts[0]; row += block_) {
-        CHX_RETURN_IF_ERROR(fn(windows_.Rows(row, std::min(block_, windows_.counts[0] - row)), row,
-                               first, std::min(chunk_, samples_ - first)));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   Operand Weight(const char* w, bool transposed) const {
-    return {w, features_, rows_, rows_, transposed, 0};
+    return {w, plan_.features(), plan_.rows(), plan_.rows(), transposed, 0};
   }
   // In bytes.
   int64_t FeaturesAt(int64_t sample, int64_t row) const {
-    const int64_t at = sample * features_ * windows_.count;
-    return (at + row * (windows_.count / windows_.counts[0])) * item_;
+    return plan_.FeaturesAt(sample, row) * item_;
   }
   // The features (features, windows) of some rows of windows of each sample.
   Operand FeaturesOf(const char* data, const Windows& part) const {
-    return {data, features_, part.count, windows_.count, false, features_ * windows_.count};
+    return {data,       plan_.features(),
+            part.count, plan_.windows().count,
+            false,      plan_.features() * plan_.windows().count};
   }
 
   template <typename Fn>
@@ -221,12 +192,12 @@ class Convolution {
 
   absl::StatusOr<const char*> ColumnsOf(const Windows& part, const char* x, int64_t first,
                                         int64_t count) {
-    const char* const from = x + first * channels_ * windows_.image_size * item_;
+    const char* const from = x + plan_.ImageAt(first) * item_;
     if (col_ == nullptr) return from;
     CHX_RETURN_IF_ERROR(InType([&](auto tag) {
       using T = typename decltype(tag)::Type;
       const Im2Col<T> body{part, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(col_)};
-      return ForEach(args_, count * rows_ * part.count, body);
+      return ForEach(args_, count * plan_.rows() * part.count, body);
     }));
     return static_cast<const char*>(col_);
   }
@@ -277,14 +248,8 @@ class Convolution {
   const KernelArgs& args_;
   const Dtype dtype_;
   const int64_t item_;
-  const Windows& windows_;
-  const int64_t samples_;
-  const int64_t channels_;
-  const int64_t features_;
-  int64_t rows_ = 0;     // of a sample's matrix of windows
-  int64_t chunk_ = 0;    // samples
-  int64_t block_ = 0;    // rows of windows
-  char* col_ = nullptr;  // null: the image is that matrix
+  const kernels::ConvPlan& plan_;
+  char* col_ = nullptr;  // null: the image is the matrix of windows
 };
 
 // Runs `compute(convolution, in0, in1, out)`; float16 is computed in float32, in which sums over
@@ -294,13 +259,16 @@ absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channel
                  Compute&& compute) {
   const KernelTensor& out = args.out(0);
   const Dtype dtype = out.dtype == Dtype::kFloat16 ? Dtype::kFloat32 : out.dtype;
-  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Dense(args, args.in(0), dtype));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Dense(args, args.in(1), dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), dtype));
   KernelTensor target = out;
   if (dtype != out.dtype) {
     CHX_ASSIGN_OR_RETURN(target, NewTensor(args, dtype, out.shape));
   }
-  Convolution convolution(args, dtype, windows, a.shape[0], channels, features);
+  CHX_ASSIGN_OR_RETURN(const kernels::ConvPlan plan,
+                       kernels::ConvPlan::Make(args, dtype, windows, a.shape[0], channels, features,
+                                               kBlockBytes, INT64_MAX));
+  Convolution convolution(args, dtype, plan);
   CHX_RETURN_IF_ERROR(convolution.Prepare());
   CHX_RETURN_IF_ERROR(compute(&convolution, a.data, b.data, target));
   return dtype != out.dtype ? Copy(args, target, out) : absl::OkStatus();
@@ -310,16 +278,9 @@ absl::Status FillZero(const KernelArgs& args, const KernelTensor& target) {
   return args.stream.Zero(target.data, target.size() * ItemSize(target.dtype));
 }
 
-bool HasBias(const KernelArgs& args) { return args.inputs.size() > 2 && args.in(2).present; }
-
 // target = the bias along the channels.
 absl::Status FillBias(const KernelArgs& args, const KernelTensor& target) {
-  KernelTensor bias = args.in(2);
-  for (int d = 2; d < target.ndim(); ++d) {
-    bias.shape.push_back(1);
-    bias.strides.push_back(0);
-  }
-  return Copy(args, bias, target);
+  return Copy(args, kernels::BiasOfChannels(args, target.ndim()), target);
 }
 
 // By cuDNN. False if it declines; then `out` has unspecified values.
@@ -330,8 +291,8 @@ absl::StatusOr<bool> RunByDnn(const KernelArgs& args, ConvPart part, const Windo
   if (dnn == nullptr || !IsFloat(out.dtype)) return false;
   absl::optional<ConvCall> call = PlanConv(part, out.dtype, windows, samples, channels, features);
   if (!call.has_value()) return false;
-  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Dense(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Dense(args, args.in(1), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), out.dtype));
   call->a = a.data;
   call->b = b.data;
   call->out = out.data;
@@ -344,10 +305,7 @@ absl::Status RunConv(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   const Shape& w = args.in(1).shape;
-  const Dims kernel(w.span().subspan(2));
-  const Windows windows =
-      kernels::MakeWindows(args.in(0).shape, out.shape, Ints(kernel.begin(), kernel.end()),
-                           args.attrs[0].ints(), args.attrs[1].ints());
+  const Windows windows = kernels::ConvWindows(args, args.in(0).shape, out.shape);
   CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, ConvPart::kFeatures, windows,
                                                  args.in(0).shape[0], w[1], w[0]));
   if (done) return absl::OkStatus();
@@ -363,10 +321,7 @@ absl::Status RunConvTranspose(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   const Shape& w = args.in(1).shape;
-  const Dims kernel(w.span().subspan(2));
-  const Windows windows =
-      kernels::MakeWindows(out.shape, args.in(0).shape, Ints(kernel.begin(), kernel.end()),
-                           args.attrs[0].ints(), args.attrs[1].ints());
+  const Windows windows = kernels::ConvWindows(args, out.shape, args.in(0).shape);
   CHX_ASSIGN_OR_RETURN(const bool done,
                        RunByDnn(args, ConvPart::kImage, windows, args.in(0).shape[0], w[1], w[0]));
   if (done) return absl::OkStatus();
@@ -381,9 +336,7 @@ absl::Status RunConvTranspose(const KernelArgs& args) {
 absl::Status RunConvGradWeight(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  const Windows windows =
-      kernels::MakeWindows(args.in(0).shape, args.in(1).shape, args.attrs[0].ints(),
-                           args.attrs[1].ints(), args.attrs[2].ints());
+  const Windows windows = kernels::ConvGradWeightWindows(args);
   CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, ConvPart::kWeight, windows,
                                                  args.in(0).shape[0], out.shape[1], out.shape[0]));
   if (done) return absl::OkStatus();
@@ -397,7 +350,7 @@ absl::Status RunConvGradWeight(const KernelArgs& args) {
 
 }  // namespace
 
-void RegisterConnection(KernelTable& table) {
+void RegisterConvolution(KernelTable& table) {
   table.Set("conv", RunConv);
   table.Set("conv_transpose", RunConvTranspose);
   table.Set("conv_grad_weight", RunConvGradWeight);

@@ -1,8 +1,8 @@
 // Kernels of ops/defs/creation.cc.
 #include "ops/arange.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/math.h"
 

@@ -1,17 +1,17 @@
-// Kernels of ops/defs/decompositions.cc: by cuSOLVER where it is installed and the matrices are
-// large, or many; else copied to the host, decomposed by LAPACK, and back. Either way they wait for
-// the outcome.
+// Kernels of ops/defs/decompositions.cc. cuSOLVER decomposes matrices that are large, or many, if
+// it is installed. All others are copied to the host, decomposed by LAPACK, and copied back. Both
+// ways wait for the outcome.
 #include "server/lapack/decompositions.h"
 
 #include <string>
 #include <vector>
 
 #include "ops/error.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/factorizations.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/kernel_stream.h"
-#include "server/cuda/solver.h"
+#include "server/cuda/kernels/decompositions_solver.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/solver.h"
 #include "server/engine/backend.h"
 
 namespace chx::server::cuda {
@@ -49,32 +49,22 @@ absl::Status RunOnHost(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
-// An input in C order; float16 is computed in float32.
-absl::StatusOr<KernelTensor> Dense(const KernelArgs& args, const KernelTensor& input) {
-  if (input.dtype != Dtype::kFloat16) return Contiguous(args, input);
-  CHX_ASSIGN_OR_RETURN(const KernelTensor wide, NewTensor(args, Dtype::kFloat32, input.shape));
-  CHX_RETURN_IF_ERROR(Copy(args, input, wide));
-  return wide;
-}
+// float16 is computed in float32.
+Dtype WorkDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
 
-// Where an output is computed.
-absl::StatusOr<KernelTensor> Target(const KernelArgs& args, const KernelTensor& output) {
-  if (output.dtype != Dtype::kFloat16) return output;
-  return NewTensor(args, Dtype::kFloat32, output.shape);
-}
-
-// `kFactorizes`: whether cuSOLVER has it.
+// `kFactorizes`: whether cuSOLVER has the operator.
 template <bool kFactorizes>
 absl::Status RunDecomposition(const KernelArgs& args) {
   std::vector<KernelTensor> inputs;
   std::vector<KernelTensor> outputs;
   for (const KernelTensor& input : args.inputs) {
-    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Dense(args, input));
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, input, WorkDtype(input.dtype)));
     inputs.push_back(dense);
   }
   for (const KernelTensor& output : args.outputs) {
-    CHX_ASSIGN_OR_RETURN(const KernelTensor target, Target(args, output));
-    outputs.push_back(target);
+    outputs.push_back(output);
+    if (output.dtype != Dtype::kFloat16) continue;
+    CHX_ASSIGN_OR_RETURN(outputs.back(), NewTensor(args, Dtype::kFloat32, output.shape));
   }
   const KernelArgs wide = {args.op, args.stream, args.scratch, inputs, outputs, args.attrs};
   Solver* const solver = kFactorizes ? StreamOf(args).solver() : nullptr;

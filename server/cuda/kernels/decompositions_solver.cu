@@ -1,32 +1,27 @@
 // Matrices for cuSOLVER, which are column-major: in C order these are the transposed ones, so some
 // operators work on those and others on a transposed copy.
-#include "server/cuda/factorizations.h"
+#include "server/cuda/kernels/decompositions_solver.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "ops/error.h"
-#include "server/cuda/bad_position.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/first_invalid.h"
+#include "server/cuda/loops/launch.h"
+#include "server/kernels/matmul_operands.h"
 #include "server/lapack/decompositions.h"
 
 namespace chx::server::cuda {
 namespace {
+
+using kernels::Transposed;
 
 int Rows(const KernelTensor& tensor) { return static_cast<int>(tensor.shape[tensor.ndim() - 2]); }
 int Columns(const KernelTensor& tensor) { return static_cast<int>(tensor.shape.back()); }
 
 int64_t CountOf(const KernelTensor& tensor) {
   return tensor.size() / (int64_t{Rows(tensor)} * Columns(tensor));
-}
-
-// The transposed matrices, as a view.
-KernelTensor Transposed(KernelTensor tensor) {
-  const int last = tensor.ndim() - 1;
-  std::swap(tensor.shape[last], tensor.shape[last - 1]);
-  std::swap(tensor.strides[last], tensor.strides[last - 1]);
-  return tensor;
 }
 
 absl::StatusOr<KernelTensor> DenseCopy(const KernelArgs& args, const KernelTensor& tensor) {
@@ -63,7 +58,7 @@ struct FiniteBody {
   const T* a;
   lapack::Finite finite;
   int64_t columns;
-  BadPosition bad;
+  FirstInvalid invalid;
 
   CHX_HD void operator()(int64_t p) const {
     if (a[p] - a[p] == T(0)) return;  // else a NaN
@@ -71,19 +66,19 @@ struct FiniteBody {
     const int64_t row = p / columns % columns;  // of a half, which a square matrix has
     if (finite == lapack::Finite::kLower ? column <= row
                                          : finite == lapack::Finite::kAll || column >= row) {
-      bad.Report(p);
+      invalid.Report(p);
     }
   }
 };
 
-// Waits for the stream (bad_position.h).
+// Waits for the stream (first_invalid.h).
 template <typename T>
 absl::Status CheckFiniteOf(const KernelArgs& args, lapack::Finite finite) {
   const KernelTensor& a = args.in(0);
   const T* const data = reinterpret_cast<const T*>(a.data);
-  CHX_ASSIGN_OR_RETURN(const BadPosition bad, NewBadPosition(args, a.size()));
-  CHX_RETURN_IF_ERROR(ForEach(args, a.size(), FiniteBody<T>{data, finite, Columns(a), bad}));
-  CHX_ASSIGN_OR_RETURN(const int64_t first, FirstBad(args, bad));
+  CHX_ASSIGN_OR_RETURN(const FirstInvalid invalid, FirstInvalid::New(args, a.size()));
+  CHX_RETURN_IF_ERROR(ForEach(args, a.size(), FiniteBody<T>{data, finite, Columns(a), invalid}));
+  CHX_ASSIGN_OR_RETURN(const int64_t first, invalid.Read(args));
   if (first < 0) return absl::OkStatus();
   T value = 0;
   CHX_RETURN_IF_ERROR(args.stream.CopyOut(&value, data + first, sizeof(value)));

@@ -1,10 +1,10 @@
 // The operators of ops/defs/decompositions.cc on the GPU.
-#ifndef CHX_SERVER_CUDA_FACTORIZATIONS_H_
-#define CHX_SERVER_CUDA_FACTORIZATIONS_H_
+#ifndef CHX_SERVER_CUDA_KERNELS_DECOMPOSITIONS_SOLVER_H_
+#define CHX_SERVER_CUDA_KERNELS_DECOMPOSITIONS_SOLVER_H_
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "server/cuda/solver.h"
+#include "server/cuda/vendor/solver.h"
 #include "server/engine/kernel.h"
 
 namespace chx::server::cuda {
@@ -20,4 +20,4 @@ absl::Status Factorize(const KernelArgs& args, Solver* solver);
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_FACTORIZATIONS_H_
+#endif  // CHX_SERVER_CUDA_KERNELS_DECOMPOSITIONS_SOLVER_H_

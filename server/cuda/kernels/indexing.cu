@@ -1,16 +1,16 @@
 // Kernels of ops/defs/indexing.cc.
-#include "ops/basic_index.h"
 #include "ops/error.h"
 #include "ops/rules.h"
-#include "server/cuda/bad_position.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/device_nest.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
-#include "server/cuda/sort.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/kernels/sorting_keys.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/first_invalid.h"
+#include "server/cuda/loops/launch.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
+#include "server/kernels/output_parts.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -22,13 +22,7 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
-  ArraySpec view;
-  CHX_RETURN_IF_ERROR(
-      ApplyBasicIndex(args.op.name, args.attrs[1].ints(), ArraySpec(out.dtype, out.shape), &view));
-  KernelTensor part = out;
-  part.data = out.data + view.offset;
-  part.shape = view.shape;
-  part.strides = view.strides;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor part, kernels::IndexedPart(args, args.attrs[1].ints()));
   return Copy(args, args.in(0), part);
 }
 
@@ -39,17 +33,17 @@ struct ResolveBody {
   int64_t* out;
   IndexMode mode;
   int64_t size;
-  BadPosition bad;
+  FirstInvalid invalid;
 
   CHX_HD void operator()(int64_t i) const {
     int64_t index = *reinterpret_cast<const int64_t*>(in + nest.Offset(i));
-    if (!kernels::ResolveIndex(mode, size, &index)) bad.Report(i);
+    if (!kernels::ResolveIndex(mode, size, &index)) invalid.Report(i);
     out[i] = index;
   }
 };
 
 // Dense positions in [0, size) for indices in any layout, in C order. Mode kRaise waits for the
-// stream (see bad_position.h).
+// stream (see first_invalid.h).
 absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
                                               IndexMode mode, int64_t size) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
@@ -63,11 +57,11 @@ absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const Kern
   body.mode = mode;
   body.size = size;
   if (mode == IndexMode::kRaise) {
-    CHX_ASSIGN_OR_RETURN(body.bad, NewBadPosition(args, indices.size()));
+    CHX_ASSIGN_OR_RETURN(body.invalid, FirstInvalid::New(args, indices.size()));
   }
   CHX_RETURN_IF_ERROR(ForEach(args, indices.size(), body));
   if (mode != IndexMode::kRaise) return out;
-  CHX_ASSIGN_OR_RETURN(const int64_t position, FirstBad(args, body.bad));
+  CHX_ASSIGN_OR_RETURN(const int64_t position, body.invalid.Read(args));
   if (position < 0) return out;
   int64_t index = 0;
   CHX_RETURN_IF_ERROR(

@@ -1,14 +1,13 @@
 // Kernels of ops/defs/linalg.cc: cuBLAS for floats, a plain loop for bools and integers.
-#include <utility>
-
 #include "ops/error.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/device_nest.h"
-#include "server/cuda/gemm_layout.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/launch.h"
+#include "server/cuda/vendor/gemm.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
+#include "server/kernels/matmul_operands.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -41,12 +40,8 @@ struct PlainProduct {
   }
 };
 
-// Tensors of matrices, a (..., rows, inner) and b (..., inner, columns), whose leading dimensions
-// broadcast to `batch`; `out` is dense.
-struct Product {
-  KernelTensor a;
-  KernelTensor b;
-  Shape batch;
+// `out` is dense.
+struct Product : kernels::MatmulOperands {
   KernelTensor out;
   const KernelTensor* bias = nullptr;  // (columns,), added to each row
 
@@ -131,56 +126,17 @@ absl::Status RunProduct(const KernelArgs& args, const Product& product) {
 
 absl::Status RunMatmul(const KernelArgs& args) {
   if (args.out(0).size() == 0) return absl::OkStatus();
-  Product product;
-  product.out = args.out(0);
-  KernelTensor& a = product.a = args.in(0);
-  KernelTensor& b = product.b = args.in(1);
-  // A vector is one row on the left and one column on the right.
-  int matrix_dims = 2;
-  if (a.ndim() == 1) {
-    a.strides = {a.shape[0] * a.strides[0], a.strides[0]};
-    a.shape = {1, a.shape[0]};
-    --matrix_dims;
-  }
-  if (b.ndim() == 1) {
-    b.strides = {b.strides[0], ItemSize(b.dtype)};
-    b.shape = {b.shape[0], 1};
-    --matrix_dims;
-  }
-  const KernelTensor& out = product.out;
-  product.batch = Shape(out.shape.span().subspan(0, out.ndim() - matrix_dims));
-  return RunProduct(args, product);
-}
-
-// x seen as (batch, features): a view where each side's dimensions merge, else a copy.
-absl::StatusOr<KernelTensor> AsMatrix(const KernelArgs& args, const KernelTensor& x,
-                                      int n_batch_axes) {
-  kernels::LoopNest<1> batch;
-  kernels::LoopNest<1> features;
-  for (int d = 0; d < x.ndim(); ++d) {
-    (d < n_batch_axes ? batch : features).Append(x.shape[d], {x.strides[d]});
-  }
-  KernelTensor matrix = x;
-  if (batch.ndim > 1 || features.ndim > 1) {
-    CHX_ASSIGN_OR_RETURN(matrix, Contiguous(args, x));
-    batch.ndim = features.ndim = 0;
-  }
-  const int64_t item_size = ItemSize(matrix.dtype);
-  matrix.shape = {batch.size, features.size};
-  matrix.strides = {batch.ndim == 1 ? batch.strides[0][0] : features.size * item_size,
-                    features.ndim == 1 ? features.strides[0][0] : item_size};
-  return matrix;
+  return RunProduct(args, {kernels::MakeMatmulOperands(args), args.out(0)});
 }
 
 absl::Status RunLinear(const KernelArgs& args) {
   if (args.out(0).size() == 0) return absl::OkStatus();
   Product product;
   product.out = args.out(0);
-  CHX_ASSIGN_OR_RETURN(product.a,
-                       AsMatrix(args, args.in(0), static_cast<int>(args.attrs[0].AsInt())));
-  product.b = args.in(1);
-  std::swap(product.b.shape[0], product.b.shape[1]);
-  std::swap(product.b.strides[0], product.b.strides[1]);
+  CHX_ASSIGN_OR_RETURN(
+      product.a, kernels::AsMatrix(args.in(0), static_cast<int>(args.attrs[0].AsInt()),
+                                   [&args](const KernelTensor& x) { return Contiguous(args, x); }));
+  product.b = kernels::Transposed(args.in(1));
   if (args.inputs.size() > 2 && args.in(2).present) product.bias = &args.in(2);
   return RunProduct(args, product);
 }

@@ -1,8 +1,8 @@
 // Kernels of ops/defs/loss.cc: one group of lanes for each sample.
 #include "ops/error.h"
-#include "server/cuda/bad_position.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/first_invalid.h"
+#include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/reduce_ops.h"
 
@@ -23,21 +23,21 @@ struct Labels {
 struct CheckBody {
   Labels labels;
   int64_t classes;
-  BadPosition bad;
+  FirstInvalid invalid;
 
   CHX_HD void operator()(int64_t row) const {
     const int64_t label = labels.At(row);
-    if (label != kIgnored && (label < 0 || label >= classes)) bad.Report(row);
+    if (label != kIgnored && (label < 0 || label >= classes)) invalid.Report(row);
   }
 };
 
-// Each must be a class or kIgnored. Waits for the stream (see bad_position.h).
+// Each must be a class or kIgnored. Waits for the stream (see first_invalid.h).
 absl::StatusOr<Labels> CheckedLabels(const KernelArgs& args, int64_t classes) {
   const KernelTensor& tensor = args.in(1);
   const Labels labels{tensor.data, tensor.strides[0]};
-  CHX_ASSIGN_OR_RETURN(const BadPosition bad, NewBadPosition(args, tensor.size()));
-  CHX_RETURN_IF_ERROR(ForEach(args, tensor.size(), CheckBody{labels, classes, bad}));
-  CHX_ASSIGN_OR_RETURN(const int64_t row, FirstBad(args, bad));
+  CHX_ASSIGN_OR_RETURN(const FirstInvalid invalid, FirstInvalid::New(args, tensor.size()));
+  CHX_RETURN_IF_ERROR(ForEach(args, tensor.size(), CheckBody{labels, classes, invalid}));
+  CHX_ASSIGN_OR_RETURN(const int64_t row, invalid.Read(args));
   if (row < 0) return labels;
   int64_t label = 0;
   CHX_RETURN_IF_ERROR(
@@ -65,7 +65,7 @@ struct SampleBody {
   using Reducer = kernels::LogSumExpReducer<T>;
   using Acc = typename Reducer::Acc;
 
-  Lanes lanes;
+  ThreadGroups groups;
   Scores<T> x;
   Labels labels;
   int64_t rows;
@@ -74,13 +74,13 @@ struct SampleBody {
 
   CHX_HD static Acc Combine(const Acc& a, const Acc& b) { return Reducer::Combine(a, b); }
   CHX_HD int64_t RowOf(int64_t block, int thread) const {
-    return block * lanes.groups() + lanes.GroupOf(thread);
+    return block * groups.count() + groups.GroupOf(thread);
   }
   CHX_HD Acc Gather(int64_t block, int thread) const {
     Acc acc = Reducer::Identity();
     const int64_t row = RowOf(block, thread);
     if (row >= rows || labels.At(row) == kIgnored) return acc;
-    for (int64_t c = lanes.LaneOf(thread); c < classes; c += lanes.count()) {
+    for (int64_t c = groups.RankOf(thread); c < classes; c += groups.size()) {
       acc = Reducer::Combine(acc, Reducer::FromElement(x.At(row, c), c));
     }
     return acc;
@@ -94,7 +94,7 @@ struct LossBody : SampleBody<T> {
 
   CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {
     const int64_t row = this->RowOf(block, thread);
-    if (row >= this->rows || this->lanes.LaneOf(thread) != 0) return;
+    if (row >= this->rows || this->groups.RankOf(thread) != 0) return;
     const int64_t label = this->labels.At(row);
     // log(sum) + (max - x): keeps the digits that x + log(sum) - x would cancel.
     const C loss =
@@ -117,7 +117,7 @@ struct GradBody : SampleBody<T> {
     const int64_t label = this->labels.At(row);
     const C scale = kernels::Load(*reinterpret_cast<const T*>(gy + row * gy_stride));
     const C factor = C(1) / acc.sum;
-    for (int64_t c = this->lanes.LaneOf(thread); c < this->classes; c += this->lanes.count()) {
+    for (int64_t c = this->groups.RankOf(thread); c < this->classes; c += this->groups.size()) {
       C slope = C(0);
       if (label != kIgnored) {
         const C share = kernels::Exp(this->x.At(row, c) - acc.max) * factor;
@@ -137,13 +137,13 @@ absl::StatusOr<Body> NewBody(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(body.labels, CheckedLabels(args, body.classes));
   body.x = {x.data, x.strides[0], x.strides[1]};
   const int64_t lanes = PowerOfTwoAtLeast(std::max<int64_t>(1, (body.classes + 1) / 2));
-  body.lanes = Lanes(static_cast<int>(std::min<int64_t>(lanes, kThreads)), false);
+  body.groups = ThreadGroups(static_cast<int>(std::min<int64_t>(lanes, kThreads)), false);
   return body;
 }
 
 template <typename Body>
 absl::Status Launch(const KernelArgs& args, const Body& body) {
-  const int64_t groups = body.lanes.groups();
+  const int64_t groups = body.groups.count();
   return ForEachGroup(args, (body.rows + groups - 1) / groups, body);
 }
 

@@ -1,33 +1,15 @@
 // Kernels of ops/defs/manipulation.cc: whatever is not a view.
-#include "ops/error.h"
-#include "ops/rules.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/groups.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/kernels/output_parts.h"
 
 namespace chx::server::cuda {
 namespace {
 
-// Each input is copied to its part of the output, as a strided view of it.
 absl::Status RunConcatenate(const KernelArgs& args) {
-  const KernelTensor& out = args.out(0);
-  const bool flat = !args.attrs[0].has_value();
-  int axis = 0;
-  if (!flat) {
-    CHX_ASSIGN_OR_RETURN(axis,
-                         rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), out.ndim()));
-  }
-  int64_t position = 0;
-  for (const KernelTensor& in : args.inputs) {
-    if (in.size() > 0) {
-      KernelTensor part = out;
-      part.data = out.data + position * out.strides[axis];
-      part.shape = in.shape;
-      if (flat) part.strides = ContiguousStrides(in.shape, ItemSize(out.dtype));
-      CHX_RETURN_IF_ERROR(Copy(args, in, part));
-    }
-    position += flat ? in.size() : in.shape[axis];
-  }
-  return absl::OkStatus();
+  return kernels::ForConcatenatedParts(
+      args,
+      [&args](const KernelTensor& in, const KernelTensor& part) { return Copy(args, in, part); });
 }
 
 }  // namespace

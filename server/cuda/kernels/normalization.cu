@@ -2,10 +2,10 @@
 // here.
 #include "ops/error.h"
 #include "ops/rules.h"
-#include "server/cuda/dense.h"
-#include "server/cuda/dnn.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/launch.h"
+#include "server/cuda/vendor/dnn.h"
 #include "server/kernels/dispatch.h"
 
 namespace chx::server::cuda {
@@ -44,8 +44,8 @@ absl::StatusOr<absl::optional<NormCall>> Plan(const KernelArgs& args, NormPart p
   }
   call = PlanNorm(part, dtype, layout, args.attrs[0].AsFloat());
   if (!call.has_value()) return call;
-  CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Dense(args, x, dtype));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor gamma, Dense(args, args.in(1), wide));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, x, dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gamma, Contiguous(args, args.in(1), wide));
   call->x = dense.data;
   call->gamma = gamma.data;
   call->out = args.out(0).data;
@@ -64,7 +64,7 @@ absl::Status RunForward(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(absl::optional<NormCall> call,
                        Plan(args, NormPart::kBatch, args.in(0).dtype, mean.dtype));
   if (!call.has_value()) return Decline();
-  CHX_ASSIGN_OR_RETURN(const KernelTensor beta, Dense(args, args.in(2), mean.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor beta, Contiguous(args, args.in(2), mean.dtype));
   call->beta = beta.data;
   call->mean = mean.data;
   call->variance = variance.data;
@@ -89,7 +89,7 @@ absl::Status RunGrad(const KernelArgs& args) {
   const Dtype wide = args.out(0).dtype;
   CHX_ASSIGN_OR_RETURN(absl::optional<NormCall> call, Plan(args, NormPart::kGradient, wide, wide));
   if (!call.has_value()) return Decline();
-  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Dense(args, args.in(2), wide));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(2), wide));
   call->gy = gy.data;
   call->ggamma = args.out(1).data;
   call->gbeta = args.out(2).data;
@@ -102,9 +102,9 @@ absl::Status RunFixed(const KernelArgs& args) {
   const Dtype wide = PromoteTypes(PromoteTypes(dtype, args.in(1).dtype), Dtype::kFloat32);
   CHX_ASSIGN_OR_RETURN(absl::optional<NormCall> call, Plan(args, NormPart::kFixed, dtype, wide));
   if (!call.has_value()) return Decline();
-  CHX_ASSIGN_OR_RETURN(const KernelTensor beta, Dense(args, args.in(2), wide));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor mean, Dense(args, args.in(3), wide));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor variance, Dense(args, args.in(4), wide));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor beta, Contiguous(args, args.in(2), wide));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor mean, Contiguous(args, args.in(3), wide));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor variance, Contiguous(args, args.in(4), wide));
   call->beta = beta.data;
   call->mean = mean.data;
   call->variance = variance.data;

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "ops/error.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/update_attrs.h"
 #include "server/kernels/update_rules.h"

@@ -1,24 +1,15 @@
-// Kernels of ops/defs/pooling.cc. Sums of windows are cuDNN's where it is installed; of a maximum
-// it does not say where it was, which gradients need.
+// Kernels of ops/defs/pooling.cc. cuDNN computes sums of windows if it is installed. Maxima are our
+// own, because cuDNN does not return their positions, which gradients need.
 #include "ops/error.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/dnn.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/launch.h"
+#include "server/cuda/vendor/dnn.h"
 #include "server/kernels/dispatch.h"
-#include "server/kernels/windows.h"
+#include "server/kernels/window_args.h"
 
 namespace chx::server::cuda {
 namespace {
-
-// The attributes from `first` on: ksize, stride, pad.
-kernels::Windows WindowsOf(const KernelArgs& args, const Shape& image, const Shape& counts,
-                           int first) {
-  const Ints& ksize = args.attrs[first].ints();
-  const AttrValue& stride = args.attrs[first + 1];
-  return kernels::MakeWindows(image, counts, ksize, stride.has_value() ? stride.ints() : ksize,
-                              args.attrs[first + 2].ints());
-}
 
 // A kernel of one of the bodies in windows.h. fill(body, inputs) sets its pointers.
 template <template <typename> class Body, typename Fill>
@@ -42,7 +33,8 @@ absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&&
 
 // x; y[, index].
 absl::Status RunMaxPool(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  const kernels::Windows windows =
+      kernels::PoolWindows(args, args.in(0).shape, args.out(0).shape, 0);
   auto* const index =
       args.outputs.size() > 1 ? reinterpret_cast<int64_t*>(args.out(1).data) : nullptr;
   return Run<kernels::WindowMax>(args, windows,
@@ -54,7 +46,8 @@ absl::Status RunMaxPool(const KernelArgs& args) {
 }
 
 absl::Status RunPoolGather(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  const kernels::Windows windows =
+      kernels::PoolWindows(args, args.in(0).shape, args.out(0).shape, 0);
   return Run<kernels::WindowGather>(args, windows,
                                     [](auto* body, const auto* x, auto* y, const int64_t* index) {
                                       body->x = x;
@@ -64,7 +57,8 @@ absl::Status RunPoolGather(const KernelArgs& args) {
 }
 
 absl::Status RunPoolScatter(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  const kernels::Windows windows =
+      kernels::PoolWindows(args, args.out(0).shape, args.in(0).shape, 1);
   return Run<kernels::WindowScatter>(args, windows,
                                      [](auto* body, const auto* gy, auto* x, const int64_t* index) {
                                        body->gy = gy;
@@ -88,7 +82,8 @@ absl::StatusOr<bool> RunByDnn(const KernelArgs& args, const kernels::Windows& wi
 }
 
 absl::Status RunPoolSum(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  const kernels::Windows windows =
+      kernels::PoolWindows(args, args.in(0).shape, args.out(0).shape, 0);
   CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, windows, false));
   if (done) return absl::OkStatus();
   return Run<kernels::WindowSum>(args, windows,
@@ -99,7 +94,8 @@ absl::Status RunPoolSum(const KernelArgs& args) {
 }
 
 absl::Status RunPoolSpread(const KernelArgs& args) {
-  const kernels::Windows windows = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  const kernels::Windows windows =
+      kernels::PoolWindows(args, args.out(0).shape, args.in(0).shape, 1);
   CHX_ASSIGN_OR_RETURN(const bool done, RunByDnn(args, windows, true));
   if (done) return absl::OkStatus();
   return Run<kernels::WindowSpread>(args, windows,

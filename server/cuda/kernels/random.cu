@@ -1,8 +1,8 @@
 // Kernels of ops/defs/random.cc: element i is made of block counter + i / (elements per block).
 #include "ops/error.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/distributions.h"
 #include "server/kernels/philox.h"

@@ -1,17 +1,17 @@
 // Kernels of ops/defs/reduction.cc and ops/defs/statistics.cc.
 //
-// A group of lanes (lanes.h) gathers each result; where there are few results, the reduced elements
-// are cut into splits, whose accumulators a second launch combines. All cuts depend on shapes and
-// strides only and no atomics are used: results are the same in every run and on every GPU.
+// A group of threads (thread_groups.h) gathers each result. If there are few results, the reduced
+// elements are divided into splits, and a second launch combines the splits' accumulators. The plan
+// depends on shapes and strides only and no atomics are used, so results are the same in every run
+// and on every GPU.
 #include <algorithm>
 
 #include "ops/error.h"
-#include "ops/rules.h"
-#include "server/cuda/copy.h"
-#include "server/cuda/device_nest.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/launch.h"
-#include "server/cuda/reduce_plan.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/launch.h"
+#include "server/cuda/loops/reduce_plan.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/reduce_ops.h"
 
@@ -36,7 +36,7 @@ template <typename Reducer, typename Source>
 struct ReduceBody {
   using Acc = typename Reducer::Acc;
 
-  Lanes lanes;
+  ThreadGroups groups;
   DeviceNest<1> kept;
   DeviceNest<1> reduced;
   const char* data;
@@ -49,7 +49,7 @@ struct ReduceBody {
 
   CHX_HD static Acc Combine(Acc a, Acc b) { return Reducer::Combine(a, b); }
   CHX_HD int64_t ResultOf(int64_t block, int thread) const {
-    return block % blocks_per_split * lanes.groups() + lanes.GroupOf(thread);
+    return block % blocks_per_split * groups.count() + groups.GroupOf(thread);
   }
   CHX_HD Acc Gather(int64_t block, int thread) const {
     Acc acc = Reducer::Identity();
@@ -60,8 +60,8 @@ struct ReduceBody {
     const int64_t begin = split + from;
     const int64_t limit = split + until;
     const int64_t end = limit < reduced.size() ? limit : reduced.size();
-    const int64_t step = lanes.count();
-    int64_t i = begin + lanes.LaneOf(thread);
+    const int64_t step = groups.size();
+    int64_t i = begin + groups.RankOf(thread);
     if (!reduced.flat()) {
       for (; i < end; i += step) {
         acc = Reducer::Combine(acc, Source::Get(base + reduced.Offset(i), i));
@@ -84,7 +84,7 @@ struct ReduceBody {
   }
   CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {
     const int64_t result = ResultOf(block, thread);
-    if (lanes.LaneOf(thread) != 0 || result >= kept.size()) return;
+    if (groups.RankOf(thread) != 0 || result >= kept.size()) return;
     if (accumulators) {
       Acc& total = reinterpret_cast<Acc*>(out)[block / blocks_per_split * kept.size() + result];
       total = from == 0 ? acc : Reducer::Combine(total, acc);
@@ -94,14 +94,14 @@ struct ReduceBody {
   }
 };
 
-// In several launches if there are too many elements for one; accumulators only then.
+// In several launches if there are too many elements for one; then `out` must be accumulators.
 template <typename Reducer, typename Source>
 absl::Status Launch(const KernelArgs& args, const ReducePlan& plan, const char* data, char* out,
                     bool accumulators) {
   const int64_t part = PartOfSplits(plan, StreamOf(args).max_launch_elements());
   for (int64_t from = 0; from == 0 || from < plan.split_size; from += part) {
     if (from > 0) CHX_RETURN_IF_ERROR(StreamOf(args).Pause());
-    const ReduceBody<Reducer, Source> body{plan.lanes,
+    const ReduceBody<Reducer, Source> body{plan.groups,
                                            DeviceNest<1>(plan.kept),
                                            DeviceNest<1>(plan.reduced),
                                            data,
@@ -137,27 +137,17 @@ absl::Status Run(const KernelArgs& args, uint32_t axes, bool ordered) {
   return Launch<Reducer, Accumulators<Reducer>>(args, second, accs, out.data, false);
 }
 
-absl::StatusOr<uint32_t> AxesOf(const KernelArgs& args, bool single) {
-  const int ndim = args.in(0).ndim();
-  if (ndim == 0) return 0;
-  if (!single) return rules::NormalizeAxes(args.op.name, args.attrs[0], ndim);
-  if (!args.attrs[0].has_value()) return (uint32_t{1} << ndim) - 1;
-  CHX_ASSIGN_OR_RETURN(const int axis,
-                       rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), ndim));
-  return uint32_t{1} << axis;
-}
-
 template <template <typename> class Reducer>
 absl::Status Reduce(const KernelArgs& args) {
   if (args.out(0).size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(args, false));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, kernels::ReducedAxes(args, false));
   return kernels::VisitDtype(args.in(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return Run<Reducer<T>, T>(args, axes, false);
   });
 }
 
-// Of sums, whose integer results are int64: cast to what was asked for.
+// Sums of integers are int64; here they are cast to the requested dtype.
 template <template <typename> class Reducer>
 absl::Status ReduceNarrow(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
@@ -171,7 +161,7 @@ absl::Status ReduceNarrow(const KernelArgs& args) {
 template <template <typename> class Reducer>
 absl::Status ArgReduce(const KernelArgs& args) {
   if (args.out(0).size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(args, true));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, kernels::ReducedAxes(args, true));
   return kernels::VisitDtype(args.in(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return Run<Reducer<T>, T>(args, axes, true);
@@ -180,7 +170,7 @@ absl::Status ArgReduce(const KernelArgs& args) {
 
 absl::Status LogSumExp(const KernelArgs& args) {
   if (args.out(0).size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(args, false));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, kernels::ReducedAxes(args, false));
   return kernels::VisitFloat(args.in(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return Run<kernels::LogSumExpReducer<T>, T>(args, axes, false);
@@ -198,7 +188,7 @@ void RegisterReduction(KernelTable& table) {
   table.Set("logsumexp", LogSumExp);
 }
 
-// The inputs are cast to bool, of which the least and the greatest are what is asked for.
+// The inputs of all and any are cast to bool, so these are the minimum and the maximum.
 void RegisterStatistics(KernelTable& table) {
   table.Set("all", Reduce<kernels::MinReducer>);
   table.Set("any", Reduce<kernels::MaxReducer>);

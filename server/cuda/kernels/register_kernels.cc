@@ -1,11 +1,13 @@
-#include "server/cuda/groups.h"
+#include "server/cuda/kernels/register_kernels.h"
 
 namespace chx::server::cuda {
 
 KernelTable AllKernels() {
   KernelTable table;
   RegisterCreation(table);
-  RegisterElementwise(table);
+  RegisterArithmetic(table);
+  RegisterComparison(table);
+  RegisterMath(table);
   RegisterReduction(table);
   RegisterManipulation(table);
   RegisterIndexing(table);
@@ -13,9 +15,11 @@ KernelTable AllKernels() {
   RegisterLoss(table);
   RegisterRandom(table);
   RegisterSorting(table);
+  RegisterSortingScan(table);
+  RegisterSortingTakeAlong(table);
   RegisterStatistics(table);
   RegisterDecompositions(table);
-  RegisterConnection(table);
+  RegisterConvolution(table);
   RegisterPooling(table);
   RegisterOptimizers(table);
   RegisterNormalization(table);

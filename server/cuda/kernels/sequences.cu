@@ -1,10 +1,10 @@
 // Kernels of ops/defs/sequences.cc: cuDNN's, or none; its compositions do what is declined here.
 #include "ops/error.h"
-#include "server/cuda/dense.h"
-#include "server/cuda/dnn.h"
-#include "server/cuda/dnn_rnn.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/kernel_stream.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/dnn.h"
+#include "server/cuda/vendor/dnn_rnn.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -21,7 +21,7 @@ absl::Status Run(const KernelArgs& args, bool gradient) {
     return absl::UnimplementedError("");
   }
   for (size_t i = 0; i < args.inputs.size(); ++i) {
-    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Dense(args, args.inputs[i], dtype));
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.inputs[i], dtype));
     const bool is_grad = static_cast<int>(i) >= network.num_inputs();
     (is_grad ? call->output_grads : call->inputs).push_back(dense.data);
   }

@@ -1,7 +1,7 @@
-#include "server/cuda/sort.h"
+#include "server/cuda/kernels/sorting_keys.h"
 
 #include "ops/error.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/loops/launch.h"
 
 #ifdef __CUDACC__
 #include <cub/device/device_radix_sort.cuh>

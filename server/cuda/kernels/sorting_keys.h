@@ -1,6 +1,6 @@
 // Sorting on the device.
-#ifndef CHX_SERVER_CUDA_SORT_H_
-#define CHX_SERVER_CUDA_SORT_H_
+#ifndef CHX_SERVER_CUDA_KERNELS_SORTING_KEYS_H_
+#define CHX_SERVER_CUDA_KERNELS_SORTING_KEYS_H_
 
 #include <cstdint>
 
@@ -16,4 +16,4 @@ absl::Status SortWithPositions(const KernelArgs& args, const int64_t* keys, int6
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_SORT_H_
+#endif  // CHX_SERVER_CUDA_KERNELS_SORTING_KEYS_H_

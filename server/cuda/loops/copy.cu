@@ -1,7 +1,7 @@
-#include "server/cuda/copy.h"
+#include "server/cuda/loops/copy.h"
 
 #include "ops/error.h"
-#include "server/cuda/elementwise.h"
+#include "server/cuda/loops/elementwise.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -85,8 +85,13 @@ absl::StatusOr<KernelTensor> NewTensor(const KernelArgs& args, Dtype dtype, cons
 }
 
 absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTensor& in) {
-  if (kernels::IsContiguous(in.shape, in.strides, ItemSize(in.dtype))) return in;
-  CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, in.dtype, in.shape));
+  return Contiguous(args, in, in.dtype);
+}
+
+absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTensor& in,
+                                        Dtype dtype) {
+  if (in.dtype == dtype && kernels::IsContiguous(in.shape, in.strides, ItemSize(dtype))) return in;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, dtype, in.shape));
   CHX_RETURN_IF_ERROR(Copy(args, in, result));
   return result;
 }

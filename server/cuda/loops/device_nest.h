@@ -1,10 +1,10 @@
 // kernels::LoopNest prepared for a GPU, where 64-bit division is slow.
-#ifndef CHX_SERVER_CUDA_DEVICE_NEST_H_
-#define CHX_SERVER_CUDA_DEVICE_NEST_H_
+#ifndef CHX_SERVER_CUDA_LOOPS_DEVICE_NEST_H_
+#define CHX_SERVER_CUDA_LOOPS_DEVICE_NEST_H_
 
 #include <cstdint>
 
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/indexer.h"
 
 namespace chx::server::cuda {
@@ -89,4 +89,4 @@ class DeviceNest {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_DEVICE_NEST_H_
+#endif  // CHX_SERVER_CUDA_LOOPS_DEVICE_NEST_H_

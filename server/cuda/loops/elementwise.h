@@ -1,11 +1,11 @@
 // Launches of elementwise formulas on operands of any layout.
-#ifndef CHX_SERVER_CUDA_ELEMENTWISE_H_
-#define CHX_SERVER_CUDA_ELEMENTWISE_H_
+#ifndef CHX_SERVER_CUDA_LOOPS_ELEMENTWISE_H_
+#define CHX_SERVER_CUDA_LOOPS_ELEMENTWISE_H_
 
 #include <cstdint>
 
-#include "server/cuda/device_nest.h"
-#include "server/cuda/launch.h"
+#include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/indexer.h"
 #include "server/kernels/types.h"
@@ -215,4 +215,4 @@ struct OfStored {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_ELEMENTWISE_H_
+#endif  // CHX_SERVER_CUDA_LOOPS_ELEMENTWISE_H_

@@ -1,17 +1,17 @@
-// The two shapes that all kernels here have. A kernel's body is a plain functor for host and
-// device: nvcc makes a kernel of it, and any other compiler a loop, on which tests run the bodies
-// with the same index arithmetic and launch configuration.
-#ifndef CHX_SERVER_CUDA_LAUNCH_H_
-#define CHX_SERVER_CUDA_LAUNCH_H_
+// The two forms that all kernels here have. A kernel's body is a plain functor for host and device.
+// nvcc makes a kernel of it. Any other compiler makes a loop, so that tests run the bodies with the
+// same index arithmetic and launch configuration.
+#ifndef CHX_SERVER_CUDA_LOOPS_LAUNCH_H_
+#define CHX_SERVER_CUDA_LOOPS_LAUNCH_H_
 
 #include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "ops/error.h"
-#include "server/cuda/kernel_stream.h"
-#include "server/cuda/lanes.h"
-#include "server/kernels/hd.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/loops/thread_groups.h"
+#include "server/kernels/host_device.h"
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
@@ -47,14 +47,14 @@ __global__ void __launch_bounds__(kThreads) GatherKernel(const Body body, int64_
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     shared[thread] = body.Gather(block, thread);
-    for (int step = body.lanes.count() / 2; step > 0; step /= 2) {
+    for (int step = body.groups.size() / 2; step > 0; step /= 2) {
       __syncthreads();
-      if (body.lanes.LaneOf(thread) < step) {
-        shared[thread] = Body::Combine(shared[thread], shared[body.lanes.Ahead(thread, step)]);
+      if (body.groups.RankOf(thread) < step) {
+        shared[thread] = Body::Combine(shared[thread], shared[body.groups.Ahead(thread, step)]);
       }
     }
     __syncthreads();
-    body.Finish(block, thread, shared[body.lanes.First(thread)]);
+    body.Finish(block, thread, shared[body.groups.First(thread)]);
     __syncthreads();
   }
 }
@@ -82,8 +82,8 @@ absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body) {
   return absl::OkStatus();
 }
 
-// For each block, every thread's body.Gather(block, thread) is combined over the lanes of its group
-// (in a fixed order) by Body::Combine, and body.Finish(block, thread, combined) is called.
+// For each block, Body::Combine combines every thread's body.Gather(block, thread) over the threads
+// of its group, in a fixed order, and body.Finish(block, thread, combined) is called.
 template <typename Body>
 absl::Status ForEachGroup(const KernelArgs& args, int64_t blocks, const Body& body) {
   if (blocks == 0) return absl::OkStatus();
@@ -98,14 +98,14 @@ absl::Status ForEachGroup(const KernelArgs& args, int64_t blocks, const Body& bo
   for (int64_t block = 0; block < blocks; ++block) {
     Acc shared[kThreads];
     for (int thread = 0; thread < kThreads; ++thread) shared[thread] = body.Gather(block, thread);
-    for (int step = body.lanes.count() / 2; step > 0; step /= 2) {
+    for (int step = body.groups.size() / 2; step > 0; step /= 2) {
       for (int thread = 0; thread < kThreads; ++thread) {
-        if (body.lanes.LaneOf(thread) >= step) continue;
-        shared[thread] = Body::Combine(shared[thread], shared[body.lanes.Ahead(thread, step)]);
+        if (body.groups.RankOf(thread) >= step) continue;
+        shared[thread] = Body::Combine(shared[thread], shared[body.groups.Ahead(thread, step)]);
       }
     }
     for (int thread = 0; thread < kThreads; ++thread) {
-      body.Finish(block, thread, shared[body.lanes.First(thread)]);
+      body.Finish(block, thread, shared[body.groups.First(thread)]);
     }
   }
   return absl::OkStatus();
@@ -124,4 +124,4 @@ CHX_HD void AtomicMax(uint64_t* target, uint64_t value) {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_LAUNCH_H_
+#endif  // CHX_SERVER_CUDA_LOOPS_LAUNCH_H_

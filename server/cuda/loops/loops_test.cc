@@ -5,26 +5,18 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "server/cuda/device_nest.h"
-#include "server/cuda/gemm_layout.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/lanes.h"
-#include "server/cuda/reduce_plan.h"
+#include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/reduce_plan.h"
+#include "server/cuda/loops/thread_groups.h"
 
 namespace chx::server::cuda {
 namespace {
 
-KernelTensor Tensor(const Shape& shape, const Strides& strides) {
+KernelTensor Dense(const Shape& shape) {
   KernelTensor tensor;
   tensor.shape = shape;
-  tensor.strides = strides;
+  tensor.strides = ContiguousStrides(shape, 4);
   return tensor;
-}
-
-KernelTensor Dense(const Shape& shape) { return Tensor(shape, ContiguousStrides(shape, 4)); }
-
-TEST(KernelTable, HasEveryOperator) {
-  EXPECT_EQ(AllKernels().Missing(), std::vector<std::string>());
 }
 
 TEST(Divider, DividesAtTheEndsOfItsRange) {
@@ -83,26 +75,26 @@ TEST(DeviceNest, BeyondThirtyTwoBits) {
   EXPECT_EQ(device.Offset(last), nest.Offset(0, last));
 }
 
-TEST(Lanes, EveryThreadHasItsOwnPlace) {
+TEST(ThreadGroups, GroupAndRankIdentifyAThread) {
   for (const bool by_columns : {false, true}) {
     for (int count = 1; count <= kThreads; count *= 2) {
-      const Lanes lanes(count, by_columns);
-      std::set<std::pair<int, int>> places;
+      const ThreadGroups groups(count, by_columns);
+      std::set<std::pair<int, int>> seen;
       for (int thread = 0; thread < kThreads; ++thread) {
-        const int lane = lanes.LaneOf(thread);
-        const int group = lanes.GroupOf(thread);
-        ASSERT_LT(lane, count);
-        ASSERT_LT(group, lanes.groups());
-        places.insert({group, lane});
-        EXPECT_EQ(lanes.GroupOf(lanes.First(thread)), group);
-        EXPECT_EQ(lanes.LaneOf(lanes.First(thread)), 0);
+        const int rank = groups.RankOf(thread);
+        const int group = groups.GroupOf(thread);
+        ASSERT_LT(rank, count);
+        ASSERT_LT(group, groups.count());
+        seen.insert({group, rank});
+        EXPECT_EQ(groups.GroupOf(groups.First(thread)), group);
+        EXPECT_EQ(groups.RankOf(groups.First(thread)), 0);
         for (int step = count / 2; step > 0; step /= 2) {
-          if (lane >= step) continue;
-          EXPECT_EQ(lanes.LaneOf(lanes.Ahead(thread, step)), lane + step);
-          EXPECT_EQ(lanes.GroupOf(lanes.Ahead(thread, step)), group);
+          if (rank >= step) continue;
+          EXPECT_EQ(groups.RankOf(groups.Ahead(thread, step)), rank + step);
+          EXPECT_EQ(groups.GroupOf(groups.Ahead(thread, step)), group);
         }
       }
-      EXPECT_EQ(places.size(), static_cast<size_t>(kThreads));
+      EXPECT_EQ(seen.size(), static_cast<size_t>(kThreads));
     }
   }
 }
@@ -110,15 +102,15 @@ TEST(Lanes, EveryThreadHasItsOwnPlace) {
 void ExpectCovers(const ReducePlan& plan) {
   EXPECT_GE(plan.splits, 1);
   EXPECT_GE(plan.splits * plan.split_size, plan.reduced.size);
-  EXPECT_GE(plan.blocks_per_split * plan.lanes.groups(), plan.kept.size);
-  EXPECT_LT((plan.blocks_per_split - 1) * plan.lanes.groups(), plan.kept.size);
+  EXPECT_GE(plan.blocks_per_split * plan.groups.count(), plan.kept.size);
+  EXPECT_LT((plan.blocks_per_split - 1) * plan.groups.count(), plan.kept.size);
 }
 
 TEST(ReducePlan, FullSumIsSplit) {
   const ReducePlan plan = PlanReduce(Dense({1 << 12, 1 << 12}), 3, false);
   ExpectCovers(plan);
   EXPECT_EQ(plan.reduced.ndim, 1);
-  EXPECT_EQ(plan.lanes.count(), kThreads);
+  EXPECT_EQ(plan.groups.size(), kThreads);
   EXPECT_EQ(plan.splits, 1024);
   ExpectCovers(PlanCombine(plan.kept.size, plan.splits, 8));
 }
@@ -126,15 +118,15 @@ TEST(ReducePlan, FullSumIsSplit) {
 TEST(ReducePlan, RowsAreReadAlongRows) {
   const ReducePlan plan = PlanReduce(Dense({100000, 10}), 2, false);
   ExpectCovers(plan);
-  EXPECT_EQ(plan.lanes.count(), 16);
-  EXPECT_EQ(plan.lanes.Ahead(0, 1), 1);
+  EXPECT_EQ(plan.groups.size(), 16);
+  EXPECT_EQ(plan.groups.Ahead(0, 1), 1);
   EXPECT_EQ(plan.splits, 1);
 }
 
 TEST(ReducePlan, ColumnsAreReadAcross) {
   const ReducePlan plan = PlanReduce(Dense({10000, 256}), 1, false);
   ExpectCovers(plan);
-  EXPECT_EQ(plan.lanes.GroupOf(1), 1);  // the next thread has the next column
+  EXPECT_EQ(plan.groups.GroupOf(1), 1);  // the next thread has the next column
   EXPECT_GT(plan.splits, 1);
 }
 
@@ -143,25 +135,6 @@ TEST(ReducePlan, OfNothing) {
   ExpectCovers(plan);
   EXPECT_EQ(plan.splits, 1);
   EXPECT_EQ(plan.reduced.size, 0);
-}
-
-TEST(GemmLayout, RowsColumnsAndNeither) {
-  EXPECT_TRUE(LayoutOf(Dense({3, 5})).ready);
-  EXPECT_FALSE(LayoutOf(Dense({3, 5})).by_columns);
-  EXPECT_EQ(LayoutOf(Dense({3, 5})).leading, 5);
-  const MatrixLayout transposed = LayoutOf(Tensor({5, 3}, {4, 20}));
-  EXPECT_TRUE(transposed.ready);
-  EXPECT_TRUE(transposed.by_columns);
-  EXPECT_EQ(transposed.leading, 5);
-  EXPECT_EQ(LayoutOf(Tensor({3, 5}, {40, 4})).leading, 10);       // part of wider rows
-  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {0, 4})).ready);           // one row repeated
-  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {-20, 4})).ready);         // rows upside down
-  EXPECT_FALSE(LayoutOf(Tensor({3, 5}, {40, 8})).ready);          // every other column
-  EXPECT_FALSE(LayoutOf(Tensor({2, 3, 5}, {-60, 20, 4})).ready);  // matrices backwards
-  EXPECT_TRUE(LayoutOf(Tensor({2, 3, 5}, {0, 20, 4})).ready);     // one matrix repeated
-  EXPECT_TRUE(LayoutOf(Tensor({1, 5}, {-999, 4})).ready);
-  EXPECT_EQ(LayoutOf(Tensor({1, 5}, {-999, 4})).leading, 5);
-  EXPECT_EQ(LayoutOf(Tensor({5, 1}, {4, -999})).leading, 1);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-// How a block's threads share reductions: groups of `count` lanes, each group for one result.
-#ifndef CHX_SERVER_CUDA_LANES_H_
-#define CHX_SERVER_CUDA_LANES_H_
+// How the threads of a block share reductions: groups of threads, one group for each result.
+#ifndef CHX_SERVER_CUDA_LOOPS_THREAD_GROUPS_H_
+#define CHX_SERVER_CUDA_LOOPS_THREAD_GROUPS_H_
 
 #include <cstdint>
 
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 
 namespace chx::server::cuda {
 
@@ -17,35 +17,38 @@ constexpr int64_t PowerOfTwoAtLeast(int64_t n) {
   return power;
 }
 
-// Neighbouring threads are lanes of one group, or (by_columns) lane i of neighbouring groups,
-// whichever makes them read neighbouring memory.
-class Lanes {
+// A thread has a group and a rank in it. Neighbouring threads are neighbours in one group or, with
+// `by_columns`, have the same rank in neighbouring groups, whichever makes them read neighbouring
+// memory. Plain data, for host and device.
+class ThreadGroups {
  public:
-  Lanes() = default;
-  Lanes(int count, bool by_columns) : count_(count), by_columns_(by_columns) {}
+  ThreadGroups() = default;
+  ThreadGroups(int size, bool by_columns) : size_(size), by_columns_(by_columns) {}
 
-  CHX_HD int count() const { return count_; }  // a power of two
-  CHX_HD int groups() const { return kThreads / count_; }
-  CHX_HD int LaneOf(int thread) const {
-    return by_columns_ ? thread / groups() : thread & (count_ - 1);
+  // Threads of each group, a power of two.
+  CHX_HD int size() const { return size_; }
+  // Groups of a block.
+  CHX_HD int count() const { return kThreads / size_; }
+  CHX_HD int RankOf(int thread) const {
+    return by_columns_ ? thread / count() : thread & (size_ - 1);
   }
   CHX_HD int GroupOf(int thread) const {
-    return by_columns_ ? thread & (groups() - 1) : thread / count_;
+    return by_columns_ ? thread & (count() - 1) : thread / size_;
   }
-  // The thread `lanes` further in the same group.
-  CHX_HD int Ahead(int thread, int lanes) const {
-    return thread + (by_columns_ ? lanes * groups() : lanes);
+  // The thread of the same group whose rank is greater by `step`.
+  CHX_HD int Ahead(int thread, int step) const {
+    return thread + (by_columns_ ? step * count() : step);
   }
-  // Lane 0 of the same group.
+  // The thread of rank 0 in the same group.
   CHX_HD int First(int thread) const {
-    return by_columns_ ? thread & (groups() - 1) : thread & ~(count_ - 1);
+    return by_columns_ ? thread & (count() - 1) : thread & ~(size_ - 1);
   }
 
  private:
-  int count_ = 1;
+  int size_ = 1;
   bool by_columns_ = false;
 };
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_LANES_H_
+#endif  // CHX_SERVER_CUDA_LOOPS_THREAD_GROUPS_H_

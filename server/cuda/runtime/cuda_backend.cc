@@ -1,4 +1,4 @@
-#include "server/cuda/cuda_backend.h"
+#include "server/cuda/runtime/cuda_backend.h"
 
 #include <cuda_runtime_api.h>
 
@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
-#include "server/cuda/blas.h"
-#include "server/cuda/cuda_status.h"
-#include "server/cuda/device.h"
-#include "server/cuda/dnn_library.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/solver_library.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/runtime/device.h"
+#include "server/cuda/vendor/blas.h"
+#include "server/cuda/vendor/cuda_status.h"
+#include "server/cuda/vendor/dnn_library.h"
+#include "server/cuda/vendor/solver_library.h"
 
 namespace chx::server::cuda {
 namespace {

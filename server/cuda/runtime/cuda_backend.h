@@ -1,6 +1,6 @@
 // The "cuda" backend: one device per visible GPU. What libchxd_cuda.so exports.
-#ifndef CHX_SERVER_CUDA_CUDA_BACKEND_H_
-#define CHX_SERVER_CUDA_CUDA_BACKEND_H_
+#ifndef CHX_SERVER_CUDA_RUNTIME_CUDA_BACKEND_H_
+#define CHX_SERVER_CUDA_RUNTIME_CUDA_BACKEND_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ void ChxCudaRnnError(std::string* error);
 
 }  // extern "C"
 
-#endif  // CHX_SERVER_CUDA_CUDA_BACKEND_H_
+#endif  // CHX_SERVER_CUDA_RUNTIME_CUDA_BACKEND_H_

@@ -1,11 +1,11 @@
-#include "server/cuda/device.h"
+#include "server/cuda/runtime/device.h"
 
 #include <utility>
 
 #include "ops/error.h"
-#include "server/cuda/cuda_status.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/probe.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/runtime/probe.h"
+#include "server/cuda/vendor/cuda_status.h"
 
 namespace chx::server::cuda {
 namespace {

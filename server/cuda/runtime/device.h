@@ -1,6 +1,6 @@
 // One GPU as a device: its memory and the parts that streams are made of.
-#ifndef CHX_SERVER_CUDA_DEVICE_H_
-#define CHX_SERVER_CUDA_DEVICE_H_
+#ifndef CHX_SERVER_CUDA_RUNTIME_DEVICE_H_
+#define CHX_SERVER_CUDA_RUNTIME_DEVICE_H_
 
 #include <cuda_runtime_api.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "server/cuda/stream.h"
+#include "server/cuda/runtime/stream.h"
 #include "server/engine/backend.h"
 #include "server/engine/kernel.h"
 
@@ -49,4 +49,4 @@ class CudaDevice : public Device {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_DEVICE_H_
+#endif  // CHX_SERVER_CUDA_RUNTIME_DEVICE_H_

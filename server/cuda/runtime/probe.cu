@@ -1,4 +1,4 @@
-#include "server/cuda/probe.h"
+#include "server/cuda/runtime/probe.h"
 
 namespace chx::server::cuda {
 namespace {

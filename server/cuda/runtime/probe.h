@@ -1,5 +1,5 @@
-#ifndef CHX_SERVER_CUDA_PROBE_H_
-#define CHX_SERVER_CUDA_PROBE_H_
+#ifndef CHX_SERVER_CUDA_RUNTIME_PROBE_H_
+#define CHX_SERVER_CUDA_RUNTIME_PROBE_H_
 
 #include <cuda_runtime_api.h>
 
@@ -10,4 +10,4 @@ cudaError_t ProbeKernels();
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_PROBE_H_
+#endif  // CHX_SERVER_CUDA_RUNTIME_PROBE_H_

@@ -1,4 +1,4 @@
-#include "server/cuda/stream.h"
+#include "server/cuda/runtime/stream.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "ops/error.h"
-#include "server/cuda/cuda_status.h"
-#include "server/cuda/device.h"
+#include "server/cuda/runtime/device.h"
+#include "server/cuda/vendor/cuda_status.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server::cuda {

@@ -1,6 +1,6 @@
 // A session's work on one GPU.
-#ifndef CHX_SERVER_CUDA_STREAM_H_
-#define CHX_SERVER_CUDA_STREAM_H_
+#ifndef CHX_SERVER_CUDA_RUNTIME_STREAM_H_
+#define CHX_SERVER_CUDA_RUNTIME_STREAM_H_
 
 #include <cuda_runtime_api.h>
 
@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/cuda/blas.h"
-#include "server/cuda/dnn_library.h"
-#include "server/cuda/kernel_stream.h"
-#include "server/cuda/solver_library.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/blas.h"
+#include "server/cuda/vendor/dnn_library.h"
+#include "server/cuda/vendor/solver_library.h"
 
 namespace chx::server::cuda {
 
@@ -88,4 +88,4 @@ class CudaStream : public KernelStream {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_STREAM_H_
+#endif  // CHX_SERVER_CUDA_RUNTIME_STREAM_H_

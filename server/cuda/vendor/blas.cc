@@ -1,7 +1,7 @@
-#include "server/cuda/blas.h"
+#include "server/cuda/vendor/blas.h"
 
 #include "ops/error.h"
-#include "server/cuda/library.h"
+#include "server/cuda/vendor/library.h"
 
 namespace chx::server::cuda {
 namespace {

@@ -1,13 +1,13 @@
 // cuBLAS, opened when the first product of float matrices needs it (library.h).
-#ifndef CHX_SERVER_CUDA_BLAS_H_
-#define CHX_SERVER_CUDA_BLAS_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_BLAS_H_
+#define CHX_SERVER_CUDA_VENDOR_BLAS_H_
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/cuda/kernel_stream.h"
+#include "server/cuda/vendor/gemm.h"
 
 namespace chx::server::cuda {
 
@@ -44,4 +44,4 @@ class Blas {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_BLAS_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_BLAS_H_

@@ -1,4 +1,4 @@
-#include "server/cuda/cuda_status.h"
+#include "server/cuda/vendor/cuda_status.h"
 
 #include "ops/error.h"
 

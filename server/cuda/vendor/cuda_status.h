@@ -1,6 +1,6 @@
 // CUDA's error codes as Status.
-#ifndef CHX_SERVER_CUDA_CUDA_STATUS_H_
-#define CHX_SERVER_CUDA_CUDA_STATUS_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_CUDA_STATUS_H_
+#define CHX_SERVER_CUDA_VENDOR_CUDA_STATUS_H_
 
 #include <cuda_runtime_api.h>
 
@@ -15,4 +15,4 @@ absl::Status CudaStatus(absl::string_view what, cudaError_t error);
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_CUDA_STATUS_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_CUDA_STATUS_H_

@@ -1,4 +1,4 @@
-#include "server/cuda/dnn.h"
+#include "server/cuda/vendor/dnn.h"
 
 #include <cmath>
 

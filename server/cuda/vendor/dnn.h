@@ -1,7 +1,7 @@
 // What this backend's kernels need of cuDNN, in plain C++: the calls, which of our operators they
 // can stand for, and the choice among algorithms. No CUDA headers, as in kernel_stream.h.
-#ifndef CHX_SERVER_CUDA_DNN_H_
-#define CHX_SERVER_CUDA_DNN_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_DNN_H_
+#define CHX_SERVER_CUDA_VENDOR_DNN_H_
 
 #include <cstdint>
 
@@ -125,4 +125,4 @@ class Dnn {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_DNN_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_DNN_H_

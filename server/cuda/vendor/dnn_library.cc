@@ -1,12 +1,12 @@
-#include "server/cuda/dnn_library.h"
+#include "server/cuda/vendor/dnn_library.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "ops/error.h"
-#include "server/cuda/dnn_objects.h"
-#include "server/cuda/kernel_stream.h"
-#include "server/cuda/library.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/dnn_objects.h"
+#include "server/cuda/vendor/library.h"
 
 namespace chx::server::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // cuDNN 9, opened when the first convolution, pooling, normalization or recurrent network needs it
 // (library.h).
-#ifndef CHX_SERVER_CUDA_DNN_LIBRARY_H_
-#define CHX_SERVER_CUDA_DNN_LIBRARY_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_DNN_LIBRARY_H_
+#define CHX_SERVER_CUDA_VENDOR_DNN_LIBRARY_H_
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "server/cuda/dnn.h"
+#include "server/cuda/vendor/dnn.h"
 
 namespace chx::server::cuda {
 
@@ -119,4 +119,4 @@ class CudaDnn : public Dnn {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_DNN_LIBRARY_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_DNN_LIBRARY_H_

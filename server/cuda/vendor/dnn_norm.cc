@@ -1,7 +1,7 @@
 // Batch normalization by cuDNN.
 #include "ops/error.h"
-#include "server/cuda/dnn_objects.h"
-#include "server/cuda/kernel_stream.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/dnn_objects.h"
 
 namespace chx::server::cuda {
 

@@ -1,13 +1,13 @@
 // cuDNN's descriptors and constants, in the terms of dnn.h.
-#ifndef CHX_SERVER_CUDA_DNN_OBJECTS_H_
-#define CHX_SERVER_CUDA_DNN_OBJECTS_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_DNN_OBJECTS_H_
+#define CHX_SERVER_CUDA_VENDOR_DNN_OBJECTS_H_
 
 #include <cudnn.h>
 
 #include <algorithm>
 #include <initializer_list>
 
-#include "server/cuda/dnn_library.h"
+#include "server/cuda/vendor/dnn_library.h"
 
 namespace chx::server::cuda {
 
@@ -94,4 +94,4 @@ inline cudnnStatus_t First(std::initializer_list<cudnnStatus_t> statuses) {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_DNN_OBJECTS_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_DNN_OBJECTS_H_

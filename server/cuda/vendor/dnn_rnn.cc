@@ -1,4 +1,4 @@
-#include "server/cuda/dnn_rnn.h"
+#include "server/cuda/vendor/dnn_rnn.h"
 
 #include <algorithm>
 

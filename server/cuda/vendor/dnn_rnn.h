@@ -1,6 +1,6 @@
 // Recurrent networks as cuDNN takes them. Beside dnn.h, in plain C++ as that.
-#ifndef CHX_SERVER_CUDA_DNN_RNN_H_
-#define CHX_SERVER_CUDA_DNN_RNN_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_DNN_RNN_H_
+#define CHX_SERVER_CUDA_VENDOR_DNN_RNN_H_
 
 #include <cstdint>
 #include <vector>
@@ -45,4 +45,4 @@ int64_t RnnWorkspaceLimit(const RnnCall& call, const Settings& settings);
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_DNN_RNN_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_DNN_RNN_H_

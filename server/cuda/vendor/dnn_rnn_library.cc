@@ -1,9 +1,9 @@
 // Recurrent networks by cuDNN.
 #include "ops/error.h"
-#include "server/cuda/cuda_status.h"
-#include "server/cuda/dnn_objects.h"
-#include "server/cuda/dnn_rnn.h"
-#include "server/cuda/kernel_stream.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/cuda_status.h"
+#include "server/cuda/vendor/dnn_objects.h"
+#include "server/cuda/vendor/dnn_rnn.h"
 
 namespace chx::server::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Which recurrent networks cuDNN is asked for.
-#include "server/cuda/dnn_rnn.h"
+#include "server/cuda/vendor/dnn_rnn.h"
 
 #include <vector>
 

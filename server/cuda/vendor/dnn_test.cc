@@ -1,5 +1,5 @@
 // Which convolutions and poolings cuDNN is asked for, and which of its algorithms are taken.
-#include "server/cuda/dnn.h"
+#include "server/cuda/vendor/dnn.h"
 
 #include <cmath>
 #include <vector>

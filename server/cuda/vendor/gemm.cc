@@ -1,4 +1,4 @@
-#include "server/cuda/gemm_layout.h"
+#include "server/cuda/vendor/gemm.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "server/cuda/library.h"
+#include "server/cuda/vendor/library.h"
 
 #include <cstdio>
 #include <cstdlib>

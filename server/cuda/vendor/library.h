@@ -1,7 +1,7 @@
 // NVIDIA's libraries, opened when something first needs them: the plug-in loads, and says what is
 // missing, on machines without them.
-#ifndef CHX_SERVER_CUDA_LIBRARY_H_
-#define CHX_SERVER_CUDA_LIBRARY_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_LIBRARY_H_
+#define CHX_SERVER_CUDA_VENDOR_LIBRARY_H_
 
 #include <dlfcn.h>
 
@@ -33,4 +33,4 @@ bool LoadFunction(void* library, const char* name, Function* function) {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_LIBRARY_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_LIBRARY_H_

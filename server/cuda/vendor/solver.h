@@ -1,6 +1,6 @@
 // What this backend's kernels need of cuSOLVER. No CUDA headers, as in kernel_stream.h.
-#ifndef CHX_SERVER_CUDA_SOLVER_H_
-#define CHX_SERVER_CUDA_SOLVER_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_SOLVER_H_
+#define CHX_SERVER_CUDA_VENDOR_SOLVER_H_
 
 #include <cstdint>
 
@@ -65,4 +65,4 @@ class Solver {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_SOLVER_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_SOLVER_H_

@@ -1,4 +1,4 @@
-#include "server/cuda/solver_library.h"
+#include "server/cuda/vendor/solver_library.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,8 +6,8 @@
 
 #include "absl/strings/numbers.h"
 #include "ops/error.h"
-#include "server/cuda/kernel_stream.h"
-#include "server/cuda/library.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/library.h"
 
 namespace chx::server::cuda {
 namespace {

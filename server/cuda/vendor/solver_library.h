@@ -1,13 +1,13 @@
 // cuSOLVER, opened when the first decomposition needs it (library.h).
-#ifndef CHX_SERVER_CUDA_SOLVER_LIBRARY_H_
-#define CHX_SERVER_CUDA_SOLVER_LIBRARY_H_
+#ifndef CHX_SERVER_CUDA_VENDOR_SOLVER_LIBRARY_H_
+#define CHX_SERVER_CUDA_VENDOR_SOLVER_LIBRARY_H_
 
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/cuda/solver.h"
+#include "server/cuda/vendor/solver.h"
 
 namespace chx::server::cuda {
 
@@ -116,4 +116,4 @@ class CudaSolver : public Solver {
 
 }  // namespace chx::server::cuda
 
-#endif  // CHX_SERVER_CUDA_SOLVER_LIBRARY_H_
+#endif  // CHX_SERVER_CUDA_VENDOR_SOLVER_LIBRARY_H_
