@@ -19,8 +19,8 @@
 namespace chx::server::native {
 namespace {
 
+using kernels::AxisSlices;
 using kernels::IndexMode;
-using kernels::Lanes;
 
 Loop CastLoop(Dtype from, Dtype to) {
   return Loops().cast[static_cast<int>(from)][static_cast<int>(to)];
@@ -102,7 +102,7 @@ absl::Status RunTake(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  const Lanes sides = kernels::LanesAlong(a.shape, axis);
+  const AxisSlices sides = kernels::SlicesAlong(a.shape, axis);
   const int64_t count = args.in(1).size();
   const int64_t row_bytes = sides.after * ItemSize(a.dtype);
   const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);
@@ -198,7 +198,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   }
   const int64_t item_size = ItemSize(dtype);
   FillZero(sum.data, sum.size() * item_size);
-  const Lanes sides = kernels::LanesAlong(out.shape, axis);
+  const AxisSlices sides = kernels::SlicesAlong(out.shape, axis);
   const int64_t count = args.in(1).size();
   if (sides.after == 1) {
     AddItems(PoolOf(args), gy, indices, count, sides.before, size, sum);

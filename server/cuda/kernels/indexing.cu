@@ -15,8 +15,8 @@
 namespace chx::server::cuda {
 namespace {
 
+using kernels::AxisSlices;
 using kernels::IndexMode;
-using kernels::Lanes;
 
 absl::Status RunGetItemGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
@@ -94,7 +94,7 @@ struct TakeBody {
 
 template <typename T>
 absl::Status TakeUnits(const KernelArgs& args, const char* a, char* out, const int64_t* indices,
-                       int64_t size, int64_t count, const Lanes& sides, int64_t row_bytes) {
+                       int64_t size, int64_t count, const AxisSlices& sides, int64_t row_bytes) {
   const int64_t after = row_bytes / static_cast<int64_t>(sizeof(T));
   const int64_t units = sides.before * count * after;
   return ForEach(args, units,
@@ -115,7 +115,7 @@ absl::Status RunTake(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  const Lanes sides = kernels::LanesAlong(a.shape, axis);
+  const AxisSlices sides = kernels::SlicesAlong(a.shape, axis);
   const int64_t count = args.in(1).size();
   const int64_t row_bytes = sides.after * ItemSize(out.dtype);
   if (row_bytes % 16 == 0 && Aligned16(a.data) && Aligned16(out.data)) {
@@ -173,7 +173,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   int64_t* const positions = keys + count;
   CHX_RETURN_IF_ERROR(SortWithPositions(args, indices, count, size, keys, positions));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
-  const Lanes sides = kernels::LanesAlong(out.shape, axis);
+  const AxisSlices sides = kernels::SlicesAlong(out.shape, axis);
   const int64_t elements = sides.before * count * sides.after;
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;

@@ -15,8 +15,8 @@ struct Uniform {
   double low;
   double high;
   CHX_HD void operator()(const kernels::PhiloxBlock& block, T* out) const {
-    for (int lane = 0; lane < kernels::kPhiloxPerBlock<T>; ++lane) {
-      out[lane] = kernels::PhiloxUniform<T>(block, lane, low, high);
+    for (int index = 0; index < kernels::kPhiloxPerBlock<T>; ++index) {
+      out[index] = kernels::PhiloxUniform<T>(block, index, low, high);
     }
   }
 };
@@ -43,8 +43,8 @@ struct RandomBody {
     T elements[kPerBlock];
     distribution(kernels::Philox(seed, counter + static_cast<uint64_t>(i)), elements);
     CHX_UNROLL
-    for (int lane = 0; lane < kPerBlock; ++lane) {
-      if (i * kPerBlock + lane < size) out[i * kPerBlock + lane] = elements[lane];
+    for (int index = 0; index < kPerBlock; ++index) {
+      if (i * kPerBlock + index < size) out[i * kPerBlock + index] = elements[index];
     }
   }
 };

@@ -14,9 +14,9 @@
 namespace chx::server::cuda {
 namespace {
 
-using kernels::Lanes;
-using kernels::LanesOf;
+using kernels::AxisSlices;
 using kernels::Load;
+using kernels::SlicesOf;
 using kernels::Store;
 
 constexpr int64_t kChunk = 256;
@@ -26,22 +26,22 @@ struct ScanBody {
   using C = kernels::Compute<T>;
   const T* in;
   T* out;     // null: only the chunks' totals
-  C* totals;  // (lanes, chunks); null if there is one chunk
-  Lanes lanes;
+  C* totals;  // (slices, chunks); null if there is one chunk
+  AxisSlices slices;
   int64_t chunks;
 
   CHX_HD void operator()(int64_t i) const {
     const Fn fn;
     const int64_t chunk = i % chunks;
-    const int64_t first = lanes.First(i / chunks);
+    const int64_t first = slices.First(i / chunks);
     const int64_t begin = chunk * kChunk;
-    const int64_t end = chunks == 1 || begin + kChunk > lanes.size ? lanes.size : begin + kChunk;
-    C sum = Load(in[first + begin * lanes.after]);
+    const int64_t end = chunks == 1 || begin + kChunk > slices.size ? slices.size : begin + kChunk;
+    C sum = Load(in[first + begin * slices.after]);
     if (out != nullptr && chunk > 0) sum = fn(totals[i - 1], sum);
     for (int64_t k = begin;;) {
-      if (out != nullptr) out[first + k * lanes.after] = Store<T>(sum);
+      if (out != nullptr) out[first + k * slices.after] = Store<T>(sum);
       if (++k == end) break;
-      sum = fn(sum, static_cast<C>(Load(in[first + k * lanes.after])));
+      sum = fn(sum, static_cast<C>(Load(in[first + k * slices.after])));
     }
     if (out == nullptr) totals[i] = sum;
   }
@@ -49,21 +49,21 @@ struct ScanBody {
 
 // `in` and `out` are dense, and may be the same.
 template <typename Fn, typename T>
-absl::Status Scan(const KernelArgs& args, const Lanes& lanes, const T* in, T* out) {
+absl::Status Scan(const KernelArgs& args, const AxisSlices& slices, const T* in, T* out) {
   using C = kernels::Compute<T>;
-  const int64_t chunks = lanes.size <= 2 * kChunk ? 1 : (lanes.size + kChunk - 1) / kChunk;
-  const int64_t tasks = lanes.count() * chunks;
+  const int64_t chunks = slices.size <= 2 * kChunk ? 1 : (slices.size + kChunk - 1) / kChunk;
+  const int64_t tasks = slices.count() * chunks;
   if (chunks == 1) {
-    return ForEach(args, tasks, ScanBody<Fn, T>{in, out, nullptr, lanes, chunks});
+    return ForEach(args, tasks, ScanBody<Fn, T>{in, out, nullptr, slices, chunks});
   }
   CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(tasks * sizeof(C)));
   C* const totals = static_cast<C*>(memory);
-  CHX_RETURN_IF_ERROR(ForEach(args, tasks, ScanBody<Fn, T>{in, nullptr, totals, lanes, chunks}));
-  Lanes upper;
-  upper.before = lanes.count();
+  CHX_RETURN_IF_ERROR(ForEach(args, tasks, ScanBody<Fn, T>{in, nullptr, totals, slices, chunks}));
+  AxisSlices upper;
+  upper.before = slices.count();
   upper.size = chunks;
   CHX_RETURN_IF_ERROR((Scan<Fn, C>(args, upper, totals, totals)));
-  return ForEach(args, tasks, ScanBody<Fn, T>{in, out, totals, lanes, chunks});
+  return ForEach(args, tasks, ScanBody<Fn, T>{in, out, totals, slices, chunks});
 }
 
 // Inference has cast to the result's dtype.
@@ -72,10 +72,10 @@ absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices slices, SlicesOf(args.op.name, a.shape, args.attrs[0]));
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    return Scan<Fn, T>(args, lanes, reinterpret_cast<const T*>(a.data),
+    return Scan<Fn, T>(args, slices, reinterpret_cast<const T*>(a.data),
                        reinterpret_cast<T*>(out.data));
   });
 }
@@ -105,9 +105,9 @@ absl::Status RunNonzeroPositions(const KernelArgs& args) {
     const kernels::Bool* const mask = reinterpret_cast<const kernels::Bool*>(a.data);
     CHX_ASSIGN_OR_RETURN(int64_t* const counts, NewScratch<int64_t>(args, size));
     CHX_RETURN_IF_ERROR(ForEach(args, size, MarkBody{mask, counts}));
-    Lanes lanes;
-    lanes.size = size;
-    CHX_RETURN_IF_ERROR((Scan<kernels::Add, int64_t>(args, lanes, counts, counts)));
+    AxisSlices slices;
+    slices.size = size;
+    CHX_RETURN_IF_ERROR((Scan<kernels::Add, int64_t>(args, slices, counts, counts)));
     CHX_RETURN_IF_ERROR(ForEach(
         args, size, CompressBody{mask, counts, reinterpret_cast<int64_t*>(out.data), out.size()}));
     CHX_RETURN_IF_ERROR(args.stream.CopyOut(&count, counts + size - 1, sizeof(count)));

@@ -15,28 +15,28 @@
 namespace chx::server::cuda {
 namespace {
 
-using kernels::Lanes;
-using kernels::LanesOf;
+using kernels::AxisSlices;
 using kernels::Load;
+using kernels::SlicesOf;
 using kernels::Store;
 
-// positions[i] = the element of (before, size, after) that index i of a lane names.
+// positions[i] = the element of (before, size, after) that index i of a slice names.
 struct ResolveBody {
   const int64_t* indices;
   int64_t* positions;
-  Lanes to;    // what is read or written
-  Lanes from;  // the indices
+  AxisSlices to;    // what is read or written
+  AxisSlices from;  // the indices
   FirstInvalid invalid;
   CHX_HD void operator()(int64_t i) const {
     int64_t index = indices[i];
     if (!kernels::ResolveIndex(kernels::IndexMode::kRaise, to.size, &index)) invalid.Report(i);
-    positions[i] = to.First(from.LaneOf(i)) + index * to.after;
+    positions[i] = to.First(from.SliceOf(i)) + index * to.after;
   }
 };
 
 // Waits for the stream (first_invalid.h).
 absl::StatusOr<int64_t*> Resolve(const KernelArgs& args, const KernelTensor& indices,
-                                 const Lanes& to, const Lanes& from) {
+                                 const AxisSlices& to, const AxisSlices& from) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices));
   const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
   CHX_ASSIGN_OR_RETURN(int64_t* const positions, NewScratch<int64_t>(args, indices.size()));
@@ -62,8 +62,8 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, a.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, out.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices from, SlicesOf(args.op.name, out.shape, args.attrs[0]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
   return kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
@@ -94,8 +94,9 @@ struct AddBody {
 absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   const int64_t count = args.in(1).size();
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[1]));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, args.in(1).shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, out.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices from,
+                       SlicesOf(args.op.name, args.in(1).shape, args.attrs[1]));
   CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
   if (out.size() == 0) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
@@ -135,9 +136,9 @@ struct PutBody {
 absl::Status RunIndexPut(const KernelArgs& args) {
   const KernelTensor& a = args.in(0);
   const int64_t count = args.in(1).size();
-  Lanes to;
+  AxisSlices to;
   to.size = a.shape[0];
-  Lanes from;
+  AxisSlices from;
   from.size = count;
   CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
   if (args.in(2).size() == 0) return absl::OkStatus();
