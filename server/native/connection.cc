@@ -22,7 +22,7 @@ namespace {
 using kernels::HasBias;
 using kernels::Windows;
 
-// Of each block of windows, about.
+// The approximate size of a block of windows.
 constexpr int64_t kBlockBytes = 8 << 20;
 
 // col (planes, kernel, count) from x (planes, image).

@@ -1,7 +1,6 @@
 // Decompositions by way of cuSOLVER's interface, which LAPACK answers here, against those on the
 // host: the same numbers and the same errors, whatever the matrices' shapes, stacks and layouts.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -12,7 +11,7 @@
 #include "server/cuda/kernels/decompositions_solver.h"
 #include "server/cuda/testing/emulated_backend.h"
 #include "server/cuda/testing/emulated_libraries.h"
-#include "server/engine/executor.h"
+#include "tests/cuda/two_devices_test.h"
 
 namespace chx::server {
 namespace {
@@ -20,19 +19,11 @@ namespace {
 constexpr DeviceId kHost = 0;
 constexpr DeviceId kLibrary = 1;
 
-class FactorizationsTest : public testing::Test {
+class DecompositionsTest : public TwoDevicesTest {
  protected:
-  FactorizationsTest() {
-    const char* const given = std::getenv("CHX_TEST_SEED");
-    const uint64_t seed =
-        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    std::printf("CHX_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    rng_.seed(seed);
-    const absl::Status status = devices_.Open("host:0,library:0", {host_.get(), library_.get()});
-    EXPECT_TRUE(status.ok()) << status;
-    executor_ =
-        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
-  }
+  DecompositionsTest()
+      : TwoDevicesTest(cuda::NewEmulatedBackend("host"),
+                       cuda::NewEmulatedBackend("library", true)) {}
 
   // Far from singular.
   std::vector<double> Random(const Shape& shape) {
@@ -124,15 +115,9 @@ class FactorizationsTest : public testing::Test {
     RunBoth(op, inputs, attrs, &want, &got);
     ExpectClose(want, got, op + " " + shapes[0].ToString());
   }
-
-  std::mt19937_64 rng_;
-  const std::unique_ptr<Backend> host_ = cuda::NewEmulatedBackend("host");
-  const std::unique_ptr<Backend> library_ = cuda::NewEmulatedBackend("library", true);
-  Devices devices_;
-  std::unique_ptr<Executor> executor_;
 };
 
-TEST_F(FactorizationsTest, SolveWithBroadcastStacks) {
+TEST_F(DecompositionsTest, SolveWithBroadcastStacks) {
   Compare("solve", {{3, 3}, {3, 2}}, {});
   Compare("solve", {{5, 5}, {5, 1}}, {});
   Compare("solve", {{2, 1, 4, 4}, {1, 3, 4, 5}}, {});
@@ -140,13 +125,13 @@ TEST_F(FactorizationsTest, SolveWithBroadcastStacks) {
   Compare("solve", {{6, 2, 2}, {6, 2}}, {});
 }
 
-TEST_F(FactorizationsTest, CholeskyReadsTheLowerHalf) {
+TEST_F(DecompositionsTest, CholeskyReadsTheLowerHalf) {
   for (const Shape& shape : {Shape{1, 1}, Shape{5, 5}, Shape{2, 3, 4, 4}}) {
     Compare("cholesky", {shape}, {});
   }
 }
 
-TEST_F(FactorizationsTest, EigenvaluesAndVectorsOfEitherHalf) {
+TEST_F(DecompositionsTest, EigenvaluesAndVectorsOfEitherHalf) {
   for (int64_t half = 0; half < 4; ++half) {
     Compare("eigh", {{4, 4}}, {AttrValue(half)});
     Compare("eigh", {{3, 2, 2}}, {AttrValue(half)});
@@ -154,7 +139,7 @@ TEST_F(FactorizationsTest, EigenvaluesAndVectorsOfEitherHalf) {
   }
 }
 
-TEST_F(FactorizationsTest, QrInAllModes) {
+TEST_F(DecompositionsTest, QrInAllModes) {
   for (int64_t mode = 0; mode < 4; ++mode) {
     for (const Shape& shape : {Shape{4, 4}, Shape{5, 2}, Shape{2, 5}, Shape{3, 4, 3}}) {
       Compare("qr", {shape}, {AttrValue(mode)});
@@ -163,7 +148,7 @@ TEST_F(FactorizationsTest, QrInAllModes) {
 }
 
 // Vectors have either sign: what they make together counts.
-TEST_F(FactorizationsTest, SingularValuesAndVectors) {
+TEST_F(DecompositionsTest, SingularValuesAndVectors) {
   for (const Shape& shape : {Shape{3, 3}, Shape{5, 2}, Shape{2, 5}, Shape{2, 4, 3}, Shape{2, 3, 4},
                              Shape{3, 4, 4}, Shape{2, 3, 1, 5}, Shape{2, 33, 3}, Shape{2, 3, 33}}) {
     const int64_t before = cuda::EmulatedStackCalls();
@@ -245,7 +230,7 @@ TEST(WorthTest, LargeMatricesAndStacksOfSmallOnes) {
   EXPECT_FALSE(is_worth_it("svd", {128, 33, 1}));
 }
 
-TEST_F(FactorizationsTest, ErrorsNameTheMatrix) {
+TEST_F(DecompositionsTest, ErrorsNameTheMatrix) {
   const Input singular = {{2, 2, 2}, {1, 0, 0, 1, 1, 2, 2, 4}};
   const Input sides = {{2, 2, 2}, Random({2, 2, 2})};
   Results want;
@@ -257,7 +242,7 @@ TEST_F(FactorizationsTest, ErrorsNameTheMatrix) {
 }
 
 // Before the library sees it.
-TEST_F(FactorizationsTest, WhatIsNotFiniteIsRefused) {
+TEST_F(DecompositionsTest, WhatIsNotFiniteIsRefused) {
   const AttrValue lower(int64_t{0});
   const AttrValue upper(int64_t{1});
   const AttrValue yes(true);

@@ -20,7 +20,7 @@ absl::Status RunUnary(const KernelArgs& args) {
   });
 }
 
-// Formulas with loops and divisions: their cost hides that of single-element accesses.
+// Formulas with loops and divisions take longer than single-element accesses to memory.
 template <typename Fn>
 inline constexpr bool kHeavy =
     std::is_same<Fn, kernels::Power>::value || std::is_same<Fn, kernels::FloorDivide>::value ||

@@ -9,7 +9,7 @@ namespace {
 
 using kernels::Bool;
 
-// The operands' dtype; one of them may be a scalar, which has it too.
+// By the dtype of the operands. A scalar operand has the dtype of the other.
 template <typename Fn>
 absl::Status RunComparison(const KernelArgs& args) {
   return kernels::VisitDtype(args.in(0).dtype, [&](auto tag) {

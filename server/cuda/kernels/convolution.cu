@@ -23,7 +23,7 @@ using kernels::Load;
 using kernels::Store;
 using kernels::Windows;
 
-// Of each block of windows, about.
+// The approximate size of a block of windows.
 constexpr int64_t kBlockBytes = 32 << 20;
 
 // col (samples, channels, kernel, count) from x (samples, channels, image).
@@ -147,7 +147,7 @@ class Convolution {
         });
   }
 
-  // w = the sum over samples of products of features and windows.
+  // w = the sum over samples of the products of features and windows.
   absl::Status GradWeight(const char* x, const char* gy, char* w) {
     bool accumulate = false;
     return plan_.ForBlocks(
@@ -227,7 +227,7 @@ class Convolution {
       });
     }
     if (call.k == 0) {
-      // No channels: one block, and so dense.
+      // Without channels there is one block, so `out` is dense.
       return accumulate ? absl::OkStatus()
                         : args_.stream.Zero(out, count * call.m * call.n * item_);
     }
@@ -252,8 +252,8 @@ class Convolution {
   char* col_ = nullptr;  // null: the image is the matrix of windows
 };
 
-// Runs `compute(convolution, in0, in1, out)`; float16 is computed in float32, in which sums over
-// samples lose nothing.
+// Runs `compute(convolution, in0, in1, out)`. float16 is computed in float32, so that sums over
+// samples are not rounded in between.
 template <typename Compute>
 absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channels, int64_t features,
                  Compute&& compute) {

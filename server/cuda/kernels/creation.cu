@@ -9,7 +9,7 @@
 namespace chx::server::cuda {
 namespace {
 
-// Memory comes from the session's own pool: whatever is in it is the session's.
+// Memory comes from the session's own pool, so it can only contain the session's own data.
 absl::Status RunEmpty(const KernelArgs&) { return absl::OkStatus(); }
 
 absl::Status RunFull(const KernelArgs& args) {
@@ -26,7 +26,7 @@ struct FloatRange {
   double start;
   double step;
 
-  // Rounded after each step, as on every backend.
+  // Rounded after each step, as in every backend.
   CHX_HD void operator()(int64_t i) const {
 #ifdef __CUDA_ARCH__
     out[i] = kernels::Cast<T>(__dadd_rn(start, __dmul_rn(static_cast<double>(i), step)));

@@ -17,7 +17,7 @@
 namespace chx::server::cuda {
 namespace {
 
-// `tensor` with other, dense memory for its elements.
+// `tensor` with dense memory on the host, for its elements.
 KernelTensor OnHost(const KernelTensor& tensor, std::vector<std::string>* memory) {
   KernelTensor host = tensor;
   memory->emplace_back(tensor.size() * ItemSize(tensor.dtype), '\0');
@@ -26,7 +26,7 @@ KernelTensor OnHost(const KernelTensor& tensor, std::vector<std::string>* memory
   return host;
 }
 
-// `args` have dense inputs.
+// The inputs of `args` are dense.
 absl::Status RunOnHost(const KernelArgs& args) {
   std::vector<std::string> memory;
   memory.reserve(args.inputs.size() + args.outputs.size());

@@ -1,5 +1,5 @@
-// Matrices for cuSOLVER, which are column-major: in C order these are the transposed ones, so some
-// operators work on those and others on a transposed copy.
+// Decompositions by cuSOLVER, whose matrices are column-major. A matrix in C order is there the
+// transposed matrix. Some operators work on that one, others on a transposed copy.
 #include "server/cuda/kernels/decompositions_solver.h"
 
 #include <algorithm>
@@ -35,14 +35,14 @@ Matrices Stack(const KernelTensor& tensor, int64_t size) {
   return {tensor.dtype, tensor.size() / size, tensor.data, size};
 }
 
-// The codes of `count` matrices, zeros at first.
+// LAPACK's codes of `count` matrices, with zeros.
 absl::StatusOr<int*> NewInfo(const KernelArgs& args, int64_t count) {
   CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(count * sizeof(int)));
   CHX_RETURN_IF_ERROR(args.stream.Zero(memory, count * sizeof(int)));
   return static_cast<int*>(memory);
 }
 
-// Waits for the codes.
+// Waits for the codes, and makes an error of the first that is not zero.
 absl::Status CheckInfo(const KernelArgs& args, const char* meaning, const int* info,
                        int64_t count) {
   std::vector<int> codes(count);
@@ -61,7 +61,7 @@ struct FiniteBody {
   FirstInvalid invalid;
 
   CHX_HD void operator()(int64_t p) const {
-    if (a[p] - a[p] == T(0)) return;  // else a NaN
+    if (a[p] - a[p] == T(0)) return;  // x - x is NaN for infinities and NaN
     const int64_t column = p % columns;
     const int64_t row = p / columns % columns;  // of a half, which a square matrix has
     if (finite == lapack::Finite::kLower ? column <= row
@@ -93,8 +93,8 @@ absl::Status CheckFinite(const KernelArgs& args) {
                                               : CheckFiniteOf<float>)(args, finite);
 }
 
-// Of each (rows, columns) matrix of `a`, whose lines lie `leading` elements apart and matrices
-// `stride`, the lower or upper triangle; by columns: the lines are columns.
+// Copies the lower or upper triangle of each (rows, columns) matrix of `a`. Its rows (`by_columns`:
+// its columns) are `leading` elements apart, and matrices `stride` elements.
 template <typename T>
 struct TriangleBody {
   const T* a;
@@ -148,7 +148,7 @@ absl::Status Solve(const KernelArgs& args, Solver* solver) {
   CHX_RETURN_IF_ERROR(solver->Lu(args, n, lu, static_cast<int*>(pivots), info));
   CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kNotSingular, info, lu.count));
 
-  // Right sides by columns, in place if there is one for each.
+  // Right-hand sides by columns; in place if there is one for each matrix.
   KernelTensor columns = x;
   if (k == 1) {
     CHX_RETURN_IF_ERROR(Copy(args, b, columns));
@@ -183,7 +183,7 @@ absl::Status Cholesky(const KernelArgs& args, Solver* solver) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor copy, DenseCopy(args, args.in(0)));
   const Matrices a = Stack(copy, square);
   CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, a.count));
-  // The upper half by columns is our lower one.
+  // The upper half in column-major order is the lower half in C order.
   CHX_RETURN_IF_ERROR(solver->Cholesky(args, n, a, info));
   CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kPositiveDefinite, info, a.count));
   return CopyTriangle(args, copy, n, square, false, false, args.out(0));
@@ -195,7 +195,7 @@ absl::Status Eigh(const KernelArgs& args, Solver* solver) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor copy, DenseCopy(args, args.in(0)));
   const Matrices a = Stack(copy, int64_t{n} * n);
   CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, a.count));
-  const bool lower = args.attrs[0].AsInt() % 2 == 0;  // which by columns is the upper half
+  const bool lower = args.attrs[0].AsInt() % 2 == 0;  // the upper half in column-major order
   CHX_RETURN_IF_ERROR(solver->Eigh(args, vectors, lower, n, a, args.out(0).data, info));
   CHX_RETURN_IF_ERROR(CheckInfo(args, lapack::kConverge, info, a.count));
   return vectors ? Copy(args, Transposed(copy), args.out(1)) : absl::OkStatus();
@@ -215,7 +215,7 @@ absl::Status SvdAtOnce(const KernelArgs& args, Solver* solver) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor by_columns, DenseCopy(args, Transposed(a)));
   const Matrices matrices = Stack(by_columns, int64_t{m} * n);
   CHX_ASSIGN_OR_RETURN(int* const info, NewInfo(args, matrices.count));
-  // By columns, so these are the transposed ones: their rows are singular vectors.
+  // In column-major order, so the rows of these arrays are singular vectors.
   Shape shape = a.shape;
   shape[a.ndim() - 1] = m;
   shape[a.ndim() - 2] = m;
@@ -234,8 +234,8 @@ absl::Status SvdAtOnce(const KernelArgs& args, Solver* solver) {
   return Copy(args, FirstRows(v, Rows(to_vh)), to_vh);
 }
 
-// a = u s vh, and by columns, where a is its own transposed: a^T = vh^T s u^T. The library wants as
-// many rows as columns, or more, so it sees one or the other.
+// a = u s vh. In column-major order the same memory is a^T = vh^T s u^T. The library expects at
+// least as many rows as columns, so it gets one or the other.
 absl::Status Svd(const KernelArgs& args, Solver* solver) {
   const KernelTensor& a = args.in(0);
   if (solver->RunsAtOnce(Rows(a), Columns(a), CountOf(a))) return SvdAtOnce(args, solver);
@@ -257,7 +257,7 @@ absl::Status Svd(const KernelArgs& args, Solver* solver) {
   const int64_t vt_size = int64_t{n} * n;
   const char job = full ? 'A' : 'S';
   if (wide) {
-    // Its u, by columns, is our vh, and its vt our u.
+    // Its u in column-major order is our vh, and its vt is our u.
     return run(job, Stack(args.out(2), u_size), Stack(args.out(0), vt_size));
   }
   const KernelTensor u_by_columns = Transposed(args.out(0));
@@ -278,7 +278,7 @@ absl::Status Qr(const KernelArgs& args, Solver* solver) {
   const int columns = mode == 1 ? m : k;  // of q
   const int lines = std::max(n, columns);
   const int64_t stride = int64_t{m} * lines;
-  // By columns, with room for q's.
+  // In column-major order, with room for the columns of q.
   Shape shape = Transposed(a).shape;
   shape[shape.size() - 2] = lines;
   CHX_ASSIGN_OR_RETURN(const KernelTensor memory, NewTensor(args, a.dtype, shape));

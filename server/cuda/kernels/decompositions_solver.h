@@ -9,13 +9,15 @@
 
 namespace chx::server::cuda {
 
-// Whether cuSOLVER has what the operator needs.
+// Whether cuSOLVER has the operator.
 bool Factorizes(absl::string_view op);
-// Of such an operator: whether these matrices are worth it, each by itself or all at once.
+// Whether cuSOLVER is expected to be faster than the host for these matrices, one by one or all at
+// once.
 bool IsWorthIt(absl::string_view op, const KernelTensor& a, const Solver& solver);
 
-// Of an operator that it factorizes. Inputs and outputs are dense and of one dtype, float32 or
-// float64; the inputs have elements. Waits for the stream: the outcome is an error of this call.
+// Runs an operator that Factorizes. Inputs and outputs are dense and of one dtype, float32 or
+// float64. The inputs have elements. Waits for the stream, because the outcome is this call's
+// status.
 absl::Status Factorize(const KernelArgs& args, Solver* solver);
 
 }  // namespace chx::server::cuda

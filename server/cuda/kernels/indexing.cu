@@ -26,7 +26,7 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   return Copy(args, args.in(0), part);
 }
 
-// Writes positions in [0, size) for indices; in mode kRaise those out of range are reported.
+// Writes the positions in [0, size) of indices. In mode kRaise it reports those out of bounds.
 struct ResolveBody {
   DeviceNest<1> nest;
   const char* in;
@@ -106,7 +106,7 @@ bool Aligned16(const char* data) { return reinterpret_cast<uintptr_t>(data) % 16
 
 absl::Status RunTake(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
-  // Indices are checked even where there is nothing to take.
+  // Indices are checked even if there is nothing to take.
   if (args.in(1).size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(
       const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), args.in(0).ndim()));
@@ -127,8 +127,8 @@ absl::Status RunTake(const KernelArgs& args) {
   });
 }
 
-// One thread adds up all that goes to one element of out (before, size, after), in the order of the
-// indices; it is the thread of the first among equal keys.
+// Among equal keys, the thread of the first adds up all that goes to their element of out (before,
+// size, after), in the order of the indices.
 template <typename T>
 struct TakeGradBody {
   const T* gy;  // (before, count, after)

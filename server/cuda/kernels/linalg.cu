@@ -12,7 +12,7 @@
 namespace chx::server::cuda {
 namespace {
 
-// One element of the product, wrapping around.
+// One element of the product. Integers wrap around.
 template <typename T>
 struct PlainProduct {
   DeviceNest<3> nest;  // over (batch..., rows, columns): a's row, b's column, the start value
@@ -75,7 +75,7 @@ absl::Status RunPlain(const KernelArgs& args, const Product& product) {
   });
 }
 
-// BLAS is column-major: it computes the transpose of out as that of b times that of a.
+// BLAS is column-major: it computes out^T = b^T a^T.
 absl::Status RunBlas(const KernelArgs& args, Product product) {
   const KernelTensor& out = product.out;
   if (product.bias != nullptr) CHX_RETURN_IF_ERROR(Copy(args, *product.bias, out));

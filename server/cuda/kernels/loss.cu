@@ -1,4 +1,4 @@
-// Kernels of ops/defs/loss.cc: one group of lanes for each sample.
+// Kernels of ops/defs/loss.cc. One group of threads computes each sample.
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/first_invalid.h"
@@ -31,7 +31,7 @@ struct CheckBody {
   }
 };
 
-// Each must be a class or kIgnored. Waits for the stream (see first_invalid.h).
+// Each label must be a class or kIgnored. Waits for the stream (first_invalid.h).
 absl::StatusOr<Labels> CheckedLabels(const KernelArgs& args, int64_t classes) {
   const KernelTensor& tensor = args.in(1);
   const Labels labels{tensor.data, tensor.strides[0]};
@@ -96,7 +96,7 @@ struct LossBody : SampleBody<T> {
     const int64_t row = this->RowOf(block, thread);
     if (row >= this->rows || this->groups.RankOf(thread) != 0) return;
     const int64_t label = this->labels.At(row);
-    // log(sum) + (max - x): keeps the digits that x + log(sum) - x would cancel.
+    // In this order no digits are lost by cancellation.
     const C loss =
         label == kIgnored ? C(0) : (acc.max - this->x.At(row, label)) + kernels::Log(acc.sum);
     this->out[row] = kernels::Store<T>(loss);
@@ -136,8 +136,8 @@ absl::StatusOr<Body> NewBody(const KernelArgs& args) {
   body.classes = x.shape[1];
   CHX_ASSIGN_OR_RETURN(body.labels, CheckedLabels(args, body.classes));
   body.x = {x.data, x.strides[0], x.strides[1]};
-  const int64_t lanes = PowerOfTwoAtLeast(std::max<int64_t>(1, (body.classes + 1) / 2));
-  body.groups = ThreadGroups(static_cast<int>(std::min<int64_t>(lanes, kThreads)), false);
+  const int64_t threads = PowerOfTwoAtLeast(std::max<int64_t>(1, (body.classes + 1) / 2));
+  body.groups = ThreadGroups(static_cast<int>(std::min<int64_t>(threads, kThreads)), false);
   return body;
 }
 

@@ -1,4 +1,4 @@
-// Kernels of ops/defs/manipulation.cc: whatever is not a view.
+// Kernels of ops/defs/manipulation.cc for operators that are no views.
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
 #include "server/kernels/output_parts.h"

@@ -1,5 +1,4 @@
-// Kernels of ops/defs/normalization.cc: cuDNN's, or none; its compositions do what is declined
-// here.
+// Kernels of ops/defs/normalization.cc, by cuDNN. A call that it declines runs as a composition.
 #include "ops/error.h"
 #include "ops/rules.h"
 #include "server/cuda/kernels/register_kernels.h"
@@ -21,13 +20,13 @@ struct Scale {
 
 absl::Status Decline() { return absl::UnimplementedError(""); }
 
-// What cuDNN computes moments in, for operands of `dtype`.
+// The dtype of cuDNN's moments, for operands of `dtype`.
 Dtype MomentsDtype(Dtype dtype) {
   return dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
 }
 
-// x, gamma, ...; eps, axis. Fills in gamma and x, cast to `dtype`; nothing if cuDNN declines.
-// `wide` is what the composition computes in.
+// The call for inputs x, gamma, ... and attributes eps, axis; nothing if cuDNN declines. x is cast
+// to `dtype`, gamma to `wide`, which is the dtype that the composition computes in.
 absl::StatusOr<absl::optional<NormCall>> Plan(const KernelArgs& args, NormPart part, Dtype dtype,
                                               Dtype wide) {
   const KernelTensor& x = args.in(0);
@@ -73,7 +72,7 @@ absl::Status RunForward(const KernelArgs& args) {
     CHX_RETURN_IF_ERROR(args.stream.Zero(moments->data, bytes));
   }
   CHX_RETURN_IF_ERROR(Call(args, *call));
-  // From what the batch is a sample of to the batch.
+  // From the unbiased variance to the variance of the batch.
   const double count = static_cast<double>(call->outer) * call->inner;
   const double factor = (count - 1) / count;
   if (variance.dtype == Dtype::kFloat64) {

@@ -1,4 +1,4 @@
-// Kernels of ops/defs/optimizers.cc: a launch for each parameter.
+// Kernels of ops/defs/optimizers.cc. Each parameter is one launch.
 #include <utility>
 
 #include "ops/error.h"

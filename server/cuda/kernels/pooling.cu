@@ -11,7 +11,7 @@
 namespace chx::server::cuda {
 namespace {
 
-// A kernel of one of the bodies in windows.h. fill(body, inputs) sets its pointers.
+// Runs a body of windows.h. fill(body, x, y, index) sets its pointers.
 template <template <typename> class Body, typename Fill>
 absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&& fill) {
   const KernelTensor& out = args.out(0);

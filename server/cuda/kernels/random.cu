@@ -1,4 +1,4 @@
-// Kernels of ops/defs/random.cc: element i is made of block counter + i / (elements per block).
+// Kernels of ops/defs/random.cc. Element i comes from block counter + i / (elements per block).
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
@@ -65,7 +65,7 @@ absl::Status RunRandom(const KernelArgs& args) {
   });
 }
 
-// Of elements that take numbers of the generator as they need them.
+// For distributions that draw as many numbers of the generator as each element needs.
 template <typename Out, typename Draw>
 struct DrawBody {
   Out* out;

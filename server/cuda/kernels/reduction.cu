@@ -18,7 +18,7 @@
 namespace chx::server::cuda {
 namespace {
 
-// What is gathered: stored elements, or the accumulators of an earlier launch.
+// The source of a launch: stored elements, or the accumulators of an earlier launch.
 template <typename Reducer, typename T>
 struct Elements {
   CHX_HD static typename Reducer::Acc Get(const char* at, int64_t index) {
@@ -41,7 +41,7 @@ struct ReduceBody {
   DeviceNest<1> reduced;
   const char* data;
   char* out;          // results, or accumulators (splits, results)
-  bool accumulators;  // is what `out` has
+  bool accumulators;  // whether `out` has those
   int64_t blocks_per_split;
   int64_t split_size;
   int64_t from;  // of each split, elements [from, until)
@@ -69,7 +69,7 @@ struct ReduceBody {
       return acc;
     }
     const int64_t stride = reduced.flat_stride(0);
-    // Four loads at a time, to have them under way together; combined in the same order.
+    // Four loads at a time, which overlap. They are combined in the same order.
     for (; i + 3 * step < end; i += 4 * step) {
       Acc next[4];
       CHX_UNROLL

@@ -1,4 +1,4 @@
-// Kernels of ops/defs/sequences.cc: cuDNN's, or none; its compositions do what is declined here.
+// Kernels of ops/defs/sequences.cc, by cuDNN. A call that it declines runs as a composition.
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
@@ -16,7 +16,7 @@ absl::Status Run(const KernelArgs& args, bool gradient) {
   CHX_ASSIGN_OR_RETURN(const RnnNetwork network, MakeRnnNetwork(args.op.name, args.in(0).shape,
                                                                 args.in(1).shape, args.attrs));
   absl::optional<RnnCall> call = PlanRnn(network, dtype, gradient);
-  // It runs the layers in several streams of BLAS, which does not promise the same bits each time.
+  // It runs the layers in several streams of cuBLAS, whose results may then differ from run to run.
   if (!call.has_value() || args.stream.settings().cudnn_deterministic) {
     return absl::UnimplementedError("");
   }

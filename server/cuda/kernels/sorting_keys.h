@@ -1,4 +1,4 @@
-// Sorting on the device.
+// Sorting of integer keys on the device.
 #ifndef CHX_SERVER_CUDA_KERNELS_SORTING_KEYS_H_
 #define CHX_SERVER_CUDA_KERNELS_SORTING_KEYS_H_
 
@@ -9,8 +9,8 @@
 
 namespace chx::server::cuda {
 
-// keys[i] in [0, limit) with positions[i] = i become sorted_keys and positions, in order of keys
-// and, among equal ones, of positions. All are dense device arrays of `size` elements.
+// Sorts keys[i] in [0, limit) stably: sorted_keys[i] = keys[positions[i]]. All are dense device
+// arrays of `size` elements.
 absl::Status SortWithPositions(const KernelArgs& args, const int64_t* keys, int64_t size,
                                int64_t limit, int64_t* sorted_keys, int64_t* positions);
 

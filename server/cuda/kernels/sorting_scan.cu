@@ -66,7 +66,7 @@ absl::Status Scan(const KernelArgs& args, const AxisSlices& slices, const T* in,
   return ForEach(args, tasks, ScanBody<Fn, T>{in, out, totals, slices, chunks});
 }
 
-// Inference has cast to the result's dtype.
+// Inference has cast the input to the result's dtype.
 template <typename Fn>
 absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
@@ -88,7 +88,7 @@ struct MarkBody {
 
 struct CompressBody {
   const kernels::Bool* mask;
-  const int64_t* counts;  // up to and with each element
+  const int64_t* counts;  // of the elements up to and including each
   int64_t* out;
   int64_t limit;
   CHX_HD void operator()(int64_t i) const {

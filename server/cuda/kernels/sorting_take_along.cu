@@ -1,6 +1,6 @@
 // Kernels of ops/defs/sorting.cc that use indices along an axis: take_along_axis, its gradient and
-// index_put. Where several indices are equal, sorting them gives one thread all that goes to their
-// element: results are the same in every run, without atomics.
+// index_put. Indices are sorted first, so that one thread handles all equal ones. Results are then
+// the same in every run, without atomics.
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/kernels/sorting_keys.h"
@@ -20,7 +20,7 @@ using kernels::Load;
 using kernels::SlicesOf;
 using kernels::Store;
 
-// positions[i] = the element of (before, size, after) that index i of a slice names.
+// positions[i] = the element of (before, size, after) that index i of a slice selects.
 struct ResolveBody {
   const int64_t* indices;
   int64_t* positions;
@@ -73,7 +73,7 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   });
 }
 
-// The thread of the first among equal keys adds up all that goes there.
+// Among equal keys, the thread of the first adds up all that goes to their element.
 template <typename T>
 struct AddBody {
   const T* gy;
@@ -113,7 +113,7 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   });
 }
 
-// The thread of the last among equal keys writes.
+// Among equal keys, the thread of the last writes.
 template <typename T>
 struct PutBody {
   const int64_t* keys;

@@ -1,4 +1,4 @@
-// kernels::LoopNest prepared for a GPU, where 64-bit division is slow.
+// kernels::LoopNest for a GPU, where 64-bit division is slow.
 #ifndef CHX_SERVER_CUDA_LOOPS_DEVICE_NEST_H_
 #define CHX_SERVER_CUDA_LOOPS_DEVICE_NEST_H_
 
@@ -9,14 +9,14 @@
 
 namespace chx::server::cuda {
 
-// Division by a fixed positive number: by multiplication where dividends stay below 2^31
-// (Granlund & Montgomery, "Division by invariant integers using multiplication", 1994).
+// Division by a fixed positive number. It is a multiplication if dividends are below 2^31 (Granlund
+// & Montgomery, "Division by invariant integers using multiplication", 1994).
 class Divider {
  public:
   Divider() = default;
   // For dividends below `limit`.
   Divider(int64_t divisor, int64_t limit) : divisor_(divisor) {
-    // (A dimension of 0 is never divided by.)
+    // Nothing is divided by a dimension of 0.
     narrow_ = limit <= (int64_t{1} << 31) && divisor > 0 && divisor < (int64_t{1} << 31);
     if (!narrow_) return;
     while ((int64_t{1} << shift_) < divisor) ++shift_;

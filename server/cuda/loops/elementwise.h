@@ -31,7 +31,7 @@ Operand<T> OperandOf(const KernelTensor& tensor) {
   return operand;
 }
 
-// Several elements that move as one.
+// Several elements that are loaded and stored together.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T elements[kCount];
@@ -167,8 +167,8 @@ DeviceNest<1 + static_cast<int>(kInputs)> NestOf(const KernelTensor& out,
   return DeviceNest<kOperands>(kernels::MakeLoopNest<kOperands>(out.shape, strides));
 }
 
-// out = F::Call(a, ...); array operands have the output's shape. kPacked: a second kernel, for
-// dense operands; not worth its size where the formula costs more than memory.
+// out = F::Call(a, ...). Array operands have the output's shape. kPacked makes a second kernel for
+// dense operands; it is not worth its size if the formula takes longer than the access to memory.
 template <typename F, bool kPacked, typename Out, typename A>
 absl::Status RunElementwise(const KernelArgs& args, const KernelTensor& out,
                             const KernelTensor& a) {

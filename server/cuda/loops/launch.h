@@ -24,7 +24,7 @@
 
 namespace chx::server::cuda {
 
-// Beyond this many blocks, each takes several turns.
+// If there is work for more blocks, each block does several parts of it.
 inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 
 #ifdef __CUDACC__
@@ -112,7 +112,7 @@ absl::Status ForEachGroup(const KernelArgs& args, int64_t blocks, const Body& bo
 #endif
 }
 
-// *target = max(*target, value), by all threads in any order: the result is the same.
+// *target = max(*target, value). The result does not depend on the order of threads.
 CHX_HD void AtomicMax(uint64_t* target, uint64_t value) {
 #ifdef __CUDA_ARCH__
   static_assert(sizeof(unsigned long long) == sizeof(uint64_t), "CUDA's type");  // NOLINT

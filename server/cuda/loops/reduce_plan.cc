@@ -6,7 +6,7 @@
 namespace chx::server::cuda {
 namespace {
 
-// Blocks that keep a large GPU busy; and what makes a split worth its part of a second launch.
+// Blocks that keep a large GPU busy, and the work of a thread that justifies one more split.
 constexpr int64_t kBlocks = 1024;
 constexpr int64_t kElementsPerThread = 16;
 
@@ -14,7 +14,7 @@ int64_t InnerStride(const kernels::LoopNest<1>& nest) {
   return nest.ndim > 0 ? std::abs(nest.strides[0][nest.ndim - 1]) : 0;
 }
 
-// The groups of threads, then the splits, of a plan with its nests.
+// Chooses the groups of threads and the splits of a plan that has its nests.
 void Cut(ReducePlan* plan) {
   const int64_t count = std::max<int64_t>(1, plan->reduced.size);
   // Neighbouring threads read along the dimension that is denser in memory.

@@ -12,17 +12,17 @@ namespace chx::server::cuda {
 
 struct ReducePlan : kernels::ReduceNests {
   ThreadGroups groups;
-  int64_t splits = 1;            // of the elements of each result
+  int64_t splits = 1;            // parts of the elements of each result
   int64_t split_size = 0;        // elements
   int64_t blocks_per_split = 0;  // each for groups.count() results
 };
 
 // `axes` and `ordered` as for kernels::MakeReduceNests.
 ReducePlan PlanReduce(const KernelTensor& in, uint32_t axes, bool ordered);
-// How many elements of each split one launch may take, so that it has about `most` in all: whole
-// steps of all threads of a group, at least one.
+// How many elements of each split one launch reduces, so that it reduces about `most` in all. A
+// multiple of the elements that a group takes in one step, at least one step.
 int64_t PartOfSplits(const ReducePlan& plan, int64_t most);
-// For dense accumulators (splits, results) of `acc_size` bytes, to be combined over the splits.
+// The plan that combines dense accumulators (splits, results) of `acc_size` bytes over the splits.
 ReducePlan PlanCombine(int64_t results, int64_t splits, int64_t acc_size);
 
 }  // namespace chx::server::cuda

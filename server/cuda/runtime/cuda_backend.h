@@ -1,4 +1,4 @@
-// The "cuda" backend: one device per visible GPU. What libchxd_cuda.so exports.
+// The "cuda" backend, with one device per visible GPU: the functions that libchxd_cuda.so exports.
 #ifndef CHX_SERVER_CUDA_RUNTIME_CUDA_BACKEND_H_
 #define CHX_SERVER_CUDA_RUNTIME_CUDA_BACKEND_H_
 
@@ -16,7 +16,7 @@ const chx::server::KernelTable* ChxCudaKernelTable();
 void ChxCudaBlasError(std::string* error);
 void ChxCudaDnnError(std::string* error);
 void ChxCudaSolverError(std::string* error);
-// The same for what describes recurrent networks to cuDNN.
+// Empty if cuDNN accepts the descriptors of recurrent networks (DescribeRnns), else the error.
 void ChxCudaRnnError(std::string* error);
 
 }  // extern "C"

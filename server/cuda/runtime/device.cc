@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index) {
 
 absl::Status CudaDevice::Init() {
   CHX_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(index_)));
-  // Fails at once, and not at the first kernel, on a GPU that this plug-in has no code for.
+  // On a GPU that this plug-in has no code for, fails here and not at the first kernel.
   CHX_RETURN_IF_ERROR(CudaStatus(absl::StrCat("kernels for ", name_), ProbeKernels()));
   int has_pools = 0;
   CHX_RETURN_IF_ERROR(
@@ -53,7 +53,7 @@ absl::Status CudaDevice::Init() {
   props.location.type = cudaMemLocationTypeDevice;
   props.location.id = index_;
   CHX_RETURN_IF_ERROR(CudaStatus("cudaMemPoolCreate", cudaMemPoolCreate(&pool_, &props)));
-  // What is freed is kept for us up to this; the driver would otherwise take all of it back.
+  // The pool keeps up to this many freed bytes. By default the driver takes all of them back.
   uint64_t threshold = memory_bytes_ / 4;
   CHX_RETURN_IF_ERROR(
       CudaStatus("cudaMemPoolSetAttribute",

@@ -30,7 +30,7 @@ class CudaDevice : public Device {
   void FreeSlab(void* slab, size_t bytes) override;
 
   int index() const { return index_; }
-  // For the next stream; all their work is done.
+  // Keeps them for the next stream. All their work is done.
   void KeepParts(std::unique_ptr<StreamParts> parts);
 
  private:

@@ -57,7 +57,7 @@ Device& CudaStream::device() { return *device_; }
 absl::Status CudaStream::Check(absl::string_view what, cudaError_t error) {
   if (error == cudaSuccess) return absl::OkStatus();
   const absl::Status status = CudaStatus(what, error);
-  // Errors that last are returned by whatever comes next.
+  // Errors that last are returned by the next call too.
   const cudaError_t after = cudaStreamQuery(parts_->stream_);
   if (after != cudaSuccess && after != cudaErrorNotReady) broken_ = status;
   cudaGetLastError();
@@ -82,7 +82,7 @@ absl::Status CudaStream::Launched() {
 
 template <typename Done>
 absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
-  // Short waits are the usual ones, and sleeping takes longer.
+  // Most waits are short, and sleeping takes longer.
   constexpr auto kBusy = std::chrono::milliseconds(1);
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
@@ -100,7 +100,7 @@ absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
 
 absl::Status CudaStream::Pause() { return Synchronize(); }
 
-// Large products in parts, as other kernels: some matrices, or some columns of one, at a time.
+// Large products are computed in parts, as by other kernels: some matrices, or some columns of one.
 absl::Status CudaStream::Gemm(const GemmCall& call) {
   constexpr double kMaxWork = int64_t{1} << 39;
   const double column = static_cast<double>(call.m) * static_cast<double>(call.k);
@@ -169,7 +169,7 @@ absl::Status CudaStream::CopyOut(void* dst, const void* src, size_t bytes) {
     size_t offset;
     size_t bytes;
   };
-  // Half of the slots under way: the others' last copies must not be waited for.
+  // At most half of the slots: so the next slot is not one whose copy has just begun.
   constexpr int kAhead = StreamParts::kSlots / 2;
   Part parts[kAhead];
   int first = 0;

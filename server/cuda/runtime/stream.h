@@ -18,8 +18,8 @@ namespace chx::server::cuda {
 
 class CudaDevice;
 
-// What a stream is made of. Making and freeing these makes CUDA wait for the whole device, which
-// would let sessions feel each other come and go: the device keeps them for the next session.
+// The CUDA objects of a stream. CUDA waits for the whole device when they are created or destroyed,
+// which would delay other sessions. So the device keeps them for the next session.
 class StreamParts {
  public:
   static absl::StatusOr<std::unique_ptr<StreamParts>> New();
@@ -29,7 +29,7 @@ class StreamParts {
 
  private:
   friend class CudaStream;
-  // Pinned memory that copies go through, in turns.
+  // Slots of pinned memory, which copies use in turn.
   static constexpr int kSlots = 16;
   static constexpr size_t kSlotBytes = size_t{256} << 10;
   struct Slot {
@@ -76,8 +76,8 @@ class CudaStream : public KernelStream {
   // Remembers the error if it is a lasting one.
   absl::Status Check(absl::string_view what, cudaError_t error);
   absl::StatusOr<StreamParts::Slot*> NextSlot();
-  // Waits until `done` returns something else than cudaErrorNotReady. If the command is to stop it
-  // is an error at once, and the work goes on: nobody may then free what it uses.
+  // Waits until `done` returns something else than cudaErrorNotReady. If the command is to stop, it
+  // returns an error at once while the work goes on, so its memory must not be freed yet.
   template <typename Done>
   absl::Status Await(absl::string_view what, const Done& done);
 

@@ -15,16 +15,6 @@ bool LoadAll(void* library, BlasLibrary* blas) {
          LoadFunction(library, "cublasGemmStridedBatchedEx_64", &blas->gemm);
 }
 
-absl::StatusOr<const BlasLibrary*> Search() {
-  auto* const blas = new BlasLibrary;  // for the life of the process, as the library
-  CHX_RETURN_IF_ERROR(OpenLibrary({"cuBLAS 12 or 13",
-                                   "float matrices cannot be multiplied",
-                                   "CHXD_CUBLAS",
-                                   {"libcublas.so.13", "libcublas.so.12"}},
-                                  [blas](void* library) { return LoadAll(library, blas); }));
-  return blas;
-}
-
 cudaDataType_t DataType(Dtype dtype) {
   return dtype == Dtype::kFloat64 ? CUDA_R_64F : dtype == Dtype::kFloat16 ? CUDA_R_16F : CUDA_R_32F;
 }
@@ -32,7 +22,12 @@ cudaDataType_t DataType(Dtype dtype) {
 }  // namespace
 
 absl::StatusOr<const BlasLibrary*> OpenBlas() {
-  static const auto* const result = new absl::StatusOr<const BlasLibrary*>(Search());
+  static const auto* const result =
+      new absl::StatusOr<const BlasLibrary*>(OpenFunctions({"cuBLAS 12 or 13",
+                                                            "float matrices cannot be multiplied",
+                                                            "CHXD_CUBLAS",
+                                                            {"libcublas.so.13", "libcublas.so.12"}},
+                                                           LoadAll));
   return *result;
 }
 

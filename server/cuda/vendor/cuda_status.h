@@ -9,8 +9,8 @@
 
 namespace chx::server::cuda {
 
-// OK, or an error that says what failed and CUDA's own text. A full memory gives kMemory. Takes the
-// error back from the runtime, which would report it for the next launch too.
+// OK, or an error with `what` failed and CUDA's own text: kMemory if memory is full. Clears the
+// runtime's error, which would otherwise be reported for the next launch too.
 absl::Status CudaStatus(absl::string_view what, cudaError_t error);
 
 }  // namespace chx::server::cuda

@@ -1,5 +1,5 @@
-// What this backend's kernels need of cuDNN, in plain C++: the calls, which of our operators they
-// can stand for, and the choice among algorithms. No CUDA headers, as in kernel_stream.h.
+// What this backend's kernels need of cuDNN, in plain C++: its calls, which operators they can
+// compute, and the choice of an algorithm. No CUDA headers, as in kernel_stream.h.
 #ifndef CHX_SERVER_CUDA_VENDOR_DNN_H_
 #define CHX_SERVER_CUDA_VENDOR_DNN_H_
 
@@ -29,8 +29,8 @@ struct DnnWindows {
   int pad[kMaxDims] = {};
 };
 
-// One dimension becomes two. Nothing where cuDNN has no such windows: more dimensions, windows that
-// begin beyond the padding or are not all that fit (cover_all), numbers beyond int.
+// One dimension becomes two. Nothing if cuDNN has no such windows: more dimensions, windows that
+// begin beyond the padding (cover_all), fewer windows than fit, or numbers beyond int.
 absl::optional<DnnWindows> ToDnn(const kernels::Windows& windows);
 
 // Which of image, weight and features is computed from the other two.
@@ -45,18 +45,18 @@ struct ConvCall {
   int channels = 0;
   int features = 0;
   DnnWindows windows;
-  bool accumulate = false;  // adds to what is in `out`
+  bool accumulate = false;  // adds to the values in `out`
   const void* a = nullptr;  // the image; for kImage the features
   const void* b = nullptr;  // the weight; for kWeight the features
   void* out = nullptr;
 };
 
-// The call without its arrays. Nothing where cuDNN cannot do it: see ToDnn; and where an array has
-// no elements, or 2^31 or more.
+// The call without its arrays. Nothing if cuDNN cannot compute it: see ToDnn. Arrays must have
+// elements, and fewer than 2^31.
 absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Windows& windows,
                                   int64_t samples, int64_t channels, int64_t features);
 
-// Sums of windows of `planes` images, or where `spread`, of the windows that each position is in.
+// Sums of the windows of `planes` images or, with `spread`, sums over the windows of each position.
 struct PoolCall {
   Dtype dtype = Dtype::kFloat32;
   bool spread = false;
@@ -66,15 +66,15 @@ struct PoolCall {
   void* out = nullptr;
 };
 
-// As PlanConv; windows may not lie in the padding altogether.
+// As PlanConv. No window may lie entirely in the padding.
 absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windows& windows,
                                   int64_t planes);
 
-// Batch normalization by a batch's own moments, or by given ones, or the gradient of the first.
+// Batch normalization by the moments of the batch, by given moments, or the gradient of the first.
 enum class NormPart { kBatch, kFixed, kGradient };
 
-// x (outer, channels, inner), y, gy and gx are dense and of `dtype`; all others are (channels,), of
-// float64 if that is float64 and else of float32.
+// x (outer, channels, inner), y, gy and gx are dense and of `dtype`. All others are (channels,),
+// and float64 if `dtype` is float64, else float32.
 struct NormCall {
   NormPart part = NormPart::kBatch;
   Dtype dtype = Dtype::kFloat32;
@@ -85,8 +85,7 @@ struct NormCall {
   const void* x = nullptr;
   const void* gamma = nullptr;
   const void* beta = nullptr;
-  // Results of kBatch, which are zero before: the variance is that of what the batch is a sample
-  // of. Operands of kFixed.
+  // Results of kBatch, which must be zero before; the variance is unbiased. Operands of kFixed.
   void* mean = nullptr;
   void* variance = nullptr;
   const void* gy = nullptr;  // of kGradient, as are the gradients of gamma and beta
@@ -95,25 +94,25 @@ struct NormCall {
   void* out = nullptr;  // y or gx
 };
 
-// As PlanConv; also nothing for an eps that cuDNN refuses, for moments of one element, and for more
-// samples than its kernels reach.
+// As PlanConv. Also nothing for an eps that cuDNN refuses, for moments of one element, and for more
+// samples than its kernels support.
 absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::NormLayout& layout,
                                   double eps);
 
-// What cuDNN says of an algorithm for one convolution.
+// cuDNN's description of an algorithm for one convolution.
 struct Algorithm {
   int number = 0;
   bool works = false;
-  bool exact = false;  // sums up in the dtype of its work: no TF32
+  bool exact = false;  // computes in the dtype of the call: no TF32
   bool deterministic = false;
-  int math = 0;           // in which mode it runs, as the library numbers them
+  int math = 0;           // its cudnnMathType_t
   int64_t workspace = 0;  // bytes
 };
-// The first of these, which come with the fastest first, that the settings allow. Nothing if none.
+// The first algorithm that the settings allow, of a list with the fastest first. Nothing if none.
 absl::optional<Algorithm> Choose(absl::Span<const Algorithm> algorithms, const Settings& settings);
 
-// cuDNN as one stream uses it; by one thread at a time. Calls are asynchronous. False: the library
-// does not do this within the settings of args.stream, and nothing was done.
+// cuDNN for one stream. Used by one thread at a time. Calls are asynchronous. False: the library
+// cannot do this within the settings of args.stream, and has done nothing.
 class Dnn {
  public:
   virtual ~Dnn() = default;

@@ -11,7 +11,7 @@
 namespace chx::server::cuda {
 namespace {
 
-// Shapes are the client's to choose: what is remembered of them is bounded.
+// Clients choose shapes, so the number of remembered choices is bounded.
 constexpr size_t kMaxChoices = 1024;
 constexpr int kMaxAlgorithms = 16;
 
@@ -21,18 +21,7 @@ bool LoadAll(void* library, DnnLibrary* dnn) {
 #undef CHX_LOAD
 }
 
-absl::StatusOr<const DnnLibrary*> Load() {
-  auto* const dnn = new DnnLibrary;  // for the life of the process, as the library
-  CHX_RETURN_IF_ERROR(OpenLibrary({"cuDNN 9",
-                                   "convolutions, poolings, normalizations and recurrent "
-                                   "networks do without",
-                                   "CHXD_CUDNN",
-                                   {"libcudnn.so.9"}},
-                                  [dnn](void* library) { return LoadAll(library, dnn); }));
-  return dnn;
-}
-
-// What algorithms depend on.
+// All that the choice of an algorithm depends on.
 std::string KeyOf(const ConvCall& call, const Settings& settings) {
   const DnnWindows& w = call.windows;
   std::vector<int64_t> numbers = {static_cast<int64_t>(call.part),
@@ -70,15 +59,20 @@ std::vector<Algorithm> ToAlgorithms(const Perf* perfs, int count, Dtype dtype) {
 }  // namespace
 
 absl::StatusOr<const DnnLibrary*> OpenDnn() {
-  static const auto* const result = new absl::StatusOr<const DnnLibrary*>(Load());
+  static const auto* const result = new absl::StatusOr<const DnnLibrary*>(
+      OpenFunctions({"cuDNN 9",
+                     "convolutions, poolings, normalizations and recurrent networks do without",
+                     "CHXD_CUDNN",
+                     {"libcudnn.so.9"}},
+                    LoadAll));
   return *result;
 }
 
 // The descriptors of a call.
 struct CudaDnn::ConvObjects {
   explicit ConvObjects(const DnnLibrary& dnn)
-      : image(dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor),
-        features(dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor),
+      : image(dnn),
+        features(dnn),
         weight(dnn.cudnnCreateFilterDescriptor, dnn.cudnnDestroyFilterDescriptor),
         windows(dnn.cudnnCreateConvolutionDescriptor, dnn.cudnnDestroyConvolutionDescriptor) {}
 
@@ -102,8 +96,8 @@ struct CudaDnn::ConvObjects {
                                                                          : CUDNN_DEFAULT_MATH)});
   }
 
-  const Descriptor<cudnnTensorDescriptor_t> image;
-  const Descriptor<cudnnTensorDescriptor_t> features;
+  const TensorDescriptor image;
+  const TensorDescriptor features;
   const Descriptor<cudnnFilterDescriptor_t> weight;
   const Descriptor<cudnnConvolutionDescriptor_t> windows;
 };
@@ -126,8 +120,8 @@ absl::Status CudaDnn::Open() {
   return Check("cudnnSetStream", library_->cudnnSetStream(handle_, stream_));
 }
 
-// Estimated or, to autotune, tried with as much memory as there may be. Trying writes into the
-// output, which an accumulating call must not have touched.
+// The choice is by estimates or, to autotune, by trying algorithms with all the workspace that is
+// allowed. Trying writes to the output, so an accumulating call gets another one for it.
 absl::StatusOr<absl::optional<Algorithm>> CudaDnn::Search(const KernelArgs& args,
                                                           const ConvCall& call,
                                                           const ConvObjects& o) {
@@ -220,7 +214,7 @@ cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Alg
 }
 
 absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
-  StreamOf(args).handle();  // its device is the thread's
+  StreamOf(args).handle();  // makes its device current
   CHX_RETURN_IF_ERROR(Open());
   const ConvObjects objects(*library_);
   CHX_RETURN_IF_ERROR(Check("a convolution's descriptors", objects.Set(*library_, call)));
@@ -249,13 +243,11 @@ absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& c
 }
 
 absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call) {
-  StreamOf(args).handle();  // its device is the thread's
+  StreamOf(args).handle();  // makes its device current
   CHX_RETURN_IF_ERROR(Open());
   const DnnLibrary& dnn = *library_;
-  const Descriptor<cudnnTensorDescriptor_t> image(dnn.cudnnCreateTensorDescriptor,
-                                                  dnn.cudnnDestroyTensorDescriptor);
-  const Descriptor<cudnnTensorDescriptor_t> sums(dnn.cudnnCreateTensorDescriptor,
-                                                 dnn.cudnnDestroyTensorDescriptor);
+  const TensorDescriptor image(dnn);
+  const TensorDescriptor sums(dnn);
   const Descriptor<cudnnPoolingDescriptor_t> windows(dnn.cudnnCreatePoolingDescriptor,
                                                      dnn.cudnnDestroyPoolingDescriptor);
   CHX_RETURN_IF_ERROR(
@@ -273,7 +265,7 @@ absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call)
   for (int d = 0; d < w.ndim; ++d) size *= w.kernel[d];
   const Factor scale(call.dtype, size);
   const Factor zero(call.dtype, 0);
-  // Averages pass gradients on without a look at what they were made of.
+  // The gradient of an average does not depend on the values.
   const cudnnStatus_t status =
       call.spread ? dnn.cudnnPoolingBackward(handle_, windows.get(), scale.get(), sums.get(),
                                              call.in, sums.get(), call.in, image.get(), call.out,

@@ -16,8 +16,8 @@
 
 namespace chx::server::cuda {
 
-// The functions that we call. cuDNN's older interface: the graph interface that is to replace it
-// has headers of its own in C++ which toolkits lack, and the same kernels.
+// The functions that we call, of cuDNN's older interface. The graph interface has the same kernels,
+// and needs C++ headers that toolkits lack.
 #define CHX_DNN_FUNCTIONS(F)                       \
   F(cudnnCreate)                                   \
   F(cudnnDestroy)                                  \
@@ -80,7 +80,7 @@ absl::StatusOr<const DnnLibrary*> OpenDnn();
 
 struct RnnObjects;
 
-// Whether the library takes the descriptors of recurrent networks of all kinds. Needs no GPU.
+// An error if the library refuses the descriptors of some kind of recurrent network. Needs no GPU.
 absl::Status DescribeRnns();
 
 // A handle for one stream, and the algorithms that were chosen for it.
@@ -113,7 +113,7 @@ class CudaDnn : public Dnn {
   cudaStream_t stream_ = nullptr;
   const DnnLibrary* library_ = nullptr;
   cudnnHandle_t handle_ = nullptr;
-  // By all that the choice depends on; nothing where cuDNN is not to be used.
+  // The key has all that the choice depends on. Nothing: cuDNN must not be used.
   absl::flat_hash_map<std::string, absl::optional<Algorithm>> choices_;
 };
 

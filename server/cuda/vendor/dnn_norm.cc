@@ -6,16 +6,14 @@
 namespace chx::server::cuda {
 
 absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& call) {
-  StreamOf(args).handle();  // its device is the thread's
+  StreamOf(args).handle();  // makes its device current
   CHX_RETURN_IF_ERROR(Open());
   const DnnLibrary& dnn = *library_;
-  const Descriptor<cudnnTensorDescriptor_t> x(dnn.cudnnCreateTensorDescriptor,
-                                              dnn.cudnnDestroyTensorDescriptor);
-  const Descriptor<cudnnTensorDescriptor_t> gamma(dnn.cudnnCreateTensorDescriptor,
-                                                  dnn.cudnnDestroyTensorDescriptor);
+  const TensorDescriptor x(dnn);
+  const TensorDescriptor gamma(dnn);
   constexpr const char* kDescriptors = "a normalization's descriptors";
   CHX_RETURN_IF_ERROR(Check(kDescriptors, First({x.status(), gamma.status()})));
-  // Without inner dimensions both modes mean the same; this one is for that.
+  // Without inner dimensions both modes mean the same; PER_ACTIVATION is made for that case.
   const cudnnBatchNormMode_t mode =
       call.inner == 1 ? CUDNN_BATCHNORM_PER_ACTIVATION : CUDNN_BATCHNORM_SPATIAL;
   const int spatial[] = {call.inner, 1};
@@ -29,7 +27,7 @@ absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& 
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
   switch (call.part) {
     case NormPart::kBatch:
-      // Running moments of which nothing is kept are the batch's own.
+      // With factor 1 the running moments are those of the batch.
       status = dnn.cudnnBatchNormalizationForwardTraining(
           handle_, mode, one.get(), zero.get(), x.get(), call.x, x.get(), call.out, gamma.get(),
           call.gamma, call.beta, 1, call.mean, call.variance, call.eps, nullptr, nullptr);
@@ -46,7 +44,7 @@ absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& 
           nullptr, nullptr);
       break;
   }
-  // The statuses from 2000 on say that it does not take the call: nothing has run.
+  // Statuses from 2000 on mean that cuDNN refuses the call: nothing has run.
   if (IsUnsupported(status) || static_cast<int>(status) / 1000 == 2) return false;
   CHX_RETURN_IF_ERROR(Check("batch normalization", status));
   CHX_RETURN_IF_ERROR(StreamOf(args).Launched());

@@ -1,4 +1,4 @@
-// cuDNN's descriptors and constants, in the terms of dnn.h.
+// cuDNN's descriptors and constants for the types of dnn.h.
 #ifndef CHX_SERVER_CUDA_VENDOR_DNN_OBJECTS_H_
 #define CHX_SERVER_CUDA_VENDOR_DNN_OBJECTS_H_
 
@@ -25,7 +25,7 @@ inline cudnnDataType_t WorkType(Dtype dtype) {
 // cuDNN's statuses 3000 to 3999 say that there is no such kernel.
 inline bool IsUnsupported(cudnnStatus_t status) { return static_cast<int>(status) / 1000 == 3; }
 
-// Factors, which cuDNN takes as float or, for float64, as double.
+// A factor, which cuDNN expects as float or, for float64, as double.
 class Factor {
  public:
   Factor(Dtype dtype, double value)
@@ -57,6 +57,12 @@ class Descriptor {
   T descriptor_ = nullptr;
   const Destroy destroy_;
   const cudnnStatus_t status_;
+};
+
+class TensorDescriptor : public Descriptor<cudnnTensorDescriptor_t> {
+ public:
+  explicit TensorDescriptor(const DnnLibrary& dnn)
+      : Descriptor(dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor) {}
 };
 
 // (a, b, dims...) in C order.

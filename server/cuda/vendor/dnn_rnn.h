@@ -1,4 +1,4 @@
-// Recurrent networks as cuDNN takes them. Beside dnn.h, in plain C++ as that.
+// Recurrent networks for cuDNN, in plain C++ as dnn.h.
 #ifndef CHX_SERVER_CUDA_VENDOR_DNN_RNN_H_
 #define CHX_SERVER_CUDA_VENDOR_DNN_RNN_H_
 
@@ -28,19 +28,19 @@ struct RnnCall {
   bool gradient = false;
   std::vector<int> lengths;         // of the sequences, longest first
   std::vector<const void*> inputs;  // those of rnn, dense
-  // Gradients of y, hy and cy. Only of the gradient, which computes y again: what its forward pass
-  // leaves for the way back has a size that only the library knows, so that it cannot be an output
-  // of rnn, which clients infer.
+  // Gradients of y, hy and cy. For the gradient only, which runs the forward pass again: only the
+  // library knows the size of the data that the forward pass keeps for the backward pass, so that
+  // data cannot be an output of rnn, which clients infer.
   std::vector<const void*> output_grads;
   std::vector<void*> outputs;  // y, hy and cy; or the gradients of all inputs
 };
 
-// The call without its arrays. Nothing where cuDNN cannot do it: arrays without elements, sequences
-// without steps, and what an int does not count.
+// The call without its arrays. Nothing if cuDNN cannot compute it: arrays without elements,
+// sequences without steps, and sizes beyond int.
 absl::optional<RnnCall> PlanRnn(const RnnNetwork& network, Dtype dtype, bool gradient);
 
-// Bytes that a call may take for its work: the setting, or what its gates amount to, which the
-// composition would keep instead.
+// The limit of a call's workspace: the setting or, if that is more, the size of the gates, which
+// the composition would keep instead.
 int64_t RnnWorkspaceLimit(const RnnCall& call, const Settings& settings);
 
 }  // namespace chx::server::cuda

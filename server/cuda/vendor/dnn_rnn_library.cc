@@ -29,7 +29,7 @@ cudnnMathType_t MathOf(Dtype dtype) {
                                     : CUDNN_DEFAULT_MATH;
 }
 
-// A status that says that the library does not take the call: nothing has run.
+// Whether the status means that the library refuses the call: nothing has run.
 bool Declines(cudnnStatus_t status) {
   return IsUnsupported(status) || static_cast<int>(status) / 1000 == 2;
 }
@@ -43,9 +43,9 @@ struct RnnObjects {
         network(dnn.cudnnCreateRNNDescriptor, dnn.cudnnDestroyRNNDescriptor),
         x(dnn.cudnnCreateRNNDataDescriptor, dnn.cudnnDestroyRNNDataDescriptor),
         y(dnn.cudnnCreateRNNDataDescriptor, dnn.cudnnDestroyRNNDataDescriptor),
-        state(dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor),
-        weight(dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor),
-        bias(dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor) {}
+        state(dnn),
+        weight(dnn),
+        bias(dnn) {}
 
   // All but dropout, which needs a GPU.
   cudnnStatus_t Describe(const DnnLibrary& dnn, const RnnCall& call) const {
@@ -74,9 +74,9 @@ struct RnnObjects {
   const Descriptor<cudnnRNNDescriptor_t> network;
   const Descriptor<cudnnRNNDataDescriptor_t> x;
   const Descriptor<cudnnRNNDataDescriptor_t> y;
-  const Descriptor<cudnnTensorDescriptor_t> state;
-  const Descriptor<cudnnTensorDescriptor_t> weight;  // where the library says what one is like
-  const Descriptor<cudnnTensorDescriptor_t> bias;
+  const TensorDescriptor state;
+  const TensorDescriptor weight;  // for the library's description of a weight
+  const TensorDescriptor bias;
 };
 
 absl::Status DescribeRnns() {
@@ -117,8 +117,8 @@ bool IsMatrix(const DnnLibrary& dnn, cudnnTensorDescriptor_t descriptor, int64_t
 
 }  // namespace
 
-// Copies the weights into the library's space, or out of it, which goes by `arrays`: all of rnn's
-// inputs, or their gradients. False where the library has them otherwise than we believe.
+// Copies the weights among rnn's inputs into the library's space or, with `out`, the gradients from
+// there to the outputs. False if the library lays them out otherwise than expected.
 absl::StatusOr<bool> CudaDnn::CopyWeights(const RnnCall& call, const RnnObjects& o, void* space,
                                           size_t bytes, bool out) const {
   const RnnNetwork& n = call.network;
@@ -156,7 +156,7 @@ absl::StatusOr<bool> CudaDnn::CopyWeights(const RnnCall& call, const RnnObjects&
 }
 
 absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call) {
-  StreamOf(args).handle();  // its device is the thread's
+  StreamOf(args).handle();  // makes its device current
   CHX_RETURN_IF_ERROR(Open());
   const DnnLibrary& dnn = *library_;
   const RnnNetwork& n = call.network;

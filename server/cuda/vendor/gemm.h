@@ -33,8 +33,8 @@ struct GemmCall {
   int64_t count = 1;
 };
 
-// A matrix, the last two dimensions of a tensor, as BLAS may read it: row after row (or, if
-// `by_columns`, column after column), which are `leading` elements apart.
+// A matrix, the last two dimensions of a tensor, as BLAS may read it: by rows (or `by_columns`),
+// which are `leading` elements apart.
 struct MatrixLayout {
   bool ready = false;  // false: it must be copied first
   bool by_columns = false;

@@ -25,10 +25,10 @@ class Solver {
  public:
   virtual ~Solver() = default;
 
-  // Matrices with fewer rows or columns are left to the host,
+  // The host decomposes matrices with fewer rows or columns,
   virtual int64_t smallest() const = 0;
-  // unless it is a stack of small ones, that has at least as many of them in all, and whose
-  // decompositions by Cholesky, Eigh and SmallSvd run at once.
+  // except for stacks of small matrices that have at least as many of them in all. Cholesky, Eigh
+  // and SmallSvd decompose all matrices of such a stack at once.
   static constexpr int kLargestOfStack = 32;
   bool RunsAtOnce(int64_t m, int64_t n, int64_t count) const {
     return count > 1 && m <= kLargestOfStack && n <= kLargestOfStack &&

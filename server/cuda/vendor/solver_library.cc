@@ -12,9 +12,9 @@
 namespace chx::server::cuda {
 namespace {
 
-// Below, a CPU is done before a GPU has started; not measured yet.
+// For smaller matrices a CPU is assumed to be faster; not measured yet.
 constexpr int64_t kSmallest = 128;
-// So many of a stack at a time, which bounds the memory that they are decomposed in.
+// So many matrices of a stack at a time, which bounds the workspace.
 constexpr int64_t kMaxPart = 1 << 14;
 
 bool LoadAll(void* library, SolverLibrary* solver) {
@@ -32,18 +32,12 @@ bool LoadAll(void* library, SolverLibrary* solver) {
 #undef CHX_LOAD_D
 }
 
-absl::StatusOr<const SolverLibrary*> Load() {
-  auto* const solver = new SolverLibrary;  // for the life of the process, as the library
-  CHX_RETURN_IF_ERROR(OpenLibrary({"cuSOLVER",
-                                   "all decompositions are the host's",
-                                   "CHXD_CUSOLVER",
-                                   {"libcusolver.so.12", "libcusolver.so.11"}},
-                                  [solver](void* library) { return LoadAll(library, solver); }));
+bool Load(void* library, SolverLibrary* solver) {
   const char* const smallest = std::getenv("CHXD_CUSOLVER_SMALLEST");
   if (smallest == nullptr || !absl::SimpleAtoi(smallest, &solver->smallest)) {
     solver->smallest = kSmallest;
   }
-  return solver;
+  return LoadAll(library, solver);
 }
 
 // fn(functions, tag) for the dtype's type.
@@ -60,7 +54,12 @@ T* At(const Matrices& matrices, int64_t i) {
 }  // namespace
 
 absl::StatusOr<const SolverLibrary*> OpenSolver() {
-  static const auto* const result = new absl::StatusOr<const SolverLibrary*>(Load());
+  static const auto* const result = new absl::StatusOr<const SolverLibrary*>(
+      OpenFunctions({"cuSOLVER",
+                     "all decompositions are the host's",
+                     "CHXD_CUSOLVER",
+                     {"libcusolver.so.12", "libcusolver.so.11"}},
+                    Load));
   return *result;
 }
 
@@ -81,7 +80,7 @@ absl::Status CudaSolver::Check(const char* what, cusolverStatus_t status) const 
 }
 
 absl::Status CudaSolver::Open(const KernelArgs& args) {
-  StreamOf(args).handle();  // its device is the thread's
+  StreamOf(args).handle();  // makes its device current
   CHX_ASSIGN_OR_RETURN(library_, OpenSolver());
   if (handle_ == nullptr) {
     cusolverDnHandle_t handle = nullptr;
@@ -151,7 +150,7 @@ absl::Status CudaSolver::SolveTransposed(const KernelArgs& args, int n, int k, c
   });
 }
 
-// This one wants the matrices' addresses, in device memory.
+// This function expects the addresses of the matrices, in device memory.
 template <typename T, typename Functions>
 absl::Status CudaSolver::CholeskyAtOnce(const KernelArgs& args, const Functions& f, int n,
                                         const Matrices& a, int* info) {
