@@ -14,7 +14,7 @@ ALLOWED = {
     "ops": ["base"],
     "proto": ["base", "ops"],
     "server/engine": ["base", "ops"],
-    "server/kernels": ["base", "ops"],
+    "server/kernels": ["base", "ops", "server/engine"],
     "server/lapack": ["base", "ops", "server/engine"],
     "server/native": [
         "base",
@@ -48,7 +48,28 @@ ALLOWED = {
         "server/kernels",
         "server/native/runtime",
     ],
-    "server/cuda": ["base", "ops", "server/engine", "server/kernels", "server/lapack"],
+    # Each folder on those before it.
+    "server/cuda/loops": ["base", "ops", "server/engine", "server/kernels"],
+    "server/cuda/vendor": ["base", "ops", "server/cuda/loops", "server/engine", "server/kernels"],
+    "server/cuda/kernels": [
+        "base",
+        "ops",
+        "server/cuda/loops",
+        "server/cuda/vendor",
+        "server/engine",
+        "server/kernels",
+        "server/lapack",
+    ],
+    "server/cuda": [
+        "base",
+        "ops",
+        "server/cuda/kernels",
+        "server/cuda/loops",
+        "server/cuda/vendor",
+        "server/engine",
+        "server/kernels",
+        "server/lapack",
+    ],
     "server/autograd": ["base", "ops", "proto/ids.h", "server/engine"],
     # Commands and answers to them, without messages: see docs/decisions/0001.
     "server/session": [
@@ -95,8 +116,10 @@ ALLOWED = {
 SYSTEM = {
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
     "cblas": ["server/lapack", "server/native", "server/native/vendor"],
-    "cublas": ["server/cuda"],
-    "cuda": ["server/cuda", "server/kernels"],
+    "cublas": ["server/cuda/vendor"],
+    "cuda": ["server/cuda", "server/cuda/loops", "server/cuda/vendor", "server/kernels"],
+    "cudnn": ["server/cuda/vendor"],
+    "cusolver": ["server/cuda/vendor"],
     "dnnl": ["server/native/vendor"],
     "google/protobuf/": [
         "client",

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "server/kernels/float_math.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/math.h"
 
 namespace chx::server::kernels {
@@ -28,6 +28,12 @@ struct FnIndexImpl<Fn, FnList<First, Rest...>>
     : std::integral_constant<int, 1 + FnIndexImpl<Fn, FnList<Rest...>>::value> {};
 template <typename Fn, typename List>
 inline constexpr int kFnIndex = FnIndexImpl<Fn, List>::value;
+
+// Calls visit(Fn()) for each formula of a list.
+template <typename... Fns, typename Visit>
+void ForEachFn(FnList<Fns...>, Visit&& visit) {
+  (visit(Fns()), ...);
+}
 
 template <typename T>
 inline constexpr bool kIsBool = std::is_same<T, bool>::value;

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -15,8 +13,8 @@
 #include "ops/basic_index.h"
 #include "ops/registry.h"
 #include "server/cuda/testing/emulated_backend.h"
-#include "server/engine/executor.h"
 #include "server/native/native_backend.h"
+#include "tests/cuda/two_devices_test.h"
 
 namespace chx::server {
 
@@ -36,25 +34,10 @@ struct Pair {
   bool absent = false;
 };
 
-class KernelsTest : public testing::Test {
+class KernelsTest : public TwoDevicesTest {
  protected:
-  KernelsTest() {
-    const char* const given = std::getenv("CHX_TEST_SEED");
-    const uint64_t seed =
-        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    RecordProperty("seed", std::to_string(seed));
-    std::printf("CHX_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    rng_.seed(seed);
-    const absl::Status status =
-        devices_.Open("native:0,emulated:0", {native_.get(), emulated_.get()});
-    EXPECT_TRUE(status.ok()) << status;
-    executor_ =
-        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
-  }
+  KernelsTest() : TwoDevicesTest(CreateNativeBackend({1}), cuda::NewEmulatedBackend("emulated")) {}
 
-  int64_t Int(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(rng_);
-  }
   template <typename T, size_t kSize>
   T OneOf(const T (&values)[kSize]) {
     return values[Int(0, kSize - 1)];
@@ -224,11 +207,6 @@ class KernelsTest : public testing::Test {
     }
   }
 
-  std::mt19937_64 rng_;
-  const std::unique_ptr<Backend> native_ = CreateNativeBackend({1});
-  const std::unique_ptr<Backend> emulated_ = cuda::NewEmulatedBackend("emulated");
-  Devices devices_;
-  std::unique_ptr<Executor> executor_;
   int results_ = 0;
 };
 

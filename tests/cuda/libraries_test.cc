@@ -2,10 +2,8 @@
 // windows, and what sessions' settings make of them. Decompositions: emulated_libraries_test,
 // against NumPy.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,7 +11,7 @@
 #include "ops/registry.h"
 #include "server/cuda/testing/emulated_backend.h"
 #include "server/cuda/testing/emulated_libraries.h"
-#include "server/engine/executor.h"
+#include "tests/cuda/two_devices_test.h"
 
 namespace chx::server {
 namespace {
@@ -21,24 +19,12 @@ namespace {
 constexpr DeviceId kPlain = 0;
 constexpr DeviceId kLibraries = 1;
 
-class LibrariesTest : public testing::Test {
+class LibrariesTest : public TwoDevicesTest {
  protected:
-  LibrariesTest() {
-    const char* const given = std::getenv("CHX_TEST_SEED");
-    const uint64_t seed =
-        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    std::printf("CHX_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    rng_.seed(seed);
-    const absl::Status status =
-        devices_.Open("plain:0,libraries:0", {plain_.get(), libraries_.get()});
-    EXPECT_TRUE(status.ok()) << status;
-    executor_ =
-        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
-  }
+  LibrariesTest()
+      : TwoDevicesTest(cuda::NewEmulatedBackend("plain"),
+                       cuda::NewEmulatedBackend("libraries", true)) {}
 
-  int64_t Int(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(rng_);
-  }
   static int64_t Calls() { return cuda::EmulatedLibraryCalls(); }
 
   // Small integers, of which sums are exact.
@@ -86,12 +72,6 @@ class LibrariesTest : public testing::Test {
     EXPECT_EQ(got, want) << op << " " << shapes[0].ToString();
     return Calls() - before;
   }
-
-  std::mt19937_64 rng_;
-  const std::unique_ptr<Backend> plain_ = cuda::NewEmulatedBackend("plain");
-  const std::unique_ptr<Backend> libraries_ = cuda::NewEmulatedBackend("libraries", true);
-  Devices devices_;
-  std::unique_ptr<Executor> executor_;
 };
 
 TEST_F(LibrariesTest, ConvolutionsAndPoolingsAreTheSameWithAndWithout) {

@@ -2,9 +2,10 @@
 #include <algorithm>
 
 #include "ops/error.h"
+#include "server/kernels/conv_plan.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
-#include "server/kernels/windows.h"
+#include "server/kernels/window_args.h"
 #include "server/native/kernels/products.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/kernels/window_rows.h"
@@ -19,10 +20,11 @@
 namespace chx::server::native {
 namespace {
 
+using kernels::HasBias;
 using kernels::Windows;
 
-// So much of windows is laid out at a time, about.
-constexpr int64_t kChunkBytes = 8 << 20;
+// The approximate size of a block of windows.
+constexpr int64_t kBlockBytes = 8 << 20;
 
 // col (planes, kernel, count) from x (planes, image).
 template <typename T>
@@ -91,107 +93,74 @@ Matrix TransposeOf(const T* data, int64_t rows, int64_t columns) {
   return {reinterpret_cast<const char*>(data), columns, rows, kItem, columns * kItem};
 }
 
-// One of the three kernels with dense operands of type T. Each relates an image (samples,
-// channels, spatial...), a weight (features, channels, kernel...) and the windows' features
-// (samples, features, counts...).
+// One of the three kernels with dense operands of type T (see ConvPlan).
 template <typename T>
 class Convolution {
  public:
-  Convolution(const KernelArgs& args, const Windows& windows, int64_t samples, int64_t channels,
-              int64_t features)
-      : args_(args),
-        pool_(PoolOf(args)),
-        windows_(windows),
-        samples_(samples),
-        channels_(channels),
-        features_(features) {}
+  Convolution(const KernelArgs& args, const kernels::ConvPlan& plan)
+      : args_(args), pool_(PoolOf(args)), plan_(plan) {}
 
-  // Scratch for the windows of some samples, or for some rows of those of one.
+  // Scratch for the windows of one block.
   absl::Status Prepare() {
-    int64_t bytes = 0;
-    if (__builtin_mul_overflow(channels_, windows_.kernel_size, &rows_) ||
-        __builtin_mul_overflow(rows_, windows_.count, &bytes) ||
-        __builtin_mul_overflow(bytes, static_cast<int64_t>(sizeof(T)), &bytes) ||
-        std::max({rows_, features_, windows_.count}) > INT32_MAX) {
-      return MemoryError("[", args_.op.name, "] out of memory: expects smaller images or kernels");
-    }
-    chunk_ = samples_;
-    block_ = windows_.counts[0];
-    if (windows_.IsIdentity() || rows_ == 0) return absl::OkStatus();
-    bytes = std::max<int64_t>(1, bytes);
-    chunk_ = std::min(samples_, std::max<int64_t>(1, kChunkBytes / bytes));
-    const int64_t row_bytes = std::max<int64_t>(1, bytes / block_);
-    block_ = std::min(block_, std::max<int64_t>(1, kChunkBytes / row_bytes));
-    const int64_t needed = chunk_ * block_ * row_bytes;
-    CHX_ASSIGN_OR_RETURN(void* const col, args_.scratch.Allocate(std::max<int64_t>(1, needed)));
+    if (plan_.scratch_bytes() == 0) return absl::OkStatus();
+    CHX_ASSIGN_OR_RETURN(void* const col, args_.scratch.Allocate(plan_.scratch_bytes()));
     col_ = static_cast<T*>(col);
     return absl::OkStatus();
   }
 
   // y = the features of x, or y += with `accumulate`.
-  void Forward(const T* x, const T* w, bool accumulate, T* y) {
-    ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
+  absl::Status Forward(const T* x, const T* w, bool accumulate, T* y) {
+    return plan_.ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
       const T* const col = ColumnsOf(part, x, first, count);
-      Products(pool_, count, MatrixOf(w, features_, rows_), Offsets(count, 0),
-               MatrixOf(col, rows_, part.count), Offsets(count, rows_ * part.count), accumulate,
-               y + FeaturesAt(first, row), windows_.count, features_ * windows_.count);
+      Products(pool_, count, MatrixOf(w, plan_.features(), plan_.rows()), Offsets(count, 0),
+               MatrixOf(col, plan_.rows(), part.count), Offsets(count, plan_.rows() * part.count),
+               accumulate, y + plan_.FeaturesAt(first, row), plan_.windows().count,
+               plan_.features() * plan_.windows().count);
+      return absl::OkStatus();
     });
   }
 
   // image += what the features come from.
-  void Transposed(const T* y, const T* w, T* image) {
-    ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
-      T* const to = image + first * channels_ * windows_.image_size;
+  absl::Status Transposed(const T* y, const T* w, T* image) {
+    return plan_.ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
+      T* const to = image + plan_.ImageAt(first);
       T* const col = col_ != nullptr ? col_ : to;
-      Products(pool_, count, TransposeOf(w, features_, rows_), Offsets(count, 0),
-               FeaturesOf(y + FeaturesAt(first, row), part),
-               Offsets(count, features_ * windows_.count), col_ == nullptr, col);
-      if (col_ != nullptr) Col2Im(pool_, part, count * channels_, col_, to);
+      Products(pool_, count, TransposeOf(w, plan_.features(), plan_.rows()), Offsets(count, 0),
+               FeaturesOf(y + plan_.FeaturesAt(first, row), part),
+               Offsets(count, plan_.features() * plan_.windows().count), col_ == nullptr, col);
+      if (col_ != nullptr) Col2Im(pool_, part, count * plan_.channels(), col_, to);
+      return absl::OkStatus();
     });
   }
 
   // w = the sum over samples of products of features and windows.
-  void GradWeight(const T* x, const T* gy, T* w) {
+  absl::Status GradWeight(const T* x, const T* gy, T* w) {
     constexpr int64_t kNone = 0;
     bool accumulate = false;
-    ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
+    return plan_.ForBlocks([&](const Windows& part, int64_t row, int64_t first, int64_t count) {
       const T* const col = ColumnsOf(part, x, first, count);
       for (int64_t i = 0; i < count; ++i) {
-        Products(pool_, 1, FeaturesOf(gy + FeaturesAt(first + i, row), part), &kNone,
-                 TransposeOf(col + i * rows_ * part.count, rows_, part.count), &kNone, accumulate,
-                 w);
+        Products(pool_, 1, FeaturesOf(gy + plan_.FeaturesAt(first + i, row), part), &kNone,
+                 TransposeOf(col + i * plan_.rows() * part.count, plan_.rows(), part.count), &kNone,
+                 accumulate, w);
         accumulate = true;
       }
+      return absl::OkStatus();
     });
   }
 
  private:
-  // fn(windows, row, first, count) for rows of windows, from `row` on, of `count` samples from
-  // `first` on.
-  template <typename Fn>
-  void ForBlocks(Fn&& fn) {
-    for (int64_t first = 0; first < samples_; first += chunk_) {
-      for (int64_t row = 0; row < windows_.counts[0]; row += block_) {
-        fn(windows_.Rows(row, std::min(block_, windows_.counts[0] - row)), row, first,
-           std::min(chunk_, samples_ - first));
-      }
-    }
-  }
-
-  int64_t FeaturesAt(int64_t sample, int64_t row) const {
-    return sample * features_ * windows_.count + row * (windows_.count / windows_.counts[0]);
-  }
   // The features (features, windows) of some rows of windows of one sample.
   Matrix FeaturesOf(const T* data, const Windows& part) const {
-    Matrix matrix = MatrixOf(data, features_, windows_.count);
+    Matrix matrix = MatrixOf(data, plan_.features(), plan_.windows().count);
     matrix.columns = part.count;
     return matrix;
   }
 
   const T* ColumnsOf(const Windows& part, const T* x, int64_t first, int64_t count) {
-    const T* const from = x + first * channels_ * windows_.image_size;
+    const T* const from = x + plan_.ImageAt(first);
     if (col_ == nullptr) return from;
-    Im2Col(pool_, part, count * channels_, from, col_);
+    Im2Col(pool_, part, count * plan_.channels(), from, col_);
     return col_;
   }
 
@@ -205,14 +174,8 @@ class Convolution {
 
   const KernelArgs& args_;
   ThreadPool& pool_;
-  const Windows& windows_;
-  const int64_t samples_;
-  const int64_t channels_;
-  const int64_t features_;
-  int64_t rows_ = 0;   // of a sample's matrix of windows
-  int64_t chunk_ = 0;  // samples
-  int64_t block_ = 0;  // rows of windows
-  T* col_ = nullptr;   // null: the image is that matrix
+  const kernels::ConvPlan& plan_;
+  T* col_ = nullptr;  // null: the image is the matrix of windows
   std::vector<int64_t> same_;
   std::vector<int64_t> apart_;
 };
@@ -224,8 +187,6 @@ void Cast(const KernelArgs& args, const KernelTensor& in, const KernelTensor& ou
   RunUnary(PoolOf(args), in, out,
            Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
 }
-
-bool HasBias(const KernelArgs& args) { return args.inputs.size() > 2 && args.in(2).present; }
 
 // By oneDNN, where that is faster: false if it was not. The operands are dense.
 absl::StatusOr<bool> RunDnnl(const KernelArgs& args, const ConvShape& shape, const KernelTensor& a,
@@ -271,10 +232,13 @@ absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, 
   CHX_RETURN_IF_ERROR(kernels::VisitDtype(dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
     if constexpr (!std::is_same<T, kernels::Half>::value) {
-      Convolution<T> convolution(args, windows, a.shape[0], channels, features);
+      CHX_ASSIGN_OR_RETURN(const kernels::ConvPlan plan,
+                           kernels::ConvPlan::Make(args, dtype, windows, a.shape[0], channels,
+                                                   features, kBlockBytes, INT32_MAX));
+      Convolution<T> convolution(args, plan);
       CHX_RETURN_IF_ERROR(convolution.Prepare());
-      compute(&convolution, reinterpret_cast<const T*>(a.data), reinterpret_cast<const T*>(b.data),
-              target);
+      return compute(&convolution, reinterpret_cast<const T*>(a.data),
+                     reinterpret_cast<const T*>(b.data), target);
     }
     return absl::OkStatus();
   }));
@@ -285,12 +249,7 @@ absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, 
 // target = the bias along the channels, if there is one.
 bool FillBias(const KernelArgs& args, const KernelTensor& target) {
   if (!HasBias(args)) return false;
-  KernelTensor bias = args.in(2);
-  for (int d = 2; d < target.ndim(); ++d) {
-    bias.shape.push_back(1);
-    bias.strides.push_back(0);
-  }
-  Cast(args, bias, target);
+  Cast(args, kernels::BiasOfChannels(args, target.ndim()), target);
   return true;
 }
 
@@ -302,15 +261,12 @@ absl::Status RunConv(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   const Shape& w = args.in(1).shape;
-  const Dims kernel(w.span().subspan(2));
-  const Windows windows =
-      kernels::MakeWindows(args.in(0).shape, out.shape, Ints(kernel.begin(), kernel.end()),
-                           args.attrs[0].ints(), args.attrs[1].ints());
+  const Windows windows = kernels::ConvWindows(args, args.in(0).shape, out.shape);
   return Run(args, ConvKind::kForward, windows, w[1], w[0],
              [&](auto* convolution, const auto* x, const auto* weight, const KernelTensor& y) {
                using T = std::decay_t<decltype(*x)>;
                const bool biased = FillBias(args, y);
-               convolution->Forward(x, weight, biased, reinterpret_cast<T*>(y.data));
+               return convolution->Forward(x, weight, biased, reinterpret_cast<T*>(y.data));
              });
 }
 
@@ -318,29 +274,24 @@ absl::Status RunConvTranspose(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   const Shape& w = args.in(1).shape;
-  const Dims kernel(w.span().subspan(2));
-  const Windows windows =
-      kernels::MakeWindows(out.shape, args.in(0).shape, Ints(kernel.begin(), kernel.end()),
-                           args.attrs[0].ints(), args.attrs[1].ints());
+  const Windows windows = kernels::ConvWindows(args, out.shape, args.in(0).shape);
   return Run(args, ConvKind::kImage, windows, w[1], w[0],
              [&](auto* convolution, const auto* x, const auto* weight, const KernelTensor& y) {
                using T = std::decay_t<decltype(*x)>;
                if (!FillBias(args, y)) FillZero(y);
-               convolution->Transposed(x, weight, reinterpret_cast<T*>(y.data));
+               return convolution->Transposed(x, weight, reinterpret_cast<T*>(y.data));
              });
 }
 
 absl::Status RunConvGradWeight(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  const Windows windows =
-      kernels::MakeWindows(args.in(0).shape, args.in(1).shape, args.attrs[0].ints(),
-                           args.attrs[1].ints(), args.attrs[2].ints());
+  const Windows windows = kernels::ConvGradWeightWindows(args);
   return Run(args, ConvKind::kWeight, windows, out.shape[1], out.shape[0],
              [&](auto* convolution, const auto* x, const auto* gy, const KernelTensor& w) {
                using T = std::decay_t<decltype(*x)>;
                if (args.in(0).shape[0] == 0) FillZero(w);
-               convolution->GradWeight(x, gy, reinterpret_cast<T*>(w.data));
+               return convolution->GradWeight(x, gy, reinterpret_cast<T*>(w.data));
              });
 }
 

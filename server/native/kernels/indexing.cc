@@ -3,11 +3,11 @@
 #include <atomic>
 #include <cstring>
 
-#include "ops/basic_index.h"
 #include "ops/rules.h"
 #include "server/engine/stop_token.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/output_parts.h"
 #include "server/native/kernels/index_bounds.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
@@ -20,8 +20,8 @@
 namespace chx::server::native {
 namespace {
 
+using kernels::AxisSlices;
 using kernels::IndexMode;
-using kernels::Lanes;
 
 Loop CastLoop(Dtype from, Dtype to) {
   return Loops().cast[static_cast<int>(from)][static_cast<int>(to)];
@@ -32,13 +32,7 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   FillZero(out.data, out.size() * ItemSize(out.dtype));
-  ArraySpec view;
-  CHX_RETURN_IF_ERROR(
-      ApplyBasicIndex(args.op.name, args.attrs[1].ints(), ArraySpec(out.dtype, out.shape), &view));
-  KernelTensor part = out;
-  part.data = out.data + view.offset;
-  part.shape = view.shape;
-  part.strides = view.strides;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor part, kernels::IndexedPart(args, args.attrs[1].ints()));
   RunUnary(PoolOf(args), gy, part, CastLoop(gy.dtype, out.dtype));
   return absl::OkStatus();
 }
@@ -109,7 +103,7 @@ absl::Status RunTake(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  const Lanes sides = kernels::LanesAlong(a.shape, axis);
+  const AxisSlices sides = kernels::SlicesAlong(a.shape, axis);
   const int64_t count = args.in(1).size();
   const int64_t row_bytes = sides.after * ItemSize(a.dtype);
   const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);
@@ -205,7 +199,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   }
   const int64_t item_size = ItemSize(dtype);
   FillZero(sum.data, sum.size() * item_size);
-  const Lanes sides = kernels::LanesAlong(out.shape, axis);
+  const AxisSlices sides = kernels::SlicesAlong(out.shape, axis);
   const int64_t count = args.in(1).size();
   if (sides.after == 1) {
     AddItems(PoolOf(args), gy, indices, count, sides.before, size, sum);

@@ -34,16 +34,16 @@ int64_t Resolve(int64_t index, int64_t mode, int64_t size) {
   return rest < 0 ? rest + size : rest;
 }
 
-// Lanes longer and shorter than what is checked at once, with no, some or only negative indices.
+// Slices longer and shorter than what is checked at once, with no, some or only negative indices.
 TEST_F(IndexingTest, TakeAlongAxisAndItsGradient) {
   for (int round = 0; round < 60; ++round) {
     const int64_t axis = round % 2;
     const int64_t size = RandomInt(rng_, 1, 900);
-    const int64_t lanes = RandomInt(rng_, 1, axis == 0 ? 1500 : 5);
+    const int64_t slices = RandomInt(rng_, 1, axis == 0 ? 1500 : 5);
     const int64_t count = RandomInt(rng_, 1, axis == 0 ? 5 : 3000);
     const Dtype dtype = kAllDtypes[3 + round % 6];
-    const TestArray a = Random(dtype, axis == 0 ? Shape{size, lanes} : Shape{lanes, size});
-    const Shape shape = axis == 0 ? Shape{count, lanes} : Shape{lanes, count};
+    const TestArray a = Random(dtype, axis == 0 ? Shape{size, slices} : Shape{slices, size});
+    const Shape shape = axis == 0 ? Shape{count, slices} : Shape{slices, count};
     TestArray indices = RandomIndices(shape, round % 3 == 1 ? -size : 0, size - 1);
     for (int few = round % 3 == 2 ? 3 : 0; few > 0; --few) {
       indices.Set(RandomInt(rng_, 0, indices.size() - 1), -RandomInt(rng_, 1, size));
@@ -57,7 +57,7 @@ TEST_F(IndexingTest, TakeAlongAxisAndItsGradient) {
     for (int64_t i = 0; i < got.size(); ++i) {
       int64_t at = static_cast<int64_t>(indices.Get(i));
       if (at < 0) at += size;
-      const int64_t from = axis == 0 ? at * lanes + i % lanes : i / count * size + at;
+      const int64_t from = axis == 0 ? at * slices + i % slices : i / count * size + at;
       ASSERT_EQ(got.Get(i), a.Get(from));
       want[from] += gy.Get(i);
     }

@@ -1,10 +1,10 @@
 // Kernels of ops/defs/linalg.cc.
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/matmul_operands.h"
 #include "server/native/kernels/products.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
@@ -124,44 +124,10 @@ absl::Status InBlasDtype(const KernelArgs& args, const KernelTensor& out, Produc
 absl::Status RunMatmul(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  KernelTensor a = args.in(0);
-  KernelTensor b = args.in(1);
-  // A vector is one row on the left and one column on the right.
-  int matrix_dims = 2;
-  if (a.ndim() == 1) {
-    a.strides = {a.shape[0] * a.strides[0], a.strides[0]};
-    a.shape = {1, a.shape[0]};
-    --matrix_dims;
-  }
-  if (b.ndim() == 1) {
-    b.strides = {b.strides[0], ItemSize(b.dtype)};
-    b.shape = {b.shape[0], 1};
-    --matrix_dims;
-  }
-  const Shape batch(out.shape.span().subspan(0, out.ndim() - matrix_dims));
+  const kernels::MatmulOperands operands = kernels::MakeMatmulOperands(args);
   return InBlasDtype(args, out, [&](const KernelTensor& target) {
-    return MatrixProducts(args, a, b, batch, false, target);
+    return MatrixProducts(args, operands.a, operands.b, operands.batch, false, target);
   });
-}
-
-// x seen as (batch, features): a view where each side's dimensions merge, else a copy.
-absl::StatusOr<KernelTensor> AsMatrix(const KernelArgs& args, const KernelTensor& x,
-                                      int n_batch_axes) {
-  kernels::LoopNest<1> batch;
-  kernels::LoopNest<1> features;
-  for (int d = 0; d < x.ndim(); ++d) {
-    (d < n_batch_axes ? batch : features).Append(x.shape[d], {x.strides[d]});
-  }
-  KernelTensor matrix = x;
-  if (batch.ndim > 1 || features.ndim > 1) {
-    CHX_ASSIGN_OR_RETURN(matrix, Contiguous(args, x, BlasDtype(x.dtype)));
-    batch.ndim = features.ndim = 0;
-  }
-  const int64_t item_size = ItemSize(matrix.dtype);
-  matrix.shape = {batch.size, features.size};
-  matrix.strides = {batch.ndim == 1 ? batch.strides[0][0] : features.size * item_size,
-                    features.ndim == 1 ? features.strides[0][0] : item_size};
-  return matrix;
 }
 
 absl::Status RunLinear(const KernelArgs& args) {
@@ -169,10 +135,11 @@ absl::Status RunLinear(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   const bool has_bias = args.inputs.size() > 2 && args.in(2).present;
   CHX_ASSIGN_OR_RETURN(const KernelTensor x,
-                       AsMatrix(args, args.in(0), static_cast<int>(args.attrs[0].AsInt())));
-  KernelTensor w = args.in(1);
-  std::swap(w.shape[0], w.shape[1]);
-  std::swap(w.strides[0], w.strides[1]);
+                       kernels::AsMatrix(args.in(0), static_cast<int>(args.attrs[0].AsInt()),
+                                         [&args](const KernelTensor& in) {
+                                           return Contiguous(args, in, BlasDtype(in.dtype));
+                                         }));
+  const KernelTensor w = kernels::Transposed(args.in(1));
   return InBlasDtype(args, out, [&](const KernelTensor& target) {
     if (has_bias) {
       const KernelTensor& bias = args.in(2);

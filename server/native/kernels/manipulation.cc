@@ -1,5 +1,5 @@
 // Kernels of ops/defs/manipulation.cc: whatever is not a view.
-#include "ops/rules.h"
+#include "server/kernels/output_parts.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
@@ -8,29 +8,13 @@
 namespace chx::server::native {
 namespace {
 
-// Each input is copied to its part of the output, as a strided view of it.
 absl::Status RunConcatenate(const KernelArgs& args) {
-  const KernelTensor& out = args.out(0);
-  const int dtype = static_cast<int>(out.dtype);
+  const int dtype = static_cast<int>(args.out(0).dtype);
   const Loop copy = Loops().cast[dtype][dtype];
-  const bool flat = !args.attrs[0].has_value();
-  int axis = 0;
-  if (!flat) {
-    CHX_ASSIGN_OR_RETURN(axis,
-                         rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), out.ndim()));
-  }
-  int64_t position = 0;
-  for (const KernelTensor& in : args.inputs) {
-    if (in.size() > 0) {
-      KernelTensor part = out;
-      part.data = out.data + position * out.strides[axis];
-      part.shape = in.shape;
-      if (flat) part.strides = ContiguousStrides(in.shape, ItemSize(out.dtype));
-      RunUnary(PoolOf(args), in, part, copy);
-    }
-    position += flat ? in.size() : in.shape[axis];
-  }
-  return absl::OkStatus();
+  return kernels::ForConcatenatedParts(args, [&](const KernelTensor& in, const KernelTensor& part) {
+    RunUnary(PoolOf(args), in, part, copy);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

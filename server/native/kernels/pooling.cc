@@ -6,7 +6,7 @@
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
-#include "server/kernels/windows.h"
+#include "server/kernels/window_args.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/kernels/window_rows.h"
 #include "server/native/loops/contiguous.h"
@@ -26,11 +26,7 @@ using kernels::Windows;
 
 // The attributes from `first` on: ksize, stride, pad.
 Windows WindowsOf(const KernelArgs& args, const Shape& image, const Shape& counts, int first) {
-  const Ints& ksize = args.attrs[first].ints();
-  const AttrValue& stride = args.attrs[first + 1];
-  return Merged(kernels::MakeWindows(image, counts, ksize,
-                                     stride.has_value() ? stride.ints() : ksize,
-                                     args.attrs[first + 2].ints()));
+  return Merged(kernels::PoolWindows(args, image, counts, first));
 }
 
 // Calls channel(in, index, out, plane) with the dense memory of each channel; index is that of

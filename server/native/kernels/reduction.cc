@@ -8,10 +8,9 @@
 #include "server/native/kernels/reduction.h"
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "ops/rules.h"
 #include "server/kernels/indexer.h"
+#include "server/kernels/reduce_nests.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
@@ -59,32 +58,14 @@ struct Plan {
   int64_t cut() const { return reduced_outer.size > 1 ? reduced_outer.size : inner; }
 };
 
-// Where order does not matter, dimensions are sorted by stride: they merge better then.
-Nest ReducedNest(const KernelTensor& in, uint32_t axes, bool ordered) {
-  int dims[kMaxNdim];
-  int count = 0;
-  for (int d = 0; d < in.ndim(); ++d) {
-    if (((axes >> d) & 1) != 0) dims[count++] = d;
-  }
-  if (!ordered) {
-    std::stable_sort(dims, dims + count, [&](int a, int b) {
-      return std::abs(in.strides[a]) > std::abs(in.strides[b]);
-    });
-  }
-  Nest nest;
-  for (int i = 0; i < count; ++i) nest.Append(in.shape[dims[i]], {in.strides[dims[i]]});
-  return nest;
-}
-
 Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, const ReduceLoops& loops) {
   Plan plan;
   plan.data = in.data;
   plan.item_size = ItemSize(in.dtype);
   plan.loops = &loops;
-  for (int d = 0; d < in.ndim(); ++d) {
-    if (((axes >> d) & 1) == 0) plan.kept.Append(in.shape[d], {in.strides[d]});
-  }
-  const Nest reduced = ReducedNest(in, axes, ordered);
+  const kernels::ReduceNests nests = kernels::MakeReduceNests(in, axes, ordered);
+  plan.kept = nests.kept;
+  const Nest& reduced = nests.reduced;
   plan.reduced_outer = reduced.size > 0 ? Outer(reduced) : Nest();
   plan.inner = reduced.size == 0 ? 0 : reduced.ndim > 0 ? reduced.shape[reduced.ndim - 1] : 1;
   plan.inner_stride = reduced.ndim > 0 ? reduced.strides[0][reduced.ndim - 1] : plan.item_size;
@@ -190,16 +171,7 @@ absl::Status Reduce(const KernelArgs& args) {
   const KernelTensor& in = args.in(0);
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  uint32_t axes = (uint32_t{1} << in.ndim()) - 1;
-  if constexpr (kArg) {
-    if (args.attrs[0].has_value() && in.ndim() != 0) {
-      CHX_ASSIGN_OR_RETURN(const int axis,
-                           rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), in.ndim()));
-      axes = uint32_t{1} << axis;
-    }
-  } else if (in.ndim() != 0) {
-    CHX_ASSIGN_OR_RETURN(axes, rules::NormalizeAxes(args.op.name, args.attrs[0], in.ndim()));
-  }
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, kernels::ReducedAxes(args, kArg));
   const ReduceLoops& loops = Loops().reduce[static_cast<int>(kOp)][static_cast<int>(in.dtype)];
   if (loops.row == nullptr) {
     return DtypeError("[", args.op.name, "] is not defined for ", DtypeName(in.dtype));

@@ -18,33 +18,33 @@
 namespace chx::server::native {
 namespace {
 
-using kernels::Lanes;
-using kernels::LanesOf;
+using kernels::AxisSlices;
 using kernels::Load;
+using kernels::SlicesOf;
 using kernels::Store;
 
-int64_t LaneGrain(const Lanes& lanes, int64_t cost) {
-  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, lanes.size * cost));
+int64_t SliceGrain(const AxisSlices& slices, int64_t cost) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, slices.size * cost));
 }
 
-// Calls fn(lane, data of `size` dense elements of T) for every lane of `out`, and copies the
+// Calls fn(slice, data of `size` dense elements of T) for every slice of `out`, and copies the
 // results from there into `out`.
 template <typename T, typename Fn>
-absl::Status ForDenseLanes(const KernelArgs& args, const Lanes& lanes, T* out, Fn fn) {
+absl::Status ForDenseSlices(const KernelArgs& args, const AxisSlices& slices, T* out, Fn fn) {
   T* dense = out;
-  if (lanes.after > 1) {
+  if (slices.after > 1) {
     CHX_ASSIGN_OR_RETURN(void* const scratch,
-                         args.scratch.Allocate(lanes.count() * lanes.size * sizeof(T)));
+                         args.scratch.Allocate(slices.count() * slices.size * sizeof(T)));
     dense = static_cast<T*>(scratch);
   }
-  PoolOf(args).ParallelFor(lanes.count(), LaneGrain(lanes, 8), [&](int64_t begin, int64_t end) {
-    for (int64_t lane = begin; lane < end; ++lane) {
-      T* const data = dense + lane * lanes.size;
-      fn(lane, data);
-      if (lanes.after == 1) continue;
-      T* const to = out + lanes.First(lane);
-      InPieces(lanes.size, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) to[i * lanes.after] = data[i];
+  PoolOf(args).ParallelFor(slices.count(), SliceGrain(slices, 8), [&](int64_t begin, int64_t end) {
+    for (int64_t slice = begin; slice < end; ++slice) {
+      T* const data = dense + slice * slices.size;
+      fn(slice, data);
+      if (slices.after == 1) continue;
+      T* const to = out + slices.First(slice);
+      InPieces(slices.size, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) to[i * slices.after] = data[i];
       });
     }
   });
@@ -55,18 +55,19 @@ absl::Status RunSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices slices, SlicesOf(args.op.name, a.shape, args.attrs[0]));
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
-    return ForDenseLanes(args, lanes, reinterpret_cast<T*>(out.data), [&](int64_t lane, T* data) {
-      const T* const from = in + lanes.First(lane);
-      InPieces(lanes.size, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) data[i] = from[i * lanes.after];
-      });
-      BoundedSort(data, lanes.size,
-                  [](const T& x, const T& y) { return kernels::Precedes(Load(x), Load(y)); });
-    });
+    return ForDenseSlices(
+        args, slices, reinterpret_cast<T*>(out.data), [&](int64_t slice, T* data) {
+          const T* const from = in + slices.First(slice);
+          InPieces(slices.size, [&](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i) data[i] = from[i * slices.after];
+          });
+          BoundedSort(data, slices.size,
+                      [](const T& x, const T& y) { return kernels::Precedes(Load(x), Load(y)); });
+        });
   });
 }
 
@@ -74,21 +75,21 @@ absl::Status RunArgSort(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), args.in(0).dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices slices, SlicesOf(args.op.name, a.shape, args.attrs[0]));
   return kernels::VisitDtype(a.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
     int64_t* const result = reinterpret_cast<int64_t*>(out.data);
-    return ForDenseLanes(args, lanes, result, [&](int64_t lane, int64_t* order) {
-      const T* const values = in + lanes.First(lane);
+    return ForDenseSlices(args, slices, result, [&](int64_t slice, int64_t* order) {
+      const T* const values = in + slices.First(slice);
       // If the fill stops early, `order` has arbitrary values, which must not be used as indices.
-      const bool filled = InPieces(lanes.size, [&](int64_t first, int64_t last) {
+      const bool filled = InPieces(slices.size, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) order[i] = i;
       });
       if (!filled) return;
-      BoundedSort(order, lanes.size, [&](int64_t x, int64_t y) {
-        return kernels::PrecedesStably(Load(values[x * lanes.after]), x,
-                                       Load(values[y * lanes.after]), y);
+      BoundedSort(order, slices.size, [&](int64_t x, int64_t y) {
+        return kernels::PrecedesStably(Load(values[x * slices.after]), x,
+                                       Load(values[y * slices.after]), y);
       });
     });
   });
@@ -96,23 +97,23 @@ absl::Status RunArgSort(const KernelArgs& args) {
 
 // A scan along an axis other than the last, by whole rows. `a` and the output are dense.
 template <typename Fn>
-void ScanRows(const KernelArgs& args, const KernelTensor& a, const Lanes& lanes) {
+void ScanRows(const KernelArgs& args, const KernelTensor& a, const AxisSlices& slices) {
   const KernelTensor& out = args.out(0);
   const int64_t item = ItemSize(out.dtype);
   const Loop loop = Loops().arithmetic[kernels::kFnIndex<Fn, kernels::BinaryArithmeticFns>]
                                       [static_cast<int>(out.dtype)];
   constexpr int64_t kColumns = 1024;
-  const int64_t chunks = (lanes.after + kColumns - 1) / kColumns;
+  const int64_t chunks = (slices.after + kColumns - 1) / kColumns;
   PoolOf(args).ParallelFor(
-      lanes.before * chunks, LaneGrain(lanes, kColumns), [&](int64_t begin, int64_t end) {
+      slices.before * chunks, SliceGrain(slices, kColumns), [&](int64_t begin, int64_t end) {
         StopWatch watch;
         for (int64_t task = begin; task < end; ++task) {
           const int64_t column = task % chunks * kColumns;
-          const int64_t n = std::min(kColumns, lanes.after - column);
-          const int64_t row = lanes.after * item;
-          const int64_t first = (task / chunks * lanes.size * lanes.after + column) * item;
+          const int64_t n = std::min(kColumns, slices.after - column);
+          const int64_t row = slices.after * item;
+          const int64_t first = (task / chunks * slices.size * slices.after + column) * item;
           std::memcpy(out.data + first, a.data + first, n * item);
-          for (int64_t i = 1; i < lanes.size && !watch.After(n); ++i) {
+          for (int64_t i = 1; i < slices.size && !watch.After(n); ++i) {
             char* const to = out.data + first + i * row;
             char* const data[3] = {to, to - row, a.data + first + i * row};
             const int64_t strides[3] = {item, item, item};
@@ -127,10 +128,10 @@ absl::Status RunScan(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes lanes, LanesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices slices, SlicesOf(args.op.name, a.shape, args.attrs[0]));
   // Sums of float16 are kept in float32, which ScanRows cannot do.
-  if (lanes.after >= 8 && out.dtype != Dtype::kFloat16) {
-    ScanRows<Fn>(args, a, lanes);
+  if (slices.after >= 8 && out.dtype != Dtype::kFloat16) {
+    ScanRows<Fn>(args, a, slices);
     return absl::OkStatus();
   }
   kernels::VisitDtype(out.dtype, [&](auto tag) {
@@ -138,21 +139,22 @@ absl::Status RunScan(const KernelArgs& args) {
     using C = kernels::Compute<T>;
     const T* const in = reinterpret_cast<const T*>(a.data);
     T* const to = reinterpret_cast<T*>(out.data);
-    PoolOf(args).ParallelFor(lanes.count(), LaneGrain(lanes, 1), [&](int64_t begin, int64_t end) {
-      const Fn fn;
-      for (int64_t lane = begin; lane < end; ++lane) {
-        const int64_t first = lanes.First(lane);
-        C sum = Load(in[first]);
-        to[first] = in[first];
-        InPieces(lanes.size, [&](int64_t from, int64_t until) {
-          for (int64_t i = std::max<int64_t>(1, from); i < until; ++i) {
-            const int64_t at = first + i * lanes.after;
-            sum = static_cast<C>(fn(sum, static_cast<C>(Load(in[at]))));
-            to[at] = Store<T>(sum);
-          }
-        });
-      }
-    });
+    PoolOf(args).ParallelFor(slices.count(), SliceGrain(slices, 1),
+                             [&](int64_t begin, int64_t end) {
+                               const Fn fn;
+                               for (int64_t slice = begin; slice < end; ++slice) {
+                                 const int64_t first = slices.First(slice);
+                                 C sum = Load(in[first]);
+                                 to[first] = in[first];
+                                 InPieces(slices.size, [&](int64_t from, int64_t until) {
+                                   for (int64_t i = std::max<int64_t>(1, from); i < until; ++i) {
+                                     const int64_t at = first + i * slices.after;
+                                     sum = static_cast<C>(fn(sum, static_cast<C>(Load(in[at]))));
+                                     to[at] = Store<T>(sum);
+                                   }
+                                 });
+                               }
+                             });
   });
   return absl::OkStatus();
 }

@@ -17,8 +17,8 @@
 namespace chx::server::native {
 namespace {
 
-using kernels::Lanes;
-using kernels::LanesOf;
+using kernels::AxisSlices;
+using kernels::SlicesOf;
 
 // The position of a possibly negative index. If it is out of bounds, returns 0 and sets *beyond.
 // Without branches.
@@ -47,8 +47,8 @@ uint64_t VisitPositions(const int64_t* indices, int64_t n, int64_t size, const V
   return beyond;
 }
 
-// Takes n neighbouring results: along one lane of the array (step 0), or from neighbouring lanes
-// (step 1), whose elements are `after` apart.
+// Takes n adjacent results: along one slice of the array (step 0), or from adjacent slices (step
+// 1), whose elements are `after` apart.
 template <int kStep, typename T>
 uint64_t Take(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
               T* to) {
@@ -84,8 +84,8 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, args.in(1), Dtype::kInt64));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, a.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices from, SlicesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, out.shape, args.attrs[0]));
   const int64_t* const indices = reinterpret_cast<const int64_t*>(given.data);
   if (from.size == 0) return FirstBadIndex(args, indices, out.size(), 0);
   std::atomic<uint64_t> beyond{0};
@@ -95,7 +95,7 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
     T* const result = reinterpret_cast<T*>(out.data);
     PoolOf(args).ParallelFor(out.size(), kGrain / 2, [&](int64_t begin, int64_t end) {
       uint64_t outside = 0;
-      // In runs along a lane, or along a row of all lanes.
+      // In runs along a slice, or along a row of all slices.
       const int64_t block = to.size * to.after;
       for (int64_t i = begin; i < end;) {
         const T* const base = in + i / block * from.size * from.after;
@@ -116,17 +116,17 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   return beyond == 0 ? absl::OkStatus() : FirstBadIndex(args, indices, out.size(), from.size);
 }
 
-// One thread adds up each lane, in the order of the indices.
+// One thread adds up each slice, in the order of the indices.
 absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
-  CHX_ASSIGN_OR_RETURN(const Lanes to, LanesOf(args.op.name, out.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, out.shape, args.attrs[1]));
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, args.in(1), Dtype::kInt64));
   const int64_t* const indices = reinterpret_cast<const int64_t*>(given.data);
   const int64_t total = args.in(1).size();
   if (out.size() == 0) return FirstBadIndex(args, indices, total, to.size);
   FillZero(out.data, out.size() * ItemSize(out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const Lanes from, LanesOf(args.op.name, gy.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices from, SlicesOf(args.op.name, gy.shape, args.attrs[1]));
   constexpr int64_t kColumns = 1024;
   const int64_t width = std::min(kColumns, to.after);
   const int64_t chunks = (to.after + width - 1) / width;
