@@ -1,4 +1,4 @@
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 
 #include <algorithm>
 #include <string>
@@ -6,8 +6,6 @@
 namespace chx {
 namespace rules {
 namespace {
-
-Dtype AtLeastFloat(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
 
 absl::Status RefuseBool(const InferContext& c, Dtype dtype) {
   if (!IsBool(dtype)) return absl::OkStatus();
@@ -201,6 +199,20 @@ absl::Status CheckAxesNotEmpty(absl::string_view op, const Shape& shape, uint32_
                           shape.ToString());
   }
   return absl::OkStatus();
+}
+
+absl::Status ExtendAlong(const InferContext& c, int i, int axis, Shape next, Dtype dtype,
+                         Shape* joined) {
+  if (next.size() == joined->size()) {
+    const int64_t length = next[axis];
+    next[axis] = (*joined)[axis];
+    if (next == *joined) {
+      (*joined)[axis] += length;
+      return CheckShape(c.name(), joined->span(), dtype);
+    }
+  }
+  return DimensionError("[", c.name(), "] expects shapes that agree but for axis ", axis, ", got ",
+                        c.input(0).shape.ToString(), " and ", c.input(i).shape.ToString());
 }
 
 Shape ReducedShape(const Shape& shape, uint32_t axes, bool keepdims) {

@@ -1,6 +1,6 @@
 // Inference rules that many operators share, and the helpers that rules are made of.
-#ifndef CHX_OPS_RULES_H_
-#define CHX_OPS_RULES_H_
+#ifndef CHX_OPS_INFERENCE_RULES_H_
+#define CHX_OPS_INFERENCE_RULES_H_
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -49,6 +49,10 @@ absl::StatusOr<int> NormalizeAxis(absl::string_view op, int64_t axis, int ndim);
 absl::StatusOr<uint32_t> NormalizeAxes(absl::string_view op, const AttrValue& axes, int ndim);
 // An error if one of the axes of `shape` has no elements.
 absl::Status CheckAxesNotEmpty(absl::string_view op, const Shape& shape, uint32_t axes);
+// Adds the length of `next` along an axis to *joined. An error if they differ along another axis;
+// it shows the shapes of inputs 0 and i, of which `next` may be a form with more dimensions.
+absl::Status ExtendAlong(const InferContext& c, int i, int axis, Shape next, Dtype dtype,
+                         Shape* joined);
 // The shape of a reduction's result.
 Shape ReducedShape(const Shape& shape, uint32_t axes, bool keepdims);
 
@@ -59,4 +63,4 @@ bool ReshapeStrides(const ArraySpec& from, const Shape& shape, Strides* strides)
 }  // namespace rules
 }  // namespace chx
 
-#endif  // CHX_OPS_RULES_H_
+#endif  // CHX_OPS_INFERENCE_RULES_H_

@@ -1,4 +1,4 @@
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 
 #include <vector>
 

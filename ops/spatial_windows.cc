@@ -1,4 +1,4 @@
-#include "ops/windows.h"
+#include "ops/spatial_windows.h"
 
 #include "ops/error.h"
 

@@ -1,6 +1,6 @@
 // Sizes of what windows that slide over spatial dimensions make: convolution and pooling.
-#ifndef CHX_OPS_WINDOWS_H_
-#define CHX_OPS_WINDOWS_H_
+#ifndef CHX_OPS_SPATIAL_WINDOWS_H_
+#define CHX_OPS_SPATIAL_WINDOWS_H_
 
 #include <cstdint>
 
@@ -33,4 +33,4 @@ Shape WithSpatial(int64_t first, int64_t second, const Dims& spatial);
 
 }  // namespace chx
 
-#endif  // CHX_OPS_WINDOWS_H_
+#endif  // CHX_OPS_SPATIAL_WINDOWS_H_

@@ -1,17 +1,15 @@
-// Elementwise operators. The engine casts inputs to the rule's dtype and broadcasts them; the
-// gradients may therefore be of the broadcast shape: the caller sums them back.
+// Elementwise arithmetic: sums, products, quotients, powers, extrema and their in-place forms. The
+// engine casts inputs to the rule's dtype and broadcasts them. Gradients may therefore have the
+// broadcast shape: the caller sums them.
 #include <cmath>
+#include <string>
 
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
-
-Value Where(Value condition, Value x, Value y) {
-  return condition.context()->Apply("where", {condition, x, y});
-}
 
 void AddGradient(GradContext& g) {
   g.SetInputGrad(0, g.output_grad(0));
@@ -34,6 +32,19 @@ void DivideGradient(GradContext& g) {
   if (g.needs_grad(1)) g.SetInputGrad(1, -(gx1 * g.input(0) / g.input(1)));
 }
 
+void RemainderGradient(GradContext& g) {
+  g.SetInputGrad(0, g.output_grad(0));
+  if (!g.needs_grad(1)) return;
+  g.SetInputGrad(1, -(g.output_grad(0) * g.Apply("floor_divide", {g.input(0), g.input(1)})));
+}
+
+void FmodGradient(GradContext& g) {
+  g.SetInputGrad(0, g.output_grad(0));
+  if (!g.needs_grad(1)) return;
+  const Value quotient = g.Apply("trunc", {FloatInput(g, 0) / FloatInput(g, 1)});
+  g.SetInputGrad(1, -(g.output_grad(0) * quotient));
+}
+
 void PowerGradient(GradContext& g) {
   const Value x1 = g.input(0);
   const Value x2 = g.input(1);
@@ -44,12 +55,8 @@ void PowerGradient(GradContext& g) {
   }
   if (g.needs_grad(1)) {
     // In the result's dtype: x1's may be narrower.
-    const Dtype dtype = g.output_spec(0).dtype;
-    const auto wide = [&g, dtype](Value x) {
-      return x.dtype() == dtype ? x : g.Apply("astype", {x}, {{"dtype", dtype}});
-    };
-    const Value log =
-        x1.is_scalar() ? Value(std::log(x1.scalar().AsDouble())) : g.Apply("log", {wide(x1)});
+    const Value log = x1.is_scalar() ? Value(std::log(x1.scalar().AsDouble()))
+                                     : g.Apply("log", {Cast(x1, g.output_spec(0).dtype)});
     g.SetInputGrad(1, g.output_grad(0) * g.Apply("power", {x1, x2}) * log);
   }
 }
@@ -65,121 +72,134 @@ void ChooseGradient(GradContext& g, const char* comparison) {
 void MaximumGradient(GradContext& g) { ChooseGradient(g, "greater_equal"); }
 void MinimumGradient(GradContext& g) { ChooseGradient(g, "less_equal"); }
 
-absl::Status WhereRule(InferContext& c) {
-  if (!c.has_array(0)) return TypeError("[where] expects an array as condition");
-  Shape shape;
-  CHX_RETURN_IF_ERROR(rules::BroadcastInputs(c, 0, &shape));
-  const Dtype dtype = rules::PromoteInputs(c, 1);
-  c.CastInputs(dtype);
-  c.CastInput(0, Dtype::kBool);
-  return c.AddOutput(dtype, shape);
+absl::Status IntegersRule(InferContext& c) {
+  const Dtype dtype = rules::PromoteInputs(c, 0);
+  if (IsInt(dtype)) return rules::Arithmetic(c);
+  return DtypeError("[", c.name(), "] expects integers, got ", DtypeName(dtype));
 }
 
-void WhereGradient(GradContext& g) {
-  const Value gy = g.output_grad(0);
-  if (g.needs_grad(1)) g.SetInputGrad(1, Where(g.input(0), gy, 0));
-  if (g.needs_grad(2)) g.SetInputGrad(2, Where(g.input(0), 0, gy));
+absl::Status Float64Rule(InferContext& c) {
+  Shape shape;
+  CHX_RETURN_IF_ERROR(rules::BroadcastInputs(c, 0, &shape));
+  return c.AddOutput(Dtype::kFloat64, shape);
 }
 
 void RegisterUnary(OpRegistry& r) {
-  const auto unary = [&r](const char* name, const char* doc, InferFn rule) -> OpDef& {
-    return r.Add(name).Doc(doc).Inputs({"x"}).Outputs({"y"}).Elementwise(rule);
+  const auto unary = [&r](const char* name, const char* doc) -> OpDef& {
+    return r.Add(name).Doc(doc).Inputs({"x"}).Outputs({"y"});
   };
-  unary("negative", "-x. Bool is refused.", rules::SameNoBool).Gradient([](GradContext& g) {
-    g.SetInputGrad(0, -g.output_grad(0));
-  });
-  unary("exp", "e to the power of x. Integers give float32.", rules::FloatUnary)
-      .Saves({"y"})
-      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) * g.output(0)); });
-  unary("log", "Natural logarithm. Integers give float32.", rules::FloatUnary)
-      .Saves({"x"})
-      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) / g.input(0)); });
-  unary("sqrt", "Square root. Integers give float32.", rules::FloatUnary)
-      .Saves({"y"})
-      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) / (g.output(0) * 2.0)); });
-  unary("square", "x * x.", rules::SameNoBool).Saves({"x"}).Gradient([](GradContext& g) {
-    g.SetInputGrad(0, g.output_grad(0) * (g.input(0) * 2.0));
-  });
-  unary("tanh", "Hyperbolic tangent. Integers give float32.", rules::FloatUnary)
-      .Saves({"y"})
-      .Gradient([](GradContext& g) {
-        const Value y = g.output(0);
-        g.SetInputGrad(0, g.output_grad(0) * (1.0 - y * y));
-      });
-  unary("sigmoid", "1 / (1 + exp(-x)). Integers give float32.", rules::FloatUnary)
-      .Saves({"y"})
-      .Gradient([](GradContext& g) {
-        const Value y = g.output(0);
-        g.SetInputGrad(0, g.output_grad(0) * (y * (1.0 - y)));
-      });
-  unary("relu", "max(x, 0); NaN stays NaN. Integers give float32.", rules::FloatUnary)
-      .Saves({"y"})
-      .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.Apply("relu_grad", {g.output(0), g.output_grad(0)}));
-      });
-  unary("abs", "Absolute value.", rules::SameNoBool)
+  unary("negative", "-x. Bool is refused.")
+      .Elementwise(rules::SameNoBool)
+      .Gradient([](GradContext& g) { g.SetInputGrad(0, -g.output_grad(0)); });
+  unary("positive", "A copy of x, which is not bool.")
+      .Compose(rules::SameNoBool,
+               [](ComposeContext& c) { c.SetOutput(0, c.Apply("copy", {c.input(0)})); });
+  unary("abs", "Absolute value.")
+      .Elementwise(rules::SameNoBool)
       .Alias("absolute")
       .Saves({"x"})
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.output_grad(0) * g.Apply("sign", {g.input(0)}));
       });
-  unary("sign", "-1, 0 or 1; NaN stays NaN.", rules::SameNoBool).Gradient([](GradContext& g) {
-    g.SetInputGrad(0, g.output_grad(0) * 0.0);
-  });
-  unary("logical_not", "Whether x is zero.", rules::LogicalUnary);
-  unary("expm1", "exp(x) - 1, exact for small x. Integers give float32.", rules::FloatUnary)
-      .Saves({"y"})
-      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) * (g.output(0) + 1.0)); });
+  unary("fabs", "Absolute value. Integers give float32.")
+      .Compose(rules::FloatUnary,
+               [](ComposeContext& c) { c.SetOutput(0, c.Apply("abs", {FloatInput(c, 0)})); });
+  unary("sign", "-1, 0 or 1; NaN stays NaN.")
+      .Elementwise(rules::SameNoBool)
+      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) * 0.0); });
+  unary("square", "x * x.")
+      .Elementwise(rules::SameNoBool)
+      .Saves({"x"})
+      .Gradient([](GradContext& g) { g.SetInputGrad(0, g.output_grad(0) * (g.input(0) * 2.0)); });
+  unary("reciprocal", "1 / x. Integers give float32.")
+      .Compose(rules::FloatUnary,
+               [](ComposeContext& c) { c.SetOutput(0, 1.0 / FloatInput(c, 0)); });
 }
 
-void RegisterBinary(OpRegistry& r) {
-  const auto binary = [&r](const char* name, const char* doc, InferFn rule) -> OpDef& {
-    return r.Add(name).Doc(doc).Inputs({"x1|scalar", "x2|scalar"}).Outputs({"y"}).Elementwise(rule);
-  };
-  binary("add", "x1 + x2. Bool is refused.", rules::ArithmeticNoBool).Gradient(AddGradient);
-  binary("subtract", "x1 - x2. Bool is refused.", rules::ArithmeticNoBool)
+OpDef& Binary(OpRegistry& r, const char* name, const char* doc) {
+  return r.Add(name).Doc(doc).Inputs({"x1|scalar", "x2|scalar"}).Outputs({"y"});
+}
+
+void RegisterSumsAndProducts(OpRegistry& r) {
+  Binary(r, "add", "x1 + x2. Bool is refused.")
+      .Elementwise(rules::ArithmeticNoBool)
+      .Gradient(AddGradient);
+  Binary(r, "subtract", "x1 - x2. Bool is refused.")
+      .Elementwise(rules::ArithmeticNoBool)
       .Gradient(SubtractGradient);
-  binary("multiply", "x1 * x2. For bools: logical and.", rules::Arithmetic)
+  Binary(r, "multiply", "x1 * x2. For bools: logical and.")
+      .Elementwise(rules::Arithmetic)
       .Saves({"x1", "x2"})
       .Gradient(MultiplyGradient);
-  binary("divide", "True division; integers give float32. Bool is refused.",
-         rules::TrueDivideNoBool)
+}
+
+void RegisterQuotients(OpRegistry& r) {
+  Binary(r, "divide", "True division; integers give float32. Bool is refused.")
+      .Elementwise(rules::TrueDivideNoBool)
       .Alias("true_divide")
       .Saves({"x1", "x2"})
       .Gradient(DivideGradient);
-  binary("floor_divide", "Rounded towards minus infinity; an integer divided by zero gives 0.",
-         rules::ArithmeticNoBool);
-  binary("remainder",
-         "x1 - floor_divide(x1, x2) * x2, with the sign of x2; an integer modulo zero gives 0.",
-         rules::ArithmeticNoBool)
+  Binary(r, "floor_divide", "Rounded towards minus infinity; an integer divided by zero gives 0.")
+      .Elementwise(rules::ArithmeticNoBool);
+  Binary(r, "remainder",
+         "x1 - floor_divide(x1, x2) * x2, with the sign of x2; an integer modulo zero gives 0.")
+      .Elementwise(rules::ArithmeticNoBool)
       .Alias("mod")
       .Saves({"x1", "x2"})
-      .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.output_grad(0));
-        if (g.needs_grad(1)) {
-          g.SetInputGrad(1,
-                         -(g.output_grad(0) * g.Apply("floor_divide", {g.input(0), g.input(1)})));
-        }
-      });
-  binary("power", "x1 to the power of x2. An integer to a negative power is rounded towards zero.",
-         rules::ArithmeticNoBool)
+      .Gradient(RemainderGradient);
+  Binary(r, "fmod",
+         "The remainder of x1 / x2 with the sign of x1; an integer modulo zero gives 0. Bool is "
+         "refused.")
+      .Elementwise(rules::ArithmeticNoBool)
+      .Saves({"x1", "x2"})
+      .Gradient(FmodGradient);
+}
+
+void RegisterPowers(OpRegistry& r) {
+  Binary(r, "power",
+         "x1 to the power of x2. An integer to a negative power is rounded towards zero.")
+      .Elementwise(rules::ArithmeticNoBool)
       .Saves({"x1", "x2"})
       .Gradient(PowerGradient);
-  binary("maximum", "The greater of both; NaN if either is.", rules::Extremum)
+  Binary(r, "float_power", "x1 to the power of x2, in float64.")
+      .Compose(Float64Rule, [](ComposeContext& c) {
+        const auto wide = [](Value x) {
+          return x.is_scalar() ? Value(x.scalar().AsDouble()) : Cast(x, Dtype::kFloat64);
+        };
+        c.SetOutput(0, c.Apply("power", {wide(c.input(0)), wide(c.input(1))}));
+      });
+}
+
+// `op` of x1 and x2, each of which stands in for the other where that is NaN.
+void IgnoringNan(ComposeContext& c, const char* op) {
+  const Value other = Where(c.Apply("isnan", {c.input(0)}), c.input(1), c.input(0));
+  const Value one = Where(c.Apply("isnan", {c.input(1)}), other, c.input(1));
+  c.SetOutput(0, c.Apply(op, {other, one}));
+}
+
+void RegisterExtrema(OpRegistry& r) {
+  Binary(r, "maximum", "The greater of both; NaN if either is.")
+      .Elementwise(rules::Extremum)
       .Saves({"x1", "x2"})
       .Gradient(MaximumGradient);
-  binary("minimum", "The lesser of both; NaN if either is.", rules::Extremum)
+  Binary(r, "minimum", "The lesser of both; NaN if either is.")
+      .Elementwise(rules::Extremum)
       .Saves({"x1", "x2"})
       .Gradient(MinimumGradient);
-  binary("equal", "x1 == x2, as bool.", rules::Comparison);
-  binary("not_equal", "x1 != x2, as bool.", rules::Comparison);
-  binary("greater", "x1 > x2, as bool.", rules::Comparison);
-  binary("greater_equal", "x1 >= x2, as bool.", rules::Comparison);
-  binary("less", "x1 < x2, as bool.", rules::Comparison);
-  binary("less_equal", "x1 <= x2, as bool.", rules::Comparison);
-  binary("logical_and", "Whether both are non-zero.", rules::Logical);
-  binary("logical_or", "Whether either is non-zero.", rules::Logical);
-  binary("logical_xor", "Whether exactly one is non-zero.", rules::Logical);
+  const auto ignoring_nan = [&r](const char* name, const char* doc, ComposeFn compose) {
+    r.Add(name).Doc(doc).Inputs({"x1", "x2"}).Outputs({"y"}).Compose(rules::Arithmetic, compose);
+  };
+  ignoring_nan("fmax", "The greater of both, or the one that is not NaN.",
+               [](ComposeContext& c) { IgnoringNan(c, "maximum"); });
+  ignoring_nan("fmin", "The lesser of both, or the one that is not NaN.",
+               [](ComposeContext& c) { IgnoringNan(c, "minimum"); });
+}
+
+void RegisterDivisors(OpRegistry& r) {
+  Binary(r, "gcd", "The greatest common divisor of integers; that of 0 and 0 is 0.")
+      .Elementwise(IntegersRule);
+  Binary(r, "lcm", "The least common multiple of integers, wrapping around; 0 if one is 0.")
+      .Elementwise(IntegersRule);
 }
 
 void RegisterInPlace(OpRegistry& r) {
@@ -201,30 +221,13 @@ void RegisterInPlace(OpRegistry& r) {
 
 }  // namespace
 
-void RegisterElementwise(OpRegistry& r) {
+void RegisterArithmetic(OpRegistry& r) {
   RegisterUnary(r);
-  RegisterBinary(r);
-  r.Add("where")
-      .Doc("x where condition holds, y elsewhere. The condition is cast to bool.")
-      .Inputs({"condition", "x|scalar", "y|scalar"})
-      .Outputs({"z"})
-      .Elementwise(WhereRule)
-      .ConstantInputs({"condition"})
-      .Saves({"condition"})
-      .Gradient(WhereGradient);
-  r.Add("relu_grad")
-      .Doc("gy where y > 0, else 0.")
-      .Inputs({"y", "gy"})
-      .Outputs({"gx"})
-      .Elementwise(rules::Arithmetic)
-      .Internal()
-      .Saves({"y"})
-      .Gradient([](GradContext& g) {
-        if (g.needs_grad(0)) g.SetInputGrad(0, g.output_grad(0) * 0.0);
-        if (g.needs_grad(1)) {
-          g.SetInputGrad(1, g.Apply("relu_grad", {g.input(0), g.output_grad(0)}));
-        }
-      });
+  RegisterSumsAndProducts(r);
+  RegisterQuotients(r);
+  RegisterPowers(r);
+  RegisterExtrema(r);
+  RegisterDivisors(r);
   RegisterInPlace(r);
 }
 

@@ -1,156 +1,181 @@
-// More of NumPy's elementwise functions: what ChainerX's users miss beyond ops/defs/math.cc.
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+// Elementwise comparisons, logic and bits, tests of values, and where().
+#include <string>
+
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
 
-constexpr double kPi = 3.14159265358979323846;
-constexpr double kLn2 = 0.69314718055994530942;
-
-Value Cast(Value x, Dtype dtype) {
-  return x.dtype() == dtype ? x : x.context()->Apply("astype", {x}, {{"dtype", dtype}});
+OpDef& Binary(OpRegistry& r, const std::string& name, const char* doc) {
+  return r.Add(name).Doc(doc).Inputs({"x1|scalar", "x2|scalar"}).Outputs({"y"});
 }
 
-Value Where(Value condition, Value x, Value y) {
-  return condition.context()->Apply("where", {condition, x, y});
+void RegisterComparisons(OpRegistry& r) {
+  const auto comparison = [&r](const char* name, const char* doc) {
+    Binary(r, name, doc).Elementwise(rules::Comparison);
+  };
+  comparison("equal", "x1 == x2, as bool.");
+  comparison("not_equal", "x1 != x2, as bool.");
+  comparison("greater", "x1 > x2, as bool.");
+  comparison("greater_equal", "x1 >= x2, as bool.");
+  comparison("less", "x1 < x2, as bool.");
+  comparison("less_equal", "x1 <= x2, as bool.");
 }
 
-// x * factor, where x may be a scalar.
-Value Times(Value x, double factor) {
-  return x.is_scalar() ? Value(x.scalar().AsDouble() * factor) : x * factor;
+void RegisterLogic(OpRegistry& r) {
+  r.Add("logical_not")
+      .Doc("Whether x is zero.")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Elementwise(rules::LogicalUnary);
+  Binary(r, "logical_and", "Whether both are non-zero.").Elementwise(rules::Logical);
+  Binary(r, "logical_or", "Whether either is non-zero.").Elementwise(rules::Logical);
+  Binary(r, "logical_xor", "Whether exactly one is non-zero.").Elementwise(rules::Logical);
 }
 
-Dtype FloatOf(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
-
-absl::Status IntegersRule(InferContext& c) {
+absl::Status BitsRule(InferContext& c) {
   const Dtype dtype = rules::PromoteInputs(c, 0);
-  if (IsInt(dtype)) return rules::Arithmetic(c);
+  if (!IsFloat(dtype)) return rules::Arithmetic(c);
+  return DtypeError("[", c.name(), "] expects bool or integers, got ", DtypeName(dtype));
+}
+
+absl::Status InPlaceIntegersRule(InferContext& c) {
+  const Dtype dtype = rules::PromoteInputs(c, 0);
+  if (IsInt(dtype)) return rules::InPlaceArithmeticNoBool(c);
   return DtypeError("[", c.name(), "] expects integers, got ", DtypeName(dtype));
 }
 
-// Kernels compute float16 in float32, where the next number is another one.
-absl::Status NextafterRule(InferContext& c) {
-  if (rules::PromoteInputs(c, 0) != Dtype::kFloat16) return rules::TrueDivide(c);
-  return DtypeError("[nextafter] expects float32 or float64, got float16");
+absl::Status InPlaceBitsRule(InferContext& c) {
+  const Dtype dtype = rules::PromoteInputs(c, 0);
+  if (!IsFloat(dtype)) return rules::InPlaceArithmetic(c);
+  return DtypeError("[", c.name(), "] expects bool or integers, got ", DtypeName(dtype));
 }
 
-absl::Status DoubleRule(InferContext& c) {
-  Shape shape;
-  CHX_RETURN_IF_ERROR(rules::BroadcastInputs(c, 0, &shape));
-  return c.AddOutput(Dtype::kFloat64, shape);
-}
-
-void Heaviside(ComposeContext& c) {
-  const Value x1 = c.input(0);
-  const Value x2 = c.input(1);
-  Dtype dtype = FloatOf(x1.dtype());
-  if (x2.is_array()) dtype = FloatOf(PromoteTypes(x1.dtype(), x2.dtype()));
-  const Value x = Cast(x1, dtype);
-  const Value step = Cast(c.Apply("greater", {x, 0}), dtype);
-  const Value y = Where(c.Apply("equal", {x, 0}), x2, step);
-  c.SetOutput(0, Where(c.Apply("isnan", {x}), x, y));
-}
-
-// At 0 the quotient is not computed: its gradient would be NaN.
-void Sinc(ComposeContext& c) {
-  const Value x = Cast(c.input(0), FloatOf(c.input(0).dtype())) * kPi;
-  const Value is_zero = c.Apply("equal", {x, 0});
-  const Value divisor = Where(is_zero, 1, x);
-  c.SetOutput(0, Where(is_zero, 1, c.Apply("sin", {divisor}) / divisor));
-}
-
-void RegisterIntegers(OpRegistry& r) {
-  const auto add = [&r](const char* name, const char* doc) {
-    r.Add(name)
-        .Doc(doc)
-        .Inputs({"x1|scalar", "x2|scalar"})
-        .Outputs({"y"})
-        .Elementwise(IntegersRule);
+void RegisterBits(OpRegistry& r) {
+  const auto binary = [&r](const std::string& name, const char* doc, InferFn rule,
+                           InferFn in_place) {
+    Binary(r, name, doc).Elementwise(rule);
+    r.Add(name + "_")
+        .Doc("The in-place form of " + name + ".")
+        .Inputs({"a", "b|scalar"})
+        .Infer(in_place)
+        .InPlace(name)
+        .Internal();
   };
-  add("gcd", "The greatest common divisor of integers; that of 0 and 0 is 0.");
-  add("lcm", "The least common multiple of integers, wrapping around; 0 if one is 0.");
-}
-
-void RegisterFloats(OpRegistry& r) {
-  r.Add("cbrt")
-      .Doc("The real cube root. Integers give float32.")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Elementwise(rules::FloatUnary)
-      .Saves({"y"})
-      .Gradient([](GradContext& g) {
-        const Value y = g.output(0);
-        g.SetInputGrad(0, g.output_grad(0) / (y * y * 3.0));
-      });
-  r.Add("nextafter")
-      .Doc("The next float after x1 towards x2. Integers give float32; not for float16.")
-      .Inputs({"x1|scalar", "x2|scalar"})
-      .Outputs({"y"})
-      .Elementwise(NextafterRule);
-  r.Add("sinc")
-      .Doc("sin(pi x) / (pi x), and 1 at 0, where second derivatives are taken to be 0.")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Compose(rules::FloatUnary, Sinc);
-  r.Add("heaviside")
-      .Doc("0 where x1 is negative, x2 where it is 0, 1 where it is positive; NaN stays.")
-      .Inputs({"x1", "x2|scalar"})
-      .Outputs({"y"})
-      .Compose(rules::TrueDivide, Heaviside);
-  r.Add("logaddexp2")
-      .Doc("log2(2**x1 + 2**x2), without overflow. Integers give float32.")
-      .Inputs({"x1|scalar", "x2|scalar"})
-      .Outputs({"y"})
-      .Compose(rules::TrueDivide, [](ComposeContext& c) {
-        const Value x1 = c.input(0);
-        const Value x2 = c.input(1);
-        const Dtype dtype = FloatOf(!x1.is_array()   ? x2.dtype()
-                                    : !x2.is_array() ? x1.dtype()
-                                                     : PromoteTypes(x1.dtype(), x2.dtype()));
-        // Each step in the result's dtype at least: float16 would be rounded after each.
-        const Dtype wide = PromoteTypes(dtype, Dtype::kFloat32);
-        const auto scaled = [wide](Value x) {
-          return Times(x.is_array() ? Cast(x, wide) : x, kLn2);
-        };
-        const Value sum = c.Apply("logaddexp", {scaled(x1), scaled(x2)});
-        c.SetOutput(0, Cast(sum * (1 / kLn2), dtype));
-      });
-  r.Add("float_power")
-      .Doc("x1 to the power of x2, in float64.")
-      .Inputs({"x1|scalar", "x2|scalar"})
-      .Outputs({"y"})
-      .Compose(DoubleRule, [](ComposeContext& c) {
-        const auto wide = [](Value x) {
-          return x.is_scalar() ? Value(x.scalar().AsDouble()) : Cast(x, Dtype::kFloat64);
-        };
-        c.SetOutput(0, c.Apply("power", {wide(c.input(0)), wide(c.input(1))}));
-      });
-  r.Add("signbit")
-      .Doc("Whether x is negative, -0.0 and negative NaNs included.")
+  binary("bitwise_and", "The bits set in both.", BitsRule, InPlaceBitsRule);
+  binary("bitwise_or", "The bits set in either.", BitsRule, InPlaceBitsRule);
+  binary("bitwise_xor", "The bits set in exactly one.", BitsRule, InPlaceBitsRule);
+  binary("left_shift", "x1 * 2**x2, of x1's dtype: zeros come in from the right.", rules::Shift,
+         InPlaceIntegersRule);
+  binary("right_shift",
+         "floor(x1 / 2**x2), of x1's dtype: copies of the sign come in from the left.",
+         rules::Shift, InPlaceIntegersRule);
+  r.Add("invert")
+      .Doc("The bits that are not set; for bool, logical not.")
+      .Alias("bitwise_not")
       .Inputs({"x"})
       .Outputs({"y"})
       .NoGradient()
-      .Compose([](InferContext& c) { return c.AddOutput(Dtype::kBool, c.input(0).shape); },
-               [](ComposeContext& c) {
-                 Value x = c.input(0);
-                 if (IsFloat(x.dtype())) x = c.Apply("copysign", {1.0, x});
-                 c.SetOutput(0, c.Apply("less", {x, 0}));
-               });
-  r.Add("positive")
-      .Doc("A copy of x, which is not bool.")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Compose(rules::SameNoBool,
-               [](ComposeContext& c) { c.SetOutput(0, c.Apply("copy", {c.input(0)})); });
+      .Compose(
+          [](InferContext& c) -> absl::Status {
+            if (!IsFloat(c.input(0).dtype)) return rules::Same(c);
+            return DtypeError("[invert] expects bool or integers, got ",
+                              DtypeName(c.input(0).dtype));
+          },
+          [](ComposeContext& c) {
+            const Value x = c.input(0);
+            c.SetOutput(0, IsBool(x.dtype()) ? c.Apply("logical_not", {x})
+                                             : c.Apply("bitwise_xor", {x, -1}));
+          });
+}
+
+absl::Status TestRule(InferContext& c) { return c.AddOutput(Dtype::kBool, c.input(0).shape); }
+
+void RegisterTests(OpRegistry& r) {
+  const auto test = [&r](const char* name, const char* doc) {
+    r.Add(name).Doc(doc).Inputs({"x"}).Outputs({"y"}).Elementwise(TestRule);
+  };
+  test("isnan", "Whether x is not a number.");
+  test("isinf", "Whether x is infinite.");
+  test("isfinite", "Whether x is neither infinite nor NaN.");
+}
+
+Value IsClose(ComposeContext& c) {
+  const Dtype dtype = AtLeastFloat(PromoteTypes(c.input(0).dtype(), c.input(1).dtype()));
+  const Value a = Cast(c.input(0), dtype);
+  const Value b = Cast(c.input(1), dtype);
+  const Value bound = c.Apply("abs", {b}) * c.attr(0).AsFloat() + c.attr(1).AsFloat();
+  const Value near = c.Apply("less_equal", {c.Apply("abs", {a - b}), bound});
+  // An infinite bound says nothing.
+  const Value finite = c.Apply("logical_and", {near, c.Apply("isfinite", {b})});
+  const Value close = c.Apply("logical_or", {finite, c.Apply("equal", {a, b})});
+  if (!c.attr(2).AsBool()) return close;
+  return c.Apply("logical_or",
+                 {close, c.Apply("logical_and", {c.Apply("isnan", {a}), c.Apply("isnan", {b})})});
+}
+
+void RegisterCloseness(OpRegistry& r) {
+  const auto add = [&r](const char* name, const char* doc, InferFn rule, ComposeFn compose) {
+    r.Add(name)
+        .Doc(doc)
+        .Inputs({"a", "b"})
+        .Outputs({"y"})
+        .Attr("rtol", AttrType::kFloat, 1e-5)
+        .Attr("atol", AttrType::kFloat, 1e-8)
+        .Attr("equal_nan", AttrType::kBool, false)
+        .NoGradient()
+        .Compose(rule, compose);
+  };
+  add("isclose", "abs(a - b) <= atol + rtol * abs(b), elementwise; equal infinities are close.",
+      rules::Comparison, [](ComposeContext& c) { c.SetOutput(0, IsClose(c)); });
+  add(
+      "allclose", "Whether all elements are close, as a 0-d bool.",
+      [](InferContext& c) -> absl::Status {
+        Shape shape;
+        CHX_RETURN_IF_ERROR(rules::BroadcastInputs(c, 0, &shape));
+        return c.AddOutput(Dtype::kBool, {});
+      },
+      [](ComposeContext& c) { c.SetOutput(0, c.Apply("all", {IsClose(c)})); });
+}
+
+absl::Status WhereRule(InferContext& c) {
+  if (!c.has_array(0)) return TypeError("[where] expects an array as condition");
+  Shape shape;
+  CHX_RETURN_IF_ERROR(rules::BroadcastInputs(c, 0, &shape));
+  const Dtype dtype = rules::PromoteInputs(c, 1);
+  c.CastInputs(dtype);
+  c.CastInput(0, Dtype::kBool);
+  return c.AddOutput(dtype, shape);
+}
+
+void WhereGradient(GradContext& g) {
+  const Value gy = g.output_grad(0);
+  if (g.needs_grad(1)) g.SetInputGrad(1, Where(g.input(0), gy, 0));
+  if (g.needs_grad(2)) g.SetInputGrad(2, Where(g.input(0), 0, gy));
+}
+
+void RegisterWhere(OpRegistry& r) {
+  r.Add("where")
+      .Doc("x where condition holds, y elsewhere. The condition is cast to bool.")
+      .Inputs({"condition", "x|scalar", "y|scalar"})
+      .Outputs({"z"})
+      .Elementwise(WhereRule)
+      .ConstantInputs({"condition"})
+      .Saves({"condition"})
+      .Gradient(WhereGradient);
 }
 
 }  // namespace
 
-void RegisterUfuncs(OpRegistry& r) {
-  RegisterIntegers(r);
-  RegisterFloats(r);
+void RegisterComparison(OpRegistry& r) {
+  RegisterComparisons(r);
+  RegisterLogic(r);
+  RegisterBits(r);
+  RegisterTests(r);
+  RegisterCloseness(r);
+  RegisterWhere(r);
 }
 
 }  // namespace chx

@@ -1,9 +1,9 @@
 // Convolutions with any number of spatial dimensions, also none: x (N, C, spatial...), w (out, in,
 // kernel...).
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
-#include "ops/windows.h"
+#include "ops/spatial_windows.h"
 
 namespace chx {
 namespace {
@@ -223,7 +223,7 @@ void ConvGradWeightGradient(GradContext& g) {
 
 }  // namespace
 
-void RegisterConnection(OpRegistry& r) {
+void RegisterConvolution(OpRegistry& r) {
   r.Add("conv")
       .Doc(
           "Convolution of x (N, C, spatial...) with w (outputs, C, kernel...), plus b (outputs,). "
@@ -232,8 +232,8 @@ void RegisterConnection(OpRegistry& r) {
           "true.")
       .Inputs({"x", "w", "b?"})
       .Outputs({"y"})
-      .Attr("stride", AttrType::kInts, Ints{1})
-      .Attr("pad", AttrType::kInts, Ints{0})
+      .SpatialAttr("stride", Ints{1})
+      .SpatialAttr("pad", Ints{0})
       .Attr("cover_all", AttrType::kBool, false)
       .Infer(ConvRule)
       .Saves({"x", "w"})
@@ -245,9 +245,9 @@ void RegisterConnection(OpRegistry& r) {
           "Integers and bools as in conv.")
       .Inputs({"x", "w", "b?"})
       .Outputs({"y"})
-      .Attr("stride", AttrType::kInts, Ints{1})
-      .Attr("pad", AttrType::kInts, Ints{0})
-      .Attr("outsize", AttrType::kInts, AttrValue())
+      .SpatialAttr("stride", Ints{1})
+      .SpatialAttr("pad", Ints{0})
+      .SpatialAttr("outsize", AttrValue())
       .Infer(ConvTransposeRule)
       .Saves({"x", "w"})
       .Gradient(ConvTransposeGradient);
@@ -255,9 +255,9 @@ void RegisterConnection(OpRegistry& r) {
       .Doc("Gradient of conv's w, from x and the gradient of y.")
       .Inputs({"x", "gy"})
       .Outputs({"gw"})
-      .Attr("ksize", AttrType::kInts)
-      .Attr("stride", AttrType::kInts, Ints{1})
-      .Attr("pad", AttrType::kInts, Ints{0})
+      .SpatialAttr("ksize")
+      .SpatialAttr("stride", Ints{1})
+      .SpatialAttr("pad", Ints{0})
       .Infer(ConvGradWeightRule)
       .Internal()
       .Saves({"x", "gy"})

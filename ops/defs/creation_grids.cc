@@ -1,22 +1,12 @@
 // Triangles, evenly spaced values and grids. Compositions.
 #include <algorithm>
 
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
-
-AttrValue ShapeAttr(const Shape& shape) { return AttrValue::FromInts(shape.span()); }
-
-Value Reshape(Value a, const Shape& shape) {
-  return a.context()->Apply("reshape", {a}, {{"newshape", ShapeAttr(shape)}});
-}
-
-Value BroadcastTo(Value a, const Shape& shape) {
-  return a.context()->Apply("broadcast_to", {a}, {{"shape", ShapeAttr(shape)}});
-}
 
 // A bool (n, m) array: whether column - row <= k.
 Value Triangle(OpContext& c, int64_t n, int64_t m, int64_t k) {
@@ -141,7 +131,7 @@ void MeshgridGradient(GradContext& g) {
 
 }  // namespace
 
-void RegisterGrids(OpRegistry& r) {
+void RegisterCreationGrids(OpRegistry& r) {
   r.Add("tri")
       .Doc("An (N, M) array of ones up to diagonal k and zeros beyond.")
       .Outputs({"y"})

@@ -1,22 +1,17 @@
 // Gradients of determinants: the cofactors, which singular matrices have too, and their gradients.
+#include "ops/defs/common/matrices.h"
+#include "ops/defs/common/running_products.h"
 #include "ops/defs/decompositions.h"
-#include "ops/defs/matrices.h"
-#include "ops/defs/running_products.h"
 
 namespace chx {
 namespace {
 
-using matrices::As;
-using matrices::ExpandDims;
 using matrices::Eye;
 using matrices::MatMul;
 using matrices::Sum;
 using matrices::T;
 using matrices::Wide;
 
-Value Where(Value condition, Value x, Value y) {
-  return condition.context()->Apply("where", {condition, x, y});
-}
 Value OfMatrices(Value x) { return ExpandDims(ExpandDims(x, -1), -1); }
 
 // By singular values, a = u s vh, where the derivative of s's cofactors has products of all
@@ -66,7 +61,7 @@ void CofactorsGradient(GradContext& g) {
       (along - MatMul(MatMul(c, T(gc)), c)) / OfMatrices(Where(singular, 1.0, det));
   // In place of the others, and of what is not finite, a matrix that is no harm to the gradient.
   const Value numbers = g.Apply("arange", {}, {{"start", Scalar(1)}, {"stop", Scalar(n + 1)}});
-  const Value harmless = Eye(g, n, a.dtype()) * As(numbers, a.dtype());
+  const Value harmless = Eye(g, n, a.dtype()) * Cast(numbers, a.dtype());
   const Value special = BySingularValues(g, Where(of_matrix, a, harmless), gc);
   g.SetInputGrad(0, Where(of_matrix, special, regular));
 }

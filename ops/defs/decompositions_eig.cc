@@ -1,13 +1,12 @@
 // Eigenvalues and eigenvectors of matrices that are not symmetric, where they are real: there is no
 // complex dtype.
-#include "ops/defs/groups.h"
-#include "ops/defs/matrices.h"
-#include "ops/rules.h"
+#include "ops/defs/common/matrices.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
 
-using matrices::ExpandDims;
 using matrices::Eye;
 using matrices::MatMul;
 using matrices::ScaleColumns;
@@ -61,7 +60,7 @@ void EigvalsGradient(GradContext& g) {
 
 }  // namespace
 
-void RegisterEig(OpRegistry& r) {
+void RegisterDecompositionsEig(OpRegistry& r) {
   r.Add("eig")
       .Doc(
           "Eigenvalues, in no order, and eigenvectors (columns of length 1) of square matrices, as "

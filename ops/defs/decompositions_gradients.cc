@@ -1,14 +1,13 @@
-// Gradients of ops/defs/decompositions.cc, of which those of second order follow.
+// Gradients of the operators in decompositions.cc. They are made of operators that have gradients.
 #include "ops/defs/decompositions.h"
 
 #include "absl/strings/str_cat.h"
-#include "ops/defs/matrices.h"
+#include "ops/defs/common/matrices.h"
 #include "ops/error.h"
 
 namespace chx {
 namespace {
 
-using matrices::ExpandDims;
 using matrices::Eye;
 using matrices::Inverse;
 using matrices::InverseGaps;

@@ -1,12 +1,10 @@
 // The pseudo-inverse, by singular values, and its gradients.
+#include "ops/defs/common/matrices.h"
 #include "ops/defs/decompositions.h"
-#include "ops/defs/matrices.h"
 
 namespace chx {
 namespace {
 
-using matrices::As;
-using matrices::ExpandDims;
 using matrices::MatMul;
 using matrices::ScaleColumns;
 using matrices::T;
@@ -38,7 +36,7 @@ void TruncatedPinvGradient(GradContext& g) {
   const Value ut = T(t.u);
   const Value v = T(t.vh);
   const Value gyt = T(Wide(g.output_grad(0)));
-  const Value used = As(t.used, t.s.dtype());
+  const Value used = Cast(t.used, t.s.dtype());
   const Value differ = ExpandDims(used, -1) - ExpandDims(used, -2);
   const Value squares = t.s * t.s;
   const Value gaps = ExpandDims(squares, -1) - ExpandDims(squares, -2);
@@ -59,7 +57,7 @@ void TruncatedPinvGradient(GradContext& g) {
     const Value outside = gyt - MatMul(MatMul(gyt, v), t.vh);
     ga = ga + MatMul(ScaleColumns(t.u, inverse_squares), MatMul(ut, outside));
   }
-  g.SetInputGrad(0, As(ga, g.input(0).dtype()));
+  g.SetInputGrad(0, Cast(ga, g.input(0).dtype()));
 }
 
 // Up to this rcond what is cut off is taken for rounding errors, of zero, which leaves the rank
@@ -89,12 +87,12 @@ void PinvCompose(ComposeContext& c) {
   const Value a = Wide(c.input(0));
   const Shape& shape = a.shape();
   if (NumElements(shape) == 0) {
-    c.SetOutput(0, As(T(a), c.input(0).dtype()));
+    c.SetOutput(0, Cast(T(a), c.input(0).dtype()));
     return;
   }
   const TruncatedSvd t(c, a, c.attr(0).AsFloat());
   const Value y = MatMul(T(t.vh), ExpandDims(t.inverse, -1) * T(t.u));
-  c.SetOutput(0, As(y, c.input(0).dtype()));
+  c.SetOutput(0, Cast(y, c.input(0).dtype()));
 }
 
 }  // namespace chx

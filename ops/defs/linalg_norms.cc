@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/defs/groups.h"
-#include "ops/defs/matrices.h"
-#include "ops/defs/roots.h"
-#include "ops/rules.h"
+#include "ops/defs/common/matrices.h"
+#include "ops/defs/common/root_or_zero.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
@@ -78,7 +78,7 @@ Value MatrixNorm(OpContext& c, Value x, double ord, const Ints& axes) {
     const Value moved = c.Apply(
         "moveaxis", {x}, {{"source", AttrValue(axes)}, {"destination", AttrValue(Ints{-2, -1})}});
     const Value u = c.Apply("svd", {matrices::Wide(moved)}, {{"full_matrices", false}});
-    return matrices::As(Over(Value(u.context(), u.id() + 1), extremum, -1), x.dtype());
+    return Cast(Over(Value(u.context(), u.id() + 1), extremum, -1), x.dtype());
   }
   const bool by_columns = !std::isinf(ord);
   const Value sums = Over(c.Apply("abs", {x}), "sum", axes[by_columns ? 0 : 1]);
@@ -106,7 +106,7 @@ void NormCompose(ComposeContext& c) {
 
 }  // namespace
 
-void RegisterNorms(OpRegistry& r) {
+void RegisterLinalgNorms(OpRegistry& r) {
   r.Add("norm")
       .Doc(
           "Square root of the sum of squares over axes (all by default). With ord, of vectors "

@@ -1,55 +1,58 @@
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
 
 namespace chx {
 
 void RegisterAllGroups(OpRegistry& r) {
   r.BeginGroup("creation");
   RegisterCreation(r);
-  r.BeginGroup("elementwise");
-  RegisterElementwise(r);
-  r.BeginGroup("reduction");
-  RegisterReduction(r);
-  r.BeginGroup("manipulation");
-  RegisterManipulation(r);
-  r.BeginGroup("indexing");
-  RegisterIndexing(r);
-  r.BeginGroup("linalg");
-  RegisterLinalg(r);
-  r.BeginGroup("loss");
-  RegisterLoss(r);
-  r.BeginGroup("random");
-  RegisterRandom(r);
+  RegisterCreationGrids(r);
+  r.BeginGroup("arithmetic");
+  RegisterArithmetic(r);
+  r.BeginGroup("comparison");
+  RegisterComparison(r);
   r.BeginGroup("math");
   RegisterMath(r);
   r.BeginGroup("activation");
   RegisterActivation(r);
-  r.BeginGroup("views");
-  RegisterViews(r);
-  r.BeginGroup("joining");
-  RegisterJoining(r);
-  RegisterGrids(r);
-  r.BeginGroup("sorting");
-  RegisterSorting(r);
+  r.BeginGroup("reduction");
+  RegisterReduction(r);
+  RegisterReductionSoftmax(r);
   r.BeginGroup("statistics");
   RegisterStatistics(r);
+  RegisterStatisticsNan(r);
+  r.BeginGroup("sorting");
+  RegisterSorting(r);
+  r.BeginGroup("manipulation");
+  RegisterManipulation(r);
+  RegisterManipulationAxes(r);
+  RegisterManipulationDiagonals(r);
+  r.BeginGroup("joining");
+  RegisterJoining(r);
+  r.BeginGroup("indexing");
+  RegisterIndexing(r);
+  r.BeginGroup("linalg");
+  RegisterLinalg(r);
+  RegisterLinalgNorms(r);
   r.BeginGroup("decompositions");
   RegisterDecompositions(r);
-  RegisterNorms(r);
-  RegisterEig(r);
-  r.BeginGroup("connection");
-  RegisterConnection(r);
+  RegisterDecompositionsEig(r);
+  r.BeginGroup("convolution");
+  RegisterConvolution(r);
   r.BeginGroup("pooling");
   RegisterPooling(r);
   r.BeginGroup("normalization");
   RegisterNormalization(r);
+  r.BeginGroup("loss");
+  RegisterLoss(r);
+  RegisterLossElementwise(r);
   r.BeginGroup("recurrent");
   RegisterRecurrent(r);
-  r.BeginGroup("ufuncs");
-  RegisterUfuncs(r);
-  r.BeginGroup("optimizers");
-  RegisterOptimizers(r);
   r.BeginGroup("sequences");
   RegisterSequences(r);
+  r.BeginGroup("random");
+  RegisterRandom(r);
+  r.BeginGroup("optimizers");
+  RegisterOptimizers(r);
 }
 
 }  // namespace chx

@@ -4,10 +4,10 @@
 #include <array>
 
 #include "ops/basic_index.h"
-#include "ops/defs/groups.h"
-#include "ops/defs/sequence_parts.h"
+#include "ops/defs/register_groups.h"
+#include "ops/defs/sequences_layer.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/defs/sequence_parts.h"
+#include "ops/defs/sequences_layer.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // One layer of a recurrent network in one direction, forward and back through time, out of other
 // operators that are differentiable. Parts of the compositions in sequences.cc.
-#ifndef CHX_OPS_DEFS_SEQUENCE_PARTS_H_
-#define CHX_OPS_DEFS_SEQUENCE_PARTS_H_
+#ifndef CHX_OPS_DEFS_SEQUENCES_LAYER_H_
+#define CHX_OPS_DEFS_SEQUENCES_LAYER_H_
 
 #include <vector>
 
@@ -56,4 +56,4 @@ PartGrads RunBack(OpContext& c, const RnnNetwork& network, bool backwards, const
 }  // namespace sequences
 }  // namespace chx
 
-#endif  // CHX_OPS_DEFS_SEQUENCE_PARTS_H_
+#endif  // CHX_OPS_DEFS_SEQUENCES_LAYER_H_

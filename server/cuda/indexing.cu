@@ -1,7 +1,7 @@
 // Kernels of ops/defs/indexing.cc.
 #include "ops/basic_index.h"
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/cuda/bad_position.h"
 #include "server/cuda/copy.h"
 #include "server/cuda/device_nest.h"

@@ -1,6 +1,6 @@
 // Kernels of ops/defs/manipulation.cc: whatever is not a view.
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/cuda/copy.h"
 #include "server/cuda/groups.h"
 

@@ -1,7 +1,7 @@
 // Kernels of ops/defs/normalization.cc: cuDNN's, or none; its compositions do what is declined
 // here.
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/cuda/dense.h"
 #include "server/cuda/dnn.h"
 #include "server/cuda/groups.h"

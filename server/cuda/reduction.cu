@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/cuda/copy.h"
 #include "server/cuda/device_nest.h"
 #include "server/cuda/groups.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ops/basic_index.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/engine/stop_token.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"

@@ -1,5 +1,5 @@
 // Kernels of ops/defs/manipulation.cc: whatever is not a view.
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"
 #include "server/native/loops.h"

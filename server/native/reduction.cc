@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/kernels/indexer.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"

@@ -2,7 +2,7 @@
 // are one pass over rows that stay in the cache.
 #include <algorithm>
 
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/kernels/axis.h"
 #include "server/native/device.h"
 #include "server/native/groups.h"

@@ -1,15 +1,16 @@
 // What compositions and gradients of linear algebra are made of: matrices are the last two axes.
-#ifndef CHX_OPS_DEFS_MATRICES_H_
-#define CHX_OPS_DEFS_MATRICES_H_
+#ifndef CHX_OPS_DEFS_COMMON_MATRICES_H_
+#define CHX_OPS_DEFS_COMMON_MATRICES_H_
 
 #include <cstdint>
 #include <initializer_list>
 #include <utility>
 
-#include "ops/op_context.h"
+#include "ops/defs/common/expressions.h"
 
 namespace chx::matrices {
 
+// Each matrix transposed.
 inline Value T(Value x) {
   Ints axes;
   for (int i = 0; i < x.ndim(); ++i) axes.push_back(i);
@@ -19,10 +20,6 @@ inline Value T(Value x) {
 
 inline Value MatMul(Value a, Value b) { return a.context()->Apply("matmul", {a, b}); }
 
-inline Value ExpandDims(Value x, int64_t axis) {
-  return x.context()->Apply("expand_dims", {x}, {{"axis", axis}});
-}
-
 inline Value Eye(OpContext& c, int64_t n, Dtype dtype) {
   return c.Apply("eye", {}, {{"N", n}, {"dtype", dtype}});
 }
@@ -31,7 +28,7 @@ inline Value Eye(OpContext& c, int64_t n, Dtype dtype) {
 inline Value StrictlyLower(OpContext& c, int64_t n, Dtype dtype) {
   const Value index = c.Apply("arange", {}, {{"start", Scalar(n)}});
   const Value lower = c.Apply("greater", {ExpandDims(index, -1), index});
-  return c.Apply("astype", {lower}, {{"dtype", dtype}});
+  return Cast(lower, dtype);
 }
 
 inline Value Symmetric(Value x) { return (x + T(x)) * 0.5; }
@@ -45,12 +42,8 @@ inline Value InverseGaps(OpContext& c, Value x) {
 // matrix with its columns scaled by `factors`.
 inline Value ScaleColumns(Value matrix, Value factors) { return matrix * ExpandDims(factors, -2); }
 
-inline Value As(Value x, Dtype dtype) {
-  return x.dtype() == dtype ? x : x.context()->Apply("astype", {x}, {{"dtype", dtype}});
-}
-
 // What is composed of several operators is rounded once, at its end.
-inline Value Wide(Value x) { return As(x, PromoteTypes(x.dtype(), Dtype::kFloat32)); }
+inline Value Wide(Value x) { return Cast(x, PromoteTypes(x.dtype(), Dtype::kFloat32)); }
 
 inline Value Inverse(Value a) { return a.context()->Apply("inv", {a}); }
 
@@ -60,4 +53,4 @@ inline Value Sum(Value x, std::initializer_list<int64_t> axes) {
 
 }  // namespace chx::matrices
 
-#endif  // CHX_OPS_DEFS_MATRICES_H_
+#endif  // CHX_OPS_DEFS_COMMON_MATRICES_H_

@@ -1,8 +1,8 @@
 // Roots whose gradient at zero is zero, as of a norm, and not infinite.
-#ifndef CHX_OPS_DEFS_ROOTS_H_
-#define CHX_OPS_DEFS_ROOTS_H_
+#ifndef CHX_OPS_DEFS_COMMON_ROOT_OR_ZERO_H_
+#define CHX_OPS_DEFS_COMMON_ROOT_OR_ZERO_H_
 
-#include "ops/op_context.h"
+#include "ops/defs/common/expressions.h"
 
 namespace chx {
 
@@ -11,7 +11,7 @@ template <typename Root>
 Value RootOrZero(Value x, Root root) {
   OpContext& c = *x.context();
   const Value zero = c.Apply("equal", {x, 0});
-  return c.Apply("where", {zero, 0, root(c.Apply("where", {zero, 1, x}))});
+  return Where(zero, 0, root(Where(zero, 1, x)));
 }
 
 inline Value SqrtOrZero(Value x) {
@@ -20,4 +20,4 @@ inline Value SqrtOrZero(Value x) {
 
 }  // namespace chx
 
-#endif  // CHX_OPS_DEFS_ROOTS_H_
+#endif  // CHX_OPS_DEFS_COMMON_ROOT_OR_ZERO_H_

@@ -1,20 +1,17 @@
-#include "ops/defs/running_products.h"
+#include "ops/defs/common/running_products.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "ops/basic_index.h"
+#include "ops/defs/common/expressions.h"
 
 namespace chx {
 namespace {
 
-// x[begin:end] along the axis.
+// As SliceAxis, or x itself.
 Value Slice(Value x, int axis, int64_t begin, int64_t end) {
   if (begin == 0 && end == x.shape()[axis]) return x;
-  IndexBuilder index;
-  for (int i = 0; i < axis; ++i) index.Slice({}, {}, {});
-  index.Slice(begin, end, {});
-  return x.context()->Apply("getitem", {x}, {{"index", index.Build()}});
+  return SliceAxis(x, axis, begin, end);
 }
 
 Value Join(Value first, Value second, int axis) {
@@ -25,8 +22,7 @@ Value Join(Value first, Value second, int axis) {
 Value One(Value x, int axis) {
   Shape shape = x.shape();
   shape[axis] = 1;
-  return x.context()->Apply("ones", {},
-                            {{"shape", AttrValue::FromInts(shape.span())}, {"dtype", x.dtype()}});
+  return x.context()->Apply("ones", {}, {{"shape", ShapeAttr(shape)}, {"dtype", x.dtype()}});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Products of all elements but one along an axis, without division: right where elements are zero,
 // and so are their gradients of every order, as they are made of products alone.
-#ifndef CHX_OPS_DEFS_RUNNING_PRODUCTS_H_
-#define CHX_OPS_DEFS_RUNNING_PRODUCTS_H_
+#ifndef CHX_OPS_DEFS_COMMON_RUNNING_PRODUCTS_H_
+#define CHX_OPS_DEFS_COMMON_RUNNING_PRODUCTS_H_
 
 #include "ops/op_context.h"
 
@@ -17,4 +17,4 @@ Value RunningProductGradient(Value a, Value y, Value gy, int axis);
 
 }  // namespace chx
 
-#endif  // CHX_OPS_DEFS_RUNNING_PRODUCTS_H_
+#endif  // CHX_OPS_DEFS_COMMON_RUNNING_PRODUCTS_H_
