@@ -1,64 +1,24 @@
 import numpy as np
 
+from ..elementwise import (
+    NUMBERS,
+    away_from_zero,
+    binary,
+    floats,
+    in_place,
+    special,
+    to_float,
+    unary,
+)
 from ..table import ALL, FLOATS, INTS, row
 
-SHAPES = [(), (4,), (3, 2), (0, 3)]
-PAIRS = [((), ()), ((3, 4), (3, 4)), ((3, 1), (1, 4)), ((2, 3), (3,)), ((0, 2), (1, 2))]
-NUMBERS = (*INTS, *FLOATS)
-
-
-def to_float(x):
-    """Integers are computed as float32."""
-    return x if x.dtype.kind == "f" else x.astype("float32")
-
-
-def away_from_zero(rng, shape):
-    x = rng.uniform(0.3, 2.0, shape)
-    return x * np.where(rng.random(shape) < 0.5, -1, 1)
-
-
-def unary(name, ref, dtypes=NUMBERS, grad=True, domain=(-2, 2), **kwargs):
-    for shape in SHAPES:
-        row(
-            name,
-            lambda chx, x: getattr(chx, name)(x),
-            ref,
-            [shape],
-            dtypes=[dtypes],
-            grad=[0] if grad else [],
-            domain=domain,
-            **kwargs,
-        )
-
-
 unary("negative", np.negative, domain=(0, 5))
-unary("exp", lambda x: np.exp(to_float(x)))
-unary("log", lambda x: np.log(to_float(x)), domain=(1, 5))
-unary("sqrt", lambda x: np.sqrt(to_float(x)), domain=(0.2, 5))
-unary("square", np.square)
-unary("tanh", lambda x: np.tanh(to_float(x)))
-unary("sigmoid", lambda x: np.reciprocal(np.exp(-to_float(x)) + to_float(x).dtype.type(1)))
-unary("relu", lambda x: np.maximum(to_float(x), to_float(x).dtype.type(0)), domain=away_from_zero)
+unary("positive", np.positive, dtypes=NUMBERS)
 unary("abs", np.abs, domain=away_from_zero)
+unary("fabs", floats(np.fabs), domain=away_from_zero)
 unary("sign", np.sign, domain=away_from_zero)
-unary("expm1", lambda x: np.expm1(to_float(x)))
-unary("logical_not", np.logical_not, dtypes=ALL, grad=False, exact=True)
-
-
-def binary(name, ref, dtypes=NUMBERS, grad=(0, 1), domain=away_from_zero, **kwargs):
-    for a, b in PAIRS:
-        row(
-            name,
-            lambda chx, x, y: getattr(chx, name)(x, y),
-            ref,
-            [a, b],
-            dtypes=[dtypes, dtypes],
-            grad=grad,
-            domain=domain,
-            **kwargs,
-        )
-
-
+unary("square", np.square)
+unary("reciprocal", floats(np.reciprocal), domain=(1, 4))
 binary("add", np.add)
 binary("subtract", np.subtract)
 binary("multiply", np.multiply, dtypes=ALL)
@@ -68,11 +28,6 @@ binary("remainder", np.remainder, domain=(1.1, 9.3), grad=(0,))
 binary("power", np.power, domain=(0.5, 3))
 binary("maximum", np.maximum, dtypes=ALL)
 binary("minimum", np.minimum, dtypes=ALL)
-for comparison in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"):
-    binary(comparison, getattr(np, comparison), dtypes=ALL, grad=(), domain=(0, 2), exact=True)
-for logical in ("logical_and", "logical_or", "logical_xor"):
-    binary(logical, getattr(np, logical), dtypes=ALL, grad=(), domain=(0, 1), exact=True)
-
 # With scalars, on either side. The result keeps the array's dtype unless the scalar is of a higher
 # kind.
 OPERATORS = {
@@ -124,38 +79,80 @@ row(
     name="maximum-scalar",
 )
 
+binary("fmod", np.fmod, grad=(0,), domain=(1.1, 9.3))
+
+
+def extreme_integers(rng, shape):
+    """Zeros, minus ones and the bounds of every integer dtype; what does not fit wraps around."""
+    bounds = [sign * 2**bits + d for bits in (7, 15, 31) for sign in (-1, 1) for d in (-1, 0)]
+    numbers = [-(2**63), 2**63 - 1, *bounds, 0, -1, 1, 3, -5]
+    return rng.choice(np.array(numbers, "int64"), shape)
+
+
+@np.errstate(divide="ignore")
+def fmod(x, y):
+    return np.fmod(x, y)
+
+
 row(
-    "where",
-    lambda chx, c, x, y: chx.where(c, x, y),
-    lambda c, x, y: np.where(c, x, y),
-    [(3, 1), (3, 4), (4,)],
-    dtypes=[("bool",), FLOATS, FLOATS],
-    grad=[1, 2],
-    same_dtypes=False,
+    "fmod",
+    lambda chx, x, y: chx.fmod(x, y),
+    fmod,
+    [(400,), (400,)],
+    dtypes=[INTS, INTS],
+    domain=extreme_integers,
+    exact=True,
+    name="fmod-extreme-integers",
 )
+# Scalars, of which gradients have no dtype to ask for.
+for number in (2.5, 2):
+    row(
+        "fmod",
+        lambda chx, x, s=number: chx.fmod(x, s),
+        lambda x, s=number: np.fmod(x, x.dtype.type(s)),
+        [(5,)],
+        grad=[0],
+        domain=(0.1, 0.9),
+        name=f"fmod-scalar-{number}",
+    )
+for name in ("fmax", "fmin"):
+    binary(name, getattr(np, name), dtypes=(*INTS, *FLOATS))
+    row(
+        name,
+        lambda chx, x, y, n=name: getattr(chx, n)(x, y),
+        getattr(np, name),
+        [(20,), (20,)],
+        domain=special,
+        name=f"{name}-special",
+    )
+
+binary("gcd", np.gcd, dtypes=INTS, grad=(), domain=(-90, 90), exact=True)
+binary("lcm", np.lcm, dtypes=INTS, grad=(), domain=(-90, 90), exact=True)
 row(
-    "where",
-    lambda chx, c, x: chx.where(c, x, 0),
-    lambda c, x: np.where(c, x, x.dtype.type(0)),
-    [(3, 4), (3, 4)],
-    dtypes=[("bool", "int32"), FLOATS],
-    grad=[1],
-    same_dtypes=False,
-    name="where-scalar",
+    "gcd",
+    lambda chx, x: (chx.gcd(x, 12), chx.lcm(3, x)),
+    lambda x: (np.gcd(x, x.dtype.type(12)), np.lcm(x.dtype.type(3), x)),
+    [(20,)],
+    dtypes=[INTS],
+    domain=(-90, 90),
+    name="gcd-and-lcm-scalar",
 )
-
-
-def relu_gradient(chx, x, gy):
-    x = x.as_grad_stopped().require_grad()
-    return chx.grad([chx.relu(x)], [x], grad_outputs=[gy])[0]
-
-
-row(
-    "relu_grad",
-    relu_gradient,
-    lambda x, gy: np.where(x > 0, gy, 0),
-    [(4, 3), (4, 3)],
-    domain=away_from_zero,
+for name, swap in (("array-scalar", False), ("scalar-array", True)):
+    row(
+        "float_power",
+        lambda chx, x, s=swap: chx.float_power(2, x) if s else chx.float_power(x, 2),
+        lambda x, s=swap: np.float_power(2, x) if s else np.float_power(x, 2),
+        [(5,)],
+        dtypes=[("int32", "float64")],
+        grad=[0],
+        domain=(1, 4),
+        name=f"float_power-{name}",
+    )
+binary(
+    "float_power",
+    np.float_power,
+    dtypes=(*INTS, "float32", "float64"),
+    domain=(1, 3),
 )
 
 # In-place forms, on a strided part.
@@ -167,13 +164,6 @@ IN_PLACE = {
     "floor_divide_": "__ifloordiv__",
     "remainder_": "__imod__",
 }
-
-
-def in_place(x, y, method):
-    z = x.copy()
-    part = z[::-1, ::2]
-    getattr(part, method)(y)
-    return z
 
 
 for name, method in IN_PLACE.items():

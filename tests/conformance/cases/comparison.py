@@ -1,107 +1,98 @@
 import numpy as np
 
-from ..table import FLOATS, INTS, row
-from .elementwise import NUMBERS, away_from_zero, binary, to_float, unary
-from .math import special
+from ..elementwise import binary, in_place, special, unary
+from ..table import ALL, FLOATS, INTS, row
 
-binary("gcd", np.gcd, dtypes=INTS, grad=(), domain=(-90, 90), exact=True)
-binary("lcm", np.lcm, dtypes=INTS, grad=(), domain=(-90, 90), exact=True)
+unary("logical_not", np.logical_not, dtypes=ALL, grad=False, exact=True)
+for comparison in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"):
+    binary(comparison, getattr(np, comparison), dtypes=ALL, grad=(), domain=(0, 2), exact=True)
+for logical in ("logical_and", "logical_or", "logical_xor"):
+    binary(logical, getattr(np, logical), dtypes=ALL, grad=(), domain=(0, 1), exact=True)
+
+for test in ("isnan", "isinf", "isfinite"):
+    unary(test, getattr(np, test), dtypes=FLOATS, grad=False, domain=special, exact=True)
+    unary(test, getattr(np, test), dtypes=("bool", *INTS), grad=False, exact=True)
+
+for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    binary(name, getattr(np, name), dtypes=("bool", *INTS), grad=(), domain=(-90, 90), exact=True)
+for name in ("left_shift", "right_shift"):
+    binary(name, getattr(np, name), dtypes=INTS, grad=(), domain=(0, 9), exact=True)
+    row(
+        name,
+        lambda chx, x, y, n=name: getattr(chx, n)(x, y),
+        lambda x, y, n=name: getattr(np, n)(x.astype("int64"), y.astype("int64")).astype(x.dtype),
+        [(9,), (9,)],
+        dtypes=[INTS, INTS],
+        domain=(0, 7),
+        exact=True,
+        same_dtypes=False,
+        name=f"{name}-of-two-dtypes",
+    )
+unary("invert", np.invert, dtypes=("bool", *INTS), grad=False, domain=(-90, 90), exact=True)
+for name, method in {
+    "bitwise_and_": "__iand__",
+    "bitwise_or_": "__ior__",
+    "bitwise_xor_": "__ixor__",
+    "left_shift_": "__ilshift__",
+    "right_shift_": "__irshift__",
+}.items():
+    row(
+        name,
+        lambda chx, x, y, m=method: in_place(x, y, m),
+        lambda x, y, m=method: in_place(x, y, m),
+        [(3, 4), (2,)],
+        dtypes=[INTS, INTS],
+        domain=(1, 5),
+    )
 row(
-    "gcd",
-    lambda chx, x: (chx.gcd(x, 12), chx.lcm(3, x)),
-    lambda x: (np.gcd(x, x.dtype.type(12)), np.lcm(x.dtype.type(3), x)),
-    [(20,)],
-    dtypes=[INTS],
+    "bitwise_and",
+    lambda chx, x: (x & 6, 3 | x, x ^ 1, x << 2, x >> 1, ~x),
+    lambda x: (x & 6, 3 | x, x ^ 1, x << 2, x >> 1, ~x),
+    [(9,)],
+    dtypes=[("int32", "int64")],
     domain=(-90, 90),
-    name="gcd-and-lcm-scalar",
-)
-# Exact powers too: glibc's float32 result may be one unit off.
-unary("cbrt", lambda x: np.cbrt(to_float(x)), domain=away_from_zero)
-row(
-    "nextafter",
-    lambda chx, x, y: chx.nextafter(x, y),
-    lambda x, y: np.nextafter(to_float(x), to_float(y)),
-    [(3, 4), (4,)],
-    dtypes=[("float64", *INTS)] * 2,
-    exact=True,
-)
-row(
-    "nextafter",
-    lambda chx, x, y: chx.nextafter(x.astype("float32"), y.astype("float32")),
-    lambda x, y: np.nextafter(x.astype("float32"), y.astype("float32")),
-    [(40,), (40,)],
-    dtypes=[("int32",)] * 2,
-    domain=(0, 1),
-    exact=True,
-    name="nextafter-float32",
+    name="bitwise-operators",
 )
 
 
-def with_zeros(rng, shape):
-    return np.where(rng.random(shape) < 0.3, 0, away_from_zero(rng, shape))
+def nearly(rng, shape):
+    return rng.choice(np.array([1.0, 1.0 + 1e-9, 1.1, np.inf, -np.inf, np.nan, 0.0]), shape)
 
 
-unary("sinc", lambda x: np.asarray(np.sinc(to_float(x))).astype(to_float(x).dtype))
+for equal_nan in (False, True):
+    row(
+        "isclose",
+        lambda chx, a, b, e=equal_nan: chx.isclose(a, b, 1e-3, 1e-6, e),
+        lambda a, b, e=equal_nan: np.isclose(a, b, 1e-3, 1e-6, e),
+        [(60,), (60,)],
+        dtypes=[FLOATS, FLOATS],
+        domain=nearly,
+        name=f"isclose-{equal_nan}",
+    )
 row(
-    "sinc",
-    lambda chx, x: chx.sinc(x),
-    np.sinc,
-    [(3, 9)],
-    grad=[0],
-    double=False,
-    domain=with_zeros,
-    name="sinc-zeros",
+    "allclose",
+    lambda chx, a, b: (chx.allclose(a, a + 1e-9), chx.allclose(a, b)),
+    lambda a, b: (np.asarray(True), np.asarray(np.allclose(a, b))),
+    [(3, 4), (3, 4)],
+    dtypes=[("float64",)] * 2,
+    name="allclose",
 )
 row(
-    "heaviside",
-    lambda chx, x, y: chx.heaviside(x, y),
-    lambda x, y: np.heaviside(to_float(x), to_float(y)),
-    [(3, 9), (9,)],
-    dtypes=[(*INTS, *FLOATS)] * 2,
+    "where",
+    lambda chx, c, x, y: chx.where(c, x, y),
+    lambda c, x, y: np.where(c, x, y),
+    [(3, 1), (3, 4), (4,)],
+    dtypes=[("bool",), FLOATS, FLOATS],
+    grad=[1, 2],
+    same_dtypes=False,
+)
+row(
+    "where",
+    lambda chx, c, x: chx.where(c, x, 0),
+    lambda c, x: np.where(c, x, x.dtype.type(0)),
+    [(3, 4), (3, 4)],
+    dtypes=[("bool", "int32"), FLOATS],
     grad=[1],
-    domain=[with_zeros, (-2, 2)],
+    same_dtypes=False,
+    name="where-scalar",
 )
-row(
-    "heaviside",
-    lambda chx, x: chx.heaviside(x, 0.5),
-    lambda x: np.heaviside(x, x.dtype.type(0.5)),
-    [(40,)],
-    domain=special,
-    name="heaviside-special",
-)
-binary("logaddexp2", lambda x, y: np.logaddexp2(to_float(x), to_float(y)), domain=(-3, 3))
-for name, swap in (("array-scalar", False), ("scalar-array", True)):
-    row(
-        "logaddexp2",
-        lambda chx, x, s=swap: chx.logaddexp2(2.5, x) if s else chx.logaddexp2(x, 2.5),
-        lambda x: np.logaddexp2(x, x.dtype.type(2.5)),
-        [(5,)],
-        grad=[0],
-        name=f"logaddexp2-{name}",
-    )
-    row(
-        "float_power",
-        lambda chx, x, s=swap: chx.float_power(2, x) if s else chx.float_power(x, 2),
-        lambda x, s=swap: np.float_power(2, x) if s else np.float_power(x, 2),
-        [(5,)],
-        dtypes=[("int32", "float64")],
-        grad=[0],
-        domain=(1, 4),
-        name=f"float_power-{name}",
-    )
-binary(
-    "float_power",
-    np.float_power,
-    dtypes=(*INTS, "float32", "float64"),
-    domain=(1, 3),
-)
-unary("signbit", np.signbit, dtypes=NUMBERS, grad=False)
-row(
-    "signbit",
-    lambda chx, x: chx.signbit(x),
-    np.signbit,
-    [(40,)],
-    domain=special,
-    name="signbit-special",
-)
-unary("positive", np.positive, dtypes=NUMBERS)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from .table import case, distinct
+from .table import case
 
 case(
     lambda xp, a, b: xp.select([a > 1, a < 0], [a * 2, b], 7),
@@ -25,16 +25,6 @@ for mode, low, high in (("raise", 0, 2), ("wrap", -5, 5), ("clip", -5, 5)):
         grad=[1, 2],
         domain=choices(low, high),
     )
-case(
-    lambda xp, x: xp.piecewise(x, [x < 0, x > 1], [lambda v: -v, lambda v: v * v, 3]),
-    (4, 5),
-    name="piecewise",
-)
-case(
-    lambda xp, x: xp.piecewise(x, [x > 0, x > 1], [lambda v, k: v * k, 2], 4),
-    (12,),
-    name="piecewise overlapping",
-)
 CONDITION = np.array([True, False, True])
 for axis in (None, 0, 1):
     case(
@@ -42,65 +32,6 @@ for axis in (None, 0, 1):
         (3, 4),
         name=f"compress {axis}",
     )
-case(lambda xp, a: xp.extract(a > 0, a), (3, 4), name="extract")
-for axis in (None, 0, -1):
-    case(
-        lambda xp, a, axis=axis: xp.sort(xp.partition(a, 2, axis), axis),
-        (3, 5),
-        name=f"partition {axis}",
-        domain=distinct,
-    )
-    case(
-        lambda xp, a, axis=axis: (xp.partition(a, 2, axis) if axis is not None else a.ravel()).take(
-            xp.array([2]), axis or 0
-        ),
-        (3, 5),
-        name=f"partition kth {axis}",
-        grad=[],
-        domain=distinct,
-    )
-case(
-    lambda xp, a: xp.take_along_axis(a, xp.argpartition(a, 1, axis=-1), -1)[:, 1],
-    (3, 5),
-    name="argpartition",
-    domain=distinct,
-)
-
-
-def few(rng, shape):
-    return rng.integers(0, 3, shape)
-
-
-case(lambda xp, a, b: xp.lexsort((a, b)), (30,), (30,), name="lexsort", grad=[], domain=few)
-case(lambda xp, a: xp.lexsort(a), (3, 30), name="lexsort array", grad=[], domain=few)
-case(
-    lambda xp, a, b: xp.lexsort((a, b), axis=0),
-    (9, 4),
-    (9, 4),
-    name="lexsort axis",
-    grad=[],
-    domain=few,
-)
-for name in ("in1d", "isin", "union1d", "intersect1d", "setdiff1d", "setxor1d"):
-    case(
-        lambda xp, a, b, name=name: getattr(xp, name)(a, b),
-        (4, 3),
-        (5,),
-        name=name,
-        grad=[],
-        domain=few,
-    )
-case(
-    lambda xp, a, b: xp.isin(a, b, invert=True), (4, 3), (5,), name="isin not", grad=[], domain=few
-)
-case(
-    lambda xp, a, b: xp.intersect1d(a, b, return_indices=True),
-    (12,),
-    (5,),
-    name="intersect1d indices",
-    grad=[],
-    domain=few,
-)
 
 
 def written(write):
@@ -133,4 +64,9 @@ for shape in ((3, 3), (7, 3), (3, 7), (3, 3, 3)):
         )
 case(
     written(lambda xp, a, v: xp.fill_diagonal(a, v)), (5, 4), (2,), name="fill_diagonal of", grad=[]
+)
+case(
+    lambda xp, a: xp.take_along_axis(a, xp.array([[0, -1, 1]]), 1),
+    (3, 4),
+    name="take_along_axis broadcast",
 )

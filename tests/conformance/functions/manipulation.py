@@ -74,57 +74,6 @@ for trim in ("fb", "f", "b"):
         grad=[],
         domain=lambda rng, shape: np.array([0, 0, 1, 0, 2, 0]),
     )
-for k, m in ((0, None), (1, 4), (-1, 2), (9, 3)):
-    case(lambda xp, k=k, m=m: xp.tril_indices(3, k, m), name=f"tril_indices {k} {m}")
-    case(lambda xp, k=k, m=m: xp.triu_indices(3, k, m), name=f"triu_indices {k} {m}")
-case(lambda xp, a: xp.tril_indices_from(a, 1), (2, 3), name="tril_indices_from", grad=[])
-case(lambda xp, a: xp.triu_indices_from(a, -1), (2, 3), name="triu_indices_from", grad=[])
-case(lambda xp: xp.diag_indices(3, 3), name="diag_indices")
-case(lambda xp, a: xp.diag_indices_from(a), (3, 3), name="diag_indices_from", grad=[])
-case(lambda xp: xp.indices((2, 3)), name="indices")
-case(lambda xp: xp.indices((2, 3), sparse=True), name="indices sparse")
-case(lambda xp, a, b: xp.meshgrid(a, b, sparse=True), (2,), (3,), name="meshgrid sparse", grad=[])
-case(lambda xp, a, b: xp.meshgrid(a, b, copy=False), (2,), (3,), name="meshgrid no copy", grad=[])
-for n, increasing in ((None, False), (3, True), (5, False), (1, True), (0, False)):
-    case(
-        lambda xp, a, n=n, i=increasing: xp.vander(a, n, i),
-        (4,),
-        name=f"vander {n}",
-        grad=[] if n in (0, 1) else None,
-        domain=(0.5, 2.0),
-    )
-
-
-def within(limit):
-    return lambda rng, shape: rng.integers(0, limit, shape)
-
-
-for order in "CF":
-    case(
-        lambda xp, i, o=order: xp.unravel_index(i.astype("int64"), (2, 3, 4), o),
-        (5, 2),
-        name=f"unravel_index {order}",
-        grad=[],
-        domain=within(24),
-    )
-    case(
-        lambda xp, i, j, o=order: xp.ravel_multi_index(
-            (i.astype("int64"), j.astype("int64")), (3, 4), order=o
-        ),
-        (5,),
-        (5,),
-        name=f"ravel_multi_index {order}",
-        grad=[],
-        domain=within(3),
-    )
-for mode in ("wrap", "clip", ("wrap", "clip")):
-    case(
-        lambda xp, i, j, m=mode: xp.ravel_multi_index(
-            (i.astype("int64"), j.astype("int64")), (3, 4), mode=m
-        ),
-        (5,),
-        (5,),
-        name=f"ravel_multi_index {mode}",
-        grad=[],
-        domain=(-9, 9),
-    )
+case(lambda xp, a: xp.roll(a, (1, -2, 1), (0, 1, 1)), (3, 4), name="roll shifts")
+case(lambda xp, a: xp.expand_dims(a, (0, -1)), (3, 4), name="expand_dims axes")
+case(lambda xp, a: xp.flip(a, axis=(0, -1)), (3, 4), name="flip axis")

@@ -2,14 +2,6 @@ import numpy as np
 
 from .table import case, distinct
 
-
-def with_nan(rng, shape):
-    values = distinct(rng, shape)
-    values[rng.random(shape) < 0.3] = np.nan
-    values[..., 0] = 0.5  # never all of a row
-    return values
-
-
 for axis in (None, 0, 1, (0, 2), -1):
     for q in (0.3, [0.0, 0.5, 1.0], [[0.1, 0.9]]):
         case(
@@ -18,6 +10,15 @@ for axis in (None, 0, 1, (0, 2), -1):
             name=f"quantile {axis} {np.ndim(q)}",
             domain=distinct,
         )
+
+
+def with_nan(rng, shape):
+    values = distinct(rng, shape)
+    values[rng.random(shape) < 0.3] = np.nan
+    values[..., 0] = 0.5  # never all of a row
+    return values
+
+
 for method in ("lower", "higher", "nearest", "midpoint"):
     case(
         lambda xp, a, m=method: xp.quantile(a, [0.2, 0.5, 0.77], axis=1, method=m),
@@ -103,42 +104,14 @@ case(lambda xp, m, y: xp.cov(m, y), (2, 4), (4,), name="cov two")
 case(lambda xp, m: xp.cov(m), (5,), name="cov vector")
 case(lambda xp, m: xp.corrcoef(m), (3, 5), name="corrcoef", domain=distinct)
 case(lambda xp, m: xp.corrcoef(m, rowvar=False), (5, 2), name="corrcoef columns", domain=distinct)
-for name, keywords in {
-    "plain": {},
-    "range": {"bins": 5, "range": (-1, 1.5)},
-    "edges": {"bins": np.array([-2.0, -1, 0.5, 3])},
-    "density": {"bins": 4, "density": True},
-}.items():
-    case(lambda xp, a, k=keywords: xp.histogram(a, **k), (5, 6), name=f"histogram {name}", grad=[])
-case(
-    lambda xp, a, w: xp.histogram(a, 4, (-2, 2), weights=w)[0],
-    (5, 6),
-    (5, 6),
-    name="histogram weights",
-    grad=[1],
-    ints=False,
-)
-case(
-    lambda xp, a, w: xp.histogram(a, [-2, 0, 1, 3], density=True, weights=w)[0],
-    (9,),
-    (9,),
-    name="histogram weights density",
-    grad=[1],
-    ints=False,
-    domain=(0.5, 2.0),
-)
-for right in (False, True):
-    for bins in ([-1, 0, 1], [1, 0, -1], [0]):
-        case(
-            lambda xp, a, b=bins, r=right: xp.digitize(a, b, r),
-            (4, 5),
-            name=f"digitize {bins} {right}",
-            grad=[],
-        )
-case(
-    lambda xp, a, v: xp.searchsorted(a, v, sorter=xp.argsort(a)),
-    (7,),
-    (2, 3),
-    name="searchsorted sorter",
-    grad=[],
-)
+for method in ("inverted_cdf", "averaged_inverted_cdf", "hazen", "weibull", "median_unbiased"):
+    case(
+        lambda xp, a, m=method: xp.quantile(a, [0.1, 0.5, 0.83], 1, method=m),
+        (3, 5),
+        name=f"quantile {method}",
+        domain=distinct,
+        ints=False,
+    )
+case(lambda xp, a: xp.median(a, (0, 2)), (3, 2, 3), name="median axes", ints=False, domain=distinct)
+case(lambda xp, a: xp.var(a, 0, ddof=1.5), (4, 3), name="var fraction", ints=False)
+case(lambda xp, a: xp.std(a, ddof=0.5), (4, 3), name="std fraction", ints=False)
