@@ -91,7 +91,7 @@ struct OpDef {
   bool method = false;       // also a method of ndarray, with input 0 as self
   std::vector<std::string> aliases;
   std::string module;  // Python's submodule and C++'s namespace: "linalg"; empty: the top
-  // Whether it fails depends on values, and with these attributes clients wait for the outcome.
+  // Values decide whether the operator fails. With these attributes clients wait for the outcome.
   CheckedFn checked = nullptr;
   // Whether indices out of range are an error with these attributes. Python callers that give a
   // list of indices wait for the outcome then.
@@ -127,7 +127,7 @@ struct OpDef {
   OpDef& Transfer(InferFn fn);
   OpDef& Saves(std::vector<std::string> names);
   OpDef& Gradient(GradientFn fn);
-  // Inputs that the gradient passes over although they may be floats.
+  // Inputs that have no gradient although they may be floats.
   OpDef& ConstantInputs(std::vector<std::string> names);
   OpDef& NoGradient();
   OpDef& InPlace(std::string base = "");
@@ -139,7 +139,7 @@ struct OpDef {
   OpDef& Checked();
   OpDef& Checked(CheckedFn fn);
   OpDef& ChecksIndices(CheckedFn fn);
-  // Inputs that it updates.
+  // Inputs that the operator updates.
   OpDef& Writes(std::vector<std::string> names);
   OpDef& Tuple();
   OpDef& IdentityIf(IdentityFn fn);
@@ -149,8 +149,8 @@ struct OpDef {
   bool has_lists() const {
     return !inputs.empty() && inputs[0].variadic && (in_place || inputs.size() > 1);
   }
-  // Which input the operand is of, in a call with `count` operands; of any number of them, as calls
-  // are asked about before they are checked.
+  // The input that an operand belongs to, in a call with `count` operands. Any count is accepted:
+  // callers ask before the call is checked.
   size_t InputOf(size_t operand, size_t count) const {
     const size_t length = has_lists() ? std::max<size_t>(count / inputs.size(), 1) : 1;
     return std::min(operand / length, inputs.size() - 1);

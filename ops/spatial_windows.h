@@ -1,4 +1,4 @@
-// Sizes of what windows that slide over spatial dimensions make: convolution and pooling.
+// Windows that slide over spatial dimensions, in convolution and pooling: how many there are.
 #ifndef CHX_OPS_SPATIAL_WINDOWS_H_
 #define CHX_OPS_SPATIAL_WINDOWS_H_
 

@@ -1,4 +1,5 @@
-// Activation functions. Those without a kernel are compositions, which have their parts' gradients.
+// Activation functions. Those without a kernel are compositions, which get their gradients from
+// their parts.
 #include <string>
 
 #include "ops/defs/common/expressions.h"

@@ -170,7 +170,7 @@ void RegisterPowers(OpRegistry& r) {
       });
 }
 
-// `op` of x1 and x2, each of which stands in for the other where that is NaN.
+// `op` of x1 and x2. Where one of them is NaN, the other takes its place.
 void IgnoringNan(ComposeContext& c, const char* op) {
   const Value other = Where(c.Apply("isnan", {c.input(0)}), c.input(1), c.input(0));
   const Value one = Where(c.Apply("isnan", {c.input(1)}), other, c.input(1));

@@ -108,7 +108,7 @@ Value IsClose(ComposeContext& c) {
   const Value b = Cast(c.input(1), dtype);
   const Value bound = c.Apply("abs", {b}) * c.attr(0).AsFloat() + c.attr(1).AsFloat();
   const Value near = c.Apply("less_equal", {c.Apply("abs", {a - b}), bound});
-  // An infinite bound says nothing.
+  // Every number is within an infinite bound: only equal ones are close then.
   const Value finite = c.Apply("logical_and", {near, c.Apply("isfinite", {b})});
   const Value close = c.Apply("logical_or", {finite, c.Apply("equal", {a, b})});
   if (!c.attr(2).AsBool()) return close;

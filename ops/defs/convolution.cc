@@ -14,8 +14,8 @@ struct Geometry {
   Dtype dtype;  // of the result
 };
 
-// Arrays of one number of dimensions, which is 2 at least, and the dtype that they promote to; the
-// attributes stride and pad.
+// Checks that the arrays have the same number of dimensions, 2 or more. Reads the attributes stride
+// and pad, and promotes the dtypes.
 absl::Status CheckArrays(InferContext& c, const AttrValue& stride, const AttrValue& pad,
                          Geometry* geometry) {
   Dtype dtype = c.input(0).dtype;
@@ -83,7 +83,7 @@ bool Matches(const Dims& image, const Dims& counts, const Dims& kernel, const Ge
   return true;
 }
 
-// Numbers of windows; a convolution makes some.
+// The numbers of windows. None of them is zero.
 absl::Status CheckCounts(const InferContext& c, const Dims& counts) {
   for (const int64_t count : counts) {
     if (count < 1 || count > INT32_MAX) {

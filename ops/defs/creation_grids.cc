@@ -18,13 +18,13 @@ Value Triangle(OpContext& c, int64_t n, int64_t m, int64_t k) {
   return c.Apply("greater_equal", {Reshape(range(0, n), {n, 1}), range(-k, m)});
 }
 
-// Far beyond any size, but safe to add to one.
+// k, bounded so that adding it to a size cannot overflow. The bound is beyond any size.
 int64_t BoundedK(const AttrValue& k) {
   constexpr int64_t kFar = int64_t{1} << 60;
   return std::min(std::max(k.AsInt(), -kFar), kFar);
 }
 
-// Triangle's numbers of rows and columns have to be arrays, even where the result has no elements.
+// Triangle creates an array of n and one of m elements, even where the result has no elements.
 absl::Status CheckTriangle(const InferContext& c, int64_t n, int64_t m) {
   CHX_RETURN_IF_ERROR(CheckShape(c.name(), {n}, Dtype::kInt64));
   return CheckShape(c.name(), {m}, Dtype::kInt64);

@@ -59,7 +59,7 @@ void CofactorsGradient(GradContext& g) {
   const Value along = c * OfMatrices(Sum(gc * c, {-1, -2}));
   const Value regular =
       (along - MatMul(MatMul(c, T(gc)), c)) / OfMatrices(Where(singular, 1.0, det));
-  // In place of the others, and of what is not finite, a matrix that is no harm to the gradient.
+  // The other matrices, and those that are not finite, are replaced: their gradients would be NaN.
   const Value numbers = g.Apply("arange", {}, {{"start", Scalar(1)}, {"stop", Scalar(n + 1)}});
   const Value harmless = Eye(g, n, a.dtype()) * Cast(numbers, a.dtype());
   const Value special = BySingularValues(g, Where(of_matrix, a, harmless), gc);

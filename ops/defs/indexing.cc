@@ -1,4 +1,4 @@
-// Reading parts of arrays, and the gradients of that.
+// Operators that read parts of arrays, and their gradients.
 #include "ops/basic_index.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"

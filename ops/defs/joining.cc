@@ -1,4 +1,4 @@
-// Arrays put together from others, repeated, rolled and padded. Compositions.
+// Operators that stack, repeat, tile, roll and pad arrays. Compositions.
 #include <algorithm>
 
 #include "ops/defs/common/expressions.h"
@@ -82,7 +82,7 @@ absl::StatusOr<Repeated> RepeatedOf(const OpDef& op, const AttrValue& axis, cons
   return Repeated{shape, normal};
 }
 
-// The elements before and from `axis` on.
+// The number of elements over the axes before `axis`, and over `axis` and those after it.
 int64_t Before(const Shape& shape, int axis) {
   return NumElements(Shape(shape.span().subspan(0, axis)));
 }
@@ -106,7 +106,7 @@ absl::Status RepeatRule(InferContext& c) {
     }
     total += count * of_count;
   }
-  // What the composition makes on the way has to be an array, even if it has no elements.
+  // The composition's intermediate results must be valid arrays, even if they have no elements.
   for (int64_t count : repeats) {
     const int64_t parts[] = {Before(a.shape, a.axis + 1), count, From(a.shape, a.axis + 1)};
     CHX_RETURN_IF_ERROR(CheckShape(c.name(), parts, c.input(0).dtype));

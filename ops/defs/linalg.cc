@@ -35,8 +35,7 @@ absl::Status MatmulRule(InferContext& c) {
   return c.AddOutput(dtype, shape);
 }
 
-// Vectors become matrices, as matmul itself sees them; the caller's sums and the reshapes here undo
-// that.
+// Vectors become matrices of one row or column. The squeezes here and the caller's sums undo that.
 void MatmulGradient(GradContext& g) {
   const int ndim_a = g.input_spec(0).ndim();
   const int ndim_b = g.input_spec(1).ndim();

@@ -10,7 +10,7 @@
 namespace chx {
 namespace {
 
-// The axes as given, which for matrices are those of rows and columns; all if there are none.
+// The axes in the order given: for matrices, rows and columns. All axes if none are given.
 absl::StatusOr<Ints> AxesOf(absl::string_view op, const AttrValue& axis, int ndim) {
   CHX_RETURN_IF_ERROR(rules::NormalizeAxes(op, axis, ndim).status());
   Ints axes;
@@ -58,7 +58,7 @@ Value VectorNorm(OpContext& c, Value x, double ord, int64_t axis) {
   if (std::isinf(ord)) return Over(magnitudes, ord > 0 ? "amax" : "amin", axis);
   if (ord == 1) return Over(magnitudes, "sum", axis);
   if (ord == 0) {
-    // In the graph as every other norm, with a gradient of zeros.
+    // This norm is in the graph, too, with a gradient of zeros.
     const Value ones = c.Apply("where", {c.Apply("equal", {x, 0}), magnitudes * 0.0, 1.0});
     return Over(ones, "sum", axis);
   }

@@ -1,4 +1,4 @@
-// Elementwise losses, not reduced: compositions, which have their parts' gradients.
+// Elementwise losses, not reduced: compositions, which get their gradients from their parts.
 #include <string>
 
 #include "ops/defs/common/expressions.h"

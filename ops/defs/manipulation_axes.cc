@@ -9,7 +9,8 @@
 namespace chx {
 namespace {
 
-// The functions below give, for each axis of a permuting view, the axis of the array that it is.
+// The next three functions give the order of a permutation: which axis of the array each axis of
+// the view is.
 absl::StatusOr<Ints> SwapAxes(const OpDef& op, absl::Span<const AttrValue> attrs, int ndim) {
   CHX_ASSIGN_OR_RETURN(const int first, rules::NormalizeAxis(op.name, attrs[0].AsInt(), ndim));
   CHX_ASSIGN_OR_RETURN(const int second, rules::NormalizeAxis(op.name, attrs[1].AsInt(), ndim));

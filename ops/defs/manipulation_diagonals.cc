@@ -31,7 +31,7 @@ absl::StatusOr<DiagonalPlace> PlaceOf(const OpDef& op, const AttrValue& offset,
   }
   const int64_t rows = shape[place.axis1];
   const int64_t columns = shape[place.axis2];
-  // Beyond the sizes there is nothing, however far.
+  // A diagonal beyond the sizes is empty, however far away it is.
   const int64_t k = std::min(std::max(offset.AsInt(), -rows), columns);
   place.row = std::max<int64_t>(0, -k);
   place.column = std::max<int64_t>(0, k);

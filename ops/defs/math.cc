@@ -78,7 +78,7 @@ void RegisterExponentials(OpRegistry& r) {
   });
 }
 
-// Each step in the result's dtype at least: float16 would be rounded after each.
+// Computes in float32 at least: float16 would be rounded after each step.
 void Logaddexp2(ComposeContext& c) {
   const Value x1 = c.input(0);
   const Value x2 = c.input(1);
@@ -206,11 +206,12 @@ void RegisterHyperbolic(OpRegistry& r) {
   });
 }
 
-// Of bool and integers, to 10^-decimals, in int64: what the dtype cannot hold wraps around.
+// Rounds bool and integers to multiples of 10^-decimals, in int64. Results that the dtype cannot
+// hold wrap around.
 Value RoundIntegers(OpContext& c, Value a, int64_t decimals) {
   if (decimals >= 0) return a;
   const Value x = Cast(a, Dtype::kInt64);
-  // Of 10^19 the only multiple that int64 holds is 0.
+  // 0 is the only multiple of 10^19 that int64 holds.
   if (decimals < -18) return Cast(x * 0, a.dtype());
   int64_t unit = 1;
   for (; decimals < 0; ++decimals) unit *= 10;
@@ -248,7 +249,7 @@ void RegisterRounding(OpRegistry& r) {
       });
 }
 
-// Kernels compute float16 in float32, where the next number is another one.
+// float16 is refused: kernels compute it in float32, where the next number is a different one.
 absl::Status NextafterRule(InferContext& c) {
   if (rules::PromoteInputs(c, 0) != Dtype::kFloat16) return rules::TrueDivide(c);
   return DtypeError("[nextafter] expects float32 or float64, got float16");

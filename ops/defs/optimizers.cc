@@ -1,4 +1,4 @@
-// Steps of optimizers, one command for all parameters, and what changes gradients before them. The
+// Steps of optimizers and changes of gradients before them. One command covers all parameters. The
 // formulas are in server/kernels/update_rules.h.
 #include "absl/strings/str_cat.h"
 #include "ops/defs/register_groups.h"

@@ -1,5 +1,6 @@
-// Cells of recurrent networks: compositions. Whole sequences are made of them by clients, since not
-// every step depends on every input (chx/_recurrent.py), or are one operator (sequences.cc).
+// Cells of recurrent networks: compositions. For whole sequences, clients apply them step by step
+// (chx/_recurrent.py), so that a step depends only on its own inputs, or use one operator
+// (sequences.cc).
 #include "ops/basic_index.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"

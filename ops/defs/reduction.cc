@@ -13,7 +13,8 @@ absl::Status LogSumExpRule(InferContext& c) {
   return Reduce(c, result, false);
 }
 
-// `reduced` with the reduced dimensions put back as ones, so that it broadcasts against input 0.
+// `reduced` with dimensions of size 1 in place of the reduced ones, so that it broadcasts against
+// input 0.
 Value Expand(GradContext& g, Value reduced) {
   const ArraySpec& a = g.input_spec(0);
   const absl::StatusOr<uint32_t> axes = rules::NormalizeAxes(g.op().name, g.attr(0), a.ndim());

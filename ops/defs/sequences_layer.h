@@ -1,5 +1,5 @@
-// One layer of a recurrent network in one direction, forward and back through time, out of other
-// operators that are differentiable. Parts of the compositions in sequences.cc.
+// One layer of a recurrent network in one direction, composed of differentiable operators: its run
+// over the steps, and the gradient. The compositions in sequences.cc consist of such parts.
 #ifndef CHX_OPS_DEFS_SEQUENCES_LAYER_H_
 #define CHX_OPS_DEFS_SEQUENCES_LAYER_H_
 

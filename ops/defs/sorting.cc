@@ -183,7 +183,7 @@ absl::Status PutRule(InferContext& c) {
   return absl::OkStatus();
 }
 
-// attr 0: how many there are, which the client has asked before.
+// attr 0: how many there are. The client has read the count before.
 absl::Status NonzeroRule(InferContext& c) {
   const int64_t count = c.attr(0).AsInt();
   if (count < 0 || count > c.input(0).size()) {

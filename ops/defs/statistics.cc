@@ -29,7 +29,7 @@ absl::Status PtpRule(InferContext& c) {
   return DtypeError("[ptp] expects a numeric dtype, got bool");
 }
 
-// Several axes become one, the last. float16 is computed in float32.
+// Several axes are joined into one, the last. float16 is computed in float32.
 void ProdGradient(GradContext& g) {
   const Dtype dtype = g.output_spec(0).dtype;
   const Value a = Cast(g.input(0), PromoteTypes(dtype, Dtype::kFloat32));
@@ -64,7 +64,7 @@ void ProdGradient(GradContext& g) {
                  g.Apply("transpose", {Reshape(ga, moved.shape())}, {{"axes", AttrValue(back)}}));
 }
 
-// Of float16 and integers in float32. attrs 2 and 3: ddof, dtype.
+// float16 and integers are computed in float32. attrs 2 and 3: ddof, dtype.
 Value Variance(ComposeContext& c) {
   const Dtype dtype = DtypeOr(c.attr(3), AtLeastFloat(c.input(0).dtype()));
   const Value a = Cast(c.input(0), MeanComputeDtype(dtype));

@@ -14,12 +14,12 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Value IsNan(Value a) { return a.context()->Apply("isnan", {a}); }
 
-// `identity` in place of NaNs.
+// a with `identity` in place of NaNs.
 Value Filled(Value a, double identity) {
   return IsFloat(a.dtype()) ? Where(IsNan(a), identity, a) : a;
 }
 
-// NaN where there was nothing else.
+// The extremum of elements that are not NaN; NaN where there are none.
 void NanExtremum(ComposeContext& c, const char* op, double identity) {
   const Value a = c.input(0);
   if (!IsFloat(a.dtype())) return c.SetOutput(0, Over(c, op, a));
@@ -31,7 +31,8 @@ Value SumFilled(ComposeContext& c, absl::string_view op, double identity) {
                  {{"axis", c.attr(0)}, {"keepdims", c.attr(1)}, {"dtype", c.attr(2)}});
 }
 
-// As Variance, of what is not NaN; NaN where `ddof` leaves no degrees of freedom.
+// As Variance in statistics.cc, over elements that are not NaN. NaN where `ddof` leaves no degrees
+// of freedom.
 Value NanVariance(ComposeContext& c) {
   const Dtype dtype = DtypeOr(c.attr(3), AtLeastFloat(c.input(0).dtype()));
   const Value a = Cast(c.input(0), MeanComputeDtype(dtype));

@@ -1,4 +1,4 @@
-// Roots whose gradient at zero is zero, as of a norm, and not infinite.
+// Roots whose gradient at zero is zero instead of infinite, as norms need.
 #ifndef CHX_OPS_DEFS_COMMON_ROOT_OR_ZERO_H_
 #define CHX_OPS_DEFS_COMMON_ROOT_OR_ZERO_H_
 

@@ -1,5 +1,5 @@
-// Products of all elements but one along an axis, without division: right where elements are zero,
-// and so are their gradients of every order, as they are made of products alone.
+// Products along an axis that leave one element out. There is no division: the products and their
+// gradients of every order are correct where elements are zero.
 #ifndef CHX_OPS_DEFS_COMMON_RUNNING_PRODUCTS_H_
 #define CHX_OPS_DEFS_COMMON_RUNNING_PRODUCTS_H_
 
