@@ -40,7 +40,7 @@ def test_forbidden(path, included):
 @pytest.mark.parametrize(
     ("path", "included"),
     [
-        ("ops/dtype.cc", '"ops/defs/groups.h"'),
+        ("ops/dtype.cc", '"ops/defs/register_groups.h"'),
         ("ops/dtype.cc", '"absl/status/status.h"'),
         ("ops/dtype.cc", "<vector>"),
         ("server/session/session.cc", '"proto/command.h"'),

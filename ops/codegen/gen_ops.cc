@@ -185,7 +185,7 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
     }
     std::string type = input.scalar ? "ndarray | Scalar" : "ndarray";
     if (input.variadic) type = "Sequence[ndarray]";
-    if (op.name == "take" && input.name == "indices") type = "ndarray | Indices";
+    if (input.array_like_indices) type = "ndarray | Indices";
     params.push_back(absl::StrCat(input.name, ": ", type, input.optional ? " | None = None" : ""));
   }
   for (const AttrDef& attr : op.attrs) {

@@ -1,10 +1,10 @@
 // Pooling over windows with any number of spatial dimensions: x (N, C, spatial...).
 #include <algorithm>
 
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
-#include "ops/windows.h"
+#include "ops/spatial_windows.h"
 
 namespace chx {
 namespace {
@@ -154,9 +154,7 @@ void AveragePoolCompose(ComposeContext& c) {
 }
 
 OpDef& WindowAttrs(OpDef& op) {
-  return op.Attr("ksize", AttrType::kInts)
-      .Attr("stride", AttrType::kInts, AttrValue())
-      .Attr("pad", AttrType::kInts, Ints{0});
+  return op.SpatialAttr("ksize").SpatialAttr("stride", AttrValue()).SpatialAttr("pad", Ints{0});
 }
 
 }  // namespace
@@ -199,13 +197,11 @@ void RegisterPooling(OpRegistry& r) {
                                    {"pad", g.attr(2)},
                                    {"cover_all", g.attr(3)}}));
       });
-  r.Add("pool_gather")
-      .Doc("Elements of each channel of x, by their positions; zero where there is none.")
-      .Inputs({"x", "index"})
-      .Outputs({"y"})
-      .Attr("ksize", AttrType::kInts)
-      .Attr("stride", AttrType::kInts, AttrValue())
-      .Attr("pad", AttrType::kInts, Ints{0})
+  WindowAttrs(
+      r.Add("pool_gather")
+          .Doc("Elements of each channel of x, by their positions; zero where there is none.")
+          .Inputs({"x", "index"})
+          .Outputs({"y"}))
       .Attr("cover_all", AttrType::kBool, false)
       .Infer(PoolGatherRule)
       .Internal()

@@ -4,10 +4,10 @@
 #include <array>
 
 #include "ops/basic_index.h"
-#include "ops/defs/groups.h"
-#include "ops/defs/sequence_parts.h"
+#include "ops/defs/register_groups.h"
+#include "ops/defs/sequences_layer.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {
@@ -25,7 +25,7 @@ absl::Status CheckShapeOf(const InferContext& c, int i, const Shape& shape) {
                         ", got ", c.input(i).shape.ToString());
 }
 
-// What the compositions make on the way has to be an array too.
+// The compositions' intermediate results must be valid arrays, too.
 absl::Status CheckParts(const InferContext& c, const RnnNetwork& network) {
   const int64_t gates = network.gates() * network.hidden;
   for (const int64_t width : {network.input, network.directions * network.hidden}) {
@@ -90,7 +90,7 @@ absl::Status RnnGradRule(InferContext& c) {
   return absl::OkStatus();
 }
 
-// What both compositions are made of.
+// What both compositions share.
 class Stack {
  public:
   explicit Stack(ComposeContext& c)

@@ -211,14 +211,14 @@ bool GatherInts(const OpDef& op, PyObject* const* args, Py_ssize_t count, Owned*
   return static_cast<bool>(*tuple);
 }
 
-// Windows have numbers for their spatial dimensions: a number stands for all of them, but not a
-// sequence of one, which the operator could not tell from it.
+// A number stands for all spatial dimensions, but not a sequence of one number, which the operator
+// could not tell from it.
 bool FitsSpatial(const OpDef& op, const Operand& x, PyObject* const* given, const Attrs& attrs) {
-  if ((op.group != "connection" && op.group != "pooling") || x.array() == nullptr) return true;
+  if (x.array() == nullptr) return true;
   const int ndim = x.array()->spec.ndim() - 2;
   for (size_t i = 0; i < attrs.size(); ++i) {
-    if (attrs[i].type() != AttrType::kInts || attrs[i].ints().size() != 1 || ndim == 1 ||
-        given[i] == nullptr || PySequence_Check(given[i]) == 0) {
+    if (!op.attrs[i].spatial || attrs[i].ints().size() != 1 || ndim == 1 || given[i] == nullptr ||
+        PySequence_Check(given[i]) == 0) {
       continue;
     }
     Raise(DimensionError("[", op.name, "] expects ", op.attrs[i].name, " to be a number, or ", ndim,
@@ -243,28 +243,20 @@ bool FitsNoDimensions(const OpDef& op, const Operand& x, PyObject* const* given,
   return true;
 }
 
-// squeeze() of an array with nothing to squeeze is the array itself.
-bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
-  static const OpDef& squeeze = Op("squeeze");
-  if (&op != &squeeze || attrs[0].has_value()) return false;
-  for (int64_t dim : array->spec.shape) {
-    if (dim == 1) return false;
+// Indices that are no array of chx become one on the device of input 0, bound in their place.
+bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
+  for (size_t i = 1; i < op.inputs.size(); ++i) {
+    if (!op.inputs[i].array_like_indices || bound[0] == nullptr || !IsArray(bound[0]) ||
+        bound[i] == nullptr || IsArray(bound[i])) {
+      continue;
+    }
+    const Owned convert(GetCallback(Callback::kAsIndices));
+    if (!convert) return false;
+    *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[i], bound[0], nullptr));
+    bound[i] = indices->get();
+    return static_cast<bool>(*indices);
   }
   return true;
-}
-
-// take's indices may be what NumPy makes an array of: then the new array, bound in their place.
-bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
-  static const OpDef& take = Op("take");
-  if (&op != &take || bound[0] == nullptr || !IsArray(bound[0]) || bound[1] == nullptr ||
-      IsArray(bound[1])) {
-    return true;
-  }
-  const Owned convert(GetCallback(Callback::kAsIndices));
-  if (!convert) return false;
-  *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[1], bound[0], nullptr));
-  bound[1] = indices->get();
-  return static_cast<bool>(*indices);
 }
 
 PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
@@ -304,7 +296,7 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     if (operand.array() == nullptr) continue;
     session = operand.array()->session.get();
     device = operand.array()->spec.device;
-    if (IsIdentity(op, operand.array(), attrs)) return Py_NewRef(bound[0]);
+    if (op.IsIdentity(operand.array()->spec, attrs)) return Py_NewRef(bound[0]);
     break;
   }
   if (session == nullptr) {
@@ -315,8 +307,8 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     session = target.session;
     device = target.device;
   }
-  // Indices that came from here are refused here, unless they cannot be bad.
-  const bool confirm = indices && !attrs[1].has_value();
+  // Indices that came from here are refused here.
+  const bool confirm = indices && op.MayRefuseIndices(attrs);
   return Call(session, op, operands, attrs, device, confirm);
 }
 

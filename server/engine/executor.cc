@@ -41,12 +41,9 @@ bool SameView(const Array& a, const Array& b) {
          a.spec.shape == b.spec.shape && a.spec.strides == b.spec.strides;
 }
 
-// Kernels check positions, labels and divisors before they use them, and a sort trusts in an order.
-// A client could write to shared memory in between: these look at a private copy.
-bool MustNotChange(const OpDef& op, Dtype dtype) {
-  static const OpDef* const argsort = OpRegistry::Global().Find("argsort");
-  return !IsFloat(dtype) || &op == argsort;
-}
+// Kernels check positions, labels and divisors before they use them. A client could write to shared
+// memory in between: these, and operators that say so, look at a private copy.
+bool MustNotChange(const OpDef& op, Dtype dtype) { return !IsFloat(dtype) || op.stable_inputs; }
 
 // What the kernel says, unless it has been told to stop: its results are not finished then, and no
 // error of its own means anything.

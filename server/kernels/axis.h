@@ -9,7 +9,7 @@
 #include "ops/array_spec.h"
 #include "ops/attr.h"
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/kernels/host_device.h"
 
 namespace chx::server::kernels {

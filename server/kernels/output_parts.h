@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "ops/basic_index.h"
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/engine/kernel.h"
 
 namespace chx::server::kernels {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/engine/kernel.h"
 #include "server/kernels/indexer.h"
 

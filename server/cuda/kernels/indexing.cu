@@ -1,6 +1,6 @@
 // Kernels of ops/defs/indexing.cc.
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/kernels/sorting_keys.h"
 #include "server/cuda/loops/copy.h"

@@ -1,6 +1,6 @@
 // Kernels of ops/defs/normalization.cc, by cuDNN. A call that it declines runs as a composition.
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
 #include "server/cuda/loops/launch.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "ops/windows.h"
+#include "ops/spatial_windows.h"
 #include "server/native/testing/test_array.h"
 
 namespace chx::server::native {

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/engine/stop_token.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"

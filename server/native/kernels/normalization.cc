@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/error.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/norm_layout.h"
 #include "server/native/kernels/register_kernels.h"

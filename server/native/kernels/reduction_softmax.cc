@@ -2,7 +2,7 @@
 // compositions; these kernels compute each row while it is in the cache.
 #include <algorithm>
 
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/kernels/axis.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "ops/rules.h"
+#include "ops/inference_rules.h"
 #include "server/native/testing/test_array.h"
 
 namespace chx::server::native {
