@@ -17,7 +17,7 @@ from bazel import check_includes
         ("server/engine/executor.cc", '"server/native/device.h"'),
         ("server/native/device.cc", '"server/cuda/device.h"'),
         ("server/lapack/decompositions.cc", '"server/native/nest.h"'),
-        ("server/session/session.h", '"proto/wire.h"'),
+        ("server/session/session.h", '"proto/messages.h"'),
         ("server/session/session.h", "<grpcpp/server.h>"),
         ("server/engine/array.cc", "<cuda_runtime.h>"),
         ("server/rpc/auth.cc", '"absl/synchronization/mutex.h"'),
