@@ -96,29 +96,29 @@ Ref<Buffer> FindReusable(absl::Span<const ArrayOperand> inputs, const InferResul
 }  // namespace
 
 Executor::Executor(const Devices* devices, MemoryAccountPtr account, bool share)
-    : devices_(devices), account_(std::move(account)), share_(share), lanes_(devices->size()) {}
+    : devices_(devices), account_(std::move(account)), share_(share), states_(devices->size()) {}
 
 Executor::~Executor() { scratch_.clear(); }
 
-absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
-  if (device >= lanes_.size()) {
-    return DeviceError("[device] expects a number below ", lanes_.size(), ", got ", device);
+absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
+  if (device >= states_.size()) {
+    return DeviceError("[device] expects a number below ", states_.size(), ", got ", device);
   }
-  Lane& lane = lanes_[device];
-  if (lane.stream == nullptr) {
-    CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
-    lane.stream->set_settings(settings_);
-    lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(),
-                                             account_.get(), share_ ? &segments_ : nullptr);
-    lane.kernels = &devices_->at(device).kernels();
+  DeviceState& state = states_[device];
+  if (state.stream == nullptr) {
+    CHX_ASSIGN_OR_RETURN(state.stream, devices_->at(device).NewStream());
+    state.stream->set_settings(settings_);
+    state.pool = std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(),
+                                              account_.get(), share_ ? &segments_ : nullptr);
+    state.kernels = &devices_->at(device).kernels();
   }
-  return &lane;
+  return &state;
 }
 
 void Executor::Configure(const Settings& settings) {
   settings_ = settings;
-  for (const Lane& lane : lanes_) {
-    if (lane.stream != nullptr) lane.stream->set_settings(settings);
+  for (const DeviceState& state : states_) {
+    if (state.stream != nullptr) state.stream->set_settings(settings);
   }
 }
 
@@ -129,15 +129,15 @@ absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
 }
 
 absl::StatusOr<Array> Executor::Allocate(const ArraySpec& contiguous) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.device));
   Array array;
-  CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(contiguous.nbytes()));
+  CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->Allocate(contiguous.nbytes()));
   array.spec = contiguous;
   return array;
 }
 
 bool Executor::HasKernel(const OpDef& op, DeviceId device) const {
-  return device < lanes_.size() && devices_->at(device).kernels().Find(op) != nullptr;
+  return device < states_.size() && devices_->at(device).kernels().Find(op) != nullptr;
 }
 
 absl::Status Executor::Run(const ArrayCall& call, RunOutputs* outputs) {
@@ -199,13 +199,13 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
                                  const InferResult& inferred, const Array* in_place_target,
                                  RunOutputs* outputs) {
   const absl::Span<const ArrayOperand> inputs = call.inputs;
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(call.device));
-  const Kernel kernel = lane->kernels->Find(kernel_op);
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(call.device));
+  const Kernel kernel = state->kernels->Find(kernel_op);
   if (kernel == nullptr) {
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[", call.op.name, "] has no kernel on this device"));
   }
-  CHX_RETURN_IF_ERROR(UnshareInputs(kernel_op, inputs, lane->pool.get()));
+  CHX_RETURN_IF_ERROR(UnshareInputs(kernel_op, inputs, state->pool.get()));
   absl::InlinedVector<KernelTensor, 4> in(inputs.size());
   absl::InlinedVector<Array, 2> temporaries;  // casts and copies; alive until the kernel is queued
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -221,7 +221,7 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
       array.spec = spec;
       if (kernel_op.elementwise) array.buffer = FindReusable(inputs, inferred, spec);
       if (!array.valid()) {
-        CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(spec.nbytes()));
+        CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->Allocate(spec.nbytes()));
       }
       outputs->push_back(std::move(array));
       out.emplace_back();
@@ -233,9 +233,9 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
       if (tensor.data != nullptr) BroadcastTo(out[0].shape, &tensor);
     }
   }
-  current_ = lane;
+  current_ = state;
   const absl::Status status =
-      Outcome(call.op, kernel({kernel_op, *lane->stream, *this, in, out, call.attrs}));
+      Outcome(call.op, kernel({kernel_op, *state->stream, *this, in, out, call.attrs}));
   scratch_.clear();
   if (!status.ok()) outputs->clear();
   return status;
@@ -293,8 +293,8 @@ absl::Status Executor::CheckApart(const OpDef& op, absl::Span<const Array* const
 absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferred) {
   const OpDef& op = call.op;
   const absl::Span<const ArrayOperand> inputs = call.inputs;
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(inputs[0].array()->spec.device));
-  const Kernel kernel = lane->kernels->Find(op);
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(inputs[0].array()->spec.device));
+  const Kernel kernel = state->kernels->Find(op);
   if (kernel == nullptr) {
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[", op.name, "] has no kernel on this device"));
@@ -325,9 +325,9 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
                         inputs[back.first].array()->spec.ToString(), ", which does");
     }
   }
-  current_ = lane;
+  current_ = state;
   const absl::Status status =
-      Outcome(op, kernel({op, *lane->stream, *this, tensors, {}, call.attrs}));
+      Outcome(op, kernel({op, *state->stream, *this, tensors, {}, call.attrs}));
   scratch_.clear();
   CHX_RETURN_IF_ERROR(status);
   static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
@@ -342,8 +342,8 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
 
 absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                                    RunOutputs* outputs) {
-  if (spec.device >= lanes_.size()) {
-    return DeviceError("[", op.name, "] expects a device number below ", lanes_.size(), ", got ",
+  if (spec.device >= states_.size()) {
+    return DeviceError("[", op.name, "] expects a device number below ", states_.size(), ", got ",
                        spec.device);
   }
   if (spec.device == input.spec.device) {
@@ -361,14 +361,14 @@ absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const Ar
 
 absl::Status Executor::RunUnary(absl::string_view name, const Array& input, const Array& output,
                                 absl::Span<const AttrValue> attrs) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(input.spec.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(input.spec.device));
   const OpDef& op = *OpRegistry::Global().Find(name);
   const KernelTensor in = TensorOf(input);
   const KernelTensor out = TensorOf(output);
-  current_ = lane;
+  current_ = state;
   // Called while another kernel is prepared, never while one runs: the scratch is this one's.
-  const absl::Status status =
-      Outcome(op, lane->kernels->Find(op)({op, *lane->stream, *this, {&in, 1}, {&out, 1}, attrs}));
+  const absl::Status status = Outcome(
+      op, state->kernels->Find(op)({op, *state->stream, *this, {&in, 1}, {&out, 1}, attrs}));
   scratch_.clear();
   return status;
 }
@@ -393,21 +393,21 @@ absl::StatusOr<Array> Executor::Contiguous(const Array& array) {
 }
 
 absl::StatusOr<Array> Executor::AllocateShared(const ArraySpec& contiguous) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.device));
   Array array;
   // Half of the segments are kept for Share, in whose place no copy will do.
   if (segments_.size() >= Segments::kMaxSegments / 2) {
     return MemoryError("[share] the session has many segments of shared memory");
   }
-  CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->AllocateShared(contiguous.nbytes()));
+  CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->AllocateShared(contiguous.nbytes()));
   array.spec = contiguous;
   return array;
 }
 
 absl::Status Executor::Share(const Array& array) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
-  CHX_RETURN_IF_ERROR(lane->stream->Synchronize());
-  return lane->pool->Share(array.buffer);
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
+  CHX_RETURN_IF_ERROR(state->stream->Synchronize());
+  return state->pool->Share(array.buffer);
 }
 
 absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
@@ -426,8 +426,9 @@ absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::str
   if (offset + static_cast<int64_t>(bytes.size()) > contiguous.spec.nbytes()) {
     return ValueError("[upload] expects ", contiguous.spec.nbytes(), " bytes, got more");
   }
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.spec.device));
-  CHX_RETURN_IF_ERROR(lane->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size()));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.spec.device));
+  CHX_RETURN_IF_ERROR(
+      state->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size()));
   return CheckNotStopped("upload");
 }
 
@@ -444,21 +445,21 @@ absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
 
 absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out) {
   CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
   CHX_RETURN_IF_ERROR(
-      lane->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes)));
+      state->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes)));
   return CheckNotStopped("fetch");
 }
 
 bool Executor::Trim() {
   bool any = false;
-  for (const Lane& lane : lanes_) any |= lane.pool != nullptr && lane.pool->Trim();
+  for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->Trim();
   return any;
 }
 
 absl::Status Executor::Synchronize() {
-  for (Lane& lane : lanes_) {
-    if (lane.stream != nullptr) CHX_RETURN_IF_ERROR(lane.stream->Synchronize());
+  for (DeviceState& state : states_) {
+    if (state.stream != nullptr) CHX_RETURN_IF_ERROR(state.stream->Synchronize());
   }
   return absl::OkStatus();
 }

@@ -32,7 +32,7 @@ using ArrayCall = OpCall<ArrayOperand>;
 
 using RunOutputs = absl::InlinedVector<Array, 1>;
 
-// One session's lane: one stream and one pool per device, opened on first use. Not thread-safe.
+// One session's state on the devices: one stream and one pool per device, opened on first use. Not thread-safe.
 // Kernels, views and transfers only; compositions are autograd's.
 class Executor : private ScratchAllocator {
  public:
@@ -82,14 +82,14 @@ class Executor : private ScratchAllocator {
   const Devices& devices() const { return *devices_; }
 
  private:
-  struct Lane {
+  struct DeviceState {
     std::unique_ptr<Stream> stream;
     std::unique_ptr<MemoryPool> pool;
     const KernelTable* kernels = nullptr;
   };
 
   absl::StatusOr<void*> Allocate(size_t bytes) override;  // scratch of the kernel that runs
-  absl::StatusOr<Lane*> LaneOf(DeviceId device);
+  absl::StatusOr<DeviceState*> StateOf(DeviceId device);
   absl::Status PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
                             const Array* in_place_target,
                             absl::InlinedVector<Array, 2>* temporaries, KernelTensor* tensor);
@@ -113,8 +113,8 @@ class Executor : private ScratchAllocator {
   const bool share_;
   Settings settings_;
   Segments segments_;  // outlives the pools
-  std::vector<Lane> lanes_;
-  Lane* current_ = nullptr;  // of the kernel that runs
+  std::vector<DeviceState> states_;
+  DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;
 };
 
