@@ -32,8 +32,8 @@ using ArrayCall = OpCall<ArrayOperand>;
 
 using RunOutputs = absl::InlinedVector<Array, 1>;
 
-// One session's state on the devices: one stream and one pool per device, opened on first use. Not thread-safe.
-// Kernels, views and transfers only; compositions are autograd's.
+// One session's state on the devices: one stream and one pool per device, opened on first use. Not
+// thread-safe. Kernels, views and transfers only; compositions are autograd's.
 class Executor : private ScratchAllocator {
  public:
   // `share`: the client is on this host and may map arrays.
