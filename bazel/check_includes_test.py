@@ -21,7 +21,7 @@ from bazel import check_includes
         ("server/native/kernels/linalg.cc", "<cblas.h>"),
         ("server/server.cc", '"server/native/runtime/device.h"'),
         ("server/lapack/decompositions.cc", '"server/native/loops/nest.h"'),
-        ("server/session/session.h", '"proto/wire.h"'),
+        ("server/session/session.h", '"proto/messages.h"'),
         ("server/session/session.h", "<grpcpp/server.h>"),
         ("server/engine/array.cc", "<cuda_runtime.h>"),
         ("server/rpc/auth.cc", '"absl/synchronization/mutex.h"'),

@@ -214,10 +214,10 @@ TEST(RulesTest, AsStridedStaysInside) {
   ArraySpec a(Dtype::kFloat32, {12});
   a.offset = 8;
   const auto run = [&](const Ints& shape, const Ints& strides, int64_t offset, ArraySpec in) {
-    const InferInput input(&in);
+    const SpecOperand input(&in);
     const AttrValue attrs[] = {AttrValue(shape), AttrValue(strides), AttrValue(offset)};
     InferResult result;
-    const absl::Status status = InferOp(op, {&input, 1}, attrs, 0, &result);
+    const absl::Status status = InferOp({op, {&input, 1}, attrs}, &result);
     if (status.ok()) {
       EXPECT_EQ(result.outputs[0].offset, in.offset + offset);
       EXPECT_EQ(result.outputs[0].strides.ToString(), Strides(strides).ToString());

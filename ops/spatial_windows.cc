@@ -27,17 +27,17 @@ int64_t WindowCount(int64_t size, int64_t kernel, int64_t stride, int64_t pad, b
   return room < 0 ? 0 : room / stride + 1;
 }
 
-absl::Status WindowCounts(absl::string_view op, const Shape& shape, const Dims& kernel,
-                          const Dims& stride, const Dims& pad, bool cover_all, Dims* counts) {
-  *counts = SpatialOf(shape);
-  for (int i = 0; i < counts->size(); ++i) {
-    (*counts)[i] = WindowCount(shape[i + 2], kernel[i], stride[i], pad[i], cover_all);
-    if ((*counts)[i] == 0) {
+absl::StatusOr<Dims> WindowCounts(absl::string_view op, const Shape& shape, const Dims& kernel,
+                                  const Dims& stride, const Dims& pad, bool cover_all) {
+  Dims counts = SpatialOf(shape);
+  for (int i = 0; i < counts.size(); ++i) {
+    counts[i] = WindowCount(shape[i + 2], kernel[i], stride[i], pad[i], cover_all);
+    if (counts[i] == 0) {
       return DimensionError("[", op, "] expects windows that fit into the padded array, got ",
                             kernel.ToString(), " for ", shape.ToString());
     }
   }
-  return absl::OkStatus();
+  return counts;
 }
 
 Shape WithSpatial(int64_t first, int64_t second, const Dims& spatial) {

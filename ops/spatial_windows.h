@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "ops/array_spec.h"
@@ -23,8 +24,8 @@ int64_t WindowCount(int64_t size, int64_t kernel, int64_t stride, int64_t pad, b
 
 // The above for each of a shape's spatial dimensions, which are all but the first two. An error if
 // a dimension has no window.
-absl::Status WindowCounts(absl::string_view op, const Shape& shape, const Dims& kernel,
-                          const Dims& stride, const Dims& pad, bool cover_all, Dims* counts);
+absl::StatusOr<Dims> WindowCounts(absl::string_view op, const Shape& shape, const Dims& kernel,
+                                  const Dims& stride, const Dims& pad, bool cover_all);
 
 inline Dims SpatialOf(const Shape& shape) { return Dims(shape.span().subspan(2)); }
 

@@ -51,7 +51,7 @@ ABSL_FLAG(
     bool, allow_unauthenticated_loopback, false,
     "Listen on a loopback port without --token-file: every user and container of this network "
     "namespace may then use the daemon.");
-ABSL_FLAG(int, max_sessions, 2048, "How many sessions there may be.");
+ABSL_FLAG(int, max_sessions, chx::server::kDefaultMaxSessions, "How many sessions there may be.");
 ABSL_FLAG(int, max_sessions_per_peer, 1024,
           "How many of them one user of this machine, or one address with one token, may have.");
 ABSL_FLAG(std::string, plugin_dir, "",

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/engine/host_memory.h"
+#include "server/session/session_types.h"
 
 namespace chx::server {
 
@@ -38,7 +39,7 @@ struct Options {
   int threads = 0;
   std::string tls_cert, tls_key;  // PEM
   std::string token;
-  size_t max_sessions = 2048;
+  size_t max_sessions = kDefaultMaxSessions;
   size_t max_sessions_per_peer = 1024;
   std::string helper_program;  // calls RunHelper; empty: there can be neither TCP nor gRPC
   std::string plugin_dir;

@@ -66,9 +66,8 @@ absl::Status ConvRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckChannels(c, x[1], w[1], w[0]));
   const Dims kernel = SpatialOf(w);
   CHX_RETURN_IF_ERROR(CheckKernel(c, kernel));
-  Dims counts;
-  CHX_RETURN_IF_ERROR(
-      WindowCounts(c.name(), x, kernel, g.stride, g.pad, c.attr(2).AsBool(), &counts));
+  CHX_ASSIGN_OR_RETURN(const Dims counts,
+                       WindowCounts(c.name(), x, kernel, g.stride, g.pad, c.attr(2).AsBool()));
   return c.AddOutput(g.dtype, WithSpatial(x[0], w[0], counts));
 }
 

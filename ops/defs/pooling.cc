@@ -27,7 +27,8 @@ absl::Status WindowsRule(const InferContext& c, const Shape& shape, int first, b
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "ksize", ksize, ndim, 1, &kernel));
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "stride", stride, ndim, 1, &step));
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "pad", c.attr(first + 2), ndim, 0, &pad));
-  return WindowCounts(c.name(), shape, kernel, step, pad, cover_all, counts);
+  CHX_ASSIGN_OR_RETURN(*counts, WindowCounts(c.name(), shape, kernel, step, pad, cover_all));
+  return absl::OkStatus();
 }
 
 absl::Status CheckFloat(const InferContext& c) {

@@ -113,8 +113,8 @@ class Stack {
         const int part = layer * network_.directions + direction;
         const std::array<Value, kRnnWeights> weights = Weights(part);
         const Value cx = network_.has_cell() ? StateOf(kHx + 1, part) : Value();
-        parts_.push_back(sequences::Run(c_, network_, direction == 1, x, weights.data(),
-                                        StateOf(kHx, part), cx));
+        parts_.push_back(
+            sequences::Run(network_, direction == 1, x, weights.data(), StateOf(kHx, part), cx));
         ys.push_back(parts_.back().y);
       }
       x = Join(ys, 1);
@@ -179,7 +179,7 @@ void RnnGradCompose(ComposeContext& c) {
       const Value gy_part =
           network.directions == 1 ? gy : c.Apply("getitem", {gy}, {{"index", columns}});
       const PartGrads grads = sequences::RunBack(
-          c, network, direction == 1, stack.parts()[part], gy_part, stack.StateOf(gy_at + 1, part),
+          network, direction == 1, stack.parts()[part], gy_part, stack.StateOf(gy_at + 1, part),
           network.has_cell() ? stack.StateOf(gy_at + 2, part) : Value());
       hs[part] = grads.h;
       cs[part] = grads.c;

@@ -168,8 +168,8 @@ Value Zeros(OpContext& c, Dtype dtype, const Shape& shape) {
   return c.Apply("zeros", {}, {{"shape", AttrValue::FromInts(shape.span())}, {"dtype", dtype}});
 }
 
-Part Run(OpContext& c, const RnnNetwork& network, bool backwards, Value x, const Value* weights,
-         Value initial_h, Value initial_c) {
+Part Run(const RnnNetwork& network, bool backwards, Value x, const Value* weights, Value initial_h,
+         Value initial_c) {
   Part part;
   part.x = x;
   part.x_weights = weights[static_cast<int>(RnnWeight::kFromX)];
@@ -178,7 +178,7 @@ Part Run(OpContext& c, const RnnNetwork& network, bool backwards, Value x, const
   part.final_h = initial_h;
   part.final_c = initial_c;
   if (steps == 0) {
-    part.y = Zeros(c, x.dtype(), {0, network.hidden});
+    part.y = Zeros(*x.context(), x.dtype(), {0, network.hidden});
     return part;
   }
   // What does not wait for other steps is computed for all at once.
@@ -206,8 +206,9 @@ Part Run(OpContext& c, const RnnNetwork& network, bool backwards, Value x, const
   return part;
 }
 
-PartGrads RunBack(OpContext& c, const RnnNetwork& network, bool backwards, const Part& part,
-                  Value gy, Value gh, Value gc) {
+PartGrads RunBack(const RnnNetwork& network, bool backwards, const Part& part, Value gy, Value gh,
+                  Value gc) {
+  OpContext& c = *part.x.context();
   const int steps = network.num_steps();
   PartGrads grads;
   if (steps == 0) {

@@ -46,12 +46,12 @@ Value Join(absl::Span<const Value> parts, int64_t axis);
 Value Zeros(OpContext& c, Dtype dtype, const Shape& shape);
 
 // weights: by kind, those of all gates joined. h and c: the initial states.
-Part Run(OpContext& c, const RnnNetwork& network, bool backwards, Value x, const Value* weights,
-         Value initial_h, Value initial_c);
+Part Run(const RnnNetwork& network, bool backwards, Value x, const Value* weights, Value initial_h,
+         Value initial_c);
 
 // From the gradients of what the part made; gc is absent where there is no c.
-PartGrads RunBack(OpContext& c, const RnnNetwork& network, bool backwards, const Part& part,
-                  Value gy, Value gh, Value gc);
+PartGrads RunBack(const RnnNetwork& network, bool backwards, const Part& part, Value gy, Value gh,
+                  Value gc);
 
 }  // namespace sequences
 }  // namespace chx

@@ -81,9 +81,9 @@ void ComputeSlots::Grant() {
   }
 }
 
-ComputeSlots::Place ComputeSlots::GrantTo(Place place) {
-  Waiter* const waiter = place->second;
-  const Place next = waiters_.erase(place);
+ComputeSlots::Waiters::iterator ComputeSlots::GrantTo(Waiters::iterator it) {
+  Waiter* const waiter = it->second;
+  const auto next = waiters_.erase(it);
   waiting_.store(static_cast<int>(waiters_.size()), std::memory_order_relaxed);
   ++active_;
   waiter->granted = true;
@@ -93,8 +93,8 @@ ComputeSlots::Place ComputeSlots::GrantTo(Place place) {
 
 void ComputeSlots::WakeStopped() {
   MutexLock lock(&mutex_);
-  for (Place place = waiters_.begin(); place != waiters_.end();) {
-    place = place->second->stop->stopping() ? GrantTo(place) : std::next(place);
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    it = it->second->stop->stopping() ? GrantTo(it) : std::next(it);
   }
 }
 

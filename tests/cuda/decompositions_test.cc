@@ -64,11 +64,11 @@ class DecompositionsTest : public TwoDevicesTest {
   using Results = std::vector<std::vector<double>>;
   absl::Status Run(const std::string& op, const std::vector<Array>& arrays, const Attrs& attrs,
                    DeviceId device, Results* results) {
-    std::vector<RunInput> inputs(arrays.size());
-    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = &arrays[i];
+    std::vector<ArrayOperand> inputs;
+    for (const Array& array : arrays) inputs.emplace_back(&array);
     RunOutputs outputs;
     const absl::Status status =
-        executor_->Run(*OpRegistry::Global().Find(op), inputs, attrs, device, &outputs);
+        executor_->Run({*OpRegistry::Global().Find(op), inputs, attrs, device}, &outputs);
     for (const Array& output : outputs) {
       const std::string bytes = *executor_->CopyOut(output);
       results->emplace_back(bytes.size() / sizeof(double));

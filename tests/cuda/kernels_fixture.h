@@ -82,11 +82,10 @@ class KernelsTest : public TwoDevicesTest {
 
   Array Apply(const std::string& op, const std::vector<const Array*>& arrays, const Attrs& attrs,
               DeviceId device) {
-    std::vector<RunInput> inputs(arrays.size());
-    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = arrays[i];
+    const std::vector<ArrayOperand> inputs(arrays.begin(), arrays.end());
     RunOutputs outputs;
     const absl::Status status =
-        executor_->Run(*OpRegistry::Global().Find(op), inputs, attrs, device, &outputs);
+        executor_->Run({*OpRegistry::Global().Find(op), inputs, attrs, device}, &outputs);
     EXPECT_TRUE(status.ok()) << op << ": " << status;
     return status.ok() ? outputs[0] : Array();
   }
@@ -142,18 +141,17 @@ class KernelsTest : public TwoDevicesTest {
 
   absl::Status RunOn(const OpDef& op, const std::vector<Pair>& pairs, const Attrs& attrs,
                      DeviceId device, RunOutputs* outputs) {
-    std::vector<RunInput> inputs(pairs.size());
+    std::vector<ArrayOperand> inputs(pairs.size());
     for (size_t i = 0; i < pairs.size(); ++i) {
       if (pairs[i].is_scalar) {
-        inputs[i].is_scalar = true;
-        inputs[i].scalar = pairs[i].scalar;
+        inputs[i] = ArrayOperand(pairs[i].scalar);
       } else if (!pairs[i].absent) {
-        inputs[i].array = device == kNative ? &pairs[i].native : &pairs[i].emulated;
+        inputs[i] = ArrayOperand(device == kNative ? &pairs[i].native : &pairs[i].emulated);
       }
     }
     Attrs all = attrs;
     for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
-    return executor_->Run(op, inputs, all, device, outputs);
+    return executor_->Run({op, inputs, all, device}, outputs);
   }
 
   // Runs an operator on both devices and compares the results, or the errors. Counts the results.

@@ -48,10 +48,10 @@ class LibrariesTest : public TwoDevicesTest {
       arrays.push_back(Upload(shapes[i], values[i], device));
     }
     const OpDef& def = *OpRegistry::Global().Find(op);
-    std::vector<RunInput> inputs(def.inputs.size());
-    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = &arrays[i];
+    std::vector<ArrayOperand> inputs(def.inputs.size());
+    for (size_t i = 0; i < arrays.size(); ++i) inputs[i] = ArrayOperand(&arrays[i]);
     RunOutputs outputs;
-    const absl::Status status = executor_->Run(def, inputs, attrs, device, &outputs);
+    const absl::Status status = executor_->Run({def, inputs, attrs, device}, &outputs);
     EXPECT_TRUE(status.ok()) << op << ": " << status;
     if (!status.ok()) return {};
     const std::string bytes = *executor_->CopyOut(outputs[0]);
@@ -132,13 +132,15 @@ TEST_F(LibrariesTest, NormalizationsAreTheLibrarysWhereItHasThem) {
     std::vector<Array> arrays;
     arrays.reserve(shapes.size());
     for (const Shape& shape : shapes) arrays.push_back(Upload(shape, Values(shape), kLibraries));
-    std::vector<RunInput> inputs(3);
-    for (size_t i = 0; i < 3; ++i) inputs[i].array = &arrays[i];
+    std::vector<ArrayOperand> inputs(3);
+    for (size_t i = 0; i < 3; ++i) inputs[i] = ArrayOperand(&arrays[i]);
     const int64_t before = Calls();
     RunOutputs outputs;
-    const absl::Status status =
-        executor_->Run(*OpRegistry::Global().Find("batch_norm_forward"), inputs,
-                       {AttrValue(eps), AttrValue(axis)}, kLibraries, &outputs);
+    const absl::Status status = executor_->Run({*OpRegistry::Global().Find("batch_norm_forward"),
+                                                inputs,
+                                                {AttrValue(eps), AttrValue(axis)},
+                                                kLibraries},
+                                               &outputs);
     EXPECT_EQ(status.ok(), Calls() > before) << status;
     EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
     return Calls() - before;
@@ -172,14 +174,17 @@ TEST_F(LibrariesTest, RecurrentNetworksAreTheLibrarysWhereItHasThem) {
     std::vector<Array> arrays;
     arrays.reserve(shapes.size());
     for (const Shape& shape : shapes) arrays.push_back(Upload(shape, Values(shape), kLibraries));
-    std::vector<RunInput> inputs(arrays.size());
-    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = &arrays[i];
+    std::vector<ArrayOperand> inputs(arrays.size());
+    for (size_t i = 0; i < arrays.size(); ++i) inputs[i] = ArrayOperand(&arrays[i]);
     executor_->Configure(settings);
     const int64_t before = Calls();
     RunOutputs outputs;
-    const absl::Status status = executor_->Run(
-        *OpRegistry::Global().Find(op), inputs,
-        {AttrValue(rows), AttrValue(1), AttrValue(2), AttrValue(0)}, kLibraries, &outputs);
+    const absl::Status status =
+        executor_->Run({*OpRegistry::Global().Find(op),
+                        inputs,
+                        {AttrValue(rows), AttrValue(1), AttrValue(2), AttrValue(0)},
+                        kLibraries},
+                       &outputs);
     EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
     EXPECT_EQ(status.ok(), Calls() > before && settings.max_workspace_size > 0) << status;
     return Calls() - before;

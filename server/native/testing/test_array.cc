@@ -218,7 +218,7 @@ absl::StatusOr<TestArray> KernelRunner::TryRun(const std::string& name,
   while (inputs.size() < op.inputs.size()) inputs.emplace_back();
   std::vector<ArraySpec> specs;
   specs.reserve(inputs.size());
-  std::vector<InferInput> infer;
+  std::vector<SpecOperand> infer;
   for (const Operand& input : inputs) {
     if (input.absent) {
       infer.emplace_back();
@@ -232,7 +232,7 @@ absl::StatusOr<TestArray> KernelRunner::TryRun(const std::string& name,
   Attrs all = attrs;
   for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
   InferResult inferred;
-  CHX_RETURN_IF_ERROR(InferOp(op, infer, all, 0, &inferred));
+  CHX_RETURN_IF_ERROR(InferOp({op, infer, all}, &inferred));
   std::vector<TestArray> outs;
   std::vector<KernelTensor> out_tensors;
   for (const ArraySpec& spec : inferred.outputs) {

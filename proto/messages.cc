@@ -1,4 +1,4 @@
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 #include <string>
 

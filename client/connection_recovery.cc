@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
 #include "ops/error.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

@@ -1,6 +1,6 @@
 // The only code that converts between messages and the project's own types.
-#ifndef CHX_PROTO_WIRE_H_
-#define CHX_PROTO_WIRE_H_
+#ifndef CHX_PROTO_MESSAGES_H_
+#define CHX_PROTO_MESSAGES_H_
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ absl::Status CheckArrayHeader(absl::string_view op, int rank, uint32_t dtype);
 }  // namespace wire
 }  // namespace chx
 
-#endif  // CHX_PROTO_WIRE_H_
+#endif  // CHX_PROTO_MESSAGES_H_

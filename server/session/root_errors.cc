@@ -1,4 +1,4 @@
-#include "server/session/error_log.h"
+#include "server/session/root_errors.h"
 
 #include <memory>
 #include <utility>
@@ -32,31 +32,31 @@ absl::Status Annotate(const std::string& op, const absl::Status& status) {
   return MakeError(KindOf(status), absl::StrCat("[", op, "] ", status.message()));
 }
 
-RootErrorPtr ErrorLog::NewError(uint32_t location, absl::Status status, std::string op,
-                                std::string inputs) {
+RootErrorPtr RootErrors::NewError(uint32_t location, absl::Status status, std::string op,
+                                  std::string inputs) {
   ++count_;
   status = Shortened(status);
-  const std::string* const place = definitions_->FindLocation(location);
+  const std::string* const location_text = definitions_->FindLocation(location);
   const int64_t bytes = static_cast<int64_t>(sizeof(RootError)) + kStatusBytes +
                         TextBytes(status.message().size()) + TextBytes(op.size()) +
                         TextBytes(inputs.size()) +
-                        (place != nullptr ? TextBytes(place->size()) : 0);
+                        (location_text != nullptr ? TextBytes(location_text->size()) : 0);
   absl::StatusOr<MemoryCharge> charge = MemoryCharge::Of(account_, bytes);
   if (!charge.ok()) return handles_->LostError();
   auto error = std::make_shared<RootError>();
   error->status = std::move(status);
   error->op = std::move(op);
   error->inputs = std::move(inputs);
-  if (place != nullptr) error->location = *place;
+  if (location_text != nullptr) error->location = *location_text;
   error->charge = *std::move(charge);
   return error;
 }
 
-void ErrorLog::AddUnread(Handle handle, const RootErrorPtr& error) {
+void RootErrors::AddUnread(Handle handle, const RootErrorPtr& error) {
   if (unread_.size() < kMaxUnreadErrors) unread_.push_back({handle, error});
 }
 
-std::vector<SessionOutput::Error> ErrorLog::ListUnread(size_t max) const {
+std::vector<SessionOutput::Error> RootErrors::ListUnread(size_t max) const {
   std::vector<SessionOutput::Error> unread;
   for (const SessionOutput::Error& error : unread_) {
     if (!error.error->read && unread.size() < max) unread.push_back(error);
