@@ -56,8 +56,6 @@ absl::StatusOr<std::string> TokenFromFlags();
 // "unix:PATH", "HOST:PORT" or several, separated by commas. Empty: a Unix socket in the user's
 // runtime directory.
 absl::StatusOr<std::vector<Listener>> ParseListen(absl::string_view text);
-// "512MiB", "4GiB", "1000000".
-absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 // "NAME=/PATH,NAME=/PATH". Only the person who starts the daemon can name a library.
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePlugins(
     absl::string_view text);

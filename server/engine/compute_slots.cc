@@ -1,7 +1,8 @@
 #include "server/engine/compute_slots.h"
 
 #include <algorithm>
-#include <thread>
+
+#include "server/engine/host_cpus.h"
 
 namespace chx::server {
 namespace {
@@ -22,9 +23,7 @@ bool StopRequested() {
   return stop->Notice();
 }
 
-int ComputeSlots::DefaultSlots() {
-  return 4 * static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
+int ComputeSlots::DefaultSlots() { return 4 * HostCpus(); }
 
 ComputeSlots::Turn::Turn(ComputeSlots* slots, Account* account, const StopToken* stop)
     : slots_(slots), account_(account), stop_(stop) {
