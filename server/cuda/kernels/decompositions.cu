@@ -52,8 +52,6 @@ absl::Status RunOnHost(const KernelArgs& args) {
 // float16 is computed in float32.
 Dtype WorkDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
 
-// `kFactorizes`: whether cuSOLVER has the operator.
-template <bool kFactorizes>
 absl::Status RunDecomposition(const KernelArgs& args) {
   std::vector<KernelTensor> inputs;
   std::vector<KernelTensor> outputs;
@@ -67,7 +65,7 @@ absl::Status RunDecomposition(const KernelArgs& args) {
     CHX_ASSIGN_OR_RETURN(outputs.back(), NewTensor(args, Dtype::kFloat32, output.shape));
   }
   const KernelArgs wide = {args.op, args.stream, args.scratch, inputs, outputs, args.attrs};
-  Solver* const solver = kFactorizes ? StreamOf(args).solver() : nullptr;
+  Solver* const solver = Factorizes(args.op.name) ? StreamOf(args).solver() : nullptr;
   if (solver != nullptr && IsWorthIt(args.op.name, args.in(0), *solver)) {
     CHX_RETURN_IF_ERROR(Factorize(wide, solver));
   } else {
@@ -83,9 +81,7 @@ absl::Status RunDecomposition(const KernelArgs& args) {
 }  // namespace
 
 void RegisterDecompositions(KernelTable& table) {
-  for (const absl::string_view op : lapack::Operators()) {
-    table.Set(op, Factorizes(op) ? RunDecomposition<true> : RunDecomposition<false>);
-  }
+  for (const absl::string_view op : lapack::Operators()) table.Set(op, RunDecomposition);
 }
 
 }  // namespace chx::server::cuda
