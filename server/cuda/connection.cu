@@ -58,7 +58,7 @@ struct Col2Im {
 };
 
 // Matrices in C order, with rows `leading` elements and themselves `step` elements apart.
-struct Matrix {
+struct Operand {
   const char* data;
   int64_t rows;
   int64_t columns;
@@ -70,17 +70,17 @@ struct Matrix {
 // Elements of products of bools or integers, which wrap around.
 template <typename T>
 struct PlainProduct {
-  Matrix a;
-  Matrix b;
+  Operand a;
+  Operand b;
   T* out;
   int64_t rows;
   int64_t columns;
   int64_t inner;
-  int64_t leading;  // of out, as in Matrix
+  int64_t leading;  // of out, as in Operand
   int64_t step;
   bool accumulate;
 
-  CHX_HD static Compute<T> At(const Matrix& matrix, int64_t i, int64_t row, int64_t column) {
+  CHX_HD static Compute<T> At(const Operand& matrix, int64_t i, int64_t row, int64_t column) {
     const int64_t at =
         matrix.transposed ? column * matrix.leading + row : row * matrix.leading + column;
     return Load(reinterpret_cast<const T*>(matrix.data)[i * matrix.step + at]);
@@ -195,7 +195,7 @@ class Convolution {
     return absl::OkStatus();
   }
 
-  Matrix Weight(const char* w, bool transposed) const {
+  Operand Weight(const char* w, bool transposed) const {
     return {w, features_, rows_, rows_, transposed, 0};
   }
   // In bytes.
@@ -204,7 +204,7 @@ class Convolution {
     return (at + row * (windows_.count / windows_.counts[0])) * item_;
   }
   // The features (features, windows) of some rows of windows of each sample.
-  Matrix FeaturesOf(const char* data, const Windows& part) const {
+  Operand FeaturesOf(const char* data, const Windows& part) const {
     return {data, features_, part.count, windows_.count, false, features_ * windows_.count};
   }
 
@@ -233,8 +233,8 @@ class Convolution {
 
   // out = a b for `count` matrices, or out += a b, with rows `leading` elements and matrices `step`
   // elements apart. BLAS is column-major: see linalg.cu.
-  absl::Status Multiply(int64_t count, const Matrix& a, const Matrix& b, bool accumulate, char* out,
-                        int64_t leading, int64_t step) {
+  absl::Status Multiply(int64_t count, const Operand& a, const Operand& b, bool accumulate,
+                        char* out, int64_t leading, int64_t step) {
     GemmCall call;
     call.dtype = dtype_;
     call.transpose_a = b.transposed;
