@@ -32,7 +32,7 @@ using ArrayCall = OpCall<ArrayOperand>;
 
 using RunOutputs = absl::InlinedVector<Array, 1>;
 
-// One session's state on the devices: one stream and one pool per device, opened on first use. Not
+// One session's streams and memory pools, one of each per device, opened on first use. Not
 // thread-safe. Kernels, views and transfers only; compositions are autograd's.
 class Executor : private ScratchAllocator {
  public:
