@@ -47,8 +47,8 @@ struct WhereCall {
 
 // A scalar operand as bits of the result's dtype.
 template <typename Bits>
-Operand<Bits> BitsOf(const KernelTensor& tensor) {
-  Operand<Bits> operand;
+ScalarOrArray<Bits> BitsOf(const KernelTensor& tensor) {
+  ScalarOrArray<Bits> operand;
   operand.data = tensor.data;
   operand.value = Bits();
   if (tensor.is_scalar) {
@@ -70,8 +70,8 @@ absl::Status RunWhere(const KernelArgs& args) {
     using Bits = typename decltype(tag)::Type;
     return ForEach(args, out.size(),
                    StridedBody<WhereCall<Bits>, Bits, Bool, Bits, Bits>{
-                       NestOf(out, in), out.data, OperandOf<Bool>(*in[0]), BitsOf<Bits>(*in[1]),
-                       BitsOf<Bits>(*in[2])});
+                       NestOf(out, in), out.data, ScalarOrArrayOf<Bool>(*in[0]),
+                       BitsOf<Bits>(*in[1]), BitsOf<Bits>(*in[2])});
   });
 }
 

@@ -14,7 +14,7 @@ namespace chx::server::cuda {
 
 // An array, or a scalar by value.
 template <typename T>
-struct Operand {
+struct ScalarOrArray {
   const char* data = nullptr;  // null: a scalar
   T value;
 
@@ -24,8 +24,8 @@ struct Operand {
 };
 
 template <typename T>
-Operand<T> OperandOf(const KernelTensor& tensor) {
-  Operand<T> operand;
+ScalarOrArray<T> ScalarOrArrayOf(const KernelTensor& tensor) {
+  ScalarOrArray<T> operand;
   operand.data = tensor.data;
   operand.value = tensor.is_scalar ? kernels::ScalarAs<T>(tensor.scalar) : T();
   return operand;
@@ -38,7 +38,7 @@ struct alignas(sizeof(T) * kCount) Pack {
 };
 
 template <typename T, int kCount>
-CHX_HD Pack<T, kCount> LoadPack(const Operand<T>& operand, int64_t i) {
+CHX_HD Pack<T, kCount> LoadPack(const ScalarOrArray<T>& operand, int64_t i) {
   if (operand.data != nullptr) return reinterpret_cast<const Pack<T, kCount>*>(operand.data)[i];
   Pack<T, kCount> pack;
   CHX_UNROLL
@@ -61,7 +61,7 @@ template <typename F, typename Out, typename A>
 struct StridedBody<F, Out, A> {
   DeviceNest<2> nest;
   char* out;
-  Operand<A> a;
+  ScalarOrArray<A> a;
 
   CHX_HD void operator()(int64_t i) const {
     int64_t at[2];
@@ -74,8 +74,8 @@ template <typename F, typename Out, typename A, typename B>
 struct StridedBody<F, Out, A, B> {
   DeviceNest<3> nest;
   char* out;
-  Operand<A> a;
-  Operand<B> b;
+  ScalarOrArray<A> a;
+  ScalarOrArray<B> b;
 
   CHX_HD void operator()(int64_t i) const {
     int64_t at[3];
@@ -88,9 +88,9 @@ template <typename F, typename Out, typename A, typename B, typename C>
 struct StridedBody<F, Out, A, B, C> {
   DeviceNest<4> nest;
   char* out;
-  Operand<A> a;
-  Operand<B> b;
-  Operand<C> c;
+  ScalarOrArray<A> a;
+  ScalarOrArray<B> b;
+  ScalarOrArray<C> c;
 
   CHX_HD void operator()(int64_t i) const {
     int64_t at[4];
@@ -103,7 +103,7 @@ template <typename F, typename Out, typename A>
 struct PackedBody<F, Out, A> {
   static constexpr int kCount = kPackSize<Out, A>;
   char* out;
-  Operand<A> a;
+  ScalarOrArray<A> a;
   int64_t size;
 
   CHX_HD void operator()(int64_t i) const {
@@ -125,8 +125,8 @@ template <typename F, typename Out, typename A, typename B>
 struct PackedBody<F, Out, A, B> {
   static constexpr int kCount = kPackSize<Out, A>;
   char* out;
-  Operand<A> a;
-  Operand<B> b;
+  ScalarOrArray<A> a;
+  ScalarOrArray<B> b;
   int64_t size;
 
   CHX_HD void operator()(int64_t i) const {
@@ -178,11 +178,12 @@ absl::Status RunElementwise(const KernelArgs& args, const KernelTensor& out,
     using Body = PackedBody<F, Out, A>;
     if (Packs(out, out.shape, Body::kCount) && Packs(a, out.shape, Body::kCount)) {
       return ForEach(args, (size + Body::kCount - 1) / Body::kCount,
-                     Body{out.data, OperandOf<A>(a), size});
+                     Body{out.data, ScalarOrArrayOf<A>(a), size});
     }
   }
   const KernelTensor* const in[1] = {&a};
-  return ForEach(args, size, StridedBody<F, Out, A>{NestOf(out, in), out.data, OperandOf<A>(a)});
+  return ForEach(args, size,
+                 StridedBody<F, Out, A>{NestOf(out, in), out.data, ScalarOrArrayOf<A>(a)});
 }
 
 template <typename F, bool kPacked, typename Out, typename A, typename B>
@@ -195,13 +196,13 @@ absl::Status RunElementwise(const KernelArgs& args, const KernelTensor& out, con
     if (Packs(out, out.shape, Body::kCount) && Packs(a, out.shape, Body::kCount) &&
         Packs(b, out.shape, Body::kCount)) {
       return ForEach(args, (size + Body::kCount - 1) / Body::kCount,
-                     Body{out.data, OperandOf<A>(a), OperandOf<B>(b), size});
+                     Body{out.data, ScalarOrArrayOf<A>(a), ScalarOrArrayOf<B>(b), size});
     }
   }
   const KernelTensor* const in[2] = {&a, &b};
-  return ForEach(
-      args, size,
-      StridedBody<F, Out, A, B>{NestOf(out, in), out.data, OperandOf<A>(a), OperandOf<B>(b)});
+  return ForEach(args, size,
+                 StridedBody<F, Out, A, B>{NestOf(out, in), out.data, ScalarOrArrayOf<A>(a),
+                                           ScalarOrArrayOf<B>(b)});
 }
 
 // A formula of elementwise_fns.h as a function of stored types.

@@ -99,8 +99,8 @@ class ElementwiseTest : public testing::Test {
   // Arrays and, at times, a scalar in place of one.
   void CheckBinary(const std::string& op, Dtype dtype, const Binary& formula) {
     const Shape shape = AnyShape();
-    Operand x = Random(dtype, shape, true);
-    Operand y = Random(dtype, RandomBroadcastable(rng_, shape), true);
+    TestOperand x = Random(dtype, shape, true);
+    TestOperand y = Random(dtype, RandomBroadcastable(rng_, shape), true);
     const int64_t form = op == "relu_grad" ? 0 : RandomInt(rng_, 0, 3);
     const int64_t number = RandomInt(rng_, 0, IsBool(dtype) ? 1 : 5);
     const Scalar scalar = IsBool(dtype)    ? Scalar(number != 0)
@@ -207,7 +207,7 @@ TEST_F(ElementwiseTest, WhereChoosesAndBroadcasts) {
       const Shape shape = AnyShape();
       const TestArray condition = Random(Dtype::kBool, shape, false);
       const TestArray x = Random(dtype, RandomBroadcastable(rng_, shape), false);
-      Operand y = Random(dtype, shape, false);
+      TestOperand y = Random(dtype, shape, false);
       if (round % 3 == 0) y = IsBool(dtype) ? Scalar(true) : Scalar(3);
       const TestArray got = runner_.Run("where", {condition, x, y});
       const TestArray a = x.BroadcastTo(shape);

@@ -142,7 +142,7 @@ TEST_F(IndexingTest, Concatenate) {
     for (const Dtype dtype : kAllDtypes) {
       const int64_t before = RandomInt(rng_, 1, 4);
       const int64_t after = RandomInt(rng_, 1, 4);
-      std::vector<Operand> inputs;
+      std::vector<TestOperand> inputs;
       int64_t length = 0;
       for (int64_t n = RandomInt(rng_, 1, 4); n > 0; --n) {
         inputs.push_back(Random(dtype, {before, RandomInt(rng_, 0, 5), after}));
@@ -152,7 +152,7 @@ TEST_F(IndexingTest, Concatenate) {
       const TestArray flat = runner_.Run("concatenate", inputs, {AttrValue()});
       int64_t start = 0;
       int64_t flat_start = 0;
-      for (const Operand& input : inputs) {
+      for (const TestOperand& input : inputs) {
         const int64_t rows = input.array.shape()[1];
         for (int64_t i = 0; i < input.array.size(); ++i) {
           const int64_t b = i / (rows * after);

@@ -116,7 +116,7 @@ TEST_F(LinalgTest, Linear) {
       const TestArray x = Random(dtype, {batch[0], batch[1], features[0], features[1]});
       const TestArray w = Random(dtype, {outputs, k});
       const TestArray b = Random(dtype, {outputs});
-      std::vector<Operand> inputs = {x, w};
+      std::vector<TestOperand> inputs = {x, w};
       if (round % 2 == 0) inputs.push_back(b);
       const TestArray got = runner_.Run("linear", inputs, {AttrValue(2)});
       for (int64_t i = 0; i < got.size(); ++i) {

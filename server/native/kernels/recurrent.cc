@@ -20,11 +20,11 @@ absl::Status ForSamples(const KernelArgs& args, Fn&& run) {
   const Dtype dtype = args.out(0).dtype;
   if (state.ndim() != 2) return absl::UnimplementedError("");
   if (state.size() == 0) return absl::OkStatus();
-  struct Operand {
+  struct Samples {
     char* data;
     int64_t step;  // bytes from sample to sample
   };
-  std::vector<Operand> operands;
+  std::vector<Samples> operands;
   for (const KernelTensor& in : args.inputs) {
     CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, in, dtype));
     operands.push_back({dense.data, dense.shape[1] * ItemSize(dtype)});

@@ -53,8 +53,8 @@ TEST(DnnlTest, ThreadsDontChangeResults) {
     KernelRunner runner(threads);
     const Ints one{1};
     return std::vector<std::string>{
-        runner.Run("conv", {x, w, Operand()}, {one, one, false}).Bytes(),
-        runner.Run("conv_transpose", {y, w, Operand()}, {one, one, AttrValue()}).Bytes(),
+        runner.Run("conv", {x, w, TestOperand()}, {one, one, false}).Bytes(),
+        runner.Run("conv_transpose", {y, w, TestOperand()}, {one, one, AttrValue()}).Bytes(),
         runner.Run("conv_grad_weight", {x, y}, {Ints{3}, one, one}).Bytes()};
   };
   const std::vector<std::string> want = run(1);
