@@ -1,7 +1,7 @@
 #!/bin/bash
 # Benchmarks against PyTorch (CPU; two versions), JAX (CPU), NumPy Chainer 7.8.1, raw gRPC and memcpy,
-# all in one run. Writes bench.json and the tables in docs/performance.md, and prints the table of
-# README.md. `tools/bench.sh --rounds 5` is quicker.
+# all in one run. Writes bench.json and the tables in docs/performance.md and README.md.
+# `tools/bench.sh --rounds 5` is quicker.
 # `tools/bench.sh ops`: each operator against PyTorch (CPU); writes ops.json and the tables in
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
@@ -62,4 +62,4 @@ export CHX_SERVER="$unix"
 PYTHONPATH="$stage" "$venv/bin/python" tests/perf/same_gradients.py
 PYTHONPATH="$stage" "$venv/bin/python" tests/perf/bench.py --unix="$unix" --tcp="$tcp" \
   --new-python="$new_venv/bin/python" --native=.bazel/bin/tests/perf/native_bench --out=bench.json "$@"
-"$venv/bin/python" tests/perf/report.py bench.json docs/performance.md
+"$venv/bin/python" tests/perf/report.py bench.json docs/performance.md README.md

@@ -79,7 +79,7 @@ def native_cases(path):
 
 def make_cases(unix, sides):
     cases = {}
-    for name, every, n in (("small", 1, 100), ("small", 100, 100), ("large", 1, 10)):
+    for name, every, n in (("small", 1, 300), ("small", 100, 300), ("large", 1, 10)):
         for peer, side in sides.items():
             cases[f"step {name}, loss every {every}: {peer}"] = (
                 lambda side=side, name=name, n=n, every=every: side.time(name, n, every)

@@ -1,8 +1,6 @@
-"""Turns bench.json into the tables of docs/performance.md, between its two markers.
+"""Turns bench.json into the tables of two pages, between the two markers of each; prints them too.
 
-    report.py BENCH_JSON PAGE
-
-Prints them too, and the table of README.md, which it does not write.
+report.py bench.json docs/performance.md README.md
 """
 
 import json
@@ -174,10 +172,12 @@ def step_table(result):
 
 
 def readme_table(result):
-    """The rows of README.md's table: chxd beside each peer, with the ratio to it."""
+    """README.md's: chxd beside each peer, with the ratio to it."""
     median, names = result["median_seconds"], peers(result)
     shown = ["torch", "new torch", "new compiled torch", "jax"]
     lines = [
+        f"Measured on {result['date']}: {result['machine']}.",
+        "",
         "| a training step of a multi-layer perceptron | chxd | "
         + " | ".join(names[peer] for peer in shown)
         + " |",
@@ -201,17 +201,21 @@ def rounded(seconds):
     return f"{seconds * 1e6:.0f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
 
 
-def main():
-    bench, page = sys.argv[1:]
-    with open(bench) as file:
-        result = json.load(file)
-    text = table(result)
-    print(f"{text}\n\nFor README.md:\n\n{readme_table(result)}")
+def replace(page, text):
     with open(page) as file:
         before, _, rest = file.read().partition(BEGIN)
         _, _, after = rest.partition(END)
     with open(page, "w") as file:
         file.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+def main():
+    bench, page, readme = sys.argv[1:]
+    with open(bench) as file:
+        result = json.load(file)
+    for name, text in ((page, table(result)), (readme, readme_table(result))):
+        print(f"{name}:\n\n{text}\n")
+        replace(name, text)
 
 
 if __name__ == "__main__":

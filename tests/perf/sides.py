@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 
 import numpy as np
 from training_sides import batch_of
 from training_step import SIZES
 
 TOLERANCE = 1e-3  # of how far the parameters moved
+# The threads of NumPy's OpenBLAS go on spinning for about 0.1 s after a product, on cores that the
+# next side needs.
+SETTLE_SECONDS = 0.2
 
 
 class Side:
@@ -35,6 +39,7 @@ class Side:
 
     def time(self, name, n, every):
         answer = self._ask("time", name, n, every)
+        time.sleep(SETTLE_SECONDS)
         self.counts[f"{name}, loss every {every}"] = answer
         return answer["seconds"]
 

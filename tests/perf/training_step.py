@@ -9,8 +9,8 @@ lines and answers each with JSON:
                         commands and round trips of one
     save SIZE FILE      writes the parameters to a .npz file
 
-A process for each side: chx adapts the Chainer that it shares a process with, and threads of a
-library that still spin would be the next side's to pay for.
+A process for each side: chx adapts the Chainer that it shares a process with, and libraries must not
+share threads.
 """
 
 import json
@@ -22,6 +22,7 @@ import training_sides as sides
 
 SIZES = {"small": ([784, 32, 32, 10], 1), "large": ([784, 1000, 1000, 10], 100)}
 WARM_UP = 10
+WARM_UP_SECONDS = 0.03  # before each measurement: the side has slept
 
 
 def nothing():
@@ -54,7 +55,9 @@ def make_side(side, where):
 
 
 def measure(step, counts, n, every):
-    step(3, 1)  # other sides ran meanwhile
+    start = time.perf_counter()
+    while time.perf_counter() - start < WARM_UP_SECONDS:
+        step(3, 1)
     before = counts()
     start = time.perf_counter()
     step(n, every)
