@@ -9,6 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
+# OpenBLAS chooses its kernels for the processor by itself, as PyTorch's and JAX's libraries do.
+unset "${!OPENBLAS_@}"
 venv="${CHXD_BENCH_VENV:-$HOME/.cache/chxd/bench-venv}"
 new_venv="${CHXD_BENCH_NEW_VENV:-$HOME/.cache/chxd/bench-new-venv}"
 
