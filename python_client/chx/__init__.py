@@ -64,6 +64,7 @@ from chx._config import (
     config as config,
 )
 from chx._core import (
+    AuthenticationError as AuthenticationError,
     BackendError as BackendError,
     CancelledError as CancelledError,
     ChainerxError as ChainerxError,

@@ -138,7 +138,15 @@ def test_gradients_need_the_graph():
 
 def test_outputs_outside_of_the_graph_are_passed_over():
     x, y = leaf([3.0]), chx.zeros(1)
-    y.backward()
+    for nothing in (y, [y, y]):
+        with pytest.raises(chx.ChainerxError, match=r"in the graph of backprop ID '<default>'"):
+            chx.backward(nothing)
+    with (
+        chx.backprop_scope("other") as other,
+        pytest.raises(chx.ChainerxError, match="ID 'other'"),
+    ):
+        (x * x).backward(other)
+    assert x.grad is None
     assert chx.grad([y], [x, y]) == [None, None]
     chx.backward([y, x * x])
     assert x.grad.tolist() == [6.0]
@@ -202,8 +210,15 @@ def test_mode_of_an_operator_counts_not_that_of_backward():
         z = x * 10
     y.backward()
     assert x.grad.tolist() == [6.0]
-    z.backward()
+    with pytest.raises(chx.ChainerxError, match="expects an array in the graph"):
+        z.backward()
     assert x.grad.tolist() == [6.0]
+
+
+def test_an_array_without_a_gradient_starts_from_ones():
+    x = leaf([3.0, 4.0])
+    (x * x).backward()
+    assert x.grad.tolist() == [6.0, 8.0]
 
 
 def test_graphs_of_their_own():

@@ -99,6 +99,8 @@ def frombuffer(
 
     The values are copied at the call. ValueError if `count` and `offset` don't fit the buffer.
     """
+    if isinstance(buffer, _core.ndarray):
+        buffer = transfer.to_numpy(buffer, copy=False)
     return array(np.frombuffer(buffer, np.dtype(dtype), count, offset), device=device)
 
 
@@ -129,7 +131,7 @@ def fromiter(
 
 
 def meshgrid(
-    *xi: ndarray, indexing: str = "xy", sparse: bool = False, copy: bool = True
+    *xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True
 ) -> list[ndarray]:
     """Coordinate arrays of a grid from one-dimensional ones, as a list; 'xy' swaps two axes.
 
@@ -142,6 +144,8 @@ def meshgrid(
         return _core.meshgrid(list(xi), indexing=cast(Literal["xy", "ij"], indexing))
     if indexing not in ("xy", "ij"):
         raise ValueError(f"[meshgrid] expects indexing 'xy' or 'ij', got {indexing!r}")
+    device = next((x.device for x in xi if isinstance(x, _core.ndarray)), None)
+    xi = tuple(x if isinstance(x, _core.ndarray) else array(x, device=device) for x in xi)
     axes = list(range(len(xi)))
     if indexing == "xy" and len(xi) > 1:
         axes[:2] = 1, 0

@@ -6,10 +6,10 @@ from typing import Any
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import sorting
-from chx._numpy.arguments import array_like
+from chx._numpy.arguments import array_beside, array_like
 
 
-def piecewise(x: ndarray, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> ndarray:
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> ndarray:
     """Functions, or numbers, of the parts of x where conditions hold; the last such condition counts.
 
     One more function than conditions is for the rest, which is 0 otherwise. Each function sees only
@@ -20,6 +20,7 @@ def piecewise(x: ndarray, condlist: Any, funclist: Sequence[Any], *args: Any, **
     """
     if not isinstance(condlist, (list, tuple)):
         condlist = [condlist]
+    x = array_beside("piecewise", x, *condlist)
     conditions = [_core.broadcast_to(array_like(c, x), x.shape) for c in condlist]
     if len(funclist) not in (len(conditions), len(conditions) + 1):
         raise ValueError(

@@ -42,6 +42,7 @@ def connect(
       The Session.
 
     Raises:
+      AuthenticationError: the daemon expects another token; a PermissionError.
       ConnectionError: nobody answers at the address, or no daemon starts.
       ValueError: plug-ins for a daemon that runs already: only who starts it may name them.
     """
