@@ -1,4 +1,5 @@
 // Operators of ndarray: type slots, for which a call costs tens of nanoseconds.
+#include "absl/base/attributes.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -60,7 +61,7 @@ int ToOperand(PyObject* object, Operand* operand) {
 }
 
 // Of an array and what is not one: a NumPy array, a list, or, for an operator of arrays, a number.
-PyObject* BinaryOfOther(const OpDef& op, PyObject* a, PyObject* b) {
+ABSL_ATTRIBUTE_NOINLINE PyObject* BinaryOfOther(const OpDef& op, PyObject* a, PyObject* b) {
   const bool first = IsArray(a);
   const Owned arrays(PyTuple_Pack(1, first ? a : b));
   const Owned other(arrays ? AsOperand(first ? b : a, arrays.get(), op) : nullptr);
@@ -82,8 +83,12 @@ PyObject* Binary(const OpDef& op, PyObject* a, PyObject* b) {
 }
 
 PyObject* InPlace(const OpDef& op, PyObject* a, PyObject* b) {
-  const Owned target = WriteTarget(a);
-  PyObject* result = target ? Binary(op, target.get(), b) : nullptr;
+  Owned target;  // unlike a where a is in a graph
+  if (!BodyOf(a)->memberships.empty()) {
+    target = WriteTarget(a);
+    if (!target) return nullptr;
+  }
+  PyObject* result = Binary(op, target ? target.get() : a, b);
   if (result == nullptr || result == Py_NotImplemented) return result;
   Py_DECREF(result);
   return Py_NewRef(a);
@@ -224,6 +229,14 @@ PyObject* Index(PyObject* self) {
   return nullptr;
 }
 
+// What a comparison with None gives, as in NumPy; Python would compare identities.
+ABSL_ATTRIBUTE_NOINLINE PyObject* EveryElement(const ArrayBody& array, bool value) {
+  const Shape& shape = array.spec.shape;
+  const AttrValue attrs[] = {AttrValue(Ints(shape.begin(), shape.end())), AttrValue(Scalar(value)),
+                             AttrValue(Dtype::kBool)};
+  return Call(array.session.get(), Op("full"), {}, attrs, array.spec.device);
+}
+
 }  // namespace
 
 PyObject* RichCompare(PyObject* a, PyObject* b, int comparison) {
@@ -231,13 +244,7 @@ PyObject* RichCompare(PyObject* a, PyObject* b, int comparison) {
   static const OpDef* const ops[] = {&Op("less"),      &Op("less_equal"), &Op("equal"),
                                      &Op("not_equal"), &Op("greater"),    &Op("greater_equal")};
   if (b == Py_None && (comparison == Py_EQ || comparison == Py_NE)) {
-    // As NumPy, element by element; Python would compare identities.
-    static const OpDef& full = Op("full");
-    const ArrayBody& array = *BodyOf(a);
-    const Shape& shape = array.spec.shape;
-    const AttrValue attrs[] = {AttrValue(Ints(shape.begin(), shape.end())),
-                               AttrValue(Scalar(comparison == Py_NE)), AttrValue(Dtype::kBool)};
-    return Call(array.session.get(), full, {}, attrs, array.spec.device);
+    return EveryElement(*BodyOf(a), comparison == Py_NE);
   }
   return Binary(*ops[comparison], a, b);
 }

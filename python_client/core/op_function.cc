@@ -2,6 +2,7 @@
 // second list.
 #include <cstddef>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "python_client/core/common.h"
@@ -124,9 +125,14 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject** argument, Operan
   return false;
 }
 
-bool ToInputs(const OpDef& op, PyObject** bound, Operands* operands, std::vector<Owned>* keep) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ToInputs(const OpDef& op, PyObject** bound,
+                                                  Operands* operands, std::vector<Owned>* keep) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!ToInput(op, op.inputs[i], &bound[i], operands, keep)) return false;
+    if (bound[i] != nullptr && IsArray(bound[i]) && !op.inputs[i].variadic) {
+      operands->emplace_back(BodyOf(bound[i]));
+    } else if (!ToInput(op, op.inputs[i], &bound[i], operands, keep)) {
+      return false;
+    }
   }
   return true;
 }
@@ -342,6 +348,14 @@ bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
   return static_cast<bool>(*indices);
 }
 
+// After ToInputs has failed: with an exception, or because of what is neither array nor number.
+ABSL_ATTRIBUTE_NOINLINE bool ToInputsAgain(const OpDef& op, PyObject** bound, Operands* operands,
+                                           std::vector<Owned>* keep) {
+  if (PyErr_Occurred() != nullptr || !WithArrays(op, bound, keep)) return false;
+  operands->clear();
+  return ToInputs(op, bound, operands, keep);
+}
+
 PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   const auto& self = *reinterpret_cast<OpFunction*>(callable);
   const OpDef& op = *self.op;
@@ -359,11 +373,10 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
   Owned indices;
   if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
   Operands operands;
-  std::vector<Owned> keep, others, again;
-  if (!ToInputs(op, bound.data(), &operands, &keep)) {
-    if (PyErr_Occurred() != nullptr || !WithArrays(op, bound.data(), &others)) return nullptr;
-    operands.clear();
-    if (!ToInputs(op, bound.data(), &operands, &again)) return nullptr;
+  std::vector<Owned> keep;
+  if (!ToInputs(op, bound.data(), &operands, &keep) &&
+      !ToInputsAgain(op, bound.data(), &operands, &keep)) {
+    return nullptr;
   }
   Attrs attrs(op.attrs.size());
   for (size_t i = 0; i < op.attrs.size(); ++i) {
