@@ -95,6 +95,13 @@ PyObject* GetGradOf(PyObject* self, BackpropId id) {
 }
 
 int SetGradOf(PyObject* self, PyObject* grad, BackpropId id) {
+  Owned converted;
+  if (grad != nullptr && grad != Py_None && !IsArray(grad) && !IsScalar(grad)) {
+    const Owned arrays(PyTuple_Pack(1, self));
+    converted = Owned(arrays ? AsOperand(grad, arrays.get(), Op("copy")) : nullptr);
+    if (!converted) return -1;
+    if (converted.get() != Py_NotImplemented) grad = converted.get();
+  }
   if (grad != nullptr && grad != Py_None && !IsArray(grad)) {
     PyErr_Format(PyExc_TypeError, "expected an ndarray or None, got %s", Py_TYPE(grad)->tp_name);
     return -1;

@@ -168,6 +168,20 @@ def test_set_grad_checks():
         x.grad = 1.0
 
 
+def test_gradients_may_be_numpys():
+    x = leaf([1.0, 2.0])
+    for gradient in (np.array([3.0, 4.0]), [3.0, 4.0]):
+        x.grad = gradient
+        assert type(x.grad) is chx.ndarray and x.grad.tolist() == [3.0, 4.0]
+        x.cleargrad()
+        x.set_grad(gradient)
+        assert x.grad.tolist() == [3.0, 4.0]
+        (gx,) = chx.grad([x * 2], [x], grad_outputs=[gradient])
+        assert gx.tolist() == [6.0, 8.0]
+    with pytest.raises(chx.GradientError):
+        x.grad = np.array([3, 4])
+
+
 def test_in_place_is_refused_in_a_graph():
     x = leaf([1.0, 2.0])
     y = x * 2

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from chx import _core
 from chx._core import ndarray
+from chx._numpy import arguments
 from chx._runtime.context import BackpropId
 
 
@@ -64,7 +65,13 @@ def grad(
       GradientError: grad_outputs don't match the outputs.
       ChainerxError: as for backward().
     """
-    inputs = list(inputs)
+    inputs, outputs = list(inputs), list(outputs)
+    grad_outputs = list(grad_outputs)
+    if len(grad_outputs) == len(outputs):
+        grad_outputs = [
+            gy if gy is None else arguments.array_like(gy, y)
+            for y, gy in zip(outputs, grad_outputs, strict=True)
+        ]
     grads = _core._grad(
         outputs,
         inputs,

@@ -26,6 +26,7 @@ def quantile(
     Raises:
       ValueError: q is not in [0, 1], or an unknown method.
     """
+    a = array_beside("quantile", a, q)
     return _quantiles("quantile", a, np.asarray(q, np.float64), axis, keepdims, method, False)
 
 
@@ -33,6 +34,7 @@ def percentile(
     a: ndarray, q: Any, axis: Any = None, keepdims: bool = False, *, method: str = "linear"
 ) -> ndarray:
     """quantile() for q from 0 to 100."""
+    a = array_beside("percentile", a, q)
     return _quantiles(
         "percentile", a, np.asarray(q, np.float64) / 100, axis, keepdims, method, False
     )
