@@ -319,5 +319,7 @@ def test_numpy_arrays_beside_one_of_ours(rng):
     x, y = rng.standard_normal((2, 3)), rng.standard_normal(3)
     for a, b in ((chx.array(x), y), (x, chx.array(y)), (chx.array(x), y.tolist())):
         np.testing.assert_allclose(chx.to_numpy(add(a, b)), x + 2 * y)
-    with pytest.raises(TypeError, match=r"\[add_twice\] expects chx.ndarray or a number, got ndarray"):
+    with pytest.raises(
+        TypeError, match=r"\[add_twice\] expects chx.ndarray or a number, got ndarray"
+    ):
         add(x, y)

@@ -14,7 +14,7 @@ from chx._core import ndarray
 from chx._numpy import creation
 from chx._types import Dtype, NumpyArray
 
-_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _LISTS = (list, tuple, range)
 # NumPy makes arrays without dimensions of its numbers before it asks for these.
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
@@ -37,7 +37,7 @@ def as_operand(value: Any, arrays: Sequence[ndarray], operator: str = "") -> Any
         return creation.array(value, _dtype_beside(value, arrays) if weak else None, device=device)
     if isinstance(value, _LISTS):
         return _of_list(value, arrays, operator)
-    if isinstance(value, _NUMBERS):
+    if isinstance(value, NUMBERS):
         value = np.asarray(value)
         return creation.array(value, _dtype_beside(value, arrays), device=device)
     return NotImplemented
