@@ -183,8 +183,12 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
       params.push_back("self");
       continue;
     }
-    std::string type = input.scalar ? "ndarray | Scalar" : "ndarray";
-    if (input.variadic) type = "Sequence[ndarray]";
+    // Beside another array, NumPy arrays, numbers and lists will do.
+    const bool written =
+        op.written_inputs != 0 ? ((op.written_inputs >> i) & 1) != 0 : op.in_place && i == 0;
+    const bool beside = (op.inputs.size() > 1 || input.variadic) && !written;
+    std::string type = beside ? "Operand" : input.scalar ? "ndarray | Scalar" : "ndarray";
+    if (input.variadic) type = absl::StrCat("Sequence[", beside ? "Any" : "ndarray", "]");
     if (input.array_like_indices) type = "ndarray | Indices";
     params.push_back(absl::StrCat(input.name, ": ", type, input.optional ? " | None = None" : ""));
   }
@@ -209,7 +213,7 @@ void WritePyi(const std::vector<const OpDef*>& ops, const std::string& submodule
   std::cout << "# Generated from the operator table by ops/codegen. Do not edit.\n"
                "# ruff: noqa: E501, F401\nfrom collections.abc import Sequence\n"
                "from typing import Any, Literal\n\nfrom ._core import ndarray\n"
-               "from ._types import DeviceLike, DtypeLike, Indices, Scalar\n\n";
+               "from ._types import DeviceLike, DtypeLike, Indices, Operand, Scalar\n\n";
   if (submodule.empty()) {
     std::cout << "class ndarray_ops:\n"
                  "    \"\"\"The methods of ndarray that are operators.\"\"\"\n\n";

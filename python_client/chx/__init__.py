@@ -20,9 +20,11 @@ from numpy import (
     dtype as dtype,
     e as e,
     euler_gamma as euler_gamma,
+    finfo as finfo,
     float16 as float16,
     float32 as float32,
     float64 as float64,
+    iinfo as iinfo,
     inf as inf,
     int8 as int8,
     int16 as int16,
@@ -64,6 +66,7 @@ from chx._config import (
     config as config,
 )
 from chx._core import (
+    AuthenticationError as AuthenticationError,
     BackendError as BackendError,
     CancelledError as CancelledError,
     ChainerxError as ChainerxError,
@@ -105,13 +108,21 @@ from chx._numpy.creation import (
     frombuffer as frombuffer,
     fromfunction as fromfunction,
     fromiter as fromiter,
+    geomspace as geomspace,
+    logspace as logspace,
     meshgrid as meshgrid,
+    one_hot as one_hot,
     vander as vander,
+)
+from chx._numpy.dtypes import (
+    can_cast as can_cast,
+    result_type as result_type,
 )
 from chx._numpy.einsum import (
     einsum as einsum,
 )
 from chx._numpy.functional import (
+    apply_along_axis as apply_along_axis,
     piecewise as piecewise,
 )
 from chx._numpy.histograms import (
@@ -151,6 +162,7 @@ from chx._numpy.io import (
     loadtxt as loadtxt,
     save as save,
     savez as savez,
+    savez_compressed as savez_compressed,
 )
 from chx._numpy.logic import (
     allclose as allclose,
@@ -201,6 +213,10 @@ from chx._numpy.mathematics import (
 from chx._numpy.padding import (
     pad as pad,
 )
+from chx._numpy.polynomials import (
+    polyfit as polyfit,
+    polyval as polyval,
+)
 from chx._numpy.products import (
     cross as cross,
     inner as inner,
@@ -229,6 +245,7 @@ from chx._numpy.sorting import (
     partition as partition,
     searchsorted as searchsorted,
     sort as sort,
+    topk as topk,
 )
 from chx._numpy.statistics import (
     average as average,

@@ -11,6 +11,7 @@ from chx._numpy import (
     methods,
     sorting,
     statistics,
+    ufuncs,
 )
 from chx._runtime import asynchronous, pickling
 from chx.array_api import _methods as array_api_methods
@@ -56,7 +57,7 @@ _ATTRIBUTES: dict[str, Any] = {
     # What NumPy and other libraries ask for.
     "__array__": interoperability.array_of,
     "__array_function__": interoperability.array_function,
-    "__array_ufunc__": interoperability.array_ufunc,
+    "__array_ufunc__": ufuncs.array_ufunc,
     "__buffer__": interoperability.buffer,
     "__dlpack__": interoperability.dlpack,
     "__dlpack_device__": interoperability.dlpack_device,

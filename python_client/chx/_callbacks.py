@@ -5,7 +5,7 @@ from typing import Any
 
 from chx import _core, _signatures
 from chx._autograd import backward, modes
-from chx._numpy import advanced_indexing, creation, io, transfer
+from chx._numpy import advanced_indexing, creation, io, operands, transfer
 from chx._runtime import connection, devices, pickling
 
 CALLBACKS: dict[str, Callable[..., Any]] = {
@@ -13,6 +13,7 @@ CALLBACKS: dict[str, Callable[..., Any]] = {
     "as_array_like": creation.as_array_like,
     "as_grad_stopped": modes.as_grad_stopped,
     "as_indices": creation.as_indices,
+    "as_operand": operands.as_operand,
     "backward": backward.backward,
     "connect_default": connection.connect_default,
     "getitem_by_arrays": advanced_indexing.getitem_by_arrays,

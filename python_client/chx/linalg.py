@@ -51,9 +51,9 @@ _operators = _core._submodules["linalg"]
 globals().update({name: _of_floats(operator) for name, operator in _operators.items()})
 
 
-def solve(a: _ndarray, b: _Any) -> _ndarray:
+def solve(a: _Any, b: _Any) -> _ndarray:
     """x with matmul(a, x) = b, for square matrices a; b has vectors, or matrices of them."""
-    b = _array_like(b, a)
+    a, b = _arrays_like("solve", a, b)
     if a.dtype.kind == b.dtype.kind == "f":
         return _generated.solve(a, b)
     dtype = _np.promote_types(a.dtype, b.dtype)
@@ -172,9 +172,7 @@ def matrix_rank(A: _ndarray, tol: _Any = None, hermitian: bool = False) -> _ndar
     return _core.sum(_core.greater(s, tol), -1)
 
 
-def lstsq(
-    a: _ndarray, b: _Any, rcond: float | None = None
-) -> tuple[_ndarray, _ndarray, int, _ndarray]:
+def lstsq(a: _Any, b: _Any, rcond: float | None = None) -> tuple[_ndarray, _ndarray, int, _ndarray]:
     """x that minimizes |a x - b| for a matrix a (m, n) and b (m,) or (m, k).
 
     Returns:
@@ -182,7 +180,7 @@ def lstsq(
       or (1,), and (0,) if the rank is below n or m <= n; rank is an int, which is waited for; s are
       the singular values. x is differentiable where the rank is constant, and so are the residuals.
     """
-    b = _array_like(b, a)
+    a, b = _arrays_like("lstsq", a, b)
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[0] != b.shape[0]:
         raise _core.DimensionError(
             f"[lstsq] expects a matrix and as many right sides' rows, got {a.shape} and {b.shape}"
@@ -209,7 +207,7 @@ def lstsq(
     return x, residuals, rank, s
 
 
-def multi_dot(arrays: _Sequence[_ndarray]) -> _ndarray:
+def multi_dot(arrays: _Sequence[_Any]) -> _ndarray:
     """The product of matrices, in the order that takes the fewest multiplications.
 
     The first and the last may be vectors.
@@ -217,7 +215,7 @@ def multi_dot(arrays: _Sequence[_ndarray]) -> _ndarray:
     Raises:
       DimensionError: others don't have two dimensions, or sizes don't agree.
     """
-    arrays = _arrays_like(arrays)
+    arrays = _arrays_like("multi_dot", *arrays)
     if len(arrays) < 2:
         raise ValueError(f"[multi_dot] expects at least two arrays, got {len(arrays)}")
     first, last = arrays[0].ndim == 1, arrays[-1].ndim == 1
@@ -244,7 +242,8 @@ def multi_dot(arrays: _Sequence[_ndarray]) -> _ndarray:
 
     def product(i: int, j: int) -> _ndarray:
         if i == j:
-            return arrays[i]
+            factor: _ndarray = arrays[i]
+            return factor
         k = best(i, j)[1]
         return _core.matmul(product(i, k), product(k + 1, j))
 
@@ -263,12 +262,12 @@ def tensorinv(a: _ndarray, ind: int = 2) -> _ndarray:
     return inverse.reshape(*a.shape[ind:], *a.shape[:ind])
 
 
-def tensorsolve(a: _ndarray, b: _Any, axes: _Sequence[int] | None = None) -> _ndarray:
+def tensorsolve(a: _Any, b: _Any, axes: _Sequence[int] | None = None) -> _ndarray:
     """x with tensordot(a, x, x.ndim) = b; the axes are moved to the end of a first."""
+    a, b = _arrays_like("tensorsolve", a, b)
     if axes is not None:
         axes = [_checked_axis("tensorsolve", i, a.ndim) for i in axes]
         a = a.transpose([i for i in range(a.ndim) if i not in axes] + axes)
-    b = _array_like(b, a)
     shape = a.shape[b.ndim :]
     size = _math.prod(shape)
     x = solve(a.reshape(b.size, size), _core.ravel(b))

@@ -74,6 +74,9 @@ PyObject* Wrap(ArrayPtr body);
 bool InitArrayType(PyObject* module);
 extern PyGetSetDef array_getset[];
 extern PyMethodDef array_methods[];
+// What writes to an array are made to: in a mode that records none of its graphs, a leaf's memory
+// outside of them.
+Owned WriteTarget(PyObject* array);
 // numeric.cc
 extern PyNumberMethods array_as_number;
 PyObject* RichCompare(PyObject* a, PyObject* b, int comparison);
@@ -82,6 +85,9 @@ PyObject* RichCompare(PyObject* a, PyObject* b, int comparison);
 PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inputs,
                absl::Span<const AttrValue> attrs, DeviceId device, bool confirm = false);
 const OpDef& Op(absl::string_view name);
+// What is no array or number as an array beside those of a sequence: a new reference, null with an
+// exception set, or Py_NotImplemented where it cannot be one (chx/_numpy/operands.py).
+PyObject* AsOperand(PyObject* object, PyObject* arrays, const OpDef& op);
 
 // indexing.cc
 extern PyMappingMethods array_as_mapping;
@@ -107,6 +113,7 @@ enum class Callback {
   kAsArrayLike,
   kAsGradStopped,
   kAsIndices,
+  kAsOperand,
   kBackward,
   kConnectDefault,
   kGetItemByArrays,

@@ -11,6 +11,7 @@ namespace {
 
 // By ErrorKind.
 PyObject* exceptions[kNumErrorKinds];
+PyObject* authentication_error;
 
 const pthread_t main_thread = pthread_self();  // which imports this, as a rule
 
@@ -25,6 +26,7 @@ Raised raised;
 struct Row {
   ErrorKind kind;
   const char* name;
+  PyObject* const* base = &PyExc_Exception;
 };
 
 constexpr Row kOwn[] = {
@@ -32,30 +34,39 @@ constexpr Row kOwn[] = {
     {ErrorKind::kContext, "ContextError"},
     {ErrorKind::kBackend, "BackendError"},
     {ErrorKind::kDevice, "DeviceError"},
-    {ErrorKind::kDimension, "DimensionError"},
-    {ErrorKind::kDtype, "DtypeError"},
+    {ErrorKind::kDimension, "DimensionError", &PyExc_ValueError},
+    {ErrorKind::kDtype, "DtypeError", &PyExc_TypeError},
     {ErrorKind::kNotImplemented, "NotImplementedError"},
     {ErrorKind::kGradient, "GradientError"},
     {ErrorKind::kGradientCheck, "GradientCheckError"},
     {ErrorKind::kCancelled, "CancelledError"},
 };
 
+PyObject* NewException(PyObject* module, const char* name, PyObject* bases) {
+  const std::string full_name = std::string("chx.") + name;
+  PyObject* const exception = PyErr_NewException(full_name.c_str(), bases, nullptr);
+  return exception != nullptr && PyModule_AddObjectRef(module, name, exception) == 0 ? exception
+                                                                                     : nullptr;
+}
+
+// A ChainerxError that is also one of Python's own.
+PyObject* NewChainerxError(PyObject* module, const char* name, PyObject* builtin) {
+  const Owned bases(PyTuple_Pack(2, exceptions[static_cast<int>(ErrorKind::kChainerx)], builtin));
+  return bases ? NewException(module, name, bases.get()) : nullptr;
+}
+
 }  // namespace
 
 bool InitErrors(PyObject* module) {
-  // Direct subclasses of Exception, as ChainerX's are.
+  // None is a subclass of ChainerxError, as in ChainerX.
   for (const Row& row : kOwn) {
-    const std::string name = std::string("chx.") + row.name;
-    PyObject* exception = PyErr_NewException(name.c_str(), PyExc_Exception, nullptr);
-    if (exception == nullptr || PyModule_AddObjectRef(module, row.name, exception) < 0)
-      return false;
+    PyObject* const exception = NewException(module, row.name, *row.base);
+    if (exception == nullptr) return false;
     exceptions[static_cast<int>(row.kind)] = exception;
   }
-  const Owned bases(PyTuple_Pack(2, exceptions[0], PyExc_MemoryError));
-  PyObject* memory = PyErr_NewException("chx.OutOfMemoryError", bases.get(), nullptr);
-  if (memory == nullptr || PyModule_AddObjectRef(module, "OutOfMemoryError", memory) < 0) {
-    return false;
-  }
+  authentication_error = NewChainerxError(module, "AuthenticationError", PyExc_PermissionError);
+  PyObject* const memory = NewChainerxError(module, "OutOfMemoryError", PyExc_MemoryError);
+  if (authentication_error == nullptr || memory == nullptr) return false;
   exceptions[static_cast<int>(ErrorKind::kMemory)] = memory;
   exceptions[static_cast<int>(ErrorKind::kIndex)] = PyExc_IndexError;
   exceptions[static_cast<int>(ErrorKind::kType)] = PyExc_TypeError;
@@ -93,8 +104,10 @@ PyObject* Raise(const absl::Status& status, Session* session) {
     PyErr_Restore(now.type, now.value, now.traceback);
     return nullptr;
   }
-  PyErr_SetString(exceptions[static_cast<int>(KindOf(status))],
-                  std::string(status.message()).c_str());
+  PyObject* const exception = status.code() == absl::StatusCode::kUnauthenticated
+                                  ? authentication_error
+                                  : exceptions[static_cast<int>(KindOf(status))];
+  PyErr_SetString(exception, std::string(status.message()).c_str());
   return nullptr;
 }
 

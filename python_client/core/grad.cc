@@ -8,6 +8,23 @@ namespace {
 
 Session* SessionOf(PyObject* session) { return AsSession(session)->session; }
 
+// Some output of a backward pass has to be in its graph.
+bool CheckInGraph(absl::Span<ArrayBody* const> outputs, BackpropId id) {
+  Session* const session = outputs[0]->session.get();
+  absl::Status status = session->graphs().backprop_ids().CheckOpen(id);
+  for (size_t i = 0; status.ok() && i < outputs.size(); ++i) {
+    status = outputs[i]->session->graphs().Resolve(outputs[i]);
+    if (status.ok() && outputs[i]->MembershipIn(id) != nullptr) return true;
+  }
+  if (status.ok()) {
+    status = ChainerxError("[backward] expects an array in the graph of backprop ID '",
+                           session->graphs().backprop_ids().Name(id),
+                           "', got none: no input of it called require_grad() there");
+  }
+  Raise(status, session);
+  return false;
+}
+
 // _backward(outputs, backprop_id, enable_double_backprop, loss_scale)
 PyObject* Backward(PyObject*, PyObject* args) {
   PyObject *outputs = nullptr, *id = nullptr;
@@ -21,6 +38,7 @@ PyObject* Backward(PyObject*, PyObject* args) {
   const std::vector<ArrayBody*>& bodies = arrays.bodies;
   if (bodies.empty()) Py_RETURN_NONE;
   options.enable_double_backprop = enable_double != 0;
+  if (!CheckInGraph(bodies, options.id)) return nullptr;
   SetCallerLocation();
   // The mirror of the graph is the GIL's; only sending is not.
   bool flush_due = false;

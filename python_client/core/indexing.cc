@@ -129,11 +129,14 @@ bool CheckUnconnected(PyObject* self) {
 
 // A view of what the index selects, and a copy of the value into it. Keys that are not basic are
 // taken apart in Python (chx/_numpy/advanced_indexing.py).
-int SetItem(PyObject* self, PyObject* key, PyObject* value) {
+int SetItem(PyObject* array, PyObject* key, PyObject* value) {
   if (value == nullptr) {
     PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");
     return -1;
   }
+  const Owned target = WriteTarget(array);
+  if (!target) return -1;
+  PyObject* const self = target.get();
   if (!CheckUnconnected(self)) return -1;
   if (AnyItem(key, [](PyObject* item) { return !IsBasic(item); })) {
     const Owned set(GetCallback(Callback::kSetItemByArrays));

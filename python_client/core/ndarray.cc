@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "client/modes.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -94,6 +95,13 @@ PyObject* GetGradOf(PyObject* self, BackpropId id) {
 }
 
 int SetGradOf(PyObject* self, PyObject* grad, BackpropId id) {
+  Owned converted;
+  if (grad != nullptr && grad != Py_None && !IsArray(grad) && !IsScalar(grad)) {
+    const Owned arrays(PyTuple_Pack(1, self));
+    converted = Owned(arrays ? AsOperand(grad, arrays.get(), Op("copy")) : nullptr);
+    if (!converted) return -1;
+    if (converted.get() != Py_NotImplemented) grad = converted.get();
+  }
   if (grad != nullptr && grad != Py_None && !IsArray(grad)) {
     PyErr_Format(PyExc_TypeError, "expected an ndarray or None, got %s", Py_TYPE(grad)->tp_name);
     return -1;
@@ -310,6 +318,14 @@ PyCFunction AsCFunction(Fn fn) {
 // As Python 3.12 has it for all types: the view is of the memory that __buffer__ shows.
 int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
+  // Whoever wants neither shape nor format takes elements for what they aren't, as
+  // torch.asarray() does.
+  if ((flags & PyBUF_ND) == 0 && (Spec(self).ndim() > 1 || Spec(self).item_size() > 1)) {
+    PyErr_SetString(PyExc_BufferError,
+                    "[buffer] expects a request for the array's shape: memoryview(a), a.tobytes(), "
+                    "numpy.asarray(a) and DLPack make one");
+    return -1;
+  }
   const Owned shown(PyObject_CallMethod(self, "__buffer__", "i", flags));
   return shown ? PyObject_GetBuffer(shown.get(), view, flags) : -1;
 }
@@ -330,6 +346,23 @@ PyMethodDef array_functions[] = {{"_add_array_attribute", AddArrayAttribute, MET
                                  {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+Owned WriteTarget(PyObject* array) {
+  const ArrayBody& body = *BodyOf(array);
+  const GraphMirror& graphs = body.session->graphs();
+  bool stopped = false;
+  for (const GraphMembership& membership : body.memberships) {
+    const BackpropId id = membership.node->id;
+    if (!graphs.backprop_ids().IsOpen(id)) continue;
+    if (CurrentMode().Records(body.session.get(), id) || membership.node->creator) {
+      return Owned(Py_NewRef(array));
+    }
+    stopped = true;
+  }
+  if (!stopped) return Owned(Py_NewRef(array));
+  const Owned stop(GetCallback(Callback::kAsGradStopped));
+  return Owned(stop ? PyObject_CallOneArg(stop.get(), array) : nullptr);
+}
 
 PyObject* Wrap(ArrayPtr body) {
   if (body->binding != nullptr) return Py_NewRef(static_cast<PyObject*>(body->binding));

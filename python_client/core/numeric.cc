@@ -1,4 +1,5 @@
 // Operators of ndarray: type slots, for which a call costs tens of nanoseconds.
+#include "absl/base/attributes.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -36,6 +37,14 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
   return list;
 }
 
+PyObject* AsOperand(PyObject* object, PyObject* arrays, const OpDef& op) {
+  const Owned convert(GetCallback(Callback::kAsOperand));
+  const Owned name(
+      PyUnicode_FromStringAndSize(op.name.data(), static_cast<Py_ssize_t>(op.name.size())));
+  if (!convert || !name) return nullptr;
+  return PyObject_CallFunctionObjArgs(convert.get(), object, arrays, name.get(), nullptr);
+}
+
 namespace {
 
 // 1: an operand; 0: some other type; -1: an exception.
@@ -51,18 +60,35 @@ int ToOperand(PyObject* object, Operand* operand) {
   return 1;
 }
 
+// Of an array and what is not one: a NumPy array, a list, or, for an operator of arrays, a number.
+ABSL_ATTRIBUTE_NOINLINE PyObject* BinaryOfOther(const OpDef& op, PyObject* a, PyObject* b) {
+  const bool first = IsArray(a);
+  const Owned arrays(PyTuple_Pack(1, first ? a : b));
+  const Owned other(arrays ? AsOperand(first ? b : a, arrays.get(), op) : nullptr);
+  if (!other || other.get() == Py_NotImplemented) return Py_XNewRef(other.get());
+  const Operand inputs[] = {Operand(BodyOf(first ? a : other.get())),
+                            Operand(BodyOf(first ? other.get() : b))};
+  const ArrayBody& array = *BodyOf(first ? a : b);
+  return Call(array.session.get(), op, inputs, {}, array.spec.device);
+}
+
 PyObject* Binary(const OpDef& op, PyObject* a, PyObject* b) {
   Operand inputs[2];
   const int first = ToOperand(a, &inputs[0]);
   const int second = first == 1 ? ToOperand(b, &inputs[1]) : 0;
   if (first < 0 || second < 0) return nullptr;
-  if (first == 0 || second == 0) Py_RETURN_NOTIMPLEMENTED;
+  if (first == 0 || second == 0) return BinaryOfOther(op, a, b);
   const ArrayBody& array = *BodyOf(IsArray(a) ? a : b);
   return Call(array.session.get(), op, inputs, {}, array.spec.device);
 }
 
 PyObject* InPlace(const OpDef& op, PyObject* a, PyObject* b) {
-  PyObject* result = Binary(op, a, b);
+  Owned target;  // unlike a where a is in a graph
+  if (!BodyOf(a)->memberships.empty()) {
+    target = WriteTarget(a);
+    if (!target) return nullptr;
+  }
+  PyObject* result = Binary(op, target ? target.get() : a, b);
   if (result == nullptr || result == Py_NotImplemented) return result;
   Py_DECREF(result);
   return Py_NewRef(a);
@@ -126,8 +152,7 @@ PyObject* Power(PyObject* a, PyObject* b, PyObject* modulus) {
 }
 PyObject* Matmul(PyObject* a, PyObject* b) {
   static const OpDef& op = Op("matmul");
-  if (!IsArray(a) || !IsArray(b)) Py_RETURN_NOTIMPLEMENTED;
-  return Binary(op, a, b);
+  return IsArray(a) && IsArray(b) ? Binary(op, a, b) : BinaryOfOther(op, a, b);
 }
 
 // a OP= b for operators without an in-place form: the result is written into a. Arrays in a graph
@@ -149,7 +174,9 @@ PyObject* WriteInto(PyObject* a, PyObject* result) {
                             ", got ", DtypeName(from.dtype)));
   }
   static const OpDef& op = Op("copyto");
-  const Operand operands[] = {Operand(BodyOf(a)), Operand(BodyOf(result))};
+  const Owned target = WriteTarget(a);
+  if (!target) return nullptr;
+  const Operand operands[] = {Operand(BodyOf(target.get())), Operand(BodyOf(result))};
   const Owned done(Call(BodyOf(a)->session.get(), op, operands, {}, 0));
   return done ? Py_NewRef(a) : nullptr;
 }
@@ -202,14 +229,23 @@ PyObject* Index(PyObject* self) {
   return nullptr;
 }
 
+// What a comparison with None gives, as in NumPy; Python would compare identities.
+ABSL_ATTRIBUTE_NOINLINE PyObject* EveryElement(const ArrayBody& array, bool value) {
+  const Shape& shape = array.spec.shape;
+  const AttrValue attrs[] = {AttrValue(Ints(shape.begin(), shape.end())), AttrValue(Scalar(value)),
+                             AttrValue(Dtype::kBool)};
+  return Call(array.session.get(), Op("full"), {}, attrs, array.spec.device);
+}
+
 }  // namespace
 
 PyObject* RichCompare(PyObject* a, PyObject* b, int comparison) {
   // In the order of Py_LT, LE, EQ, NE, GT, GE.
   static const OpDef* const ops[] = {&Op("less"),      &Op("less_equal"), &Op("equal"),
                                      &Op("not_equal"), &Op("greater"),    &Op("greater_equal")};
-  // Not a matter of identity, as it would be if Python had the last word.
-  if (b == Py_None) return Raise(ChainerxError("Cannot create an array from null."));
+  if (b == Py_None && (comparison == Py_EQ || comparison == Py_NE)) {
+    return EveryElement(*BodyOf(a), comparison == Py_NE);
+  }
   return Binary(*ops[comparison], a, b);
 }
 

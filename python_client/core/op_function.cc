@@ -2,9 +2,11 @@
 // second list.
 #include <cstddef>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "python_client/core/common.h"
+#include "python_client/core/op_attributes.h"
 
 namespace chx::python {
 namespace {
@@ -71,9 +73,14 @@ bool Bind(const OpFunction& self, PyObject* const* args, Py_ssize_t count, PyObj
   return true;
 }
 
-// `keep` gets what a sequence gave, until after the call: it may be the only reference.
-bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
-             absl::InlinedVector<Operand, 4>* operands, std::vector<Owned>* keep) {
+using Operands = absl::InlinedVector<Operand, 4>;
+
+// `keep` gets what a sequence gave, until after the call: it may be the only reference, and then
+// stands for the argument. False without an exception where something is neither an array nor a
+// number that the operator takes.
+bool ToInput(const OpDef& op, const InputDef& input, PyObject** argument, Operands* operands,
+             std::vector<Owned>* keep) {
+  PyObject* const object = *argument;
   const bool absent = object == nullptr || (object == Py_None && input.optional);
   if (absent && input.optional) {
     operands->emplace_back();
@@ -87,10 +94,11 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
   if (input.variadic) {
     keep->emplace_back(PySequence_Tuple(object));
     if (!keep->back()) return false;
-    PyObject* const items = keep->back().get();
+    PyObject* const items = *argument = keep->back().get();
     const Py_ssize_t size = PyTuple_GET_SIZE(items);
-    const Py_ssize_t before = PyTuple_GET_SIZE(keep->front().get());
-    if (op.has_lists() && size != before) {
+    // Of the first list.
+    const Py_ssize_t before = op.has_lists() ? PyTuple_GET_SIZE(keep->front().get()) : size;
+    if (size != before) {
       Raise(DimensionError("[", op.name, "] expects lists of one length, got ", before, " and ",
                            size, " arrays"));
       return false;
@@ -101,7 +109,8 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
     }
     const InputDef one{input.name, false, false, false};
     for (Py_ssize_t i = 0; i < size; ++i) {
-      if (!ToInput(op, one, PyTuple_GET_ITEM(items, i), operands, nullptr)) return false;
+      PyObject* item = PyTuple_GET_ITEM(items, i);
+      if (!ToInput(op, one, &item, operands, nullptr)) return false;
     }
     return true;
   }
@@ -115,87 +124,83 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject* object,
     operands->emplace_back(scalar);
     return true;
   }
-  PyErr_Format(PyExc_TypeError, "%s() expects an ndarray%s for '%s', got %s", op.name.c_str(),
-               input.scalar ? " or a number" : "", input.name.c_str(), Py_TYPE(object)->tp_name);
   return false;
 }
 
-// ChainerX has a character where all choices are letters, and checks its value later.
-bool IsLetter(const AttrDef& attr) { return attr.choices[0].size() == 1; }
-
-bool ToChoice(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
-  if (!PyUnicode_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "%s() expects a string for '%s', got %s", op.name.c_str(),
-                 attr.name.c_str(), Py_TYPE(object)->tp_name);
-    return false;
-  }
-  const char* word = PyUnicode_AsUTF8(object);
-  if (word == nullptr) return false;
-  for (size_t i = 0; i < attr.choices.size(); ++i) {
-    if (attr.choices[i] == word) {
-      *value = AttrValue(static_cast<int64_t>(i));
-      return true;
-    }
-  }
-  if (IsLetter(attr) && PyUnicode_GET_LENGTH(object) == 1) {
-    Raise(ChainerxError("[", op.name, "] expects one of ", absl::StrJoin(attr.choices, ", "),
-                        " for '", attr.name, "', got '", word, "'"));
-    return false;
-  }
-  PyErr_Format(PyExc_ValueError, "%s() expects one of %s for '%s', got %R", op.name.c_str(),
-               absl::StrJoin(attr.choices, ", ").c_str(), attr.name.c_str(), object);
-  return false;
-}
-
-bool ToAttr(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
-  const bool letter = !attr.choices.empty() && IsLetter(attr);
-  if (object == nullptr || (object == Py_None && !letter)) {
-    if (attr.required) {
-      PyErr_Format(PyExc_TypeError, "%s() missing argument '%s'", op.name.c_str(),
-                   attr.name.c_str());
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ToInputs(const OpDef& op, PyObject** bound,
+                                                  Operands* operands, std::vector<Owned>* keep) {
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (bound[i] != nullptr && IsArray(bound[i]) && !op.inputs[i].variadic) {
+      operands->emplace_back(BodyOf(bound[i]));
+    } else if (!ToInput(op, op.inputs[i], &bound[i], operands, keep)) {
       return false;
     }
-    // An explicit None means the default, unless it is a value of its own.
-    const bool none = object == Py_None && attr.nullable;
-    *value = none ? AttrValue() : attr.default_value;
-    return true;
   }
-  if (!attr.choices.empty()) return ToChoice(op, attr, object, value);
-  switch (attr.type) {
-    case AttrType::kBool: {
-      const int truth = PyObject_IsTrue(object);
-      *value = AttrValue(truth == 1);
-      return truth >= 0;
+  return true;
+}
+
+// What there is of arrays among the arguments, as a list.
+Owned ArraysOf(const OpDef& op, PyObject* const* bound) {
+  Owned arrays(PyList_New(0));
+  const auto add = [&arrays](PyObject* object) {
+    return object == nullptr || !IsArray(object) || PyList_Append(arrays.get(), object) == 0;
+  };
+  for (size_t i = 0; arrays && i < op.inputs.size(); ++i) {
+    bool added = true;
+    if (op.inputs[i].variadic && bound[i] != nullptr && PyTuple_Check(bound[i])) {
+      for (Py_ssize_t k = 0; added && k < PyTuple_GET_SIZE(bound[i]); ++k) {
+        added = add(PyTuple_GET_ITEM(bound[i], k));
+      }
+    } else {
+      added = add(bound[i]);
     }
-    case AttrType::kInt: {
-      const Py_ssize_t number = PyNumber_AsSsize_t(object, PyExc_OverflowError);
-      *value = AttrValue(int64_t{number});
-      return number != -1 || PyErr_Occurred() == nullptr;
-    }
-    case AttrType::kFloat: {
-      const double number = PyFloat_AsDouble(object);
-      *value = AttrValue(number);
-      return number != -1 || PyErr_Occurred() == nullptr;
-    }
-    case AttrType::kDtype: {
-      Dtype dtype;
-      if (!ToDtype(object, &dtype)) return false;
-      *value = AttrValue(dtype);
-      return true;
-    }
-    case AttrType::kScalar: {
-      Scalar scalar;
-      if (!ToScalar(object, &scalar)) return false;
-      *value = AttrValue(scalar);
-      return true;
-    }
-    default: {
-      Ints ints;
-      if (!ToInts(object, &ints)) return false;
-      *value = AttrValue(std::move(ints));
-      return true;
-    }
+    if (!added) return Owned();
   }
+  return arrays;
+}
+
+// The array that stands for one argument of an input: itself if there is no need for another.
+Owned WithArray(const OpDef& op, size_t i, PyObject* object, PyObject* arrays) {
+  const InputDef& input = op.inputs[i];
+  const bool number = input.scalar && IsScalar(object);
+  if (IsArray(object) || number || (object == Py_None && input.optional)) {
+    return Owned(Py_NewRef(object));
+  }
+  // Not for what is written: that would be a copy.
+  const bool written =
+      op.written_inputs != 0 ? ((op.written_inputs >> i) & 1) != 0 : op.in_place && i == 0;
+  if (PyList_GET_SIZE(arrays) > 0 && !written) {
+    Owned array(AsOperand(object, arrays, op));
+    if (array.get() != Py_NotImplemented) return array;
+  }
+  PyErr_Format(PyExc_TypeError, "%s() expects an ndarray%s for '%s', got %s", op.name.c_str(),
+               input.scalar ? " or a number" : "", input.name.c_str(), Py_TYPE(object)->tp_name);
+  return Owned();
+}
+
+// Puts arrays on the device of those that there are in the place of NumPy arrays and lists.
+bool WithArrays(const OpDef& op, PyObject** bound, std::vector<Owned>* keep) {
+  const Owned arrays = ArraysOf(op, bound);
+  if (!arrays) return false;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (bound[i] == nullptr) continue;
+    if (!op.inputs[i].variadic) {
+      keep->push_back(WithArray(op, i, bound[i], arrays.get()));
+      if (!keep->back()) return false;
+    } else {
+      const Owned items(PySequence_Tuple(bound[i]));
+      const Py_ssize_t size = items ? PyTuple_GET_SIZE(items.get()) : 0;
+      keep->emplace_back(items ? PyTuple_New(size) : nullptr);
+      if (!keep->back()) return false;
+      for (Py_ssize_t k = 0; k < size; ++k) {
+        Owned item = WithArray(op, i, PyTuple_GET_ITEM(items.get(), k), arrays.get());
+        if (!item) return false;
+        PyTuple_SET_ITEM(keep->back().get(), k, item.release());
+      }
+    }
+    bound[i] = keep->back().get();
+  }
+  return true;
 }
 
 // a.reshape(2, 3) and a.transpose(1, 0): several ints stand for a tuple of them.
@@ -259,6 +264,14 @@ bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
   return true;
 }
 
+// After ToInputs has failed: with an exception, or because of what is neither array nor number.
+ABSL_ATTRIBUTE_NOINLINE bool ToInputsAgain(const OpDef& op, PyObject** bound, Operands* operands,
+                                           std::vector<Owned>* keep) {
+  if (PyErr_Occurred() != nullptr || !WithArrays(op, bound, keep)) return false;
+  operands->clear();
+  return ToInputs(op, bound, operands, keep);
+}
+
 PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   const auto& self = *reinterpret_cast<OpFunction*>(callable);
   const OpDef& op = *self.op;
@@ -275,10 +288,11 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
   if (!Bind(self, args, count, keywords, bound.data())) return nullptr;
   Owned indices;
   if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
-  absl::InlinedVector<Operand, 4> operands;
+  Operands operands;
   std::vector<Owned> keep;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!ToInput(op, op.inputs[i], bound[i], &operands, &keep)) return nullptr;
+  if (!ToInputs(op, bound.data(), &operands, &keep) &&
+      !ToInputsAgain(op, bound.data(), &operands, &keep)) {
+    return nullptr;
   }
   Attrs attrs(op.attrs.size());
   for (size_t i = 0; i < op.attrs.size(); ++i) {

@@ -32,6 +32,11 @@ def test_clients(number):
     assert run(program) == PRINTED.findall(program)
 
 
+def test_numpy():
+    (program,) = blocks("NUMPY_MD")
+    assert run(program) == PRINTED.findall(program)
+
+
 def test_readme():
     """Its programs go on from one another."""
     programs = blocks("README_MD")

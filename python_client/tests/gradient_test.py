@@ -138,7 +138,15 @@ def test_gradients_need_the_graph():
 
 def test_outputs_outside_of_the_graph_are_passed_over():
     x, y = leaf([3.0]), chx.zeros(1)
-    y.backward()
+    for nothing in (y, [y, y]):
+        with pytest.raises(chx.ChainerxError, match=r"in the graph of backprop ID '<default>'"):
+            chx.backward(nothing)
+    with (
+        chx.backprop_scope("other") as other,
+        pytest.raises(chx.ChainerxError, match="ID 'other'"),
+    ):
+        (x * x).backward(other)
+    assert x.grad is None
     assert chx.grad([y], [x, y]) == [None, None]
     chx.backward([y, x * x])
     assert x.grad.tolist() == [6.0]
@@ -158,6 +166,20 @@ def test_set_grad_checks():
             x.grad = wrong
     with pytest.raises(TypeError):
         x.grad = 1.0
+
+
+def test_gradients_may_be_numpys():
+    x = leaf([1.0, 2.0])
+    for gradient in (np.array([3.0, 4.0]), [3.0, 4.0]):
+        x.grad = gradient
+        assert type(x.grad) is chx.ndarray and x.grad.tolist() == [3.0, 4.0]
+        x.cleargrad()
+        x.set_grad(gradient)
+        assert x.grad.tolist() == [3.0, 4.0]
+        (gx,) = chx.grad([x * 2], [x], grad_outputs=[gradient])
+        assert gx.tolist() == [6.0, 8.0]
+    with pytest.raises(chx.GradientError):
+        x.grad = np.array([3, 4])
 
 
 def test_in_place_is_refused_in_a_graph():
@@ -202,8 +224,15 @@ def test_mode_of_an_operator_counts_not_that_of_backward():
         z = x * 10
     y.backward()
     assert x.grad.tolist() == [6.0]
-    z.backward()
+    with pytest.raises(chx.ChainerxError, match="expects an array in the graph"):
+        z.backward()
     assert x.grad.tolist() == [6.0]
+
+
+def test_an_array_without_a_gradient_starts_from_ones():
+    x = leaf([3.0, 4.0])
+    (x * x).backward()
+    assert x.grad.tolist() == [6.0, 8.0]
 
 
 def test_graphs_of_their_own():

@@ -298,7 +298,7 @@ def test_bad_parameters_are_refused(params):
 def test_bad_calls_are_refused():
     kernel = kernels.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")
     x = chx.ones((2,))
-    for args in [(x,), (x, x.astype("float64")), (x, np.ones(2, "f")), (1.0, 2.0), (x, "1")]:
+    for args in [(x,), (x, x.astype("float64")), (x, np.ones(2)), (1.0, 2.0), (x, "1")]:
         with pytest.raises(TypeError, match=r"^\[add\] expects "):
             kernel(*args)
     with pytest.raises(chx.DimensionError, match="broadcast"):
@@ -312,3 +312,14 @@ def test_bad_calls_are_refused():
         kernels.ElementwiseKernel("T x", "U z", "z = x", "bad")(x)
     with pytest.raises(ZeroDivisionError):
         kernels.ElementwiseKernel("T x", "T z", "z = x + 1 / 0", "bad")(x)
+
+
+def test_numpy_arrays_beside_one_of_ours(rng):
+    add = chx.kernels.elementwise("T x, T y", "T z", "z = x + 2 * y", "add_twice")
+    x, y = rng.standard_normal((2, 3)), rng.standard_normal(3)
+    for a, b in ((chx.array(x), y), (x, chx.array(y)), (chx.array(x), y.tolist())):
+        np.testing.assert_allclose(chx.to_numpy(add(a, b)), x + 2 * y)
+    with pytest.raises(
+        TypeError, match=r"\[add_twice\] expects chx.ndarray or a number, got ndarray"
+    ):
+        add(x, y)

@@ -88,7 +88,7 @@ def test_matmul():
     x, y = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
     check(chx.array(x) @ chx.array(y), x @ y)
     check(chx.array(x[0]) @ chx.array(y), x[0] @ y)
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError):  # as NumPy
         chx.array(x) @ 2.0
     with pytest.raises(chx.DimensionError):
         chx.array(x) @ chx.array(x)
@@ -112,7 +112,7 @@ def test_scalars_keep_the_arrays_width(dtype, scalar, expected):
     assert (scalar * a).dtype == expected
 
 
-@pytest.mark.parametrize("other", ["text", None, [1, 2], object(), 1j], ids=repr)
+@pytest.mark.parametrize("other", ["text", None, ["text"], object(), 1j], ids=repr)
 def test_other_operands_are_not_implemented(other):
     a = chx.zeros(2)
     assert a.__add__(other) is NotImplemented
@@ -126,20 +126,14 @@ def test_other_operands_are_not_implemented(other):
 
 @pytest.mark.parametrize("compare", COMPARISONS, ids=lambda f: f.__name__)
 def test_comparing_with_none(compare):
-    for operands in [(chx.zeros(2), None), (None, chx.zeros(2))]:
-        with pytest.raises(chx.ChainerxError, match="Cannot create an array from null"):
-            compare(*operands)
-
-
-def test_numpy_operands():
-    """As upstream: for NumPy's operators a chx array is a sequence of 0-d arrays."""
-    a = chx.array([1.0, 2.0])
-    check(np.float64(3) * a, [3.0, 6.0])
-    for mixed in [a + np.ones(2), np.add(a, np.ones(2))]:
-        assert mixed.dtype == object
-        assert [float(x) for x in mixed] == [2.0, 3.0]
-    with pytest.raises(TypeError):
-        np.ones(2) + a
+    for shape in [(2,), (), (0, 3)]:
+        for operands in [(chx.zeros(shape), None), (None, chx.zeros(shape))]:
+            if compare in (operator.eq, operator.ne):
+                check(compare(*operands), np.full(shape, compare is operator.ne))
+                continue
+            with pytest.raises(TypeError, match="not supported between"):
+                compare(*operands)
+    assert None not in chx.zeros(2)
 
 
 def test_in_place_power():

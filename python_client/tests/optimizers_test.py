@@ -153,6 +153,52 @@ def test_hyperparameters():
             chx.optimizers.Adam(**wrong)
 
 
+def test_attributes_without_an_effect_are_refused(params):
+    for optimizer, known in (
+        (chx.optimizers.Adam(), "alpha, beta1, beta2, eps, eta, weight_decay_rate"),
+        (chx.optimizers.SGD().setup(params), "lr"),
+    ):
+        name = type(optimizer).__name__
+        text = f"{name} has no attribute 'rate'; its hyperparameters are {known}"
+        with pytest.raises(AttributeError, match=f"^{text}$"):
+            optimizer.rate = 5
+        assert not hasattr(optimizer, "rate")
+    optimizer.lr = 0.5
+    optimizer.t = 3
+    assert (optimizer.lr, optimizer.t) == (0.5, 3)
+    with pytest.raises(AttributeError, match="hyperparameters are alpha"):
+        chx.optimizers.Adam().lr = 5
+
+    class Counting(chx.optimizers.SGD):
+        count: int
+        note = ""
+
+    mine = Counting(lr=0.1)
+    mine.count, mine.note = 1, "text"
+    with pytest.raises(AttributeError, match="Counting has no attribute 'other'"):
+        mine.other = 1
+
+
+def test_adamw_is_pytorchs_by_the_conversion_in_its_documentation(rng):
+    """PyTorch's rule: p -= lr * decay * p, then Adam's step with the rate lr."""
+    assert "AdamW(alpha=lr, weight_decay_rate=lr * d)" in chx.optimizers.AdamW.__doc__
+    p, lr, decay = rng.standard_normal(5), 0.03, 0.4
+    w = chx.array(p).require_grad()
+    optimizer = chx.optimizers.AdamW(alpha=lr, weight_decay_rate=lr * decay).setup([w])
+    m = v = np.zeros(5)
+    for t in range(1, 6):
+        if t == 4:  # a schedule's step
+            lr /= 2
+            optimizer.alpha, optimizer.weight_decay_rate = lr, lr * decay
+        g = rng.standard_normal(5)
+        w.set_grad(chx.array(g))
+        optimizer.update()
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        p = p - lr * decay * p
+        p = p - lr * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        np.testing.assert_allclose(chx.to_numpy(w.as_grad_stopped()), p, rtol=1e-5)
+
+
 def test_changed_rate_counts(params):
     optimizer = chx.optimizers.SGD(lr=1.0).setup(params)
     before = chx.to_numpy(params[1].as_grad_stopped(copy=True))

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import chx
 import numpy as np
@@ -21,11 +22,11 @@ def limit_of(session):
 
 def machine_memory():
     """Bytes: the machine's, or the control group's that this process is in if that has a limit."""
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        if os.path.exists(path) and (text := open(path).read().strip()).isdigit():
-            pages = min(pages, int(text))
-    return pages
+        if os.path.exists(path) and (text := Path(path).read_text().strip()).isdigit():
+            total = min(total, int(text))
+    return total
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,14 @@ def train(steps: int) -> float:
     return float(loss)
 
 
+def beside_numpy(x: chx.ndarray, weights: chx.ndarray) -> chx.ndarray:
+    optimizer = chx.optimizers.AdamW(alpha=0.1).setup([weights])
+    optimizer.alpha = optimizer.alpha / 2
+    y = x + np.ones((8, 1)) - [[0.5]]
+    y @= chx.maximum(np.eye(3), [1.0, 0.0, 0.0] * weights[0, 0])
+    return chx.concatenate([y, [[1.0, 2.0, 3.0]], np.zeros((1, 3))])
+
+
 def numpy_functions(x: chx.ndarray) -> list[chx.ndarray]:
     kept: chx.ndarray = chx.where(x > 0, x, 0.0)
     values, counts = chx.histogram(x, bins=4)
@@ -48,6 +56,7 @@ def main() -> None:
         assert train(20) < train(1)
         x = chx.array(np.arange(24.0).reshape(8, 3))
         assert len(numpy_functions(x)) == 11
+        assert beside_numpy(x, chx.ones((3, 3)).require_grad()).shape == (10, 3)
         with chx.no_backprop_mode(), chx.backprop_scope("outer") as graph:
             assert not chx.is_backprop_required(graph) or graph.name == "outer"
         shapes: dict[str, tuple[int, ...]] = {"x": x.shape}

@@ -270,7 +270,10 @@ CHX_BINARY_FN(ReluGrad, "relu_grad") {
 
 template <typename T>
 CHX_HD uint64_t Magnitude(T x) {
-  return x < 0 ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+  if constexpr (T(-1) < T(0)) {
+    if (x < 0) return uint64_t{0} - static_cast<uint64_t>(x);
+  }
+  return static_cast<uint64_t>(x);
 }
 CHX_HD uint64_t Euclid(uint64_t x, uint64_t y) {
   while (y != 0) {

@@ -39,6 +39,29 @@ def test_gradients(row, double, device):  # noqa: F811
     check_gradients(chx, row, arrays, rng_of(row), double=double)
 
 
+# Their first argument is written, or is a list of something else than arrays.
+NOT_BESIDE = {"block", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "copyto"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [r for r in FUNCTIONS if len(r.shapes) > 1 and r.op not in NOT_BESIDE],
+    ids=lambda r: r.name,
+)
+def test_numpy_arrays_beside_one_of_ours(row, device):  # noqa: F811
+    """Whichever argument is ours, the others may be NumPy's: the result is the same."""
+    for dtype in row.dtypes[0]:
+        arrays = inputs_of(row, rng_of(row), [dtype] * len(row.shapes))
+        want = as_list(row.call(chx, *map(chx.array, arrays)))
+        for i in range(1 if "sorter" in row.name else len(arrays)):
+            mixed = [chx.array(a) if i == j else a for j, a in enumerate(arrays)]
+            for g, w in zip(as_list(row.call(chx, *mixed)), want, strict=True):
+                assert type(g) is type(w)
+                if isinstance(w, chx.ndarray):
+                    assert (g.dtype, g.shape, g.device) == (w.dtype, w.shape, w.device)
+                    np.testing.assert_array_equal(chx.to_numpy(g), chx.to_numpy(w))
+
+
 def test_names():
     """What users of NumPy would expect is there, but for what is known to be missing."""
     absent = set()

@@ -233,8 +233,9 @@ def test_tcp_on_loopback_with_a_token(tmp_path):
     with Daemon(f"--token-file={token}", listen="127.0.0.1:0") as daemon:
         with pytest.raises(chx.ChainerxError, match="valid token"):
             chx.connect(daemon.address)
-        with pytest.raises(chx.ChainerxError, match="valid token"):
+        with pytest.raises(PermissionError, match="valid token") as refused:
             chx.connect(daemon.address, token="0123456789abcdef0124")
+        assert type(refused.value) is chx.AuthenticationError
         with chx.connect(daemon.address, token="0123456789abcdef0123"):
             assert float(chx.ones(())) == 1
 

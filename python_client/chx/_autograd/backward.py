@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from chx import _core
 from chx._core import ndarray
+from chx._numpy import arguments
 from chx._runtime.context import BackpropId
 
 
@@ -19,16 +20,18 @@ def backward(
 ) -> None:
     """Adds d(outputs)/d(leaf) to the gradient of every array that requires one.
 
-    Arrays outside of the graph are passed over. The graph is kept: backward can run again.
+    Arrays outside of the graph are passed over beside others. The graph is kept: backward can run
+    again.
 
     Args:
-      outputs: an array or a sequence of arrays. Each starts from its gradient, or from ones.
+      outputs: an array or a sequence of arrays, of any shape. Each starts from its gradient, or if it
+        has none from ones, as in ChainerX: that is the gradient of the sum of its elements.
       backprop_id: the graph; the default one if None.
       enable_double_backprop: whether the gradients can be differentiated again.
       loss_scale: what unset gradients start from; final ones are divided by it.
 
     Raises:
-      ChainerxError: the graph has expired, or an outer graph that it is connected to was
+      ChainerxError: no output is in the graph, the graph has expired, or an outer graph that it is connected to was
         backpropagated before.
     """
     if isinstance(outputs, _core.ndarray):
@@ -62,7 +65,13 @@ def grad(
       GradientError: grad_outputs don't match the outputs.
       ChainerxError: as for backward().
     """
-    inputs = list(inputs)
+    inputs, outputs = list(inputs), list(outputs)
+    grad_outputs = list(grad_outputs)
+    if len(grad_outputs) == len(outputs):
+        grad_outputs = [
+            gy if gy is None else arguments.array_like(gy, y)
+            for y, gy in zip(outputs, grad_outputs, strict=True)
+        ]
     grads = _core._grad(
         outputs,
         inputs,

@@ -1,28 +1,62 @@
 """What the routines do with their arguments."""
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy import creation
+from chx._numpy import creation, operands
 from chx._types import DtypeLike
 
 
 def array_like(value: Any, array: ndarray, dtype: DtypeLike | None = None) -> ndarray:
-    """`value` as an array on another's device."""
+    """`value` as an array on another's device; of a dtype, or of that which operators give it."""
     if isinstance(value, _core.ndarray):
         return value
-    return creation.array(np.asarray(value), dtype, device=array.device)
+    there = operands.as_operand(value, [array]) if dtype is None else NotImplemented
+    if there is NotImplemented:
+        there = creation.array(np.asarray(value), dtype, device=array.device)
+    return cast(ndarray, there)
 
 
-def arrays_like(values: Iterable[Any]) -> list[ndarray]:
-    """Values of which at least one is an array, all as arrays on its device."""
-    values = list(values)
-    array = next((v for v in values if isinstance(v, _core.ndarray)), None)
-    return values if array is None else [array_like(v, array) for v in values]
+def array_beside(name: str, value: Any, *others: Any) -> ndarray:
+    """`value` as an array beside those of `others` that are.
+
+    Raises:
+      TypeError: none is an array.
+    """
+    if isinstance(value, _core.ndarray):
+        return value
+    return arrays_like(name, value, *(v for v in others if isinstance(v, _core.ndarray)))[0]
+
+
+def arrays_like(name: str, *values: Any) -> list[ndarray]:
+    """Values of which at least one is an array, all as arrays on its device.
+
+    Raises:
+      TypeError: none is an array, or one cannot be.
+    """
+    arrays = [v for v in values if isinstance(v, _core.ndarray)]
+    if not arrays:
+        kinds = ", ".join(type(v).__name__ for v in values)
+        raise TypeError(f"[{name}] expects at least one ndarray of chx, got {kinds}")
+    return [_converted(name, v, arrays) for v in values]
+
+
+def check_written(name: str, a: Any) -> None:
+    """TypeError unless `a` is an array: of anything else a copy would be written."""
+    if not isinstance(a, _core.ndarray):
+        raise TypeError(f"[{name}] expects an ndarray of chx to write, got {type(a).__name__}")
+
+
+def _converted(name: str, value: Any, arrays: list[ndarray]) -> ndarray:
+    array: ndarray = operands.as_operand(value, arrays)
+    if array is NotImplemented:
+        raise TypeError(
+            f"[{name}] expects an array, a number or a list, got {type(value).__name__}"
+        )
+    return array
 
 
 def checked_axis(name: str, axis: int, ndim: int) -> int:

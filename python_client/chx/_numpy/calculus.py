@@ -1,24 +1,23 @@
 """Differences, integrals and interpolation. Gradients come from the operators."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, mathematics, sorting
-from chx._numpy.arguments import array_like, checked_axis, floating, sliced
+from chx._numpy.arguments import array_beside, array_like, checked_axis, floating, sliced
 from chx._types import Scalar
 
 
-def diff(
-    a: ndarray, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
-) -> ndarray:
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
     """Differences of neighbours along an axis, n times; `prepend` and `append` are put around first:
     arrays, or a number along the axis.
     """
     if n < 0:
         raise ValueError(f"[diff] expects n from 0 on, got {n}")
+    a = array_beside("diff", a, prepend, append)
     axis = checked_axis("diff", axis, a.ndim)
     if n and (prepend is not None or append is not None):
         shape = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
@@ -35,11 +34,12 @@ def diff(
     for _ in range(n):
         later, earlier = a[(*before, slice(1, None))], a[(*before, slice(None, -1))]
         a = _core.not_equal(later, earlier) if a.dtype == np.bool_ else later - earlier
-    return a
+    return cast(ndarray, a)
 
 
-def ediff1d(ary: ndarray, to_end: Any = None, to_begin: Any = None) -> ndarray:
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
     """Differences of neighbours of the flattened array, between what is given to put around them."""
+    ary = array_beside("ediff1d", ary, to_end, to_begin)
     flat = _core.ravel(ary)
     parts = [diff(flat)]
     if to_begin is not None:
@@ -49,7 +49,7 @@ def ediff1d(ary: ndarray, to_end: Any = None, to_begin: Any = None) -> ndarray:
     return parts[0] if len(parts) == 1 else _core.concatenate(parts, 0)
 
 
-def gradient(f: ndarray, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """The slopes along axes by central differences, one-sided at the edges (of order 1 or 2).
 
     `varargs`: one distance between neighbours for all axes, or for each axis a distance or its
@@ -58,6 +58,7 @@ def gradient(f: ndarray, *varargs: Any, axis: Any = None, edge_order: int = 1) -
     Raises:
       ValueError: an axis has too few elements, or the distances don't fit.
     """
+    f = array_beside("gradient", f, *varargs)
     if axis is None:
         axes = list(range(f.ndim))
     else:
@@ -121,8 +122,9 @@ def _parabola(y0: ndarray, y1: ndarray, y2: ndarray, h1: Any, h2: Any) -> ndarra
     return result
 
 
-def trapz(y: ndarray, x: Any = None, dx: float | ndarray = 1.0, axis: int = -1) -> ndarray:
+def trapz(y: Any, x: Any = None, dx: float | ndarray = 1.0, axis: int = -1) -> ndarray:
     """The integral along an axis by the trapezoidal rule, at coordinates x or with distance dx."""
+    y = array_beside("trapz", y, x, dx)
     axis = checked_axis("trapz", axis, y.ndim)
     y = floating(y)
     means = (sliced(y, axis, 1) + sliced(y, axis, 0, -1)) * 0.5
@@ -172,7 +174,8 @@ def interp(
     Raises:
       ValueError: xp and fp are not one-dimensional, equally long and without gaps, or period is 0.
     """
-    x = floating(creation.asarray(x))
+    arrays = [v for v in (x, xp, fp) if isinstance(v, _core.ndarray)]
+    x = floating(array_like(x, arrays[0]) if arrays else creation.asarray(x))
     xp, fp = floating(array_like(xp, x)), floating(array_like(fp, x))
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:
         raise ValueError(

@@ -99,6 +99,8 @@ def frombuffer(
 
     The values are copied at the call. ValueError if `count` and `offset` don't fit the buffer.
     """
+    if isinstance(buffer, _core.ndarray):
+        buffer = transfer.to_numpy(buffer, copy=False)
     return array(np.frombuffer(buffer, np.dtype(dtype), count, offset), device=device)
 
 
@@ -128,8 +130,52 @@ def fromiter(
     return array(np.fromiter(iterable, np.dtype(dtype), count), device=device)
 
 
+def logspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: DtypeLike = "float32",
+    device: DeviceLike = None,
+) -> ndarray:
+    """base ** linspace(start, stop, ...), computed in float64; by default float32, as linspace()."""
+    return array(np.logspace(start, stop, num, endpoint, base), dtype, device=device)
+
+
+def geomspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DtypeLike = "float32",
+    device: DeviceLike = None,
+) -> ndarray:
+    """Numbers with a constant quotient, computed in float64; by default float32, as linspace().
+
+    ValueError: start or stop is 0.
+    """
+    return array(np.geomspace(start, stop, num, endpoint), dtype, device=device)
+
+
+def one_hot(x: ndarray, num_classes: int, dtype: DtypeLike = "float32", axis: int = -1) -> ndarray:
+    """Ones where the index along a new axis is the integer x, else zeros: labels as vectors.
+
+    Integers out of range give zeros only.
+
+    Raises:
+      DtypeError: x is not of integers.
+    """
+    if x.dtype.kind not in "iu":
+        raise _core.DtypeError(f"[one_hot] expects integers, got {x.dtype}")
+    axis = axis + x.ndim + 1 if axis < 0 else axis
+    shape = [num_classes if i == axis else 1 for i in range(x.ndim + 1)]
+    classes = _core.arange(num_classes, dtype="int64", device=x.device).reshape(shape)
+    return _core.equal(_core.expand_dims(x, axis), classes).astype(dtype)
+
+
 def meshgrid(
-    *xi: ndarray, indexing: str = "xy", sparse: bool = False, copy: bool = True
+    *xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True
 ) -> list[ndarray]:
     """Coordinate arrays of a grid from one-dimensional ones, as a list; 'xy' swaps two axes.
 
@@ -142,6 +188,8 @@ def meshgrid(
         return _core.meshgrid(list(xi), indexing=cast(Literal["xy", "ij"], indexing))
     if indexing not in ("xy", "ij"):
         raise ValueError(f"[meshgrid] expects indexing 'xy' or 'ij', got {indexing!r}")
+    device = next((x.device for x in xi if isinstance(x, _core.ndarray)), None)
+    xi = tuple(x if isinstance(x, _core.ndarray) else array(x, device=device) for x in xi)
     axes = list(range(len(xi)))
     if indexing == "xy" and len(xi) > 1:
         axes[:2] = 1, 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy.arguments import array_like
+from chx._numpy.arguments import arrays_like
 
 # As numpy.einsum numbers them in lists of labels.
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -47,10 +47,9 @@ def _arguments(operands: tuple[Any, ...]) -> tuple[str, list[ndarray]]:
         terms = [_text(labels) for labels in operands[1::2]]
         output = f"->{_text(operands[-1])}" if len(operands) % 2 else ""
         subscripts = ",".join(terms) + output
-    first = next((a for a in arrays if isinstance(a, _core.ndarray)), None)
-    if first is None:
+    if not any(isinstance(a, _core.ndarray) for a in arrays):
         raise TypeError("[einsum] expects subscripts and at least one array")
-    return subscripts, [array_like(a, first) for a in arrays]
+    return subscripts, arrays_like("einsum", *arrays)
 
 
 def _text(labels: Any) -> str:

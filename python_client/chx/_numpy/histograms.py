@@ -7,11 +7,11 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import calculus, creation, sorting
-from chx._numpy.arguments import array_like
+from chx._numpy.arguments import array_beside, array_like
 
 
 def histogram(
-    a: ndarray,
+    a: Any,
     bins: Any = 10,
     range: tuple[float, float] | None = None,
     density: bool = False,
@@ -26,6 +26,7 @@ def histogram(
       ValueError: no bins, edges that decrease, a range that is not finite or ends before it begins,
         or weights of another shape.
     """
+    a = array_beside("histogram", a, bins, weights)
     flat = _core.ravel(a)
     edges = _edges(flat, bins, range)
     x = flat.astype(edges.dtype, copy=False)
@@ -65,7 +66,7 @@ def _edges(a: ndarray, bins: Any, range: tuple[float, float] | None) -> ndarray:
     return creation.array(np.linspace(low, high, bins + 1), device=a.device)
 
 
-def digitize(x: ndarray, bins: Any, right: bool = False) -> ndarray:
+def digitize(x: Any, bins: Any, right: bool = False) -> ndarray:
     """The number of the bin of each element: bins hold their lower edge, or with `right` the upper one.
 
     Bins increase or decrease; those on a device are waited for, to know which.
@@ -73,6 +74,7 @@ def digitize(x: ndarray, bins: Any, right: bool = False) -> ndarray:
     Raises:
       ValueError: bins that do neither, or of another number of dimensions than one.
     """
+    x = array_beside("digitize", x, bins)
     if not isinstance(bins, _core.ndarray):
         bins = np.asarray(bins)
     if bins.ndim != 1:
@@ -100,12 +102,13 @@ def _falls(bins: Any) -> bool:
     return not rises
 
 
-def bincount(x: ndarray, weights: Any = None, minlength: int = 0) -> ndarray:
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
     """How often each number from 0 on occurs, or the sum of its weights. Waits for the greatest.
 
     Raises:
       ValueError: there are negative numbers, or a negative minlength.
     """
+    x = array_beside("bincount", x, weights)
     if x.ndim != 1 or x.dtype.kind not in "iub":
         raise TypeError(f"[bincount] expects integers of one dimension, got {x.dtype}{x.shape}")
     if minlength < 0:

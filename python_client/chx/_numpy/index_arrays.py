@@ -8,7 +8,6 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, mathematics
-from chx._numpy.arguments import array_like
 from chx._types import DeviceLike, DtypeLike, Shape
 
 
@@ -34,13 +33,6 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return nonzero(condition)
     if x is None or y is None:
         raise ValueError("[where] expects both x and y, or neither")
-    if not isinstance(condition, _core.ndarray):
-        array = next((a for a in (x, y) if isinstance(a, _core.ndarray)), None)
-        condition = condition if array is None else array_like(condition, array)
-    x, y = (
-        array_like(v, condition) if isinstance(v, (list, tuple, np.ndarray)) and np.ndim(v) else v
-        for v in (x, y)
-    )
     return _core.where(condition, x, y)
 
 

@@ -9,7 +9,13 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import advanced_indexing, creation, manipulation, mathematics, transfer
-from chx._numpy.arguments import array_like, checked_axis
+from chx._numpy.arguments import (
+    array_beside,
+    array_like,
+    arrays_like,
+    check_written,
+    checked_axis,
+)
 from chx._types import Shape
 
 
@@ -42,12 +48,13 @@ def _fitted(name: str, shape: Shape, indices: ndarray, axis: int) -> Shape:
     return tuple(fitted)
 
 
-def take_along_axis(arr: ndarray, indices: Any, axis: int | None) -> ndarray:
+def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     """The elements at indices along an axis, for each position along the others, which broadcast.
 
     Without an axis (None), of the flattened array at the flattened indices. IndexError: out of range,
     when the result is read.
     """
+    arr = array_beside("take_along_axis", arr, indices)
     indices = _indices("take_along_axis", arr, indices)
     if axis is None:
         arr, indices, axis = _core.ravel(arr), _core.ravel(indices), 0
@@ -68,6 +75,7 @@ def put_along_axis(arr: ndarray, indices: Any, values: Any, axis: int | None) ->
     flattened. IndexError: out of range; that is waited for.
     """
     name = "put_along_axis"
+    check_written(name, arr)
     indices = _indices(name, arr, indices)
     values = array_like(values, arr).astype(arr.dtype, copy=False)
     if axis is None:
@@ -95,14 +103,14 @@ def put_along_axis(arr: ndarray, indices: Any, values: Any, axis: int | None) ->
     _core.copyto(lanes, flat.reshape(lanes.shape))
 
 
-def choose(a: ndarray, choices: Any, mode: str = "raise") -> ndarray:
+def choose(a: Any, choices: Any, mode: str = "raise") -> ndarray:
     """The element of choices[a[i]] at i, for each i; a and the choices broadcast.
 
     `mode` says what an index out of range does: 'raise' (ValueError; waits), 'wrap' or 'clip'.
     """
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"[choose] expects 'raise', 'wrap' or 'clip', got {mode!r}")
-    choices = [array_like(c, a) for c in choices]
+    a, *choices = arrays_like("choose", a, *choices)
     shape = np.broadcast_shapes(a.shape, *(c.shape for c in choices))
     stacked = _core.stack([_core.broadcast_to(c, shape) for c in choices])
     index = _core.broadcast_to(a.astype("int64", copy=False), shape)
@@ -127,9 +135,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             f"[select] expects as many conditions as choices, got {len(condlist)} and "
             f"{len(choicelist)}"
         )
-    conditions = [
-        array_like(c, condlist[0]) if i else creation.asarray(c) for i, c in enumerate(condlist)
-    ]
+    given = [v for v in (*condlist, *choicelist, default) if isinstance(v, _core.ndarray)]
+    conditions = arrays_like("select", *condlist, *given)[: len(condlist)]
     for condition in conditions:
         if condition.dtype != np.bool_:
             raise TypeError(f"[select] expects bool conditions, got {condition.dtype}")
@@ -139,11 +146,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return cast(ndarray, result)
 
 
-def compress(condition: Any, a: ndarray, axis: int | None = None) -> ndarray:
+def compress(condition: Any, a: Any, axis: int | None = None) -> ndarray:
     """The parts of a along an axis (flattened by default) for which a condition holds.
 
     Waits for a condition on a device. IndexError: the condition holds beyond the end.
     """
+    a = array_beside("compress", a, condition)
     if axis is None:
         a, axis = _core.ravel(a), 0
     if isinstance(condition, _core.ndarray):
@@ -165,6 +173,7 @@ def put(a: ndarray, ind: Any, v: Any, mode: str = "raise") -> None:
     """
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"[put] expects 'raise', 'wrap' or 'clip', got {mode!r}")
+    check_written("put", a)
     ind = (
         creation.asarray(ind, device=a.device)
         if isinstance(ind, _core.ndarray)
@@ -190,6 +199,7 @@ def put(a: ndarray, ind: Any, v: Any, mode: str = "raise") -> None:
 
 def putmask(a: ndarray, mask: Any, values: Any) -> None:
     """Writes values, repeated to a's size, into a where a mask of its shape holds, in place."""
+    check_written("putmask", a)
     new = manipulation.resize(array_like(values, a), a.shape).astype(a.dtype, copy=False)
     _core.copyto(a, _core.where(array_like(mask, a), new, a))
 
@@ -199,6 +209,7 @@ def place(arr: ndarray, mask: Any, vals: Any) -> None:
 
     ValueError: there are no values.
     """
+    check_written("place", arr)
     vals = _core.ravel(array_like(vals, arr)).astype(arr.dtype, copy=False)
     mask = array_like(mask, arr).astype("bool", copy=False).reshape(arr.shape)
     if vals.size == 0:
@@ -213,6 +224,7 @@ def fill_diagonal(a: ndarray, val: Any, wrap: bool = False) -> None:
 
     With `wrap` the diagonal of a tall matrix goes on after a row is left out.
     """
+    check_written("fill_diagonal", a)
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) != 1):
         raise ValueError(f"[fill_diagonal] expects a matrix or equal axes, got shape {a.shape}")
     if a.ndim == 2:

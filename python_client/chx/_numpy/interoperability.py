@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from chx import _core
 from chx._autograd import modes
-from chx._core import Device, ndarray
-from chx._numpy import creation, transfer
+from chx._core import ndarray
+from chx._numpy import creation, transfer, ufuncs
 from chx._types import NumpyArray
 
 _unseen = threading.local()  # .error: the array and what its last buffer has raised
@@ -41,38 +40,14 @@ def array_of(self: ndarray, dtype: Any = None) -> NumpyArray:
     return values if dtype is None else values.astype(dtype, copy=False)
 
 
-def array_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """NumPy's part in expressions that mix both kinds of arrays, as ChainerX has it.
-
-    A NumPy number is a number. Else, if an array of ours is first, it counts as an object array of
-    its elements; if it is second, it is not for NumPy to say.
-    """
-    if isinstance(inputs[0], np.ndarray) and inputs[0].ndim == 0:
-        inputs = (inputs[0][()], *inputs[1:])  # what NumPy makes of a number in comparisons
-    if method == "__call__" and not kwargs and len(inputs) == 2 and any(map(np.isscalar, inputs)):
-        operator = getattr(_core, ufunc.__name__, None)
-        return NotImplemented if operator is None else operator(*inputs)
-    if not isinstance(inputs[0], _core.ndarray):
-        return NotImplemented
-    return getattr(ufunc, method)(*map(_as_objects, inputs), **kwargs)
-
-
-def _as_objects(a: Any) -> Any:
-    if not isinstance(a, _core.ndarray):
-        return a
-    objects = np.empty(a.shape, object)
-    for index in np.ndindex(*a.shape):
-        objects[index] = a[index]
-    return objects
-
-
 # What has functions of the names of NumPy's modules.
 _namespaces: dict[str, ModuleType] = {}
 
 
 def register_namespaces(names: ModuleType, linalg: ModuleType) -> None:
-    """Tells __array_function__() where to look for the functions of numpy and numpy.linalg."""
+    """Tells the protocols of NumPy where to look for the functions of numpy and numpy.linalg."""
     _namespaces.update({"numpy": names, "numpy.linalg": linalg})
+    ufuncs.register_namespace(names)
 
 
 _WRITING = {np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal}
@@ -96,23 +71,7 @@ def array_function(
         if func in _WRITING:
             return NotImplemented  # a copy would be written
         args = (creation.array(args[0], device=self.device), *args[1:])
-    if not isinstance(own, type(_core.add)):
-        return own(*args, **kwargs)
-    try:
-        return own(*args, **kwargs)
-    except TypeError:  # raised before anything was done
-        ours = [_ours(a, self.device) for a in args]
-        if all(a is b for a, b in zip(ours, args, strict=True)):
-            raise
-        return own(*ours, **kwargs)
-
-
-def _ours(a: Any, device: Device) -> Any:
-    if isinstance(a, np.ndarray):
-        return creation.array(a, device=device)
-    if isinstance(a, (list, tuple)) and any(isinstance(x, np.ndarray) for x in a):
-        return [_ours(x, device) for x in a]
-    return a
+    return own(*args, **kwargs)
 
 
 def dlpack(

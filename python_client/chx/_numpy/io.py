@@ -89,6 +89,15 @@ def savez(file: _File, *args: Any, **kwds: Any) -> None:
     )
 
 
+def savez_compressed(file: _File, *args: Any, **kwds: Any) -> None:
+    """As savez(), compressed."""
+    np.savez_compressed(
+        file,
+        *(transfer.to_numpy(creation.asarray(a)) for a in args),
+        **{name: transfer.to_numpy(creation.asarray(a)) for name, a in kwds.items()},
+    )
+
+
 def repr_array(array: ndarray) -> str:
     values = np.array2string(transfer.to_numpy(array), separator=", ", prefix="array(")
     text = f"array({values}, shape={array.shape}, dtype={array.dtype}, device='{array.device}'"

@@ -6,7 +6,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy.arguments import array_like
+from chx._numpy.arguments import array_like, arrays_like
 
 
 def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
@@ -30,9 +30,9 @@ def allclose(
     return _core.allclose(*_pair("allclose", a, b), rtol, atol, equal_nan)
 
 
-def array_equal(a1: ndarray, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     """Whether shapes and all elements are equal, as a bool. Waits for the answer."""
-    a2 = array_like(a2, a1)
+    a1, a2 = arrays_like("array_equal", a1, a2)
     if a1.shape != a2.shape:
         return False
     same = _core.equal(a1, a2)

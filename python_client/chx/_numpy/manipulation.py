@@ -10,8 +10,14 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, transfer
-from chx._numpy.arguments import array_like, arrays_like, checked_axis
-from chx._types import NumpyArray, Scalar
+from chx._numpy.arguments import (
+    array_beside,
+    array_like,
+    arrays_like,
+    check_written,
+    checked_axis,
+)
+from chx._types import NumpyArray, Operand
 
 
 def ndim(a: Any) -> int:
@@ -32,12 +38,15 @@ def size(a: Any, axis: int | None = None) -> int:
     return dims[checked_axis("size", axis, len(dims))]
 
 
-def copyto(dst: ndarray, src: ndarray | Scalar, casting: str = "no", where: Any = True) -> None:
+def copyto(dst: ndarray, src: Operand, casting: str = "no", where: Any = True) -> None:
     """Writes src, broadcast, into dst where a condition holds.
 
     Raises:
       DtypeError: the dtypes differ, and `casting` is 'no'.
     """
+    check_written("copyto", dst)
+    if isinstance(src, (np.ndarray, list, tuple)):
+        src = array_like(src, dst)
     if isinstance(src, _core.ndarray) and src.dtype != dst.dtype and casting == "no":
         raise _core.DtypeError(f"[copyto] expects {dst.dtype}, got {src.dtype}")
     if where is True:
@@ -47,22 +56,22 @@ def copyto(dst: ndarray, src: ndarray | Scalar, casting: str = "no", where: Any 
         _core.copyto(dst, _core.where(where, src, dst.as_grad_stopped()))
 
 
-def _each(convert: Callable[[ndarray], ndarray], arrays: Sequence[ndarray]) -> Any:
-    results = [convert(a) for a in arrays]
+def _each(convert: Callable[[ndarray], ndarray], arrays: Sequence[Any]) -> Any:
+    results = [convert(a) for a in arrays_like(convert.__name__, *arrays)] if arrays else []
     return results[0] if len(results) == 1 else results
 
 
-def atleast_1d(*arys: ndarray) -> Any:
+def atleast_1d(*arys: Any) -> Any:
     """Arrays with at least one dimension: a list of them if there are several."""
     return _each(_core.atleast_1d, arys)
 
 
-def atleast_2d(*arys: ndarray) -> Any:
+def atleast_2d(*arys: Any) -> Any:
     """Arrays with at least two dimensions, new ones in front: a list of them if there are several."""
     return _each(_core.atleast_2d, arys)
 
 
-def atleast_3d(*arys: ndarray) -> Any:
+def atleast_3d(*arys: Any) -> Any:
     """Arrays with at least three dimensions: a list of them if there are several."""
     return _each(_core.atleast_3d, arys)
 
@@ -78,8 +87,9 @@ def expand_dims(a: ndarray, axis: int | tuple[int, ...]) -> ndarray:
     return a[tuple(None if i in axes else slice(None) for i in range(ndim))]
 
 
-def broadcast_arrays(*args: ndarray) -> list[ndarray]:
+def broadcast_arrays(*args: Any) -> list[ndarray]:
     """Copies in a common shape. By NumPy; RuntimeError if an array is in a graph."""
+    args = tuple(arrays_like("broadcast_arrays", *args)) if args else ()
     values, device = transfer.values_outside_graphs("broadcast_arrays", args)
     return [creation.array(v, device=device) for v in np.broadcast_arrays(*values)]
 
@@ -129,15 +139,15 @@ def rot90(m: ndarray, k: int = 1, axes: tuple[int, int] = (0, 1)) -> ndarray:
     return _core.flip(_core.swapaxes(m, first, second), second)
 
 
-def column_stack(tup: Sequence[ndarray]) -> ndarray:
+def column_stack(tup: Sequence[Any]) -> ndarray:
     """Arrays joined along axis 1; one-dimensional ones become columns."""
-    arrays = arrays_like(tup)
+    arrays = arrays_like("column_stack", *tup)
     return _core.concatenate([a.reshape(a.size, 1) if a.ndim < 2 else a for a in arrays], 1)
 
 
-def row_stack(tup: Sequence[ndarray]) -> ndarray:
+def row_stack(tup: Sequence[Any]) -> ndarray:
     """Arrays joined along axis 0; one-dimensional ones become rows: vstack()."""
-    return _core.vstack(arrays_like(tup))
+    return _core.vstack(arrays_like("row_stack", *tup))
 
 
 def block(arrays: Any) -> ndarray:
@@ -214,9 +224,9 @@ hsplit = _split_along("hsplit", 1, 1)
 dsplit = _split_along("dsplit", 2, 3)
 
 
-def append(arr: ndarray, values: Any, axis: int | None = None) -> ndarray:
+def append(arr: Any, values: Any, axis: int | None = None) -> ndarray:
     """arr with values after it, along an axis; both flattened by default."""
-    values = array_like(values, arr)
+    arr, values = arrays_like("append", arr, values)
     if axis is None:
         return _core.concatenate([_core.ravel(arr), _core.ravel(values)], 0)
     return _core.concatenate([arr, values], axis)
@@ -237,11 +247,12 @@ def _index(obj: Any, size: int) -> NumpyArray:
     return index.astype(np.int64) if index.size == 0 else index
 
 
-def delete(arr: ndarray, obj: Any, axis: int | None = None) -> ndarray:
+def delete(arr: Any, obj: Any, axis: int | None = None) -> ndarray:
     """arr without the parts that an index along an axis selects (flattened by default).
 
     IndexError: out of range. An index on a device is waited for.
     """
+    arr = array_beside("delete", arr, obj)
     if axis is None:
         arr, axis = _core.ravel(arr), 0
     axis = checked_axis("delete", axis, arr.ndim)
@@ -252,12 +263,13 @@ def delete(arr: ndarray, obj: Any, axis: int | None = None) -> ndarray:
     return _core.take(arr, creation.array(kept, device=arr.device), axis)
 
 
-def insert(arr: ndarray, obj: Any, values: Any, axis: int | None = None) -> ndarray:
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> ndarray:
     """arr with values before the parts that an index along an axis selects (flattened by default).
 
     Values are cast to arr's dtype, and broadcast. IndexError: out of range. An index on a device is
     waited for.
     """
+    arr = array_beside("insert", arr, values, obj)
     if axis is None:
         arr, axis = _core.ravel(arr), 0
     axis = checked_axis("insert", axis, arr.ndim)

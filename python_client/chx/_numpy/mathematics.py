@@ -1,36 +1,32 @@
 """NumPy's chapter "Mathematical functions"; differences and integrals are in calculus.py."""
 
-import numbers
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, transfer
-from chx._numpy.arguments import array_like
-from chx._types import DtypeLike, Scalar
+from chx._numpy.arguments import array_beside
+from chx._types import DtypeLike, Operand
 
 
-def clip(a: ndarray, a_min: Scalar | None, a_max: Scalar | None) -> ndarray:
-    """The elements limited to [a_min, a_max]; the bounds are numbers, one of which may be None.
+def clip(a: Any, a_min: Operand | None, a_max: Operand | None) -> ndarray:
+    """The elements limited to [a_min, a_max]: numbers or arrays, one of which may be None.
 
     Differentiable, as maximum and minimum are.
 
     Raises:
       ValueError: both bounds are None.
-      TypeError: a bound is an array.
     """
     if a_min is None and a_max is None:
         raise ValueError("[clip] expects a_min, a_max or both, got None")
-    for bound in (a_min, a_max):
-        if bound is not None and not isinstance(bound, (numbers.Real, np.generic)):
-            raise TypeError(f"[clip] expects numbers as bounds, got {type(bound).__name__}")
+    a = array_beside("clip", a, a_min, a_max)
     if a_min is not None:
         a = _core.maximum(a, a_min)
     if a_max is not None:
         a = _core.minimum(a, a_max)
-    return a
+    return cast(ndarray, a)
 
 
 def fix(a: ndarray) -> ndarray:
@@ -49,8 +45,6 @@ def modf(x: ndarray) -> tuple[ndarray, ndarray]:
 
 def divmod(x1: Any, x2: Any) -> tuple[ndarray, ndarray]:
     """(x1 // x2, x1 % x2)."""
-    if np.ndim(x2):
-        x2 = array_like(x2, x1)
     return _core.floor_divide(x1, x2), _core.remainder(x1, x2)
 
 

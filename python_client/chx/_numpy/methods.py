@@ -11,7 +11,7 @@ from typing import Any
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import indexing, mathematics, sorting, transfer
-from chx._types import Scalar
+from chx._types import Operand
 
 
 class flatiter:  # NumPy's name
@@ -76,8 +76,8 @@ def partition(self: ndarray, kth: int | Sequence[int], axis: int = -1) -> None:
     _core.copyto(self, sorting.partition(self, kth, axis))
 
 
-def clip(self: ndarray, a_min: Scalar | None, a_max: Scalar | None) -> ndarray:
-    """The elements limited to [a_min, a_max]; the bounds are numbers, one of which may be None."""
+def clip(self: ndarray, a_min: Operand | None, a_max: Operand | None) -> ndarray:
+    """The elements limited to [a_min, a_max]: numbers or arrays, one of which may be None."""
     return mathematics.clip(self, a_min, a_max)
 
 

@@ -1,5 +1,5 @@
-"""Products of arrays but einsum(). The first argument is an array of chx, the second one may be
-a list, a number or a NumPy array. Gradients come from the operators.
+"""Products of arrays but einsum(). One of them is an array of chx; the other may be a list, a number
+or a NumPy array. Gradients come from the operators.
 """
 
 import math
@@ -11,32 +11,35 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy.arguments import array_like, checked_axis
+from chx._numpy.arguments import arrays_like, checked_axis
 from chx._types import DtypeLike
 
 
-def outer(a: ndarray, b: Any) -> ndarray:
+def outer(a: Any, b: Any) -> ndarray:
     """The products of all pairs of elements, (a.size, b.size)."""
-    return _core.ravel(a).reshape(a.size, 1) * _core.ravel(array_like(b, a))
+    a, b = arrays_like("outer", a, b)
+    result: ndarray = _core.ravel(a).reshape(a.size, 1) * _core.ravel(b)
+    return result
 
 
-def inner(a: ndarray, b: Any) -> ndarray:
+def inner(a: Any, b: Any) -> ndarray:
     """Sums of products over the last axes; of a number and an array, their product."""
-    b = array_like(b, a)
+    a, b = arrays_like("inner", a, b)
     if a.ndim == 0 or b.ndim == 0:
         result: ndarray = a * b
         return result
     return tensordot(a, b, ([-1], [-1]))
 
 
-def vdot(a: ndarray, b: Any) -> ndarray:
+def vdot(a: Any, b: Any) -> ndarray:
     """The dot product of the flattened arrays, 0-d."""
-    return _core.dot(_core.ravel(a), _core.ravel(array_like(b, a)))
+    a, b = arrays_like("vdot", a, b)
+    return _core.dot(_core.ravel(a), _core.ravel(b))
 
 
-def kron(a: ndarray, b: Any) -> ndarray:
+def kron(a: Any, b: Any) -> ndarray:
     """The Kronecker product."""
-    b = array_like(b, a)
+    a, b = arrays_like("kron", a, b)
     ndim = max(a.ndim, b.ndim)
     left = (1,) * (ndim - a.ndim) + a.shape
     right = (1,) * (ndim - b.ndim) + b.shape
@@ -47,14 +50,14 @@ def kron(a: ndarray, b: Any) -> ndarray:
     return result
 
 
-def tensordot(a: ndarray, b: Any, axes: Any = 2) -> ndarray:
+def tensordot(a: Any, b: Any, axes: Any = 2) -> ndarray:
     """Sums of products over axes: the last of a and the first of b, or two lists of them.
 
     Raises:
       DimensionError: there are no such axes, or their sizes differ.
       TypeError: the axes are neither a number nor two lists of numbers.
     """
-    b = array_like(b, a)
+    a, b = arrays_like("tensordot", a, b)
     of_a, of_b = _summed(a, b, axes)
     sizes = [a.shape[i] for i in of_a]
     if sizes != [b.shape[i] for i in of_b]:
@@ -105,8 +108,8 @@ def _size(a: ndarray, axes: Iterable[int]) -> int:
 
 
 def cross(
-    a: ndarray,
-    b: ndarray,
+    a: Any,
+    b: Any,
     axisa: int = -1,
     axisb: int = -1,
     axisc: int = -1,
@@ -119,14 +122,14 @@ def cross(
     """
     if axis is not None:
         axisa = axisb = axisc = axis
-    b = array_like(b, a)
+    a, b = arrays_like("cross", a, b)
     a = _core.moveaxis(a, checked_axis("cross", axisa, a.ndim), -1)
     b = _core.moveaxis(b, checked_axis("cross", axisb, b.ndim), -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ValueError(f"[cross] expects vectors of 2 or 3 elements, got {a.shape} and {b.shape}")
     x1, y1 = a[..., 0], a[..., 1]
     x2, y2 = b[..., 0], b[..., 1]
-    z = x1 * y2 - y1 * x2
+    z: ndarray = x1 * y2 - y1 * x2
     if a.shape[-1] == b.shape[-1] == 2:
         return z
     if a.shape[-1] == 2:

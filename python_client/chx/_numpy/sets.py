@@ -7,7 +7,7 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import calculus, creation, index_arrays, mathematics, sorting
-from chx._numpy.arguments import array_like, checked_axis
+from chx._numpy.arguments import array_beside, arrays_like, checked_axis
 
 
 def unique(
@@ -64,9 +64,10 @@ def _order_of_rows(rows: ndarray) -> ndarray:
     return sorting.lexsort([columns[i] for i in range(size - 1, -1, -1)])
 
 
-def in1d(ar1: ndarray, ar2: Any, assume_unique: bool = False, invert: bool = False) -> ndarray:
+def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> ndarray:
     """Whether each element of the flattened ar1 is in ar2 (or is not, with `invert`), as bool."""
-    flat, others = _core.ravel(ar1), _core.ravel(array_like(ar2, ar1))
+    ar1, ar2 = arrays_like("in1d", ar1, ar2)
+    flat, others = _core.ravel(ar1), _core.ravel(ar2)
     if others.size == 0:
         return _core.full(flat.shape, bool(invert), "bool", device=ar1.device)
     dtype = np.promote_types(flat.dtype, others.dtype)
@@ -78,27 +79,27 @@ def in1d(ar1: ndarray, ar2: Any, assume_unique: bool = False, invert: bool = Fal
 
 
 def isin(
-    element: ndarray, test_elements: Any, assume_unique: bool = False, invert: bool = False
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
 ) -> ndarray:
     """Whether each element is in another array (or is not, with `invert`), as bool of its shape."""
+    element = array_beside("isin", element, test_elements)
     return in1d(element, test_elements, assume_unique, invert).reshape(element.shape)
 
 
-def union1d(ar1: ndarray, ar2: Any) -> ndarray:
+def union1d(ar1: Any, ar2: Any) -> ndarray:
     """The sorted distinct elements of both."""
-    result: ndarray = unique(
-        _core.concatenate([_core.ravel(ar1), _core.ravel(array_like(ar2, ar1))], 0)
-    )
+    ar1, ar2 = arrays_like("union1d", ar1, ar2)
+    result: ndarray = unique(_core.concatenate([_core.ravel(ar1), _core.ravel(ar2)], 0))
     return result
 
 
 def intersect1d(
-    ar1: ndarray, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
     """The sorted distinct elements that are in both; with `return_indices` also the first place of
     each in either.
     """
-    ar2 = array_like(ar2, ar1)
+    ar1, ar2 = arrays_like("intersect1d", ar1, ar2)
     if not return_indices:
         first = unique(ar1)
         return first[in1d(first, ar2)]
@@ -108,15 +109,17 @@ def intersect1d(
     return first[in_both], place1[in_both], place2[in_second]
 
 
-def setdiff1d(ar1: ndarray, ar2: Any, assume_unique: bool = False) -> ndarray:
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
     """The sorted distinct elements of ar1 that are not in ar2; in ar1's order if it is unique."""
+    ar1 = array_beside("setdiff1d", ar1, ar2)
     first = _core.ravel(ar1) if assume_unique else unique(ar1)
     result: ndarray = first[in1d(first, ar2, invert=True)]
     return result
 
 
-def setxor1d(ar1: ndarray, ar2: Any, assume_unique: bool = False) -> ndarray:
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
     """The sorted distinct elements that are in exactly one of both."""
-    first, second = unique(ar1), unique(array_like(ar2, ar1))
+    ar1, ar2 = arrays_like("setxor1d", ar1, ar2)
+    first, second = unique(ar1), unique(ar2)
     only = [first[in1d(first, second, invert=True)], second[in1d(second, first, invert=True)]]
     return _core.sort(_core.concatenate(only, 0))

@@ -8,7 +8,7 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import index_arrays
-from chx._numpy.arguments import array_like, checked_axis
+from chx._numpy.arguments import array_beside, array_like, arrays_like, checked_axis, sliced
 
 _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
@@ -33,15 +33,14 @@ def argsort(a: ndarray, axis: int | None = -1, kind: str | None = None) -> ndarr
 
 def lexsort(keys: Any, axis: int = -1) -> ndarray:
     """The indices (int64) that sort by several keys: by the last one first, then by those before."""
-    order = None
-    for key in keys:
+    order: ndarray | None = None
+    for key in arrays_like("lexsort", *keys):
         if order is None:
             order = _core.argsort(key, axis)
             continue
         next_order = _core.argsort(_core.take_along_axis(key, order, axis), axis)
         order = _core.take_along_axis(order, next_order, axis)
-    if order is None:
-        raise TypeError("[lexsort] expects at least one key")
+    assert order is not None
     return order
 
 
@@ -75,11 +74,32 @@ def argpartition(a: ndarray, kth: int | Sequence[int], axis: int | None = -1) ->
     return _core.argsort(a, axis)
 
 
-def searchsorted(a: ndarray, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
+def topk(a: ndarray, k: int, axis: int = -1, largest: bool = True) -> tuple[ndarray, ndarray]:
+    """The k largest (or smallest) elements along an axis, in order, and their indices (int64).
+
+    Equal elements keep their order. A NaN is larger than all numbers. The values have a gradient.
+
+    Raises:
+      ValueError: k is not in [0, the axis's length].
+    """
+    axis = checked_axis("topk", axis, a.ndim)
+    length = a.shape[axis]
+    if not 0 <= k <= length:
+        raise ValueError(f"[topk] expects k in [0, {length}], got {k}")
+    if largest:
+        order = length - 1 - _core.flip(_core.argsort(_core.flip(a, axis), axis), axis)
+    else:
+        order = _core.argsort(a, axis)
+    indices = sliced(order, axis, 0, k)
+    return _core.take_along_axis(a, indices, axis), indices
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
     """Where the elements of v go into the sorted a (1-d), as int64: before or after equal ones.
 
     `sorter` are indices that sort an a which is not sorted.
     """
+    a = array_beside("searchsorted", a, v, sorter)
     if a.ndim != 1:
         raise _core.DimensionError(f"[searchsorted] expects one dimension, got shape {a.shape}")
     if sorter is not None:
@@ -108,9 +128,9 @@ def argwhere(a: ndarray) -> ndarray:
     return _core.stack(list(index_arrays.nonzero(a)), axis=1)
 
 
-def extract(condition: Any, arr: ndarray) -> ndarray:
+def extract(condition: Any, arr: Any) -> ndarray:
     """The elements of arr, in C order, where a condition of its size holds. Waits for their number."""
-    condition = array_like(condition, arr)
+    condition, arr = arrays_like("extract", condition, arr)
     if condition.size != arr.size:
         raise ValueError(f"[extract] expects {arr.size} conditions, got {condition.size}")
     return _core.take(_core.ravel(arr), flatnonzero(condition), 0)

@@ -10,7 +10,7 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, mathematics, quantile_methods
-from chx._numpy.arguments import array_like, checked_axis
+from chx._numpy.arguments import array_beside, array_like, arrays_like, checked_axis
 from chx._types import DtypeLike, NumpyArray, Shape
 
 
@@ -26,6 +26,7 @@ def quantile(
     Raises:
       ValueError: q is not in [0, 1], or an unknown method.
     """
+    a = array_beside("quantile", a, q)
     return _quantiles("quantile", a, np.asarray(q, np.float64), axis, keepdims, method, False)
 
 
@@ -33,6 +34,7 @@ def percentile(
     a: ndarray, q: Any, axis: Any = None, keepdims: bool = False, *, method: str = "linear"
 ) -> ndarray:
     """quantile() for q from 0 to 100."""
+    a = array_beside("percentile", a, q)
     return _quantiles(
         "percentile", a, np.asarray(q, np.float64) / 100, axis, keepdims, method, False
     )
@@ -139,7 +141,7 @@ def _of_each_lane(ordered: ndarray, nan: ndarray, q: NumpyArray, method: str) ->
 
 
 def average(
-    a: ndarray,
+    a: Any,
     axis: Any = None,
     weights: Any = None,
     returned: bool = False,
@@ -153,6 +155,7 @@ def average(
     Raises:
       ValueError: the weights are of another shape.
     """
+    a = array_beside("average", a, weights)
     if axis is not None:
         for i in np.atleast_1d(axis):
             checked_axis("average", int(i), a.ndim)
@@ -162,7 +165,7 @@ def average(
             mean.shape, a.size / builtins.max(mean.size, 1), mean.dtype, device=a.device
         )
         return (mean, total) if returned else mean
-    weights = array_like(weights, a)
+    a, weights = arrays_like("average", a, weights)
     if weights.shape != a.shape:
         if weights.ndim != 1 or not isinstance(axis, (int, np.integer)):
             raise ValueError(f"[average] expects weights of shape {a.shape}, got {weights.shape}")
@@ -222,7 +225,7 @@ def _taken_off(name: str, a: ndarray, axis: Any, ddof: float) -> tuple[int, floa
 
 
 def cov(
-    m: ndarray,
+    m: Any,
     y: Any = None,
     rowvar: bool = True,
     bias: bool = False,
@@ -239,6 +242,7 @@ def cov(
     Raises:
       ValueError: more than two dimensions, or weights that don't fit.
     """
+    m = array_beside("cov", m, y, fweights, aweights)
     x = _variables(m, rowvar)
     if y is not None:
         x = _core.concatenate([x, _variables(array_like(y, m), rowvar)], 0)
@@ -276,7 +280,7 @@ def _variables(m: ndarray, rowvar: bool) -> ndarray:
     return m if rowvar or m.shape[0] == 1 else m.T
 
 
-def corrcoef(x: ndarray, y: Any = None, rowvar: bool = True) -> ndarray:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> ndarray:
     """The correlation coefficients of variables: their cov() over the product of deviations."""
     covariance = cov(x, y, rowvar)
     if covariance.ndim == 0:

@@ -47,6 +47,7 @@ def connect(
       The Session.
 
     Raises:
+      AuthenticationError: the daemon expects another token; a PermissionError.
       ConnectionError: nobody answers at the address, or no daemon starts.
       ValueError: plug-ins or a memory limit for a daemon that runs already: only who starts it may
         give them.

@@ -7,10 +7,11 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._types import Operand, Scalar
+from chx._types import Scalar
 from chx.array_api import _dtypes
 
 _Unary: TypeAlias = Callable[[ndarray], ndarray]
+Operand: TypeAlias = ndarray | Scalar
 _Binary: TypeAlias = Callable[[Operand, Operand], ndarray]
 
 

@@ -122,7 +122,8 @@ def backward(self, retain_grad=False, enable_double_backprop=False, loss_scale=N
     else:
         if loss_scale is not None and _graph.is_connected(array) and _graph.grad_of(self) is None:
             _graph.set_grad(self, chx.full_like(array, loss_scale))
-        chx.backward(array, None, enable_double_backprop)
+        if _graph.is_connected(array):  # else nothing, as with Chainer's own arrays
+            chx.backward(array, None, enable_double_backprop)
         if self._has_set_grad and array._is_chained():
             _graph.set_grad(self, None)
     _graph.note_loss_scale([node], loss_scale)

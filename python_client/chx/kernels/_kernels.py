@@ -10,6 +10,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import Device, ndarray
+from chx._numpy import operands
 from chx._types import Shape
 from chx.kernels._evaluator import Evaluator, is_array
 from chx.kernels._parser import TYPES, Parser
@@ -65,6 +66,12 @@ class _Kernel:
     ) -> tuple[dict[str, str], list[ndarray], Evaluator]:
         """The dtypes of placeholders, and an evaluator that has the arguments as arrays."""
         bound: dict[str, str] = {}
+        arrays = [a for a in args if is_array(a)]
+        if arrays:
+            args = [
+                operands.as_operand(a, arrays) if isinstance(a, (np.ndarray, list, tuple)) else a
+                for a in args
+            ]
         for p, arg in zip(params, args, strict=True):
             if not is_array(arg):
                 if not isinstance(arg, (bool, int, float, np.generic)):

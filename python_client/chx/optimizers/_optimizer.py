@@ -3,7 +3,7 @@
 import collections
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
 
 from chx import _core
 from chx._autograd.modes import anygraph
@@ -28,6 +28,7 @@ class Optimizer:
     """
 
     rule = ""  # a key of RULES
+    _names: tuple[str, ...] = ()
     # Hyperparameters that tell this optimizer from others with the same rule.
     _fixed: ClassVar[dict[str, float]] = {}
 
@@ -54,6 +55,21 @@ class Optimizer:
             raise TypeError(f"{type(self).__name__} has no hyperparameter {', '.join(wrong)}")
         self.__dict__.update(values)
         self._initial_alpha = values.get("alpha")
+
+    if not TYPE_CHECKING:  # which knows the attributes
+
+        def __setattr__(self, name, value):
+            """Refuses what would have no effect, such as `lr` where the rate is `alpha`."""
+            own = name in ("t", "params", "state") or name in self.__dict__ or name[0] == "_"
+            if not own and not any(
+                name in vars(c) or name in c.__annotations__ for c in type(self).__mro__[:-1]
+            ):
+                names = [n for n in self._names if n not in self._fixed]
+                raise AttributeError(
+                    f"{type(self).__name__} has no attribute {name!r}; its hyperparameters are "
+                    f"{', '.join(names)}"
+                )
+            super().__setattr__(name, value)
 
     def setup(self, params: Mapping[str, ndarray] | Sequence[ndarray]) -> Self:
         """Names the arrays to update.

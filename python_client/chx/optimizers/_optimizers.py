@@ -102,7 +102,14 @@ class Adam(Optimizer, rule="Adam", amsgrad=False, **_NO_BOUND):
 
 
 class AdamW(Optimizer, rule="Adam", amsgrad=False, **_NO_BOUND):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+    """Adam with decoupled weight decay, by the rule of Chainer and of the paper:
+
+    p -= eta * (alpha_t * m / (sqrt(v) + eps) + weight_decay_rate * p)
+
+    The decay is not scaled by the step size. PyTorch's is: its AdamW(lr, weight_decay=d) is
+    AdamW(alpha=lr, weight_decay_rate=lr * d) here, to be set again whenever alpha changes.
+    (Loshchilov and Hutter, 2019; algorithm 2, with eta as the schedule's multiplier.)
+    """
 
     alpha: float
     beta1: float
