@@ -54,7 +54,9 @@ def array_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: 
     if function is None:
         raise _no_counterpart(name)
     out = kwargs.pop("out", None)
-    where = kwargs.pop("where", True) if out is not None else True
+    writes = out is not None and method in ("__call__", "outer")
+    # Of a reduction it would select what is reduced, not what is written.
+    where = kwargs.pop("where", True) if writes else True
     if out is not None and not (len(out) == 1 and isinstance(out[0], _core.ndarray)):
         raise TypeError(
             f"[{name}] expects an array of chx as out, because its result is one: "
@@ -86,7 +88,9 @@ def _function(name: str, called: str | None) -> Callable[..., Any]:
 
 def _refuse_others(name: str, kwargs: dict[str, Any]) -> None:
     for key, value in kwargs.items():
-        if key not in _DEFAULTS or value is not _DEFAULTS[key]:
+        default = _DEFAULTS.get(key, _core)  # _core: of no argument
+        same = value == default if isinstance(value, (str, bool, np.bool_)) else value is default
+        if not same:
             raise TypeError(f"[{name}] of arrays of chx does not take {key}={value!r}")
 
 
@@ -103,8 +107,8 @@ def _reduce(name: str, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     axis, keepdims = kwargs.pop("axis", 0), kwargs.pop("keepdims", False)
     dtype = kwargs.pop("dtype", None)
     _refuse_others(name, kwargs)
-    result = function(inputs[0], axis, bool(keepdims))
-    return result if dtype is None else result.astype(dtype, copy=False)
+    x = inputs[0] if dtype is None else inputs[0].astype(dtype, copy=False)
+    return function(x, axis, bool(keepdims))
 
 
 def _accumulate(name: str, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
