@@ -50,6 +50,14 @@ Value FullLike(ComposeContext& c, Scalar value) {
       {{"shape", AttrValue::FromInts(a.shape.span())}, {"fill_value", value}, {"dtype", a.dtype}});
 }
 
+// attrs: shape, dtype.
+template <int kValue>
+void Constant(ComposeContext& c) {
+  c.SetOutput(
+      0, c.Apply("full", {},
+                 {{"shape", c.attr(0)}, {"fill_value", Scalar(kValue)}, {"dtype", c.attr(1)}}));
+}
+
 void RegisterFilled(OpRegistry& r) {
   r.Add("empty")
       .Doc("A new array whose values are unspecified (never another session's).")
@@ -66,28 +74,17 @@ void RegisterFilled(OpRegistry& r) {
       .Attr("fill_value", AttrType::kScalar)
       .Attr("dtype", AttrType::kDtype, AttrValue())
       .Infer(FullRule);
-  r.Add("zeros")
-      .Doc("A new array of zeros.")
-      .Outputs({"y"})
-      .Attr("shape", AttrType::kInts)
-      .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
-      .NoGradient()
-      .Compose(ShapeAndDtype, [](ComposeContext& c) {
-        c.SetOutput(
-            0, c.Apply("full", {},
-                       {{"shape", c.attr(0)}, {"fill_value", Scalar(0)}, {"dtype", c.attr(1)}}));
-      });
-  r.Add("ones")
-      .Doc("A new array of ones.")
-      .Outputs({"y"})
-      .Attr("shape", AttrType::kInts)
-      .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
-      .NoGradient()
-      .Compose(ShapeAndDtype, [](ComposeContext& c) {
-        c.SetOutput(
-            0, c.Apply("full", {},
-                       {{"shape", c.attr(0)}, {"fill_value", Scalar(1)}, {"dtype", c.attr(1)}}));
-      });
+  const auto constant = [&r](const char* name, const char* doc, ComposeFn compose) {
+    r.Add(name)
+        .Doc(doc)
+        .Outputs({"y"})
+        .Attr("shape", AttrType::kInts)
+        .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
+        .NoGradient()
+        .Compose(ShapeAndDtype, compose);
+  };
+  constant("zeros", "A new array of zeros.", Constant<0>);
+  constant("ones", "A new array of ones.", Constant<1>);
   r.Add("arange")
       .Doc(
           "Evenly spaced values in [start, stop). arange(n) counts from 0. Integers give int32, "

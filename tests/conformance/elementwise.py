@@ -51,6 +51,20 @@ def binary(name, ref, dtypes=NUMBERS, grad=(0, 1), domain=away_from_zero, **kwar
         )
 
 
+def with_scalars(name, function, numbers):
+    """Scalars as x2. A gradient must not ask for their dtype."""
+    for number in numbers:
+        row(
+            name,
+            lambda chx, x, s=number: getattr(chx, name)(x, s),
+            lambda x, s=number: function(x, x.dtype.type(s)),
+            [(5,)],
+            grad=[0],
+            domain=(0.1, 0.9),
+            name=f"{name}-scalar-{number}",
+        )
+
+
 def in_place(x, y, method):
     z = x.copy()
     part = z[::-1, ::2]

@@ -9,6 +9,7 @@ from ..elementwise import (
     special,
     to_float,
     unary,
+    with_scalars,
 )
 from ..table import ALL, FLOATS, INTS, row
 
@@ -104,17 +105,7 @@ row(
     exact=True,
     name="fmod-extreme-integers",
 )
-# Scalars, of which gradients have no dtype to ask for.
-for number in (2.5, 2):
-    row(
-        "fmod",
-        lambda chx, x, s=number: chx.fmod(x, s),
-        lambda x, s=number: np.fmod(x, x.dtype.type(s)),
-        [(5,)],
-        grad=[0],
-        domain=(0.1, 0.9),
-        name=f"fmod-scalar-{number}",
-    )
+with_scalars("fmod", np.fmod, (2.5, 2))
 for name in ("fmax", "fmin"):
     binary(name, getattr(np, name), dtypes=(*INTS, *FLOATS))
     row(

@@ -3,7 +3,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..elementwise import NUMBERS, away_from_zero, binary, floats, special, to_float, unary
+from ..elementwise import (
+    NUMBERS,
+    away_from_zero,
+    binary,
+    floats,
+    special,
+    to_float,
+    unary,
+    with_scalars,
+)
 from ..table import FLOATS, INTS, row
 
 
@@ -88,17 +97,7 @@ binary("arctan2", lambda x, y: np.arctan2(to_float(x), to_float(y)))
 binary("hypot", lambda x, y: np.hypot(to_float(x), to_float(y)))
 binary("logaddexp", lambda x, y: np.logaddexp(to_float(x), to_float(y)), domain=(-3, 3))
 binary("copysign", lambda x, y: np.copysign(to_float(x), to_float(y)))
-# Scalars, of which gradients have no dtype to ask for.
-for number in (2.5, 2, True):
-    row(
-        "arctan2",
-        lambda chx, x, s=number: chx.arctan2(x, s),
-        lambda x, s=number: np.arctan2(x, x.dtype.type(s)),
-        [(5,)],
-        grad=[0],
-        domain=(0.1, 0.9),
-        name=f"arctan2-scalar-{number}",
-    )
+with_scalars("arctan2", np.arctan2, (2.5, 2, True))
 row(
     "nextafter",
     lambda chx, x, y: chx.nextafter(x, y),
