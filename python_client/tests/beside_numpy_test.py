@@ -296,7 +296,7 @@ def test_reductions_of_ufuncs(rng):
         lambda a, x: np.add(a, x, where=x > 0),
         lambda a, x: np.add(a, x, dtype="float32"),
         lambda a, x: np.add(a, x, casting="unsafe"),
-        lambda a, x: np.add.reduce(a, initial=1.0),
+        lambda a, x: np.logical_and.reduce(a, initial=True),
         lambda a, x: np.add(a, x, out=x),
         lambda a, x: np.modf(a, out=(a, a)),
         lambda a, x: np.ldexp(a, 2),

@@ -8,7 +8,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy import manipulation, operands
+from chx._numpy import keywords, operands
 from chx._numpy.arguments import arrays_like
 
 _REDUCTIONS = {
@@ -29,7 +29,6 @@ _DEFAULTS: dict[str, Any] = {
     "dtype": None,
     "signature": None,
     "extobj": None,
-    "initial": np._NoValue,  # type: ignore[attr-defined]
 }
 
 _names: list[ModuleType] = []  # what has the functions: chx
@@ -54,20 +53,12 @@ def array_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: 
     if function is None:
         raise _no_counterpart(name)
     out = kwargs.pop("out", None)
-    where = kwargs.pop("where", True) if out is not None else True
+    masked = out is not None and method == "__call__"
+    where = kwargs.pop("where", True) if masked else True
     if out is not None and not (len(out) == 1 and isinstance(out[0], _core.ndarray)):
-        raise TypeError(
-            f"[{name}] expects an array of chx as out, because its result is one: "
-            "use chx.to_numpy(...) of the operand to compute with NumPy"
-        )
+        keywords.write(name, None, None)  # raises
     result = function(name, ufunc, inputs, kwargs)
-    if out is None:
-        return result
-    target = cast(ndarray, out[0])
-    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-        raise TypeError(f"[{name}] cannot cast {result.dtype} to {target.dtype}, the dtype of out")
-    manipulation.copyto(target, result.astype(target.dtype, copy=False), where=where)
-    return target
+    return result if out is None else keywords.write(name, result, out[0], where)
 
 
 def _no_counterpart(name: str) -> TypeError:
@@ -102,8 +93,10 @@ def _reduce(name: str, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     function = _function(name, _REDUCTIONS.get(ufunc.__name__))
     axis, keepdims = kwargs.pop("axis", 0), kwargs.pop("keepdims", False)
     dtype = kwargs.pop("dtype", None)
+    taken = ("where",) if ufunc.__name__.startswith("logical") else ("where", "initial")
+    further = {key: kwargs.pop(key) for key in taken if key in kwargs}
     _refuse_others(name, kwargs)
-    result = function(inputs[0], axis, bool(keepdims))
+    result = function(inputs[0], axis, bool(keepdims), **further)
     return result if dtype is None else result.astype(dtype, copy=False)
 
 
