@@ -11,6 +11,39 @@ COPTS = [
     "-Wno-missing-field-initializers",
 ]
 
+# What makes loops vectorise without changing results: no contraction to fused multiply-adds (every
+# instruction set gives the same bits), no errno, and selects instead of branches.
+_LOOP_COPTS = [
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+]
+
+_AVX2_COPTS = [
+    "-mavx2",
+    "-mfma",
+    "-mf16c",
+]
+
+# Instruction set -> compiler options.
+_ISAS = {
+    "avx2": _AVX2_COPTS,
+    "avx512": _AVX2_COPTS + [
+        "-mavx512f",
+        "-mavx512bw",
+        "-mavx512dq",
+        "-mavx512vl",
+        "-mprefer-vector-width=512",
+    ],
+    "baseline": [],
+}
+
+# For the file that chooses among the instruction sets of a chx_isa_library.
+ISA_DEFINES = select({
+    "//:isa_baseline": ["CHX_BASELINE_ONLY"],
+    "//conditions:default": [],
+})
+
 def include_check(name, files, **kwargs):
     """A header whose making fails if a file includes what its folder may not (architecture.md)."""
     native.genrule(
@@ -39,18 +72,31 @@ def chx_cc_library(name, srcs = [], hdrs = [], copts = [], **kwargs):
         **kwargs
     )
 
-def chx_isa_library(name, srcs, isa, deps):
-    """A library compiled for one instruction set, to be called after a CPU check.
+def chx_isa_library(name, srcs, deps):
+    """A library compiled once per instruction set. Callers check the processor first.
 
-    -O3 in every mode: these are the hot loops.
+    The sources define everything in namespace CHX_ISA, which is baseline, avx2 or avx512. With
+    --define=isa=baseline there is only the baseline. -O3 in every mode: these are the hot loops.
     """
     include_check(name, srcs)
+    for isa, copts in _ISAS.items():
+        native.cc_library(
+            name = name + "_" + isa,
+            srcs = srcs + [name + "_includes.h"],
+            copts = COPTS + ["-O3"] + _LOOP_COPTS + copts,
+            linkstatic = True,
+            local_defines = ["CHX_ISA=" + isa],
+            visibility = ["//visibility:private"],
+            deps = deps,
+        )
     native.cc_library(
         name = name,
-        srcs = srcs + [name + "_includes.h"],
-        copts = COPTS + ["-O3"] + isa,
         linkstatic = True,
-        deps = deps,
+        visibility = ["//visibility:private"],
+        deps = select({
+            "//:isa_baseline": [":" + name + "_baseline"],
+            "//conditions:default": [":" + name + "_" + isa for isa in _ISAS],
+        }),
     )
 
 def chx_cc_test(name, copts = [], deps = [], **kwargs):

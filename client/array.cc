@@ -39,7 +39,7 @@ absl::Status Run(const OpDef& op, absl::Span<const Operand> inputs, const Attrs&
     if (first == nullptr) first = input.array();
   }
   if (first == nullptr) return TypeError("[", op.name, "] expects at least one array");
-  return first->session->Apply(op, inputs, attrs, first->spec.device, outputs);
+  return first->session->Apply({op, inputs, attrs, first->spec.device}, outputs);
 }
 
 // IEEE binary16.
@@ -288,7 +288,7 @@ Array Apply(const OpDef& op, std::initializer_list<Operand> inputs, const Attrs&
 
 Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& attrs) {
   ArrayPtrs outputs;
-  const absl::Status status = session.Apply(op, {}, attrs, device, &outputs);
+  const absl::Status status = session.Apply({op, {}, attrs, device}, &outputs);
   return status.ok() ? Array(std::move(outputs[0])) : Array(status);
 }
 

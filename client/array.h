@@ -14,7 +14,9 @@
 #include "ops/array_spec.h"
 #include "ops/basic_index.h"
 #include "ops/error.h"
+#include "ops/op_call.h"
 #include "ops/op_def.h"
+#include "ops/operand.h"
 #include "ops/scalar.h"
 
 namespace chx {
@@ -123,26 +125,20 @@ class Array {
 };
 
 // An argument: an array, a number or nothing.
-class Operand {
+class Operand : public BasicOperand<const ArrayBody*> {
  public:
   Operand() = default;
   Operand(const Array& array)  // NOLINT
-      : array_(array.body().get()), error_(array.status()) {}
-  Operand(const ArrayBody* array) : array_(array) {}             // NOLINT
-  Operand(Scalar scalar) : is_scalar_(true), scalar_(scalar) {}  // NOLINT
-  Operand(double scalar) : Operand(Scalar(scalar)) {}            // NOLINT
-  Operand(int scalar) : Operand(Scalar(scalar)) {}               // NOLINT
-  Operand(bool scalar) : Operand(Scalar(scalar)) {}              // NOLINT
+      : BasicOperand(array.body().get()), error_(array.status()) {}
+  Operand(const ArrayBody* array) : BasicOperand(array) {}  // NOLINT
+  Operand(Scalar scalar) : BasicOperand(scalar) {}          // NOLINT
+  Operand(double scalar) : Operand(Scalar(scalar)) {}       // NOLINT
+  Operand(int scalar) : Operand(Scalar(scalar)) {}          // NOLINT
+  Operand(bool scalar) : Operand(Scalar(scalar)) {}         // NOLINT
 
-  const ArrayBody* array() const { return array_; }
-  bool is_scalar() const { return is_scalar_; }
-  Scalar scalar() const { return scalar_; }
   const absl::Status& error() const { return error_; }
 
  private:
-  const ArrayBody* array_ = nullptr;
-  bool is_scalar_ = false;
-  Scalar scalar_;
   absl::Status error_;
 };
 

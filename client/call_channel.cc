@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "client/waiting.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

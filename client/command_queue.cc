@@ -86,13 +86,13 @@ Handle CommandQueue::AllocateHandle() {
   return next_handle_++;
 }
 
-bool CommandQueue::ApplyOp(uint16_t op, DeviceId device, absl::Span<const CommandOperand> inputs,
-                           absl::Span<const AttrValue> attrs, absl::Span<Handle> outputs) {
+bool CommandQueue::ApplyOp(uint16_t op_id, const OpCall<HandleOperand>& call,
+                           absl::Span<Handle> outputs) {
   MutexLock lock(&mutex_);
   for (Handle& handle : outputs) handle = next_handle_++;
   const uint32_t location = Location();
   const uint16_t mode = Mode();
-  pending_.writer().ApplyOp(op, device, mode, location, inputs, attrs, outputs);
+  pending_.writer().ApplyOp({op_id, call.device, mode, location, call.inputs, call.attrs, outputs});
   Appended();
   return pending_.due();
 }

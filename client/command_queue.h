@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "client/connection.h"
 #include "client/pending_commands.h"
+#include "ops/op_call.h"
 #include "proto/command.h"
 
 namespace chx {
@@ -61,9 +62,9 @@ class CommandQueue {
     Append(std::move(request));
     return id;
   }
-  // The hot path: fills in `outputs` with new handles. True if the pending commands are due.
-  bool ApplyOp(uint16_t op, DeviceId device, absl::Span<const CommandOperand> inputs,
-               absl::Span<const AttrValue> attrs, absl::Span<Handle> outputs)
+  // The hot path: fills in `outputs` with new handles. `op_id`: the daemon's for the operator. True
+  // if the pending commands are due.
+  bool ApplyOp(uint16_t op_id, const OpCall<HandleOperand>& call, absl::Span<Handle> outputs)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Elements that are a part of the command. True if the pending commands are due.
   bool UploadInline(Dtype dtype, DeviceId device, absl::Span<const int64_t> shape,

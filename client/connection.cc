@@ -10,7 +10,7 @@
 #include "client/fork_guard.h"
 #include "client/waiting.h"
 #include "ops/registry.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

@@ -51,7 +51,7 @@ bool Exports::Touches(const ArrayBody& array) {
 
 bool Exports::Touches(absl::Span<const Operand> inputs) {
   for (const Operand& input : inputs) {
-    if (input.array() != nullptr && Touches(*input.array())) return true;
+    if (input.is_array() && Touches(*input.array())) return true;
   }
   return false;
 }
@@ -105,8 +105,8 @@ absl::StatusOr<ArrayPtr> Exports::ViewOf(const ArrayBody& array) {
   const Operand input(&array);
   ArrayPtrs outputs;
   bool flush_due = false;
-  CHX_RETURN_IF_ERROR(session_.Apply(view, absl::MakeConstSpan(&input, 1), {}, array.spec.device,
-                                     &outputs, &flush_due));
+  CHX_RETURN_IF_ERROR(
+      session_.Apply({view, absl::MakeConstSpan(&input, 1), {}}, &outputs, &flush_due));
   return outputs[0];
 }
 

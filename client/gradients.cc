@@ -33,8 +33,8 @@ absl::Status CheckGrad(absl::string_view op, const ArrayBody& grad, const ArrayB
 
 // A command has no room for longer lists.
 absl::Status CheckCount(absl::string_view op, absl::string_view what, size_t count) {
-  if (count <= CommandWriter::kMaxOperands) return absl::OkStatus();
-  return ValueError("[", op, "] expects at most ", CommandWriter::kMaxOperands, " ", what, ", got ",
+  if (count <= CommandWriter::kMaxCount) return absl::OkStatus();
+  return ValueError("[", op, "] expects at most ", CommandWriter::kMaxCount, " ", what, ", got ",
                     count);
 }
 

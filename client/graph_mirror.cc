@@ -107,12 +107,12 @@ absl::Status GraphMirror::CheckWritable(const ArrayBody& array) const {
 
 absl::Status GraphMirror::CheckWritten(const OpDef& op, absl::Span<const Operand> inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].array() == nullptr || !op.IsWritten(i, inputs.size())) continue;
+    if (!inputs[i].is_array() || !op.IsWritten(i, inputs.size())) continue;
     CHX_RETURN_IF_ERROR(CheckWritable(*inputs[i].array()));
   }
   if (!op.in_place) return absl::OkStatus();
   for (const Operand& input : inputs) {
-    if (input.array() == nullptr) continue;
+    if (!input.is_array()) continue;
     for (const GraphMembership& membership : input.array()->memberships) {
       if (Records(membership.node->id)) {
         return ChainerxError(

@@ -1,6 +1,6 @@
 #include "client/link.h"
 
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

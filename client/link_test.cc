@@ -13,7 +13,7 @@
 
 #include "ops/error.h"
 #include "proto/frame.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

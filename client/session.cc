@@ -63,40 +63,39 @@ Settings Session::settings() {
 }
 
 absl::Status Session::PrepareInputs(const OpDef& op, absl::Span<const Operand> inputs,
-                                    absl::Span<InferInput> to_infer,
-                                    absl::Span<CommandOperand> operands) {
+                                    absl::Span<SpecOperand> specs,
+                                    absl::Span<HandleOperand> handles) {
   const bool graphs_matter = op.in_place || (op.differentiable() && CurrentMode().RecordsAny(this));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Operand& input = inputs[i];
-    if (input.array() != nullptr) {
+    if (input.is_array()) {
       CHX_RETURN_IF_ERROR(CheckOwn(op.name, input.array()));
       if (graphs_matter) {
         CHX_RETURN_IF_ERROR(graphs_.Resolve(const_cast<ArrayBody*>(input.array())));
       }
-      to_infer[i].array = &input.array()->spec;
-      operands[i] = CommandOperand(input.array()->handle);
+      specs[i] = SpecOperand(&input.array()->spec);
+      handles[i] = HandleOperand(input.array()->handle);
     } else if (input.is_scalar()) {
-      to_infer[i] = InferInput(input.scalar());
-      operands[i] = CommandOperand(input.scalar());
+      specs[i] = SpecOperand(input.scalar());
+      handles[i] = HandleOperand(input.scalar());
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
-                            absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs,
-                            bool* flush_due) {
+absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due) {
+  const OpDef& op = call.op;
+  const absl::Span<const Operand> inputs = call.inputs;
   CHX_RETURN_IF_ERROR(queue_.CheckUsable());
-  if (inputs.size() > CommandWriter::kMaxOperands) {
-    return ValueError("[", op.name, "] expects at most ", CommandWriter::kMaxOperands,
-                      " arrays, got ", inputs.size());
+  if (inputs.size() > CommandWriter::kMaxCount) {
+    return ValueError("[", op.name, "] expects at most ", CommandWriter::kMaxCount, " arrays, got ",
+                      inputs.size());
   }
-  absl::InlinedVector<InferInput, 4> to_infer(inputs.size());
-  absl::InlinedVector<CommandOperand, 4> operands(inputs.size());
-  CHX_RETURN_IF_ERROR(
-      PrepareInputs(op, inputs, absl::MakeSpan(to_infer), absl::MakeSpan(operands)));
+  absl::InlinedVector<SpecOperand, 4> specs(inputs.size());
+  absl::InlinedVector<HandleOperand, 4> operands(inputs.size());
+  CHX_RETURN_IF_ERROR(PrepareInputs(op, inputs, absl::MakeSpan(specs), absl::MakeSpan(operands)));
   InferResult inferred;
-  CHX_RETURN_IF_ERROR(InferOp(op, to_infer, attrs, device, &inferred));
+  CHX_RETURN_IF_ERROR(InferOp({op, specs, call.attrs, call.device}, &inferred));
   if (op.in_place || op.written_inputs != 0) {
     CHX_RETURN_IF_ERROR(graphs_.CheckWritten(op, inputs));
   }
@@ -107,7 +106,8 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
                                   connection_->address(), ", or has another signature there"));
   }
   absl::InlinedVector<Handle, 4> handles(inferred.outputs.size());
-  const bool due = queue_.ApplyOp(wire_id, device, operands, attrs, absl::MakeSpan(handles));
+  const bool due =
+      queue_.ApplyOp(wire_id, {op, operands, call.attrs, call.device}, absl::MakeSpan(handles));
   const bool is_view = IsView(op, inputs, inferred);
   outputs->clear();
   for (size_t i = 0; i < handles.size(); ++i) {
@@ -125,7 +125,7 @@ absl::Status Session::Apply(const OpDef& op, absl::Span<const Operand> inputs,
     *flush_due = due;
     return absl::OkStatus();
   }
-  if (op.IsChecked(attrs) && !outputs->empty()) return Confirm(*(*outputs)[0]);
+  if (op.IsChecked(call.attrs) && !outputs->empty()) return Confirm(*(*outputs)[0]);
   return due ? Flush(true) : absl::OkStatus();
 }
 
@@ -142,9 +142,9 @@ absl::Status Session::Confirm(const ArrayBody& array) {
   const Operand input(&array);
   ArrayPtrs empty;
   bool flush_due = false;
-  CHX_RETURN_IF_ERROR(Apply(getitem, absl::MakeConstSpan(&input, 1),
-                            absl::MakeConstSpan(&nothing, 1), array.spec.device, &empty,
-                            &flush_due));
+  CHX_RETURN_IF_ERROR(
+      Apply({getitem, absl::MakeConstSpan(&input, 1), absl::MakeConstSpan(&nothing, 1)}, &empty,
+            &flush_due));
   return Fetch(*empty[0], few, 0);
 }
 
@@ -161,7 +161,7 @@ absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<cons
       AttrValue::FromInts(shape), AttrValue(a),          AttrValue(b),
       AttrValue(dtype),           AttrValue(state.seed), AttrValue(state.counter)};
   ArrayPtrs outputs;
-  CHX_RETURN_IF_ERROR(Apply(*OpRegistry::Global().Find(name), {}, attrs, device, &outputs));
+  CHX_RETURN_IF_ERROR(Apply({*OpRegistry::Global().Find(name), {}, attrs, device}, &outputs));
   return outputs[0];
 }
 
@@ -171,7 +171,7 @@ absl::StatusOr<ArrayPtr> Session::RandomOf(absl::string_view name,
   const RandomCounter::State state = random_.Take(parameters[0].array()->spec.size());
   const AttrValue attrs[] = {AttrValue(state.seed), AttrValue(state.counter)};
   ArrayPtrs outputs;
-  CHX_RETURN_IF_ERROR(Apply(*OpRegistry::Global().Find(name), parameters, attrs, 0, &outputs));
+  CHX_RETURN_IF_ERROR(Apply({*OpRegistry::Global().Find(name), parameters, attrs}, &outputs));
   return outputs[0];
 }
 

@@ -40,12 +40,9 @@ class Session : public RefCounted<Session> {
   ~Session();
   static void Destroy(const Session* session);
 
-  // The checked, non-waiting path of every operator. In-place operators give no outputs. `device`
-  // counts for operators without array inputs. A batch that has become due is sent, or, with
-  // `flush_due`, left to the caller to Flush.
-  absl::Status Apply(const OpDef& op, absl::Span<const Operand> inputs,
-                     absl::Span<const AttrValue> attrs, DeviceId device, ArrayPtrs* outputs,
-                     bool* flush_due = nullptr);
+  // The checked, non-waiting path of every operator. In-place operators give no outputs. A batch
+  // that has become due is sent, or, with `flush_due`, left to the caller to Flush.
+  absl::Status Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due = nullptr);
   // Waits until the operator that made the array has run, and says whether it failed.
   absl::Status Confirm(const ArrayBody& array);
 
@@ -108,7 +105,7 @@ class Session : public RefCounted<Session> {
   explicit Session(std::unique_ptr<Connection> connection);
   // Checks the inputs of an operator, and says what they are for inference and in the command.
   absl::Status PrepareInputs(const OpDef& op, absl::Span<const Operand> inputs,
-                             absl::Span<InferInput> to_infer, absl::Span<CommandOperand> operands);
+                             absl::Span<SpecOperand> specs, absl::Span<HandleOperand> handles);
 
   const std::unique_ptr<Connection> connection_;
   CommandQueue queue_;

@@ -49,9 +49,9 @@ TEST_F(SessionTest, OperatorsBecomeCommands) {
   EXPECT_EQ(commands[0].op, OpRegistry::Global().Find("zeros")->id + 1);
   EXPECT_EQ(commands[1].op, OpRegistry::Global().Find("add")->id + 1);
   ASSERT_EQ(commands[1].inputs.size(), 2u);
-  EXPECT_EQ(commands[1].inputs[0].handle, commands[0].results[0]);
-  EXPECT_EQ(commands[1].inputs[1].kind, OperandKind::kFloat);
-  EXPECT_EQ(commands[1].inputs[1].scalar.AsDouble(), 2.0);
+  EXPECT_EQ(commands[1].inputs[0].array(), commands[0].results[0]);
+  EXPECT_TRUE(commands[1].inputs[1].scalar().is_float());
+  EXPECT_EQ(commands[1].inputs[1].scalar().AsDouble(), 2.0);
   ASSERT_EQ(commands[1].results.size(), 1u);
   EXPECT_NE(commands[1].results[0], commands[0].results[0]);
 }
@@ -60,8 +60,8 @@ TEST_F(SessionTest, ScalarsMayComeFirst) {
   const Array y = 1.0 - X();
   ASSERT_TRUE(y.ok()) << y.status();
   const std::vector<command::ApplyOp> commands = Sent<command::ApplyOp>();
-  EXPECT_EQ(commands.back().inputs[0].kind, OperandKind::kFloat);
-  EXPECT_EQ(commands.back().inputs[1].kind, OperandKind::kArray);
+  EXPECT_TRUE(commands.back().inputs[0].scalar().is_float());
+  EXPECT_TRUE(commands.back().inputs[1].is_array());
 }
 
 TEST_F(SessionTest, ErrorsComeAtOnceAndAreInherited) {
@@ -85,8 +85,8 @@ TEST_F(SessionTest, HandlesAreReleasedAfterTheirLastUse) {
   const std::vector<Command> commands = daemon_.Commands();
   for (size_t i = 0; i < commands.size(); ++i) {
     if (const auto* apply = std::get_if<command::ApplyOp>(&commands[i])) {
-      for (const CommandOperand& input : apply->inputs) {
-        if (input.handle == handle) last_use = i;
+      for (const HandleOperand& input : apply->inputs) {
+        if (input.array() == handle) last_use = i;
       }
     }
     if (const auto* released = std::get_if<command::Release>(&commands[i])) {

@@ -8,7 +8,7 @@
 #include "client/connection.h"
 #include "client/waiting.h"
 #include "ops/error.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

@@ -140,22 +140,30 @@ absl::Status TakeIndex(absl::string_view op, int64_t index, int axis, const Arra
   return absl::OkStatus();
 }
 
-absl::Status TakeSlice(absl::string_view op, const SliceItem& slice, int axis, const ArraySpec& in,
-                       ArraySpec* out, int64_t* length, int64_t* stride) {
+// One dimension of the result.
+struct Dimension {
+  int64_t length = 0;
+  int64_t stride = 0;
+};
+
+absl::StatusOr<Dimension> TakeSlice(absl::string_view op, const SliceItem& slice, int axis,
+                                    const ArraySpec& in, ArraySpec* out) {
   if (slice.step.has_value() && *slice.step == 0) {
     return ValueError("[", op, "] expects a slice step other than 0");
   }
+  Dimension taken;
   int64_t start = 0;
   int64_t step = 1;
-  ResolveSlice(slice, in.shape[axis], &start, &step, length);
+  ResolveSlice(slice, in.shape[axis], &start, &step, &taken.length);
   // Of a slice without elements too, as ChainerX's; where it starts at one.
   if (start >= 0 && start < in.shape[axis]) out->offset += start * in.strides[axis];
   // Strides as NumPy's; but a step that is never taken may be too large to multiply.
-  *stride = in.strides[axis];
-  if (*length > 0 && (__builtin_mul_overflow(step, *stride, stride) || !IsSafeStride(*stride))) {
-    *stride = in.strides[axis];
+  taken.stride = in.strides[axis];
+  if (taken.length > 0 &&
+      (__builtin_mul_overflow(step, taken.stride, &taken.stride) || !IsSafeStride(taken.stride))) {
+    taken.stride = in.strides[axis];
   }
-  return absl::OkStatus();
+  return taken;
 }
 
 }  // namespace
@@ -194,10 +202,8 @@ absl::Status ApplyBasicIndex(absl::string_view op, absl::Span<const int64_t> enc
       CHX_RETURN_IF_ERROR(TakeIndex(op, value, axis, in, out));
       ++axis;
     } else {
-      int64_t length = 0;
-      int64_t stride = 0;
-      CHX_RETURN_IF_ERROR(TakeSlice(op, slice, axis, in, out, &length, &stride));
-      fits = keep(length, stride);
+      CHX_ASSIGN_OR_RETURN(const Dimension taken, TakeSlice(op, slice, axis, in, out));
+      fits = keep(taken.length, taken.stride);
       ++axis;
     }
   }

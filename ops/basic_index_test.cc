@@ -19,16 +19,17 @@ absl::StatusOr<ArraySpec> Apply(const ArraySpec& in, const AttrValue& index) {
   return out;
 }
 
-// a is float32 (4, 5, 6) in C order; what is expected is NumPy 1.24's.
-TEST(BasicIndexTest, AsNumPy) {
-  const ArraySpec a(Dtype::kFloat32, {4, 5, 6});
-  const struct {
-    const char* what;
-    AttrValue index;
-    Shape shape;
-    Strides strides;
-    int64_t offset;  // -1: has no elements
-  } cases[] = {
+struct IndexCase {
+  const char* what;
+  AttrValue index;
+  Shape shape;
+  Strides strides;
+  int64_t offset;  // -1: has no elements
+};
+
+// Of a float32 array a of shape (4, 5, 6) in C order; what is expected is NumPy 1.24's.
+const std::vector<IndexCase>& IndexCases() {
+  static const auto* const cases = new std::vector<IndexCase>{
       {"a[1]", B().Int(1).Build(), {5, 6}, {24, 4}, 120},
       {"a[-1, 2]", B().Int(-1).Int(2).Build(), {6}, {4}, 408},
       {"a[1, 2, 3]", B().Int(1).Int(2).Int(3).Build(), {}, {}, 180},
@@ -81,7 +82,12 @@ TEST(BasicIndexTest, AsNumPy) {
        {120, 24, 4},
        0},
   };
-  for (const auto& c : cases) {
+  return *cases;
+}
+
+TEST(BasicIndexTest, AsNumPy) {
+  const ArraySpec a(Dtype::kFloat32, {4, 5, 6});
+  for (const IndexCase& c : IndexCases()) {
     absl::StatusOr<ArraySpec> out = Apply(a, c.index);
     ASSERT_TRUE(out.ok()) << c.what << out.status();
     EXPECT_EQ(out->shape, c.shape) << c.what << out->shape.ToString();

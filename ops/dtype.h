@@ -32,6 +32,8 @@ constexpr int64_t ItemSize(Dtype dtype) {
 constexpr bool IsFloat(Dtype dtype) { return dtype >= Dtype::kFloat16; }
 constexpr bool IsBool(Dtype dtype) { return dtype == Dtype::kBool; }
 constexpr bool IsInt(Dtype dtype) { return !IsFloat(dtype) && !IsBool(dtype); }
+// What functions over the reals give for arrays of a dtype: float32 for bool and integers.
+constexpr Dtype AtLeastFloat(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
 constexpr ScalarKind KindOf(Dtype dtype) {
   return IsBool(dtype) ? ScalarKind::kBool : IsFloat(dtype) ? ScalarKind::kFloat : ScalarKind::kInt;
 }

@@ -6,7 +6,8 @@
 namespace chx {
 namespace {
 
-absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, DeviceId* device) {
+// *device is set to that of the arrays, if there are any.
+absl::Status CheckInputs(const OpDef& op, absl::Span<const SpecOperand> inputs, DeviceId* device) {
   const size_t declared = op.inputs.size();
   if (op.has_variadic_input() ? inputs.size() < declared : inputs.size() != declared) {
     return TypeError("[", op.name, "] expects ", op.has_variadic_input() ? "at least " : "",
@@ -19,19 +20,19 @@ absl::Status CheckInputs(const OpDef& op, absl::Span<const InferInput> inputs, D
   const ArraySpec* first = nullptr;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputDef& def = op.inputs[op.InputOf(i, inputs.size())];
-    const InferInput& input = inputs[i];
-    if (input.array != nullptr) {
+    const SpecOperand& input = inputs[i];
+    if (input.is_array()) {
       if (first == nullptr) {
-        first = input.array;
+        first = input.array();
         *device = first->device;
-      } else if (input.array->device != first->device) {
+      } else if (input.array()->device != first->device) {
         return DeviceError("[", op.name, "] expects arrays on one device, got '", def.name,
-                           "' on device ", input.array->device, " and others on ", first->device);
+                           "' on device ", input.array()->device, " and others on ", first->device);
       }
-    } else if (input.is_scalar ? !def.scalar : !def.optional) {
+    } else if (input.is_scalar() ? !def.scalar : !def.optional) {
       return TypeError(
           "[", op.name, "] expects an array for '", def.name, "', got ",
-          input.is_scalar ? absl::StrCat("the scalar ", input.scalar.ToString()) : "nothing");
+          input.is_scalar() ? absl::StrCat("the scalar ", input.scalar().ToString()) : "nothing");
     }
   }
   if (first == nullptr && declared > 0) {
@@ -71,7 +72,7 @@ absl::Status CheckAttrs(const OpDef& op, absl::Span<const AttrValue> attrs) {
 
 absl::Status InferContext::AddOutput(Dtype dtype, const Shape& shape) {
   CHX_RETURN_IF_ERROR(CheckShape(name(), shape.span(), dtype));
-  result_->outputs.emplace_back(dtype, shape, device_);
+  result_->outputs.emplace_back(dtype, shape, device());
   return absl::OkStatus();
 }
 
@@ -81,16 +82,16 @@ void InferContext::CopyFirst() {
   result_->copy_first = true;
 }
 
-absl::Status InferOp(const OpDef& op, absl::Span<const InferInput> inputs,
-                     absl::Span<const AttrValue> attrs, DeviceId device, InferResult* result) {
-  CHX_RETURN_IF_ERROR(CheckInputs(op, inputs, &device));
-  CHX_RETURN_IF_ERROR(CheckAttrs(op, attrs));
+absl::Status InferOp(const OpCall<SpecOperand>& call, InferResult* result) {
+  DeviceId device = call.device;
+  CHX_RETURN_IF_ERROR(CheckInputs(call.op, call.inputs, &device));
+  CHX_RETURN_IF_ERROR(CheckAttrs(call.op, call.attrs));
   result->Clear();
-  for (const InferInput& input : inputs) {
-    result->input_dtypes.push_back(input.array != nullptr ? input.array->dtype : Dtype::kFloat32);
+  for (const SpecOperand& input : call.inputs) {
+    result->input_dtypes.push_back(input.is_array() ? input.array()->dtype : Dtype::kFloat32);
   }
-  InferContext context(op, inputs, attrs, device, result);
-  return op.infer(context);
+  InferContext context({call.op, call.inputs, call.attrs, device}, result);
+  return call.op.infer(context);
 }
 
 }  // namespace chx

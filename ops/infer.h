@@ -8,20 +8,14 @@
 #include "absl/types/span.h"
 #include "ops/array_spec.h"
 #include "ops/error.h"
+#include "ops/op_call.h"
 #include "ops/op_def.h"
+#include "ops/operand.h"
 
 namespace chx {
 
-// One input as inference sees it: an array's spec, a scalar, or nothing (an absent optional).
-struct InferInput {
-  const ArraySpec* array = nullptr;
-  bool is_scalar = false;
-  Scalar scalar;
-
-  InferInput() = default;
-  InferInput(const ArraySpec* spec) : array(spec) {}            // NOLINT
-  InferInput(Scalar value) : is_scalar(true), scalar(value) {}  // NOLINT
-};
+// An input as inference sees it.
+using SpecOperand = BasicOperand<const ArraySpec*>;
 
 struct InferResult {
   absl::InlinedVector<ArraySpec, 1> outputs;
@@ -44,19 +38,18 @@ struct InferResult {
 // before.
 class InferContext {
  public:
-  InferContext(const OpDef& op, absl::Span<const InferInput> inputs,
-               absl::Span<const AttrValue> attrs, DeviceId device, InferResult* result)
-      : op_(op), inputs_(inputs), attrs_(attrs), device_(device), result_(result) {}
+  InferContext(const OpCall<SpecOperand>& call, InferResult* result)
+      : call_(call), result_(result) {}
 
-  const OpDef& op() const { return op_; }
-  const std::string& name() const { return op_.name; }
-  DeviceId device() const { return device_; }
-  int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  bool has_array(int i) const { return i < num_inputs() && inputs_[i].array != nullptr; }
-  bool is_scalar(int i) const { return inputs_[i].is_scalar; }
-  const ArraySpec& input(int i) const { return *inputs_[i].array; }
-  Scalar scalar(int i) const { return inputs_[i].scalar; }
-  const AttrValue& attr(int i) const { return attrs_[i]; }
+  const OpDef& op() const { return call_.op; }
+  const std::string& name() const { return op().name; }
+  DeviceId device() const { return call_.device; }
+  int num_inputs() const { return static_cast<int>(call_.inputs.size()); }
+  bool has_array(int i) const { return i < num_inputs() && call_.inputs[i].is_array(); }
+  bool is_scalar(int i) const { return call_.inputs[i].is_scalar(); }
+  const ArraySpec& input(int i) const { return *call_.inputs[i].array(); }
+  Scalar scalar(int i) const { return call_.inputs[i].scalar(); }
+  const AttrValue& attr(int i) const { return call_.attrs[i]; }
 
   // A new C-contiguous array; checks the shape.
   absl::Status AddOutput(Dtype dtype, const Shape& shape);
@@ -74,18 +67,14 @@ class InferContext {
   }
 
  private:
-  const OpDef& op_;
-  const absl::Span<const InferInput> inputs_;
-  const absl::Span<const AttrValue> attrs_;
-  const DeviceId device_;
+  const OpCall<SpecOperand> call_;
   InferResult* const result_;
   ArraySpec copied_;
 };
 
-// Checks the call against the operator's declaration and runs its rule. `device` is where an
-// operator without array inputs runs. On error *result is unspecified.
-absl::Status InferOp(const OpDef& op, absl::Span<const InferInput> inputs,
-                     absl::Span<const AttrValue> attrs, DeviceId device, InferResult* result);
+// Checks the call against the operator's declaration and runs its rule. On error *result is
+// unspecified.
+absl::Status InferOp(const OpCall<SpecOperand>& call, InferResult* result);
 
 }  // namespace chx
 

@@ -11,38 +11,36 @@
 #include "absl/types/span.h"
 #include "ops/array_spec.h"
 #include "ops/attr.h"
+#include "ops/op_call.h"
 #include "ops/op_def.h"
+#include "ops/operand.h"
 
 namespace chx {
 
 class OpContext;
 
-// An array or a scalar inside a rule; cheap to copy, valid while its context lives.
-class Value {
- public:
-  Value() = default;                                           // absent
-  Value(Scalar scalar) : is_scalar_(true), scalar_(scalar) {}  // NOLINT
-  Value(int scalar) : Value(Scalar(scalar)) {}                 // NOLINT
-  Value(double scalar) : Value(Scalar(scalar)) {}              // NOLINT
-  Value(OpContext* context, int id) : context_(context), id_(id) {}
+// An array of a context, by its number there.
+struct ContextArray {
+  OpContext* context = nullptr;
+  int id = -1;
+};
 
-  bool is_array() const { return context_ != nullptr; }
-  bool is_scalar() const { return is_scalar_; }
-  bool absent() const { return !is_array() && !is_scalar_; }
-  OpContext* context() const { return context_; }
-  int id() const { return id_; }
-  Scalar scalar() const { return scalar_; }
+// An operand inside a rule; valid while its context lives.
+class Value : public BasicOperand<ContextArray> {
+ public:
+  Value() = default;
+  Value(Scalar scalar) : BasicOperand(scalar) {}   // NOLINT
+  Value(int scalar) : Value(Scalar(scalar)) {}     // NOLINT
+  Value(double scalar) : Value(Scalar(scalar)) {}  // NOLINT
+  Value(OpContext* context, int id) : BasicOperand(ContextArray{context, id}) {}
+
   // Of an array.
+  OpContext* context() const { return array().context; }
+  int id() const { return array().id; }
   inline const ArraySpec& spec() const;
   const Shape& shape() const { return spec().shape; }
   Dtype dtype() const { return spec().dtype; }
   int ndim() const { return spec().ndim(); }
-
- private:
-  OpContext* context_ = nullptr;
-  int id_ = -1;
-  bool is_scalar_ = false;
-  Scalar scalar_;
 };
 
 using NamedAttr = std::pair<absl::string_view, AttrValue>;
@@ -79,7 +77,7 @@ class OpContext {
   absl::Status status_;
 };
 
-inline const ArraySpec& Value::spec() const { return context_->spec(id_); }
+inline const ArraySpec& Value::spec() const { return context()->spec(id()); }
 
 // A gradient rule's view of the operator application it differentiates. Gradients set may be of a
 // broadcast shape and of another float dtype: the caller sums and casts them back.

@@ -20,6 +20,7 @@ OpDef& OpDef::Inputs(std::vector<std::string> names) {
     input.scalar = absl::ConsumeSuffix(&text, "|scalar");
     input.optional = absl::ConsumeSuffix(&text, "?");
     input.variadic = absl::ConsumeSuffix(&text, "...");
+    input.array_like_indices = absl::ConsumeSuffix(&text, "|indices");
     input.name = std::string(text);
     inputs.push_back(std::move(input));
   }
@@ -35,24 +36,36 @@ OpDef& OpDef::Outputs(std::vector<std::string> names) {
 }
 
 OpDef& OpDef::Attr(std::string attr_name, AttrType type) {
-  attrs.push_back({std::move(attr_name), type, true, AttrValue(), false, {}});
+  attrs.push_back({std::move(attr_name), type, true, AttrValue(), false, {}, false});
   return *this;
 }
 
 OpDef& OpDef::Attr(std::string attr_name, AttrType type, AttrValue default_value) {
-  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), false, {}});
+  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), false, {}, false});
   return *this;
 }
 
 OpDef& OpDef::NullableAttr(std::string attr_name, AttrType type, AttrValue default_value) {
-  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), true, {}});
+  attrs.push_back({std::move(attr_name), type, false, std::move(default_value), true, {}, false});
+  return *this;
+}
+
+OpDef& OpDef::SpatialAttr(std::string attr_name) {
+  Attr(std::move(attr_name), AttrType::kInts);
+  attrs.back().spatial = true;
+  return *this;
+}
+
+OpDef& OpDef::SpatialAttr(std::string attr_name, AttrValue default_value) {
+  Attr(std::move(attr_name), AttrType::kInts, std::move(default_value));
+  attrs.back().spatial = true;
   return *this;
 }
 
 OpDef& OpDef::Choice(std::string attr_name, std::vector<std::string> words,
                      AttrValue default_value) {
   attrs.push_back({std::move(attr_name), AttrType::kInt, false, std::move(default_value), false,
-                   std::move(words)});
+                   std::move(words), false});
   return *this;
 }
 
@@ -143,6 +156,11 @@ OpDef& OpDef::Checked(CheckedFn fn) {
   return *this;
 }
 
+OpDef& OpDef::ChecksIndices(CheckedFn fn) {
+  checks_indices = fn;
+  return *this;
+}
+
 OpDef& OpDef::Writes(std::vector<std::string> names) {
   for (const std::string& written : names) {
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -154,6 +172,16 @@ OpDef& OpDef::Writes(std::vector<std::string> names) {
 
 OpDef& OpDef::Tuple() {
   tuple = true;
+  return *this;
+}
+
+OpDef& OpDef::IdentityIf(IdentityFn fn) {
+  identity = fn;
+  return *this;
+}
+
+OpDef& OpDef::StableInputs() {
+  stable_inputs = true;
   return *this;
 }
 

@@ -16,6 +16,7 @@
 
 namespace chx {
 
+struct ArraySpec;
 class InferContext;
 class GradContext;
 class ComposeContext;
@@ -34,6 +35,8 @@ struct InputDef {
   bool optional = false;  // may be absent
   // One or more arrays: the last input only; or all inputs, which are lists of one length then.
   bool variadic = false;
+  // Python callers may also give what NumPy makes an array of indices, such as a list.
+  bool array_like_indices = false;
 };
 
 struct AttrDef {
@@ -44,6 +47,9 @@ struct AttrDef {
   bool nullable = false;    // None may be given in place of a default that has a value
   // For kInt: the words that Python callers use for 0, 1, ...
   std::vector<std::string> choices;
+  // For kInts: one number for each spatial dimension of input 0, (N, C, spatial...), or a number
+  // for all of them. Python callers write the latter as a number, not as a sequence of one.
+  bool spatial = false;
 };
 
 using OpId = uint16_t;
@@ -51,6 +57,7 @@ using InferFn = absl::Status (*)(InferContext& c);
 using GradientFn = void (*)(GradContext& g);
 using ComposeFn = void (*)(ComposeContext& c);
 using CheckedFn = bool (*)(absl::Span<const AttrValue> attrs);
+using IdentityFn = bool (*)(const ArraySpec& input, absl::Span<const AttrValue> attrs);
 
 struct OpDef {
   std::string name;
@@ -84,14 +91,23 @@ struct OpDef {
   bool method = false;       // also a method of ndarray, with input 0 as self
   std::vector<std::string> aliases;
   std::string module;  // Python's submodule and C++'s namespace: "linalg"; empty: the top
-  // Whether it fails depends on values, and with these attributes clients wait for the outcome.
+  // Values decide whether the operator fails. With these attributes clients wait for the outcome.
   CheckedFn checked = nullptr;
+  // Whether indices out of range are an error with these attributes. Python callers that give a
+  // list of indices wait for the outcome then.
+  CheckedFn checks_indices = nullptr;
   bool tuple = false;  // Python: variadic outputs are a tuple, or the array itself if only one
+  // Python: where it holds, the result is the object that was given as input 0, not a view of it.
+  IdentityFn identity = nullptr;
+  // The kernel relies on inputs that do not change while it runs, whatever their dtype. Memory that
+  // a client may write to is copied first.
+  bool stable_inputs = false;
 
   // Each of these returns *this, so that an entry reads as one sentence.
   OpDef& Doc(std::string text);
-  // "x", "x?" optional, "x|scalar" array or scalar, "arrays..." variadic. Lists, if there are
-  // several variadic ones, come one after the other in a call.
+  // "x", "x?" optional, "x|scalar" array or scalar, "x|indices" an array of indices or what becomes
+  // one, "arrays..." variadic. Lists, if there are several variadic ones, come one after the other
+  // in a call.
   OpDef& Inputs(std::vector<std::string> names);
   // "y", or "ys..." variadic.
   OpDef& Outputs(std::vector<std::string> names);
@@ -99,6 +115,9 @@ struct OpDef {
   OpDef& Attr(std::string attr_name, AttrType type, AttrValue default_value);  // or AttrValue()
   // With a default, and None is a value of its own.
   OpDef& NullableAttr(std::string attr_name, AttrType type, AttrValue default_value);
+  // Integers with AttrDef::spatial: required, or with a default.
+  OpDef& SpatialAttr(std::string attr_name);
+  OpDef& SpatialAttr(std::string attr_name, AttrValue default_value);
   // An int attribute that Python callers write as one of these words.
   OpDef& Choice(std::string attr_name, std::vector<std::string> words, AttrValue default_value);
   OpDef& Infer(InferFn fn);
@@ -108,7 +127,7 @@ struct OpDef {
   OpDef& Transfer(InferFn fn);
   OpDef& Saves(std::vector<std::string> names);
   OpDef& Gradient(GradientFn fn);
-  // Inputs that the gradient passes over although they may be floats.
+  // Inputs that have no gradient although they may be floats.
   OpDef& ConstantInputs(std::vector<std::string> names);
   OpDef& NoGradient();
   OpDef& InPlace(std::string base = "");
@@ -119,16 +138,19 @@ struct OpDef {
   // Clients wait for the outcome: always, or where the attributes say so.
   OpDef& Checked();
   OpDef& Checked(CheckedFn fn);
-  // Inputs that it updates.
+  OpDef& ChecksIndices(CheckedFn fn);
+  // Inputs that the operator updates.
   OpDef& Writes(std::vector<std::string> names);
   OpDef& Tuple();
+  OpDef& IdentityIf(IdentityFn fn);
+  OpDef& StableInputs();
 
   bool has_variadic_input() const { return !inputs.empty() && inputs.back().variadic; }
   bool has_lists() const {
     return !inputs.empty() && inputs[0].variadic && (in_place || inputs.size() > 1);
   }
-  // Which input the operand is of, in a call with `count` operands; of any number of them, as calls
-  // are asked about before they are checked.
+  // The input that an operand belongs to, in a call with `count` operands. Any count is accepted:
+  // callers ask before the call is checked.
   size_t InputOf(size_t operand, size_t count) const {
     const size_t length = has_lists() ? std::max<size_t>(count / inputs.size(), 1) : 1;
     return std::min(operand / length, inputs.size() - 1);
@@ -146,6 +168,12 @@ struct OpDef {
   }
   bool IsChecked(absl::Span<const AttrValue> values) const {
     return checked != nullptr && checked(values);
+  }
+  bool MayRefuseIndices(absl::Span<const AttrValue> values) const {
+    return checks_indices != nullptr && checks_indices(values);
+  }
+  bool IsIdentity(const ArraySpec& input, absl::Span<const AttrValue> values) const {
+    return identity != nullptr && identity(input, values);
   }
   bool IsConstantInput(size_t i) const {
     return constant_inputs != 0 && ((constant_inputs >> std::min(i, inputs.size() - 1)) & 1) != 0;

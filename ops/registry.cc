@@ -1,6 +1,6 @@
 #include "ops/registry.h"
 
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
 
 namespace chx {
 

@@ -15,7 +15,7 @@ namespace chx {
 // Immutable once built; safe from any thread.
 class OpRegistry {
  public:
-  // Every operator, in the order of registry.cc; an OpDef's id is its position.
+  // Every operator, in the order of defs/register_groups.cc; an OpDef's id is its position.
   static const OpRegistry& Global();
 
   OpRegistry() = default;

@@ -63,8 +63,9 @@ struct RnnNetwork {
 absl::StatusOr<RnnNetwork> MakeRnnNetwork(absl::string_view op, const Shape& x, const Shape& hx,
                                           absl::Span<const AttrValue> attrs);
 
-// More steps than this, or cells of all parts and steps, are refused: what a call takes must not be
-// out of proportion to its size on the wire. The first is also how many parts `split` makes.
+// Calls with more steps than this, or more cells in all parts and steps, are refused: the work of a
+// call must be in proportion to its size on the wire. The first is also how many parts `split`
+// makes.
 inline constexpr int64_t kMaxRnnSteps = 4096;
 inline constexpr int64_t kMaxRnnCells = 65536;
 

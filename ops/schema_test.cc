@@ -103,6 +103,27 @@ TEST_P(SchemaTest, SamplesHoldAndSavesAreExact) {
   EXPECT_EQ(touched.outputs, op.saved_outputs) << "outputs that the gradient reads, not Saves()";
 }
 
+TEST_P(SchemaTest, PropertiesForPythonFit) {
+  const OpDef& op = *GetParam();
+  for (const AttrDef& attr : op.attrs) {
+    if (!attr.spatial) continue;
+    EXPECT_EQ(attr.type, AttrType::kInts) << attr.name;
+    ASSERT_FALSE(op.inputs.empty());
+    EXPECT_FALSE(op.inputs[0].optional || op.inputs[0].variadic) << "spatial dimensions of input 0";
+  }
+  bool has_indices = false;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!op.inputs[i].array_like_indices) continue;
+    EXPECT_FALSE(has_indices) << "only one input is converted";
+    EXPECT_GT(i, 0u) << "input 0 gives the device";
+    has_indices = true;
+  }
+  EXPECT_EQ(op.checks_indices != nullptr, has_indices);
+  if (op.identity != nullptr) {
+    EXPECT_EQ(op.kind, OpKind::kView);
+  }
+}
+
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> ops;
   for (const auto& op : OpRegistry::Global().ops()) ops.push_back(op.get());

@@ -14,23 +14,13 @@
 #include "absl/strings/string_view.h"
 #include "ops/array_spec.h"
 #include "ops/attr.h"
+#include "ops/operand.h"
 #include "proto/ids.h"
 
 namespace chx {
 
-enum class OperandKind : uint8_t { kAbsent = 0, kArray = 1, kBool = 2, kInt = 3, kFloat = 4 };
-
-// An input of an operator: an array, a scalar, or nothing.
-struct CommandOperand {
-  OperandKind kind = OperandKind::kAbsent;
-  Handle handle = 0;  // kArray
-  Scalar scalar;      // the others
-
-  CommandOperand() = default;
-  explicit CommandOperand(Handle h) : kind(OperandKind::kArray), handle(h) {}
-  explicit CommandOperand(Scalar s)
-      : kind(static_cast<OperandKind>(static_cast<int>(s.kind()) + 2)), scalar(s) {}
-};
+// An input of an operator as a command has it.
+using HandleOperand = BasicOperand<Handle>;
 
 // Whether operators are recorded in one graph.
 struct ModeEntry {
@@ -61,7 +51,7 @@ struct ApplyOp {
   uint16_t device = 0;  // for operators without array inputs
   uint16_t mode = 0;
   uint32_t location = 0;
-  absl::InlinedVector<CommandOperand, 4> inputs;
+  absl::InlinedVector<HandleOperand, 4> inputs;
   Handles results;
   Attrs attrs;
   CHX_COMMAND("apply_op", op, device, mode, location, inputs, results, attrs)

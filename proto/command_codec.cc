@@ -32,7 +32,7 @@ static_assert(sizeof(RecordHeader) == 8, "records are made of 8-byte words");
 
 constexpr size_t kWord = 8;
 constexpr int kMaxAttrs = 64;  // more than any operator has
-constexpr size_t kMaxCount = 65535;
+constexpr size_t kMaxCount = CommandWriter::kMaxCount;
 constexpr size_t RoundUp(size_t n) { return (n + kWord - 1) / kWord * kWord; }
 
 // Fixed part of an ApplyOp record, after the header.
@@ -121,6 +121,18 @@ void WriteAttr(const AttrValue& attr, Cursor* cursor) {
   }
 }
 
+// What an input of an operator is; a scalar's tag says its kind.
+constexpr uint8_t kAbsentTag = 0;
+constexpr uint8_t kArrayTag = 1;
+constexpr uint8_t kFirstScalarTag = 2;
+constexpr uint8_t kLastScalarTag = kFirstScalarTag + static_cast<uint8_t>(ScalarKind::kFloat);
+
+uint8_t OperandTag(const HandleOperand& operand) {
+  if (operand.is_array()) return kArrayTag;
+  if (operand.absent()) return kAbsentTag;
+  return static_cast<uint8_t>(kFirstScalarTag + static_cast<uint8_t>(operand.scalar().kind()));
+}
+
 // A scalar attribute's tag also says its kind.
 uint8_t AttrTag(const AttrValue& attr) {
   const uint8_t type = static_cast<uint8_t>(attr.type());
@@ -130,27 +142,26 @@ uint8_t AttrTag(const AttrValue& attr) {
 
 }  // namespace
 
-void CommandWriter::ApplyOp(uint16_t op, uint16_t device, uint16_t mode, uint32_t location,
-                            absl::Span<const CommandOperand> inputs,
-                            absl::Span<const AttrValue> attrs, absl::Span<const Handle> results) {
-  const size_t tags = RoundUp(inputs.size() + attrs.size());
-  size_t size =
-      sizeof(RecordHeader) + sizeof(ApplyOpFixed) + tags + (inputs.size() + results.size()) * kWord;
-  for (const AttrValue& attr : attrs) size += AttrSize(attr);
+void CommandWriter::ApplyOp(const OperatorCall& call) {
+  const size_t tags = RoundUp(call.inputs.size() + call.attrs.size());
+  size_t size = sizeof(RecordHeader) + sizeof(ApplyOpFixed) + tags +
+                (call.inputs.size() + call.results.size()) * kWord;
+  for (const AttrValue& attr : call.attrs) size += AttrSize(attr);
   const size_t start = out_->size();
   out_->resize(start + size);  // zeroes the padding
   Cursor cursor(&(*out_)[start]);
-  cursor.Struct(RecordHeader{static_cast<uint32_t>(size), KindNumber<command::ApplyOp>(), 0, op});
-  cursor.Struct(ApplyOpFixed{location, device, mode, static_cast<uint16_t>(inputs.size()),
-                             static_cast<uint16_t>(results.size()),
-                             static_cast<uint16_t>(attrs.size()), 0});
+  cursor.Struct(
+      RecordHeader{static_cast<uint32_t>(size), KindNumber<command::ApplyOp>(), 0, call.op});
+  cursor.Struct(ApplyOpFixed{
+      call.location, call.device, call.mode, static_cast<uint16_t>(call.inputs.size()),
+      static_cast<uint16_t>(call.results.size()), static_cast<uint16_t>(call.attrs.size()), 0});
   char* tag = cursor.Skip(tags);
-  for (const CommandOperand& input : inputs) {
-    *tag++ = static_cast<char>(input.kind);
-    cursor.Word(input.kind == OperandKind::kArray ? input.handle : Bits(input.scalar));
+  for (const HandleOperand& input : call.inputs) {
+    *tag++ = static_cast<char>(OperandTag(input));
+    cursor.Word(input.is_array() ? input.array() : Bits(input.scalar()));
   }
-  for (Handle result : results) cursor.Word(result);
-  for (const AttrValue& attr : attrs) {
+  for (Handle result : call.results) cursor.Word(result);
+  for (const AttrValue& attr : call.attrs) {
     *tag++ = static_cast<char>(AttrTag(attr));
     WriteAttr(attr, &cursor);
   }
@@ -216,7 +227,7 @@ void WriteRecord(const C& command, std::string* out) {
 void CommandWriter::Write(const Command& command) {
   const auto write = [this](const auto& c) {
     if constexpr (std::is_same_v<decltype(c), const command::ApplyOp&>) {
-      ApplyOp(c.op, c.device, c.mode, c.location, c.inputs, c.attrs, c.results);
+      ApplyOp({c.op, c.device, c.mode, c.location, c.inputs, c.attrs, c.results});
     } else {
       WriteRecord(c, out_);
     }
@@ -277,14 +288,14 @@ class Words {
   bool ok_ = true;
 };
 
-bool DecodeOperand(uint64_t tag, uint64_t word, CommandOperand* operand) {
-  if (tag > static_cast<uint64_t>(OperandKind::kFloat)) return false;
-  operand->kind = static_cast<OperandKind>(tag);
-  operand->handle = 0;
-  if (operand->kind == OperandKind::kArray) {
-    operand->handle = word;
-  } else if (operand->kind != OperandKind::kAbsent) {
-    operand->scalar = FromBits(static_cast<ScalarKind>(tag - 2), word);
+bool DecodeOperand(uint8_t tag, uint64_t word, HandleOperand* operand) {
+  if (tag > kLastScalarTag) return false;
+  if (tag == kArrayTag) {
+    *operand = HandleOperand(Handle{word});
+  } else if (tag == kAbsentTag) {
+    *operand = HandleOperand();
+  } else {
+    *operand = HandleOperand(FromBits(static_cast<ScalarKind>(tag - kFirstScalarTag), word));
   }
   return true;
 }

@@ -20,14 +20,23 @@ namespace chx {
 // Appends records to a string.
 class CommandWriter {
  public:
-  static constexpr size_t kMaxOperands = 65535;  // of one operator
+  static constexpr size_t kMaxCount = 65535;  // of one operator's inputs, or in one list
+
+  // As command::ApplyOp, with its lists elsewhere.
+  struct OperatorCall {
+    uint16_t op;
+    uint16_t device;
+    uint16_t mode;
+    uint32_t location;
+    absl::Span<const HandleOperand> inputs;
+    absl::Span<const AttrValue> attrs;
+    absl::Span<const Handle> results;
+  };
 
   explicit CommandWriter(std::string* out) : out_(out) {}
 
   // The hot path: needs no ApplyOp to be filled.
-  void ApplyOp(uint16_t op, uint16_t device, uint16_t mode, uint32_t location,
-               absl::Span<const CommandOperand> inputs, absl::Span<const AttrValue> attrs,
-               absl::Span<const Handle> results);
+  void ApplyOp(const OperatorCall& call);
   // Any number of handles, in several records where one cannot hold them.
   void Release(absl::Span<const Handle> handles);
   void Write(const Command& command);

@@ -61,11 +61,11 @@ class RandomCommands {
     Fill(&entry->backprop_id);
     entry->record = Count(1) == 1;
   }
-  void Fill(CommandOperand* operand) {
+  void Fill(HandleOperand* operand) {
     Scalar value;
     Fill(&value);
-    const CommandOperand operands[] = {CommandOperand(), CommandOperand(Handle{random_()}),
-                                       CommandOperand(value)};
+    const HandleOperand operands[] = {HandleOperand(), HandleOperand(Handle{random_()}),
+                                      HandleOperand(value)};
     *operand = operands[Count(2)];
   }
   void Fill(AttrValue* attr) {
@@ -123,10 +123,9 @@ bool Same(Scalar a, Scalar b) {
   if (a.kind() != b.kind()) return false;
   return a.is_float() ? Same(a.AsDouble(), b.AsDouble()) : a.AsInt() == b.AsInt();
 }
-bool Same(const CommandOperand& a, const CommandOperand& b) {
-  if (a.kind != b.kind) return false;
-  if (a.kind == OperandKind::kAbsent) return true;
-  return a.kind == OperandKind::kArray ? a.handle == b.handle : Same(a.scalar, b.scalar);
+bool Same(const HandleOperand& a, const HandleOperand& b) {
+  if (a.is_array() != b.is_array() || a.is_scalar() != b.is_scalar()) return false;
+  return a.array() == b.array() && Same(a.scalar(), b.scalar());
 }
 bool Same(const AttrValue& a, const AttrValue& b) {
   return a.type() == b.type() && a.ints() == b.ints() && Same(a.AsScalar(), b.AsScalar());
@@ -258,7 +257,7 @@ TEST(Command, HeapBytesCountListsAndTheListsOfAttributes) {
   command::ApplyOp apply;
   EXPECT_EQ(HeapBytes(apply), 0u);
   apply.inputs.resize(1000);
-  EXPECT_GE(HeapBytes(apply), 1000 * sizeof(CommandOperand));
+  EXPECT_GE(HeapBytes(apply), 1000 * sizeof(HandleOperand));
   apply = command::ApplyOp();
   apply.attrs.push_back(AttrValue(Ints(1000, 7)));
   EXPECT_GE(HeapBytes(apply), 1000 * sizeof(int64_t));
@@ -295,7 +294,7 @@ TEST(Command, LongReleasesAreSplit) {
 TEST(Command, AbsentAttributesDoNotTakeAHundredTimesTheirSize) {
   const std::vector<AttrValue> attrs(60000);
   std::string batch;
-  CommandWriter(&batch).ApplyOp(1, 0, 0, 0, {}, attrs, {});
+  CommandWriter(&batch).ApplyOp({1, 0, 0, 0, {}, attrs, {}});
   EXPECT_FALSE(ReadAll(batch).ok());
 }
 
@@ -324,8 +323,8 @@ TEST(Command, Speed) {
     CommandWriter writer(&batch);
     auto start = Clock::now();
     for (Handle handle = 3; handle < kCommands + 3; ++handle) {
-      const CommandOperand inputs[] = {CommandOperand(handle - 1), CommandOperand(handle - 2)};
-      writer.ApplyOp(7, 0, 0, 0, inputs, {}, {&handle, 1});
+      const HandleOperand inputs[] = {HandleOperand(handle - 1), HandleOperand(handle - 2)};
+      writer.ApplyOp({7, 0, 0, 0, inputs, {}, {&handle, 1}});
     }
     encode = std::min(encode, ns(Clock::now() - start));
     start = Clock::now();

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

@@ -8,15 +8,15 @@
 
 namespace chx {
 
-std::string EncodeSegmentOffset(const SegmentOffset& place) {
-  const uint64_t words[] = {place.segment, place.offset};
+std::string EncodeSegmentOffset(const SegmentOffset& offset) {
+  const uint64_t words[] = {offset.segment, offset.offset};
   return std::string(reinterpret_cast<const char*>(words), sizeof(words));
 }
 
 absl::StatusOr<SegmentOffset> DecodeSegmentOffset(absl::string_view data) {
   uint64_t words[2];
   if (data.size() != sizeof(words)) {
-    return ValueError("[fetch] expects a place of ", sizeof(words), " bytes, got ", data.size());
+    return ValueError("[fetch] expects an offset of ", sizeof(words), " bytes, got ", data.size());
   }
   std::memcpy(words, data.data(), sizeof(words));
   if (words[0] > UINT32_MAX) {

@@ -17,7 +17,7 @@ struct SegmentOffset {
   uint32_t segment = 0;
   uint64_t offset = 0;  // bytes
 };
-std::string EncodeSegmentOffset(const SegmentOffset& place);
+std::string EncodeSegmentOffset(const SegmentOffset& offset);
 absl::StatusOr<SegmentOffset> DecodeSegmentOffset(absl::string_view data);
 
 // The answer to command::ShareArray, ShareCopy and ShareNew: a block of memory and an array in it.

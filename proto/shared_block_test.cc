@@ -8,11 +8,11 @@ namespace chx {
 namespace {
 
 TEST(SharedBlock, SegmentOffsets) {
-  const absl::StatusOr<SegmentOffset> place =
+  const absl::StatusOr<SegmentOffset> offset =
       DecodeSegmentOffset(EncodeSegmentOffset({UINT32_MAX, uint64_t{1} << 63}));
-  ASSERT_TRUE(place.ok()) << place.status();
-  EXPECT_EQ(place->segment, UINT32_MAX);
-  EXPECT_EQ(place->offset, uint64_t{1} << 63);
+  ASSERT_TRUE(offset.ok()) << offset.status();
+  EXPECT_EQ(offset->segment, UINT32_MAX);
+  EXPECT_EQ(offset->offset, uint64_t{1} << 63);
   EXPECT_FALSE(DecodeSegmentOffset("").ok());
   EXPECT_FALSE(DecodeSegmentOffset(EncodeSegmentOffset({1, 2}) + "x").ok());
   EXPECT_FALSE(DecodeSegmentOffset(std::string(16, '\xff')).ok());

@@ -20,6 +20,7 @@
 #include "absl/types/optional.h"
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
+#include "server/engine/memory_size.h"
 
 ABSL_FLAG(std::string, devices, "native:0",
           "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU, NAME:N one of "
@@ -28,9 +29,11 @@ ABSL_FLAG(std::string, listen, "",
           "Where to listen, separated by commas: unix:PATH or HOST:PORT. Default: a Unix socket, "
           "$XDG_RUNTIME_DIR/chxd.sock or /tmp/chxd-UID/chxd.sock. Port 0 picks a free one.");
 ABSL_FLAG(std::string, session_memory, "4GiB",
-          "How much memory each session may hold; no more than --memory.");
+          "How much memory each session may hold: 512MiB, 4GiB, 4GB, or a share of the host's "
+          "memory, such as 0.5 or 50%. No more than --memory.");
 ABSL_FLAG(std::string, memory, "",
-          "How much of the host's memory the daemon may hold, with all sessions. Default: 90 % of "
+          "How much of the host's memory the daemon may hold, with all sessions; written as for "
+          "--session-memory. Default: 90 % of "
           "the machine's or the control group's, less a reserve of 256 MiB.");
 ABSL_FLAG(absl::Duration, lease, absl::Seconds(30),
           "How long a session is kept after its client's stream was cut.");
@@ -43,7 +46,9 @@ ABSL_FLAG(
     "with an error; 0s: for ever. Default: 10m, or for ever with --lifeline-fd.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(20),
           "How long SIGTERM lets open streams go on.");
-ABSL_FLAG(int, threads, 0, "Threads of the CPU device; 0: one for each core.");
+ABSL_FLAG(int, threads, 0,
+          "Threads of the CPU device, at most 1024; 0: one for each core that the process or its "
+          "control group may use.");
 ABSL_FLAG(std::string, tls_cert, "", "PEM file with the server's certificate chain.");
 ABSL_FLAG(std::string, tls_key, "", "PEM file with its private key.");
 ABSL_FLAG(std::string, token_file, "", "File with the token that clients must present.");
@@ -51,7 +56,7 @@ ABSL_FLAG(
     bool, allow_unauthenticated_loopback, false,
     "Listen on a loopback port without --token-file: every user and container of this network "
     "namespace may then use the daemon.");
-ABSL_FLAG(int, max_sessions, 2048, "How many sessions there may be.");
+ABSL_FLAG(int, max_sessions, chx::server::kDefaultMaxSessions, "How many sessions there may be.");
 ABSL_FLAG(int, max_sessions_per_peer, 1024,
           "How many of them one user of this machine, or one address with one token, may have.");
 ABSL_FLAG(std::string, plugin_dir, "",
@@ -66,6 +71,7 @@ namespace {
 
 // The daemon alone takes about half of it.
 constexpr int64_t kMinMemory = int64_t{128} << 20;
+constexpr int kMaxThreads = 1024;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -90,12 +96,21 @@ absl::StatusOr<std::string> DefaultSocket() {
   return absl::StrCat(directory, "/chxd.sock");
 }
 
-absl::StatusOr<int64_t> MemoryOf(absl::string_view flag) {
-  if (flag.empty()) return DefaultMemoryLimit(HostMemoryBytes());
-  CHX_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(flag));
+// A share is of the host's memory.
+absl::StatusOr<int64_t> CheckedMemory(absl::string_view flag, absl::string_view text) {
+  const absl::StatusOr<int64_t> bytes = ParseMemorySize(text, HostMemoryBytes());
+  if (!bytes.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " ", bytes.status().message()));
+  }
+  return bytes;
+}
+
+absl::StatusOr<int64_t> MemoryOf(absl::string_view text) {
+  if (text.empty()) return DefaultMemoryLimit(HostMemoryBytes());
+  CHX_ASSIGN_OR_RETURN(const int64_t bytes, CheckedMemory("--memory", text));
   if (bytes < kMinMemory) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--memory expects at least ", kMinMemory, " bytes, got ", bytes));
+        absl::StrCat("--memory expects at least ", FormatMemorySize(kMinMemory), ", got ", text));
   }
   return std::min(bytes, HostMemoryBytes());
 }
@@ -184,22 +199,6 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePlugins(
   return plugins;
 }
 
-absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
-  const std::pair<absl::string_view, int> kUnits[] = {
-      {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
-  absl::string_view number = text;
-  int shift = 0;
-  for (const auto& [unit, bits] : kUnits) {
-    if (absl::ConsumeSuffix(&number, unit)) shift = bits;
-  }
-  int64_t value = 0;
-  if (!absl::SimpleAtoi(number, &value) || value <= 0 || value > (INT64_MAX >> shift)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expects a number of bytes such as 512MiB or 4GiB, got '", text, "'"));
-  }
-  return value << shift;
-}
-
 absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protection& protection) {
   for (const Listener& listener : listeners) {
     if (listener.unix_socket || (protection.tls && protection.token)) continue;
@@ -232,7 +231,8 @@ absl::StatusOr<Options> OptionsFromFlags() {
   Options options;
   options.devices = absl::GetFlag(FLAGS_devices);
   CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(absl::GetFlag(FLAGS_listen)));
-  CHX_ASSIGN_OR_RETURN(options.session_memory, ParseBytes(absl::GetFlag(FLAGS_session_memory)));
+  CHX_ASSIGN_OR_RETURN(options.session_memory,
+                       CheckedMemory("--session-memory", absl::GetFlag(FLAGS_session_memory)));
   CHX_ASSIGN_OR_RETURN(options.memory, MemoryOf(absl::GetFlag(FLAGS_memory)));
   CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", absl::GetFlag(FLAGS_lease)));
   CHX_ASSIGN_OR_RETURN(
@@ -249,6 +249,10 @@ absl::StatusOr<Options> OptionsFromFlags() {
       CheckedDuration("--max-command-time",
                       absl::GetFlag(FLAGS_max_command_time).value_or(max_command_time)));
   options.threads = absl::GetFlag(FLAGS_threads);
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--threads expects 0 to ", kMaxThreads, ", got ", options.threads));
+  }
   options.plugin_dir = absl::GetFlag(FLAGS_plugin_dir);
   CHX_ASSIGN_OR_RETURN(options.plugins, ParsePlugins(absl::GetFlag(FLAGS_plugins)));
   const std::string cert = absl::GetFlag(FLAGS_tls_cert);

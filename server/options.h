@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/engine/host_memory.h"
+#include "server/session/session_types.h"
 
 namespace chx::server {
 
@@ -38,7 +39,7 @@ struct Options {
   int threads = 0;
   std::string tls_cert, tls_key;  // PEM
   std::string token;
-  size_t max_sessions = 2048;
+  size_t max_sessions = kDefaultMaxSessions;
   size_t max_sessions_per_peer = 1024;
   std::string helper_program;  // calls RunHelper; empty: there can be neither TCP nor gRPC
   std::string plugin_dir;
@@ -55,8 +56,6 @@ absl::StatusOr<std::string> TokenFromFlags();
 // "unix:PATH", "HOST:PORT" or several, separated by commas. Empty: a Unix socket in the user's
 // runtime directory.
 absl::StatusOr<std::vector<Listener>> ParseListen(absl::string_view text);
-// "512MiB", "4GiB", "1000000".
-absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 // "NAME=/PATH,NAME=/PATH". Only the person who starts the daemon can name a library.
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePlugins(
     absl::string_view text);

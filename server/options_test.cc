@@ -38,12 +38,6 @@ TEST(Options, Plugins) {
   }
 }
 
-TEST(Options, Bytes) {
-  EXPECT_EQ(*ParseBytes("4GiB"), int64_t{4} << 30);
-  EXPECT_EQ(*ParseBytes("1000"), 1000);
-  for (const char* bad : {"", "-1", "4GB", "0", "9999999TiB"}) EXPECT_FALSE(ParseBytes(bad).ok());
-}
-
 TEST(Options, OffLoopbackNeedsTlsAndToken) {
   const auto allowed = [](const char* listen, bool tls, bool token, bool open) {
     return CheckListeners(*ParseListen(listen), {tls, token, open}).ok();

@@ -35,6 +35,8 @@
 ABSL_FLAG(std::string, health, "",
           "Ask the daemon at this address for its health and exit: 0 if it is serving.");
 
+ABSL_DECLARE_FLAG(int, lifeline_fd);
+
 namespace chx::server {
 namespace {
 
@@ -42,7 +44,9 @@ namespace {
 constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(4);
 
 int Fail(const absl::Status& status) {
-  std::cerr << "chxd: " << status.message() << std::endl;
+  // A client that starts a daemon of its own reads stdout: it may have no terminal for stderr.
+  std::ostream& out = absl::GetFlag(FLAGS_lifeline_fd) >= 0 ? std::cout : std::cerr;
+  out << "chxd: " << status.message() << std::endl;
   return 1;
 }
 
@@ -188,6 +192,11 @@ int main(int argc, char** argv) {
     }
     pointers.push_back(&arg[0]);
   }
-  absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
+  const std::vector<char*> rest =
+      absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
+  if (rest.size() > 1) {
+    return chx::server::Fail(absl::InvalidArgumentError(
+        absl::StrCat("expects flags only, got '", rest[1], "'; chxd --help lists the flags")));
+  }
   return chx::server::Main();
 }

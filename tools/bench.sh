@@ -1,6 +1,7 @@
 #!/bin/bash
-# Benchmarks against PyTorch (CPU), NumPy Chainer 7.8.1, raw gRPC and memcpy, all in one run. Writes
-# bench.json and the table in docs/performance.md. `tools/bench.sh --rounds 5` is quicker.
+# Benchmarks against PyTorch (CPU; two versions), JAX (CPU), NumPy Chainer 7.8.1, raw gRPC and memcpy,
+# all in one run. Writes bench.json and the tables in docs/performance.md and README.md.
+# `tools/bench.sh --rounds 5` is quicker.
 # `tools/bench.sh ops`: each operator against PyTorch (CPU); writes ops.json and the tables in
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
@@ -8,15 +9,24 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
+# The fastest kernels of OpenBLAS, chxd's and NumPy's. NumPy's does not know newer AMD processors.
+unset "${!OPENBLAS_@}"
+if grep -qw avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE=SkylakeX; fi
 venv="${CHXD_BENCH_VENV:-$HOME/.cache/chxd/bench-venv}"
-want=$(sha256sum tools/requirements-bench.txt | cut -c1-16)
-if [ "$(cat "$venv/.requirements" 2>/dev/null || true)" != "$want" ]; then
-  rm -rf "$venv"
-  /usr/bin/python3 -m venv "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check wheel setuptools==70.3.0
-  "$venv/bin/pip" install -q --disable-pip-version-check -r tools/requirements-bench.txt
-  echo "$want" >"$venv/.requirements"
-fi
+new_venv="${CHXD_BENCH_NEW_VENV:-$HOME/.cache/chxd/bench-new-venv}"
+
+# make_venv DIR REQUIREMENTS [PIP_OPTION...]: unless it is there already.
+make_venv() {
+  local want
+  want=$(sha256sum "$2" | cut -c1-16)
+  [ "$(cat "$1/.requirements" 2>/dev/null || true)" != "$want" ] || return 0
+  rm -rf "$1"
+  /usr/bin/python3 -m venv "$1"
+  "$1/bin/pip" install -q --disable-pip-version-check wheel setuptools==70.3.0
+  "$1/bin/pip" install -q --disable-pip-version-check "${@:3}" -r "$2"
+  echo "$want" >"$1/.requirements"
+}
+make_venv "$venv" tools/requirements-bench.txt
 bazel build --config=release //server:chxd //python_client //tests/perf:native_bench
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -43,6 +53,7 @@ if [ "${1:-}" = busy ]; then
   exit
 fi
 
+make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps
 coproc DAEMON {
   exec .bazel/bin/server/chxd --listen="unix:$stage/chxd.sock,127.0.0.1:0" --allow-unauthenticated-loopback
 }
@@ -53,5 +64,5 @@ read -r _ _ unix tcp <&"${DAEMON[0]}"
 export CHX_SERVER="$unix"
 PYTHONPATH="$stage" "$venv/bin/python" tests/perf/same_gradients.py
 PYTHONPATH="$stage" "$venv/bin/python" tests/perf/bench.py --unix="$unix" --tcp="$tcp" \
-  --native=.bazel/bin/tests/perf/native_bench --out=bench.json "$@"
-"$venv/bin/python" tests/perf/report.py bench.json docs/performance.md
+  --new-python="$new_venv/bin/python" --native=.bazel/bin/tests/perf/native_bench --out=bench.json "$@"
+"$venv/bin/python" tests/perf/report.py bench.json docs/performance.md README.md

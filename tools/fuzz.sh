@@ -30,7 +30,7 @@ seconds=${1:-20}
 targets=("${@:2}")
 [ ${#targets[@]} -gt 0 ] || targets=(command_fuzzer session_fuzzer frame_fuzzer message_fuzzer segment_fuzzer text_fuzzer)
 read -ra options <<<"${CHXD_BAZEL_OPTIONS:---config=ci}"
-options+=(--config=fuzz)
+options+=(--config=asan)
 corpora=$HOME/.cache/chxd/fuzz
 mkdir -p fuzz_failures
 log=$(mktemp)

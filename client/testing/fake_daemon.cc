@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "proto/command_codec.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx {
 namespace {

@@ -189,7 +189,7 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
     const bool beside = (op.inputs.size() > 1 || input.variadic) && !written;
     std::string type = beside ? "Operand" : input.scalar ? "ndarray | Scalar" : "ndarray";
     if (input.variadic) type = absl::StrCat("Sequence[", beside ? "Any" : "ndarray", "]");
-    if (op.name == "take" && input.name == "indices") type = "ndarray | Indices";
+    if (input.array_like_indices) type = "ndarray | Indices";
     params.push_back(absl::StrCat(input.name, ": ", type, input.optional ? " | None = None" : ""));
   }
   for (const AttrDef& attr : op.attrs) {

@@ -20,6 +20,18 @@ def stub():
     return functions, aliases, {node.name: node for node in methods.body[1:]}
 
 
+def groups():
+    return set(re.findall(r"^## (\w+)$", pathlib.Path(os.environ["DOCS"]).read_text(), re.M))
+
+
+def test_files_are_named_as_groups_or_parts_of_them():
+    files = {pathlib.Path(path).stem for path in os.environ["GROUP_FILES"].split()}
+    files.remove("register_groups")
+    assert groups() <= files
+    stray = {f for f in files if not any(f == g or f.startswith(f"{g}_") for g in groups())}
+    assert stray == set()
+
+
 def signature(function):
     return ast.unparse(function.args)
 

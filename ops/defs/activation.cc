@@ -1,22 +1,13 @@
-// Activation functions and elementwise losses: compositions, which have their parts' gradients.
-#include "ops/basic_index.h"
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+// Activation functions. Those without a kernel are compositions, which get their gradients from
+// their parts.
+#include <string>
+
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
-
-Dtype AtLeastFloat(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
-
-Value Cast(Value x, Dtype dtype) {
-  return x.dtype() == dtype ? x : x.context()->Apply("astype", {x}, {{"dtype", dtype}});
-}
-
-// Input i as a float array; integers become float32.
-Value FloatInput(ComposeContext& c, int i) {
-  return Cast(c.input(i), AtLeastFloat(c.input(i).dtype()));
-}
 
 OpDef& Activation(OpRegistry& r, const char* name, const char* doc) {
   return r.Add(name).Doc(std::string(doc) + " Integers give float32.").Inputs({"x"}).Outputs({"y"});
@@ -27,10 +18,39 @@ absl::Status CreluRule(InferContext& c) {
   CHX_ASSIGN_OR_RETURN(const int axis, rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), x.ndim()));
   Shape shape = x.shape;
   shape[axis] *= 2;
-  return c.AddOutput(IsFloat(x.dtype) ? x.dtype : Dtype::kFloat32, shape);
+  return c.AddOutput(AtLeastFloat(x.dtype), shape);
 }
 
-void RegisterActivations(OpRegistry& r) {
+void RegisterSigmoidAndRelu(OpRegistry& r) {
+  Activation(r, "sigmoid", "1 / (1 + exp(-x)).")
+      .Elementwise(rules::FloatUnary)
+      .Saves({"y"})
+      .Gradient([](GradContext& g) {
+        const Value y = g.output(0);
+        g.SetInputGrad(0, g.output_grad(0) * (y * (1.0 - y)));
+      });
+  Activation(r, "relu", "max(x, 0); NaN stays NaN.")
+      .Elementwise(rules::FloatUnary)
+      .Saves({"y"})
+      .Gradient([](GradContext& g) {
+        g.SetInputGrad(0, g.Apply("relu_grad", {g.output(0), g.output_grad(0)}));
+      });
+  r.Add("relu_grad")
+      .Doc("gy where y > 0, else 0.")
+      .Inputs({"y", "gy"})
+      .Outputs({"gx"})
+      .Elementwise(rules::Arithmetic)
+      .Internal()
+      .Saves({"y"})
+      .Gradient([](GradContext& g) {
+        if (g.needs_grad(0)) g.SetInputGrad(0, g.output_grad(0) * 0.0);
+        if (g.needs_grad(1)) {
+          g.SetInputGrad(1, g.Apply("relu_grad", {g.input(0), g.output_grad(0)}));
+        }
+      });
+}
+
+void RegisterComposed(OpRegistry& r) {
   Activation(r, "clipped_relu", "max(0, min(x, z)).")
       .Attr("z", AttrType::kFloat, 20.0)
       .Compose(rules::FloatUnary, [](ComposeContext& c) {
@@ -70,94 +90,11 @@ void RegisterActivations(OpRegistry& r) {
       });
 }
 
-// Two arrays that broadcast; integers give float32.
-OpDef& Loss(OpRegistry& r, const char* name, const char* doc) {
-  return r.Add(name)
-      .Doc(std::string(doc) + " Elementwise, not reduced. Integers give float32.")
-      .Inputs({"x1", "x2"})
-      .Outputs({"y"});
-}
-
-// The dtype that both inputs are computed in.
-Dtype CommonFloat(ComposeContext& c) {
-  return AtLeastFloat(PromoteTypes(c.input(0).dtype(), c.input(1).dtype()));
-}
-
-Value FloatDifference(ComposeContext& c) {
-  return Cast(c.input(0), CommonFloat(c)) - Cast(c.input(1), CommonFloat(c));
-}
-
-// x1 (N, C) scores, x2 (N,) integer labels.
-absl::Status HingeRule(InferContext& c) {
-  const ArraySpec& x = c.input(0);
-  const ArraySpec& t = c.input(1);
-  if (!IsInt(t.dtype)) {
-    return DtypeError("[hinge] expects integer labels, got ", DtypeName(t.dtype));
-  }
-  if (x.ndim() != 2 || t.ndim() != 1 || x.shape[0] != t.shape[0]) {
-    return DimensionError("[hinge] expects shapes (N, C) and (N,), got ", x.shape.ToString(),
-                          " and ", t.shape.ToString());
-  }
-  const double norm = c.attr(0).AsFloat();
-  if (norm != 1 && norm != 2) return ValueError("[hinge] expects norm 1 or 2, got ", norm);
-  return c.AddOutput(IsFloat(x.dtype) ? x.dtype : Dtype::kFloat32, x.shape);
-}
-
-void Hinge(ComposeContext& c) {
-  const Value x = FloatInput(c, 0);
-  const Value labels = c.Apply("expand_dims", {c.input(1)}, {{"axis", 1}});
-  const Value classes =
-      c.Apply("arange", {}, {{"start", Scalar(x.shape()[1])}, {"dtype", Dtype::kInt64}});
-  const Value own = c.Apply("equal", {labels, classes});
-  const Value margin = c.Apply("maximum", {1.0 + c.Apply("where", {own, -x, x}), 0.0});
-  c.SetOutput(0, c.attr(0).AsFloat() == 1 ? margin : c.Apply("square", {margin}));
-}
-
-void RegisterLosses(OpRegistry& r) {
-  Loss(r, "absolute_error", "abs(x1 - x2).").Compose(rules::TrueDivide, [](ComposeContext& c) {
-    c.SetOutput(0, c.Apply("abs", {FloatDifference(c)}));
-  });
-  Loss(r, "squared_error", "(x1 - x2) ** 2.")
-      .Alias("squared_difference")
-      .Compose(rules::TrueDivide,
-               [](ComposeContext& c) { c.SetOutput(0, c.Apply("square", {FloatDifference(c)})); });
-  Loss(r, "huber_loss", "d * d / 2 where d = abs(x1 - x2) < delta, else delta * (d - delta / 2).")
-      .Attr("delta", AttrType::kFloat)
-      .Compose(rules::TrueDivide, [](ComposeContext& c) {
-        const double delta = c.attr(0).AsFloat();
-        const Value difference = FloatDifference(c);
-        const Value distance = c.Apply("abs", {difference});
-        const Value near = c.Apply("square", {difference}) * 0.5;
-        const Value far = (distance - 0.5 * delta) * delta;
-        c.SetOutput(0, c.Apply("where", {c.Apply("less", {distance, delta}), near, far}));
-      });
-  r.Add("gaussian_kl_divergence")
-      .Doc(
-          "KL divergence of a Gaussian, given by its mean and the logarithm of its variance, from "
-          "the standard one. Elementwise, not reduced.")
-      .Inputs({"mean", "ln_var"})
-      .Outputs({"y"})
-      .Compose(rules::TrueDivide, [](ComposeContext& c) {
-        const Value mean = Cast(c.input(0), CommonFloat(c));
-        const Value ln_var = Cast(c.input(1), CommonFloat(c));
-        const Value sum = c.Apply("square", {mean}) + c.Apply("exp", {ln_var});
-        c.SetOutput(0, (sum - ln_var - 1.0) * 0.5);
-      });
-  r.Add("hinge")
-      .Doc(
-          "max(0, 1 - x) for the score of each row's own label, max(0, 1 + x) for the others; "
-          "squared if norm is 2. x1 (N, C), x2 (N,) integers. Not reduced.")
-      .Inputs({"x1", "x2"})
-      .Outputs({"y"})
-      .Attr("norm", AttrType::kFloat, 1.0)
-      .Compose(HingeRule, Hinge);
-}
-
 }  // namespace
 
 void RegisterActivation(OpRegistry& r) {
-  RegisterActivations(r);
-  RegisterLosses(r);
+  RegisterSigmoidAndRelu(r);
+  RegisterComposed(r);
 }
 
 }  // namespace chx

@@ -1,8 +1,8 @@
 // Operators that make arrays, and those that copy, cast, fill and move them.
 #include "ops/arange.h"
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {

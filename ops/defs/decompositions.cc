@@ -1,17 +1,15 @@
 // chx.linalg: systems of equations and decompositions of matrices, stacked along leading axes.
 #include <algorithm>
 
+#include "ops/defs/common/matrices.h"
 #include "ops/defs/decompositions.h"
-#include "ops/defs/groups.h"
-#include "ops/defs/matrices.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {
 
-using matrices::As;
-using matrices::ExpandDims;
 using matrices::Eye;
 using matrices::Inverse;
 using matrices::MatMul;
@@ -153,7 +151,7 @@ void SlogdetCompose(ComposeContext& c) {
   const Value sign = c.Apply("astype", {Value(1) - odd * 2}, {{"dtype", dtype}});
   const Value zeros = Sum(c.Apply("equal", {diagonal, 0}), {-1});
   c.SetOutput(0, c.Apply("where", {c.Apply("equal", {zeros, 0}), sign, 0}));
-  c.SetOutput(1, As(Sum(c.Apply("log", {c.Apply("abs", {diagonal})}), {-1}), dtype));
+  c.SetOutput(1, Cast(Sum(c.Apply("log", {c.Apply("abs", {diagonal})}), {-1}), dtype));
 }
 
 void SlogdetGradient(GradContext& g) {
@@ -169,7 +167,7 @@ void SlogdetGradient(GradContext& g) {
 void DetCompose(ComposeContext& c) {
   const Value sign = c.Apply("slogdet", {Wide(c.input(0))});
   const Value log(sign.context(), sign.id() + 1);
-  c.SetOutput(0, As(sign * c.Apply("exp", {log}), c.input(0).dtype()));
+  c.SetOutput(0, Cast(sign * c.Apply("exp", {log}), c.input(0).dtype()));
 }
 
 absl::Status MatrixPowerRule(InferContext& c) {
@@ -196,7 +194,7 @@ void MatrixPowerCompose(ComposeContext& c) {
         c.Apply("zeros", {}, {{"shape", AttrValue(Ints{})}, {"dtype", Dtype::kBool}});
     result = c.Apply("where", {never, power, eye});
   }
-  c.SetOutput(0, c.Apply("copy", {As(result, c.input(0).dtype())}));
+  c.SetOutput(0, c.Apply("copy", {Cast(result, c.input(0).dtype())}));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ inline bool SolvesVectors(const ArraySpec& a, const ArraySpec& b) {
   return b.ndim() == a.ndim() - 1;
 }
 
-// decomposition_gradients.cc
+// decompositions_gradients.cc
 void SolveGradient(GradContext& g);
 void InvGradient(GradContext& g);
 void CholeskyGradient(GradContext& g);
@@ -26,11 +26,11 @@ void EigvalshGradient(GradContext& g);
 void SvdGradient(GradContext& g);
 void QrGradient(GradContext& g);
 
-// determinants.cc
+// decompositions_determinants.cc
 void DetGradient(GradContext& g);
 void CofactorsGradient(GradContext& g);
 
-// pinv.cc
+// decompositions_pinv.cc
 void PinvCompose(ComposeContext& c);
 void PinvGradient(GradContext& g);
 

@@ -1,11 +1,13 @@
-// Reading parts of arrays, and the gradients of that.
+// Operators that read parts of arrays, and their gradients.
 #include "ops/basic_index.h"
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {
+
+constexpr int kRaise = 0;  // of mode
 
 AttrValue ShapeOf(const ArraySpec& spec) { return AttrValue::FromInts(spec.shape.span()); }
 
@@ -115,13 +117,16 @@ void RegisterIndexing(OpRegistry& r) {
           "('raise', the default), the index modulo the size ('wrap') or the nearest ('clip'). A "
           "'raise' that is written out waits, and raises at the call; by default reading does. In "
           "Python indices may be a list or a NumPy array: the call waits then too.")
-      .Inputs({"a", "indices"})
+      .Inputs({"a", "indices|indices"})
       .Outputs({"y"})
       .Attr("axis", AttrType::kInt, AttrValue())
       .Choice("mode", {"raise", "wrap", "clip"}, AttrValue())
       .Infer(TakeRule)
       .Checked([](absl::Span<const AttrValue> attrs) {
-        return attrs[1].has_value() && attrs[1].AsInt() == 0;
+        return attrs[1].has_value() && attrs[1].AsInt() == kRaise;
+      })
+      .ChecksIndices([](absl::Span<const AttrValue> attrs) {
+        return !attrs[1].has_value() || attrs[1].AsInt() == kRaise;
       })
       .Method()
       .Saves({"indices"})

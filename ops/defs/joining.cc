@@ -1,37 +1,16 @@
-// Arrays put together from others, repeated, rolled and padded. Compositions.
+// Operators that stack, repeat, tile, roll and pad arrays. Compositions.
 #include <algorithm>
 
-#include "ops/basic_index.h"
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
 
-AttrValue ShapeAttr(const Shape& shape) { return AttrValue::FromInts(shape.span()); }
-
-Value Reshape(Value a, const Shape& shape) {
-  return a.context()->Apply("reshape", {a}, {{"newshape", ShapeAttr(shape)}});
-}
-
-Value BroadcastTo(Value a, const Shape& shape) {
-  return a.context()->Apply("broadcast_to", {a}, {{"shape", ShapeAttr(shape)}});
-}
-
-// a[begin:end] along an axis.
-Value SliceAxis(Value a, int axis, int64_t begin, int64_t end) {
-  IndexBuilder index;
-  for (int i = 0; i < axis; ++i) index.Slice({}, {}, {});
-  index.Slice(begin, end, {});
-  return a.context()->Apply("getitem", {a}, {{"index", index.Build()}});
-}
-
 Value Concatenate(OpContext& c, absl::Span<const Value> parts, int64_t axis) {
   return c.Apply("concatenate", parts, {{"axis", axis}});
 }
-
-// --- hstack and its kin ---
 
 // The shape that atleast_<ndim>d gives.
 Shape AtLeast(const Shape& shape, int ndim) {
@@ -62,19 +41,8 @@ absl::Status StackingRule(InferContext& c) {
   Dtype dtype = c.input(0).dtype;
   for (int i = 1; i < c.num_inputs(); ++i) {
     dtype = PromoteTypes(dtype, c.input(i).dtype);
-    Shape other = AtLeast(c.input(i).shape, kStacking.ndim);
-    if (other.size() == shape.size()) {
-      const int64_t length = other[axis];
-      other[axis] = shape[axis];
-      if (other == shape) {
-        shape[axis] += length;
-        CHX_RETURN_IF_ERROR(CheckShape(c.name(), shape.span(), dtype));
-        continue;
-      }
-    }
-    return DimensionError("[", c.name(), "] expects shapes that agree but for axis ", axis,
-                          ", got ", c.input(0).shape.ToString(), " and ",
-                          c.input(i).shape.ToString());
+    const Shape next = AtLeast(c.input(i).shape, kStacking.ndim);
+    CHX_RETURN_IF_ERROR(rules::ExtendAlong(c, i, axis, next, dtype, &shape));
   }
   return c.AddOutput(dtype, shape);
 }
@@ -102,8 +70,6 @@ void RegisterStacking(OpRegistry& r) {
       StackingRule<kDeep>, ComposeStacking<kDeep>);
 }
 
-// --- repeat and tile ---
-
 // The axis, and the shape that is repeated along it.
 struct Repeated {
   Shape shape;
@@ -116,7 +82,7 @@ absl::StatusOr<Repeated> RepeatedOf(const OpDef& op, const AttrValue& axis, cons
   return Repeated{shape, normal};
 }
 
-// The elements before and from `axis` on.
+// The number of elements over the axes before `axis`, and over `axis` and those after it.
 int64_t Before(const Shape& shape, int axis) {
   return NumElements(Shape(shape.span().subspan(0, axis)));
 }
@@ -140,7 +106,7 @@ absl::Status RepeatRule(InferContext& c) {
     }
     total += count * of_count;
   }
-  // What the composition makes on the way has to be an array, even if it has no elements.
+  // The composition's intermediate results must be valid arrays, even if they have no elements.
   for (int64_t count : repeats) {
     const int64_t parts[] = {Before(a.shape, a.axis + 1), count, From(a.shape, a.axis + 1)};
     CHX_RETURN_IF_ERROR(CheckShape(c.name(), parts, c.input(0).dtype));
@@ -238,8 +204,6 @@ void RegisterRepeats(OpRegistry& r) {
       .Attr("reps", AttrType::kInts)
       .Compose(TileRule, Tile);
 }
-
-// --- roll and pad ---
 
 absl::Status RollRule(InferContext& c) {
   if (c.attr(1).has_value()) {

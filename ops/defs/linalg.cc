@@ -1,12 +1,15 @@
 // Products of matrices.
 #include <algorithm>
 
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+#include "ops/defs/common/matrices.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
+
+// How many products each element is the sum of: b's rows, or the elements of a vector b.
+int64_t InnerSize(const Shape& b) { return b.size() == 1 ? b[0] : b[b.size() - 2]; }
 
 absl::Status MatmulShape(const InferContext& c, const Shape& a, const Shape& b, Shape* out) {
   const auto mismatch = [&] {
@@ -14,8 +17,7 @@ absl::Status MatmulShape(const InferContext& c, const Shape& a, const Shape& b, 
                           a.ToString(), " and ", b.ToString());
   };
   if (a.empty() || b.empty()) return mismatch();
-  const int64_t inner_b = b.size() == 1 ? b[0] : b[b.size() - 2];
-  if (a.back() != inner_b) return mismatch();
+  if (a.back() != InnerSize(b)) return mismatch();
   Shape batch_a(a.span().subspan(0, std::max(0, a.size() - 2)));
   const Shape batch_b(b.span().subspan(0, std::max(0, b.size() - 2)));
   if (!BroadcastInto(&batch_a, batch_b)) return mismatch();
@@ -33,35 +35,22 @@ absl::Status MatmulRule(InferContext& c) {
   return c.AddOutput(dtype, shape);
 }
 
-// x with its last two axes swapped.
-Value Swap(GradContext& g, Value x) {
-  Ints axes;
-  for (int i = 0; i < x.ndim(); ++i) axes.push_back(i);
-  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return g.Apply("transpose", {x}, {{"axes", AttrValue(axes)}});
-}
-
-Value ExpandDims(GradContext& g, Value x, int64_t axis) {
-  return g.Apply("expand_dims", {x}, {{"axis", axis}});
-}
-
-// Vectors become matrices, as matmul itself sees them; the caller's sums and the reshapes here undo
-// that.
+// Vectors become matrices of one row or column. The squeezes here and the caller's sums undo that.
 void MatmulGradient(GradContext& g) {
   const int ndim_a = g.input_spec(0).ndim();
   const int ndim_b = g.input_spec(1).ndim();
   Value gy = g.output_grad(0);
-  if (ndim_b == 1) gy = ExpandDims(g, gy, -1);
-  if (ndim_a == 1) gy = ExpandDims(g, gy, -2);
+  if (ndim_b == 1) gy = ExpandDims(gy, -1);
+  if (ndim_a == 1) gy = ExpandDims(gy, -2);
   if (g.needs_grad(0)) {
-    const Value b = ndim_b == 1 ? ExpandDims(g, g.input(1), -1) : g.input(1);
-    Value ga = g.Apply("matmul", {gy, Swap(g, b)});
+    const Value b = ndim_b == 1 ? ExpandDims(g.input(1), -1) : g.input(1);
+    Value ga = g.Apply("matmul", {gy, matrices::T(b)});
     if (ndim_a == 1) ga = g.Apply("squeeze", {ga}, {{"axis", AttrValue(Ints{-2})}});
     g.SetInputGrad(0, ga);
   }
   if (g.needs_grad(1)) {
-    const Value a = ndim_a == 1 ? ExpandDims(g, g.input(0), -2) : g.input(0);
-    Value gb = g.Apply("matmul", {Swap(g, a), gy});
+    const Value a = ndim_a == 1 ? ExpandDims(g.input(0), -2) : g.input(0);
+    Value gb = g.Apply("matmul", {matrices::T(a), gy});
     if (ndim_b == 1) gb = g.Apply("squeeze", {gb}, {{"axis", AttrValue(Ints{-1})}});
     g.SetInputGrad(1, gb);
   }
@@ -72,8 +61,7 @@ absl::Status DotRule(InferContext& c) {
   const Shape& b = c.input(1).shape;
   const Dtype dtype = PromoteTypes(c.input(0).dtype, c.input(1).dtype);
   if (a.empty() || b.empty()) return c.AddOutput(dtype, a.empty() ? b : a);
-  const int64_t inner = b.size() == 1 ? b[0] : b[b.size() - 2];
-  if (a.back() != inner) {
+  if (a.back() != InnerSize(b)) {
     return DimensionError("[dot] expects shapes that can be multiplied, got ", a.ToString(),
                           " and ", b.ToString());
   }
@@ -85,10 +73,6 @@ absl::Status DotRule(InferContext& c) {
     if (i != b.size() - (b.size() == 1 ? 1 : 2)) shape.push_back(b[i]);
   }
   return c.AddOutput(dtype, shape);
-}
-
-Value Reshape(ComposeContext& c, Value x, absl::Span<const int64_t> shape) {
-  return c.Apply("reshape", {x}, {{"newshape", AttrValue::FromInts(shape)}});
 }
 
 // a times b of three dimensions or more: one matrix of all b's columns.
@@ -103,9 +87,9 @@ Value DotOfStack(ComposeContext& c, Value a, Value b) {
     columns *= b.shape()[i];
     shape.push_back(b.shape()[i]);
   }
-  const Value matrix = Reshape(c, c.Apply("transpose", {b}, {{"axes", AttrValue(axes)}}),
-                               {b.shape()[axis], columns});
-  return Reshape(c, c.Apply("matmul", {a, matrix}), shape.span());
+  const Value matrix =
+      Reshape(c.Apply("transpose", {b}, {{"axes", AttrValue(axes)}}), {b.shape()[axis], columns});
+  return Reshape(c.Apply("matmul", {a, matrix}), shape);
 }
 
 // x, w, b; n_batch_axes.
@@ -152,15 +136,12 @@ void LinearGradient(GradContext& g) {
   int64_t batch = 1;
   for (int i = 0; i < g.attr(0).AsInt(); ++i) batch *= x_spec.shape[i];
   const auto as_matrix = [&](Value v, int64_t columns) {
-    if (v.shape() == Shape{batch, columns}) return v;
-    return g.Apply("reshape", {v}, {{"newshape", AttrValue(Ints{batch, columns})}});
+    return v.shape() == Shape{batch, columns} ? v : Reshape(v, {batch, columns});
   };
   const Value gy = as_matrix(g.output_grad(0), outputs);
   if (g.needs_grad(0)) {
     Value gx = g.Apply("matmul", {gy, g.input(1)});
-    if (gx.shape() != x_spec.shape) {
-      gx = g.Apply("reshape", {gx}, {{"newshape", AttrValue::FromInts(x_spec.shape.span())}});
-    }
+    if (gx.shape() != x_spec.shape) gx = Reshape(gx, x_spec.shape);
     g.SetInputGrad(0, gx);
   }
   if (g.needs_grad(1)) {

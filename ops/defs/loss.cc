@@ -1,7 +1,7 @@
 // Loss functions and accuracy.
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
@@ -38,13 +38,10 @@ absl::Status SoftmaxCrossEntropyGradRule(InferContext& c) {
 }
 
 // Labels are compared as int64: -1 must not become 255.
-Value WideLabels(OpContext& c, Value t) {
-  if (t.dtype() == Dtype::kInt64) return t;
-  return c.Apply("astype", {t}, {{"dtype", Dtype::kInt64}});
-}
+Value WideLabels(Value t) { return Cast(t, Dtype::kInt64); }
 
 Value NotIgnored(OpContext& c, Value t, int64_t ignored) {
-  return c.Apply("not_equal", {WideLabels(c, t), Scalar(ignored)});
+  return c.Apply("not_equal", {WideLabels(t), Scalar(ignored)});
 }
 
 Value Column(OpContext& c, Value x) { return c.Apply("expand_dims", {x}, {{"axis", int64_t{1}}}); }
@@ -127,29 +124,26 @@ absl::Status AccuracyRule(InferContext& c) {
 void Accuracy(ComposeContext& c) {
   const Value y = c.input(0);
   const Value t = c.input(1);
-  const auto cast = [&c](Value x, Dtype dtype) {
-    return x.dtype() == dtype ? x : c.Apply("astype", {x}, {{"dtype", dtype}});
-  };
   const Dtype result = y.dtype();
   // Counts are sums of bools: exact as int64, too large for float16.
   const auto count = [&](Value hits) {
-    return cast(c.Apply("sum", {hits}),
+    return Cast(c.Apply("sum", {hits}),
                 result == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32);
   };
   Value chosen = c.Apply("argmax", {y}, {{"axis", int64_t{1}}});
   if (chosen.shape() != t.shape()) {
-    chosen = c.Apply("reshape", {chosen}, {{"newshape", AttrValue::FromInts(t.shape().span())}});
+    chosen = Reshape(chosen, t.shape());
   }
   const Value right = c.Apply("equal", {chosen, t});
   if (!c.attr(0).has_value()) {
     const Value accuracy = count(right) / static_cast<double>(NumElements(t.shape()));
-    c.SetOutput(0, cast(accuracy, result));
+    c.SetOutput(0, Cast(accuracy, result));
     return;
   }
   const Value used = NotIgnored(c, t, c.attr(0).AsInt());
   const Value total = count(used);
   const Value accuracy = count(c.Apply("logical_and", {right, used})) / total;
-  c.SetOutput(0, cast(c.Apply("where", {c.Apply("greater", {total, 0}), accuracy, 0}), result));
+  c.SetOutput(0, Cast(Where(c.Apply("greater", {total, 0}), accuracy, 0), result));
 }
 
 }  // namespace

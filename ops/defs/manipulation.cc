@@ -1,11 +1,12 @@
 // Operators that change shapes: views wherever strides allow it.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ops/basic_index.h"
-#include "ops/defs/groups.h"
-#include "ops/defs/zero_dims.h"
+#include "ops/defs/common/reductions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {
@@ -113,6 +114,11 @@ absl::Status SqueezeRule(InferContext& c) {
   }
   c.AddView(spec);
   return absl::OkStatus();
+}
+
+// Only where no axes are named: with an empty list of axes the result is another array.
+bool HasNothingToSqueeze(const ArraySpec& a, absl::Span<const AttrValue> attrs) {
+  return !attrs[0].has_value() && !absl::c_linear_search(a.shape.span(), 1);
 }
 
 absl::Status ExpandDimsRule(InferContext& c) {
@@ -241,18 +247,7 @@ absl::Status ConcatenateRule(InferContext& c) {
   CHX_ASSIGN_OR_RETURN(const int axis,
                        rules::NormalizeAxis(c.name(), c.attr(0).AsInt(), shape.size()));
   for (int i = 1; i < c.num_inputs(); ++i) {
-    Shape other = c.input(i).shape;
-    if (other.size() == shape.size()) {
-      const int64_t length = other[axis];
-      other[axis] = shape[axis];
-      if (other == shape) {
-        shape[axis] += length;
-        CHX_RETURN_IF_ERROR(CheckShape(c.name(), shape.span(), dtype));
-        continue;
-      }
-    }
-    return DimensionError("[concatenate] expects shapes that agree but for axis ", axis, ", got ",
-                          c.input(0).shape.ToString(), " and ", c.input(i).shape.ToString());
+    CHX_RETURN_IF_ERROR(rules::ExtendAlong(c, i, axis, c.input(i).shape, dtype, &shape));
   }
   return c.AddOutput(dtype, shape);
 }
@@ -335,6 +330,7 @@ void RegisterManipulation(OpRegistry& r) {
   view("squeeze", "Axes of size 1 removed (all by default). A view.", "a")
       .Attr("axis", AttrType::kInts, AttrValue())
       .View(SqueezeRule)
+      .IdentityIf(HasNothingToSqueeze)
       .Method()
       .Gradient(ReshapeBack);
   view("expand_dims", "An axis of size 1 inserted. A view.", "a")

@@ -1,19 +1,27 @@
-// Elementwise mathematics beyond arithmetic: exponentials, trigonometry, rounding, tests.
+// Elementwise functions: exponentials and logarithms, trigonometry, rounding, and what is
+// particular to floating point numbers.
 #include <cmath>
+#include <limits>
 #include <string>
 
-#include "ops/defs/groups.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
 
+constexpr double kPi = 3.14159265358979323846;
 constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kLn10 = 2.30258509299404568402;
 constexpr double kTwoBySqrtPi = 1.12837916709551257390;
 
 Value Sqrt(Value x) { return x.context()->Apply("sqrt", {x}); }
+
+// x * factor, where x may be a scalar.
+Value Times(Value x, double factor) {
+  return x.is_scalar() ? Value(x.scalar().AsDouble() * factor) : x * factor;
+}
 
 OpDef& Unary(OpRegistry& r, const char* name, const char* doc) {
   return r.Add(name)
@@ -21,14 +29,6 @@ OpDef& Unary(OpRegistry& r, const char* name, const char* doc) {
       .Inputs({"x"})
       .Outputs({"y"})
       .Elementwise(rules::FloatUnary);
-}
-
-// Input i as a float, array or scalar: of bool there is no arithmetic.
-Value FloatInput(GradContext& g, int i) {
-  const Value x = g.input(i);
-  const Dtype dtype = g.output_spec(0).dtype;
-  if (x.is_scalar()) return Value(x.scalar().AsDouble());
-  return x.dtype() == dtype ? x : g.Apply("astype", {x}, {{"dtype", dtype}});
 }
 
 OpDef& Binary(OpRegistry& r, const char* name, const char* doc) {
@@ -39,7 +39,23 @@ OpDef& Binary(OpRegistry& r, const char* name, const char* doc) {
       .Elementwise(rules::TrueDivide);
 }
 
-void RegisterExponential(OpRegistry& r) {
+void RegisterExponentials(OpRegistry& r) {
+  Unary(r, "exp", "e to the power of x.").Saves({"y"}).Gradient([](GradContext& g) {
+    g.SetInputGrad(0, g.output_grad(0) * g.output(0));
+  });
+  Unary(r, "expm1", "exp(x) - 1, exact for small x.").Saves({"y"}).Gradient([](GradContext& g) {
+    g.SetInputGrad(0, g.output_grad(0) * (g.output(0) + 1.0));
+  });
+  Unary(r, "log", "Natural logarithm.").Saves({"x"}).Gradient([](GradContext& g) {
+    g.SetInputGrad(0, g.output_grad(0) / g.input(0));
+  });
+  Unary(r, "sqrt", "Square root.").Saves({"y"}).Gradient([](GradContext& g) {
+    g.SetInputGrad(0, g.output_grad(0) / (g.output(0) * 2.0));
+  });
+  Unary(r, "cbrt", "The real cube root.").Saves({"y"}).Gradient([](GradContext& g) {
+    const Value y = g.output(0);
+    g.SetInputGrad(0, g.output_grad(0) / (y * y * 3.0));
+  });
   Unary(r, "exp2", "2 to the power of x.").Saves({"y"}).Gradient([](GradContext& g) {
     const Value y = g.output(0);
     g.SetInputGrad(0, g.output_grad(0) * (y * kLn2));
@@ -60,6 +76,43 @@ void RegisterExponential(OpRegistry& r) {
     const Value x = g.input(0);
     g.SetInputGrad(0, g.output_grad(0) * (g.Apply("exp", {-(x * x)}) * kTwoBySqrtPi));
   });
+}
+
+// Computes in float32 at least: float16 would be rounded after each step.
+void Logaddexp2(ComposeContext& c) {
+  const Value x1 = c.input(0);
+  const Value x2 = c.input(1);
+  const Dtype dtype = AtLeastFloat(!x1.is_array()   ? x2.dtype()
+                                   : !x2.is_array() ? x1.dtype()
+                                                    : PromoteTypes(x1.dtype(), x2.dtype()));
+  const Dtype wide = PromoteTypes(dtype, Dtype::kFloat32);
+  const auto scaled = [wide](Value x) { return Times(x.is_array() ? Cast(x, wide) : x, kLn2); };
+  const Value sum = c.Apply("logaddexp", {scaled(x1), scaled(x2)});
+  c.SetOutput(0, Cast(sum * (1 / kLn2), dtype));
+}
+
+void RegisterSumsOfExponentials(OpRegistry& r) {
+  Binary(r, "logaddexp", "log(exp(x1) + exp(x2)), without overflow.")
+      .Saves({"x1", "x2", "y"})
+      .Gradient([](GradContext& g) {
+        for (int i = 0; i < 2; ++i) {
+          if (!g.needs_grad(i)) continue;
+          g.SetInputGrad(i, g.output_grad(0) * g.Apply("exp", {g.input(i) - g.output(0)}));
+        }
+      });
+  r.Add("logaddexp2")
+      .Doc("log2(2**x1 + 2**x2), without overflow. Integers give float32.")
+      .Inputs({"x1|scalar", "x2|scalar"})
+      .Outputs({"y"})
+      .Compose(rules::TrueDivide, Logaddexp2);
+}
+
+// At 0 the quotient is not computed: its gradient would be NaN.
+void Sinc(ComposeContext& c) {
+  const Value x = FloatInput(c, 0) * kPi;
+  const Value is_zero = c.Apply("equal", {x, 0});
+  const Value divisor = Where(is_zero, 1, x);
+  c.SetOutput(0, Where(is_zero, 1, c.Apply("sin", {divisor}) / divisor));
 }
 
 void RegisterTrigonometric(OpRegistry& r) {
@@ -89,6 +142,44 @@ void RegisterTrigonometric(OpRegistry& r) {
         const Value x = g.input(0);
         g.SetInputGrad(0, g.output_grad(0) / (x * x + 1.0));
       });
+  Binary(r, "arctan2", "The angle of the point (x2, x1), in [-pi, pi].")
+      .Saves({"x1", "x2"})
+      .Gradient([](GradContext& g) {
+        const Value x1 = FloatInput(g, 0);
+        const Value x2 = FloatInput(g, 1);
+        const Value scaled = g.output_grad(0) / (x1 * x1 + x2 * x2);
+        if (g.needs_grad(0)) g.SetInputGrad(0, scaled * x2);
+        if (g.needs_grad(1)) g.SetInputGrad(1, -(scaled * x1));
+      });
+  Binary(r, "hypot", "sqrt(x1 * x1 + x2 * x2), without overflow.")
+      .Saves({"x1", "x2", "y"})
+      .Gradient([](GradContext& g) {
+        const Value scaled = g.output_grad(0) / g.output(0);
+        if (g.needs_grad(0)) g.SetInputGrad(0, scaled * g.input(0));
+        if (g.needs_grad(1)) g.SetInputGrad(1, scaled * g.input(1));
+      });
+  r.Add("sinc")
+      .Doc("sin(pi x) / (pi x), and 1 at 0, where second derivatives are taken to be 0.")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Compose(rules::FloatUnary, Sinc);
+  r.Add("deg2rad")
+      .Doc("Degrees to radians. Integers give float32.")
+      .Alias("radians")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Compose(rules::FloatUnary,
+               [](ComposeContext& c) { c.SetOutput(0, c.input(0) * 0.017453292519943295); });
+  r.Add("rad2deg")
+      .Doc("Radians to degrees. Integers give float32.")
+      .Alias("degrees")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Compose(rules::FloatUnary,
+               [](ComposeContext& c) { c.SetOutput(0, c.input(0) * 57.295779513082323); });
+}
+
+void RegisterHyperbolic(OpRegistry& r) {
   Unary(r, "sinh", "Hyperbolic sine.").Saves({"x"}).Gradient([](GradContext& g) {
     const Value x = g.input(0);
     g.SetInputGrad(0, g.output_grad(0) * g.Apply("cosh", {x}));
@@ -109,17 +200,19 @@ void RegisterTrigonometric(OpRegistry& r) {
     const Value x = g.input(0);
     g.SetInputGrad(0, g.output_grad(0) / (1.0 - x * x));
   });
+  Unary(r, "tanh", "Hyperbolic tangent.").Saves({"y"}).Gradient([](GradContext& g) {
+    const Value y = g.output(0);
+    g.SetInputGrad(0, g.output_grad(0) * (1.0 - y * y));
+  });
 }
 
-// Of bool and integers, to 10^-decimals, in int64: what the dtype cannot hold wraps around.
+// Rounds bool and integers to multiples of 10^-decimals, in int64. Results that the dtype cannot
+// hold wrap around.
 Value RoundIntegers(OpContext& c, Value a, int64_t decimals) {
   if (decimals >= 0) return a;
-  const auto as = [&c](Value x, Dtype dtype) {
-    return x.dtype() == dtype ? x : c.Apply("astype", {x}, {{"dtype", dtype}});
-  };
-  const Value x = as(a, Dtype::kInt64);
-  // Of 10^19 the only multiple that int64 holds is 0.
-  if (decimals < -18) return as(x * 0, a.dtype());
+  const Value x = Cast(a, Dtype::kInt64);
+  // 0 is the only multiple of 10^19 that int64 holds.
+  if (decimals < -18) return Cast(x * 0, a.dtype());
   int64_t unit = 1;
   for (; decimals < 0; ++decimals) unit *= 10;
   const Value tens = c.Apply("floor_divide", {x, Scalar(unit)});
@@ -127,7 +220,7 @@ Value RoundIntegers(OpContext& c, Value a, int64_t decimals) {
   const Value odd = c.Apply("bitwise_and", {tens, 1});
   // Halves go up from an odd multiple.
   const Value up = c.Apply("greater", {rest + odd, Scalar(unit / 2)});
-  return as((tens + as(up, Dtype::kInt64)) * Scalar(unit), a.dtype());
+  return Cast((tens + Cast(up, Dtype::kInt64)) * Scalar(unit), a.dtype());
 }
 
 void RegisterRounding(OpRegistry& r) {
@@ -156,179 +249,89 @@ void RegisterRounding(OpRegistry& r) {
       });
 }
 
-void RegisterBinary(OpRegistry& r) {
-  Binary(r, "arctan2", "The angle of the point (x2, x1), in [-pi, pi].")
-      .Saves({"x1", "x2"})
-      .Gradient([](GradContext& g) {
-        const Value x1 = FloatInput(g, 0);
-        const Value x2 = FloatInput(g, 1);
-        const Value scaled = g.output_grad(0) / (x1 * x1 + x2 * x2);
-        if (g.needs_grad(0)) g.SetInputGrad(0, scaled * x2);
-        if (g.needs_grad(1)) g.SetInputGrad(1, -(scaled * x1));
-      });
-  r.Add("fmod")
-      .Doc(
-          "The remainder of x1 / x2 with the sign of x1; an integer modulo zero gives 0. Bool is "
-          "refused.")
-      .Inputs({"x1|scalar", "x2|scalar"})
-      .Outputs({"y"})
-      .Elementwise(rules::ArithmeticNoBool)
-      .Saves({"x1", "x2"})
-      .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.output_grad(0));
-        if (!g.needs_grad(1)) return;
-        const Value quotient = g.Apply("trunc", {FloatInput(g, 0) / FloatInput(g, 1)});
-        g.SetInputGrad(1, -(g.output_grad(0) * quotient));
-      });
-  Binary(r, "hypot", "sqrt(x1 * x1 + x2 * x2), without overflow.")
-      .Saves({"x1", "x2", "y"})
-      .Gradient([](GradContext& g) {
-        const Value scaled = g.output_grad(0) / g.output(0);
-        if (g.needs_grad(0)) g.SetInputGrad(0, scaled * g.input(0));
-        if (g.needs_grad(1)) g.SetInputGrad(1, scaled * g.input(1));
-      });
-  Binary(r, "logaddexp", "log(exp(x1) + exp(x2)), without overflow.")
-      .Saves({"x1", "x2", "y"})
-      .Gradient([](GradContext& g) {
-        for (int i = 0; i < 2; ++i) {
-          if (!g.needs_grad(i)) continue;
-          g.SetInputGrad(i, g.output_grad(0) * g.Apply("exp", {g.input(i) - g.output(0)}));
-        }
-      });
+// float16 is refused: kernels compute it in float32, where the next number is a different one.
+absl::Status NextafterRule(InferContext& c) {
+  if (rules::PromoteInputs(c, 0) != Dtype::kFloat16) return rules::TrueDivide(c);
+  return DtypeError("[nextafter] expects float32 or float64, got float16");
+}
+
+void Heaviside(ComposeContext& c) {
+  const Value x1 = c.input(0);
+  const Value x2 = c.input(1);
+  Dtype dtype = AtLeastFloat(x1.dtype());
+  if (x2.is_array()) dtype = AtLeastFloat(PromoteTypes(x1.dtype(), x2.dtype()));
+  const Value x = Cast(x1, dtype);
+  const Value step = Cast(c.Apply("greater", {x, 0}), dtype);
+  const Value y = Where(c.Apply("equal", {x, 0}), x2, step);
+  c.SetOutput(0, Where(c.Apply("isnan", {x}), x, y));
+}
+
+// attrs: nan, posinf, neginf.
+void NanToNum(ComposeContext& c) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const Value x = c.input(0);
+  if (!IsFloat(x.dtype())) return c.SetOutput(0, x);
+  const double greatest = x.dtype() == Dtype::kFloat16   ? 65504.0
+                          : x.dtype() == Dtype::kFloat32 ? std::numeric_limits<float>::max()
+                                                         : std::numeric_limits<double>::max();
+  Value y = c.Apply("maximum", {c.Apply("minimum", {x, greatest}), -greatest});
+  for (int i = 1; i <= 2; ++i) {
+    if (!c.attr(i).has_value()) continue;
+    y = Where(c.Apply("equal", {x, i == 1 ? inf : -inf}), c.attr(i).AsFloat(), y);
+  }
+  c.SetOutput(0, Where(c.Apply("isnan", {x}), c.attr(0).AsFloat(), y));
+}
+
+void RegisterFloatingPoint(OpRegistry& r) {
   Binary(r, "copysign", "The magnitude of x1 with the sign of x2.")
       .Saves({"x1", "y"})
       .Gradient([](GradContext& g) {
         const Value same = g.Apply("equal", {FloatInput(g, 0), g.output(0)});
-        g.SetInputGrad(0, g.Apply("where", {same, g.output_grad(0), -g.output_grad(0)}));
+        g.SetInputGrad(0, Where(same, g.output_grad(0), -g.output_grad(0)));
         if (g.needs_grad(1)) g.SetInputGrad(1, g.output_grad(0) * 0.0);
       });
-}
-
-absl::Status BitsRule(InferContext& c) {
-  const Dtype dtype = rules::PromoteInputs(c, 0);
-  if (!IsFloat(dtype)) return rules::Arithmetic(c);
-  return DtypeError("[", c.name(), "] expects bool or integers, got ", DtypeName(dtype));
-}
-
-absl::Status InPlaceIntegersRule(InferContext& c) {
-  const Dtype dtype = rules::PromoteInputs(c, 0);
-  if (IsInt(dtype)) return rules::InPlaceArithmeticNoBool(c);
-  return DtypeError("[", c.name(), "] expects integers, got ", DtypeName(dtype));
-}
-
-absl::Status InPlaceBitsRule(InferContext& c) {
-  const Dtype dtype = rules::PromoteInputs(c, 0);
-  if (!IsFloat(dtype)) return rules::InPlaceArithmetic(c);
-  return DtypeError("[", c.name(), "] expects bool or integers, got ", DtypeName(dtype));
-}
-
-void RegisterBits(OpRegistry& r) {
-  const auto binary = [&r](const std::string& name, const char* doc, InferFn rule,
-                           InferFn in_place) {
-    r.Add(name).Doc(doc).Inputs({"x1|scalar", "x2|scalar"}).Outputs({"y"}).Elementwise(rule);
-    r.Add(name + "_")
-        .Doc("The in-place form of " + name + ".")
-        .Inputs({"a", "b|scalar"})
-        .Infer(in_place)
-        .InPlace(name)
-        .Internal();
-  };
-  binary("bitwise_and", "The bits set in both.", BitsRule, InPlaceBitsRule);
-  binary("bitwise_or", "The bits set in either.", BitsRule, InPlaceBitsRule);
-  binary("bitwise_xor", "The bits set in exactly one.", BitsRule, InPlaceBitsRule);
-  binary("left_shift", "x1 * 2**x2, of x1's dtype: zeros come in from the right.", rules::Shift,
-         InPlaceIntegersRule);
-  binary("right_shift",
-         "floor(x1 / 2**x2), of x1's dtype: copies of the sign come in from the left.",
-         rules::Shift, InPlaceIntegersRule);
-  r.Add("invert")
-      .Doc("The bits that are not set; for bool, logical not.")
-      .Alias("bitwise_not")
+  r.Add("nextafter")
+      .Doc("The next float after x1 towards x2. Integers give float32; not for float16.")
+      .Inputs({"x1|scalar", "x2|scalar"})
+      .Outputs({"y"})
+      .Elementwise(NextafterRule);
+  r.Add("signbit")
+      .Doc("Whether x is negative, -0.0 and negative NaNs included.")
       .Inputs({"x"})
       .Outputs({"y"})
       .NoGradient()
-      .Compose(
-          [](InferContext& c) -> absl::Status {
-            if (!IsFloat(c.input(0).dtype)) return rules::Same(c);
-            return DtypeError("[invert] expects bool or integers, got ",
-                              DtypeName(c.input(0).dtype));
-          },
-          [](ComposeContext& c) {
-            const Value x = c.input(0);
-            c.SetOutput(0, IsBool(x.dtype()) ? c.Apply("logical_not", {x})
-                                             : c.Apply("bitwise_xor", {x, -1}));
-          });
-}
-
-absl::Status TestRule(InferContext& c) { return c.AddOutput(Dtype::kBool, c.input(0).shape); }
-
-void RegisterTests(OpRegistry& r) {
-  const auto test = [&r](const char* name, const char* doc) {
-    r.Add(name).Doc(doc).Inputs({"x"}).Outputs({"y"}).Elementwise(TestRule);
-  };
-  test("isnan", "Whether x is not a number.");
-  test("isinf", "Whether x is infinite.");
-  test("isfinite", "Whether x is neither infinite nor NaN.");
-}
-
-void RegisterComposed(OpRegistry& r) {
-  r.Add("fabs")
-      .Doc("Absolute value. Integers give float32.")
+      .Compose([](InferContext& c) { return c.AddOutput(Dtype::kBool, c.input(0).shape); },
+               [](ComposeContext& c) {
+                 Value x = c.input(0);
+                 if (IsFloat(x.dtype())) x = c.Apply("copysign", {1.0, x});
+                 c.SetOutput(0, c.Apply("less", {x, 0}));
+               });
+  r.Add("heaviside")
+      .Doc("0 where x1 is negative, x2 where it is 0, 1 where it is positive; NaN stays.")
+      .Inputs({"x1", "x2|scalar"})
+      .Outputs({"y"})
+      .Compose(rules::TrueDivide, Heaviside);
+  r.Add("nan_to_num")
+      .Doc(
+          "x with NaN replaced by `nan`, and infinities by `posinf` and `neginf`: by default the "
+          "greatest and least finite values.")
       .Inputs({"x"})
       .Outputs({"y"})
-      .Compose(rules::FloatUnary, [](ComposeContext& c) {
-        Value x = c.input(0);
-        if (!IsFloat(x.dtype())) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
-        c.SetOutput(0, c.Apply("abs", {x}));
-      });
-  r.Add("reciprocal")
-      .Doc("1 / x. Integers give float32.")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Compose(rules::FloatUnary, [](ComposeContext& c) {
-        Value x = c.input(0);
-        if (!IsFloat(x.dtype())) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
-        c.SetOutput(0, 1.0 / x);
-      });
-  r.Add("deg2rad")
-      .Doc("Degrees to radians. Integers give float32.")
-      .Alias("radians")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Compose(rules::FloatUnary,
-               [](ComposeContext& c) { c.SetOutput(0, c.input(0) * 0.017453292519943295); });
-  r.Add("rad2deg")
-      .Doc("Radians to degrees. Integers give float32.")
-      .Alias("degrees")
-      .Inputs({"x"})
-      .Outputs({"y"})
-      .Compose(rules::FloatUnary,
-               [](ComposeContext& c) { c.SetOutput(0, c.input(0) * 57.295779513082323); });
-  const auto ignoring_nan = [&r](const char* name, const char* doc, ComposeFn compose) {
-    r.Add(name).Doc(doc).Inputs({"x1", "x2"}).Outputs({"y"}).Compose(rules::Arithmetic, compose);
-  };
-  ignoring_nan("fmax", "The greater of both, or the one that is not NaN.", [](ComposeContext& c) {
-    const Value other = c.Apply("where", {c.Apply("isnan", {c.input(0)}), c.input(1), c.input(0)});
-    const Value one = c.Apply("where", {c.Apply("isnan", {c.input(1)}), other, c.input(1)});
-    c.SetOutput(0, c.Apply("maximum", {other, one}));
-  });
-  ignoring_nan("fmin", "The lesser of both, or the one that is not NaN.", [](ComposeContext& c) {
-    const Value other = c.Apply("where", {c.Apply("isnan", {c.input(0)}), c.input(1), c.input(0)});
-    const Value one = c.Apply("where", {c.Apply("isnan", {c.input(1)}), other, c.input(1)});
-    c.SetOutput(0, c.Apply("minimum", {other, one}));
-  });
+      .Attr("nan", AttrType::kFloat, 0.0)
+      .Attr("posinf", AttrType::kFloat, AttrValue())
+      .Attr("neginf", AttrType::kFloat, AttrValue())
+      .Compose(rules::Same, NanToNum);
 }
 
 }  // namespace
 
 void RegisterMath(OpRegistry& r) {
-  RegisterExponential(r);
+  RegisterExponentials(r);
+  RegisterSumsOfExponentials(r);
   RegisterTrigonometric(r);
+  RegisterHyperbolic(r);
   RegisterRounding(r);
-  RegisterBinary(r);
-  RegisterBits(r);
-  RegisterTests(r);
-  RegisterComposed(r);
+  RegisterFloatingPoint(r);
 }
 
 }  // namespace chx

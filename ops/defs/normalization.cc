@@ -1,7 +1,7 @@
 // Batch normalization.
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {
@@ -49,7 +49,7 @@ absl::Status BatchNormRule(InferContext& c) {
 
 absl::Status FixedBatchNormRule(InferContext& c) { return NormRule(c, 1); }
 
-// What the parts of both directions are made of.
+// Expressions that the forward pass and the gradient share.
 class Normalizer {
  public:
   Normalizer(OpContext& c, const AttrValue& axis, Value x, Value gamma)
@@ -172,7 +172,7 @@ void BatchNormCompose(ComposeContext& c) {
   const Value mean(&c, y.id() + 1);
   const Value variance(&c, y.id() + 2);
   c.SetOutput(0, y);
-  // The variance of what the batch is a sample of.
+  // The unbiased estimate of the variance.
   const double unbiased = n.count() / (n.count() > 2 ? n.count() - 1 : 1);
   Update(c, c.input(3), n.As(mean, c.input(3).dtype()), decay, 1 - decay);
   Update(c, c.input(4), n.As(variance, c.input(4).dtype()), decay, (1 - decay) * unbiased);

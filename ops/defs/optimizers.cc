@@ -1,9 +1,9 @@
-// Steps of optimizers, one command for all parameters, and what changes gradients before them. The
+// Steps of optimizers and changes of gradients before them. One command covers all parameters. The
 // formulas are in server/kernels/update_rules.h.
 #include "absl/strings/str_cat.h"
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {

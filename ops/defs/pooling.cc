@@ -1,10 +1,10 @@
 // Pooling over windows with any number of spatial dimensions: x (N, C, spatial...).
 #include <algorithm>
 
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
-#include "ops/windows.h"
+#include "ops/spatial_windows.h"
 
 namespace chx {
 namespace {
@@ -27,7 +27,8 @@ absl::Status WindowsRule(const InferContext& c, const Shape& shape, int first, b
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "ksize", ksize, ndim, 1, &kernel));
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "stride", stride, ndim, 1, &step));
   CHX_RETURN_IF_ERROR(ExpandSpatial(c.name(), "pad", c.attr(first + 2), ndim, 0, &pad));
-  return WindowCounts(c.name(), shape, kernel, step, pad, cover_all, counts);
+  CHX_ASSIGN_OR_RETURN(*counts, WindowCounts(c.name(), shape, kernel, step, pad, cover_all));
+  return absl::OkStatus();
 }
 
 absl::Status CheckFloat(const InferContext& c) {
@@ -154,9 +155,7 @@ void AveragePoolCompose(ComposeContext& c) {
 }
 
 OpDef& WindowAttrs(OpDef& op) {
-  return op.Attr("ksize", AttrType::kInts)
-      .Attr("stride", AttrType::kInts, AttrValue())
-      .Attr("pad", AttrType::kInts, Ints{0});
+  return op.SpatialAttr("ksize").SpatialAttr("stride", AttrValue()).SpatialAttr("pad", Ints{0});
 }
 
 }  // namespace
@@ -199,13 +198,11 @@ void RegisterPooling(OpRegistry& r) {
                                    {"pad", g.attr(2)},
                                    {"cover_all", g.attr(3)}}));
       });
-  r.Add("pool_gather")
-      .Doc("Elements of each channel of x, by their positions; zero where there is none.")
-      .Inputs({"x", "index"})
-      .Outputs({"y"})
-      .Attr("ksize", AttrType::kInts)
-      .Attr("stride", AttrType::kInts, AttrValue())
-      .Attr("pad", AttrType::kInts, Ints{0})
+  WindowAttrs(
+      r.Add("pool_gather")
+          .Doc("Elements of each channel of x, by their positions; zero where there is none.")
+          .Inputs({"x", "index"})
+          .Outputs({"y"}))
       .Attr("cover_all", AttrType::kBool, false)
       .Infer(PoolGatherRule)
       .Internal()

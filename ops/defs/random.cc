@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/defs/groups.h"
-#include "ops/rules.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {

@@ -1,9 +1,10 @@
-// Cells of recurrent networks: compositions. Whole sequences are made of them by clients, since not
-// every step depends on every input (chx/_recurrent.py), or are one operator (sequences.cc).
+// Cells of recurrent networks: compositions. For whole sequences, clients apply them step by step
+// (chx/_recurrent.py), so that a step depends only on its own inputs, or use one operator
+// (sequences.cc).
 #include "ops/basic_index.h"
-#include "ops/defs/groups.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {
@@ -66,8 +67,7 @@ Values Gates(Value x, int64_t gates, bool blocks) {
   return result;
 }
 
-// --- lstm: c (N, C, ...), x (n <= N, 4 * C, ...) ---
-
+// lstm: c (N, C, ...), x (n <= N, 4 * C, ...).
 absl::Status LstmRule(InferContext& c) {
   Dtype dtype;
   CHX_RETURN_IF_ERROR(CheckFloats(c, &dtype));
@@ -95,8 +95,7 @@ void Lstm(ComposeContext& c) {
   c.SetOutput(1, h);
 }
 
-// --- lstm_cell: x and h (N, 4 * C), added up, in blocks i, f, a, o; c (N, C) ---
-
+// lstm_cell: x and h (N, 4 * C), added up, in blocks i, f, a, o; c (N, C).
 absl::Status LstmCellInputs(InferContext& c, Dtype* dtype) {
   CHX_RETURN_IF_ERROR(CheckFloats(c, dtype));
   for (int i = 0; i < 2; ++i) {
@@ -161,8 +160,7 @@ void LstmCellGradient(GradContext& g) {
   if (g.needs_grad(2)) g.SetInputGrad(2, Value(&g, gz.id() + 1));
 }
 
-// --- slstm: two states and two inputs ---
-
+// slstm: two states and two inputs.
 absl::Status SlstmRule(InferContext& c) {
   Dtype dtype;
   CHX_RETURN_IF_ERROR(CheckFloats(c, &dtype));
@@ -190,8 +188,7 @@ void Slstm(ComposeContext& c) {
   c.SetOutput(1, Sigmoid(output) * Tanh(next));
 }
 
-// --- tree_lstm: states c_1 ... c_n (N, C), then x (N, (3 + n) * C) ---
-
+// tree_lstm: states c_1 ... c_n (N, C), then x (N, (3 + n) * C).
 absl::Status TreeLstmRule(InferContext& c) {
   Dtype dtype;
   CHX_RETURN_IF_ERROR(CheckFloats(c, &dtype));

@@ -4,10 +4,10 @@
 #include <array>
 
 #include "ops/basic_index.h"
-#include "ops/defs/groups.h"
-#include "ops/defs/sequence_parts.h"
+#include "ops/defs/register_groups.h"
+#include "ops/defs/sequences_layer.h"
+#include "ops/inference_rules.h"
 #include "ops/op_context.h"
-#include "ops/rules.h"
 
 namespace chx {
 namespace {
@@ -25,7 +25,7 @@ absl::Status CheckShapeOf(const InferContext& c, int i, const Shape& shape) {
                         ", got ", c.input(i).shape.ToString());
 }
 
-// What the compositions make on the way has to be an array too.
+// The compositions' intermediate results must be valid arrays, too.
 absl::Status CheckParts(const InferContext& c, const RnnNetwork& network) {
   const int64_t gates = network.gates() * network.hidden;
   for (const int64_t width : {network.input, network.directions * network.hidden}) {
@@ -90,7 +90,7 @@ absl::Status RnnGradRule(InferContext& c) {
   return absl::OkStatus();
 }
 
-// What both compositions are made of.
+// What both compositions share.
 class Stack {
  public:
   explicit Stack(ComposeContext& c)
@@ -113,8 +113,8 @@ class Stack {
         const int part = layer * network_.directions + direction;
         const std::array<Value, kRnnWeights> weights = Weights(part);
         const Value cx = network_.has_cell() ? StateOf(kHx + 1, part) : Value();
-        parts_.push_back(sequences::Run(c_, network_, direction == 1, x, weights.data(),
-                                        StateOf(kHx, part), cx));
+        parts_.push_back(
+            sequences::Run(network_, direction == 1, x, weights.data(), StateOf(kHx, part), cx));
         ys.push_back(parts_.back().y);
       }
       x = Join(ys, 1);
@@ -179,7 +179,7 @@ void RnnGradCompose(ComposeContext& c) {
       const Value gy_part =
           network.directions == 1 ? gy : c.Apply("getitem", {gy}, {{"index", columns}});
       const PartGrads grads = sequences::RunBack(
-          c, network, direction == 1, stack.parts()[part], gy_part, stack.StateOf(gy_at + 1, part),
+          network, direction == 1, stack.parts()[part], gy_part, stack.StateOf(gy_at + 1, part),
           network.has_cell() ? stack.StateOf(gy_at + 2, part) : Value());
       hs[part] = grads.h;
       cs[part] = grads.c;

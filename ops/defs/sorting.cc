@@ -1,15 +1,12 @@
 // Sorting, running sums, and reading and writing along an axis by positions.
-#include "ops/basic_index.h"
-#include "ops/defs/groups.h"
-#include "ops/defs/running_products.h"
-#include "ops/defs/zero_dims.h"
-#include "ops/op_context.h"
-#include "ops/rules.h"
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/common/reductions.h"
+#include "ops/defs/common/running_products.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
 
 namespace chx {
 namespace {
-
-AttrValue ShapeAttr(const ArraySpec& spec) { return AttrValue::FromInts(spec.shape.span()); }
 
 // attr 0: axis; None works on the flattened array.
 absl::Status AlongAxis(InferContext& c, Dtype dtype) {
@@ -40,10 +37,10 @@ void SortGradient(GradContext& g) {
   const Value order = g.Apply("argsort", {g.input(0)}, {{"axis", g.attr(0)}});
   const bool flat = !g.attr(0).has_value();
   const AttrValue axis = flat ? AttrValue(0) : g.attr(0);
-  const AttrValue shape = flat ? AttrValue(Ints{a.size()}) : ShapeAttr(a);
+  const AttrValue shape = flat ? AttrValue(Ints{a.size()}) : ShapeAttr(a.shape);
   const Value gx = g.Apply("take_along_axis_grad", {g.output_grad(0), order},
                            {{"shape", shape}, {"axis", axis}});
-  g.SetInputGrad(0, flat ? g.Apply("reshape", {gx}, {{"newshape", ShapeAttr(a)}}) : gx);
+  g.SetInputGrad(0, flat ? Reshape(gx, a.shape) : gx);
 }
 
 // x summed from the end along the axis.
@@ -54,17 +51,15 @@ Value ReverseCumsum(GradContext& g, Value x) {
   const Value reversed = g.Apply("flip", {x}, {{"axes", axes}});
   const Value summed = g.Apply("cumsum", {reversed}, {{"axis", axis}});
   const Value result = g.Apply("flip", {summed}, {{"axes", axes}});
-  if (!flat) return result;
-  return g.Apply("reshape", {result}, {{"newshape", ShapeAttr(g.input_spec(0))}});
+  return flat ? Reshape(result, g.input_spec(0).shape) : result;
 }
 
 // float16 is computed in float32.
 void CumprodGradient(GradContext& g) {
   const auto wide = [&g](Value x, const Shape& shape) {
     const Dtype dtype = PromoteTypes(g.output_spec(0).dtype, Dtype::kFloat32);
-    if (x.dtype() != dtype) x = g.Apply("astype", {x}, {{"dtype", dtype}});
-    if (x.shape() == shape) return x;
-    return g.Apply("reshape", {x}, {{"newshape", AttrValue::FromInts(shape.span())}});
+    x = Cast(x, dtype);
+    return x.shape() == shape ? x : Reshape(x, shape);
   };
   const ArraySpec& a = g.input_spec(0);
   const Shape shape = g.output_spec(0).shape;  // flattened if there is no axis
@@ -93,6 +88,7 @@ void RegisterAlong(OpRegistry& r) {
         "Equal elements keep their order; NaNs come last.",
         -1)
       .Infer(ArgSortRule)
+      .StableInputs()  // a sort trusts in an order
       .Method();
   along("cumsum",
         "Running sums along an axis (flattened by default). Integers give int64, unless a dtype is "
@@ -113,8 +109,6 @@ void RegisterAlong(OpRegistry& r) {
       .Saves({"a", "y"})
       .Gradient(CumprodGradient);
 }
-
-// --- Along an axis by positions ---
 
 absl::Status CheckIndices(const InferContext& c, int i) {
   if (IsInt(c.input(i).dtype)) return absl::OkStatus();
@@ -189,7 +183,7 @@ absl::Status PutRule(InferContext& c) {
   return absl::OkStatus();
 }
 
-// attr 0: how many there are, which the client has asked before.
+// attr 0: how many there are. The client has read the count before.
 absl::Status NonzeroRule(InferContext& c) {
   const int64_t count = c.attr(0).AsInt();
   if (count < 0 || count > c.input(0).size()) {
@@ -211,8 +205,9 @@ void RegisterPositions(OpRegistry& r) {
       .Infer(TakeAlongRule)
       .Saves({"indices"})
       .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.Apply("take_along_axis_grad", {g.output_grad(0), g.input(1)},
-                                  {{"shape", ShapeAttr(g.input_spec(0))}, {"axis", g.attr(0)}}));
+        g.SetInputGrad(0,
+                       g.Apply("take_along_axis_grad", {g.output_grad(0), g.input(1)},
+                               {{"shape", ShapeAttr(g.input_spec(0).shape)}, {"axis", g.attr(0)}}));
       });
   r.Add("take_along_axis_grad")
       .Doc("Zeros of a shape, with gy added at the places that take_along_axis read.")

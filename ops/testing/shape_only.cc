@@ -8,8 +8,8 @@
 namespace chx {
 namespace {
 
-std::vector<InferInput> ToInferInputs(const Call& call) {
-  std::vector<InferInput> inputs;
+std::vector<SpecOperand> ToOperands(const Call& call) {
+  std::vector<SpecOperand> inputs;
   for (const Argument& argument : call.inputs) {
     if (argument.array.has_value()) {
       inputs.emplace_back(&*argument.array);
@@ -42,7 +42,7 @@ std::string Call::ToString() const {
 }
 
 absl::Status Infer(const Call& call, InferResult* result) {
-  return InferOp(*call.op, ToInferInputs(call), call.attrs, 0, result);
+  return InferOp({*call.op, ToOperands(call), call.attrs}, result);
 }
 
 int SpecTable::Apply(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs,

@@ -1,12 +1,13 @@
 """python -m chx run SCRIPT [ARGUMENTS]: runs a program for ChainerX or Chainer on chx.
 
-    python -m chx run [--devices LIST] script.py arguments...
-    python -m chx run [--devices LIST] -m module arguments...
+    python -m chx run [--devices LIST] [--memory SIZE] script.py arguments...
+    python -m chx run [--devices LIST] [--memory SIZE] -m module arguments...
 
 As `python script.py arguments...` does, except that `import chainerx` means chx and `import chainer`
 Chainer on chx (chx.chainer), also in processes that multiprocessing starts. $CHX_SERVER names the
 daemon; without it a private one is started, which serves LIST: four native devices by default, as
-many as ChainerX has.
+many as ChainerX has. SIZE is what the program may hold, such as 8GiB or 50%: 80 % of the machine's
+memory by default.
 """
 
 import argparse
@@ -35,6 +36,7 @@ def _main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run a program for ChainerX or Chainer")
     run.add_argument("--devices", help="what a private daemon serves")
+    run.add_argument("--memory", help="how much memory the program may hold in a private daemon")
     run.add_argument("-m", dest="module", action="store_true", help="the program is a module")
     run.add_argument("program")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -42,6 +44,8 @@ def _main() -> None:
     _spawning.adapt()
     if options.devices:
         os.environ["CHX_DEVICES"] = options.devices
+    if options.memory:
+        os.environ["CHX_MEMORY"] = options.memory
     sys.argv = [options.program, *options.arguments]
     if options.module:
         sys.path[0] = os.getcwd()

@@ -11,7 +11,7 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
   SetCallerLocation();
   ArrayPtrs outputs;
   bool flush_due = false;
-  absl::Status status = session->Apply(op, inputs, attrs, device, &outputs, &flush_due);
+  absl::Status status = session->Apply({op, inputs, attrs, device}, &outputs, &flush_due);
   if (status.ok() && (confirm || op.IsChecked(attrs)) && !outputs.empty()) {
     const WithoutGil nogil;
     status = session->Confirm(*outputs[0]);

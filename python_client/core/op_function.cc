@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "python_client/core/common.h"
+#include "python_client/core/op_attributes.h"
 
 namespace chx::python {
 namespace {
@@ -105,8 +106,9 @@ bool ToInput(const OpDef& op, const InputDef& input, PyObject** argument, Operan
     if (!keep->back()) return false;
     PyObject* const items = *argument = keep->back().get();
     const Py_ssize_t size = PyTuple_GET_SIZE(items);
-    const Py_ssize_t before = PyTuple_GET_SIZE(keep->front().get());
-    if (op.has_lists() && size != before) {
+    // Of the first list.
+    const Py_ssize_t before = op.has_lists() ? PyTuple_GET_SIZE(keep->front().get()) : size;
+    if (size != before) {
       Raise(DimensionError("[", op.name, "] expects lists of one length, got ", before, " and ",
                            size, " arrays"));
       return false;
@@ -211,84 +213,6 @@ bool WithArrays(const OpDef& op, PyObject** bound, std::vector<Owned>* keep) {
   return true;
 }
 
-// ChainerX has a character where all choices are letters, and checks its value later.
-bool IsLetter(const AttrDef& attr) { return attr.choices[0].size() == 1; }
-
-bool ToChoice(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
-  if (!PyUnicode_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "%s() expects a string for '%s', got %s", op.name.c_str(),
-                 attr.name.c_str(), Py_TYPE(object)->tp_name);
-    return false;
-  }
-  const char* word = PyUnicode_AsUTF8(object);
-  if (word == nullptr) return false;
-  for (size_t i = 0; i < attr.choices.size(); ++i) {
-    if (attr.choices[i] == word) {
-      *value = AttrValue(static_cast<int64_t>(i));
-      return true;
-    }
-  }
-  if (IsLetter(attr) && PyUnicode_GET_LENGTH(object) == 1) {
-    Raise(ChainerxError("[", op.name, "] expects one of ", absl::StrJoin(attr.choices, ", "),
-                        " for '", attr.name, "', got '", word, "'"));
-    return false;
-  }
-  PyErr_Format(PyExc_ValueError, "%s() expects one of %s for '%s', got %R", op.name.c_str(),
-               absl::StrJoin(attr.choices, ", ").c_str(), attr.name.c_str(), object);
-  return false;
-}
-
-bool ToAttr(const OpDef& op, const AttrDef& attr, PyObject* object, AttrValue* value) {
-  const bool letter = !attr.choices.empty() && IsLetter(attr);
-  if (object == nullptr || (object == Py_None && !letter)) {
-    if (attr.required) {
-      PyErr_Format(PyExc_TypeError, "%s() missing argument '%s'", op.name.c_str(),
-                   attr.name.c_str());
-      return false;
-    }
-    // An explicit None means the default, unless it is a value of its own.
-    const bool none = object == Py_None && attr.nullable;
-    *value = none ? AttrValue() : attr.default_value;
-    return true;
-  }
-  if (!attr.choices.empty()) return ToChoice(op, attr, object, value);
-  switch (attr.type) {
-    case AttrType::kBool: {
-      const int truth = PyObject_IsTrue(object);
-      *value = AttrValue(truth == 1);
-      return truth >= 0;
-    }
-    case AttrType::kInt: {
-      const Py_ssize_t number = PyNumber_AsSsize_t(object, PyExc_OverflowError);
-      *value = AttrValue(int64_t{number});
-      return number != -1 || PyErr_Occurred() == nullptr;
-    }
-    case AttrType::kFloat: {
-      const double number = PyFloat_AsDouble(object);
-      *value = AttrValue(number);
-      return number != -1 || PyErr_Occurred() == nullptr;
-    }
-    case AttrType::kDtype: {
-      Dtype dtype;
-      if (!ToDtype(object, &dtype)) return false;
-      *value = AttrValue(dtype);
-      return true;
-    }
-    case AttrType::kScalar: {
-      Scalar scalar;
-      if (!ToScalar(object, &scalar)) return false;
-      *value = AttrValue(scalar);
-      return true;
-    }
-    default: {
-      Ints ints;
-      if (!ToInts(object, &ints)) return false;
-      *value = AttrValue(std::move(ints));
-      return true;
-    }
-  }
-}
-
 // a.reshape(2, 3) and a.transpose(1, 0): several ints stand for a tuple of them.
 bool GatherInts(const OpDef& op, PyObject* const* args, Py_ssize_t count, Owned* tuple) {
   const auto first = static_cast<Py_ssize_t>(op.inputs.size());
@@ -302,14 +226,14 @@ bool GatherInts(const OpDef& op, PyObject* const* args, Py_ssize_t count, Owned*
   return static_cast<bool>(*tuple);
 }
 
-// Windows have numbers for their spatial dimensions: a number stands for all of them, but not a
-// sequence of one, which the operator could not tell from it.
+// A number stands for all spatial dimensions, but not a sequence of one number, which the operator
+// could not tell from it.
 bool FitsSpatial(const OpDef& op, const Operand& x, PyObject* const* given, const Attrs& attrs) {
-  if ((op.group != "connection" && op.group != "pooling") || x.array() == nullptr) return true;
+  if (x.array() == nullptr) return true;
   const int ndim = x.array()->spec.ndim() - 2;
   for (size_t i = 0; i < attrs.size(); ++i) {
-    if (attrs[i].type() != AttrType::kInts || attrs[i].ints().size() != 1 || ndim == 1 ||
-        given[i] == nullptr || PySequence_Check(given[i]) == 0) {
+    if (!op.attrs[i].spatial || attrs[i].ints().size() != 1 || ndim == 1 || given[i] == nullptr ||
+        PySequence_Check(given[i]) == 0) {
       continue;
     }
     Raise(DimensionError("[", op.name, "] expects ", op.attrs[i].name, " to be a number, or ", ndim,
@@ -334,28 +258,20 @@ bool FitsNoDimensions(const OpDef& op, const Operand& x, PyObject* const* given,
   return true;
 }
 
-// squeeze() of an array with nothing to squeeze is the array itself.
-bool IsIdentity(const OpDef& op, const ArrayBody* array, const Attrs& attrs) {
-  static const OpDef& squeeze = Op("squeeze");
-  if (&op != &squeeze || attrs[0].has_value()) return false;
-  for (int64_t dim : array->spec.shape) {
-    if (dim == 1) return false;
+// Indices that are no array of chx become one on the device of input 0, bound in their place.
+bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
+  for (size_t i = 1; i < op.inputs.size(); ++i) {
+    if (!op.inputs[i].array_like_indices || bound[0] == nullptr || !IsArray(bound[0]) ||
+        bound[i] == nullptr || IsArray(bound[i])) {
+      continue;
+    }
+    const Owned convert(GetCallback(Callback::kAsIndices));
+    if (!convert) return false;
+    *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[i], bound[0], nullptr));
+    bound[i] = indices->get();
+    return static_cast<bool>(*indices);
   }
   return true;
-}
-
-// take's indices may be what NumPy makes an array of: then the new array, bound in their place.
-bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
-  static const OpDef& take = Op("take");
-  if (&op != &take || bound[0] == nullptr || !IsArray(bound[0]) || bound[1] == nullptr ||
-      IsArray(bound[1])) {
-    return true;
-  }
-  const Owned convert(GetCallback(Callback::kAsIndices));
-  if (!convert) return false;
-  *indices = Owned(PyObject_CallFunctionObjArgs(convert.get(), bound[1], bound[0], nullptr));
-  bound[1] = indices->get();
-  return static_cast<bool>(*indices);
 }
 
 // After ToInputs has failed: with an exception, or because of what is neither array nor number.
@@ -425,7 +341,7 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     if (operand.array() == nullptr) continue;
     session = operand.array()->session.get();
     device = operand.array()->spec.device;
-    if (IsIdentity(op, operand.array(), attrs)) return Py_NewRef(bound[0]);
+    if (op.IsIdentity(operand.array()->spec, attrs)) return Py_NewRef(bound[0]);
     break;
   }
   if (session == nullptr) {
@@ -436,8 +352,8 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     session = target.session;
     device = target.device;
   }
-  // Indices that came from here are refused here, unless they cannot be bad.
-  const bool confirm = indices && !attrs[1].has_value();
+  // Indices that came from here are refused here.
+  const bool confirm = indices && op.MayRefuseIndices(attrs);
   return Call(session, op, operands, attrs, device, confirm);
 }
 

@@ -16,9 +16,6 @@ def check(actual, expected, dtype=None, rtol=1e-6):
     np.testing.assert_allclose(chx.to_numpy(actual), expected, rtol=rtol)
 
 
-# --- Making arrays ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "part",
     [np.s_[:, ::2], np.s_[::-1], np.s_[::-3, 4:1:-2], np.s_[:, 1], np.s_[:1, ::-1]],
@@ -162,9 +159,6 @@ def test_array_larger_than_a_message():
     np.testing.assert_array_equal(chx.to_numpy(chx.array(values)[::-3]), values[::-3])
 
 
-# --- Metadata --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "view",
     [
@@ -218,9 +212,6 @@ def test_no_attributes_of_its_own():
         hash(a)
     assert not hasattr(a, "__dict__")
     assert a.__array_priority__ == 100.0
-
-
-# --- Values ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -287,9 +278,6 @@ def test_astype():
 def test_to_numpy_refuses_others():
     with pytest.raises(TypeError):
         chx.to_numpy([1.0])
-
-
-# --- Methods ---------------------------------------------------------------------------------------
 
 
 def test_methods():

@@ -11,9 +11,6 @@ def leaf(values, backprop_id=None, dtype=np.float64):
     return chx.array(values, dtype).require_grad(backprop_id)
 
 
-# --- Several graphs ------------------------------------------------------------------------------
-
-
 def test_gradients_of_an_inner_graph_are_in_the_outer_one():
     with chx.backprop_scope("outer") as outer, chx.backprop_scope("inner") as inner:
         x, z = leaf([2.0], inner), leaf([3.0], outer)
@@ -157,9 +154,6 @@ def test_scopes_are_used_once():
         scope.__enter__()
 
 
-# --- Modes ---------------------------------------------------------------------------------------
-
-
 def test_modes_of_some_graphs():
     with chx.backprop_scope("a") as a, chx.backprop_scope("b") as b:
         x = leaf([1.0], a).require_grad(b)
@@ -206,9 +200,6 @@ def test_modes_are_a_threads_own():
         thread.start()
         thread.join()
     assert seen == [True]
-
-
-# --- State of arrays -----------------------------------------------------------------------------
 
 
 def test_setting_a_gradient_requires_it():
@@ -283,9 +274,6 @@ def test_writes_reach_what_is_kept_for_backward():
     assert x.grad.tolist() == [6.0]
 
 
-# --- grad ----------------------------------------------------------------------------------------
-
-
 def test_grad_starts_from_the_outputs_gradient():
     x = leaf([3.0])
     y = x * x
@@ -320,9 +308,6 @@ def test_set_grad_with_loss_scale():
     x = leaf([3.0], dtype=np.float16)
     (gx,) = chx.grad([x * x], [x], set_grad=True, loss_scale=1024)
     assert x.grad is gx and gx.tolist() == [6.0] and gx.dtype == np.float16
-
-
-# --- Double backprop -----------------------------------------------------------------------------
 
 
 def test_a_linear_functions_gradient_is_constant():
@@ -418,9 +403,6 @@ def test_other_threads_run_while_one_asks_the_daemon():
     done.set()
     thread.join()
     assert len(ticks) > 5
-
-
-# --- Cutting and looking -------------------------------------------------------------------------
 
 
 def test_unchain():

@@ -48,9 +48,6 @@ def in_a_thread(function):
     return results[0]
 
 
-# --- Objects ---------------------------------------------------------------------------------------
-
-
 def test_identity(other):
     context = chx.get_default_context()
     backend = chx.get_backend("native")
@@ -128,9 +125,6 @@ def test_devices_of_arrays():
         a.to_device("native", 1, 2)
 
 
-# --- Pickling --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickled_devices_are_the_same(protocol):
     for name in ("native:0", "native:3"):
@@ -165,9 +159,6 @@ def test_one_copy_of_one_array():
     for clone in (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
         first, second = clone([a, a])
         assert first is second and first is not a
-
-
-# --- Defaults --------------------------------------------------------------------------------------
 
 
 def test_default_context_of_a_thread(defaults, other):
@@ -295,9 +286,6 @@ def test_default_context_of_a_closed_session():
     again = chx.connect(devices=DEVICES)
     assert chx.zeros(2).device.context is chx.get_default_context()
     assert chx.get_default_device() is again.devices[0]
-
-
-# --- Graphs ----------------------------------------------------------------------------------------
 
 
 def test_backprop_ids_of_a_context(other):

@@ -36,9 +36,6 @@ def leaf(values):
     return chx.array(values).require_grad()
 
 
-# --- Creation --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("make", [chx.array, chx.asarray, chx.asanyarray])
 @chainerx.testing.parametrize_dtype_specifier("dtype")
 def test_array_with_dtype(make, dtype):
@@ -197,9 +194,6 @@ def test_like_arrays_are_on_the_default_device():
     assert chainerx.empty_like(a, a.device).device is a.device
 
 
-# --- Files -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_save_and_load(tmp_path, dtype, device):
     values = np.array([[0, 1, 2]], dtype)
@@ -224,9 +218,6 @@ def test_nothing_is_unpickled(tmp_path):
     np.save(path, np.array([object()], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError):
         chx.load(path)
-
-
-# --- Maths -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bounds", [(-1, 1), (0, None), (None, 0.5), (np.float32(-2), 0), (1, -1)])
@@ -313,9 +304,6 @@ def test_random_takes_numpys_arguments(name, args, kwargs, device):
     assert actual.dtype == np.float64
 
 
-# --- Values ----------------------------------------------------------------------------------------
-
-
 def test_to_numpy_without_a_copy_is_the_arrays_memory():
     a = chx.array([1.0, 2.0])
     values = chx.to_numpy(a, copy=False)
@@ -382,9 +370,6 @@ def test_memory_has_a_number():
 def test_data_size(index, size):
     assert chx.zeros((2, 3))[index].data_size == size
     assert chx.broadcast_to(chx.zeros(()), (5,)).data_size == 4
-
-
-# --- NumPy and Python ------------------------------------------------------------------------------
 
 
 def test_numpy_asarray():

@@ -17,9 +17,6 @@ def two_devices():
     session.close()
 
 
-# --- Assertions ------------------------------------------------------------------------------------
-
-
 def both(values):
     values = np.asarray(values)
     return [values, chx.array(values)]
@@ -90,8 +87,6 @@ def test_tolerances_by_dtype():
     with pytest.raises(TypeError):
         testing.assert_allclose_ex(x, y, no_such_option=1)
 
-
-# --- Decorators ------------------------------------------------------------------------------------
 
 DECORATORS = [testing.numpy_chainerx_allclose, testing.numpy_chainerx_array_equal]
 
@@ -222,9 +217,6 @@ def test_decorated_for_pytest(xp, shape):
     return xp.ones(shape, "float32") + xp.ones(shape, "float32")
 
 
-# --- Dtypes ----------------------------------------------------------------------------------------
-
-
 def test_lists_of_dtypes():
     expected = {
         "all_dtypes": "biuf",
@@ -259,9 +251,6 @@ def test_specifiers_of_dtypes():
     assert specifiers([], (None, "x")) == [None, "x"] and specifiers(dtypes=[]) == []
     with pytest.raises(TypeError):
         testing.parametrize_dtype_specifier(["dtype"])
-
-
-# --- Arrays for tests ------------------------------------------------------------------------------
 
 
 def test_device_buffer():

@@ -236,9 +236,6 @@ def test_linear_without_bias():
         np.testing.assert_allclose(chx.to_numpy(actual), x @ w.T)
 
 
-# --- Random numbers --------------------------------------------------------------------------------
-
-
 def test_random():
     chx.random.seed(7)
     a = chx.random.normal(2.0, 3.0, (200, 200))
@@ -256,9 +253,6 @@ def test_random():
     assert (chx.to_numpy(a) != chx.to_numpy(chx.random.normal(2.0, 3.0, (200, 200)))).any()
     with pytest.raises(chx.DtypeError):
         chx.random.normal(size=3, dtype="int32")
-
-
-# --- The module ------------------------------------------------------------------------------------
 
 
 def test_constants_are_numpys():

@@ -45,9 +45,6 @@ def session():
     chx._core._set_default_session(previous)
 
 
-# --- Connecting ------------------------------------------------------------------------------------
-
-
 def test_first_use_connects():
     done = run("import chx; print(chx.ones(3).tolist())")
     assert done.stdout == "[1.0, 1.0, 1.0]\n", done.stderr
@@ -156,9 +153,6 @@ def test_daemon_killed(session):
     assert a.shape == (3,)
 
 
-# --- Nothing but values waits ----------------------------------------------------------------------
-
-
 def test_metadata_is_answered_while_the_daemon_sleeps(session):
     x = chx.array(np.arange(6.0).reshape(2, 3)).require_grad()
     w = chx.array(np.full((3, 3), 0.1)).require_grad()
@@ -210,9 +204,6 @@ def test_the_interpreter_runs_while_one_thread_waits(session, paused):
     assert result == [[0.0] * 3]
 
 
-# --- Late errors -----------------------------------------------------------------------------------
-
-
 def test_a_late_error_names_the_line(session):
     a = chx.arange(3)
     line = inspect.currentframe().f_lineno + 1
@@ -249,9 +240,6 @@ def test_too_much_memory(session):
     assert "session_test.py" in str(error.value)
     del big, array
     assert chx.ones(2).tolist() == [1.0, 1.0]
-
-
-# --- Devices ---------------------------------------------------------------------------------------
 
 
 def test_devices(session):
@@ -322,9 +310,6 @@ def test_to_device(session):
         a.to_device("no_such_backend")
 
 
-# --- Threads ---------------------------------------------------------------------------------------
-
-
 def test_threads_work_on_shared_arrays(session):
     w = chx.array(np.full((4, 4), 0.5)).require_grad()
     failures = []
@@ -373,9 +358,6 @@ def test_modes_are_a_threads_own(session):
         thread.start()
         thread.join()
     assert seen == [True]
-
-
-# --- Forks -----------------------------------------------------------------------------------------
 
 
 def test_fork():

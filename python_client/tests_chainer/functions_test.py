@@ -11,7 +11,7 @@ import pytest
 from cases import CASES
 
 for _group in (
-    "activation array connection evaluation loss math noise normalization pooling special"
+    "activation array connection evaluation loss math math_special noise normalization pooling"
 ).split():
     importlib.import_module(f"cases.{_group}")
 

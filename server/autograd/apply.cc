@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/registry.h"
 #include "server/autograd/rule_context.h"
 
 namespace chx::server {
@@ -18,18 +17,19 @@ bool Requires(const Variable& variable, const RecordMode& mode) {
 }
 
 // ChainerX's rules for writes to arrays in a graph.
-absl::Status CheckInPlace(const OpDef& op, absl::Span<const ApplyInput> inputs,
-                          const RecordMode& mode) {
+absl::Status CheckInPlace(const VariableCall& call, const RecordMode& mode) {
+  const OpDef& op = call.op;
+  const absl::Span<const VariableOperand> inputs = call.inputs;
   // Infer says what is wrong with the inputs themselves.
   if (inputs.size() < op.inputs.size()) return absl::OkStatus();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].variable == nullptr || !op.IsWritten(i, inputs.size())) continue;
-    if (!inputs[i].variable->nodes.empty()) {
+    if (!inputs[i].is_array() || !op.IsWritten(i, inputs.size())) continue;
+    if (!inputs[i].array()->nodes.empty()) {
       return ChainerxError("In-place assignment to output array requiring grad is not allowed.");
     }
   }
-  for (const ApplyInput& input : inputs) {
-    if (input.variable != nullptr && Requires(*input.variable, mode)) {
+  for (const VariableOperand& input : inputs) {
+    if (input.is_array() && Requires(*input.array(), mode)) {
       return ChainerxError(
           "In-place assignment that involves input arrays requiring grad is not allowed.");
     }
@@ -38,13 +38,15 @@ absl::Status CheckInPlace(const OpDef& op, absl::Span<const ApplyInput> inputs,
 }
 
 // Before anything of a composition is written, too.
-absl::Status CheckLists(const OpDef& op, absl::Span<const ApplyInput> inputs) {
+absl::Status CheckLists(const VariableCall& call) {
   absl::InlinedVector<const Array*, 16> arrays;
-  for (const ApplyInput& input : inputs) {
-    if (input.variable != nullptr) arrays.push_back(&input.variable->array);
+  for (const VariableOperand& input : call.inputs) {
+    if (input.is_array()) arrays.push_back(&input.array()->array);
   }
-  const bool whole = arrays.size() == inputs.size() && arrays.size() % op.inputs.size() == 0;
-  return whole ? Executor::CheckApart(op, arrays) : absl::OkStatus();  // Infer says what is wrong
+  const bool whole =
+      arrays.size() == call.inputs.size() && arrays.size() % call.op.inputs.size() == 0;
+  // Infer says what is wrong otherwise.
+  return whole ? Executor::CheckApart(call.op, arrays) : absl::OkStatus();
 }
 
 // A saved value is in those graphs only that record the operator: in the others it is a constant.
@@ -57,31 +59,31 @@ Variable InRecordedGraphs(const Variable& variable, const RecordMode& mode) {
   return saved;
 }
 
-void SaveInputs(const OpDef& op, absl::Span<const ApplyInput> inputs, const RecordMode& mode,
-                OpNode* node) {
-  const size_t declared = op.inputs.size();
-  node->inputs.resize(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    OpNode::Input& saved = node->inputs[i];
-    if (inputs[i].variable == nullptr) {
-      saved.scalar = inputs[i].scalar;
+void SaveInputs(const VariableCall& call, const RecordMode& mode, OpNode* node) {
+  const size_t declared = call.op.inputs.size();
+  node->inputs.resize(call.inputs.size());
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const VariableOperand& input = call.inputs[i];
+    OpNode::SavedInput& saved = node->inputs[i];
+    if (!input.is_array()) {
+      saved.scalar = input.scalar();
       continue;
     }
     saved.is_array = true;
-    saved.spec = inputs[i].variable->array.spec;
-    if ((op.saved_inputs >> std::min(i, declared - 1)) & 1) {
+    saved.spec = input.array()->array.spec;
+    if ((call.op.saved_inputs >> std::min(i, declared - 1)) & 1) {
       saved.saved = true;
-      saved.value = InRecordedGraphs(*inputs[i].variable, mode);
+      saved.value = InRecordedGraphs(*input.array(), mode);
     }
   }
 }
 
-Ref<OpNode> NewOpNode(const OpDef& op, absl::Span<const ApplyInput> inputs,
-                      absl::Span<const AttrValue> attrs, const ApplyOutputs& outputs,
-                      const RecordMode& mode, GraphAccount* account, int64_t bytes) {
+Ref<OpNode> NewOpNode(const VariableCall& call, const ApplyOutputs& outputs, const RecordMode& mode,
+                      GraphAccount* account, int64_t bytes) {
+  const OpDef& op = call.op;
   Ref<OpNode> node = MakeRef<OpNode>(op, account, bytes);
-  node->attrs.assign(attrs.begin(), attrs.end());
-  SaveInputs(op, inputs, mode, node.get());
+  node->attrs.assign(call.attrs.begin(), call.attrs.end());
+  SaveInputs(call, mode, node.get());
   node->outputs.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     node->outputs[i].spec = outputs[i].array.spec;
@@ -91,13 +93,13 @@ Ref<OpNode> NewOpNode(const OpDef& op, absl::Span<const ApplyInput> inputs,
   return node;
 }
 
-absl::InlinedVector<BackpropId, 2> GraphsOf(const OpDef& op, absl::Span<const ApplyInput> inputs,
+absl::InlinedVector<BackpropId, 2> GraphsOf(const OpDef& op,
+                                            absl::Span<const VariableOperand> inputs,
                                             const RecordMode& mode) {
   absl::InlinedVector<BackpropId, 2> ids;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const ApplyInput& input = inputs[i];
-    if (input.variable == nullptr || op.IsConstantInput(i)) continue;
-    for (const Ref<ArrayNode>& node : input.variable->nodes) {
+    if (!inputs[i].is_array() || op.IsConstantInput(i)) continue;
+    for (const Ref<ArrayNode>& node : inputs[i].array()->nodes) {
       if (mode.Records(node->id) && std::find(ids.begin(), ids.end(), node->id) == ids.end()) {
         ids.push_back(node->id);
       }
@@ -117,7 +119,7 @@ int64_t VectorBytes(size_t size, size_t inlined, size_t element) {
 int64_t OpNodeBytes(size_t num_inputs, size_t num_outputs, size_t num_graphs,
                     absl::Span<const AttrValue> attrs) {
   int64_t bytes = static_cast<int64_t>(sizeof(OpNode)) + kAllocationBytes;
-  bytes += VectorBytes(num_inputs, 3, sizeof(OpNode::Input));
+  bytes += VectorBytes(num_inputs, 3, sizeof(OpNode::SavedInput));
   // Saved inputs have the nodes of all graphs, too.
   bytes += static_cast<int64_t>(num_inputs) * VectorBytes(num_graphs, 1, sizeof(Ref<ArrayNode>));
   bytes += VectorBytes(num_outputs, 1, sizeof(OpNode::Output));
@@ -143,14 +145,14 @@ absl::Status CheckRoom(absl::string_view op, absl::Span<const BackpropId> ids, s
   return MemoryError("[", op, "] ", account.meter->Exhausted(total).message());
 }
 
-void AddEdges(absl::Span<const BackpropId> ids, absl::Span<const ApplyInput> inputs,
+void AddEdges(absl::Span<const BackpropId> ids, absl::Span<const VariableOperand> inputs,
               OpNode* op_node) {
   for (BackpropId id : ids) {
     OpNode::Edge edge;
     edge.id = id;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool counts = inputs[i].variable != nullptr && !op_node->op.IsConstantInput(i);
-      ArrayNode* node = counts ? inputs[i].variable->NodeOf(id) : nullptr;
+      const bool counts = inputs[i].is_array() && !op_node->op.IsConstantInput(i);
+      ArrayNode* node = counts ? inputs[i].array()->NodeOf(id) : nullptr;
       edge.inputs.emplace_back(node);
       if (node != nullptr && node->creator) {
         op_node->rank = std::max(op_node->rank, node->creator->rank + 1);
@@ -168,17 +170,16 @@ void ConnectOutput(OpNode* op_node, size_t i, Variable* output) {
   }
 }
 
-absl::Status Record(const OpDef& op, absl::Span<const ApplyInput> inputs,
-                    absl::Span<const AttrValue> attrs, const RecordMode& mode,
-                    GraphAccount* account, ApplyOutputs* outputs) {
-  const auto ids = GraphsOf(op, inputs, mode);
+absl::Status Record(const VariableCall& call, const RecordMode& mode, GraphAccount* account,
+                    ApplyOutputs* outputs) {
+  const auto ids = GraphsOf(call.op, call.inputs, mode);
   const bool any_float = std::any_of(outputs->begin(), outputs->end(),
                                      [](const Variable& v) { return IsFloat(v.array.spec.dtype); });
   if (ids.empty() || !any_float) return absl::OkStatus();
-  const int64_t bytes = OpNodeBytes(inputs.size(), outputs->size(), ids.size(), attrs);
-  CHX_RETURN_IF_ERROR(CheckRoom(op.name, ids, outputs->size(), bytes, *account));
-  Ref<OpNode> op_node = NewOpNode(op, inputs, attrs, *outputs, mode, account, bytes);
-  AddEdges(ids, inputs, op_node.get());
+  const int64_t bytes = OpNodeBytes(call.inputs.size(), outputs->size(), ids.size(), call.attrs);
+  CHX_RETURN_IF_ERROR(CheckRoom(call.op.name, ids, outputs->size(), bytes, *account));
+  Ref<OpNode> op_node = NewOpNode(call, *outputs, mode, account, bytes);
+  AddEdges(ids, call.inputs, op_node.get());
   for (size_t i = 0; i < outputs->size(); ++i) ConnectOutput(op_node.get(), i, &(*outputs)[i]);
   return absl::OkStatus();
 }
@@ -193,53 +194,48 @@ const OpDef& FunctionOp() {
   return *op;
 }
 
-absl::Status RunOne(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
-                    absl::Span<const AttrValue> attrs, DeviceId device, ApplyOutputs* outputs) {
-  absl::InlinedVector<RunInput, 4> run_inputs(inputs.size());
-  const bool in_graph = std::any_of(inputs.begin(), inputs.end(), [](const ApplyInput& input) {
-    return input.variable != nullptr && !input.variable->nodes.empty();
+absl::Status RunOne(Runtime& runtime, const VariableCall& call, ApplyOutputs* outputs) {
+  const OpDef& op = call.op;
+  const absl::Span<const VariableOperand> inputs = call.inputs;
+  const bool in_graph = std::any_of(inputs.begin(), inputs.end(), [](const auto& input) {
+    return input.is_array() && !input.array()->nodes.empty();
   });
+  absl::InlinedVector<ArrayOperand, 4> arrays;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].variable != nullptr) run_inputs[i].array = &inputs[i].variable->array;
-    run_inputs[i].is_scalar = inputs[i].is_scalar;
-    run_inputs[i].scalar = inputs[i].scalar;
+    arrays.push_back(inputs[i].As<ArrayOperand>([](const Variable* v) { return &v->array; }));
     // What the gradient may ask for is saved after the run, and must still be there.
     const size_t declared = std::min(i, op.inputs.size() - 1);
-    run_inputs[i].dying = inputs[i].dying && !(in_graph && ((op.saved_inputs >> declared) & 1));
+    arrays.back().last_use =
+        inputs[i].last_use && !(in_graph && ((op.saved_inputs >> declared) & 1));
   }
-  RunOutputs arrays;
-  CHX_RETURN_IF_ERROR(runtime.executor.Run(op, run_inputs, attrs, device, &arrays));
-  outputs->resize(arrays.size());
-  for (size_t i = 0; i < arrays.size(); ++i) (*outputs)[i].array = std::move(arrays[i]);
+  RunOutputs made;
+  CHX_RETURN_IF_ERROR(runtime.executor.Run({op, arrays, call.attrs, call.device}, &made));
+  outputs->resize(made.size());
+  for (size_t i = 0; i < made.size(); ++i) (*outputs)[i].array = std::move(made[i]);
   return absl::OkStatus();
 }
 
 // Whether the device has a kernel for a composition, which may decline by an UnimplementedError.
-bool HasKernel(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
-               DeviceId device) {
-  for (const ApplyInput& input : inputs) {
-    if (input.variable != nullptr) device = input.variable->array.spec.device;
+bool HasKernel(Runtime& runtime, const VariableCall& call) {
+  DeviceId device = call.device;
+  for (const VariableOperand& input : call.inputs) {
+    if (input.is_array()) device = input.array()->array.spec.device;
   }
-  return runtime.executor.HasKernel(op, device);
+  return runtime.executor.HasKernel(call.op, device);
 }
 
-absl::Status RunComposition(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
-                            absl::Span<const AttrValue> attrs, DeviceId device,
-                            const RecordMode& mode, ApplyOutputs* outputs) {
-  absl::InlinedVector<InferInput, 4> infer_inputs;
-  for (const ApplyInput& input : inputs) {
-    infer_inputs.emplace_back();
-    if (input.variable != nullptr) {
-      infer_inputs.back().array = &input.variable->array.spec;
-      device = input.variable->array.spec.device;
-    }
-    infer_inputs.back().is_scalar = input.is_scalar;
-    infer_inputs.back().scalar = input.scalar;
+absl::Status RunComposition(Runtime& runtime, const VariableCall& call, const RecordMode& mode,
+                            ApplyOutputs* outputs) {
+  DeviceId device = call.device;
+  absl::InlinedVector<SpecOperand, 4> specs;
+  for (const VariableOperand& input : call.inputs) {
+    specs.push_back(input.As<SpecOperand>([](const Variable* v) { return &v->array.spec; }));
+    if (input.is_array()) device = input.array()->array.spec.device;
   }
   InferResult inferred;
-  CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
-  ComposeRun run(runtime, op, inputs, attrs, device, mode);
-  op.compose(run);
+  CHX_RETURN_IF_ERROR(InferOp({call.op, specs, call.attrs, device}, &inferred));
+  ComposeRun run(runtime, {call.op, call.inputs, call.attrs, device}, mode);
+  call.op.compose(run);
   CHX_RETURN_IF_ERROR(run.status());
   return run.TakeOutputs(inferred, outputs);
 }
@@ -264,36 +260,42 @@ bool RecordMode::Records(BackpropId id) const {
   return by_default_;
 }
 
-absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
-                   absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode,
+absl::Status Apply(Runtime& runtime, const VariableCall& call, const RecordMode& mode,
                    ApplyOutputs* outputs) {
+  const OpDef& op = call.op;
   outputs->clear();
-  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(op, inputs, mode));
-  if (op.in_place && op.has_lists()) CHX_RETURN_IF_ERROR(CheckLists(op, inputs));
+  if (op.in_place) CHX_RETURN_IF_ERROR(CheckInPlace(call, mode));
+  if (op.in_place && op.has_lists()) CHX_RETURN_IF_ERROR(CheckLists(call));
   if (op.kind == OpKind::kComposition) {
     // With a gradient of its own a composition is one node; its parts are not recorded.
     const bool by_parts = op.gradient == nullptr && !op.no_gradient;
-    const bool recorded = by_parts && std::any_of(inputs.begin(), inputs.end(), [&](auto& input) {
-                            return input.variable != nullptr && Requires(*input.variable, mode);
-                          });
+    const auto is_recorded = [&](const VariableOperand& input) {
+      return input.is_array() && Requires(*input.array(), mode);
+    };
+    const bool recorded =
+        by_parts && std::any_of(call.inputs.begin(), call.inputs.end(), is_recorded);
     absl::Status status = absl::UnimplementedError("");
-    if (!recorded && HasKernel(runtime, op, inputs, device)) {
-      status = RunOne(runtime, op, inputs, attrs, device, outputs);
-    }
+    if (!recorded && HasKernel(runtime, call)) status = RunOne(runtime, call, outputs);
     if (absl::IsUnimplemented(status)) {
-      status = RunComposition(runtime, op, inputs, attrs, device,
-                              by_parts ? mode : RecordMode::None(), outputs);
+      status = RunComposition(runtime, call, by_parts ? mode : RecordMode::None(), outputs);
     }
     CHX_RETURN_IF_ERROR(status);
   } else {
-    CHX_RETURN_IF_ERROR(RunOne(runtime, op, inputs, attrs, device, outputs));
+    CHX_RETURN_IF_ERROR(RunOne(runtime, call, outputs));
   }
   if (op.gradient == nullptr) return absl::OkStatus();
-  return Record(op, inputs, attrs, mode, &runtime.graph, outputs);
+  return Record(call, mode, &runtime.graph, outputs);
+}
+
+absl::StatusOr<Variable> Apply1(Runtime& runtime, const VariableCall& call,
+                                const RecordMode& mode) {
+  ApplyOutputs outputs;
+  CHX_RETURN_IF_ERROR(Apply(runtime, call, mode, &outputs));
+  return std::move(outputs[0]);
 }
 
 absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
-                            absl::Span<const ApplyInput> inputs,
+                            absl::Span<const VariableOperand> inputs,
                             absl::Span<Variable* const> outputs, const RecordMode& mode) {
   const auto ids = GraphsOf(FunctionOp(), inputs, mode);
   for (const Variable* output : outputs) {
@@ -317,14 +319,14 @@ absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
   op_node->function = std::make_unique<ClientFunction>(std::move(function));
   op_node->inputs.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].variable == nullptr) continue;
+    if (!inputs[i].is_array()) continue;
     op_node->inputs[i].is_array = true;
-    op_node->inputs[i].spec = inputs[i].variable->array.spec;
+    op_node->inputs[i].spec = inputs[i].array()->array.spec;
   }
   for (int i : op_node->function->retained_inputs) {
-    if (inputs[i].variable == nullptr) continue;
+    if (!inputs[i].is_array()) continue;
     op_node->inputs[i].saved = true;
-    op_node->inputs[i].value = InRecordedGraphs(*inputs[i].variable, mode);
+    op_node->inputs[i].value = InRecordedGraphs(*inputs[i].array(), mode);
   }
   op_node->outputs.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -338,16 +340,6 @@ absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
     if (outputs[i] != nullptr) ConnectOutput(op_node.get(), i, outputs[i]);
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
-                                absl::Span<const ApplyInput> inputs,
-                                absl::Span<const AttrValue> attrs, DeviceId device,
-                                const RecordMode& mode) {
-  ApplyOutputs outputs;
-  CHX_RETURN_IF_ERROR(
-      Apply(runtime, *OpRegistry::Global().Find(op), inputs, attrs, device, mode, &outputs));
-  return std::move(outputs[0]);
 }
 
 }  // namespace chx::server

@@ -37,17 +37,12 @@ class RecordMode {
   absl::InlinedVector<std::pair<BackpropId, bool>, 2> exceptions_;
 };
 
-// One input of a call: a variable, a scalar or nothing.
-struct ApplyInput {
-  const Variable* variable = nullptr;
-  bool is_scalar = false;
-  Scalar scalar;
-  bool dying = false;  // see RunInput
-
-  ApplyInput() = default;
-  explicit ApplyInput(const Variable* v) : variable(v) {}
-  explicit ApplyInput(Scalar s) : is_scalar(true), scalar(s) {}
+// An operand of what is recorded.
+struct VariableOperand : BasicOperand<const Variable*> {
+  using BasicOperand::BasicOperand;
+  bool last_use = false;  // see ArrayOperand
 };
+using VariableCall = OpCall<VariableOperand>;
 
 using ApplyOutputs = absl::InlinedVector<Variable, 1>;
 
@@ -59,21 +54,16 @@ struct Runtime {
 
 // Kernels, views and transfers run as they are; compositions by their parts. In-place operators
 // are refused on arrays in a graph. *outputs is replaced.
-absl::Status Apply(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
-                   absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode,
+absl::Status Apply(Runtime& runtime, const VariableCall& call, const RecordMode& mode,
                    ApplyOutputs* outputs);
+// The same for an operator with one output.
+absl::StatusOr<Variable> Apply1(Runtime& runtime, const VariableCall& call, const RecordMode& mode);
 
 // Connects what the client made of `inputs` by a function of its own: `outputs`, which must be in
 // no recorded graph; null: not there. Nothing happens if no graph records.
 absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
-                            absl::Span<const ApplyInput> inputs,
+                            absl::Span<const VariableOperand> inputs,
                             absl::Span<Variable* const> outputs, const RecordMode& mode);
-
-// By name, with attributes in declared order; one output.
-absl::StatusOr<Variable> Apply1(Runtime& runtime, absl::string_view op,
-                                absl::Span<const ApplyInput> inputs,
-                                absl::Span<const AttrValue> attrs, DeviceId device,
-                                const RecordMode& mode);
 
 }  // namespace chx::server
 

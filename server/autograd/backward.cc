@@ -8,12 +8,14 @@
 namespace chx::server {
 namespace {
 
+const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
+
 // A gradient that a leaf may own: C-contiguous, sharing memory with nothing.
 absl::StatusOr<Variable> Own(Runtime& runtime, Variable grad, const RecordMode& mode) {
   const ArraySpec& spec = grad.array.spec;
   if (spec.is_contiguous() && spec.offset == 0 && grad.array.buffer->unique()) return grad;
-  const ApplyInput input(&grad);
-  return Apply1(runtime, "copy", absl::MakeConstSpan(&input, 1), {}, spec.device, mode);
+  const VariableOperand input(&grad);
+  return Apply1(runtime, {Op("copy"), absl::MakeConstSpan(&input, 1), {}}, mode);
 }
 
 // node->grad += grad. The old array is written only if nobody else can see it.
@@ -24,13 +26,12 @@ absl::Status AddToLeaf(Runtime& runtime, ArrayNode* node, Variable grad, const R
     return absl::OkStatus();
   }
   Variable& old = *node->grad;
-  const ApplyInput inputs[] = {ApplyInput(&old), ApplyInput(&grad)};
+  const VariableOperand inputs[] = {VariableOperand(&old), VariableOperand(&grad)};
   if (old.nodes.empty() && grad.nodes.empty() && old.array.buffer->unique()) {
     ApplyOutputs none;
-    return Apply(runtime, *OpRegistry::Global().Find("add_"), inputs, {}, node->spec.device, mode,
-                 &none);
+    return Apply(runtime, {Op("add_"), inputs, {}}, mode, &none);
   }
-  CHX_ASSIGN_OR_RETURN(Variable sum, Apply1(runtime, "add", inputs, {}, node->spec.device, mode));
+  CHX_ASSIGN_OR_RETURN(Variable sum, Apply1(runtime, {Op("add"), inputs, {}}, mode));
   *node->grad = std::move(sum);
   return absl::OkStatus();
 }
@@ -38,8 +39,8 @@ absl::Status AddToLeaf(Runtime& runtime, ArrayNode* node, Variable grad, const R
 absl::StatusOr<Variable> Unscale(Runtime& runtime, const Variable& grad, double loss_scale,
                                  const RecordMode& mode) {
   if (loss_scale == 1.0) return grad;
-  const ApplyInput inputs[] = {ApplyInput(&grad), ApplyInput(Scalar(loss_scale))};
-  return Apply1(runtime, "divide", inputs, {}, grad.array.spec.device, mode);
+  const VariableOperand inputs[] = {VariableOperand(&grad), VariableOperand(Scalar(loss_scale))};
+  return Apply1(runtime, {Op("divide"), inputs, {}}, mode);
 }
 
 std::vector<ArrayNode*> NodesOf(absl::Span<Variable* const> variables, BackpropId id) {

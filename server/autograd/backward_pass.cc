@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/error.h"
+#include "ops/registry.h"
 #include "server/autograd/rule_context.h"
 
 namespace chx::server {
@@ -13,6 +14,8 @@ namespace {
 constexpr auto kGradientBytes = static_cast<int64_t>(4 * sizeof(Variable) + 64);
 // And for each op node: slots of two sets, places in lists and in the queue.
 constexpr int64_t kOpNodeBytes = 128;
+
+const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 }  // namespace
 
@@ -89,7 +92,7 @@ std::vector<std::pair<Ref<ArrayNode>, Variable>> BackwardPass::Finish() {
 absl::StatusOr<Variable> BackwardPass::Full(const ArraySpec& spec, double value) {
   const AttrValue attrs[] = {AttrValue::FromInts(spec.shape.span()), AttrValue(Scalar(value)),
                              AttrValue(spec.dtype)};
-  return Apply1(runtime_, "full", {}, attrs, spec.device, mode_);
+  return Apply1(runtime_, {Op("full"), {}, attrs, spec.device}, mode_);
 }
 
 bool BackwardPass::Wants(const ArrayNode* node) const {
@@ -135,8 +138,8 @@ absl::StatusOr<Variable> BackwardPass::Reduce(Variable grad, const ArraySpec& sp
 
 absl::StatusOr<Variable> BackwardPass::Unary(absl::string_view op, const Variable& x,
                                              absl::Span<const AttrValue> attrs) {
-  const ApplyInput input(&x);
-  return Apply1(runtime_, op, absl::MakeConstSpan(&input, 1), attrs, x.array.spec.device, mode_);
+  const VariableOperand input(&x);
+  return Apply1(runtime_, {Op(op), absl::MakeConstSpan(&input, 1), attrs}, mode_);
 }
 
 absl::Status BackwardPass::Accumulate(ArrayNode* node, const Variable& grad) {
@@ -147,8 +150,8 @@ absl::Status BackwardPass::Accumulate(ArrayNode* node, const Variable& grad) {
     grads_.emplace(node, grad);
     return absl::OkStatus();
   }
-  const ApplyInput inputs[] = {ApplyInput(&it->second), ApplyInput(&grad)};
-  CHX_ASSIGN_OR_RETURN(it->second, Apply1(runtime_, "add", inputs, {}, node->spec.device, mode_));
+  const VariableOperand inputs[] = {VariableOperand(&it->second), VariableOperand(&grad)};
+  CHX_ASSIGN_OR_RETURN(it->second, Apply1(runtime_, {Op("add"), inputs, {}}, mode_));
   return absl::OkStatus();
 }
 

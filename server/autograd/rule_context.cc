@@ -7,40 +7,30 @@
 
 namespace chx::server {
 
-absl::StatusOr<int> ValueTable::Apply(Runtime& runtime, const OpDef& op,
-                                      absl::Span<const Value> inputs, const Attrs& attrs,
-                                      DeviceId device, const RecordMode& mode) {
-  absl::InlinedVector<ApplyInput, 4> apply_inputs;
-  for (const Value& value : inputs) {
-    if (value.is_array()) {
-      apply_inputs.emplace_back(&variables_[value.id()]);
-    } else if (value.is_scalar()) {
-      apply_inputs.emplace_back(value.scalar());
-    } else {
-      apply_inputs.emplace_back();
-    }
+absl::StatusOr<int> ValueTable::Apply(Runtime& runtime, const OpCall<Value>& call,
+                                      const RecordMode& mode) {
+  absl::InlinedVector<VariableOperand, 4> inputs;
+  for (const Value& value : call.inputs) {
+    inputs.push_back(value.As<VariableOperand>([this](ContextArray a) { return &at(a.id); }));
   }
   ApplyOutputs outputs;
-  CHX_RETURN_IF_ERROR(chx::server::Apply(runtime, op, apply_inputs, attrs, device, mode, &outputs));
+  CHX_RETURN_IF_ERROR(
+      server::Apply(runtime, {call.op, inputs, call.attrs, call.device}, mode, &outputs));
   const int first = static_cast<int>(variables_.size());
   for (Variable& output : outputs) Add(std::move(output));
   return first;
 }
 
-int ValueTable::Placeholder(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs,
-                            DeviceId device) {
-  absl::InlinedVector<InferInput, 4> infer_inputs;
-  for (const Value& value : inputs) {
-    infer_inputs.emplace_back();
-    if (value.is_array()) {
-      infer_inputs.back().array = &variables_[value.id()].array.spec;
-    } else if (value.is_scalar()) {
-      infer_inputs.back() = InferInput(value.scalar());
-    }
+int ValueTable::Placeholder(const OpCall<Value>& call) {
+  absl::InlinedVector<SpecOperand, 4> inputs;
+  for (const Value& value : call.inputs) {
+    inputs.push_back(
+        value.As<SpecOperand>([this](ContextArray a) { return &at(a.id).array.spec; }));
   }
   InferResult result;
   const int first = static_cast<int>(variables_.size());
-  if (!InferOp(op, infer_inputs, attrs, device, &result).ok() || result.outputs.empty()) {
+  if (!InferOp({call.op, inputs, call.attrs, call.device}, &result).ok() ||
+      result.outputs.empty()) {
     result.outputs.assign(1, ArraySpec());
   }
   for (const ArraySpec& spec : result.outputs) {
@@ -51,27 +41,22 @@ int ValueTable::Placeholder(const OpDef& op, absl::Span<const Value> inputs, con
   return first;
 }
 
-ComposeRun::ComposeRun(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
-                       absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode)
-    : ComposeContext(op, attrs), runtime_(runtime), device_(device), mode_(mode) {
-  for (const ApplyInput& input : inputs) {
-    if (input.variable != nullptr) {
-      inputs_.emplace_back(this, values_.Add(*input.variable));
-    } else if (input.is_scalar) {
-      inputs_.emplace_back(input.scalar);
-    } else {
-      inputs_.emplace_back();
-    }
+ComposeRun::ComposeRun(Runtime& runtime, const VariableCall& call, const RecordMode& mode)
+    : ComposeContext(call.op, call.attrs), runtime_(runtime), device_(call.device), mode_(mode) {
+  for (const VariableOperand& input : call.inputs) {
+    inputs_.push_back(
+        input.As<Value>([this](const Variable* v) { return Value(this, values_.Add(*v)); }));
   }
 }
 
 Value ComposeRun::ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) {
+  const OpCall<Value> call{op, inputs, attrs, device_};
   if (status().ok()) {
-    absl::StatusOr<int> id = values_.Apply(runtime_, op, inputs, attrs, device_, mode_);
+    absl::StatusOr<int> id = values_.Apply(runtime_, call, mode_);
     if (id.ok()) return Value(this, *id);
     Fail(id.status());
   }
-  return Value(this, values_.Placeholder(op, inputs, attrs, device_));
+  return Value(this, values_.Placeholder(call));
 }
 
 void ComposeRun::SetOutput(int i, Value value) {
@@ -121,17 +106,17 @@ GradientRun::GradientRun(Runtime& runtime, OpNode* node, absl::Span<const bool> 
 }
 
 Value GradientRun::ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) {
-  const DeviceId device = node_->outputs[0].spec.device;
+  const OpCall<Value> call{op, inputs, attrs, node_->outputs[0].spec.device};
   if (status().ok()) {
-    absl::StatusOr<int> id = values_.Apply(runtime_, op, inputs, attrs, device, mode_);
+    absl::StatusOr<int> id = values_.Apply(runtime_, call, mode_);
     if (id.ok()) return Value(this, *id);
     Fail(id.status());
   }
-  return Value(this, values_.Placeholder(op, inputs, attrs, device));
+  return Value(this, values_.Placeholder(call));
 }
 
 Value GradientRun::input(int i) {
-  const OpNode::Input& input = node_->inputs[i];
+  const OpNode::SavedInput& input = node_->inputs[i];
   if (!input.is_array) return Value(input.scalar);
   if (!input.saved) {
     Fail(ChainerxError("[", op().name, "] its gradient uses input ", i, ", which is not saved"));

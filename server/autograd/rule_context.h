@@ -18,11 +18,9 @@ class ValueTable {
   }
   const Variable& at(int id) const { return variables_[id]; }
   // Runs; the id of the first output.
-  absl::StatusOr<int> Apply(Runtime& runtime, const OpDef& op, absl::Span<const Value> inputs,
-                            const Attrs& attrs, DeviceId device, const RecordMode& mode);
+  absl::StatusOr<int> Apply(Runtime& runtime, const OpCall<Value>& call, const RecordMode& mode);
   // After an error the rule runs on to its end: it gets outputs of the right specs without memory.
-  int Placeholder(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs,
-                  DeviceId device);
+  int Placeholder(const OpCall<Value>& call);
 
  private:
   std::deque<Variable> variables_;  // stable addresses
@@ -30,8 +28,7 @@ class ValueTable {
 
 class ComposeRun final : public ComposeContext {
  public:
-  ComposeRun(Runtime& runtime, const OpDef& op, absl::Span<const ApplyInput> inputs,
-             absl::Span<const AttrValue> attrs, DeviceId device, const RecordMode& mode);
+  ComposeRun(Runtime& runtime, const VariableCall& call, const RecordMode& mode);
 
   Value ApplyOp(const OpDef& op, absl::Span<const Value> inputs, const Attrs& attrs) override;
   const ArraySpec& spec(int id) const override { return values_.at(id).array.spec; }

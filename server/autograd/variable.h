@@ -1,4 +1,4 @@
-// Arrays with their place in the session's graphs.
+// Arrays and the nodes that stand for them in the session's graphs.
 //
 // A graph is made of array nodes and op nodes, as in ChainerX: an op node is one application of a
 // differentiable operator, an array node one of its float inputs or outputs, in the graph of one
@@ -85,13 +85,13 @@ class ArrayNode : public RefCounted<ArrayNode> {
 
 class OpNode : public RefCounted<OpNode> {
  public:
-  // What one input was.
-  struct Input {
+  // What one input was; its value, if the gradient needs it.
+  struct SavedInput {
     bool is_array = false;
     ArraySpec spec;
     Scalar scalar;
     bool saved = false;
-    Variable value;  // if saved
+    Variable value;  // if `saved`
   };
   struct Output {
     ArraySpec spec;
@@ -118,7 +118,7 @@ class OpNode : public RefCounted<OpNode> {
   const OpDef& op;
   Attrs attrs;
   int64_t rank = 0;  // greater than that of every op node below it
-  absl::InlinedVector<Input, 3> inputs;
+  absl::InlinedVector<SavedInput, 3> inputs;
   absl::InlinedVector<Output, 1> outputs;
   absl::InlinedVector<Edge, 1> edges;
   std::unique_ptr<ClientFunction> function;  // null: `op` computed this

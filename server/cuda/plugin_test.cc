@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "server/cuda/cuda_backend.h"
+#include "server/cuda/runtime/cuda_backend.h"
 #include "server/engine/devices.h"
 
 namespace chx::server {

@@ -1,7 +1,8 @@
 #include "server/engine/compute_slots.h"
 
 #include <algorithm>
-#include <thread>
+
+#include "server/engine/host_cpus.h"
 
 namespace chx::server {
 namespace {
@@ -22,9 +23,7 @@ bool StopRequested() {
   return stop->Notice();
 }
 
-int ComputeSlots::DefaultSlots() {
-  return 4 * static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
+int ComputeSlots::DefaultSlots() { return 4 * HostCpus(); }
 
 ComputeSlots::Turn::Turn(ComputeSlots* slots, Account* account, const StopToken* stop)
     : slots_(slots), account_(account), stop_(stop) {
@@ -81,9 +80,9 @@ void ComputeSlots::Grant() {
   }
 }
 
-ComputeSlots::Place ComputeSlots::GrantTo(Place place) {
-  Waiter* const waiter = place->second;
-  const Place next = waiters_.erase(place);
+ComputeSlots::Waiters::iterator ComputeSlots::GrantTo(Waiters::iterator it) {
+  Waiter* const waiter = it->second;
+  const auto next = waiters_.erase(it);
   waiting_.store(static_cast<int>(waiters_.size()), std::memory_order_relaxed);
   ++active_;
   waiter->granted = true;
@@ -93,8 +92,8 @@ ComputeSlots::Place ComputeSlots::GrantTo(Place place) {
 
 void ComputeSlots::WakeStopped() {
   MutexLock lock(&mutex_);
-  for (Place place = waiters_.begin(); place != waiters_.end();) {
-    place = place->second->stop->stopping() ? GrantTo(place) : std::next(place);
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    it = it->second->stop->stopping() ? GrantTo(it) : std::next(it);
   }
 }
 

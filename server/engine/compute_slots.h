@@ -66,10 +66,10 @@ class ComputeSlots {
   void Enter(Account* account, const StopToken* stop);
   void Leave(Account* account, Duration used);
   using Waiters = std::set<std::pair<Duration, Waiter*>>;  // by what their sessions have had
-  using Place = Waiters::iterator;
 
   void Grant() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Place GrantTo(Place place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // returns the next one
+  // Returns the next one.
+  Waiters::iterator GrantTo(Waiters::iterator it) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int slots_;
   std::atomic<int> waiting_{0};

@@ -41,12 +41,9 @@ bool SameView(const Array& a, const Array& b) {
          a.spec.shape == b.spec.shape && a.spec.strides == b.spec.strides;
 }
 
-// Kernels check positions, labels and divisors before they use them, and a sort trusts in an order.
-// A client could write to shared memory in between: these look at a private copy.
-bool MustNotChange(const OpDef& op, Dtype dtype) {
-  static const OpDef* const argsort = OpRegistry::Global().Find("argsort");
-  return !IsFloat(dtype) || &op == argsort;
-}
+// Kernels check positions, labels and divisors before they use them. A client could write to shared
+// memory in between: these, and operators that say so, look at a private copy.
+bool MustNotChange(const OpDef& op, Dtype dtype) { return !IsFloat(dtype) || op.stable_inputs; }
 
 // What the kernel says, unless it has been told to stop: its results are not finished then, and no
 // error of its own means anything.
@@ -65,13 +62,13 @@ bool ElementsOverlap(const ArraySpec& spec) {
 
 // An upload that will be used like this again, or is used again and again, is copied once. Before
 // any address is taken.
-absl::Status UnshareInputs(const OpDef& kernel_op, absl::Span<const RunInput> inputs,
+absl::Status UnshareInputs(const OpDef& kernel_op, absl::Span<const ArrayOperand> inputs,
                            MemoryPool* pool) {
-  for (const RunInput& input : inputs) {
-    if (input.array == nullptr || !input.array->buffer->shared()) continue;
-    const bool must = MustNotChange(kernel_op, input.array->spec.dtype);
-    if (!must && !input.array->buffer->IsUsedOften()) continue;
-    const absl::Status moved = pool->Unshare(input.array->buffer);
+  for (const ArrayOperand& input : inputs) {
+    if (!input.is_array() || !input.array()->buffer->shared()) continue;
+    const bool must = MustNotChange(kernel_op, input.array()->spec.dtype);
+    if (!must && !input.array()->buffer->IsUsedOften()) continue;
+    const absl::Status moved = pool->Unshare(input.array()->buffer);
     if (must) CHX_RETURN_IF_ERROR(moved);  // else it is as good where it is, only slower
   }
   return absl::OkStatus();
@@ -79,14 +76,15 @@ absl::Status UnshareInputs(const OpDef& kernel_op, absl::Span<const RunInput> in
 
 // The memory of an input that nobody uses afterwards, for an output of that spec; null if there is
 // none.
-Ref<Buffer> FindReusable(absl::Span<const RunInput> inputs, const InferResult& inferred,
+Ref<Buffer> FindReusable(absl::Span<const ArrayOperand> inputs, const InferResult& inferred,
                          const ArraySpec& spec) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const RunInput& input = inputs[i];
-    if (input.dying && input.array->buffer->unique() && input.array->spec.offset == 0 &&
-        input.array->spec.dtype == spec.dtype && inferred.input_dtypes[i] == spec.dtype &&
-        input.array->spec.shape == spec.shape && input.array->spec.is_contiguous()) {
-      return input.array->buffer;
+    if (!inputs[i].last_use) continue;
+    const Array& array = *inputs[i].array();
+    if (array.buffer->unique() && array.spec.offset == 0 && array.spec.dtype == spec.dtype &&
+        inferred.input_dtypes[i] == spec.dtype && array.spec.shape == spec.shape &&
+        array.spec.is_contiguous()) {
+      return array.buffer;
     }
   }
   return nullptr;
@@ -95,29 +93,29 @@ Ref<Buffer> FindReusable(absl::Span<const RunInput> inputs, const InferResult& i
 }  // namespace
 
 Executor::Executor(const Devices* devices, MemoryAccountPtr account, bool share)
-    : devices_(devices), account_(std::move(account)), share_(share), lanes_(devices->size()) {}
+    : devices_(devices), account_(std::move(account)), share_(share), states_(devices->size()) {}
 
 Executor::~Executor() { scratch_.clear(); }
 
-absl::StatusOr<Executor::Lane*> Executor::LaneOf(DeviceId device) {
-  if (device >= lanes_.size()) {
-    return DeviceError("[device] expects a number below ", lanes_.size(), ", got ", device);
+absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
+  if (device >= states_.size()) {
+    return DeviceError("[device] expects a number below ", states_.size(), ", got ", device);
   }
-  Lane& lane = lanes_[device];
-  if (lane.stream == nullptr) {
-    CHX_ASSIGN_OR_RETURN(lane.stream, devices_->at(device).NewStream());
-    lane.stream->set_settings(settings_);
-    lane.pool = std::make_unique<MemoryPool>(&devices_->slot(device), lane.stream.get(),
-                                             account_.get(), share_ ? &segments_ : nullptr);
-    lane.kernels = &devices_->at(device).kernels();
+  DeviceState& state = states_[device];
+  if (state.stream == nullptr) {
+    CHX_ASSIGN_OR_RETURN(state.stream, devices_->at(device).NewStream());
+    state.stream->set_settings(settings_);
+    state.pool = std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(),
+                                              account_.get(), share_ ? &segments_ : nullptr);
+    state.kernels = &devices_->at(device).kernels();
   }
-  return &lane;
+  return &state;
 }
 
 void Executor::Configure(const Settings& settings) {
   settings_ = settings;
-  for (const Lane& lane : lanes_) {
-    if (lane.stream != nullptr) lane.stream->set_settings(settings);
+  for (const DeviceState& state : states_) {
+    if (state.stream != nullptr) state.stream->set_settings(settings);
   }
 }
 
@@ -128,59 +126,54 @@ absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
 }
 
 absl::StatusOr<Array> Executor::Allocate(const ArraySpec& contiguous) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.device));
   Array array;
-  CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(contiguous.nbytes()));
+  CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->Allocate(contiguous.nbytes()));
   array.spec = contiguous;
   return array;
 }
 
 bool Executor::HasKernel(const OpDef& op, DeviceId device) const {
-  return device < lanes_.size() && devices_->at(device).kernels().Find(op) != nullptr;
+  return device < states_.size() && devices_->at(device).kernels().Find(op) != nullptr;
 }
 
-absl::Status Executor::Run(const OpDef& op, absl::Span<const RunInput> inputs,
-                           absl::Span<const AttrValue> attrs, DeviceId device,
-                           RunOutputs* outputs) {
+absl::Status Executor::Run(const ArrayCall& call, RunOutputs* outputs) {
   outputs->clear();
-  absl::InlinedVector<InferInput, 4> infer_inputs;
-  for (const RunInput& input : inputs) {
-    infer_inputs.emplace_back();
-    if (input.array != nullptr) {
-      infer_inputs.back().array = &input.array->spec;
-      device = input.array->spec.device;
-    } else {
-      infer_inputs.back().is_scalar = input.is_scalar;
-      infer_inputs.back().scalar = input.scalar;
-    }
+  const OpDef& op = call.op;
+  DeviceId device = call.device;
+  absl::InlinedVector<SpecOperand, 4> specs;
+  for (const ArrayOperand& input : call.inputs) {
+    specs.push_back(input.As<SpecOperand>([](const Array* array) { return &array->spec; }));
+    if (input.is_array()) device = input.array()->spec.device;
   }
+  const OpCall<SpecOperand> to_infer{op, specs, call.attrs, device};
   InferResult inferred;
-  CHX_RETURN_IF_ERROR(InferOp(op, infer_inputs, attrs, device, &inferred));
+  CHX_RETURN_IF_ERROR(InferOp(to_infer, &inferred));
   CHX_RETURN_IF_ERROR(CheckNotStopped(op.name));
-  CHX_RETURN_IF_ERROR(CheckWork(op, infer_inputs, attrs, inferred));
-  if (op.in_place) return RunInPlace(op, inputs, attrs, inferred);
+  CHX_RETURN_IF_ERROR(CheckWork(to_infer, inferred));
+  if (op.in_place) return RunInPlace(call, inferred);
   switch (op.kind) {
     case OpKind::kKernel:
     case OpKind::kComposition:
-      return RunKernel(op, op, inputs, attrs, inferred, nullptr, device, outputs);
+      return RunKernel({op, call.inputs, call.attrs, device}, op, inferred, nullptr, outputs);
     case OpKind::kView:
-      return RunView(op, *inputs[0].array, inferred, outputs);
+      return RunView(op, *call.inputs[0].array(), inferred, outputs);
     case OpKind::kTransfer:
-      return RunTransfer(op, *inputs[0].array, inferred.outputs[0], outputs);
+      return RunTransfer(op, *call.inputs[0].array(), inferred.outputs[0], outputs);
   }
   return ChainerxError("[", op.name, "] is of no known kind");
 }
 
 // What the kernel gets as one input: the array itself, a cast or copy of it, or a scalar.
-absl::Status Executor::PrepareInput(const OpDef& kernel_op, const RunInput& input, Dtype dtype,
+absl::Status Executor::PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
                                     const Array* in_place_target,
                                     absl::InlinedVector<Array, 2>* temporaries,
                                     KernelTensor* tensor) {
-  const Array* const array = input.array;
+  const Array* const array = input.array();
   if (array == nullptr) {
-    tensor->present = input.is_scalar;
-    tensor->is_scalar = input.is_scalar;
-    tensor->scalar = input.scalar;
+    tensor->present = input.is_scalar();
+    tensor->is_scalar = input.is_scalar();
+    tensor->scalar = input.scalar();
     tensor->dtype = dtype;
     return absl::OkStatus();
   }
@@ -199,18 +192,17 @@ absl::Status Executor::PrepareInput(const OpDef& kernel_op, const RunInput& inpu
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
-                                 absl::Span<const RunInput> inputs,
-                                 absl::Span<const AttrValue> attrs, const InferResult& inferred,
-                                 const Array* in_place_target, DeviceId device,
+absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
+                                 const InferResult& inferred, const Array* in_place_target,
                                  RunOutputs* outputs) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(device));
-  const Kernel kernel = lane->kernels->Find(kernel_op);
+  const absl::Span<const ArrayOperand> inputs = call.inputs;
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(call.device));
+  const Kernel kernel = state->kernels->Find(kernel_op);
   if (kernel == nullptr) {
     return MakeError(ErrorKind::kNotImplemented,
-                     absl::StrCat("[", op.name, "] has no kernel on this device"));
+                     absl::StrCat("[", call.op.name, "] has no kernel on this device"));
   }
-  CHX_RETURN_IF_ERROR(UnshareInputs(kernel_op, inputs, lane->pool.get()));
+  CHX_RETURN_IF_ERROR(UnshareInputs(kernel_op, inputs, state->pool.get()));
   absl::InlinedVector<KernelTensor, 4> in(inputs.size());
   absl::InlinedVector<Array, 2> temporaries;  // casts and copies; alive until the kernel is queued
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -226,7 +218,7 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
       array.spec = spec;
       if (kernel_op.elementwise) array.buffer = FindReusable(inputs, inferred, spec);
       if (!array.valid()) {
-        CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->Allocate(spec.nbytes()));
+        CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->Allocate(spec.nbytes()));
       }
       outputs->push_back(std::move(array));
       out.emplace_back();
@@ -238,9 +230,9 @@ absl::Status Executor::RunKernel(const OpDef& op, const OpDef& kernel_op,
       if (tensor.data != nullptr) BroadcastTo(out[0].shape, &tensor);
     }
   }
-  current_ = lane;
+  current_ = state;
   const absl::Status status =
-      Outcome(op, kernel({kernel_op, *lane->stream, *this, in, out, attrs}));
+      Outcome(call.op, kernel({kernel_op, *state->stream, *this, in, out, call.attrs}));
   scratch_.clear();
   if (!status.ok()) outputs->clear();
   return status;
@@ -263,10 +255,10 @@ absl::Status Executor::RunView(const OpDef& op, const Array& input, const InferR
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> inputs,
-                                  absl::Span<const AttrValue> attrs, const InferResult& inferred) {
-  if (op.has_lists()) return RunLists(op, inputs, attrs, inferred);
-  const Array& target = *inputs[0].array;
+absl::Status Executor::RunInPlace(const ArrayCall& call, const InferResult& inferred) {
+  const OpDef& op = call.op;
+  if (op.has_lists()) return RunLists(call, inferred);
+  const Array& target = *call.inputs[0].array();
   if (ElementsOverlap(target.spec)) {
     return ValueError("[", op.name, "] expects a target whose elements are distinct in memory, ",
                       "got a broadcast array");
@@ -274,7 +266,8 @@ absl::Status Executor::RunInPlace(const OpDef& op, absl::Span<const RunInput> in
   // A base operator's kernel computes in the target's dtype, to which inference casts the inputs.
   const OpDef& kernel_op = op.in_place_of.empty() ? op : *OpRegistry::Global().Find(op.in_place_of);
   RunOutputs none;
-  return RunKernel(op, kernel_op, inputs, attrs, inferred, &target, target.spec.device, &none);
+  return RunKernel({op, call.inputs, call.attrs, target.spec.device}, kernel_op, inferred, &target,
+                   &none);
 }
 
 absl::Status Executor::CheckApart(const OpDef& op, absl::Span<const Array* const> arrays) {
@@ -294,10 +287,11 @@ absl::Status Executor::CheckApart(const OpDef& op, absl::Span<const Array* const
 }
 
 // Arrays that are not as the kernel wants them are copied, and what it writes is copied back.
-absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inputs,
-                                absl::Span<const AttrValue> attrs, const InferResult& inferred) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(inputs[0].array->spec.device));
-  const Kernel kernel = lane->kernels->Find(op);
+absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferred) {
+  const OpDef& op = call.op;
+  const absl::Span<const ArrayOperand> inputs = call.inputs;
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(inputs[0].array()->spec.device));
+  const Kernel kernel = state->kernels->Find(op);
   if (kernel == nullptr) {
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[", op.name, "] has no kernel on this device"));
@@ -306,7 +300,7 @@ absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inpu
   std::vector<Array> temporaries;
   std::vector<std::pair<size_t, size_t>> written_back;  // operand, position in temporaries
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Array& array = *inputs[i].array;
+    const Array& array = *inputs[i].array();
     const bool cast = array.spec.dtype != inferred.input_dtypes[i];
     if (!cast && array.spec.is_contiguous()) {
       tensors.push_back(TensorOf(array));
@@ -317,36 +311,36 @@ absl::Status Executor::RunLists(const OpDef& op, absl::Span<const RunInput> inpu
     temporaries.push_back(std::move(copy));
     tensors.push_back(TensorOf(temporaries.back()));
   }
-  // What is copied back must not undo what is written to the same memory at another place.
+  // What is copied back must not undo what is written to the same memory at another position.
   for (const auto& back : written_back) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (i == back.first || !op.IsWritten(i, inputs.size()) ||
-          !inputs[i].array->Overlaps(*inputs[back.first].array)) {
+          !inputs[i].array()->Overlaps(*inputs[back.first].array())) {
         continue;
       }
       return ValueError("[", op.name, "] expects arrays that share no memory, got ",
-                        inputs[back.first].array->spec.ToString(), ", which does");
+                        inputs[back.first].array()->spec.ToString(), ", which does");
     }
   }
-  current_ = lane;
-  const absl::Status status = Outcome(op, kernel({op, *lane->stream, *this, tensors, {}, attrs}));
+  current_ = state;
+  const absl::Status status =
+      Outcome(op, kernel({op, *state->stream, *this, tensors, {}, call.attrs}));
   scratch_.clear();
   CHX_RETURN_IF_ERROR(status);
   static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
   for (const auto& back : written_back) {
-    RunInput operands[2];
-    operands[0].array = inputs[back.first].array;
-    operands[1].array = &temporaries[back.second];
+    const ArrayOperand operands[] = {ArrayOperand(inputs[back.first].array()),
+                                     ArrayOperand(&temporaries[back.second])};
     RunOutputs none;
-    CHX_RETURN_IF_ERROR(Run(*copyto, operands, {}, operands[0].array->spec.device, &none));
+    CHX_RETURN_IF_ERROR(Run({*copyto, operands, {}}, &none));
   }
   return absl::OkStatus();
 }
 
 absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                                    RunOutputs* outputs) {
-  if (spec.device >= lanes_.size()) {
-    return DeviceError("[", op.name, "] expects a device number below ", lanes_.size(), ", got ",
+  if (spec.device >= states_.size()) {
+    return DeviceError("[", op.name, "] expects a device number below ", states_.size(), ", got ",
                        spec.device);
   }
   if (spec.device == input.spec.device) {
@@ -364,14 +358,14 @@ absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const Ar
 
 absl::Status Executor::RunUnary(absl::string_view name, const Array& input, const Array& output,
                                 absl::Span<const AttrValue> attrs) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(input.spec.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(input.spec.device));
   const OpDef& op = *OpRegistry::Global().Find(name);
   const KernelTensor in = TensorOf(input);
   const KernelTensor out = TensorOf(output);
-  current_ = lane;
+  current_ = state;
   // Called while another kernel is prepared, never while one runs: the scratch is this one's.
-  const absl::Status status =
-      Outcome(op, lane->kernels->Find(op)({op, *lane->stream, *this, {&in, 1}, {&out, 1}, attrs}));
+  const absl::Status status = Outcome(
+      op, state->kernels->Find(op)({op, *state->stream, *this, {&in, 1}, {&out, 1}, attrs}));
   scratch_.clear();
   return status;
 }
@@ -396,21 +390,21 @@ absl::StatusOr<Array> Executor::Contiguous(const Array& array) {
 }
 
 absl::StatusOr<Array> Executor::AllocateShared(const ArraySpec& contiguous) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.device));
   Array array;
   // Half of the segments are kept for Share, in whose place no copy will do.
   if (segments_.size() >= Segments::kMaxSegments / 2) {
     return MemoryError("[share] the session has many segments of shared memory");
   }
-  CHX_ASSIGN_OR_RETURN(array.buffer, lane->pool->AllocateShared(contiguous.nbytes()));
+  CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->AllocateShared(contiguous.nbytes()));
   array.spec = contiguous;
   return array;
 }
 
 absl::Status Executor::Share(const Array& array) {
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
-  CHX_RETURN_IF_ERROR(lane->stream->Synchronize());
-  return lane->pool->Share(array.buffer);
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
+  CHX_RETURN_IF_ERROR(state->stream->Synchronize());
+  return state->pool->Share(array.buffer);
 }
 
 absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
@@ -429,8 +423,9 @@ absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::str
   if (offset + static_cast<int64_t>(bytes.size()) > contiguous.spec.nbytes()) {
     return ValueError("[upload] expects ", contiguous.spec.nbytes(), " bytes, got more");
   }
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(contiguous.spec.device));
-  CHX_RETURN_IF_ERROR(lane->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size()));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.spec.device));
+  CHX_RETURN_IF_ERROR(
+      state->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size()));
   return CheckNotStopped("upload");
 }
 
@@ -447,21 +442,21 @@ absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
 
 absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out) {
   CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
-  CHX_ASSIGN_OR_RETURN(Lane * lane, LaneOf(array.spec.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
   CHX_RETURN_IF_ERROR(
-      lane->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes)));
+      state->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes)));
   return CheckNotStopped("fetch");
 }
 
 bool Executor::Trim() {
   bool any = false;
-  for (const Lane& lane : lanes_) any |= lane.pool != nullptr && lane.pool->Trim();
+  for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->Trim();
   return any;
 }
 
 absl::Status Executor::Synchronize() {
-  for (Lane& lane : lanes_) {
-    if (lane.stream != nullptr) CHX_RETURN_IF_ERROR(lane.stream->Synchronize());
+  for (DeviceState& state : states_) {
+    if (state.stream != nullptr) CHX_RETURN_IF_ERROR(state.stream->Synchronize());
   }
   return absl::OkStatus();
 }

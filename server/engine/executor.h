@@ -20,20 +20,20 @@
 
 namespace chx::server {
 
-// One input of a run: an array, a scalar or nothing.
-struct RunInput {
-  const Array* array = nullptr;
-  bool is_scalar = false;
-  Scalar scalar;
-  // The window of commands releases this array before anything else uses it: if nobody else holds
+// An operand of what the executor runs.
+struct ArrayOperand : BasicOperand<const Array*> {
+  using BasicOperand::BasicOperand;
+
+  // The window of commands releases the array before anything else uses it: if nobody else holds
   // its memory, the output may take it over.
-  bool dying = false;
+  bool last_use = false;
 };
+using ArrayCall = OpCall<ArrayOperand>;
 
 using RunOutputs = absl::InlinedVector<Array, 1>;
 
-// One session's lane: one stream and one pool per device, opened on first use. Not thread-safe.
-// Kernels, views and transfers only; compositions are autograd's.
+// One session's streams and memory pools, one of each per device, opened on first use. Not
+// thread-safe. Kernels, views and transfers only; compositions are autograd's.
 class Executor : private ScratchAllocator {
  public:
   // `share`: the client is on this host and may map arrays.
@@ -46,10 +46,9 @@ class Executor : private ScratchAllocator {
   // kernels where that is faster. Such a kernel may decline by an UnimplementedError.
   bool HasKernel(const OpDef& op, DeviceId device) const;
 
-  // Infers, allocates, casts and broadcasts, and calls the kernel. `device` counts for operators
-  // without array inputs. *outputs is replaced; it is empty after an in-place operator.
-  absl::Status Run(const OpDef& op, absl::Span<const RunInput> inputs,
-                   absl::Span<const AttrValue> attrs, DeviceId device, RunOutputs* outputs);
+  // Infers, allocates, casts and broadcasts, and calls the kernel. *outputs is replaced; it is
+  // empty after an in-place operator.
+  absl::Status Run(const ArrayCall& call, RunOutputs* outputs);
 
   absl::StatusOr<Array> Allocate(const ArraySpec& contiguous);
   absl::Status CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes);
@@ -61,7 +60,7 @@ class Executor : private ScratchAllocator {
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();
   // Whether an operator over lists may write to these arrays: their elements are distinct, and no
-  // other array at the same place of the lists has any of them.
+  // other array at the same position of the lists has any of them.
   static absl::Status CheckApart(const OpDef& op, absl::Span<const Array* const> arrays);
   // For all that runs from now on.
   void Configure(const Settings& settings);
@@ -73,8 +72,8 @@ class Executor : private ScratchAllocator {
   absl::Status Share(const Array& array);
   // A copy in C order that the client can map; `array` itself if it is one already.
   absl::StatusOr<Array> SharedContiguous(const Array& array);
-  // Of an array in shared memory: where its block begins.
-  Segments::Place PlaceOf(const Array& array) { return segments_.Locate(array.buffer->data()); }
+  // Of the block of an array in shared memory.
+  Segments::Address AddressOf(const Array& array) { return segments_.Find(array.buffer->data()); }
   Segments& segments() { return segments_; }
 
   // Gives the pools' unused memory back to the devices; false if there is none.
@@ -83,26 +82,24 @@ class Executor : private ScratchAllocator {
   const Devices& devices() const { return *devices_; }
 
  private:
-  struct Lane {
+  struct DeviceState {
     std::unique_ptr<Stream> stream;
     std::unique_ptr<MemoryPool> pool;
     const KernelTable* kernels = nullptr;
   };
 
   absl::StatusOr<void*> Allocate(size_t bytes) override;  // scratch of the kernel that runs
-  absl::StatusOr<Lane*> LaneOf(DeviceId device);
-  absl::Status PrepareInput(const OpDef& kernel_op, const RunInput& input, Dtype dtype,
+  absl::StatusOr<DeviceState*> StateOf(DeviceId device);
+  absl::Status PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
                             const Array* in_place_target,
                             absl::InlinedVector<Array, 2>* temporaries, KernelTensor* tensor);
-  absl::Status RunKernel(const OpDef& op, const OpDef& kernel_op, absl::Span<const RunInput> inputs,
-                         absl::Span<const AttrValue> attrs, const InferResult& inferred,
-                         const Array* in_place_target, DeviceId device, RunOutputs* outputs);
+  // By the kernel of `kernel_op`, which is another operator than the call's for an in-place form.
+  absl::Status RunKernel(const ArrayCall& call, const OpDef& kernel_op, const InferResult& inferred,
+                         const Array* in_place_target, RunOutputs* outputs);
   absl::Status RunView(const OpDef& op, const Array& input, const InferResult& inferred,
                        RunOutputs* outputs);
-  absl::Status RunInPlace(const OpDef& op, absl::Span<const RunInput> inputs,
-                          absl::Span<const AttrValue> attrs, const InferResult& inferred);
-  absl::Status RunLists(const OpDef& op, absl::Span<const RunInput> inputs,
-                        absl::Span<const AttrValue> attrs, const InferResult& inferred);
+  absl::Status RunInPlace(const ArrayCall& call, const InferResult& inferred);
+  absl::Status RunLists(const ArrayCall& call, const InferResult& inferred);
   absl::Status RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                            RunOutputs* outputs);
   absl::StatusOr<Array> Cast(const Array& array, Dtype dtype);
@@ -116,8 +113,8 @@ class Executor : private ScratchAllocator {
   const bool share_;
   Settings settings_;
   Segments segments_;  // outlives the pools
-  std::vector<Lane> lanes_;
-  Lane* current_ = nullptr;  // of the kernel that runs
+  std::vector<DeviceState> states_;
+  DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;
 };
 

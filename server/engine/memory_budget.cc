@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/error.h"
+#include "server/engine/memory_size.h"
 
 namespace chx::server {
 namespace {
@@ -78,12 +79,18 @@ int64_t MemoryAccount::held() const {
 
 absl::Status MemoryAccount::Exhausted(int64_t bytes) const {
   if (budget_ == nullptr || bytes > limit_ - used()) {
-    return MemoryError("out of memory: ", bytes, " more bytes are needed and the session holds ",
-                       used(), " of its limit of ", limit_);
+    const int64_t arrays = used_for(MemoryUse::kArrays) + used_for(MemoryUse::kDeviceArrays);
+    return MemoryError(
+        "out of memory: ", FormatMemorySize(bytes), " more are needed, and the session holds ",
+        FormatMemorySize(used()), " of its limit of ", FormatMemorySize(limit_), " (",
+        FormatMemorySize(arrays), " in arrays, ", FormatMemorySize(used_for(MemoryUse::kRecords)),
+        " in graphs and handles); ", kHowToRaise);
   }
-  return MemoryError("out of memory: ", bytes,
-                     " more bytes are needed and the daemon, which holds ", budget_->used(),
-                     " of its limit of ", budget_->limit(), ", has no room");
+  return MemoryError("out of memory: ", FormatMemorySize(bytes),
+                     " more are needed, and the daemon's sessions hold ",
+                     FormatMemorySize(budget_->used()), " of its limit of ",
+                     FormatMemorySize(budget_->limit()),
+                     "; release arrays, end other sessions, or raise the daemon's --memory");
 }
 
 absl::StatusOr<MemoryCharge> MemoryCharge::Of(const MemoryAccountPtr& account, int64_t bytes,

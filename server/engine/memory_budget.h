@@ -23,6 +23,11 @@ namespace chx::server {
 // ones.
 inline constexpr int64_t kAllocationBytes = 16;
 
+// What errors of a session at its limit advise.
+inline constexpr char kHowToRaise[] =
+    "release arrays, or raise the limit: chxd's --session-memory, or chx.connect(memory=...) and "
+    "$CHX_MEMORY for a private daemon";
+
 // The process's heap, as a budget sees it. Thread-safe; each function may be null.
 struct HeapWatch {
   // What the process really holds, which estimates may miss: charges are refused where that would

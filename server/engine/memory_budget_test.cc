@@ -147,48 +147,6 @@ TEST(MemoryMeterTest, SessionsOfManyThreadsShareABudget) {
   EXPECT_EQ(budget.used(), 0);
 }
 
-class HostMemoryTest : public ::testing::Test {
- protected:
-  void Write(const std::string& path, const std::string& text) {
-    const std::string whole = root_ + path;
-    ASSERT_EQ(std::system(("mkdir -p " + whole.substr(0, whole.rfind('/'))).c_str()), 0);
-    std::ofstream(whole) << text;
-  }
-  const std::string root_ =
-      ::testing::TempDir() + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
-};
-
-TEST_F(HostMemoryTest, TheTightestGroupOfVersion2Counts) {
-  const int64_t machine = HostMemoryBytes(root_);
-  EXPECT_GT(machine, 100 * kMiB);
-  Write("/proc/self/cgroup", "0::/system.slice/chxd.service/child\n");
-  Write("/sys/fs/cgroup/system.slice/chxd.service/child/memory.max", "max\n");
-  EXPECT_EQ(HostMemoryBytes(root_), machine);
-  Write("/sys/fs/cgroup/system.slice/chxd.service/memory.max", "52428800\n");
-  EXPECT_EQ(HostMemoryBytes(root_), 50 * kMiB);
-  Write("/sys/fs/cgroup/system.slice/memory.max", "31457280\n");
-  EXPECT_EQ(HostMemoryBytes(root_), 30 * kMiB);
-}
-
-TEST_F(HostMemoryTest, AContainersOwnMountCounts) {
-  Write("/proc/self/cgroup", "0::/../../elsewhere\n");
-  Write("/sys/fs/cgroup/memory.max", "52428800\n");
-  EXPECT_EQ(HostMemoryBytes(root_), 50 * kMiB);
-}
-
-TEST_F(HostMemoryTest, Version1Counts) {
-  Write("/proc/self/cgroup", "9:cpu,cpuacct:/a\n8:memory:/docker/abc\n");
-  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  Write("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "52428800\n");
-  EXPECT_EQ(HostMemoryBytes(root_), 50 * kMiB);
-}
-
-TEST(DefaultMemoryTest, LeavesAReserve) {
-  EXPECT_EQ(DefaultMemoryLimit(10000 * kMiB), 8744 * kMiB);
-  EXPECT_GT(DefaultMemoryLimit(100 * kMiB), 70 * kMiB);
-  EXPECT_GT(ResidentBytes(), kMiB);
-}
-
 TEST(HeapTrimmerTest, ItEndsWhateverItIsDoing) {
   for (int i = 0; i < 20; ++i) {
     HeapTrimmer trimmer;

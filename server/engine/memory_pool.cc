@@ -6,6 +6,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
+#include "server/engine/memory_size.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server {
@@ -99,8 +100,9 @@ absl::StatusOr<char*> MemoryPool::AllocateBlock(int64_t* bytes, Kind kind) {
     return AllocateSmall(size_class, kind);
   }
   if (*bytes > account_->limit()) {
-    return MemoryError("out of memory: the array needs ", *bytes,
-                       " bytes and the session's limit is ", account_->limit());
+    return MemoryError("out of memory: the array needs ", FormatMemorySize(*bytes),
+                       ", and the session's limit is ", FormatMemorySize(account_->limit()), "; ",
+                       kHowToRaise);
   }
   *bytes = RoundLarge(*bytes);
   return AllocateLarge(bytes, kind);

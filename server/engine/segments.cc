@@ -26,14 +26,13 @@ SharedSlab Segments::Remove(const char* data) {
   return slab;
 }
 
-Segments::Place Segments::Locate(const char* data) {
+Segments::Address Segments::Find(const char* data) {
   MutexLock lock(&mutex_);
   const Segment& segment = std::prev(by_address_.upper_bound(data))->second;
-  Place place;
-  place.segment = segment.number;
-  place.segment_bytes = static_cast<int64_t>(segment.slab.bytes);
-  place.offset = data - segment.slab.data;
-  return place;
+  Address address;
+  address.segment = segment.number;
+  address.offset = data - segment.slab.data;
+  return address;
 }
 
 absl::StatusOr<int> Segments::Duplicate(uint32_t number, int64_t* bytes) {

@@ -14,10 +14,10 @@ namespace chx::server {
 // Thread-safe, and never waits for the session's work: a descriptor can be had while a kernel runs.
 class Segments {
  public:
-  struct Place {
+  // Of memory, as the client knows it.
+  struct Address {
     uint32_t segment = 0;
-    int64_t segment_bytes = 0;
-    int64_t offset = 0;
+    int64_t offset = 0;  // bytes
   };
   static constexpr size_t kMaxSegments = 1024;
 
@@ -25,8 +25,8 @@ class Segments {
   void Add(const SharedSlab& slab);
   // Forgets a slab by its address.
   SharedSlab Remove(const char* data);
-  // Where an address inside of a slab is.
-  Place Locate(const char* data);
+  // Of what is inside of a slab.
+  Address Find(const char* data);
   // A copy of the descriptor, for the caller to close; kNotFound if there is no such number.
   absl::StatusOr<int> Duplicate(uint32_t number, int64_t* bytes);
 

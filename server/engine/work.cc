@@ -11,11 +11,11 @@ namespace chx::server {
 namespace {
 
 struct Call {
-  absl::Span<const InferInput> inputs;
+  absl::Span<const SpecOperand> inputs;
   absl::Span<const AttrValue> attrs;
   const InferResult& inferred;
 
-  const ArraySpec& in(int i) const { return *inputs[i].array; }
+  const ArraySpec& in(int i) const { return *inputs[i].array(); }
   const ArraySpec& out(int i) const { return inferred.outputs[i]; }
 };
 
@@ -105,19 +105,19 @@ const std::vector<const Estimate*>& Estimates() {
 
 }  // namespace
 
-absl::Status CheckWork(const OpDef& op, absl::Span<const InferInput> inputs,
-                       absl::Span<const AttrValue> attrs, const InferResult& inferred) {
+absl::Status CheckWork(const OpCall<SpecOperand>& call, const InferResult& inferred) {
+  const OpDef& op = call.op;
   if (op.kind == OpKind::kView || op.kind == OpKind::kTransfer) return absl::OkStatus();
   double work = 0;
   double limit = kMaxWork;
   if (const Estimate* const estimate = Estimates()[op.id]) {
-    work = estimate->work({inputs, attrs, inferred});
+    work = estimate->work({call.inputs, call.attrs, inferred});
     limit = estimate->limit;
   }
   if (work <= limit) {
     limit = kMaxWork;
-    for (const InferInput& input : inputs) {
-      if (input.array != nullptr) work = std::max(work, SizeOf(*input.array));
+    for (const SpecOperand& input : call.inputs) {
+      if (input.is_array()) work = std::max(work, SizeOf(*input.array()));
     }
   }
   if (work <= limit) return absl::OkStatus();

@@ -3,7 +3,6 @@
 #define CHX_SERVER_ENGINE_WORK_H_
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "ops/infer.h"
 
 namespace chx::server {
@@ -16,8 +15,7 @@ inline constexpr double kMaxWork = int64_t{1} << 50;
 inline constexpr double kMaxDecompositionWork = int64_t{1} << 43;
 
 // A kValue error if the operator is more work than that.
-absl::Status CheckWork(const OpDef& op, absl::Span<const InferInput> inputs,
-                       absl::Span<const AttrValue> attrs, const InferResult& inferred);
+absl::Status CheckWork(const OpCall<SpecOperand>& call, const InferResult& inferred);
 
 }  // namespace chx::server
 

@@ -23,6 +23,7 @@ struct TypeList {
 // In the order of Dtype's values.
 using AllTypes = TypeList<Bool, int8_t, int16_t, int32_t, int64_t, uint8_t, Half, float, double>;
 static_assert(AllTypes::kSize == kNumDtypes, "one type per dtype");
+using FloatTypes = TypeList<Half, float, double>;
 
 template <typename T>
 struct DtypeOfType;

@@ -22,11 +22,11 @@ class PhiloxStream {
 
   // In [0, 1).
   CHX_HD double Unit() {
-    if (lane_ == 2) {
+    if (next_ == 2) {
       block_ = Philox(seed_, counter_, stream_++);
-      lane_ = 0;
+      next_ = 0;
     }
-    return PhiloxUnit<double>(block_, lane_++);
+    return PhiloxUnit<double>(block_, next_++);
   }
   CHX_HD double Normal() {
     double pair[2];
@@ -39,7 +39,7 @@ class PhiloxStream {
   const uint64_t counter_;
   uint32_t stream_ = 0;
   PhiloxBlock block_ = {};
-  int lane_ = 2;
+  int next_ = 2;
 };
 
 // Marsaglia and Tsang, "A simple method for generating gamma variables", 2000. NaN for a < 0.

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "server/kernels/float_math.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/math.h"
 
 namespace chx::server::kernels {
@@ -28,6 +28,12 @@ struct FnIndexImpl<Fn, FnList<First, Rest...>>
     : std::integral_constant<int, 1 + FnIndexImpl<Fn, FnList<Rest...>>::value> {};
 template <typename Fn, typename List>
 inline constexpr int kFnIndex = FnIndexImpl<Fn, List>::value;
+
+// Calls visit(Fn()) for each formula of a list.
+template <typename... Fns, typename Visit>
+void ForEachFn(FnList<Fns...>, Visit&& visit) {
+  (visit(Fns()), ...);
+}
 
 template <typename T>
 inline constexpr bool kIsBool = std::is_same<T, bool>::value;
@@ -264,7 +270,10 @@ CHX_BINARY_FN(ReluGrad, "relu_grad") {
 
 template <typename T>
 CHX_HD uint64_t Magnitude(T x) {
-  return x < 0 ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+  if constexpr (T(-1) < T(0)) {
+    if (x < 0) return uint64_t{0} - static_cast<uint64_t>(x);
+  }
+  return static_cast<uint64_t>(x);
 }
 CHX_HD uint64_t Euclid(uint64_t x, uint64_t y) {
   while (y != 0) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "ops/array_spec.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 
 namespace chx::server::kernels {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 
 namespace chx::server::kernels {
 

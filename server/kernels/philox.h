@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/types.h"
 
 namespace chx::server::kernels {
@@ -44,21 +44,21 @@ inline constexpr int kPhiloxPerBlock = sizeof(T) == 8 ? 2 : 4;
 
 // In [0, 1), with as many bits as T's significand holds, exact in double.
 template <typename T>
-CHX_HD double PhiloxUnit(const PhiloxBlock& block, int lane) {
+CHX_HD double PhiloxUnit(const PhiloxBlock& block, int index) {
   if constexpr (sizeof(T) == 8) {
-    const uint64_t bits = (uint64_t{block.words[2 * lane + 1]} << 32) | block.words[2 * lane];
+    const uint64_t bits = (uint64_t{block.words[2 * index + 1]} << 32) | block.words[2 * index];
     return static_cast<double>(bits >> 11) * 0x1p-53;
   } else if constexpr (sizeof(T) == 4) {
-    return static_cast<double>(block.words[lane] >> 8) * 0x1p-24;
+    return static_cast<double>(block.words[index] >> 8) * 0x1p-24;
   } else {
-    return static_cast<double>(block.words[lane] >> 21) * 0x1p-11;
+    return static_cast<double>(block.words[index] >> 21) * 0x1p-11;
   }
 }
 
 // low + unit * (high - low), rounded after each step: no fused multiply-add on any backend.
 template <typename T>
-CHX_HD T PhiloxUniform(const PhiloxBlock& block, int lane, double low, double high) {
-  const double unit = PhiloxUnit<T>(block, lane);
+CHX_HD T PhiloxUniform(const PhiloxBlock& block, int index, double low, double high) {
+  const double unit = PhiloxUnit<T>(block, index);
 #ifdef __CUDA_ARCH__
   return Cast<T>(__dadd_rn(low, __dmul_rn(unit, __dsub_rn(high, low))));
 #else

@@ -1,6 +1,6 @@
-// Reducers, for host and device: how elements are gathered in an accumulator (Acc), how two
-// accumulators combine, and what comes out. Combining is associative up to rounding; NaNs behave as
-// in NumPy.
+// Reducers, for host and device. Each says how an accumulator (Acc) begins, what an element adds to
+// it, how two accumulators combine and what the result is. Combining is associative up to rounding.
+// NaNs behave as in NumPy.
 #ifndef CHX_SERVER_KERNELS_REDUCE_OPS_H_
 #define CHX_SERVER_KERNELS_REDUCE_OPS_H_
 
@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "server/kernels/elementwise_fns.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/math.h"
 #include "server/kernels/types.h"
 
@@ -52,36 +52,30 @@ CHX_HD C LowestValue() {
   }
 }
 
+// Elements of one type, which a formula combines.
+template <typename T, typename Fn>
+struct FnReducer {
+  using Out = T;
+  using Acc = Compute<T>;
+  CHX_HD static Acc FromElement(Compute<T> x, int64_t) { return x; }
+  CHX_HD static Acc Combine(Acc a, Acc b) { return Fn()(a, b); }
+  CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
+};
+
 // NaN wins.
 template <typename T>
-struct MaxReducer {
-  using Out = T;
-  using Acc = Compute<T>;
-  CHX_HD static Acc Identity() { return LowestValue<Acc>(); }
-  CHX_HD static Acc FromElement(Compute<T> x, int64_t) { return x; }
-  CHX_HD static Acc Combine(Acc a, Acc b) { return Maximum()(a, b); }
-  CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
+struct MaxReducer : FnReducer<T, Maximum> {
+  CHX_HD static Compute<T> Identity() { return LowestValue<Compute<T>>(); }
+};
+template <typename T>
+struct MinReducer : FnReducer<T, Minimum> {
+  CHX_HD static Compute<T> Identity() { return HighestValue<Compute<T>>(); }
 };
 
+// Inference has cast integers to the dtype of the product: int64, unless one was given.
 template <typename T>
-struct MinReducer {
-  using Out = T;
-  using Acc = Compute<T>;
-  CHX_HD static Acc Identity() { return HighestValue<Acc>(); }
-  CHX_HD static Acc FromElement(Compute<T> x, int64_t) { return x; }
-  CHX_HD static Acc Combine(Acc a, Acc b) { return Minimum()(a, b); }
-  CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
-};
-
-// Inference has cast integers to the dtype that products are made in: int64, unless one was given.
-template <typename T>
-struct ProdReducer {
-  using Out = T;
-  using Acc = Compute<T>;
-  CHX_HD static Acc Identity() { return Acc(1); }
-  CHX_HD static Acc FromElement(Compute<T> x, int64_t) { return x; }
-  CHX_HD static Acc Combine(Acc a, Acc b) { return Multiply()(a, b); }
-  CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
+struct ProdReducer : FnReducer<T, Multiply> {
+  CHX_HD static Compute<T> Identity() { return Compute<T>(1); }
 };
 
 template <typename C>

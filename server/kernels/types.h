@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "server/kernels/half.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 
 namespace chx::server::kernels {
 

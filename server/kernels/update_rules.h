@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 
 namespace chx::server::kernels {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "ops/array_spec.h"
-#include "server/kernels/hd.h"
+#include "server/kernels/host_device.h"
 #include "server/kernels/types.h"
 
 namespace chx::server::kernels {

@@ -4,26 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
-#include "server/native/device.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server {
 namespace {
-
-// Memory, threads and streams of a device of native, as native's kernels expect them.
-class HostDevice : public native::NativeDevice {
- public:
-  HostDevice(std::string name, int threads)
-      : NativeDevice(std::move(name), threads), kernels_(NativeDevice::kernels()) {}
-
-  const KernelTable& kernels() const override { return kernels_; }
-  absl::Status SetKernels(const HostPlugin& plugin) {
-    HostKernels kernels(&kernels_);
-    return plugin.set_kernels(&kernels);
-  }
-
- private:
-  KernelTable kernels_;
-};
 
 class HostBackend : public Backend {
  public:
@@ -36,11 +21,16 @@ class HostBackend : public Backend {
     if (index < 0 || index >= kNativeDevices) {
       return DeviceError("there is no ", name_, ":", index, ", only ", kNativeDevices, " devices");
     }
-    auto device = std::make_unique<HostDevice>(absl::StrCat(name_, ":", index), threads_);
-    const absl::Status status = device->SetKernels(plugin_);
-    if (status.ok()) return std::unique_ptr<Device>(std::move(device));
-    return MakeError(KindOf(status), absl::StrCat("plug-in '", name_,
-                                                  "' cannot set its kernels: ", status.message()));
+    KernelTable kernels;
+    native::RegisterKernels(kernels);
+    HostKernels replaceable(&kernels);
+    if (const absl::Status status = plugin_.set_kernels(&replaceable); !status.ok()) {
+      return MakeError(
+          KindOf(status),
+          absl::StrCat("plug-in '", name_, "' cannot set its kernels: ", status.message()));
+    }
+    return std::unique_ptr<Device>(std::make_unique<native::NativeDevice>(
+        absl::StrCat(name_, ":", index), threads_, std::move(kernels)));
   }
 
  private:

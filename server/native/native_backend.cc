@@ -1,25 +1,18 @@
 #include "server/native/native_backend.h"
 
 #include <cblas.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
-#include "server/native/device.h"
+#include "server/engine/host_cpus.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/runtime/device.h"
 
 namespace chx::server {
 namespace {
-
-// Cores that this process may use, which a container or taskset may have cut.
-int AvailableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 class NativeBackend : public Backend {
  public:
@@ -31,8 +24,10 @@ class NativeBackend : public Backend {
     if (index < 0 || index >= kNativeDevices) {
       return DeviceError("there is no native:", index, ", only ", kNativeDevices, " devices");
     }
-    return std::unique_ptr<Device>(
-        std::make_unique<native::NativeDevice>(absl::StrCat(name_, ":", index), threads_));
+    KernelTable kernels;
+    native::RegisterKernels(kernels);
+    return std::unique_ptr<Device>(std::make_unique<native::NativeDevice>(
+        absl::StrCat(name_, ":", index), threads_, std::move(kernels)));
   }
 
  private:
@@ -43,7 +38,7 @@ class NativeBackend : public Backend {
 }  // namespace
 
 int NativeThreads(NativeOptions options) {
-  return options.threads > 0 ? options.threads : AvailableCores();
+  return options.threads > 0 ? options.threads : HostCpus();
 }
 
 std::unique_ptr<Backend> CreateNativeBackend(NativeOptions options) {

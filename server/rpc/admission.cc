@@ -34,7 +34,7 @@ struct Admission::Counter {
   const size_t in_all;
   const size_t per_peer;
   MemoryBudget* const memory;
-  const int64_t bytes;  // that a place takes
+  const int64_t bytes;  // of one connection or session
   Mutex mutex;
   size_t total ABSL_GUARDED_BY(mutex) = 0;
   absl::flat_hash_map<std::string, size_t> peers ABSL_GUARDED_BY(mutex);
@@ -43,18 +43,18 @@ struct Admission::Counter {
                                       const PeerInfo& peer);
 };
 
-struct Admission::Place {
-  Place(std::shared_ptr<Counter> counter, std::string key)
+struct Admission::Admitted {
+  Admitted(std::shared_ptr<Counter> counter, std::string key)
       : counter(std::move(counter)), key(std::move(key)) {}
-  ~Place() {
+  ~Admitted() {
     if (counter->memory != nullptr) counter->memory->Release(counter->bytes, false);
     MutexLock lock(&counter->mutex);
     --counter->total;
     const auto it = counter->peers.find(key);
     if (--it->second == 0) counter->peers.erase(it);
   }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  Admitted(const Admitted&) = delete;
+  Admitted& operator=(const Admitted&) = delete;
 
   const std::shared_ptr<Counter> counter;
   const std::string key;
@@ -80,7 +80,7 @@ absl::StatusOr<Admission::Ticket> Admission::Counter::Admit(const std::shared_pt
     ++counter->total;
   }
   if (counter->memory != nullptr) counter->memory->Charge(counter->bytes);
-  return Ticket(std::make_shared<Place>(counter, std::move(key)));
+  return Ticket(std::make_shared<Admitted>(counter, std::move(key)));
 }
 
 // What frames have reserved.

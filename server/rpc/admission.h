@@ -31,7 +31,7 @@ struct AdmissionLimits {
 // A peer is a user of this host, or an address with a token. The daemon's one; thread-safe.
 class Admission final : public FrameBudget {
  public:
-  // A place that somebody holds. Outlives the Admission if need be.
+  // Counts for a peer as long as it exists. Outlives the Admission if need be.
   using Ticket = std::shared_ptr<void>;
 
   explicit Admission(const AdmissionLimits& limits);
@@ -48,7 +48,7 @@ class Admission final : public FrameBudget {
 
  private:
   struct Counter;
-  struct Place;
+  struct Admitted;
   class Frames;
 
   const std::shared_ptr<Counter> connections_;

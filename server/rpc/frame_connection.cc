@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx::server {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/messages.h"
 #include "proto/token.h"
-#include "proto/wire.h"
 #include "server/rpc/admin_queries.h"
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "ops/error.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 #include "server/rpc/op_stream.h"
 
 namespace chx::server {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "proto/command_codec.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/printable.h"
 

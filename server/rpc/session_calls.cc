@@ -5,7 +5,7 @@
 
 #include "ops/error.h"
 #include "ops/registry.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 #include "server/rpc/frame_service.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/op_stream.h"

@@ -54,7 +54,7 @@ void Cancel(const command::ApplyOp& c, CommandContext& context) {
   // As after an error of an input: the client takes the write for done. Of lists nothing is
   // written, and all parameters are those of the step before.
   if (op->in_place && !op->has_lists() && !c.inputs.empty()) {
-    context.state.handles.Poison(c.inputs[0].handle, error);
+    context.state.handles.Poison(c.inputs[0].array(), error);
   }
 }
 

@@ -103,7 +103,7 @@ absl::Status Record(const command::RecordFunction& c, SessionState& state) {
     for (Handle handle : c.outputs) state.handles.Poison(handle, inherited);
     return absl::OkStatus();
   }
-  const std::vector<ApplyInput> inputs(variables.begin(), variables.end());
+  const std::vector<VariableOperand> inputs(variables.begin(), variables.end());
   std::vector<size_t> nodes_before;
   nodes_before.reserve(outputs.size());
   int64_t lists_before = 0;

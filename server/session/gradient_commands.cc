@@ -27,6 +27,16 @@ absl::Status CheckResults(absl::Span<const Handle> results, const HandleTable& h
   return handles.CheckNew(wanted);
 }
 
+template <typename C>
+BackwardOptions OptionsOf(const C& c) {
+  BackwardOptions options;
+  options.id = c.backprop_id;
+  options.enable_double_backprop = c.enable_double_backprop;
+  options.loss_scale = c.loss_scale;
+  if constexpr (std::is_same_v<C, command::Grad>) options.retain_grad = c.retain_grad;
+  return options;
+}
+
 // Null with an inherited error: an array of the command has it.
 Started Start(const command::Backward& c, SessionState& state, RootErrorPtr* inherited) {
   CHX_RETURN_IF_ERROR(state.scopes.Check(c.backprop_id));
@@ -35,12 +45,8 @@ Started Start(const command::Backward& c, SessionState& state, RootErrorPtr* inh
   const RecordMode* mode = state.definitions.FindMode(c.mode);
   if (mode == nullptr) return ValueError("[backward] expects a defined mode");
   if (*inherited != nullptr) return nullptr;
-  BackwardOptions options;
-  options.id = c.backprop_id;
-  options.enable_double_backprop = c.enable_double_backprop;
-  options.loss_scale = c.loss_scale;
   Runtime runtime = state.runtime();
-  return Backprop::Backward(runtime, outputs, options, *mode);
+  return Backprop::Backward(runtime, outputs, OptionsOf(c), *mode);
 }
 
 Started Start(const command::Grad& c, SessionState& state, RootErrorPtr* inherited) {
@@ -58,13 +64,8 @@ Started Start(const command::Grad& c, SessionState& state, RootErrorPtr* inherit
   const RecordMode* mode = state.definitions.FindMode(c.mode);
   if (mode == nullptr) return ValueError("[grad] expects a defined mode");
   if (*inherited != nullptr) return nullptr;
-  BackwardOptions options;
-  options.id = c.backprop_id;
-  options.enable_double_backprop = c.enable_double_backprop;
-  options.loss_scale = c.loss_scale;
-  options.retain_grad = c.retain_grad;
   Runtime runtime = state.runtime();
-  return Backprop::Grad(runtime, outputs, inputs, output_grads, options, *mode);
+  return Backprop::Grad(runtime, outputs, inputs, output_grads, OptionsOf(c), *mode);
 }
 
 // A pass that may call functions of the client: it is answered each time that it stops.

@@ -23,7 +23,7 @@ class GraphScopes {
   explicit GraphScopes(MemoryMeter* meter) : meter_(meter) {}
 
   absl::Status New(BackpropId id);
-  // Nobody can walk this graph any more: arrays that stay do not keep it.
+  // No backward pass can enter this graph any more: arrays that stay do not keep it.
   absl::Status Release(BackpropId id, HandleTable* handles);
   // An error if the graph was never opened or is released.
   absl::Status Check(BackpropId id) const;

@@ -32,7 +32,7 @@ struct UseField {
 template <typename Use>
 void ForEachUse(const Command& command, Use use) {
   if (const auto* apply = std::get_if<command::ApplyOp>(&command)) {
-    for (const CommandOperand& operand : apply->inputs) use(operand.handle);
+    for (const HandleOperand& operand : apply->inputs) use(operand.array());
     return;
   }
   const auto visit = [&](const auto& c) {

@@ -15,17 +15,18 @@ constexpr size_t kManyOperands = 256;
 constexpr int64_t kOperandBytes = 1024;
 constexpr size_t kMaxDescribed = 16;  // inputs
 
-using Inputs = absl::InlinedVector<ApplyInput, 4>;
+using Inputs = absl::InlinedVector<VariableOperand, 4>;
 
-std::string Describe(const ApplyInput& input) {
-  if (input.variable != nullptr) return input.variable->array.spec.ToString();
-  return input.is_scalar ? input.scalar.ToString() : "None";
+std::string Describe(const VariableOperand& input) {
+  if (input.is_array()) return input.array()->array.spec.ToString();
+  return input.is_scalar() ? input.scalar().ToString() : "None";
 }
 
-std::string DescribeAll(absl::Span<const ApplyInput> inputs) {
-  std::string text = absl::StrJoin(
-      inputs.subspan(0, kMaxDescribed), ", ",
-      [](std::string* out, const ApplyInput& input) { absl::StrAppend(out, Describe(input)); });
+std::string DescribeAll(absl::Span<const VariableOperand> inputs) {
+  std::string text = absl::StrJoin(inputs.subspan(0, kMaxDescribed), ", ",
+                                   [](std::string* out, const VariableOperand& input) {
+                                     absl::StrAppend(out, Describe(input));
+                                   });
   if (inputs.size() > kMaxDescribed) {
     absl::StrAppend(&text, ", ... (", inputs.size(), " inputs)");
   }
@@ -34,29 +35,29 @@ std::string DescribeAll(absl::Span<const ApplyInput> inputs) {
 
 absl::Status FindInputs(const command::ApplyOp& c, CommandContext& context, Inputs* inputs,
                         RootErrorPtr* inherited) {
-  for (const CommandOperand& operand : c.inputs) {
-    inputs->emplace_back();
-    ApplyInput& input = inputs->back();
-    if (operand.kind == OperandKind::kArray) {
+  for (const HandleOperand& operand : c.inputs) {
+    if (operand.is_array()) {
+      const Handle handle = operand.array();
       CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry,
-                           context.state.handles.Use(operand.handle, inherited));
-      input.variable = &entry->variable;
-      input.dying = context.state.last_uses.IsLast(operand.handle, context.position);
-    } else if (operand.kind != OperandKind::kAbsent) {
-      input.is_scalar = true;
-      input.scalar = operand.scalar;
+                           context.state.handles.Use(handle, inherited));
+      inputs->emplace_back(&entry->variable);
+      inputs->back().last_use = context.state.last_uses.IsLast(handle, context.position);
+    } else if (operand.is_scalar()) {
+      inputs->emplace_back(operand.scalar());
+    } else {
+      inputs->emplace_back();
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Apply(const command::ApplyOp& c, const OpDef& op, absl::Span<const ApplyInput> inputs,
-                   const RecordMode& mode, SessionState& state) {
+absl::Status Apply(const command::ApplyOp& c, const VariableCall& call, const RecordMode& mode,
+                   SessionState& state) {
   Runtime runtime = state.runtime();
   ApplyOutputs outputs;
-  CHX_RETURN_IF_ERROR(chx::server::Apply(runtime, op, inputs, c.attrs, c.device, mode, &outputs));
+  CHX_RETURN_IF_ERROR(server::Apply(runtime, call, mode, &outputs));
   if (outputs.size() != c.results.size()) {
-    return TypeError("[", op.name, "] makes ", outputs.size(), " outputs, got handles for ",
+    return TypeError("[", call.op.name, "] makes ", outputs.size(), " outputs, got handles for ",
                      c.results.size());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -72,7 +73,7 @@ void InheritApply(const command::ApplyOp& c, const OpDef& op, const RootErrorPtr
     // One bad gradient does not cost all parameters their values: nothing is written.
     context.output.errors.push_back({0, inherited});
   } else if (op.in_place && !c.inputs.empty()) {
-    context.state.handles.Poison(c.inputs[0].handle, inherited);
+    context.state.handles.Poison(c.inputs[0].array(), inherited);
   }
   context.Inherit(c.results, inherited);
 }
@@ -117,14 +118,14 @@ void RunCommand(const command::ApplyOp& c, CommandContext& context) {
     context.Fail(c, ValueError("[", op.name, "] expects a defined mode, got ", c.mode), op.name);
     return;
   }
-  status = Apply(c, op, inputs, *mode, state);
+  status = Apply(c, {op, inputs, c.attrs, c.device}, *mode, state);
   if (status.ok()) return;
   const RootErrorPtr error = context.Fail(c, std::move(status), op.name, DescribeAll(inputs));
   if (!state.stop.noticed()) return;
   // What the operator had begun to write when it was stopped has no value any more.
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    if (c.inputs[i].kind == OperandKind::kArray && op.IsWritten(i, c.inputs.size())) {
-      state.handles.Poison(c.inputs[i].handle, error);
+    if (c.inputs[i].is_array() && op.IsWritten(i, c.inputs.size())) {
+      state.handles.Poison(c.inputs[i].array(), error);
     }
   }
 }

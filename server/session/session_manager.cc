@@ -2,7 +2,6 @@
 
 #include <sys/random.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,17 +11,8 @@
 namespace chx::server {
 namespace {
 
-constexpr std::chrono::milliseconds kMaxSleep = std::chrono::hours(1);
 // How long Close waits for a session that it has stopped, to tell of unread errors.
 constexpr std::chrono::milliseconds kPatience(250);
-
-// How often to look for what may take `limit` at most; 0: it may take for ever.
-std::chrono::milliseconds PeriodFor(std::chrono::milliseconds limit, int parts,
-                                    std::chrono::milliseconds longest) {
-  if (limit.count() == 0) return longest;
-  return std::clamp<std::chrono::milliseconds>(limit / parts, std::chrono::milliseconds(10),
-                                               longest);
-}
 
 // From the kernel's generator: ids are keys and must not be guessed.
 absl::Status RandomBytes(void* out, size_t size) {
@@ -217,82 +207,6 @@ void SessionManager::StopAll() {
 bool SessionManager::attached(const SessionRecordPtr& record) {
   MutexLock lock(&mutex_);
   return record->attachment != 0;
-}
-
-void SessionManager::WatchSessions() {
-  struct Busy {
-    SessionRecordPtr record;
-    uint64_t attachment;
-    std::shared_ptr<const StreamHooks> stream;
-  };
-  std::vector<Busy> busy;
-  {
-    MutexLock lock(&mutex_);
-    for (const auto& [id, record] : sessions_) {
-      if (record->session->stop().running()) {
-        busy.push_back({record, record->attachment, record->stream});
-      }
-    }
-  }
-  const auto now = std::chrono::steady_clock::now();
-  for (const Busy& session : busy) {
-    session.record->session->stop().Watch(now);
-    if (session.stream == nullptr || !session.stream->hung_up || !session.stream->hung_up()) {
-      continue;
-    }
-    MutexLock lock(&mutex_);
-    SessionRecord& record = *session.record;
-    if (record.attachment != session.attachment || record.hung_up) continue;
-    record.hung_up = true;
-    record.detached = now;
-  }
-  WakeStopped();  // past deadlines
-}
-
-std::vector<SessionRecordPtr> SessionManager::LateSessions(
-    std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* next) {
-  std::vector<SessionRecordPtr> late;
-  for (const auto& [id, record] : sessions_) {
-    if (record->attachment != 0 && !record->hung_up) continue;
-    const auto end = record->detached + options_.lease;
-    if (end <= now) {
-      late.push_back(record);
-    } else {
-      *next = std::min(*next, end);
-    }
-  }
-  return late;
-}
-
-// Sleeps until the next lease ends, and ends the sessions whose have. Deadlines of functions are
-// looked after every quarter of their length, commands every tenth of what they may take.
-void SessionManager::ReapLoop() {
-  const auto function_period = PeriodFor(options_.session.function_deadline, 4, kMaxSleep);
-  const auto watch_period =
-      std::min(PeriodFor(options_.session.max_command_time, 10, std::chrono::milliseconds(500)),
-               PeriodFor(options_.lease, 8, std::chrono::milliseconds(500)));
-  auto look = std::chrono::steady_clock::now() + function_period;
-  for (;;) {
-    WatchSessions();
-    auto now = std::chrono::steady_clock::now();
-    if (now >= look) {
-      for (const SessionRecordPtr& record : List()) record->session->EndLatePasses();
-      look = now + function_period;
-    }
-    std::vector<SessionRecordPtr> late;
-    std::vector<std::shared_ptr<const StreamHooks>> streams;
-    {
-      MutexLock lock(&mutex_);
-      if (stopping_) return;
-      now = std::chrono::steady_clock::now();
-      auto next = std::min(look, now + watch_period);
-      late = LateSessions(now, &next);
-      streams.reserve(late.size());
-      for (const SessionRecordPtr& record : late) streams.push_back(Remove(record));
-      if (late.empty()) wake_.wait_until(mutex_, next);
-    }
-    for (size_t i = 0; i < late.size(); ++i) End(std::move(late[i]), streams[i]);
-  }
 }
 
 }  // namespace chx::server

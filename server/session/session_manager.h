@@ -23,7 +23,7 @@ namespace chx::server {
 struct ManagerOptions {
   SessionLimits session;
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
-  size_t max_sessions = 1024;
+  size_t max_sessions = kDefaultMaxSessions;
   MemoryBudget* budget = nullptr;  // the daemon's; null: none
 };
 
@@ -125,6 +125,7 @@ class SessionManager {
   void Stop(SessionRecord* record) const;
   // Stops it, cuts its stream and has it destroyed.
   void End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream);
+  // session_leases.cc
   void ReapLoop();
   // Finds commands that take too long, and clients that have gone while theirs run.
   void WatchSessions();

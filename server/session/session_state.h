@@ -14,11 +14,11 @@
 #include "server/engine/stop_token.h"
 #include "server/session/command_traits.h"
 #include "server/session/definitions.h"
-#include "server/session/error_log.h"
 #include "server/session/graph_scopes.h"
 #include "server/session/handle_table.h"
 #include "server/session/last_uses.h"
 #include "server/session/pending_passes.h"
+#include "server/session/root_errors.h"
 #include "server/session/session_types.h"
 
 namespace chx::server {
@@ -38,7 +38,7 @@ struct SessionState {
   Definitions definitions{&meter};
   GraphScopes scopes{&meter};
   HandleTable handles;
-  ErrorLog errors;
+  RootErrors errors;
   LastUses last_uses;  // in the window of commands that runs
 
   const MemoryAccountPtr& account() const { return executor.account(); }

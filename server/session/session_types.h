@@ -28,6 +28,9 @@ struct RootError {
 };
 using RootErrorPtr = std::shared_ptr<RootError>;
 
+// How many there may be in a daemon, unless its flags say otherwise.
+inline constexpr int kDefaultMaxSessions = 2048;
+
 struct SessionLimits {
   int64_t memory_bytes = int64_t{4} << 30;  // over all devices
   int64_t max_handles = 1 << 22;

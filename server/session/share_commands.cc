@@ -10,10 +10,10 @@ namespace chx::server {
 namespace {
 
 SharedBlock BlockOf(const Array& array, SessionState& state) {
-  const Segments::Place place = state.executor.PlaceOf(array);
+  const Segments::Address address = state.executor.AddressOf(array);
   SharedBlock block;
-  block.segment = place.segment;
-  block.offset = static_cast<uint64_t>(place.offset);
+  block.segment = address.segment;
+  block.offset = static_cast<uint64_t>(address.offset);
   block.bytes = static_cast<uint64_t>(array.buffer->bytes());
   block.array_offset = array.spec.offset;
   block.strides = array.spec.strides;

@@ -31,7 +31,7 @@ absl::Status NewArray(const C& c, SessionState& state, FindData find_data) {
   return absl::OkStatus();
 }
 
-// The place in the stage from a byte on, with room for `bytes`.
+// The memory of the stage from a byte on, with room for `bytes`.
 absl::StatusOr<char*> FindStage(Handle handle, int64_t offset, int64_t bytes, SessionState& state) {
   CHX_ASSIGN_OR_RETURN(const Variable* const variable, state.handles.Read(handle));
   const Array& stage = variable->array;
@@ -59,9 +59,9 @@ absl::Status CopyInto(const command::FetchInto& c, const Array& array, CommandCo
   }
   if (array.buffer->shared() && array.spec.is_contiguous()) {
     array.buffer->set_exported();  // the client is going to read it
-    const Segments::Place place = context.state.executor.PlaceOf(array);
+    const Segments::Address block = context.state.executor.AddressOf(array);
     value->data = EncodeSegmentOffset(
-        {place.segment, static_cast<uint64_t>(place.offset + array.spec.offset)});
+        {block.segment, static_cast<uint64_t>(block.offset + array.spec.offset)});
     return absl::OkStatus();
   }
   if (!array.spec.is_contiguous() && c.bytes != size) {

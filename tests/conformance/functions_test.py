@@ -14,7 +14,7 @@ from .conformance_test import (  # noqa: F401  the fixtures
     rng_of,
     session,
 )
-from .functions.names import ABSENT
+from .functions.absent import ABSENT
 from .functions.table import FUNCTIONS
 from .layouts import lay_out
 from .numeric import check_gradients

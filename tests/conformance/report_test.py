@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from . import cases
 from .array_api_suite import table
 from .report import dtypes_of, report, table_of_ops
 from .table import ALL, ROWS, Row
@@ -26,6 +27,12 @@ def test_all_public_operators_are_in_the_report(text):
     assert not {"relu_grad", "add_", "getitem"} & ops
     assert ops <= {r.op for r in ROWS}
     assert text.count("\n| `") == len(ops)
+
+
+def test_files_of_rows_are_named_as_groups_or_parts_of_them():
+    groups = {group for group, _ in table_of_ops(os.environ["OPS_MD"])}
+    stray = {f for f in cases.__all__ if not any(f == g or f.startswith(f"{g}_") for g in groups)}
+    assert stray == set()
 
 
 def test_dtypes_are_named_shortly():

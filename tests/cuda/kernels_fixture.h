@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -15,8 +13,8 @@
 #include "ops/basic_index.h"
 #include "ops/registry.h"
 #include "server/cuda/testing/emulated_backend.h"
-#include "server/engine/executor.h"
 #include "server/native/native_backend.h"
+#include "tests/cuda/two_devices_test.h"
 
 namespace chx::server {
 
@@ -36,25 +34,10 @@ struct Pair {
   bool absent = false;
 };
 
-class KernelsTest : public testing::Test {
+class KernelsTest : public TwoDevicesTest {
  protected:
-  KernelsTest() {
-    const char* const given = std::getenv("CHX_TEST_SEED");
-    const uint64_t seed =
-        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    RecordProperty("seed", std::to_string(seed));
-    std::printf("CHX_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    rng_.seed(seed);
-    const absl::Status status =
-        devices_.Open("native:0,emulated:0", {native_.get(), emulated_.get()});
-    EXPECT_TRUE(status.ok()) << status;
-    executor_ =
-        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
-  }
+  KernelsTest() : TwoDevicesTest(CreateNativeBackend({1}), cuda::NewEmulatedBackend("emulated")) {}
 
-  int64_t Int(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(rng_);
-  }
   template <typename T, size_t kSize>
   T OneOf(const T (&values)[kSize]) {
     return values[Int(0, kSize - 1)];
@@ -99,11 +82,10 @@ class KernelsTest : public testing::Test {
 
   Array Apply(const std::string& op, const std::vector<const Array*>& arrays, const Attrs& attrs,
               DeviceId device) {
-    std::vector<RunInput> inputs(arrays.size());
-    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = arrays[i];
+    const std::vector<ArrayOperand> inputs(arrays.begin(), arrays.end());
     RunOutputs outputs;
     const absl::Status status =
-        executor_->Run(*OpRegistry::Global().Find(op), inputs, attrs, device, &outputs);
+        executor_->Run({*OpRegistry::Global().Find(op), inputs, attrs, device}, &outputs);
     EXPECT_TRUE(status.ok()) << op << ": " << status;
     return status.ok() ? outputs[0] : Array();
   }
@@ -159,18 +141,17 @@ class KernelsTest : public testing::Test {
 
   absl::Status RunOn(const OpDef& op, const std::vector<Pair>& pairs, const Attrs& attrs,
                      DeviceId device, RunOutputs* outputs) {
-    std::vector<RunInput> inputs(pairs.size());
+    std::vector<ArrayOperand> inputs(pairs.size());
     for (size_t i = 0; i < pairs.size(); ++i) {
       if (pairs[i].is_scalar) {
-        inputs[i].is_scalar = true;
-        inputs[i].scalar = pairs[i].scalar;
+        inputs[i] = ArrayOperand(pairs[i].scalar);
       } else if (!pairs[i].absent) {
-        inputs[i].array = device == kNative ? &pairs[i].native : &pairs[i].emulated;
+        inputs[i] = ArrayOperand(device == kNative ? &pairs[i].native : &pairs[i].emulated);
       }
     }
     Attrs all = attrs;
     for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
-    return executor_->Run(op, inputs, all, device, outputs);
+    return executor_->Run({op, inputs, all, device}, outputs);
   }
 
   // Runs an operator on both devices and compares the results, or the errors. Counts the results.
@@ -224,11 +205,6 @@ class KernelsTest : public testing::Test {
     }
   }
 
-  std::mt19937_64 rng_;
-  const std::unique_ptr<Backend> native_ = CreateNativeBackend({1});
-  const std::unique_ptr<Backend> emulated_ = cuda::NewEmulatedBackend("emulated");
-  Devices devices_;
-  std::unique_ptr<Executor> executor_;
   int results_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Every kernel of the cuda backend, run on the CPU (server/cuda/launch.h), must agree with the
-// native backend's on random arrays of random layouts.
+// Every kernel of the cuda backend, run on the CPU (server/cuda/loops/launch.h), must agree with
+// the native backend's on random arrays of random layouts.
 #include <string>
 #include <vector>
 

@@ -2,10 +2,8 @@
 // windows, and what sessions' settings make of them. Decompositions: emulated_libraries_test,
 // against NumPy.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,7 +11,7 @@
 #include "ops/registry.h"
 #include "server/cuda/testing/emulated_backend.h"
 #include "server/cuda/testing/emulated_libraries.h"
-#include "server/engine/executor.h"
+#include "tests/cuda/two_devices_test.h"
 
 namespace chx::server {
 namespace {
@@ -21,24 +19,12 @@ namespace {
 constexpr DeviceId kPlain = 0;
 constexpr DeviceId kLibraries = 1;
 
-class LibrariesTest : public testing::Test {
+class LibrariesTest : public TwoDevicesTest {
  protected:
-  LibrariesTest() {
-    const char* const given = std::getenv("CHX_TEST_SEED");
-    const uint64_t seed =
-        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    std::printf("CHX_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    rng_.seed(seed);
-    const absl::Status status =
-        devices_.Open("plain:0,libraries:0", {plain_.get(), libraries_.get()});
-    EXPECT_TRUE(status.ok()) << status;
-    executor_ =
-        std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30));
-  }
+  LibrariesTest()
+      : TwoDevicesTest(cuda::NewEmulatedBackend("plain"),
+                       cuda::NewEmulatedBackend("libraries", true)) {}
 
-  int64_t Int(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(rng_);
-  }
   static int64_t Calls() { return cuda::EmulatedLibraryCalls(); }
 
   // Small integers, of which sums are exact.
@@ -62,10 +48,10 @@ class LibrariesTest : public testing::Test {
       arrays.push_back(Upload(shapes[i], values[i], device));
     }
     const OpDef& def = *OpRegistry::Global().Find(op);
-    std::vector<RunInput> inputs(def.inputs.size());
-    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = &arrays[i];
+    std::vector<ArrayOperand> inputs(def.inputs.size());
+    for (size_t i = 0; i < arrays.size(); ++i) inputs[i] = ArrayOperand(&arrays[i]);
     RunOutputs outputs;
-    const absl::Status status = executor_->Run(def, inputs, attrs, device, &outputs);
+    const absl::Status status = executor_->Run({def, inputs, attrs, device}, &outputs);
     EXPECT_TRUE(status.ok()) << op << ": " << status;
     if (!status.ok()) return {};
     const std::string bytes = *executor_->CopyOut(outputs[0]);
@@ -86,12 +72,6 @@ class LibrariesTest : public testing::Test {
     EXPECT_EQ(got, want) << op << " " << shapes[0].ToString();
     return Calls() - before;
   }
-
-  std::mt19937_64 rng_;
-  const std::unique_ptr<Backend> plain_ = cuda::NewEmulatedBackend("plain");
-  const std::unique_ptr<Backend> libraries_ = cuda::NewEmulatedBackend("libraries", true);
-  Devices devices_;
-  std::unique_ptr<Executor> executor_;
 };
 
 TEST_F(LibrariesTest, ConvolutionsAndPoolingsAreTheSameWithAndWithout) {
@@ -152,13 +132,15 @@ TEST_F(LibrariesTest, NormalizationsAreTheLibrarysWhereItHasThem) {
     std::vector<Array> arrays;
     arrays.reserve(shapes.size());
     for (const Shape& shape : shapes) arrays.push_back(Upload(shape, Values(shape), kLibraries));
-    std::vector<RunInput> inputs(3);
-    for (size_t i = 0; i < 3; ++i) inputs[i].array = &arrays[i];
+    std::vector<ArrayOperand> inputs(3);
+    for (size_t i = 0; i < 3; ++i) inputs[i] = ArrayOperand(&arrays[i]);
     const int64_t before = Calls();
     RunOutputs outputs;
-    const absl::Status status =
-        executor_->Run(*OpRegistry::Global().Find("batch_norm_forward"), inputs,
-                       {AttrValue(eps), AttrValue(axis)}, kLibraries, &outputs);
+    const absl::Status status = executor_->Run({*OpRegistry::Global().Find("batch_norm_forward"),
+                                                inputs,
+                                                {AttrValue(eps), AttrValue(axis)},
+                                                kLibraries},
+                                               &outputs);
     EXPECT_EQ(status.ok(), Calls() > before) << status;
     EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
     return Calls() - before;
@@ -192,14 +174,17 @@ TEST_F(LibrariesTest, RecurrentNetworksAreTheLibrarysWhereItHasThem) {
     std::vector<Array> arrays;
     arrays.reserve(shapes.size());
     for (const Shape& shape : shapes) arrays.push_back(Upload(shape, Values(shape), kLibraries));
-    std::vector<RunInput> inputs(arrays.size());
-    for (size_t i = 0; i < arrays.size(); ++i) inputs[i].array = &arrays[i];
+    std::vector<ArrayOperand> inputs(arrays.size());
+    for (size_t i = 0; i < arrays.size(); ++i) inputs[i] = ArrayOperand(&arrays[i]);
     executor_->Configure(settings);
     const int64_t before = Calls();
     RunOutputs outputs;
-    const absl::Status status = executor_->Run(
-        *OpRegistry::Global().Find(op), inputs,
-        {AttrValue(rows), AttrValue(1), AttrValue(2), AttrValue(0)}, kLibraries, &outputs);
+    const absl::Status status =
+        executor_->Run({*OpRegistry::Global().Find(op),
+                        inputs,
+                        {AttrValue(rows), AttrValue(1), AttrValue(2), AttrValue(0)},
+                        kLibraries},
+                       &outputs);
     EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
     EXPECT_EQ(status.ok(), Calls() > before && settings.max_workspace_size > 0) << status;
     return Calls() - before;

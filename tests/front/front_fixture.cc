@@ -18,7 +18,7 @@
 #include "base/sanitizers.h"
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx::server {
 namespace {

@@ -62,14 +62,14 @@ AttrValue Choices::AnyAttr(AttrType type) {
   return AttrValue::Index(AnyInts());
 }
 
-CommandOperand Choices::AnyOperand() {
+HandleOperand Choices::AnyOperand() {
   switch (UpTo(7)) {
     case 0:
-      return CommandOperand();
+      return HandleOperand();
     case 1:
-      return CommandOperand(AnyScalar());
+      return HandleOperand(AnyScalar());
     default:
-      return CommandOperand(AnyHandle());
+      return HandleOperand(AnyHandle());
   }
 }
 

@@ -30,7 +30,7 @@ class Choices {
   Scalar AnyScalar();
   Ints AnyInts();
   AttrValue AnyAttr(AttrType type);
-  CommandOperand AnyOperand();
+  HandleOperand AnyOperand();
 
  private:
   const uint8_t* data_;

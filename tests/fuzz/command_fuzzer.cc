@@ -85,18 +85,18 @@ std::vector<std::string> FuzzSeeds() {
   Handle next = 10;
   for (const auto& op : OpRegistry::Global().ops()) {
     std::string seed;
-    std::vector<CommandOperand> inputs;
+    std::vector<HandleOperand> inputs;
     for (size_t i = 0; i < op->inputs.size(); ++i) inputs.emplace_back(Handle{1 + i % 4});
     std::vector<AttrValue> attrs;
     for (const AttrDef& attr : op->attrs) attrs.push_back(attr.default_value);
     const std::vector<Handle> outputs(op->outputs.size(), Handle{10});
     CommandWriter writer(&seed);
-    writer.ApplyOp(static_cast<uint16_t>(op->id + 1), 0, 0, 0, inputs, attrs, outputs);
+    const auto id = static_cast<uint16_t>(op->id + 1);
+    writer.ApplyOp({id, 0, 0, 0, inputs, attrs, outputs});
     writer.Write(command::Fetch{1, 10});
     seeds.push_back(seed);
     const std::vector<Handle> unique(op->outputs.size(), next++);
-    CommandWriter(&program).ApplyOp(static_cast<uint16_t>(op->id + 1), 0, 0, 0, inputs, attrs,
-                                    unique);
+    CommandWriter(&program).ApplyOp({id, 0, 0, 0, inputs, attrs, unique});
     if (next > 40) {
       CommandWriter(&program).Release({{Handle{10}, Handle{11}, Handle{12}}});
       next = 10;

@@ -227,38 +227,40 @@ std::string FuzzCounts() {
   return absl::StrCat(text, "sessions ", counts.sessions, ", ", counts.commands.ToString());
 }
 
-std::vector<std::string> FuzzSeeds() {
-  std::vector<std::string> seeds;
-  const auto add = [&seeds](FrameKind kind, const google::protobuf::Message& message) {
+namespace {
+
+struct Seeds {
+  std::vector<std::string> all;
+
+  // Returns the message's frame, for seeds of several frames.
+  std::string Add(FrameKind kind, const google::protobuf::Message& message) {
     const std::string payload = message.SerializeAsString();
     const auto number = static_cast<uint32_t>(kind);
-    seeds.push_back(std::string(1, static_cast<char>(number)) + payload);
+    all.push_back(std::string(1, static_cast<char>(number)) + payload);
     return FrameOf(number, payload);
-  };
-  const std::string raw(1, static_cast<char>(kRaw));
-  for (size_t length : {50, 300, 2000}) {
-    std::string any(1, static_cast<char>(kCommands));
-    uint32_t state = 1;
-    while (any.size() < length) {
-      state = state * 1664525 + 1013904223;
-      any.push_back(static_cast<char>(state >> 24));
-    }
-    seeds.push_back(any);
   }
+  void AddRaw(const std::string& frames) {
+    all.push_back(std::string(1, static_cast<char>(kRaw)) + frames);
+  }
+};
+
+// A session is opened, taken up again, and gets commands.
+void AddOpenings(Seeds* seeds) {
   v1::Hello hello;
   hello.set_min_protocol(1);
   hello.set_max_protocol(9);
   hello.set_token("token");
-  add(FrameKind::kHello, hello);
-  seeds.push_back(std::string(1, static_cast<char>(kInsteadOfHello)) + hello.SerializeAsString());
+  seeds->Add(FrameKind::kHello, hello);
+  seeds->all.push_back(std::string(1, static_cast<char>(kInsteadOfHello)) +
+                       hello.SerializeAsString());
   v1::Call call;
   call.mutable_open()->set_client_name("fuzz");
   v1::OpSignature* op = call.mutable_open()->add_ops();
   op->set_name("add");
   op->set_hash(7);
-  add(FrameKind::kCall, call);
+  seeds->Add(FrameKind::kCall, call);
   call.mutable_open()->set_resume_session_id(kSessionId);
-  const std::string resumed = add(FrameKind::kCall, call);
+  const std::string resumed = seeds->Add(FrameKind::kCall, call);
   v1::Submit submit;
   submit.set_session_id(kSessionId);
   submit.set_batch_seq(1);
@@ -266,34 +268,54 @@ std::vector<std::string> FuzzSeeds() {
   std::string commands;
   CommandWriter(&commands).Write(command::Fetch{1, 1});
   submit.set_commands(commands);
-  const std::string greeting = add(FrameKind::kMessage, submit);
+  const std::string greeting = seeds->Add(FrameKind::kMessage, submit);
   submit.set_batch_seq(2);
-  seeds.push_back(raw + resumed + greeting + add(FrameKind::kMessage, submit));
+  seeds->AddRaw(resumed + greeting + seeds->Add(FrameKind::kMessage, submit));
+}
+
+void AddCalls(Seeds* seeds) {
+  v1::Call call;
   call.mutable_close()->set_session_id(kSessionId);
-  add(FrameKind::kCall, call);
+  seeds->Add(FrameKind::kCall, call);
   call.mutable_cancel()->set_session_id(kSessionId);
   call.mutable_cancel()->set_through_batch_seq(9);
-  add(FrameKind::kCall, call);
+  seeds->Add(FrameKind::kCall, call);
   call.mutable_upload()->set_session_id(kSessionId);
   call.mutable_upload()->set_handle(2);
   call.mutable_upload()->set_dtype(7);
   call.mutable_upload()->add_shape(2);
   const auto data = static_cast<uint32_t>(FrameKind::kData);
-  seeds.push_back(raw + add(FrameKind::kCall, call) + FrameOf(data, "12345678") +
-                  FrameOf(data, ""));
+  seeds->AddRaw(seeds->Add(FrameKind::kCall, call) + FrameOf(data, "12345678") + FrameOf(data, ""));
   call.mutable_download()->set_session_id(kSessionId);
   call.mutable_download()->set_handle(1);
-  const std::string download = add(FrameKind::kCall, call);
-  seeds.push_back(raw + download + download);
+  const std::string download = seeds->Add(FrameKind::kCall, call);
+  seeds->AddRaw(download + download);
   call.mutable_list_devices();
-  add(FrameKind::kCall, call);
+  seeds->Add(FrameKind::kCall, call);
   call.mutable_list_sessions();
-  add(FrameKind::kCall, call);
+  seeds->Add(FrameKind::kCall, call);
   call.mutable_kill_session()->set_number(1);
-  add(FrameKind::kCall, call);
+  seeds->Add(FrameKind::kCall, call);
   call.mutable_health();
-  add(FrameKind::kCall, call);
-  return seeds;
+  seeds->Add(FrameKind::kCall, call);
+}
+
+}  // namespace
+
+std::vector<std::string> FuzzSeeds() {
+  Seeds seeds;
+  for (size_t length : {50, 300, 2000}) {
+    std::string any(1, static_cast<char>(kCommands));
+    uint32_t state = 1;
+    while (any.size() < length) {
+      state = state * 1664525 + 1013904223;
+      any.push_back(static_cast<char>(state >> 24));
+    }
+    seeds.all.push_back(any);
+  }
+  AddOpenings(&seeds);
+  AddCalls(&seeds);
+  return seeds.all;
 }
 
 }  // namespace chx

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/engine/memory_size.h"
 #include "server/options.h"
 #include "tests/fuzz/target.h"
 
@@ -10,8 +11,8 @@ namespace chx {
 namespace {
 
 using server::Listener;
-using server::ParseBytes;
 using server::ParseListen;
+using server::ParseMemorySize;
 using server::ParsePlugins;
 
 constexpr size_t kParsers = 3;
@@ -31,7 +32,7 @@ bool ListenIsSane(absl::string_view text) {
 }
 
 bool BytesAreSane(absl::string_view text) {
-  const absl::StatusOr<int64_t> bytes = ParseBytes(text);
+  const absl::StatusOr<int64_t> bytes = ParseMemorySize(text, int64_t{1} << 34);
   if (bytes.ok() && *bytes <= 0) std::abort();
   return bytes.ok();
 }
@@ -78,6 +79,8 @@ std::vector<std::string> FuzzSeeds() {
           "\1512MiB"s,
           "\00118446744073709551616TiB"s,
           "\0010x10"s,
+          "\0011.5GB"s,
+          "\00180%"s,
           "\2example=/usr/lib/libexample.so,other=/a"s};
 }
 

@@ -17,33 +17,7 @@ import time
 
 import chx
 import numpy as np
-
-
-class Side:
-    """A side of the comparison of training steps, in a process of its own: see training_step.py."""
-
-    def __init__(self, *side):
-        script = os.path.join(os.path.dirname(__file__), "training_step.py")
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", script, *side],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._answer()
-        self.counts = {}  # of the last run of each size: commands and round trips of a step
-
-    def _answer(self):
-        return json.loads(self._process.stdout.readline())
-
-    def run(self, name, n, every):
-        print(name, n, every, file=self._process.stdin, flush=True)
-        answer = self._answer()
-        self.counts[f"{name}, loss every {every}"] = answer
-        return answer["seconds"]
-
-
-# --- Small things --------------------------------------------------------------------------------
+from sides import Side, check_same_training
 
 
 def enqueue(session, require_grad):
@@ -98,9 +72,6 @@ def memcpy(values, out):
     return (time.perf_counter() - start) / values.nbytes
 
 
-# --- The run -------------------------------------------------------------------------------------
-
-
 def native_cases(path):
     """Numbers that a C++ program prints as JSON {name: [seconds per unit, ...]}, one round a call."""
     return json.loads(subprocess.run([path], check=True, capture_output=True).stdout)
@@ -108,10 +79,10 @@ def native_cases(path):
 
 def make_cases(unix, sides):
     cases = {}
-    for name, every, n in (("small", 1, 100), ("small", 100, 100), ("large", 1, 10)):
+    for name, every, n in (("small", 1, 300), ("small", 100, 300), ("large", 1, 10)):
         for peer, side in sides.items():
             cases[f"step {name}, loss every {every}: {peer}"] = (
-                lambda side=side, name=name, n=n, every=every: side.run(name, n, every)
+                lambda side=side, name=name, n=n, every=every: side.time(name, n, every)
             )
     values = np.random.default_rng(0).standard_normal(16 << 20).astype(np.float32)
     out = np.empty_like(values)
@@ -132,16 +103,21 @@ def main():
     parser.add_argument("--unix", required=True)
     parser.add_argument("--tcp", required=True)
     parser.add_argument("--native", help="the C++ benchmark program")
+    parser.add_argument("--new-python", required=True, help="Python with JAX and a newer PyTorch")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", default="bench.json")
     args = parser.parse_args()
     sides = {
-        "chx unix": Side("chx", args.unix),
-        "chx tcp": Side("chx", args.tcp),
-        "torch": Side("torch"),
-        "chainer": Side("chainer", "numpy"),
-        "chainer on chx": Side("chainer", args.unix),
+        "chx unix": Side(sys.executable, "chx", args.unix),
+        "chx tcp": Side(sys.executable, "chx", args.tcp),
+        "torch": Side(sys.executable, "torch"),
+        "new torch": Side(args.new_python, "torch"),
+        "new compiled torch": Side(args.new_python, "compiled", "torch"),
+        "jax": Side(args.new_python, "jax"),
+        "chainer": Side(sys.executable, "chainer", "numpy"),
+        "chainer on chx": Side(sys.executable, "chainer", args.unix),
     }
+    check_same_training(sides)
     cases = make_cases(chx.connect(args.unix), sides)
     times = {name: [] for name in cases}
     for _ in range(args.rounds):
@@ -155,6 +131,7 @@ def main():
         "date": time.strftime("%Y-%m-%d"),
         "rounds": args.rounds,
         "median_seconds": {name: statistics.median(t) for name, t in times.items()},
+        "versions": {peer: side.versions for peer, side in sides.items()},
         "chainer_counts": sides["chainer on chx"].counts,
         "spread": {name: [min(t), max(t)] for name, t in times.items()},
     }

@@ -1,41 +1,32 @@
-"""Turns bench.json into the table of docs/performance.md, between its two markers."""
+"""Turns bench.json into the tables of two pages, between the two markers of each; prints them too.
+
+report.py bench.json docs/performance.md README.md
+"""
 
 import json
 import sys
 
 BEGIN, END = "<!-- begin bench -->", "<!-- end bench -->"
 
-# Title, case, peer, wanted ratio or absolute value, unit.
+# Title, case, peer, wanted ratio. The table of training steps has more peers.
 RATIOS = [
     (
-        "host-bound step, loss read every iteration, Unix socket",
+        "host-bound step, loss read every iteration, against PyTorch {torch}",
         "step small, loss every 1: chx unix",
         "step small, loss every 1: torch",
         0.6,
     ),
     (
-        "host-bound step, loss read every 100 iterations, Unix socket",
+        "host-bound step, loss read every 100 iterations, against PyTorch {torch}",
         "step small, loss every 100: chx unix",
         "step small, loss every 100: torch",
         0.35,
     ),
     (
-        "host-bound step, loss read every iteration, TCP",
-        "step small, loss every 1: chx tcp",
-        "step small, loss every 1: torch",
-        None,
-    ),
-    (
-        "host-bound step, loss read every 100 iterations, TCP",
-        "step small, loss every 100: chx tcp",
-        "step small, loss every 100: torch",
-        None,
-    ),
-    (
-        "host-bound step against NumPy Chainer",
-        "step small, loss every 1: chx unix",
-        "step small, loss every 1: chainer",
-        None,
+        "compute-bound step, against PyTorch {torch}",
+        "step large, loss every 1: chx unix",
+        "step large, loss every 1: torch",
+        1.0,
     ),
     (
         "Chainer on chxd against NumPy Chainer, host-bound, loss read every iteration",
@@ -52,24 +43,6 @@ RATIOS = [
     (
         "Chainer on chxd against NumPy Chainer, compute-bound",
         "step large, loss every 1: chainer on chx",
-        "step large, loss every 1: chainer",
-        None,
-    ),
-    (
-        "compute-bound step, Unix socket",
-        "step large, loss every 1: chx unix",
-        "step large, loss every 1: torch",
-        1.0,
-    ),
-    (
-        "compute-bound step, TCP",
-        "step large, loss every 1: chx tcp",
-        "step large, loss every 1: torch",
-        None,
-    ),
-    (
-        "compute-bound step against NumPy Chainer",
-        "step large, loss every 1: chx unix",
         "step large, loss every 1: chainer",
         None,
     ),
@@ -119,7 +92,7 @@ def mark(value, target):
 
 
 def table(result):
-    median = result["median_seconds"]
+    median, torch = result["median_seconds"], version_of(result, "torch")
     lines = [
         f"Measured {result['date']} on {result['machine']}; medians of {result['rounds']} interleaved "
         "rounds.",
@@ -133,7 +106,7 @@ def table(result):
         ratio = median[case] / median[peer]
         aim = "" if target is None else f"≤ {target:.2f}"
         lines.append(
-            f"| {title} | {short(median[case])} | {short(median[peer])} | {ratio:.2f} | {aim} "
+            f"| {title.format(torch=torch)} | {short(median[case])} | {short(median[peer])} | {ratio:.2f} | {aim} "
             f"| {mark(ratio, target)} |"
         )
     lines += ["", *step_table(result)]
@@ -146,41 +119,103 @@ def table(result):
     return "\n".join(lines)
 
 
-PEERS = {"chainer": "Chainer on NumPy", "chainer on chx": "Chainer on chxd"}
-PEERS |= {"chx unix": "chx", "torch": "PyTorch eager"}
+STEPS = [
+    ("host-bound, loss read every iteration", "small, loss every 1"),
+    ("host-bound, loss read every 100", "small, loss every 100"),
+    ("compute-bound", "large, loss every 1"),
+]
+
+
+def version_of(result, peer):
+    """Without the build that may follow, as in 2.2.2+cu121."""
+    (version,) = result["versions"][peer].values()
+    return version.partition("+")[0]
+
+
+def peers(result):
+    """The sides of a training step by their names in the tables, the peers with their versions."""
+    names = {
+        "chx unix": "chx, Unix socket",
+        "chx tcp": "chx, TCP",
+        "torch": "PyTorch {}, eager",
+        "new torch": "PyTorch {}, eager",
+        "new compiled torch": "PyTorch {}, compiled",
+        "jax": "JAX {}, jit",
+        "chainer": "Chainer {} on NumPy",
+        "chainer on chx": "Chainer {} on chxd",
+    }
+    return {
+        peer: name.format(version_of(result, peer)) if "{}" in name else name
+        for peer, name in names.items()
+    }
 
 
 def step_table(result):
-    """One training step by everybody who takes it, and what Chainer on chxd sends for it."""
-    median, counts = result["median_seconds"], result.get("chainer_counts", {})
+    """A training step by every side, with the ratio of chx over a Unix socket to it."""
+    median, counts = result["median_seconds"], result["chainer_counts"]
     lines = [
-        f"| a training step | {' | '.join(PEERS.values())} | commands | round trips |",
-        "|---|---|---|---|---|---|---|",
+        "In parentheses: the time of chx over a Unix socket, divided by the time before it.",
+        "",
+        f"| a training step | {' | '.join(title for title, _ in STEPS)} |",
+        "|---" * (1 + len(STEPS)) + "|",
     ]
-    for title, step in (
-        ("host-bound, loss read every iteration", "small, loss every 1"),
-        ("host-bound, loss read every 100 iterations", "small, loss every 100"),
-        ("compute-bound", "large, loss every 1"),
-    ):
-        times = [median.get(f"step {step}: {peer}") for peer in PEERS]
-        if None in times or step not in counts:
-            continue
-        count = counts[step]
-        sent = f"{count['commands']:.1f} | {count['round_trips']:.2f}"
-        lines.append(f"| {title} | {' | '.join(map(short, times))} | {sent} |")
+    for peer, title in peers(result).items():
+        cells = []
+        for _, step in STEPS:
+            time, ours = median[f"step {step}: {peer}"], median[f"step {step}: chx unix"]
+            cells.append(short(time) + ("" if peer == "chx unix" else f" ({ours / time:.2f})"))
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    for title, key, digits in (("commands", "commands", 1), ("round trips", "round_trips", 2)):
+        cells = [f"{counts[step][key]:.{digits}f}" for _, step in STEPS]
+        lines.append(f"| {title} of a step, Chainer on chxd | {' | '.join(cells)} |")
     return lines
 
 
-def main():
-    bench, page = sys.argv[1:]
-    with open(bench) as file:
-        text = table(json.load(file))
-    print(text)
+def readme_table(result):
+    """README.md's: chxd beside each peer, with the ratio to it."""
+    median, names = result["median_seconds"], peers(result)
+    shown = ["torch", "new torch", "new compiled torch", "jax"]
+    lines = [
+        f"Measured on {result['date']}: {result['machine']}.",
+        "",
+        "| a training step of a multi-layer perceptron | chxd | "
+        + " | ".join(names[peer] for peer in shown)
+        + " |",
+        "|---" * (2 + len(shown)) + "|",
+    ]
+    for title, step, side in (
+        ("small network, loss read every iteration", "small, loss every 1", "chx unix"),
+        ("small network, loss read every 100 iterations", "small, loss every 100", "chx unix"),
+        ("small network, loss read every iteration, TCP", "small, loss every 1", "chx tcp"),
+        ("784-1000-1000-10, batch of 100", "large, loss every 1", "chx unix"),
+        ("784-1000-1000-10, batch of 100, TCP", "large, loss every 1", "chx tcp"),
+    ):
+        ours = median[f"step {step}: {side}"]
+        times = [median[f"step {step}: {peer}"] for peer in shown]
+        cells = [f"{rounded(time)} ({ours / time:.2f})" for time in times]
+        lines.append(f"| {title} | {rounded(ours)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def rounded(seconds):
+    return f"{seconds * 1e6:.0f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def replace(page, text):
     with open(page) as file:
         before, _, rest = file.read().partition(BEGIN)
         _, _, after = rest.partition(END)
     with open(page, "w") as file:
         file.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+def main():
+    bench, page, readme = sys.argv[1:]
+    with open(bench) as file:
+        result = json.load(file)
+    for name, text in ((page, table(result)), (readme, readme_table(result))):
+        print(f"{name}:\n\n{text}\n")
+        replace(name, text)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@
 
 #include "ops/error.h"
 #include "proto/command_codec.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 #include "server/native/native_backend.h"
 #include "server/rpc/limits.h"
 
@@ -163,7 +163,7 @@ TEST_F(OpStreamTest, WhatCannotBeReadIsInvalid) {
   EXPECT_EQ(code(std::string(kMaxBatchBytes + 8, '\0')), absl::StatusCode::kInvalidArgument);
   std::string many;
   CommandWriter writer(&many);
-  for (uint32_t i = 0; i <= kMaxInflightCommands; ++i) writer.ApplyOp(1, 0, 0, 0, {}, {}, {});
+  for (uint32_t i = 0; i <= kMaxInflightCommands; ++i) writer.ApplyOp({1, 0, 0, 0, {}, {}, {}});
   ASSERT_LT(many.size(), kMaxBatchBytes);
   EXPECT_EQ(code(many), absl::StatusCode::kInvalidArgument);
 }

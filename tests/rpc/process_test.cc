@@ -135,7 +135,12 @@ TEST(Process, SaysWhatIsWrongWithItsFlags) {
   says({"--devices=tpu:0", "--listen=127.0.0.1:0", kOpen}, "tpu");
   says({"--devices=cuda:0", "--listen=127.0.0.1:0", kOpen, "--plugin-dir=/nonexistent"},
        "/nonexistent/libchxd_cuda.so");
-  says({"--session-memory=lots"}, "lots");
+  says({"--session-memory=lots"}, "--session-memory expects a number of bytes");
+  says({"--memory=1.5"}, "--memory expects a number of bytes");
+  says({"--memory=1MiB"}, "--memory expects at least 128 MiB, got 1MiB");
+  says({"--threads=-3"}, "--threads expects 0 to 1024, got -3");
+  says({"--threads=1025"}, "--threads expects 0 to 1024, got 1025");
+  says({"serve"}, "expects flags only, got 'serve'");
   says({"--token-file=/nonexistent"}, "cannot read /nonexistent");
 }
 

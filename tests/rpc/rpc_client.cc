@@ -12,7 +12,7 @@
 
 #include "absl/strings/strip.h"
 #include "ops/dtype.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 
 namespace chx::server {
 namespace {

@@ -18,9 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "proto/command_codec.h"
+#include "proto/messages.h"
 #include "proto/segment_socket.h"
 #include "proto/shared_block.h"
-#include "proto/wire.h"
 #include "tests/rpc/daemon_fixture.h"
 
 namespace chx::server {

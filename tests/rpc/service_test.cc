@@ -14,7 +14,7 @@
 #include "ops/error.h"
 #include "ops/registry.h"
 #include "proto/command_codec.h"
-#include "proto/wire.h"
+#include "proto/messages.h"
 #include "tests/rpc/daemon_fixture.h"
 
 namespace chx::server {
@@ -244,7 +244,7 @@ TEST_F(ServiceTest, CloseReportsWhatNobodyRead) {
   Start();
   RpcClient client = Opened();
   std::string batch;
-  CommandWriter(&batch).ApplyOp(60000, 0, 0, 0, {}, {}, {});
+  CommandWriter(&batch).ApplyOp({60000, 0, 0, 0, {}, {}, {}});
   ASSERT_TRUE(client.Send(batch));
   v1::Event event;
   ASSERT_TRUE(client.Read(&event));
@@ -340,11 +340,11 @@ TEST_F(ServiceTest, Speed) {
     writer->Write(command::DefineLocation{1, ""});
   });
   const auto add = static_cast<uint16_t>(OpRegistry::Global().Find("add")->id + 1);
-  const CommandOperand inputs[] = {CommandOperand(Handle{5}), CommandOperand(Handle{5})};
+  const HandleOperand inputs[] = {HandleOperand(Handle{5}), HandleOperand(Handle{5})};
   Handle next = 10;
   report("add of one element, released", [&](CommandWriter* writer) {
     const Handle handle = next++;
-    writer->ApplyOp(add, 0, 0, 0, inputs, {}, {&handle, 1});
+    writer->ApplyOp({add, 0, 0, 0, inputs, {}, {&handle, 1}});
     writer->Release({&handle, 1});
   });
 }

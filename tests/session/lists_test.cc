@@ -18,7 +18,7 @@ class ListsTest : public SessionTest {
     Run({Op("add", {A(1), A(99)}, {5})});  // an error under 5
   }
 
-  Command Sgd(std::vector<CommandOperand> operands) {
+  Command Sgd(std::vector<HandleOperand> operands) {
     return Op("sgd_update", std::move(operands), {}, {AttrValue(1.0)});
   }
 };
@@ -33,7 +33,7 @@ TEST_F(ListsTest, AllPlacesAreWritten) {
 TEST_F(ListsTest, AnyNumberOfOperandsIsAnError) {
   for (int count = 0; count < 6; ++count) {
     for (int bad = -1; bad < count; ++bad) {
-      std::vector<CommandOperand> operands;
+      std::vector<HandleOperand> operands;
       operands.reserve(static_cast<size_t>(count));
       for (int i = 0; i < count; ++i) operands.push_back(A(i == bad ? 5 : i % 4 + 1));
       if (count > 0 && count % 2 == 0 && bad < 0) continue;  // a good call

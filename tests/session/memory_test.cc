@@ -142,7 +142,7 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
        }},
       {PositionOf<command::ApplyOp>(), "operators over many arrays in a graph",
        [](MemoryTest* t, Handle i) -> Commands {
-         return {Op("concatenate", std::vector<CommandOperand>(500, A(1)), {i},
+         return {Op("concatenate", std::vector<HandleOperand>(500, A(1)), {i},
                     {AttrValue(int64_t{0})})};
        }},
       {PositionOf<command::ApplyOp>(), "operators with long attributes",
@@ -151,7 +151,7 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
        }},
       {PositionOf<command::ApplyOp>(), "errors with long descriptions",
        [](MemoryTest* t, Handle i) -> Commands {
-         return {Op("add", std::vector<CommandOperand>(300, A(2)), {i})};
+         return {Op("add", std::vector<HandleOperand>(300, A(2)), {i})};
        }},
       {PositionOf<command::Release>(), "releases of what is not there",
        [](MemoryTest* t, Handle i) -> Commands {

@@ -32,14 +32,14 @@ class SessionTest : public ::testing::Test {
     output_.Clear();
   }
 
-  static CommandOperand A(Handle handle) { return CommandOperand(handle); }
-  static CommandOperand S(Scalar scalar) { return CommandOperand(scalar); }
+  static HandleOperand A(Handle handle) { return HandleOperand(handle); }
+  static HandleOperand S(Scalar scalar) { return HandleOperand(scalar); }
 
   static uint16_t WireId(const std::string& op) {
     return static_cast<uint16_t>(OpRegistry::Global().Find(op)->id + 1);
   }
 
-  static command::ApplyOp Op(const std::string& op, std::vector<CommandOperand> inputs,
+  static command::ApplyOp Op(const std::string& op, std::vector<HandleOperand> inputs,
                              std::vector<Handle> results, std::vector<AttrValue> attrs = {}) {
     command::ApplyOp command;
     command.op = WireId(op);
@@ -50,7 +50,7 @@ class SessionTest : public ::testing::Test {
   }
 
   // The same with the operator's defaults for attributes that are left out at the end.
-  static command::ApplyOp OpByDefault(const std::string& op, std::vector<CommandOperand> inputs,
+  static command::ApplyOp OpByDefault(const std::string& op, std::vector<HandleOperand> inputs,
                                       std::vector<Handle> results,
                                       std::vector<AttrValue> attrs = {}) {
     const std::vector<AttrDef>& defs = OpRegistry::Global().Find(op)->attrs;

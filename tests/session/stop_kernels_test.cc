@@ -49,9 +49,9 @@ class StopKernelsTest : public SessionTest {
     std::vector<ArraySpec> specs;
     specs.reserve(call.inputs.size());
     for (const Input& input : call.inputs) specs.emplace_back(input.dtype, input.shape);
-    std::vector<InferInput> inputs(specs.size());
-    for (size_t i = 0; i < specs.size(); ++i) inputs[i].array = &specs[i];
-    return InferOp(op, inputs, call.attrs, 0, result);
+    std::vector<SpecOperand> inputs;
+    for (const ArraySpec& spec : specs) inputs.emplace_back(&spec);
+    return InferOp({op, inputs, call.attrs}, result);
   }
 
   // Large arrays of one shape and attributes by their types, whatever the operator accepts.

@@ -227,8 +227,8 @@ class LongJobs : public StopTest {
                     {OpByDefault("softmax", {A(1)}, {100})}});
     jobs.push_back({"conv of one dimension",
                     {Uniform(1, {1, 4, 1 << 23}), Uniform(2, {4, 4, 255})},
-                    {OpByDefault("conv", {A(1), A(2), CommandOperand()}, {100})}});
-    const auto decomposition = [&](const char* op, int64_t n, std::vector<CommandOperand> inputs) {
+                    {OpByDefault("conv", {A(1), A(2), HandleOperand()}, {100})}});
+    const auto decomposition = [&](const char* op, int64_t n, std::vector<HandleOperand> inputs) {
       const Command eye = Op("eye", {}, {2}, {n, AttrValue(), int64_t{0}, Dtype::kFloat32});
       std::vector<Handle> outputs = {100};
       const OpDef& def = *OpRegistry::Global().Find(op);

@@ -56,8 +56,13 @@ def nanpercentile(
 
 
 def median(a: ndarray, axis: Any = None, keepdims: bool = False) -> ndarray:
-    """The median along axes: of an even number, the mean of both middle ones; NaN if there is one."""
+    """The median along axes: of an even number, the mean of both middle ones; NaN if there is one.
+
+    Bool and integers give float32, as operators do.
+    """
     if isinstance(axis, (tuple, list)):
+        if a.dtype.kind != "f":
+            a = a.astype("float32")
         return _quantiles("median", a, np.asarray(0.5), axis, keepdims, "linear", False)
     return _core.median(a, axis, keepdims)
 

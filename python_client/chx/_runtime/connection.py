@@ -15,6 +15,7 @@ def connect(
     token: str | None = None,
     tls_roots: str | None = None,
     devices: str | None = None,
+    memory: str | float | None = None,
     client_name: str | None = None,
     plugins: Mapping[str, str | os.PathLike[str]] | None = None,
     reconnect: float | None = None,
@@ -29,6 +30,10 @@ def connect(
       tls_roots: PEM file with certificates to trust; plaintext without it.
       devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
         "native:0" (after install_chainerx() four of them).
+      memory: how much memory a session of a private daemon may hold: bytes, or text such as "8GiB",
+        "8GB" or "50%"; a number of at most 1 with a point is a share of the machine's memory, or of
+        the container's. Default $CHX_MEMORY, or 80 %. A daemon that runs already has
+        --session-memory.
       client_name: how the daemon's lists call this client.
       plugins: backends that a private daemon loads, {name: path of the shared library}; their
         devices have to be named in `devices` too, as "name:0".
@@ -44,13 +49,15 @@ def connect(
     Raises:
       AuthenticationError: the daemon expects another token; a PermissionError.
       ConnectionError: nobody answers at the address, or no daemon starts.
-      ValueError: plug-ins for a daemon that runs already: only who starts it may name them.
+      ValueError: plug-ins or a memory limit for a daemon that runs already: only who starts it may
+        give them.
     """
     opened = session.open_session(
         address,
         token=token,
         tls_roots=tls_roots,
         devices=devices,
+        memory=memory,
         client_name=client_name,
         plugins=plugins,
         reconnect=reconnect,

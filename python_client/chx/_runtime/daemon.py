@@ -10,6 +10,9 @@ from collections.abc import Mapping
 # The package chx, which the wheel ships with the daemon.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+# What a session may hold: a share of the machine's memory, or the container's.
+DEFAULT_MEMORY = "80%"
+
 
 def _find_chxd() -> str:
     candidates = [os.environ.get("CHX_CHXD")]
@@ -34,7 +37,12 @@ class PrivateDaemon:
     process: subprocess.Popen[bytes] | None = None
     sessions = 0  # that need it
 
-    def __init__(self, devices: str, plugins: Mapping[str, str | os.PathLike[str]] | None) -> None:
+    def __init__(
+        self,
+        devices: str,
+        plugins: Mapping[str, str | os.PathLike[str]] | None,
+        memory: str | float | None,
+    ) -> None:
         chxd = _find_chxd()
         self.directory = tempfile.mkdtemp(prefix="chx-")
         self.address = f"unix:{self.directory}/chxd.sock"
@@ -46,6 +54,8 @@ class PrivateDaemon:
             f"--devices={devices}",
             f"--listen={self.address}",
             f"--lifeline-fd={read_end}",
+            # All is for one process: its sessions share what --memory leaves them.
+            f"--session-memory={DEFAULT_MEMORY if memory is None else memory}",
         ]
         if plugins:
             paths = (f"{name}={os.path.abspath(path)}" for name, path in plugins.items())
@@ -60,7 +70,8 @@ class PrivateDaemon:
         line = self.process.stdout.readline().decode()
         if not line.startswith("chxd ready"):
             self.stop()
-            raise ConnectionError(f"chxd did not start: {' '.join(command)}")
+            reason = line.strip() or "it has said nothing"
+            raise ConnectionError(f"chxd did not start: {reason} ({' '.join(command)})")
 
     def release(self) -> None:
         """Ends with the last session that needs it."""

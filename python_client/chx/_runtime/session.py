@@ -152,6 +152,7 @@ def open_session(
     token: str | None = None,
     tls_roots: str | None = None,
     devices: str | None = None,
+    memory: str | float | None = None,
     client_name: str | None = None,
     plugins: Mapping[str, str | os.PathLike[str]] | None = None,
     reconnect: float | None = None,
@@ -159,8 +160,9 @@ def open_session(
 ) -> Session:
     """A session that is nobody's default; see connect() for the arguments and errors."""
     server = address or os.environ.get("CHX_SERVER", "")
-    if server and plugins:
-        raise ValueError(f"[connect] expects plugins for a private daemon only, got {server}")
+    if server and (plugins or memory is not None):
+        what = "plugins" if plugins else "memory"
+        raise ValueError(f"[connect] expects {what} for a private daemon only, got {server}")
     devices = devices or os.environ.get("CHX_DEVICES") or default_devices
     roots = ""
     if tls_roots is not None:
@@ -168,7 +170,9 @@ def open_session(
             roots = file.read()
     daemon = None
     if not server:
-        daemon = PrivateDaemon(devices, plugins)
+        daemon = PrivateDaemon(
+            devices, plugins, os.environ.get("CHX_MEMORY") if memory is None else memory
+        )
         server = daemon.address
     if reconnect is None:
         reconnect = -1 if daemon is None else 5

@@ -64,6 +64,11 @@ def grad(
         )
     if retain_grad:
         _graph.retained_between([_graph.node_of(y) for y in outputs])
+    return _added_and_set(grads, inputs, grad_inputs, set_grad, retain_grad)
+
+
+def _added_and_set(grads, inputs, grad_inputs, set_grad, retain_grad):
+    """Variables of grad()'s results, after `grad_inputs` were added and the inputs' gradients set."""
     for i, more in enumerate(grad_inputs or ()):
         if more is not None:
             grads[i] = more._data[0] if grads[i] is None else grads[i] + more._data[0]

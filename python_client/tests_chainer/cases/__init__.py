@@ -1,4 +1,7 @@
-"""Calls of chainer.functions, to be compared with what NumPy's Chainer makes of them."""
+"""Calls of chainer.functions, to be compared with what NumPy's Chainer makes of them.
+
+A file is named as a package of chainer.functions, or <package>_<part>.
+"""
 
 import dataclasses
 from collections.abc import Callable

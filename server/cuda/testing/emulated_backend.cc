@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "ops/error.h"
-#include "server/cuda/groups.h"
-#include "server/cuda/kernel_stream.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/kernel_stream.h"
 #include "server/cuda/testing/emulated_libraries.h"
+#include "server/cuda/vendor/gemm.h"
 #include "server/engine/stop_token.h"
 #include "server/kernels/dispatch.h"
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "server/cuda/dnn.h"
-#include "server/cuda/solver.h"
+#include "server/cuda/vendor/dnn.h"
+#include "server/cuda/vendor/solver.h"
 
 namespace chx::server::cuda {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ops/error.h"
-#include "server/cuda/dnn_rnn.h"
 #include "server/cuda/testing/emulated_libraries.h"
+#include "server/cuda/vendor/dnn_rnn.h"
 #include "server/engine/backend.h"
 #include "server/kernels/dispatch.h"
 

@@ -183,7 +183,7 @@ absl::Status KernelRunner::Call(const OpDef& op, absl::Span<const KernelTensor> 
 namespace {
 
 // The call as kernels see it: cast and, for an elementwise operator, broadcast to `shape`.
-KernelTensor Prepare(const Operand& operand, Dtype dtype, bool elementwise, const Shape& shape,
+KernelTensor Prepare(const TestOperand& operand, Dtype dtype, bool elementwise, const Shape& shape,
                      std::vector<TestArray>* kept) {
   if (operand.absent) {
     KernelTensor tensor;
@@ -211,15 +211,15 @@ KernelTensor Prepare(const Operand& operand, Dtype dtype, bool elementwise, cons
 }  // namespace
 
 absl::StatusOr<TestArray> KernelRunner::TryRun(const std::string& name,
-                                               const std::vector<Operand>& given,
+                                               const std::vector<TestOperand>& given,
                                                const Attrs& attrs) {
   const OpDef& op = *OpRegistry::Global().Find(name);
-  std::vector<Operand> inputs = given;
+  std::vector<TestOperand> inputs = given;
   while (inputs.size() < op.inputs.size()) inputs.emplace_back();
   std::vector<ArraySpec> specs;
   specs.reserve(inputs.size());
-  std::vector<InferInput> infer;
-  for (const Operand& input : inputs) {
+  std::vector<SpecOperand> infer;
+  for (const TestOperand& input : inputs) {
     if (input.absent) {
       infer.emplace_back();
     } else if (input.is_scalar) {
@@ -232,7 +232,7 @@ absl::StatusOr<TestArray> KernelRunner::TryRun(const std::string& name,
   Attrs all = attrs;
   for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
   InferResult inferred;
-  CHX_RETURN_IF_ERROR(InferOp(op, infer, all, 0, &inferred));
+  CHX_RETURN_IF_ERROR(InferOp({op, infer, all}, &inferred));
   std::vector<TestArray> outs;
   std::vector<KernelTensor> out_tensors;
   for (const ArraySpec& spec : inferred.outputs) {
@@ -249,7 +249,7 @@ absl::StatusOr<TestArray> KernelRunner::TryRun(const std::string& name,
   return outs[0];
 }
 
-TestArray KernelRunner::Run(const std::string& op, const std::vector<Operand>& inputs,
+TestArray KernelRunner::Run(const std::string& op, const std::vector<TestOperand>& inputs,
                             const Attrs& attrs) {
   absl::StatusOr<TestArray> result = TryRun(op, inputs, attrs);
   if (!result.ok()) {
@@ -259,13 +259,13 @@ TestArray KernelRunner::Run(const std::string& op, const std::vector<Operand>& i
   return *std::move(result);
 }
 
-absl::Status KernelRunner::RunInPlace(const std::string& name, const std::vector<Operand>& inputs,
-                                      const Attrs& attrs) {
+absl::Status KernelRunner::RunInPlace(const std::string& name,
+                                      const std::vector<TestOperand>& inputs, const Attrs& attrs) {
   const OpDef& op = *OpRegistry::Global().Find(name);
   const TestArray& target = inputs[0].array;
   std::vector<TestArray> kept;
   std::vector<KernelTensor> tensors;
-  for (const Operand& input : inputs) {
+  for (const TestOperand& input : inputs) {
     const Dtype dtype = op.elementwise || input.is_scalar ? target.dtype() : input.array.dtype();
     tensors.push_back(Prepare(input, dtype, op.elementwise, target.shape(), &kept));
   }

@@ -60,16 +60,16 @@ class TestArray {
   KernelTensor tensor_;
 };
 
-// An operand of a call.
-struct Operand {
+// An operand of a call, by value.
+struct TestOperand {
   TestArray array;
   bool is_scalar = false;
   Scalar scalar;
   bool absent = false;
 
-  Operand() : absent(true) {}
-  Operand(TestArray value) : array(std::move(value)) {}      // NOLINT
-  Operand(Scalar value) : is_scalar(true), scalar(value) {}  // NOLINT
+  TestOperand() : absent(true) {}
+  TestOperand(TestArray value) : array(std::move(value)) {}      // NOLINT
+  TestOperand(Scalar value) : is_scalar(true), scalar(value) {}  // NOLINT
 };
 
 // A device with its own threads, on which operators run as the engine would run them.
@@ -79,12 +79,13 @@ class KernelRunner : private ScratchAllocator {
 
   Device& device() { return *device_; }
   // Infers, casts, broadcasts and runs; the first output. Attributes are in declared order.
-  absl::StatusOr<TestArray> TryRun(const std::string& op, const std::vector<Operand>& inputs,
+  absl::StatusOr<TestArray> TryRun(const std::string& op, const std::vector<TestOperand>& inputs,
                                    const Attrs& attrs = {});
   // As above; a failure ends the test program.
-  TestArray Run(const std::string& op, const std::vector<Operand>& inputs, const Attrs& attrs = {});
+  TestArray Run(const std::string& op, const std::vector<TestOperand>& inputs,
+                const Attrs& attrs = {});
   // Runs `op`'s kernel (the base of an in-place form) with inputs[0] as the output.
-  absl::Status RunInPlace(const std::string& op, const std::vector<Operand>& inputs,
+  absl::Status RunInPlace(const std::string& op, const std::vector<TestOperand>& inputs,
                           const Attrs& attrs = {});
   // Calls the kernel on tensors as they are.
   absl::Status Call(const OpDef& op, absl::Span<const KernelTensor> inputs,

@@ -1,7 +1,7 @@
 import numpy as np
 
-from ..table import FLOATS, row
-from .elementwise import away_from_zero
+from ..elementwise import away_from_zero, to_float, unary
+from ..table import row
 
 
 def activation(op, call, ref, **kwargs):
@@ -43,42 +43,19 @@ for beta in (1.0, 2.5):
         lambda x, b=beta: (np.logaddexp(x * x.dtype.type(b), 0) / b).astype(x.dtype),
         name=f"softplus-{beta}",
     )
+unary("sigmoid", lambda x: np.reciprocal(np.exp(-to_float(x)) + to_float(x).dtype.type(1)))
+unary("relu", lambda x: np.maximum(to_float(x), to_float(x).dtype.type(0)), domain=away_from_zero)
 
 
-def loss(name, call, ref, domain=away_from_zero, shapes=((3, 4), (4,))):
-    row(name, call, ref, list(shapes), grad=[0, 1], domain=domain, dtypes=[FLOATS, FLOATS])
+def relu_gradient(chx, x, gy):
+    x = x.as_grad_stopped().require_grad()
+    return chx.grad([chx.relu(x)], [x], grad_outputs=[gy])[0]
 
 
-loss("absolute_error", lambda chx, x, y: chx.absolute_error(x, y), lambda x, y: np.abs(x - y))
-loss("squared_error", lambda chx, x, y: chx.squared_error(x, y), lambda x, y: np.square(x - y))
-loss(
-    "huber_loss",
-    lambda chx, x, y: chx.huber_loss(x, y, 0.75),
-    lambda x, y: np.where(
-        np.abs(x - y) < 0.75, np.square(x - y) * 0.5, 0.75 * (np.abs(x - y) - 0.375)
-    ).astype(x.dtype),
+row(
+    "relu_grad",
+    relu_gradient,
+    lambda x, gy: np.where(x > 0, gy, 0),
+    [(4, 3), (4, 3)],
+    domain=away_from_zero,
 )
-loss(
-    "gaussian_kl_divergence",
-    lambda chx, m, v: chx.gaussian_kl_divergence(m, v),
-    lambda m, v: (0.5 * (m * m + np.exp(v) - v - 1)).astype(m.dtype),
-)
-
-
-def hinge(x, t, norm):
-    sign = np.where(np.arange(x.shape[1]) == t[:, None], -1, 1)
-    return (np.maximum(0, 1 + sign * x) ** norm).astype(x.dtype)
-
-
-for norm in (1, 2):
-    row(
-        "hinge",
-        lambda chx, x, t, n=norm: chx.hinge(x, t, n),
-        lambda x, t, n=norm: hinge(x, t, n),
-        [(6, 4), (6,)],
-        dtypes=[FLOATS, ("int64", "int32", "uint8")],
-        grad=[0],
-        domain=[away_from_zero, lambda rng, shape: rng.integers(0, 4, shape)],
-        same_dtypes=False,
-        name=f"hinge-{norm}",
-    )

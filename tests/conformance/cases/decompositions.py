@@ -276,24 +276,3 @@ for shape in [(0, 0), (3, 0), (0, 3), (2, 3, 0), (0, 2, 3)]:
             name=f"-empty-{mode}",
             grad=(),
         )
-for shape, order, axis, keepdims in [
-    ((3, 4), None, None, False),
-    ((2, 3, 4), None, (-1, 0), True),
-    ((5,), None, 0, False),
-    ((5,), 1, None, False),
-    ((3, 4), 3, 1, True),
-    ((3, 4), np.inf, 0, False),
-    ((3, 4), 2, -1, False),
-]:
-    row(
-        "norm",
-        lambda chx, x, args_=(order, axis, keepdims): chx.linalg.norm(x, *args_),
-        lambda x, args_=(order, axis, keepdims): np.asarray(
-            np.linalg.norm(x.reshape(-1) if args_[:2] == (None, None) else x, *args_)
-            if not isinstance(args_[1], tuple)
-            else np.sqrt((x * x).sum(axis=args_[1], keepdims=args_[2]))
-        ).astype(x.dtype),
-        [shape],
-        grad=[0],
-        name=f"norm-{'x'.join(map(str, shape))}-{order}-{axis}",
-    )

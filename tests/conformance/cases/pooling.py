@@ -1,7 +1,7 @@
 import numpy as np
 
 from ..table import row
-from .connection import expand, window_count, windows
+from .convolution import expand, window_count, windows
 
 
 def pool(x, ksize, stride, pad, cover_all, value):

@@ -1,6 +1,6 @@
 import numpy as np
 
-from ..table import ALL, FLOATS, row
+from ..table import ALL, row
 from .reduction import AXES, NUMBERS, distinct, reduction
 from .sorting import with_nans
 
@@ -164,7 +164,7 @@ for name in ("std", "nanstd"):
         domain=lambda rng, shape: np.where(np.arange(3) < 2, [2, 0, 0], rng.uniform(-1, 1, shape)),
         name=f"{name}-of-constants",
     )
-for axis in (None, 0, -1):
+for axis in (None, 0, -1, (0, 2)):
     for size in (4, 5):
         row(
             "median",
@@ -185,28 +185,4 @@ row(
     [(6, 4)],
     domain=lambda rng, shape: np.where(rng.random(shape) < 0.1, np.nan, rng.random(shape)),
     name="median-nan",
-)
-
-
-def nearly(rng, shape):
-    return rng.choice(np.array([1.0, 1.0 + 1e-9, 1.1, np.inf, -np.inf, np.nan, 0.0]), shape)
-
-
-for equal_nan in (False, True):
-    row(
-        "isclose",
-        lambda chx, a, b, e=equal_nan: chx.isclose(a, b, 1e-3, 1e-6, e),
-        lambda a, b, e=equal_nan: np.isclose(a, b, 1e-3, 1e-6, e),
-        [(60,), (60,)],
-        dtypes=[FLOATS, FLOATS],
-        domain=nearly,
-        name=f"isclose-{equal_nan}",
-    )
-row(
-    "allclose",
-    lambda chx, a, b: (chx.allclose(a, a + 1e-9), chx.allclose(a, b)),
-    lambda a, b: (np.asarray(True), np.asarray(np.allclose(a, b))),
-    [(3, 4), (3, 4)],
-    dtypes=[("float64",)] * 2,
-    name="allclose",
 )

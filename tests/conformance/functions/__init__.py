@@ -1,5 +1,41 @@
-"""Functions that are made of operators, by the module of chx that they are in."""
+"""Functions that are made of operators. A file is named as the one of chx that has them."""
 
-from . import arranging, averages, calculus, choosing, forms, padding
+from . import (
+    calculus,
+    convolution,
+    creation,
+    einsum,
+    functional,
+    histograms,
+    index_arrays,
+    indexing,
+    linalg,
+    logic,
+    manipulation,
+    mathematics,
+    padding,
+    products,
+    sets,
+    sorting,
+    statistics,
+)
 
-__all__ = ["arranging", "averages", "calculus", "choosing", "forms", "padding"]
+__all__ = [
+    "calculus",
+    "convolution",
+    "creation",
+    "einsum",
+    "functional",
+    "histograms",
+    "index_arrays",
+    "indexing",
+    "linalg",
+    "logic",
+    "manipulation",
+    "mathematics",
+    "padding",
+    "products",
+    "sets",
+    "sorting",
+    "statistics",
+]

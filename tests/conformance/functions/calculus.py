@@ -1,11 +1,6 @@
 import numpy as np
 
-from .table import case, distinct
-
-
-def ascending(rng, shape):
-    return np.cumsum(rng.uniform(0.5, 1.5, shape))
-
+from .table import case
 
 for axis in (None, 0, (1, 0)):
     for order in (1, 2):
@@ -53,40 +48,3 @@ case(
     name="interp of values",
     ints=False,
 )
-for mode in ("full", "same", "valid"):
-    for n, m in ((5, 3), (3, 5), (4, 4), (6, 2), (2, 6), (5, 1)):
-        case(
-            lambda xp, a, v, mode=mode: xp.convolve(a, v, mode),
-            (n,),
-            (m,),
-            name=f"convolve {mode} {n} {m}",
-        )
-        case(
-            lambda xp, a, v, mode=mode: xp.correlate(a, v, mode),
-            (n,),
-            (m,),
-            name=f"correlate {mode} {n} {m}",
-        )
-for a, b in (((3,), (3,)), ((2,), (3,)), ((4, 3), (2,)), ((2,), (2,)), ((4, 3), (5, 1, 3))):
-    case(lambda xp, a, b: xp.cross(a, b), a, b, name=f"cross {a} {b}")
-case(lambda xp, a, b: xp.cross(a, b, axis=0), (3, 4), (3, 4), name="cross axis")
-case(
-    lambda xp, a, b: xp.cross(a, b, axisa=0, axisb=1, axisc=0),
-    (3, 4),
-    (4, 3),
-    name="cross axes",
-)
-case(lambda xp, a: xp.modf(a)[0], (3, 4), name="modf fraction", ints=False, domain=distinct)
-case(lambda xp, a: xp.modf(a), (3, 4), name="modf", ints=False, grad=[])
-case(lambda xp, a, b: xp.divmod(a, b), (3,), (3,), name="divmod", grad=[], domain=(1, 5))
-case(lambda xp, a: xp.conj(a), (3,), name="conj")
-case(lambda xp, a: xp.imag(a), (3,), name="imag", grad=[])
-case(lambda xp, a: xp.real(a), (3,), name="real")
-
-
-def special(rng, shape):
-    return rng.choice([np.inf, -np.inf, np.nan, 0.0, -1.0], shape)
-
-
-case(lambda xp, a: xp.isposinf(a), (20,), name="isposinf", ints=False, grad=[], domain=special)
-case(lambda xp, a: xp.isneginf(a), (20,), name="isneginf", ints=False, grad=[], domain=special)

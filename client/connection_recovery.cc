@@ -1,0 +1,177 @@
+// How a Connection takes its session up after a cut, and finds out that there was one.
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/connection.h"
+#include "ops/error.h"
+#include "proto/messages.h"
+
+namespace chx {
+namespace {
+
+constexpr std::chrono::seconds kTryTimeout(5);
+constexpr std::chrono::milliseconds kFirstDelay(10);
+constexpr std::chrono::milliseconds kLastDelay(1000);
+constexpr std::chrono::milliseconds kStep(100);  // a wait's, between questions whether to go on
+// A Unix socket that nobody listens on is a dead daemon's, and the session has died with it; but it
+// may be a proxy's that starts again.
+constexpr std::chrono::seconds kPatienceWithTheDead(5);
+constexpr std::chrono::seconds kPatienceAtTheEnd(2);
+constexpr std::chrono::milliseconds kMaxInterval(1000);
+
+// Twice as long each time, at random: else clients of a daemon that was away come all at once.
+std::chrono::milliseconds DelayBefore(int tries) {
+  if (tries <= 1) return std::chrono::milliseconds(0);
+  const auto delay = std::min(kLastDelay, kFirstDelay * (1 << std::min(tries, 10)));
+  thread_local std::minstd_rand random(std::random_device{}());
+  return std::uniform_int_distribution<int64_t>(delay.count() / 2, delay.count())(random) *
+         std::chrono::milliseconds(1);
+}
+
+// Whether another try would fare no better. A daemon that has too many clients may have fewer soon.
+bool IsFinal(const absl::Status& status) {
+  return KindOf(status) != ErrorKind::kConnection && !absl::IsResourceExhausted(status);
+}
+
+}  // namespace
+
+Connection::Clock::duration Connection::Patience() const {
+  const auto lease =
+      std::chrono::milliseconds(static_cast<int64_t>(limits_.lease_seconds() * 1000));
+  const auto patience = options_.reconnect.value_or(lease);
+  return closing_ ? std::min<Clock::duration>(patience, kPatienceAtTheEnd) : patience;
+}
+
+absl::Status Connection::Lost(const absl::Status& why) {
+  return MakeError(ErrorKind::kConnection,
+                   absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
+}
+
+absl::Status Connection::Recover() {
+  const auto now = Clock::now();
+  if (now < recovery_.next_try) {
+    MutexLock lock(&mutex_);
+    if (failed_.ok()) arrived_.wait_until(mutex_, std::min(recovery_.next_try, now + kStep));
+    return failed_;
+  }
+  ++recovery_.tries;
+  const absl::Status status = TryToResume();
+  if (status.ok()) {
+    recovery_.active = false;
+    // If no event comes over the new stream it was one more failed try.
+    recovery_.next_try = Clock::now() + DelayBefore(recovery_.tries);
+    return absl::OkStatus();
+  }
+  if (IsFinal(status)) return Lost(status);
+  const auto left = recovery_.since + Patience() - Clock::now();
+  if (left <= Clock::duration::zero()) return Lost(status);
+  if (!options_.reconnect.has_value() && dialer_->is_unix() && recovery_.nobody_listens &&
+      Clock::now() - recovery_.since > kPatienceWithTheDead) {
+    return Lost(status);
+  }
+  recovery_.next_try =
+      Clock::now() + std::min<Clock::duration>(left, DelayBefore(recovery_.tries + 1));
+  return absl::OkStatus();
+}
+
+absl::Status Connection::TryToResume() {
+  uint64_t last_event_seq = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;
+    last_event_seq = last_event_seq_;
+  }
+  v1::OpenReply reply;
+  std::unique_ptr<CallChannel> channel;
+  const absl::Status opened =
+      OpenSession(session_id_, Clock::now() + kTryTimeout, &reply, &channel);
+  if (channel != nullptr) recovery_.nobody_listens = false;
+  CHX_RETURN_IF_ERROR(opened);
+  std::shared_ptr<Link> link = Attach(std::move(channel), reply.last_batch_seq(), last_event_seq);
+  // Writers find the new stream when it has all that came before them.
+  uint64_t sent = reply.last_batch_seq();
+  for (;;) {
+    std::vector<std::shared_ptr<v1::Submit>> again;
+    {
+      MutexLock lock(&mutex_);
+      if (!failed_.ok()) return failed_;
+      for (const auto& batch : unacked_) {
+        if (batch->batch_seq() > sent) again.push_back(batch);
+      }
+      if (again.empty()) {
+        link_ = std::move(link);
+        return absl::OkStatus();
+      }
+    }
+    for (const auto& batch : again) {
+      if (!link->Write(*batch)) break;  // the next read will tell
+    }
+    sent = again.back()->batch_seq();
+  }
+}
+
+absl::StatusOr<std::chrono::milliseconds> Connection::KeepAlive() {
+  bool mine = false;
+  bool recovering = false;
+  {
+    MutexLock lock(&mutex_);
+    if (!failed_.ok()) return failed_;
+    if (!reading_) mine = reading_ = true;
+  }
+  if (mine) {  // whoever else reads sees to a cut
+    absl::Status status;
+    bool got = true;
+    while (status.ok() && got) status = ReadEvent(Link::Wait::kNot, &got);
+    recovering = recovery_.active;
+    {
+      MutexLock lock(&mutex_);
+      reading_ = false;
+      if (!status.ok()) Fail(status);
+    }
+    arrived_.notify_all();
+    CHX_RETURN_IF_ERROR(status);
+  }
+  if (!recovering) Ping();
+  const auto lease =
+      std::chrono::milliseconds(static_cast<int64_t>(limits_.lease_seconds() * 1000));
+  return recovering ? std::chrono::milliseconds(0)
+                    : std::clamp<std::chrono::milliseconds>(
+                          lease / 10, std::chrono::milliseconds(20), kMaxInterval);
+}
+
+// A batch that was applied before is acknowledged again: a daemon that has nothing else to do
+// answers at once, and one that cannot be reached any more is found.
+void Connection::Ping() {
+  const auto third = std::max(
+      kStep, std::chrono::milliseconds(static_cast<int64_t>(limits_.lease_seconds() * 333)));
+  const auto now = Clock::now();
+  const Clock::time_point heard{Clock::duration(last_heard_.load(std::memory_order_relaxed))};
+  if (now - std::max(heard, pinged_) < third) return;
+  std::shared_ptr<Link> link;
+  v1::Submit ping;
+  bool all_acked = false;
+  {
+    MutexLock lock(&mutex_);
+    link = link_;
+    all_acked = unacked_.empty();
+    ping.set_acked_event_seq(last_event_seq_);
+  }
+  if (link == nullptr) return;
+  if (ping_is_due_back_ && pinged_ > heard && all_acked) {
+    link->Cancel();  // the next read takes the session up
+    ping_is_due_back_ = false;
+    return;
+  }
+  if (!write_mutex_.TryLock()) return;
+  ping.set_batch_seq(next_batch_seq_ - 1);
+  link->Write(ping);
+  write_mutex_.Unlock();
+  pinged_ = now;
+  ping_is_due_back_ = all_acked;
+}
+
+}  // namespace chx

@@ -1,0 +1,181 @@
+// Kernels of ops/defs/loss.cc. One group of threads computes each sample.
+#include "ops/error.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/first_invalid.h"
+#include "server/cuda/loops/launch.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/reduce_ops.h"
+
+namespace chx::server::cuda {
+namespace {
+
+constexpr int64_t kIgnored = -1;
+
+struct Labels {
+  const char* data;
+  int64_t stride;
+
+  CHX_HD int64_t At(int64_t row) const {
+    return *reinterpret_cast<const int64_t*>(data + row * stride);
+  }
+};
+
+struct CheckBody {
+  Labels labels;
+  int64_t classes;
+  FirstInvalid invalid;
+
+  CHX_HD void operator()(int64_t row) const {
+    const int64_t label = labels.At(row);
+    if (label != kIgnored && (label < 0 || label >= classes)) invalid.Report(row);
+  }
+};
+
+// Each label must be a class or kIgnored. Waits for the stream (first_invalid.h).
+absl::StatusOr<Labels> CheckedLabels(const KernelArgs& args, int64_t classes) {
+  const KernelTensor& tensor = args.in(1);
+  const Labels labels{tensor.data, tensor.strides[0]};
+  CHX_ASSIGN_OR_RETURN(const FirstInvalid invalid, FirstInvalid::New(args, tensor.size()));
+  CHX_RETURN_IF_ERROR(ForEach(args, tensor.size(), CheckBody{labels, classes, invalid}));
+  CHX_ASSIGN_OR_RETURN(const int64_t row, invalid.Read(args));
+  if (row < 0) return labels;
+  int64_t label = 0;
+  CHX_RETURN_IF_ERROR(
+      args.stream.CopyOut(&label, labels.data + row * labels.stride, sizeof(label)));
+  return IndexError("[", args.op.name, "] expects labels below ", classes,
+                    " or -1 to ignore a sample, got ", label);
+}
+
+// Scores (rows, classes) in any layout.
+template <typename T>
+struct Scores {
+  const char* data;
+  int64_t row_stride;
+  int64_t column_stride;
+
+  CHX_HD kernels::Compute<T> At(int64_t row, int64_t column) const {
+    return kernels::Load(
+        *reinterpret_cast<const T*>(data + row * row_stride + column * column_stride));
+  }
+};
+
+template <typename T>
+struct SampleBody {
+  using C = kernels::Compute<T>;
+  using Reducer = kernels::LogSumExpReducer<T>;
+  using Acc = typename Reducer::Acc;
+
+  ThreadGroups groups;
+  Scores<T> x;
+  Labels labels;
+  int64_t rows;
+  int64_t classes;
+  T* out;
+
+  CHX_HD static Acc Combine(const Acc& a, const Acc& b) { return Reducer::Combine(a, b); }
+  CHX_HD int64_t RowOf(int64_t block, int thread) const {
+    return block * groups.count() + groups.GroupOf(thread);
+  }
+  CHX_HD Acc Gather(int64_t block, int thread) const {
+    Acc acc = Reducer::Identity();
+    const int64_t row = RowOf(block, thread);
+    if (row >= rows || labels.At(row) == kIgnored) return acc;
+    for (int64_t c = groups.RankOf(thread); c < classes; c += groups.size()) {
+      acc = Reducer::Combine(acc, Reducer::FromElement(x.At(row, c), c));
+    }
+    return acc;
+  }
+};
+
+template <typename T>
+struct LossBody : SampleBody<T> {
+  using typename SampleBody<T>::Acc;
+  using typename SampleBody<T>::C;
+
+  CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {
+    const int64_t row = this->RowOf(block, thread);
+    if (row >= this->rows || this->groups.RankOf(thread) != 0) return;
+    const int64_t label = this->labels.At(row);
+    // In this order no digits are lost by cancellation.
+    const C loss =
+        label == kIgnored ? C(0) : (acc.max - this->x.At(row, label)) + kernels::Log(acc.sum);
+    this->out[row] = kernels::Store<T>(loss);
+  }
+};
+
+template <typename T>
+struct GradBody : SampleBody<T> {
+  using typename SampleBody<T>::Acc;
+  using typename SampleBody<T>::C;
+
+  const char* gy;
+  int64_t gy_stride;
+
+  CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {
+    const int64_t row = this->RowOf(block, thread);
+    if (row >= this->rows) return;
+    const int64_t label = this->labels.At(row);
+    const C scale = kernels::Load(*reinterpret_cast<const T*>(gy + row * gy_stride));
+    const C factor = C(1) / acc.sum;
+    for (int64_t c = this->groups.RankOf(thread); c < this->classes; c += this->groups.size()) {
+      C slope = C(0);
+      if (label != kIgnored) {
+        const C share = kernels::Exp(this->x.At(row, c) - acc.max) * factor;
+        slope = (c == label ? share - C(1) : share) * scale;
+      }
+      this->out[row * this->classes + c] = kernels::Store<T>(slope);
+    }
+  }
+};
+
+template <typename Body>
+absl::StatusOr<Body> NewBody(const KernelArgs& args) {
+  const KernelTensor& x = args.in(0);
+  Body body{};
+  body.rows = x.shape[0];
+  body.classes = x.shape[1];
+  CHX_ASSIGN_OR_RETURN(body.labels, CheckedLabels(args, body.classes));
+  body.x = {x.data, x.strides[0], x.strides[1]};
+  const int64_t threads = PowerOfTwoAtLeast(std::max<int64_t>(1, (body.classes + 1) / 2));
+  body.groups = ThreadGroups(static_cast<int>(std::min<int64_t>(threads, kThreads)), false);
+  return body;
+}
+
+template <typename Body>
+absl::Status Launch(const KernelArgs& args, const Body& body) {
+  const int64_t groups = body.groups.count();
+  return ForEachGroup(args, (body.rows + groups - 1) / groups, body);
+}
+
+absl::Status RunSoftmaxCrossEntropy(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  return kernels::VisitFloat(out.dtype, [&](auto tag) -> absl::Status {
+    using T = typename decltype(tag)::Type;
+    CHX_ASSIGN_OR_RETURN(LossBody<T> body, NewBody<LossBody<T>>(args));
+    body.out = reinterpret_cast<T*>(out.data);
+    return Launch(args, body);
+  });
+}
+
+absl::Status RunSoftmaxCrossEntropyGrad(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  return kernels::VisitFloat(out.dtype, [&](auto tag) -> absl::Status {
+    using T = typename decltype(tag)::Type;
+    CHX_ASSIGN_OR_RETURN(GradBody<T> body, NewBody<GradBody<T>>(args));
+    body.gy = args.in(2).data;
+    body.gy_stride = args.in(2).strides[0];
+    body.out = reinterpret_cast<T*>(out.data);
+    return Launch(args, body);
+  });
+}
+
+}  // namespace
+
+void RegisterLoss(KernelTable& table) {
+  table.Set("softmax_cross_entropy", RunSoftmaxCrossEntropy);
+  table.Set("softmax_cross_entropy_grad", RunSoftmaxCrossEntropyGrad);
+}
+
+}  // namespace chx::server::cuda

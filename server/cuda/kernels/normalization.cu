@@ -1,0 +1,121 @@
+// Kernels of ops/defs/normalization.cc, by cuDNN. A call that it declines runs as a composition.
+#include "ops/error.h"
+#include "ops/inference_rules.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/launch.h"
+#include "server/cuda/vendor/dnn.h"
+#include "server/kernels/dispatch.h"
+
+namespace chx::server::cuda {
+namespace {
+
+template <typename T>
+struct Scale {
+  T* x;
+  T factor;
+
+  CHX_HD void operator()(int64_t i) const { x[i] *= factor; }
+};
+
+absl::Status Decline() { return absl::UnimplementedError(""); }
+
+// The dtype of cuDNN's moments, for operands of `dtype`.
+Dtype MomentsDtype(Dtype dtype) {
+  return dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
+}
+
+// The call for inputs x, gamma, ... and attributes eps, axis; nothing if cuDNN declines. x is cast
+// to `dtype`, gamma to `wide`, which is the dtype that the composition computes in.
+absl::StatusOr<absl::optional<NormCall>> Plan(const KernelArgs& args, NormPart part, Dtype dtype,
+                                              Dtype wide) {
+  const KernelTensor& x = args.in(0);
+  const AttrValue& axis = args.attrs[1];
+  uint32_t axes = 1;
+  if (axis.has_value()) {
+    CHX_ASSIGN_OR_RETURN(axes, rules::NormalizeAxes(args.op.name, axis, x.ndim()));
+  }
+  absl::optional<NormCall> call;
+  kernels::NormLayout layout;
+  if (StreamOf(args).dnn() == nullptr || wide != MomentsDtype(dtype) ||
+      !kernels::MakeNormLayout(x.shape, axes, &layout)) {
+    return call;
+  }
+  call = PlanNorm(part, dtype, layout, args.attrs[0].AsFloat());
+  if (!call.has_value()) return call;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, x, dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gamma, Contiguous(args, args.in(1), wide));
+  call->x = dense.data;
+  call->gamma = gamma.data;
+  call->out = args.out(0).data;
+  return call;
+}
+
+absl::Status Call(const KernelArgs& args, const NormCall& call) {
+  CHX_ASSIGN_OR_RETURN(const bool done, StreamOf(args).dnn()->Normalize(args, call));
+  return done ? absl::OkStatus() : Decline();
+}
+
+// x, gamma, beta; y, mean, variance.
+absl::Status RunForward(const KernelArgs& args) {
+  const KernelTensor& mean = args.out(1);
+  const KernelTensor& variance = args.out(2);
+  CHX_ASSIGN_OR_RETURN(absl::optional<NormCall> call,
+                       Plan(args, NormPart::kBatch, args.in(0).dtype, mean.dtype));
+  if (!call.has_value()) return Decline();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor beta, Contiguous(args, args.in(2), mean.dtype));
+  call->beta = beta.data;
+  call->mean = mean.data;
+  call->variance = variance.data;
+  for (const KernelTensor* const moments : {&mean, &variance}) {
+    const int64_t bytes = moments->size() * ItemSize(moments->dtype);
+    CHX_RETURN_IF_ERROR(args.stream.Zero(moments->data, bytes));
+  }
+  CHX_RETURN_IF_ERROR(Call(args, *call));
+  // From the unbiased variance to the variance of the batch.
+  const double count = static_cast<double>(call->outer) * call->inner;
+  const double factor = (count - 1) / count;
+  if (variance.dtype == Dtype::kFloat64) {
+    return ForEach(args, variance.size(),
+                   Scale<double>{reinterpret_cast<double*>(variance.data), factor});
+  }
+  return ForEach(args, variance.size(),
+                 Scale<float>{reinterpret_cast<float*>(variance.data), static_cast<float>(factor)});
+}
+
+// x, gamma, gy; gx, ggamma, gbeta.
+absl::Status RunGrad(const KernelArgs& args) {
+  const Dtype wide = args.out(0).dtype;
+  CHX_ASSIGN_OR_RETURN(absl::optional<NormCall> call, Plan(args, NormPart::kGradient, wide, wide));
+  if (!call.has_value()) return Decline();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(2), wide));
+  call->gy = gy.data;
+  call->ggamma = args.out(1).data;
+  call->gbeta = args.out(2).data;
+  return Call(args, *call);
+}
+
+// x, gamma, beta, mean, var; y.
+absl::Status RunFixed(const KernelArgs& args) {
+  const Dtype dtype = args.in(0).dtype;
+  const Dtype wide = PromoteTypes(PromoteTypes(dtype, args.in(1).dtype), Dtype::kFloat32);
+  CHX_ASSIGN_OR_RETURN(absl::optional<NormCall> call, Plan(args, NormPart::kFixed, dtype, wide));
+  if (!call.has_value()) return Decline();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor beta, Contiguous(args, args.in(2), wide));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor mean, Contiguous(args, args.in(3), wide));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor variance, Contiguous(args, args.in(4), wide));
+  call->beta = beta.data;
+  call->mean = mean.data;
+  call->variance = variance.data;
+  return Call(args, *call);
+}
+
+}  // namespace
+
+void RegisterNormalization(KernelTable& table) {
+  table.Set("batch_norm_forward", RunForward);
+  table.Set("batch_norm_grad", RunGrad);
+  table.Set("fixed_batch_norm", RunFixed);
+}
+
+}  // namespace chx::server::cuda

@@ -1,0 +1,30 @@
+#include "server/cuda/kernels/register_kernels.h"
+
+namespace chx::server::cuda {
+
+KernelTable AllKernels() {
+  KernelTable table;
+  RegisterCreation(table);
+  RegisterArithmetic(table);
+  RegisterComparison(table);
+  RegisterMath(table);
+  RegisterReduction(table);
+  RegisterManipulation(table);
+  RegisterIndexing(table);
+  RegisterLinalg(table);
+  RegisterLoss(table);
+  RegisterRandom(table);
+  RegisterSorting(table);
+  RegisterSortingScan(table);
+  RegisterSortingTakeAlong(table);
+  RegisterStatistics(table);
+  RegisterDecompositions(table);
+  RegisterConvolution(table);
+  RegisterPooling(table);
+  RegisterOptimizers(table);
+  RegisterNormalization(table);
+  RegisterSequences(table);
+  return table;
+}
+
+}  // namespace chx::server::cuda

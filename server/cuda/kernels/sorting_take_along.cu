@@ -1,0 +1,169 @@
+// Kernels of ops/defs/sorting.cc that use indices along an axis: take_along_axis, its gradient and
+// index_put. Indices are sorted first, so that one thread handles all equal ones. Results are then
+// the same in every run, without atomics.
+#include "ops/error.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/kernels/sorting_keys.h"
+#include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/first_invalid.h"
+#include "server/cuda/loops/launch.h"
+#include "server/kernels/axis.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
+
+namespace chx::server::cuda {
+namespace {
+
+using kernels::AxisSlices;
+using kernels::Load;
+using kernels::SlicesOf;
+using kernels::Store;
+
+// positions[i] = the element of (before, size, after) that index i of a slice selects.
+struct ResolveBody {
+  const int64_t* indices;
+  int64_t* positions;
+  AxisSlices to;    // what is read or written
+  AxisSlices from;  // the indices
+  FirstInvalid invalid;
+  CHX_HD void operator()(int64_t i) const {
+    int64_t index = indices[i];
+    if (!kernels::ResolveIndex(kernels::IndexMode::kRaise, to.size, &index)) invalid.Report(i);
+    positions[i] = to.First(from.SliceOf(i)) + index * to.after;
+  }
+};
+
+// Waits for the stream (first_invalid.h).
+absl::StatusOr<int64_t*> Resolve(const KernelArgs& args, const KernelTensor& indices,
+                                 const AxisSlices& to, const AxisSlices& from) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices));
+  const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
+  CHX_ASSIGN_OR_RETURN(int64_t* const positions, NewScratch<int64_t>(args, indices.size()));
+  if (indices.size() == 0) return positions;
+  CHX_ASSIGN_OR_RETURN(const FirstInvalid invalid, FirstInvalid::New(args, indices.size()));
+  CHX_RETURN_IF_ERROR(ForEach(args, indices.size(), ResolveBody{in, positions, to, from, invalid}));
+  CHX_ASSIGN_OR_RETURN(const int64_t position, invalid.Read(args));
+  if (position < 0) return positions;
+  int64_t index = 0;
+  CHX_RETURN_IF_ERROR(args.stream.CopyOut(&index, in + position, sizeof(index)));
+  return kernels::BadIndexError(args.op.name, index, to.size);
+}
+
+template <typename T>
+struct GatherBody {
+  const T* in;
+  const int64_t* positions;
+  T* out;
+  CHX_HD void operator()(int64_t i) const { out[i] = in[positions[i]]; }
+};
+
+absl::Status RunTakeAlong(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, a.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices from, SlicesOf(args.op.name, out.shape, args.attrs[0]));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
+  return kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return ForEach(args, out.size(),
+                   GatherBody<T>{reinterpret_cast<const T*>(a.data), positions,
+                                 reinterpret_cast<T*>(out.data)});
+  });
+}
+
+// Among equal keys, the thread of the first adds up all that goes to their element.
+template <typename T>
+struct AddBody {
+  const T* gy;
+  const int64_t* keys;
+  const int64_t* places;
+  int64_t count;
+  T* out;
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t key = keys[i];
+    if (i > 0 && keys[i - 1] == key) return;
+    const kernels::Add add;
+    kernels::Compute<T> sum = Load(gy[places[i]]);
+    for (int64_t k = i + 1; k < count && keys[k] == key; ++k) sum = add(sum, Load(gy[places[k]]));
+    out[key] = Store<T>(sum);
+  }
+};
+
+absl::Status RunTakeAlongGrad(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  const int64_t count = args.in(1).size();
+  CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, out.shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const AxisSlices from,
+                       SlicesOf(args.op.name, args.in(1).shape, args.attrs[1]));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
+  if (count == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(int64_t* const keys, NewScratch<int64_t>(args, count));
+  CHX_ASSIGN_OR_RETURN(int64_t* const places, NewScratch<int64_t>(args, count));
+  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, out.size(), keys, places));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
+  return kernels::VisitDtype(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return ForEach(args, count,
+                   AddBody<T>{reinterpret_cast<const T*>(gy.data), keys, places, count,
+                              reinterpret_cast<T*>(out.data)});
+  });
+}
+
+// Among equal keys, the thread of the last writes.
+template <typename T>
+struct PutBody {
+  const int64_t* keys;
+  const int64_t* places;
+  int64_t count;
+  const T* values;
+  char* a;
+  int64_t stride;  // of a's rows
+  DeviceNest<1> row;
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t at = i / row.size();
+    const int64_t column = i % row.size();
+    const int64_t key = keys[at];
+    if (at + 1 < count && keys[at + 1] == key) return;
+    *reinterpret_cast<T*>(a + key * stride + row.Offset(column)) =
+        values[places[at] * row.size() + column];
+  }
+};
+
+absl::Status RunIndexPut(const KernelArgs& args) {
+  const KernelTensor& a = args.in(0);
+  const int64_t count = args.in(1).size();
+  AxisSlices to;
+  to.size = a.shape[0];
+  AxisSlices from;
+  from.size = count;
+  CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
+  if (args.in(2).size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(int64_t* const keys, NewScratch<int64_t>(args, count));
+  CHX_ASSIGN_OR_RETURN(int64_t* const places, NewScratch<int64_t>(args, count));
+  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, to.size, keys, places));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor values, Contiguous(args, args.in(2)));
+  const Shape shape(a.shape.span().subspan(1));
+  const Strides strides(a.strides.span().subspan(1));
+  const Strides* operands[1] = {&strides};
+  const DeviceNest<1> row(kernels::MakeLoopNest<1>(shape, operands));
+  return kernels::VisitItemSize(ItemSize(a.dtype), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    return ForEach(args, values.size(),
+                   PutBody<T>{keys, places, count, reinterpret_cast<const T*>(values.data), a.data,
+                              a.strides[0], row});
+  });
+}
+
+}  // namespace
+
+void RegisterSortingTakeAlong(KernelTable& table) {
+  table.Set("take_along_axis", RunTakeAlong);
+  table.Set("take_along_axis_grad", RunTakeAlongGrad);
+  table.Set("index_put", RunIndexPut);
+}
+
+}  // namespace chx::server::cuda

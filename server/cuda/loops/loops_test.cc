@@ -1,0 +1,141 @@
+// Index arithmetic and launch configurations, which need no GPU.
+#include <cstdint>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/reduce_plan.h"
+#include "server/cuda/loops/thread_groups.h"
+
+namespace chx::server::cuda {
+namespace {
+
+KernelTensor Dense(const Shape& shape) {
+  KernelTensor tensor;
+  tensor.shape = shape;
+  tensor.strides = ContiguousStrides(shape, 4);
+  return tensor;
+}
+
+TEST(Divider, DividesAtTheEndsOfItsRange) {
+  std::mt19937_64 rng(7);
+  std::vector<int64_t> divisors = {1,          2,
+                                   3,          5,
+                                   7,          641,
+                                   65535,      65536,
+                                   65537,      (1 << 30) - 1,
+                                   1 << 30,    (1 << 30) + 1,
+                                   2147483646, 2147483647};
+  for (int i = 0; i < 200; ++i)
+    divisors.push_back(static_cast<int64_t>(rng() >> (33 + i % 30)) + 1);
+  for (const int64_t d : divisors) {
+    const Divider narrow(d, int64_t{1} << 31);
+    std::vector<int64_t> dividends = {0, 1, d - 1, d, d + 1, 2147483647, 2147483646};
+    const int64_t largest = 2147483647 / d * d;
+    dividends.push_back(largest);
+    dividends.push_back(largest - 1);
+    for (int i = 0; i < 200; ++i) dividends.push_back(static_cast<int64_t>(rng() >> 33));
+    for (const int64_t n : dividends) {
+      if (n < 0 || n > 2147483647) continue;
+      ASSERT_EQ(narrow.Quotient(n), n / d) << n << " / " << d;
+    }
+    const Divider wide(d, int64_t{1} << 40);
+    for (const int64_t n : {int64_t{1} << 39, (int64_t{1} << 31), (int64_t{1} << 40) - 1}) {
+      ASSERT_EQ(wide.Quotient(n), n / d) << n << " / " << d;
+    }
+  }
+}
+
+TEST(DeviceNest, AgreesWithLoopNest) {
+  kernels::LoopNest<2> nest;
+  nest.Append(3, {4, 1000});
+  nest.Append(1, {8, 8});
+  nest.Append(5, {-100, 0});
+  nest.Append(7, {12, 40});
+  const DeviceNest<2> device(nest);
+  ASSERT_EQ(device.size(), 105);
+  for (int64_t i = 0; i < 105; ++i) {
+    int64_t expected[2];
+    int64_t got[2];
+    nest.Offsets(i, expected);
+    device.Offsets(i, got);
+    EXPECT_EQ(got[0], expected[0]);
+    EXPECT_EQ(got[1], expected[1]);
+  }
+}
+
+TEST(DeviceNest, BeyondThirtyTwoBits) {
+  kernels::LoopNest<1> nest;
+  nest.Append(3, {1});
+  nest.Append(int64_t{1} << 33, {16});
+  const DeviceNest<1> device(nest);
+  const int64_t last = 3 * (int64_t{1} << 33) - 1;
+  EXPECT_EQ(device.Offset(last), nest.Offset(0, last));
+}
+
+TEST(ThreadGroups, GroupAndRankIdentifyAThread) {
+  for (const bool by_columns : {false, true}) {
+    for (int count = 1; count <= kThreads; count *= 2) {
+      const ThreadGroups groups(count, by_columns);
+      std::set<std::pair<int, int>> seen;
+      for (int thread = 0; thread < kThreads; ++thread) {
+        const int rank = groups.RankOf(thread);
+        const int group = groups.GroupOf(thread);
+        ASSERT_LT(rank, count);
+        ASSERT_LT(group, groups.count());
+        seen.insert({group, rank});
+        EXPECT_EQ(groups.GroupOf(groups.First(thread)), group);
+        EXPECT_EQ(groups.RankOf(groups.First(thread)), 0);
+        for (int step = count / 2; step > 0; step /= 2) {
+          if (rank >= step) continue;
+          EXPECT_EQ(groups.RankOf(groups.Ahead(thread, step)), rank + step);
+          EXPECT_EQ(groups.GroupOf(groups.Ahead(thread, step)), group);
+        }
+      }
+      EXPECT_EQ(seen.size(), static_cast<size_t>(kThreads));
+    }
+  }
+}
+
+void ExpectCovers(const ReducePlan& plan) {
+  EXPECT_GE(plan.splits, 1);
+  EXPECT_GE(plan.splits * plan.split_size, plan.reduced.size);
+  EXPECT_GE(plan.blocks_per_split * plan.groups.count(), plan.kept.size);
+  EXPECT_LT((plan.blocks_per_split - 1) * plan.groups.count(), plan.kept.size);
+}
+
+TEST(ReducePlan, FullSumIsSplit) {
+  const ReducePlan plan = PlanReduce(Dense({1 << 12, 1 << 12}), 3, false);
+  ExpectCovers(plan);
+  EXPECT_EQ(plan.reduced.ndim, 1);
+  EXPECT_EQ(plan.groups.size(), kThreads);
+  EXPECT_EQ(plan.splits, 1024);
+  ExpectCovers(PlanCombine(plan.kept.size, plan.splits, 8));
+}
+
+TEST(ReducePlan, RowsAreReadAlongRows) {
+  const ReducePlan plan = PlanReduce(Dense({100000, 10}), 2, false);
+  ExpectCovers(plan);
+  EXPECT_EQ(plan.groups.size(), 16);
+  EXPECT_EQ(plan.groups.Ahead(0, 1), 1);
+  EXPECT_EQ(plan.splits, 1);
+}
+
+TEST(ReducePlan, ColumnsAreReadAcross) {
+  const ReducePlan plan = PlanReduce(Dense({10000, 256}), 1, false);
+  ExpectCovers(plan);
+  EXPECT_EQ(plan.groups.GroupOf(1), 1);  // the next thread has the next column
+  EXPECT_GT(plan.splits, 1);
+}
+
+TEST(ReducePlan, OfNothing) {
+  const ReducePlan plan = PlanReduce(Dense({4, 0}), 2, false);
+  ExpectCovers(plan);
+  EXPECT_EQ(plan.splits, 1);
+  EXPECT_EQ(plan.reduced.size, 0);
+}
+
+}  // namespace
+}  // namespace chx::server::cuda

@@ -1,0 +1,111 @@
+#include "server/cuda/runtime/device.h"
+
+#include <utility>
+
+#include "ops/error.h"
+#include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/runtime/probe.h"
+#include "server/cuda/vendor/cuda_status.h"
+
+namespace chx::server::cuda {
+namespace {
+
+// Beyond these, the parts of a closed stream are freed.
+constexpr size_t kMaxKept = 64;
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index)
+    : index_(index), name_(absl::StrCat("cuda:", index)), kernels_(AllKernels()) {}
+
+CudaDevice::~CudaDevice() {
+  // The engine is done with its streams. After a lasting error these fail, which changes nothing.
+  cudaSetDevice(index_);
+  kept_.clear();
+  if (allocations_ != nullptr) {
+    cudaStreamSynchronize(allocations_);
+    cudaStreamDestroy(allocations_);
+  }
+  if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+  cudaGetLastError();
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(index));
+  CHX_RETURN_IF_ERROR(device->Init());
+  return device;
+}
+
+absl::Status CudaDevice::Init() {
+  CHX_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(index_)));
+  // On a GPU that this plug-in has no code for, fails here and not at the first kernel.
+  CHX_RETURN_IF_ERROR(CudaStatus(absl::StrCat("kernels for ", name_), ProbeKernels()));
+  int has_pools = 0;
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaDeviceGetAttribute",
+                 cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, index_)));
+  if (has_pools == 0) return DeviceError("cuda: ", name_, " has no memory pools");
+  size_t free_bytes = 0;
+  CHX_RETURN_IF_ERROR(CudaStatus("cudaMemGetInfo", cudaMemGetInfo(&free_bytes, &memory_bytes_)));
+
+  cudaMemPoolProps props = {};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location.type = cudaMemLocationTypeDevice;
+  props.location.id = index_;
+  CHX_RETURN_IF_ERROR(CudaStatus("cudaMemPoolCreate", cudaMemPoolCreate(&pool_, &props)));
+  // The pool keeps up to this many freed bytes. By default the driver takes all of them back.
+  uint64_t threshold = memory_bytes_ / 4;
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaMemPoolSetAttribute",
+                 cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold)));
+  return CudaStatus("cudaStreamCreate",
+                    cudaStreamCreateWithFlags(&allocations_, cudaStreamNonBlocking));
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream() {
+  CHX_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(index_)));
+  std::unique_ptr<StreamParts> parts;
+  {
+    MutexLock lock(&mutex_);
+    if (!kept_.empty()) {
+      parts = std::move(kept_.back());
+      kept_.pop_back();
+    }
+  }
+  if (parts == nullptr) {
+    CHX_ASSIGN_OR_RETURN(parts, StreamParts::New());
+  }
+  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(this, std::move(parts)));
+}
+
+void CudaDevice::KeepParts(std::unique_ptr<StreamParts> parts) {
+  MutexLock lock(&mutex_);
+  if (kept_.size() < kMaxKept) kept_.push_back(std::move(parts));
+}
+
+absl::StatusOr<void*> CudaDevice::AllocateSlab(size_t bytes) {
+  CHX_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(index_)));
+  const std::string what = absl::StrCat("allocation of ", bytes, " bytes on ", name_);
+  void* slab = nullptr;
+  const size_t rounded = bytes > 0 ? bytes : 1;
+  CHX_RETURN_IF_ERROR(
+      CudaStatus(what, cudaMallocFromPoolAsync(&slab, rounded, pool_, allocations_)));
+  absl::Status status =
+      CudaStatus("cudaMemsetAsync", cudaMemsetAsync(slab, 0, rounded, allocations_));
+  // Other streams use the slab without waiting for this one.
+  if (status.ok()) status = CudaStatus(what, cudaStreamSynchronize(allocations_));
+  if (!status.ok()) {
+    FreeSlab(slab, bytes);
+    return status;
+  }
+  return slab;
+}
+
+void CudaDevice::FreeSlab(void* slab, size_t) {
+  cudaSetDevice(index_);
+  // Fails only after a lasting error, which the streams report.
+  cudaFreeAsync(slab, allocations_);
+  cudaGetLastError();
+}
+
+}  // namespace chx::server::cuda

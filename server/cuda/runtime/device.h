@@ -1,0 +1,52 @@
+// One GPU as a device: its memory and the parts that streams are made of.
+#ifndef CHX_SERVER_CUDA_RUNTIME_DEVICE_H_
+#define CHX_SERVER_CUDA_RUNTIME_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "server/cuda/runtime/stream.h"
+#include "server/engine/backend.h"
+#include "server/engine/kernel.h"
+
+namespace chx::server::cuda {
+
+// Made by the backend's OpenDevice, owned by the engine, outlives its streams. Thread-safe.
+class CudaDevice : public Device {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index);
+  ~CudaDevice() override;
+
+  const std::string& name() const override { return name_; }
+  size_t memory_bytes() const override { return memory_bytes_; }
+  const KernelTable& kernels() const override { return kernels_; }
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
+  // From a memory pool of our own; waits until the slab is filled with zeros.
+  absl::StatusOr<void*> AllocateSlab(size_t bytes) override;
+  void FreeSlab(void* slab, size_t bytes) override;
+
+  int index() const { return index_; }
+  // Keeps them for the next stream. All their work is done.
+  void KeepParts(std::unique_ptr<StreamParts> parts);
+
+ private:
+  explicit CudaDevice(int index);
+  absl::Status Init();
+
+  const int index_;
+  const std::string name_;
+  const KernelTable kernels_;
+  size_t memory_bytes_ = 0;
+  cudaMemPool_t pool_ = nullptr;
+  cudaStream_t allocations_ = nullptr;  // orders allocations, fills and frees
+  Mutex mutex_;
+  std::vector<std::unique_ptr<StreamParts>> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chx::server::cuda
+
+#endif  // CHX_SERVER_CUDA_RUNTIME_DEVICE_H_

@@ -1,0 +1,213 @@
+#include "server/cuda/runtime/stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "ops/error.h"
+#include "server/cuda/runtime/device.h"
+#include "server/cuda/vendor/cuda_status.h"
+#include "server/engine/stop_token.h"
+
+namespace chx::server::cuda {
+
+absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New() {
+  std::unique_ptr<StreamParts> parts(new StreamParts);
+  CHX_RETURN_IF_ERROR(parts->Open());
+  return parts;
+}
+
+absl::Status StreamParts::Open() {
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaStreamCreate", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+  dnn_.set_stream(stream_);
+  solver_.set_stream(stream_);
+  void* memory = nullptr;
+  CHX_RETURN_IF_ERROR(CudaStatus(
+      "cudaHostAlloc", cudaHostAlloc(&memory, kSlots * kSlotBytes, cudaHostAllocDefault)));
+  pinned_ = static_cast<char*>(memory);
+  for (int i = 0; i < kSlots; ++i) {
+    slots_[i].data = pinned_ + i * kSlotBytes;
+    CHX_RETURN_IF_ERROR(CudaStatus(
+        "cudaEventCreate", cudaEventCreateWithFlags(&slots_[i].done, cudaEventDisableTiming)));
+  }
+  return absl::OkStatus();
+}
+
+StreamParts::~StreamParts() {
+  for (Slot& slot : slots_) {
+    if (slot.done != nullptr) cudaEventDestroy(slot.done);
+  }
+  if (pinned_ != nullptr) cudaFreeHost(pinned_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  cudaGetLastError();
+}
+
+CudaStream::CudaStream(CudaDevice* device, std::unique_ptr<StreamParts> parts)
+    : device_(device), parts_(std::move(parts)) {}
+
+CudaStream::~CudaStream() {
+  if (Synchronize().ok()) device_->KeepParts(std::move(parts_));
+}
+
+Device& CudaStream::device() { return *device_; }
+
+absl::Status CudaStream::Check(absl::string_view what, cudaError_t error) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const absl::Status status = CudaStatus(what, error);
+  // Errors that last are returned by the next call too.
+  const cudaError_t after = cudaStreamQuery(parts_->stream_);
+  if (after != cudaSuccess && after != cudaErrorNotReady) broken_ = status;
+  cudaGetLastError();
+  return status;
+}
+
+absl::Status CudaStream::Enter() {
+  if (!broken_.ok()) return broken_;
+  return Check("cudaSetDevice", cudaSetDevice(device_->index()));
+}
+
+void* CudaStream::handle() {
+  // A failure shows at the launch.
+  static_cast<void>(cudaSetDevice(device_->index()));
+  return parts_->stream_;
+}
+
+absl::Status CudaStream::Launched() {
+  const cudaError_t error = cudaGetLastError();
+  return broken_.ok() ? Check("launch", error) : broken_;
+}
+
+template <typename Done>
+absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
+  // Most waits are short, and sleeping takes longer.
+  constexpr auto kBusy = std::chrono::milliseconds(1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t state = done();
+    if (state != cudaErrorNotReady) return Check(what, state);
+    cudaGetLastError();  // else the next launch would report it
+    CHX_RETURN_IF_ERROR(CheckNotStopped(what));
+    if (std::chrono::steady_clock::now() - begin > kBusy) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+absl::Status CudaStream::Pause() { return Synchronize(); }
+
+// Large products are computed in parts, as by other kernels: some matrices, or some columns of one.
+absl::Status CudaStream::Gemm(const GemmCall& call) {
+  constexpr double kMaxWork = int64_t{1} << 39;
+  const double column = static_cast<double>(call.m) * static_cast<double>(call.k);
+  const double matrix = column * static_cast<double>(call.n);
+  int64_t count = std::max<int64_t>(1, call.count);
+  int64_t columns = std::max<int64_t>(1, call.n);
+  if (matrix * static_cast<double>(count) > kMaxWork) {
+    count = static_cast<int64_t>(std::clamp(kMaxWork / matrix, 1.0, static_cast<double>(count)));
+    columns =
+        static_cast<int64_t>(std::clamp(kMaxWork / column, 1.0, static_cast<double>(columns)));
+  }
+  const int64_t item = ItemSize(call.dtype);
+  CHX_RETURN_IF_ERROR(Enter());
+  for (int64_t i = 0; i < call.count; i += count) {
+    for (int64_t j = 0; j < call.n; j += columns) {
+      if (i + j > 0) CHX_RETURN_IF_ERROR(Pause());
+      GemmCall part = call;
+      part.count = std::min(count, call.count - i);
+      part.n = std::min(columns, call.n - j);
+      const int64_t b_column = call.transpose_b ? j : j * call.ldb;
+      part.a = static_cast<const char*>(call.a) + i * call.a_stride * item;
+      part.b = static_cast<const char*>(call.b) + (i * call.b_stride + b_column) * item;
+      part.c = static_cast<char*>(call.c) + (i * call.c_stride + j * call.ldc) * item;
+      CHX_RETURN_IF_ERROR(parts_->blas_.Gemm(parts_->stream_, part));
+    }
+  }
+  return Launched();
+}
+
+Dnn* CudaStream::dnn() { return settings().use_cudnn && OpenDnn().ok() ? &parts_->dnn_ : nullptr; }
+
+Solver* CudaStream::solver() { return OpenSolver().ok() ? &parts_->solver_ : nullptr; }
+
+absl::StatusOr<StreamParts::Slot*> CudaStream::NextSlot() {
+  StreamParts::Slot* const slot = &parts_->slots_[parts_->next_];
+  parts_->next_ = (parts_->next_ + 1) % StreamParts::kSlots;
+  CHX_RETURN_IF_ERROR(Await("copy", [slot] { return cudaEventQuery(slot->done); }));
+  return slot;
+}
+
+absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
+  CHX_RETURN_IF_ERROR(Enter());
+  char* to = static_cast<char*>(dst);
+  const char* from = static_cast<const char*>(src);
+  while (bytes > 0) {
+    const size_t part = std::min(bytes, StreamParts::kSlotBytes);
+    CHX_ASSIGN_OR_RETURN(StreamParts::Slot* const slot, NextSlot());
+    std::memcpy(slot->data, from, part);
+    CHX_RETURN_IF_ERROR(
+        Check("copy to the device",
+              cudaMemcpyAsync(to, slot->data, part, cudaMemcpyHostToDevice, parts_->stream_)));
+    CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(slot->done, parts_->stream_)));
+    to += part;
+    from += part;
+    bytes -= part;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaStream::CopyOut(void* dst, const void* src, size_t bytes) {
+  CHX_RETURN_IF_ERROR(Enter());
+  char* const to = static_cast<char*>(dst);
+  const char* const from = static_cast<const char*>(src);
+  struct Part {
+    StreamParts::Slot* slot;
+    size_t offset;
+    size_t bytes;
+  };
+  // At most half of the slots: so the next slot is not one whose copy has just begun.
+  constexpr int kAhead = StreamParts::kSlots / 2;
+  Part parts[kAhead];
+  int first = 0;
+  int count = 0;
+  size_t offset = 0;
+  while (offset < bytes || count > 0) {
+    if (offset < bytes && count < kAhead) {
+      Part& part = parts[(first + count++) % kAhead];
+      CHX_ASSIGN_OR_RETURN(part.slot, NextSlot());
+      part.offset = offset;
+      part.bytes = std::min(bytes - offset, StreamParts::kSlotBytes);
+      offset += part.bytes;
+      CHX_RETURN_IF_ERROR(Check("copy from the device",
+                                cudaMemcpyAsync(part.slot->data, from + part.offset, part.bytes,
+                                                cudaMemcpyDeviceToHost, parts_->stream_)));
+      CHX_RETURN_IF_ERROR(
+          Check("cudaEventRecord", cudaEventRecord(part.slot->done, parts_->stream_)));
+      continue;
+    }
+    const Part& part = parts[first];
+    CHX_RETURN_IF_ERROR(
+        Await("copy from the device", [&part] { return cudaEventQuery(part.slot->done); }));
+    std::memcpy(to + part.offset, part.slot->data, part.bytes);
+    first = (first + 1) % kAhead;
+    --count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaStream::Zero(void* dst, size_t bytes) {
+  CHX_RETURN_IF_ERROR(Enter());
+  if (bytes == 0) return absl::OkStatus();
+  return Check("cudaMemsetAsync", cudaMemsetAsync(dst, 0, bytes, parts_->stream_));
+}
+
+absl::Status CudaStream::Synchronize() {
+  CHX_RETURN_IF_ERROR(Enter());
+  return Await("synchronize", [this] { return cudaStreamQuery(parts_->stream_); });
+}
+
+}  // namespace chx::server::cuda

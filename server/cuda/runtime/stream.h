@@ -1,0 +1,91 @@
+// A session's work on one GPU.
+#ifndef CHX_SERVER_CUDA_RUNTIME_STREAM_H_
+#define CHX_SERVER_CUDA_RUNTIME_STREAM_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/blas.h"
+#include "server/cuda/vendor/dnn_library.h"
+#include "server/cuda/vendor/solver_library.h"
+
+namespace chx::server::cuda {
+
+class CudaDevice;
+
+// The CUDA objects of a stream. CUDA waits for the whole device when they are created or destroyed,
+// which would delay other sessions. So the device keeps them for the next session.
+class StreamParts {
+ public:
+  static absl::StatusOr<std::unique_ptr<StreamParts>> New();
+  ~StreamParts();
+  StreamParts(const StreamParts&) = delete;
+  StreamParts& operator=(const StreamParts&) = delete;
+
+ private:
+  friend class CudaStream;
+  // Slots of pinned memory, which copies use in turn.
+  static constexpr int kSlots = 16;
+  static constexpr size_t kSlotBytes = size_t{256} << 10;
+  struct Slot {
+    char* data = nullptr;
+    cudaEvent_t done = nullptr;  // of the last copy that used the slot
+  };
+
+  StreamParts() = default;
+  absl::Status Open();
+
+  cudaStream_t stream_ = nullptr;
+  char* pinned_ = nullptr;
+  Slot slots_[kSlots];
+  int next_ = 0;
+  Blas blas_;
+  CudaDnn dnn_;
+  CudaSolver solver_;
+};
+
+// Owned by the session's executor; used by one thread at a time. After an error that CUDA cannot
+// recover from (an invalid access, say) every call reports that error, and the daemon goes on.
+class CudaStream : public KernelStream {
+ public:
+  CudaStream(CudaDevice* device, std::unique_ptr<StreamParts> parts);
+  ~CudaStream() override;
+
+  Device& device() override;
+  // The source is copied to pinned memory; waits only if all of that is under way.
+  absl::Status CopyIn(void* dst, const void* src, size_t bytes) override;
+  absl::Status CopyOut(void* dst, const void* src, size_t bytes) override;
+  absl::Status Zero(void* dst, size_t bytes) override;
+  absl::Status Synchronize() override;
+
+  void* handle() override;
+  absl::Status Launched() override;
+  absl::Status Pause() override;
+  absl::Status Gemm(const GemmCall& call) override;
+  Dnn* dnn() override;
+  Solver* solver() override;
+
+ private:
+  // Makes the device the thread's current one; the lasting error if there is one.
+  absl::Status Enter();
+  // Remembers the error if it is a lasting one.
+  absl::Status Check(absl::string_view what, cudaError_t error);
+  absl::StatusOr<StreamParts::Slot*> NextSlot();
+  // Waits until `done` returns something else than cudaErrorNotReady. If the command is to stop, it
+  // returns an error at once while the work goes on, so its memory must not be freed yet.
+  template <typename Done>
+  absl::Status Await(absl::string_view what, const Done& done);
+
+  CudaDevice* const device_;
+  std::unique_ptr<StreamParts> parts_;
+  absl::Status broken_;
+};
+
+}  // namespace chx::server::cuda
+
+#endif  // CHX_SERVER_CUDA_RUNTIME_STREAM_H_

@@ -1,0 +1,47 @@
+// cuBLAS, opened when the first product of float matrices needs it (library.h).
+#ifndef CHX_SERVER_CUDA_VENDOR_BLAS_H_
+#define CHX_SERVER_CUDA_VENDOR_BLAS_H_
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/cuda/vendor/gemm.h"
+
+namespace chx::server::cuda {
+
+// The functions that we call. Immutable; safe from any thread.
+struct BlasLibrary {
+  decltype(&cublasCreate_v2) create = nullptr;
+  decltype(&cublasDestroy_v2) destroy = nullptr;
+  decltype(&cublasSetStream_v2) set_stream = nullptr;
+  decltype(&cublasSetMathMode) set_math_mode = nullptr;
+  decltype(&cublasGetStatusString) status_string = nullptr;
+  decltype(&cublasGemmStridedBatchedEx_64) gemm = nullptr;
+};
+
+// The outcome of the first call is kept.
+absl::StatusOr<const BlasLibrary*> OpenBlas();
+
+// A handle for one stream. Used by one thread at a time, as the stream.
+class Blas {
+ public:
+  Blas() = default;
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  absl::Status Gemm(cudaStream_t stream, const GemmCall& call);
+
+ private:
+  absl::Status Open(cudaStream_t stream);
+  absl::Status Check(const char* what, cublasStatus_t status) const;
+
+  const BlasLibrary* library_ = nullptr;
+  cublasHandle_t handle_ = nullptr;
+};
+
+}  // namespace chx::server::cuda
+
+#endif  // CHX_SERVER_CUDA_VENDOR_BLAS_H_

@@ -1,0 +1,124 @@
+#include "server/cuda/vendor/dnn.h"
+
+#include <cmath>
+
+namespace chx::server::cuda {
+namespace {
+
+bool IsInt(int64_t n) { return n >= 0 && n <= INT32_MAX; }
+
+// Whether an array of (a, b, dims...) has elements, and so few that an int counts them.
+bool Countable(int64_t a, int64_t b, const int* dims, int ndim) {
+  if (!IsInt(a) || !IsInt(b)) return false;
+  int64_t size = a * b;  // below 2^62
+  for (int d = 0; d < ndim; ++d) {
+    if (size > INT32_MAX) return false;
+    size *= dims[d];
+  }
+  return size > 0 && size <= INT32_MAX;
+}
+
+}  // namespace
+
+absl::optional<DnnWindows> ToDnn(const kernels::Windows& windows) {
+  if (windows.ndim < 1 || windows.ndim > DnnWindows::kMaxDims) return absl::nullopt;
+  DnnWindows result;
+  for (int d = 0; d < windows.ndim; ++d) {
+    const int64_t image = windows.image[d];
+    const int64_t counts = windows.counts[d];
+    const int64_t kernel = windows.kernel[d];
+    const int64_t stride = windows.stride[d];
+    const int64_t pad = windows.pad[d];
+    if (!IsInt(image) || !IsInt(counts) || !IsInt(kernel) || !IsInt(stride) || !IsInt(pad) ||
+        image < 1 || counts < 1 || kernel < 1 || stride < 1) {
+      return absl::nullopt;
+    }
+    const int64_t padded = image + 2 * pad;
+    if (padded > INT32_MAX || padded < kernel || counts != (padded - kernel) / stride + 1) {
+      return absl::nullopt;
+    }
+    result.image[d] = static_cast<int>(image);
+    result.counts[d] = static_cast<int>(counts);
+    result.kernel[d] = static_cast<int>(kernel);
+    result.stride[d] = static_cast<int>(stride);
+    result.pad[d] = static_cast<int>(pad);
+  }
+  result.ndim = windows.ndim;
+  if (result.ndim == 1) {
+    result.image[1] = result.counts[1] = result.kernel[1] = result.stride[1] = 1;
+    result.ndim = 2;
+  }
+  return result;
+}
+
+absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Windows& windows,
+                                  int64_t samples, int64_t channels, int64_t features) {
+  const absl::optional<DnnWindows> dnn = ToDnn(windows);
+  if (!dnn.has_value() || !Countable(samples, channels, dnn->image, dnn->ndim) ||
+      !Countable(features, channels, dnn->kernel, dnn->ndim) ||
+      !Countable(samples, features, dnn->counts, dnn->ndim)) {
+    return absl::nullopt;
+  }
+  ConvCall call;
+  call.part = part;
+  call.dtype = dtype;
+  call.samples = static_cast<int>(samples);
+  call.channels = static_cast<int>(channels);
+  call.features = static_cast<int>(features);
+  call.windows = *dnn;
+  return call;
+}
+
+absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windows& windows,
+                                  int64_t planes) {
+  const absl::optional<DnnWindows> dnn = ToDnn(windows);
+  if (!dnn.has_value() || !Countable(planes, 1, dnn->image, dnn->ndim) ||
+      !Countable(planes, 1, dnn->counts, dnn->ndim)) {
+    return absl::nullopt;
+  }
+  int64_t size = 1;  // of a window, by which averages are multiplied
+  for (int d = 0; d < dnn->ndim; ++d) {
+    if (dnn->pad[d] >= dnn->kernel[d]) return absl::nullopt;
+    size *= dnn->kernel[d];
+    if (size > (1 << 20)) return absl::nullopt;
+  }
+  PoolCall call;
+  call.dtype = dtype;
+  call.spread = spread;
+  call.planes = static_cast<int>(planes);
+  call.windows = *dnn;
+  return call;
+}
+
+absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::NormLayout& layout,
+                                  double eps) {
+  constexpr int64_t kMaxOuter = 65535;  // blocks along a grid's second dimension
+  const int64_t outer = layout.outer;
+  const int64_t inner = layout.inner;
+  if (!(eps >= 0) || !std::isfinite(eps) || outer > kMaxOuter || !IsInt(inner)) {
+    return absl::nullopt;
+  }
+  const int dims[] = {static_cast<int>(inner)};
+  if (!Countable(outer, layout.channels, dims, 1)) return absl::nullopt;
+  if (part == NormPart::kBatch && outer == 1 && inner == 1) return absl::nullopt;
+  NormCall call;
+  call.part = part;
+  call.dtype = dtype;
+  call.outer = static_cast<int>(outer);
+  call.channels = static_cast<int>(layout.channels);
+  call.inner = static_cast<int>(inner);
+  call.eps = eps;
+  return call;
+}
+
+absl::optional<Algorithm> Choose(absl::Span<const Algorithm> algorithms, const Settings& settings) {
+  for (const Algorithm& algorithm : algorithms) {
+    if (!algorithm.works || !algorithm.exact) continue;
+    if (algorithm.workspace < 0 || algorithm.workspace > settings.max_workspace_size) continue;
+    if (settings.cudnn_deterministic && !algorithm.deterministic) continue;
+    return algorithm;
+  }
+  return absl::nullopt;
+}
+
+}  // namespace chx::server::cuda

@@ -1,0 +1,281 @@
+#include "server/cuda/vendor/dnn_library.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/error.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/vendor/dnn_objects.h"
+#include "server/cuda/vendor/library.h"
+
+namespace chx::server::cuda {
+namespace {
+
+// Clients choose shapes, so the number of remembered choices is bounded.
+constexpr size_t kMaxChoices = 1024;
+constexpr int kMaxAlgorithms = 16;
+
+bool LoadAll(void* library, DnnLibrary* dnn) {
+#define CHX_LOAD(name) LoadFunction(library, #name, &dnn->name)&&
+  return CHX_DNN_FUNCTIONS(CHX_LOAD) true;
+#undef CHX_LOAD
+}
+
+// All that the choice of an algorithm depends on.
+std::string KeyOf(const ConvCall& call, const Settings& settings) {
+  const DnnWindows& w = call.windows;
+  std::vector<int64_t> numbers = {static_cast<int64_t>(call.part),
+                                  static_cast<int64_t>(call.dtype),
+                                  call.samples,
+                                  call.channels,
+                                  call.features,
+                                  w.ndim,
+                                  settings.cudnn_deterministic,
+                                  settings.autotune,
+                                  settings.max_workspace_size};
+  for (int d = 0; d < w.ndim; ++d) {
+    numbers.insert(numbers.end(), {w.image[d], w.counts[d], w.kernel[d], w.stride[d], w.pad[d]});
+  }
+  return std::string(reinterpret_cast<const char*>(numbers.data()),
+                     numbers.size() * sizeof(numbers[0]));
+}
+
+template <typename Perf>
+std::vector<Algorithm> ToAlgorithms(const Perf* perfs, int count, Dtype dtype) {
+  std::vector<Algorithm> algorithms(std::max(0, count));
+  for (size_t i = 0; i < algorithms.size(); ++i) {
+    algorithms[i].number = static_cast<int>(perfs[i].algo);
+    algorithms[i].works = perfs[i].status == CUDNN_STATUS_SUCCESS;
+    algorithms[i].math = static_cast<int>(perfs[i].mathType);
+    algorithms[i].exact = dtype == Dtype::kFloat16 || perfs[i].mathType == CUDNN_FMA_MATH ||
+                          perfs[i].mathType == CUDNN_DEFAULT_MATH;
+    algorithms[i].deterministic = perfs[i].determinism == CUDNN_DETERMINISTIC;
+    algorithms[i].workspace =
+        perfs[i].memory > INT64_MAX ? -1 : static_cast<int64_t>(perfs[i].memory);
+  }
+  return algorithms;
+}
+
+}  // namespace
+
+absl::StatusOr<const DnnLibrary*> OpenDnn() {
+  static const auto* const result = new absl::StatusOr<const DnnLibrary*>(
+      OpenFunctions({"cuDNN 9",
+                     "convolutions, poolings, normalizations and recurrent networks do without",
+                     "CHXD_CUDNN",
+                     {"libcudnn.so.9"}},
+                    LoadAll));
+  return *result;
+}
+
+// The descriptors of a call.
+struct CudaDnn::ConvObjects {
+  explicit ConvObjects(const DnnLibrary& dnn)
+      : image(dnn),
+        features(dnn),
+        weight(dnn.cudnnCreateFilterDescriptor, dnn.cudnnDestroyFilterDescriptor),
+        windows(dnn.cudnnCreateConvolutionDescriptor, dnn.cudnnDestroyConvolutionDescriptor) {}
+
+  cudnnStatus_t Set(const DnnLibrary& dnn, const ConvCall& call) const {
+    const cudnnStatus_t made =
+        First({image.status(), features.status(), weight.status(), windows.status()});
+    if (made != CUDNN_STATUS_SUCCESS) return made;
+    const DnnWindows& w = call.windows;
+    const cudnnDataType_t type = DataType(call.dtype);
+    constexpr int kDense[DnnWindows::kMaxDims] = {1, 1, 1};
+    return First(
+        {Dims(call.samples, call.channels, w.image, w.ndim).Set(dnn, type, image.get()),
+         Dims(call.samples, call.features, w.counts, w.ndim).Set(dnn, type, features.get()),
+         Dims(call.features, call.channels, w.kernel, w.ndim).Set(dnn, type, weight.get()),
+         dnn.cudnnSetConvolutionNdDescriptor(windows.get(), w.ndim, w.pad, w.stride, kDense,
+                                             CUDNN_CROSS_CORRELATION, WorkType(call.dtype)),
+         // No TF32 for float32, whose products are as exact as their dtype.
+         dnn.cudnnSetConvolutionMathType(windows.get(),
+                                         call.dtype == Dtype::kFloat16   ? CUDNN_TENSOR_OP_MATH
+                                         : call.dtype == Dtype::kFloat32 ? CUDNN_FMA_MATH
+                                                                         : CUDNN_DEFAULT_MATH)});
+  }
+
+  const TensorDescriptor image;
+  const TensorDescriptor features;
+  const Descriptor<cudnnFilterDescriptor_t> weight;
+  const Descriptor<cudnnConvolutionDescriptor_t> windows;
+};
+
+CudaDnn::~CudaDnn() {
+  if (handle_ != nullptr) library_->cudnnDestroy(handle_);
+}
+
+absl::Status CudaDnn::Check(const char* what, cudnnStatus_t status) const {
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  return DeviceError("cuda: ", what, ": ", library_->cudnnGetErrorString(status));
+}
+
+absl::Status CudaDnn::Open() {
+  if (handle_ != nullptr) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(library_, OpenDnn());
+  cudnnHandle_t handle = nullptr;
+  CHX_RETURN_IF_ERROR(Check("cudnnCreate", library_->cudnnCreate(&handle)));
+  handle_ = handle;
+  return Check("cudnnSetStream", library_->cudnnSetStream(handle_, stream_));
+}
+
+// The choice is by estimates or, to autotune, by trying algorithms with all the workspace that is
+// allowed. Trying writes to the output, so an accumulating call gets another one for it.
+absl::StatusOr<absl::optional<Algorithm>> CudaDnn::Search(const KernelArgs& args,
+                                                          const ConvCall& call,
+                                                          const ConvObjects& o) {
+  const Settings& settings = args.stream.settings();
+  void* workspace = nullptr;
+  void* out = call.out;
+  bool tries = settings.autotune;
+  size_t bytes = static_cast<size_t>(settings.max_workspace_size);
+  if (tries && bytes > 0) {
+    const absl::StatusOr<void*> memory = args.scratch.Allocate(bytes);
+    tries = memory.ok();
+    if (tries) workspace = *memory;
+  }
+  if (tries && call.accumulate) {
+    const absl::StatusOr<void*> memory =
+        args.scratch.Allocate(args.out(0).size() * ItemSize(call.dtype));
+    tries = memory.ok();
+    if (tries) out = *memory;
+  }
+  int count = 0;
+  const auto choose = [&](const auto* perfs,
+                          cudnnStatus_t status) -> absl::StatusOr<absl::optional<Algorithm>> {
+    if (IsUnsupported(status)) return absl::optional<Algorithm>();
+    CHX_RETURN_IF_ERROR(Check("the search for a convolution's algorithm", status));
+    return Choose(ToAlgorithms(perfs, std::min(count, kMaxAlgorithms), call.dtype), settings);
+  };
+  const DnnLibrary& dnn = *library_;
+  switch (call.part) {
+    case ConvPart::kFeatures: {
+      cudnnConvolutionFwdAlgoPerf_t perfs[kMaxAlgorithms];
+      return choose(perfs, tries ? dnn.cudnnFindConvolutionForwardAlgorithmEx(
+                                       handle_, o.image.get(), call.a, o.weight.get(), call.b,
+                                       o.windows.get(), o.features.get(), out, kMaxAlgorithms,
+                                       &count, perfs, workspace, bytes)
+                                 : dnn.cudnnGetConvolutionForwardAlgorithm_v7(
+                                       handle_, o.image.get(), o.weight.get(), o.windows.get(),
+                                       o.features.get(), kMaxAlgorithms, &count, perfs));
+    }
+    case ConvPart::kImage: {
+      cudnnConvolutionBwdDataAlgoPerf_t perfs[kMaxAlgorithms];
+      return choose(perfs, tries ? dnn.cudnnFindConvolutionBackwardDataAlgorithmEx(
+                                       handle_, o.weight.get(), call.b, o.features.get(), call.a,
+                                       o.windows.get(), o.image.get(), out, kMaxAlgorithms, &count,
+                                       perfs, workspace, bytes)
+                                 : dnn.cudnnGetConvolutionBackwardDataAlgorithm_v7(
+                                       handle_, o.weight.get(), o.features.get(), o.windows.get(),
+                                       o.image.get(), kMaxAlgorithms, &count, perfs));
+    }
+    case ConvPart::kWeight:
+      break;
+  }
+  cudnnConvolutionBwdFilterAlgoPerf_t perfs[kMaxAlgorithms];
+  return choose(
+      perfs, tries ? dnn.cudnnFindConvolutionBackwardFilterAlgorithmEx(
+                         handle_, o.image.get(), call.a, o.features.get(), call.b, o.windows.get(),
+                         o.weight.get(), out, kMaxAlgorithms, &count, perfs, workspace, bytes)
+                   : dnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+                         handle_, o.image.get(), o.features.get(), o.windows.get(), o.weight.get(),
+                         kMaxAlgorithms, &count, perfs));
+}
+
+cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Algorithm& algorithm,
+                           void* workspace) const {
+  const Factor one(call.dtype, 1);
+  const Factor before(call.dtype, call.accumulate ? 1 : 0);
+  const auto bytes = static_cast<size_t>(algorithm.workspace);
+  if (call.dtype == Dtype::kFloat16) {
+    const cudnnStatus_t status = library_->cudnnSetConvolutionMathType(
+        o.windows.get(), static_cast<cudnnMathType_t>(algorithm.math));
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+  }
+  switch (call.part) {
+    case ConvPart::kFeatures:
+      return library_->cudnnConvolutionForward(
+          handle_, one.get(), o.image.get(), call.a, o.weight.get(), call.b, o.windows.get(),
+          static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number), workspace, bytes, before.get(),
+          o.features.get(), call.out);
+    case ConvPart::kImage:
+      return library_->cudnnConvolutionBackwardData(
+          handle_, one.get(), o.weight.get(), call.b, o.features.get(), call.a, o.windows.get(),
+          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), workspace, bytes,
+          before.get(), o.image.get(), call.out);
+    case ConvPart::kWeight:
+      break;
+  }
+  return library_->cudnnConvolutionBackwardFilter(
+      handle_, one.get(), o.image.get(), call.a, o.features.get(), call.b, o.windows.get(),
+      static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), workspace, bytes,
+      before.get(), o.weight.get(), call.out);
+}
+
+absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
+  StreamOf(args).handle();  // makes its device current
+  CHX_RETURN_IF_ERROR(Open());
+  const ConvObjects objects(*library_);
+  CHX_RETURN_IF_ERROR(Check("a convolution's descriptors", objects.Set(*library_, call)));
+  const std::string key = KeyOf(call, args.stream.settings());
+  auto found = choices_.find(key);
+  if (found == choices_.end()) {
+    CHX_ASSIGN_OR_RETURN(const absl::optional<Algorithm> choice, Search(args, call, objects));
+    if (choices_.size() >= kMaxChoices) choices_.clear();
+    found = choices_.emplace(key, choice).first;
+  }
+  if (!found->second.has_value()) return false;
+  void* workspace = nullptr;
+  if (found->second->workspace > 0) {
+    const absl::StatusOr<void*> memory = args.scratch.Allocate(found->second->workspace);
+    if (!memory.ok()) return false;
+    workspace = *memory;
+  }
+  const cudnnStatus_t status = Run(call, objects, *found->second, workspace);
+  if (IsUnsupported(status)) {
+    found->second.reset();
+    return false;
+  }
+  CHX_RETURN_IF_ERROR(Check("convolution", status));
+  CHX_RETURN_IF_ERROR(StreamOf(args).Launched());
+  return true;
+}
+
+absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call) {
+  StreamOf(args).handle();  // makes its device current
+  CHX_RETURN_IF_ERROR(Open());
+  const DnnLibrary& dnn = *library_;
+  const TensorDescriptor image(dnn);
+  const TensorDescriptor sums(dnn);
+  const Descriptor<cudnnPoolingDescriptor_t> windows(dnn.cudnnCreatePoolingDescriptor,
+                                                     dnn.cudnnDestroyPoolingDescriptor);
+  CHX_RETURN_IF_ERROR(
+      Check("a pooling's descriptors", First({image.status(), sums.status(), windows.status()})));
+  const DnnWindows& w = call.windows;
+  const cudnnDataType_t type = DataType(call.dtype);
+  CHX_RETURN_IF_ERROR(
+      Check("a pooling's descriptors",
+            First({Dims(call.planes, 1, w.image, w.ndim).Set(dnn, type, image.get()),
+                   Dims(call.planes, 1, w.counts, w.ndim).Set(dnn, type, sums.get()),
+                   dnn.cudnnSetPoolingNdDescriptor(
+                       windows.get(), CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,
+                       CUDNN_PROPAGATE_NAN, w.ndim, w.kernel, w.pad, w.stride)})));
+  double size = 1;  // cuDNN has averages
+  for (int d = 0; d < w.ndim; ++d) size *= w.kernel[d];
+  const Factor scale(call.dtype, size);
+  const Factor zero(call.dtype, 0);
+  // The gradient of an average does not depend on the values.
+  const cudnnStatus_t status =
+      call.spread ? dnn.cudnnPoolingBackward(handle_, windows.get(), scale.get(), sums.get(),
+                                             call.in, sums.get(), call.in, image.get(), call.out,
+                                             zero.get(), image.get(), call.out)
+                  : dnn.cudnnPoolingForward(handle_, windows.get(), scale.get(), image.get(),
+                                            call.in, zero.get(), sums.get(), call.out);
+  if (IsUnsupported(status)) return false;
+  CHX_RETURN_IF_ERROR(Check("pooling", status));
+  CHX_RETURN_IF_ERROR(StreamOf(args).Launched());
+  return true;
+}
+
+}  // namespace chx::server::cuda

@@ -1,0 +1,144 @@
+// Products against sums in extended precision, over random shapes and layouts.
+#include <cmath>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "server/native/testing/test_array.h"
+
+namespace chx::server::native {
+namespace {
+
+class LinalgTest : public testing::Test {
+ protected:
+  TestArray Random(Dtype dtype, const Shape& shape) {
+    TestArray array = TestArray::RandomLayout(rng_, dtype, shape);
+    array.FillRandom(rng_, false);
+    return array;
+  }
+  // Results of k products each of magnitude up to 16.
+  static void ExpectClose(Dtype dtype, int64_t k, Number got, Number want,
+                          const std::string& what) {
+    if (IsFloat(dtype)) {
+      const Number bound = Tolerance(dtype) * 16 * (k + 4);
+      ASSERT_LE(std::fabs(got - want), bound) << what;
+    } else if (IsBool(dtype)) {
+      ASSERT_EQ(got, Number(want != 0)) << what;
+    } else {
+      const Number modulus = std::ldexp(Number(1), static_cast<int>(ItemSize(dtype)) * 8);
+      ASSERT_EQ(std::fmod(got - want, modulus), 0) << what;
+    }
+  }
+  void CheckMatmul(Dtype dtype, const TestArray& a, const TestArray& b) {
+    const TestArray got = runner_.Run("matmul", {a, b});
+    TestArray x = a;
+    TestArray y = b;
+    const auto expand = [](const TestArray& array, const Shape& shape, const Strides& strides) {
+      TestArray result = array;
+      result.tensor().shape = shape;
+      result.tensor().strides = strides;
+      return result;
+    };
+    if (a.shape().size() == 1) x = expand(a, {1, a.shape()[0]}, {0, a.tensor().strides[0]});
+    if (b.shape().size() == 1) y = expand(b, {b.shape()[0], 1}, {b.tensor().strides[0], 0});
+    const int64_t m = x.shape()[x.shape().size() - 2];
+    const int64_t k = x.shape().back();
+    const int64_t n = y.shape().back();
+    Shape batch(x.shape().span().subspan(0, x.shape().size() - 2));
+    ASSERT_TRUE(BroadcastInto(&batch, Shape(y.shape().span().subspan(0, y.shape().size() - 2))));
+    const int64_t count = NumElements(batch);
+    batch.push_back(m);
+    batch.push_back(k);
+    const TestArray left = x.BroadcastTo(batch);
+    batch[batch.size() - 2] = k;
+    batch[batch.size() - 1] = n;
+    const TestArray right = y.BroadcastTo(batch);
+    ASSERT_EQ(got.size(), count * m * n);
+    for (int64_t i = 0; i < got.size(); ++i) {
+      Number want = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        want += left.Get(i / n * k + p) * right.Get(i / (m * n) * k * n + p * n + i % n);
+      }
+      ExpectClose(dtype, k, got.Get(i), want,
+                  std::string(DtypeName(dtype)) + a.shape().ToString() + b.shape().ToString());
+    }
+  }
+
+  Rng rng_ = MakeRng();
+  KernelRunner runner_{2};
+};
+
+TEST_F(LinalgTest, Matmul) {
+  for (int round = 0; round < 40; ++round) {
+    for (const Dtype dtype : kAllDtypes) {
+      const int64_t m = RandomInt(rng_, 0, 9);
+      const int64_t k = RandomInt(rng_, 0, 9);
+      const int64_t n = RandomInt(rng_, 0, 9);
+      const Shape batch = RandomShape(rng_, 2, 3);
+      Shape shape_a = RandomBroadcastable(rng_, batch);
+      Shape shape_b = RandomBroadcastable(rng_, batch);
+      for (const int64_t dim : {m, k}) shape_a.push_back(dim);
+      for (const int64_t dim : {k, n}) shape_b.push_back(dim);
+      if (round % 5 == 1) shape_a = {k};
+      if (round % 5 == 2) shape_b = {k};
+      if (round % 5 == 3) shape_a = shape_b = {k};
+      CheckMatmul(dtype, Random(dtype, shape_a), Random(dtype, shape_b));
+    }
+  }
+}
+
+TEST_F(LinalgTest, RepeatedRowsAndColumns) {
+  for (const Dtype dtype : kFloatDtypes) {
+    const TestArray row = Random(dtype, {1, 5}).BroadcastTo({4, 5});
+    const TestArray column = Random(dtype, {5, 1}).BroadcastTo({5, 6});
+    CheckMatmul(dtype, row, column);
+    CheckMatmul(dtype, Random(dtype, {1}).BroadcastTo({5}), column);
+  }
+}
+
+TEST_F(LinalgTest, LargeMatmulInPanels) {
+  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {70, 90}),
+              Random(Dtype::kFloat32, {90, 333}));
+  CheckMatmul(Dtype::kFloat64, Random(Dtype::kFloat64, {333, 90}),
+              Random(Dtype::kFloat64, {90, 70}));
+  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {1, 900}),
+              Random(Dtype::kFloat32, {900, 700}));
+  CheckMatmul(Dtype::kFloat32, Random(Dtype::kFloat32, {9, 50, 60}),
+              Random(Dtype::kFloat32, {60, 50}));
+}
+
+TEST_F(LinalgTest, Linear) {
+  for (int round = 0; round < 30; ++round) {
+    for (const Dtype dtype : kAllDtypes) {
+      const Shape batch = {RandomInt(rng_, 0, 5), RandomInt(rng_, 1, 4)};
+      const Shape features = {RandomInt(rng_, 1, 4), RandomInt(rng_, 0, 5)};
+      const int64_t outputs = RandomInt(rng_, 0, 6);
+      const int64_t k = features[0] * features[1];
+      const TestArray x = Random(dtype, {batch[0], batch[1], features[0], features[1]});
+      const TestArray w = Random(dtype, {outputs, k});
+      const TestArray b = Random(dtype, {outputs});
+      std::vector<TestOperand> inputs = {x, w};
+      if (round % 2 == 0) inputs.push_back(b);
+      const TestArray got = runner_.Run("linear", inputs, {AttrValue(2)});
+      for (int64_t i = 0; i < got.size(); ++i) {
+        Number want = round % 2 == 0 ? b.Get(i % outputs) : 0;
+        for (int64_t p = 0; p < k; ++p) {
+          want += x.Get(i / outputs * k + p) * w.Get(i % outputs * k + p);
+        }
+        ExpectClose(dtype, k, got.Get(i), want, std::string(DtypeName(dtype)));
+      }
+    }
+  }
+}
+
+TEST_F(LinalgTest, AnyNumberOfThreadsGivesTheSameBits) {
+  KernelRunner one(1);
+  KernelRunner many(4);
+  for (const Dtype dtype : kFloatDtypes) {
+    const TestArray a = Random(dtype, {130, 200});
+    const TestArray b = Random(dtype, {200, 310});
+    EXPECT_EQ(one.Run("matmul", {a, b}).Bytes(), many.Run("matmul", {a, b}).Bytes());
+  }
+}
+
+}  // namespace
+}  // namespace chx::server::native

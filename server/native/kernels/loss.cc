@@ -1,0 +1,92 @@
+// Kernels of ops/defs/loss.cc.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/error.h"
+#include "server/engine/stop_token.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
+
+namespace chx::server::native {
+namespace {
+
+constexpr int64_t kIgnored = -1;
+
+// Dense int64 labels, each a class or kIgnored.
+absl::StatusOr<const int64_t*> CheckedLabels(const KernelArgs& args, const KernelTensor& labels,
+                                             int64_t classes) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, labels, Dtype::kInt64));
+  const int64_t* const data = reinterpret_cast<const int64_t*>(dense.data);
+  StopWatch watch;
+  for (int64_t i = 0; i < labels.size(); ++i) {
+    if (watch.After(1)) break;
+    if (data[i] != kIgnored && (data[i] < 0 || data[i] >= classes)) {
+      return IndexError("[", args.op.name, "] expects labels below ", classes,
+                        " or -1 to ignore a sample, got ", data[i]);
+    }
+  }
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // otherwise not all labels have been checked
+  return data;
+}
+
+int64_t RowGrain(int64_t classes) {
+  // Because of exp, an element costs about as much as 4 cheap ones.
+  return std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, classes));
+}
+
+absl::Status RunSoftmaxCrossEntropy(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const int64_t classes = args.in(0).shape[1];
+  CHX_ASSIGN_OR_RETURN(const int64_t* const labels, CheckedLabels(args, args.in(1), classes));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
+  const CrossEntropyRow loss_of = Loops().cross_entropy[static_cast<int>(out.dtype)];
+  const int64_t item_size = ItemSize(out.dtype);
+  PoolOf(args).ParallelFor(out.size(), RowGrain(classes), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      char* const loss = out.data + row * item_size;
+      if (labels[row] == kIgnored) {
+        std::memset(loss, 0, item_size);
+      } else {
+        loss_of(x.data + row * classes * item_size, classes, labels[row], loss);
+      }
+    }
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunSoftmaxCrossEntropyGrad(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const int64_t classes = out.shape[1];
+  CHX_ASSIGN_OR_RETURN(const int64_t* const labels, CheckedLabels(args, args.in(1), classes));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(2), out.dtype));
+  const CrossEntropyGradRow grad_of = Loops().cross_entropy_grad[static_cast<int>(out.dtype)];
+  const int64_t item_size = ItemSize(out.dtype);
+  PoolOf(args).ParallelFor(out.shape[0], RowGrain(classes), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      char* const gx = out.data + row * classes * item_size;
+      if (labels[row] == kIgnored) {
+        std::memset(gx, 0, classes * item_size);
+      } else {
+        grad_of(x.data + row * classes * item_size, classes, labels[row], gy.data + row * item_size,
+                gx);
+      }
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterLoss(KernelTable& table) {
+  table.Set("softmax_cross_entropy", RunSoftmaxCrossEntropy);
+  table.Set("softmax_cross_entropy_grad", RunSoftmaxCrossEntropyGrad);
+}
+
+}  // namespace chx::server::native

@@ -1,0 +1,271 @@
+// Kernels of ops/defs/pooling.cc: channel by channel, and in each row by row.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <type_traits>
+
+#include "ops/error.h"
+#include "server/kernels/dispatch.h"
+#include "server/kernels/window_args.h"
+#include "server/native/kernels/register_kernels.h"
+#include "server/native/kernels/window_rows.h"
+#include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
+#include "server/native/loops/nest.h"
+#include "server/native/loops/pooling_loops.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
+
+namespace chx::server::native {
+namespace {
+
+using kernels::Compute;
+using kernels::Load;
+using kernels::Store;
+using kernels::Windows;
+
+// The attributes from `first` on: ksize, stride, pad.
+Windows WindowsOf(const KernelArgs& args, const Shape& image, const Shape& counts, int first) {
+  return Merged(kernels::PoolWindows(args, image, counts, first));
+}
+
+// Calls channel(in, index, out, plane) with the dense memory of each channel; index is that of
+// input 1, if there is one. A channel's input and output have `in_size` and `out_size` elements.
+template <typename Fn>
+absl::Status ForChannels(const KernelArgs& args, const Windows& windows, int64_t in_size,
+                         int64_t out_size, Fn&& channel) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor in, Contiguous(args, args.in(0), args.in(0).dtype));
+  const int64_t* index = nullptr;
+  int64_t index_size = 0;
+  if (args.inputs.size() > 1) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.in(1), Dtype::kInt64));
+    index = reinterpret_cast<const int64_t*>(dense.data);
+    index_size = windows.count;
+  }
+  const double work = 1.0 + static_cast<double>(windows.count) * windows.kernel_size + out_size;
+  const auto grain = static_cast<int64_t>(std::max(1.0, kGrain / work));
+  kernels::VisitFloat(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* const from = reinterpret_cast<const T*>(in.data);
+    T* const to = reinterpret_cast<T*>(out.data);
+    PoolOf(args).ParallelFor(out.size() / out_size, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        channel(from + i * in_size, index + i * index_size, to + i * out_size, i);
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+// Sums that end in `out`: made there, or aside where T is too narrow for that.
+template <typename T, typename Fn>
+void Sums(T* out, int64_t size, Fn&& add) {
+  if constexpr (std::is_same<T, Compute<T>>::value) {
+    FillZero(out, size * static_cast<int64_t>(sizeof(T)));
+    add(out);
+  } else {
+    const std::unique_ptr<Compute<T>[]> sums(new Compute<T>[size]());
+    add(sums.get());
+    InPieces(size, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out[i] = Store<T>(sums[i]);
+    });
+  }
+}
+
+// The greatest element of each window (NaN if there is one) and its position, -1 where a window
+// lies in the padding altogether.
+template <typename T>
+void MaxOfEach(const Windows& w, const T* x, T* y, int64_t* index) {
+  StopWatch watch;
+  for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
+    Compute<T> best = -static_cast<Compute<T>>(HUGE_VALF);
+    int64_t best_at = -1;
+    ForRuns(w, o, &watch, [&](int64_t at, int64_t n) {
+      for (const int64_t end = at + n; at < end; ++at) {
+        const Compute<T> value = Load(x[at]);
+        const bool chosen = value > best || best_at < 0 || (value != value && best == best);
+        best = chosen ? value : best;
+        best_at = chosen ? at : best_at;
+      }
+    });
+    y[o] = best_at < 0 ? Store<T>(best) : x[best_at];
+    index[o] = best_at;
+  }
+}
+
+// The same for rows of windows, some elements of all of them at a time.
+template <typename T>
+void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* index) {
+  constexpr int64_t kBlock = 256;
+  const int inner = w.ndim - 1;
+  Windows outer = w;  // without the last dimension
+  outer.ndim = inner;
+  if (inner == 0) outer.Append(1, 1, 1, 1, 0);
+  const int64_t stride = w.stride[inner];
+  T best[kBlock];
+  int32_t at[kBlock];
+  StopWatch watch;
+  for (int64_t begin = 0; begin < w.count; begin += w.counts[inner]) {
+    for (int64_t column = 0; column < w.counts[inner]; column += kBlock) {
+      const int64_t n = std::min(kBlock, w.counts[inner] - column);
+      std::fill_n(best, n, -static_cast<T>(HUGE_VALF));
+      std::fill_n(at, n, -1);
+      outer.ForElements(begin / w.counts[inner], [&](int64_t row) {
+        for (int64_t k = 0; k < w.kernel[inner]; ++k) {
+          if (watch.After(n)) return;
+          int64_t first = 0;
+          int64_t last = 0;
+          ValidCounts(w, inner, k, &first, &last);
+          first = std::max(first, column);
+          last = std::min(last, column + n);
+          if (first >= last) continue;
+          const int64_t from = row * w.image[inner] + first * stride - w.pad[inner] + k;
+          compare(x + from, stride, last - first, static_cast<int32_t>(from), best + first - column,
+                  at + first - column);
+        }
+      });
+      if (watch.After(n)) return;
+      std::copy_n(best, n, y + begin + column);
+      std::copy_n(at, n, index + begin + column);
+    }
+  }
+}
+
+template <typename T>
+void Max(const Windows& w, const T* x, T* y, int64_t* index) {
+  if constexpr (std::is_same<T, float>::value || std::is_same<T, double>::value) {
+    if (!AreFewAcross(w) && w.image_size <= INT32_MAX) {
+      if constexpr (std::is_same<T, float>::value) {
+        return MaxOfRows(w, Loops().pooling->max_float, x, y, index);
+      } else {
+        return MaxOfRows(w, Loops().pooling->max_double, x, y, index);
+      }
+    }
+  }
+  MaxOfEach(w, x, y, index);
+}
+
+// Of n > 0 neighbours, in independent chains.
+template <typename T>
+Compute<T> SumOf(const T* x, int64_t n) {
+  constexpr int64_t kLanes = 8;
+  Compute<T> lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] += Load(x[i + l]);
+  }
+  for (int64_t l = 0; i < n; ++i, ++l) lanes[l] += Load(x[i]);
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t l = 0; l < width; ++l) lanes[l] += lanes[l + width];
+  }
+  return lanes[0];
+}
+
+absl::Status RunMaxPoolIndex(const KernelArgs& args) {
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  auto* const index = reinterpret_cast<int64_t*>(args.out(1).data);
+  return ForChannels(args, w, w.image_size, w.count,
+                     [&](const auto* x, const int64_t*, auto* y, int64_t plane) {
+                       Max(w, x, y, index + plane * w.count);
+                     });
+}
+
+absl::Status RunPoolGather(const KernelArgs& args) {
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  return ForChannels(args, w, w.image_size, w.count,
+                     [&](const auto* x, const int64_t* index, auto* y, int64_t) {
+                       using T = std::decay_t<decltype(*y)>;
+                       InPieces(w.count, [&](int64_t begin, int64_t end) {
+                         for (int64_t o = begin; o < end; ++o) {
+                           const bool inside = index[o] >= 0 && index[o] < w.image_size;
+                           y[o] = inside ? x[index[o]] : Store<T>(0);
+                         }
+                       });
+                     });
+}
+
+absl::Status RunPoolScatter(const KernelArgs& args) {
+  const Windows w = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  return ForChannels(args, w, w.count, w.image_size,
+                     [&](const auto* gy, const int64_t* index, auto* x, int64_t) {
+                       Sums(x, w.image_size, [&](auto* sums) {
+                         InPieces(w.count, [&](int64_t begin, int64_t end) {
+                           for (int64_t o = begin; o < end; ++o) {
+                             if (index[o] < 0 || index[o] >= w.image_size) continue;
+                             sums[index[o]] += Load(gy[o]);
+                           }
+                         });
+                       });
+                     });
+}
+
+absl::Status RunPoolSum(const KernelArgs& args) {
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  const int64_t stride = w.stride[w.ndim - 1];
+  return ForChannels(
+      args, w, w.image_size, w.count, [&](const auto* x, const int64_t*, auto* y, int64_t) {
+        Sums(y, w.count, [&](auto* sums) {
+          StopWatch watch;
+          if (AreFewAcross(w)) {
+            for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
+              ForRuns(w, o, &watch, [&](int64_t at, int64_t n) { sums[o] += SumOf(x + at, n); });
+            }
+            return;
+          }
+          for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
+            ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+              InPieces(last - first, [&](int64_t begin, int64_t end) {
+                const auto* from = x + at + begin * stride;
+                for (int64_t i = first + begin; i < first + end; ++i, from += stride) {
+                  sums[o + i] += Load(*from);
+                }
+              });
+            });
+          }
+        });
+      });
+}
+
+absl::Status RunPoolSpread(const KernelArgs& args) {
+  const Windows w = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+  const int64_t stride = w.stride[w.ndim - 1];
+  return ForChannels(
+      args, w, w.count, w.image_size, [&](const auto* gy, const int64_t*, auto* x, int64_t) {
+        Sums(x, w.image_size, [&](auto* sums) {
+          StopWatch watch;
+          if (AreFewAcross(w)) {
+            for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
+              const auto g = Load(gy[o]);
+              ForRuns(w, o, &watch, [&](int64_t at, int64_t n) {
+                for (const int64_t end = at + n; at < end; ++at) sums[at] += g;
+              });
+            }
+            return;
+          }
+          for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
+            ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+              InPieces(last - first, [&](int64_t begin, int64_t end) {
+                auto* to = sums + at + begin * stride;
+                for (int64_t i = first + begin; i < first + end; ++i, to += stride) {
+                  *to += Load(gy[o + i]);
+                }
+              });
+            });
+          }
+        });
+      });
+}
+
+}  // namespace
+
+void RegisterPooling(KernelTable& table) {
+  table.Set("max_pool_index", RunMaxPoolIndex);
+  table.Set("pool_gather", RunPoolGather);
+  table.Set("pool_scatter", RunPoolScatter);
+  table.Set("pool_sum", RunPoolSum);
+  table.Set("pool_spread", RunPoolSpread);
+}
+
+}  // namespace chx::server::native

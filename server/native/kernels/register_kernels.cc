@@ -1,0 +1,26 @@
+#include "server/native/kernels/register_kernels.h"
+
+namespace chx::server::native {
+
+void RegisterKernels(KernelTable& table) {
+  RegisterConvolution(table);
+  RegisterCreation(table);
+  RegisterDecompositions(table);
+  RegisterElementwise(table);
+  RegisterIndexing(table);
+  RegisterLinalg(table);
+  RegisterLoss(table);
+  RegisterManipulation(table);
+  RegisterNormalization(table);
+  RegisterOptimizers(table);
+  RegisterPooling(table);
+  RegisterRandom(table);
+  RegisterRecurrent(table);
+  RegisterReduction(table);
+  RegisterReductionSoftmax(table);
+  RegisterSorting(table);
+  RegisterSortingTakeAlong(table);
+  RegisterStatistics(table);
+}
+
+}  // namespace chx::server::native

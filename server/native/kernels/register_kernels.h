@@ -1,0 +1,34 @@
+// One function per group of operators: the file names are those of ops/defs. softmax and
+// take_along_axis are parts of their groups with files of their own (<group>_<part>.cc).
+#ifndef CHX_SERVER_NATIVE_KERNELS_REGISTER_KERNELS_H_
+#define CHX_SERVER_NATIVE_KERNELS_REGISTER_KERNELS_H_
+
+#include "server/engine/kernel.h"
+
+namespace chx::server::native {
+
+void RegisterConvolution(KernelTable& table);
+void RegisterCreation(KernelTable& table);
+void RegisterDecompositions(KernelTable& table);
+void RegisterElementwise(KernelTable& table);  // arithmetic, comparison and math
+void RegisterIndexing(KernelTable& table);
+void RegisterLinalg(KernelTable& table);
+void RegisterLoss(KernelTable& table);
+void RegisterManipulation(KernelTable& table);
+void RegisterNormalization(KernelTable& table);
+void RegisterOptimizers(KernelTable& table);
+void RegisterPooling(KernelTable& table);
+void RegisterRandom(KernelTable& table);
+void RegisterRecurrent(KernelTable& table);
+void RegisterReduction(KernelTable& table);
+void RegisterReductionSoftmax(KernelTable& table);
+void RegisterSorting(KernelTable& table);
+void RegisterSortingTakeAlong(KernelTable& table);
+void RegisterStatistics(KernelTable& table);
+
+// All of them.
+void RegisterKernels(KernelTable& table);
+
+}  // namespace chx::server::native
+
+#endif  // CHX_SERVER_NATIVE_KERNELS_REGISTER_KERNELS_H_

@@ -1,0 +1,74 @@
+// Casts, and the choice between two arrays.
+#include "server/native/loops/elementwise_loops.h"
+#include "server/native/loops/parts.h"
+
+namespace chx::server::native::CHX_ISA {
+namespace {
+
+template <typename From, typename To>
+struct CastTo {
+  CHX_HD static To Call(const From& x) { return kernels::Cast<To>(x); }
+};
+
+template <int kSize>
+struct BitsOfSize;
+template <>
+struct BitsOfSize<1> {
+  using Type = uint8_t;
+};
+template <>
+struct BitsOfSize<2> {
+  using Type = uint16_t;
+};
+template <>
+struct BitsOfSize<4> {
+  using Type = uint32_t;
+};
+template <>
+struct BitsOfSize<8> {
+  using Type = uint64_t;
+};
+
+template <typename T>
+void WhereLoop(char* const* data, const int64_t* strides, int64_t n) {
+  using kernels::Bool;
+  char* const y = data[0];
+  const int64_t sc = strides[1];
+  const int64_t sa = strides[2];
+  const int64_t sb = strides[3];
+  constexpr int64_t kItem = sizeof(T);
+  const kernels::Where where;
+  if (strides[0] == kItem && sc == 1 && sa == kItem && sb == kItem) {
+    T* const out = reinterpret_cast<T*>(y);
+    const Bool* const condition = reinterpret_cast<const Bool*>(data[1]);
+    const T* const in_a = reinterpret_cast<const T*>(data[2]);
+    const T* const in_b = reinterpret_cast<const T*>(data[3]);
+    CHX_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) out[i] = where(Load(condition[i]), in_a[i], in_b[i]);
+  } else {
+    CHX_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      At<T>(y, i * strides[0]) =
+          where(Load(At<Bool>(data[1], i * sc)), At<T>(data[2], i * sa), At<T>(data[3], i * sb));
+    }
+  }
+}
+
+template <typename From, typename... Tos>
+void FillCastsFrom(Loop* row, kernels::TypeList<Tos...>) {
+  ((*row++ = UnaryLoop<CastTo<From, Tos>, From, Tos>), ...);
+}
+
+template <typename... Ts>
+void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
+  (FillCastsFrom<Ts>(set->cast[static_cast<int>(kernels::kDtypeOf<Ts>)], kernels::AllTypes()), ...);
+  ((set->where[static_cast<int>(kernels::kDtypeOf<Ts>)] =
+        WhereLoop<typename BitsOfSize<sizeof(Ts)>::Type>),
+   ...);
+}
+
+}  // namespace
+
+void FillCasts(LoopSet* set) { FillTypes(set, kernels::AllTypes()); }
+
+}  // namespace chx::server::native::CHX_ISA

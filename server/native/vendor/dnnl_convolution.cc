@@ -1,0 +1,485 @@
+#include "server/native/vendor/dnnl_convolution.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "base/mutex.h"
+#include "ops/error.h"
+#include "server/native/runtime/device.h"
+#include "server/native/runtime/stops.h"
+#include "server/native/vendor/dnnl_primitive.h"
+
+namespace chx::server::native {
+namespace {
+
+using kernels::Windows;
+using Sizes = absl::InlinedVector<int64_t, 5>;
+
+// A part of the work: some samples, and a group of the features (of the channels where the image is
+// computed).
+struct Part {
+  int64_t samples;
+  int64_t channels;
+  int64_t features;
+};
+
+// One of the three arrays: as it lies in memory, and as the primitive wants it.
+struct Side {
+  DnnlDesc plain;
+  DnnlDesc inner;
+  DnnlPrimitive reorder;  // null: both are the same
+
+  size_t bytes() const { return reorder ? DnnlBytes(inner) : 0; }
+};
+
+struct Plan {
+  DnnlPrimitive convolution;
+  Side image;
+  Side weight;
+  Side features;
+  DnnlDesc bias;
+  DnnlDesc scratchpad;
+};
+
+Sizes WithSpatialSizes(int64_t first, int64_t second, const int64_t* spatial, int ndim) {
+  Sizes sizes = {first, second};
+  sizes.insert(sizes.end(), spatial, spatial + ndim);
+  return sizes;
+}
+
+// Of an array of these sizes that is a part, along its first two dimensions, of one with `channels`
+// in the second.
+Sizes StridesWithin(const Sizes& sizes, int64_t channels) {
+  Sizes strides(sizes.size(), 1);
+  for (int d = static_cast<int>(sizes.size()) - 1; d > 0; --d) {
+    strides[d - 1] = strides[d] * (d == 1 ? channels : sizes[d]);
+  }
+  return strides;
+}
+
+bool MakeSide(const Sizes& sizes, int64_t channels, const DnnlDesc& inner, bool is_output,
+              Side* side) {
+  side->plain = DnnlStrided(sizes, StridesWithin(sizes, channels));
+  side->inner = inner;
+  if (SameLayout(side->plain, inner)) return true;
+  side->reorder = is_output ? DnnlPrimitive::Reorder(inner, side->plain)
+                            : DnnlPrimitive::Reorder(side->plain, inner);
+  return static_cast<bool>(side->reorder);
+}
+
+// Null if oneDNN does not support it.
+std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, bool biased) {
+  const Windows& w = shape.windows;
+  const Sizes image = WithSpatialSizes(part.samples, part.channels, w.image, w.ndim);
+  const Sizes weight = WithSpatialSizes(part.features, part.channels, w.kernel, w.ndim);
+  const Sizes features = WithSpatialSizes(part.samples, part.features, w.counts, w.ndim);
+  Sizes before;
+  Sizes after;
+  for (int d = 0; d < w.ndim; ++d) {
+    before.push_back(w.pad[d]);
+    const int64_t end = (w.counts[d] - 1) * w.stride[d] + w.kernel[d];
+    after.push_back(std::max<int64_t>(0, end - w.image[d] - w.pad[d]));
+  }
+  const DnnlDesc x = DnnlAnyLayout(image);
+  const DnnlDesc k = DnnlAnyLayout(weight);
+  const DnnlDesc y = DnnlAnyLayout(features);
+  auto plan = std::make_shared<Plan>();
+  plan->bias = DnnlStrided({part.features}, {1});
+  dnnl_convolution_desc_t op;
+  if (Dnnl()->dnnl_convolution_forward_desc_init(&op, dnnl_forward_training,
+                                                 dnnl_convolution_direct, &x, &k,
+                                                 biased ? &plan->bias : nullptr, &y, w.stride,
+                                                 before.data(), after.data()) != dnnl_success) {
+    return nullptr;
+  }
+  DnnlPrimitive forward = DnnlPrimitive::Create(&op, nullptr);
+  if (!forward) return nullptr;
+  dnnl_query_t of_image = dnnl_query_src_md;
+  dnnl_query_t of_weight = dnnl_query_weights_md;
+  dnnl_query_t of_features = dnnl_query_dst_md;
+  if (shape.kind == ConvKind::kForward) {
+    plan->convolution = std::move(forward);
+  } else {
+    of_features = dnnl_query_diff_dst_md;
+    dnnl_status_t status;
+    if (shape.kind == ConvKind::kImage) {
+      of_image = dnnl_query_diff_src_md;
+      status = Dnnl()->dnnl_convolution_backward_data_desc_init(
+          &op, dnnl_convolution_direct, &x, &k, &y, w.stride, before.data(), after.data());
+    } else {
+      of_weight = dnnl_query_diff_weights_md;
+      status = Dnnl()->dnnl_convolution_backward_weights_desc_init(
+          &op, dnnl_convolution_direct, &x, &k, nullptr, &y, w.stride, before.data(), after.data());
+    }
+    if (status != dnnl_success) return nullptr;
+    plan->convolution = DnnlPrimitive::Create(&op, &forward);
+    if (!plan->convolution) return nullptr;
+  }
+  const DnnlPrimitive& made = plan->convolution;
+  plan->scratchpad = made.desc(dnnl_query_scratchpad_md);
+  const ConvKind kind = shape.kind;
+  if (!MakeSide(image, shape.channels, made.desc(of_image), kind == ConvKind::kImage,
+                &plan->image) ||
+      !MakeSide(weight, shape.channels, made.desc(of_weight), kind == ConvKind::kWeight,
+                &plan->weight) ||
+      !MakeSide(features, shape.features, made.desc(of_features), kind == ConvKind::kForward,
+                &plan->features)) {
+    return nullptr;
+  }
+  return plan;
+}
+
+// A bounded cache of plans: compiling one takes a millisecond, and clients choose the shapes.
+class PlanCache {
+ public:
+  std::shared_ptr<const Plan> Get(const ConvShape& shape, const Part& part, bool biased) {
+    const Windows& w = shape.windows;
+    Key key = {static_cast<int64_t>(shape.kind),
+               biased,
+               shape.channels,
+               shape.features,
+               part.samples,
+               part.channels,
+               part.features};
+    for (int d = 0; d < w.ndim; ++d) {
+      for (const int64_t* sizes : {w.image, w.counts, w.kernel, w.stride, w.pad}) {
+        key.push_back(sizes[d]);
+      }
+    }
+    {
+      MutexLock lock(&mutex_);
+      const auto it = plans_.find(key);
+      if (it != plans_.end()) return it->second;
+    }
+    std::shared_ptr<const Plan> plan = MakePlan(shape, part, biased);
+    MutexLock lock(&mutex_);
+    if (plans_.size() >= kMaxPlans) plans_.clear();
+    plans_[key] = plan;
+    return plan;
+  }
+
+ private:
+  using Key = absl::InlinedVector<int64_t, 24>;
+  static constexpr size_t kMaxPlans = 512;  // of about 50 KB
+
+  Mutex mutex_;
+  absl::flat_hash_map<Key, std::shared_ptr<const Plan>> plans_ ABSL_GUARDED_BY(mutex_);
+};
+
+PlanCache& Plans() {
+  static PlanCache* const cache = new PlanCache;
+  return *cache;
+}
+
+// Buffers for as many tasks as run at a time.
+class Slots {
+ public:
+  Slots(char* memory, size_t bytes, int count) {
+    for (int i = 0; i < count; ++i) free_.push_back(memory + i * bytes);
+  }
+  char* Take() {
+    MutexLock lock(&mutex_);
+    char* const slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  void Return(char* slot) {
+    MutexLock lock(&mutex_);
+    free_.push_back(slot);
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<char*> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+constexpr int64_t kTaskWork = 4 << 20;  // multiplications of a task, at least
+// Beyond this, some 25 ms, tasks are cut further, as none can be stopped. Where they cannot be cut
+// so far the kernel that multiplies matrices takes over.
+constexpr double kMaxTaskWork = 1 << 29;
+constexpr double kMostTaskWork = 4 * kMaxTaskWork;
+constexpr int64_t kMinTasks = 8;    // where there is work for them
+constexpr int64_t kMinGroup = 128;  // features or channels, times the kernel
+constexpr int64_t kBlock = 16;      // what oneDNN puts side by side
+constexpr double kMaxElements = 1 << 28;
+constexpr int64_t kMaxStep = 256;  // of a stride or along a kernel
+
+class Run {
+ public:
+  Run(const KernelArgs& args, const ConvShape& shape, float* x, float* w, const float* bias,
+      float* y)
+      : args_(args), pool_(PoolOf(args)), shape_(shape), x_(x), w_(w), bias_(bias), y_(y) {}
+
+  absl::StatusOr<bool> operator()() {
+    if (!Cut()) return false;
+    const Part part = PartOf(step_);
+    const int64_t rest = shape_.samples % step_;
+    plan_ = Plans().Get(shape_, part, biased());
+    last_ = rest == 0 || plan_ == nullptr ? plan_ : Plans().Get(shape_, PartOf(rest), biased());
+    if (plan_ == nullptr || last_ == nullptr) return false;
+    // The weights have one layout in both.
+    if (!SameLayout(plan_->weight.inner, last_->weight.inner)) return false;
+    CHX_RETURN_IF_ERROR(Allocate());
+    const bool sums = shape_.kind == ConvKind::kWeight;
+    if (!sums) ReorderWeights();
+    Slots slots(slots_, slot_bytes_, slot_count_);
+    pool_.ParallelFor(chunks_ * groups_, 1, [&](int64_t begin, int64_t end) {
+      char* const slot = slots.Take();
+      for (int64_t task = begin; task < end; ++task) Task(task / groups_, task % groups_, slot);
+      slots.Return(slot);
+    });
+    if (sums) {
+      SumWeights();
+      ReorderWeights();
+    }
+    if (failed_) return MemoryError("[", args_.op.name, "] out of memory: oneDNN has failed");
+    return true;
+  }
+
+ private:
+  bool biased() const { return bias_ != nullptr && shape_.kind == ConvKind::kForward; }
+  Part PartOf(int64_t samples) const {
+    const bool image = shape_.kind == ConvKind::kImage;
+    return {samples, image ? shape_.channels / groups_ : shape_.channels,
+            image ? shape_.features : shape_.features / groups_};
+  }
+
+  // False if there is a task of too much work.
+  bool Cut() {
+    const Windows& w = shape_.windows;
+    const double weights = static_cast<double>(shape_.channels) * shape_.features * w.kernel_size;
+    const double work = weights * w.count;
+    const double sample = static_cast<double>(shape_.channels) * w.image_size +
+                          static_cast<double>(shape_.features) * w.count;
+    // A chunk reads all weights, or makes its own sum of them: they should not be the most of it.
+    const double worth = shape_.kind == ConvKind::kWeight ? 4 * weights : weights;
+    const double step = std::clamp(std::max(kTaskWork / work, worth / sample), 1.0,
+                                   std::max(1.0, kMaxElements / sample));
+    step_ = step < shape_.samples ? static_cast<int64_t>(step) : shape_.samples;
+    chunks_ = (shape_.samples + step_ - 1) / step_;
+    const int64_t split = shape_.kind == ConvKind::kImage ? shape_.channels : shape_.features;
+    // Each group changes the layout of the other side again.
+    while (chunks_ * groups_ < kMinTasks && split % (2 * groups_ * kBlock) == 0 &&
+           split / (2 * groups_) * w.kernel_size >= kMinGroup &&
+           work * step_ / (2 * groups_) >= kTaskWork) {
+      groups_ *= 2;
+    }
+    // Smaller chunks of samples would make more sums of weights, which take memory.
+    const double largest = kMaxTaskWork * groups_ / work;
+    if (shape_.kind != ConvKind::kWeight && step_ > largest) {
+      step_ = std::max<int64_t>(1, static_cast<int64_t>(largest));
+      chunks_ = (shape_.samples + step_ - 1) / step_;
+    }
+    while (work * step_ / groups_ > kMaxTaskWork && split % (2 * groups_ * kBlock) == 0) {
+      groups_ *= 2;
+    }
+    return work * step_ / groups_ <= kMostTaskWork;
+  }
+
+  absl::Status Allocate() {
+    const Plan& p = *plan_;
+    image_bytes_ = std::max(p.image.bytes(), last_->image.bytes());
+    features_bytes_ = std::max(p.features.bytes(), last_->features.bytes());
+    slot_bytes_ = image_bytes_ + features_bytes_ +
+                  std::max(DnnlBytes(p.scratchpad), DnnlBytes(last_->scratchpad));
+    slot_count_ = static_cast<int>(std::min<int64_t>(chunks_ * groups_, pool_.threads()));
+    CHX_ASSIGN_OR_RETURN(void* const slots,
+                         args_.scratch.Allocate(std::max<size_t>(64, slot_bytes_ * slot_count_)));
+    slots_ = static_cast<char*>(slots);
+    const bool sums = shape_.kind == ConvKind::kWeight;
+    weight_bytes_ = DnnlBytes(p.weight.inner);
+    copies_ = sums ? chunks_ : 1;
+    if (p.weight.reorder || copies_ > 1) {
+      CHX_ASSIGN_OR_RETURN(void* const weights,
+                           args_.scratch.Allocate(weight_bytes_ * groups_ * copies_));
+      weights_ = static_cast<char*>(weights);
+    }
+    return absl::OkStatus();
+  }
+
+  // Where group `g` of an array begins.
+  float* PlainWeight(int64_t g) const {
+    const int64_t step = shape_.kind == ConvKind::kImage
+                             ? shape_.channels / groups_
+                             : shape_.features / groups_ * shape_.channels;
+    return w_ + g * step * shape_.windows.kernel_size;
+  }
+  char* InnerWeight(int64_t g, int64_t copy) const {
+    return weights_ == nullptr ? reinterpret_cast<char*>(PlainWeight(g))
+                               : weights_ + (g * copies_ + copy) * weight_bytes_;
+  }
+  float* PlainImage(int64_t chunk, int64_t g) const {
+    const int64_t group = shape_.kind == ConvKind::kImage ? shape_.channels / groups_ * g : 0;
+    return x_ + (chunk * step_ * shape_.channels + group) * shape_.windows.image_size;
+  }
+  float* PlainFeatures(int64_t chunk, int64_t g) const {
+    const int64_t group = shape_.kind == ConvKind::kImage ? 0 : shape_.features / groups_ * g;
+    return y_ + (chunk * step_ * shape_.features + group) * shape_.windows.count;
+  }
+
+  void Check(bool ok) {
+    if (!ok) failed_ = true;
+  }
+
+  // Between the caller's weights and those of the primitive.
+  void ReorderWeights() {
+    const Side& side = plan_->weight;
+    if (!side.reorder) {
+      if (weights_ != nullptr) CopyWeights();
+      return;
+    }
+    const bool out = shape_.kind == ConvKind::kWeight;
+    pool_.ParallelFor(groups_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t g = begin; g < end; ++g) {
+        const DnnlArgument plain = {out ? DNNL_ARG_TO : DNNL_ARG_FROM, &side.plain, PlainWeight(g)};
+        const DnnlArgument inner = {out ? DNNL_ARG_FROM : DNNL_ARG_TO, &side.inner,
+                                    InnerWeight(g, 0)};
+        Check(side.reorder.Run({plain, inner}));
+      }
+    });
+  }
+
+  // One layout, but summed aside: groups of features follow one another.
+  void CopyWeights() {
+    const int64_t n = shape_.features / groups_ * shape_.channels * shape_.windows.kernel_size;
+    for (int64_t g = 0; g < groups_; ++g) {
+      CopyBytes(PlainWeight(g), InnerWeight(g, 0), n * static_cast<int64_t>(sizeof(float)));
+    }
+  }
+
+  // Adds the results of the chunks to the first copy of each group.
+  void SumWeights() {
+    if (copies_ == 1) return;
+    const auto n = static_cast<int64_t>(weight_bytes_ / sizeof(float));
+    constexpr int64_t kSpan = 16 << 10;
+    const int64_t spans = (n + kSpan - 1) / kSpan;
+    pool_.ParallelFor(groups_ * spans, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t g = i / spans;
+        const int64_t first = i % spans * kSpan;
+        const int64_t last = std::min(n, first + kSpan);
+        float* const sum = reinterpret_cast<float*>(InnerWeight(g, 0));
+        for (int64_t copy = 1; copy < copies_; ++copy) {
+          const float* const from = reinterpret_cast<const float*>(InnerWeight(g, copy));
+          for (int64_t j = first; j < last; ++j) sum[j] += from[j];
+        }
+      }
+    });
+  }
+
+  void Task(int64_t chunk, int64_t g, char* slot) {
+    const Plan& plan = chunk == chunks_ - 1 ? *last_ : *plan_;
+    const Side& image = plan.image;
+    const Side& features = plan.features;
+    float* const plain_image = PlainImage(chunk, g);
+    float* const plain_features = PlainFeatures(chunk, g);
+    const void* const inner_image = image.reorder ? static_cast<void*>(slot) : plain_image;
+    const void* const inner_features =
+        features.reorder ? static_cast<void*>(slot + image_bytes_) : plain_features;
+    const void* const scratchpad = slot + image_bytes_ + features_bytes_;
+    const ConvKind kind = shape_.kind;
+    const auto reorder = [&](const Side& side, const void* plain, const void* inner, bool out) {
+      if (!side.reorder) return;
+      Check(side.reorder.Run({{out ? DNNL_ARG_TO : DNNL_ARG_FROM, &side.plain, plain},
+                              {out ? DNNL_ARG_FROM : DNNL_ARG_TO, &side.inner, inner}}));
+    };
+    if (kind != ConvKind::kImage) reorder(image, plain_image, inner_image, false);
+    if (kind != ConvKind::kForward) reorder(features, plain_features, inner_features, false);
+    const void* const weight = InnerWeight(g, kind == ConvKind::kWeight ? chunk : 0);
+    absl::InlinedVector<DnnlArgument, 5> arguments = {
+        {kind == ConvKind::kImage ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, &image.inner, inner_image},
+        {kind == ConvKind::kWeight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, &plan.weight.inner,
+         weight},
+        {kind == ConvKind::kForward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, &features.inner,
+         inner_features},
+        {DNNL_ARG_SCRATCHPAD, &plan.scratchpad, scratchpad}};
+    if (biased()) {
+      arguments.push_back({DNNL_ARG_BIAS, &plan.bias, bias_ + g * (shape_.features / groups_)});
+    }
+    Check(plan.convolution.Run(arguments));
+    if (kind == ConvKind::kForward) reorder(features, plain_features, inner_features, true);
+    if (kind == ConvKind::kImage) {
+      reorder(image, plain_image, inner_image, true);
+      if (bias_ != nullptr) AddBias(chunk, g);
+    }
+  }
+
+  // oneDNN adds none to an image.
+  void AddBias(int64_t chunk, int64_t g) const {
+    const int64_t samples = std::min(step_, shape_.samples - chunk * step_);
+    const int64_t channels = shape_.channels / groups_;
+    const int64_t size = shape_.windows.image_size;
+    for (int64_t n = 0; n < samples; ++n) {
+      float* const sample = PlainImage(chunk, g) + n * shape_.channels * size;
+      for (int64_t c = 0; c < channels; ++c) {
+        const float b = bias_[g * channels + c];
+        for (int64_t i = 0; i < size; ++i) sample[c * size + i] += b;
+      }
+    }
+  }
+
+  const KernelArgs& args_;
+  ThreadPool& pool_;
+  const ConvShape& shape_;
+  float* const x_;
+  float* const w_;
+  const float* const bias_;
+  float* const y_;
+  int64_t step_ = 1;    // samples of a chunk
+  int64_t chunks_ = 1;  // of samples
+  int64_t groups_ = 1;  // of features or channels
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<const Plan> last_;  // for the last chunk
+  size_t image_bytes_ = 0;
+  size_t features_bytes_ = 0;
+  size_t slot_bytes_ = 0;
+  int slot_count_ = 0;
+  char* slots_ = nullptr;
+  size_t weight_bytes_ = 0;
+  int64_t copies_ = 1;       // of the weights' sums, one for each chunk
+  char* weights_ = nullptr;  // null: the caller's
+  std::atomic<bool> failed_{false};
+};
+
+// The code that oneDNN makes has offsets of 32 bits in it, and it does not check them.
+bool Fits(const ConvShape& shape) {
+  const Windows& w = shape.windows;
+  if (w.ndim > 3 || w.image_size == 0) return false;
+  const double channels = static_cast<double>(shape.channels) + kBlock;
+  const double features = static_cast<double>(shape.features) + kBlock;
+  bool fits = std::max(channels * w.image_size, features * w.count) < kMaxElements &&
+              channels * features * w.kernel_size < kMaxElements;
+  for (int d = 0; d < w.ndim; ++d) {
+    fits = fits && w.stride[d] <= kMaxStep && w.kernel[d] <= kMaxStep && w.pad[d] < w.kernel[d];
+  }
+  return fits;
+}
+
+}  // namespace
+
+bool DnnlIsFaster(const ConvShape& shape) {
+  const Windows& w = shape.windows;
+  if (!Fits(shape)) return false;
+  const double windows = static_cast<double>(shape.samples) * w.count;
+  // The overhead of a call: a few microseconds for each of its primitives.
+  if (windows * shape.channels * shape.features * w.kernel_size < 50e3) return false;
+  // This is a single matrix product without copies.
+  if (shape.samples == 1 && w.kernel_size == 1) return false;
+  // oneDNN computes whole blocks of channels.
+  if (shape.kind == ConvKind::kImage) return shape.channels >= kBlock / 2;
+  // There must be enough work to pay for changing the layout of the weights.
+  if (shape.kind == ConvKind::kWeight) return windows >= (w.kernel_size == 1 ? 4096 : 512);
+  return true;
+}
+
+absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, float* x,
+                                     float* w, const float* bias, float* y) {
+  if (!Fits(shape) || Dnnl() == nullptr) return false;
+  return Run(args, shape, x, w, bias, y)();
+}
+
+}  // namespace chx::server::native

@@ -1,0 +1,35 @@
+// Convolutions of float32 arrays by oneDNN. docs/decisions/0006 says which ones.
+#ifndef CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
+#define CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "server/engine/kernel.h"
+#include "server/kernels/windows.h"
+
+namespace chx::server::native {
+
+enum class ConvKind { kForward, kImage, kWeight };
+
+// x (samples, channels, image), w (features, channels, kernel) and y (samples, features, counts).
+struct ConvShape {
+  ConvKind kind;  // which of y, x and w is computed from the others
+  int64_t samples;
+  int64_t channels;
+  int64_t features;
+  kernels::Windows windows;
+};
+
+// Whether oneDNN is faster than products of matrices.
+bool DnnlIsFaster(const ConvShape& shape);
+
+// Computes one of the dense arrays from the others, and adds `bias` (null for none) to the result's
+// channels. Returns false, with nothing done, if oneDNN has no fast code for this processor and
+// shape. The cuts into tasks, and so all sums, depend on the shape only.
+absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, float* x,
+                                     float* w, const float* bias, float* y);
+
+}  // namespace chx::server::native
+
+#endif  // CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_

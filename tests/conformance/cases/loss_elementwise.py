@@ -1,0 +1,43 @@
+import numpy as np
+
+from ..elementwise import away_from_zero
+from ..table import FLOATS, row
+
+
+def loss(name, call, ref, domain=away_from_zero, shapes=((3, 4), (4,))):
+    row(name, call, ref, list(shapes), grad=[0, 1], domain=domain, dtypes=[FLOATS, FLOATS])
+
+
+loss("absolute_error", lambda chx, x, y: chx.absolute_error(x, y), lambda x, y: np.abs(x - y))
+loss("squared_error", lambda chx, x, y: chx.squared_error(x, y), lambda x, y: np.square(x - y))
+loss(
+    "huber_loss",
+    lambda chx, x, y: chx.huber_loss(x, y, 0.75),
+    lambda x, y: np.where(
+        np.abs(x - y) < 0.75, np.square(x - y) * 0.5, 0.75 * (np.abs(x - y) - 0.375)
+    ).astype(x.dtype),
+)
+loss(
+    "gaussian_kl_divergence",
+    lambda chx, m, v: chx.gaussian_kl_divergence(m, v),
+    lambda m, v: (0.5 * (m * m + np.exp(v) - v - 1)).astype(m.dtype),
+)
+
+
+def hinge(x, t, norm):
+    sign = np.where(np.arange(x.shape[1]) == t[:, None], -1, 1)
+    return (np.maximum(0, 1 + sign * x) ** norm).astype(x.dtype)
+
+
+for norm in (1, 2):
+    row(
+        "hinge",
+        lambda chx, x, t, n=norm: chx.hinge(x, t, n),
+        lambda x, t, n=norm: hinge(x, t, n),
+        [(6, 4), (6,)],
+        dtypes=[FLOATS, ("int64", "int32", "uint8")],
+        grad=[0],
+        domain=[away_from_zero, lambda rng, shape: rng.integers(0, 4, shape)],
+        same_dtypes=False,
+        name=f"hinge-{norm}",
+    )

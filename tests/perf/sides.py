@@ -1,0 +1,64 @@
+"""The processes that take training steps, and the check that all of them compute the same."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+from training_sides import batch_of
+from training_step import SIZES
+
+TOLERANCE = 1e-3  # of how far the parameters moved
+# The threads of NumPy's OpenBLAS go on spinning for about 0.1 s after a product, on cores that the
+# next side needs.
+SETTLE_SECONDS = 0.2
+
+
+class Side:
+    """A process that takes training steps: training_step.py by `python`. It sleeps until asked."""
+
+    def __init__(self, python, *side):
+        script = os.path.join(os.path.dirname(__file__), "training_step.py")
+        self._process = subprocess.Popen(
+            [python, "-W", "ignore", script, *side],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.versions = self._answer()  # of its libraries
+        self.counts = {}  # of the last run of each size: commands and round trips of a step
+
+    def _answer(self):
+        return json.loads(self._process.stdout.readline())
+
+    def _ask(self, *words):
+        print(*words, file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def time(self, name, n, every):
+        answer = self._ask("time", name, n, every)
+        time.sleep(SETTLE_SECONDS)
+        self.counts[f"{name}, loss every {every}"] = answer
+        return answer["seconds"]
+
+    def parameters(self, name):
+        with tempfile.NamedTemporaryFile(suffix=".npz") as file:
+            self._ask("save", name, file.name)
+            return list(np.load(file.name).values())
+
+
+def check_same_training(sides):
+    """The same steps from the same values must have led all sides to the same parameters."""
+    for name, size in SIZES.items():
+        begin = batch_of(*size)[2]
+        want = None
+        for peer, side in sides.items():
+            got = side.parameters(name)
+            want = got if want is None else want
+            for b, w, g in zip(begin, want, got, strict=True):
+                error = np.linalg.norm(g - w) / np.linalg.norm(w - b)
+                if not error <= TOLERANCE:
+                    raise AssertionError(f"{peer} trains the {name} network otherwise: {error:.1e}")
+    print("all sides train both networks to the same parameters")
