@@ -11,8 +11,8 @@ COPTS = [
     "-Wno-missing-field-initializers",
 ]
 
-# What makes loops vectorise without changing results: no contraction to fused multiply-adds (every
-# instruction set gives the same bits), no errno, and selects instead of branches.
+# Lets loops vectorise (no errno, no traps) with the same bits on every instruction set (no
+# contraction to fused multiply-adds).
 _LOOP_COPTS = [
     "-ffp-contract=off",
     "-fno-math-errno",

@@ -46,7 +46,6 @@ def plugin_binary(name, host, target_compatible_with = [], **kwargs):
         srcs = ["//bazel:plugin_symbols_test.sh"],
         args = ["$(rootpath %s)" % host, "$(rootpath %s)" % name],
         data = [host, name],
-        tags = ["no-sanitizer"],
         target_compatible_with = target_compatible_with,
     )
 

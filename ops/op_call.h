@@ -9,11 +9,12 @@
 
 namespace chx {
 
-// A view, as spans are: inputs and attributes are the caller's. `Operand`: see ops/operand.h.
-template <typename Operand>
+// A view, as spans are: inputs and attributes are the caller's. `In`: a layer's operand, see
+// ops/operand.h.
+template <typename In>
 struct OpCall {
   const OpDef& op;
-  absl::Span<const Operand> inputs;
+  absl::Span<const In> inputs;
   absl::Span<const AttrValue> attrs;
   // Where the operator runs if none of its inputs is an array.
   DeviceId device = 0;

@@ -178,6 +178,10 @@ struct OpDef {
   bool IsConstantInput(size_t i) const {
     return constant_inputs != 0 && ((constant_inputs >> std::min(i, inputs.size() - 1)) & 1) != 0;
   }
+  // Whether the gradient may ask for input i.
+  bool SavesInput(size_t i) const {
+    return saved_inputs != 0 && ((saved_inputs >> std::min(i, inputs.size() - 1)) & 1) != 0;
+  }
   // Python-like: "sum(x, axis=None, keepdims=False)"; hashed at Open to agree on ids.
   std::string Signature() const;
   uint64_t SignatureHash() const;

@@ -15,6 +15,8 @@ namespace chx {
 // (server/engine/executor.h) and VariableOperand (server/autograd/apply.h). Trivially copyable.
 template <typename A>
 class BasicOperand {
+  static_assert(std::is_trivially_copyable_v<A> && std::is_trivially_copyable_v<Scalar>);
+
  public:
   BasicOperand() : scalar_(), kind_(Kind::kAbsent) {}
   // A null pointer: absent.
@@ -24,19 +26,23 @@ class BasicOperand {
     }
   }
   explicit BasicOperand(Scalar scalar) : scalar_(scalar), kind_(Kind::kScalar) {}
+  // A plain number would be taken for a handle, or 0 for a null pointer: Scalar(1.5) is a scalar.
+  template <typename T,
+            typename = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, A>>>
+  explicit BasicOperand(T number) = delete;
 
   bool is_array() const { return kind_ == Kind::kArray; }
   bool is_scalar() const { return kind_ == Kind::kScalar; }
   bool absent() const { return kind_ == Kind::kAbsent; }
-  // A() unless it is one; so with the scalar.
+  // A() if this is not an array; likewise scalar().
   A array() const { return is_array() ? array_ : A(); }
   Scalar scalar() const { return is_scalar() ? scalar_ : Scalar(); }
 
   // The operand as another layer has it; `convert` says what an array is there.
-  template <typename Operand, typename Convert>
-  Operand As(Convert convert) const {
-    if (is_array()) return Operand(convert(array_));
-    return is_scalar() ? Operand(scalar_) : Operand();
+  template <typename Other, typename Convert>
+  Other As(Convert convert) const {
+    if (is_array()) return Other(convert(array_));
+    return is_scalar() ? Other(scalar_) : Other();
   }
 
  private:

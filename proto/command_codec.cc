@@ -142,7 +142,7 @@ uint8_t AttrTag(const AttrValue& attr) {
 
 }  // namespace
 
-void CommandWriter::ApplyOp(const OperatorCall& call) {
+void CommandWriter::ApplyOp(const OperatorRecord& call) {
   const size_t tags = RoundUp(call.inputs.size() + call.attrs.size());
   size_t size = sizeof(RecordHeader) + sizeof(ApplyOpFixed) + tags +
                 (call.inputs.size() + call.results.size()) * kWord;

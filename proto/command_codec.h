@@ -23,7 +23,7 @@ class CommandWriter {
   static constexpr size_t kMaxCount = 65535;  // of one operator's inputs, or in one list
 
   // As command::ApplyOp, with its lists elsewhere.
-  struct OperatorCall {
+  struct OperatorRecord {
     uint16_t op;
     uint16_t device;
     uint16_t mode;
@@ -36,7 +36,7 @@ class CommandWriter {
   explicit CommandWriter(std::string* out) : out_(out) {}
 
   // The hot path: needs no ApplyOp to be filled.
-  void ApplyOp(const OperatorCall& call);
+  void ApplyOp(const OperatorRecord& call);
   // Any number of handles, in several records where one cannot hold them.
   void Release(absl::Span<const Handle> handles);
   void Write(const Command& command);

@@ -71,6 +71,7 @@ namespace {
 
 // The daemon alone takes about half of it.
 constexpr int64_t kMinMemory = int64_t{128} << 20;
+constexpr int64_t kMinSessionMemory = int64_t{1} << 20;
 constexpr int kMaxThreads = 1024;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -97,21 +98,21 @@ absl::StatusOr<std::string> DefaultSocket() {
 }
 
 // A share is of the host's memory.
-absl::StatusOr<int64_t> CheckedMemory(absl::string_view flag, absl::string_view text) {
+absl::StatusOr<int64_t> CheckedMemory(absl::string_view flag, absl::string_view text, int64_t min) {
   const absl::StatusOr<int64_t> bytes = ParseMemorySize(text, HostMemoryBytes());
   if (!bytes.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(flag, " ", bytes.status().message()));
+  }
+  if (*bytes < min) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " expects at least ", FormatMemorySize(min), ", got ", text));
   }
   return bytes;
 }
 
 absl::StatusOr<int64_t> MemoryOf(absl::string_view text) {
   if (text.empty()) return DefaultMemoryLimit(HostMemoryBytes());
-  CHX_ASSIGN_OR_RETURN(const int64_t bytes, CheckedMemory("--memory", text));
-  if (bytes < kMinMemory) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory expects at least ", FormatMemorySize(kMinMemory), ", got ", text));
-  }
+  CHX_ASSIGN_OR_RETURN(const int64_t bytes, CheckedMemory("--memory", text, kMinMemory));
   return std::min(bytes, HostMemoryBytes());
 }
 
@@ -231,8 +232,9 @@ absl::StatusOr<Options> OptionsFromFlags() {
   Options options;
   options.devices = absl::GetFlag(FLAGS_devices);
   CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(absl::GetFlag(FLAGS_listen)));
-  CHX_ASSIGN_OR_RETURN(options.session_memory,
-                       CheckedMemory("--session-memory", absl::GetFlag(FLAGS_session_memory)));
+  CHX_ASSIGN_OR_RETURN(
+      options.session_memory,
+      CheckedMemory("--session-memory", absl::GetFlag(FLAGS_session_memory), kMinSessionMemory));
   CHX_ASSIGN_OR_RETURN(options.memory, MemoryOf(absl::GetFlag(FLAGS_memory)));
   CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", absl::GetFlag(FLAGS_lease)));
   CHX_ASSIGN_OR_RETURN(

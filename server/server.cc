@@ -24,6 +24,7 @@
 #include "absl/strings/str_join.h"
 #include "server/daemon.h"
 #include "server/engine/heap_trimmer.h"
+#include "server/engine/memory_size.h"
 #include "server/helpers.h"
 #include "server/native/native_backend.h"
 #include "server/plugin.h"
@@ -159,8 +160,8 @@ int Main() {
   if (!daemon.ok()) return Fail(daemon.status());
   // A client that starts a daemon of its own shows what that says.
   if (options->lifeline_fd < 0) {
-    std::cerr << "chxd: memory limit " << (options->memory >> 20) << " MiB, of a session "
-              << (std::min(options->session_memory, options->memory) >> 20) << " MiB" << std::endl;
+    std::cerr << "chxd: memory limit " << FormatMemorySize(options->memory) << ", of a session "
+              << FormatMemorySize(std::min(options->session_memory, options->memory)) << std::endl;
   }
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
   const bool drain = WaitForEnd(options->lifeline_fd, daemon->get());

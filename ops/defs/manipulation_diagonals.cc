@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMaxOffset = int64_t{1} << 31;  // of a new matrix's diagonal
 
 // attrs: offset, axis1, axis2.
-struct DiagonalPlace {
+struct Diagonal {
   int axis1;
   int axis2;
   int64_t row;  // where the diagonal starts
@@ -20,41 +20,43 @@ struct DiagonalPlace {
   int64_t length;
 };
 
-absl::StatusOr<DiagonalPlace> PlaceOf(const OpDef& op, const AttrValue& offset,
-                                      const AttrValue& axis1, const AttrValue& axis2,
-                                      const Shape& shape) {
-  DiagonalPlace place = {};
-  CHX_ASSIGN_OR_RETURN(place.axis1, rules::NormalizeAxis(op.name, axis1.AsInt(), shape.size()));
-  CHX_ASSIGN_OR_RETURN(place.axis2, rules::NormalizeAxis(op.name, axis2.AsInt(), shape.size()));
-  if (place.axis1 == place.axis2) {
-    return DimensionError("[", op.name, "] expects two distinct axes, got ", place.axis1, " twice");
+absl::StatusOr<Diagonal> ResolveDiagonal(const OpDef& op, const AttrValue& offset,
+                                         const AttrValue& axis1, const AttrValue& axis2,
+                                         const Shape& shape) {
+  Diagonal diagonal = {};
+  CHX_ASSIGN_OR_RETURN(diagonal.axis1, rules::NormalizeAxis(op.name, axis1.AsInt(), shape.size()));
+  CHX_ASSIGN_OR_RETURN(diagonal.axis2, rules::NormalizeAxis(op.name, axis2.AsInt(), shape.size()));
+  if (diagonal.axis1 == diagonal.axis2) {
+    return DimensionError("[", op.name, "] expects two distinct axes, got ", diagonal.axis1,
+                          " twice");
   }
-  const int64_t rows = shape[place.axis1];
-  const int64_t columns = shape[place.axis2];
+  const int64_t rows = shape[diagonal.axis1];
+  const int64_t columns = shape[diagonal.axis2];
   // A diagonal beyond the sizes is empty, however far away it is.
   const int64_t k = std::min(std::max(offset.AsInt(), -rows), columns);
-  place.row = std::max<int64_t>(0, -k);
-  place.column = std::max<int64_t>(0, k);
-  place.length = std::min(rows - place.row, columns - place.column);
-  return place;
+  diagonal.row = std::max<int64_t>(0, -k);
+  diagonal.column = std::max<int64_t>(0, k);
+  diagonal.length = std::min(rows - diagonal.row, columns - diagonal.column);
+  return diagonal;
 }
 
 absl::Status DiagonalView(InferContext& c, const AttrValue& axis1, const AttrValue& axis2) {
   const ArraySpec& a = c.input(0);
-  CHX_ASSIGN_OR_RETURN(const DiagonalPlace place,
-                       PlaceOf(c.op(), c.attr(0), axis1, axis2, a.shape));
+  CHX_ASSIGN_OR_RETURN(const Diagonal diagonal,
+                       ResolveDiagonal(c.op(), c.attr(0), axis1, axis2, a.shape));
   ArraySpec view = a;
   view.shape = Shape();
   view.strides = Strides();
   for (int i = 0; i < a.ndim(); ++i) {
-    if (i == place.axis1 || i == place.axis2) continue;
+    if (i == diagonal.axis1 || i == diagonal.axis2) continue;
     view.shape.push_back(a.shape[i]);
     view.strides.push_back(a.strides[i]);
   }
-  view.shape.push_back(place.length);
-  view.strides.push_back(a.strides[place.axis1] + a.strides[place.axis2]);
+  view.shape.push_back(diagonal.length);
+  view.strides.push_back(a.strides[diagonal.axis1] + a.strides[diagonal.axis2]);
   if (view.size() > 0) {
-    view.offset += place.row * a.strides[place.axis1] + place.column * a.strides[place.axis2];
+    view.offset +=
+        diagonal.row * a.strides[diagonal.axis1] + diagonal.column * a.strides[diagonal.axis2];
   }
   c.AddView(view);
   return absl::OkStatus();
@@ -83,12 +85,12 @@ Value OnDiagonal(OpContext& c, Value values, int64_t rows, int64_t columns, int6
 
 void DiagonalGradient(GradContext& g) {
   const Shape& shape = g.input_spec(0).shape;
-  const DiagonalPlace place = *PlaceOf(g.op(), g.attr(0), g.attr(1), g.attr(2), shape);
-  const Value matrices = OnDiagonal(g, g.output_grad(0), shape[place.axis1], shape[place.axis2],
-                                    place.row, place.column);
+  const Diagonal diagonal = *ResolveDiagonal(g.op(), g.attr(0), g.attr(1), g.attr(2), shape);
+  const Value matrices = OnDiagonal(g, g.output_grad(0), shape[diagonal.axis1],
+                                    shape[diagonal.axis2], diagonal.row, diagonal.column);
   g.SetInputGrad(0, g.Apply("moveaxis", {matrices},
                             {{"source", AttrValue(Ints{-2, -1})},
-                             {"destination", AttrValue(Ints{place.axis1, place.axis2})}}));
+                             {"destination", AttrValue(Ints{diagonal.axis1, diagonal.axis2})}}));
 }
 
 // (N,): a matrix with v on diagonal k; (M, N): its diagonal k.
@@ -123,11 +125,11 @@ absl::Status DiagFlatRule(InferContext& c) {
 
 absl::Status TraceRule(InferContext& c) {
   const ArraySpec& a = c.input(0);
-  CHX_ASSIGN_OR_RETURN(const DiagonalPlace place,
-                       PlaceOf(c.op(), c.attr(0), c.attr(1), c.attr(2), a.shape));
+  CHX_ASSIGN_OR_RETURN(const Diagonal diagonal,
+                       ResolveDiagonal(c.op(), c.attr(0), c.attr(1), c.attr(2), a.shape));
   Shape shape;
   for (int i = 0; i < a.ndim(); ++i) {
-    if (i != place.axis1 && i != place.axis2) shape.push_back(a.shape[i]);
+    if (i != diagonal.axis1 && i != diagonal.axis2) shape.push_back(a.shape[i]);
   }
   return c.AddOutput(IsFloat(a.dtype) ? a.dtype : Dtype::kInt64, shape);
 }

@@ -88,7 +88,7 @@ void RegisterAlong(OpRegistry& r) {
         "Equal elements keep their order; NaNs come last.",
         -1)
       .Infer(ArgSortRule)
-      .StableInputs()  // a sort trusts in an order
+      .StableInputs()  // a sort relies on an order
       .Method();
   along("cumsum",
         "Running sums along an axis (flattened by default). Integers give int64, unless a dtype is "

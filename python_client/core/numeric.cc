@@ -42,7 +42,12 @@ PyObject* AsOperand(PyObject* object, PyObject* arrays, const OpDef& op) {
   const Owned name(
       PyUnicode_FromStringAndSize(op.name.data(), static_cast<Py_ssize_t>(op.name.size())));
   if (!convert || !name) return nullptr;
-  return PyObject_CallFunctionObjArgs(convert.get(), object, arrays, name.get(), nullptr);
+  Owned result(PyObject_CallFunctionObjArgs(convert.get(), object, arrays, name.get(), nullptr));
+  if (result && result.get() != Py_NotImplemented && !IsArray(result.get())) {
+    PyErr_SetString(PyExc_TypeError, "as_operand() must return an ndarray or NotImplemented");
+    return nullptr;
+  }
+  return result.release();
 }
 
 namespace {
@@ -156,7 +161,7 @@ PyObject* Matmul(PyObject* a, PyObject* b) {
 }
 
 // a OP= b for operators without an in-place form: the result is written into a. Arrays in a graph
-// are not written: as in ChainerX, which has these not at all, the name gets the new array.
+// are not written: as in ChainerX, which lacks these, the name gets the new array.
 PyObject* WriteInto(PyObject* a, PyObject* result) {
   const Owned owned(result);
   if (result == nullptr || result == Py_NotImplemented) return Py_XNewRef(result);

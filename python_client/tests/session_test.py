@@ -233,13 +233,16 @@ def test_lines_of_operators_functions_and_methods(session):
 
 
 def test_too_much_memory(session):
-    big = [chx.zeros(1 << 28) for _ in range(5)]  # 5 GiB
-    with pytest.raises(chx.OutOfMemoryError) as error:
-        for array in big:
-            array[0].item()
-    assert "session_test.py" in str(error.value)
-    del big, array
-    assert chx.ones(2).tolist() == [1.0, 1.0]
+    with chx.connect(memory="256MiB") as small:
+        device = small.devices[0]
+        big = [chx.zeros(1 << 24, device=device) for _ in range(5)]  # 320 MiB
+        with pytest.raises(chx.OutOfMemoryError) as error:
+            for array in big:
+                array[0].item()
+        assert "session_test.py" in str(error.value)
+        del big, array
+        assert chx.ones(2, device=device).tolist() == [1.0, 1.0]
+    chx._core._set_default_session(session)
 
 
 def test_devices(session):

@@ -64,7 +64,7 @@ void SaveInputs(const VariableCall& call, const RecordMode& mode, OpNode* node) 
   node->inputs.resize(call.inputs.size());
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const VariableOperand& input = call.inputs[i];
-    OpNode::SavedInput& saved = node->inputs[i];
+    OpNode::InputRecord& saved = node->inputs[i];
     if (!input.is_array()) {
       saved.scalar = input.scalar();
       continue;
@@ -119,7 +119,7 @@ int64_t VectorBytes(size_t size, size_t inlined, size_t element) {
 int64_t OpNodeBytes(size_t num_inputs, size_t num_outputs, size_t num_graphs,
                     absl::Span<const AttrValue> attrs) {
   int64_t bytes = static_cast<int64_t>(sizeof(OpNode)) + kAllocationBytes;
-  bytes += VectorBytes(num_inputs, 3, sizeof(OpNode::SavedInput));
+  bytes += VectorBytes(num_inputs, 3, sizeof(OpNode::InputRecord));
   // Saved inputs have the nodes of all graphs, too.
   bytes += static_cast<int64_t>(num_inputs) * VectorBytes(num_graphs, 1, sizeof(Ref<ArrayNode>));
   bytes += VectorBytes(num_outputs, 1, sizeof(OpNode::Output));
@@ -204,9 +204,7 @@ absl::Status RunOne(Runtime& runtime, const VariableCall& call, ApplyOutputs* ou
   for (size_t i = 0; i < inputs.size(); ++i) {
     arrays.push_back(inputs[i].As<ArrayOperand>([](const Variable* v) { return &v->array; }));
     // What the gradient may ask for is saved after the run, and must still be there.
-    const size_t declared = std::min(i, op.inputs.size() - 1);
-    arrays.back().last_use =
-        inputs[i].last_use && !(in_graph && ((op.saved_inputs >> declared) & 1));
+    arrays.back().last_use = inputs[i].last_use && !(in_graph && op.SavesInput(i));
   }
   RunOutputs made;
   CHX_RETURN_IF_ERROR(runtime.executor.Run({op, arrays, call.attrs, call.device}, &made));

@@ -116,7 +116,7 @@ Value GradientRun::ApplyOp(const OpDef& op, absl::Span<const Value> inputs, cons
 }
 
 Value GradientRun::input(int i) {
-  const OpNode::SavedInput& input = node_->inputs[i];
+  const OpNode::InputRecord& input = node_->inputs[i];
   if (!input.is_array) return Value(input.scalar);
   if (!input.saved) {
     Fail(ChainerxError("[", op().name, "] its gradient uses input ", i, ", which is not saved"));

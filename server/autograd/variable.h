@@ -86,7 +86,7 @@ class ArrayNode : public RefCounted<ArrayNode> {
 class OpNode : public RefCounted<OpNode> {
  public:
   // What one input was; its value, if the gradient needs it.
-  struct SavedInput {
+  struct InputRecord {
     bool is_array = false;
     ArraySpec spec;
     Scalar scalar;
@@ -118,7 +118,7 @@ class OpNode : public RefCounted<OpNode> {
   const OpDef& op;
   Attrs attrs;
   int64_t rank = 0;  // greater than that of every op node below it
-  absl::InlinedVector<SavedInput, 3> inputs;
+  absl::InlinedVector<InputRecord, 3> inputs;
   absl::InlinedVector<Output, 1> outputs;
   absl::InlinedVector<Edge, 1> edges;
   std::unique_ptr<ClientFunction> function;  // null: `op` computed this

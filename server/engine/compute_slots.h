@@ -1,4 +1,4 @@
-// Which sessions compute at a time, where more want to than there are cores for.
+// Fairness between sessions: which of them compute at a time, if more want to than there are cores.
 #ifndef CHX_SERVER_ENGINE_COMPUTE_SLOTS_H_
 #define CHX_SERVER_ENGINE_COMPUTE_SLOTS_H_
 

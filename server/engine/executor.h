@@ -72,7 +72,7 @@ class Executor : private ScratchAllocator {
   absl::Status Share(const Array& array);
   // A copy in C order that the client can map; `array` itself if it is one already.
   absl::StatusOr<Array> SharedContiguous(const Array& array);
-  // Of the block of an array in shared memory.
+  // The address of the block that holds an array in shared memory.
   Segments::Address AddressOf(const Array& array) { return segments_.Find(array.buffer->data()); }
   Segments& segments() { return segments_; }
 

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <vector>
 
+#include "server/engine/host_cpus.h"
+
 namespace chx::server {
 namespace {
 
@@ -47,7 +49,7 @@ void TrimEnds() {
 }  // namespace
 
 size_t HeapTrimmer::Arenas() {
-  return std::clamp<size_t>(2 * std::thread::hardware_concurrency(), 4, 32);
+  return std::clamp<size_t>(2 * static_cast<size_t>(HostCpus()), 4, 32);
 }
 
 HeapTrimmer::HeapTrimmer() : thread_([this] { Loop(); }) {}

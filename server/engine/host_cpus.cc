@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <thread>
 
 #include "server/engine/control_group.h"
 
@@ -32,8 +33,10 @@ int64_t QuotaOf(int version, const std::string& folder) {
 int HostCpus(const std::string& root) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  int64_t cpus = std::max(1, CPU_COUNT(&set));
+  // Fails on machines of more than 1024 cores.
+  int64_t cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
+                                                              : std::thread::hardware_concurrency();
+  cpus = std::max<int64_t>(1, cpus);
   VisitControlGroups(root, "cpu", [&cpus](int version, const std::string& folder) {
     const int64_t quota = QuotaOf(version, folder);
     if (quota > 0) cpus = std::min(cpus, quota);

@@ -10,8 +10,8 @@
 
 namespace chx::server {
 
-// Bytes: "1000000". With a unit, as Kubernetes has them: "4GB" and "4G" are 4 * 10^9, "4GiB" and
-// "4Gi" 4 * 2^30; K, M, G and T, of any case; "1.5GiB". A share of `whole`: "0.5" or "50%". The
+// Bytes: "1000000". With a unit of any case, K, M, G or T: "4GB" and "4G" are 4 * 10^9, "4GiB" and
+// "4Gi" 4 * 2^30; "1.5GiB". A share of `whole`: "0.5" or "50%". The
 // result is positive. An error says what is expected, without the flag's name.
 absl::StatusOr<int64_t> ParseMemorySize(absl::string_view text, int64_t whole);
 

@@ -98,7 +98,8 @@ struct AdaDelta {
   }
 };
 
-// Adam and its relatives; the rate is clipped to [lower, upper] (AdaBound), which may be absent.
+// Adam and its relatives (AdamW by eta and the decay); the rate is clipped to [lower, upper]
+// (AdaBound), which may be absent.
 template <typename C>
 struct AdamFormula {
   C step, rest1, rest2, eps, eta, kept, lower, upper;

@@ -26,7 +26,7 @@ struct FrameServiceOptions {
   std::function<absl::StatusOr<std::shared_ptr<void>>(const PeerInfo&)> admit_session;
 };
 
-// The daemon's one; thread-safe. A connection's thread is its session's lane once it is an op
+// The daemon's one; thread-safe. A connection's thread runs its session's commands once it is an op
 // stream: it reads, executes and answers, so that a value waits for no hand-over.
 class FrameService {
  public:

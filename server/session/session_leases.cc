@@ -1,5 +1,5 @@
-// How sessions end that no client ends: leases that run out, and the watch over commands, functions
-// and clients that take too long.
+// Ends sessions whose lease or time limit has run out: leases, and the watch over commands,
+// functions and clients that take too long.
 #include <algorithm>
 #include <utility>
 
@@ -65,8 +65,9 @@ std::vector<SessionRecordPtr> SessionManager::LateSessions(
   return late;
 }
 
-// Sleeps until the next lease ends, and ends the sessions whose have. Deadlines of functions are
-// looked after every quarter of their length, commands every tenth of what they may take.
+// Sleeps until the next lease ends, and ends the sessions whose lease has ended. Deadlines of
+// functions are looked after every quarter of their length, commands every tenth of what they may
+// take.
 void SessionManager::ReapLoop() {
   const auto function_period = PeriodFor(options_.session.function_deadline, 4, kMaxSleep);
   const auto watch_period =

@@ -18,7 +18,7 @@
 #include "server/session/handle_table.h"
 #include "server/session/last_uses.h"
 #include "server/session/pending_passes.h"
-#include "server/session/root_errors.h"
+#include "server/session/root_error_log.h"
 #include "server/session/session_types.h"
 
 namespace chx::server {
@@ -38,7 +38,7 @@ struct SessionState {
   Definitions definitions{&meter};
   GraphScopes scopes{&meter};
   HandleTable handles;
-  RootErrors errors;
+  RootErrorLog errors;
   LastUses last_uses;  // in the window of commands that runs
 
   const MemoryAccountPtr& account() const { return executor.account(); }

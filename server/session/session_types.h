@@ -28,7 +28,7 @@ struct RootError {
 };
 using RootErrorPtr = std::shared_ptr<RootError>;
 
-// How many there may be in a daemon, unless its flags say otherwise.
+// How many sessions there may be in a daemon, unless its flags say otherwise.
 inline constexpr int kDefaultMaxSessions = 2048;
 
 struct SessionLimits {

@@ -53,8 +53,9 @@ def array_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: 
     if function is None:
         raise _no_counterpart(name)
     out = kwargs.pop("out", None)
-    masked = out is not None and method == "__call__"
-    where = kwargs.pop("where", True) if masked else True
+    writes = out is not None and method in ("__call__", "outer")
+    # Of a reduction it would select what is reduced, not what is written.
+    where = kwargs.pop("where", True) if writes else True
     if out is not None and not (len(out) == 1 and isinstance(out[0], _core.ndarray)):
         keywords.write(name, None, None)  # raises
     result = function(name, ufunc, inputs, kwargs)
@@ -77,7 +78,9 @@ def _function(name: str, called: str | None) -> Callable[..., Any]:
 
 def _refuse_others(name: str, kwargs: dict[str, Any]) -> None:
     for key, value in kwargs.items():
-        if key not in _DEFAULTS or value is not _DEFAULTS[key]:
+        default = _DEFAULTS.get(key, _core)  # _core: of no argument
+        same = value == default if isinstance(value, (str, bool, np.bool_)) else value is default
+        if not same:
             raise TypeError(f"[{name}] of arrays of chx does not take {key}={value!r}")
 
 
@@ -96,8 +99,8 @@ def _reduce(name: str, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     taken = ("where",) if ufunc.__name__.startswith("logical") else ("where", "initial")
     further = {key: kwargs.pop(key) for key in taken if key in kwargs}
     _refuse_others(name, kwargs)
-    result = function(inputs[0], axis, bool(keepdims), **further)
-    return result if dtype is None else result.astype(dtype, copy=False)
+    x = inputs[0] if dtype is None else inputs[0].astype(dtype, copy=False)
+    return function(x, axis, bool(keepdims), **further)
 
 
 def _accumulate(name: str, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

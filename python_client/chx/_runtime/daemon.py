@@ -14,6 +14,13 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEFAULT_MEMORY = "80%"
 
 
+def _size(memory: str | float | None) -> str:
+    """The flag's text. 4e9 is a number of bytes, 0.5 a share."""
+    if isinstance(memory, float) and memory > 1 and memory.is_integer():
+        memory = int(memory)
+    return DEFAULT_MEMORY if memory is None else str(memory)
+
+
 def _find_chxd() -> str:
     candidates = [os.environ.get("CHX_CHXD")]
     candidates.append(os.path.join(_PACKAGE, "bin", "chxd"))
@@ -55,7 +62,7 @@ class PrivateDaemon:
             f"--listen={self.address}",
             f"--lifeline-fd={read_end}",
             # All is for one process: its sessions share what --memory leaves them.
-            f"--session-memory={DEFAULT_MEMORY if memory is None else memory}",
+            f"--session-memory={_size(memory)}",
         ]
         if plugins:
             paths = (f"{name}={os.path.abspath(path)}" for name, path in plugins.items())

@@ -23,7 +23,10 @@ using LoopSetFunction = const LoopSet& (*)();
 absl::InlinedVector<LoopSetFunction, 3> Supported() {
   absl::InlinedVector<LoopSetFunction, 3> functions = {baseline::GetLoopSet};
 #ifndef CHX_BASELINE_ONLY
-  if (!__builtin_cpu_supports("avx2")) return functions;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("f16c")) {
+    return functions;
+  }
   functions.push_back(avx2::GetLoopSet);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {

@@ -1,8 +1,8 @@
 // The parts of a LoopSet, each filled in by a source file of its own. What they define is in
 // namespace CHX_ISA (`baseline`, `avx2` or `avx512`): Bazel compiles these files once for each
-// instruction set (chx_isa_library in bazel/cc.bzl). What they use from elsewhere is inlined by
-// force (server/kernels/host_device.h), so that the linker never takes code for one processor into
-// another's set.
+// instruction set (chx_isa_library in bazel/cc.bzl). The shared helpers that they use are
+// inlined by force (server/kernels/host_device.h), so that the linker never takes code for one
+// processor into another's set.
 #ifndef CHX_SERVER_NATIVE_LOOPS_PARTS_H_
 #define CHX_SERVER_NATIVE_LOOPS_PARTS_H_
 

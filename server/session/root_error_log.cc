@@ -1,4 +1,4 @@
-#include "server/session/root_errors.h"
+#include "server/session/root_error_log.h"
 
 #include <memory>
 #include <utility>
@@ -32,8 +32,8 @@ absl::Status Annotate(const std::string& op, const absl::Status& status) {
   return MakeError(KindOf(status), absl::StrCat("[", op, "] ", status.message()));
 }
 
-RootErrorPtr RootErrors::NewError(uint32_t location, absl::Status status, std::string op,
-                                  std::string inputs) {
+RootErrorPtr RootErrorLog::NewError(uint32_t location, absl::Status status, std::string op,
+                                    std::string inputs) {
   ++count_;
   status = Shortened(status);
   const std::string* const location_text = definitions_->FindLocation(location);
@@ -52,11 +52,11 @@ RootErrorPtr RootErrors::NewError(uint32_t location, absl::Status status, std::s
   return error;
 }
 
-void RootErrors::AddUnread(Handle handle, const RootErrorPtr& error) {
+void RootErrorLog::AddUnread(Handle handle, const RootErrorPtr& error) {
   if (unread_.size() < kMaxUnreadErrors) unread_.push_back({handle, error});
 }
 
-std::vector<SessionOutput::Error> RootErrors::ListUnread(size_t max) const {
+std::vector<SessionOutput::Error> RootErrorLog::ListUnread(size_t max) const {
   std::vector<SessionOutput::Error> unread;
   for (const SessionOutput::Error& error : unread_) {
     if (!error.error->read && unread.size() < max) unread.push_back(error);

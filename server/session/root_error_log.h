@@ -1,6 +1,6 @@
 // Makes the root errors of a session, and keeps those that no client has seen.
-#ifndef CHX_SERVER_SESSION_ROOT_ERRORS_H_
-#define CHX_SERVER_SESSION_ROOT_ERRORS_H_
+#ifndef CHX_SERVER_SESSION_ROOT_ERROR_LOG_H_
+#define CHX_SERVER_SESSION_ROOT_ERROR_LOG_H_
 
 #include <cstdint>
 #include <string>
@@ -18,9 +18,9 @@ namespace chx::server {
 absl::Status Annotate(const std::string& op, const absl::Status& status);
 
 // Belongs to a session and is used under its lock; the pointers are the session's.
-class RootErrors {
+class RootErrorLog {
  public:
-  RootErrors(MemoryAccountPtr account, const Definitions* definitions, HandleTable* handles)
+  RootErrorLog(MemoryAccountPtr account, const Definitions* definitions, HandleTable* handles)
       : account_(std::move(account)), definitions_(definitions), handles_(handles) {}
 
   // The table's LostError if there is no memory for another. Long texts are shortened.
@@ -41,4 +41,4 @@ class RootErrors {
 
 }  // namespace chx::server
 
-#endif  // CHX_SERVER_SESSION_ROOT_ERRORS_H_
+#endif  // CHX_SERVER_SESSION_ROOT_ERROR_LOG_H_
