@@ -196,6 +196,14 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
     params.push_back(absl::StrCat(attr.name, ": ", PyType(attr), PyDefault(attr)));
   }
   if (IsCreation(op)) params.push_back("device: DeviceLike = None");
+  // Of NumPy's ufuncs and reductions.
+  const bool ufunc = op.group == "elementwise" || op.group == "math" || op.group == "ufuncs";
+  const bool reduction = op.group == "reduction";
+  if ((ufunc || reduction) && op.outputs.size() == 1 && op.AttrIndex("out") < 0) {
+    params.push_back("*, out: ndarray | None = None");
+    if (op.name != "where") params.push_back("where: Any = True");
+    if (reduction) params.push_back("initial: Any = None");
+  }
   std::string result = op.in_place ? "None" : op.variadic_outputs ? "list[ndarray]" : "ndarray";
   if (op.tuple) {
     result = "Any";  // an array or a tuple of them

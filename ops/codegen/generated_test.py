@@ -54,14 +54,18 @@ def test_the_page_has_the_functions_of_the_stub_and_what_they_take(stub):
 
 def test_functions_have_real_signatures(stub):
     functions, aliases, _ = stub
-    assert signature(functions["add"]) == "x1: Operand, x2: Operand"
+    assert signature(functions["add"]) == (
+        "x1: Operand, x2: Operand, *, out: ndarray | None=None, where: Any=True"
+    )
+    assert signature(functions["linear"]).startswith("x: Operand, w: Operand, b: Operand | None")
     assert signature(functions["sum"]) == (
         "a: ndarray, axis: int | Sequence[int] | None=None, keepdims: bool=False, "
-        "dtype: DtypeLike | None=None"
+        "dtype: DtypeLike | None=None, *, out: ndarray | None=None, where: Any=True, "
+        "initial: Any=None"
     )
     assert signature(functions["concatenate"]) == ("arrays: Sequence[Any], axis: int | None=0")
     assert signature(functions["take"]) == (
-        "a: ndarray, indices: ndarray | Indices, axis: int | None=None, "
+        "a: Operand, indices: ndarray | Indices, axis: int | None=None, "
         "mode: Literal['raise', 'wrap', 'clip'] | None=None"
     )
     assert signature(functions["zeros"]) == (

@@ -5,7 +5,7 @@ from typing import Any
 
 from chx import _core, _signatures
 from chx._autograd import backward, modes
-from chx._numpy import advanced_indexing, creation, io, operands, transfer
+from chx._numpy import advanced_indexing, creation, io, keywords, operands, transfer
 from chx._runtime import connection, devices, pickling
 
 CALLBACKS: dict[str, Callable[..., Any]] = {
@@ -15,6 +15,7 @@ CALLBACKS: dict[str, Callable[..., Any]] = {
     "as_indices": creation.as_indices,
     "as_operand": operands.as_operand,
     "backward": backward.backward,
+    "call_with_keywords": keywords.call_with_keywords,
     "connect_default": connection.connect_default,
     "getitem_by_arrays": advanced_indexing.getitem_by_arrays,
     "new_ndarray": creation.new_ndarray,

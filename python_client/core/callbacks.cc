@@ -10,9 +10,9 @@ namespace {
 
 // In the order of the enum.
 constexpr std::array<const char*, kNumCallbacks> kNames = {
-    "Backend",    "as_array_like",     "as_grad_stopped",   "as_indices",  "as_operand",
-    "backward",   "connect_default",   "getitem_by_arrays", "new_ndarray", "reduce_device",
-    "repr_array", "setitem_by_arrays", "signature",         "to_numpy"};
+    "Backend",       "as_array_like",      "as_grad_stopped",   "as_indices",        "as_operand",
+    "backward",      "call_with_keywords", "connect_default",   "getitem_by_arrays", "new_ndarray",
+    "reduce_device", "repr_array",         "setitem_by_arrays", "signature",         "to_numpy"};
 
 std::array<PyObject*, kNumCallbacks> callbacks;  // null before they are registered
 

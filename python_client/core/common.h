@@ -115,6 +115,7 @@ enum class Callback {
   kAsIndices,
   kAsOperand,
   kBackward,
+  kCallWithKeywords,
   kConnectDefault,
   kGetItemByArrays,
   kNewNdarray,

@@ -42,7 +42,16 @@ std::string TextSignature(const OpDef& op) {
   return absl::StrCat("(", absl::StrJoin(params, ", "), ")");
 }
 
-// Arguments by parameter; null where none was given.
+// Of NumPy's functions, and not of the table (chx/_numpy/keywords.py).
+bool IsNumpyKeyword(PyObject* keyword) {
+  for (const char* name : {"out", "where", "initial"}) {
+    if (PyUnicode_CompareWithASCIIString(keyword, name) == 0) return true;
+  }
+  return false;
+}
+
+// Arguments by parameter; null where none was given. False without an exception for keywords that
+// NumPy has and the operator has not.
 bool Bind(const OpFunction& self, PyObject* const* args, Py_ssize_t count, PyObject* keywords,
           PyObject** bound) {
   const OpDef& op = *self.op;
@@ -61,6 +70,7 @@ bool Bind(const OpFunction& self, PyObject* const* args, Py_ssize_t count, PyObj
            PyUnicode_Compare(PyTuple_GET_ITEM(self.names, i), keyword) != 0) {
       ++i;
     }
+    if (i == num_params && IsNumpyKeyword(keyword)) return false;
     if (i == num_params || bound[i] != nullptr) {
       PyErr_Format(PyExc_TypeError,
                    i == num_params ? "%s() got an unexpected keyword argument '%U'"
@@ -272,6 +282,24 @@ ABSL_ATTRIBUTE_NOINLINE bool ToInputsAgain(const OpDef& op, PyObject** bound, Op
   return ToInputs(op, bound, operands, keep);
 }
 
+// call_with_keywords(function, args, kwargs)
+ABSL_ATTRIBUTE_NOINLINE PyObject* CallWithKeywords(PyObject* function, PyObject* const* args,
+                                                   Py_ssize_t count, PyObject* keywords) {
+  const Owned call(GetCallback(Callback::kCallWithKeywords));
+  const Owned positional(PyTuple_New(count));
+  const Owned named(PyDict_New());
+  if (!call || !positional || !named) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); ++i) {
+    if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(keywords, i), args[count + i]) < 0) {
+      return nullptr;
+    }
+  }
+  return PyObject_CallFunctionObjArgs(call.get(), function, positional.get(), named.get(), nullptr);
+}
+
 PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   const auto& self = *reinterpret_cast<OpFunction*>(callable);
   const OpDef& op = *self.op;
@@ -285,7 +313,10 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     args = gathered.data();
     count = static_cast<Py_ssize_t>(gathered.size());
   }
-  if (!Bind(self, args, count, keywords, bound.data())) return nullptr;
+  if (!Bind(self, args, count, keywords, bound.data())) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    return CallWithKeywords(callable, args, count, keywords);
+  }
   Owned indices;
   if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
   Operands operands;

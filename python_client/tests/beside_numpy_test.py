@@ -281,6 +281,12 @@ def test_reductions_of_ufuncs(rng):
     for left, right in ((a, x[0]), (x, a[0])):
         got = np.subtract.outer(left, right)
         np.testing.assert_allclose(chx.to_numpy(got), np.subtract.outer(x, x[0]))
+    mask = rng.random((3, 4)) < 0.5
+    out = chx.zeros(4, "float64")  # where= selects what is reduced, not what is written
+    assert np.add.reduce(a, out=out, where=mask, initial=1.0) is out
+    np.testing.assert_allclose(chx.to_numpy(out), np.add.reduce(x, where=mask, initial=1.0))
+    ones = chx.ones((300,), "int8")
+    assert np.add.reduce(ones, dtype="int64").item() == np.add.reduce(np.ones(300, "int8"))
     w = chx.array(x).require_grad()
     np.add.reduce(w * w, axis=None).backward()
     np.testing.assert_allclose(chx.to_numpy(w.grad), 2 * x)
@@ -296,7 +302,7 @@ def test_reductions_of_ufuncs(rng):
         lambda a, x: np.add(a, x, where=x > 0),
         lambda a, x: np.add(a, x, dtype="float32"),
         lambda a, x: np.add(a, x, casting="unsafe"),
-        lambda a, x: np.add.reduce(a, initial=1.0),
+        lambda a, x: np.logical_and.reduce(a, initial=True),
         lambda a, x: np.add(a, x, out=x),
         lambda a, x: np.modf(a, out=(a, a)),
         lambda a, x: np.ldexp(a, 2),

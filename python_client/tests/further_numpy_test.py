@@ -199,3 +199,105 @@ def test_one_hot(rng):
     assert chx.one_hot(chx.array([-1, 5, 1]), 2).tolist() == [[0, 0], [0, 0], [0, 1]]
     with pytest.raises(chx.DtypeError, match="expects integers"):
         chx.one_hot(chx.ones(2), 3)
+
+
+REDUCTIONS = ["sum", "prod", "amax", "amin", "mean", "all", "any"]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+def test_reductions_of_a_part(rng, name, axis):
+    for dtype in ("float64", "int64", "bool"):
+        if name == "mean" and dtype != "float64":
+            continue  # of a dtype of its own, as in ChainerX
+        a = rng.integers(-3, 4, (3, 4)).astype(dtype)
+        mask = rng.random((3, 4)) < 0.6
+        for where in (mask, mask[0], True):
+            for initial in (None, 2):
+                for keepdims in (False, True):
+                    kwargs = {"axis": axis, "keepdims": keepdims, "where": where}
+                    if initial is not None:
+                        kwargs["initial"] = initial
+                    if name in ("mean", "all", "any") and initial is not None:
+                        with pytest.raises(
+                            TypeError, match="unexpected keyword argument 'initial'"
+                        ):
+                            getattr(chx, name)(chx.array(a), **kwargs)
+                        continue
+                    if name in ("amax", "amin") and (dtype == "bool" or initial is None):
+                        if where is not True and initial is None:
+                            with pytest.raises(ValueError, match="expects initial beside where"):
+                                getattr(chx, name)(chx.array(a), **kwargs)
+                        continue
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # means of nothing are NaN
+                        want = getattr(np, name)(a, **kwargs)
+                    for call in (
+                        lambda f, k: getattr(chx, name)(f, **k),
+                        lambda f, k: getattr(np, name)(f, **k),
+                        lambda f, k: getattr(
+                            f, name.removeprefix("a") if name[:2] == "am" else name
+                        )(**k),
+                    ):
+                        check(call(chx.array(a), kwargs), want)
+                    if where is not True:
+                        kwargs["where"] = chx.array(where)
+                        check(getattr(chx, name)(chx.array(a), **kwargs), want)
+
+
+def test_extrema_of_nothing_are_the_initial_value():
+    empty = chx.zeros((0, 3), "float64")
+    for name in ("amax", "amin"):
+        check(getattr(chx, name)(empty, axis=0, initial=5.0), [5.0, 5.0, 5.0])
+        with pytest.raises(ValueError):
+            getattr(chx, name)(empty, axis=0)
+    check(np.maximum.reduce(chx.array([1.0, 9.0]), initial=3.0, where=[True, False]), 3.0)
+
+
+def test_parts_have_gradients(rng):
+    a, mask = rng.standard_normal((3, 4)), rng.random((3, 4)) < 0.5
+    mask[0] = True
+    for name, want in (("sum", mask * 1.0), ("mean", mask / mask.sum())):
+        x = chx.array(a).require_grad()
+        getattr(chx, name)(x, where=mask).backward()
+        check(x.grad, want)
+
+
+def test_out(rng):
+    a, b, mask = rng.standard_normal((3, 4)), rng.standard_normal(4), rng.random((3, 4)) < 0.5
+    x = chx.array(a)
+    out = chx.zeros((3, 4), "float64")
+    assert chx.add(x, b, out=out) is out
+    check(out, a + b)
+    assert chx.exp(x, out=out, where=mask) is out
+    check(out, np.where(mask, np.exp(a), a + b))
+    assert chx.multiply(2.0, x, out=(out,)) is out
+    check(out, 2 * a)
+    row = chx.zeros((4,), "float32")
+    assert chx.sum(x, 0, out=row) is row and np.sum(x, axis=0, out=row) is row
+    check(row, a.sum(0).astype("float32"), rtol=1e-6)
+    assert x.sum(0, out=row, where=mask) is row
+    check(row, (a * mask).sum(0).astype("float32"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: chx.exp(x, out=np.zeros(2)), TypeError, "array of chx as out"),
+        (
+            lambda x: chx.exp(x, out=chx.zeros(2, "int32")),
+            TypeError,
+            "cannot cast float32 to int32",
+        ),
+        (lambda x: chx.exp(x, out=chx.zeros(1)), ValueError, r"expects out of \(2,\), got \(1,\)"),
+        (lambda x: chx.exp(x, where=[True, False]), TypeError, "where= without out"),
+        (lambda x: chx.exp(x, initial=1), TypeError, "unexpected keyword argument 'initial'"),
+        (lambda x: chx.argmax(x, where=[True, False]), TypeError, "unexpected keyword argument"),
+        (lambda x: chx.sum(x, where=[True] * 3), ValueError, "broadcast"),
+        (lambda x: chx.sum(x, axs=0, out=x), TypeError, "axs"),
+        (lambda x: chx.exp(x.require_grad(), out=chx.zeros(2)), chx.ChainerxError, "In-place"),
+    ],
+)
+def test_keywords_are_refused(call, error, text):
+    with pytest.raises(error, match=text):
+        call(chx.ones(2))

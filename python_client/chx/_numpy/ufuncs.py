@@ -8,7 +8,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy import manipulation, operands
+from chx._numpy import keywords, operands
 from chx._numpy.arguments import arrays_like
 
 _REDUCTIONS = {
@@ -29,7 +29,6 @@ _DEFAULTS: dict[str, Any] = {
     "dtype": None,
     "signature": None,
     "extobj": None,
-    "initial": np._NoValue,  # type: ignore[attr-defined]
 }
 
 _names: list[ModuleType] = []  # what has the functions: chx
@@ -58,18 +57,9 @@ def array_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: 
     # Of a reduction it would select what is reduced, not what is written.
     where = kwargs.pop("where", True) if writes else True
     if out is not None and not (len(out) == 1 and isinstance(out[0], _core.ndarray)):
-        raise TypeError(
-            f"[{name}] expects an array of chx as out, because its result is one: "
-            "use chx.to_numpy(...) of the operand to compute with NumPy"
-        )
+        keywords.write(name, None, None)  # raises
     result = function(name, ufunc, inputs, kwargs)
-    if out is None:
-        return result
-    target = cast(ndarray, out[0])
-    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-        raise TypeError(f"[{name}] cannot cast {result.dtype} to {target.dtype}, the dtype of out")
-    manipulation.copyto(target, result.astype(target.dtype, copy=False), where=where)
-    return target
+    return result if out is None else keywords.write(name, result, out[0], where)
 
 
 def _no_counterpart(name: str) -> TypeError:
@@ -106,9 +96,11 @@ def _reduce(name: str, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     function = _function(name, _REDUCTIONS.get(ufunc.__name__))
     axis, keepdims = kwargs.pop("axis", 0), kwargs.pop("keepdims", False)
     dtype = kwargs.pop("dtype", None)
+    taken = ("where",) if ufunc.__name__.startswith("logical") else ("where", "initial")
+    further = {key: kwargs.pop(key) for key in taken if key in kwargs}
     _refuse_others(name, kwargs)
     x = inputs[0] if dtype is None else inputs[0].astype(dtype, copy=False)
-    return function(x, axis, bool(keepdims))
+    return function(x, axis, bool(keepdims), **further)
 
 
 def _accumulate(name: str, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
