@@ -44,7 +44,8 @@ TEST_F(KernelsTest, InPlace) {
   for (const auto& op : OpRegistry::Global().ops()) {
     if (!op->in_place || op->has_lists() || op->inputs.size() > 2) continue;  // conformance
     const int before = results_;
-    for (int round = 0; round < 60; ++round) {
+    // Some combinations of dtypes are refused by both devices.
+    for (int round = 0; round < 60 || (results_ - before < 10 && round < 1000); ++round) {
       const Shape shape = RandomShape(3, 9);
       const Dtype dtype = OneOf(kAllDtypes);
       std::vector<Pair> inputs = {RandomArray(dtype, shape, -9, 9, false)};
