@@ -300,6 +300,9 @@ from chx._runtime.devices import (
 from chx._runtime.session import (
     Session as Session,
 )
+from chx._runtime.versions import (
+    show_versions as show_versions,
+)
 
 __version__ = "0.1.0"
 

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "python_client/core/common.h"
 
@@ -174,7 +175,9 @@ bool FindDevice(const Session& session, PyObject* text, DeviceId* device) {
   int64_t index = 0;
   if (count == 0) {
     Raise(MakeError(ErrorKind::kBackend,
-                    absl::StrCat("the daemon does not serve backend '", backend, "'")));
+                    absl::StrCat("the daemon does not serve backend '", backend, "'",
+                                 backend == "gpu" ? " (GPUs are cuda:0, cuda:1, ...)" : "",
+                                 ": it serves ", absl::StrJoin(names, ", "))));
   } else if (!absl::SimpleAtoi(parts.second, &index)) {
     Raise(ValueError("[get_device] expects 'BACKEND' or 'BACKEND:INDEX', got '", name, "'"));
   } else {

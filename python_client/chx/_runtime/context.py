@@ -45,10 +45,12 @@ class Context:
 
     def get_backend(self, name: str) -> "Backend":
         """The backend of that name; BackendError if the daemon does not serve it."""
-        for device in self._open().devices:
+        devices = self._open().devices
+        for device in devices:
             if device.backend.name == name:
                 return device.backend
-        raise _core.BackendError(f"the daemon does not serve backend '{name}'")
+        served = ", ".join(device.name for device in devices)
+        raise _core.BackendError(f"the daemon does not serve backend '{name}': it serves {served}")
 
     def get_device(self, device: str, index: SupportsIndex | None = None) -> Device:
         """A device by its name, or by its backend's name and its index.

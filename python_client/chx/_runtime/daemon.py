@@ -21,7 +21,8 @@ def _size(memory: str | float | None) -> str:
     return DEFAULT_MEMORY if memory is None else str(memory)
 
 
-def _find_chxd() -> str:
+def find_chxd() -> str:
+    """The path of the daemon that a private one is an instance of."""
     candidates = [os.environ.get("CHX_CHXD")]
     candidates.append(os.path.join(_PACKAGE, "bin", "chxd"))
     candidates.append(shutil.which("chxd"))
@@ -50,7 +51,7 @@ class PrivateDaemon:
         plugins: Mapping[str, str | os.PathLike[str]] | None,
         memory: str | float | None,
     ) -> None:
-        chxd = _find_chxd()
+        chxd = find_chxd()
         self.directory = tempfile.mkdtemp(prefix="chx-")
         self.address = f"unix:{self.directory}/chxd.sock"
         self.lifeline: int | None
