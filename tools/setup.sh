@@ -11,7 +11,7 @@ packages=(
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev libopenblas-dev libdnnl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3-dev python3-venv
-  clang libclang-rt-14-dev clang-format clang-tidy
+  clang libclang-rt-14-dev lld clang-format clang-tidy
 )
 
 missing() {

@@ -1,5 +1,7 @@
 #include "server/native/loops/loops.h"
 
+#include <cpuid.h>
+
 #include "absl/container/inlined_vector.h"
 
 namespace chx::server::native {
@@ -19,12 +21,19 @@ namespace {
 
 using LoopSetFunction = const LoopSet& (*)();
 
+#ifndef CHX_BASELINE_ONLY
+// clang 14's __builtin_cpu_supports does not know this name.
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 // From the slowest to the fastest.
 absl::InlinedVector<LoopSetFunction, 3> Supported() {
   absl::InlinedVector<LoopSetFunction, 3> functions = {baseline::GetLoopSet};
 #ifndef CHX_BASELINE_ONLY
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-      !__builtin_cpu_supports("f16c")) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !HasF16c()) {
     return functions;
   }
   functions.push_back(avx2::GetLoopSet);
