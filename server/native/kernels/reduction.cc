@@ -125,8 +125,11 @@ void RunWhole(ThreadPool& pool, const Plan& plan, char* out, int64_t out_size) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t column = task % plan.chunks * kColumns;
       const int64_t n = std::min(kColumns, plan.width() - column);
+      // Without elements there is no memory, and Gather reads none.
       const char* const data =
-          plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
+          plan.data == nullptr
+              ? nullptr
+              : plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
       loops.init(accs, n);
       Gather(plan, data, n, 0, plan.cut(), accs);
       loops.finish(accs, n, out + (task / plan.chunks * plan.width() + column) * out_size);
@@ -149,8 +152,11 @@ absl::Status RunSplit(const KernelArgs& args, const Plan& plan, char* out) {
       const int64_t n = std::min(kColumns, plan.width() - column);
       const int64_t first = task / plan.chunks * plan.width() + column;
       char* const part = accs + (split * results + first) * loops.acc_size;
+      // Without elements there is no memory, and Gather reads none.
       const char* const data =
-          plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
+          plan.data == nullptr
+              ? nullptr
+              : plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
       loops.init(part, n);
       Gather(plan, data, n, plan.cut() * split / plan.splits,
              plan.cut() * (split + 1) / plan.splits, part);
