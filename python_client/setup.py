@@ -15,7 +15,7 @@ class BinaryDistribution(Distribution):
 
 setup(
     name="chx",
-    version=re.search(r'__version__ = "(.*)"', Path("chx/__init__.py").read_text())[1],
+    version=re.search(r'__version__ = "(.*)"', Path("chx/_version.py").read_text())[1],
     description="NumPy-like arrays with gradients, held by a chxd daemon",
     license="MIT",
     license_files=["LICENSE"],

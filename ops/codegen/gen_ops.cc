@@ -197,7 +197,7 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
   }
   if (IsCreation(op)) params.push_back("device: DeviceLike = None");
   // Of NumPy's ufuncs and reductions.
-  const bool ufunc = op.group == "elementwise" || op.group == "math" || op.group == "ufuncs";
+  const bool ufunc = op.group == "arithmetic" || op.group == "comparison" || op.group == "math";
   const bool reduction = op.group == "reduction";
   if ((ufunc || reduction) && op.outputs.size() == 1 && op.AttrIndex("out") < 0) {
     params.push_back("*, out: ndarray | None = None");

@@ -303,8 +303,9 @@ from chx._runtime.session import (
 from chx._runtime.versions import (
     show_versions as show_versions,
 )
-
-__version__ = "0.1.0"
+from chx._version import (
+    __version__ as __version__,
+)
 
 if _typing.TYPE_CHECKING:
     from chx._ops import *  # type: ignore[assignment]  # noqa: F403

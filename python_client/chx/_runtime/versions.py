@@ -9,6 +9,7 @@ import sys
 import numpy as np
 
 from chx._runtime import daemon
+from chx._version import __version__
 
 _PACKAGES = ("chainer", "torch", "jax", "cupy")
 _SECRET = {"CHX_TOKEN"}
@@ -40,8 +41,6 @@ def _daemon() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """What show_versions() prints, by name."""
-    import chx
-
     cores = len(os.sched_getaffinity(0))
     environment = [
         f"{name}={'(set)' if name in _SECRET else value}"
@@ -49,7 +48,7 @@ def versions() -> dict[str, str]:
         if name.startswith(("CHX_", "CHAINERX_"))
     ]
     return {
-        "chx": chx.__version__,
+        "chx": __version__,
         **_daemon(),
         "Python": f"{platform.python_version()} ({sys.executable})",
         "NumPy": np.__version__,
