@@ -216,7 +216,7 @@ TEST_F(ConnectionTest, CreditsBoundWhatIsUnderWay) {
     usleep(100000);
   }
   EXPECT_LT(made, 5000);
-  EXPECT_GE(made, 1000);
+  EXPECT_GE(made, 500);  // each takes a call and, unless it joins others, a release
   daemon_.Mute(false);
   daemon_.CutStream();  // acknowledgements that were withheld come with the next stream
   producer.join();
