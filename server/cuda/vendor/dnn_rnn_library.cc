@@ -1,4 +1,5 @@
 // Recurrent networks by cuDNN.
+#include "absl/types/optional.h"
 #include "ops/error.h"
 #include "server/cuda/loops/kernel_stream.h"
 #include "server/cuda/vendor/cuda_status.h"
@@ -33,6 +34,36 @@ cudnnMathType_t MathOf(Dtype dtype) {
 bool Declines(cudnnStatus_t status) {
   return IsUnsupported(status) || static_cast<int>(status) / 1000 == 2;
 }
+
+// What a call needs beside its arrays.
+struct RnnMemory {
+  void *work, *reserve, *weights, *weight_grads;
+  void* y;  // the output; of a gradient, which computes it again, scratch memory too
+
+  // Nothing if there is not enough.
+  static absl::optional<RnnMemory> Allocate(const KernelArgs& args, const RnnCall& call,
+                                            size_t work_bytes, size_t reserve_bytes,
+                                            size_t weight_bytes) {
+    bool enough = true;
+    const auto allocate = [&](size_t bytes) -> void* {
+      if (bytes == 0 || !enough) return nullptr;
+      const absl::StatusOr<void*> memory = args.scratch.Allocate(bytes);
+      enough = memory.ok();
+      return enough ? *memory : nullptr;
+    };
+    const RnnNetwork& n = call.network;
+    RnnMemory memory;
+    memory.work = allocate(work_bytes);
+    memory.reserve = allocate(reserve_bytes);
+    memory.weights = allocate(weight_bytes);
+    memory.weight_grads = allocate(call.gradient ? weight_bytes : 0);
+    memory.y = call.gradient
+                   ? allocate(n.total_rows() * n.directions * n.hidden * ItemSize(call.dtype))
+                   : call.outputs[0];
+    if (!enough) return absl::nullopt;
+    return memory;
+  }
+};
 
 }  // namespace
 
@@ -163,9 +194,7 @@ absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call)
   const RnnObjects o(dnn);
   const cudnnForwardMode_t mode =
       call.gradient ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
-  size_t work_bytes = 0;
-  size_t reserve_bytes = 0;
-  size_t weight_bytes = 0;
+  size_t work_bytes = 0, reserve_bytes = 0, weight_bytes = 0;
   cudnnStatus_t status = dnn.cudnnSetDropoutDescriptor(o.dropout.get(), handle_, 0, nullptr, 0, 0);
   if (status == CUDNN_STATUS_SUCCESS) status = o.Describe(dnn, call);
   if (status == CUDNN_STATUS_SUCCESS) {
@@ -177,21 +206,10 @@ absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call)
   CHX_RETURN_IF_ERROR(Check("a recurrent network's descriptors", status));
   const auto limit = static_cast<uint64_t>(RnnWorkspaceLimit(call, args.stream.settings()));
   if (work_bytes > limit) return false;
-  bool enough = true;
-  const auto allocate = [&](size_t bytes) -> void* {
-    if (bytes == 0 || !enough) return nullptr;
-    const absl::StatusOr<void*> memory = args.scratch.Allocate(bytes);
-    enough = memory.ok();
-    return enough ? *memory : nullptr;
-  };
-  void* const work = allocate(work_bytes);
-  void* const reserve = allocate(reserve_bytes);
-  void* const weights = allocate(weight_bytes);
-  void* const weight_grads = allocate(call.gradient ? weight_bytes : 0);
-  void* const y = call.gradient
-                      ? allocate(n.total_rows() * n.directions * n.hidden * ItemSize(call.dtype))
-                      : call.outputs[0];
-  if (!enough) return false;
+  const absl::optional<RnnMemory> memory =
+      RnnMemory::Allocate(args, call, work_bytes, reserve_bytes, weight_bytes);
+  if (!memory.has_value()) return false;
+  const auto& [work, reserve, weights, weight_grads, y] = *memory;
   CHX_ASSIGN_OR_RETURN(const bool known, CopyWeights(call, o, weights, weight_bytes, false));
   if (!known) return false;
   const bool cell = n.has_cell();
