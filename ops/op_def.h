@@ -175,16 +175,22 @@ struct OpDef {
   bool IsIdentity(const ArraySpec& input, absl::Span<const AttrValue> values) const {
     return identity != nullptr && identity(input, values);
   }
-  bool IsConstantInput(size_t i) const {
-    return constant_inputs != 0 && ((constant_inputs >> std::min(i, inputs.size() - 1)) & 1) != 0;
-  }
+  bool IsConstantInput(size_t i) const { return HasInput(constant_inputs, i); }
   // Whether the gradient may ask for input i.
-  bool SavesInput(size_t i) const {
-    return saved_inputs != 0 && ((saved_inputs >> std::min(i, inputs.size() - 1)) & 1) != 0;
+  bool SavesInput(size_t i) const { return HasInput(saved_inputs, i); }
+  // Whether the declared input i, an array or a list of them, is written.
+  bool WritesInput(size_t i) const {
+    return written_inputs != 0 ? ((written_inputs >> i) & 1) != 0 : in_place && i == 0;
   }
   // Python-like: "sum(x, axis=None, keepdims=False)"; hashed at Open to agree on ids.
   std::string Signature() const;
   uint64_t SignatureHash() const;
+
+ private:
+  // Input i of a call; the last bit stands for all inputs of a variadic one.
+  bool HasInput(uint32_t mask, size_t i) const {
+    return mask != 0 && ((mask >> std::min(i, inputs.size() - 1)) & 1) != 0;
+  }
 };
 
 }  // namespace chx

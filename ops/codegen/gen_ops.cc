@@ -184,9 +184,7 @@ std::string PyFunction(const OpDef& op, const std::string& name, bool method) {
       continue;
     }
     // Beside another array, NumPy arrays, numbers and lists will do.
-    const bool written =
-        op.written_inputs != 0 ? ((op.written_inputs >> i) & 1) != 0 : op.in_place && i == 0;
-    const bool beside = (op.inputs.size() > 1 || input.variadic) && !written;
+    const bool beside = (op.inputs.size() > 1 || input.variadic) && !op.WritesInput(i);
     std::string type = beside ? "Operand" : input.scalar ? "ndarray | Scalar" : "ndarray";
     if (input.variadic) type = absl::StrCat("Sequence[", beside ? "Any" : "ndarray", "]");
     if (input.array_like_indices) type = "ndarray | Indices";
@@ -256,7 +254,7 @@ std::string KindOf(const OpDef& op) {
 std::string Saved(const OpDef& op) {
   std::vector<std::string> names;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if ((op.saved_inputs >> i) & 1) names.push_back(op.inputs[i].name);
+    if (op.SavesInput(i)) names.push_back(op.inputs[i].name);
   }
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     if ((op.saved_outputs >> i) & 1) names.push_back(op.outputs[i]);

@@ -177,9 +177,7 @@ Owned WithArray(const OpDef& op, size_t i, PyObject* object, PyObject* arrays) {
     return Owned(Py_NewRef(object));
   }
   // Not for what is written: that would be a copy.
-  const bool written =
-      op.written_inputs != 0 ? ((op.written_inputs >> i) & 1) != 0 : op.in_place && i == 0;
-  if (PyList_GET_SIZE(arrays) > 0 && !written) {
+  if (PyList_GET_SIZE(arrays) > 0 && !op.WritesInput(i)) {
     Owned array(AsOperand(object, arrays, op));
     if (array.get() != Py_NotImplemented) return array;
   }

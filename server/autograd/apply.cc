@@ -60,7 +60,6 @@ Variable InRecordedGraphs(const Variable& variable, const RecordMode& mode) {
 }
 
 void SaveInputs(const VariableCall& call, const RecordMode& mode, OpNode* node) {
-  const size_t declared = call.op.inputs.size();
   node->inputs.resize(call.inputs.size());
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const VariableOperand& input = call.inputs[i];
@@ -71,7 +70,7 @@ void SaveInputs(const VariableCall& call, const RecordMode& mode, OpNode* node) 
     }
     saved.is_array = true;
     saved.spec = input.array()->array.spec;
-    if ((call.op.saved_inputs >> std::min(i, declared - 1)) & 1) {
+    if (call.op.SavesInput(i)) {
       saved.saved = true;
       saved.value = InRecordedGraphs(*input.array(), mode);
     }

@@ -79,6 +79,15 @@ def _reduced(
     return result
 
 
+def check_arrays(name: str, *values: Any) -> None:
+    """Raises TypeError unless all are arrays of chx."""
+    if not all(isinstance(value, _core.ndarray) for value in values):
+        raise TypeError(
+            f"[{name}] expects an array of chx as out, because its result is one: "
+            "use chx.to_numpy(...) of the operand to compute with NumPy"
+        )
+
+
 def write(name: str, result: Any, out: Any, where: Any = True) -> ndarray:
     """`out`, with the result written into it where a condition holds.
 
@@ -86,11 +95,7 @@ def write(name: str, result: Any, out: Any, where: Any = True) -> ndarray:
       TypeError: it is no array of chx, or its dtype is of a lesser kind.
       DimensionError: it is of another shape.
     """
-    if not isinstance(out, _core.ndarray) or not isinstance(result, _core.ndarray):
-        raise TypeError(
-            f"[{name}] expects an array of chx as out, because its result is one: "
-            "use chx.to_numpy(...) of the operand to compute with NumPy"
-        )
+    check_arrays(name, result, out)
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
         raise TypeError(f"[{name}] cannot cast {result.dtype} to {out.dtype}, the dtype of out")
     if np.broadcast_shapes(result.shape, out.shape) != out.shape:

@@ -56,8 +56,8 @@ def array_ufunc(self: ndarray, ufunc: Any, method: str, *inputs: Any, **kwargs: 
     writes = out is not None and method in ("__call__", "outer")
     # Of a reduction it would select what is reduced, not what is written.
     where = kwargs.pop("where", True) if writes else True
-    if out is not None and not (len(out) == 1 and isinstance(out[0], _core.ndarray)):
-        keywords.write(name, None, None)  # raises
+    if out is not None:
+        keywords.check_arrays(name, *out)
     result = function(name, ufunc, inputs, kwargs)
     return result if out is None else keywords.write(name, result, out[0], where)
 
