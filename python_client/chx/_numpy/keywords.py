@@ -88,7 +88,7 @@ def check_arrays(name: str, *values: Any) -> None:
         )
 
 
-def write(name: str, result: Any, out: Any, where: Any = True) -> ndarray:
+def write(name: str, result: Any, out: ndarray, where: Any = True) -> ndarray:
     """`out`, with the result written into it where a condition holds.
 
     Raises:
