@@ -404,3 +404,21 @@ def test_whoever_ignores_the_shape_gets_no_buffer(rng):
         shown, copied = np.asarray(memoryview(a)), np.from_dlpack(a)
         assert shown.shape == copied.shape == a.shape and shown.strides == a.strides
         np.testing.assert_array_equal(shown, copied)
+
+
+def test_array_of_a_list_keeps_gradients():
+    w = chx.array([1.0, 2.0], device="native:1").require_grad()
+    stacked = chx.array([w * w, [3, w[0]]])  # a number and an array without dimensions
+    same(stacked, chx.stack([w * w, chx.stack([chx.full((), 3.0, device="native:1"), w[0]])]))
+    chx.sum(stacked).backward()
+    assert w.grad.tolist() == [3.0, 4.0]
+    assert chx.asarray((w, w), "float32", device="native:0").dtype == "float32"
+    assert chx.array([chx.ones(2, "float32"), [0.5, 1.5]]).dtype == "float32"
+
+
+def test_array_of_lists_that_do_not_fit():
+    w = chx.ones(2)
+    with pytest.raises(chx.DimensionError):
+        chx.array([w, chx.ones(3)])
+    with pytest.raises(chx.DtypeError, match="numbers and arrays"):
+        chx.array([w, "a"])

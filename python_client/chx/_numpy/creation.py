@@ -7,7 +7,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy import transfer
+from chx._numpy import operands, transfer
 from chx._types import DeviceLike, DtypeLike, Shape
 
 
@@ -16,7 +16,9 @@ def array(
 ) -> ndarray:
     """An array from nested sequences, numbers, NumPy arrays or another array.
 
-    The values are copied at the call. Dtypes are NumPy's: integers int64, floats float64.
+    The values are copied at the call. Dtypes are NumPy's: integers int64, floats float64. Arrays of
+    chx in lists are stacked, on the device of the first, and gradients flow to them; numbers beside
+    them do not widen their dtype.
     Without `copy` a NumPy array that to_numpy(copy=False) gave, or a view of one, comes back as an
     array over the same memory; all others are copied all the same, with their strides if these
     don't spread the elements over much more memory.
@@ -28,24 +30,12 @@ def array(
         if dtype is not None and np.dtype(dtype) != object.dtype:
             return object.astype(dtype)
         return object.copy() if copy else object
-    values = np.asarray(object, dtype)
-    if values.dtype.hasobject:
-        raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
-    if not copy and values is object:
-        shared = transfer.same_memory(values, device)
-        if shared is not None:
-            return shared
-        if (
-            not values.flags.c_contiguous
-            and (strided := transfer.upload_strided(values, device)) is not None
-        ):
-            return strided
-    # In native byte order and C order, which is what is sent.
-    flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
-    odd = not copy and values is object and transfer.odd_strides(values)
-    shape = flat.shape if odd else values.shape
-    result = _core._upload(flat.view(np.uint8), flat.dtype, shape, device)
-    return _core._as_strided(result, values.shape, values.strides, 0) if odd else result
+    if isinstance(object, (list, tuple)) and (first := operands.first_array(object)) is not None:
+        stacked = operands.as_operand(object, [first])
+        if stacked is NotImplemented:
+            raise _core.DtypeError("[array] expects numbers and arrays in lists")
+        return array(stacked, dtype, False, device)
+    return transfer.upload(object, dtype, copy, device)
 
 
 def asarray(object: Any, dtype: DtypeLike | None = None, device: DeviceLike = None) -> ndarray:

@@ -5,13 +5,14 @@ is one of their kind: they do not widen it. docs/numpy.md has the rule.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy import creation
+from chx._numpy import transfer
 from chx._types import Dtype, NumpyArray
 
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -34,17 +35,17 @@ def as_operand(value: Any, arrays: Sequence[ndarray], operator: str = "") -> Any
         raise TypeError("chx has no masked arrays: use filled() to make this one an array")
     if isinstance(value, np.ndarray):
         weak = value.ndim == 0 and operator in COMPARISONS
-        return creation.array(value, _dtype_beside(value, arrays) if weak else None, device=device)
+        return transfer.upload(value, _dtype_beside(value, arrays) if weak else None, device=device)
     if isinstance(value, _LISTS):
         return _of_list(value, arrays, operator)
     if isinstance(value, NUMBERS):
         value = np.asarray(value)
-        return creation.array(value, _dtype_beside(value, arrays), device=device)
+        return transfer.upload(value, _dtype_beside(value, arrays), device=device)
     return NotImplemented
 
 
 def _of_list(value: Sequence[Any], arrays: Sequence[ndarray], operator: str) -> Any:
-    if _has(value, (_core.ndarray,)):  # which have gradients
+    if first_array(value) is not None:  # which have gradients
         parts = [as_operand(part, arrays, operator) for part in value]
         if any(part is NotImplemented for part in parts):
             return NotImplemented
@@ -53,7 +54,21 @@ def _of_list(value: Sequence[Any], arrays: Sequence[ndarray], operator: str) -> 
     if values.dtype.kind not in "biuf":
         return NotImplemented
     dtype = None if _has(value, (np.ndarray,)) else _dtype_beside(values, arrays)
-    return creation.array(values, dtype, device=arrays[0].device)
+    return transfer.upload(values, dtype, device=arrays[0].device)
+
+
+def first_array(value: Sequence[Any]) -> ndarray | None:
+    """The first array of chx in nested lists, of those least deep; None if there is none."""
+    level = list(value)
+    while level:
+        types = set(map(type, level))  # loops of C: a list may be long
+        if _core.ndarray in types:
+            return next(v for v in level if isinstance(v, _core.ndarray))
+        if types.isdisjoint((list, tuple)):
+            return None
+        nested = level if types <= {list, tuple} else (v for v in level if type(v) in (list, tuple))
+        level = list(chain.from_iterable(nested))
+    return None
 
 
 def _has(value: Sequence[Any], types: tuple[type, ...]) -> bool:

@@ -1,13 +1,14 @@
 """Values on their way between the memory of NumPy and that of the daemon."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from chx import _core
 from chx._autograd import modes
 from chx._core import Device, ndarray
-from chx._types import DeviceLike, NumpyArray
+from chx._types import DeviceLike, DtypeLike, NumpyArray
 
 # From here on the system's allocator gives memory back and makes it anew, small page by small page.
 _LARGE_RESULT = 4 << 20
@@ -52,6 +53,34 @@ def values_outside_graphs(
         if a.is_backprop_required(modes.anygraph):
             raise RuntimeError(f"[{name}] has no gradient: use as_grad_stopped()")
     return [to_numpy(a) for a in arrays], arrays[0].device if arrays else None
+
+
+def upload(
+    object: Any, dtype: DtypeLike | None = None, copy: bool = True, device: DeviceLike = None
+) -> ndarray:
+    """An array of what numpy.asarray() takes; see chx.array() for `copy`.
+
+    Raises:
+      DtypeError: chx has no such dtype.
+    """
+    values = np.asarray(object, dtype)
+    if values.dtype.hasobject:
+        raise _core.DtypeError(f"unsupported dtype: {values.dtype}")
+    if not copy and values is object:
+        shared = same_memory(values, device)
+        if shared is not None:
+            return shared
+        if (
+            not values.flags.c_contiguous
+            and (strided := upload_strided(values, device)) is not None
+        ):
+            return strided
+    # In native byte order and C order, which is what is sent.
+    flat = values.astype(values.dtype.newbyteorder("="), copy=False).ravel()
+    odd = not copy and values is object and odd_strides(values)
+    shape = flat.shape if odd else values.shape
+    result = _core._upload(flat.view(np.uint8), flat.dtype, shape, device)
+    return _core._as_strided(result, values.shape, values.strides, 0) if odd else result
 
 
 def same_memory(values: NumpyArray, device: DeviceLike) -> ndarray | None:
