@@ -91,6 +91,7 @@ ALLOWED = {
         "server/engine/memory_budget.h",
     ],
     "server/process": ["base", "proto"],
+    "server/tenancy": ["base", "ops", "server/engine"],
     # Of the daemon itself they know who a peer is, and nothing else.
     "server/admin": ["base", "proto", "server/process"],
     "server/front": ["base", "proto", "server/process", "server/rpc/peer_info.h"],
@@ -132,8 +133,9 @@ SYSTEM = {
         "tests",
     ],
     "grpc": ["server/admin", "tests"],
-    "openssl/": ["client", "server/front", "tests"],
+    "openssl/": ["client", "server/front", "server/tenancy", "tests"],
     "Python.h": ["python_client"],
+    "yaml-cpp/": ["server/tenancy"],
 }
 
 OURS = {path.split("/")[0] for path in ALLOWED}

@@ -21,6 +21,7 @@ _PACKAGES = {
     "libprotobuf-dev": "/usr/include/google/protobuf/message.h",
     "libre2-dev": _LIBDIR + "/libre2.a",
     "libssl-dev": _LIBDIR + "/libssl.a",
+    "libyaml-cpp-dev": _LIBDIR + "/libyaml-cpp.a",
     "protobuf-compiler": "/usr/bin/protoc",
     "protobuf-compiler-grpc": "/usr/bin/grpc_cpp_plugin",
     "python3-dev": "/usr/include/python3.11/Python.h",
@@ -124,6 +125,7 @@ _OTHERS = [
     "gtest_main",
     "openblas",
     "benchmark",
+    "yaml-cpp",
 ]
 
 def _identifier(text):
@@ -185,7 +187,7 @@ def _system_libs_impl(rctx):
         "PROTOBUF": [_link(rctx, name, sonames.get(name)) for name in _PROTOBUF],
     }
     for name in _OTHERS:
-        pairs[name.upper()] = [_link(rctx, name, sonames.get(name))]
+        pairs[_identifier(name).upper()] = [_link(rctx, name, sonames.get(name))]
 
     rctx.symlink("/usr/bin/protoc", "protoc")
     rctx.symlink("/usr/bin/grpc_cpp_plugin", "grpc_cpp_plugin")

@@ -1,14 +1,9 @@
 #include "server/engine/compute_slots.h"
 
-#include <algorithm>
-
 #include "server/engine/host_cpus.h"
 
 namespace chx::server {
 namespace {
-
-// What a session has had while nobody waited is no debt, nor is more than this.
-constexpr std::chrono::milliseconds kMostDebt{100};
 
 thread_local ComputeSlots::Turn* current_turn = nullptr;
 
@@ -29,71 +24,71 @@ ComputeSlots::Turn::Turn(ComputeSlots* slots, Account* account, const StopToken*
     : slots_(slots), account_(account), stop_(stop) {
   if (slots_ == nullptr) return;
   slots_->Enter(account_, stop_);
-  began_ = std::chrono::steady_clock::now();
+  began_ = TurnClock::now();
   current_turn = this;
 }
 
 ComputeSlots::Turn::~Turn() {
   if (slots_ == nullptr) return;
   current_turn = nullptr;
-  slots_->Leave(account_, std::chrono::steady_clock::now() - began_);
+  slots_->Leave(account_, TurnClock::now() - began_);
 }
 
 void ComputeSlots::Turn::Yield() {
   if (slots_->waiting() == 0) return;
-  const auto used = std::chrono::steady_clock::now() - began_;
+  const auto used = TurnClock::now() - began_;
   if (used < kSlice) return;
   slots_->Leave(account_, used);
   slots_->Enter(account_, stop_);
-  began_ = std::chrono::steady_clock::now();
+  began_ = TurnClock::now();
 }
 
 void ComputeSlots::Enter(Account* account, const StopToken* stop) {
   MutexLock lock(&mutex_);
-  if (active_ < slots_ && waiters_.empty()) {
+  if (active_ < slots_ && queue_.empty()) {
     ++active_;
     return;
   }
-  Waiter waiter{stop, {}};
-  account->used = std::clamp<Duration>(account->used, floor_, floor_ + kMostDebt);
-  waiters_.emplace(account->used, &waiter);
-  waiting_.store(static_cast<int>(waiters_.size()), std::memory_order_relaxed);
+  Waiter waiter;
+  waiter.account = account;
+  waiter.stop = stop;
+  queue_.Add(&waiter, TurnClock::now());
+  waiting_.store(static_cast<int>(queue_.size()), std::memory_order_relaxed);
   // It may have been told to stop a moment ago, when it did not wait yet.
   if (stop->stopping()) {
-    GrantTo(waiters_.find({account->used, &waiter}));
+    queue_.Remove(&waiter);
+    Grant(&waiter);
   }
-  Grant();
+  GrantNext();
   while (!waiter.granted) waiter.wake.wait(mutex_);
 }
 
 void ComputeSlots::Leave(Account* account, Duration used) {
-  account->used += used;
   MutexLock lock(&mutex_);
+  queue_.Charge(account, used);
   --active_;
-  Grant();
+  GrantNext();
 }
 
-void ComputeSlots::Grant() {
-  while (active_ < slots_ && !waiters_.empty()) {
-    floor_ = std::max(floor_, waiters_.begin()->first);
-    GrantTo(waiters_.begin());
-  }
+void ComputeSlots::GrantNext() {
+  while (active_ < slots_ && !queue_.empty()) Grant(queue_.TakeNext(TurnClock::now()));
 }
 
-ComputeSlots::Waiters::iterator ComputeSlots::GrantTo(Waiters::iterator it) {
-  Waiter* const waiter = it->second;
-  const auto next = waiters_.erase(it);
-  waiting_.store(static_cast<int>(waiters_.size()), std::memory_order_relaxed);
+// It is in the queue no longer.
+void ComputeSlots::Grant(TurnWaiter* waiter) {
+  waiting_.store(static_cast<int>(queue_.size()), std::memory_order_relaxed);
   ++active_;
-  waiter->granted = true;
-  waiter->wake.notify_one();
-  return next;
+  auto* const granted = static_cast<Waiter*>(waiter);
+  granted->granted = true;
+  granted->wake.notify_one();
 }
 
 void ComputeSlots::WakeStopped() {
   MutexLock lock(&mutex_);
-  for (auto it = waiters_.begin(); it != waiters_.end();) {
-    it = it->second->stop->stopping() ? GrantTo(it) : std::next(it);
+  for (TurnWaiter* waiter : queue_.Waiters()) {
+    if (!static_cast<Waiter*>(waiter)->stop->stopping()) continue;
+    queue_.Remove(waiter);
+    Grant(waiter);
   }
 }
 

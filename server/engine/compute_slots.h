@@ -4,34 +4,31 @@
 
 #include <atomic>
 #include <chrono>
-#include <set>
-#include <utility>
 
 #include "base/mutex.h"
 #include "server/engine/stop_token.h"
+#include "server/engine/turn_queue.h"
 
 namespace chx::server {
 
 // Each session's commands run on a thread of their own. A thousand runnable threads would leave
 // nothing for those who open sessions, list or kill them: the system gives each its turn. So only
-// so many compute at a time; of the others the one goes on whose session has had least, and who has
-// computed for kSlice makes room at the next question whether to stop (StopRequested). With fewer
-// sessions nobody waits, and a turn costs two looks at the clock.
+// so many compute at a time; of the others a TurnQueue says who goes on, and who has computed for
+// kSlice makes room at the next question whether to stop (StopRequested). With fewer sessions
+// nobody waits, and a turn costs two looks at the clock.
 //
 // A thread that waits may hold its session's locks and no others. Thread-safe.
 class ComputeSlots {
  public:
-  using Duration = std::chrono::steady_clock::duration;
+  using Duration = TurnClock::duration;
   static constexpr std::chrono::milliseconds kSlice{10};
 
-  explicit ComputeSlots(int slots) : slots_(slots) {}
+  explicit ComputeSlots(int slots) : slots_(slots), queue_(slots) {}
   // Four for each core: where the system can still be fair by itself, it is.
   static int DefaultSlots();
 
-  // What a session has had, about: guarded by what keeps its commands in order.
-  struct Account {
-    Duration used{};
-  };
+  // A session's; its group outlives it.
+  using Account = TurnAccount;
 
   // The calling thread carries out commands of a session as long as this exists. `slots` may be
   // null: it does not wait for that. Nor does it once `stop` tells it to stop.
@@ -49,7 +46,7 @@ class ComputeSlots {
     ComputeSlots* const slots_;
     Account* const account_;
     const StopToken* const stop_;
-    std::chrono::steady_clock::time_point began_;
+    TurnClock::time_point began_;
   };
 
   // Lets those go on that wait and are to stop. To be called by whoever has told them to.
@@ -57,28 +54,22 @@ class ComputeSlots {
   int waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
  private:
-  struct Waiter {
-    const StopToken* stop;
+  struct Waiter : TurnWaiter {
+    const StopToken* stop = nullptr;
     CondVar wake;
     bool granted = false;
   };
 
   void Enter(Account* account, const StopToken* stop);
   void Leave(Account* account, Duration used);
-  using Waiters = std::set<std::pair<Duration, Waiter*>>;  // by what their sessions have had
-
-  void Grant() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the next one.
-  Waiters::iterator GrantTo(Waiters::iterator it) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GrantNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Grant(TurnWaiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int slots_;
   std::atomic<int> waiting_{0};
   Mutex mutex_;
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
-  Waiters waiters_ ABSL_GUARDED_BY(mutex_);
-  // What the last one that went on had had: who comes after a pause has had no less, so that it
-  // does not make up for it.
-  Duration floor_ ABSL_GUARDED_BY(mutex_){};
+  TurnQueue queue_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chx::server

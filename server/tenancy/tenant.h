@@ -20,7 +20,7 @@ enum class Priority { kLow, kNormal, kHigh };
 
 // What a daemon keeps of a token: it cannot be used to get in.
 struct TokenHash {
-  std::string sha256;                          // 32 bytes
+  std::string sha256;                           // 32 bytes
   absl::Time expires = absl::InfiniteFuture();  // not valid from then on
 };
 
@@ -33,16 +33,16 @@ struct Tenant {
 
   // Whoever shows one of these is this tenant.
   std::vector<TokenHash> tokens;
-  std::set<uid_t> uids;                     // of peers on Unix sockets
-  std::set<std::string> tls_subjects;       // of clients' certificates, "CN=vision,O=lab"
-  std::set<std::string> service_accounts;   // of Kubernetes, "NAMESPACE:NAME"
+  std::set<uid_t> uids;                    // of peers on Unix sockets
+  std::set<std::string> tls_subjects;      // of clients' certificates, "CN=vision,O=lab"
+  std::set<std::string> service_accounts;  // of Kubernetes, "NAMESPACE:NAME"
 
   double weight = 1;  // its share of a busy device beside tenants of its class
   Priority priority = Priority::kNormal;
-  int max_sessions = 0;                            // 0: as many as the daemon admits
-  int64_t memory_bytes = 0;                        // of the host, in all; 0: the daemon's limit
-  int64_t session_memory_bytes = 0;                // of one session; 0: the daemon's limit
-  std::map<std::string, int64_t> device_memory;    // "cuda:0": bytes of all its sessions
+  int max_sessions = 0;                          // 0: as many as the daemon admits
+  int64_t memory_bytes = 0;                      // of the host, in all; 0: the daemon's limit
+  int64_t session_memory_bytes = 0;              // of one session; 0: the daemon's limit
+  std::map<std::string, int64_t> device_memory;  // "cuda:0": bytes of all its sessions
   std::set<Feature> features = {Feature::kUserKernels, Feature::kSharedNames, Feature::kSnapshots};
   std::chrono::seconds idle_limit{0};     // how long a session may send nothing; 0: for ever
   std::chrono::seconds session_limit{0};  // how long a session may live; 0: for ever

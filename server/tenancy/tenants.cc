@@ -60,11 +60,10 @@ absl::StatusOr<TenantPtr> Tenants::Identify(const Identity& peer, absl::Time now
       return absl::UnauthenticatedError("this daemon expects a valid token");
     }
     if (found->second.expires <= now) {
-      return absl::UnauthenticatedError(
-          absl::StrCat("the token has expired on ",
-                       absl::FormatTime(absl::RFC3339_sec, found->second.expires,
-                                        absl::UTCTimeZone()),
-                       ": ask the daemon's operator for a new one"));
+      return absl::UnauthenticatedError(absl::StrCat(
+          "the token has expired on ",
+          absl::FormatTime(absl::RFC3339_sec, found->second.expires, absl::UTCTimeZone()),
+          ": ask the daemon's operator for a new one"));
     }
     return found->second.tenant;
   }
@@ -80,8 +79,8 @@ absl::StatusOr<TenantPtr> Tenants::Identify(const Identity& peer, absl::Time now
     if (const auto found = index->uids.find(*peer.uid); found != index->uids.end()) {
       return found->second;
     }
-    return absl::UnauthenticatedError(absl::StrCat(
-        "no tenant of this daemon has uid ", *peer.uid, ": show a token, or ask its operator"));
+    return absl::UnauthenticatedError(absl::StrCat("no tenant of this daemon has uid ", *peer.uid,
+                                                   ": show a token, or ask its operator"));
   }
   return absl::UnauthenticatedError("this daemon expects a valid token");
 }

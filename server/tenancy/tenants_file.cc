@@ -148,10 +148,10 @@ YamlReader Uids(std::set<uid_t>* out) {
 }
 
 YamlReader Features(std::set<Feature>* out) {
-  static const auto* const names = new std::map<std::string, Feature>{
-      {"user_kernels", Feature::kUserKernels},
-      {"shared_names", Feature::kSharedNames},
-      {"snapshots", Feature::kSnapshots}};
+  static const auto* const names =
+      new std::map<std::string, Feature>{{"user_kernels", Feature::kUserKernels},
+                                         {"shared_names", Feature::kSharedNames},
+                                         {"snapshots", Feature::kSnapshots}};
   return [out](const YAML::Node& node) {
     out->clear();
     return ReadYamlList(node, "features", [out](const YAML::Node& item) -> absl::Status {
@@ -245,8 +245,8 @@ class Identities {
  private:
   absl::Status Once(const YAML::Node& node, absl::string_view kind, const std::string& value) {
     if (seen_.insert(absl::StrCat(kind, " ", value)).second) return absl::OkStatus();
-    return YamlError(node, absl::StrCat("[tenants] expects ", kind, " ", value,
-                                        " in one tenant only"));
+    return YamlError(node,
+                     absl::StrCat("[tenants] expects ", kind, " ", value, " in one tenant only"));
   }
 
   std::set<std::string> seen_;
@@ -261,10 +261,9 @@ absl::StatusOr<std::vector<Tenant>> ReadTenants(const YAML::Node& file, int64_t 
     tenants.push_back(std::move(tenant));
     return absl::OkStatus();
   };
-  CHX_RETURN_IF_ERROR(
-      ReadYamlMap(file, "a tenants file", {{"tenants", [&](const YAML::Node& node) {
-                                             return ReadYamlList(node, "tenants", add);
-                                           }}}));
+  CHX_RETURN_IF_ERROR(ReadYamlMap(
+      file, "a tenants file",
+      {{"tenants", [&](const YAML::Node& node) { return ReadYamlList(node, "tenants", add); }}}));
   if (tenants.empty()) return absl::InvalidArgumentError("[tenants] expects at least one tenant");
   return tenants;
 }

@@ -25,7 +25,8 @@ TEST(TenantsFileTest, AllKeys) {
 tenants:
 - name: vision
   tokens:
-  - sha256: )", kHash, R"(
+  - sha256: )",
+                                                 kHash, R"(
     expires: 2027-01-31T00:00:00Z
   uids: [1001, 1002]
   tls_subjects: ["CN=vision,O=lab"]
@@ -40,7 +41,8 @@ tenants:
   idle_limit: 30m
   session_limit: 24h
 - name: speech
-)"), kHost);
+)"),
+                                    kHost);
   ASSERT_TRUE(tenants.ok()) << tenants.status();
   ASSERT_EQ(tenants->size(), 2);
   const Tenant& vision = (*tenants)[0];
@@ -84,14 +86,14 @@ TEST_P(BadTenantsFileTest, SaysWhatAndWhere) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadTenantsFileTest,
     testing::Values(
-        Bad{"", "a tenants file with the keys tenants"},
-        Bad{"tenants: []", "at least one tenant"},
+        Bad{"", "a tenants file with the keys tenants"}, Bad{"tenants: []", "at least one tenant"},
         Bad{"tenants: {name: a}", "line 1: [tenants] expects a list of tenants"},
         Bad{"tenants:\n- name: [", "expects YAML"},
         Bad{"tenants:\n- weight: 1", "line 2: [tenants] expects a name for each tenant"},
         Bad{"tenants:\n- name: A", "line 2: [tenants] expects a name of lower-case"},
         Bad{"tenants:\n- name: a\n  wieght: 2", "line 3: [tenants] expects the keys device_memory"},
-        Bad{"tenants:\n- name: a\n  weight: 1\n  weight: 2", "line 4: [tenants] expects 'weight' once"},
+        Bad{"tenants:\n- name: a\n  weight: 1\n  weight: 2",
+            "line 4: [tenants] expects 'weight' once"},
         Bad{"tenants:\n- name: a\n  weight: 0", "a weight between 0.001 and 1000, got '0'"},
         Bad{"tenants:\n- name: a\n  weight: nan", "a weight between"},
         Bad{"tenants:\n- name: a\n  priority: urgent", "low, normal or high, got 'urgent'"},

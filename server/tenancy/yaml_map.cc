@@ -16,7 +16,8 @@ absl::Status YamlError(const YAML::Node& node, absl::string_view what) {
 }
 
 absl::StatusOr<std::string> YamlText(const YAML::Node& node) {
-  if (!node.IsScalar()) return YamlError(node, "[tenants] expects one value, got a list or mapping");
+  if (!node.IsScalar())
+    return YamlError(node, "[tenants] expects one value, got a list or mapping");
   return node.Scalar();
 }
 
@@ -47,7 +48,8 @@ absl::Status ReadYamlMap(const YAML::Node& node, absl::string_view what,
 
 absl::Status ReadYamlList(const YAML::Node& node, absl::string_view what,
                           const YamlReader& reader) {
-  if (!node.IsSequence()) return YamlError(node, absl::StrCat("[tenants] expects a list of ", what));
+  if (!node.IsSequence())
+    return YamlError(node, absl::StrCat("[tenants] expects a list of ", what));
   for (const YAML::Node& item : node) CHX_RETURN_IF_ERROR(reader(item));
   return absl::OkStatus();
 }
