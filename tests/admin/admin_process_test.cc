@@ -28,7 +28,7 @@ class AdminProcessTest : public DaemonTest {
 };
 
 TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
-  options.token = kToken;
+  options.credentials.token = kToken;
   StartOnUnixSocket();
   const auto channel = ChannelTo(address());
   for (const std::string& method :
