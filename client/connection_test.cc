@@ -131,6 +131,7 @@ TEST_F(ConnectionTest, AnIdleClientLeavesAStreamThatDoesNotAnswer) {
 TEST_F(ConnectionTest, WhatIsAwayForAWhileIsWaitedForIfItIsToBe) {
   ConnectOptions options;
   options.reconnect = std::chrono::minutes(1);
+  session_ = nullptr;
   session_ = *Session::Connect(daemon_.address(), options);
   const Array x = zeros(*session_, {});
   ASSERT_TRUE(session_->Synchronize().ok());

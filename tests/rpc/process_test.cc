@@ -141,7 +141,7 @@ TEST(Process, SaysWhatIsWrongWithItsFlags) {
   says({"--threads=-3"}, "--threads expects 0 to 1024, got -3");
   says({"--threads=1025"}, "--threads expects 0 to 1024, got 1025");
   says({"serve"}, "expects flags only, got 'serve'");
-  says({"--token-file=/nonexistent"}, "cannot read /nonexistent");
+  says({"--token-file=/nonexistent"}, "got /nonexistent: No such file");
 }
 
 // The names of flags on lines that begin with so many spaces, in order.
