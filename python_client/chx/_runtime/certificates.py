@@ -3,7 +3,7 @@
 import os
 
 _BEGIN = b"-----BEGIN "
-_EXPECTED = "[connect] tls_roots expects a file with certificates in PEM"
+_EXPECTED = "[connect] tls_roots expects certificates in PEM"
 
 
 def read_roots(path: str | os.PathLike[str]) -> str:
