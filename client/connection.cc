@@ -109,9 +109,9 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id,
     }
     const bool in_time = Clock::now() < deadline;
     status = absl::UnavailableError(
-        !in_time                    ? "no answer in time"
+        !in_time                  ? "no answer in time"
         : dialer_->is_plain_tcp() ? "the connection is cut; if the port expects TLS, give tls_roots"
-                                    : "the connection is cut");
+                                  : "the connection is cut");
     if (!in_time) break;
     if (tries > 1) std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
   }

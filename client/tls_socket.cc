@@ -36,8 +36,8 @@ int VerificationIndex() {
 // Only here is the certificate still there when it is refused.
 int OnVerify(int accepted, X509_STORE_CTX* store) {
   if (accepted == 1) return 1;
-  auto* const ssl = static_cast<SSL*>(
-      X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  auto* const ssl =
+      static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
   auto* const verification = static_cast<Verification*>(SSL_get_ex_data(ssl, VerificationIndex()));
   if (verification != nullptr) {
     verification->complaint =
@@ -170,8 +170,8 @@ absl::Status TlsSocket::Handshake(const std::string& host, TimePoint deadline) {
     if (done == 1) return absl::OkStatus();
     const int error = SSL_get_error(ssl_, done);
     if (!IsWait(error)) {
-      return absl::UnavailableError(
-          verification.complaint.empty() ? WhyNoHandshake() : verification.complaint);
+      return absl::UnavailableError(verification.complaint.empty() ? WhyNoHandshake()
+                                                                   : verification.complaint);
     }
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

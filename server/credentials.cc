@@ -55,9 +55,10 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   CHX_ASSIGN_OR_RETURN(std::string token, ReadFile("--token-file", path));
   absl::StripAsciiWhitespace(&token);
   if (token.size() < kMinTokenBytes || token.size() > kMaxTokenBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--token-file expects a token of ", kMinTokenBytes, " to ", kMaxTokenBytes,
-        " characters, got one of ", token.size(), " in ", path, "; openssl rand -hex 32 makes one"));
+    return absl::InvalidArgumentError(absl::StrCat("--token-file expects a token of ",
+                                                   kMinTokenBytes, " to ", kMaxTokenBytes,
+                                                   " characters, got one of ", token.size(), " in ",
+                                                   path, "; openssl rand -hex 32 makes one"));
   }
   return token;
 }
@@ -72,9 +73,9 @@ absl::StatusOr<Credentials> ReadCredentials(const CredentialFiles& files) {
   if (!files.tls_cert.empty()) {
     CHX_ASSIGN_OR_RETURN(credentials.tls_cert, ReadFile("--tls-cert", files.tls_cert));
     CHX_ASSIGN_OR_RETURN(credentials.tls_key, ReadFile("--tls-key", files.tls_key));
-    CHX_ASSIGN_OR_RETURN(const std::shared_ptr<FrontTls> tls,
-                         FrontTls::Create(credentials.tls_cert, credentials.tls_key, files.tls_cert,
-                                          files.tls_key));
+    CHX_ASSIGN_OR_RETURN(
+        const std::shared_ptr<FrontTls> tls,
+        FrontTls::Create(credentials.tls_cert, credentials.tls_key, files.tls_cert, files.tls_key));
     const std::string why = tls->WhyNotNow();
     if (!why.empty()) {
       credentials.warning =

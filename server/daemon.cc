@@ -115,9 +115,9 @@ absl::Status Daemon::Listen(const Options& options) {
     if (!listener.unix_socket) continue;
     CHX_RETURN_IF_ERROR(MakeSocketFolder(listener.address));
     if (SomebodyListens(listener.address)) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          "cannot listen on unix:", listener.address,
-          ": another chxd listens there; stop it, or give this one another --listen"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("cannot listen on unix:", listener.address,
+                       ": another chxd listens there; stop it, or give this one another --listen"));
     }
   }
   AdminOptions admin;
@@ -184,11 +184,10 @@ absl::Status Daemon::SetCredentials(const Credentials& credentials) {
   const std::string former = credentials_.token;
   credentials_ = credentials;
   if (credentials.token == former) return absl::OkStatus();
-  former_tokens_.erase(std::remove_if(former_tokens_.begin(), former_tokens_.end(),
-                                      [&](const FormerToken& each) {
-                                        return each.token == credentials.token;
-                                      }),
-                       former_tokens_.end());
+  former_tokens_.erase(
+      std::remove_if(former_tokens_.begin(), former_tokens_.end(),
+                     [&](const FormerToken& each) { return each.token == credentials.token; }),
+      former_tokens_.end());
   if (former_tokens_.size() >= kMaxFormerTokens) former_tokens_.erase(former_tokens_.begin());
   former_tokens_.push_back({former, std::chrono::steady_clock::now()});
   AnnounceTokens();

@@ -52,8 +52,8 @@ int Fail(const absl::Status& status) {
 }
 
 // SIGTERM, SIGINT and SIGHUP, which reads certificate and token again and never ends the daemon,
-// write to this pipe. SIGPIPE is ignored. Handled, not blocked: OpenBLAS starts threads before main, and one
-// that doesn't block them would end the daemon without draining.
+// write to this pipe. SIGPIPE is ignored. Handled, not blocked: OpenBLAS starts threads before
+// main, and one that doesn't block them would end the daemon without draining.
 int stop_pipe[2];
 constexpr char kStop = 0;
 constexpr char kReload = 1;
@@ -83,9 +83,9 @@ bool HandleStopSignals() {
 void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, Daemon* daemon) {
   const absl::Status status = read.ok() ? daemon->SetCredentials(*read) : read.status();
   std::cerr << "chxd: " << why << ": "
-            << (status.ok() ? absl::StrCat("certificate and token are read again. ", read->warning)
-                            : absl::StrCat("the former certificate and token stay: ",
-                                           status.message()))
+            << (status.ok()
+                    ? absl::StrCat("certificate and token are read again. ", read->warning)
+                    : absl::StrCat("the former certificate and token stay: ", status.message()))
             << std::endl;
 }
 

@@ -57,7 +57,8 @@ TEST(Hello, WhatIsNoHelloIsSeenAtItsFirstWrongByte) {
 }
 
 TEST(Hello, RefusalsAreFramesOfTheirOwn) {
-  for (const auto& [why, code] : {std::make_pair(HelloCheck::kBad, 3u), {HelloCheck::kPlain, 14u},
+  for (const auto& [why, code] : {std::make_pair(HelloCheck::kBad, 3u),
+                                  {HelloCheck::kPlain, 14u},
                                   {HelloCheck::kDenied, 16u}}) {
     const std::string frame = RefusalFrame(why);
     EXPECT_EQ(frame[4], static_cast<char>(FrameKind::kReply));

@@ -25,7 +25,7 @@ struct FrontOptions {
     bool tls = false;
   };
   std::vector<Listener> listeners;
-  std::string tls_cert, tls_key;  // PEM
+  std::string tls_cert, tls_key;    // PEM
   std::vector<std::string> tokens;  // each lets in; without any none is asked for
   // From when a connection is accepted until it has shown the token.
   std::chrono::milliseconds patience{10000};

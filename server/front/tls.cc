@@ -94,9 +94,10 @@ absl::StatusOr<std::shared_ptr<FrontTls>> FrontTls::Create(const std::string& ce
   SSL_CTX_set_read_ahead(context, 1);  // header and body of a record in one call
   ERR_clear_error();
   if (!UseChain(context, cert_pem)) {
-    return TlsError(absl::StrCat("--tls-cert expects a PEM certificate chain, text with -----BEGIN "
-                                 "CERTIFICATE-----, got ",
-                                 cert_name));
+    return TlsError(
+        absl::StrCat("--tls-cert expects a PEM certificate chain, text with -----BEGIN "
+                     "CERTIFICATE-----, got ",
+                     cert_name));
   }
   if (!UseKey(context, key_pem)) return KeyError(key_pem, key_name);
   return result;

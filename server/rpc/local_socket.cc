@@ -40,8 +40,10 @@ absl::Status MakeSocketFolder(const std::string& path) {
           : absl::StrCat("let root make it (install -d -m 0700 -o ", geteuid(), " ", folder,
                          "), or leave --listen out: then the socket is in a folder of this user's");
   return absl::UnavailableError(absl::StrCat("cannot listen on unix:", path,
-                                             ": there is no folder ", folder, ", and it cannot be "
-                                             "made (", std::strerror(error), "); ", advice));
+                                             ": there is no folder ", folder,
+                                             ", and it cannot be "
+                                             "made (",
+                                             std::strerror(error), "); ", advice));
 }
 
 absl::StatusOr<int> ListenLocally(const std::string& path, int type) {

@@ -1,7 +1,7 @@
 """A daemon that has ended is told from one that is away: its clients do not wait for the lease."""
 
-import multiprocessing
 import os
+import threading
 import time
 
 import chx
@@ -83,19 +83,17 @@ def test_a_private_daemon_that_is_killed():
 
 def test_who_waits_for_a_proxy_says_so():
     """It is away for longer than a daemon is given, and nothing is lost."""
-    with Daemon() as daemon, Proxy(daemon.socket) as proxy:
-        with chx.connect(proxy.address, reconnect=60):
-            x = chx.ones(())
-            assert float(x) == 1
-            moved = proxy.path + ".away"
-            os.rename(proxy.path, moved)
-            proxy.cut()
-            back = multiprocessing.Process(target=_rename_later, args=(moved, proxy.path))
-            back.start()
-            assert float(x + 1) == 2
-            back.join()
-
-
-def _rename_later(old, new):
-    time.sleep(1.5)
-    os.rename(old, new)
+    with (
+        Daemon() as daemon,
+        Proxy(daemon.socket) as proxy,
+        chx.connect(proxy.address, reconnect=60),
+    ):
+        x = chx.ones(())
+        assert float(x) == 1
+        moved = proxy.path + ".away"
+        os.rename(proxy.path, moved)
+        proxy.cut()
+        back = threading.Timer(1.5, os.rename, (moved, proxy.path))
+        back.start()
+        assert float(x + 1) == 2
+        back.join()

@@ -53,7 +53,9 @@ def test_plaintext_to_somebody_elses_tls(authority, daemon):
 
 def test_tls_to_a_plaintext_port(authority, token_file):
     with Daemon(token_file, listen="127.0.0.1:0") as plain:
-        refused(plain.address, "does not speak TLS", "leave tls_roots out", tls_roots=authority.roots)
+        refused(
+            plain.address, "does not speak TLS", "leave tls_roots out", tls_roots=authority.roots
+        )
 
 
 def test_a_certificate_for_another_host(authority, daemon):
@@ -132,7 +134,10 @@ def test_daemons_say_what_is_wrong_with_their_files(authority, token_file, tmp_p
     empty = tmp_path / "empty"
     empty.write_text("")
     for flags, said in [
-        ([f"--tls-cert={token_file[13:]}", f"--tls-key={key}"], f"got {token_file[13:]}: no start line"),
+        (
+            [f"--tls-cert={token_file[13:]}", f"--tls-key={key}"],
+            f"got {token_file[13:]}: no start line",
+        ),
         ([f"--tls-cert={empty}", f"--tls-key={key}"], f"got {empty}: it is empty"),
         ([f"--tls-cert={tmp_path}", f"--tls-key={key}"], f"got {tmp_path}: Is a directory"),
         ([f"--tls-cert={cert}", f"--tls-key={cert}"], "--tls-key expects the PEM key"),
