@@ -7,6 +7,7 @@ tools/setup.sh
 venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
 # As in tools/wheel.sh: CI gives the options of its own build.
 read -ra bazel <<<"${BAZEL:-bazel}"
+# shellcheck disable=SC2086  # Several options.
 "${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=release} //server:chxd //python_client
 root=$(pwd)
 stage=$(mktemp -d)
