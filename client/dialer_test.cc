@@ -88,7 +88,7 @@ TEST(Dialer, WhoCannotBeReachedIsNamed) {
 TEST(Dialer, RootsThatAreNoneSaySo) {
   for (const auto& [roots, got] :
        {std::pair<std::string, std::string>("/etc/ssl/ca.pem", "the name of a file"),
-        {"text\nwithout any\n", "18 bytes without one"},
+        {"text\nwithout any\n", "17 bytes without one"},
         {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "private key"},
         {std::string(kRoots) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
          "damaged, number 2"}}) {
