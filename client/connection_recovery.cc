@@ -72,7 +72,7 @@ absl::Status Connection::Recover() {
   if (IsFinal(status)) return Lost(status);
   const auto left = recovery_.since + Patience() - Clock::now();
   if (left <= Clock::duration::zero()) return Lost(status);
-  if (HasEnded(&recovery_.departure, status)) return Departure::Error(address_, status);
+  if (HasEnded(&recovery_.departure, status)) return Departure::Error(address_);
   recovery_.next_try =
       Clock::now() + std::min<Clock::duration>(left, DelayBefore(recovery_.tries + 1));
   if (const auto due = recovery_.departure.due(); due.has_value() && *due > Clock::now()) {

@@ -20,12 +20,12 @@ absl::optional<Departure::TimePoint> Departure::due() const {
   return *since_ + kPatience;
 }
 
-absl::Status Departure::Error(const std::string& address, const absl::Status& dialed) {
+absl::Status Departure::Error(const std::string& address) {
   return MakeError(
       ErrorKind::kConnection,
       absl::StrCat("lost the session with chxd at ", address,
-                   ": the daemon has ended, and its sessions with it (", dialed.message(),
-                   "). Connect again once a daemon listens there. If that was a proxy or a tunnel "
+                   ": the daemon has ended, and its sessions with it: nobody listens there any "
+                   "more. Connect again, to a new one. If what has ended is a proxy or a tunnel "
                    "that comes back, connect with reconnect=SECONDS"));
 }
 

@@ -25,7 +25,7 @@ class Departure {
   // When SeenAfter can be true at the earliest; nothing while somebody listens.
   absl::optional<TimePoint> due() const;
   // What the user is told.
-  static absl::Status Error(const std::string& address, const absl::Status& dialed);
+  static absl::Status Error(const std::string& address);
 
  private:
   absl::optional<TimePoint> since_;

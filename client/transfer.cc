@@ -76,7 +76,7 @@ absl::Status Connection::Persist(absl::FunctionRef<bool(CallChannel*)> attempt) 
     absl::StatusOr<std::unique_ptr<CallChannel>> channel =
         channels_->Take(Clock::now() + kDialTimeout, tries != 0);
     absl::Status status = channel.status();
-    if (HasEnded(&departure, status)) return Departure::Error(address_, status);
+    if (HasEnded(&departure, status)) return Departure::Error(address_);
     if (channel.ok()) {
       if (attempt(channel->get())) {
         channels_->Return(*std::move(channel));
