@@ -108,7 +108,10 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id,
       break;
     }
     const bool in_time = Clock::now() < deadline;
-    status = absl::UnavailableError(in_time ? "the connection is cut" : "no answer in time");
+    status = absl::UnavailableError(
+        !in_time                  ? "no answer in time"
+        : dialer_->is_plain_tcp() ? "the connection is cut; if the port expects TLS, give tls_roots"
+                                  : "the connection is cut");
     if (!in_time) break;
     if (tries > 1) std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
   }
@@ -116,6 +119,11 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id,
   if (refused && answer.status().kind() == 0) {
     return MakeError(ErrorKind::kConnection,
                      absl::StrCat("cannot reach chxd at ", address_, ": ", status.message()));
+  }
+  if (absl::IsUnauthenticated(status)) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("chxd at ", address_, ": ", status.message(),
+                     ", the one in its --token-file; give it as token, or in $CHX_TOKEN"));
   }
   *reply = std::move(*answer.mutable_open());
   return status;

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "client/call_channel.h"
 #include "client/channel_pool.h"
+#include "client/departure.h"
 #include "client/dialer.h"
 #include "client/link.h"
 #include "client/segments.h"
@@ -34,7 +35,7 @@ struct ConnectOptions {
   std::string token;
   std::string tls_roots;  // PEM; empty: plaintext
   // For how long a session whose connection was cut is taken up again; not set: as long as the
-  // daemon keeps it, or less if nobody listens at a Unix socket any more.
+  // daemon keeps it, or for Departure::kPatience if nobody listens any more.
   absl::optional<std::chrono::milliseconds> reconnect;
 };
 
@@ -115,7 +116,7 @@ class Connection {
     Clock::time_point since;
     Clock::time_point next_try;
     int tries = 0;
-    bool nobody_listens = true;  // at all tries
+    Departure departure;
   };
 
   Connection(std::string address, ConnectOptions options);
@@ -152,6 +153,11 @@ class Connection {
   Clock::duration Patience() const;
   void Ping();
   absl::Status Lost(const absl::Status& why);
+  // Whether the daemon has ended, by what a try to connect came to; where the user has set a time
+  // for reconnecting, that counts.
+  bool HasEnded(Departure* departure, const absl::Status& dialed) const {
+    return departure->SeenAfter(dialed, Clock::now()) && !options_.reconnect.has_value();
+  }
   void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string address_;

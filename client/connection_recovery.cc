@@ -17,9 +17,6 @@ constexpr std::chrono::seconds kTryTimeout(5);
 constexpr std::chrono::milliseconds kFirstDelay(10);
 constexpr std::chrono::milliseconds kLastDelay(1000);
 constexpr std::chrono::milliseconds kStep(100);  // a wait's, between questions whether to go on
-// A Unix socket that nobody listens on is a dead daemon's, and the session has died with it; but it
-// may be a proxy's that starts again.
-constexpr std::chrono::seconds kPatienceWithTheDead(5);
 constexpr std::chrono::seconds kPatienceAtTheEnd(2);
 constexpr std::chrono::milliseconds kMaxInterval(1000);
 
@@ -47,6 +44,12 @@ Connection::Clock::duration Connection::Patience() const {
 }
 
 absl::Status Connection::Lost(const absl::Status& why) {
+  if (absl::IsNotFound(why)) {
+    return MakeError(ErrorKind::kConnection,
+                     absl::StrCat("lost the session with chxd at ", address_,
+                                  ": it has no such session. The daemon has ended and was started "
+                                  "again, or the session's lease has ended (--lease)"));
+  }
   return MakeError(ErrorKind::kConnection,
                    absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
 }
@@ -69,12 +72,12 @@ absl::Status Connection::Recover() {
   if (IsFinal(status)) return Lost(status);
   const auto left = recovery_.since + Patience() - Clock::now();
   if (left <= Clock::duration::zero()) return Lost(status);
-  if (!options_.reconnect.has_value() && dialer_->is_unix() && recovery_.nobody_listens &&
-      Clock::now() - recovery_.since > kPatienceWithTheDead) {
-    return Lost(status);
-  }
+  if (HasEnded(&recovery_.departure, status)) return Departure::Error(address_);
   recovery_.next_try =
       Clock::now() + std::min<Clock::duration>(left, DelayBefore(recovery_.tries + 1));
+  if (const auto due = recovery_.departure.due(); due.has_value() && *due > Clock::now()) {
+    recovery_.next_try = std::min(recovery_.next_try, *due);
+  }
   return absl::OkStatus();
 }
 
@@ -87,10 +90,7 @@ absl::Status Connection::TryToResume() {
   }
   v1::OpenReply reply;
   std::unique_ptr<CallChannel> channel;
-  const absl::Status opened =
-      OpenSession(session_id_, Clock::now() + kTryTimeout, &reply, &channel);
-  if (channel != nullptr) recovery_.nobody_listens = false;
-  CHX_RETURN_IF_ERROR(opened);
+  CHX_RETURN_IF_ERROR(OpenSession(session_id_, Clock::now() + kTryTimeout, &reply, &channel));
   std::shared_ptr<Link> link = Attach(std::move(channel), reply.last_batch_seq(), last_event_seq);
   // Writers find the new stream when it has all that came before them.
   uint64_t sent = reply.last_batch_seq();

@@ -127,7 +127,12 @@ TEST_F(ConnectionTest, AnIdleClientLeavesAStreamThatDoesNotAnswer) {
   ExpectEachHandleOnce(1);
 }
 
-TEST_F(ConnectionTest, ADaemonThatIsAwayForAWhileIsWaitedFor) {
+// A proxy, say: the user knows that it comes back.
+TEST_F(ConnectionTest, WhatIsAwayForAWhileIsWaitedForIfItIsToBe) {
+  ConnectOptions options;
+  options.reconnect = std::chrono::minutes(1);
+  session_ = nullptr;
+  session_ = *Session::Connect(daemon_.address(), options);
   const Array x = zeros(*session_, {});
   ASSERT_TRUE(session_->Synchronize().ok());
   daemon_.Stop();
@@ -265,10 +270,26 @@ TEST_F(ConnectionTest, ADeadDaemonIsAnErrorAndNotAHang) {
   const Array x = zeros(*session_, {});
   ASSERT_TRUE(session_->Synchronize().ok());
   daemon_.Stop();
+  const auto start = std::chrono::steady_clock::now();
   const absl::Status status = x.Item().status();
+  // Its lease is 30 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   EXPECT_EQ(KindOf(status), ErrorKind::kConnection);
-  EXPECT_NE(status.message().find(daemon_.address()), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find(daemon_.address() + ": the daemon has ended"),
+            absl::string_view::npos)
+      << status;
   EXPECT_EQ(KindOf(session_->Synchronize()), ErrorKind::kConnection);
+}
+
+TEST_F(ConnectionTest, AnUploadToADeadDaemonIsAnErrorToo) {
+  ASSERT_TRUE(session_->Synchronize().ok());
+  daemon_.Stop();
+  const auto start = std::chrono::steady_clock::now();
+  const auto array = session_->Upload(std::string(100000, 'x'), Dtype::kUint8, {100000}, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(KindOf(array.status()), ErrorKind::kConnection);
+  EXPECT_NE(array.status().message().find("the daemon has ended"), absl::string_view::npos)
+      << array.status();
 }
 
 TEST_F(ConnectionTest, CloseWakesWhoWaits) {

@@ -28,6 +28,27 @@ absl::Status Refused(absl::string_view address, absl::string_view why) {
                    absl::StrCat("cannot reach chxd at ", address, ": ", why));
 }
 
+constexpr char kNobodyListens[] = "chx/nobody-listens";
+
+// From errno. A Unix socket is a file, and is gone with its daemon.
+absl::Status Unreachable(const std::string& address, bool is_unix, int error) {
+  const char* advice = "";
+  if (is_unix && error == ENOENT) {
+    advice = ": is chxd running, and is this what its --listen names?";
+  } else if (error == ECONNREFUSED) {
+    advice = ": no chxd listens there";
+  } else if (is_unix && error == EACCES) {
+    advice = ": a Unix socket is for the daemon's own user; others use TCP and a token";
+  } else if (!is_unix && error == ETIMEDOUT) {
+    advice = ": is the host up, and does a firewall let the port through?";
+  }
+  absl::Status status = Refused(address, absl::StrCat(std::strerror(error), advice));
+  if (error == ECONNREFUSED || (is_unix && error == ENOENT)) {
+    status.SetPayload(kNobodyListens, absl::Cord());
+  }
+  return status;
+}
+
 int MillisecondsTo(Dialer::TimePoint deadline) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -81,16 +102,20 @@ absl::StatusOr<std::unique_ptr<Dialer>> Dialer::For(const std::string& address,
   }
   if (!tls_roots.empty()) {
     absl::StatusOr<std::unique_ptr<TlsContext>> tls = TlsContext::Make(tls_roots);
-    if (!tls.ok()) return Refused(address, tls.status().message());
+    if (!tls.ok()) return MakeError(ErrorKind::kConnection, tls.status().message());
     dialer->tls_ = *std::move(tls);
   }
   return dialer;
 }
 
+bool Dialer::NobodyListens(const absl::Status& dialed) {
+  return dialed.GetPayload(kNobodyListens).has_value();
+}
+
 absl::StatusOr<std::unique_ptr<Socket>> Dialer::Dial(TimePoint deadline) const {
   if (path_.empty()) return DialTcp(deadline);
   const int fd = ConnectLocally(path_, SOCK_STREAM, Owner::kAnybody);
-  if (fd < 0) return Refused(address_, std::strerror(errno));
+  if (fd < 0) return Unreachable(address_, true, errno);
   return std::make_unique<Socket>(fd);
 }
 
@@ -99,7 +124,9 @@ absl::StatusOr<std::unique_ptr<Socket>> Dialer::DialTcp(TimePoint deadline) cons
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   const int failed = getaddrinfo(host_.c_str(), port_.c_str(), &hints, &list);
-  if (failed != 0) return Refused(address_, gai_strerror(failed));
+  if (failed != 0) {
+    return Refused(address_, absl::StrCat(gai_strerror(failed), ": the address is HOST:PORT"));
+  }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
   std::vector<const addrinfo*> found;
   for (const addrinfo* one = list; one != nullptr; one = one->ai_next) found.push_back(one);
@@ -109,7 +136,8 @@ absl::StatusOr<std::unique_ptr<Socket>> Dialer::DialTcp(TimePoint deadline) cons
     const auto now = std::chrono::steady_clock::now();
     const auto until = now + (deadline - now) / static_cast<int64_t>(found.size() - i);
     const int fd = ConnectTcp(*found[i], until);
-    error = errno;
+    // One that refuses says less than another that does not answer.
+    if (fd < 0 && (error == 0 || error == ECONNREFUSED)) error = errno;
     if (fd < 0) continue;
     Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -127,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Socket>> Dialer::DialTcp(TimePoint deadline) cons
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     return std::make_unique<Socket>(fd);
   }
-  return Refused(address_, std::strerror(error));
+  return Unreachable(address_, false, error);
 }
 
 }  // namespace chx

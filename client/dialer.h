@@ -24,11 +24,14 @@ class Dialer {
                                                      const std::string& tls_roots);
   ~Dialer();
 
-  // kConnection errors say why there is no connection.
+  // kConnection errors say why there is no connection, and what to do.
   absl::StatusOr<std::unique_ptr<Socket>> Dial(TimePoint deadline) const;
+  // Whether a Dial failed because the kernel there says that no process listens.
+  static bool NobodyListens(const absl::Status& dialed);
   // Finds peers that went without a word, by the time that a session lives without a stream.
   void set_lease(std::chrono::milliseconds lease) { lease_ = lease; }
-  bool is_unix() const { return !path_.empty(); }
+  // Whether connections are TCP without TLS, as no daemon serves them off its loopback.
+  bool is_plain_tcp() const { return path_.empty() && tls_ == nullptr; }
 
  private:
   explicit Dialer(std::string address);

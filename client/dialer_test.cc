@@ -85,6 +85,39 @@ TEST(Dialer, WhoCannotBeReachedIsNamed) {
   }
 }
 
+TEST(Dialer, RootsThatAreNoneSaySo) {
+  for (const auto& [roots, got] :
+       {std::pair<std::string, std::string>("/etc/ssl/ca.pem", "the name of a file"),
+        {"text\nwithout any\n", "17 bytes without one"},
+        {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "private key"},
+        {std::string(kRoots) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+         "damaged, number 2"}}) {
+    const absl::Status status = Dialer::For("localhost:1", roots).status();
+    EXPECT_EQ(KindOf(status), ErrorKind::kConnection) << roots;
+    EXPECT_NE(status.message().find("tls_roots expects certificates in PEM"),
+              absl::string_view::npos)
+        << status;
+    EXPECT_NE(status.message().find(got), absl::string_view::npos) << status;
+  }
+}
+
+TEST(Dialer, OnlyARefusalSaysThatNobodyListens) {
+  int port = 0;
+  {
+    const TcpListener gone;
+    port = gone.port();
+  }
+  EXPECT_TRUE(Dialer::NobodyListens(Dial(absl::StrCat("127.0.0.1:", port)).status()));
+  EXPECT_TRUE(Dialer::NobodyListens(Dial("unix:/nonexistent/socket").status()));
+  const TcpListener silent;
+  const absl::Status late =
+      Dial(absl::StrCat("127.0.0.1:", silent.port()), milliseconds(50), kRoots).status();
+  EXPECT_FALSE(late.ok());
+  EXPECT_FALSE(Dialer::NobodyListens(late));
+  EXPECT_FALSE(Dialer::NobodyListens(Dial("localhost:no-such-port").status()));
+  EXPECT_FALSE(Dialer::NobodyListens(absl::OkStatus()));
+}
+
 TEST(Dialer, TcpSendsSmallMessagesAtOnceAndFindsDeadPeers) {
   const TcpListener listener;
   for (const char* host : {"127.0.0.1", "localhost"}) {

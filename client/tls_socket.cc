@@ -15,16 +15,45 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/tls_errors.h"
 
 namespace chx {
 namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-std::string LastError() {
-  const unsigned long code = ERR_get_error();  // NOLINT(google-runtime-int): OpenSSL's type
-  const char* const reason = ERR_reason_error_string(code);
-  return reason == nullptr ? "the connection is cut" : reason;
+// What a handshake that is under way finds out about the peer's certificate.
+struct Verification {
+  std::string host;
+  std::string complaint;
+};
+
+int VerificationIndex() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+// Only here is the certificate still there when it is refused.
+int OnVerify(int accepted, X509_STORE_CTX* store) {
+  if (accepted == 1) return 1;
+  auto* const ssl =
+      static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  auto* const verification = static_cast<Verification*>(SSL_get_ex_data(ssl, VerificationIndex()));
+  if (verification != nullptr) {
+    verification->complaint =
+        WhyUntrusted(X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store),
+                     verification->host);
+  }
+  return 0;
+}
+
+// What is in the text, which is to have certificates and has none.
+std::string WithoutCertificate(const std::string& roots) {
+  if (roots.find('\n') == std::string::npos && roots.size() < 4096) {
+    return "one line, which may be the name of a file";
+  }
+  const bool key = roots.find("PRIVATE KEY-----") != std::string::npos;
+  return absl::StrCat(roots.size(), " bytes", key ? " with a private key" : "", " without one");
 }
 
 int FdOf(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
@@ -78,7 +107,7 @@ absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(const std::string& 
   ERR_clear_error();
   std::unique_ptr<TlsContext> context(new TlsContext(SSL_CTX_new(TLS_client_method())));
   SSL_CTX_set_min_proto_version(context->context_, TLS1_2_VERSION);
-  SSL_CTX_set_verify(context->context_, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_verify(context->context_, SSL_VERIFY_PEER, OnVerify);
   SSL_CTX_set_mode(context->context_,
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   BIO* const text = BIO_new_mem_buf(roots.data(), static_cast<int>(roots.size()));
@@ -89,8 +118,19 @@ absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(const std::string& 
     ++count;
   }
   BIO_free(text);
-  ERR_clear_error();  // that there is no further one
-  if (count == 0) return absl::InvalidArgumentError("tls_roots expects certificates in PEM");
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (count == 0 && at_end) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("[connect] tls_roots expects certificates in PEM, text with -----BEGIN "
+                     "CERTIFICATE-----, got ",
+                     WithoutCertificate(roots)));
+  }
+  if (!at_end) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "[connect] tls_roots expects certificates in PEM, got one that is damaged, number ",
+        count + 1));
+  }
   return context;
 }
 
@@ -112,27 +152,26 @@ absl::StatusOr<std::unique_ptr<Socket>> TlsContext::Connect(int fd, const std::s
   BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl, bio, bio);
-  const absl::Status status = socket->Handshake(deadline);
+  const absl::Status status = socket->Handshake(host, deadline);
   if (!status.ok()) return status;
   return std::unique_ptr<Socket>(std::move(socket));
 }
 
 TlsSocket::~TlsSocket() { SSL_free(ssl_); }
 
-absl::Status TlsSocket::Handshake(TimePoint deadline) {
+absl::Status TlsSocket::Handshake(const std::string& host, TimePoint deadline) {
   MutexLock lock(&mutex_);
+  Verification verification = {host, ""};
   for (;;) {
     ERR_clear_error();
+    SSL_set_ex_data(ssl_, VerificationIndex(), &verification);
     const int done = SSL_connect(ssl_);
+    SSL_set_ex_data(ssl_, VerificationIndex(), nullptr);
     if (done == 1) return absl::OkStatus();
     const int error = SSL_get_error(ssl_, done);
     if (!IsWait(error)) {
-      const long verified = SSL_get_verify_result(ssl_);  // NOLINT(google-runtime-int)
-      if (verified != X509_V_OK) {
-        return absl::UnavailableError(
-            absl::StrCat("its certificate: ", X509_verify_cert_error_string(verified)));
-      }
-      return absl::UnavailableError(absl::StrCat("TLS: ", LastError()));
+      return absl::UnavailableError(verification.complaint.empty() ? WhyNoHandshake()
+                                                                   : verification.complaint);
     }
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

@@ -41,7 +41,7 @@ class TlsSocket final : public Socket {
   TlsSocket(int fd, SSL* ssl) : Socket(fd), ssl_(ssl) {}
   ~TlsSocket() override;
 
-  absl::Status Handshake(std::chrono::steady_clock::time_point deadline);
+  absl::Status Handshake(const std::string& host, std::chrono::steady_clock::time_point deadline);
   ssize_t Receive(char* out, size_t bytes, bool wait) override;
   ssize_t Send(const char* data, size_t bytes, bool wait, bool more) override;
 

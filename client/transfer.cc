@@ -71,10 +71,12 @@ absl::Status Connection::Cancel() {
 absl::Status Connection::Persist(absl::FunctionRef<bool(CallChannel*)> attempt) {
   auto give_up = Clock::time_point::max();
   auto delay = kFirstDelay;
+  Departure departure;
   for (int tries = 0;; ++tries) {
     absl::StatusOr<std::unique_ptr<CallChannel>> channel =
         channels_->Take(Clock::now() + kDialTimeout, tries != 0);
     absl::Status status = channel.status();
+    if (HasEnded(&departure, status)) return Departure::Error(address_);
     if (channel.ok()) {
       if (attempt(channel->get())) {
         channels_->Return(*std::move(channel));

@@ -58,11 +58,11 @@ def rendered(tmp_path_factory, kustomize):
     shutil.copytree(DEPLOY / "kubernetes", copied)
     return {
         folder: {each["kind"]: each for each in kustomize(copied / folder)}
-        for folder in ["base", "overlays/cpu"]
+        for folder in ["base", "overlays/cpu", "overlays/gpu-operator"]
     }
 
 
-@pytest.fixture(params=["base", "overlays/cpu"])
+@pytest.fixture(params=["base", "overlays/cpu", "overlays/gpu-operator"])
 def objects(request, rendered):
     """The objects of the base, then of the overlay, by kind; the test's own."""
     return copy.deepcopy(rendered[request.param])

@@ -97,11 +97,20 @@ def test_stages(stages, variant):
     build, final = stages[-2:]
     assert "tools/ tools/" in build.all("COPY") and "tools/setup.sh" in build.all("RUN")
     command = build.last("RUN")
-    assert "bazel build --config=release" in command and "//server:chxd" in command
-    assert ("//server/cuda:libchxd_cuda.so" in command) == (variant == "cuda")
-    to = "/usr/local/" if variant == "cpu" else "/usr/local/bin/"
-    assert final.all("COPY") == [f"--from=build /out/ {to}"]
+    assert "bazel build --config=release" in command and "//:chxd" in command
+    assert ("--config=cuda" in command) == (variant == "cuda")
+    assert ("libchxd_cuda.so /out/bin/libchxd_cuda.so" in command) == (variant == "cuda")
+    assert final.all("COPY") == ["--from=build /out/ /usr/local/"]
     assert not any("apt-get" in run for run in final.all("RUN"))
+
+
+def test_images_have_onednn(stages):
+    """And what it needs, where the final stage's loader finds it."""
+    build, final = stages[-2:]
+    found = set(re.findall(r"/usr/lib/x86_64-linux-gnu/(\S+)", build.last("RUN")))
+    assert found == {"libdnnl.so.2", "libgomp.so.1", "libOpenCL.so.1"}
+    assert "-t /out/lib /usr/lib" in build.last("RUN")
+    assert final.last("RUN").startswith("ldconfig")
 
 
 def test_final_stage(stages, variant):

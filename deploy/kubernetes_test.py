@@ -217,3 +217,20 @@ def test_files_are_in_volumes(objects):
         assert key in made or made[0] in command
     [socket] = [each for each in flags["listen"].split(",") if each.startswith("unix:")]
     assert "emptyDir" in volumes[mounts[socket[len("unix:") :].rsplit("/", 1)[0]]]
+
+
+def test_gpu_operator_overlay_asks_for_the_runtime_and_a_driver_for_cuda_13(rendered):
+    base, gpu = rendered["base"], copy.deepcopy(rendered["overlays/gpu-operator"])
+    pod = pod_of(gpu)
+    assert pod.pop("runtimeClassName") == "nvidia"
+    [term] = pod.pop("affinity")["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    [expression] = term["matchExpressions"]
+    assert expression["operator"] == "Gt" and expression["values"] == ["579"]
+    assert gpu == base
+    text = README.read_text()
+    for said in ["R580", "runtimeClassName: nvidia", "overlays/gpu-operator", expression["key"]]:
+        assert said in text, said
+    dockerfile = (README.parent / "docker/Dockerfile.cuda").read_text()
+    assert "nvidia/cuda:13." in dockerfile, "another CUDA needs another driver"

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 UNIT = pathlib.Path(__file__).parent / "systemd" / "chxd.service"
+TLS = UNIT.with_name("tls.conf")
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="no systemd-analyze here"
 )
@@ -30,9 +31,12 @@ def service():
     return settings()["Service"]
 
 
-def verify(text, folder):
+def verify(text, folder, drop_in=""):
     """What systemd-analyze says: a program that exists stands in for chxd."""
     path = folder / UNIT.name
+    if drop_in:
+        (folder / "chxd.service.d").mkdir()
+        (folder / "chxd.service.d" / TLS.name).write_text(drop_in)
     path.write_text(text.replace("/usr/local/bin/chxd", "/bin/true"))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True
@@ -59,6 +63,27 @@ def test_systemd_finds_mistakes(tmp_path, text, broken):
     content = UNIT.read_text()
     assert text in content
     assert verify(content.replace(text, broken), tmp_path) != ""
+
+
+@needs_systemd
+def test_systemd_accepts_the_drop_in_for_tls(tmp_path):
+    assert verify(UNIT.read_text(), tmp_path, TLS.read_text()) == ""
+    (tmp_path / "broken").mkdir()
+    broken = TLS.read_text().replace("LoadCredential=", "LoadCredentials=")
+    assert "LoadCredentials" in verify(UNIT.read_text(), tmp_path / "broken", broken)
+
+
+def test_the_key_is_a_credential():
+    """For other machines: what is loaded, by root, is what the flags name."""
+    text = TLS.read_text()
+    loaded = dict(re.findall(r"^LoadCredential=([\w.]+):(.*)$", text, re.MULTILINE))
+    assert loaded == {"tls.crt": "/etc/chxd/tls/tls.crt", "tls.key": "/etc/chxd/tls/tls.key"}
+    flags = dict(re.findall(r"--(tls-\w+)=%d/([\w.]+)", text))
+    assert flags == {"tls-cert": "tls.crt", "tls-key": "tls.key"}
+
+
+def test_reload_reads_the_files_again(service):
+    assert service["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
 
 
 @needs_systemd

@@ -15,6 +15,7 @@
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
 #include "server/rpc/limits.h"
+#include "server/rpc/local_socket.h"
 
 namespace chx::server {
 namespace {
@@ -44,6 +45,8 @@ AdmissionLimits LimitsFor(const Options& options) {
   limits.connections_per_peer = std::min(2 * limits.sessions_per_peer, half - half / 8);
   return limits;
 }
+
+constexpr size_t kMaxFormerTokens = 8;
 
 // What libraries' buffers, stacks and connections may take beside what is counted.
 constexpr int64_t kUncounted = int64_t{32} << 20;
@@ -78,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   // Else each bad string that a client sends is a line in the log.
   google::protobuf::SetLogHandler(nullptr);
   std::unique_ptr<Daemon> daemon(new Daemon);
+  daemon->credentials_ = options.credentials;
   CHX_RETURN_IF_ERROR(daemon->devices_.Open(options.devices, backends));
   ManagerOptions manager;
   CHX_ASSIGN_OR_RETURN(daemon->budget_, NewBudget(options.memory, &daemon->trimmer_));
@@ -96,7 +100,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   limits.memory = daemon->budget_.get();
   daemon->admission_ = std::make_unique<Admission>(limits);
   FrameServiceOptions frames;
-  frames.token = options.token;
+  frames.token = options.credentials.token;
   frames.budget = daemon->admission_.get();
   frames.admit_session = [admission = daemon->admission_.get()](const PeerInfo& peer) {
     return admission->AdmitSession(peer);
@@ -108,14 +112,17 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
 
 absl::Status Daemon::Listen(const Options& options) {
   for (const Listener& listener : options.listeners) {
-    if (listener.unix_socket && SomebodyListens(listener.address)) {
+    if (!listener.unix_socket) continue;
+    CHX_RETURN_IF_ERROR(MakeSocketFolder(listener.address));
+    if (SomebodyListens(listener.address)) {
       return absl::AlreadyExistsError(
-          absl::StrCat("somebody already listens on ", listener.address));
+          absl::StrCat("cannot listen on unix:", listener.address,
+                       ": another chxd listens there; stop it, or give this one another --listen"));
     }
   }
   AdminOptions admin;
   admin.program = options.helper_program;
-  admin.token = options.token;
+  admin.token = options.credentials.token;
   admin.serve = [this](int socket) {
     PeerInfo peer;
     peer.admin = true;
@@ -132,7 +139,7 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
     if (listener.unix_socket) {
       acceptor.paths.push_back(listener.address);
     } else {
-      front.listeners.push_back({listener.address, !options.tls_cert.empty()});
+      front.listeners.push_back({listener.address, !credentials_.tls_cert.empty()});
     }
   }
   if (!acceptor.paths.empty()) {
@@ -152,9 +159,9 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
   acceptor.stop = [this] { frames_->Stop(); };
   CHX_ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(std::move(acceptor)));
   if (!front.listeners.empty()) {
-    front.tls_cert = options.tls_cert;
-    front.tls_key = options.tls_key;
-    front.token = options.token;
+    front.tls_cert = credentials_.tls_cert;
+    front.tls_key = credentials_.tls_key;
+    if (!credentials_.token.empty()) front.tokens = {credentials_.token};
     front.program = options.helper_program;
     if (front.program.empty()) return absl::UnimplementedError("no program for the front");
     CHX_ASSIGN_OR_RETURN(front_, Supervisor::Start(front, [this](int socket, const PeerInfo& peer) {
@@ -170,9 +177,46 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status Daemon::ReloadCertificate(const std::string& cert_pem, const std::string& key_pem) {
-  if (front_ == nullptr || cert_pem.empty()) return absl::OkStatus();
-  return front_->Reload(cert_pem, key_pem);
+absl::Status Daemon::SetCredentials(const Credentials& credentials) {
+  if (front_ != nullptr && !credentials.tls_cert.empty()) {
+    CHX_RETURN_IF_ERROR(front_->Reload(credentials.tls_cert, credentials.tls_key));
+  }
+  const std::string former = credentials_.token;
+  credentials_ = credentials;
+  if (credentials.token == former) return absl::OkStatus();
+  former_tokens_.erase(
+      std::remove_if(former_tokens_.begin(), former_tokens_.end(),
+                     [&](const FormerToken& each) { return each.token == credentials.token; }),
+      former_tokens_.end());
+  if (former_tokens_.size() >= kMaxFormerTokens) former_tokens_.erase(former_tokens_.begin());
+  former_tokens_.push_back({former, std::chrono::steady_clock::now()});
+  AnnounceTokens();
+  admin_->SetToken(credentials.token);
+  return absl::OkStatus();
+}
+
+void Daemon::AnnounceTokens() {
+  Tokens tokens = {credentials_.token, {}};
+  std::vector<std::string> all = {credentials_.token};
+  for (const FormerToken& each : former_tokens_) {
+    tokens.former.push_back(each.token);
+    all.push_back(each.token);
+  }
+  // The daemon decides, so it is told first.
+  frames_->SetTokens(std::move(tokens));
+  if (front_ != nullptr) front_->SetTokens(std::move(all));
+}
+
+void Daemon::ForgetFormerTokens() {
+  if (former_tokens_.empty()) return;
+  auto oldest = std::chrono::steady_clock::time_point::max();
+  for (const SessionRecordPtr& record : manager_->List()) oldest = std::min(oldest, record->opened);
+  const size_t before = former_tokens_.size();
+  former_tokens_.erase(
+      std::remove_if(former_tokens_.begin(), former_tokens_.end(),
+                     [oldest](const FormerToken& each) { return each.replaced <= oldest; }),
+      former_tokens_.end());
+  if (former_tokens_.size() != before) AnnounceTokens();
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {

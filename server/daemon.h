@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_DAEMON_H_
 #define CHX_SERVER_DAEMON_H_
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,11 @@ class Daemon {
 
   // Where clients can connect, with real port numbers.
   const std::vector<std::string>& addresses() const { return addresses_; }
-  // For new TLS connections. Where there are none it does nothing.
-  absl::Status ReloadCertificate(const std::string& cert_pem, const std::string& key_pem);
+  // For new connections; sessions go on, also if theirs is cut. INVALID_ARGUMENT: nothing has
+  // changed. A former token leads to the sessions that there are, until the last of them has ended.
+  absl::Status SetCredentials(const Credentials& credentials);
+  // Forgets former tokens that no session needs any more. To be called now and then.
+  void ForgetFormerTokens();
   // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end.
   void Drain(std::chrono::milliseconds timeout);
 
@@ -42,6 +46,12 @@ class Daemon {
   absl::Status Listen(const Options& options);
   absl::Status ListenForFrames(const Options& options);
   void StopListening();
+  void AnnounceTokens();
+
+  struct FormerToken {
+    std::string token;
+    std::chrono::steady_clock::time_point replaced;
+  };
 
   HeapTrimmer trimmer_;
   std::unique_ptr<MemoryBudget> budget_;
@@ -55,6 +65,8 @@ class Daemon {
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<Supervisor> front_;  // null: no TCP
   std::vector<std::string> addresses_;
+  Credentials credentials_;
+  std::vector<FormerToken> former_tokens_;  // oldest first
 };
 
 }  // namespace chx::server

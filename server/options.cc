@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
@@ -49,7 +47,9 @@ ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(20),
 ABSL_FLAG(int, threads, 0,
           "Threads of the CPU device, at most 1024; 0: one for each core that the process or its "
           "control group may use.");
-ABSL_FLAG(std::string, tls_cert, "", "PEM file with the server's certificate chain.");
+ABSL_FLAG(std::string, tls_cert, "",
+          "PEM file with the server's certificate chain. It, the key and the token are read again "
+          "when their files change, and on SIGHUP.");
 ABSL_FLAG(std::string, tls_key, "", "PEM file with its private key.");
 ABSL_FLAG(std::string, token_file, "", "File with the token that clients must present.");
 ABSL_FLAG(
@@ -73,14 +73,6 @@ namespace {
 constexpr int64_t kMinMemory = int64_t{128} << 20;
 constexpr int64_t kMinSessionMemory = int64_t{1} << 20;
 constexpr int kMaxThreads = 1024;
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  return text.str();
-}
 
 // A directory of the user's own: others could otherwise put a socket in the way.
 absl::StatusOr<std::string> DefaultSocket() {
@@ -218,14 +210,10 @@ absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protec
 }
 
 absl::StatusOr<std::string> TokenFromFlags() {
-  const std::string path = absl::GetFlag(FLAGS_token_file);
-  if (path.empty()) return std::string();
-  CHX_ASSIGN_OR_RETURN(std::string token, ReadFile(path));
-  absl::StripAsciiWhitespace(&token);
-  if (token.size() < 16 || token.size() > 1024) {
-    return absl::InvalidArgumentError("--token-file expects a token of 16 to 1024 characters");
-  }
-  return token;
+  CredentialFiles files;
+  files.token = absl::GetFlag(FLAGS_token_file);
+  CHX_ASSIGN_OR_RETURN(Credentials credentials, ReadCredentials(files));
+  return std::move(credentials.token);
 }
 
 absl::StatusOr<Options> OptionsFromFlags() {
@@ -257,19 +245,12 @@ absl::StatusOr<Options> OptionsFromFlags() {
   }
   options.plugin_dir = absl::GetFlag(FLAGS_plugin_dir);
   CHX_ASSIGN_OR_RETURN(options.plugins, ParsePlugins(absl::GetFlag(FLAGS_plugins)));
-  const std::string cert = absl::GetFlag(FLAGS_tls_cert);
-  const std::string key = absl::GetFlag(FLAGS_tls_key);
-  if (cert.empty() != key.empty()) {
-    return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
-  }
-  if (!cert.empty()) {
-    CHX_ASSIGN_OR_RETURN(options.tls_cert, ReadFile(cert));
-    CHX_ASSIGN_OR_RETURN(options.tls_key, ReadFile(key));
-  }
-  CHX_ASSIGN_OR_RETURN(options.token, TokenFromFlags());
+  options.credential_files = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
+                              absl::GetFlag(FLAGS_token_file)};
+  CHX_ASSIGN_OR_RETURN(options.credentials, ReadCredentials(options.credential_files));
   Protection protection;
-  protection.tls = !cert.empty();
-  protection.token = !options.token.empty();
+  protection.tls = !options.credentials.tls_cert.empty();
+  protection.token = !options.credentials.token.empty();
   protection.open_loopback = absl::GetFlag(FLAGS_allow_unauthenticated_loopback);
   CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, protection));
   CHX_ASSIGN_OR_RETURN(options.max_sessions,

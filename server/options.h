@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/credentials.h"
 #include "server/engine/host_memory.h"
 #include "server/session/session_types.h"
 
@@ -37,8 +38,8 @@ struct Options {
   std::chrono::milliseconds max_command_time{0};  // 0: for ever
   std::chrono::milliseconds drain_timeout{0};
   int threads = 0;
-  std::string tls_cert, tls_key;  // PEM
-  std::string token;
+  CredentialFiles credential_files;
+  Credentials credentials;  // what is in them
   size_t max_sessions = kDefaultMaxSessions;
   size_t max_sessions_per_peer = 1024;
   std::string helper_program;  // calls RunHelper; empty: there can be neither TCP nor gRPC

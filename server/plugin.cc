@@ -96,9 +96,11 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
     return PluginError("cannot open the '", name, "' backend: ", dlerror());
   }
   if (name == "cuda") {
-    return PluginError("--devices names a GPU, but there is no ", paths.front(),
-                       ": build //server/cuda:libchxd_cuda.so where the CUDA toolkit is installed, "
-                       "and put it there or name its folder by --plugin-dir");
+    return PluginError(
+        "--devices names a GPU, but there is no ", paths.front(),
+        ": bazel build //:chxd makes it where the CUDA toolkit and cuDNN are "
+        "installed (nvcc in $CUDA_HOME/bin or /usr/local/cuda/bin). Put it there, or "
+        "name its folder by --plugin-dir");
   }
   return PluginError("cannot open the '", name, "' backend: there is no ",
                      absl::StrJoin(paths, ", "));

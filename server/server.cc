@@ -51,9 +51,9 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// SIGTERM, SIGINT and SIGHUP, which reads the certificate again and never ends the daemon, write to
-// this pipe. SIGPIPE is ignored. Handled, not blocked: OpenBLAS starts threads before main, and one
-// that doesn't block them would end the daemon without draining.
+// SIGTERM, SIGINT and SIGHUP, which reads certificate and token again and never ends the daemon,
+// write to this pipe. SIGPIPE is ignored. Handled, not blocked: OpenBLAS starts threads before
+// main, and one that doesn't block them would end the daemon without draining.
 int stop_pipe[2];
 constexpr char kStop = 0;
 constexpr char kReload = 1;
@@ -79,26 +79,34 @@ bool HandleStopSignals() {
          sigaction(SIGINT, &action, nullptr) == 0;
 }
 
-// What is wrong with the files changes nothing: connections go on with what was there.
-void ReloadCertificate(Daemon* daemon) {
-  const absl::StatusOr<Options> options = OptionsFromFlags();
-  const absl::Status status = options.ok()
-                                  ? daemon->ReloadCertificate(options->tls_cert, options->tls_key)
-                                  : options.status();
-  std::cerr << "chxd: SIGHUP: "
-            << (status.ok() ? absl::string_view("read the certificate again") : status.message())
+// What is wrong with the files changes nothing: new connections go on with what was there.
+void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, Daemon* daemon) {
+  const absl::Status status = read.ok() ? daemon->SetCredentials(*read) : read.status();
+  std::cerr << "chxd: " << why << ": "
+            << (status.ok()
+                    ? absl::StrCat("certificate and token are read again. ", read->warning)
+                    : absl::StrCat("the former certificate and token stay: ", status.message()))
             << std::endl;
 }
 
 // Until SIGTERM, SIGINT or the end of the lifeline. True if there is time to drain.
-bool WaitForEnd(int lifeline, Daemon* daemon) {
-  pollfd fds[2] = {{stop_pipe[0], POLLIN, 0}, {lifeline, POLLIN, 0}};
+bool WaitForEnd(const Options& options, Daemon* daemon) {
+  CredentialWatch watch(options.credential_files, options.credentials);
+  const CredentialFiles& files = options.credential_files;
+  const int look_ms = files.tls_cert.empty() && files.token.empty() ? -1 : 1000;
+  pollfd fds[2] = {{stop_pipe[0], POLLIN, 0}, {options.lifeline_fd, POLLIN, 0}};
   for (;;) {
-    if (poll(fds, lifeline >= 0 ? 2 : 1, -1) < 0) continue;
+    const int ready = poll(fds, options.lifeline_fd >= 0 ? 2 : 1, look_ms);
+    if (ready < 0) continue;
+    if (ready == 0) {
+      if (const auto read = watch.Look()) Adopt(*read, "the files have changed", daemon);
+      daemon->ForgetFormerTokens();
+      continue;
+    }
     char byte = kStop;
     if (fds[0].revents != 0 && read(stop_pipe[0], &byte, 1) == 1) {
       if (byte == kStop) return true;
-      ReloadCertificate(daemon);
+      Adopt(watch.Read(), "SIGHUP", daemon);
     }
     if (fds[1].revents != 0) return false;
   }
@@ -163,8 +171,11 @@ int Main() {
     std::cerr << "chxd: memory limit " << FormatMemorySize(options->memory) << ", of a session "
               << FormatMemorySize(std::min(options->session_memory, options->memory)) << std::endl;
   }
+  if (!options->credentials.warning.empty()) {
+    std::cerr << "chxd: " << options->credentials.warning << std::endl;
+  }
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
-  const bool drain = WaitForEnd(options->lifeline_fd, daemon->get());
+  const bool drain = WaitForEnd(*options, daemon->get());
   ExitAfter(kGrace + (drain ? options->drain_timeout : std::chrono::milliseconds(0)));
   if (drain) (*daemon)->Drain(options->drain_timeout);
   return 0;

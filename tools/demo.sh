@@ -5,7 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
 venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
-bazel build --config=release //server:chxd //python_client
+# As in tools/wheel.sh: CI gives the options of its own build.
+read -ra bazel <<<"${BAZEL:-bazel}"
+# shellcheck disable=SC2086  # Several options.
+"${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=release} //server:chxd //python_client
 root=$(pwd)
 stage=$(mktemp -d)
 tools/stage.sh "$stage"

@@ -17,7 +17,8 @@
 
 namespace chx::server {
 
-AdminSupervisor::AdminSupervisor(AdminOptions options) : options_(std::move(options)) {}
+AdminSupervisor::AdminSupervisor(AdminOptions options)
+    : options_(std::move(options)), wanted_token_(options_.token), token_(options_.token) {}
 
 absl::StatusOr<std::unique_ptr<AdminSupervisor>> AdminSupervisor::Start(AdminOptions options) {
   std::unique_ptr<AdminSupervisor> supervisor(new AdminSupervisor(std::move(options)));
@@ -53,6 +54,14 @@ void AdminSupervisor::SetServing(bool serving) {
   {
     MutexLock lock(&mutex_);
     wanted_serving_ = serving;
+  }
+  Wake();
+}
+
+void AdminSupervisor::SetToken(std::string token) {
+  {
+    MutexLock lock(&mutex_);
+    wanted_token_ = std::move(token);
   }
   Wake();
 }
@@ -105,13 +114,16 @@ bool AdminSupervisor::TakeOrders() {
   eventfd_t count;
   eventfd_read(wake_, &count);
   bool changed = false;
+  bool other_token = false;
   {
     MutexLock lock(&mutex_);
     waiting_.insert(waiting_.end(), new_.begin(), new_.end());
     new_.clear();
     if (stop_) return false;
     changed = std::exchange(serving_, wanted_serving_) != wanted_serving_;
+    other_token = std::exchange(token_, wanted_token_) != wanted_token_;
   }
+  if (other_token && child_ != nullptr) Lose();
   // One that does not take it in would go on to say what was true before.
   if (changed && child_ != nullptr && !SendSettings(-1)) Lose();
   while (waiting_.size() > options_.max_connections) {
@@ -172,7 +184,7 @@ void AdminSupervisor::CloseWaiting(absl::string_view why) {
 
 bool AdminSupervisor::SendSettings(int daemon) const {
   admin::Packet packet;
-  packet.mutable_settings()->set_token(options_.token);
+  packet.mutable_settings()->set_token(token_);
   packet.mutable_settings()->set_serving(serving_);
   return SendPacket(child_->control(), packet, absl::MakeConstSpan(&daemon, daemon < 0 ? 0 : 1));
 }

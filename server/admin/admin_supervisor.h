@@ -22,7 +22,7 @@ namespace chx::server {
 struct AdminOptions {
   // Started with kAdminArgument; has to call RunAdmin then. Empty: connections are closed.
   std::string program;
-  std::string token;  // empty: none is asked for
+  std::string token;  // at first; empty: none is asked for
   // Serves a connection of frames on the calling thread, to its end, and closes it.
   std::function<void(int socket)> serve;
   // The oldest makes room: probes and people must get in whatever others keep open.
@@ -42,6 +42,8 @@ class AdminSupervisor {
   void Adopt(int socket);
   // What gRPC's health service says; true at first.
   void SetServing(bool serving);
+  // The process that there is ends, and its connections with it: the next one asks for this one.
+  void SetToken(std::string token);
   // 0 while there is none.
   pid_t pid() const;
 
@@ -69,6 +71,7 @@ class AdminSupervisor {
   std::vector<int> new_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool wanted_serving_ ABSL_GUARDED_BY(mutex_) = true;
+  std::string wanted_token_ ABSL_GUARDED_BY(mutex_);
   pid_t pid_ ABSL_GUARDED_BY(mutex_) = 0;
   // The thread's own.
   std::unique_ptr<Child> child_;
@@ -76,6 +79,7 @@ class AdminSupervisor {
   std::vector<int> waiting_;      // to be handed over
   std::vector<int> connections_;  // handed over; ours tell when the peer has gone. Oldest first
   bool serving_ = true;
+  std::string token_;
   RestartPause pause_;
   Clock::time_point not_before_;  // for the next start
   Clock::time_point idle_since_;

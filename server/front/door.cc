@@ -120,7 +120,7 @@ void Door::Configure(const front::Config& config, const std::vector<int>& socket
     auto tls = FrontTls::Create(config.tls_cert(), config.tls_key());
     if (tls.ok()) tls_ = *std::move(tls);  // the daemon has checked them
   }
-  token_ = config.token();
+  tokens_.assign(config.tokens().begin(), config.tokens().end());
   patience_ = std::chrono::milliseconds(config.patience_milliseconds());
   for (size_t i = 0; i < sockets.size(); ++i) {
     const bool known = i < static_cast<size_t>(config.listeners_size());
@@ -186,7 +186,7 @@ void Door::Advance(int socket) {
   if (it == by_socket_.end()) return;
   Stranger::Step step = Stranger::Step::kGone;
   try {
-    step = it->second->Advance(token_);
+    step = it->second->Advance(tokens_);
   } catch (const std::bad_alloc&) {
   }
   if (step == Stranger::Step::kWait) {

@@ -54,7 +54,7 @@ class Door {
   bool daemon_gone_ = false;
   std::vector<Listener> listeners_;
   std::shared_ptr<FrontTls> tls_;
-  std::string token_;
+  std::vector<std::string> tokens_;
   std::chrono::milliseconds patience_{0};
   uint64_t next_id_ = 1;
   Strangers strangers_;

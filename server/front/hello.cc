@@ -11,7 +11,7 @@
 
 namespace chx::server {
 
-HelloCheck CheckHello(absl::string_view received, absl::string_view token) {
+HelloCheck CheckHello(absl::string_view received, absl::Span<const std::string> tokens) {
   FrameHeader header = {0, static_cast<uint32_t>(FrameKind::kHello)};
   // What is there of the header, over one that is right: a wrong start is seen at once.
   std::memcpy(&header, received.data(), std::min(received.size(), sizeof(header)));
@@ -23,15 +23,24 @@ HelloCheck CheckHello(absl::string_view received, absl::string_view token) {
   if (!hello.ParseFromArray(received.data(), static_cast<int>(header.bytes))) {
     return HelloCheck::kBad;
   }
-  return token.empty() || SameToken(hello.token(), token) ? HelloCheck::kGood : HelloCheck::kDenied;
+  const bool known = std::any_of(tokens.begin(), tokens.end(), [&](const std::string& token) {
+    return SameToken(hello.token(), token);
+  });
+  return tokens.empty() || known ? HelloCheck::kGood : HelloCheck::kDenied;
 }
 
 std::string RefusalFrame(HelloCheck why) {
-  return chx::RefusalFrame(
-      why == HelloCheck::kDenied
-          ? absl::UnauthenticatedError("this daemon expects a valid token")
-          : absl::InvalidArgumentError(
-                "this is a chxd daemon: it expects frames that begin with a Hello"));
+  switch (why) {
+    case HelloCheck::kDenied:
+      return chx::RefusalFrame(absl::UnauthenticatedError("this daemon expects a valid token"));
+    case HelloCheck::kPlain:
+      return chx::RefusalFrame(absl::UnavailableError(
+          "this port expects TLS; connect with tls_roots, the file with the certificate of the "
+          "authority that has signed the daemon's"));
+    default:
+      return chx::RefusalFrame(absl::InvalidArgumentError(
+          "this is a chxd daemon: it expects frames that begin with a Hello"));
+  }
 }
 
 }  // namespace chx::server

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "proto/frame.h"
 
 namespace chx::server {
@@ -12,12 +13,13 @@ namespace chx::server {
 // A Hello's frame, header and all, has at most so many bytes.
 inline constexpr size_t kMaxHelloFrame = kFrameHeaderBytes + kMaxHelloBytes;
 
-// kPartial: nothing wrong so far. kBad: no Hello. kDenied: one without the token.
-enum class HelloCheck { kPartial, kBad, kDenied, kGood };
+// kPartial: nothing wrong so far. kBad: no Hello. kPlain: no TLS where it is expected. kDenied: a
+// Hello without a token that is good.
+enum class HelloCheck { kPartial, kBad, kPlain, kDenied, kGood };
 
-// `received` is what has come so far, and may be more than the frame. An empty `token` admits every
-// Hello.
-HelloCheck CheckHello(absl::string_view received, absl::string_view token);
+// `received` is what has come so far, and may be more than the frame. Without `tokens` every Hello
+// is admitted.
+HelloCheck CheckHello(absl::string_view received, absl::Span<const std::string> tokens);
 
 // The frame that tells a peer why it is not let in: an answer to its first call.
 std::string RefusalFrame(HelloCheck why);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
 
@@ -9,6 +12,10 @@ namespace chx::server {
 namespace {
 
 constexpr char kToken[] = "correct horse battery staple";
+const std::vector<std::string>& Tokens() {
+  static const auto& tokens = *new std::vector<std::string>{"a former one", kToken};
+  return tokens;
+}
 
 std::string Frame(FrameKind kind, const std::string& token) {
   v1::Hello hello;
@@ -23,38 +30,41 @@ std::string Frame(FrameKind kind, const std::string& token) {
 TEST(Hello, EveryPrefixIsPartialAndWhatFollowsIsNotLookedAt) {
   const std::string frame = Frame(FrameKind::kHello, kToken);
   for (size_t size = 0; size < frame.size(); ++size) {
-    EXPECT_EQ(CheckHello(frame.substr(0, size), kToken), HelloCheck::kPartial) << size;
+    EXPECT_EQ(CheckHello(frame.substr(0, size), Tokens()), HelloCheck::kPartial) << size;
   }
-  EXPECT_EQ(CheckHello(frame, kToken), HelloCheck::kGood);
-  EXPECT_EQ(CheckHello(frame + "more", kToken), HelloCheck::kGood);
+  EXPECT_EQ(CheckHello(frame, Tokens()), HelloCheck::kGood);
+  EXPECT_EQ(CheckHello(frame + "more", Tokens()), HelloCheck::kGood);
+  EXPECT_EQ(CheckHello(Frame(FrameKind::kHello, "a former one"), Tokens()), HelloCheck::kGood);
 }
 
 TEST(Hello, OnlyTheTokenOpens) {
   for (const char* wrong : {"", "correct", "correct horse battery stapl3"}) {
-    EXPECT_EQ(CheckHello(Frame(FrameKind::kHello, wrong), kToken), HelloCheck::kDenied) << wrong;
-    EXPECT_EQ(CheckHello(Frame(FrameKind::kHello, wrong), ""), HelloCheck::kGood) << wrong;
+    EXPECT_EQ(CheckHello(Frame(FrameKind::kHello, wrong), Tokens()), HelloCheck::kDenied) << wrong;
+    EXPECT_EQ(CheckHello(Frame(FrameKind::kHello, wrong), {}), HelloCheck::kGood) << wrong;
   }
 }
 
 TEST(Hello, WhatIsNoHelloIsSeenAtItsFirstWrongByte) {
-  EXPECT_EQ(CheckHello("PRI ", kToken), HelloCheck::kBad);
-  EXPECT_EQ(CheckHello("GET / HTTP/1.1", kToken), HelloCheck::kBad);
-  EXPECT_EQ(CheckHello(Frame(FrameKind::kCall, kToken), kToken), HelloCheck::kBad);
-  EXPECT_EQ(CheckHello(Frame(FrameKind::kCall, kToken).substr(0, 5), kToken), HelloCheck::kBad);
-  EXPECT_EQ(CheckHello(Frame(FrameKind::kHello, std::string(4096, 'x')).substr(0, 8), kToken),
+  EXPECT_EQ(CheckHello("PRI ", Tokens()), HelloCheck::kBad);
+  EXPECT_EQ(CheckHello("GET / HTTP/1.1", Tokens()), HelloCheck::kBad);
+  EXPECT_EQ(CheckHello(Frame(FrameKind::kCall, kToken), Tokens()), HelloCheck::kBad);
+  EXPECT_EQ(CheckHello(Frame(FrameKind::kCall, kToken).substr(0, 5), Tokens()), HelloCheck::kBad);
+  EXPECT_EQ(CheckHello(Frame(FrameKind::kHello, std::string(4096, 'x')).substr(0, 8), Tokens()),
             HelloCheck::kBad);  // too long, and known by its header
   std::string garbled = Frame(FrameKind::kHello, kToken);
   garbled[8] = '\xff';
-  EXPECT_EQ(CheckHello(garbled, kToken), HelloCheck::kBad);
+  EXPECT_EQ(CheckHello(garbled, Tokens()), HelloCheck::kBad);
 }
 
 TEST(Hello, RefusalsAreFramesOfTheirOwn) {
-  for (const HelloCheck why : {HelloCheck::kBad, HelloCheck::kDenied}) {
+  for (const auto& [why, code] : {std::make_pair(HelloCheck::kBad, 3u),
+                                  {HelloCheck::kPlain, 14u},
+                                  {HelloCheck::kDenied, 16u}}) {
     const std::string frame = RefusalFrame(why);
     EXPECT_EQ(frame[4], static_cast<char>(FrameKind::kReply));
     v1::Reply reply;
     ASSERT_TRUE(reply.ParseFromString(frame.substr(kFrameHeaderBytes)));
-    EXPECT_EQ(reply.status().code(), why == HelloCheck::kDenied ? 16u : 3u);
+    EXPECT_EQ(reply.status().code(), code);
   }
 }
 

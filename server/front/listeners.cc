@@ -64,7 +64,8 @@ absl::StatusOr<int> ListenOn(const std::string& address, std::vector<int>* socke
       getaddrinfo(std::string(host).c_str(), address.substr(colon + 1).c_str(), &hints, &found);
   if (error != 0) {
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, ": ", gai_strerror(error)));
+        absl::StrCat("cannot listen on ", address, ": ", gai_strerror(error),
+                     "; --listen expects a name or address of this machine"));
   }
   const std::unique_ptr<addrinfo, AddressFree> list(found);
   int port = 0;
@@ -81,8 +82,12 @@ absl::StatusOr<int> ListenOn(const std::string& address, std::vector<int>* socke
   }
   // A machine without IPv6 still has a localhost; a port that is taken is an error anyway.
   if (port == 0 || failed == EADDRINUSE) {
+    const char* const advice =
+        failed == EADDRINUSE      ? "; another program listens on this port: choose another"
+        : failed == EADDRNOTAVAIL ? "; --listen expects a name or address of this machine"
+                                  : "";
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, ": ", std::strerror(failed)));
+        absl::StrCat("cannot listen on ", address, ": ", std::strerror(failed), advice));
   }
   return port;
 }

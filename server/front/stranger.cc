@@ -27,32 +27,39 @@ Stranger::~Stranger() {
   if (socket_ >= 0) close(socket_);
 }
 
-Stranger::Step Stranger::Advance(absl::string_view token) {
-  return tls_ == nullptr ? AdvancePlain(token) : AdvanceTls(token);
+Stranger::Step Stranger::Advance(absl::Span<const std::string> tokens) {
+  return tls_ == nullptr ? AdvancePlain(tokens) : AdvanceTls(tokens);
 }
 
-Stranger::Step Stranger::AdvancePlain(absl::string_view token) {
+void Stranger::SendRefusal(HelloCheck why) const {
+  const std::string refusal = RefusalFrame(why);
+  static_cast<void>(send(socket_, refusal.data(), refusal.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  DiscardUnread(socket_);
+}
+
+Stranger::Step Stranger::AdvancePlain(absl::Span<const std::string> tokens) {
   std::array<char, kMaxHelloFrame> buffer;
   const ssize_t size = recv(socket_, buffer.data(), buffer.size(), MSG_PEEK | MSG_DONTWAIT);
   if (size < 0 && WouldBlock()) return Step::kWait;
   if (size <= 0) return Step::kGone;
   spoken_ = true;
-  const HelloCheck check = CheckHello({buffer.data(), static_cast<size_t>(size)}, token);
+  const HelloCheck check = CheckHello({buffer.data(), static_cast<size_t>(size)}, tokens);
   if (check == HelloCheck::kPartial) return Step::kWait;
   if (check == HelloCheck::kGood) return Step::kGood;
-  const std::string refusal = RefusalFrame(check);
-  static_cast<void>(send(socket_, refusal.data(), refusal.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
-  DiscardUnread(socket_);
+  SendRefusal(check);
   return Step::kGone;
 }
 
-Stranger::Step Stranger::AdvanceTls(absl::string_view token) {
+Stranger::Step Stranger::AdvanceTls(absl::Span<const std::string> tokens) {
   if (stream_ == nullptr) {
     char first;
     const ssize_t size = recv(socket_, &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (size < 0 && WouldBlock()) return Step::kWait;
-    // Every TLS connection begins with a handshake's record.
-    if (size <= 0 || first != 22) return Step::kGone;
+    if (size <= 0) return Step::kGone;
+    if (first != 22) {  // how every TLS connection begins: a handshake's record
+      SendRefusal(HelloCheck::kPlain);
+      return Step::kGone;
+    }
     spoken_ = true;
     stream_ = std::make_unique<FrontTlsStream>(*tls_, socket_);
   }
@@ -70,7 +77,7 @@ Stranger::Step Stranger::AdvanceTls(absl::string_view token) {
     if (read == IoResult::kAgain) continue;
     if (read != IoResult::kDone) return Step::kGone;
     received_.append(buffer.data(), size);
-    const HelloCheck check = CheckHello(received_, token);
+    const HelloCheck check = CheckHello(received_, tokens);
     if (check == HelloCheck::kPartial) continue;
     if (check == HelloCheck::kGood) return Step::kGood;
     const std::string refusal = RefusalFrame(check);

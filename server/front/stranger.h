@@ -7,7 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "server/front/hello.h"
 #include "server/front/tls.h"
 
 namespace chx::server {
@@ -22,7 +23,7 @@ class Stranger {
 
   enum class Step { kWait, kGood, kGone };
   // Goes on as far as is possible now; after kGood and kGone there is no further step.
-  Step Advance(absl::string_view token);
+  Step Advance(absl::Span<const std::string> tokens);
 
   const uint64_t id;
   const std::string address;
@@ -37,8 +38,10 @@ class Stranger {
   const std::string& received() const { return received_; }
 
  private:
-  Step AdvancePlain(absl::string_view token);
-  Step AdvanceTls(absl::string_view token);
+  Step AdvancePlain(absl::Span<const std::string> tokens);
+  Step AdvanceTls(absl::Span<const std::string> tokens);
+  // Without TLS, and without waiting.
+  void SendRefusal(HelloCheck why) const;
 
   int socket_;
   std::shared_ptr<FrontTls> tls_;

@@ -22,7 +22,8 @@ Supervisor::Supervisor(const FrontOptions& options, Arrive arrive)
     : options_(options),
       arrive_(std::move(arrive)),
       tls_cert_(options.tls_cert),
-      tls_key_(options.tls_key) {}
+      tls_key_(options.tls_key),
+      tokens_(options.tokens) {}
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(const FrontOptions& options,
                                                               Arrive arrive) {
@@ -70,6 +71,12 @@ absl::Status Supervisor::Reload(const std::string& tls_cert, const std::string& 
   return absl::OkStatus();
 }
 
+void Supervisor::SetTokens(std::vector<std::string> tokens) {
+  MutexLock lock(&mutex_);
+  tokens_ = std::move(tokens);
+  if (child_ != nullptr) Configure(/*with_listeners=*/false);
+}
+
 void Supervisor::Run() {
   RestartPause pause;
   for (;;) {
@@ -104,7 +111,7 @@ bool Supervisor::Configure(bool with_listeners) {
   front::Config config;
   config.set_tls_cert(tls_cert_);
   config.set_tls_key(tls_key_);
-  config.set_token(options_.token);
+  for (const std::string& token : tokens_) config.add_tokens(token);
   config.set_patience_milliseconds(static_cast<uint32_t>(options_.patience.count()));
   if (!with_listeners) return SendPacket(control, config, {});
   for (const bool tls : sockets_tls_) config.add_listeners()->set_tls(tls);
@@ -132,7 +139,7 @@ bool Supervisor::Serve() {
     PeerInfo peer;
     peer.kind = PeerInfo::kTcp;
     peer.address = arrival.address();
-    if (!options_.token.empty()) peer.token_label = "default";
+    if (!options_.tokens.empty()) peer.token_label = "default";
     for (const int socket : sockets) arrive_(socket, peer);
   }
 }

@@ -25,8 +25,8 @@ struct FrontOptions {
     bool tls = false;
   };
   std::vector<Listener> listeners;
-  std::string tls_cert, tls_key;  // PEM
-  std::string token;              // empty: none is asked for
+  std::string tls_cert, tls_key;    // PEM
+  std::vector<std::string> tokens;  // each lets in; without any none is asked for
   // From when a connection is accepted until it has shown the token.
   std::chrono::milliseconds patience{10000};
   // Started with kFrontArgument; has to call RunFront then.
@@ -51,6 +51,7 @@ class Supervisor {
   const std::vector<int>& ports() const { return ports_; }
   // For new connections; those there are go on. INVALID_ARGUMENT: nothing has changed.
   absl::Status Reload(const std::string& tls_cert, const std::string& tls_key);
+  void SetTokens(std::vector<std::string> tokens);
   // 0 while there is none.
   pid_t pid() const;
 
@@ -76,6 +77,7 @@ class Supervisor {
   mutable Mutex mutex_;
   std::string tls_cert_ ABSL_GUARDED_BY(mutex_);
   std::string tls_key_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> tokens_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Child> child_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace chx::server {
@@ -53,17 +54,30 @@ bool UseKey(SSL_CTX* context, const std::string& pem) {
          SSL_CTX_check_private_key(context) == 1;
 }
 
-absl::Status TlsError(absl::string_view what) {
-  char text[256] = "";
-  ERR_error_string_n(ERR_get_error(), text, sizeof(text));
+absl::Status TlsError(absl::string_view what, absl::string_view advice = "") {
+  const unsigned long code = ERR_peek_last_error();  // NOLINT(google-runtime-int)
+  const char* const reason = ERR_reason_error_string(code);
   ERR_clear_error();
-  return absl::InvalidArgumentError(absl::StrCat(what, ": ", text));
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, reason == nullptr ? "" : ": ", reason == nullptr ? "" : reason, advice));
+}
+
+absl::Status KeyError(const std::string& key_pem, const std::string& name) {
+  const std::string what =
+      absl::StrCat("--tls-key expects the PEM key of --tls-cert's certificate, got ", name);
+  if (absl::StrContains(key_pem, "ENCRYPTED")) {
+    return TlsError(absl::StrCat(what, ", which is encrypted"),
+                    "; nobody is there to be asked for the passphrase: openssl pkey removes it");
+  }
+  return TlsError(what);
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<FrontTls>> FrontTls::Create(const std::string& cert_pem,
-                                                           const std::string& key_pem) {
+                                                           const std::string& key_pem,
+                                                           const std::string& cert_name,
+                                                           const std::string& key_name) {
   auto result = std::make_shared<FrontTls>();
   result->context_.reset(SSL_CTX_new(TLS_server_method()));
   SSL_CTX* const context = result->context_.get();
@@ -78,9 +92,22 @@ absl::StatusOr<std::shared_ptr<FrontTls>> FrontTls::Create(const std::string& ce
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_read_ahead(context, 1);  // header and body of a record in one call
-  if (!UseChain(context, cert_pem)) return TlsError("--tls-cert expects a PEM certificate chain");
-  if (!UseKey(context, key_pem)) return TlsError("--tls-key expects the certificate's PEM key");
+  ERR_clear_error();
+  if (!UseChain(context, cert_pem)) {
+    return TlsError(
+        absl::StrCat("--tls-cert expects a PEM certificate chain, text with -----BEGIN "
+                     "CERTIFICATE-----, got ",
+                     cert_name));
+  }
+  if (!UseKey(context, key_pem)) return KeyError(key_pem, key_name);
   return result;
+}
+
+std::string FrontTls::WhyNotNow() const {
+  const X509* const certificate = SSL_CTX_get0_certificate(context_.get());
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) return "has expired";
+  if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) return "is not valid yet";
+  return "";
 }
 
 FrontTlsStream::FrontTlsStream(const FrontTls& context, int socket)

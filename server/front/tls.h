@@ -20,9 +20,14 @@ struct FrontTlsFree {
 // or sessions to take up again. Thread-safe once it is made.
 class FrontTls {
  public:
+  // INVALID_ARGUMENT names what of both is wrong, and why.
   static absl::StatusOr<std::shared_ptr<FrontTls>> Create(const std::string& cert_pem,
-                                                          const std::string& key_pem);
+                                                          const std::string& key_pem,
+                                                          const std::string& cert_name = "text",
+                                                          const std::string& key_name = "text");
   SSL_CTX* get() const { return context_.get(); }
+  // Of the daemon's own certificate; empty: now. Else why clients refuse it at this time.
+  std::string WhyNotNow() const;
 
  private:
   std::unique_ptr<SSL_CTX, FrontTlsFree> context_;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/messages.h"
-#include "proto/token.h"
 #include "server/rpc/admin_queries.h"
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
@@ -39,6 +38,15 @@ bool IsForAdmins(const v1::Call& call) {
          call.has_health();
 }
 
+// Each call that an open session makes names it by its id.
+bool Allows(Access access, const v1::Call& call) {
+  if (access == Access::kAll || call.has_health()) return true;
+  if (access == Access::kNone) return false;
+  const bool resumes = call.has_open() && !call.open().resume_session_id().empty();
+  return resumes || call.has_close() || call.has_cancel() || call.has_upload() ||
+         call.has_download();
+}
+
 void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Submit* greeting) {
   StreamTransport transport;
   transport.read = [connection](v1::Submit* submit) { return ReadSubmit(connection, submit); };
@@ -58,7 +66,12 @@ void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Sub
 }  // namespace
 
 FrameService::FrameService(SessionManager* manager, FrameServiceOptions options)
-    : manager_(manager), options_(std::move(options)) {}
+    : manager_(manager), options_(std::move(options)), tokens_{options_.token, {}} {}
+
+void FrameService::SetTokens(Tokens tokens) {
+  MutexLock lock(&mutex_);
+  tokens_ = std::move(tokens);
+}
 
 bool FrameService::Enter(FrameConnection* connection) {
   MutexLock lock(&mutex_);
@@ -83,10 +96,10 @@ void FrameService::Stop() {
 void FrameService::Serve(int socket, const PeerInfo& peer) {
   FrameConnection connection(socket, options_.budget);
   if (!Enter(&connection)) return;
-  bool has_token = false;
-  const absl::Status greeted = Greet(&connection, &has_token);
+  Access access = Access::kNone;
+  const absl::Status greeted = Greet(&connection, &access);
   if (greeted.ok()) {
-    ServeCalls(&connection, peer, has_token);
+    ServeCalls(&connection, peer, access);
   } else if (!absl::IsCancelled(greeted)) {
     v1::Reply reply;
     connection.SetSendTimeout(kLastWord);
@@ -95,7 +108,7 @@ void FrameService::Serve(int socket, const PeerInfo& peer) {
   Leave(&connection);
 }
 
-absl::Status FrameService::Greet(FrameConnection* connection, bool* has_token) const {
+absl::Status FrameService::Greet(FrameConnection* connection, Access* access) {
   FrameReader& reader = connection->reader();
   connection->SetReceiveTimeout(kHelloTimeout);
   reader.set_deadline(std::chrono::steady_clock::now() + kHelloTimeout);
@@ -115,11 +128,12 @@ absl::Status FrameService::Greet(FrameConnection* connection, bool* has_token) c
         absl::StrCat("this daemon speaks protocol ", wire::kProtocolVersion, ", the client ",
                      hello.min_protocol(), " to ", hello.max_protocol()));
   }
-  *has_token = options_.token.empty() || SameToken(hello.token(), options_.token);
+  MutexLock lock(&mutex_);
+  *access = AccessOf(tokens_, hello.token());
   return absl::OkStatus();
 }
 
-void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer, bool has_token) {
+void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer, Access access) {
   for (;;) {
     FrameKind kind;
     size_t bytes = 0;
@@ -131,8 +145,8 @@ void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer,
       return;
     }
     if (kind == FrameKind::kCall) {
-      if (!Answer(connection, peer, has_token, payload)) return;
-    } else if (kind == FrameKind::kMessage && has_token && !peer.admin) {
+      if (!Answer(connection, peer, access, payload)) return;
+    } else if (kind == FrameKind::kMessage && access != Access::kNone && !peer.admin) {
       v1::Submit greeting;
       if (!Parse(payload, &greeting) || connection->HungUp()) return;
       connection->BeginStream();
@@ -144,12 +158,12 @@ void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer,
   }
 }
 
-bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, bool has_token,
+bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, Access access,
                           absl::string_view payload) {
   v1::Call call;
   v1::Reply reply;
   if (!Parse(payload, &call)) return false;
-  if (!has_token && !call.has_health()) {
+  if (!Allows(access, call)) {
     connection->SetSendTimeout(kLastWord);
     if (connection->SendReply(absl::UnauthenticatedError("this daemon expects a valid token"),
                               &reply)) {

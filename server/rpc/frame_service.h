@@ -15,6 +15,7 @@
 #include "proto/frame.h"
 #include "server/rpc/frame_connection.h"
 #include "server/rpc/peer_info.h"
+#include "server/rpc/tokens.h"
 #include "server/session/session_manager.h"
 
 namespace chx::server {
@@ -36,6 +37,8 @@ class FrameService {
   // Serves one connection to its end on the calling thread, and closes the socket.
   void Serve(int socket, const PeerInfo& peer);
 
+  // For connections that come from now on.
+  void SetTokens(Tokens tokens) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sessions that come over a Unix socket may map their arrays: there is a SegmentServer.
   void AllowSharedMemory() { shared_memory_ = true; }
   // Cuts all connections and waits for what they carry out; later ones are cut at once.
@@ -45,10 +48,10 @@ class FrameService {
   bool Enter(FrameConnection* connection);
   void Leave(FrameConnection* connection);
   // What a first frame says about the peer.
-  absl::Status Greet(FrameConnection* connection, bool* has_token) const;
-  void ServeCalls(FrameConnection* connection, const PeerInfo& peer, bool has_token);
+  absl::Status Greet(FrameConnection* connection, Access* access) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ServeCalls(FrameConnection* connection, const PeerInfo& peer, Access access);
   // False: the connection is to end.
-  bool Answer(FrameConnection* connection, const PeerInfo& peer, bool has_token,
+  bool Answer(FrameConnection* connection, const PeerInfo& peer, Access access,
               absl::string_view payload);
   absl::Status Reply(const v1::Call& call, const PeerInfo& peer, v1::Reply* reply);
   absl::Status Open(const v1::OpenRequest& request, const PeerInfo& peer, v1::OpenReply* reply);
@@ -59,6 +62,7 @@ class FrameService {
   std::atomic<bool> shared_memory_{false};
   Mutex mutex_;
   CondVar ended_;
+  Tokens tokens_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_set<FrameConnection*> connections_ ABSL_GUARDED_BY(mutex_);
 };

@@ -26,6 +26,26 @@ bool MayConnect(int connection, uid_t* uid) {
 
 }  // namespace
 
+absl::Status MakeSocketFolder(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos || slash == 0) return absl::OkStatus();
+  const std::string folder = path.substr(0, slash);
+  if (access(folder.c_str(), F_OK) == 0 || mkdir(folder.c_str(), 0700) == 0) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  const std::string advice =
+      error == ENOENT
+          ? absl::StrCat("make it: mkdir -p -m 0700 ", folder)
+          : absl::StrCat("let root make it (install -d -m 0700 -o ", geteuid(), " ", folder,
+                         "), or leave --listen out: then the socket is in a folder of this user's");
+  return absl::UnavailableError(absl::StrCat("cannot listen on unix:", path,
+                                             ": there is no folder ", folder,
+                                             ", and it cannot be "
+                                             "made (",
+                                             std::strerror(error), "); ", advice));
+}
+
 absl::StatusOr<int> ListenLocally(const std::string& path, int type) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -40,8 +60,10 @@ absl::StatusOr<int> ListenLocally(const std::string& path, int type) {
   const int bound = bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   umask(old_mask);
   if (bound != 0 || listen(listener, 4096) != 0) {
+    const int error = errno;
     close(listener);
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", path));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on unix:", path, ": ", std::strerror(error)));
   }
   return listener;
 }

@@ -10,6 +10,10 @@
 
 namespace chx::server {
 
+// Makes the folder that a socket is to be in, for its user alone, if only that one is missing: /run
+// is empty after each start of the machine. Errors say what to do.
+absl::Status MakeSocketFolder(const std::string& path);
+
 // A listening, non-blocking socket with mode 0600. `type` is SOCK_STREAM or SOCK_SEQPACKET. What
 // lies at `path` is removed: the caller has seen that nobody listens there.
 absl::StatusOr<int> ListenLocally(const std::string& path, int type);

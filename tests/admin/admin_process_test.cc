@@ -1,6 +1,7 @@
 // gRPC for operators: what it answers, and that its process may come, die and go.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -28,7 +29,7 @@ class AdminProcessTest : public DaemonTest {
 };
 
 TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
-  options.token = kToken;
+  options.credentials.token = kToken;
   StartOnUnixSocket();
   const auto channel = ChannelTo(address());
   for (const std::string& method :
@@ -51,6 +52,24 @@ TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
   std::string reply;
   EXPECT_TRUE(CallRaw(channel, kHealth, "", "", &reply).ok());
   EXPECT_EQ(reply, "\x08\x01");
+}
+
+// It ends with the former token, and its connections: the next process asks for the new one.
+TEST_F(AdminProcessTest, AnotherTokenIsAskedForAfterAChange) {
+  options.credentials.token = kToken;
+  StartOnUnixSocket();
+  const std::string method = "/chx.v1.AdminService/ListSessions";
+  const auto code = [&](const std::string& token) {
+    std::string reply;
+    return CallRaw(ChannelTo(address()), method, token, "", &reply).error_code();
+  };
+  EXPECT_EQ(code(kToken), grpc::StatusCode::OK);
+  Credentials changed = options.credentials;
+  changed.token = "the token from now on";
+  ASSERT_TRUE(daemon_->SetCredentials(changed).ok());
+  for (int i = 0; i < 1000 && code(changed.token) != grpc::StatusCode::OK; ++i) usleep(10000);
+  EXPECT_EQ(code(changed.token), grpc::StatusCode::OK);
+  EXPECT_EQ(code(kToken), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST_F(AdminProcessTest, ReflectionKnowsTheServicesAndAdminServiceAnswers) {

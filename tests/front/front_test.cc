@@ -165,6 +165,25 @@ TEST_F(FrontTest, AnotherCertificateIsForNewConnections) {
   EXPECT_TRUE(before->Echoes("still there"));
 }
 
+TEST_F(FrontTest, OtherTokensAreForNewConnections) {
+  Start();
+  const std::unique_ptr<Client> before = Authenticated(true);
+  ASSERT_NE(before, nullptr);
+  const auto refuses = [this](const char* token) {
+    Client client(plain_port(), false);
+    return !client.Echoes(HelloFrame(token));
+  };
+  EXPECT_TRUE(refuses("another token"));
+  supervisor_->SetTokens({"another token"});
+  for (int i = 0; i < 1000 && !refuses(kToken); ++i) usleep(10000);
+  EXPECT_TRUE(refuses(kToken));
+  EXPECT_TRUE(before->Echoes("still there"));
+  supervisor_->SetTokens({"another token", kToken});
+  std::unique_ptr<Client> after;
+  for (int i = 0; i < 1000 && after == nullptr; ++i) after = Authenticated(true);
+  EXPECT_NE(after, nullptr);
+}
+
 TEST_F(FrontTest, WhatCannotBeListenedOnIsAnErrorOfTheStart) {
   Start();
   FrontOptions taken = options_;

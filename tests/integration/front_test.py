@@ -130,7 +130,11 @@ def test_hanging_up_brings_another_certificate(authority, certificate, flags):
             # What cannot be read changes nothing.
             cert.write_text("nonsense")
             daemon.process.send_signal(signal.SIGHUP)
-            time.sleep(0.2)
+            while (
+                "the former certificate and token stay"
+                not in daemon.process.stderr.readline().decode()
+            ):
+                assert daemon.alive()
             assert int(x + 2) == 3
         with chx.connect(daemon.address, token=TOKEN, tls_roots=authority.roots):
             assert float(chx.ones(())) == 1

@@ -20,14 +20,17 @@ class Authority:
             f" -keyout {self._path('ca.key')} -out {self.roots}"
         )
 
-    def issue(self, names):
-        """Paths of a certificate and its key for "DNS:localhost,IP:127.0.0.1" and the like."""
+    def issue(self, names, days=2):
+        """Paths of a certificate and its key for "DNS:localhost,IP:127.0.0.1" and the like.
+
+        Valid for so many days from now on; a negative number makes one that has expired.
+        """
         key, request, certificate = map(self._path, ("key.pem", "request.pem", "cert.pem"))
         with open(self._path("extensions"), "w") as file:
             file.write(f"subjectAltName={names}\n")
         self._openssl(f"req -newkey rsa:2048 -nodes -subj /CN=chxd -keyout {key} -out {request}")
         self._openssl(
-            f"x509 -req -in {request} -CA {self.roots} -CAkey {self._path('ca.key')} -days 2"
+            f"x509 -req -in {request} -CA {self.roots} -CAkey {self._path('ca.key')} -days {days}"
             f" -CAcreateserial -extfile {self._path('extensions')} -out {certificate}"
         )
         return certificate, key

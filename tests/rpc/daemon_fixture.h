@@ -45,13 +45,13 @@ class DaemonTest : public ::testing::Test {
   }
   std::string address(size_t listener = 0) const { return daemon_->addresses()[listener]; }
   RpcClient Opened(size_t listener = 0) {
-    RpcClient client(address(listener), options.token);
+    RpcClient client(address(listener), options.credentials.token);
     const absl::Status status = client.Open();
     EXPECT_TRUE(status.ok()) << status;
     client.Connect();
     return client;
   }
-  v1::ListSessionsReply Sessions() { return SessionsAt(address(), options.token); }
+  v1::ListSessionsReply Sessions() { return SessionsAt(address(), options.credentials.token); }
 
   Options options;  // for Start
   SocketDirectory directory_;

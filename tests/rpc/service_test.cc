@@ -41,7 +41,7 @@ std::vector<v1::Call> AllCalls() {
 }
 
 TEST_F(ServiceTest, EveryCallAsksForTheToken) {
-  options.token = kToken;
+  options.credentials.token = kToken;
   options.listeners = *ParseListen(absl::StrCat("127.0.0.1:0,unix:", directory_.Socket()));
   Start();
   const std::vector<v1::Call> calls = AllCalls();
@@ -85,6 +85,37 @@ TEST_F(ServiceTest, EveryCallAsksForTheToken) {
     thief.Send(Fetched(5));
     EXPECT_FALSE(thief.Read(&event));
   }
+}
+
+// A former token leads to sessions that there are, as long as they last, and to nothing else.
+TEST_F(ServiceTest, ATokenThatIsReplacedKeepsItsSessionsAndOpensNone) {
+  options.credentials.token = kToken;
+  Start();
+  RpcClient client = Opened();
+  Credentials changed = options.credentials;
+  changed.token = "the token from now on";
+  ASSERT_TRUE(daemon_->SetCredentials(changed).ok());
+  client.Connect();  // with the former one
+  ASSERT_TRUE(client.Send(""));
+  for (const v1::Call& call : AllCalls()) {
+    v1::Reply reply;
+    const absl::Status status = CallOnce(address(), kToken, call, &reply);
+    const bool of_a_session =
+        call.has_close() || call.has_cancel() || call.has_upload() || call.has_download();
+    EXPECT_EQ(absl::IsUnauthenticated(status), !of_a_session && !call.has_health())
+        << call.ShortDebugString() << status;
+  }
+  EXPECT_TRUE(absl::IsUnauthenticated(RpcClient(address(), kToken).Open()));
+  EXPECT_TRUE(RpcClient(address(), changed.token).Open().ok());
+  daemon_->ForgetFormerTokens();
+  v1::Call close;
+  v1::Reply reply;
+  close.mutable_close()->set_session_id(std::string(16, 'x'));
+  EXPECT_TRUE(absl::IsNotFound(CallOnce(address(), kToken, close, &reply)));
+  v1::CloseReply closed;
+  ASSERT_TRUE(client.Close(&closed).ok());
+  daemon_->ForgetFormerTokens();
+  EXPECT_TRUE(absl::IsUnauthenticated(CallOnce(address(), kToken, close, &reply)));
 }
 
 TEST_F(ServiceTest, UnknownSessionsDoNotExist) {

@@ -38,8 +38,9 @@ def connect(
       plugins: backends that a private daemon loads, {name: path of the shared library}; their
         devices have to be named in `devices` too, as "name:0".
       reconnect: for how many seconds the session is taken up again after its connection was cut.
-        Default: as long as the daemon keeps it (--lease), or 5 if nobody listens at a Unix socket or
-        the daemon is a private one, which does not come back.
+        Default: as long as the daemon keeps it (--lease), or half a second if nobody listens there
+        any more: then the daemon has ended, and its sessions with it. Give a number where a proxy
+        or a tunnel in between may go away and come back.
       cancel_on_interrupt: whether Ctrl-C in a wait also cancels what was called and has not run, so
         that the next read need not wait for it.
 
@@ -48,7 +49,9 @@ def connect(
 
     Raises:
       AuthenticationError: the daemon expects another token; a PermissionError.
-      ConnectionError: nobody answers at the address, or no daemon starts.
+      ConnectionError: nobody answers at the address, or no daemon starts; there is no TLS where
+        it is expected, or a certificate that cannot be trusted.
+      OSError: the file that tls_roots names cannot be read.
       ValueError: plug-ins or a memory limit for a daemon that runs already: only who starts it may
         give them.
     """

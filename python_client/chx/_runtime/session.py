@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from chx import _core
 from chx._runtime import defaults, random_streams
+from chx._runtime.certificates import read_roots
 from chx._runtime.daemon import PrivateDaemon
 from chx._runtime.waiting import Waiter, result
 
@@ -166,22 +167,19 @@ def open_session(
     devices = devices or os.environ.get("CHX_DEVICES") or default_devices
     roots = ""
     if tls_roots is not None:
-        with open(tls_roots) as file:
-            roots = file.read()
+        roots = read_roots(tls_roots)
     daemon = None
     if not server:
         daemon = PrivateDaemon(
             devices, plugins, os.environ.get("CHX_MEMORY") if memory is None else memory
         )
         server = daemon.address
-    if reconnect is None:
-        reconnect = -1 if daemon is None else 5
     arguments: _Arguments = (
         server,
         client_name or f"python pid {os.getpid()}",
         token or os.environ.get("CHX_TOKEN") or "",
         roots,
-        reconnect,
+        -1 if reconnect is None else reconnect,
     )
     try:
         session = _open(arguments, daemon)

@@ -37,6 +37,11 @@ class CudaBackend : public Backend {
   const int device_count_;
 };
 
+// CUDA 13 runs on drivers from R580 on.
+constexpr char kDriverAdvice[] =
+    " (CUDA 13: R580 or newer on the host; a container needs NVIDIA's container toolkit, too: "
+    "docker run --gpus=all, or runtimeClassName on Kubernetes)";
+
 std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
@@ -53,7 +58,9 @@ chx::server::Backend* ChxCreateBackend(int abi, std::string* error) {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     cudaGetLastError();
-    *error = "no NVIDIA driver was found (libcuda.so.1)";
+    *error = absl::StrCat("no NVIDIA driver was found (libcuda.so.1): CUDA ",
+                          chx::server::cuda::VersionText(CUDART_VERSION), " needs one",
+                          chx::server::cuda::kDriverAdvice);
     return nullptr;
   }
   int count = 0;
@@ -65,7 +72,8 @@ chx::server::Backend* ChxCreateBackend(int abi, std::string* error) {
     *error = absl::StrCat(
         "no GPU can be used: ", status.ok() ? "there is none" : std::string(status.message()),
         "; the driver is for CUDA ", chx::server::cuda::VersionText(driver),
-        ", this plug-in for CUDA ", chx::server::cuda::VersionText(runtime));
+        ", this plug-in for CUDA ", chx::server::cuda::VersionText(runtime),
+        chx::server::cuda::kDriverAdvice);
     return nullptr;
   }
   return new chx::server::cuda::CudaBackend(count);

@@ -1,0 +1,130 @@
+#include "server/credentials.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "ops/error.h"
+#include "server/front/tls.h"
+
+namespace chx::server {
+namespace {
+
+constexpr size_t kMinTokenBytes = 16;
+constexpr size_t kMaxTokenBytes = 1024;
+constexpr size_t kMaxFileBytes = 64 << 10;  // they travel in one packet
+
+absl::Status Unreadable(absl::string_view flag, const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " expects a file that the daemon can read, got ", path, ": ", why));
+}
+
+absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    const int error = errno;
+    return Unreadable(
+        flag, path,
+        absl::StrCat(std::strerror(error),
+                     error == EACCES ? absl::StrCat(" for user ", geteuid()) : std::string()));
+  }
+  std::string text(kMaxFileBytes + 1, '\0');
+  size_t size = 0;
+  ssize_t got = 0;
+  do {
+    got = read(file, &text[size], text.size() - size);
+    if (got > 0) size += static_cast<size_t>(got);
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  const int error = errno;
+  close(file);
+  if (got < 0) return Unreadable(flag, path, std::strerror(error));
+  if (size == 0) return Unreadable(flag, path, "it is empty");
+  if (size > kMaxFileBytes) return Unreadable(flag, path, "it has more than 64 KiB");
+  text.resize(size);
+  return text;
+}
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  CHX_ASSIGN_OR_RETURN(std::string token, ReadFile("--token-file", path));
+  absl::StripAsciiWhitespace(&token);
+  if (token.size() < kMinTokenBytes || token.size() > kMaxTokenBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("--token-file expects a token of ",
+                                                   kMinTokenBytes, " to ", kMaxTokenBytes,
+                                                   " characters, got one of ", token.size(), " in ",
+                                                   path, "; openssl rand -hex 32 makes one"));
+  }
+  return token;
+}
+
+}  // namespace
+
+absl::StatusOr<Credentials> ReadCredentials(const CredentialFiles& files) {
+  Credentials credentials;
+  if (files.tls_cert.empty() != files.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
+  }
+  if (!files.tls_cert.empty()) {
+    CHX_ASSIGN_OR_RETURN(credentials.tls_cert, ReadFile("--tls-cert", files.tls_cert));
+    CHX_ASSIGN_OR_RETURN(credentials.tls_key, ReadFile("--tls-key", files.tls_key));
+    CHX_ASSIGN_OR_RETURN(
+        const std::shared_ptr<FrontTls> tls,
+        FrontTls::Create(credentials.tls_cert, credentials.tls_key, files.tls_cert, files.tls_key));
+    const std::string why = tls->WhyNotNow();
+    if (!why.empty()) {
+      credentials.warning =
+          absl::StrCat("the certificate in ", files.tls_cert, " ", why, ": clients refuse it");
+    }
+  }
+  if (!files.token.empty()) {
+    CHX_ASSIGN_OR_RETURN(credentials.token, ReadToken(files.token));
+  }
+  return credentials;
+}
+
+CredentialWatch::CredentialWatch(CredentialFiles files, Credentials current)
+    : files_(std::move(files)), current_(std::move(current)), seen_(State()), read_(seen_) {}
+
+std::string CredentialWatch::State() const {
+  std::string state;
+  for (const std::string& path : {files_.tls_cert, files_.tls_key, files_.token}) {
+    struct stat info = {};
+    if (path.empty() || stat(path.c_str(), &info) != 0) {
+      absl::StrAppend(&state, "-;");
+      continue;
+    }
+    absl::StrAppend(&state, info.st_dev, " ", info.st_ino, " ", info.st_size, " ",
+                    info.st_mtim.tv_sec, " ", info.st_mtim.tv_nsec, " ", info.st_ctim.tv_sec, " ",
+                    info.st_ctim.tv_nsec, ";");
+  }
+  return state;
+}
+
+absl::optional<absl::StatusOr<Credentials>> CredentialWatch::Look() {
+  std::string state = State();
+  const bool stands = state == seen_;
+  seen_ = std::move(state);
+  if (!stands || seen_ == read_) return absl::nullopt;
+  const Credentials before = current_;
+  const std::string error = error_;
+  absl::StatusOr<Credentials> read = Read();
+  if (read.ok() ? *read == before : read.status().message() == error) return absl::nullopt;
+  return read;
+}
+
+absl::StatusOr<Credentials> CredentialWatch::Read() {
+  std::string state = State();  // what is written meanwhile is seen at the next look
+  absl::StatusOr<Credentials> read = ReadCredentials(files_);
+  read_ = std::move(state);
+  error_ = std::string(read.status().message());
+  if (read.ok()) current_ = *read;
+  return read;
+}
+
+}  // namespace chx::server
