@@ -29,8 +29,8 @@ class StridedCopy {
     from_ = values.data();
     if (!values.empty()) Scatter(0, block_.get() + (spec_.offset - range.begin));
     // Such that offset() leads to the first element. Made by integers: it may be outside.
-    const auto address = reinterpret_cast<uintptr_t>(block_.get()) -
-                         static_cast<uintptr_t>(range.begin);
+    const auto address =
+        reinterpret_cast<uintptr_t>(block_.get()) - static_cast<uintptr_t>(range.begin);
     data_ = std::shared_ptr<void>(block_, reinterpret_cast<void*>(address));
   }
   const std::shared_ptr<void>& data() const { return data_; }
@@ -53,8 +53,8 @@ class StridedCopy {
 
 // The daemon's memory of the array; null where it is not shared, or lies otherwise than is known.
 std::shared_ptr<void> ExportedData(const ArrayBody& body) {
-  std::shared_ptr<chx::Export> exported = internal::ValueOrThrow(
-      body.array.body()->session->exports().ExportArray(body.array.body()));
+  std::shared_ptr<chx::Export> exported =
+      internal::ValueOrThrow(body.array.body()->session->exports().ExportArray(body.array.body()));
   if (exported == nullptr || exported->spec().strides != body.array.spec().strides) return nullptr;
   char* const block = exported->block();
   const auto address = reinterpret_cast<uintptr_t>(block) +
@@ -204,8 +204,7 @@ bool Array::IsBackpropRequired(AnyGraph /*any_graph*/) const {
 
 void DebugDumpComputationalGraph(std::ostream& os, const Array& array,
                                  const Optional<BackpropId>& id) {
-  os << internal::ValueOrThrow(
-      SessionOf(array).graphs().Dump(ClientBody(array), IdFor(array, id)));
+  os << internal::ValueOrThrow(SessionOf(array).graphs().Dump(ClientBody(array), IdFor(array, id)));
 }
 
 namespace internal {

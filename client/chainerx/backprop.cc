@@ -54,17 +54,16 @@ void Backward(const std::vector<ConstArrayRef>& outputs, const Optional<Backprop
 }
 
 std::vector<Optional<Array>> Grad(const std::vector<ConstArrayRef>& outputs,
-                                       const std::vector<ConstArrayRef>& inputs,
-                                       const Optional<BackpropId>& id,
-                                       DoubleBackpropOption double_backprop, bool set_grad,
-                                       bool retain_grad,
-                                       const std::vector<ConstArrayRef>& grad_outputs,
-                                       Optional<float> loss_scale) {
+                                  const std::vector<ConstArrayRef>& inputs,
+                                  const Optional<BackpropId>& id,
+                                  DoubleBackpropOption double_backprop, bool set_grad,
+                                  bool retain_grad, const std::vector<ConstArrayRef>& grad_outputs,
+                                  Optional<float> loss_scale) {
   Context& context = ContextOf("grad", outputs);
   chx::BackwardArgs args = Args(id, context, double_backprop, loss_scale);
   args.retain_grad = retain_grad;
-  const std::vector<chx::Array> arrays = internal::ValueOrThrow(chx::Grad(
-      ClientArrays(outputs), ClientArrays(inputs), ClientArrays(grad_outputs), args));
+  const std::vector<chx::Array> arrays = internal::ValueOrThrow(
+      chx::Grad(ClientArrays(outputs), ClientArrays(inputs), ClientArrays(grad_outputs), args));
   std::vector<Optional<Array>> grads;
   for (size_t i = 0; i < arrays.size(); ++i) {
     if (!arrays[i].ok()) {  // no output depends on it
@@ -79,9 +78,7 @@ std::vector<Optional<Array>> Grad(const std::vector<ConstArrayRef>& outputs,
 
 namespace internal {
 
-void PushBackpropMode(bool record, Context& context) {
-  chx::PushMode(record, SessionIn(context));
-}
+void PushBackpropMode(bool record, Context& context) { chx::PushMode(record, SessionIn(context)); }
 
 void PushBackpropMode(bool record, const std::vector<BackpropId>& ids) {
   std::vector<chx::BackpropId> numbers;
@@ -102,8 +99,9 @@ bool IsBackpropRequired(Context& context) {
 
 bool IsBackpropRequired(const BackpropId& id) {
   id.CheckValid();
-  return internal::SessionIn(id.context()).graphs().Records(
-      static_cast<chx::BackpropId>(id.ordinal()));
+  return internal::SessionIn(id.context())
+      .graphs()
+      .Records(static_cast<chx::BackpropId>(id.ordinal()));
 }
 
 }  // namespace chainerx

@@ -53,9 +53,9 @@ std::vector<ConstArrayRef> Refs(const std::vector<Array>& arrays) {
 
 // Of those inputs that are in the graph.
 std::vector<Optional<Array>> BackwardGradients(const GradientCheckFunction& func,
-                                                    const std::vector<Array>& inputs,
-                                                    const std::vector<Array>& grad_outputs,
-                                                    const Optional<BackpropId>& id) {
+                                               const std::vector<Array>& inputs,
+                                               const std::vector<Array>& grad_outputs,
+                                               const Optional<BackpropId>& id) {
   const std::vector<Array> outputs = func(inputs);
   if (outputs.size() != grad_outputs.size()) {
     throw GradientCheckError("[check_backward] expects as many grad_outputs as outputs (",
@@ -92,9 +92,8 @@ void Compare(size_t input, const Array& grad, const Array& numerical, double ato
   if (worst_excess <= 0) return;
   throw GradientCheckError("[check_backward] expects the gradient of input ", input,
                            " to be the numerical one within atol ", atol, " and rtol ", rtol,
-                           ", got ", found[worst], " instead of ", expected[worst],
-                           " for element ", worst, "\nbackward: ", grad,
-                           "\nnumerical: ", numerical);
+                           ", got ", found[worst], " instead of ", expected[worst], " for element ",
+                           worst, "\nbackward: ", grad, "\nnumerical: ", numerical);
 }
 
 void CheckRequired(const char* what, const std::vector<Array>& arrays,
@@ -135,9 +134,10 @@ std::vector<Array> CalculateNumericalGradient(const GradientCheckFunction& func,
       differences.push_back(difference / (2 * step));
     }
     // Nothing has waited for a value until here.
-    grads.push_back(differences.empty() ? ZerosLike(inputs[i], inputs[i].device())
-                                        : Reshape(Stack(differences), inputs[i].shape())
-                                              .AsType(inputs[i].dtype(), false));
+    grads.push_back(
+        differences.empty()
+            ? ZerosLike(inputs[i], inputs[i].device())
+            : Reshape(Stack(differences), inputs[i].shape()).AsType(inputs[i].dtype(), false));
   }
   return grads;
 }
@@ -182,8 +182,8 @@ void CheckDoubleBackwardComputation(const GradientCheckFunction& func,
         Grad(Refs(func(xs)), Refs(xs), id, DoubleBackpropOption::kEnable, false, false, Refs(gys));
     for (size_t i = 0; i < xs.size(); ++i) {
       if (!found[i].has_value()) {
-        throw GradientCheckError("[check_double_backward] expects outputs that depend on input ",
-                                 i, ", got none");
+        throw GradientCheckError("[check_double_backward] expects outputs that depend on input ", i,
+                                 ", got none");
       }
       grads.push_back(*found[i]);
     }

@@ -68,9 +68,7 @@ std::ostream& operator<<(std::ostream& os, const DeviceId& id) { return os << id
 
 std::string Device::name() const { return absl::StrCat(backend_.GetName(), ":", index_); }
 Context& Device::context() const { return backend_.context(); }
-void Device::Synchronize() {
-  internal::ThrowIfError(internal::SessionIn(context()).Synchronize());
-}
+void Device::Synchronize() { internal::ThrowIfError(internal::SessionIn(context()).Synchronize()); }
 
 void CheckEqual(const Device& a, const Device& b) {
   if (&a != &b) throw DeviceError("expects equal devices, got ", a.name(), " and ", b.name());
@@ -145,13 +143,12 @@ Device& Context::GetDevice(const DeviceId& id) {
 }
 
 BackpropId Context::MakeBackpropId(std::string name) {
-  return BackpropId(*this, internal::ValueOrThrow(
-                               session_->session->graphs().NewBackpropId(std::move(name))));
+  return BackpropId(
+      *this, internal::ValueOrThrow(session_->session->graphs().NewBackpropId(std::move(name))));
 }
 
 void Context::ReleaseBackpropId(const BackpropId& id) {
-  internal::ThrowIfError(
-      session_->session->graphs().ReleaseBackpropId(internal::ToChx(id, *this)));
+  internal::ThrowIfError(session_->session->graphs().ReleaseBackpropId(internal::ToChx(id, *this)));
 }
 
 void Context::ReleaseBackpropIdNoExcept(const BackpropId& id) noexcept {

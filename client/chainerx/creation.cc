@@ -106,8 +106,7 @@ Array Ones(const Shape& shape, Dtype dtype, Device& device) {
 }
 
 namespace {
-Array MakeArange(Scalar start, Scalar stop, Scalar step, Optional<Dtype> dtype,
-                 Device& device) {
+Array MakeArange(Scalar start, Scalar stop, Scalar step, Optional<Dtype> dtype, Device& device) {
   return Create("arange", device,
                 {internal::ToAttr(start), internal::ToAttr(stop), internal::ToAttr(step),
                  internal::ToAttr(dtype)});
@@ -143,15 +142,15 @@ Array Identity(int64_t n, Dtype dtype, Device& device) {
 }
 Array Eye(int64_t n, Optional<int64_t> m, Optional<int64_t> k, Optional<Dtype> dtype,
           Device& device) {
-  return Create("eye", device,
-                {n, internal::ToAttr(m), k.value_or(0),
-                 internal::ToAttr(dtype.value_or(Dtype::kFloat64))});
+  return Create(
+      "eye", device,
+      {n, internal::ToAttr(m), k.value_or(0), internal::ToAttr(dtype.value_or(Dtype::kFloat64))});
 }
 Array Tri(int64_t n, Optional<int64_t> m, Optional<int64_t> k, Optional<Dtype> dtype,
           Device& device) {
-  return Create("tri", device,
-                {n, internal::ToAttr(m), k.value_or(0),
-                 internal::ToAttr(dtype.value_or(Dtype::kFloat32))});
+  return Create(
+      "tri", device,
+      {n, internal::ToAttr(m), k.value_or(0), internal::ToAttr(dtype.value_or(Dtype::kFloat32))});
 }
 Array Linspace(Scalar start, Scalar stop, Optional<int64_t> num, bool endpoint,
                Optional<Dtype> dtype, Device& device) {

@@ -134,8 +134,7 @@ chx::AttrValue ToAttr(const OptionalAxes& axes) {
 }
 
 chx::AttrValue ToChoice(const chx::OpDef& op, absl::string_view attr, const std::string& word) {
-  const std::vector<std::string>& words =
-      op.attrs[static_cast<size_t>(op.AttrIndex(attr))].choices;
+  const std::vector<std::string>& words = op.attrs[static_cast<size_t>(op.AttrIndex(attr))].choices;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == word) return static_cast<int64_t>(i);
   }

@@ -72,7 +72,7 @@ class Argument : public chx::Operand {
   Argument(const ArrayProperties& array)  // NOLINT
       : Operand(ToChx(array)), context_(BodyOf(array)->context) {}
   Argument(Scalar scalar) : Operand(ToChx(scalar)) {}  // NOLINT
-  Argument(const std::optional<Array>& array) {         // NOLINT
+  Argument(const std::optional<Array>& array) {        // NOLINT
     if (array.has_value()) *this = Argument(*array);
   }
   Context* context() const { return context_; }

@@ -16,8 +16,8 @@ struct State {
 using Cell = State (*)(const Array& from_x, const Array& from_h, const State& state);
 
 State LstmCell(const Array& from_x, const Array& from_h, const State& state) {
-  const std::vector<Array> next = internal::CallMulti(internal::Operator("lstm_cell"),
-                                                      {from_x, from_h, *state.c}, {});
+  const std::vector<Array> next =
+      internal::CallMulti(internal::Operator("lstm_cell"), {from_x, from_h, *state.c}, {});
   return {next[1], next[0]};
 }
 
@@ -133,7 +133,8 @@ ArrayLists NStep(const Network& network, const Array& hx, const Optional<Array>&
       if (state.c.has_value()) cs.push_back(*state.c);
     }
     for (size_t i = 0; i < xs.size(); ++i) {
-      xs[i] = network.directions == 1 ? outputs[0][i] : Concatenate({outputs[0][i], outputs[1][i]}, 1);
+      xs[i] =
+          network.directions == 1 ? outputs[0][i] : Concatenate({outputs[0][i], outputs[1][i]}, 1);
     }
   }
   std::vector<Array> states = {Stack(hs)};
@@ -165,17 +166,16 @@ ArrayLists NStepGru(int64_t n_layers, const Array& hx, const ArrayLists& ws, con
                     std::vector<Array>& xs) {
   return NStep({kGru, n_layers, 1, ws, bs}, hx, std::nullopt, xs);
 }
-ArrayLists NStepBiGru(int64_t n_layers, const Array& hx, const ArrayLists& ws,
-                      const ArrayLists& bs, std::vector<Array>& xs) {
+ArrayLists NStepBiGru(int64_t n_layers, const Array& hx, const ArrayLists& ws, const ArrayLists& bs,
+                      std::vector<Array>& xs) {
   return NStep({kGru, n_layers, 2, ws, bs}, hx, std::nullopt, xs);
 }
 ArrayLists NStepRnn(int64_t n_layers, const Array& hx, const ArrayLists& ws, const ArrayLists& bs,
                     std::vector<Array>& xs, Optional<std::string> activation) {
   return NStep({Plain(activation), n_layers, 1, ws, bs}, hx, std::nullopt, xs);
 }
-ArrayLists NStepBiRnn(int64_t n_layers, const Array& hx, const ArrayLists& ws,
-                      const ArrayLists& bs, std::vector<Array>& xs,
-                      Optional<std::string> activation) {
+ArrayLists NStepBiRnn(int64_t n_layers, const Array& hx, const ArrayLists& ws, const ArrayLists& bs,
+                      std::vector<Array>& xs, Optional<std::string> activation) {
   return NStep({Plain(activation), n_layers, 2, ws, bs}, hx, std::nullopt, xs);
 }
 

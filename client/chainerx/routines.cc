@@ -85,12 +85,8 @@ bool AllClose(const Array& a, const Array& b, double rtol, double atol, bool equ
 
 Array ArgMax(const Array& a, const OptionalAxes& axis) { return ArgAlong("argmax", a, axis); }
 Array ArgMin(const Array& a, const OptionalAxes& axis) { return ArgAlong("argmin", a, axis); }
-Array NanArgMax(const Array& a, const OptionalAxes& axis) {
-  return ArgAlong("nanargmax", a, axis);
-}
-Array NanArgMin(const Array& a, const OptionalAxes& axis) {
-  return ArgAlong("nanargmin", a, axis);
-}
+Array NanArgMax(const Array& a, const OptionalAxes& axis) { return ArgAlong("nanargmax", a, axis); }
+Array NanArgMin(const Array& a, const OptionalAxes& axis) { return ArgAlong("nanargmin", a, axis); }
 
 Array Take(const Array& a, const Array& indices, int8_t axis, IndexBoundsMode mode) {
   return Call("take", {a, indices}, {int64_t{axis}, ModeAttr(mode)});
@@ -183,13 +179,12 @@ Array Eigvalsh(const Array& a, char uplo) { return Call("eigvalsh", {a}, {UploAt
 
 Array Conv(const Array& x, const Array& w, const Optional<Array>& b, const Dims& stride,
            const Dims& pad, bool cover_all, Optional<Dtype> out_dtype) {
-  return internal::AsTypeIf(
-      Call("conv", {x, w, b}, {ToAttr(stride), ToAttr(pad), cover_all}), out_dtype);
+  return internal::AsTypeIf(Call("conv", {x, w, b}, {ToAttr(stride), ToAttr(pad), cover_all}),
+                            out_dtype);
 }
 
-Array ConvTranspose(const Array& x, const Array& w, const Optional<Array>& b,
-                    const Dims& stride, const Dims& pad, const Optional<Dims>& out_size,
-                    Optional<Dtype> out_dtype) {
+Array ConvTranspose(const Array& x, const Array& w, const Optional<Array>& b, const Dims& stride,
+                    const Dims& pad, const Optional<Dims>& out_size, Optional<Dtype> out_dtype) {
   return internal::AsTypeIf(
       Call("conv_transpose", {x, w, b}, {ToAttr(stride), ToAttr(pad), ToAttr(out_size)}),
       out_dtype);

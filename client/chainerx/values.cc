@@ -55,10 +55,10 @@ Float16::Float16(float value) {
 Float16::operator float() const {
   const int exponent = (data_ >> 10) & 31;
   const int fraction = data_ & 1023;
-  const float magnitude = exponent == 31  ? (fraction == 0 ? HUGE_VALF : std::nanf(""))
-                          : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                                          : std::ldexp(1024.0F + static_cast<float>(fraction),
-                                                       exponent - 25);
+  const float magnitude = exponent == 31 ? (fraction == 0 ? HUGE_VALF : std::nanf(""))
+                          : exponent == 0
+                              ? std::ldexp(static_cast<float>(fraction), -24)
+                              : std::ldexp(1024.0F + static_cast<float>(fraction), exponent - 25);
   return (data_ & 0x8000) != 0 ? -magnitude : magnitude;
 }
 

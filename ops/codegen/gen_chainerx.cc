@@ -48,11 +48,31 @@ const absl::flat_hash_map<std::string, std::string>& Renamed() {
 
 const absl::flat_hash_set<std::string>& ByHand() {
   static const auto* const names = new absl::flat_hash_set<std::string>({
-      "allclose",   "argmax",        "argmin",    "astype",       "average_pool",
-      "conv",       "conv_transpose", "dot",      "eigh",         "eigvalsh",
-      "empty_like", "full_like",     "max_pool",  "meshgrid",     "nanargmax",
-      "nanargmin",  "nonzero_positions", "ones_like", "qr",       "repeat",
-      "split",      "svd",           "take",      "view",         "zeros_like",
+      "allclose",
+      "argmax",
+      "argmin",
+      "astype",
+      "average_pool",
+      "conv",
+      "conv_transpose",
+      "dot",
+      "eigh",
+      "eigvalsh",
+      "empty_like",
+      "full_like",
+      "max_pool",
+      "meshgrid",
+      "nanargmax",
+      "nanargmin",
+      "nonzero_positions",
+      "ones_like",
+      "qr",
+      "repeat",
+      "split",
+      "svd",
+      "take",
+      "view",
+      "zeros_like",
   });
   return *names;
 }
@@ -129,8 +149,8 @@ std::string Value(const AttrDef& attr) {
 }
 
 struct Routine {
-  std::string signature;   // without defaults
-  std::string declaration; // with them
+  std::string signature;    // without defaults
+  std::string declaration;  // with them
   std::string inputs;
 };
 
@@ -141,8 +161,8 @@ Routine MakeRoutine(const OpDef& op, uint32_t scalars) {
   std::vector<std::string> names;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const InputDef& input = op.inputs[i];
-    const char* const type = input.variadic             ? "const std::vector<Array>& "
-                             : input.optional           ? "const Optional<Array>& "
+    const char* const type = input.variadic              ? "const std::vector<Array>& "
+                             : input.optional            ? "const Optional<Array>& "
                              : ((scalars >> i) & 1) != 0 ? "Scalar "
                                                          : "const Array& ";
     params.push_back(absl::StrCat(type, input.name));
@@ -160,9 +180,8 @@ Routine MakeRoutine(const OpDef& op, uint32_t scalars) {
   routine.signature = absl::StrCat(head, absl::StrJoin(params, ", "), ")");
   for (size_t i = 0; i < params.size(); ++i) params[i] += defaults[i];
   routine.declaration = absl::StrCat(head, absl::StrJoin(params, ", "), ");\n");
-  routine.inputs = op.has_variadic_input()
-                       ? absl::StrCat("internal::Arguments(", names[0], ")")
-                       : absl::StrCat("{", absl::StrJoin(names, ", "), "}");
+  routine.inputs = op.has_variadic_input() ? absl::StrCat("internal::Arguments(", names[0], ")")
+                                           : absl::StrCat("{", absl::StrJoin(names, ", "), "}");
   return routine;
 }
 
@@ -183,7 +202,8 @@ void WriteHeader(const std::vector<const OpDef*>& ops) {
   std::cout << "// Generated from the operator table by ops/codegen. Do not edit.\n"
                "#ifndef CHX_CHAINERX_OPERATORS_H_\n#define CHX_CHAINERX_OPERATORS_H_\n\n"
                "#include <cstdint>\n#include <string>\n#include <vector>\n\n"
-               "#include \"chx/chainerx/array.h\"\n#include \"chx/chainerx/optional.h\"\n#include \"chx/chainerx/scalar.h\"\n"
+               "#include \"chx/chainerx/array.h\"\n#include \"chx/chainerx/optional.h\"\n#include "
+               "\"chx/chainerx/scalar.h\"\n"
                "#include \"chx/chainerx/shape.h\"\n\nnamespace chainerx {\n\n";
   for (const OpDef* op : ops) {
     std::cout << "// " << op->doc << "\n";

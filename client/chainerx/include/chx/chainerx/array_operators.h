@@ -15,32 +15,26 @@ void InPlace(const char* op, const Array& x1, Scalar x2);
 
 }  // namespace internal
 
-#define CHX_CHAINERX_OPERATOR(symbol, Routine)                       \
-  inline Array operator symbol(const Array& x1, const Array& x2) {   \
-    return Routine(x1, x2);                                          \
-  }                                                                  \
-  inline Array operator symbol(const Array& x1, Scalar x2) {         \
-    return Routine(x1, x2);                                          \
-  }                                                                  \
-  inline Array operator symbol(Scalar x1, const Array& x2) {         \
-    return Routine(x1, x2);                                          \
-  }
-#define CHX_CHAINERX_IN_PLACE(symbol, op)                            \
-  inline Array& operator symbol(Array& x1, const Array& x2) {        \
-    internal::InPlace(op, x1, x2);                                   \
-    return x1;                                                       \
-  }                                                                  \
-  inline Array& operator symbol(Array& x1, Scalar x2) {              \
-    internal::InPlace(op, x1, x2);                                   \
-    return x1;                                                       \
-  }                                                                  \
+#define CHX_CHAINERX_OPERATOR(symbol, Routine)                                               \
+  inline Array operator symbol(const Array& x1, const Array& x2) { return Routine(x1, x2); } \
+  inline Array operator symbol(const Array& x1, Scalar x2) { return Routine(x1, x2); }       \
+  inline Array operator symbol(Scalar x1, const Array& x2) { return Routine(x1, x2); }
+#define CHX_CHAINERX_IN_PLACE(symbol, op)                                 \
+  inline Array& operator symbol(Array& x1, const Array& x2) {             \
+    internal::InPlace(op, x1, x2);                                        \
+    return x1;                                                            \
+  }                                                                       \
+  inline Array& operator symbol(Array& x1, Scalar x2) {                   \
+    internal::InPlace(op, x1, x2);                                        \
+    return x1;                                                            \
+  }                                                                       \
   inline const Array& operator symbol(const Array& x1, const Array& x2) { \
-    internal::InPlace(op, x1, x2);                                   \
-    return x1;                                                       \
-  }                                                                  \
-  inline const Array& operator symbol(const Array& x1, Scalar x2) {  \
-    internal::InPlace(op, x1, x2);                                   \
-    return x1;                                                       \
+    internal::InPlace(op, x1, x2);                                        \
+    return x1;                                                            \
+  }                                                                       \
+  inline const Array& operator symbol(const Array& x1, Scalar x2) {       \
+    internal::InPlace(op, x1, x2);                                        \
+    return x1;                                                            \
   }
 
 CHX_CHAINERX_OPERATOR(+, Add)

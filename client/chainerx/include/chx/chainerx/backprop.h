@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "chx/chainerx/array.h"
-#include "chx/chainerx/optional.h"
 #include "chx/chainerx/context.h"
+#include "chx/chainerx/optional.h"
 
 namespace chainerx {
 

@@ -25,19 +25,16 @@ std::vector<Array> CalculateNumericalGradient(const GradientCheckFunction& func,
 // count is ChainerX's and is not used: arrays are for one thread at a time.
 void CheckBackward(const GradientCheckFunction& func, const std::vector<Array>& inputs,
                    const std::vector<Array>& grad_outputs, const std::vector<Array>& eps,
-                   size_t concurrent_check_thread_count = 2, double atol = 1e-5,
-                   double rtol = 1e-4, const Optional<BackpropId>& id = std::nullopt);
+                   size_t concurrent_check_thread_count = 2, double atol = 1e-5, double rtol = 1e-4,
+                   const Optional<BackpropId>& id = std::nullopt);
 
 // The same for the gradients themselves, as functions of the inputs and the gradients of the
 // outputs, which must all require their gradients. eps: for the inputs, then for grad_outputs.
-void CheckDoubleBackwardComputation(const GradientCheckFunction& func,
-                                    const std::vector<Array>& inputs,
-                                    const std::vector<Array>& grad_outputs,
-                                    const std::vector<Array>& grad_grad_inputs,
-                                    const std::vector<Array>& eps,
-                                    size_t concurrent_check_thread_count = 2, double atol = 1e-5,
-                                    double rtol = 1e-4,
-                                    const Optional<BackpropId>& id = std::nullopt);
+void CheckDoubleBackwardComputation(
+    const GradientCheckFunction& func, const std::vector<Array>& inputs,
+    const std::vector<Array>& grad_outputs, const std::vector<Array>& grad_grad_inputs,
+    const std::vector<Array>& eps, size_t concurrent_check_thread_count = 2, double atol = 1e-5,
+    double rtol = 1e-4, const Optional<BackpropId>& id = std::nullopt);
 
 }  // namespace chainerx
 

@@ -28,8 +28,8 @@ int NumberOf(const Device& device);
 // "native:0", or "native" for its first device. A DeviceError if it is none.
 class DeviceId {
  public:
-  DeviceId(const std::string& name);                               // NOLINT
-  DeviceId(const char* name) : DeviceId(std::string(name)) {}      // NOLINT
+  DeviceId(const std::string& name);                           // NOLINT
+  DeviceId(const char* name) : DeviceId(std::string(name)) {}  // NOLINT
   DeviceId(std::string backend_name, int index)
       : backend_name_(std::move(backend_name)), index_(index) {}
 
@@ -185,9 +185,7 @@ Device* GetDefaultDeviceNoExcept() noexcept;
 
 // Of the default context.
 inline Device& GetDevice(const DeviceId& id) { return GetDefaultContext().GetDevice(id); }
-inline Backend& GetBackend(const std::string& name) {
-  return GetDefaultContext().GetBackend(name);
-}
+inline Backend& GetBackend(const std::string& name) { return GetDefaultContext().GetBackend(name); }
 inline Backend& GetNativeBackend() { return GetDefaultContext().GetNativeBackend(); }
 
 // The calling thread's default context until the end of the scope.
@@ -216,8 +214,7 @@ class DeviceScope {
  public:
   DeviceScope() : device_(internal::GetDefaultDeviceNoExcept()) {}
   explicit DeviceScope(Device& device) : DeviceScope() { SetDefaultDevice(&device); }
-  explicit DeviceScope(Backend* backend, int index = 0)
-      : DeviceScope(backend->GetDevice(index)) {}
+  explicit DeviceScope(Backend* backend, int index = 0) : DeviceScope(backend->GetDevice(index)) {}
   DeviceScope(DeviceScope&& other) noexcept : device_(other.device_), exited_(other.exited_) {
     other.exited_ = true;
   }

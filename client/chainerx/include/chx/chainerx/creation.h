@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "chx/chainerx/array.h"
-#include "chx/chainerx/optional.h"
 #include "chx/chainerx/context.h"
 #include "chx/chainerx/dtype.h"
+#include "chx/chainerx/optional.h"
 #include "chx/chainerx/scalar.h"
 #include "chx/chainerx/shape.h"
 
@@ -33,8 +33,7 @@ template <typename T>
 std::vector<T> ToVector(const Array& a);
 
 Array Empty(const Shape& shape, Dtype dtype, Device& device = GetDefaultDevice());
-Array Full(const Shape& shape, Scalar fill_value, Dtype dtype,
-           Device& device = GetDefaultDevice());
+Array Full(const Shape& shape, Scalar fill_value, Dtype dtype, Device& device = GetDefaultDevice());
 Array Full(const Shape& shape, Scalar fill_value, Device& device = GetDefaultDevice());
 Array Zeros(const Shape& shape, Dtype dtype, Device& device = GetDefaultDevice());
 Array Ones(const Shape& shape, Dtype dtype, Device& device = GetDefaultDevice());
@@ -55,11 +54,11 @@ Array OnesLike(const Array& a, Device& device = GetDefaultDevice());
 
 Array Identity(int64_t n, Dtype dtype, Device& device = GetDefaultDevice());
 // n x m, m being n unless given, with ones on the k-th diagonal. float64 unless given.
-Array Eye(int64_t n, Optional<int64_t> m, Optional<int64_t> k,
-          Optional<Dtype> dtype, Device& device = GetDefaultDevice());
+Array Eye(int64_t n, Optional<int64_t> m, Optional<int64_t> k, Optional<Dtype> dtype,
+          Device& device = GetDefaultDevice());
 // Ones on the k-th diagonal and below. float32 unless given.
-Array Tri(int64_t n, Optional<int64_t> m, Optional<int64_t> k,
-          Optional<Dtype> dtype, Device& device = GetDefaultDevice());
+Array Tri(int64_t n, Optional<int64_t> m, Optional<int64_t> k, Optional<Dtype> dtype,
+          Device& device = GetDefaultDevice());
 // 50 numbers of float32 unless given.
 Array Linspace(Scalar start, Scalar stop, Optional<int64_t> num = std::nullopt,
                bool endpoint = true, Optional<Dtype> dtype = std::nullopt,

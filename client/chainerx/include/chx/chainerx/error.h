@@ -32,8 +32,7 @@ std::string Message(const Parts&... parts) {
 class ChainerxError : public std::runtime_error {
  public:
   template <typename... Parts>
-  explicit ChainerxError(const Parts&... parts)
-      : std::runtime_error(internal::Message(parts...)) {}
+  explicit ChainerxError(const Parts&... parts) : std::runtime_error(internal::Message(parts...)) {}
 };
 
 // Arrays, graphs or devices of different contexts, or no context.

@@ -33,8 +33,8 @@ class Optional : public std::optional<T> {
   Optional(const absl::optional<U>& other) {  // NOLINT
     if (other.has_value()) this->emplace(*other);
   }
-  template <typename U, std::enable_if_t<std::is_same_v<U, T> && !std::is_same_v<absl::optional<U>,
-                                                                                 std::optional<U>>,
+  template <typename U, std::enable_if_t<std::is_same_v<U, T> &&
+                                             !std::is_same_v<absl::optional<U>, std::optional<U>>,
                                          int> = 0>
   operator absl::optional<U>() const {  // NOLINT
     if (!this->has_value()) return absl::nullopt;

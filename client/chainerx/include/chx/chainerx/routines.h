@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "chx/chainerx/array.h"
-#include "chx/chainerx/optional.h"
 #include "chx/chainerx/operators.h"
+#include "chx/chainerx/optional.h"
 #include "chx/chainerx/scalar.h"
 #include "chx/chainerx/shape.h"
 
@@ -69,11 +69,9 @@ Array Eigvalsh(const Array& a, char uplo);
 
 // x (N, C, spatial...), w (out, C, spatial...), b (out).
 Array Conv(const Array& x, const Array& w, const Optional<Array>& b, const Dims& stride,
-           const Dims& pad, bool cover_all = false,
-           Optional<Dtype> out_dtype = std::nullopt);
-Array ConvTranspose(const Array& x, const Array& w, const Optional<Array>& b,
-                    const Dims& stride, const Dims& pad,
-                    const Optional<Dims>& out_size = std::nullopt,
+           const Dims& pad, bool cover_all = false, Optional<Dtype> out_dtype = std::nullopt);
+Array ConvTranspose(const Array& x, const Array& w, const Optional<Array>& b, const Dims& stride,
+                    const Dims& pad, const Optional<Dims>& out_size = std::nullopt,
                     Optional<Dtype> out_dtype = std::nullopt);
 Array MaxPool(const Array& x, const Dims& kernel_size, const Dims& stride, const Dims& pad,
               bool cover_all = true);
@@ -91,14 +89,13 @@ ArrayLists NStepBiLstm(int64_t n_layers, const Array& hx, Array cx, const ArrayL
                        const ArrayLists& bs, std::vector<Array>& xs);
 ArrayLists NStepGru(int64_t n_layers, const Array& hx, const ArrayLists& ws, const ArrayLists& bs,
                     std::vector<Array>& xs);
-ArrayLists NStepBiGru(int64_t n_layers, const Array& hx, const ArrayLists& ws,
-                      const ArrayLists& bs, std::vector<Array>& xs);
+ArrayLists NStepBiGru(int64_t n_layers, const Array& hx, const ArrayLists& ws, const ArrayLists& bs,
+                      std::vector<Array>& xs);
 // activation: "tanh", which is the default, or "relu".
 ArrayLists NStepRnn(int64_t n_layers, const Array& hx, const ArrayLists& ws, const ArrayLists& bs,
                     std::vector<Array>& xs, Optional<std::string> activation);
-ArrayLists NStepBiRnn(int64_t n_layers, const Array& hx, const ArrayLists& ws,
-                      const ArrayLists& bs, std::vector<Array>& xs,
-                      Optional<std::string> activation);
+ArrayLists NStepBiRnn(int64_t n_layers, const Array& hx, const ArrayLists& ws, const ArrayLists& bs,
+                      std::vector<Array>& xs, Optional<std::string> activation);
 
 }  // namespace chainerx
 

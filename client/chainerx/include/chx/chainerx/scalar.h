@@ -17,7 +17,7 @@ class Scalar {
  public:
   template <typename T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
   Scalar(T value)  // NOLINT
-      : Scalar(value, std::is_same_v<T, bool>           ? DtypeKind::kBool
+      : Scalar(value, std::is_same_v<T, bool>       ? DtypeKind::kBool
                       : std::is_floating_point_v<T> ? DtypeKind::kFloat
                                                     : DtypeKind::kInt) {}
   Scalar(Float16 value) : Scalar(static_cast<double>(value)) {}  // NOLINT

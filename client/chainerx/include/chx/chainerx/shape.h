@@ -43,14 +43,14 @@ template <typename Container>
 class OptionalContainerArg {
  public:
   using T = typename Container::value_type;
-  template <typename None, std::enable_if_t<std::is_convertible_v<None, Optional<Container>> &&
-                                                std::is_empty_v<None>,
-                                            int> = 0>
-  OptionalContainerArg(None) {}                                           // NOLINT
-  OptionalContainerArg(const T& value) : value_(Container{value}) {}      // NOLINT
-  OptionalContainerArg(std::initializer_list<T> values)                   // NOLINT
-      : value_(Container(values.begin(), values.end())) {}                // NOLINT
-  OptionalContainerArg(Container values) : value_(std::move(values)) {}   // NOLINT
+  template <typename None,
+            std::enable_if_t<
+                std::is_convertible_v<None, Optional<Container>> && std::is_empty_v<None>, int> = 0>
+  OptionalContainerArg(None) {}                                          // NOLINT
+  OptionalContainerArg(const T& value) : value_(Container{value}) {}     // NOLINT
+  OptionalContainerArg(std::initializer_list<T> values)                  // NOLINT
+      : value_(Container(values.begin(), values.end())) {}               // NOLINT
+  OptionalContainerArg(Container values) : value_(std::move(values)) {}  // NOLINT
 
   bool has_value() const { return value_.has_value(); }
   explicit operator bool() const { return has_value(); }
