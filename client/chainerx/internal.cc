@@ -92,7 +92,7 @@ Array FromChx(chx::Array array, Context& context) {
   return Array(std::make_shared<ArrayBody>(std::move(array), &context));
 }
 
-chx::BackpropId ToChx(const Optional<BackpropId>& id, Context& context) {
+chx::BackpropId ToChx(const std::optional<BackpropId>& id, Context& context) {
   if (!id.has_value()) return 0;
   if (&id->context() != &context) {
     throw ContextError("expects a backprop ID of the array's own context");

@@ -117,7 +117,7 @@ inline chx::AttrValue ToFloat(const std::optional<Scalar>& value) {
 chx::AttrValue ToChoice(const chx::OpDef& op, absl::string_view attr, const std::string& word);
 
 // The array as another dtype, if one is given.
-Array AsTypeIf(Array array, std::optional<Dtype> dtype);
+Array AsTypeIf(Array array, Optional<Dtype> dtype);
 
 }  // namespace chainerx::internal
 

@@ -40,6 +40,8 @@ Float16::Float16(float value) {
     data_ = sign | 0x7e00;
   } else if (magnitude >= 65520.0F) {  // rounds to what is too large
     data_ = sign | 0x7c00;
+  } else if (magnitude == 0) {
+    data_ = sign;
   } else {
     // In units of the last place of its exponent, rounded to even; 2^-24 is the least there is.
     int exponent = 0;

@@ -1,4 +1,4 @@
-// The example that is written as for ChainerX, in a process of its own.
+// Programs that are written as for ChainerX, in processes of their own.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@
 namespace chx {
 namespace {
 
-class MnistTest : public server::DaemonTest {};
+class ProgramsTest : public server::DaemonTest {};
 
 void WriteIdx(const std::string& path, const std::vector<uint32_t>& dims,
               const std::vector<uint8_t>& bytes) {
@@ -49,30 +50,38 @@ void WriteData(const std::string& prefix, uint32_t count, uint32_t seed) {
   WriteIdx(prefix + "-labels-idx1-ubyte", {count}, labels);
 }
 
+// What the command prints, and whether it succeeds.
+std::string Output(const std::string& command) {
+  FILE* const output = popen(absl::StrCat(command, " 2>&1").c_str(), "r");
+  std::string text;
+  for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) {
+    text.push_back(static_cast<char>(c));
+  }
+  EXPECT_EQ(pclose(output), 0) << text;
+  return text;
+}
+
 struct Epoch {
   double loss = 0;
   double accuracy = 0;
 };
 
-// What the program prints for each epoch; empty if it fails.
 std::vector<Epoch> Train(const std::string& flags) {
-  const std::string command = absl::StrCat(std::getenv("MNIST"), " ", flags, " 2>&1");
-  FILE* const output = popen(command.c_str(), "r");
+  std::istringstream lines(Output(absl::StrCat(std::getenv("MNIST"), " ", flags)));
   std::vector<Epoch> epochs;
-  char line[512];
-  while (std::fgets(line, sizeof(line), output) != nullptr) {
+  for (std::string line; std::getline(lines, line);) {
     Epoch epoch;
-    if (std::sscanf(line, "epoch: %*d loss=%lf accuracy=%lf", &epoch.loss, &epoch.accuracy) == 2) {
+    if (std::sscanf(line.c_str(), "epoch: %*d loss=%lf accuracy=%lf", &epoch.loss,
+                    &epoch.accuracy) == 2) {
       epochs.push_back(epoch);
     } else {
       ADD_FAILURE() << line;
     }
   }
-  EXPECT_EQ(pclose(output), 0);
   return epochs;
 }
 
-TEST_F(MnistTest, Learns) {
+TEST_F(ProgramsTest, MnistIsLearned) {
   StartOnUnixSocket();
   char directory[] = "/tmp/chx-mnist-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
@@ -85,6 +94,13 @@ TEST_F(MnistTest, Learns) {
   EXPECT_LT(epochs.back().loss, epochs.front().loss / 2);
   EXPECT_GT(epochs.back().accuracy, 0.9);
   EXPECT_EQ(std::system(absl::StrCat("rm -r ", directory).c_str()), 0);
+}
+
+TEST_F(ProgramsTest, DocumentedProgramComputesAGradient) {
+  StartOnUnixSocket();
+  EXPECT_EQ(Output(absl::StrCat("CHX_SERVER=", UnixAddress(), " ", std::getenv("DOCUMENTED"))),
+            "array([[2.0, 2.0],\n       [2.0, 2.0],\n       [2.0, 2.0]], shape=(3, 2), "
+            "dtype=float32, device='native:0')\n");
 }
 
 }  // namespace
