@@ -53,13 +53,13 @@ class StridedCopy {
 
 // The daemon's memory of the array; null where it is not shared, or lies otherwise than is known.
 std::shared_ptr<void> ExportedData(const ArrayBody& body) {
-  std::shared_ptr<chx::Export> exported =
+  const std::shared_ptr<chx::Export> exported =
       internal::ValueOrThrow(body.array.body()->session->exports().ExportArray(body.array.body()));
   if (exported == nullptr || exported->spec().strides != body.array.spec().strides) return nullptr;
   char* const block = exported->block();
   const auto address = reinterpret_cast<uintptr_t>(block) +
                        static_cast<uintptr_t>(exported->spec().offset - body.array.spec().offset);
-  return std::shared_ptr<void>(std::move(exported), reinterpret_cast<void*>(address));
+  return std::shared_ptr<void>(exported, reinterpret_cast<void*>(address));
 }
 
 chx::Session& SessionOf(const ArrayProperties& array) {
@@ -145,6 +145,7 @@ Array Array::AsGradStopped(CopyKind kind) const {
 
 Array Array::AsGradStopped(const std::vector<BackpropId>& ids, CopyKind kind) const {
   std::vector<chx::BackpropId> numbers;
+  numbers.reserve(ids.size());
   for (const BackpropId& id : ids) numbers.push_back(IdFor(*this, id));
   const chx::NoBackpropMode scope(numbers);
   return kind == CopyKind::kCopy ? Copy() : MakeView();

@@ -11,6 +11,7 @@ namespace {
 
 std::vector<chx::Array> ClientArrays(const std::vector<ConstArrayRef>& arrays) {
   std::vector<chx::Array> found;
+  found.reserve(arrays.size());
   for (const Array& array : arrays) found.push_back(internal::ToChx(array));
   return found;
 }
@@ -82,6 +83,7 @@ void PushBackpropMode(bool record, Context& context) { chx::PushMode(record, Ses
 
 void PushBackpropMode(bool record, const std::vector<BackpropId>& ids) {
   std::vector<chx::BackpropId> numbers;
+  numbers.reserve(ids.size());
   for (const BackpropId& id : ids) {
     id.CheckValid();
     numbers.push_back(ToChx(id, ids[0].context()));

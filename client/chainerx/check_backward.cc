@@ -69,6 +69,7 @@ std::vector<Optional<Array>> BackwardGradients(const GradientCheckFunction& func
   }
   Backward(Refs(outputs), id);
   std::vector<Optional<Array>> grads;
+  grads.reserve(inputs.size());
   for (const Array& input : inputs) {
     grads.push_back(input.IsBackpropRequired(id) ? input.GetGrad(id) : std::nullopt);
   }

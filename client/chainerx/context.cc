@@ -1,5 +1,6 @@
 #include "chx/chainerx/context.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -11,7 +12,7 @@
 namespace chainerx {
 namespace {
 
-Context* global_context = nullptr;
+std::atomic<Context*> global_context{nullptr};
 thread_local Context* thread_context = nullptr;
 thread_local Device* thread_device = nullptr;
 
@@ -47,7 +48,7 @@ Device& DeviceOf(Context& context, int number) {
 int NumberOf(const Device& device) { return device.number_; }
 
 Context* GetDefaultContextNoExcept() noexcept {
-  return thread_context != nullptr ? thread_context : global_context;
+  return thread_context != nullptr ? thread_context : global_context.load();
 }
 
 Device* GetDefaultDeviceNoExcept() noexcept { return thread_device; }
@@ -124,7 +125,8 @@ Context::Context(const std::string& address, const ConnectOptions& options)
 Context::~Context() {
   if (thread_context == this) SetDefaultContext(nullptr);
   if (thread_device != nullptr && &thread_device->context() == this) thread_device = nullptr;
-  if (global_context == this) global_context = nullptr;
+  Context* self = this;
+  global_context.compare_exchange_strong(self, nullptr);
 }
 
 Backend& Context::GetBackend(const std::string& name) {
@@ -177,8 +179,9 @@ std::vector<BackpropId> Context::GetInnerBackpropIds(const BackpropId& id) {
 }
 
 Context& GetGlobalDefaultContext() {
-  if (global_context == nullptr) throw ContextError("the global default context is not set");
-  return *global_context;
+  Context* const context = global_context;
+  if (context == nullptr) throw ContextError("the global default context is not set");
+  return *context;
 }
 
 void SetGlobalDefaultContext(Context* context) { global_context = context; }

@@ -97,6 +97,7 @@ Dtype PromoteTypes(Dtype a, Dtype b) {
 
 std::vector<Dtype> GetAllDtypes() {
   std::vector<Dtype> dtypes;
+  dtypes.reserve(chx::kNumDtypes);
   for (int i = 0; i < chx::kNumDtypes; ++i) {
     dtypes.push_back(internal::FromChx(static_cast<chx::Dtype>(i)));
   }
