@@ -45,6 +45,13 @@ Device& DeviceOf(Context& context, int number) {
   return *context.devices_[static_cast<size_t>(number)];
 }
 
+Device& DefaultDeviceOf(Context& context) {
+  for (Device* device : context.devices_) {
+    if (device->name() == "native:0") return *device;
+  }
+  return DeviceOf(context, 0);
+}
+
 int NumberOf(const Device& device) { return device.number_; }
 
 Context* GetDefaultContextNoExcept() noexcept {
@@ -76,11 +83,15 @@ void CheckEqual(const Device& a, const Device& b) {
 }
 
 Device& Backend::GetDevice(int index) {
-  if (index < 0 || index >= GetDeviceCount()) {
-    throw std::out_of_range(absl::StrCat("[get_device] expects an index below ", GetDeviceCount(),
-                                         " for ", name_, ", got ", index));
+  for (const std::unique_ptr<Device>& device : devices_) {
+    if (device->index() == index) return *device;
   }
-  return *devices_[static_cast<size_t>(index)];
+  const auto append_name = [](std::string* out, const std::unique_ptr<Device>& device) {
+    out->append(device->name());
+  };
+  throw std::out_of_range(absl::StrCat("[get_device] expects one of ",
+                                       absl::StrJoin(devices_, ", ", append_name), ", got ", name_,
+                                       ":", index));
 }
 
 std::string BackpropId::GetName() const { return context().GetBackpropName(*this); }
@@ -201,7 +212,8 @@ void SetDefaultContext(Context* context) {
 }
 
 Device& GetDefaultDevice() {
-  if (thread_device == nullptr) thread_device = &GetDefaultContext().GetDevice("native:0");
+  // Without native devices, the first that there is.
+  if (thread_device == nullptr) thread_device = &internal::DefaultDeviceOf(GetDefaultContext());
   return *thread_device;
 }
 

@@ -147,6 +147,24 @@ TEST_F(ContextTest, ArraysMayOutliveTheirContext) {
   EXPECT_EQ(a.shape(), (Shape{2}));
 }
 
+TEST(OtherDevicesTest, FirstDeviceIsTheDefaultWithoutNative0) {
+  class Other : public chx::server::DaemonTest {
+   public:
+    void TestBody() override {
+      options.devices = "native:3,native:1";
+      StartOnUnixSocket();
+      Context context(UnixAddress());
+      SetDefaultContext(&context);
+      EXPECT_EQ(GetDefaultDevice().name(), "native:3");
+      EXPECT_EQ(GetDevice("native:1").name(), "native:1");
+      EXPECT_EQ(Zeros({1}, Dtype::kInt8, GetDevice("native:1")).device().name(), "native:1");
+      EXPECT_THROW(GetDevice("native:0"), std::out_of_range);
+      SetDefaultContext(nullptr);
+    }
+  };
+  Other().TestBody();
+}
+
 // Another kind of connection, over which no memory is shared.
 TEST(RemoteContextTest, DataIsACopyOverTcp) {
   class Remote : public chx::server::DaemonTest {

@@ -22,6 +22,7 @@ struct Session;  // of a context
 Session& SessionOf(Context& context);
 // A context's device by its number in the session.
 Device& DeviceOf(Context& context, int number);
+Device& DefaultDeviceOf(Context& context);
 int NumberOf(const Device& device);
 }  // namespace internal
 
@@ -160,6 +161,7 @@ class Context {
  private:
   friend internal::Session& internal::SessionOf(Context& context);
   friend Device& internal::DeviceOf(Context& context, int number);
+  friend Device& internal::DefaultDeviceOf(Context& context);
 
   const std::unique_ptr<internal::Session> session_;
   std::vector<std::unique_ptr<Backend>> backends_;
@@ -172,7 +174,7 @@ void SetGlobalDefaultContext(Context* context);
 // Of the calling thread. Setting another one forgets the thread's default device.
 Context& GetDefaultContext();
 void SetDefaultContext(Context* context);
-// Of the calling thread: native:0 of the default context, if none was set.
+// Of the calling thread. If none was set: native:0 of the default context, or what it has first.
 Device& GetDefaultDevice();
 // A ContextError unless the device is one of the default context.
 void SetDefaultDevice(Device* device);
