@@ -1,7 +1,5 @@
 #include "client/chainerx/internal.h"
 
-#include "ops/error.h"
-
 namespace chainerx::internal {
 namespace {
 

@@ -16,7 +16,11 @@
 #include "chx/chainerx.h"
 #include "client/array.h"
 #include "client/exports.h"
+#include "client/gradients.h"
+#include "client/graph_mirror.h"
 #include "client/session.h"
+#include "ops/error.h"
+#include "ops/op_call.h"
 #include "ops/registry.h"
 
 namespace chainerx::internal {
