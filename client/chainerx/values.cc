@@ -8,7 +8,7 @@
 namespace chainerx {
 namespace {
 
-// Without the spaces and signs of an exponent: as Python prints a float.
+// Six digits, and a point as in Python.
 std::string FloatString(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
