@@ -190,6 +190,9 @@ bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays);
 // As Raise; but if a Python function ended the backward pass, what that raised.
 PyObject* RaiseFromBackward(const absl::Status& status, Session* session);
 
+// optimizers.cc
+extern PyMethodDef optimizer_functions[];
+
 // export.cc
 bool InitExports(PyObject* module);
 
