@@ -21,6 +21,8 @@ _PACKAGES = {
     "libprotobuf-dev": "/usr/include/google/protobuf/message.h",
     "libre2-dev": _LIBDIR + "/libre2.a",
     "libssl-dev": _LIBDIR + "/libssl.a",
+    "libzip-dev": "/usr/include/zip.h",
+    "nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp",
     "protobuf-compiler": "/usr/bin/protoc",
     "protobuf-compiler-grpc": "/usr/bin/grpc_cpp_plugin",
     "python3-dev": "/usr/include/python3.11/Python.h",
@@ -124,6 +126,7 @@ _OTHERS = [
     "gtest_main",
     "openblas",
     "benchmark",
+    "zip",
 ]
 
 def _identifier(text):
