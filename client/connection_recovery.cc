@@ -47,6 +47,7 @@ Connection::Clock::duration Connection::Patience() const {
 }
 
 absl::Status Connection::Lost(const absl::Status& why) {
+  Log(LogLevel::kError, "lost the session: ", why.message());
   return MakeError(ErrorKind::kConnection,
                    absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
 }
@@ -62,6 +63,8 @@ absl::Status Connection::Recover() {
   const absl::Status status = TryToResume();
   if (status.ok()) {
     recovery_.active = false;
+    const auto away = std::chrono::duration<double>(Clock::now() - recovery_.since);
+    Log(LogLevel::kInfo, "reconnected after ", away.count(), " s; nothing is lost");
     // If no event comes over the new stream it was one more failed try.
     recovery_.next_try = Clock::now() + DelayBefore(recovery_.tries);
     return absl::OkStatus();
@@ -73,6 +76,7 @@ absl::Status Connection::Recover() {
       Clock::now() - recovery_.since > kPatienceWithTheDead) {
     return Lost(status);
   }
+  Log(LogLevel::kDebug, "try ", recovery_.tries, " to reconnect failed: ", status.message());
   recovery_.next_try =
       Clock::now() + std::min<Clock::duration>(left, DelayBefore(recovery_.tries + 1));
   return absl::OkStatus();

@@ -1,11 +1,16 @@
 #include "client/optimizer.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_join.h"
+#include "client/gradients.h"
+#include "client/graph_mirror.h"
 #include "client/modes.h"
 #include "client/ops.h"
+#include "client/session.h"
+#include "ops/op_call.h"
+#include "ops/optimizer_rules.h"
+#include "ops/registry.h"
 
 namespace chx {
 namespace optimizers {
@@ -46,6 +51,9 @@ Array CopyOf(const Array& value, const ArraySpec& like) {
 }
 
 }  // namespace
+
+Optimizer::Optimizer(absl::string_view name)
+    : def_(*FindOptimizerDef(name)), rule_(def_.FindRule()) {}
 
 absl::Status Optimizer::Setup(const std::vector<Array>& params) {
   std::vector<Parameter> named;

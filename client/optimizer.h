@@ -24,9 +24,13 @@
 #include "absl/types/span.h"
 #include "client/array.h"
 #include "client/array_map.h"
-#include "ops/optimizer_rules.h"
+#include "ops/attr.h"
 
 namespace chx {
+
+struct OptimizerDef;
+struct OptimizerRule;
+
 namespace optimizers {
 
 // Changes gradients in place before a step. Gets the parameters of one device, and their gradients.
@@ -73,8 +77,7 @@ class Optimizer {
   // A hyperparameter that the user may set.
   using Member = std::variant<double*, bool*>;
 
-  explicit Optimizer(absl::string_view name)
-      : def_(*FindOptimizerDef(name)), rule_(def_.FindRule()) {}
+  explicit Optimizer(absl::string_view name);
 
  private:
   struct Parameter {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "client/ops.h"
+#include "client/session.h"
 
 namespace chx {
 namespace optimizers {

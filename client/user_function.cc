@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/client_functions.h"
 #include "client/function.h"
 #include "client/modes.h"
 #include "client/ops.h"
