@@ -18,5 +18,9 @@ def _receive(level: int, text: str) -> None:
     logger.log(_LEVELS[level], "%s", text)
 
 
-_core._set_log(_receive, _INFO)
+def start() -> None:
+    """From now on, until the end of the process."""
+    _core._set_log(_receive, _INFO)
+
+
 atexit.register(_core._set_log, None, _INFO)
