@@ -35,8 +35,8 @@ Array ToArray(Session& session, double number, Dtype dtype) {
 
 // The gradient for use in place: outside of all graphs.
 absl::StatusOr<Array> Writable(ArrayPtr grad) {
-  CHX_ASSIGN_OR_RETURN(const bool in_graph, grad->session->graphs().IsBackpropRequired(
-                                                grad.get(), absl::nullopt));
+  CHX_ASSIGN_OR_RETURN(const bool in_graph,
+                       grad->session->graphs().IsBackpropRequired(grad.get(), absl::nullopt));
   Array array(std::move(grad));
   if (in_graph) array = array.AsGradStopped();
   CHX_RETURN_IF_ERROR(array.status());
@@ -174,8 +174,8 @@ absl::Status Optimizer::ClearGrads() {
 
 absl::Status Optimizer::AddHook(std::string name, Hook hook) {
   for (const auto& [existing, other] : hooks_) {
-    if (existing == name) return ValueError("[optimizer] expects another name, has hook '", name,
-                                            "' already");
+    if (existing == name)
+      return ValueError("[optimizer] expects another name, has hook '", name, "' already");
   }
   hooks_.emplace_back(std::move(name), std::move(hook));
   return absl::OkStatus();
@@ -205,8 +205,9 @@ absl::StatusOr<ArrayMap> Optimizer::State() const {
   Session& session = *params_[0].array.body()->session;
   for (const auto& [name, number] : ToNumbers()) {
     const int index = rule_.IndexOf(name);
-    const bool is_bool = index >= 0 && rule_.hyperparameters[static_cast<size_t>(index)]
-                                               .value.kind() == ScalarKind::kBool;
+    const bool is_bool =
+        index >= 0 &&
+        rule_.hyperparameters[static_cast<size_t>(index)].value.kind() == ScalarKind::kBool;
     state[name] = ToArray(session, number,
                           name == kSteps ? Dtype::kInt64
                           : is_bool      ? Dtype::kBool
@@ -261,9 +262,9 @@ absl::StatusOr<std::vector<std::vector<Array>>> Optimizer::StatesIn(const ArrayM
   if (used == state.size()) return states;
   std::vector<std::string> names;
   for (const auto& [name, value] : state) names.push_back(name);
-  return ValueError("[load_state] expects hyperparameters and states of ", def_.name,
-                    " for the parameters of Setup(), got other names too: ",
-                    absl::StrJoin(names, ", "));
+  return ValueError(
+      "[load_state] expects hyperparameters and states of ", def_.name,
+      " for the parameters of Setup(), got other names too: ", absl::StrJoin(names, ", "));
 }
 
 absl::Status Optimizer::LoadState(const ArrayMap& state) {

@@ -40,9 +40,9 @@ absl::Status GradientNoise::operator()(absl::Span<const Array> params,
                                        absl::Span<const Array> grads) {
   const double scale = std::sqrt(eta / std::pow(1.0 + static_cast<double>(t), 0.55));
   for (Array grad : grads) {
-    CHX_ASSIGN_OR_RETURN(ArrayPtr noise, grad.body()->session->Random(
-                                             "random_normal", grad.shape().span(), 0.0, scale,
-                                             grad.dtype(), grad.spec().device));
+    CHX_ASSIGN_OR_RETURN(ArrayPtr noise,
+                         grad.body()->session->Random("random_normal", grad.shape().span(), 0.0,
+                                                      scale, grad.dtype(), grad.spec().device));
     CHX_RETURN_IF_ERROR(grad += Array(std::move(noise)));
   }
   ++t;

@@ -17,9 +17,9 @@ constexpr size_t kLeastBytes = 512 << 10;
 constexpr int kTriesLater = 64;  // transfers, after memory was refused
 
 void LogFallback(const Connection& connection, const absl::Status& why) {
-  internal::Log(LogLevel::kInfo, absl::StrCat("chxd at ", connection.address(),
-                                              ": transfers without a stage in shared memory: ",
-                                              why.message()));
+  internal::Log(LogLevel::kInfo,
+                absl::StrCat("chxd at ", connection.address(),
+                             ": transfers without a stage in shared memory: ", why.message()));
 }
 
 }  // namespace

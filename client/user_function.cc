@@ -48,8 +48,8 @@ Array FindRetained(const char* what, size_t index, const std::vector<int64_t>& i
                    const std::vector<ArrayPtr>& arrays) {
   const auto found = std::find(indexes.begin(), indexes.end(), static_cast<int64_t>(index));
   if (found == indexes.end()) {
-    return Array(ValueError("[function] expects Forward to retain ", what, " ", index,
-                            " for Backward"));
+    return Array(
+        ValueError("[function] expects Forward to retain ", what, " ", index, " for Backward"));
   }
   const ArrayPtr& array = arrays[static_cast<size_t>(found - indexes.begin())];
   if (!array) return Array(GradientError("[function] ", what, " ", index, " is gone"));
@@ -103,8 +103,8 @@ bool BackwardContext::has_output_grad(size_t output) const {
 Array BackwardContext::output_grad(size_t output) const {
   if (has_output_grad(output)) return Array(call_.output_grads[output]);
   if (output >= num_outputs()) {
-    return Array(IndexError("[function] expects an output from 0 to ", num_outputs() - 1, ", got ",
-                            output));
+    return Array(
+        IndexError("[function] expects an output from 0 to ", num_outputs() - 1, ", got ", output));
   }
   const auto is_there = [](const ArrayPtr& grad) { return static_cast<bool>(grad); };
   const auto other = std::find_if(call_.output_grads.begin(), call_.output_grads.end(), is_there);

@@ -1,7 +1,8 @@
 // Functions of your own in a graph: computed by any means, with a gradient that you write.
 //
 //   class Cube : public chx::UserFunction {
-//     std::vector<chx::Array> Forward(absl::Span<const chx::Array> x, Retained* retained) override {
+//     std::vector<chx::Array> Forward(absl::Span<const chx::Array> x, Retained* retained) override
+//     {
 //       retained->inputs = {0};
 //       return {x[0] * x[0] * x[0]};
 //     }

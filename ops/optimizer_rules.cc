@@ -26,10 +26,11 @@ absl::optional<double> ComputeMsvag(absl::string_view attr, const OptimizerStep&
 
 std::vector<OptimizerRule> MakeRules() {
   const std::vector<Hyperparameter> momentum = {{"lr", 0.01}, {"momentum", 0.9}};
-  const std::vector<Hyperparameter> adam = {
-      {"alpha", 0.001},  {"beta1", 0.9},    {"beta2", 0.999}, {"eps", 1e-8},
-      {"eta", 1.0},      {"weight_decay_rate", 0.0}, {"amsgrad", false}, {"adabound", false},
-      {"final_lr", 0.1}, {"gamma", 1e-3}};
+  const std::vector<Hyperparameter> adam = {{"alpha", 0.001},   {"beta1", 0.9},
+                                            {"beta2", 0.999},   {"eps", 1e-8},
+                                            {"eta", 1.0},       {"weight_decay_rate", 0.0},
+                                            {"amsgrad", false}, {"adabound", false},
+                                            {"final_lr", 0.1},  {"gamma", 1e-3}};
   return {
       {"SGD", "sgd_update", {}, {{"lr", 0.01}}},
       {"MomentumSGD", "momentum_sgd_update", {{"v", 0}}, momentum},
@@ -120,9 +121,9 @@ Attrs AttrsOf(const OptimizerStep& step) {
   Attrs attrs;
   for (const AttrDef& attr : step.rule.FindOp().attrs) {
     const int index = step.rule.IndexOf(attr.name);
-    const absl::optional<double> value = index < 0 ? step.rule.compute(attr.name, step)
-                                                   : step.values[static_cast<size_t>(index)];
-    attrs.push_back(!value.has_value()              ? AttrValue()
+    const absl::optional<double> value =
+        index < 0 ? step.rule.compute(attr.name, step) : step.values[static_cast<size_t>(index)];
+    attrs.push_back(!value.has_value()             ? AttrValue()
                     : attr.type == AttrType::kBool ? AttrValue(*value != 0)
                                                    : AttrValue(*value));
   }

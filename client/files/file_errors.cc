@@ -9,10 +9,9 @@ namespace chx {
 
 absl::Status AtPlace(const FilePlace& place, const absl::Status& status) {
   if (status.ok()) return status;
-  const std::string member =
-      place.member.empty() ? "" : absl::StrCat("'", place.member, "': ");
-  absl::Status named(status.code(), absl::StrCat("[", place.op, "] ", place.path, ": ", member,
-                                                 status.message()));
+  const std::string member = place.member.empty() ? "" : absl::StrCat("'", place.member, "': ");
+  absl::Status named(status.code(),
+                     absl::StrCat("[", place.op, "] ", place.path, ": ", member, status.message()));
   status.ForEachPayload([&named](absl::string_view type, const absl::Cord& payload) {
     named.SetPayload(type, payload);
   });

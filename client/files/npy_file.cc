@@ -1,7 +1,7 @@
+#include "client/files/file_io.h"
 #include "client/files/host_array.h"
 #include "client/files/npy_format.h"
 #include "client/files/npz.h"
-#include "client/files/file_io.h"
 
 namespace chx {
 namespace {

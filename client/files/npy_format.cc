@@ -13,7 +13,7 @@ namespace chx {
 namespace {
 
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
-constexpr size_t kVersioned = 8;          // magic and version
+constexpr size_t kVersioned = 8;           // magic and version
 constexpr uint32_t kMaxHeader = 64 << 10;  // NumPy refuses more than 10,000
 constexpr size_t kAlignment = 64;
 constexpr size_t kMaxDims = 64;
@@ -22,11 +22,10 @@ struct Code {
   absl::string_view name;
   Dtype dtype;
 };
-constexpr Code kCodes[] = {{"b1", Dtype::kBool},    {"i1", Dtype::kInt8},
-                           {"i2", Dtype::kInt16},   {"i4", Dtype::kInt32},
-                           {"i8", Dtype::kInt64},   {"u1", Dtype::kUint8},
-                           {"f2", Dtype::kFloat16}, {"f4", Dtype::kFloat32},
-                           {"f8", Dtype::kFloat64}};
+constexpr Code kCodes[] = {
+    {"b1", Dtype::kBool},    {"i1", Dtype::kInt8},    {"i2", Dtype::kInt16},
+    {"i4", Dtype::kInt32},   {"i8", Dtype::kInt64},   {"u1", Dtype::kUint8},
+    {"f2", Dtype::kFloat16}, {"f4", Dtype::kFloat32}, {"f8", Dtype::kFloat64}};
 
 // The part of Python's syntax that headers consist of. Each function says whether it was there.
 class Literals {
@@ -100,7 +99,8 @@ absl::StatusOr<T> ReadLittleEndian(ReadFn read) {
 // The length of what comes before the elements, in *prefix.
 absl::StatusOr<NpyHeader> ReadHeader(ReadFn read, uint64_t bytes, uint64_t* prefix) {
   char start[kVersioned];
-  const absl::Status cut = ValueError("expects a .npy file, which is longer than ", bytes, " bytes");
+  const absl::Status cut =
+      ValueError("expects a .npy file, which is longer than ", bytes, " bytes");
   if (bytes < kVersioned + 4) return cut;
   CHX_RETURN_IF_ERROR(read(start, sizeof(start)));
   if (absl::string_view(start, kMagic.size()) != kMagic) {
@@ -185,9 +185,8 @@ std::string NpyPrefix(Dtype dtype, const Shape& shape) {
   for (int64_t dim : shape) absl::StrAppend(&dims, dims.empty() ? "" : " ", dim, ",");
   // (3,) and (3, 4)
   if (shape.size() > 1) dims.pop_back();
-  std::string header =
-      absl::StrCat("{'descr': '", ItemSize(dtype) == 1 ? "|" : "<", code,
-                   "', 'fortran_order': False, 'shape': (", dims, "), }");
+  std::string header = absl::StrCat("{'descr': '", ItemSize(dtype) == 1 ? "|" : "<", code,
+                                    "', 'fortran_order': False, 'shape': (", dims, "), }");
   const size_t length = kVersioned + 2 + header.size() + 1;
   header.append((kAlignment - length % kAlignment) % kAlignment, ' ');
   header += '\n';

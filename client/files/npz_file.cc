@@ -108,9 +108,8 @@ absl::Status ReadNpzBytes(absl::string_view bytes, ArraySink sink) {
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* const source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  const Archive archive(source == nullptr
-                            ? nullptr
-                            : zip_open_from_source(source, ZIP_RDONLY, &error));
+  const Archive archive(source == nullptr ? nullptr
+                                          : zip_open_from_source(source, ZIP_RDONLY, &error));
   if (archive == nullptr) {
     const absl::Status status = NotAZip(zip_error_code_zip(&error));
     if (source != nullptr) zip_source_free(source);

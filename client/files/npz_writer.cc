@@ -27,8 +27,8 @@ bool Add(zip_t* archive, const std::string& name, const NpzOptions& options, Npz
     return false;
   }
   const auto i = static_cast<zip_uint64_t>(index);
-  return zip_set_file_compression(archive, i,
-                                  options.compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) == 0 &&
+  return zip_set_file_compression(archive, i, options.compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE,
+                                  0) == 0 &&
          zip_file_set_dostime(archive, i, 0, kFirstDay, 0) == 0;
 }
 

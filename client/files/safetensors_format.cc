@@ -22,10 +22,10 @@ struct Code {
   absl::string_view name;
   Dtype dtype;
 };
-constexpr Code kCodes[] = {{"BOOL", Dtype::kBool}, {"I8", Dtype::kInt8},    {"I16", Dtype::kInt16},
-                           {"I32", Dtype::kInt32}, {"I64", Dtype::kInt64},  {"U8", Dtype::kUint8},
-                           {"F16", Dtype::kFloat16}, {"F32", Dtype::kFloat32},
-                           {"F64", Dtype::kFloat64}};
+constexpr Code kCodes[] = {
+    {"BOOL", Dtype::kBool},   {"I8", Dtype::kInt8},     {"I16", Dtype::kInt16},
+    {"I32", Dtype::kInt32},   {"I64", Dtype::kInt64},   {"U8", Dtype::kUint8},
+    {"F16", Dtype::kFloat16}, {"F32", Dtype::kFloat32}, {"F64", Dtype::kFloat64}};
 
 // Discarded unless it is valid, not too deep, and has no key twice in one object.
 Json ParseStrictly(absl::string_view text) {
@@ -82,7 +82,8 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const Json&
     return ValueError("expects a shape of at most ", kMaxDims, " dimensions");
   }
   std::vector<int64_t> shape;
-  for (uint64_t dim : dims) shape.push_back(static_cast<int64_t>(std::min<uint64_t>(dim, INT64_MAX)));
+  for (uint64_t dim : dims)
+    shape.push_back(static_cast<int64_t>(std::min<uint64_t>(dim, INT64_MAX)));
   CHX_RETURN_IF_ERROR(CheckShape("safetensors", shape, entry.dtype));
   entry.shape = Shape(shape);
   if (!ToInts(Member(json, "data_offsets"), 2, &offsets) || offsets.size() != 2 ||
@@ -116,8 +117,8 @@ absl::Status CheckCovered(const std::vector<SafetensorsEntry>& entries, uint64_t
   uint64_t end = 0;
   for (const SafetensorsEntry& entry : entries) {
     if (entry.begin != end) {
-      return Named(entry.name, ValueError("expects data_offsets that begin at ", end, ", got ",
-                                          entry.begin));
+      return Named(entry.name,
+                   ValueError("expects data_offsets that begin at ", end, ", got ", entry.begin));
     }
     end = entry.end;
   }
@@ -159,7 +160,7 @@ absl::StatusOr<std::string> SafetensorsPrefix(SafetensorsHeader* header) {
     end += static_cast<uint64_t>(NumElements(entry.shape) * ItemSize(entry.dtype));
     entry.end = end;
     const auto* const code = std::find_if(std::begin(kCodes), std::end(kCodes),
-                                   [&](const Code& c) { return c.dtype == entry.dtype; });
+                                          [&](const Code& c) { return c.dtype == entry.dtype; });
     if (entry.name == kMetadata) return ValueError("expects no array named ", kMetadata);
     json[entry.name] = {{"dtype", std::string(code->name)},
                         {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},

@@ -39,8 +39,7 @@ PyObject* Rules(PyObject*, PyObject*) {
   for (const OptimizerRule& rule : OptimizerRules()) {
     const Owned entry(Py_BuildValue("(sNN)", rule.op.c_str(), FromStates(rule),
                                     FromHyperparameters(rule.hyperparameters)));
-    if (!dict || !entry ||
-        PyDict_SetItemString(dict.get(), rule.name.c_str(), entry.get()) < 0) {
+    if (!dict || !entry || PyDict_SetItemString(dict.get(), rule.name.c_str(), entry.get()) < 0) {
       return nullptr;
     }
   }
@@ -51,8 +50,8 @@ PyObject* Rules(PyObject*, PyObject*) {
 PyObject* Classes(PyObject*, PyObject*) {
   Owned dict(PyDict_New());
   for (const OptimizerDef& def : OptimizerDefs()) {
-    const Owned entry(Py_BuildValue("(ssN)", def.doc.c_str(), def.rule.c_str(),
-                                    FromHyperparameters(def.fixed)));
+    const Owned entry(
+        Py_BuildValue("(ssN)", def.doc.c_str(), def.rule.c_str(), FromHyperparameters(def.fixed)));
     if (!dict || !entry || PyDict_SetItemString(dict.get(), def.name.c_str(), entry.get()) < 0) {
       return nullptr;
     }
@@ -98,10 +97,9 @@ PyObject* Attributes(PyObject*, PyObject* args) {
 
 }  // namespace
 
-PyMethodDef optimizer_functions[] = {
-    {"_optimizer_rules", Rules, METH_NOARGS, nullptr},
-    {"_optimizers", Classes, METH_NOARGS, nullptr},
-    {"_optimizer_attributes", Attributes, METH_VARARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef optimizer_functions[] = {{"_optimizer_rules", Rules, METH_NOARGS, nullptr},
+                                     {"_optimizers", Classes, METH_NOARGS, nullptr},
+                                     {"_optimizer_attributes", Attributes, METH_VARARGS, nullptr},
+                                     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace chx::python

@@ -80,5 +80,7 @@ with Daemon() as daemon:
 
 
 def test_silent_unless_it_is_set_up():
-    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
     assert (run.stdout, run.stderr) == ("lost\n", "")

@@ -19,9 +19,7 @@ namespace {
 class FilesTest : public ClientTest {
  protected:
   FilesTest() { EXPECT_NE(mkdtemp(directory_), nullptr); }
-  ~FilesTest() override {
-    EXPECT_EQ(std::system(absl::StrCat("rm -r ", directory_).c_str()), 0);
-  }
+  ~FilesTest() override { EXPECT_EQ(std::system(absl::StrCat("rm -r ", directory_).c_str()), 0); }
   std::string Path(absl::string_view name) const { return absl::StrCat(directory_, "/", name); }
   static std::string Bytes(const Array& array) {
     EXPECT_TRUE(array.ok()) << array.status();
@@ -136,10 +134,10 @@ TEST_F(FilesTest, AnOptimizerGoesOnFromAFile) {
 
 TEST_F(FilesTest, AfterAnErrorTheOldFileIsThere) {
   const std::map<std::string, std::function<absl::Status(const std::string&, const ArrayMap&)>>
-      savers = {{"x.npz", [](const auto& p, const auto& a) { return SaveNpz(p, a); }},
-                {"x.npy", [](const auto& p, const auto& a) { return SaveNpy(p, a.at("x")); }},
-                {"x.safetensors",
-                 [](const auto& p, const auto& a) { return SaveSafetensors(p, a); }}};
+      savers = {
+          {"x.npz", [](const auto& p, const auto& a) { return SaveNpz(p, a); }},
+          {"x.npy", [](const auto& p, const auto& a) { return SaveNpy(p, a.at("x")); }},
+          {"x.safetensors", [](const auto& p, const auto& a) { return SaveSafetensors(p, a); }}};
   ArrayMap arrays = {{"x", Make({1, 2, 3})}};
   // Only when it is read does this array fail.
   const int64_t outside = 7;

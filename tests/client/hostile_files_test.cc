@@ -151,7 +151,12 @@ TEST_F(HostileFilesTest, SafetensorsHeaders) {
   };
   ASSERT_OK(load(R"({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})"));
   const char* const bad[] = {
-      "", "[]", "nul", "{\"w\": 1}", "{\"w\": {}}", "{}",
+      "",
+      "[]",
+      "nul",
+      "{\"w\": 1}",
+      "{\"w\": {}}",
+      "{}",
       R"({"w": {"dtype": 1, "shape": [2], "data_offsets": [0, 8]}})",
       R"({"w": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}})",
       R"({"w": {"dtype": "F32", "shape": [2.5], "data_offsets": [0, 8]}})",

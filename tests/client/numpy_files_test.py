@@ -12,7 +12,9 @@ import pytest
 from tests.integration.daemon import Daemon
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "f2", "f4", "f8"]
-SAFE = dict(zip(DTYPES, ["BOOL", "I8", "I16", "I32", "I64", "U8", "F16", "F32", "F64"], strict=True))
+SAFE = dict(
+    zip(DTYPES, ["BOOL", "I8", "I16", "I32", "I64", "U8", "F16", "F32", "F64"], strict=True)
+)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,9 @@ def test_files_of_the_python_client(convert, daemon, tmp_path):
         other = chx.optimizers.Adam().setup({"w": param})
         other.load_state_dict(chx.load(target))
         assert (other.t, other.alpha) == (1, 0.25)
-        assert np.array_equal(chx.to_numpy(other.state["w"]["v"]), chx.to_numpy(adam.state["w"]["v"]))
+        assert np.array_equal(
+            chx.to_numpy(other.state["w"]["v"]), chx.to_numpy(adam.state["w"]["v"])
+        )
 
 
 def test_safetensors(convert, tmp_path):
@@ -158,9 +162,9 @@ def read_safetensors(path):
     data = content[8 + length :]
     dtypes = {code: dtype for dtype, code in SAFE.items()}
     assert length % 8 == 0
-    assert sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in header.values()) == (
-        len(data)
-    )
+    assert sum(
+        entry["data_offsets"][1] - entry["data_offsets"][0] for entry in header.values()
+    ) == (len(data))
     found = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]

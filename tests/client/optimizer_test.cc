@@ -157,10 +157,11 @@ TEST_F(OptimizerTest, AdaDelta) {
 }
 
 TEST_F(OptimizerTest, Adam) {
-  Check(With<optimizers::Adam>(SetAdam<optimizers::Adam>, [](double* p, double g, double* s, int t) {
-    Moments(g, s);
-    *p -= AdamRate(t) * s[0] / (std::sqrt(s[1]) + 1e-3);
-  }));
+  Check(
+      With<optimizers::Adam>(SetAdam<optimizers::Adam>, [](double* p, double g, double* s, int t) {
+        Moments(g, s);
+        *p -= AdamRate(t) * s[0] / (std::sqrt(s[1]) + 1e-3);
+      }));
 }
 
 TEST_F(OptimizerTest, AdamW) {
@@ -263,8 +264,7 @@ TEST_F(OptimizerTest, MsVag) {
         s[0] = 0.8 * s[0] + 0.2 * g;
         s[1] = 0.8 * s[1] + 0.2 * g * g;
         const double power = std::pow(0.8, t);
-        const double rho =
-            std::min(0.2 * (1 + power) / (1.8 * (1 - power)), 0.9999);
+        const double rho = std::min(0.2 * (1 + power) / (1.8 * (1 - power)), 0.9999);
         const double m = s[0] / (1 - power);
         const double v = s[1] / (1 - power);
         const double noise = (v - m * m) / (1 - rho);

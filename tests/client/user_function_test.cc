@@ -59,9 +59,7 @@ class Doubled : public UserFunction {
  public:
   using Rule = std::function<absl::StatusOr<Gradients>(const BackwardContext&)>;
   explicit Doubled(Rule rule) : rule_(std::move(rule)) {}
-  std::vector<Array> Forward(absl::Span<const Array> x, Retained*) override {
-    return {x[0] * 2.0};
-  }
+  std::vector<Array> Forward(absl::Span<const Array> x, Retained*) override { return {x[0] * 2.0}; }
   absl::StatusOr<Gradients> Backward(const BackwardContext& context) override {
     return rule_(context);
   }
@@ -160,14 +158,12 @@ TEST_F(UserFunctionTest, ErrorsEndThePass) {
               return Gradients{sum(context.output_grad(0))};
             })),
             ErrorKind::kGradient);  // of another shape
-  const absl::Status not_retained = BackwardWith(
-      [](const BackwardContext& context) { return Gradients{context.input(0)}; });
+  const absl::Status not_retained =
+      BackwardWith([](const BackwardContext& context) { return Gradients{context.input(0)}; });
   EXPECT_EQ(KindOf(not_retained), ErrorKind::kValue);
-  EXPECT_NE(not_retained.message().find("retain input 0"), absl::string_view::npos)
-      << not_retained;
-  EXPECT_EQ(KindOf(BackwardWith([](const BackwardContext& context) {
-              return Gradients{context.output_grad(1)};
-            })),
+  EXPECT_NE(not_retained.message().find("retain input 0"), absl::string_view::npos) << not_retained;
+  EXPECT_EQ(KindOf(BackwardWith(
+                [](const BackwardContext& context) { return Gradients{context.output_grad(1)}; })),
             ErrorKind::kIndex);
   // The session goes on.
   Array x = MakeParam({2});
@@ -202,9 +198,7 @@ TEST_F(UserFunctionTest, OneObjectManyTimes) {
 
 class Identity : public UserFunction {
  public:
-  std::vector<Array> Forward(absl::Span<const Array> x, Retained*) override {
-    return {x[0], x[0]};
-  }
+  std::vector<Array> Forward(absl::Span<const Array> x, Retained*) override { return {x[0], x[0]}; }
   absl::StatusOr<Gradients> Backward(const BackwardContext& context) override {
     return Gradients{context.output_grad(0) + 10.0 * context.output_grad(1)};
   }

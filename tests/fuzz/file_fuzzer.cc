@@ -21,10 +21,12 @@ uint64_t BytesOf(Dtype dtype, const Shape& shape) {
 }
 
 bool NpzIsSane(absl::string_view bytes) {
-  return ReadNpzBytes(bytes, [](const std::string&, HostArray array) {
-           if (array.data.size() != BytesOf(array.dtype, array.shape)) std::abort();
-           return absl::OkStatus();
-         }).ok();
+  return ReadNpzBytes(bytes,
+                      [](const std::string&, HostArray array) {
+                        if (array.data.size() != BytesOf(array.dtype, array.shape)) std::abort();
+                        return absl::OkStatus();
+                      })
+      .ok();
 }
 
 bool NpyIsSane(absl::string_view bytes) {
@@ -90,11 +92,11 @@ std::vector<std::string> FuzzSeeds() {
       "PK\1\2\x0a\0\x0a\0"s + fields + "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0a.npy"s;
   const std::string end = "PK\5\6\0\0\0\0\1\0\1\0"s + static_cast<char>(central.size()) +
                           "\0\0\0"s + static_cast<char>(local.size()) + "\0\0\0\0\0"s;
-  return {"\0"s + local + central + end,
-          "\1"s + npy,
-          "\1\x93NUMPY\2\0\x40\0\0\0{'descr': '>f8', 'fortran_order': True, 'shape': (0, 3L), }"s,
-          R"(2{"w": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]}})"s,
-          R"(2{"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "__metadata__": {"a": "b"},
+  return {
+      "\0"s + local + central + end, "\1"s + npy,
+      "\1\x93NUMPY\2\0\x40\0\0\0{'descr': '>f8', 'fortran_order': True, 'shape': (0, 3L), }"s,
+      R"(2{"w": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]}})"s,
+      R"(2{"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "__metadata__": {"a": "b"},
              "b": {"dtype": "F32", "shape": [7], "data_offsets": [4, 32]}})"s};
 }
 

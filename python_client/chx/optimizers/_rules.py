@@ -49,9 +49,7 @@ def _in_parts(operator: Callable[..., None], lists: int) -> Callable[..., None]:
     return run
 
 
-def _rule(
-    name: str, operator: str, states: dict[str, float], defaults: dict[str, float]
-) -> Rule:
+def _rule(name: str, operator: str, states: dict[str, float], defaults: dict[str, float]) -> Rule:
     def arguments(hp: Any, t: int, initial_alpha: Any) -> tuple[Any, ...]:
         values = tuple(getattr(hp, key) for key in defaults)
         return _core._optimizer_attributes(name, values, t, initial_alpha)
