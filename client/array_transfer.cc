@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "client/log.h"
 #include "client/session.h"
 #include "client/waiting.h"
 #include "ops/error.h"
@@ -15,6 +17,14 @@ constexpr size_t kSharedBytes = 256 << 10;  // from here on a transfer is worth 
 // memory that was released before is free.
 bool MayPass(const absl::Status& status) {
   return KindOf(status) == ErrorKind::kMemory || KindOf(status) == ErrorKind::kConnection;
+}
+
+// Before another try.
+void LogRetry(const Connection& connection, const absl::Status& why) {
+  internal::Log(LogLevel::kInfo, absl::StrCat("chxd at ", connection.address(),
+                                              ": waits for all that was called, then tries a "
+                                              "transfer again: ",
+                                              why.message()));
 }
 
 }  // namespace
@@ -71,6 +81,7 @@ absl::StatusOr<Handle> ArrayTransfer::UploadByCall(absl::string_view data, const
   absl::Status uploaded =
       connection_.Upload(handle, spec.dtype, spec.shape.span(), spec.device, data);
   if (!uploaded.ok() && MayPass(uploaded)) {
+    LogRetry(connection_, uploaded);
     CHX_RETURN_IF_ERROR(queue_.Synchronize());
     handle = queue_.AllocateHandle();  // a cut may have come after the old one was bound
     uploaded = connection_.Upload(handle, spec.dtype, spec.shape.span(), spec.device, data);
@@ -107,6 +118,7 @@ absl::Status ArrayTransfer::FetchLarge(const ArrayBody& array, char* out, size_t
 absl::Status ArrayTransfer::FetchByCall(const ArrayBody& array, char* out, size_t bytes) {
   absl::Status downloaded = connection_.Download(array.handle, out, bytes);
   if (!downloaded.ok() && MayPass(downloaded)) {
+    LogRetry(connection_, downloaded);
     CHX_RETURN_IF_ERROR(queue_.Synchronize());
     downloaded = connection_.Download(array.handle, out, bytes);
   }

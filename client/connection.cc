@@ -46,6 +46,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
     connection->devices_.push_back(device.name());
     connection->shares_.push_back(device.shares_memory());
   }
+  const auto unknown = std::count(connection->op_ids_.begin(), connection->op_ids_.end(), 0);
+  if (unknown != 0) {
+    connection->Log(LogLevel::kInfo, "does not know ", unknown, " operators of this client");
+  }
   connection->segments_ = SegmentMap::For(address, reply.session_id());
   connection->limits_ = reply.limits();
   connection->dialer_->set_lease(
@@ -113,6 +117,7 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id,
         : dialer_->is_plain_tcp() ? "the connection is cut; if the port expects TLS, give tls_roots"
                                   : "the connection is cut");
     if (!in_time) break;
+    Log(LogLevel::kDebug, "no session yet: ", status.message());
     if (tries > 1) std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
   }
   const bool refused = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
@@ -140,6 +145,7 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take, bo
   bool full = false;
   CHX_RETURN_IF_ERROR(WriteBatch(take, &full));
   if (!full) return absl::OkStatus();
+  Log(LogLevel::kDebug, "waits: the daemon has enough to do");
   const Waiting waiting;
   const auto has_room = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return inflight_commands_ <= limits_.max_inflight_commands() &&
@@ -295,6 +301,8 @@ absl::Status Connection::ReadEvent(Link::Wait wait, bool* got) {
   const absl::Status end = link->Finish();
   if (!absl::IsUnavailable(end) && !absl::IsCancelled(end)) return Lost(end);
   recovery_.active = true;
+  const auto patience = std::chrono::duration<double>(Patience());
+  Log(LogLevel::kWarning, "the connection is cut; reconnects for up to ", patience.count(), " s");
   // A stream over which nothing came at all is one more failed try.
   if (recovery_.tries == 0) recovery_.since = Clock::now();
   return Recover();
@@ -314,7 +322,9 @@ void Connection::Fail(absl::Status status) {
 void Connection::Dispatch(v1::Event* event) {
   last_heard_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   unheard_bytes_.store(0, std::memory_order_relaxed);
-  if (event->draining()) draining_ = true;
+  if (event->draining() && !draining_.exchange(true)) {
+    Log(LogLevel::kWarning, "the daemon is about to end");
+  }
   MutexLock lock(&mutex_);
   while (!unacked_.empty() && unacked_.front()->batch_seq() <= event->acked_batch_seq()) {
     v1::Submit& batch = *unacked_.front();
@@ -381,10 +391,13 @@ absl::Status Connection::Close() {
   if (draining() && KindOf(status) == ErrorKind::kConnection) status = absl::OkStatus();
   channels_->Close();
   link->Cancel();
-  MutexLock lock(&mutex_);
+  std::vector<absl::Status> unread;
   for (const v1::OpError& error : reply.close().unread_errors()) {
-    errors_.push_back(wire::FromMessage(error.error()));
+    unread.push_back(wire::FromMessage(error.error()));
+    Log(LogLevel::kWarning, "an error that nobody has read: ", unread.back().message());
   }
+  MutexLock lock(&mutex_);
+  errors_.insert(errors_.end(), unread.begin(), unread.end());
   return status;
 }
 

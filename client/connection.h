@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
@@ -22,6 +23,7 @@
 #include "client/departure.h"
 #include "client/dialer.h"
 #include "client/link.h"
+#include "client/log.h"
 #include "client/segments.h"
 #include "ops/array_spec.h"
 #include "ops/op_def.h"
@@ -157,6 +159,12 @@ class Connection {
   // for reconnecting, that counts.
   bool HasEnded(Departure* departure, const absl::Status& dialed) const {
     return departure->SeenAfter(dialed, Clock::now()) && !options_.reconnect.has_value();
+  }
+  // "chxd at ADDRESS: ..." to client/log.h, if anybody wants it.
+  template <typename... Args>
+  void Log(LogLevel level, const Args&... args) const {
+    if (!internal::LogWanted(level)) return;
+    internal::Log(level, absl::StrCat("chxd at ", address_, ": ", args...));
   }
   void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

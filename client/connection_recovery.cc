@@ -50,6 +50,7 @@ absl::Status Connection::Lost(const absl::Status& why) {
                                   ": it has no such session. The daemon has ended and was started "
                                   "again, or the session's lease has ended (--lease)"));
   }
+  Log(LogLevel::kError, "lost the session: ", why.message());
   return MakeError(ErrorKind::kConnection,
                    absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
 }
@@ -65,6 +66,8 @@ absl::Status Connection::Recover() {
   const absl::Status status = TryToResume();
   if (status.ok()) {
     recovery_.active = false;
+    const auto away = std::chrono::duration<double>(Clock::now() - recovery_.since);
+    Log(LogLevel::kInfo, "reconnected after ", away.count(), " s; nothing is lost");
     // If no event comes over the new stream it was one more failed try.
     recovery_.next_try = Clock::now() + DelayBefore(recovery_.tries);
     return absl::OkStatus();
@@ -73,6 +76,11 @@ absl::Status Connection::Recover() {
   const auto left = recovery_.since + Patience() - Clock::now();
   if (left <= Clock::duration::zero()) return Lost(status);
   if (HasEnded(&recovery_.departure, status)) return Departure::Error(address_);
+  if (!options_.reconnect.has_value() && dialer_->is_unix() && recovery_.nobody_listens &&
+      Clock::now() - recovery_.since > kPatienceWithTheDead) {
+    return Lost(status);
+  }
+  Log(LogLevel::kDebug, "try ", recovery_.tries, " to reconnect failed: ", status.message());
   recovery_.next_try =
       Clock::now() + std::min<Clock::duration>(left, DelayBefore(recovery_.tries + 1));
   if (const auto due = recovery_.departure.due(); due.has_value() && *due > Clock::now()) {

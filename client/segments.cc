@@ -8,7 +8,9 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "client/local_socket.h"
+#include "client/log.h"
 #include "ops/error.h"
 #include "proto/segment_socket.h"
 
@@ -84,7 +86,11 @@ absl::StatusOr<MappingPtr> SegmentMap::Map(uint32_t number, bool populate) {
   // Anybody who can make a file there would else be shown the session's id.
   const int connection = ConnectLocally(path_, SOCK_SEQPACKET, Owner::kThisUser);
   if (connection < 0) {
-    usable_ = false;
+    if (usable_.exchange(false)) {
+      internal::Log(LogLevel::kInfo,
+                    absl::StrCat("cannot connect to ", path_,
+                                 ": arrays are copied through the connection, not shared memory"));
+    }
     return MemoryError("[share] cannot connect to ", path_);
   }
   SegmentRequest request = {kSegmentMagic, number, {}};

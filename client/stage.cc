@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "client/log.h"
 #include "client/waiting.h"
 
 namespace chx {
@@ -13,6 +15,12 @@ namespace {
 constexpr uint64_t kShareOfMemory = 32;  // of the session's limit, at most this part
 constexpr size_t kLeastBytes = 512 << 10;
 constexpr int kTriesLater = 64;  // transfers, after memory was refused
+
+void LogFallback(const Connection& connection, const absl::Status& why) {
+  internal::Log(LogLevel::kInfo,
+                absl::StrCat("chxd at ", connection.address(),
+                             ": transfers without a stage in shared memory: ", why.message()));
+}
 
 }  // namespace
 
@@ -32,7 +40,10 @@ absl::StatusOr<bool> Stage::Open(const Connection& connection, SharedMemory* mem
     refusals = 0;
     return mapped.status();
   }
-  if (!mapped.ok()) return false;
+  if (!mapped.ok()) {
+    LogFallback(connection, mapped.status());
+    return false;
+  }
   handle = array;
   mapping = std::move(mapped->mapping);
   data = mapped->data;

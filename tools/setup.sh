@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 packages=(
   bazel-bootstrap g++ git ca-certificates
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
-  libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev libopenblas-dev libdnnl-dev libyaml-cpp-dev
+  libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev libopenblas-dev libdnnl-dev
+  libyaml-cpp-dev libzip-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3-dev python3-venv
   clang libclang-rt-14-dev lld clang-format clang-tidy

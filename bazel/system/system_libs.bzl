@@ -22,6 +22,8 @@ _PACKAGES = {
     "libre2-dev": _LIBDIR + "/libre2.a",
     "libssl-dev": _LIBDIR + "/libssl.a",
     "libyaml-cpp-dev": _LIBDIR + "/libyaml-cpp.a",
+    "libzip-dev": "/usr/include/zip.h",
+    "nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp",
     "protobuf-compiler": "/usr/bin/protoc",
     "protobuf-compiler-grpc": "/usr/bin/grpc_cpp_plugin",
     "python3-dev": "/usr/include/python3.11/Python.h",
@@ -126,6 +128,7 @@ _OTHERS = [
     "openblas",
     "benchmark",
     "yaml-cpp",
+    "zip",
 ]
 
 def _identifier(text):

@@ -18,6 +18,7 @@
 #include "client/examples/shuffle.h"
 #include "client/modes.h"
 #include "client/ops.h"
+#include "client/optimizers.h"
 
 namespace {
 
@@ -99,20 +100,10 @@ class Mlp {
     return x;
   }
 
-  // Stochastic gradient descent.
-  void Update(double lr) {
-    std::vector<chx::Array> values;
-    std::vector<chx::Array> grads;
-    for (std::vector<chx::Array>* parameters : {&weights_, &biases_}) {
-      for (chx::Array& parameter : *parameters) {
-        values.push_back(parameter.AsGradStopped());
-        grads.push_back(parameter.Grad());
-        ExitOnError(parameter.ClearGrad());
-      }
-    }
-    const std::vector<chx::Operand> params(values.begin(), values.end());
-    const std::vector<chx::Operand> steps(grads.begin(), grads.end());
-    ExitOnError(chx::optimizers::sgd_update(params, steps, lr));
+  std::vector<chx::Array> parameters() const {
+    std::vector<chx::Array> all = weights_;
+    all.insert(all.end(), biases_.begin(), biases_.end());
+    return all;
   }
 
  private:
@@ -144,6 +135,9 @@ void Train(const Flags& flags) {
   const chx::Array t_test = t[chx::IndexBuilder().Slice(num_train, {}, {})];
 
   Mlp model(*session, device);
+  chx::optimizers::SGD optimizer;
+  optimizer.lr = flags.lr;
+  ExitOnError(optimizer.Setup(model.parameters()));
   chx::Shuffler shuffler(static_cast<uint64_t>(flags.seed));
   std::vector<int64_t> order(static_cast<size_t>(num_train));
   std::iota(order.begin(), order.end(), 0);
@@ -159,7 +153,8 @@ void Train(const Flags& flags) {
       const chx::Array loss = chx::mean(
           chx::softmax_cross_entropy(model(chx::take(x, batch, 0)), chx::take(t, batch, 0)));
       ExitOnError(chx::Backward(loss));
-      model.Update(flags.lr);
+      ExitOnError(optimizer.Update());
+      ExitOnError(optimizer.ClearGrads());
       ExitOnError(total += loss.AsGradStopped());
     }
     const chx::NoBackpropMode evaluate;

@@ -6,7 +6,7 @@ from typing import Any
 from chx import _core, _signatures
 from chx._autograd import backward, modes
 from chx._numpy import advanced_indexing, creation, io, keywords, operands, transfer
-from chx._runtime import connection, devices, pickling
+from chx._runtime import connection, devices, log, pickling
 
 CALLBACKS: dict[str, Callable[..., Any]] = {
     "Backend": devices.Backend,
@@ -27,3 +27,4 @@ CALLBACKS: dict[str, Callable[..., Any]] = {
 }
 
 _core._register(**CALLBACKS)
+log.start()

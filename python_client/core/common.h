@@ -190,6 +190,15 @@ bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays);
 // As Raise; but if a Python function ended the backward pass, what that raised.
 PyObject* RaiseFromBackward(const absl::Status& status, Session* session);
 
+// logging.cc
+extern PyMethodDef log_functions[];
+// Hands out what has been logged. With the interpreter's lock, but with none of the client's. False
+// with an exception set if a handler was interrupted.
+bool DeliverLog();
+
+// optimizers.cc
+extern PyMethodDef optimizer_functions[];
+
 // export.cc
 bool InitExports(PyObject* module);
 

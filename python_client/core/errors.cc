@@ -80,7 +80,8 @@ bool SignalRaised() {
   // Others have no part in signals, and may not outlive the interpreter.
   if (pthread_equal(pthread_self(), main_thread) == 0) return false;
   const PyGILState_STATE state = PyGILState_Ensure();
-  const bool interrupted = PyErr_CheckSignals() != 0;
+  // What the log says may be why there is a wait.
+  const bool interrupted = PyErr_CheckSignals() != 0 || !DeliverLog();
   if (interrupted) {
     Py_XDECREF(raised.type);
     Py_XDECREF(raised.value);

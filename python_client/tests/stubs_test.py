@@ -103,6 +103,16 @@ def test_optimizers_have_the_hyperparameters_of_their_rules():
         assert written == {k: v for k, v in defaults.items() if k not in optimizer._fixed}
 
 
+def test_optimizers_are_those_of_cpp():
+    table = chx._core._optimizers()
+    classes = {n for n, o in vars(chx.optimizers).items() if getattr(o, "rule", None)}
+    assert classes == set(table)
+    for name, (doc, rule, fixed) in table.items():
+        optimizer = getattr(chx.optimizers, name)
+        assert (optimizer.rule, optimizer._fixed) == (rule, fixed)
+        assert optimizer.__doc__.startswith(doc.splitlines()[0])
+
+
 def test_ndarray():
     classes = {
         n.name: n for n in stub("_core.pyi").body + stub("_ops.pyi").body if hasattr(n, "name")
