@@ -1,5 +1,7 @@
 """NumPy's chapter "Interoperability": arrays as arguments of NumPy's functions and of other libraries."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 from types import ModuleType

@@ -1,11 +1,14 @@
 """Arrays for tests: with given strides, and from a buffer."""
 
+from __future__ import annotations
+
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 import chx
+from chx._compat import Self
 from chx._core import Device, ndarray
 from chx._numpy import transfer
 from chx._types import DeviceLike, DtypeLike, NumpyArray, Shape

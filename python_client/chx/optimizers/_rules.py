@@ -4,12 +4,15 @@ chx.optimizers and the Chainer adapter both step by this table. Hyperparameters 
 names and defaults; `hp` below is anything that has them as attributes.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from chx import _core
+from chx._compat import TypeAlias
 
 operators = _core._submodules["optimizers"]
 
