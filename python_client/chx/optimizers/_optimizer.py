@@ -65,7 +65,8 @@ class Optimizer:
             """Refuses what would have no effect, such as `lr` where the rate is `alpha`."""
             own = name in ("t", "params", "state") or name in self.__dict__ or name[0] == "_"
             if not own and not any(
-                name in vars(c) or name in vars(c).get("__annotations__", ()) for c in type(self).__mro__[:-1]
+                name in vars(c) or name in vars(c).get("__annotations__", ())
+                for c in type(self).__mro__[:-1]
             ):
                 names = [n for n in self._names if n not in self._fixed]
                 raise AttributeError(
