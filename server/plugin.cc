@@ -33,8 +33,9 @@ std::vector<std::string> CudaPaths(const std::string& directory) {
   constexpr char kFile[] = "/libchxd_cuda.so";
   if (!directory.empty()) return {directory + kFile};
   const std::string here = ExecutableDirectory();
+  // The last one: the package chx-cuda beside the package chx, which has the daemon in chx/bin.
   return {here + kFile, absl::StrCat(here, "/cuda", kFile),
-          absl::StrCat(here, "/../lib/chxd", kFile)};
+          absl::StrCat(here, "/../lib/chxd", kFile), absl::StrCat(here, "/../../chx_cuda", kFile)};
 }
 
 bool ServesCuda(const Options& options) {
@@ -96,9 +97,11 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
     return PluginError("cannot open the '", name, "' backend: ", dlerror());
   }
   if (name == "cuda") {
-    return PluginError("--devices names a GPU, but there is no ", paths.front(),
-                       ": build //server/cuda:libchxd_cuda.so where the CUDA toolkit is installed, "
-                       "and put it there or name its folder by --plugin-dir");
+    return PluginError(
+        "--devices names a GPU, but there is no ", paths.front(),
+        ": install it by `pip install chx[cuda]` if the daemon is that of the Python "
+        "package; else build //server/cuda:libchxd_cuda.so where the CUDA toolkit is "
+        "installed, and put it there or name its folder by --plugin-dir");
   }
   return PluginError("cannot open the '", name, "' backend: there is no ",
                      absl::StrJoin(paths, ", "));
