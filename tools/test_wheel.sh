@@ -28,6 +28,12 @@ assert not any("libgrpc" in path for path in mapped), mapped
 files = os.listdir(os.path.dirname(chx.__file__))
 assert {"py.typed", "_core.pyi", "_ops.pyi", "_linalg_ops.pyi", "linalg.pyi", "__init__.pyi", "chainerx"} <= set(files), files
 
+try:
+    chx.connect(devices="cuda:0")
+    raise SystemExit("there is no plug-in for GPUs")
+except ConnectionError as error:
+    assert "`pip install chx[cuda]`" in str(error), error
+
 session = chx.connect()
 daemon = os.readlink(f"/proc/{session._daemon.process.pid}/exe")
 assert daemon == os.path.join(site, "chx", "bin", "chxd"), daemon
@@ -54,7 +60,7 @@ mkdir -p "$home/suite/tests" "$home/suite/python_client"
 cp tests/__init__.py "$home/suite/tests/"
 cp -r tests/integration "$home/suite/tests/"
 cp -r python_client/tests "$home/suite/python_client/"
-left_out='cancel|chainerx_install|docs|examples|fork|identity|import_cycles|lifetime|session|stubs|typing|versions'
+left_out='cancel|chainerx_install|docs|examples|fork|gpu_plugin|identity|import_cycles|lifetime|session|stubs|typing|versions'
 mapfile -t suite < <(
   cd "$home/suite" && ls python_client/tests/*_test.py | grep -vE "/($left_out)_test.py"
   printf 'tests/integration/%s_test.py\n' function integration shared_memory staging

@@ -48,8 +48,9 @@ case "${1:-}" in
     ls -lh dist/chx-*.whl
     ;;
   cuda)
-    "${bazel[@]}" build "${options[@]}" --define=cuda=1 --define=cuda_arch=release \
-      //server/cuda:libchxd_cuda.so
+    # For all GPUs, not only for those of this machine.
+    [ -n "${CHXD_BAZEL_OPTIONS:-}" ] || options+=(--config=cuda --define=cuda_arch=release)
+    "${bazel[@]}" build "${options[@]}" //server/cuda:libchxd_cuda.so
     mkdir "$raw/chx_cuda"
     cp -L .bazel/bin/server/cuda/libchxd_cuda.so "$raw/chx_cuda/"
     cp python_client/cuda/__init__.py "$raw/chx_cuda/"
