@@ -3,16 +3,19 @@
 import re
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from wheel.bdist_wheel import bdist_wheel
+
+
+class BinaryDistribution(Distribution):
+    """The plug-in is built already, by Bazel."""
+
+    def has_ext_modules(self):
+        return True
 
 
 class AnyPython(bdist_wheel):
     """The daemon opens the plug-in, not Python."""
-
-    def finalize_options(self):
-        super().finalize_options()
-        self.root_is_pure = False
 
     def get_tag(self):
         return "py3", "none", super().get_tag()[2]
@@ -30,6 +33,7 @@ setup(
     python_requires=">=3.9",
     # A plug-in works with the daemon that it was built with only.
     install_requires=[f"chx=={version}"],
+    distclass=BinaryDistribution,
     cmdclass={"bdist_wheel": AnyPython},
     zip_safe=False,
 )
