@@ -99,3 +99,17 @@ for wheel in "${wheels[@]}"; do
   done
   run_suite "$version-requirements-wheel.txt"
 done
+
+# The plug-in for GPUs, if it was built: the daemon of the last environment opens it, and may miss a
+# driver.
+plugins=("$root"/dist/chx_cuda-*.whl)
+if [ -e "${plugins[0]}" ]; then
+  "$home/$venv/bin/pip" install -q --disable-pip-version-check --no-deps "${plugins[0]}"
+  env -i PATH=/usr/bin:/bin HOME="$home" "$home/$venv/bin/python" -c '
+import chx
+try:
+    print(chx.connect(devices="cuda:0").devices)
+except ConnectionError as error:
+    assert "chx_cuda/libchxd_cuda.so: no NVIDIA driver" in str(error), error
+    print("the plug-in for GPUs finds no driver")'
+fi
