@@ -44,13 +44,13 @@ Connection::Clock::duration Connection::Patience() const {
 }
 
 absl::Status Connection::Lost(const absl::Status& why) {
+  Log(LogLevel::kError, "lost the session: ", why.message());
   if (absl::IsNotFound(why)) {
     return MakeError(ErrorKind::kConnection,
                      absl::StrCat("lost the session with chxd at ", address_,
                                   ": it has no such session. The daemon has ended and was started "
                                   "again, or the session's lease has ended (--lease)"));
   }
-  Log(LogLevel::kError, "lost the session: ", why.message());
   return MakeError(ErrorKind::kConnection,
                    absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
 }
@@ -75,10 +75,9 @@ absl::Status Connection::Recover() {
   if (IsFinal(status)) return Lost(status);
   const auto left = recovery_.since + Patience() - Clock::now();
   if (left <= Clock::duration::zero()) return Lost(status);
-  if (HasEnded(&recovery_.departure, status)) return Departure::Error(address_);
-  if (!options_.reconnect.has_value() && dialer_->is_unix() && recovery_.nobody_listens &&
-      Clock::now() - recovery_.since > kPatienceWithTheDead) {
-    return Lost(status);
+  if (HasEnded(&recovery_.departure, status)) {
+    Log(LogLevel::kError, "lost the session: the daemon has ended");
+    return Departure::Error(address_);
   }
   Log(LogLevel::kDebug, "try ", recovery_.tries, " to reconnect failed: ", status.message());
   recovery_.next_try =

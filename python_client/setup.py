@@ -1,9 +1,15 @@
-"""Packs the wheel's files, which tools/wheel.sh has put beside this file."""
+"""Packs the wheel's files, which tools/pack_wheel.sh has put beside this file."""
 
+import os
 import re
 from pathlib import Path
 
 from setuptools import Distribution, setup
+from wheel.bdist_wheel import bdist_wheel
+
+VERSION = re.search(r'__version__ = "(.*)"', Path("chx/_version.py").read_text())[1]
+# The Python that the extension module is for: 3.11.
+PYTHON = os.environ["CHX_WHEEL_PYTHON"]
 
 
 class BinaryDistribution(Distribution):
@@ -13,10 +19,20 @@ class BinaryDistribution(Distribution):
         return True
 
 
+class TaggedWheel(bdist_wheel):
+    """Whatever Python packs it."""
+
+    def get_tag(self):
+        tag = "cp" + PYTHON.replace(".", "")
+        return tag, tag, super().get_tag()[2]
+
+
 setup(
     name="chx",
-    version=re.search(r'__version__ = "(.*)"', Path("chx/_version.py").read_text())[1],
+    version=VERSION,
     description="NumPy-like arrays with gradients, held by a chxd daemon",
+    long_description=Path("README.md").read_text(),
+    long_description_content_type="text/markdown",
     license="MIT",
     license_files=["LICENSE"],
     packages=[
@@ -34,10 +50,15 @@ setup(
         "chx.random",
     ],
     package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},
-    python_requires=">=3.11,<3.12",
+    python_requires=f"=={PYTHON}.*",
     install_requires=["numpy>=1.22"],
     # NumPy 2 has dropped what no alias supplies: the meaning of array(copy=False).
-    extras_require={"chainer": ["chainer==7.8.1", "numpy>=1.22,<2", "setuptools<81"]},
+    extras_require={
+        "chainer": ["chainer==7.8.1", "numpy>=1.22,<2", "setuptools<81"],
+        # A plug-in works with the daemon that it was built with only.
+        "cuda": [f"chx-cuda=={VERSION}"],
+    },
     distclass=BinaryDistribution,
+    cmdclass={"bdist_wheel": TaggedWheel},
     zip_safe=False,
 )

@@ -59,8 +59,10 @@ ABSL_FLAG(
 ABSL_FLAG(int, max_sessions, chx::server::kDefaultMaxSessions, "How many sessions there may be.");
 ABSL_FLAG(int, max_sessions_per_peer, 1024,
           "How many of them one user of this machine, or one address with one token, may have.");
-ABSL_FLAG(std::string, plugin_dir, "",
-          "Where libchxd_cuda.so is; default: beside the executable, or in ../lib/chxd.");
+ABSL_FLAG(
+    std::string, plugin_dir, "",
+    "Where libchxd_cuda.so is; default: beside the executable, in ../lib/chxd, or in the Python "
+    "package chx-cuda.");
 ABSL_FLAG(std::string, plugins, "",
           "Further backends, separated by commas: NAME=/PATH of a shared library.");
 ABSL_FLAG(int, lifeline_fd, -1,

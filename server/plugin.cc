@@ -33,8 +33,9 @@ std::vector<std::string> CudaPaths(const std::string& directory) {
   constexpr char kFile[] = "/libchxd_cuda.so";
   if (!directory.empty()) return {directory + kFile};
   const std::string here = ExecutableDirectory();
+  // The last one: the package chx-cuda beside the package chx, which has the daemon in chx/bin.
   return {here + kFile, absl::StrCat(here, "/cuda", kFile),
-          absl::StrCat(here, "/../lib/chxd", kFile)};
+          absl::StrCat(here, "/../lib/chxd", kFile), absl::StrCat(here, "/../../chx_cuda", kFile)};
 }
 
 bool ServesCuda(const Options& options) {
@@ -98,9 +99,10 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,
   if (name == "cuda") {
     return PluginError(
         "--devices names a GPU, but there is no ", paths.front(),
-        ": bazel build //:chxd makes it where the CUDA toolkit and cuDNN are "
-        "installed (nvcc in $CUDA_HOME/bin or /usr/local/cuda/bin). Put it there, or "
-        "name its folder by --plugin-dir");
+        ": install it by `pip install chx[cuda]` if the daemon is that of the Python "
+        "package; else `bazel build //:chxd` makes it where the CUDA toolkit and cuDNN are "
+        "installed (nvcc in $CUDA_HOME/bin or /usr/local/cuda/bin): put it there, or name its "
+        "folder by --plugin-dir");
   }
   return PluginError("cannot open the '", name, "' backend: there is no ",
                      absl::StrJoin(paths, ", "));

@@ -44,7 +44,7 @@ bundle() {
   [ -d tests/conformance ] || fail "there is no tests/conformance"
   [ $# -gt 0 ] || set -- --config=release --config=cuda
   bazel build "$@" \
-    //server:chxd //server/cuda:libchxd_cuda.so //python_client:wheel_files
+    //server:chxd //server/cuda:libchxd_cuda.so //python_client:chx/_core.so //python_client:wheel_stubs
   stage=$(mktemp -d)
   trap 'rm -rf "$stage"' EXIT
   local root="$stage/gpu_check" built=.bazel/bin

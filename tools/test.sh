@@ -1,8 +1,8 @@
 #!/bin/bash
-# Sets up, checks style, builds everything and runs all tests; then the wheel, the demo, clang-tidy,
-# the unit tests under ASan and UBSan, those of engine, session and autograd under TSan, and libFuzzer
-# for some seconds. `tools/test.sh --fast` stops before clang-tidy. Ends with one line: "N passed, M
-# failed", over all test targets and checks.
+# Sets up, checks style, builds everything and runs all tests; then the wheel, the demo, the source
+# distribution, clang-tidy, the unit tests under ASan and UBSan, those of engine, session and autograd
+# under TSan, and libFuzzer for some seconds. `tools/test.sh --fast` stops after the demo. Ends with
+# one line: "N passed, M failed", over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -78,6 +78,8 @@ check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
 check "demo: the main job" tools/demo.sh
 if [ "$fast" = 0 ]; then
+  check "source distribution: pack" tools/wheel.sh sdist
+  check "source distribution: build, install and use" tools/test_sdist.sh
   # Before the sanitizers, whose builds would replace the generated headers it reads.
   CHXD_TIDY_SECONDS=${CHXD_TIDY_SECONDS:-600} check "clang-tidy" tools/lint.sh tidy
   bazel_tests "ASan and UBSan" --config=asan //...

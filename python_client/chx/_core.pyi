@@ -1,10 +1,12 @@
 """The compiled part of chx: the array type, operators, sessions. Users import from chx."""
 
+import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from types import EllipsisType, ModuleType
-from typing import Any, Self, SupportsIndex, TypeAlias, overload
+from types import ModuleType
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
+from typing_extensions import Self, TypeAlias
 
 from ._autograd.modes import AnyGraph
 from ._numpy.methods import flagsobj, flatiter
@@ -14,6 +16,11 @@ from ._runtime import session as _session
 from ._runtime.context import BackpropId, Context
 from ._runtime.devices import Backend
 from ._types import DeviceLike, DtypeLike, Other, Scalar
+
+if sys.version_info >= (3, 10):
+    from types import EllipsisType
+else:
+    from builtins import ellipsis as EllipsisType
 
 _Index: TypeAlias = "SupportsIndex | slice | EllipsisType | ndarray | None"
 _Operand: TypeAlias = "ndarray | Other"
@@ -194,7 +201,7 @@ class ndarray(ndarray_ops):
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType: ...
     def __getitem__(self, index: _Index | tuple[_Index, ...], /) -> ndarray: ...
     def __setitem__(self, index: Any, value: Any, /) -> None: ...
-    def __array__(self, dtype: Any = None) -> np.ndarray[Any, Any]: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
     def __neg__(self) -> ndarray: ...
     def __pos__(self) -> ndarray: ...
     def __invert__(self) -> ndarray: ...

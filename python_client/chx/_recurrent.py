@@ -8,11 +8,14 @@ where cuDNN may have that: on a GPU, unless the session's setting `use_cudnn` is
 result depends on all arguments.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from chx import _core
+from chx._compat import TypeAlias, zip_strict
 from chx._core import ndarray
 
 _Weights: TypeAlias = Sequence[Sequence[ndarray]]
@@ -120,7 +123,7 @@ def _stack(
             f"[n_step] expects states ({parts}, N, C), {parts} lists of weights and of biases, and "
             f"steps, got {hx.shape}, {len(ws)}, {len(bs)} and {len(xs)}"
         )
-    if any(len(later) > len(earlier) for earlier, later in zip(xs, xs[1:], strict=False)):
+    if any(len(later) > len(earlier) for earlier, later in zip(xs, xs[1:])):
         raise _core.DimensionError("[n_step] expects steps whose rows do not grow in number")
     if _is_one_operator(gates, directions, n_layers, hx, cx, ws, bs, xs):
         return _whole(cell, directions, n_layers, hx, cx, ws, bs, xs)
@@ -144,7 +147,7 @@ def _stack(
             cs.append(c)
         xs = [
             ys[0] if directions == 1 else _core.concatenate(list(ys), 1)
-            for ys in zip(*outputs, strict=True)
+            for ys in zip_strict(*outputs)
         ]
     return _core.stack(hs), None if cx is None else _core.stack(cs), xs
 
@@ -193,12 +196,12 @@ def _is_one_operator(
     expected = [(hx, hx.shape), *((x, (len(x), *xs[0].shape[1:])) for x in xs)]
     if cx is not None:
         expected.append((cx, hx.shape))
-    for part, (weights, biases) in enumerate(zip(ws, bs, strict=True)):
+    for part, (weights, biases) in enumerate(zip_strict(ws, bs)):
         width = xs[0].shape[1:] if part < directions else (directions * hidden,)
         shapes = [(hidden, *width)] * gates + [(hidden, hidden)] * gates
         if not len(weights) == len(biases) == 2 * gates:
             return False
-        expected += [*zip(weights, shapes, strict=True), *((b, (hidden,)) for b in biases)]
+        expected += [*zip_strict(weights, shapes), *((b, (hidden,)) for b in biases)]
     return xs[0].ndim == 2 and all(
         array.shape == shape and array.dtype == hx.dtype and array.device is hx.device
         for array, shape in expected
@@ -217,7 +220,7 @@ def _whole(
 ) -> tuple[ndarray, Any, list[ndarray]]:
     """As _stack, by the operator; its ys are views of one array."""
     states = [hx] if cx is None else [hx, cx]
-    weights = [a for pair in zip(ws, bs, strict=True) for part in pair for a in part]
+    weights = [a for pair in zip_strict(ws, bs) for part in pair for a in part]
     rows = [len(x) for x in xs]
     packed = xs[0] if len(xs) == 1 else _core.concatenate(xs)
     y, *finals = _core.rnn([packed, *states, *weights], rows, n_layers, directions, cast(Any, mode))

@@ -1,5 +1,7 @@
 """Linear algebra: systems of equations and decompositions, stacked along leading axes."""
 
+from __future__ import annotations
+
 import functools as _functools
 import inspect as _inspect
 import math as _math
@@ -223,7 +225,7 @@ def multi_dot(arrays: _Sequence[_Any]) -> _ndarray:
         arrays[0] = arrays[0].reshape(1, -1)
     if last:
         arrays[-1] = arrays[-1].reshape(-1, 1)
-    for a, b in zip(arrays, arrays[1:], strict=False):
+    for a, b in zip(arrays, arrays[1:]):
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
             raise _core.DimensionError(
                 f"[multi_dot] expects matrices that can be multiplied, got {a.shape} and {b.shape}"

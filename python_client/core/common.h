@@ -2,8 +2,8 @@
 #ifndef CHX_PYTHON_CLIENT_CORE_COMMON_H_
 #define CHX_PYTHON_CLIENT_CORE_COMMON_H_
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+// Before all others: it includes Python.h.
+#include "python_client/core/python_versions.h"
 // After Python.h.
 #include <structmember.h>
 

@@ -25,7 +25,7 @@ void TakeGil(PyThreadState* state) {
 }
 
 void Drop(PyObject* object) {
-  if (_Py_IsFinalizing() != 0) return;  // nobody needs the memory
+  if (Py_IsFinalizing() != 0) return;  // nobody needs the memory
   try {
     Py_DECREF(object);  // may run Python code, which gives up the lock
   } catch (...) {
@@ -34,7 +34,7 @@ void Drop(PyObject* object) {
 }
 
 void DropUnlocked(PyObject* object) {
-  if (_Py_IsFinalizing() != 0) return;
+  if (Py_IsFinalizing() != 0) return;
   try {
     const PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF(object);

@@ -68,7 +68,7 @@ def test_put_without_axis_into_a_view(rng):
     a = rng.standard_normal((3, 4))
     x, want = chx.array(a).T, a.copy().T
     chx.put_along_axis(x, [0, -1], [7.0, 8.0], None)
-    np.put_along_axis(want, np.array([0, -1]), [7.0, 8.0], None)
+    want.flat[[0, -1]] = [7.0, 8.0]  # put_along_axis refuses views since NumPy 2
     same(x, want)
 
 

@@ -1,12 +1,19 @@
 """What tests against NumPy share: a session of a module's own, and random inputs from a printed seed."""
 
+import builtins
 import os
 import signal
+import sys
 import time
 
 import chx
 import numpy as np
 import pytest
+from chx._compat import zip_strict
+
+if sys.version_info < (3, 10):
+    _zip = zip
+    builtins.zip = lambda *args, strict=False: zip_strict(*args) if strict else _zip(*args)
 
 SEED = np.random.SeedSequence().entropy % 2**32
 

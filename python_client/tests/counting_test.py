@@ -65,8 +65,8 @@ def test_unique(rng, axis, dtype):
     a[3], a[:, 2], a[..., 2] = a[1], a[:, 0], a[..., 1]
     got = chx.unique(chx.array(a), True, True, True, axis)
     want = np.unique(a, True, True, True, axis)
-    for g, w in zip(got, want, strict=True):
-        same(g, w)
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        same(g, w.ravel() if i == 2 else w)  # NumPy 2 gives places the array's shape
     same(chx.unique(chx.array(a), axis=axis), want[0])
 
 

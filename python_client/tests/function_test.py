@@ -263,14 +263,13 @@ def test_constants_are_numpys():
         "nan",
         "newaxis",
         "euler_gamma",
-        "NaN",
-        "Inf",
-        "Infinity",
-        "infty",
     ]:
         assert getattr(chx, name) is getattr(np, name)
-    for name in ["PINF", "NINF", "PZERO", "NZERO"]:
-        assert str(getattr(chx, name)) == str(getattr(np, name))
+    # Names that NumPy 2 has no more.
+    assert chx.NaN is np.nan and chx.Inf is chx.Infinity is chx.infty is np.inf
+    assert [
+        str(x) for x in (chx.PINF, chx.NINF, chx.PZERO, chx.NZERO)
+    ] == "inf -inf 0.0 -0.0".split()
     assert chx.float32 is np.float32 and chx.dtype is np.dtype
     assert [np.dtype(t).name for t in chx.all_dtypes] == (
         "bool int8 int16 int32 int64 uint8 float16 float32 float64".split()

@@ -56,12 +56,22 @@ def test_values(name, a):
             check(VALUES[name](source if x is a else source[::-1, ::2]), VALUES[name](x))
 
 
+def itemset(x, index, value):
+    """NumPy 2 has this method no more."""
+    if isinstance(x, chx.ndarray):
+        x.itemset(index, value)
+    elif isinstance(index, tuple):
+        x[index] = value
+    else:
+        x.flat[index] = value
+
+
 WRITERS = {
     "sort": lambda x: x.sort(),
     "sort axis": lambda x: x.sort(axis=0),
     "put": lambda x: x.put([0, -1], [7, 8]),
-    "itemset": lambda x: x.itemset((1, 1), 9),
-    "itemset flat": lambda x: x.itemset(3, 9),
+    "itemset": lambda x: itemset(x, (1, 1), 9),
+    "itemset flat": lambda x: itemset(x, 3, 9),
     "flat": lambda x: x.flat.__setitem__(slice(1, 4), 5),
     "all flat": lambda x: setattr(x, "flat", 3),
 }

@@ -19,16 +19,30 @@ def close(got, want):
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
 
 
+def closest_observations(a, q, axis, method):
+    """Definition 3 of Hyndman and Fan (1996), from which NumPy 1 differed by one place."""
+    columns = []
+    for column in a.T:
+        values = np.sort(column[~np.isnan(column)])
+        at = len(values) * q - 0.5
+        below = np.floor(at).astype(int)
+        chosen = np.where((at == below) & (below % 2 == 0), below, below + 1)
+        places = np.clip(chosen, 1, max(len(values), 1)) - 1
+        columns.append(values[places] if len(values) else np.full(q.shape, np.nan))
+    return np.stack(columns, 1)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_methods(rng, method):
     q = np.concatenate([rng.uniform(0, 1, 5), np.linspace(0, 1, 9), np.arange(7) / 6])
     for size in (1, 2, 6, 7, 8):
         a = rng.standard_normal((size, 3))
-        close(chx.quantile(chx.array(a), q, 0, method=method), np.quantile(a, q, 0, method=method))
+        quantile = closest_observations if method == "closest_observation" else np.nanquantile
+        close(chx.quantile(chx.array(a), q, 0, method=method), quantile(a, q, 0, method=method))
         a[rng.uniform(size=a.shape) < 0.4] = np.nan
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            want = np.nanquantile(a, q, 0, method=method)
+            want = quantile(a, q, 0, method=method)
         close(chx.nanquantile(chx.array(a), q, 0, method=method), want)
 
 

@@ -29,7 +29,8 @@ def mypy(tmp_path_factory):
 
 
 def test_package(mypy):
-    status, output = mypy("-p", "chx")
+    """As the oldest Python there is a wheel for, which lacks syntax and names."""
+    status, output = mypy("--python-version=3.9", "-p", "chx")
     assert status == 0, output
     checked = re.search(r"no issues found in (\d+) source files", output)
     assert int(checked[1]) > 100

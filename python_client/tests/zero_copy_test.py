@@ -349,6 +349,17 @@ def test_what_goes_wrong_in_a_buffer_is_not_lost():
     np.testing.assert_array_equal(chx.ones(3).__array__(), np.ones(3))
 
 
+def test_who_asks_for_an_array_may_say_whether_it_is_a_copy():
+    """NumPy 2 does."""
+    x = chx.ones(3)
+    copied, shared = x.__array__(copy=True), x.__array__(copy=False)
+    shared[0] = 5
+    assert x.tolist() == [5, 1, 1] and copied.tolist() == [1, 1, 1]
+    assert x.__array__("float64", copy=None).dtype == "float64"
+    with pytest.raises(ValueError, match=r"\[__array__\] expects copy=True or None for float32 as"):
+        x.__array__("float64", copy=False)
+
+
 def test_buffers_of_arrays_in_graphs_are_read_only():
     x = chx.ones(3).require_grad()
     y = chx.sum(x * x)

@@ -99,7 +99,7 @@ def test_daemon_with_a_gpu(here):
     output = process.stdout.readline()
     if "memory limit" not in output:
         output += process.communicate()[0]
-        expected = "libchxd_cuda.so: bazel build //:chxd makes it where the CUDA toolkit"
+        expected = "`bazel build //:chxd` makes it where the CUDA toolkit"
         if (here.root / ".bazel/bin/server/cuda/libchxd_cuda.so").exists():
             expected = r"driver|CUDA"
         assert re.search(expected, output), output

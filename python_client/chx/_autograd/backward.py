@@ -1,8 +1,11 @@
 """Gradients of arrays: backward and grad."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy import arguments
 from chx._runtime.context import BackpropId
@@ -70,7 +73,7 @@ def grad(
     if len(grad_outputs) == len(outputs):
         grad_outputs = [
             gy if gy is None else arguments.array_like(gy, y)
-            for y, gy in zip(outputs, grad_outputs, strict=True)
+            for y, gy in zip_strict(outputs, grad_outputs)
         ]
     grads = _core._grad(
         outputs,
@@ -82,7 +85,7 @@ def grad(
         retain_grad,
     )
     if set_grad:
-        for x, gx in zip(inputs, grads, strict=True):
+        for x, gx in zip_strict(inputs, grads):
             if gx is not None:
                 x.set_grad(gx, backprop_id)
     return grads

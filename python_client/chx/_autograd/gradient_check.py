@@ -1,12 +1,14 @@
 """Gradients against differences: for tests of what is built from arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
 from chx import _core
 from chx._autograd.backward import grad
+from chx._compat import TypeAlias, zip_strict
 from chx._core import ndarray
 from chx._numpy import creation, transfer
 from chx._runtime.context import BackpropId
@@ -42,7 +44,7 @@ def _call(func: _Func, inputs: list[ndarray]) -> list[ndarray]:
 def _check_shapes(what: str, arrays: Sequence[ndarray | None], like: Sequence[ndarray]) -> None:
     if len(arrays) != len(like):
         raise _core.GradientCheckError(f"{what}: expected {len(like)} arrays, got {len(arrays)}")
-    for i, (array, other) in enumerate(zip(arrays, like, strict=True)):
+    for i, (array, other) in enumerate(zip_strict(arrays, like)):
         if array is not None and array.shape != other.shape:
             raise _core.GradientCheckError(
                 f"{what}[{i}]: expected shape {other.shape}, got {array.shape}"
@@ -63,7 +65,7 @@ def _gradients(
         if x.is_backprop_required(backprop_id) and any(y is x for y in outputs):
             raise _core.GradientCheckError(f"input {i} is an output itself: give a view of it")
     grads = grad(outputs, inputs, backprop_id, grad_outputs=grad_outputs)
-    for i, (x, gx) in enumerate(zip(inputs, grads, strict=True)):
+    for i, (x, gx) in enumerate(zip_strict(inputs, grads)):
         if gx is not None and gx.is_backprop_required(backprop_id):
             raise _core.GradientCheckError(
                 f"the gradient of input {i} is in the graph, without double backprop"
@@ -87,7 +89,7 @@ def _differences(
 
     def outputs_at(moved: ndarray) -> list[NumpyArray]:
         arrays = inputs[:i] + [moved] + inputs[i + 1 :]
-        leaves = [_leaf(a, x, backprop_id) for a, x in zip(arrays, inputs, strict=True)]
+        leaves = [_leaf(a, x, backprop_id) for a, x in zip_strict(arrays, inputs)]
         return [_values(y) for y in _call(func, leaves)]
 
     result = np.zeros(values.shape)
@@ -101,7 +103,7 @@ def _differences(
         step = _values(moved[0])[index] - _values(moved[1])[index]
         sums = [
             np.sum((above - below) * weight)
-            for above, below, weight in zip(*map(outputs_at, moved), weights, strict=True)
+            for above, below, weight in zip_strict(*map(outputs_at, moved), weights)
         ]
         result[index] = sum(sums) / step
     return result

@@ -1,9 +1,12 @@
 """Which operators are recorded, and in which graphs."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any
 
 from chx import _core
+from chx._compat import Self, TypeAlias
 from chx._core import ndarray
 from chx._runtime import connection
 from chx._runtime.context import BackpropId, make_backprop_id, release_backprop_id
@@ -110,7 +113,7 @@ def _check_is_open(backprop_id: BackpropId) -> None:
 
 
 def is_backprop_required(
-    backprop_id: "BackpropId | ContextLike" = None, *, context: ContextLike = None
+    backprop_id: BackpropId | ContextLike = None, *, context: ContextLike = None
 ) -> bool:
     """Whether the calling thread records operators: in a graph, or in a context's default one."""
     if backprop_id is not None and _is_context(backprop_id):

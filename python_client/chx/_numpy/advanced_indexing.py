@@ -4,12 +4,15 @@ Integer arrays on the client are checked and combined there. Those on the device
 answer whether they are in range is waited for, and for a mask the number of elements.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import Device, ndarray
 from chx._numpy import creation, index_arrays
 from chx._types import Shape
@@ -164,21 +167,17 @@ def _taken_apart(array: ndarray, key: Sequence[Any]) -> tuple[list[Any], list[in
 
 
 def _covers(shape: Shape, mask: Shape) -> bool:
-    return len(shape) == len(mask) and all(
-        m in (0, size) for size, m in zip(shape, mask, strict=True)
-    )
+    return len(shape) == len(mask) and all(m in (0, size) for size, m in zip_strict(shape, mask))
 
 
 def _linear(indices: Sequence[Any], sizes: Sequence[int], device: Device) -> ndarray:
     """The indices broadcast and combined to positions in C order, on the device."""
     if not all(isinstance(index, np.ndarray) for index in indices):
         arrays = [creation.asarray(index, device=device) for index in indices]
-        result: ndarray = _combined(
-            [wrapped(i, s) for i, s in zip(arrays, sizes, strict=True)], sizes
-        )
+        result: ndarray = _combined([wrapped(i, s) for i, s in zip_strict(arrays, sizes)], sizes)
         return result
     positive = []
-    for index, size in zip(indices, sizes, strict=True):
+    for index, size in zip_strict(indices, sizes):
         index = index.astype(np.int64, copy=False)
         bad = (index < -size) | (index >= size)
         if bad.any():
@@ -192,7 +191,7 @@ def _linear(indices: Sequence[Any], sizes: Sequence[int], device: Device) -> nda
 
 def _combined(indices: Sequence[Any], sizes: Sequence[int]) -> Any:
     total = indices[0]
-    for index, size in zip(indices[1:], sizes[1:], strict=True):
+    for index, size in zip_strict(indices[1:], sizes[1:]):
         total = total * size + index
     return total
 

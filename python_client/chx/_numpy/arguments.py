@@ -1,5 +1,7 @@
 """What the routines do with their arguments."""
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 import numpy as np

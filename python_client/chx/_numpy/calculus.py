@@ -1,10 +1,13 @@
 """Differences, integrals and interpolation. Gradients come from the operators."""
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy import creation, mathematics, sorting
 from chx._numpy.arguments import array_beside, array_like, checked_axis, floating, sliced
@@ -73,7 +76,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
             raise TypeError(f"[gradient] expects one number or {len(axes)} distances")
         steps = steps * len(axes)
     f = floating(f)
-    slopes = [_slope(f, i, step, edge_order) for i, step in zip(axes, steps, strict=True)]
+    slopes = [_slope(f, i, step, edge_order) for i, step in zip_strict(axes, steps)]
     return slopes[0] if len(slopes) == 1 else slopes
 
 

@@ -1,11 +1,14 @@
 """NumPy's chapter "Array creation routines"."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy import operands, transfer
 from chx._types import DeviceLike, DtypeLike, Shape
@@ -185,7 +188,7 @@ def meshgrid(
         axes[:2] = 1, 0
     grids = [
         x.reshape([x.size if axis == d else 1 for d in range(len(xi))])
-        for x, axis in zip(xi, axes, strict=True)
+        for x, axis in zip_strict(xi, axes)
     ]
     if not sparse:
         shape = np.broadcast_shapes(*(grid.shape for grid in grids))

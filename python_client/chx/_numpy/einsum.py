@@ -1,5 +1,7 @@
 """chx.einsum: diagonals, sums and products of matrices, by NumPy's notation."""
 
+from __future__ import annotations
+
 import string
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NoReturn, cast
@@ -7,6 +9,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy.arguments import arrays_like
 
@@ -25,7 +28,7 @@ def einsum(*operands: Any, optimize: Any = False) -> ndarray:
     """
     subscripts, arrays = _arguments(operands)
     terms, output = _parse(subscripts, arrays)
-    parts = [_diagonals(*part) for part in zip(arrays, terms, strict=True)]
+    parts = [_diagonals(*part) for part in zip_strict(arrays, terms)]
     for step in _path(subscripts, arrays, optimize):
         chosen = [parts[i] for i in step]
         parts = [part for i, part in enumerate(parts) if i not in step]
@@ -102,7 +105,7 @@ def _parse(subscripts: str, operands: list[ndarray]) -> tuple[list[list[str]], l
             f"[einsum] expects {len(terms)} arrays for '{subscripts}', got {len(operands)}"
         )
     parsed = []
-    for term, operand in zip(terms, operands, strict=True):
+    for term, operand in zip_strict(terms, operands):
         named = term.replace("...", "")
         if not all(label.isalpha() for label in named) or ("." in named):
             raise ValueError(f"[einsum] expects letters, ',', '...' and '->', got '{subscripts}'")
@@ -162,7 +165,7 @@ def _contract(
     a, of_a = _sum_out(a, of_a, later.union(of_b))
     b, of_b = _sum_out(b, of_b, later.union(of_a))
     sizes: dict[str, int] = {}
-    for label, size in [*zip(of_a, a.shape, strict=True), *zip(of_b, b.shape, strict=True)]:
+    for label, size in [*zip_strict(of_a, a.shape), *zip_strict(of_b, b.shape)]:
         if sizes.setdefault(label, size) not in (size, 1) and size != 1:
             _refuse_sizes(label, sizes[label], size)
         sizes[label] = max(sizes[label], size) if size and sizes[label] else 0

@@ -1,10 +1,13 @@
 """NumPy's chapter "Functional programming"."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy import sorting
 from chx._numpy.arguments import array_beside, array_like, checked_axis
@@ -62,7 +65,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
         chosen.append(_core.logical_not(taken))
     flat = _core.ravel(x)
     result = _core.zeros(flat.shape, x.dtype, device=x.device)
-    for mask, function in zip(chosen, funclist, strict=True):
+    for mask, function in zip_strict(chosen, funclist):
         places = sorting.flatnonzero(mask)
         part = _core.take(flat, places, 0)
         values = function(part, *args, **kw) if callable(function) else function

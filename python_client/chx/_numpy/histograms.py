@@ -1,5 +1,7 @@
 """Histograms and other counts."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,11 +1,14 @@
 """NumPy's chapter "Indexing routines": functions that make arrays of indices."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy import creation, mathematics
 from chx._types import DeviceLike, DtypeLike, Shape
@@ -160,7 +163,7 @@ def ravel_multi_index(
         raise ValueError(f"[ravel_multi_index] expects {len(dims)} indices, got {len(multi_index)}")
     flat: Any = None
     stride = 1
-    axes = list(zip(multi_index, dims, modes, strict=True))
+    axes = list(zip_strict(multi_index, dims, modes))
     for index, size, how in axes if order == "F" else reversed(axes):
         index = creation.asarray(index).astype("int64", copy=False)
         if how == "wrap":

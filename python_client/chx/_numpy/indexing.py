@@ -1,5 +1,7 @@
 """NumPy's chapter "Indexing routines": functions that take elements and that write them in place."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any, cast
@@ -7,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy import advanced_indexing, creation, manipulation, mathematics, transfer
 from chx._numpy.arguments import (
@@ -38,7 +41,7 @@ def _fitted(name: str, shape: Shape, indices: ndarray, axis: int) -> Shape:
             f"[{name}] expects indices of {len(shape)} dimensions, got shape {indices.shape}"
         )
     fitted = list(shape)
-    for i, (n, m) in enumerate(zip(shape, indices.shape, strict=True)):
+    for i, (n, m) in enumerate(zip_strict(shape, indices.shape)):
         if i != axis and n != m and 1 not in (n, m):
             raise _core.DimensionError(
                 f"[{name}] expects shapes that agree but for axis {axis}, got {shape} and indices "
@@ -141,7 +144,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         if condition.dtype != np.bool_:
             raise TypeError(f"[select] expects bool conditions, got {condition.dtype}")
     result: Any = default
-    for condition, choice in zip(reversed(conditions), reversed(choicelist), strict=True):
+    for condition, choice in zip_strict(reversed(conditions), reversed(choicelist)):
         result = _core.where(condition, choice, result)
     return cast(ndarray, result)
 

@@ -1,5 +1,7 @@
 """NumPy's chapter "Interoperability": arrays as arguments of NumPy's functions and of other libraries."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -7,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chx import _core
 from chx._autograd import modes
 from chx._core import ndarray
 from chx._numpy import creation, transfer, ufuncs
@@ -30,12 +33,20 @@ def buffer(self: ndarray, flags: int) -> memoryview:
     return view.toreadonly() if self.is_backprop_required(modes.anygraph) else view
 
 
-def array_of(self: ndarray, dtype: Any = None) -> NumpyArray:
-    """For those who ask for __array__(): a NumPy array with a copy of the values."""
+def array_of(self: ndarray, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
+    """For those who ask for __array__(): a NumPy array with a copy of the values.
+
+    Raises:
+      ValueError: `copy` is False, but the memory cannot be seen from here, or is of another dtype.
+    """
     unseen: tuple[ndarray, BaseException] | None = getattr(_unseen, "error", None)
     _unseen.error = None
     if unseen is not None and unseen[0] is self:
         raise unseen[1]
+    if copy is not None and not copy:
+        if (dtype is not None and np.dtype(dtype) != self.dtype) or _core._export(self) is None:
+            raise ValueError(f"[__array__] expects copy=True or None for {self.dtype} as {dtype}")
+        return transfer.to_numpy(self, copy=False)
     values = transfer.to_numpy(self)
     return values if dtype is None else values.astype(dtype, copy=False)
 

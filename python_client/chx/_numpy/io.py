@@ -1,18 +1,21 @@
 """NumPy's chapter "Input and output": files, texts, and how arrays are printed."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Union
 
 import numpy as np
 
 from chx import _core
+from chx._compat import TypeAlias
 from chx._core import ndarray
 from chx._numpy import creation, transfer
 from chx._runtime import context
 from chx._types import DeviceLike, DtypeLike
 
-_File: TypeAlias = str | PathLike[str] | IO[Any]
+_File: TypeAlias = Union[str, PathLike[str], IO[Any]]
 
 
 def fromfile(

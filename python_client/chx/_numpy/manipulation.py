@@ -1,5 +1,7 @@
 """NumPy's chapter "Array manipulation routines". Gradients come from the operators."""
 
+from __future__ import annotations
+
 import builtins
 import operator
 from collections.abc import Callable, Sequence
@@ -116,7 +118,7 @@ def roll(a: ndarray, shift: Any, axis: Any = None) -> ndarray:
         raise ValueError(f"[roll] expects one shift, or one for each axis, got {shift} for {axis}")
     count = max(len(shifts), len(axes)) if shifts and axes else 0
     along: dict[int, int] = {}
-    for n, i in zip(shifts * (count // len(shifts or [0])), axes * count, strict=False):
+    for n, i in zip(shifts * (count // len(shifts or [0])), axes * count):
         along[i] = along.get(i, 0) + n
     return _core.roll(a, list(along.values()), list(along)) if along else _core.copy(a)
 

@@ -1,5 +1,7 @@
 """NumPy's chapter "Mathematical functions"; differences and integrals are in calculus.py."""
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 import numpy as np

@@ -4,6 +4,8 @@ Those that are about an array's own memory (base, data, ctypes, setflags, bytesw
 getfield, setfield, and resize in place) are not here: the memory is in the daemon.
 """
 
+from __future__ import annotations
+
 import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """chx.pad: borders around arrays, in every mode of numpy.pad."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

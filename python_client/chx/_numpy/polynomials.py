@@ -1,5 +1,7 @@
 """Polynomials by their coefficients, the highest power first. Gradients come from the operators."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any
 

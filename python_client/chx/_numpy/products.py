@@ -2,6 +2,8 @@
 or a NumPy array. Gradients come from the operators.
 """
 
+from __future__ import annotations
+
 import math
 import operator
 from collections.abc import Iterable
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy.arguments import arrays_like, checked_axis
 from chx._types import DtypeLike
@@ -46,7 +49,7 @@ def kron(a: Any, b: Any) -> ndarray:
     apart = a.reshape([n for d in left for n in (d, 1)]) * b.reshape(
         [n for d in right for n in (1, d)]
     )
-    result: ndarray = apart.reshape([m * n for m, n in zip(left, right, strict=True)])
+    result: ndarray = apart.reshape([m * n for m, n in zip_strict(left, right)])
     return result
 
 
@@ -94,8 +97,7 @@ def _summed(a: ndarray, b: ndarray, axes: Any) -> tuple[list[int], list[int]]:
             f"[tensordot] expects two equally long lists of axes, got {axes!r}"
         )
     found = tuple(
-        [checked_axis("tensordot", i, x.ndim) for i in part]
-        for part, x in zip(pair, (a, b), strict=True)
+        [checked_axis("tensordot", i, x.ndim) for i in part] for part, x in zip_strict(pair, (a, b))
     )
     for part in found:
         if len(set(part)) != len(part):

@@ -47,5 +47,5 @@ def _anywhere(xp: Any, count: Any, last: Any, q: Any, method: str) -> Any:
     if method == "averaged_inverted_cdf":
         return below + xp.where(whole, 0.5, 1.0)
     if method == "closest_observation":
-        whole = xp.logical_and(whole, xp.equal(xp.remainder(below, 2.0), 0.0))
+        whole = xp.logical_and(whole, xp.equal(xp.remainder(below, 2.0), 1.0))
     return below + xp.where(whole, 0.0, 1.0)

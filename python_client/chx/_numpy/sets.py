@@ -1,5 +1,7 @@
 """NumPy's chapter "Set routines". Results whose size depends on values are waited for."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

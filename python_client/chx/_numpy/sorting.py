@@ -1,5 +1,7 @@
 """NumPy's chapter "Sorting, searching and counting"."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """NumPy's chapter "Statistics"; histograms are in histograms.py. Gradients come from the operators."""
 
+from __future__ import annotations
+
 import builtins
 import math
 import operator

@@ -1,5 +1,7 @@
 """Values on their way between the memory of NumPy and that of the daemon."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +9,7 @@ import numpy as np
 
 from chx import _core
 from chx._autograd import modes
+from chx._compat import zip_strict
 from chx._core import Device, ndarray
 from chx._types import DeviceLike, DtypeLike, NumpyArray
 
@@ -99,7 +102,7 @@ def odd_strides(values: NumpyArray) -> bool:
     stride, odd = values.itemsize, False
     if not values.flags.c_contiguous or any(s % stride for s in values.strides):
         return False
-    for n, s in zip(reversed(values.shape), reversed(values.strides), strict=True):
+    for n, s in zip_strict(reversed(values.shape), reversed(values.strides)):
         odd = odd or s != (stride if values.size else 0)
         stride *= n
     return odd
@@ -116,7 +119,7 @@ def upload_strided(
     itemsize = values.itemsize
     before = size = 0
     if values.size:
-        steps = [s * (n - 1) for n, s in zip(values.shape, values.strides, strict=True)]
+        steps = [s * (n - 1) for n, s in zip_strict(values.shape, values.strides)]
         before = -sum(step for step in steps if step < 0)
         size = before + sum(step for step in steps if step > 0) + itemsize
     if limit is None:

@@ -1,5 +1,7 @@
 """NumPy's ufuncs on arrays of chx: each calls what has its name here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, cast

@@ -3,6 +3,8 @@
 A read takes its place in the order of commands when it is called, not when it is awaited.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 

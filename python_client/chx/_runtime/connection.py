@@ -1,5 +1,7 @@
 """chx.connect, and the session of functions without one."""
 
+from __future__ import annotations
+
 import os
 import threading
 from collections.abc import Mapping

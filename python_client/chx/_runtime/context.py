@@ -4,10 +4,13 @@ A context is a session with a daemon, seen as ChainerX's API sees it. There is a
 context, and each thread may have one of its own, and a default device.
 """
 
+from __future__ import annotations
+
 import os
-from typing import TYPE_CHECKING, ClassVar, Self, SupportsIndex
+from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 from chx import _core
+from chx._compat import Self
 from chx._core import Device
 from chx._runtime import defaults, session
 
@@ -43,7 +46,7 @@ class Context:
             bind(self, opened)
         return opened
 
-    def get_backend(self, name: str) -> "Backend":
+    def get_backend(self, name: str) -> Backend:
         """The backend of that name; BackendError if the daemon does not serve it."""
         devices = self._open().devices
         for device in devices:
@@ -60,15 +63,15 @@ class Context:
         """
         return _core._find_device(self._open(), device_name(device, index))
 
-    def make_backprop_id(self, backprop_name: str) -> "BackpropId":
+    def make_backprop_id(self, backprop_name: str) -> BackpropId:
         """A new graph of this context, until release_backprop_id."""
         return make_backprop_id(self._open(), backprop_name)
 
-    def release_backprop_id(self, backprop_id: "BackpropId") -> None:
+    def release_backprop_id(self, backprop_id: BackpropId) -> None:
         """Ends a graph. ChainerxError if it has ended, or is the default one."""
         release_backprop_id(self._open(), backprop_id)
 
-    def _check_valid_backprop_id(self, backprop_id: "BackpropId") -> None:
+    def _check_valid_backprop_id(self, backprop_id: BackpropId) -> None:
         """ChainerxError unless the graph is open, and one of this context."""
         check_backprop_id(self._open(), backprop_id)
 
@@ -79,7 +82,7 @@ class BackpropId:
     # By number, of the graphs that are open.
     _names: ClassVar[dict[int, str]] = {0: "<default>"}
 
-    def __init__(self, name: str, number: int, session: "session.Session | None" = None) -> None:
+    def __init__(self, name: str, number: int, session: session.Session | None = None) -> None:
         self.name = name
         self._id = number
         self._session = session

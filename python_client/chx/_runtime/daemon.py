@@ -1,5 +1,7 @@
 """A chxd of this process alone."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import shutil
@@ -36,7 +38,7 @@ def find_chxd() -> str:
 
 
 # Those that run.
-_running: set["PrivateDaemon"] = set()
+_running: set[PrivateDaemon] = set()
 
 
 class PrivateDaemon:

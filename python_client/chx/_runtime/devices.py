@@ -1,8 +1,11 @@
 """Backends and devices, and which device a thread uses by default."""
 
-from typing import Self, SupportsIndex, cast
+from __future__ import annotations
+
+from typing import SupportsIndex, cast
 
 from chx import _core
+from chx._compat import Self
 from chx._core import Device
 from chx._runtime.context import Context, context_of, device_name, get_default_context
 from chx._runtime.session import Session

@@ -4,6 +4,8 @@ The daemon's generator is counter-based: a draw depends on its key and nothing e
 stream has a key of its own, so that what other streams draw in between doesn't matter.
 """
 
+from __future__ import annotations
+
 import operator
 import os
 import secrets

@@ -8,9 +8,10 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from chx import _core
+from chx._compat import Self, TypeAlias
 from chx._runtime import defaults, random_streams
 from chx._runtime.certificates import read_roots
 from chx._runtime.daemon import PrivateDaemon

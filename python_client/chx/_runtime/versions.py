@@ -30,7 +30,9 @@ def _daemon() -> dict[str, str]:
         return {"chxd": "not found"}
     run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     folder = os.path.dirname(path)
-    places = [folder, os.path.join(os.path.dirname(folder), "lib", "chxd")]
+    above = os.path.dirname(folder)
+    places = [folder, os.path.join(above, "lib", "chxd")]
+    places.append(os.path.join(os.path.dirname(above), "chx_cuda"))  # of the package chx-cuda
     plugins = [os.path.join(place, "libchxd_cuda.so") for place in places]
     found = [plugin for plugin in plugins if os.path.exists(plugin)]
     return {

@@ -7,10 +7,10 @@ import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar
 
 _T = TypeVar("_T")
-_Jobs = queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]] | None]
+_Jobs = queue.SimpleQueue[Optional[tuple[Callable[[], Any], "concurrent.futures.Future[Any]"]]]
 
 
 class Waiter:

@@ -1,5 +1,7 @@
 """Arrays from nothing, from numbers and from other arrays. Floats are float64, integers int64."""
 
+from __future__ import annotations
+
 import builtins
 from typing import Any, Literal, cast
 

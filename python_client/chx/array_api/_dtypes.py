@@ -3,6 +3,8 @@
 There is no uint16, uint32, uint64, complex64 or complex128: chxd has no such arrays.
 """
 
+from __future__ import annotations
+
 import builtins
 import functools
 from typing import Any, NamedTuple

@@ -1,17 +1,20 @@
 """Functions of one element, or of two that broadcast. Either of two may be a Python number."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Union
 
 import numpy as np
 
 from chx import _core
+from chx._compat import TypeAlias
 from chx._core import ndarray
 from chx._types import Scalar
 from chx.array_api import _dtypes
 
 _Unary: TypeAlias = Callable[[ndarray], ndarray]
-Operand: TypeAlias = ndarray | Scalar
+Operand: TypeAlias = Union[ndarray, Scalar]
 _Binary: TypeAlias = Callable[[Operand, Operand], ndarray]
 
 

@@ -1,5 +1,7 @@
 """Linear algebra, on matrices in the last two axes, stacked along the others."""
 
+from __future__ import annotations
+
 import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple

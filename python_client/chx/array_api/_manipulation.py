@@ -1,5 +1,7 @@
 """Functions that move elements around, and those that pick some."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Sequence
 from typing import Any, SupportsIndex

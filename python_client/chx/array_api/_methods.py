@@ -1,5 +1,7 @@
 """What the standard has of arrays beyond ChainerX's methods."""
 
+from __future__ import annotations
+
 import sys
 from types import ModuleType
 

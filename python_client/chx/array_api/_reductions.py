@@ -1,5 +1,7 @@
 """Functions over axes: sums and means, searching, sorting, sets."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 

@@ -1,9 +1,12 @@
 """chainer.grad and chainer.backward on the daemon's arrays."""
 
+from __future__ import annotations
+
 import chainer
 from chainer import _backprop, function_node, variable
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer import _graph, _own_gradients
 
 _grad = function_node.grad
@@ -52,7 +55,7 @@ def grad(
     scale = 1.0 if loss_scale is None else float(loss_scale)
     seeds = [
         chx.full_like(y._data[0], scale) if g is None else g._data[0]
-        for y, g in zip(outputs, grad_outputs or [None] * len(outputs), strict=True)
+        for y, g in zip_strict(outputs, grad_outputs or [None] * len(outputs))
     ]
     with _own_gradients.any_dtype():
         grads = _graph.grads(
@@ -73,7 +76,7 @@ def _added_and_set(grads, inputs, grad_inputs, set_grad, retain_grad):
         if more is not None:
             grads[i] = more._data[0] if grads[i] is None else grads[i] + more._data[0]
     if set_grad or retain_grad:
-        for x, g in zip(inputs, grads, strict=True):
+        for x, g in zip_strict(inputs, grads):
             if set_grad or g is not None:
                 _graph.set_grad(x, g)
     return [
@@ -112,7 +115,7 @@ def backward(outputs, grad_outputs=None, **kwargs):
             y.grad_var = None
     if len(outputs) != len(grad_outputs):
         raise ValueError(f"[backward] expects {len(outputs)} grad_outputs, got {len(grad_outputs)}")
-    pairs = [(y, g._data[0]) for y, g in zip(outputs, grad_outputs, strict=True) if g is not None]
+    pairs = [(y, g._data[0]) for y, g in zip_strict(outputs, grad_outputs) if g is not None]
     _backward_from(pairs, kwargs.get("enable_double_backprop", False))
 
 

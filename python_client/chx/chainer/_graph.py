@@ -5,6 +5,8 @@ and for walks that call hooks or check values at every function (_walk.py). It h
 functions were recorded for such a walk.
 """
 
+from __future__ import annotations
+
 import functools
 import operator
 import weakref
@@ -12,6 +14,7 @@ import weakref
 from chainer import variable
 
 import chx
+from chx._compat import zip_strict
 
 is_connected = chx._core._backprop_ids
 
@@ -250,9 +253,9 @@ def link(function, inputs, outputs, arguments):
     function._output_count = len(nodes)
     function._chx_arguments = arguments
     if arguments is not None:
-        for node, y in zip(nodes, outputs, strict=True):
+        for node, y in zip_strict(nodes, outputs):
             node._array = y._data[0]
-        for node, x in zip(function.inputs, inputs, strict=True):
+        for node, x in zip_strict(function.inputs, inputs):
             if node._array is None:
                 node._array = x._data[0] if isinstance(x, variable.Variable) else x
 

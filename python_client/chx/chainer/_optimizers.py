@@ -10,12 +10,15 @@ written back, and counts as a fallback. update_core_gpu gets the daemon's arrays
 arrays, but cuda.elementwise makes kernels that write to arrays of the daemon.
 """
 
+from __future__ import annotations
+
 import collections
 
 import numpy
 from chainer import optimizer, optimizer_hooks, optimizers, variable
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer import _fallbacks, _graph
 from chx.optimizers._rules import RULES, operators
 
@@ -128,7 +131,7 @@ class _Batch:
     def run(self):
         for (name, arguments, _), entries in self._groups.items():
             rule = RULES[name]
-            params, grads, states = zip(*entries, strict=True)
+            params, grads, states = zip_strict(*entries)
             lists = [[state[key] for state in states] for key in rule.states]
             rule.operator(params, grads, *lists, *arguments)
         for half, master in self._halves:

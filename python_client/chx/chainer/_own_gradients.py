@@ -1,5 +1,7 @@
 """Gradients of functions that Python computes here: asked for by the daemon, checked as on NumPy."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
 
@@ -7,6 +9,7 @@ import chainer
 from chainer import function_node, variable
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer import _devices
 from chx.chainerx import _core
 
@@ -52,14 +55,14 @@ def record(function, inputs, outputs):
     # For who asks outside of backward(). Not in a graph: that holds the function.
     function._chx_retained = [
         [None if arrays[i] is None else arrays[i].as_grad_stopped() for i in of_which]
-        for arrays, of_which in zip((inputs, outputs), indexes, strict=True)
+        for arrays, of_which in zip_strict((inputs, outputs), indexes)
     ]
 
 
 def _retained_variables(nodes, indexes, arrays):
     """The variables of nodes where they are left, or new ones outside of the graph."""
     found = []
-    for i, array in zip(indexes, arrays, strict=True):
+    for i, array in zip_strict(indexes, arrays):
         var = nodes[i] and nodes[i].get_variable_or_none()
         if var is None and array is not None:
             var = variable.Variable(array, requires_grad=False)
@@ -119,9 +122,7 @@ def backward_chainerx(self, targets, output_grads, retained_inputs, retained_out
     with _devices.results_on(device.device), chainer.using_device(device), recorded:
         grads = _grads(self, tuple(targets), _variables(output_grads))
         arrays = [None if g is None else g._data[0] for g in grads]
-        return [
-            _checked(self, self.inputs[i], array) for i, array in zip(targets, arrays, strict=True)
-        ]
+        return [_checked(self, self.inputs[i], array) for i, array in zip_strict(targets, arrays)]
 
 
 def _grads(self, targets, output_grads):

@@ -1,10 +1,13 @@
 """Values of many arrays of a daemon's, in few waits."""
 
+from __future__ import annotations
+
 import collections
 
 import numpy as np
 
 import chx
+from chx._compat import zip_strict
 
 
 def packed(arrays):
@@ -32,6 +35,6 @@ def read(arrays):
             continue
         row = chx.to_numpy(packed([arrays[i] for i in indices]))
         ends = np.cumsum([arrays[i].size for i in indices])
-        for i, part in zip(indices, np.split(row, ends[:-1]), strict=True):
+        for i, part in zip_strict(indices, np.split(row, ends[:-1])):
             values[i] = part.reshape(arrays[i].shape)
     return values

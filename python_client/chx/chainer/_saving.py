@@ -3,11 +3,14 @@
 What they are given is copied in the daemon, and read when much has come together or at the end of save().
 """
 
+from __future__ import annotations
+
 import threading
 
 from chainer.serializers import hdf5, npz
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer import _reading
 
 DictionarySerializer = npz.DictionarySerializer
@@ -45,7 +48,7 @@ class _Save:
             values = _reading.read(self.copies)
         except MemoryError:  # Copies have no room in the daemon.
             values = [chx.to_numpy(array) for array in self.originals]
-        for write, value in zip(self.writes, values, strict=True):
+        for write, value in zip_strict(self.writes, values):
             write(value)
         self.__init__(self.target)
 

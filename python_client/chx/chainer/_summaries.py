@@ -4,6 +4,8 @@ What is added is copied in the daemon, all that comes together by one command. I
 wants a sum, or when much has come together, and added up here, by Chainer, as NumPy's numbers are.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import itertools
@@ -12,6 +14,7 @@ import threading
 from chainer import reporter
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer import _reading
 
 Summary = reporter.Summary
@@ -95,7 +98,7 @@ def settle(summaries):
     pending = [(s, vars(s)["_chx_pending"]) for s in summaries if vars(s).get("_chx_pending")]
     numbers = [n for _, terms in pending for term in terms for n in term if isinstance(n, _Number)]
     rows = list({id(n.row): n.row for n in numbers if n.row.values is None}.values())
-    for row, values in zip(rows, _reading.read([row.array for row in rows]), strict=True):
+    for row, values in zip_strict(rows, _reading.read([row.array for row in rows])):
         row.values, row.array = values, None
     for summary, terms in pending:
         vars(summary)["_chx_pending"] = []

@@ -1,11 +1,14 @@
 """Chainer's variables on the daemon's arrays: what ChainerX refuses, and gradients as on NumPy."""
 
+from __future__ import annotations
+
 import warnings
 
 import chainer
 from chainer import variable
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer import _graph, _walk
 
 Variable = variable.Variable
@@ -163,7 +166,7 @@ def _backward_retaining(self, node, double_backprop, loss_scale):
         retain_grad=True,
         grad_outputs=[seed],
     )
-    for var, old, grad in zip(leaves, before, grads, strict=True):
+    for var, old, grad in zip_strict(leaves, before, grads):
         if grad is not None:
             _graph.set_grad(var, grad if old is None else old + grad)
     _graph.retained_between([node])

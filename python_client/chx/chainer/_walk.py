@@ -1,11 +1,14 @@
 """Backpropagation function by function, for who wants to look at each: hooks, NaN checks."""
 
+from __future__ import annotations
+
 import heapq
 
 import chainer
 from chainer import _backprop_utils
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer import _graph
 
 
@@ -32,7 +35,7 @@ def check_nan(label, way, what, indexes, arrays):
       way: "forward" or "backward".
       what, indexes: What each of the arrays is.
     """
-    for i, array in zip(indexes, arrays, strict=True):
+    for i, array in zip_strict(indexes, arrays):
         if contains_nan(array):
             raise RuntimeError(
                 f"NaN is detected on {way} computation of {label}\n"
@@ -113,7 +116,7 @@ class _Walk:
         for hook in hooks:
             hook.backward_preprocess(function, in_data, out_grads)
         indexes = [i for group in targets.values() for i in group]
-        for i, grad in zip(indexes, self.grads_of(function, indexes, outputs, grads), strict=True):
+        for i, grad in zip_strict(indexes, self.grads_of(function, indexes, outputs, grads)):
             if grad is not None:
                 self.add(function.inputs[i], grad)
         for hook in hooks:
@@ -121,7 +124,7 @@ class _Walk:
 
     def grads_of(self, function, indexes, outputs, grads):
         """Gradients of a function's own inputs, from those of its outputs."""
-        given = [(y, g) for y, g in zip(outputs, grads, strict=True) if g is not None]
+        given = [(y, g) for y, g in zip_strict(outputs, grads) if g is not None]
         try:
             result = chx.grad(
                 [y for y, _ in given],

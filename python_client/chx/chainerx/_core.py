@@ -1,5 +1,7 @@
 """ChainerX's compiled module, as Chainer and tests use it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence as _Sequence
 from typing import Any as _Any, NoReturn as _NoReturn
 

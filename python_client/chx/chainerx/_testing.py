@@ -1,12 +1,15 @@
 """Arrays for tests: with given strides, and from a buffer."""
 
+from __future__ import annotations
+
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 import chx
-from chx._core import Device, ndarray
+from chx._compat import Self
+from chx._core import ndarray
 from chx._numpy import transfer
 from chx._types import DeviceLike, DtypeLike, NumpyArray, Shape
 
@@ -17,17 +20,20 @@ class _DeviceBuffer(NumpyArray):
     The memory is this process's; `device` is where an array of it is to be.
     """
 
-    device: Device | None
-
     def __new__(cls, data: Any, shape: Shape, dtype: DtypeLike, device: DeviceLike = None) -> Self:
         if chx.dtype(dtype).type not in chx.all_dtypes:
             raise chx.DtypeError(f"unsupported dtype: {chx.dtype(dtype)}")
         buffer = np.array(data, chx.dtype(dtype)).reshape(shape).view(cls)
-        buffer.device = chx.get_device(device)
+        buffer._device = chx.get_device(device)
         return buffer
 
     def __array_finalize__(self, base: Any) -> None:
-        self.device = getattr(base, "device", None)
+        self._device = getattr(base, "_device", None)
+
+    @property
+    def device(self) -> Any:
+        """A Device, or None; NumPy's own says "cpu"."""
+        return self._device
 
 
 def _fromnumpy(array: Any, keepstrides: bool = False, device: DeviceLike = None) -> ndarray:

@@ -4,13 +4,16 @@ Values are arrays, of no dimensions for numbers that have a type, and Python's n
 which take the type of what they meet.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 
 from chx import _core
+from chx._compat import TypeAlias, TypeGuard
 from chx._core import Device, ndarray
 
 _FLOATS = "acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log1p log2 log10 rint"

@@ -1,5 +1,7 @@
 """Elementwise and reduction kernels: parameters, types and calls."""
 
+from __future__ import annotations
+
 import ast
 import functools
 import math
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chx import _core
+from chx._compat import zip_strict
 from chx._core import Device, ndarray
 from chx._numpy import operands
 from chx._types import Shape
@@ -72,7 +75,7 @@ class _Kernel:
                 operands.as_operand(a, arrays) if isinstance(a, (np.ndarray, list, tuple)) else a
                 for a in args
             ]
-        for p, arg in zip(params, args, strict=True):
+        for p, arg in zip_strict(params, args):
             if not is_array(arg):
                 if not isinstance(arg, (bool, int, float, np.generic)):
                     kind = type(arg).__name__
@@ -85,12 +88,12 @@ class _Kernel:
         arrays = [a for a in args if is_array(a)]
         if not arrays:
             raise TypeError(f"[{self.name}] expects an array among its arguments, got none")
-        for p, arg in zip(params, args, strict=True):  # numbers settle what arrays leave open
+        for p, arg in zip_strict(params, args):  # numbers settle what arrays leave open
             if p.is_placeholder and p.type not in bound:
                 bound[p.type] = np.result_type(arg).name
         types = {p.name: p.type for p in params}
         evaluator = self._evaluator(arrays[0].device, types, bound)
-        for p, arg in zip(params, args, strict=True):
+        for p, arg in zip_strict(params, args):
             evaluator.values[p.name] = evaluator.typed(arg, self._dtype(p.type, bound))
         return bound, arrays, evaluator
 
@@ -185,7 +188,7 @@ class ElementwiseKernel(_Kernel):
             elif any(value is other for other in (*args, *results)):
                 value = value.copy()
             results.append(value)
-        for out, value in zip(outs, results, strict=bool(outs)):
+        for out, value in zip_strict(outs, results if outs else ()):
             _core.copyto(out, value)
         results = outs or results
         return results[0] if len(results) == 1 else tuple(results)

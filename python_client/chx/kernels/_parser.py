@@ -6,6 +6,8 @@ Trees are tuples, the kind first:
 statements: ("assign", type or None, name, tree), ("if", condition, (statement, ...), (statement, ...)).
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import NoReturn

@@ -1,12 +1,15 @@
 """Optimizers over chx arrays: one command per step, whatever the number of parameters."""
 
+from __future__ import annotations
+
 import collections
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from chx import _core
 from chx._autograd.modes import anygraph
+from chx._compat import Self, TypeAlias
 from chx._core import ndarray
 from chx._numpy import creation
 from chx.optimizers._rules import RULES
@@ -62,7 +65,8 @@ class Optimizer:
             """Refuses what would have no effect, such as `lr` where the rate is `alpha`."""
             own = name in ("t", "params", "state") or name in self.__dict__ or name[0] == "_"
             if not own and not any(
-                name in vars(c) or name in c.__annotations__ for c in type(self).__mro__[:-1]
+                name in vars(c) or name in vars(c).get("__annotations__", ())
+                for c in type(self).__mro__[:-1]
             ):
                 names = [n for n in self._names if n not in self._fixed]
                 raise AttributeError(

@@ -5,11 +5,14 @@ chx.optimizers and the Chainer adapter both step by this table, which is that of
 that has them as attributes.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from chx import _core
+from chx._compat import TypeAlias
 
 operators = _core._submodules["optimizers"]
 

@@ -12,6 +12,8 @@ This module's functions, and Generator() and RandomState() without arguments, dr
 stream, which seed() restarts; default_rng() and RandomState(seed) make streams of their own.
 """
 
+from __future__ import annotations
+
 from chx._core import ndarray as _ndarray
 from chx._runtime import connection as _connection, random_streams as _random_streams
 from chx._types import DeviceLike as _DeviceLike, DtypeLike as _DtypeLike, Size as _Size

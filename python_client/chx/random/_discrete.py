@@ -1,5 +1,7 @@
 """Discrete distributions of chx.random.Generator, as int64. Parameters as in _continuous.py."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,13 +1,16 @@
 """Generators of random arrays, each with a stream of numbers or the session's."""
 
+from __future__ import annotations
+
 import builtins
 import copy
 import operator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from chx import _core, linalg
+from chx._compat import Self
 from chx._core import ndarray
 from chx._numpy import creation, sorting, transfer
 from chx._numpy.arguments import array_like, checked_axis

@@ -1,5 +1,7 @@
 """Where distributions draw from."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from chx._core import ndarray

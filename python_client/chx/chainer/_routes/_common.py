@@ -1,8 +1,11 @@
 """What routes of several groups use."""
 
+from __future__ import annotations
+
 import numpy as np
 
 import chx
+from chx._compat import zip_strict
 
 
 def cast(y, dtype):
@@ -83,23 +86,22 @@ def windows(x, ksize, stride, pad, cover_all=False, value=0, dilate=None):
     dilate = dilate or (1,) * n
     sizes = x.shape[2:]
     outs = [
-        outsize(*args, cover_all, d)
-        for *args, d in zip(sizes, ksize, stride, pad, dilate, strict=True)
+        outsize(*args, cover_all, d) for *args, d in zip_strict(sizes, ksize, stride, pad, dilate)
     ]
-    spans = [(k - 1) * d + 1 for k, d in zip(ksize, dilate, strict=True)]
+    spans = [(k - 1) * d + 1 for k, d in zip_strict(ksize, dilate)]
     after = [
         max(0, (out - 1) * s + span - size - p)
-        for out, s, span, size, p in zip(outs, stride, spans, sizes, pad, strict=True)
+        for out, s, span, size, p in zip_strict(outs, stride, spans, sizes, pad)
     ]
-    widths = [(0, 0), (0, 0), *zip(pad, after, strict=True)]
+    widths = [(0, 0), (0, 0), *zip_strict(pad, after)]
     padded = chx.pad(x, widths, "constant", value)
     # Along each axis: which element is k-th in window o.
     axes = []
-    for k, out, s, d in zip(ksize, outs, stride, dilate, strict=True):
+    for k, out, s, d in zip_strict(ksize, outs, stride, dilate):
         axes.append(np.arange(k)[:, None] * d + np.arange(out) * s)
     strides = np.cumprod([1, *padded.shape[:1:-1]])[-2::-1]
     index = 0
-    for i, (positions, step) in enumerate(zip(axes, strides, strict=True)):
+    for i, (positions, step) in enumerate(zip_strict(axes, strides)):
         shape = [1] * (2 * n)
         shape[i], shape[n + i] = positions.shape
         index = index + positions.reshape(shape) * int(step)

@@ -1,5 +1,7 @@
 """Routes of chainer.functions.array."""
 
+from __future__ import annotations
+
 import numpy as np
 from chainer.functions.array import (
     as_strided,
@@ -33,6 +35,7 @@ from chainer.functions.array import (
 )
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer._routes._common import sent, transposed, windows
 from chx.chainer._routes._registry import route
 
@@ -41,7 +44,7 @@ from chx.chainer._routes._registry import route
 def _as_strided(f, xs):
     x = chx.ascontiguousarray(xs[0])
     offset = f.storage_offset or 0
-    ends = [s * (n - 1) for n, s in zip(f.shape, f.strides, strict=True)]
+    ends = [s * (n - 1) for n, s in zip_strict(f.shape, f.strides)]
     first = offset + sum(end for end in ends if end < 0)
     last = offset + sum(end for end in ends if end > 0)
     if first < 0 or last >= x.size:
@@ -50,7 +53,7 @@ def _as_strided(f, xs):
         )
     # The same element may be at several places, which the gradient adds up.
     index = np.full(f.shape, offset, np.int64)
-    for axis, (n, s) in enumerate(zip(f.shape, f.strides, strict=True)):
+    for axis, (n, s) in enumerate(zip_strict(f.shape, f.strides)):
         index += (np.arange(n) * s).reshape([-1] + [1] * (len(f.shape) - axis - 1))
     return (chx.take(x.ravel(), sent(index, x), axis=0),)
 

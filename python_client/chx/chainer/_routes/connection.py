@@ -1,5 +1,7 @@
 """Routes of chainer.functions.connection."""
 
+from __future__ import annotations
+
 import chainer
 import numpy as np
 from chainer.functions.connection import (
@@ -15,6 +17,7 @@ from chainer.functions.connection import (
 )
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer._routes._common import cast
 from chx.chainer._routes._registry import route
 
@@ -45,9 +48,9 @@ def _dilated(w, dilate):
     for d in dilate:
         widths += [(0, 0), (0, d - 1)]
     full = chx.pad(apart, widths).reshape(
-        *w.shape[:2], *[k * d for k, d in zip(sizes, dilate, strict=True)]
+        *w.shape[:2], *[k * d for k, d in zip_strict(sizes, dilate)]
     )
-    ends = [slice(0, (k - 1) * d + 1) for k, d in zip(sizes, dilate, strict=True)]
+    ends = [slice(0, (k - 1) * d + 1) for k, d in zip_strict(sizes, dilate)]
     return full[(slice(None), slice(None), *ends)]
 
 
@@ -57,7 +60,7 @@ def _grouped(call, groups, x, w, b):
         return call(x, w, b)
     parts = [chx.split(x, groups, 1), chx.split(w, groups, 0)]
     parts.append([None] * groups if b is None else chx.split(b, groups, 0))
-    return chx.concatenate([call(*part) for part in zip(*parts, strict=True)], 1)
+    return chx.concatenate([call(*part) for part in zip_strict(*parts)], 1)
 
 
 def _convolution(xs, stride, pad, cover_all, dilate, groups):
@@ -92,8 +95,7 @@ def _deconvolution(xs, stride, pad, outs, dilate, groups):
     w = _dilated(cast(w, dtype), dilate)
     # What a size beyond the last window leaves over is filled with zeros.
     covered = [
-        (n - 1) * s + k - 2 * p
-        for n, s, k, p in zip(x.shape[2:], stride, w.shape[2:], pad, strict=True)
+        (n - 1) * s + k - 2 * p for n, s, k, p in zip_strict(x.shape[2:], stride, w.shape[2:], pad)
     ]
     outs = tuple(covered if outs is None else outs)
     y = _grouped(

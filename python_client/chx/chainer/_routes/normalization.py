@@ -1,5 +1,7 @@
 """Routes of chainer.functions.normalization."""
 
+from __future__ import annotations
+
 import numpy as np
 from chainer.functions.normalization import (
     batch_normalization,
@@ -12,6 +14,7 @@ from chainer.functions.normalization import (
 )
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer._routes._common import cast
 from chx.chainer._routes._registry import route
 
@@ -71,7 +74,7 @@ def _batch_renormalization(f, xs):
 
 def _average(running, now, decay):
     """Moves averages, in place."""
-    for old, new in zip(running, now, strict=True):
+    for old, new in zip_strict(running, now):
         old *= decay
         old += cast(new, old.dtype) * (1 - decay)
 

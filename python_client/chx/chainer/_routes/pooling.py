@@ -1,5 +1,7 @@
 """Routes of chainer.functions.pooling, but for regions of interest."""
 
+from __future__ import annotations
+
 import numpy as np
 from chainer.functions.pooling import (
     average_pooling_2d,
@@ -12,6 +14,7 @@ from chainer.functions.pooling import (
 from chainer.utils import conv
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer._routes._common import one_hot, sent, windows
 from chx.chainer._routes._registry import route
 
@@ -60,7 +63,7 @@ def _unpooling(x, ksize, stride, pad, outs):
 def _outsizes(f, x, ksize, stride, pad, given):
     return tuple(
         conv.get_deconv_outsize(size, k, s, p, cover_all=f.cover_all) if out is None else out
-        for size, k, s, p, out in zip(x.shape[2:], ksize, stride, pad, given, strict=True)
+        for size, k, s, p, out in zip_strict(x.shape[2:], ksize, stride, pad, given)
     )
 
 

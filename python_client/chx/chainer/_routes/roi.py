@@ -4,6 +4,8 @@ Regions are few and have no gradients: they are fetched, and made into a table h
 each output is made of. The daemon gathers and reduces those.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from chainer.functions.pooling import (
     roi_average_align_2d,
@@ -14,6 +16,7 @@ from chainer.functions.pooling import (
 )
 
 import chx
+from chx._compat import zip_strict
 from chx.chainer._routes._common import sent
 from chx.chainer._routes._registry import route
 
@@ -39,7 +42,7 @@ def _boxes(x, boxes, batch, f, inclusive):
     """Which elements are in each of the outsize's bins of each box (y0, x0, y1, x1)."""
     h, w = x.shape[2:]
     lists = []
-    for (y0, x0, y1, x1), b in zip(boxes, batch, strict=True):
+    for (y0, x0, y1, x1), b in zip_strict(boxes, batch):
         y0, x0, y1, x1 = (int(round(v * f.spatial_scale)) for v in (y0, x0, y1, x1))
         rows = _bins(y0, max(y1 - y0 + inclusive, 1), f.outh, h)
         columns = _bins(x0, max(x1 - x0 + inclusive, 1), f.outw, w)
@@ -102,7 +105,7 @@ def _samples(x, rois, batch, f):
     h, w = x.shape[2:]
     table, scale = _fetched(rois), f.spatial_scale
     counts, lists, weights = [], [], []
-    for (y0, x0, y1, x1), b in zip(table * scale, chx.to_numpy(batch), strict=True):
+    for (y0, x0, y1, x1), b in zip_strict(table * scale, chx.to_numpy(batch)):
         bin_h, bin_w = max(y1 - y0, 1.0) / f.outh, max(x1 - x0, 1.0) / f.outw
         grid_h = f.sampling_ratio[0] or int(np.ceil(bin_h))
         grid_w = f.sampling_ratio[1] or int(np.ceil(bin_w))
@@ -121,7 +124,7 @@ def _samples(x, rois, batch, f):
     shape = (len(table), f.outh, f.outw, longest)
     index = np.zeros((len(lists), longest, 4), np.int64)
     weight = np.zeros((len(lists), longest, 4))
-    for row, (places, shares) in enumerate(zip(lists, weights, strict=True)):
+    for row, (places, shares) in enumerate(zip_strict(lists, weights)):
         index[row, : len(places)], weight[row, : len(shares)] = places, shares
     return index.reshape(*shape, 4), weight.reshape(*shape, 4), np.reshape(counts, shape[:3])
 

@@ -1,5 +1,7 @@
 """Names of dtypes by kind, and what else may stand for a dtype."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,18 +1,21 @@
 """Decorators that run a test with NumPy and with chx, and compare what it gives."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Union
 
 import numpy as np
 
 import chx
+from chx._compat import TypeAlias, zip_strict
 from chx.chainerx.testing import array as _array
 
 _Test: TypeAlias = Callable[..., Any]
-_Errors: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
+_Errors: TypeAlias = Union[type[BaseException], tuple[type[BaseException], ...]]
 _Check: TypeAlias = Callable[[Any, Any], None]
 
 _chainerx: ModuleType  # chx.chainerx, which is made of this module too
@@ -54,7 +57,7 @@ def _compare(expected: Any, actual: Any, check: _Check) -> None:
     if isinstance(expected, (list, tuple)) or isinstance(actual, (list, tuple)):
         if type(expected) is not type(actual) or len(expected) != len(actual):
             raise AssertionError(f"NumPy gave {expected!r}, chainerx {actual!r}")
-        for pair in zip(expected, actual, strict=True):
+        for pair in zip_strict(expected, actual):
             _compare(*pair, check)
         return
     if isinstance(actual, chx.ndarray):
