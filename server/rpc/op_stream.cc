@@ -10,7 +10,7 @@
 #include "proto/command_codec.h"
 #include "proto/messages.h"
 #include "server/rpc/limits.h"
-#include "server/rpc/printable.h"
+#include "server/log/printable.h"
 
 namespace chx::server {
 namespace {

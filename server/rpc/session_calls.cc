@@ -9,7 +9,7 @@
 #include "server/rpc/frame_service.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/op_stream.h"
-#include "server/rpc/printable.h"
+#include "server/log/printable.h"
 #include "server/rpc/version.h"
 
 namespace chx::server {
