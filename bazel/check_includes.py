@@ -127,6 +127,7 @@ ALLOWED = {
 SYSTEM = {
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
     "cblas": ["server/lapack", "server/native", "server/native/vendor"],
+    "CLI/": ["server"],
     "cublas": ["server/cuda/vendor"],
     "cuda": ["server/cuda", "server/cuda/loops", "server/cuda/vendor", "server/kernels"],
     "cudnn": ["server/cuda/vendor"],
@@ -147,6 +148,7 @@ SYSTEM = {
     "Python.h": ["python_client"],
     "fmt/": ["server/log"],
     "spdlog/": ["server/log"],
+    "toml++/": ["server"],
 }
 
 OURS = {path.split("/")[0] for path in ALLOWED}

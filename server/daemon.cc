@@ -14,6 +14,7 @@
 #include "base/sanitizers.h"
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
+#include "server/log/log.h"
 #include "server/rpc/limits.h"
 
 namespace chx::server {
@@ -176,6 +177,8 @@ absl::Status Daemon::ReloadCertificate(const std::string& cert_pem, const std::s
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {
+  Log(LogLevel::kInfo, "draining",
+      {{"sessions", manager_->List().size()}, {"seconds", timeout.count() / 1000}});
   admin_->SetServing(false);
   manager_->StartDraining();
   const auto end = std::chrono::steady_clock::now() + timeout;

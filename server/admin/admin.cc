@@ -1,6 +1,7 @@
 #include "server/admin/admin.h"
 
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -18,6 +19,7 @@
 #include "server/admin/admin_service.h"
 #include "server/admin/auth.h"
 #include "server/admin/control.pb.h"
+#include "server/log/log.h"
 #include "server/process/child.h"
 #include "server/process/confine.h"
 #include "server/process/packets.h"
@@ -37,6 +39,18 @@ void BoundStacks() {
   pthread_attr_setstacksize(&attributes, kStackBytes);
   pthread_setattr_default_np(&attributes);
   pthread_attr_destroy(&attributes);
+}
+
+// What gRPC has to say is often a client's doing.
+void LogOfGrpc(gpr_log_func_args* line) {
+  static auto* const limit = new LogLimit;
+  const bool error = line->severity == GPR_LOG_SEVERITY_ERROR;
+  Log(limit, error ? LogLevel::kWarning : LogLevel::kDebug, "gRPC", {{"text", line->message}});
+}
+
+void SilenceLibraries() {
+  google::protobuf::SetLogHandler(nullptr);
+  gpr_set_log_function(LogOfGrpc);
 }
 
 std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const std::string& token) {
@@ -84,7 +98,8 @@ class Server {
 }  // namespace
 
 int RunAdmin() {
-  google::protobuf::SetLogHandler(nullptr);
+  ConfigureLogFromEnvironment("chxd-admin");
+  SilenceLibraries();
   BoundStacks();
   ConfineProcess(kMemoryBytes);
   setpriority(PRIO_PROCESS, 0, kNiceness);

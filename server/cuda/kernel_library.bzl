@@ -11,6 +11,7 @@ HOST_DEPS = [
     "//server/engine",
     "//server/kernels",
     "//server/lapack",
+    "//server/log",
 ]
 
 def emulated_library(name, srcs, hdrs, deps, visibility = None):

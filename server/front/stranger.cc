@@ -8,6 +8,7 @@
 #include "proto/refusal.h"
 #include "server/front/hello.h"
 #include "server/front/would_block.h"
+#include "server/log/log.h"
 
 namespace chx::server {
 namespace {
@@ -16,6 +17,19 @@ namespace {
 constexpr size_t kReadBytes = 16 << 10;
 // A client sends its Hello in one.
 constexpr int kMaxRecords = 64;
+
+void LogRefusal(const std::string& address, HelloCheck why) {
+  static auto* const limit = new LogLimit;
+  const bool denied = why == HelloCheck::kDenied;
+  Log(limit, denied ? LogLevel::kWarning : LogLevel::kInfo, "client refused",
+      {{"peer", address}, {"reason", denied ? "no valid token" : "no client of chxd"}});
+}
+
+void LogNoTls(const std::string& address) {
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kInfo, "client refused",
+      {{"peer", address}, {"reason", "the TLS handshake failed"}});
+}
 
 }  // namespace
 
@@ -40,6 +54,7 @@ Stranger::Step Stranger::AdvancePlain(absl::string_view token) {
   const HelloCheck check = CheckHello({buffer.data(), static_cast<size_t>(size)}, token);
   if (check == HelloCheck::kPartial) return Step::kWait;
   if (check == HelloCheck::kGood) return Step::kGood;
+  LogRefusal(address, check);
   const std::string refusal = RefusalFrame(check);
   static_cast<void>(send(socket_, refusal.data(), refusal.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
   DiscardUnread(socket_);
@@ -59,7 +74,10 @@ Stranger::Step Stranger::AdvanceTls(absl::string_view token) {
   if (!secure_) {
     const IoResult done = stream_->Handshake();
     if (done == IoResult::kWait) return Step::kWait;
-    if (done != IoResult::kDone) return Step::kGone;
+    if (done != IoResult::kDone) {
+      LogNoTls(address);
+      return Step::kGone;
+    }
     secure_ = true;
   }
   for (int round = 0; round < kMaxRecords; ++round) {
@@ -73,6 +91,7 @@ Stranger::Step Stranger::AdvanceTls(absl::string_view token) {
     const HelloCheck check = CheckHello(received_, token);
     if (check == HelloCheck::kPartial) continue;
     if (check == HelloCheck::kGood) return Step::kGood;
+    LogRefusal(address, check);
     const std::string refusal = RefusalFrame(check);
     if (stream_->Write(refusal.data(), refusal.size()) == IoResult::kDone) stream_->End();
     DiscardUnread(socket_);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
@@ -156,6 +157,15 @@ State*& Current() {
   return state;
 }
 
+// A process without memory for a line goes on without it.
+void Write(State* state, LogLevel level, absl::string_view message,
+           absl::Span<const LogField> fields) {
+  try {
+    state->logger.log(ToSpdlog(level), Payload(state->options.format, message, fields));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 }  // namespace
 
 absl::Status ParseLogLevel(absl::string_view text, LogLevel* level) {
@@ -185,8 +195,7 @@ const LogOptions& CurrentLogOptions() { return Current()->options; }
 
 void Log(LogLevel level, absl::string_view message, LogFields fields) {
   State& state = *Current();
-  if (!state.logger.should_log(ToSpdlog(level))) return;
-  state.logger.log(ToSpdlog(level), Payload(state.options.format, message, fields));
+  if (state.logger.should_log(ToSpdlog(level))) Write(&state, level, message, fields);
 }
 
 void Log(LogLimit* limit, LogLevel level, absl::string_view message, LogFields fields) {
@@ -194,10 +203,10 @@ void Log(LogLimit* limit, LogLevel level, absl::string_view message, LogFields f
   int64_t left_out = 0;
   if (!state.logger.should_log(ToSpdlog(level))) return;
   if (!limit->Admit(LogLimit::Clock::now(), &left_out)) return;
-  std::vector<LogField> all;
-  if (left_out > 0) all.emplace_back("left_out", left_out);
+  if (left_out == 0) return Write(&state, level, message, fields);
+  std::vector<LogField> all = {{"left_out", left_out}};
   all.insert(all.end(), fields.begin(), fields.end());
-  state.logger.log(ToSpdlog(level), Payload(state.options.format, message, all));
+  Write(&state, level, message, all);
 }
 
 std::vector<std::string> LogEnvironment() {

@@ -10,6 +10,7 @@
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/op_stream.h"
+#include "server/rpc/refusal.h"
 
 namespace chx::server {
 namespace {
@@ -89,6 +90,7 @@ void FrameService::Serve(int socket, const PeerInfo& peer) {
     ServeCalls(&connection, peer, has_token);
   } else if (!absl::IsCancelled(greeted)) {
     v1::Reply reply;
+    LogRefusal(peer, greeted);
     connection.SetSendTimeout(kLastWord);
     if (connection.SendReply(greeted, &reply)) connection.Linger();
   }
@@ -150,11 +152,10 @@ bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, boo
   v1::Reply reply;
   if (!Parse(payload, &call)) return false;
   if (!has_token && !call.has_health()) {
+    const absl::Status refused = absl::UnauthenticatedError("this daemon expects a valid token");
+    LogRefusal(peer, refused);
     connection->SetSendTimeout(kLastWord);
-    if (connection->SendReply(absl::UnauthenticatedError("this daemon expects a valid token"),
-                              &reply)) {
-      connection->Linger();
-    }
+    if (connection->SendReply(refused, &reply)) connection->Linger();
     return false;
   }
   if (peer.admin && !IsForAdmins(call)) return false;
