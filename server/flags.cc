@@ -176,7 +176,8 @@ absl::Status Stray(const std::string& argument) {
 // CLI11 reports by exceptions; none leaves this function.
 absl::Status ParseFlags(const std::vector<std::string>& args, Flags* flags) {
   CLI::App app(
-      "chxd: a daemon that holds arrays and autograd graphs for many clients. Values after '=' are "
+      "chxd: a daemon that holds arrays and autograd graphs for many clients.\nValues after '=' "
+      "are "
       "the defaults.");
   app.option_defaults()->take_last();
   app.formatter(std::make_shared<FlagsHelp>());

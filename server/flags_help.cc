@@ -28,12 +28,12 @@ std::string Wrapped(absl::string_view text) {
 }  // namespace
 
 std::string FlagsHelp::make_usage(const CLI::App* app, std::string name) const {
-  return "Usage: chxd [FLAGS]\n";
+  return "Usage: chxd [FLAGS]\n\n";
 }
 
 std::string FlagsHelp::make_group(std::string group, bool is_positional,
                                   std::vector<const CLI::Option*> options) const {
-  std::string text = absl::StrCat("\n", group, ":\n");
+  std::string text = absl::StrCat(group, ":\n");
   for (const CLI::Option* option : options) text += make_option(option, is_positional);
   return text;
 }
