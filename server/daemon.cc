@@ -1,6 +1,5 @@
 #include "server/daemon.h"
 
-#include <google/protobuf/stubs/logging.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,6 +14,7 @@
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
 #include "server/log/log.h"
+#include "server/process/library_log.h"
 #include "server/rpc/limits.h"
 
 namespace chx::server {
@@ -76,8 +76,7 @@ bool ComputeOnHost(const Devices& devices) {
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                                                       const std::vector<Backend*>& backends) {
-  // Else each bad string that a client sends is a line in the log.
-  google::protobuf::SetLogHandler(nullptr);
+  RouteLibraryLogs();
   std::unique_ptr<Daemon> daemon(new Daemon);
   CHX_RETURN_IF_ERROR(daemon->devices_.Open(options.devices, backends));
   ManagerOptions manager;

@@ -1,12 +1,11 @@
 #include "server/admin/admin.h"
 
-#include <google/protobuf/stubs/logging.h>
-#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/version_info.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -22,7 +21,12 @@
 #include "server/log/log.h"
 #include "server/process/child.h"
 #include "server/process/confine.h"
+#include "server/process/library_log.h"
 #include "server/process/packets.h"
+
+#if GRPC_CPP_VERSION_MINOR < 65
+#include <grpc/support/log.h>
+#endif
 
 namespace chx::server {
 namespace {
@@ -39,18 +43,6 @@ void BoundStacks() {
   pthread_attr_setstacksize(&attributes, kStackBytes);
   pthread_setattr_default_np(&attributes);
   pthread_attr_destroy(&attributes);
-}
-
-// What gRPC has to say is often a client's doing.
-void LogOfGrpc(gpr_log_func_args* line) {
-  static auto* const limit = new LogLimit;
-  const bool error = line->severity == GPR_LOG_SEVERITY_ERROR;
-  Log(limit, error ? LogLevel::kWarning : LogLevel::kDebug, "gRPC", {{"text", line->message}});
-}
-
-void SilenceLibraries() {
-  google::protobuf::SetLogHandler(nullptr);
-  gpr_set_log_function(LogOfGrpc);
 }
 
 std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const std::string& token) {
@@ -99,7 +91,12 @@ class Server {
 
 int RunAdmin() {
   ConfigureLogFromEnvironment("chxd-admin");
-  SilenceLibraries();
+  RouteLibraryLogs();
+#if GRPC_CPP_VERSION_MINOR < 65  // of version 1; later ones log by Abseil
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    LogOfLibrary(line->severity == GPR_LOG_SEVERITY_ERROR, line->message);
+  });
+#endif
   BoundStacks();
   ConfineProcess(kMemoryBytes);
   setpriority(PRIO_PROCESS, 0, kNiceness);
