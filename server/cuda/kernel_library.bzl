@@ -11,7 +11,6 @@ HOST_DEPS = [
     "//server/engine",
     "//server/kernels",
     "//server/lapack",
-    "//server/log",
 ]
 
 def emulated_library(name, srcs, hdrs, deps, visibility = None):
