@@ -183,10 +183,18 @@ int Main(const Flags& flags) {
   return 0;
 }
 
+// Else what is opened first would be standard error, and get the log.
+void OpenStandardStreams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
+  }
+}
+
 }  // namespace
 }  // namespace chx::server
 
 int main(int argc, char** argv) {
+  chx::server::OpenStandardStreams();
   if (const absl::optional<int> status = chx::server::RunHelper(argc, argv)) return *status;
   chx::server::Flags flags;
   const absl::Status status =

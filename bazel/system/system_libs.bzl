@@ -171,10 +171,8 @@ def _link(rctx, name, soname):
 # What $CHX_GRPC_PREFIX replaces.
 _PREFIX_PACKAGES = [
     "libabsl-dev",
-    "libc-ares-dev",
     "libgrpc++-dev",
     "libprotobuf-dev",
-    "libre2-dev",
     "protobuf-compiler",
     "protobuf-compiler-grpc",
 ]
@@ -185,6 +183,13 @@ _PREFIX_LIBS = {
     "GRPC": _GRPC + ["upb_*", "utf8_range*"],
     "OPENSSL": _OPENSSL,
     "PROTOBUF": _PROTOBUF + ["utf8_*"],
+}
+
+# Archives of Debian's that stand in for what the prefix has not.
+_PREFIX_FALLBACKS = {
+    "GRPC": ["re2", "cares"],
+    "OPENSSL": _OPENSSL,
+    "PROTOBUF": ["z"],
 }
 
 _PREFIX_NEEDS = [
@@ -223,6 +228,14 @@ def _link_prefix(rctx, prefix):
     for key in ["ABSL", "GRPC", "PROTOBUF"]:
         if not groups[key]:
             fail("CHX_GRPC_PREFIX=%s has no archives of %s in lib or lib64" % (prefix, key))
+
+    # Debian's, beside the others: a linker reads groups after single archives.
+    for key, names in _PREFIX_FALLBACKS.items():
+        for name in names:
+            file = "prefix/lib/lib%s.a" % name
+            if file not in groups[key]:
+                rctx.symlink("%s/lib%s.a" % (_LIBDIR, name), file)
+                groups[key].append(file)
     return groups
 
 def _system_libs_impl(rctx):
@@ -252,13 +265,8 @@ def _system_libs_impl(rctx):
 
     libs = {"ABSL": _ABSL, "GRPC": _GRPC, "OPENSSL": _OPENSSL, "PROTOBUF": _PROTOBUF}
     groups = _link_prefix(rctx, prefix) if prefix else {key: [] for key in libs}
-    for key, group in groups.items():
-        # The others, such as zlib, are Debian's.
-        own = [file.split("/")[-1][len("lib"):-len(".a")] for file in group]
-        libs[key] = [name for name in libs[key] if name not in own]
     if prefix:
-        libs["ABSL"] = []
-        libs["GRPC"] = [name for name in libs["GRPC"] if name in ["re2", "cares"]]
+        libs = {key: [] for key in libs}
 
     sonames = _sonames(rctx, _GRPC + _OPENSSL + _PROTOBUF + _ABSL + _OTHERS)
     pairs = {
