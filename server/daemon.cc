@@ -1,6 +1,5 @@
 #include "server/daemon.h"
 
-#include <google/protobuf/stubs/logging.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,6 +13,8 @@
 #include "base/sanitizers.h"
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
+#include "server/log/log.h"
+#include "server/process/library_log.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/local_socket.h"
 
@@ -78,8 +79,7 @@ bool ComputeOnHost(const Devices& devices) {
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                                                       const std::vector<Backend*>& backends) {
-  // Else each bad string that a client sends is a line in the log.
-  google::protobuf::SetLogHandler(nullptr);
+  RouteLibraryLogs();
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->credentials_ = options.credentials;
   CHX_RETURN_IF_ERROR(daemon->devices_.Open(options.devices, backends));
@@ -220,6 +220,8 @@ void Daemon::ForgetFormerTokens() {
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {
+  Log(LogLevel::kInfo, "draining",
+      {{"sessions", manager_->List().size()}, {"seconds", timeout.count() / 1000}});
   admin_->SetServing(false);
   manager_->StartDraining();
   const auto end = std::chrono::steady_clock::now() + timeout;

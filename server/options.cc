@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -19,54 +18,6 @@
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
 #include "server/engine/memory_size.h"
-
-ABSL_FLAG(std::string, devices, "native:0",
-          "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU, NAME:N one of "
-          "a plug-in.");
-ABSL_FLAG(std::string, listen, "",
-          "Where to listen, separated by commas: unix:PATH or HOST:PORT. Default: a Unix socket, "
-          "$XDG_RUNTIME_DIR/chxd.sock or /tmp/chxd-UID/chxd.sock. Port 0 picks a free one.");
-ABSL_FLAG(std::string, session_memory, "4GiB",
-          "How much memory each session may hold: 512MiB, 4GiB, 4GB, or a share of the host's "
-          "memory, such as 0.5 or 50%. No more than --memory.");
-ABSL_FLAG(std::string, memory, "",
-          "How much of the host's memory the daemon may hold, with all sessions; written as for "
-          "--session-memory. Default: 90 % of "
-          "the machine's or the control group's, less a reserve of 256 MiB.");
-ABSL_FLAG(absl::Duration, lease, absl::Seconds(30),
-          "How long a session is kept after its client's stream was cut.");
-ABSL_FLAG(absl::Duration, function_deadline, absl::Hours(1),
-          "How long a gradient that the client computes may take before its backward fails; 0s: "
-          "for ever.");
-ABSL_FLAG(
-    absl::optional<absl::Duration>, max_command_time, absl::nullopt,
-    "How long one command of a client, an operator or a backward, may run before it is stopped "
-    "with an error; 0s: for ever. Default: 10m, or for ever with --lifeline-fd.");
-ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(20),
-          "How long SIGTERM lets open streams go on.");
-ABSL_FLAG(int, threads, 0,
-          "Threads of the CPU device, at most 1024; 0: one for each core that the process or its "
-          "control group may use.");
-ABSL_FLAG(std::string, tls_cert, "",
-          "PEM file with the server's certificate chain. It, the key and the token are read again "
-          "when their files change, and on SIGHUP.");
-ABSL_FLAG(std::string, tls_key, "", "PEM file with its private key.");
-ABSL_FLAG(std::string, token_file, "", "File with the token that clients must present.");
-ABSL_FLAG(
-    bool, allow_unauthenticated_loopback, false,
-    "Listen on a loopback port without --token-file: every user and container of this network "
-    "namespace may then use the daemon.");
-ABSL_FLAG(int, max_sessions, chx::server::kDefaultMaxSessions, "How many sessions there may be.");
-ABSL_FLAG(int, max_sessions_per_peer, 1024,
-          "How many of them one user of this machine, or one address with one token, may have.");
-ABSL_FLAG(
-    std::string, plugin_dir, "",
-    "Where libchxd_cuda.so is; default: beside the executable, in ../lib/chxd, or in the Python "
-    "package chx-cuda.");
-ABSL_FLAG(std::string, plugins, "",
-          "Further backends, separated by commas: NAME=/PATH of a shared library.");
-ABSL_FLAG(int, lifeline_fd, -1,
-          "Exit when this pipe is closed: for a client that starts a daemon of its own.");
 
 namespace chx::server {
 namespace {
@@ -211,55 +162,53 @@ absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protec
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> TokenFromFlags() {
+absl::StatusOr<std::string> TokenFromFlags(const Flags& flags) {
   CredentialFiles files;
-  files.token = absl::GetFlag(FLAGS_token_file);
+  files.token = flags.token_file;
   CHX_ASSIGN_OR_RETURN(Credentials credentials, ReadCredentials(files));
   return std::move(credentials.token);
 }
 
-absl::StatusOr<Options> OptionsFromFlags() {
+absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   Options options;
-  options.devices = absl::GetFlag(FLAGS_devices);
-  CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(absl::GetFlag(FLAGS_listen)));
-  CHX_ASSIGN_OR_RETURN(
-      options.session_memory,
-      CheckedMemory("--session-memory", absl::GetFlag(FLAGS_session_memory), kMinSessionMemory));
-  CHX_ASSIGN_OR_RETURN(options.memory, MemoryOf(absl::GetFlag(FLAGS_memory)));
-  CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", absl::GetFlag(FLAGS_lease)));
-  CHX_ASSIGN_OR_RETURN(
-      options.function_deadline,
-      CheckedDuration("--function-deadline", absl::GetFlag(FLAGS_function_deadline)));
+  options.devices = flags.devices;
+  CHX_ASSIGN_OR_RETURN(options.listeners, ParseListen(flags.listen));
+  CHX_ASSIGN_OR_RETURN(options.session_memory,
+                       CheckedMemory("--session-memory", flags.session_memory, kMinSessionMemory));
+  CHX_ASSIGN_OR_RETURN(options.memory, MemoryOf(flags.memory));
+  CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", flags.lease));
+  CHX_ASSIGN_OR_RETURN(options.function_deadline,
+                       CheckedDuration("--function-deadline", flags.function_deadline));
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,
-                       CheckedDuration("--drain-timeout", absl::GetFlag(FLAGS_drain_timeout)));
-  options.lifeline_fd = absl::GetFlag(FLAGS_lifeline_fd);
-  // A daemon of one client's own has nobody to protect from it.
+                       CheckedDuration("--drain-timeout", flags.drain_timeout));
+  options.lifeline_fd = flags.lifeline_fd;
+  // A daemon of one client's own has nobody to protect from it, and logs to that client's terminal.
   const absl::Duration max_command_time =
       options.lifeline_fd >= 0 ? absl::ZeroDuration() : absl::Minutes(10);
   CHX_ASSIGN_OR_RETURN(
       options.max_command_time,
-      CheckedDuration("--max-command-time",
-                      absl::GetFlag(FLAGS_max_command_time).value_or(max_command_time)));
-  options.threads = absl::GetFlag(FLAGS_threads);
+      CheckedDuration("--max-command-time", flags.max_command_time.value_or(max_command_time)));
+  options.threads = flags.threads;
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return absl::InvalidArgumentError(
         absl::StrCat("--threads expects 0 to ", kMaxThreads, ", got ", options.threads));
   }
-  options.plugin_dir = absl::GetFlag(FLAGS_plugin_dir);
-  CHX_ASSIGN_OR_RETURN(options.plugins, ParsePlugins(absl::GetFlag(FLAGS_plugins)));
-  options.credential_files = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
-                              absl::GetFlag(FLAGS_token_file)};
+  const std::string log_level =
+      flags.log_level.value_or(options.lifeline_fd >= 0 ? "warning" : "info");
+  CHX_RETURN_IF_ERROR(ParseLogLevel(log_level, &options.log.level));
+  CHX_RETURN_IF_ERROR(ParseLogFormat(flags.log_format, &options.log.format));
+  options.plugin_dir = flags.plugin_dir;
+  CHX_ASSIGN_OR_RETURN(options.plugins, ParsePlugins(flags.plugins));
+  options.credential_files = {flags.tls_cert, flags.tls_key, flags.token_file};
   CHX_ASSIGN_OR_RETURN(options.credentials, ReadCredentials(options.credential_files));
   Protection protection;
   protection.tls = !options.credentials.tls_cert.empty();
   protection.token = !options.credentials.token.empty();
-  protection.open_loopback = absl::GetFlag(FLAGS_allow_unauthenticated_loopback);
+  protection.open_loopback = flags.allow_unauthenticated_loopback;
   CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, protection));
-  CHX_ASSIGN_OR_RETURN(options.max_sessions,
-                       CheckedCount("--max-sessions", absl::GetFlag(FLAGS_max_sessions)));
-  CHX_ASSIGN_OR_RETURN(
-      options.max_sessions_per_peer,
-      CheckedCount("--max-sessions-per-peer", absl::GetFlag(FLAGS_max_sessions_per_peer)));
+  CHX_ASSIGN_OR_RETURN(options.max_sessions, CheckedCount("--max-sessions", flags.max_sessions));
+  CHX_ASSIGN_OR_RETURN(options.max_sessions_per_peer,
+                       CheckedCount("--max-sessions-per-peer", flags.max_sessions_per_peer));
   return options;
 }
 

@@ -1,4 +1,4 @@
-// The daemon's flags, checked.
+// What the daemon's flags say, checked.
 #ifndef CHX_SERVER_OPTIONS_H_
 #define CHX_SERVER_OPTIONS_H_
 
@@ -13,6 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "server/credentials.h"
 #include "server/engine/host_memory.h"
+#include "server/flags.h"
+#include "server/log/log.h"
 #include "server/session/session_types.h"
 
 namespace chx::server {
@@ -46,13 +48,14 @@ struct Options {
   std::string plugin_dir;
   std::vector<std::pair<std::string, std::string>> plugins;  // name, path
   int lifeline_fd = -1;
+  LogOptions log;
 };
 
-// From the parsed command line. Reads the named files.
-absl::StatusOr<Options> OptionsFromFlags();
+// Checked. Reads the named files.
+absl::StatusOr<Options> OptionsFromFlags(const Flags& flags);
 
 // What --token-file says; empty without one.
-absl::StatusOr<std::string> TokenFromFlags();
+absl::StatusOr<std::string> TokenFromFlags(const Flags& flags);
 
 // "unix:PATH", "HOST:PORT" or several, separated by commas. Empty: a Unix socket in the user's
 // runtime directory.

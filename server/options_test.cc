@@ -2,12 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "absl/flags/declare.h"
-#include "absl/flags/flag.h"
 #include "absl/time/time.h"
-
-ABSL_DECLARE_FLAG(std::string, listen);
-ABSL_DECLARE_FLAG(absl::Duration, lease);
 
 namespace chx::server {
 namespace {
@@ -64,15 +59,35 @@ TEST(Options, LoopbackNeedsATokenOrTheWordThatItIsOpen) {
 }
 
 TEST(Options, LeasesThatClocksCannotHoldAreRefused) {
-  absl::SetFlag(&FLAGS_listen, "unix:/tmp/a.sock");
   const auto lease = [](absl::Duration duration) {
-    absl::SetFlag(&FLAGS_lease, duration);
-    return OptionsFromFlags();
+    Flags flags;
+    flags.listen = "unix:/tmp/a.sock";
+    flags.lease = duration;
+    return OptionsFromFlags(flags);
   };
   EXPECT_EQ(lease(absl::Seconds(90))->lease, std::chrono::milliseconds(90000));
   EXPECT_FALSE(lease(absl::InfiniteDuration()).ok());
   EXPECT_FALSE(lease(-absl::Seconds(1)).ok());
   EXPECT_EQ(lease(absl::Seconds(1))->function_deadline, std::chrono::hours(1));
+}
+
+TEST(Options, TheLogOfAPrivateDaemonIsQuiet) {
+  Flags flags;
+  flags.listen = "unix:/tmp/a.sock";
+  EXPECT_EQ(OptionsFromFlags(flags)->log.level, LogLevel::kInfo);
+  flags.lifeline_fd = 5;
+  EXPECT_EQ(OptionsFromFlags(flags)->log.level, LogLevel::kWarning);
+  flags.log_level = "debug";
+  flags.log_format = "json";
+  EXPECT_EQ(OptionsFromFlags(flags)->log.level, LogLevel::kDebug);
+  EXPECT_EQ(OptionsFromFlags(flags)->log.format, LogFormat::kJson);
+  flags.log_level = "loud";
+  EXPECT_EQ(OptionsFromFlags(flags).status().message(),
+            "--log-level expects debug, info, warning, error or off, got loud");
+  flags.log_level = absl::nullopt;
+  flags.log_format = "xml";
+  EXPECT_EQ(OptionsFromFlags(flags).status().message(),
+            "--log-format expects text or json, got xml");
 }
 
 }  // namespace

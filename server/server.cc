@@ -15,28 +15,18 @@
 #include <thread>
 #include <vector>
 
-#include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/daemon.h"
 #include "server/engine/heap_trimmer.h"
 #include "server/engine/memory_size.h"
+#include "server/flags.h"
 #include "server/helpers.h"
+#include "server/log/log.h"
 #include "server/native/native_backend.h"
 #include "server/plugin.h"
 #include "server/process/confine.h"
 #include "server/rpc/health.h"
 #include "server/rpc/version.h"
-#include "server/usage.h"
-
-ABSL_FLAG(std::string, health, "",
-          "Ask the daemon at this address for its health and exit: 0 if it is serving.");
-
-ABSL_DECLARE_FLAG(int, lifeline_fd);
 
 namespace chx::server {
 namespace {
@@ -44,10 +34,16 @@ namespace {
 // Less than what Kubernetes and systemd add to --drain-timeout (deploy).
 constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(4);
 
-int Fail(const absl::Status& status) {
+// Before there is a daemon: for whoever has typed the flags.
+int Fail(const Flags& flags, const absl::Status& status) {
   // A client that starts a daemon of its own reads stdout: it may have no terminal for stderr.
-  std::ostream& out = absl::GetFlag(FLAGS_lifeline_fd) >= 0 ? std::cout : std::cerr;
-  out << "chxd: " << status.message() << std::endl;
+  if (flags.lifeline_fd >= 0) {
+    std::cout << "chxd: " << status.message() << std::endl;
+  } else if (CurrentLogOptions().format == LogFormat::kJson) {
+    Log(LogLevel::kError, "cannot start", {{"reason", status.message()}});
+  } else {
+    std::cerr << "chxd: " << status.message() << std::endl;
+  }
   return 1;
 }
 
@@ -82,11 +78,13 @@ bool HandleStopSignals() {
 // What is wrong with the files changes nothing: new connections go on with what was there.
 void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, Daemon* daemon) {
   const absl::Status status = read.ok() ? daemon->SetCredentials(*read) : read.status();
-  std::cerr << "chxd: " << why << ": "
-            << (status.ok()
-                    ? absl::StrCat("certificate and token are read again. ", read->warning)
-                    : absl::StrCat("the former certificate and token stay: ", status.message()))
-            << std::endl;
+  if (!status.ok()) {
+    Log(LogLevel::kError, "the former certificate and token stay",
+        {{"why", why}, {"reason", status.message()}});
+    return;
+  }
+  Log(LogLevel::kInfo, "certificate and token are read again", {{"why", why}});
+  if (!read->warning.empty()) Log(LogLevel::kWarning, read->warning);
 }
 
 // Until SIGTERM, SIGINT or the end of the lifeline. True if there is time to drain.
@@ -116,7 +114,7 @@ bool WaitForEnd(const Options& options, Daemon* daemon) {
 void ExitAfter(std::chrono::milliseconds limit) {
   std::thread([limit] {
     std::this_thread::sleep_for(limit);
-    std::cerr << "chxd: leaves work behind that does not end" << std::endl;
+    Log(LogLevel::kWarning, "leaves work behind that does not end");
     _exit(1);
   }).detach();
 }
@@ -141,74 +139,79 @@ void BoundHeaps() {
   mallopt(M_TRIM_THRESHOLD, 512 << 10);
 }
 
-int Main() {
+void LogStart(const Options& options, const Daemon& daemon) {
+  const bool tls = !options.credentials.tls_cert.empty();
+  Log(LogLevel::kInfo, "started",
+      {{"version", kVersion},
+       {"devices", options.devices},
+       {"listen", absl::StrJoin(daemon.addresses(), ",")},
+       {"tls", tls},
+       {"token", !options.credentials.token.empty()},
+       {"memory", FormatMemorySize(options.memory)},
+       {"session_memory", FormatMemorySize(std::min(options.session_memory, options.memory))},
+       {"max_sessions", options.max_sessions},
+       {"lease_seconds", options.lease.count() / 1000}});
+}
+
+int Main(const Flags& flags) {
   RaiseDescriptorLimit();
-  if (const std::string address = absl::GetFlag(FLAGS_health); !address.empty()) {
-    const absl::StatusOr<std::string> token = TokenFromFlags();
-    return token.ok() ? CheckHealth(address, *token) : Fail(token.status());
+  if (!flags.health.empty()) {
+    const absl::StatusOr<std::string> token = TokenFromFlags(flags);
+    return token.ok() ? CheckHealth(flags.health, *token) : Fail(flags, token.status());
   }
   BoundHeaps();
-  if (!BoundStacks()) return Fail(absl::InternalError("cannot bound the threads' stacks"));
-  if (!HandleStopSignals()) return Fail(absl::InternalError("cannot handle signals"));
-  absl::StatusOr<Options> options = OptionsFromFlags();
-  if (!options.ok()) return Fail(options.status());
+  if (!BoundStacks()) return Fail(flags, absl::InternalError("cannot bound the threads' stacks"));
+  if (!HandleStopSignals()) return Fail(flags, absl::InternalError("cannot handle signals"));
+  absl::StatusOr<Options> options = OptionsFromFlags(flags);
+  if (!options.ok()) return Fail(flags, options.status());
+  ConfigureLog(options->log);
   options->helper_program = "/proc/self/exe";
   std::vector<std::unique_ptr<Backend>> owned;
   const NativeOptions native{options->threads};
   owned.push_back(CreateNativeBackend(native));
   for (const auto& [name, paths] : PluginsToOpen(*options)) {
     absl::StatusOr<std::unique_ptr<Backend>> plugin = OpenPlugin(name, paths, native);
-    if (!plugin.ok()) return Fail(plugin.status());
+    if (!plugin.ok()) return Fail(flags, plugin.status());
     owned.push_back(*std::move(plugin));
   }
   std::vector<Backend*> backends;
   backends.reserve(owned.size());
   for (const auto& backend : owned) backends.push_back(backend.get());
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, backends);
-  if (!daemon.ok()) return Fail(daemon.status());
-  // A client that starts a daemon of its own shows what that says.
-  if (options->lifeline_fd < 0) {
-    std::cerr << "chxd: memory limit " << FormatMemorySize(options->memory) << ", of a session "
-              << FormatMemorySize(std::min(options->session_memory, options->memory)) << std::endl;
-  }
+  if (!daemon.ok()) return Fail(flags, daemon.status());
+  LogStart(*options, **daemon);
   if (!options->credentials.warning.empty()) {
-    std::cerr << "chxd: " << options->credentials.warning << std::endl;
+    Log(LogLevel::kWarning, options->credentials.warning);
   }
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
   const bool drain = WaitForEnd(*options, daemon->get());
   ExitAfter(kGrace + (drain ? options->drain_timeout : std::chrono::milliseconds(0)));
   if (drain) (*daemon)->Drain(options->drain_timeout);
+  *daemon = nullptr;
+  Log(LogLevel::kInfo, "ended");
   return 0;
+}
+
+// Else what is opened first would be standard error, and get the log.
+void OpenStandardStreams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
+  }
 }
 
 }  // namespace
 }  // namespace chx::server
 
 int main(int argc, char** argv) {
+  chx::server::OpenStandardStreams();
   if (const absl::optional<int> status = chx::server::RunHelper(argc, argv)) return *status;
-  if (argc == 2 && (argv[1] == absl::string_view("--help") || argv[1] == absl::string_view("-h"))) {
-    std::cout << chx::server::Usage();
+  chx::server::Flags flags;
+  const absl::Status status =
+      chx::server::ParseFlags(std::vector<std::string>(argv + 1, argv + argc), &flags);
+  if (!status.ok()) return chx::server::Fail(flags, status);
+  if (!flags.text.empty()) {
+    std::cout << flags.text;
     return 0;
   }
-  absl::SetProgramUsageMessage("chxd serves arrays and autograd graphs to many clients.");
-  absl::FlagsUsageConfig config;
-  config.version_string = [] { return absl::StrCat("chxd ", chx::server::kVersion, "\n"); };
-  absl::SetFlagsUsageConfig(config);
-  // Flags are written with dashes, as users of etcd and Kubernetes expect.
-  std::vector<std::string> args(argv, argv + argc);
-  std::vector<char*> pointers;
-  pointers.reserve(args.size());
-  for (std::string& arg : args) {
-    for (size_t i = 2; absl::StartsWith(arg, "--") && i < arg.size() && arg[i] != '='; ++i) {
-      if (arg[i] == '-') arg[i] = '_';
-    }
-    pointers.push_back(&arg[0]);
-  }
-  const std::vector<char*> rest =
-      absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
-  if (rest.size() > 1) {
-    return chx::server::Fail(absl::InvalidArgumentError(
-        absl::StrCat("expects flags only, got '", rest[1], "'; chxd --help lists the flags")));
-  }
-  return chx::server::Main();
+  return chx::server::Main(flags);
 }

@@ -4,6 +4,9 @@ Headers are used in place: /usr/include is one of the compiler's built-in
 include directories, so Bazel neither copies nor tracks them. The version of
 each package goes into the generated packages.bzl instead, and from there into
 a define of the target, so an upgraded package rebuilds what includes it.
+
+With --repo_env=CHX_GRPC_PREFIX=/opt/grpc gRPC, protobuf and Abseil, and OpenSSL
+if it is there too, are those below that folder (docs/security_updates.md).
 """
 
 _LIBDIR = "/usr/lib/x86_64-linux-gnu"
@@ -13,14 +16,18 @@ _PACKAGES = {
     "libabsl-dev": "/usr/include/absl/base/config.h",
     "libbenchmark-dev": "/usr/include/benchmark/benchmark.h",
     "libc-ares-dev": _LIBDIR + "/libcares.a",
+    "libcli11-dev": "/usr/include/CLI/CLI.hpp",
     "libdnnl-dev": "/usr/include/dnnl.h",
+    "libfmt-dev": "/usr/include/fmt/format.h",
     "libgmock-dev": "/usr/include/gmock/gmock.h",
     "libgrpc++-dev": "/usr/include/grpcpp/grpcpp.h",
     "libgtest-dev": "/usr/include/gtest/gtest.h",
     "libopenblas-dev": _LIBDIR + "/libopenblas.a",
     "libprotobuf-dev": "/usr/include/google/protobuf/message.h",
     "libre2-dev": _LIBDIR + "/libre2.a",
+    "libspdlog-dev": "/usr/include/spdlog/spdlog.h",
     "libssl-dev": _LIBDIR + "/libssl.a",
+    "libtomlplusplus-dev": "/usr/include/toml++/toml.h",
     "libyaml-cpp-dev": _LIBDIR + "/libyaml-cpp.a",
     "libzip-dev": "/usr/include/zip.h",
     "nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp",
@@ -166,13 +173,89 @@ def _link(rctx, name, soname):
         rctx.symlink(rctx.path("%s/lib%s.so" % (_LIBDIR, name)).realpath, shared)
     return [name, static, shared]
 
+# What $CHX_GRPC_PREFIX replaces.
+_PREFIX_PACKAGES = [
+    "libabsl-dev",
+    "libgrpc++-dev",
+    "libprotobuf-dev",
+    "protobuf-compiler",
+    "protobuf-compiler-grpc",
+]
+
+# By name, of those that a prefix may have; a name that ends in * stands for all that begin so.
+_PREFIX_LIBS = {
+    "ABSL": ["absl_*"],
+    "GRPC": _GRPC + ["upb_*", "utf8_range*"],
+    "OPENSSL": _OPENSSL,
+    "PROTOBUF": _PROTOBUF + ["utf8_*"],
+}
+
+# Archives of Debian's that stand in for what the prefix has not.
+_PREFIX_FALLBACKS = {
+    "GRPC": ["re2", "cares"],
+    "OPENSSL": _OPENSSL,
+    "PROTOBUF": ["z"],
+}
+
+_PREFIX_NEEDS = [
+    "bin/grpc_cpp_plugin",
+    "bin/protoc",
+    "include/absl/base/config.h",
+    "include/google/protobuf/message.h",
+    "include/grpcpp/grpcpp.h",
+]
+
+def _matches(name, patterns):
+    for pattern in patterns:
+        if name == pattern or pattern.endswith("*") and name.startswith(pattern[:-1]):
+            return True
+    return False
+
+def _link_prefix(rctx, prefix):
+    """Links the prefix into prefix/; returns {key of _PREFIX_LIBS: labels of archives}."""
+    missing = [path for path in _PREFIX_NEEDS if not rctx.path(prefix + "/" + path).exists]
+    if missing:
+        fail("CHX_GRPC_PREFIX=%s has no %s" % (prefix, ", ".join(missing)))
+    rctx.symlink(prefix + "/include", "prefix/include")
+    groups = {key: [] for key in _PREFIX_LIBS}
+    for folder in ["lib", "lib64"]:
+        if not rctx.path(prefix + "/" + folder).exists:
+            continue
+        for archive in sorted([str(path) for path in rctx.path(prefix + "/" + folder).readdir()]):
+            file = archive.split("/")[-1]
+            if not file.startswith("lib") or not file.endswith(".a"):
+                continue
+            for key, patterns in _PREFIX_LIBS.items():
+                if _matches(file[len("lib"):-len(".a")], patterns):
+                    rctx.symlink(archive, "prefix/lib/" + file)
+                    groups[key].append("prefix/lib/" + file)
+                    break
+    for key in ["ABSL", "GRPC", "PROTOBUF"]:
+        if not groups[key]:
+            fail("CHX_GRPC_PREFIX=%s has no archives of %s in lib or lib64" % (prefix, key))
+
+    # Debian's, beside the others: a linker reads groups after single archives.
+    for key, names in _PREFIX_FALLBACKS.items():
+        for name in names:
+            file = "prefix/lib/lib%s.a" % name
+            if file not in groups[key]:
+                rctx.symlink("%s/lib%s.a" % (_LIBDIR, name), file)
+                groups[key].append(file)
+    return groups
+
 def _system_libs_impl(rctx):
-    missing = [package for package, path in _PACKAGES.items() if not rctx.path(path).exists]
+    prefix = rctx.os.environ.get("CHX_GRPC_PREFIX", "")
+    wanted = {
+        package: path
+        for package, path in _PACKAGES.items()
+        if not prefix or package not in _PREFIX_PACKAGES
+    }
+    missing = [package for package, path in wanted.items() if not rctx.path(path).exists]
     if missing:
         fail("missing Debian packages; run: apt-get install -y " + " ".join(missing))
     listing = _run(
         rctx,
-        ["dpkg-query", "-W", "-f", "${Package} ${Version}\n"] + _PACKAGES.keys(),
+        ["dpkg-query", "-W", "-f", "${Package} ${Version}\n"] + wanted.keys(),
     )
     versions = dict([line.split(" ") for line in listing.split("\n")])
 
@@ -181,20 +264,27 @@ def _system_libs_impl(rctx):
         package: "SYSTEM_%s_%s" % (_identifier(package), _identifier(version))
         for package, version in versions.items()
     }
+    for package in _PREFIX_PACKAGES:
+        if prefix:
+            defines[package] = "SYSTEM_%s_prefix" % _identifier(package)
+
+    libs = {"ABSL": _ABSL, "GRPC": _GRPC, "OPENSSL": _OPENSSL, "PROTOBUF": _PROTOBUF}
+    groups = _link_prefix(rctx, prefix) if prefix else {key: [] for key in libs}
+    if prefix:
+        libs = {key: [] for key in libs}
 
     sonames = _sonames(rctx, _GRPC + _OPENSSL + _PROTOBUF + _ABSL + _OTHERS)
     pairs = {
-        "ABSL": [_link(rctx, name, sonames.get(name)) for name in _ABSL],
-        "GRPC": [_link(rctx, name, sonames.get(name)) for name in _GRPC],
-        "OPENSSL": [_link(rctx, name, sonames.get(name)) for name in _OPENSSL],
-        "PROTOBUF": [_link(rctx, name, sonames.get(name)) for name in _PROTOBUF],
+        key: [_link(rctx, name, sonames.get(name)) for name in names]
+        for key, names in libs.items()
     }
     for name in _OTHERS:
         pairs[_identifier(name).upper()] = [_link(rctx, name, sonames.get(name))]
 
-    rctx.symlink("/usr/bin/protoc", "protoc")
-    rctx.symlink("/usr/bin/grpc_cpp_plugin", "grpc_cpp_plugin")
-    rctx.file("packages.bzl", "DEFINES = %r\n" % defines + "".join([
+    bin = prefix + "/bin" if prefix else "/usr/bin"
+    rctx.symlink(bin + "/protoc", "protoc")
+    rctx.symlink(bin + "/grpc_cpp_plugin", "grpc_cpp_plugin")
+    rctx.file("packages.bzl", "DEFINES = %r\nPREFIX = %r\n" % (defines, groups) + "".join([
         "%s = %r\n" % (key, value)
         for key, value in pairs.items()
     ]))
@@ -203,5 +293,6 @@ def _system_libs_impl(rctx):
 system_libs = repository_rule(
     implementation = _system_libs_impl,
     doc = "Debian's C++ libraries as cc targets; looked up again at each server start.",
+    environ = ["CHX_GRPC_PREFIX"],
     local = True,
 )

@@ -323,3 +323,18 @@ def test_numpy_arrays_beside_one_of_ours(rng):
         TypeError, match=r"\[add_twice\] expects chx.ndarray or a number, got ndarray"
     ):
         add(x, y)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["y = " + "(" * 5000 + "x" + ")" * 5000, "y = " + "x + " * 5000 + "x", "{" * 5000],
+    ids=["parentheses", "sum", "blocks"],
+)
+def test_what_is_nested_too_deep_is_refused(operation):
+    with pytest.raises(ValueError, match=r"\[deep\] expects operations nested at most 100 deep"):
+        kernels.elementwise("T x", "T y", operation, "deep")
+
+
+def test_what_is_nested_as_deep_as_may_be_is_computed():
+    total = kernels.elementwise("T x", "T y", "y = " + "x + " * 90 + "x", "total")
+    np.testing.assert_array_equal(run(total, np.ones(3, "float32")), np.full(3, 91, "float32"))

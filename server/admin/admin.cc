@@ -1,11 +1,11 @@
 #include "server/admin/admin.h"
 
-#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/version_info.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,9 +18,15 @@
 #include "server/admin/admin_service.h"
 #include "server/admin/auth.h"
 #include "server/admin/control.pb.h"
+#include "server/log/log.h"
 #include "server/process/child.h"
 #include "server/process/confine.h"
+#include "server/process/library_log.h"
 #include "server/process/packets.h"
+
+#if GRPC_CPP_VERSION_MINOR < 65
+#include <grpc/support/log.h>
+#endif
 
 namespace chx::server {
 namespace {
@@ -84,7 +90,13 @@ class Server {
 }  // namespace
 
 int RunAdmin() {
-  google::protobuf::SetLogHandler(nullptr);
+  ConfigureLogFromEnvironment("chxd-admin");
+  RouteLibraryLogs();
+#if GRPC_CPP_VERSION_MINOR < 65  // of version 1; later ones log by Abseil
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    LogOfLibrary(line->severity == GPR_LOG_SEVERITY_ERROR, line->message);
+  });
+#endif
   BoundStacks();
   ConfineProcess(kMemoryBytes);
   setpriority(PRIO_PROCESS, 0, kNiceness);

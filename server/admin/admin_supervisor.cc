@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 #include <system_error>
 #include <utility>
 
 #include "server/admin/admin.h"
 #include "server/admin/control.pb.h"
+#include "server/log/log.h"
 #include "server/process/packets.h"
 
 namespace chx::server {
@@ -88,7 +88,7 @@ void AdminSupervisor::Run() {
     }
     poll(watched.data(), watched.size(), timeout);
     if (watched[1].revents != 0) {
-      std::cerr << "chxd: the admin process has ended; gRPC's connections are cut" << std::endl;
+      Log(LogLevel::kWarning, "the admin process has ended; gRPC's connections are cut");
       Lose();
       not_before_ = Clock::now() + pause_.Next();
       continue;
@@ -177,7 +177,8 @@ bool AdminSupervisor::Spawn() {
 }
 
 void AdminSupervisor::CloseWaiting(absl::string_view why) {
-  std::cerr << "chxd: " << why << std::endl;
+  static auto* const limit = new LogLimit;  // whoever connects can cause it
+  Log(limit, LogLevel::kError, "the admin process cannot be started", {{"reason", why}});
   for (const int socket : waiting_) close(socket);
   waiting_.clear();
 }

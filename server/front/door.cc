@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "server/log/log.h"
 #include "server/process/packets.h"
 
 namespace chx::server {
@@ -224,6 +225,9 @@ void Door::LetIn(std::unique_ptr<Stranger> stranger) {
   for (const auto& each : relays_) relays += each->size();
   int pair[2];
   if (relays >= max_relays_ || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    static auto* const limit = new LogLimit;
+    Log(limit, LogLevel::kWarning, "client refused",
+        {{"peer", stranger->address}, {"reason", "there are too many TLS connections"}});
     stream->End();
     return;
   }
@@ -237,6 +241,8 @@ void Door::LetIn(std::unique_ptr<Stranger> stranger) {
 
 // A Hello that is there already is not lost for that.
 void Door::MakeRoom(uint64_t id) {
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kWarning, "many connections show no token; the oldest make room");
   const auto it = by_age_.find(id);
   if (it != by_age_.end()) Advance(it->second);
   Drop(id);

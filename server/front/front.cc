@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "server/front/door.h"
+#include "server/log/log.h"
 #include "server/process/child.h"
 #include "server/process/confine.h"
 
@@ -18,6 +19,7 @@ constexpr size_t kMemoryBytes = 192 << 20;
 }  // namespace
 
 int RunFront() {
+  ConfigureLogFromEnvironment("chxd-front");
   const size_t descriptors = ConfineProcess(kMemoryBytes);
   fcntl(kControlDescriptor, F_SETFL, O_NONBLOCK);
   // Strangers have one each, relays two; the rest are in reserve.

@@ -8,6 +8,7 @@
 #include "proto/refusal.h"
 #include "server/front/hello.h"
 #include "server/front/would_block.h"
+#include "server/log/log.h"
 
 namespace chx::server {
 namespace {
@@ -16,6 +17,22 @@ namespace {
 constexpr size_t kReadBytes = 16 << 10;
 // A client sends its Hello in one.
 constexpr int kMaxRecords = 64;
+
+void LogRefusal(const std::string& address, HelloCheck why) {
+  static auto* const limit = new LogLimit;
+  const bool denied = why == HelloCheck::kDenied;
+  const char* const reason = denied                      ? "no valid token"
+                             : why == HelloCheck::kPlain ? "no TLS"
+                                                         : "no client of chxd";
+  Log(limit, denied ? LogLevel::kWarning : LogLevel::kInfo, "client refused",
+      {{"peer", address}, {"reason", reason}});
+}
+
+void LogNoTls(const std::string& address) {
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kInfo, "client refused",
+      {{"peer", address}, {"reason", "the TLS handshake failed"}});
+}
 
 }  // namespace
 
@@ -46,6 +63,7 @@ Stranger::Step Stranger::AdvancePlain(absl::Span<const std::string> tokens) {
   const HelloCheck check = CheckHello({buffer.data(), static_cast<size_t>(size)}, tokens);
   if (check == HelloCheck::kPartial) return Step::kWait;
   if (check == HelloCheck::kGood) return Step::kGood;
+  LogRefusal(address, check);
   SendRefusal(check);
   return Step::kGone;
 }
@@ -57,6 +75,7 @@ Stranger::Step Stranger::AdvanceTls(absl::Span<const std::string> tokens) {
     if (size < 0 && WouldBlock()) return Step::kWait;
     if (size <= 0) return Step::kGone;
     if (first != 22) {  // how every TLS connection begins: a handshake's record
+      LogRefusal(address, HelloCheck::kPlain);
       SendRefusal(HelloCheck::kPlain);
       return Step::kGone;
     }
@@ -66,7 +85,10 @@ Stranger::Step Stranger::AdvanceTls(absl::Span<const std::string> tokens) {
   if (!secure_) {
     const IoResult done = stream_->Handshake();
     if (done == IoResult::kWait) return Step::kWait;
-    if (done != IoResult::kDone) return Step::kGone;
+    if (done != IoResult::kDone) {
+      LogNoTls(address);
+      return Step::kGone;
+    }
     secure_ = true;
   }
   for (int round = 0; round < kMaxRecords; ++round) {
@@ -80,6 +102,7 @@ Stranger::Step Stranger::AdvanceTls(absl::Span<const std::string> tokens) {
     const HelloCheck check = CheckHello(received_, tokens);
     if (check == HelloCheck::kPartial) continue;
     if (check == HelloCheck::kGood) return Step::kGood;
+    LogRefusal(address, check);
     const std::string refusal = RefusalFrame(check);
     if (stream_->Write(refusal.data(), refusal.size()) == IoResult::kDone) stream_->End();
     DiscardUnread(socket_);

@@ -6,13 +6,13 @@
 
 #include <cerrno>
 #include <cstring>
-#include <iostream>
 #include <utility>
 
 #include "server/front/control.pb.h"
 #include "server/front/front.h"
 #include "server/front/listeners.h"
 #include "server/front/tls.h"
+#include "server/log/log.h"
 #include "server/process/packets.h"
 #include "server/process/restart_pause.h"
 
@@ -87,7 +87,7 @@ void Supervisor::Run() {
       child_ = nullptr;
     }
     if (!again) return;
-    std::cerr << "chxd: the front process has ended and is started again" << std::endl;
+    Log(LogLevel::kWarning, "the front process has ended and is started again");
     if (!Pause(pause.Next())) return;
   }
 }
@@ -102,7 +102,8 @@ bool Supervisor::Spawn() {
     if (Configure(/*with_listeners=*/true)) return true;
     status = absl::UnavailableError(std::strerror(errno));
   }
-  std::cerr << "chxd: the front process: " << status.message() << std::endl;
+  Log(LogLevel::kError, "the front process cannot be started",
+      {{"reason", std::string(status.message())}});
   return false;
 }
 

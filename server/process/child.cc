@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/log/log.h"
 
 namespace chx::server {
 namespace {
@@ -65,10 +67,14 @@ absl::StatusOr<std::unique_ptr<Child>> Child::Start(const std::string& program, 
     const SpawnSetup setup(theirs);
     char* const argv[] = {&name[0], &argument[0], nullptr};
     // One thread is all that OpenBLAS gets there.
-    std::string threads = "OPENBLAS_NUM_THREADS=1";
-    char* const environment[] = {&threads[0], nullptr};
-    error =
-        posix_spawn(&pid, program.c_str(), &setup.files_, &setup.attributes_, argv, environment);
+    std::vector<std::string> variables = LogEnvironment();
+    variables.push_back("OPENBLAS_NUM_THREADS=1");
+    std::vector<char*> environment;
+    environment.reserve(variables.size() + 1);
+    for (std::string& variable : variables) environment.push_back(&variable[0]);
+    environment.push_back(nullptr);
+    error = posix_spawn(&pid, program.c_str(), &setup.files_, &setup.attributes_, argv,
+                        environment.data());
     close(theirs);
   }
   if (error == 0) return std::unique_ptr<Child>(new Child(pid, pair[0]));

@@ -31,6 +31,11 @@ bool StartDetached(std::function<void()> run) {
   }
 }
 
+void TurnAway(int socket, const PeerInfo& peer, const absl::Status& status) {
+  LogRefusal(peer, status);
+  Refuse(socket, status);
+}
+
 }  // namespace
 
 Acceptor::Acceptor(AcceptorOptions options)
@@ -107,7 +112,9 @@ void Acceptor::Accept(int listener) {
       if (DropOldestSilent()) continue;
       spare_.Give();
       if (AcceptLocal(listener, 0, &socket, &silent.uid) == Accepted::kConnection) {
-        Refuse(socket, absl::ResourceExhaustedError("the daemon has no descriptor left"));
+        PeerInfo peer;
+        peer.uid = silent.uid;
+        TurnAway(socket, peer, absl::ResourceExhaustedError("the daemon has no descriptor left"));
       }
       spare_.Refill();
       return;
@@ -163,7 +170,7 @@ void Acceptor::Adopt(int socket, const PeerInfo& peer) { Begin(socket, peer); }
 void Acceptor::Begin(int socket, const PeerInfo& peer) {
   absl::StatusOr<Admission::Ticket> ticket = options_.admission->AdmitConnection(peer);
   if (!ticket.ok()) {
-    Refuse(socket, ticket.status());
+    TurnAway(socket, peer, ticket.status());
     return;
   }
   {
@@ -180,7 +187,7 @@ void Acceptor::Begin(int socket, const PeerInfo& peer) {
     Leave();
   });
   if (started) return;
-  Refuse(socket, absl::ResourceExhaustedError("the daemon can start no more threads"));
+  TurnAway(socket, peer, absl::ResourceExhaustedError("the daemon can start no more threads"));
   Leave();
 }
 

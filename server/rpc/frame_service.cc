@@ -9,6 +9,7 @@
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/op_stream.h"
+#include "server/rpc/refusal.h"
 
 namespace chx::server {
 namespace {
@@ -102,6 +103,7 @@ void FrameService::Serve(int socket, const PeerInfo& peer) {
     ServeCalls(&connection, peer, access);
   } else if (!absl::IsCancelled(greeted)) {
     v1::Reply reply;
+    LogRefusal(peer, greeted);
     connection.SetSendTimeout(kLastWord);
     if (connection.SendReply(greeted, &reply)) connection.Linger();
   }
@@ -164,11 +166,10 @@ bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, Acc
   v1::Reply reply;
   if (!Parse(payload, &call)) return false;
   if (!Allows(access, call)) {
+    const absl::Status refused = absl::UnauthenticatedError("this daemon expects a valid token");
+    LogRefusal(peer, refused);
     connection->SetSendTimeout(kLastWord);
-    if (connection->SendReply(absl::UnauthenticatedError("this daemon expects a valid token"),
-                              &reply)) {
-      connection->Linger();
-    }
+    if (connection->SendReply(refused, &reply)) connection->Linger();
     return false;
   }
   if (peer.admin && !IsForAdmins(call)) return false;

@@ -9,8 +9,9 @@
 #include "ops/error.h"
 #include "proto/command_codec.h"
 #include "proto/messages.h"
+#include "server/log/log.h"
+#include "server/log/printable.h"
 #include "server/rpc/limits.h"
-#include "server/rpc/printable.h"
 
 namespace chx::server {
 namespace {
@@ -103,6 +104,16 @@ uint64_t BytesOf(const RootError& error) {
          error.location.size();
 }
 
+void LogOutOfMemory(const SessionRecord& record, const RootError& error) {
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kWarning, "out of memory",
+      {{"session", record.number},
+       {"peer", record.peer},
+       {"client", record.client_name},
+       {"op", error.op},
+       {"reason", error.status.message()}});
+}
+
 }  // namespace
 
 void FillError(const RootError& error, v1::Error* message) {
@@ -191,6 +202,7 @@ void OpStream::Collect(StreamState* state, size_t keep) {
   for (const SessionOutput::Error& error : output_.errors) {
     if (state->unacked_bytes > kMaxUnackedErrorBytes) break;
     if (!state->HasMemory(BytesOf(*error.error))) break;
+    if (absl::IsResourceExhausted(error.error->status)) LogOutOfMemory(*record_, *error.error);
     v1::OpError* message = state->Room(keep, BytesOf(*error.error))->add_errors();
     message->set_handle(error.handle);
     FillError(*error.error, message->mutable_error());

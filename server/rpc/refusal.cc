@@ -6,6 +6,8 @@
 #include <string>
 
 #include "proto/refusal.h"
+#include "server/log/log.h"
+#include "server/rpc/admission.h"
 
 namespace chx::server {
 
@@ -15,6 +17,12 @@ void Refuse(int socket, const absl::Status& status) {
   // A client that finds its own write refused looks for a last word, too.
   DiscardUnread(socket);
   close(socket);
+}
+
+void LogRefusal(const PeerInfo& peer, const absl::Status& status) {
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kWarning, "client refused",
+      {{"peer", PeerName(peer)}, {"reason", status.message()}});
 }
 
 }  // namespace chx::server

@@ -1,15 +1,19 @@
 // FrameService's calls that make sessions and end them.
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "ops/error.h"
 #include "ops/registry.h"
 #include "proto/messages.h"
+#include "server/log/log.h"
+#include "server/log/printable.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/frame_service.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/op_stream.h"
-#include "server/rpc/printable.h"
+#include "server/rpc/refusal.h"
 #include "server/rpc/version.h"
 
 namespace chx::server {
@@ -25,7 +29,25 @@ void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
   limits->set_max_handles(static_cast<uint32_t>(options.session.max_handles));
 }
 
+void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kInfo, "session resumed",
+      {{"session", record.number}, {"peer", PeerName(peer)}, {"client", record.client_name}});
+}
+
 }  // namespace
+
+absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client_name,
+                                                       const PeerInfo& peer, bool local) {
+  std::shared_ptr<void> admission;
+  if (options_.admit_session) {
+    CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));
+  }
+  CHX_ASSIGN_OR_RETURN(SessionRecordPtr record,
+                       manager_->Open(Printable(client_name), local, PeerName(peer)));
+  record->admission = std::move(admission);
+  return record;
+}
 
 absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& peer,
                                 v1::OpenReply* reply) {
@@ -40,13 +62,11 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
     if (record == nullptr) return NoSuchSession();
     // Without the stream's mutex: an older stream may hold it until ours takes over.
     reply->set_last_batch_seq(record->last_batch_seq);
+    LogResumed(*record, peer);
   } else {
-    std::shared_ptr<void> admission;
-    if (options_.admit_session) {
-      CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));
-    }
-    CHX_ASSIGN_OR_RETURN(record, manager_->Open(Printable(request.client_name()), local));
-    record->admission = std::move(admission);
+    absl::StatusOr<SessionRecordPtr> opened = OpenNew(request.client_name(), peer, local);
+    if (!opened.ok()) LogRefusal(peer, opened.status());
+    CHX_ASSIGN_OR_RETURN(record, std::move(opened));
   }
   reply->set_protocol(wire::kProtocolVersion);
   reply->set_session_id(record->id);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
+#include "server/log/log.h"
 
 namespace chx::server {
 namespace {
@@ -18,6 +19,27 @@ constexpr std::chrono::milliseconds kPatience(250);
 absl::Status RandomBytes(void* out, size_t size) {
   if (getrandom(out, size, 0) == static_cast<ssize_t>(size)) return absl::OkStatus();
   return absl::InternalError("the kernel gave no random bytes");
+}
+
+// A client that opens and closes sessions without end fills no disk.
+LogLimit* NewLimit() { return new LogLimit(/*burst=*/100, std::chrono::milliseconds(100)); }
+
+void LogOpened(const SessionRecord& record) {
+  static LogLimit* const limit = NewLimit();
+  Log(limit, LogLevel::kInfo, "session opened",
+      {{"session", record.number}, {"peer", record.peer}, {"client", record.client_name}});
+}
+
+void LogEnded(const SessionRecord& record, absl::string_view reason) {
+  static LogLimit* const limit = NewLimit();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::steady_clock::now() - record.opened);
+  Log(limit, LogLevel::kInfo, "session ended",
+      {{"session", record.number},
+       {"peer", record.peer},
+       {"client", record.client_name},
+       {"reason", reason},
+       {"seconds", seconds.count()}});
 }
 
 uint64_t NewEpoch() {
@@ -42,7 +64,8 @@ SessionManager::~SessionManager() {
   reaper_.join();
 }
 
-absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name, bool share) {
+absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name, bool share,
+                                                      std::string peer) {
   auto account = std::make_shared<MemoryAccount>(options_.session.memory_bytes, options_.budget);
   if (!account->TryCharge(kSessionBytes, MemoryUse::kFixed)) {
     return MemoryError("[open] no room for another session: the daemon holds ",
@@ -53,17 +76,21 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name, b
   record->id.resize(16);
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
   record->client_name = std::move(client_name);
+  record->peer = std::move(peer);
   record->session =
       std::make_unique<Session>(devices_, options_.session, share, std::move(account));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->opened;
-  MutexLock lock(&mutex_);
-  if (draining_) return absl::UnavailableError("the daemon is shutting down");
-  if (sessions_.size() >= options_.max_sessions) {
-    return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
+  {
+    MutexLock lock(&mutex_);
+    if (draining_) return absl::UnavailableError("the daemon is shutting down");
+    if (sessions_.size() >= options_.max_sessions) {
+      return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
+    }
+    record->number = next_number_++;
+    sessions_.emplace(record->id, record);
   }
-  record->number = next_number_++;
-  sessions_.emplace(record->id, record);
+  LogOpened(*record);
   return record;
 }
 
@@ -118,14 +145,16 @@ void SessionManager::Stop(SessionRecord* record) const {
   WakeStopped();
 }
 
-void SessionManager::End(SessionRecordPtr record,
-                         const std::shared_ptr<const StreamHooks>& stream) {
+void SessionManager::End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream,
+                         absl::string_view reason) {
+  LogEnded(*record, reason);
   Stop(record.get());
   if (stream != nullptr && stream->cancel) stream->cancel();
   disposer_.Destroy(std::move(record));
 }
 
-absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Close(const std::string& id) {
+absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Close(const std::string& id,
+                                                                        absl::string_view reason) {
   SessionRecordPtr record;
   std::shared_ptr<const StreamHooks> stream;
   {
@@ -137,7 +166,7 @@ absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Close(const st
   }
   Stop(record.get());
   std::vector<SessionOutput::Error> unread = record->session->UnreadErrorsWithin(kPatience);
-  End(std::move(record), stream);
+  End(std::move(record), stream, reason);
   return unread;
 }
 
@@ -154,7 +183,7 @@ absl::Status SessionManager::Kill(uint64_t number) {
     }
     stream = Remove(record);
   }
-  End(std::move(record), stream);
+  End(std::move(record), stream, "killed by an administrator");
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/mutex.h"
 #include "server/session/disposer.h"
 #include "server/session/session.h"
@@ -52,6 +53,7 @@ struct SessionRecord {
   // What the transport keeps as long as the session lives.
   std::shared_ptr<void> admission;
   std::string client_name;
+  std::string peer;  // for the log
   std::unique_ptr<Session> session;
   std::chrono::steady_clock::time_point opened;
 
@@ -86,8 +88,9 @@ class SessionManager {
   SessionManager(const Devices* devices, const ManagerOptions& options);
   ~SessionManager();
 
-  // `share`: see Session.
-  absl::StatusOr<SessionRecordPtr> Open(std::string client_name, bool share = false);
+  // `share`: see Session. `peer`: who it is for, as the log names it.
+  absl::StatusOr<SessionRecordPtr> Open(std::string client_name, bool share = false,
+                                        std::string peer = "");
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
@@ -96,8 +99,9 @@ class SessionManager {
   // The lease starts to run, unless another stream has taken over.
   void Detach(const SessionRecordPtr& record, uint64_t attachment);
   // Stops the session and frees it; its unread errors are returned, as far as they are to be had at
-  // once. kNotFound if there is none.
-  absl::StatusOr<std::vector<SessionOutput::Error>> Close(const std::string& id);
+  // once. kNotFound if there is none. `reason` is for the log.
+  absl::StatusOr<std::vector<SessionOutput::Error>> Close(
+      const std::string& id, absl::string_view reason = "closed by its client");
   // The same for an operator of the daemon, who knows the session by its number.
   absl::Status Kill(uint64_t number);
   // Commands of batches up to this one that have not run become error values, also those that are
@@ -123,8 +127,9 @@ class SessionManager {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whatever it runs, and whoever carries arrays for it, ends soon.
   void Stop(SessionRecord* record) const;
-  // Stops it, cuts its stream and has it destroyed.
-  void End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream);
+  // Stops it, cuts its stream and has it destroyed. `reason` is for the log.
+  void End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream,
+           absl::string_view reason);
   // session_leases.cc
   void ReapLoop();
   // Finds commands that take too long, and clients that have gone while theirs run.

@@ -16,8 +16,8 @@
 namespace chx::server {
 namespace {
 
-constexpr char kServing[] = "\x08\x01";  // HealthCheckResponse
-constexpr char kNotServing[] = "\x08\x02";
+constexpr char kServing[] = "SERVING";
+constexpr char kNotServing[] = "NOT_SERVING";
 
 class AdminSupervisorTest : public ::testing::Test {
  protected:
@@ -36,11 +36,6 @@ class AdminSupervisorTest : public ::testing::Test {
     supervisor_->Adopt(pair[0]);
     return grpc::CreateInsecureChannelFromFd("admin", pair[1]);
   }
-  static std::string Health(const std::shared_ptr<grpc::Channel>& channel) {
-    std::string reply;
-    const grpc::Status status = CallRaw(channel, "/grpc.health.v1.Health/Check", "", "", &reply);
-    return status.ok() ? reply : status.error_message();
-  }
   static bool Soon(absl::FunctionRef<bool()> condition) {
     for (int i = 0; i < 1000 && !condition(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -55,12 +50,12 @@ TEST_F(AdminSupervisorTest, IsThereWhileSomebodyIs) {
   EXPECT_EQ(supervisor_->pid(), 0);
   for (int i = 0; i < 2; ++i) {
     auto channel = Connect();
-    EXPECT_EQ(Health(channel), kServing);
+    EXPECT_EQ(HealthOf(channel), kServing);
     const pid_t pid = supervisor_->pid();
     EXPECT_NE(pid, 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(300));  // longer than it may idle
     EXPECT_EQ(supervisor_->pid(), pid);
-    EXPECT_EQ(Health(channel), kServing);
+    EXPECT_EQ(HealthOf(channel), kServing);
     channel = nullptr;
     EXPECT_TRUE(Soon([this] { return supervisor_->pid() == 0; }));
     EXPECT_EQ(kill(pid, 0), -1);
@@ -69,18 +64,18 @@ TEST_F(AdminSupervisorTest, IsThereWhileSomebodyIs) {
 
 TEST_F(AdminSupervisorTest, ItsDeathCutsConnectionsAndTheNextOneIsServed) {
   const auto channel = Connect();
-  EXPECT_EQ(Health(channel), kServing);
+  EXPECT_EQ(HealthOf(channel), kServing);
   const pid_t first = supervisor_->pid();
   kill(first, SIGKILL);
-  EXPECT_NE(Health(channel), kServing);
+  EXPECT_NE(HealthOf(channel), kServing);
   EXPECT_TRUE(Soon([&] { return supervisor_->pid() == 0; }));
-  EXPECT_EQ(Health(Connect()), kServing);
+  EXPECT_EQ(HealthOf(Connect()), kServing);
   EXPECT_NE(supervisor_->pid(), first);
 }
 
 TEST_F(AdminSupervisorTest, OneThatStandsStillDoesNotHoldUpTheEnd) {
   const auto channel = Connect();
-  EXPECT_EQ(Health(channel), kServing);
+  EXPECT_EQ(HealthOf(channel), kServing);
   kill(supervisor_->pid(), SIGSTOP);
   for (int i = 0; i < 500; ++i) {
     int pair[2];
@@ -93,20 +88,20 @@ TEST_F(AdminSupervisorTest, OneThatStandsStillDoesNotHoldUpTheEnd) {
 
 TEST_F(AdminSupervisorTest, HealthIsTheDaemons) {
   const auto before = Connect();
-  EXPECT_EQ(Health(before), kServing);
+  EXPECT_EQ(HealthOf(before), kServing);
   supervisor_->SetServing(false);
-  EXPECT_TRUE(Soon([&] { return Health(before) == kNotServing; })) << Health(before);
-  EXPECT_EQ(Health(Connect()), kNotServing);
+  EXPECT_TRUE(Soon([&] { return HealthOf(before) == kNotServing; })) << HealthOf(before);
+  EXPECT_EQ(HealthOf(Connect()), kNotServing);
 }
 
 TEST_F(AdminSupervisorTest, TheOldestConnectionMakesRoom) {
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < 5; ++i) {
     channels.push_back(Connect());
-    EXPECT_EQ(Health(channels.back()), kServing);
+    EXPECT_EQ(HealthOf(channels.back()), kServing);
   }
-  EXPECT_TRUE(Soon([&] { return Health(channels[0]) != kServing; }));
-  for (int i = 1; i < 5; ++i) EXPECT_EQ(Health(channels[i]), kServing) << i;
+  EXPECT_TRUE(Soon([&] { return HealthOf(channels[0]) != kServing; }));
+  for (int i = 1; i < 5; ++i) EXPECT_EQ(HealthOf(channels[i]), kServing) << i;
 }
 
 TEST_F(AdminSupervisorTest, WithoutADaemonCallsAreUnavailable) {

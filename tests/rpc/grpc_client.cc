@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "tests/rpc/health.grpc.pb.h"
+
 namespace chx::server {
 namespace {
 
@@ -51,6 +53,17 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
   call->Finish(&status, nullptr);
   wait();
   return status;
+}
+
+std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel) {
+  using grpc::health::v1::HealthCheckResponse;
+  grpc::ClientContext context;
+  Configure("", &context);
+  HealthCheckResponse reply;
+  const grpc::Status status =
+      grpc::health::v1::Health::NewStub(channel)->Check(&context, {}, &reply);
+  return status.ok() ? HealthCheckResponse::ServingStatus_Name(reply.status())
+                     : status.error_message();
 }
 
 }  // namespace chx::server

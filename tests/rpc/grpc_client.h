@@ -17,6 +17,9 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      const std::string& token, const std::string& message, std::string* reply);
 
+// What gRPC's health service says: "SERVING", "NOT_SERVING", or why it says nothing.
+std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel);
+
 }  // namespace chx::server
 
 #endif  // CHX_TESTS_RPC_GRPC_CLIENT_H_

@@ -9,7 +9,7 @@ statements: ("assign", type or None, name, tree), ("if", condition, (statement, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from chx.kernels._evaluator import Tree, arity_of
@@ -67,6 +67,18 @@ _REFUSED = (
 )
 
 
+_MAX_DEPTH = 100
+
+
+def _depth(tree: Tree) -> int:
+    deepest, left = 0, [(tree, 1)]
+    while left:
+        node, depth = left.pop()
+        deepest = max(deepest, depth)
+        left += [(part, depth + 1) for part in node if isinstance(part, tuple)]
+    return deepest
+
+
 class Parser:
     """Parses the operation of one kernel.
 
@@ -84,16 +96,36 @@ class Parser:
 
     def statements(self) -> tuple[Tree, ...]:
         """All of the text, as statements."""
+        return self._bounded(self._statements)
+
+    def expression(self) -> Tree:
+        """All of the text, as one expression."""
+        return self._bounded(self._expression)
+
+    def _statements(self) -> tuple[Tree, ...]:
         found = []
         while self._peek() is not None:
             found += self._statement()
         return tuple(found)
 
-    def expression(self) -> Tree:
-        """All of the text, as one expression."""
+    def _expression(self) -> Tree:
         tree = self._ternary()
         if self._peek() is not None:
             self._fail("the end of the expression")
+        return tree
+
+    def _bounded(self, parse: Callable[[], Tree]) -> Tree:
+        """What is parsed is evaluated by recursion, too."""
+        tree: Tree | None
+        try:
+            tree = parse()
+        except RecursionError:
+            tree = None
+        if tree is None or _depth(tree) > _MAX_DEPTH:
+            raise ValueError(
+                f"[{self._kernel}] expects operations nested at most {_MAX_DEPTH} deep, got more: "
+                "split the expression by variables"
+            )
         return tree
 
     def _split(self, text: str) -> list[tuple[str, str]]:

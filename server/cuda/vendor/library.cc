@@ -1,11 +1,11 @@
 #include "server/cuda/vendor/library.h"
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/error.h"
+#include "server/log/log.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -40,7 +40,7 @@ std::vector<std::string> Candidates(const LibraryNames& names, const char* given
 absl::Status OpenLibrary(const LibraryNames& names, absl::FunctionRef<bool(void* library)> load) {
   const char* const given = std::getenv(names.variable.c_str());
   if (given != nullptr && std::string(given) == "off") {
-    std::fprintf(stderr, "chxd: cuda: %s is off; %s\n", names.title.c_str(), names.without.c_str());
+    Log(LogLevel::kWarning, absl::StrCat("cuda: ", names.title, " is off; ", names.without));
     return MakeError(ErrorKind::kBackend, absl::StrCat("cuda: ", names.variable, " turns ",
                                                        names.title, " off; ", names.without));
   }
@@ -52,14 +52,13 @@ absl::Status OpenLibrary(const LibraryNames& names, absl::FunctionRef<bool(void*
       continue;
     }
     if (load(library)) {
-      std::fprintf(stderr, "chxd: cuda: %s: %s\n", names.title.c_str(), path.c_str());
+      Log(LogLevel::kInfo, absl::StrCat("cuda: ", names.title, ": ", path));
       return absl::OkStatus();
     }
     dlclose(library);
     errors.push_back(absl::StrCat(path, ": too old"));
   }
-  std::fprintf(stderr, "chxd: cuda: %s was not found; %s\n", names.title.c_str(),
-               names.without.c_str());
+  Log(LogLevel::kWarning, absl::StrCat("cuda: ", names.title, " was not found; ", names.without));
   return MakeError(
       ErrorKind::kBackend,
       absl::StrCat("cuda: no ", names.title, " was found: ", names.without, "; set ",

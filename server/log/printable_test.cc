@@ -1,4 +1,4 @@
-#include "server/rpc/printable.h"
+#include "server/log/printable.h"
 
 #include <gtest/gtest.h>
 

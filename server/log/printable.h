@@ -1,6 +1,6 @@
 // Text of clients, for logs, listings and events.
-#ifndef CHX_SERVER_RPC_PRINTABLE_H_
-#define CHX_SERVER_RPC_PRINTABLE_H_
+#ifndef CHX_SERVER_LOG_PRINTABLE_H_
+#define CHX_SERVER_LOG_PRINTABLE_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ std::string PrintableLines(absl::string_view text);
 
 }  // namespace chx::server
 
-#endif  // CHX_SERVER_RPC_PRINTABLE_H_
+#endif  // CHX_SERVER_LOG_PRINTABLE_H_

@@ -1,0 +1,220 @@
+#include "server/flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "server/config_file.h"
+#include "server/flags_help.h"
+#include "server/rpc/version.h"
+
+namespace chx::server {
+namespace {
+
+// Adds flags to the parser, each with the group in the help text that was begun last.
+class Adder {
+ public:
+  Adder(CLI::App* app, bool environment) : app_(app), environment_(environment) {}
+
+  void Group(const std::string& title) { group_ = title; }
+  void Text(const std::string& name, std::string* value, const std::string& help) {
+    Finish(app_->add_option("--" + name, *value, help), name, *value);
+  }
+  void Text(const std::string& name, absl::optional<std::string>* value, const std::string& help) {
+    Finish(app_->add_option_function<std::string>(
+               "--" + name, [value](const std::string& text) { *value = text; }, help),
+           name, "");
+  }
+  void Number(const std::string& name, int* value, const std::string& help) {
+    Finish(app_->add_option("--" + name, *value, help), name, absl::StrCat(*value));
+  }
+  void Switch(const std::string& name, bool* value, const std::string& help) {
+    Finish(app_->add_flag("--" + name, *value, help), name, "");
+  }
+  template <typename Value>  // a Duration, or an optional one
+  void Duration(const std::string& name, Value* value, const std::string& shown,
+                const std::string& help) {
+    const auto parse = [name, value](const std::string& text) {
+      absl::Duration duration;
+      if (!absl::ParseDuration(text, &duration)) {
+        throw CLI::ValidationError("--" + name,
+                                   "expects a duration such as 30s, 10m or 1h, got " + text);
+      }
+      *value = duration;
+    };
+    Finish(app_->add_option_function<std::string>("--" + name, parse, help), name, shown);
+  }
+  // The last one: only for whoever starts the program, not for files and the environment.
+  void OnlyHere() const { last_->configurable(false)->envname(""); }
+
+ private:
+  void Finish(CLI::Option* option, const std::string& name, const std::string& shown) {
+    last_ = option->group(group_)->default_str(shown);
+    if (environment_) last_->envname(EnvironmentName(name));
+  }
+  // Kubernetes sets CHXD_PORT and CHXD_SERVICE_* where a service is named chxd: no flags' names.
+  static std::string EnvironmentName(const std::string& name) {
+    return "CHXD_" + absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}}));
+  }
+
+  CLI::App* const app_;
+  const bool environment_;
+  std::string group_;
+  CLI::Option* last_ = nullptr;
+};
+
+void AddDevices(Adder* add, Flags* flags) {
+  add->Group("Devices");
+  add->Text(
+      "devices", &flags->devices,
+      "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU, NAME:N one of "
+      "a plug-in.");
+  add->Number(
+      "threads", &flags->threads,
+      "Threads of the CPU device, at most 1024; 0: one for each core that the process or its "
+      "control group may use.");
+  add->Text("plugins", &flags->plugins,
+            "Further backends, separated by commas: NAME=/PATH of a shared library.");
+  add->Text("plugin-dir", &flags->plugin_dir,
+            "Where libchxd_cuda.so is. Default: beside the executable, in ../lib/chxd, or in the "
+            "Python package chx-cuda.");
+}
+
+void AddNetwork(Adder* add, Flags* flags) {
+  add->Group("Where it listens, and who may come in");
+  add->Text("listen", &flags->listen,
+            "Where to listen, separated by commas: unix:PATH or HOST:PORT. Default: a Unix socket, "
+            "$XDG_RUNTIME_DIR/chxd.sock or /tmp/chxd-UID/chxd.sock. Port 0 picks a free one.");
+  add->Text("token-file", &flags->token_file, "File with the token that clients must present.");
+  add->Text(
+      "tls-cert", &flags->tls_cert,
+      "PEM file with the server's certificate chain. It, the key and the token are read again "
+      "when their files change, and on SIGHUP.");
+  add->Text("tls-key", &flags->tls_key, "PEM file with its private key.");
+  add->Switch("allow-unauthenticated-loopback", &flags->allow_unauthenticated_loopback,
+              "Listen on a loopback port without --token-file: every user and container of this "
+              "network namespace may then use the daemon.");
+}
+
+void AddLimits(Adder* add, Flags* flags) {
+  add->Group("Limits");
+  add->Text(
+      "memory", &flags->memory,
+      "How much of the host's memory the daemon may hold, with all sessions; written as for "
+      "--session-memory. Default: 90 % of the machine's or the control group's, less a reserve "
+      "of 256 MiB.");
+  add->Text("session-memory", &flags->session_memory,
+            "How much memory each session may hold: 512MiB, 4GiB, 4GB, or a share of the host's "
+            "memory, such as 0.5 or 50%. No more than --memory.");
+  add->Number("max-sessions", &flags->max_sessions, "How many sessions there may be.");
+  add->Number(
+      "max-sessions-per-peer", &flags->max_sessions_per_peer,
+      "How many of them one user of this machine, or one address with one token, may have.");
+  add->Duration(
+      "max-command-time", &flags->max_command_time, "",
+      "How long one command of a client, an operator or a backward, may run before it is "
+      "stopped with an error; 0s: for ever. Default: 10m, or for ever with --lifeline-fd.");
+  add->Duration("function-deadline", &flags->function_deadline, "1h",
+                "How long a gradient that the client computes may take before its backward fails; "
+                "0s: for ever.");
+  add->Duration("lease", &flags->lease, "30s",
+                "How long a session is kept after its client's stream was cut.");
+}
+
+void AddRest(Adder* add, Flags* flags) {
+  add->Group("Log, on standard error");
+  add->Text("log-level", &flags->log_level,
+            "The least important messages to log: debug, info, warning, error, or off. Default: "
+            "info, or warning with --lifeline-fd.");
+  add->Text("log-format", &flags->log_format, "text, or json: one object per line.");
+  add->Group("Its end");
+  add->Duration("drain-timeout", &flags->drain_timeout, "20s",
+                "How long SIGTERM lets open streams go on.");
+  add->Number("lifeline-fd", &flags->lifeline_fd,
+              "Exit when this pipe is closed: for a client that starts a daemon of its own.");
+  add->OnlyHere();
+  add->Group("Instead of a daemon");
+  add->Text("health", &flags->health,
+            "Ask the daemon at this address for its health and exit: 0 if it is serving.");
+  add->OnlyHere();
+}
+
+// Names may have underscores. "--name=" is an empty value, where CLI11 would take the next argument
+// for it. In the order that CLI11 expects.
+std::vector<std::string> Arguments(const std::vector<std::string>& args) {
+  std::vector<std::string> all;
+  for (std::string arg : args) {
+    const size_t end = std::min(arg.find('='), arg.size());
+    const bool named = absl::StartsWith(arg, "--");
+    if (named) std::replace(arg.begin(), arg.begin() + static_cast<ptrdiff_t>(end), '_', '-');
+    const bool no_value = named && end + 1 == arg.size();
+    all.push_back(no_value ? arg.substr(0, end) : arg);
+    if (no_value) all.emplace_back();
+  }
+  std::reverse(all.begin(), all.end());
+  return all;
+}
+
+bool IsPrivate(const std::vector<std::string>& args) {
+  return std::any_of(args.begin(), args.end(), [](const std::string& arg) {
+    return absl::StartsWith(absl::StrReplaceAll(arg, {{"_", "-"}}), "--lifeline-fd");
+  });
+}
+
+absl::Status Stray(const std::string& argument) {
+  const bool flag = absl::StartsWith(argument, "-");
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag ? absl::StrCat("there is no flag ", argument.substr(0, argument.find('=')))
+                        : absl::StrCat("expects flags only, got '", argument, "'"),
+                   "; chxd --help lists the flags"));
+}
+
+}  // namespace
+
+// CLI11 reports by exceptions; none leaves this function.
+absl::Status ParseFlags(const std::vector<std::string>& args, Flags* flags) {
+  CLI::App app(
+      "chxd: a daemon that holds arrays and autograd graphs for many clients.\nValues after '=' "
+      "are "
+      "the defaults.");
+  app.option_defaults()->take_last();
+  app.formatter(std::make_shared<FlagsHelp>());
+  app.config_formatter(std::make_shared<ConfigFile>());
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.allow_extras();
+  const bool environment = !IsPrivate(args);
+  Adder add(&app, environment);
+  AddDevices(&add, flags);
+  AddNetwork(&add, flags);
+  AddLimits(&add, flags);
+  AddRest(&add, flags);
+  app.set_config("--config", "",
+                 "TOML file with flags, without the dashes before their names: session-memory = "
+                 "\"4GiB\". The command line goes before it, and it before the environment, where "
+                 "$CHXD_SESSION_MEMORY is that flag.")
+      ->group("About all of these");
+  app.set_version_flag("--version", absl::StrCat("chxd ", kVersion), "Print the version and exit.")
+      ->group("About all of these");
+  app.set_help_flag("--help,-h", "Print this text and exit.")->group("About all of these");
+  try {
+    app.parse(Arguments(args));
+  } catch (const CLI::CallForHelp&) {
+    flags->text = app.help();
+    return absl::OkStatus();
+  } catch (const CLI::CallForVersion& version) {
+    flags->text = absl::StrCat(version.what(), "\n");
+    return absl::OkStatus();
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  const std::vector<std::string> rest = app.remaining();
+  return rest.empty() ? absl::OkStatus() : Stray(rest.front());
+}
+
+}  // namespace chx::server

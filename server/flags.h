@@ -1,0 +1,54 @@
+// What whoever starts the daemon asks for: command line, configuration file and environment.
+#ifndef CHX_SERVER_FLAGS_H_
+#define CHX_SERVER_FLAGS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "server/session/session_types.h"
+
+namespace chx::server {
+
+// As it was written; options.h says what it means.
+struct Flags {
+  std::string devices = "native:0";
+  int threads = 0;
+  std::string plugins;
+  std::string plugin_dir;
+
+  std::string listen;
+  std::string token_file;
+  std::string tls_cert;
+  std::string tls_key;
+  bool allow_unauthenticated_loopback = false;
+
+  std::string memory;
+  std::string session_memory = "4GiB";
+  int max_sessions = kDefaultMaxSessions;
+  int max_sessions_per_peer = 1024;
+  absl::optional<absl::Duration> max_command_time;
+  absl::Duration function_deadline = absl::Hours(1);
+  absl::Duration lease = absl::Seconds(30);
+
+  absl::optional<std::string> log_level;
+  std::string log_format = "text";
+
+  absl::Duration drain_timeout = absl::Seconds(20);
+  int lifeline_fd = -1;
+
+  std::string health;
+  std::string text;  // what --help or --version prints instead of anything else
+};
+
+// `args` without the program's name. A flag is taken from the command line, else from the file that
+// --config names, else from the environment: $CHXD_ and its name in capitals. A private daemon,
+// with
+// --lifeline-fd, does not look there.
+absl::Status ParseFlags(const std::vector<std::string>& args, Flags* flags);
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_FLAGS_H_
