@@ -18,7 +18,7 @@ import python_pages
 ROOT = Path(__file__).resolve().parents[2]
 STAGE = Path(os.environ["CHX_SITE_STAGE"])
 
-# Documents outside of docs/ that have a page.
+# Documents outside of docs/ that have a page. docs/index.md stands for README.md, and includes some.
 ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -39,6 +39,8 @@ INCLUDE = re.compile(r"^<!-- include (?P<path>\S+) (?P<name>\w+) -->$", re.MULTI
 
 def source_of(uri):
     """The file, from the repository's root, that a page was made of."""
+    if uri == "index.md":
+        return "docs/index.md"
     return next((path for path, page in ELSEWHERE.items() if page == uri), f"docs/{uri}")
 
 

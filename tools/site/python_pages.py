@@ -15,28 +15,111 @@ FOREIGN = {"numpy", "math"}
 class Page:
     name: str
     title: str
-    modules: tuple = ()  # whose functions and classes are here, without "chx."
-    groups: tuple = ()  # of operators
-    names: tuple = ()  # of the compiled module
+    sections: dict[str, str]  # heading: modules of chx, groups of operators ("@math"), or names
 
 
 PAGES = [
-    Page("sessions", "Sessions", ("_runtime.connection", "_runtime.session", "_runtime.asynchronous", "_runtime.versions", "_config")),
-    Page("arrays", "Arrays", ("_numpy.transfer",), names=("ndarray",)),
-    Page("devices", "Devices and contexts", ("_runtime.devices", "_runtime.context", "_install"), names=("Device", "get_default_device", "set_default_device", "is_available")),
-    Page("autograd", "Gradients", ("_autograd.backward", "_autograd.modes", "_autograd.gradient_check")),
-    Page("errors", "Exceptions"),
-    Page("creation", "Creating arrays", ("_numpy.creation",), ("creation", "random")),
-    Page("manipulation", "Shapes, joining and splitting", ("_numpy.manipulation", "_numpy.padding"), ("manipulation", "joining")),
-    Page("indexing", "Indexing", ("_numpy.indexing", "_numpy.index_arrays"), ("indexing",)),
-    Page("mathematics", "Mathematics", ("_numpy.mathematics", "_numpy.calculus", "_numpy.polynomials", "_numpy.convolution"), ("arithmetic", "math")),
-    Page("logic", "Comparison and logic", ("_numpy.logic",), ("comparison",)),
-    Page("statistics", "Reductions and statistics", ("_numpy.statistics", "_numpy.histograms"), ("reduction", "statistics")),
-    Page("sorting", "Sorting, searching and sets", ("_numpy.sorting", "_numpy.sets"), ("sorting",)),
-    Page("products", "Products of arrays", ("_numpy.products", "_numpy.einsum"), ("linalg",)),
-    Page("networks", "Neural networks", ("_recurrent",), ("activation", "convolution", "pooling", "normalization", "loss", "recurrent", "sequences")),
-    Page("files", "Files and dtypes", ("_numpy.io", "_numpy.dtypes", "_numpy.functional")),
-]  # fmt: skip
+    Page(
+        "sessions",
+        "Sessions",
+        {
+            "Opening and closing": "_runtime.connection _runtime.session",
+            "Waiting in asyncio": "_runtime.asynchronous",
+            "Settings and versions": "_config _runtime.versions",
+        },
+    ),
+    Page("arrays", "Arrays", {"The array": "ndarray", "Values for NumPy": "_numpy.transfer"}),
+    Page(
+        "devices",
+        "Devices and contexts",
+        {
+            "Devices": "Device get_default_device set_default_device _runtime.devices",
+            "Contexts": "_runtime.context",
+            "In place of ChainerX": "_install is_available",
+        },
+    ),
+    Page(
+        "autograd",
+        "Gradients",
+        {
+            "Backward": "_autograd.backward",
+            "What is recorded": "_autograd.modes",
+            "Checking gradients": "_autograd.gradient_check",
+        },
+    ),
+    Page("errors", "Exceptions", {"Exceptions": "*Error"}),
+    Page(
+        "creation",
+        "Creating arrays",
+        {"Operators": "@creation @random", "Further functions": "_numpy.creation"},
+    ),
+    Page(
+        "manipulation",
+        "Shapes, joining and splitting",
+        {
+            "Shapes": "@manipulation",
+            "Joining": "@joining",
+            "Further functions": "_numpy.manipulation _numpy.padding",
+        },
+    ),
+    Page(
+        "indexing",
+        "Indexing",
+        {
+            "Taking elements": "@indexing _numpy.indexing",
+            "Making indices": "_numpy.index_arrays",
+        },
+    ),
+    Page(
+        "mathematics",
+        "Mathematics",
+        {
+            "Arithmetic": "@arithmetic _numpy.mathematics",
+            "Functions": "@math",
+            "Differences and integrals": "_numpy.calculus",
+            "Polynomials": "_numpy.polynomials",
+            "Convolution": "_numpy.convolution",
+        },
+    ),
+    Page("logic", "Comparison and logic", {"Comparison and logic": "@comparison _numpy.logic"}),
+    Page(
+        "statistics",
+        "Reductions and statistics",
+        {
+            "Reductions": "@reduction",
+            "Statistics": "@statistics _numpy.statistics",
+            "Counts": "_numpy.histograms",
+        },
+    ),
+    Page(
+        "sorting",
+        "Sorting, searching and sets",
+        {"Sorting and searching": "@sorting _numpy.sorting", "Sets": "_numpy.sets"},
+    ),
+    Page(
+        "products", "Products of arrays", {"Products": "@linalg _numpy.products _numpy.einsum"}
+    ),
+    Page(
+        "networks",
+        "Neural networks",
+        {
+            "Activations": "@activation",
+            "Convolution and pooling": "@convolution @pooling",
+            "Normalization": "@normalization",
+            "Losses": "@loss",
+            "Recurrent networks": "@recurrent @sequences _recurrent",
+        },
+    ),
+    Page(
+        "files",
+        "Files and dtypes",
+        {
+            "Files": "_numpy.io",
+            "Dtypes": "_numpy.dtypes",
+            "Functions of functions": "_numpy.functional",
+        },
+    ),
+]
 
 MODULES = {
     "linalg": "Matrix decompositions",
@@ -94,13 +177,6 @@ def groups_of(ops):
     return found
 
 
-def first_paragraph(stage, module):
-    """Of a module's docstring."""
-    path = stage / ("chx/" + module.replace(".", "/"))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return (ast.get_docstring(parse(path)) or "").split("\n\n")[0]
-
-
 def section(title, names, package="chx"):
     if not names:
         return ""
@@ -115,75 +191,94 @@ def constants(names, package="chx"):
     return f"## Constants and dtypes\n\nNumPy's objects, under the same names.\n\n{rows}\n"
 
 
-def module_page(stage, module, title):
-    """All public names of chx.linalg and so on."""
-    package = f"chx.{module}"
+def source(stage, module):
     path = stage / "chx" / module
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    tree = parse(path)
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def exported(tree, module):
+    """As definitions(), of the names in __all__ if there is one."""
     names = definitions(tree.body)
-    listed = [n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"] if module == "chainer" else []  # fmt: skip
-    if listed:
-        names = {n: "" for n in ast.literal_eval(listed[0])}
-    values = [n for n, origin in names.items() if origin in FOREIGN or origin == "="]
-    text = f"# {title}: {package}\n\n::: {package}\n    options:\n      members: false\n\n"
-    own = set(names) - set(values)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            return {n: names[n] for n in ast.literal_eval(node.value)}
+    return names
+
+
+def plain(names):
+    """Those of NumPy's objects and values."""
+    return {n for n, origin in names.items() if origin in FOREIGN or origin == "="}
+
+
+def module_page(stage, module, title):
+    """All public names of chx.linalg and so on: the page, and the names."""
+    package = f"chx.{module}"
+    names = exported(parse(source(stage, module)), module)
+    values = plain(names)
+    own = set(names) - values
+    text = f"# {title}\n\n::: {package}\n    options:\n      members: false\n\n"
     if module == "random":
         rows = ", ".join(
-            f"<a id='{package}.{n}'></a>[`{n}`][{package}.RandomState.{n}]" for n in values
+            f"<a id='{package}.{n}'></a>[`{n}`][{package}.RandomState.{n}]" for n in sorted(values)
         )
         text += f"## Functions of the module\n\nMethods of one `RandomState`: {rows}.\n\n"
-        values = []
+        values = set()
     text += section("Functions and classes", own, package)
     return text + constants(values, package)
 
 
+class Names:
+    """The public names of chx, of which pages take some."""
+
+    def __init__(self, stage):
+        self.origins = definitions(parse(stage / "chx/__init__.py").body)
+        self.groups = groups_of((stage / "ops.md").read_text())
+        self.values = plain(self.origins)
+        modules = {n for n, origin in self.origins.items() if origin == "chx"}
+        self.left = set(self.origins) - self.values - modules
+
+    def take(self, sources):
+        found = {n for n in self.left if any(self.matches(n, s) for s in sources.split())}
+        self.left -= found
+        return found
+
+    def matches(self, name, source):
+        origin = self.origins[name]
+        if source.startswith("@"):
+            return origin == "chx._ops" and self.groups.get(name) == source[1:]
+        if source.startswith("*"):
+            return name.endswith(source[1:])
+        return source == name or origin == f"chx.{source}"
+
+
 def pages(stage):
     """{URI: text}, the overview first."""
-    names = definitions(parse(stage / "chx/__init__.py").body)
-    groups = groups_of((stage / "ops.md").read_text())
-    operators = {n for n, origin in names.items() if origin == "chx._ops"}
-    left = {n for n in names if names[n] not in FOREIGN and names[n] not in ("=", "chx")}
-    index = "# Python API\n\n::: chx\n    options:\n      members: false\n\n| page | names |\n|---|---|\n"
+    names = Names(stage)
+    rows = []
     found = {}
 
-    def take(wanted):
-        nonlocal left
-        wanted &= left
-        left -= wanted
-        return wanted
-
     def add(name, title, text, listed, package="chx"):
-        nonlocal index
         found[f"python/{name}.md"] = text
         links = ", ".join(f"[`{n}`]({name}.md#{package}.{n})" for n in sorted(listed))
-        index += f"| [{title}]({name}.md) | {links} |\n"
+        rows.append(f"| [{title}]({name}.md) | {links} |\n")
 
     for page in PAGES:
         text, listed = f"# {page.title}\n\n", set()
-        if page.names:
-            chosen = take(set(page.names))
-            text += section("In this module", chosen) if page.modules else section("", chosen)
-            listed |= chosen
-        if page.name == "errors":
-            listed = take({n for n in left if n.endswith("Error")})
-            text += section("Exceptions", listed)
-        for group in page.groups:
-            chosen = take({n for n in operators if groups.get(n) == group})
-            reference = f"../operators/{group}.md"
-            body = section(f"Operators: {group}", chosen)
-            text += body.replace("\n\n", f"\n\nThe [operator reference]({reference}) describes each argument.\n\n", 1)  # fmt: skip
-            listed |= chosen
-        for module in page.modules:
-            chosen = take({n for n in left if names[n] == f"chx.{module}"})
-            title = first_paragraph(stage, module).split(". ")[0].rstrip(".").replace("\n", " ")
-            text += section(re.sub(r'^NumPy\'s chapter "(.*?)".*', r"\1", title), chosen)
+        groups = re.findall(r"@(\w+)", " ".join(page.sections.values()))
+        if groups:
+            links = ", ".join(f"[{g}](../operators/{g}.md)" for g in groups)
+            text += f"The arguments of operators are described in the operator reference: {links}.\n\n"
+        for title, sources in page.sections.items():
+            chosen = names.take(sources)
+            text += section(title, chosen)
             listed |= chosen
         add(page.name, page.title, text, listed)
-    if left:
-        add("further", "Further functions", "# Further functions\n\n" + section("Functions", left), left)
+    if names.left:
+        title = "Further functions"
+        add("further", title, f"# {title}\n\n" + section("Functions", names.left), names.left)
     for module, title in MODULES.items():
-        add(module, title, module_page(stage, module, title), [])
-    values = [n for n, origin in names.items() if origin in FOREIGN or origin == "="]
-    add("constants", "Constants", "# Constants\n\n" + constants(values), values)
-    return {"python/index.md": index} | found
+        text = module_page(stage, module, title)
+        add(module, title, text, re.findall(rf"^::: chx\.{module}\.(\w+)$", text, re.MULTILINE), f"chx.{module}")
+    add("constants", "Constants", "# Constants\n\n" + constants(names.values), names.values)
+    index = "# Python API\n\n::: chx\n    options:\n      members: false\n      show_root_heading: false\n\n"
+    return {"python/index.md": index + "| page | names |\n|---|---|\n" + "".join(rows)} | found
