@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the documentation site, dist/docs/index.html, which needs no network and no server. Warnings
-# are errors. `tools/docs.sh check` tests it then; needs `bazel build //python_client`, too.
+# Builds the documentation's site, dist/docs/index.html, which needs no network and no server to be
+# read. Warnings are errors. `tools/docs.sh check` tests it, too: that builds the Python client.
 # $CHXD_BAZEL_OPTIONS replaces the development configuration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,16 +16,25 @@ if [ "$(cat "$docs_venv/.requirements" 2>/dev/null || true)" != "$want" ]; then
   echo "$want" >"$docs_venv/.requirements"
 fi
 
+targets=(//docs:ops.md //python_client:ops_pyi //python_client:linalg_pyi //python_client:optimizers_pyi)
+[ "${1:-}" != check ] || targets+=(//python_client)
 read -ra bazel <<<"${BAZEL:-bazel}"
 # shellcheck disable=SC2086  # Several options.
-"${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=dev} //docs:ops.md //client:ops_h \
-  //python_client:stubs
+"${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=dev} "${targets[@]}"
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-mkdir -p "$stage/include/client" dist
 cp -r python_client/chx "$stage/"
-(cd .bazel/bin/python_client && find chx -name '*.pyi' -exec cp -L --parents {} "$stage/" \;)
 cp -L .bazel/bin/docs/ops.md "$stage/"
-cp -L .bazel/bin/client/ops.h "$stage/include/client/"
+cp -L .bazel/bin/python_client/chx/_*_ops.pyi .bazel/bin/python_client/chx/_ops.pyi "$stage/chx/"
 chmod -R u+w "$stage"
+"$docs_venv/bin/python" tools/site/prepare.py "$stage"
+CHX_SITE_STAGE="$stage" NO_MKDOCS_2_WARNING=1 "$docs_venv/bin/mkdocs" build --quiet --strict
+tools/doxygen.sh dist/docs/cpp
+
+if [ "${1:-}" = check ]; then
+  rm -rf "$stage/chx"
+  tools/stage.sh "$stage"
+  PYTHONPATH="$stage" "$venv/bin/python" -m pytest -p no:cacheprovider -q tools/site/site_test.py
+fi
+echo "dist/docs/index.html"

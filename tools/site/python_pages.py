@@ -151,23 +151,6 @@ def definitions(body):
     return {n: m for n, m in found.items() if not n.startswith("_") and n != "*"}
 
 
-def name_operators(stage):
-    """Writes out `from chx._ops import *`, which would bring what a module has of its own, too."""
-    for name, stub in (
-        ("__init__", "_ops"),
-        ("linalg", "_linalg_ops"),
-        ("optimizers/__init__", "_optimizers_ops"),
-    ):
-        path = stage / f"chx/{name}.py"
-        path.with_suffix(".pyi").unlink(missing_ok=True)
-        text = path.read_text()
-        own = definitions(ast.parse(text).body)
-        body = parse(stage / f"chx/{stub}.pyi").body
-        defined = [n.name for n in body if isinstance(n, ast.FunctionDef)]
-        listed = ", ".join(f"{n} as {n}" for n in defined if n not in own)
-        path.write_text(text.replace(f"from chx.{stub} import *", f"from chx.{stub} import {listed}"))
-
-
 def groups_of(ops):
     """{operator or alias: group} from the text of ops.md."""
     found = {}
@@ -180,7 +163,14 @@ def groups_of(ops):
 def section(title, names, package="chx"):
     if not names:
         return ""
-    return f"## {title}\n\n" + "".join(f"::: {package}.{name}\n\n" for name in sorted(names))
+    text = f"## {title}\n\n"
+    for name in sorted(names):
+        text += f"::: {package}.{name}\n"
+        if package == "chx.optimizers" and name != "Optimizer":
+            # Their attributes are the arguments of __init__, the methods are those of Optimizer.
+            text += "    options:\n      members: false\n      inherited_members: false\n"
+        text += "\n"
+    return text
 
 
 def constants(names, package="chx"):
