@@ -9,8 +9,9 @@ os.environ["CHX_CHXD"] = os.path.abspath(os.environ["CHX_CHXD"])
 
 import nbformat
 import pytest
-from docs.execute_notebook import execute
 from nbclient.exceptions import CellExecutionError
+
+from docs.execute_notebook import execute
 
 NOTEBOOK = os.environ["FIRST_TOUR"]
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Sets up, checks style, builds everything and runs all tests; then the wheel, clang-tidy, the unit
+# Sets up, checks style, builds everything and runs all tests; then the wheel, the site, clang-tidy, the unit
 # tests under ASan and UBSan, those of engine, session and autograd under TSan, and libFuzzer for some
 # seconds. `tools/test.sh --fast` stops before clang-tidy. Ends with one line: "N passed, M failed",
 # over all test targets and checks.
@@ -76,6 +76,7 @@ bazel_tests "all tests" //...
 export CHXD_BAZEL_OPTIONS="${bazel_options[*]}"
 check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
+check "docs: site" tools/docs.sh check
 if [ "$fast" = 0 ]; then
   # Before the sanitizers, whose builds would replace the generated headers it reads.
   CHXD_TIDY_SECONDS=${CHXD_TIDY_SECONDS:-600} check "clang-tidy" tools/lint.sh tidy
