@@ -20,7 +20,10 @@ def blocks(name, language):
 def shell(tmp_path):
     """Runs a command in an empty folder, with chxd and python of this test on the path."""
     (tmp_path / "bin").mkdir()
-    for name, target in (("chxd", os.path.abspath(os.environ["CHX_CHXD"])), ("python", sys.executable)):
+    for name, target in (
+        ("chxd", os.path.abspath(os.environ["CHX_CHXD"])),
+        ("python", sys.executable),
+    ):
         script = tmp_path / "bin" / name
         script.write_text(f'#!/bin/sh\nexec {target} "$@"\n')
         script.chmod(0o755)

@@ -21,7 +21,9 @@ def name_operators(stage):
         tree = parse(stage / f"chx/{stub}.pyi")
         defined = [n for n, origin in definitions(tree.body).items() if origin in ("", "=")]
         listed = ", ".join(f"{n} as {n}" for n in defined if n not in own | {"ndarray_ops": ""})
-        path.write_text(text.replace(f"from chx.{stub} import *", f"from chx.{stub} import {listed}"))
+        path.write_text(
+            text.replace(f"from chx.{stub} import *", f"from chx.{stub} import {listed}")
+        )
 
 
 def end_overloads(path):

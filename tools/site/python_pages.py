@@ -96,9 +96,7 @@ PAGES = [
         "Sorting, searching and sets",
         {"Sorting and searching": "@sorting _numpy.sorting", "Sets": "_numpy.sets"},
     ),
-    Page(
-        "products", "Products of arrays", {"Products": "@linalg _numpy.products _numpy.einsum"}
-    ),
+    Page("products", "Products of arrays", {"Products": "@linalg _numpy.products _numpy.einsum"}),
     Page(
         "networks",
         "Neural networks",
@@ -156,7 +154,9 @@ def groups_of(ops):
     found = {}
     for part in re.split(r"^## ", ops, flags=re.MULTILINE)[1:]:
         for row in re.findall(r"^\| \[(.*?)\]\(#", part, re.MULTILINE):
-            found |= {name: part.split("\n", 1)[0] for name in re.findall(r"`(?:\w+\.)?(\w+)`", row)}
+            found |= {
+                name: part.split("\n", 1)[0] for name in re.findall(r"`(?:\w+\.)?(\w+)`", row)
+            }
     return found
 
 
@@ -257,7 +257,9 @@ def pages(stage):
         groups = re.findall(r"@(\w+)", " ".join(page.sections.values()))
         if groups:
             links = ", ".join(f"[{g}](../operators/{g}.md)" for g in groups)
-            text += f"The arguments of operators are described in the operator reference: {links}.\n\n"
+            text += (
+                f"The arguments of operators are described in the operator reference: {links}.\n\n"
+            )
         for title, sources in page.sections.items():
             chosen = names.take(sources)
             text += section(title, chosen)
@@ -268,7 +270,13 @@ def pages(stage):
         add("further", title, f"# {title}\n\n" + section("Functions", names.left), names.left)
     for module, title in MODULES.items():
         text = module_page(stage, module, title)
-        add(module, title, text, re.findall(rf"^::: chx\.{module}\.(\w+)$", text, re.MULTILINE), f"chx.{module}")
+        add(
+            module,
+            title,
+            text,
+            re.findall(rf"^::: chx\.{module}\.(\w+)$", text, re.MULTILINE),
+            f"chx.{module}",
+        )
     add("constants", "Constants", "# Constants\n\n" + constants(names.values), names.values)
     index = "# Python API\n\n::: chx\n    options:\n      members: false\n      show_root_heading: false\n\n"
     return {"python/index.md": index + "| page | names |\n|---|---|\n" + "".join(rows)} | found

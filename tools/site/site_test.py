@@ -12,7 +12,10 @@ import chx
 import pytest
 
 SITE = Path(__file__).resolve().parents[2] / "dist/docs"
-MODULES = ["chx", *(f"chx.{m}" for m in "array_api chainer kernels linalg optimizers random".split())]
+MODULES = [
+    "chx",
+    *(f"chx.{m}" for m in "array_api chainer kernels linalg optimizers random".split()),
+]
 
 
 class Page(HTMLParser):
@@ -67,7 +70,12 @@ def test_every_method_of_arrays_is_on_a_page():
 
 
 def test_nothing_is_loaded_from_the_network():
-    bad = [(p.name, u) for p in pages() for u in page(p).loads if urlsplit(u).scheme not in ("", "data")]
+    bad = [
+        (p.name, u)
+        for p in pages()
+        for u in page(p).loads
+        if urlsplit(u).scheme not in ("", "data")
+    ]
     assert bad == []
     for sheet in SITE.rglob("*.css"):
         assert not re.search(r"(url\(|@import )['\"]?https?:", sheet.read_text()), sheet
@@ -75,25 +83,27 @@ def test_nothing_is_loaded_from_the_network():
     assert [p for p in pages() if "mermaid" in page(p).classes] == []
 
 
+def leads_somewhere(path, link):
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return True
+    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+    if not target.exists() or target.suffix != ".html" or not parts.fragment:
+        return target.exists()
+    # doxygen makes some anchors when a page is shown.
+    return SITE / "cpp" in path.parents or unquote(parts.fragment) in page(target).ids
+
+
 def test_links_lead_somewhere():
-    bad = []
-    for path in pages():
-        if path.name == "404.html":  # its links are those of a server's root
-            continue
-        for link in page(path).links + page(path).loads:
-            parts = urlsplit(link)
-            if parts.scheme or parts.netloc:
-                continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if not target.exists():
-                bad.append((path.name, link))
-            elif parts.fragment and target.suffix == ".html" and SITE / "cpp" not in path.parents:
-                if unquote(parts.fragment) not in page(target).ids:
-                    bad.append((path.name, link))
-    assert bad == []
+    # Links of 404.html are those of a server's root.
+    found = [(p, u) for p in pages() if p.name != "404.html" for u in page(p).links + page(p).loads]
+    assert len(found) > 1000
+    assert [(p.name, u) for p, u in found if not leads_somewhere(p, u)] == []
 
 
-@pytest.mark.parametrize("query", ["connect", "softmax_cross_entropy", "OutOfMemoryError", "mushrooms"])
+@pytest.mark.parametrize(
+    "query", ["connect", "softmax_cross_entropy", "OutOfMemoryError", "mushrooms"]
+)
 def test_the_search_knows(query):
     text = (SITE / "search/search_index.js").read_text()
     index = json.loads(text.removeprefix("var __index = "))
