@@ -1,8 +1,8 @@
 #!/bin/bash
-# Sets up, checks style, builds everything and runs all tests; then the wheel, the documentation's site,
-# clang-tidy, the unit tests under ASan and UBSan, those of engine, session and autograd under TSan,
-# and libFuzzer for some seconds. `tools/test.sh --fast` stops before clang-tidy. Ends with one line: "N passed, M failed",
-# over all test targets and checks.
+# Sets up, checks style, builds everything and runs all tests; then the wheel, the documentation's
+# site, clang-tidy, the unit tests under ASan and UBSan, those of engine, session and autograd under
+# TSan, and libFuzzer for some seconds. `tools/test.sh --fast` stops before clang-tidy. Ends with one
+# line: "N passed, M failed", over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
