@@ -124,7 +124,7 @@ def nav_items(nav, folders):
 
 
 def on_config(config):
-    """Puts the pages of a folder into the nav in their order."""
+    """Puts the pages of a folder into the nav, and those of docs/ that it lacks under Guides."""
     names = list(generated_pages())
     decided = sorted(p.name for p in (ROOT / "docs/decisions").glob("0*.md"))
     names += [f"decisions/{name}" for name in decided]
@@ -133,6 +133,9 @@ def on_config(config):
         for folder in ("operators/", "python/", "decisions/")
     }
     nav_items(config.nav, folders)
+    named = str(config.nav)
+    (guides,) = (item["Guides"] for item in config.nav if "Guides" in item)
+    guides += [p.name for p in sorted((ROOT / "docs").glob("*.md")) if f"'{p.name}'" not in named]
     return config
 
 
