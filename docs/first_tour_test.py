@@ -28,6 +28,9 @@ def test_first_tour():
     stored = nbformat.read(NOTEBOOK, as_version=4)
     executed = execute(NOTEBOOK)
     assert len(stored.cells) == len(executed.cells) > 20
+    for notebook in (stored, executed):  # the curve
+        outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
+        assert sum("image/png" in output.get("data", {}) for output in outputs) == 1
     for before, after in zip(stored.cells, executed.cells, strict=True):
         if "varies" not in before.metadata.get("tags", []):
             assert shown(after) == shown(before), before.source
