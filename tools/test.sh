@@ -1,8 +1,8 @@
 #!/bin/bash
-# Sets up, checks style, builds everything and runs all tests; then the wheel, the demo, the source
-# distribution, clang-tidy, the unit tests under ASan and UBSan, those of engine, session and autograd
-# under TSan, and libFuzzer for some seconds. `tools/test.sh --fast` stops after the demo. Ends with
-# one line: "N passed, M failed", over all test targets and checks.
+# Sets up, checks style, builds everything and runs all tests; then the wheel, the demo, the site of
+# the documentation, the source distribution, clang-tidy, the unit tests under ASan and UBSan, those of
+# engine, session and autograd under TSan, and libFuzzer for some seconds. `tools/test.sh --fast` stops
+# after the site. Ends with one line: "N passed, M failed", over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -77,6 +77,7 @@ export CHXD_BAZEL_OPTIONS="${bazel_options[*]}"
 check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
 check "demo: the main job" tools/demo.sh
+check "docs: site" tools/docs.sh check
 if [ "$fast" = 0 ]; then
   check "source distribution: pack" tools/wheel.sh sdist
   check "source distribution: build, install and use" tools/test_sdist.sh

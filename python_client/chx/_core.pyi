@@ -25,172 +25,305 @@ else:
 _Index: TypeAlias = "SupportsIndex | slice | EllipsisType | ndarray | None"
 _Operand: TypeAlias = "ndarray | Other"
 
-class ChainerxError(Exception): ...
-class ContextError(Exception): ...
-class BackendError(Exception): ...
-class DeviceError(Exception): ...
-class DimensionError(ValueError): ...
-class DtypeError(TypeError): ...
-class NotImplementedError(Exception): ...
-class GradientError(Exception): ...
-class GradientCheckError(Exception): ...
-class CancelledError(Exception): ...
-class AuthenticationError(ChainerxError, PermissionError): ...
-class OutOfMemoryError(ChainerxError, MemoryError): ...
+class ChainerxError(Exception):
+    """What has no exception of its own; the base of some that do."""
+
+class ContextError(Exception):
+    """Arrays of different sessions meet, or there is no such context."""
+
+class BackendError(Exception):
+    """There is no such backend, or it failed."""
+
+class DeviceError(Exception):
+    """There is no such device, or arrays of different devices meet."""
+
+class DimensionError(ValueError):
+    """A shape, an axis or a number of dimensions does not fit; a ValueError."""
+
+class DtypeError(TypeError):
+    """A dtype does not fit; a TypeError."""
+
+class NotImplementedError(Exception):
+    """The operator cannot do this, or its gradient cannot."""
+
+class GradientError(Exception):
+    """A gradient does not fit its array, or there is none."""
+
+class GradientCheckError(Exception):
+    """A gradient differs from the numerical one: check_backward() and its like."""
+
+class CancelledError(Exception):
+    """The value was never computed, because its work was cancelled."""
+
+class AuthenticationError(ChainerxError, PermissionError):
+    """The daemon expects another token; a PermissionError."""
+
+class OutOfMemoryError(ChainerxError, MemoryError):
+    """A limit of memory: the text says which, what holds it and how to raise it; a MemoryError."""
 
 class Device:
+    """A device of a session; there is one object for each."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """For example 'native:0'."""
     @property
-    def index(self) -> int: ...
+    def index(self) -> int:
+        """Number within the backend."""
     @property
-    def backend(self) -> Backend: ...
+    def backend(self) -> Backend:
+        """The backend: its name is 'native' or 'cuda'."""
     @property
-    def context(self) -> Context: ...
-    def synchronize(self) -> None: ...
+    def context(self) -> Context:
+        """The Context that the device is of."""
+    def synchronize(self) -> None:
+        """Waits until all that was called is done."""
 
 class Session:
+    """A session with a daemon; made by chx.connect()."""
+
     def __new__(
         cls, address: str, client_name: str, token: str, tls_roots: str, reconnect: float = -1
     ) -> Self: ...
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Where the daemon listens."""
     @property
-    def devices(self) -> tuple[Device, ...]: ...
+    def devices(self) -> tuple[Device, ...]:
+        """The daemon's devices."""
     cancel_on_interrupt: bool
     @property
-    def draining(self) -> bool: ...
-    def close(self) -> None: ...
-    def synchronize(self) -> None: ...
-    def cancel(self) -> None: ...
-    def flush(self) -> None: ...
-    def seed(self, seed: int, /) -> None: ...
-    def stats(self) -> dict[str, int]: ...
-    def take_errors(self) -> list[str]: ...
+    def draining(self) -> bool:
+        """Whether the daemon has said that it is about to end: it opens no more sessions, and those there are should finish. Known within some seconds, or at the next read."""
+    def close(self) -> None:
+        """Ends the session and frees all that it holds in the daemon."""
+    def synchronize(self) -> None:
+        """Waits until all that was called is done."""
+    def cancel(self) -> None:
+        """Gives up what was called and has not run: reads of its results raise CancelledError.
+
+        The command that runs is stopped. Results that were there before stay, and the session goes on.
+        """
+    def flush(self) -> None:
+        """Sends what is pending; does not wait."""
+    def seed(self, seed: int, /) -> None:
+        """Seeds the session's random numbers."""
+    def stats(self) -> dict[str, int]:
+        """Commands sent since the session began, and how often something waited: a dict."""
+    def take_errors(self) -> list[str]:
+        """Texts of errors reported since the last call, read or not."""
     def _configure(self, name: str, value: bool | int, /) -> None: ...
     def _settings(self) -> dict[str, bool | int]: ...
 
 class ndarray(ndarray_ops):
+    """An n-dimensional array in a chxd daemon."""
+
     __array_priority__: float
     __hash__: None  # type: ignore[assignment]
     def __new__(
         cls, shape: int | tuple[int, ...], dtype: DtypeLike, device: DeviceLike = None
     ) -> Self: ...
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions, as a tuple of ints."""
     @property
-    def strides(self) -> tuple[int, ...]: ...
+    def strides(self) -> tuple[int, ...]:
+        """Bytes to the next element of each dimension."""
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> np.dtype[Any]:
+        """The elements' type, a numpy.dtype."""
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """Where the array is; always the same object."""
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """Number of dimensions."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of elements."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
     @property
-    def itemsize(self) -> int: ...
+    def itemsize(self) -> int:
+        """Bytes of an element."""
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Bytes from the storage's start to the first element."""
     @property
-    def data_ptr(self) -> int: ...
+    def data_ptr(self) -> int:
+        """A number of the memory within the session, the same for views of one another. No address: the memory is the daemon's."""
     @property
-    def data_size(self) -> int: ...
+    def data_size(self) -> int:
+        """Bytes from the first element to the last."""
     @property
-    def is_contiguous(self) -> bool: ...
+    def is_contiguous(self) -> bool:
+        """Whether elements are in C order."""
     # Of _array_attributes.py.
     @property
-    def real(self) -> ndarray: ...
+    def real(self) -> ndarray:
+        """The array itself: there are no complex dtypes."""
     @property
-    def imag(self) -> ndarray: ...
+    def imag(self) -> ndarray:
+        """Zeros: there are no complex dtypes."""
     @property
-    def flags(self) -> flagsobj: ...
+    def flags(self) -> flagsobj:
+        """How the array lies in the daemon's memory."""
     @property
-    def flat(self) -> flatiter: ...
+    def flat(self) -> flatiter:
+        """The elements in C order."""
     @flat.setter
     def flat(self, value: Any) -> None: ...
-    def sort(self, axis: int = -1, kind: str | None = None) -> None: ...
-    def argsort(self, axis: int | None = -1, kind: str | None = None) -> ndarray: ...
+    def sort(self, axis: int = -1, kind: str | None = None) -> None:
+        """Sorts along an axis, in place. Refused on arrays in a graph."""
+    def argsort(self, axis: int | None = -1, kind: str | None = None) -> ndarray:
+        """The indices (int64) that sort along an axis. Every `kind` is stable here."""
     def var(
         self,
         axis: Any = None,
         keepdims: bool = False,
         ddof: float = 0,
         dtype: DtypeLike | None = None,
-    ) -> ndarray: ...
+    ) -> ndarray:
+        """The variance along axes: squared differences from the mean over the number less `ddof`.
+
+        `ddof` may be a fraction. As NumPy's, it is infinite, or NaN where nothing differs, if that leaves
+        nothing.
+        """
     def std(
         self,
         axis: Any = None,
         keepdims: bool = False,
         ddof: float = 0,
         dtype: DtypeLike | None = None,
-    ) -> ndarray: ...
-    def partition(self, kth: int | Sequence[int], axis: int = -1) -> None: ...
-    def argpartition(self, kth: int | Sequence[int], axis: int | None = -1) -> ndarray: ...
-    def nonzero(self) -> tuple[ndarray, ...]: ...
-    def round(self, decimals: int = 0) -> ndarray: ...
-    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> ndarray: ...
-    def choose(self, choices: Any, mode: str = "raise") -> ndarray: ...
-    def compress(self, condition: Any, axis: int | None = None) -> ndarray: ...
-    def put(self, ind: Any, v: Any, mode: str = "raise") -> None: ...
-    def conj(self) -> ndarray: ...
-    def conjugate(self) -> ndarray: ...
-    def tobytes(self) -> bytes: ...
-    def tostring(self) -> bytes: ...
-    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None: ...
-    def dumps(self) -> bytes: ...
-    def dump(self, file: Any) -> None: ...
-    def itemset(self, *args: Any) -> None: ...
+    ) -> ndarray:
+        """The square root of var()."""
+    def partition(self, kth: int | Sequence[int], axis: int = -1) -> None:
+        """partition(), in place. Refused on arrays in a graph."""
+    def argpartition(self, kth: int | Sequence[int], axis: int | None = -1) -> ndarray:
+        """The indices (int64) of a partition(), which here are those of sorting."""
+    def nonzero(self) -> tuple[ndarray, ...]:
+        """Indices (int64) of the elements that are not zero: an array for each axis. Waits for a count.
+
+        Raises:
+          DimensionError: the array has no dimensions.
+        """
+    def round(self, decimals: int = 0) -> ndarray:
+        """x rounded to a number of decimals; halves go to the even one. Integers are rounded to tens, hundreds, ... by negative decimals, and copied by others."""
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
+        """Where the elements of v go into the sorted a (1-d), as int64: before or after equal ones.
+
+        `sorter` are indices that sort an a which is not sorted.
+        """
+    def choose(self, choices: Any, mode: str = "raise") -> ndarray:
+        """The element of choices[a[i]] at i, for each i; a and the choices broadcast.
+
+        `mode` says what an index out of range does: 'raise' (ValueError; waits), 'wrap' or 'clip'.
+        """
+    def compress(self, condition: Any, axis: int | None = None) -> ndarray:
+        """The parts along an axis (flattened by default) for which a condition holds."""
+    def put(self, ind: Any, v: Any, mode: str = "raise") -> None:
+        """a.flat[ind] = v, in place; values that are too few are repeated.
+
+        `mode`: 'raise' (IndexError; an index on a device is waited for), 'wrap' or 'clip'.
+        """
+    def conj(self) -> ndarray:
+        """A copy: there are no complex dtypes."""
+    def conjugate(self) -> ndarray:
+        """A copy: there are no complex dtypes."""
+    def tobytes(self) -> bytes:
+        """The elements' bytes in C order; waits."""
+    def tostring(self) -> bytes:
+        """The elements' bytes in C order; waits."""
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """Writes the elements to a file, as numpy.ndarray.tofile does; waits."""
+    def dumps(self) -> bytes:
+        """The array pickled; waits."""
+    def dump(self, file: Any) -> None:
+        """Pickles the array to a file, which is a path or open for writing; waits."""
+    def itemset(self, *args: Any) -> None:
+        """a.itemset(value) of one element, a.itemset(index, value): writes an element in place."""
     def __contains__(self, value: object, /) -> bool: ...
     @property
-    def T(self) -> ndarray: ...
+    def T(self) -> ndarray:
+        """The array with its axes reversed, a view."""
     @property
-    def grad(self) -> ndarray | None: ...
+    def grad(self) -> ndarray | None:
+        """The gradient in the default graph, or None."""
     @grad.setter
     def grad(self, grad: ndarray | None) -> None: ...
-    def item(self) -> bool | int | float: ...
-    def tolist(self) -> Any: ...
-    def to_numpy_async(self, copy: bool = True) -> Coroutine[Any, Any, np.ndarray[Any, Any]]: ...
-    def item_async(self) -> Coroutine[Any, Any, bool | int | float]: ...
-    def tolist_async(self) -> Coroutine[Any, Any, Any]: ...
-    def astype(self, dtype: DtypeLike, copy: bool = True) -> ndarray: ...
-    def flatten(self) -> ndarray: ...
+    def item(self) -> bool | int | float:
+        """The only element as a Python number; waits for it."""
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers; waits."""
+    def to_numpy_async(self, copy: bool = True) -> Coroutine[Any, Any, np.ndarray[Any, Any]]:
+        """As chx.to_numpy(), to be awaited: the values that the array has when this is called.
+
+            values = await array.to_numpy_async()
+
+        May be called in any thread, and awaited in any event loop, once. Until it is answered the daemon
+        keeps a copy of the array, unless `copy` is False. Cancelling the task that awaits it ends the
+        wait, and nothing else.
+
+        Raises, when it is awaited, what to_numpy() raises.
+        """
+    def item_async(self) -> Coroutine[Any, Any, bool | int | float]:
+        """As item(), to be awaited: the only element as a Python number, as it is at the call."""
+    def tolist_async(self) -> Coroutine[Any, Any, Any]:
+        """As tolist(), to be awaited: nested lists of what the elements are at the call."""
+    def astype(self, dtype: DtypeLike, copy: bool = True) -> ndarray:
+        """The array cast to a dtype; itself if it has it and copy is False."""
+    def flatten(self) -> ndarray:
+        """A copy in one dimension."""
     @overload  # type: ignore[override]
     def reshape(self, newshape: int | tuple[int, ...] | list[int]) -> ndarray: ...
     @overload
-    def reshape(self, *newshape: int) -> ndarray: ...
+    def reshape(self, *newshape: int) -> ndarray:
+        """a in another shape; one dimension may be -1 (any negative number): what is left. A view if the strides allow it."""
     @overload  # type: ignore[override]
     def transpose(self, axes: tuple[int, ...] | list[int] | None = None) -> ndarray: ...
     @overload
-    def transpose(self, *axes: int) -> ndarray: ...
+    def transpose(self, *axes: int) -> ndarray:
+        """Axes permuted; reversed by default. A view."""
     @property
-    def mT(self) -> ndarray: ...
+    def mT(self) -> ndarray:
+        """Matrices in the last two axes transposed, a view."""
     @overload
     def to_device(self, device: Device | str, /, *, stream: None = None) -> ndarray: ...
     @overload
-    def to_device(self, backend_name: str, index: int, /, *, stream: None = None) -> ndarray: ...
-    def clip(self, a_min: _Operand | None, a_max: _Operand | None) -> ndarray: ...
-    def fill(self, value: Scalar) -> None: ...
-    def require_grad(self, backprop_id: BackpropId | None = None) -> Self: ...
-    def is_grad_required(self, backprop_id: BackpropId | None = None) -> bool: ...
-    def is_backprop_required(self, backprop_id: BackpropId | AnyGraph | None = None) -> bool: ...
-    def unchain(self, backprop_id: BackpropId | None = None) -> None: ...
+    def to_device(self, backend_name: str, index: int, /, *, stream: None = None) -> ndarray:
+        """The array on another device of its session, which is a Device, a name, or a backend's name and an index."""
+    def clip(self, a_min: _Operand | None, a_max: _Operand | None) -> ndarray:
+        """The elements limited to [a_min, a_max]: numbers or arrays, one of which may be None."""
+    def fill(self, value: Scalar) -> None:
+        """Sets every element of a, in place. Refused on arrays in a graph."""
+    def require_grad(self, backprop_id: BackpropId | None = None) -> Self:
+        """Makes the array a leaf whose gradient backward computes; returns itself. DtypeError unless it is a float array."""
+    def is_grad_required(self, backprop_id: BackpropId | None = None) -> bool:
+        """Whether require_grad was called."""
+    def is_backprop_required(self, backprop_id: BackpropId | AnyGraph | None = None) -> bool:
+        """Whether operators on the array are recorded, in the current mode: in one graph, or, with anygraph, in any."""
+    def unchain(self, backprop_id: BackpropId | None = None) -> None:
+        """Forgets how the array was made: it becomes a leaf of the graph, and what only it kept of the graph is freed."""
     def _is_chained(self, backprop_id: BackpropId | None = None) -> bool: ...
     def _debug_dump_computational_graph(self, backprop_id: BackpropId | None = None) -> None: ...
-    def get_grad(self, backprop_id: BackpropId | None = None) -> ndarray | None: ...
-    def set_grad(self, grad: ndarray | None, backprop_id: BackpropId | None = None) -> None: ...
-    def cleargrad(self, backprop_id: BackpropId | None = None) -> None: ...
+    def get_grad(self, backprop_id: BackpropId | None = None) -> ndarray | None:
+        """The gradient, or None. ChainerxError unless the array requires it."""
+    def set_grad(self, grad: ndarray | None, backprop_id: BackpropId | None = None) -> None:
+        """Sets the gradient: shape, dtype and device must be the array's (GradientError). The array requires a gradient from then on."""
+    def cleargrad(self, backprop_id: BackpropId | None = None) -> None:
+        """Removes the gradient."""
     def as_grad_stopped(
         self, backprop_ids: list[BackpropId] | BackpropId | None = None, copy: bool = False
-    ) -> ndarray: ...
+    ) -> ndarray:
+        """The same memory, or a copy, outside of the graphs."""
     def backward(
         self,
         backprop_id: BackpropId | None = None,
         enable_double_backprop: bool = False,
         loss_scale: float | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Adds gradients to all leaves that this array depends on."""
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[ndarray]: ...
     def __bool__(self) -> bool: ...
@@ -257,8 +390,11 @@ class ndarray(ndarray_ops):
     def __gt__(self, other: _Operand, /) -> ndarray: ...
     def __ge__(self, other: _Operand, /) -> ndarray: ...
 
-def get_default_device() -> Device: ...
-def set_default_device(device: DeviceLike, /) -> None: ...
+def get_default_device() -> Device:
+    """Where the calling thread's new arrays are made."""
+
+def set_default_device(device: DeviceLike, /) -> None:
+    """Sets where the calling thread's new arrays are made."""
 
 # What the package calls. Positional arguments, but for those of _register.
 _operators: list[str]

@@ -26,33 +26,41 @@ Raised raised;
 struct Row {
   ErrorKind kind;
   const char* name;
+  const char* doc;
   PyObject* const* base = &PyExc_Exception;
 };
 
 constexpr Row kOwn[] = {
-    {ErrorKind::kChainerx, "ChainerxError"},
-    {ErrorKind::kContext, "ContextError"},
-    {ErrorKind::kBackend, "BackendError"},
-    {ErrorKind::kDevice, "DeviceError"},
-    {ErrorKind::kDimension, "DimensionError", &PyExc_ValueError},
-    {ErrorKind::kDtype, "DtypeError", &PyExc_TypeError},
-    {ErrorKind::kNotImplemented, "NotImplementedError"},
-    {ErrorKind::kGradient, "GradientError"},
-    {ErrorKind::kGradientCheck, "GradientCheckError"},
-    {ErrorKind::kCancelled, "CancelledError"},
+    {ErrorKind::kChainerx, "ChainerxError",
+     "What has no exception of its own; the base of some that do."},
+    {ErrorKind::kContext, "ContextError",
+     "Arrays of different sessions meet, or there is no such context."},
+    {ErrorKind::kBackend, "BackendError", "There is no such backend, or it failed."},
+    {ErrorKind::kDevice, "DeviceError",
+     "There is no such device, or arrays of different devices meet."},
+    {ErrorKind::kDimension, "DimensionError",
+     "A shape, an axis or a number of dimensions does not fit; a ValueError.", &PyExc_ValueError},
+    {ErrorKind::kDtype, "DtypeError", "A dtype does not fit; a TypeError.", &PyExc_TypeError},
+    {ErrorKind::kNotImplemented, "NotImplementedError",
+     "The operator cannot do this, or its gradient cannot."},
+    {ErrorKind::kGradient, "GradientError", "A gradient does not fit its array, or there is none."},
+    {ErrorKind::kGradientCheck, "GradientCheckError",
+     "A gradient differs from the numerical one: check_backward() and its like."},
+    {ErrorKind::kCancelled, "CancelledError",
+     "The value was never computed, because its work was cancelled."},
 };
 
-PyObject* NewException(PyObject* module, const char* name, PyObject* bases) {
+PyObject* NewException(PyObject* module, const char* name, const char* doc, PyObject* bases) {
   const std::string full_name = std::string("chx.") + name;
-  PyObject* const exception = PyErr_NewException(full_name.c_str(), bases, nullptr);
+  PyObject* const exception = PyErr_NewExceptionWithDoc(full_name.c_str(), doc, bases, nullptr);
   return exception != nullptr && PyModule_AddObjectRef(module, name, exception) == 0 ? exception
                                                                                      : nullptr;
 }
 
 // A ChainerxError that is also one of Python's own.
-PyObject* NewChainerxError(PyObject* module, const char* name, PyObject* builtin) {
+PyObject* NewChainerxError(PyObject* module, const char* name, const char* doc, PyObject* builtin) {
   const Owned bases(PyTuple_Pack(2, exceptions[static_cast<int>(ErrorKind::kChainerx)], builtin));
-  return bases ? NewException(module, name, bases.get()) : nullptr;
+  return bases ? NewException(module, name, doc, bases.get()) : nullptr;
 }
 
 }  // namespace
@@ -60,12 +68,17 @@ PyObject* NewChainerxError(PyObject* module, const char* name, PyObject* builtin
 bool InitErrors(PyObject* module) {
   // None is a subclass of ChainerxError, as in ChainerX.
   for (const Row& row : kOwn) {
-    PyObject* const exception = NewException(module, row.name, *row.base);
+    PyObject* const exception = NewException(module, row.name, row.doc, *row.base);
     if (exception == nullptr) return false;
     exceptions[static_cast<int>(row.kind)] = exception;
   }
-  authentication_error = NewChainerxError(module, "AuthenticationError", PyExc_PermissionError);
-  PyObject* const memory = NewChainerxError(module, "OutOfMemoryError", PyExc_MemoryError);
+  authentication_error = NewChainerxError(module, "AuthenticationError",
+                                          "The daemon expects another token; a PermissionError.",
+                                          PyExc_PermissionError);
+  PyObject* const memory = NewChainerxError(
+      module, "OutOfMemoryError",
+      "A limit of memory: the text says which, what holds it and how to raise it; a MemoryError.",
+      PyExc_MemoryError);
   if (authentication_error == nullptr || memory == nullptr) return false;
   exceptions[static_cast<int>(ErrorKind::kMemory)] = memory;
   exceptions[static_cast<int>(ErrorKind::kIndex)] = PyExc_IndexError;

@@ -134,3 +134,19 @@ def test_operators_take_what_their_stubs_say(file, module):
         if isinstance(node, ast.FunctionDef):
             expected = list(inspect.signature(getattr(module, node.name)).parameters)
             assert [a.arg for a in node.args.args] == expected
+
+
+def test_docstrings_of_the_compiled_module():
+    """The stub repeats them: editors and the documentation's site read stubs."""
+
+    def check(body, owner):
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                found = getattr(owner, node.name)
+                if isinstance(node, ast.ClassDef):
+                    check(node.body, found)
+                decorators = {ast.unparse(d).split(".")[-1] for d in node.decorator_list}
+                if decorators.isdisjoint({"overload", "setter"}) or ast.get_docstring(node):
+                    assert ast.get_docstring(node) == inspect.cleandoc(found.__doc__), node.name
+
+    check(stub("_core.pyi").body, chx._core)
