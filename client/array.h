@@ -9,13 +9,13 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/ref.h"
 #include "client/graph.h"
 #include "ops/array_spec.h"
 #include "ops/basic_index.h"
 #include "ops/error.h"
-#include "ops/op_call.h"
-#include "ops/op_def.h"
 #include "ops/operand.h"
 #include "ops/scalar.h"
 
@@ -23,6 +23,7 @@ namespace chx {
 
 class ArrayBody;
 class Session;
+struct OpDef;
 
 // An array as a member of one graph: its node, and what is known of its gradient there.
 struct GraphMembership {
@@ -163,7 +164,8 @@ absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args 
 absl::Status Backward(const Array& output, const BackwardArgs& args = {});
 
 namespace internal {
-// For generated functions: the operator by name is looked up once by the caller.
+// For generated functions: each looks up its operator once.
+const OpDef& FindOp(absl::string_view name);
 Array Apply(const OpDef& op, std::initializer_list<Operand> inputs, const Attrs& attrs);
 Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs);
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,

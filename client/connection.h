@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "client/call_channel.h"
 #include "client/channel_pool.h"
+#include "client/connect_options.h"
 #include "client/dialer.h"
 #include "client/link.h"
 #include "client/segments.h"
@@ -28,15 +29,6 @@
 #include "proto/command.h"
 
 namespace chx {
-
-struct ConnectOptions {
-  std::string client_name = "chx";
-  std::string token;
-  std::string tls_roots;  // PEM; empty: plaintext
-  // For how long a session whose connection was cut is taken up again; not set: as long as the
-  // daemon keeps it, or less if nobody listens at a Unix socket any more.
-  absl::optional<std::chrono::milliseconds> reconnect;
-};
 
 // Thread-safe. Whoever waits for a value reads the stream itself and hands other waiters theirs, so
 // that no value waits for a thread to wake up.
