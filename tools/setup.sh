@@ -11,6 +11,7 @@ packages=(
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev libopenblas-dev libdnnl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3-dev python3-venv
+  cmake doxygen dpkg-dev pkg-config
   clang libclang-rt-14-dev lld clang-format clang-tidy
 )
 
