@@ -100,11 +100,13 @@ printf 'Source: chx-sdk\n\nPackage: chx-sdk\nArchitecture: amd64\n' >"$stage/deb
 depends=$(cd "$stage" && dpkg-shlibdeps -O --ignore-missing-info \
   "deb/usr/lib/x86_64-linux-gnu/libchx.so.$soversion" deb/usr/bin/chxd 2>/dev/null |
   sed 's/^shlibs:Depends=//')
+# Abseil's date: its ABI, and the name of its libraries.
+absl_version=$(dpkg-query -W -f '${source:Upstream-Version}' libabsl-dev | cut -d. -f1)
 install -m 644 sdk/deb/control "$deb/DEBIAN/control"
 fill "$deb/DEBIAN/control" VERSION="$version" DEPENDS="$depends" \
   MAINTAINER="$(git log -1 --format='%an <%ae>' -- LICENSE)" \
   SIZE="$(du -sk --exclude=DEBIAN "$deb" | cut -f1)" \
-  ABSL="$(dpkg-query -W -f '${Version}' libabsl-dev)"
+  ABSL="$absl_version" NEXT_ABSL="$((absl_version + 1))"
 printf 'activate-noawait ldconfig\n' >"$deb/DEBIAN/triggers"
 (cd "$deb" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$deb/DEBIAN/md5sums"
 rm -f dist/chx-sdk_*.deb
