@@ -69,7 +69,7 @@ cp "$home/trained" "$home/shared"
 train "CMake, static" "$home/build/mnist_static"
 cmp "$home/trained" "$home/shared"
 
-# The page's program, by pkg-config as the page says.
+# The programs of the page and of README, by pkg-config as the page says.
 page() { python3 sdk/snippets.py docs/cpp_sdk.md "$@"; }
 mkdir "$home/program"
 page cpp "$home/program/program.cc"
@@ -82,6 +82,12 @@ for package in chx chx-static; do
   [ "$value" = 3.85611 ]  # 4 tanh(2)
 done
 ! needs "$home/chx-static" libchx.so
+python3 sdk/snippets.py README.md cpp "$home/readme.cc"
+sed -i "s|unix:/run/chxd/chxd.sock|unix:$home/chxd.sock|" "$home/readme.cc"
+clean bash -c "cd '$home' && g++ -std=c++17 readme.cc -o readme \
+  \$(PKG_CONFIG_PATH='$sdk/lib/pkgconfig' pkg-config --cflags --libs chx)"
+clean "$home/readme"
+echo "README's program: ran"
 
 # The Debian package, unpacked elsewhere: what it depends on is installed, and its files are whole.
 deb=$(echo dist/chx-sdk_*_amd64.deb)
