@@ -50,7 +50,7 @@ def is_public(name, words):
 def main():
     words = declared(sys.argv[1])
     symbols = [line.split()[-1] for line in sys.stdin if line.strip()]
-    for symbol, name in zip(symbols, demangle(symbols)):
+    for symbol, name in zip(symbols, demangle(symbols), strict=False):
         if is_public(name, words):
             print(symbol)
 

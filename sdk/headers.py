@@ -20,6 +20,9 @@ def source_path(path):
 
 
 def public_path(path):
+    """The path by which users include it."""
+    if "/include/chx/" in path:  # has it already
+        return path.split("/include/")[1]
     return "chx/" + path.removeprefix("client/")
 
 
@@ -30,6 +33,8 @@ def rewrite(path, text, public):
         start, _, name = match.groups()
         if name in public:
             return f'{start}"{public_path(name)}"'
+        if name in {public_path(other) for other in public}:
+            return match.group(0)
         if not name.startswith("absl/") and not STANDARD.fullmatch(name):
             sys.exit(f"{path}: a public header may not include {name}, which is not public")
         return match.group(0)

@@ -18,7 +18,7 @@ def main():
     found = blocks(pathlib.Path(page).read_text(encoding="utf-8"), language)
     if len(found) != len(outs):
         sys.exit(f"{page} has {len(found)} blocks of {language}, expected {len(outs)}")
-    for out, text in zip(outs, found):
+    for out, text in zip(outs, found, strict=False):
         pathlib.Path(out).write_text(text, encoding="utf-8")
 
 

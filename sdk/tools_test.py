@@ -33,6 +33,13 @@ def test_refuses_what_is_not_public(include, tmp_path):
     assert "a public header may not include" in done.stderr
 
 
+def test_headers_with_public_paths_keep_them():
+    path = "client/chainerx/include/chx/chainerx.h"
+    assert headers.public_path(path) == "chx/chainerx.h"
+    text = '#include "chx/chainerx.h"\n'
+    assert headers.rewrite("client/x.h", text, {path}) == text
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [

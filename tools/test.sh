@@ -1,8 +1,8 @@
 #!/bin/bash
-# Sets up, checks style, builds everything and runs all tests; then the wheel, clang-tidy, the unit
-# tests under ASan and UBSan, those of engine, session and autograd under TSan, and libFuzzer for some
-# seconds. `tools/test.sh --fast` stops before clang-tidy. Ends with one line: "N passed, M failed",
-# over all test targets and checks.
+# Sets up, checks style, builds everything and runs all tests; then the wheel, the C++ SDK, clang-tidy,
+# the unit tests under ASan and UBSan, those of engine, session and autograd under TSan, and libFuzzer
+# for some seconds. `tools/test.sh --fast` stops before clang-tidy. Ends with one line: "N passed, M
+# failed", over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -76,6 +76,10 @@ bazel_tests "all tests" //...
 export CHXD_BAZEL_OPTIONS="${bazel_options[*]}"
 check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
+# Quickly compressed: these packages are for the test.
+XZ_OPT=-0 check "C++ SDK: build" tools/sdk.sh
+check "C++ SDK: outside projects" tools/test_sdk.sh
+check "C++ SDK: pages of the headers" tools/doxygen.sh
 if [ "$fast" = 0 ]; then
   # Before the sanitizers, whose builds would replace the generated headers it reads.
   CHXD_TIDY_SECONDS=${CHXD_TIDY_SECONDS:-600} check "clang-tidy" tools/lint.sh tidy

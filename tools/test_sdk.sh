@@ -11,6 +11,10 @@ home=$(mktemp -d)
 daemon=
 cleanup() {
   [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
+  if [ -d "$home/output_base" ]; then
+    outside shutdown >/dev/null 2>&1 || true
+    chmod -R u+w "$home/output_base"
+  fi
   rm -rf "$home"
 }
 trap cleanup EXIT
@@ -54,7 +58,8 @@ train() {
 }
 
 # needs PROGRAM LIBRARY: whether the program names the shared library.
-needs() { objdump -p "$1" | grep -q "NEEDED *$2"; }
+needs() { objdump -p "$1" | grep "NEEDED *$2" >/dev/null; }
+lacks() { ! needs "$@"; }
 
 # A CMake project outside, against the unpacked tarball, shared and static.
 cp -r "$sdk/share/chx/examples" "$home/project"
@@ -62,7 +67,7 @@ quietly clean cmake -S "$home/project" -B "$home/build" -DCMAKE_PREFIX_PATH="$sd
 quietly clean cmake --build "$home/build" -j2
 needs "$home/build/mnist" libchx.so
 for library in libchx libabsl libprotobuf; do
-  ! needs "$home/build/mnist_static" $library
+  lacks "$home/build/mnist_static" $library
 done
 train "CMake, shared" "$home/build/mnist"
 cp "$home/trained" "$home/shared"
@@ -81,7 +86,7 @@ for package in chx chx-static; do
   echo "pkg-config, $package: $value"
   [ "$value" = 3.85611 ]  # 4 tanh(2)
 done
-! needs "$home/chx-static" libchx.so
+lacks "$home/chx-static" libchx.so
 python3 sdk/snippets.py README.md cpp "$home/readme.cc"
 sed -i "s|unix:/run/chxd/chxd.sock|unix:$home/chxd.sock|" "$home/readme.cc"
 clean bash -c "cd '$home' && g++ -std=c++17 readme.cc -o readme \
@@ -95,8 +100,7 @@ dpkg-deb -x "$deb" "$home/deb"
 dpkg-deb -e "$deb" "$home/control"
 (cd "$home/deb" && md5sum --quiet -c "$home/control/md5sums")
 depends=$(dpkg-deb -f "$deb" Depends)
-[[ $depends == *libabsl-dev* && $depends == *libprotobuf32* && $depends == *libssl3* ]]
-! [[ $depends == *grpc* ]]
+[[ $depends == *libabsl-dev* && $depends == *libprotobuf32* && $depends == *libssl3* && $depends != *grpc* ]]
 tr ',' '\n' <<<"$depends" | sed 's/^ *\([^ ]*\).*/\1/' | xargs dpkg-query -W >/dev/null
 [ "$(dpkg-deb -f "$deb" Version)" = "$("$home/deb/usr/bin/chxd" --version | awk '{print $2}')" ]
 quietly clean cmake -S "$home/program" -B "$home/build_deb" -DCMAKE_PREFIX_PATH="$home/deb/usr"
@@ -113,8 +117,9 @@ read -ra bazel <<<"${CHXD_OUTSIDE_BAZEL:-bazel}"
 options="--config=none --jobs=2 --noshow_progress --color=no --experimental_repository_disable_download \
   --disk_cache=$HOME/.cache/chxd/bazel"
 echo "build:none --nosandbox_debug" >>"$home/workspace/.bazelrc"
-outside() { (cd "$home/workspace" && "${bazel[@]}" "--output_base=$home/output_base" "$@"); }
+outside() {
+  (cd "$home/workspace" && "${bazel[@]}" "--output_base=$home/output_base" --max_idle_secs=60 "$@")
+}
 # shellcheck disable=SC2086  # Several options.
 quietly outside build $options //:program
 echo "Bazel: $("$(cd "$home/workspace" && readlink -f bazel-bin/program)" "unix:$home/chxd.sock")"
-outside shutdown
