@@ -21,7 +21,7 @@ TOGETHER = {
 from chx import array_api as xp
 print(xp.sum(softmax(xp.asarray([1.0, 2.0, 3.0]))))  # → array(1., shape=(), dtype=float64, device='native:0')
 """,
-    "chainer.md": "print(type(model.W.array))  # → <class 'chx.chainerx.ndarray'>\n",
+    "chainer.md": "print(type(model.W.array))  # → <class 'chx.ndarray'>\n",
 }
 # A line of one of our own files, which docs/adding_an_operator.md tells to write.
 LINES = {"adding_an_operator.md": 1}
