@@ -34,6 +34,7 @@ class RefCounted {
   mutable std::atomic<size_t> count_{0};
 };
 
+// A pointer that counts.
 template <typename T>
 class Ref {
  public:
@@ -63,6 +64,7 @@ class Ref {
   T* object_ = nullptr;
 };
 
+// A new object.
 template <typename T, typename... Args>
 Ref<T> MakeRef(Args&&... args) {
   return Ref<T>(new T(std::forward<Args>(args)...));

@@ -5,8 +5,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "client/command_queue.h"
+#include "client/gradients.h"
+#include "client/graph_mirror.h"
 #include "client/modes.h"
 #include "client/session.h"
+#include "ops/op_call.h"
 #include "ops/registry.h"
 
 namespace chx {
@@ -27,8 +31,6 @@ struct BodyPool {
   bool closed = false;
 };
 thread_local BodyPool body_pool;
-
-const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 // On the session and device of the first array.
 absl::Status Run(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs,
@@ -181,72 +183,72 @@ absl::Status Array::Unchain(BackpropId id) const {
 
 Array Array::AsGradStopped() const {
   NoBackpropMode scope;
-  static const OpDef& op = Op("view");
+  static const OpDef& op = internal::FindOp("view");
   return internal::Apply(op, {*this}, {});
 }
 
 Array Array::AsGradStopped(absl::Span<const BackpropId> ids) const {
   NoBackpropMode scope(ids);
-  static const OpDef& op = Op("view");
+  static const OpDef& op = internal::FindOp("view");
   return internal::Apply(op, {*this}, {});
 }
 
 Array Array::operator[](const IndexBuilder& index) const {
-  static const OpDef& op = Op("getitem");
+  static const OpDef& op = internal::FindOp("getitem");
   return internal::Apply(op, {*this}, {index.Build()});
 }
 
 absl::Status Array::operator+=(const Operand& other) {
-  static const OpDef& op = Op("add_");
+  static const OpDef& op = internal::FindOp("add_");
   return internal::ApplyInPlace(op, {*this, other}, {});
 }
 absl::Status Array::operator-=(const Operand& other) {
-  static const OpDef& op = Op("subtract_");
+  static const OpDef& op = internal::FindOp("subtract_");
   return internal::ApplyInPlace(op, {*this, other}, {});
 }
 absl::Status Array::operator*=(const Operand& other) {
-  static const OpDef& op = Op("multiply_");
+  static const OpDef& op = internal::FindOp("multiply_");
   return internal::ApplyInPlace(op, {*this, other}, {});
 }
 absl::Status Array::operator/=(const Operand& other) {
-  static const OpDef& op = Op("divide_");
+  static const OpDef& op = internal::FindOp("divide_");
   return internal::ApplyInPlace(op, {*this, other}, {});
 }
 
 Array operator+(const Array& a, const Operand& b) {
-  static const OpDef& op = Op("add");
+  static const OpDef& op = internal::FindOp("add");
   return internal::Apply(op, {a, b}, {});
 }
 Array operator-(const Array& a, const Operand& b) {
-  static const OpDef& op = Op("subtract");
+  static const OpDef& op = internal::FindOp("subtract");
   return internal::Apply(op, {a, b}, {});
 }
 Array operator*(const Array& a, const Operand& b) {
-  static const OpDef& op = Op("multiply");
+  static const OpDef& op = internal::FindOp("multiply");
   return internal::Apply(op, {a, b}, {});
 }
 Array operator/(const Array& a, const Operand& b) {
-  static const OpDef& op = Op("divide");
+  static const OpDef& op = internal::FindOp("divide");
   return internal::Apply(op, {a, b}, {});
 }
 Array operator-(const Array& a) {
-  static const OpDef& op = Op("negative");
+  static const OpDef& op = internal::FindOp("negative");
   return internal::Apply(op, {a}, {});
 }
 Array operator+(Scalar a, const Array& b) {
-  static const OpDef& op = Op("add");
+  static const OpDef& op = internal::FindOp("add");
   return internal::Apply(op, {a, b}, {});
 }
 Array operator-(Scalar a, const Array& b) {
-  static const OpDef& op = Op("subtract");
+  static const OpDef& op = internal::FindOp("subtract");
   return internal::Apply(op, {a, b}, {});
 }
 Array operator*(Scalar a, const Array& b) {
-  static const OpDef& op = Op("multiply");
+  static const OpDef& op = internal::FindOp("multiply");
   return internal::Apply(op, {a, b}, {});
 }
 Array operator/(Scalar a, const Array& b) {
-  static const OpDef& op = Op("divide");
+  static const OpDef& op = internal::FindOp("divide");
   return internal::Apply(op, {a, b}, {});
 }
 
@@ -265,6 +267,8 @@ absl::Status Backward(const Array& output, const BackwardArgs& args) {
 }
 
 namespace internal {
+
+const OpDef& FindOp(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
                               const Attrs& attrs) {

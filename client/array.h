@@ -9,13 +9,13 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/ref.h"
 #include "client/graph.h"
 #include "ops/array_spec.h"
 #include "ops/basic_index.h"
 #include "ops/error.h"
-#include "ops/op_call.h"
-#include "ops/op_def.h"
 #include "ops/operand.h"
 #include "ops/scalar.h"
 
@@ -23,6 +23,7 @@ namespace chx {
 
 class ArrayBody;
 class Session;
+struct OpDef;
 
 // An array as a member of one graph: its node, and what is known of its gradient there.
 struct GraphMembership {
@@ -68,6 +69,7 @@ class ArrayBody : public RefCounted<ArrayBody> {
   // The binding's object for this array, which is not owned: identity is part of Python's API.
   void* binding = nullptr;
 };
+// What operator calls take and give.
 using ArrayPtr = Ref<ArrayBody>;
 using ArrayPtrs = absl::InlinedVector<ArrayPtr, 1>;
 
@@ -75,16 +77,21 @@ using ArrayPtrs = absl::InlinedVector<ArrayPtr, 1>;
 // holds the error. Operations on that array fail with the same error, and reading it returns it.
 class Array {
  public:
+  // Holds an error until it is assigned.
   Array() : Array(ValueError("an array that was never assigned")) {}
   explicit Array(ArrayPtr body) : body_(std::move(body)) {}
+  // An array that holds an error.
   explicit Array(absl::Status error) : error_(std::move(error)) {}
 
   // Copies from host memory, in C order.
   static Array FromHost(Session& session, const void* data, const Shape& shape, Dtype dtype,
                         DeviceId device = 0);
 
+  // Whether it holds no error that is known yet; one that only the daemon can find shows when the
+  // value is read.
   bool ok() const { return error_.ok(); }
   const absl::Status& status() const { return error_; }
+  // Null if the array holds an error.
   const ArrayPtr& body() const { return body_; }
   // Of an array without an error.
   const ArraySpec& spec() const { return body_->spec; }
@@ -96,13 +103,18 @@ class Array {
   // Waits for all elements, in C order, into `bytes` bytes, which must be the array's size.
   absl::Status CopyTo(void* out, size_t bytes) const;
 
-  // Gradients. `id` is the graph; 0 the default one.
+  // Makes the array a leaf that gets a gradient in Backward. In these, `id` is the graph; 0 the
+  // default one. kChainerx: there is no such graph; kDtype: the array is not of floats.
   Array& RequireGrad(BackpropId id = 0);
+  // Whether operators on the array are recorded by this thread.
   bool IsBackpropRequired(BackpropId id = 0) const;
+  // Whether there is a gradient.
   bool HasGrad(BackpropId id = 0) const;
   // An error array if there is none.
   Array Grad(BackpropId id = 0) const;
+  // kGradient: `grad` has another shape or dtype, or is on another device.
   absl::Status SetGrad(const Array& grad, BackpropId id = 0) const;
+  // Drops the gradient.
   absl::Status ClearGrad(BackpropId id = 0) const;
   // Forgets how the array was made: there it is a leaf from now on.
   absl::Status Unchain(BackpropId id = 0) const;
@@ -142,6 +154,7 @@ class Operand : public BasicOperand<const ArrayBody*> {
   absl::Status error_;
 };
 
+// Elementwise, with NumPy's broadcasting.
 Array operator+(const Array& a, const Operand& b);
 Array operator-(const Array& a, const Operand& b);
 Array operator*(const Array& a, const Operand& b);
@@ -152,18 +165,21 @@ Array operator-(Scalar a, const Array& b);
 Array operator*(Scalar a, const Array& b);
 Array operator/(Scalar a, const Array& b);
 
+// For Backward and Grad.
 struct BackwardArgs {
-  BackpropId id = 0;
-  bool enable_double_backprop = false;
-  double loss_scale = 1.0;
+  BackpropId id = 0;                    // the graph; 0 the default one
+  bool enable_double_backprop = false;  // the pass itself is recorded
+  double loss_scale = 1.0;              // what gradients of the outputs begin with
   bool retain_grad = false;  // Gradients::Grad: arrays on the way keep their gradients too
 };
-// Adds the gradients of the outputs to every array below that requires one: one command.
+// Adds the gradients of the outputs to every array below that requires one: one command. That
+// of an output which has none is 1 for each element.
 absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args = {});
 absl::Status Backward(const Array& output, const BackwardArgs& args = {});
 
 namespace internal {
-// For generated functions: the operator by name is looked up once by the caller.
+// For generated functions: each looks up its operator once.
+const OpDef& FindOp(absl::string_view name);
 Array Apply(const OpDef& op, std::initializer_list<Operand> inputs, const Attrs& attrs);
 Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs);
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,

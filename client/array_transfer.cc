@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/client_functions.h"
 #include "client/log.h"
 #include "client/session.h"
 #include "client/waiting.h"
@@ -29,13 +30,14 @@ void LogRetry(const Connection& connection, const absl::Status& why) {
 
 }  // namespace
 
-ArrayTransfer::ArrayTransfer(Session* session, Connection* connection)
+ArrayTransfer::ArrayTransfer(Session* session, Connection* connection, CommandQueue* queue,
+                             SharedMemory* memory)
     : session_(*session),
       connection_(*connection),
-      queue_(session->queue()),
-      memory_(session->shared_memory()),
-      upload_stage_(connection, &queue_, &memory_),
-      fetch_stage_(connection, &queue_, &memory_) {}
+      queue_(*queue),
+      memory_(*memory),
+      upload_stage_(connection, queue, memory),
+      fetch_stage_(connection, queue, memory) {}
 
 // A transfer is a call of its own: while it runs, another thread may close the session.
 absl::Status ArrayTransfer::UnlessClosed(absl::Status transferred) const {

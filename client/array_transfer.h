@@ -20,7 +20,8 @@ namespace chx {
 // Owned by a Session. Thread-safe.
 class ArrayTransfer {
  public:
-  ArrayTransfer(Session* session, Connection* connection);
+  ArrayTransfer(Session* session, Connection* connection, CommandQueue* queue,
+                SharedMemory* memory);
   ArrayTransfer(const ArrayTransfer&) = delete;
 
   // Copies at the call; `data` may be reused when it returns.

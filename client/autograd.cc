@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "client/gradients.h"
+#include "client/graph_mirror.h"
+
 namespace chx {
 namespace {
 
@@ -35,6 +38,13 @@ absl::StatusOr<std::vector<Array>> Grad(absl::Span<const Array> outputs,
     }
   }
   return arrays;
+}
+
+BackpropScope::BackpropScope(Session& session, std::string name)
+    : session_(&session), id_(session.graphs().NewBackpropId(std::move(name))) {}
+
+BackpropScope::~BackpropScope() {
+  if (id_.ok()) session_->graphs().ReleaseBackpropId(*id_).IgnoreError();
 }
 
 }  // namespace chx

@@ -25,11 +25,8 @@ absl::StatusOr<std::vector<Array>> Grad(absl::Span<const Array> outputs,
 // operators with it.
 class BackpropScope {
  public:
-  explicit BackpropScope(Session& session, std::string name = "")
-      : session_(&session), id_(session.graphs().NewBackpropId(std::move(name))) {}
-  ~BackpropScope() {
-    if (id_.ok()) session_->graphs().ReleaseBackpropId(*id_).IgnoreError();
-  }
+  explicit BackpropScope(Session& session, std::string name = "");
+  ~BackpropScope();
   BackpropScope(const BackpropScope&) = delete;
   BackpropScope& operator=(const BackpropScope&) = delete;
 

@@ -208,8 +208,8 @@ bool CommandQueue::Close() {
   return true;
 }
 
-CommandQueue::Stats CommandQueue::stats() {
-  if (Forked()) return Stats();
+CommandStats CommandQueue::stats() {
+  if (Forked()) return CommandStats();
   MutexLock lock(&mutex_);
   return {pending_.total_commands(),
           static_cast<int64_t>(next_request_) - 1 + connection_->calls()};

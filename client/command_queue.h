@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "client/command_stats.h"
 #include "client/connection.h"
 #include "client/pending_commands.h"
 #include "ops/op_call.h"
@@ -91,12 +92,7 @@ class CommandQueue {
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
   void Join() { flusher_.join(); }
 
-  // Since the session began.
-  struct Stats {
-    int64_t commands = 0;     // sent, or about to be
-    int64_t round_trips = 0;  // how often something waited for the daemon
-  };
-  Stats stats() ABSL_LOCKS_EXCLUDED(mutex_);
+  CommandStats stats() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // To be called after a command was appended to pending_.

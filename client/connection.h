@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "client/call_channel.h"
 #include "client/channel_pool.h"
+#include "client/connect_options.h"
 #include "client/departure.h"
 #include "client/dialer.h"
 #include "client/link.h"
@@ -31,15 +32,6 @@
 #include "proto/command.h"
 
 namespace chx {
-
-struct ConnectOptions {
-  std::string client_name = "chx";
-  std::string token;
-  std::string tls_roots;  // PEM; empty: plaintext
-  // For how long a session whose connection was cut is taken up again; not set: as long as the
-  // daemon keeps it, or for Departure::kPatience if nobody listens any more.
-  absl::optional<std::chrono::milliseconds> reconnect;
-};
 
 // Thread-safe. Whoever waits for a value reads the stream itself and hands other waiters theirs, so
 // that no value waits for a thread to wake up.

@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "client/command_queue.h"
+#include "client/connection.h"
 #include "client/modes.h"
 #include "client/session.h"
+#include "client/shared_memory.h"
 #include "client/waiting.h"
 #include "ops/error.h"
 #include "ops/registry.h"

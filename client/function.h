@@ -18,6 +18,7 @@ struct FunctionCallArgs {
   std::vector<ArrayPtr> retained_outputs;
 };
 
+// One application of such an operator: what it keeps for its gradient is in its members.
 class Function {
  public:
   virtual ~Function() = default;

@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "client/autograd.h"
+#include "client/gradients.h"
+#include "client/graph_mirror.h"
 #include "client/modes.h"
 #include "client/ops.h"
 #include "client/testing/fake_daemon.h"
+#include "proto/graph_state.h"
 
 namespace chx {
 namespace {

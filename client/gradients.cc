@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "client/backward_pass_driver.h"
+#include "client/exports.h"
 #include "client/session.h"
 #include "client/waiting.h"
 #include "ops/error.h"
@@ -70,12 +71,13 @@ command::Grad GradCommand(absl::Span<ArrayBody* const> outputs, absl::Span<Array
 
 }  // namespace
 
-Gradients::Gradients(Session* session)
+Gradients::Gradients(Session* session, CommandQueue* queue, GraphMirror* graphs,
+                     ClientFunctions* functions)
     : session_(*session),
-      queue_(session->queue()),
-      graphs_(session->graphs()),
-      backprop_ids_(session->graphs().backprop_ids()),
-      functions_(session->functions()) {}
+      queue_(*queue),
+      graphs_(*graphs),
+      backprop_ids_(graphs->backprop_ids()),
+      functions_(*functions) {}
 
 absl::Status Gradients::RequireGrad(ArrayBody* array, BackpropId id) {
   CHX_RETURN_IF_ERROR(queue_.CheckUsable());

@@ -24,7 +24,7 @@ class ClientFunctions;
 // time.
 class Gradients {
  public:
-  explicit Gradients(Session* session);
+  Gradients(Session* session, CommandQueue* queue, GraphMirror* graphs, ClientFunctions* functions);
   Gradients(const Gradients&) = delete;
 
   // See Array for what these mean.

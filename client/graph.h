@@ -53,6 +53,7 @@ struct Reachable {
   bool opaque = false;                // there may be more of them
   bool calls = false;                 // there are functions of the client
 };
+// Walks the graphs from the outputs towards their inputs.
 Reachable FindReachable(absl::Span<GraphNode* const> outputs);
 
 }  // namespace chx

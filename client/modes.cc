@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "base/mutex.h"
+#include "client/graph_mirror.h"
 #include "client/session.h"
 
 namespace chx {

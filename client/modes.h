@@ -40,6 +40,7 @@ struct ModeNumber {
   uint16_t number = 0;
   uint32_t version = 1;
 };
+// Of the calling thread.
 ModeNumber CurrentModeNumber();
 
 // Pushes: recording on or off for all graphs, for those of one session, or for some (none is

@@ -3,10 +3,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "client/array_transfer.h"
+#include "client/client_functions.h"
+#include "client/command_queue.h"
+#include "client/connection.h"
+#include "client/exports.h"
 #include "client/fork_guard.h"
+#include "client/gradients.h"
+#include "client/graph_mirror.h"
 #include "client/modes.h"
+#include "client/random_counter.h"
+#include "client/shared_memory.h"
 #include "client/waiting.h"
 #include "ops/basic_index.h"
+#include "ops/infer.h"
+#include "ops/op_call.h"
 #include "ops/registry.h"
 
 namespace chx {
@@ -20,6 +32,35 @@ bool IsView(const OpDef& op, absl::Span<const Operand> inputs, const InferResult
 
 }  // namespace
 
+// Each part is made with those above it.
+struct Session::Parts {
+  Parts(std::unique_ptr<Connection> opened, Session* session)
+      : connection(std::move(opened)),
+        queue(connection.get(), session),
+        graphs(&queue, session),
+        functions(connection.get(), &queue, &graphs, session),
+        gradients(session, &queue, &graphs, &functions),
+        shared_memory(connection.get(), &queue),
+        exports(session),
+        transfer(session, connection.get(), &queue, &shared_memory) {}
+
+  // Checks the inputs of an operator, and says what they are for inference and in the command.
+  absl::Status PrepareInputs(const Session& session, const OpDef& op,
+                             absl::Span<const Operand> inputs, absl::Span<SpecOperand> specs,
+                             absl::Span<HandleOperand> handles);
+
+  const std::unique_ptr<Connection> connection;
+  CommandQueue queue;
+  GraphMirror graphs;
+  ClientFunctions functions;
+  Gradients gradients;
+  SharedMemory shared_memory;
+  Exports exports;
+  ArrayTransfer transfer;
+  RandomCounter random;
+  Settings settings ABSL_GUARDED_BY(queue.mutex());
+};
+
 absl::StatusOr<Ref<Session>> Session::Connect(const std::string& address,
                                               const ConnectOptions& options) {
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Open(address, options));
@@ -27,14 +68,7 @@ absl::StatusOr<Ref<Session>> Session::Connect(const std::string& address,
 }
 
 Session::Session(std::unique_ptr<Connection> connection)
-    : connection_(std::move(connection)),
-      queue_(connection_.get(), this),
-      graphs_(&queue_, this),
-      functions_(connection_.get(), &queue_, &graphs_, this),
-      gradients_(this),
-      shared_memory_(connection_.get(), &queue_),
-      exports_(this),
-      transfer_(this, connection_.get()) {}
+    : parts_(std::make_unique<Parts>(std::move(connection), this)) {}
 
 Session::~Session() { Close().IgnoreError(); }
 
@@ -49,29 +83,31 @@ absl::Status Session::CheckOwn(absl::string_view op, const ArrayBody* array) con
 }
 
 absl::Status Session::Configure(absl::string_view name, Scalar value) {
-  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
-  MutexLock lock(&queue_.mutex());
-  CHX_RETURN_IF_ERROR(ChangeSetting(name, value, &settings_));
-  queue_.Append(command::Configure{name, value});
+  CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
+  MutexLock lock(&parts_->queue.mutex());
+  CHX_RETURN_IF_ERROR(ChangeSetting(name, value, &parts_->settings));
+  parts_->queue.Append(command::Configure{name, value});
   return absl::OkStatus();
 }
 
 Settings Session::settings() {
   if (Forked()) return Settings();
-  MutexLock lock(&queue_.mutex());
-  return settings_;
+  MutexLock lock(&parts_->queue.mutex());
+  return parts_->settings;
 }
 
-absl::Status Session::PrepareInputs(const OpDef& op, absl::Span<const Operand> inputs,
-                                    absl::Span<SpecOperand> specs,
-                                    absl::Span<HandleOperand> handles) {
-  const bool graphs_matter = op.in_place || (op.differentiable() && CurrentMode().RecordsAny(this));
+absl::Status Session::Parts::PrepareInputs(const Session& session, const OpDef& op,
+                                           absl::Span<const Operand> inputs,
+                                           absl::Span<SpecOperand> specs,
+                                           absl::Span<HandleOperand> handles) {
+  const bool graphs_matter =
+      op.in_place || (op.differentiable() && CurrentMode().RecordsAny(&session));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Operand& input = inputs[i];
     if (input.is_array()) {
-      CHX_RETURN_IF_ERROR(CheckOwn(op.name, input.array()));
+      CHX_RETURN_IF_ERROR(session.CheckOwn(op.name, input.array()));
       if (graphs_matter) {
-        CHX_RETURN_IF_ERROR(graphs_.Resolve(const_cast<ArrayBody*>(input.array())));
+        CHX_RETURN_IF_ERROR(graphs.Resolve(const_cast<ArrayBody*>(input.array())));
       }
       specs[i] = SpecOperand(&input.array()->spec);
       handles[i] = HandleOperand(input.array()->handle);
@@ -86,28 +122,30 @@ absl::Status Session::PrepareInputs(const OpDef& op, absl::Span<const Operand> i
 absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due) {
   const OpDef& op = call.op;
   const absl::Span<const Operand> inputs = call.inputs;
-  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
   if (inputs.size() > CommandWriter::kMaxCount) {
     return ValueError("[", op.name, "] expects at most ", CommandWriter::kMaxCount, " arrays, got ",
                       inputs.size());
   }
   absl::InlinedVector<SpecOperand, 4> specs(inputs.size());
   absl::InlinedVector<HandleOperand, 4> operands(inputs.size());
-  CHX_RETURN_IF_ERROR(PrepareInputs(op, inputs, absl::MakeSpan(specs), absl::MakeSpan(operands)));
+  CHX_RETURN_IF_ERROR(
+      parts_->PrepareInputs(*this, op, inputs, absl::MakeSpan(specs), absl::MakeSpan(operands)));
   InferResult inferred;
   CHX_RETURN_IF_ERROR(InferOp({op, specs, call.attrs, call.device}, &inferred));
   if (op.in_place || op.written_inputs != 0) {
-    CHX_RETURN_IF_ERROR(graphs_.CheckWritten(op, inputs));
+    CHX_RETURN_IF_ERROR(parts_->graphs.CheckWritten(op, inputs));
   }
-  const uint16_t wire_id = connection_->WireId(op);
+  const uint16_t wire_id = parts_->connection->WireId(op);
   if (wire_id == 0) {
-    return MakeError(ErrorKind::kNotImplemented,
-                     absl::StrCat("[", op.name, "] is not known to the daemon at ",
-                                  connection_->address(), ", or has another signature there"));
+    return MakeError(
+        ErrorKind::kNotImplemented,
+        absl::StrCat("[", op.name, "] is not known to the daemon at ",
+                     parts_->connection->address(), ", or has another signature there"));
   }
   absl::InlinedVector<Handle, 4> handles(inferred.outputs.size());
-  const bool due =
-      queue_.ApplyOp(wire_id, {op, operands, call.attrs, call.device}, absl::MakeSpan(handles));
+  const bool due = parts_->queue.ApplyOp(wire_id, {op, operands, call.attrs, call.device},
+                                         absl::MakeSpan(handles));
   const bool is_view = IsView(op, inputs, inferred);
   outputs->clear();
   for (size_t i = 0; i < handles.size(); ++i) {
@@ -117,9 +155,9 @@ absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, boo
       outputs->back()->storage_unknown = inputs[0].array()->storage_unknown;
     }
   }
-  if (op.differentiable()) graphs_.Record(op, inputs, *outputs);
-  if (exports_.any() && !is_view && exports_.Touches(inputs)) {
-    CHX_RETURN_IF_ERROR(exports_.Synchronize());
+  if (op.differentiable()) parts_->graphs.Record(op, inputs, *outputs);
+  if (parts_->exports.any() && !is_view && parts_->exports.Touches(inputs)) {
+    CHX_RETURN_IF_ERROR(parts_->exports.Synchronize());
   }
   if (flush_due != nullptr) {
     *flush_due = due;
@@ -149,14 +187,14 @@ absl::Status Session::Confirm(const ArrayBody& array) {
 }
 
 void Session::Seed(uint64_t seed) {
-  if (!Forked()) random_.Seed(seed);
+  if (!Forked()) parts_->random.Seed(seed);
 }
 
 absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<const int64_t> shape,
                                          double a, double b, Dtype dtype, DeviceId device) {
-  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
   CHX_RETURN_IF_ERROR(CheckShape(name, shape, dtype));
-  const RandomCounter::State state = random_.Take(NumElements(Shape(shape)));
+  const RandomCounter::State state = parts_->random.Take(NumElements(Shape(shape)));
   const AttrValue attrs[] = {
       AttrValue::FromInts(shape), AttrValue(a),          AttrValue(b),
       AttrValue(dtype),           AttrValue(state.seed), AttrValue(state.counter)};
@@ -167,8 +205,8 @@ absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<cons
 
 absl::StatusOr<ArrayPtr> Session::RandomOf(absl::string_view name,
                                            absl::Span<const Operand> parameters) {
-  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
-  const RandomCounter::State state = random_.Take(parameters[0].array()->spec.size());
+  CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
+  const RandomCounter::State state = parts_->random.Take(parameters[0].array()->spec.size());
   const AttrValue attrs[] = {AttrValue(state.seed), AttrValue(state.counter)};
   ArrayPtrs outputs;
   CHX_RETURN_IF_ERROR(Apply({*OpRegistry::Global().Find(name), parameters, attrs}, &outputs));
@@ -176,30 +214,56 @@ absl::StatusOr<ArrayPtr> Session::RandomOf(absl::string_view name,
 }
 
 absl::Status Session::Cancel() {
-  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
   // Once before: what is under way may hold up what is pending.
-  CHX_RETURN_IF_ERROR(connection_->Cancel());
+  CHX_RETURN_IF_ERROR(parts_->connection->Cancel());
   CHX_RETURN_IF_ERROR(Flush());
-  return connection_->Cancel();
+  return parts_->connection->Cancel();
 }
 
 absl::Status Session::Close() {
   if (Forked()) return absl::OkStatus();
   {
-    MutexLock lock(&queue_.mutex());
-    if (queue_.closed()) return absl::OkStatus();
+    MutexLock lock(&parts_->queue.mutex());
+    if (parts_->queue.closed()) return absl::OkStatus();
   }
-  connection_->ExpectClose();
+  parts_->connection->ExpectClose();
   absl::Status flushed = Flush(true);
   if (Interruption::Is(flushed)) flushed = absl::OkStatus();  // it is closed nevertheless
-  if (!queue_.Close()) return absl::OkStatus();               // by another thread, meanwhile
-  const absl::Status closed = connection_->Close();
-  queue_.Join();
-  transfer_.Drop();
-  functions_.Clear();
+  if (!parts_->queue.Close()) return absl::OkStatus();        // by another thread, meanwhile
+  const absl::Status closed = parts_->connection->Close();
+  parts_->queue.Join();
+  parts_->transfer.Drop();
+  parts_->functions.Clear();
   // A session that is lost already is as closed as can be; who used it has been told.
   if (!flushed.ok() && KindOf(flushed) != ErrorKind::kConnection) return flushed;
   return closed;
 }
+
+absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
+                                         absl::Span<const int64_t> shape, DeviceId device) {
+  return parts_->transfer.Upload(data, dtype, shape, device);
+}
+absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
+  return parts_->transfer.Fetch(array, out, bytes);
+}
+absl::Status Session::Synchronize() { return parts_->queue.Synchronize(); }
+absl::Status Session::Flush(bool interruptible) { return parts_->queue.Flush(interruptible); }
+CommandStats Session::stats() { return parts_->queue.stats(); }
+const std::vector<std::string>& Session::devices() const { return parts_->connection->devices(); }
+bool Session::draining() const { return parts_->connection->draining(); }
+bool Session::Forked() const { return parts_->queue.Forked(); }
+ArrayPtr Session::NewArray(Handle handle, const ArraySpec& spec) {
+  return MakeRef<ArrayBody>(Ref<Session>(this), handle, spec);
+}
+
+Connection& Session::connection() { return *parts_->connection; }
+CommandQueue& Session::queue() { return parts_->queue; }
+GraphMirror& Session::graphs() { return parts_->graphs; }
+const GraphMirror& Session::graphs() const { return parts_->graphs; }
+ClientFunctions& Session::functions() { return parts_->functions; }
+Gradients& Session::gradients() { return parts_->gradients; }
+SharedMemory& Session::shared_memory() { return parts_->shared_memory; }
+Exports& Session::exports() { return parts_->exports; }
 
 }  // namespace chx

@@ -9,23 +9,25 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "base/mutex.h"
 #include "base/ref.h"
 #include "client/array.h"
-#include "client/array_transfer.h"
-#include "client/client_functions.h"
-#include "client/command_queue.h"
-#include "client/connection.h"
-#include "client/exports.h"
-#include "client/gradients.h"
-#include "client/graph_mirror.h"
-#include "client/random_counter.h"
-#include "client/shared_memory.h"
-#include "ops/infer.h"
+#include "client/command_stats.h"
+#include "client/connect_options.h"
 #include "ops/settings.h"
 
 namespace chx {
+
+class ClientFunctions;
+class CommandQueue;
+class Connection;
+class Exports;
+class Gradients;
+class GraphMirror;
+class SharedMemory;
+template <typename In>
+struct OpCall;
 
 // Operator calls are inferred here, at the caller's line, mirrored, encoded and sent in batches:
 // none of them waits. Only reads do.
@@ -35,6 +37,8 @@ namespace chx {
 // (see Array).
 class Session : public RefCounted<Session> {
  public:
+  // Opens a session with the daemon at "unix:/PATH" or "HOST:PORT". kConnection: nobody listens
+  // there, or refuses; absl::IsPermissionDenied: the daemon expects another token.
   static absl::StatusOr<Ref<Session>> Connect(const std::string& address,
                                               const ConnectOptions& options = {});
   ~Session();
@@ -48,19 +52,15 @@ class Session : public RefCounted<Session> {
 
   // Copies at the call; `data` may be reused when it returns.
   absl::StatusOr<ArrayPtr> Upload(absl::string_view data, Dtype dtype,
-                                  absl::Span<const int64_t> shape, DeviceId device) {
-    return transfer_.Upload(data, dtype, shape, device);
-  }
+                                  absl::Span<const int64_t> shape, DeviceId device);
   // Waits for the elements, in C order.
-  absl::Status Fetch(const ArrayBody& array, void* out, size_t bytes) {
-    return transfer_.Fetch(array, out, bytes);
-  }
+  absl::Status Fetch(const ArrayBody& array, void* out, size_t bytes);
   // Waits until all that was called is done.
-  absl::Status Synchronize() { return queue_.Synchronize(); }
+  absl::Status Synchronize();
   // Sends what is pending; waits only while the daemon has enough to do. If it may be interrupted
   // and is, the rest is sent later.
-  absl::Status Flush(bool interruptible = false) { return queue_.Flush(interruptible); }
-  CommandQueue::Stats stats() { return queue_.stats(); }
+  absl::Status Flush(bool interruptible = false);
+  CommandStats stats();
 
   // Changes a setting for what is called from now on (ops/settings.h); does not wait.
   absl::Status Configure(absl::string_view name, Scalar value);
@@ -79,44 +79,37 @@ class Session : public RefCounted<Session> {
   // Ends the session in the daemon. Arrays of it are unusable afterwards.
   absl::Status Close();
 
-  const std::vector<std::string>& devices() const { return connection_->devices(); }
+  // "native:0", ...: a DeviceId is an index into it.
+  const std::vector<std::string>& devices() const;
+  // Whether the daemon has said that it is about to end.
+  bool draining() const;
   // Whether the session belongs to a process that this one was forked from: unusable.
-  bool Forked() const { return queue_.Forked(); }
+  bool Forked() const;
   // A new array for a handle that a command binds.
-  ArrayPtr NewArray(Handle handle, const ArraySpec& spec) {
-    return MakeRef<ArrayBody>(Ref<Session>(this), handle, spec);
-  }
+  ArrayPtr NewArray(Handle handle, const ArraySpec& spec);
   // An error of operator `op` unless the array belongs to this session.
   absl::Status CheckOwn(absl::string_view op, const ArrayBody* array) const;
 
-  Connection& connection() { return *connection_; }
-  CommandQueue& queue() { return queue_; }
-  GraphMirror& graphs() { return graphs_; }
-  const GraphMirror& graphs() const { return graphs_; }
-  ClientFunctions& functions() { return functions_; }
-  Gradients& gradients() { return gradients_; }
-  SharedMemory& shared_memory() { return shared_memory_; }
-  Exports& exports() { return exports_; }
+  // The parts, for what is built on the client. Their headers are no part of the public API.
+  Connection& connection();
+  CommandQueue& queue();
+  GraphMirror& graphs();
+  const GraphMirror& graphs() const;
+  ClientFunctions& functions();
+  Gradients& gradients();
+  SharedMemory& shared_memory();
+  Exports& exports();
 
   // The binding's object for this session, which is not owned.
   void* binding = nullptr;
 
  private:
-  explicit Session(std::unique_ptr<Connection> connection);
-  // Checks the inputs of an operator, and says what they are for inference and in the command.
-  absl::Status PrepareInputs(const OpDef& op, absl::Span<const Operand> inputs,
-                             absl::Span<SpecOperand> specs, absl::Span<HandleOperand> handles);
+  struct Parts;
+  friend struct Parts;
 
-  const std::unique_ptr<Connection> connection_;
-  CommandQueue queue_;
-  GraphMirror graphs_;
-  ClientFunctions functions_;
-  Gradients gradients_;
-  SharedMemory shared_memory_;
-  Exports exports_;
-  ArrayTransfer transfer_;
-  RandomCounter random_;
-  Settings settings_ ABSL_GUARDED_BY(queue_.mutex());
+  explicit Session(std::unique_ptr<Connection> connection);
+
+  const std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace chx

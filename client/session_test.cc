@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "client/gradients.h"
 #include "client/locations.h"
 #include "client/modes.h"
 #include "client/ops.h"
 #include "client/testing/fake_daemon.h"
+#include "ops/registry.h"
 
 namespace chx {
 namespace {

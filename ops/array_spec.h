@@ -56,8 +56,10 @@ class Dims {
   int64_t values_[kMaxNdim];
 };
 
+// Elements in each dimension.
 using Shape = Dims;
-using Strides = Dims;  // in bytes
+// Bytes between neighbours in each dimension.
+using Strides = Dims;
 
 // Elements; the product of a checked shape never overflows.
 inline int64_t NumElements(const Shape& shape) {
@@ -103,12 +105,12 @@ struct ArraySpec {
   std::string ToString() const;
 };
 
-// Storage bytes [first, last) that the array's elements lie in, relative to the storage's start;
-// an empty array gives {0, 0}.
+// Bytes of a storage, relative to its start.
 struct ByteRange {
   int64_t begin = 0;
-  int64_t end = 0;
+  int64_t end = 0;  // the first one behind
 };
+// The bytes that the array's elements lie in; an empty array gives {0, 0}.
 ByteRange BytesTouched(const ArraySpec& spec);
 
 }  // namespace chx

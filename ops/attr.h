@@ -24,12 +24,15 @@ enum class AttrType : uint8_t {
   kInts = 6,   // axes, a shape, sections
   kIndex = 7,  // a basic index, encoded by ops/basic_index.h
 };
+// How many there are.
 inline constexpr int kNumAttrTypes = 8;
 // "int", "ints", ...
 absl::string_view AttrTypeName(AttrType type);
 
+// Axes, a shape, ...: short lists need no heap allocation.
 using Ints = absl::InlinedVector<int64_t, 6>;
 
+// A value of any of these types, or none.
 class AttrValue {
  public:
   AttrValue() = default;
@@ -68,6 +71,7 @@ class AttrValue {
   Ints ints_;
 };
 
+// The attributes of one call, in the order of the operator's declaration.
 using Attrs = absl::InlinedVector<AttrValue, 2>;
 
 }  // namespace chx

@@ -22,18 +22,23 @@ enum class Dtype : uint8_t {
   kFloat32 = 7,
   kFloat64 = 8,
 };
+// How many there are.
 inline constexpr int kNumDtypes = 9;
 
+// Whether the number is one of a Dtype.
 constexpr bool IsValidDtype(int value) { return value >= 0 && value < kNumDtypes; }
+// Bytes of an element.
 constexpr int64_t ItemSize(Dtype dtype) {
   constexpr int64_t kSizes[kNumDtypes] = {1, 1, 2, 4, 8, 1, 2, 4, 8};
   return kSizes[static_cast<int>(dtype)];
 }
+// What kind of numbers the elements are.
 constexpr bool IsFloat(Dtype dtype) { return dtype >= Dtype::kFloat16; }
 constexpr bool IsBool(Dtype dtype) { return dtype == Dtype::kBool; }
 constexpr bool IsInt(Dtype dtype) { return !IsFloat(dtype) && !IsBool(dtype); }
 // What functions over the reals give for arrays of a dtype: float32 for bool and integers.
 constexpr Dtype AtLeastFloat(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
+// The kind of scalar that an element is.
 constexpr ScalarKind KindOf(Dtype dtype) {
   return IsBool(dtype) ? ScalarKind::kBool : IsFloat(dtype) ? ScalarKind::kFloat : ScalarKind::kInt;
 }

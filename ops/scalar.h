@@ -10,6 +10,7 @@ namespace chx {
 // In promotion order; values are on the wire.
 enum class ScalarKind : uint8_t { kBool = 0, kInt = 1, kFloat = 2 };
 
+// Converts implicitly from what it holds.
 class Scalar {
  public:
   Scalar() : Scalar(false) {}

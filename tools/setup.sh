@@ -13,6 +13,7 @@ packages=(
   libtomlplusplus-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3-dev python3-venv
+  cmake doxygen dpkg-dev pkg-config
   clang libclang-rt-14-dev lld clang-format clang-tidy
 )
 

@@ -1,15 +1,16 @@
 #!/bin/bash
 # Sets up, checks style, builds everything and runs all tests; then the wheel, the demo, the site of
-# the documentation, the source distribution, clang-tidy, the unit tests under ASan and UBSan, those of
-# engine, session and autograd under TSan, and libFuzzer for some seconds. `tools/test.sh --fast` stops
-# after the site. Ends with one line: "N passed, M failed", over all test targets and checks.
+# the documentation, the C++ SDK, the source distribution, clang-tidy, the unit tests under ASan and
+# UBSan, those of engine, session and autograd under TSan, and libFuzzer for some seconds.
+# `tools/test.sh --fast` stops after the SDK. Ends with one line: "N passed, M failed", over all test
+# targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   "") fast=0 ;;
   --fast) fast=1 ;;
   *)
-    sed -n '2,5s/^# //p' "$0" >&2
+    sed -n '2,6s/^# //p' "$0" >&2
     exit 2
     ;;
 esac
@@ -78,6 +79,9 @@ check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
 check "demo: the main job" tools/demo.sh
 check "docs: site" tools/docs.sh check
+# Quickly compressed: these packages are for the test.
+XZ_OPT=-0 check "C++ SDK: build" tools/sdk.sh
+check "C++ SDK: outside projects" tools/test_sdk.sh
 if [ "$fast" = 0 ]; then
   check "source distribution: pack" tools/wheel.sh sdist
   check "source distribution: build, install and use" tools/test_sdist.sh

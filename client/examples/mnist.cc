@@ -14,11 +14,9 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "chx/chx.h"
 #include "client/examples/idx_file.h"
 #include "client/examples/shuffle.h"
-#include "client/modes.h"
-#include "client/ops.h"
-#include "client/optimizers.h"
 
 namespace {
 

@@ -107,14 +107,13 @@ std::string CcFunction(const OpDef& op, const std::string& name) {
     call = absl::StrCat(IsMulti(op) ? "ApplyMulti" : "Apply", "(op, ", input_list, ", ", attr_list,
                         ")");
   }
-  const std::string function =
-      absl::StrCat("// ", op.doc, "\n", ChoiceComment(op), "inline ",
-                   op.in_place   ? "absl::Status "
-                   : IsMulti(op) ? "std::vector<Array> "
-                                 : "Array ",
-                   name, "(", absl::StrJoin(params, ", "),
-                   ") {\n  static const OpDef& op = *OpRegistry::", "Global().Find(\"", op.name,
-                   "\");\n  return internal::", call, ";\n}\n\n");
+  const std::string function = absl::StrCat("// ", op.doc, "\n", ChoiceComment(op), "inline ",
+                                            op.in_place   ? "absl::Status "
+                                            : IsMulti(op) ? "std::vector<Array> "
+                                                          : "Array ",
+                                            name, "(", absl::StrJoin(params, ", "),
+                                            ") {\n  static const OpDef& op = internal::FindOp(\"",
+                                            op.name, "\");\n  return internal::", call, ";\n}\n\n");
   if (op.module.empty()) return function;
   return absl::StrCat("namespace ", op.module, " {\n\n", function, "}  // namespace ", op.module,
                       "\n\n");
@@ -124,8 +123,8 @@ void WriteCcClient(const std::vector<const OpDef*>& ops) {
   std::cout << "// Generated from the operator table by ops/codegen. Do not edit.\n"
                "#ifndef CHX_CLIENT_OPS_H_\n#define CHX_CLIENT_OPS_H_\n\n"
                "#include <vector>\n\n#include \"absl/types/optional.h\"\n"
-               "#include \"client/array.h\"\n#include \"client/session.h\"\n"
-               "#include \"ops/registry.h\"\n\nnamespace chx {\n\n";
+               "#include \"absl/types/span.h\"\n#include \"client/array.h\"\n"
+               "#include \"client/session.h\"\n\nnamespace chx {\n\n";
   for (const OpDef* op : ops) {
     // In-place forms are internal to Python only, which has other words for them.
     if (!op->internal || op->in_place) std::cout << CcFunction(*op, op->name);

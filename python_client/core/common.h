@@ -11,7 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "client/connection.h"
+#include "client/gradients.h"
+#include "client/graph_mirror.h"
 #include "client/session.h"
+#include "ops/op_call.h"
 #include "ops/registry.h"
 
 namespace chx::python {

@@ -1,6 +1,7 @@
 // Arrays' memory as Python's buffers, and NumPy arrays of such memory as arrays again.
 #include <utility>
 
+#include "client/exports.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {

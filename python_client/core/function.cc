@@ -1,6 +1,8 @@
 // Operators that Python code computes, with gradients that Python code computes.
 #include <utility>
 
+#include "client/client_functions.h"
+#include "client/function.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {

@@ -131,7 +131,7 @@ PyObject* TakeErrors(PyObject* self, PyObject*) {
 
 PyObject* Stats(PyObject* self, PyObject*) {
   if (!CheckProcess(self)) return nullptr;
-  const CommandQueue::Stats stats = Of(self)->stats();
+  const CommandStats stats = Of(self)->stats();
   return Py_BuildValue("{s:L,s:L}", "commands", static_cast<long long>(stats.commands),  // NOLINT
                        "round_trips", static_cast<long long>(stats.round_trips));        // NOLINT
 }

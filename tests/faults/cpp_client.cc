@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/connection.h"
 #include "client/ops.h"
 #include "client/session.h"
 

@@ -1,0 +1,16 @@
+// The C++ client of chxd in one header: #include <chx/chx.h>. See docs/cpp_sdk.md.
+#ifndef CHX_CLIENT_CHX_H_
+#define CHX_CLIENT_CHX_H_
+
+#include "client/array.h"            // IWYU pragma: export
+#include "client/autograd.h"         // IWYU pragma: export
+#include "client/connect_options.h"  // IWYU pragma: export
+#include "client/function.h"         // IWYU pragma: export
+#include "client/log.h"              // IWYU pragma: export
+#include "client/modes.h"            // IWYU pragma: export
+#include "client/ops.h"              // IWYU pragma: export
+#include "client/optimizers.h"       // IWYU pragma: export
+#include "client/session.h"          // IWYU pragma: export
+#include "client/user_function.h"    // IWYU pragma: export
+
+#endif  // CHX_CLIENT_CHX_H_

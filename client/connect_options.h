@@ -1,0 +1,27 @@
+// How a session is opened.
+#ifndef CHX_CLIENT_CONNECT_OPTIONS_H_
+#define CHX_CLIENT_CONNECT_OPTIONS_H_
+
+#include <chrono>
+#include <string>
+
+#include "absl/types/optional.h"
+
+namespace chx {
+
+// For Session::Connect. The defaults suit a daemon behind a Unix socket.
+struct ConnectOptions {
+  // Shown to the daemon's administrator.
+  std::string client_name = "chx";
+  // What a daemon that was started with --token-file expects.
+  std::string token;
+  // Certificates in PEM that the daemon's is checked against; empty: plaintext.
+  std::string tls_roots;
+  // For how long a session whose connection was cut is taken up again; not set: as long as the
+  // daemon keeps it, or for half a second if nobody listens there any more.
+  absl::optional<std::chrono::milliseconds> reconnect;
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_CONNECT_OPTIONS_H_
