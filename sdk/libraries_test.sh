@@ -5,7 +5,7 @@ set -euo pipefail
 check() {
   local names
   names=$(c++filt <<<"$2" | sort -u)
-  if grep -vE '^((vtable|typeinfo|typeinfo name) for )?(chx|chainerx)::' <<<"$names"; then
+  if grep -vE '^((vtable|typeinfo|typeinfo name|guard variable) for )?(chx|chainerx)::' <<<"$names"; then
     echo "$1 exports the above" >&2
     return 1
   fi
