@@ -4,6 +4,8 @@ A NumPy array keeps its dtype. Numbers and lists of numbers take that of the arr
 is one of their kind: they do not widen it. docs/numpy.md has the rule.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
