@@ -57,12 +57,14 @@ Optimizer::Optimizer(absl::string_view name)
 
 absl::Status Optimizer::Setup(const std::vector<Array>& params) {
   std::vector<Parameter> named;
+  named.reserve(params.size());
   for (const Array& param : params) named.push_back({std::to_string(named.size()), param});
   return SetUp(std::move(named));
 }
 
 absl::Status Optimizer::SetupNamed(const ArrayMap& params) {
   std::vector<Parameter> named;
+  named.reserve(params.size());
   for (const auto& [name, param] : params) named.push_back({name, param});
   return SetUp(std::move(named));
 }

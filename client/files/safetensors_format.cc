@@ -82,6 +82,7 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const Json&
     return ValueError("expects a shape of at most ", kMaxDims, " dimensions");
   }
   std::vector<int64_t> shape;
+  shape.reserve(dims.size());
   for (uint64_t dim : dims)
     shape.push_back(static_cast<int64_t>(std::min<uint64_t>(dim, INT64_MAX)));
   CHX_RETURN_IF_ERROR(CheckShape("safetensors", shape, entry.dtype));
