@@ -15,6 +15,8 @@ FILE = re.compile(r"^## .*`([\w/.]+)`$", re.MULTILINE)
 # Page -> blocks, and what compiles them.
 TARGETS = {
     "README.md": (1, "sdk/BUILD"),
+    "docs/chainerx.md": (1, "tests/chainerx/BUILD"),
+    "docs/cpp.md": (4, "tests/client/BUILD"),
     "docs/cpp_sdk.md": (1, "sdk/BUILD"),
     "docs/plugins.md": (1, "examples/plugin/BUILD"),
 }
