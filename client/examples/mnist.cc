@@ -3,9 +3,9 @@
 //   mnist --connect unix:/run/chxd.sock --images t10k-images-idx3-ubyte.gz
 //         --labels t10k-labels-idx1-ubyte.gz [--epochs 5] [--seed 1] [--lr 0.1] [--device 0]
 //
-// The last 2,000 images are held out. python_client/examples/mnist.py computes the same: weights
-// are normal with deviation 1/sqrt(inputs), drawn in the order w1, w2, w3 from the session's
-// generator, biases are zero, and the order of the images comes from examples/shuffle.h.
+// The last 2,000 images are held out. python_client/examples/mnist.py is the same program: weights
+// are normal with deviation 1/sqrt(inputs), biases are zero, and the order of the images comes from
+// examples/shuffle.h. Both draw other weights from the same seed, so their losses differ a little.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

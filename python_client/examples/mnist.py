@@ -1,6 +1,7 @@
 """Trains a 784-1000-1000-10 perceptron on MNIST images; the last 2,000 are held out.
 
-client/examples/mnist.cc is the same program in C++ and reaches the same losses from the same seed.
+client/examples/mnist.cc is the same program in C++. It draws other weights from the same seed, so its
+losses differ a little.
 Images and labels are IDX files (LeCun, Cortes, Burges), plain or gzipped.
 """
 

@@ -1,5 +1,7 @@
 """The file that chx.connect's tls_roots names."""
 
+from __future__ import annotations
+
 import os
 
 _BEGIN = b"-----BEGIN "
