@@ -9,6 +9,7 @@
 
 namespace chx {
 
+// Arrays by name.
 using ArrayMap = std::map<std::string, Array>;
 
 }  // namespace chx

@@ -15,6 +15,7 @@
 
 namespace chx {
 
+// How much a message matters.
 enum class LogLevel : uint8_t {
   kDebug = 0,    // a try to reconnect, a wait because the daemon has enough to do
   kInfo = 1,     // reconnected; transfers without shared memory
@@ -24,6 +25,7 @@ enum class LogLevel : uint8_t {
 // "warning".
 absl::string_view LogLevelName(LogLevel level);
 
+// What a handler gets.
 struct LogMessage {
   LogLevel level = LogLevel::kInfo;
   std::string text;  // a line without its end; names the daemon's address

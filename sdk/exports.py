@@ -2,8 +2,7 @@
 """Lists the symbols that the SDK's libraries export: what the public headers declare.
 
 exports.py HEADERS.tar: reads `nm --defined-only --extern-only OBJECT` and writes one symbol a line,
-as the linker knows it. A symbol belongs to the header's names if it is chx::NAME or chainerx::NAME,
-or inside of it.
+as the linker knows it: those that are chx::NAME or chainerx::NAME, or inside of it.
 """
 
 import re

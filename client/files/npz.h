@@ -22,6 +22,7 @@
 
 namespace chx {
 
+// For SaveNpz.
 struct NpzOptions {
   bool compressed = false;  // by deflate, as numpy.savez_compressed
 };
@@ -34,6 +35,7 @@ absl::Status SaveNpz(const std::string& path, const ArrayMap& arrays,
 // dtype that chx does not have.
 absl::StatusOr<ArrayMap> LoadNpz(Session& session, const std::string& path, DeviceId device = 0);
 
+// One array, to a .npy file.
 absl::Status SaveNpy(const std::string& path, const Array& array);
 // An array that holds the error if there is one.
 Array LoadNpy(Session& session, const std::string& path, DeviceId device = 0);

@@ -17,6 +17,7 @@
 
 namespace chx {
 
+// Texts by name, beside the arrays.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
 // Names and metadata are UTF-8. A file of that name is replaced once all is written, and stays as

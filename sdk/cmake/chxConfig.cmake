@@ -18,8 +18,10 @@ if(NOT TARGET chx::chx)
     set_target_properties(chx::absl PROPERTIES INTERFACE_LINK_LIBRARIES "${_chx_absl}")
     set_target_properties(chx::absl_static PROPERTIES
       INTERFACE_LINK_LIBRARIES "${_chx_libdir}/libchx-absl.a")
+    set(_chx_zip "${_chx_libdir}/libzip.so.4" "-Wl,-rpath,${_chx_libdir}")
   else()
     find_dependency(absl)
+    set(_chx_zip zip)
     set_target_properties(chx::absl chx::absl_static PROPERTIES INTERFACE_LINK_LIBRARIES
       "absl::status;absl::statusor;absl::strings;absl::inlined_vector;absl::flat_hash_map;absl::span;absl::optional")
   endif()
@@ -37,8 +39,9 @@ if(NOT TARGET chx::chx)
     IMPORTED_LOCATION "${_chx_libdir}/libchx.a"
     INTERFACE_COMPILE_FEATURES cxx_std_17
     INTERFACE_INCLUDE_DIRECTORIES "${_chx_prefix}/include"
-    INTERFACE_LINK_LIBRARIES "chx::absl_static;zip;ssl;crypto;z;Threads::Threads")
+    INTERFACE_LINK_LIBRARIES "chx::absl_static;${_chx_zip};ssl;crypto;z;Threads::Threads")
 endif()
 unset(_chx_absl)
+unset(_chx_zip)
 unset(_chx_libdir)
 unset(_chx_prefix)
