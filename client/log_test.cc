@@ -14,6 +14,7 @@
 #include "client/ops.h"
 #include "client/session.h"
 #include "client/testing/fake_daemon.h"
+#include "ops/registry.h"
 
 namespace chx {
 namespace {
