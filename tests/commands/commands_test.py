@@ -59,6 +59,7 @@ def test_every_block_is_run_by_a_test_here():
         ".bazel/bin/server/chxd",
     ]
     assert [each.text.split()[:2] for each in DEPLOY] == [
+        ["chxd", "--threads=8"],
         ["docker", "build"],
         ["docker", "build"],
         ["bazel", "build"],
@@ -189,6 +190,19 @@ def test_systemd_with_tls(here):
         )
         assert "Verify return code: 0 (ok)" in done.stdout, done.stderr
     os.kill(int((here.folder / "daemon.pid").read_text()), signal.SIGTERM)
+
+
+def test_flags_from_a_file(here):
+    """With the file that the page shows, and the token and the chxd of the commands before."""
+    text = pathlib.Path("deploy/README.md").read_text()
+    [config] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    pathlib.Path("/etc/chxd/chxd.toml").write_text(config)
+    process = here.start(block(DEPLOY, "--threads=8"))
+    try:
+        assert first_line(process, "chxd ready") == f"chxd ready {SOCKET} 127.0.0.1:50051\n"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate()
 
 
 def test_kubernetes(here):
