@@ -137,7 +137,7 @@ def definitions(body):
     """{name: where it comes from} of public names: a module's name, "" for the module itself."""
     found = {}
     for node in body:
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             found |= {a.asname or a.name: node.module for a in node.names}
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             found[node.name] = ""
