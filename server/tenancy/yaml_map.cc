@@ -24,6 +24,7 @@ absl::StatusOr<std::string> YamlText(const YAML::Node& node) {
 absl::Status ReadYamlMap(const YAML::Node& node, absl::string_view what,
                          const std::map<std::string, YamlReader>& readers) {
   std::vector<std::string> known;
+  known.reserve(readers.size());
   for (const auto& reader : readers) known.push_back(reader.first);
   if (!node.IsMap()) {
     return YamlError(node, absl::StrCat("[tenants] expects ", what, " with the keys ",
