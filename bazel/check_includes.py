@@ -90,6 +90,7 @@ ALLOWED = {
         "server/engine",
         "server/autograd",
         "server/log",
+        "server/tenancy/tenant.h",
     ],
     "server/rpc": [
         "base",
@@ -99,6 +100,7 @@ ALLOWED = {
         "server/engine/devices.h",
         "server/engine/memory_budget.h",
         "server/log",
+        "server/tenancy",
     ],
     "server/process": ["base", "proto", "server/log"],
     "server/tenancy": ["base", "ops", "server/engine"],
@@ -117,6 +119,7 @@ ALLOWED = {
         "server/process",
         "server/rpc",
         "server/session",
+        "server/tenancy",
     ],
     "client": ["base", "ops", "proto"],
     "client/files": ["ops", "client"],

@@ -8,7 +8,7 @@ load("//bazel:plugin.bzl", "host_headers")
 HOST_DEPS = [
     "//base",
     "//ops",
-    "//server/engine",
+    "//server/engine:backend",
     "//server/kernels",
     "//server/lapack",
 ]

@@ -3,20 +3,6 @@
 #include "server/engine/host_cpus.h"
 
 namespace chx::server {
-namespace {
-
-thread_local ComputeSlots::Turn* current_turn = nullptr;
-
-}  // namespace
-
-bool StopRequested() {
-  const StopToken* const stop = CurrentStopToken();
-  if (stop == nullptr) return false;
-  if (stop->Notice()) return true;
-  if (current_turn == nullptr) return false;
-  current_turn->Yield();
-  return stop->Notice();
-}
 
 int ComputeSlots::DefaultSlots() { return 4 * HostCpus(); }
 
@@ -25,12 +11,12 @@ ComputeSlots::Turn::Turn(ComputeSlots* slots, Account* account, const StopToken*
   if (slots_ == nullptr) return;
   slots_->Enter(account_, stop_);
   began_ = TurnClock::now();
-  current_turn = this;
+  SetYielder(this);
 }
 
 ComputeSlots::Turn::~Turn() {
   if (slots_ == nullptr) return;
-  current_turn = nullptr;
+  SetYielder(nullptr);
   slots_->Leave(account_, TurnClock::now() - began_);
 }
 

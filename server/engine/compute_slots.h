@@ -32,7 +32,7 @@ class ComputeSlots {
 
   // The calling thread carries out commands of a session as long as this exists. `slots` may be
   // null: it does not wait for that. Nor does it once `stop` tells it to stop.
-  class Turn {
+  class Turn final : public Yielder {
    public:
     Turn(ComputeSlots* slots, Account* account, const StopToken* stop);
     ~Turn();
@@ -40,7 +40,7 @@ class ComputeSlots {
     Turn& operator=(const Turn&) = delete;
 
     // Lets another thread go on if this one has had its slice and others wait.
-    void Yield();
+    void Yield() override;
 
    private:
     ComputeSlots* const slots_;

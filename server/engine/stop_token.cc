@@ -8,6 +8,7 @@ namespace chx::server {
 namespace {
 
 thread_local const StopToken* current = nullptr;
+thread_local Yielder* current_yielder = nullptr;
 
 }  // namespace
 
@@ -77,6 +78,16 @@ void StopToken::Watch(std::chrono::steady_clock::time_point now) {
 }
 
 const StopToken* CurrentStopToken() { return current; }
+
+void SetYielder(Yielder* yielder) { current_yielder = yielder; }
+
+bool StopRequested() {
+  if (current == nullptr) return false;
+  if (current->Notice()) return true;
+  if (current_yielder == nullptr) return false;
+  current_yielder->Yield();
+  return current->Notice();
+}
 
 StopScope::StopScope(const StopToken* token) : outer_(current) { current = token; }
 

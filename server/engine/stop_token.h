@@ -98,6 +98,18 @@ class StopScope {
   const StopToken* const outer_;
 };
 
+// What makes room for others where a thread asks whether to stop.
+class Yielder {
+ public:
+  virtual void Yield() = 0;
+
+ protected:
+  ~Yielder() = default;
+};
+
+// The calling thread's from now on; null: it makes room for nobody.
+void SetYielder(Yielder* yielder);
+
 // The error if what this thread works for has been told to stop. Kernels whose later steps trust in
 // what earlier loops have left ask after these.
 absl::Status CheckNotStopped(absl::string_view op);

@@ -108,8 +108,8 @@ void LogOutOfMemory(const SessionRecord& record, const RootError& error) {
   static auto* const limit = new LogLimit;
   Log(limit, LogLevel::kWarning, "out of memory",
       {{"session", record.number},
-       {"peer", record.peer},
-       {"client", record.client_name},
+       {"peer", record.owner.peer},
+       {"client", record.owner.client_name},
        {"op", error.op},
        {"reason", error.status.message()}});
 }

@@ -32,7 +32,7 @@ void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
 void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
   static auto* const limit = new LogLimit;
   Log(limit, LogLevel::kInfo, "session resumed",
-      {{"session", record.number}, {"peer", PeerName(peer)}, {"client", record.client_name}});
+      {{"session", record.number}, {"peer", PeerName(peer)}, {"client", record.owner.client_name}});
 }
 
 }  // namespace
@@ -43,8 +43,11 @@ absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client
   if (options_.admit_session) {
     CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));
   }
-  CHX_ASSIGN_OR_RETURN(SessionRecordPtr record,
-                       manager_->Open(Printable(client_name), local, PeerName(peer)));
+  SessionOwner owner;
+  owner.client_name = Printable(client_name);
+  owner.peer = PeerName(peer);
+  owner.share = local;
+  CHX_ASSIGN_OR_RETURN(SessionRecordPtr record, manager_->Open(std::move(owner)));
   record->admission = std::move(admission);
   return record;
 }

@@ -27,7 +27,10 @@ LogLimit* NewLimit() { return new LogLimit(/*burst=*/100, std::chrono::milliseco
 void LogOpened(const SessionRecord& record) {
   static LogLimit* const limit = NewLimit();
   Log(limit, LogLevel::kInfo, "session opened",
-      {{"session", record.number}, {"peer", record.peer}, {"client", record.client_name}});
+      {{"session", record.number},
+       {"tenant", record.owner.tenant->name},
+       {"peer", record.owner.peer},
+       {"client", record.owner.client_name}});
 }
 
 void LogEnded(const SessionRecord& record, absl::string_view reason) {
@@ -36,8 +39,9 @@ void LogEnded(const SessionRecord& record, absl::string_view reason) {
       std::chrono::steady_clock::now() - record.opened);
   Log(limit, LogLevel::kInfo, "session ended",
       {{"session", record.number},
-       {"peer", record.peer},
-       {"client", record.client_name},
+       {"tenant", record.owner.tenant->name},
+       {"peer", record.owner.peer},
+       {"client", record.owner.client_name},
        {"reason", reason},
        {"seconds", seconds.count()}});
 }
@@ -64,8 +68,7 @@ SessionManager::~SessionManager() {
   reaper_.join();
 }
 
-absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name, bool share,
-                                                      std::string peer) {
+absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
   auto account = std::make_shared<MemoryAccount>(options_.session.memory_bytes, options_.budget);
   if (!account->TryCharge(kSessionBytes, MemoryUse::kFixed)) {
     return MemoryError("[open] no room for another session: the daemon holds ",
@@ -75,10 +78,9 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(std::string client_name, b
   auto record = std::make_shared<SessionRecord>();
   record->id.resize(16);
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
-  record->client_name = std::move(client_name);
-  record->peer = std::move(peer);
-  record->session =
-      std::make_unique<Session>(devices_, options_.session, share, std::move(account));
+  record->owner = std::move(owner);
+  record->session = std::make_unique<Session>(devices_, options_.session, record->owner.share,
+                                              std::move(account));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->opened;
   {
@@ -208,8 +210,8 @@ std::vector<SessionSnapshot> SessionManager::Snapshots() {
   std::vector<SessionSnapshot> snapshots;
   snapshots.reserve(sessions_.size());
   for (const auto& [id, record] : sessions_) {
-    snapshots.push_back({record->number, record->client_name, record->opened,
-                         record->attachment != 0, record->session->stats(),
+    snapshots.push_back({record->number, record->owner.client_name, record->owner.tenant->name,
+                         record->opened, record->attachment != 0, record->session->stats(),
                          record->session->limits().memory_bytes});
   }
   return snapshots;

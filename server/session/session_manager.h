@@ -18,6 +18,7 @@
 #include "server/session/disposer.h"
 #include "server/session/session.h"
 #include "server/session/transfers.h"
+#include "server/tenancy/tenant.h"
 
 namespace chx::server {
 
@@ -37,6 +38,14 @@ struct TransportState {
   virtual ~TransportState() = default;
 };
 
+// For whom a session is.
+struct SessionOwner {
+  std::string client_name;
+  std::string peer;    // as the log names it
+  bool share = false;  // see Session
+  TenantPtr tenant = DefaultTenant();
+};
+
 // How others reach the stream that a session's client has open. Called by any thread, without the
 // manager's lock, and perhaps once more after the session has been detached.
 struct StreamHooks {
@@ -52,8 +61,7 @@ struct SessionRecord {
   uint64_t number = 0;  // in listings; no secret
   // What the transport keeps as long as the session lives.
   std::shared_ptr<void> admission;
-  std::string client_name;
-  std::string peer;  // for the log
+  SessionOwner owner;
   std::unique_ptr<Session> session;
   std::chrono::steady_clock::time_point opened;
 
@@ -76,6 +84,7 @@ using SessionRecordPtr = std::shared_ptr<SessionRecord>;
 struct SessionSnapshot {
   uint64_t number;
   std::string client_name;
+  std::string tenant;
   std::chrono::steady_clock::time_point opened;
   bool attached;
   SessionStats stats;
@@ -88,9 +97,7 @@ class SessionManager {
   SessionManager(const Devices* devices, const ManagerOptions& options);
   ~SessionManager();
 
-  // `share`: see Session. `peer`: who it is for, as the log names it.
-  absl::StatusOr<SessionRecordPtr> Open(std::string client_name, bool share = false,
-                                        std::string peer = "");
+  absl::StatusOr<SessionRecordPtr> Open(SessionOwner owner);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,6 +48,11 @@ struct Tenant {
   std::chrono::seconds idle_limit{0};     // how long a session may send nothing; 0: for ever
   std::chrono::seconds session_limit{0};  // how long a session may live; 0: for ever
 };
+
+using TenantPtr = std::shared_ptr<const Tenant>;
+
+// Who everybody is where no tenants are named: "default", without limits but the daemon's.
+TenantPtr DefaultTenant();
 
 }  // namespace chx::server
 

@@ -15,8 +15,6 @@
 
 namespace chx::server {
 
-using TenantPtr = std::shared_ptr<const Tenant>;
-
 // What is known of a peer: by the kernel, by TLS, by a verified signature; and the token it shows.
 struct Identity {
   std::string token;

@@ -57,8 +57,8 @@ class AdminTest : public ::testing::Test {
 };
 
 TEST_F(AdminTest, KillsABusySessionByTheNumberInTheList) {
-  const SessionRecordPtr idle = *manager_->Open("idle");
-  const SessionRecordPtr busy = *manager_->Open("busy");
+  const SessionRecordPtr idle = *manager_->Open({"idle"});
+  const SessionRecordPtr busy = *manager_->Open({"busy"});
   std::thread work([&busy] {
     SessionOutput output;
     busy->session->Execute(EndlessWork(), &output, 1);

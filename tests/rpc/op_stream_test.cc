@@ -51,7 +51,7 @@ class OpStreamTest : public ::testing::Test {
   OpStreamTest() : backend_(CreateNativeBackend({})) {
     EXPECT_TRUE(devices_.Open("native:0", {backend_.get()}).ok());
     manager_ = std::make_unique<SessionManager>(&devices_, ManagerOptions());
-    record_ = *manager_->Open("test");
+    record_ = *manager_->Open({"test"});
   }
 
   std::unique_ptr<Peer> NewPeer() {
@@ -156,7 +156,7 @@ TEST_F(OpStreamTest, AnOlderStreamCannotChangeTheSession) {
 
 TEST_F(OpStreamTest, WhatCannotBeReadIsInvalid) {
   const auto code = [this](std::string commands) {
-    record_ = *manager_->Open("test");
+    record_ = *manager_->Open({"test"});
     return Apply(Resumed().get(), 1, std::move(commands)).code();
   };
   EXPECT_EQ(code("nonsense"), absl::StatusCode::kInvalidArgument);

@@ -36,7 +36,7 @@ class ManagerTest : public SessionTest {
     options.session.max_command_time = max_command_time;
     manager_ = std::make_unique<SessionManager>(&devices_, options);
   }
-  SessionRecordPtr Open() { return *manager_->Open("test"); }
+  SessionRecordPtr Open() { return *manager_->Open({"test"}); }
 
   std::unique_ptr<Hog> NewHog() {
     auto hog = std::make_unique<Hog>();
@@ -148,7 +148,7 @@ TEST_F(ManagerTest, DrainingIsToldAndRefusesSessions) {
   manager_->StartDraining();
   EXPECT_TRUE(manager_->draining());
   EXPECT_EQ(told, 1);
-  EXPECT_TRUE(absl::IsUnavailable(manager_->Open("late").status()));
+  EXPECT_TRUE(absl::IsUnavailable(manager_->Open({"late"}).status()));
   EXPECT_NE(manager_->Attach(before, hooks), 0u);  // a client that resumes is told too
   EXPECT_EQ(told, 2);
 }
