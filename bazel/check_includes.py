@@ -91,6 +91,7 @@ ALLOWED = {
         "server/autograd",
         "server/log",
         "server/tenancy/tenant.h",
+        "server/tenancy/tenant_use.h",
     ],
     "server/rpc": [
         "base",
@@ -105,8 +106,22 @@ ALLOWED = {
     "server/process": ["base", "proto", "server/log"],
     "server/tenancy": ["base", "ops", "server/engine"],
     # Of the daemon itself they know who a peer is, and nothing else.
-    "server/admin": ["base", "proto", "server/log", "server/process"],
-    "server/front": ["base", "proto", "server/log", "server/process", "server/rpc/peer_info.h"],
+    "server/admin": [
+        "base",
+        "proto",
+        "server/log",
+        "server/process",
+        "server/tenancy/token_hash.h",
+    ],
+    "server/front": [
+        "base",
+        "proto",
+        "server/log",
+        "server/process",
+        "server/rpc/peer_info.h",
+        "server/tenancy/service_token.h",
+        "server/tenancy/token_hash.h",
+    ],
     "server": [
         "base",
         "ops",
@@ -131,6 +146,7 @@ ALLOWED = {
 # folders that may include them.
 SYSTEM = {
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
+    "cjose/": ["server/tenancy"],
     "cblas": ["server/lapack", "server/native", "server/native/vendor"],
     "CLI/": ["server"],
     "cublas": ["server/cuda/vendor"],
@@ -149,7 +165,7 @@ SYSTEM = {
         "tests",
     ],
     "grpc": ["server/admin", "tests"],
-    "nlohmann/": ["client/files"],
+    "nlohmann/": ["client/files", "server/tenancy"],
     "openssl/": ["client", "server/front", "server/tenancy", "tests"],
     "Python.h": ["python_client"],
     "fmt/": ["server/log"],

@@ -1,4 +1,5 @@
-// The daemon's certificate, key and token: read from their files, and again when those change.
+// The daemon's certificate, key and token, and its tenants: read from their files, and again when
+// those change.
 #ifndef CHX_SERVER_CREDENTIALS_H_
 #define CHX_SERVER_CREDENTIALS_H_
 
@@ -7,21 +8,35 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "server/tenancy/tenant.h"
 
 namespace chx::server {
 
 // Each may be empty: there is none.
 struct CredentialFiles {
   std::string tls_cert, tls_key, token;
+  std::string tenants;    // YAML (tenants_file.h)
+  std::string client_ca;  // PEM
+  std::string jwks;       // JSON (service_token.h)
+
+  std::vector<std::string> All() const {
+    return {tls_cert, tls_key, token, tenants, client_ca, jwks};
+  }
 };
 
 struct Credentials {
   std::string tls_cert, tls_key;  // PEM
   std::string token;
+  std::string tenants_text;
+  std::vector<Tenant> tenants;  // what is in it; none: everybody is the same
+  std::string client_ca;
+  std::string service_keys;
   std::string warning;  // what is right, but will be of no use to clients
 
   bool operator==(const Credentials& other) const {
-    return tls_cert == other.tls_cert && tls_key == other.tls_key && token == other.token;
+    return tls_cert == other.tls_cert && tls_key == other.tls_key && token == other.token &&
+           tenants_text == other.tenants_text && client_ca == other.client_ca &&
+           service_keys == other.service_keys;
   }
 };
 

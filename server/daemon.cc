@@ -7,9 +7,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "base/sanitizers.h"
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
@@ -17,6 +22,8 @@
 #include "server/process/library_log.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/local_socket.h"
+#include "server/tenancy/service_token.h"
+#include "server/tenancy/token_hash.h"
 
 namespace chx::server {
 namespace {
@@ -68,6 +75,21 @@ absl::StatusOr<std::unique_ptr<MemoryBudget>> NewBudget(int64_t limit, HeapTrimm
   return budget;
 }
 
+// A limit for a device that is not there would limit nothing.
+absl::Status CheckDevices(const std::vector<Tenant>& tenants, const Devices& devices) {
+  std::set<std::string> names;
+  for (int i = 0; i < devices.size(); ++i) names.insert(devices.at(i).name());
+  for (const Tenant& tenant : tenants) {
+    for (const auto& limited : tenant.device_memory) {
+      if (names.count(limited.first) > 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "[tenants] expects device_memory for devices that the daemon serves (",
+          absl::StrJoin(names, ", "), "), got '", limited.first, "' in '", tenant.name, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 bool ComputeOnHost(const Devices& devices) {
   for (int i = 0; i < devices.size(); ++i) {
     if (!devices.shares_memory(i)) return false;
@@ -106,9 +128,16 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
     return admission->AdmitSession(peer);
   };
   daemon->frames_ = std::make_unique<FrameService>(daemon->manager_.get(), std::move(frames));
+  if (!options.credentials.tenants.empty()) {
+    daemon->tenants_ = std::make_unique<Tenants>(options.credentials.tenants);
+    CHX_RETURN_IF_ERROR(daemon->SetTenants(options.credentials));
+    daemon->frames_->callers().SetTenants(daemon->tenants_.get());
+  }
   CHX_RETURN_IF_ERROR(daemon->Listen(options));
   return daemon;
 }
+
+absl::Status Daemon::Listen(  }
 
 absl::Status Daemon::Listen(const Options& options) {
   for (const Listener& listener : options.listeners) {
@@ -122,7 +151,7 @@ absl::Status Daemon::Listen(const Options& options) {
   }
   AdminOptions admin;
   admin.program = options.helper_program;
-  admin.token = options.credentials.token;
+  admin.access = AccessOfAdmins();
   admin.serve = [this](int socket) {
     PeerInfo peer;
     peer.admin = true;
@@ -145,7 +174,7 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
   if (!acceptor.paths.empty()) {
     // Where a path is too long for one beside it, arrays are copied, as over TCP. Other reasons are
     // errors: somebody else may have taken the place, to be asked instead.
-    auto segments = SegmentServer::Start(acceptor.paths, manager_.get());
+    auto segments = SegmentServer::Start(acceptor.paths, manager_.get(), {options.socket_group});
     if (segments.ok()) {
       segments_ = *std::move(segments);
       frames_->AllowSharedMemory();
@@ -153,6 +182,7 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
       return segments.status();
     }
   }
+  acceptor.users.group = options.socket_group;
   acceptor.admission = admission_.get();
   acceptor.serve = [this](int socket, const PeerInfo& peer) { frames_->Serve(socket, peer); };
   acceptor.serve_http2 = [this](int socket) { admin_->Adopt(socket); };
@@ -161,7 +191,7 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
   if (!front.listeners.empty()) {
     front.tls_cert = credentials_.tls_cert;
     front.tls_key = credentials_.tls_key;
-    if (!credentials_.token.empty()) front.tokens = {credentials_.token};
+    front.guests = Guests();
     front.program = options.helper_program;
     if (front.program.empty()) return absl::UnimplementedError("no program for the front");
     CHX_ASSIGN_OR_RETURN(front_, Supervisor::Start(front, [this](int socket, const PeerInfo& peer) {
@@ -178,9 +208,11 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
 }
 
 absl::Status Daemon::SetCredentials(const Credentials& credentials) {
+  if (tenants_ != nullptr) CHX_RETURN_IF_ERROR(CheckDevices(credentials.tenants, devices_));
   if (front_ != nullptr && !credentials.tls_cert.empty()) {
     CHX_RETURN_IF_ERROR(front_->Reload(credentials.tls_cert, credentials.tls_key));
   }
+  if (tenants_ != nullptr) return SetTenants(credentials);
   const std::string former = credentials_.token;
   credentials_ = credentials;
   if (credentials.token == former) return absl::OkStatus();
@@ -191,23 +223,71 @@ absl::Status Daemon::SetCredentials(const Credentials& credentials) {
   if (former_tokens_.size() >= kMaxFormerTokens) former_tokens_.erase(former_tokens_.begin());
   former_tokens_.push_back({former, std::chrono::steady_clock::now()});
   AnnounceTokens();
-  admin_->SetToken(credentials.token);
   return absl::OkStatus();
 }
 
-void Daemon::AnnounceTokens() {
-  Tokens tokens = {credentials_.token, {}};
-  std::vector<std::string> all = {credentials_.token};
-  for (const FormerToken& each : former_tokens_) {
-    tokens.former.push_back(each.token);
-    all.push_back(each.token);
+absl::Status Daemon::SetTenants(const Credentials& credentials) {
+  CHX_RETURN_IF_ERROR(CheckDevices(credentials.tenants, devices_));
+  tenants_->Replace(credentials.tenants, absl::Now());
+  manager_->tenants().SetLimits(tenants_->List());
+  std::shared_ptr<const ServiceKeys> keys;
+  if (!credentials.service_keys.empty()) {
+    CHX_ASSIGN_OR_RETURN(keys, ServiceKeys::Parse(credentials.service_keys));
   }
+  frames_->callers().SetServiceKeys(std::move(keys));
+  credentials_ = credentials;
+  AnnounceTokens();
+  return absl::OkStatus();
+}
+
+FrontGuests Daemon::Guests() const {
+  std::vector<std::string> tokens;
+  if (!credentials_.token.empty()) tokens.push_back(credentials_.token);
+  for (const FormerToken& each : former_tokens_) tokens.push_back(each.token);
+  if (tenants_ == nullptr) return FrontGuests::ByTokens(tokens);
+  FrontGuests guests;
+  for (const TokenHash& token : tenants_->Tokens()) {
+    guests.tokens.push_back({token.sha256, token.expires});
+  }
+  guests.client_ca = credentials_.client_ca;
+  guests.service_keys = credentials_.service_keys;
+  return guests;
+}
+
+AdminAccess Daemon::AccessOfAdmins() const {
+  AdminAccess access;
+  access.by_tenant = tenants_ != nullptr;
+  if (tenants_ != nullptr) {
+    for (const TokenHash& token : tenants_->Tokens()) access.token_hashes.push_back(token.sha256);
+  } else if (!credentials_.token.empty()) {
+    access.token = credentials_.token;
+    access.token_hashes = {HashToken(credentials_.token)};
+  }
+  return access;
+}
+
+void Daemon::AnnounceTokens() {
   // The daemon decides, so it is told first.
-  frames_->SetTokens(std::move(tokens));
-  if (front_ != nullptr) front_->SetTokens(std::move(all));
+  if (tenants_ == nullptr) {
+    Tokens tokens = {credentials_.token, {}};
+    for (const FormerToken& each : former_tokens_) tokens.former.push_back(each.token);
+    frames_->callers().SetTokens(std::move(tokens));
+  }
+  if (front_ != nullptr) {
+    const absl::Status status = front_->SetGuests(Guests());
+    if (!status.ok()) {
+      Log(LogLevel::kError, "the front process keeps the former tokens",
+          {{"reason", status.message()}});
+    }
+  }
+  if (admin_ != nullptr) admin_->SetAccess(AccessOfAdmins());
 }
 
 void Daemon::ForgetFormerTokens() {
+  if (tenants_ != nullptr) {
+    ForgetFormerIdentities();
+    return;
+  }
   if (former_tokens_.empty()) return;
   auto oldest = std::chrono::steady_clock::time_point::max();
   for (const SessionRecordPtr& record : manager_->List()) oldest = std::min(oldest, record->opened);
@@ -217,6 +297,24 @@ void Daemon::ForgetFormerTokens() {
                      [oldest](const FormerToken& each) { return each.replaced <= oldest; }),
       former_tokens_.end());
   if (former_tokens_.size() != before) AnnounceTokens();
+}
+
+void Daemon::ForgetFormerIdentities() {
+  const absl::Time now = absl::Now();
+  const auto steady_now = std::chrono::steady_clock::now();
+  std::map<std::string, absl::Time> oldest;  // of each tenant's sessions
+  for (const SessionSnapshot& session : manager_->Snapshots()) {
+    const absl::Time opened = now - absl::FromChrono(steady_now - session.opened);
+    absl::Time& first = oldest.emplace(session.tenant->name, opened).first->second;
+    first = std::min(first, opened);
+  }
+  const bool changed = tenants_->Forget(
+      [&oldest](const std::string& tenant, absl::Time ended) {
+        const auto found = oldest.find(tenant);
+        return found != oldest.end() && found->second < ended;
+      },
+      now);
+  if (changed) AnnounceTokens();
 }
 
 void Daemon::Drain(std::chrono::milliseconds timeout) {

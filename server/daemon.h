@@ -20,6 +20,7 @@
 #include "server/rpc/frame_service.h"
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
+#include "server/tenancy/tenants.h"
 
 namespace chx::server {
 
@@ -34,9 +35,10 @@ class Daemon {
   // Where clients can connect, with real port numbers.
   const std::vector<std::string>& addresses() const { return addresses_; }
   // For new connections; sessions go on, also if theirs is cut. INVALID_ARGUMENT: nothing has
-  // changed. A former token leads to the sessions that there are, until the last of them has ended.
+  // changed. What showed who somebody is leads to the sessions that there are, until the last of
+  // them has ended.
   absl::Status SetCredentials(const Credentials& credentials);
-  // Forgets former tokens that no session needs any more. To be called now and then.
+  // Forgets former tokens and the like that no session needs any more. To be called now and then.
   void ForgetFormerTokens();
   // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end.
   void Drain(std::chrono::milliseconds timeout);
@@ -46,7 +48,11 @@ class Daemon {
   absl::Status Listen(const Options& options);
   absl::Status ListenForFrames(const Options& options);
   void StopListening();
+  absl::Status SetTenants(const Credentials& credentials);
+  void ForgetFormerIdentities();
   void AnnounceTokens();
+  FrontGuests Guests() const;
+  AdminAccess AccessOfAdmins() const;
 
   struct FormerToken {
     std::string token;
@@ -55,6 +61,7 @@ class Daemon {
 
   HeapTrimmer trimmer_;
   std::unique_ptr<MemoryBudget> budget_;
+  std::unique_ptr<Tenants> tenants_;  // null: none are named
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
   std::unique_ptr<Admission> admission_;

@@ -97,6 +97,19 @@ void AddNetwork(Adder* add, Flags* flags) {
       "PEM file with the server's certificate chain. It, the key and the token are read again "
       "when their files change, and on SIGHUP.");
   add->Text("tls-key", &flags->tls_key, "PEM file with its private key.");
+  add->Text(
+      "tenants", &flags->tenants,
+      "YAML file with the tenants of the daemon: their tokens' hashes and other identities, and "
+      "what each may have. In place of --token-file; it is read again as the others are.");
+  add->Text("tls-client-ca", &flags->tls_client_ca,
+            "PEM file with the authorities for certificates of clients, whose subjects are "
+            "tenants'.");
+  add->Text("jwks-file", &flags->jwks_file,
+            "JSON file with the keys of a Kubernetes cluster, whose service accounts' tokens for "
+            "the audience chxd are tenants'.");
+  add->Text("socket-group", &flags->socket_group,
+            "Group, by name or number, whose members may connect to the Unix sockets. Default: the "
+            "daemon's own user only.");
   add->Switch("allow-unauthenticated-loopback", &flags->allow_unauthenticated_loopback,
               "Listen on a loopback port without --token-file: every user and container of this "
               "network namespace may then use the daemon.");

@@ -23,6 +23,10 @@ struct Flags {
   std::string token_file;
   std::string tls_cert;
   std::string tls_key;
+  std::string tenants;
+  std::string tls_client_ca;
+  std::string jwks_file;
+  std::string socket_group;
   bool allow_unauthenticated_loopback = false;
 
   std::string memory;

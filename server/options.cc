@@ -1,6 +1,7 @@
 #include "server/options.h"
 
 #include <arpa/inet.h>
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +71,26 @@ absl::StatusOr<std::chrono::milliseconds> CheckedDuration(absl::string_view flag
                                                    "h, got ", absl::FormatDuration(duration)));
   }
   return absl::ToChronoMilliseconds(duration);
+}
+
+absl::StatusOr<absl::optional<gid_t>> GroupOf(const std::string& name) {
+  absl::optional<gid_t> group;
+  if (name.empty()) return group;
+  uint32_t number = 0;
+  if (absl::SimpleAtoi(name, &number)) {
+    group = number;
+    return group;
+  }
+  std::string buffer(64 << 10, '\0');
+  struct group entry = {};
+  struct group* found = nullptr;
+  getgrnam_r(name.c_str(), &entry, &buffer[0], buffer.size(), &found);
+  if (found == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--socket-group expects a group of this machine, or its number, got ", name));
+  }
+  group = found->gr_gid;
+  return group;
 }
 
 absl::StatusOr<size_t> CheckedCount(absl::string_view flag, int count) {
@@ -151,7 +172,8 @@ absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protec
     if (!listener.loopback) {
       return absl::FailedPreconditionError(absl::StrCat(
           "refusing to listen on ", listener.address,
-          ": off this machine's loopback the daemon needs --tls-cert, --tls-key and --token-file"));
+          ": off this machine's loopback the daemon needs --tls-cert, --tls-key and --token-file or "
+          "--tenants"));
     }
     if (protection.token || protection.open_loopback) continue;
     return absl::FailedPreconditionError(absl::StrCat(
@@ -199,13 +221,15 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   CHX_RETURN_IF_ERROR(ParseLogFormat(flags.log_format, &options.log.format));
   options.plugin_dir = flags.plugin_dir;
   CHX_ASSIGN_OR_RETURN(options.plugins, ParsePlugins(flags.plugins));
-  options.credential_files = {flags.tls_cert, flags.tls_key, flags.token_file};
+  options.credential_files = {flags.tls_cert, flags.tls_key,       flags.token_file,
+                              flags.tenants,  flags.tls_client_ca, flags.jwks_file};
   CHX_ASSIGN_OR_RETURN(options.credentials, ReadCredentials(options.credential_files));
   Protection protection;
   protection.tls = !options.credentials.tls_cert.empty();
-  protection.token = !options.credentials.token.empty();
+  protection.token = !options.credentials.token.empty() || !options.credentials.tenants.empty();
   protection.open_loopback = flags.allow_unauthenticated_loopback;
   CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, protection));
+  CHX_ASSIGN_OR_RETURN(options.socket_group, GroupOf(flags.socket_group));
   CHX_ASSIGN_OR_RETURN(options.max_sessions, CheckedCount("--max-sessions", flags.max_sessions));
   CHX_ASSIGN_OR_RETURN(options.max_sessions_per_peer,
                        CheckedCount("--max-sessions-per-peer", flags.max_sessions_per_peer));

@@ -2,6 +2,8 @@
 #ifndef CHX_SERVER_OPTIONS_H_
 #define CHX_SERVER_OPTIONS_H_
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -11,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "server/credentials.h"
 #include "server/engine/host_memory.h"
 #include "server/flags.h"
@@ -42,6 +45,7 @@ struct Options {
   int threads = 0;
   CredentialFiles credential_files;
   Credentials credentials;  // what is in them
+  absl::optional<gid_t> socket_group;
   size_t max_sessions = kDefaultMaxSessions;
   size_t max_sessions_per_peer = 1024;
   std::string helper_program;  // calls RunHelper; empty: there can be neither TCP nor gRPC
@@ -68,7 +72,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePlugins(
 // user's, a token or the word that it is to be open.
 struct Protection {
   bool tls = false;
-  bool token = false;
+  bool token = false;  // or tenants, of whom each shows something
   bool open_loopback = false;
 };
 absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protection& protection);

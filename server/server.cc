@@ -76,14 +76,19 @@ bool HandleStopSignals() {
 }
 
 // What is wrong with the files changes nothing: new connections go on with what was there.
-void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, Daemon* daemon) {
+void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, bool tenants,
+           Daemon* daemon) {
   const absl::Status status = read.ok() ? daemon->SetCredentials(*read) : read.status();
   if (!status.ok()) {
-    Log(LogLevel::kError, "the former certificate and token stay",
+    Log(LogLevel::kError,
+        tenants ? "the former certificate and tenants stay"
+                : "the former certificate and token stay",
         {{"why", why}, {"reason", status.message()}});
     return;
   }
-  Log(LogLevel::kInfo, "certificate and token are read again", {{"why", why}});
+  Log(LogLevel::kInfo,
+      tenants ? "certificate and tenants are read again" : "certificate and token are read again",
+      {{"why", why}});
   if (!read->warning.empty()) Log(LogLevel::kWarning, read->warning);
 }
 
@@ -91,20 +96,21 @@ void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, Daemo
 bool WaitForEnd(const Options& options, Daemon* daemon) {
   CredentialWatch watch(options.credential_files, options.credentials);
   const CredentialFiles& files = options.credential_files;
-  const int look_ms = files.tls_cert.empty() && files.token.empty() ? -1 : 1000;
+  const bool tenants = !files.tenants.empty();
+  const int look_ms = files.tls_cert.empty() && files.token.empty() && !tenants ? -1 : 1000;
   pollfd fds[2] = {{stop_pipe[0], POLLIN, 0}, {options.lifeline_fd, POLLIN, 0}};
   for (;;) {
     const int ready = poll(fds, options.lifeline_fd >= 0 ? 2 : 1, look_ms);
     if (ready < 0) continue;
     if (ready == 0) {
-      if (const auto read = watch.Look()) Adopt(*read, "the files have changed", daemon);
+      if (const auto read = watch.Look()) Adopt(*read, "the files have changed", tenants, daemon);
       daemon->ForgetFormerTokens();
       continue;
     }
     char byte = kStop;
     if (fds[0].revents != 0 && read(stop_pipe[0], &byte, 1) == 1) {
       if (byte == kStop) return true;
-      Adopt(watch.Read(), "SIGHUP", daemon);
+      Adopt(watch.Read(), "SIGHUP", tenants, daemon);
     }
     if (fds[1].revents != 0) return false;
   }
@@ -147,6 +153,7 @@ void LogStart(const Options& options, const Daemon& daemon) {
        {"listen", absl::StrJoin(daemon.addresses(), ",")},
        {"tls", tls},
        {"token", !options.credentials.token.empty()},
+       {"tenants", options.credentials.tenants.size()},
        {"memory", FormatMemorySize(options.memory)},
        {"session_memory", FormatMemorySize(std::min(options.session_memory, options.memory))},
        {"max_sessions", options.max_sessions},

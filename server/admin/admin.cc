@@ -45,24 +45,27 @@ void BoundStacks() {
   pthread_attr_destroy(&attributes);
 }
 
-std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const std::string& token) {
-  if (token.empty()) return grpc::InsecureServerCredentials();
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const admin::Packet::Settings& settings) {
+  if (!settings.asks_token()) return grpc::InsecureServerCredentials();
   // Plaintext too, but with a place for the token's check.
   auto credentials = grpc::experimental::LocalServerCredentials(UDS);
-  credentials->SetAuthMetadataProcessor(std::make_shared<TokenProcessor>(token));
+  credentials->SetAuthMetadataProcessor(
+      std::make_shared<TokenProcessor>(absl::flat_hash_set<std::string>(
+          settings.token_hashes().begin(), settings.token_hashes().end())));
   return credentials;
 }
 
 // gRPC listens nowhere itself.
 class Server {
  public:
-  Server(int daemon, const std::string& token) : service_(daemon, token) {
+  Server(int daemon, const admin::Packet::Settings& settings)
+      : service_(daemon, settings.token(), settings.by_tenant()) {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     using FromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     connections_ = builder.experimental().AddExternalConnectionAcceptor(FromFd::FROM_FD,
-                                                                        CredentialsFor(token));
+                                                                        CredentialsFor(settings));
     builder.RegisterService(&service_);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
@@ -107,7 +110,7 @@ int RunAdmin() {
     return 1;
   }
   // Never destroyed: calls that wait do not keep the process from ending.
-  auto& server = *new Server(sockets[0], packet.settings().token());
+  auto& server = *new Server(sockets[0], packet.settings());
   if (!server.started()) return 1;
   server.SetServing(packet.settings().serving());
   while (ReceivePacket(kControlDescriptor, &packet, &sockets) == PacketResult::kPacket) {

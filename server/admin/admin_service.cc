@@ -1,6 +1,6 @@
 #include "server/admin/admin_service.h"
 
-#include "absl/functional/function_ref.h"
+#include "server/admin/auth.h"
 
 namespace chx::server {
 namespace {
@@ -9,23 +9,23 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
-// Asks by `call`; if there is an answer, `take` gets it.
-grpc::Status Ask(FrameCaller* daemon, const v1::Call& call,
-                 absl::FunctionRef<void(v1::Reply*)> take) {
+}  // namespace
+
+grpc::Status AdminServiceImpl::Ask(const grpc::ServerContext& context, v1::Call call,
+                                   absl::FunctionRef<void(v1::Reply*)> take) {
+  if (by_tenant_) call.set_bearer(BearerOf(context.client_metadata()));
   v1::Reply reply;
-  const absl::Status status = daemon->Call(call, &reply);
+  const absl::Status status = daemon_.Call(call, &reply);
   if (status.ok()) take(&reply);
   return ToGrpc(status);
 }
-
-}  // namespace
 
 grpc::Status AdminServiceImpl::ListDevices(grpc::ServerContext* context,
                                            const v1::ListDevicesRequest* request,
                                            v1::ListDevicesReply* reply) {
   v1::Call call;
   *call.mutable_list_devices() = *request;
-  return Ask(&daemon_, call,
+  return Ask(*context, call,
              [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_devices()); });
 }
 
@@ -34,7 +34,7 @@ grpc::Status AdminServiceImpl::ListSessions(grpc::ServerContext* context,
                                             v1::ListSessionsReply* reply) {
   v1::Call call;
   *call.mutable_list_sessions() = *request;
-  return Ask(&daemon_, call,
+  return Ask(*context, call,
              [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_sessions()); });
 }
 
@@ -43,7 +43,7 @@ grpc::Status AdminServiceImpl::KillSession(grpc::ServerContext* context,
                                            v1::KillSessionReply* reply) {
   v1::Call call;
   *call.mutable_kill_session() = *request;
-  return Ask(&daemon_, call, [](v1::Reply*) {});
+  return Ask(*context, call, [](v1::Reply*) {});
 }
 
 }  // namespace chx::server

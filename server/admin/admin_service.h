@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "proto/admin.grpc.pb.h"
 #include "proto/frame_caller.h"
 
@@ -12,8 +13,9 @@ namespace chx::server {
 // Asks the daemon, by the call of the same name.
 class AdminServiceImpl final : public v1::AdminService::Service {
  public:
-  // As FrameCaller.
-  AdminServiceImpl(int daemon, const std::string& token) : daemon_(daemon, token) {}
+  // As FrameCaller. `by_tenant`: calls go on with their own tokens.
+  AdminServiceImpl(int daemon, const std::string& token, bool by_tenant = false)
+      : daemon_(daemon, token), by_tenant_(by_tenant) {}
 
   grpc::Status ListDevices(grpc::ServerContext* context, const v1::ListDevicesRequest* request,
                            v1::ListDevicesReply* reply) override;
@@ -23,7 +25,12 @@ class AdminServiceImpl final : public v1::AdminService::Service {
                            v1::KillSessionReply* reply) override;
 
  private:
+  // Asks by `call`; if there is an answer, `take` gets it.
+  grpc::Status Ask(const grpc::ServerContext& context, v1::Call call,
+                   absl::FunctionRef<void(v1::Reply*)> take);
+
   FrameCaller daemon_;
+  const bool by_tenant_;
 };
 
 }  // namespace chx::server

@@ -18,7 +18,7 @@
 namespace chx::server {
 
 AdminSupervisor::AdminSupervisor(AdminOptions options)
-    : options_(std::move(options)), wanted_token_(options_.token), token_(options_.token) {}
+    : options_(std::move(options)), wanted_access_(options_.access), access_(options_.access) {}
 
 absl::StatusOr<std::unique_ptr<AdminSupervisor>> AdminSupervisor::Start(AdminOptions options) {
   std::unique_ptr<AdminSupervisor> supervisor(new AdminSupervisor(std::move(options)));
@@ -58,10 +58,10 @@ void AdminSupervisor::SetServing(bool serving) {
   Wake();
 }
 
-void AdminSupervisor::SetToken(std::string token) {
+void AdminSupervisor::SetAccess(AdminAccess access) {
   {
     MutexLock lock(&mutex_);
-    wanted_token_ = std::move(token);
+    wanted_access_ = std::move(access);
   }
   Wake();
 }
@@ -114,16 +114,17 @@ bool AdminSupervisor::TakeOrders() {
   eventfd_t count;
   eventfd_read(wake_, &count);
   bool changed = false;
-  bool other_token = false;
+  bool other_access = false;
   {
     MutexLock lock(&mutex_);
     waiting_.insert(waiting_.end(), new_.begin(), new_.end());
     new_.clear();
     if (stop_) return false;
     changed = std::exchange(serving_, wanted_serving_) != wanted_serving_;
-    other_token = std::exchange(token_, wanted_token_) != wanted_token_;
+    other_access = !(access_ == wanted_access_);
+    access_ = wanted_access_;
   }
-  if (other_token && child_ != nullptr) Lose();
+  if (other_access && child_ != nullptr) Lose();
   // One that does not take it in would go on to say what was true before.
   if (changed && child_ != nullptr && !SendSettings(-1)) Lose();
   while (waiting_.size() > options_.max_connections) {
@@ -185,7 +186,12 @@ void AdminSupervisor::CloseWaiting(absl::string_view why) {
 
 bool AdminSupervisor::SendSettings(int daemon) const {
   admin::Packet packet;
-  packet.mutable_settings()->set_token(token_);
+  packet.mutable_settings()->set_token(access_.token);
+  packet.mutable_settings()->set_asks_token(access_.asks_token());
+  packet.mutable_settings()->set_by_tenant(access_.by_tenant);
+  for (const std::string& hash : access_.token_hashes) {
+    packet.mutable_settings()->add_token_hashes(hash);
+  }
   packet.mutable_settings()->set_serving(serving_);
   return SendPacket(child_->control(), packet, absl::MakeConstSpan(&daemon, daemon < 0 ? 0 : 1));
 }

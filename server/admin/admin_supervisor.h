@@ -19,10 +19,24 @@
 
 namespace chx::server {
 
+// Who may call.
+struct AdminAccess {
+  std::string token;  // for what the process asks the daemon; empty: none
+  // SHA-256 of the tokens that let in.
+  std::vector<std::string> token_hashes;
+  bool by_tenant = false;  // the daemon decides each call by the token that it has come with
+
+  bool asks_token() const { return by_tenant || !token.empty(); }
+  bool operator==(const AdminAccess& other) const {
+    return token == other.token && token_hashes == other.token_hashes &&
+           by_tenant == other.by_tenant;
+  }
+};
+
 struct AdminOptions {
   // Started with kAdminArgument; has to call RunAdmin then. Empty: connections are closed.
   std::string program;
-  std::string token;  // at first; empty: none is asked for
+  AdminAccess access;  // at first
   // Serves a connection of frames on the calling thread, to its end, and closes it.
   std::function<void(int socket)> serve;
   // The oldest makes room: probes and people must get in whatever others keep open.
@@ -43,7 +57,7 @@ class AdminSupervisor {
   // What gRPC's health service says; true at first.
   void SetServing(bool serving);
   // The process that there is ends, and its connections with it: the next one asks for this one.
-  void SetToken(std::string token);
+  void SetAccess(AdminAccess access);
   // 0 while there is none.
   pid_t pid() const;
 
@@ -71,7 +85,7 @@ class AdminSupervisor {
   std::vector<int> new_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool wanted_serving_ ABSL_GUARDED_BY(mutex_) = true;
-  std::string wanted_token_ ABSL_GUARDED_BY(mutex_);
+  AdminAccess wanted_access_ ABSL_GUARDED_BY(mutex_);
   pid_t pid_ ABSL_GUARDED_BY(mutex_) = 0;
   // The thread's own.
   std::unique_ptr<Child> child_;
@@ -79,7 +93,7 @@ class AdminSupervisor {
   std::vector<int> waiting_;      // to be handed over
   std::vector<int> connections_;  // handed over; ours tell when the peer has gone. Oldest first
   bool serving_ = true;
-  std::string token_;
+  AdminAccess access_;
   RestartPause pause_;
   Clock::time_point not_before_;  // for the next start
   Clock::time_point idle_since_;

@@ -4,8 +4,11 @@
 
 #include <grpcpp/security/auth_metadata_processor.h>
 
+#include <map>
 #include <string>
 #include <utility>
+
+#include "absl/container/flat_hash_set.h"
 
 namespace chx::server {
 
@@ -14,7 +17,8 @@ namespace chx::server {
 // 0600 lets in its owner only. Thread-safe.
 class TokenProcessor final : public grpc::AuthMetadataProcessor {
  public:
-  explicit TokenProcessor(std::string token) : token_(std::move(token)) {}
+  // The SHA-256 of each token that lets in.
+  explicit TokenProcessor(absl::flat_hash_set<std::string> hashes) : hashes_(std::move(hashes)) {}
 
   bool IsBlocking() const override { return false; }
   // OK for "authorization: Bearer TOKEN" and for methods that everybody may call; else
@@ -23,8 +27,11 @@ class TokenProcessor final : public grpc::AuthMetadataProcessor {
                        OutputMetadata* consumed, OutputMetadata* response) override;
 
  private:
-  const std::string token_;
+  const absl::flat_hash_set<std::string> hashes_;
 };
+
+// The token in "authorization: Bearer TOKEN"; empty: there is none.
+std::string BearerOf(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata);
 
 }  // namespace chx::server
 

@@ -454,6 +454,12 @@ bool Executor::Trim() {
   return any;
 }
 
+bool Executor::TryTrim() {
+  bool any = false;
+  for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->TryTrim();
+  return any;
+}
+
 absl::Status Executor::Synchronize() {
   for (DeviceState& state : states_) {
     if (state.stream != nullptr) CHX_RETURN_IF_ERROR(state.stream->Synchronize());

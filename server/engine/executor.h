@@ -78,6 +78,8 @@ class Executor : private ScratchAllocator {
 
   // Gives the pools' unused memory back to the devices; false if there is none.
   bool Trim();
+  // As MemoryPool::TryTrim, of all pools.
+  bool TryTrim();
   const MemoryAccountPtr& account() const { return account_; }
   const Devices& devices() const { return *devices_; }
 

@@ -41,6 +41,42 @@ MemoryAccount::~MemoryAccount() {
     const auto use = static_cast<MemoryUse>(i);
     Release(used_for(use), use);
   }
+  if (budget_ != nullptr) budget_->Release(guaranteed_, false);
+}
+
+bool MemoryAccount::Guarantee(int64_t bytes) {
+  if (budget_ != nullptr && !budget_->TryCharge(bytes) &&
+      !(budget_->Relieve(nullptr) && budget_->TryCharge(bytes))) {
+    return false;
+  }
+  guaranteed_ = bytes;
+  return true;
+}
+
+bool MemoryAccount::TryChargeShared(int64_t bytes) {
+  if (group_ != nullptr && !group_->host().TryCharge(bytes)) return false;
+  if (budget_ == nullptr) return true;
+  const int64_t before = budgeted_.fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t more = Beyond(before + bytes) - Beyond(before);
+  if (more == 0 || budget_->TryCharge(more)) return true;
+  // Others may have charged or released meanwhile: what it would have taken is another part now.
+  const int64_t now = budgeted_.fetch_sub(bytes, std::memory_order_relaxed);
+  budget_->Charge(more - (Beyond(now) - Beyond(now - bytes)));
+  if (group_ != nullptr) group_->host().Release(bytes);
+  return false;
+}
+
+void MemoryAccount::ReleaseShared(int64_t bytes) {
+  if (group_ != nullptr) group_->host().Release(bytes);
+  if (budget_ == nullptr) return;
+  const int64_t before = budgeted_.fetch_sub(bytes, std::memory_order_relaxed);
+  budget_->Release(Beyond(before) - Beyond(before - bytes), false);
+}
+
+bool MemoryAccount::Relieve(int64_t bytes) const {
+  if (budget_ == nullptr || bytes > limit_ - used()) return false;
+  const bool of_group = group_ != nullptr && !group_->host().Fits(bytes);
+  return budget_->Relieve(of_group ? group_.get() : nullptr);
 }
 
 bool MemoryAccount::TryCharge(int64_t bytes, MemoryUse use) {
@@ -51,7 +87,7 @@ bool MemoryAccount::TryCharge(int64_t bytes, MemoryUse use) {
       if (bytes > limit_ - used) return false;
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
   }
-  if (budget_ != nullptr && IsBudgeted(use) && !budget_->TryCharge(bytes)) {
+  if (IsBudgeted(use) && !TryChargeShared(bytes)) {
     if (IsLimited(use)) used_.fetch_sub(bytes, std::memory_order_relaxed);
     return false;
   }
@@ -61,13 +97,18 @@ bool MemoryAccount::TryCharge(int64_t bytes, MemoryUse use) {
 
 void MemoryAccount::Charge(int64_t bytes, MemoryUse use) {
   if (IsLimited(use)) used_.fetch_add(bytes, std::memory_order_relaxed);
-  if (budget_ != nullptr && IsBudgeted(use)) budget_->Charge(bytes);
+  if (IsBudgeted(use)) {
+    if (group_ != nullptr) group_->host().Charge(bytes);
+    const int64_t before = budgeted_.fetch_add(bytes, std::memory_order_relaxed);
+    if (budget_ != nullptr) budget_->Charge(Beyond(before + bytes) - Beyond(before));
+  }
   by_use_[static_cast<int>(use)].fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void MemoryAccount::Release(int64_t bytes, MemoryUse use) {
   if (IsLimited(use)) used_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (budget_ != nullptr && IsBudgeted(use)) budget_->Release(bytes, IsHeap(use));
+  if (IsBudgeted(use)) ReleaseShared(bytes);
+  if (budget_ != nullptr && IsHeap(use)) budget_->Freed(bytes);
   by_use_[static_cast<int>(use)].fetch_sub(bytes, std::memory_order_relaxed);
 }
 
@@ -78,6 +119,14 @@ int64_t MemoryAccount::held() const {
 }
 
 absl::Status MemoryAccount::Exhausted(int64_t bytes) const {
+  if (bytes <= limit_ - used() && group_ != nullptr && !group_->host().Fits(bytes)) {
+    return MemoryError("out of memory: ", FormatMemorySize(bytes),
+                       " more are needed, and the sessions of the tenant '", group_->name(),
+                       "' hold ", FormatMemorySize(group_->host().used()), " of its limit of ",
+                       FormatMemorySize(group_->host().limit()),
+                       "; release arrays, end other sessions, or ask the daemon's operator for more "
+                       "memory in the tenants file");
+  }
   if (budget_ == nullptr || bytes > limit_ - used()) {
     const int64_t arrays = used_for(MemoryUse::kArrays) + used_for(MemoryUse::kDeviceArrays);
     return MemoryError(
@@ -95,7 +144,10 @@ absl::Status MemoryAccount::Exhausted(int64_t bytes) const {
 
 absl::StatusOr<MemoryCharge> MemoryCharge::Of(const MemoryAccountPtr& account, int64_t bytes,
                                               MemoryUse use) {
-  if (!account->TryCharge(bytes, use)) return account->Exhausted(bytes);
+  if (!account->TryCharge(bytes, use) &&
+      !(account->Relieve(bytes) && account->TryCharge(bytes, use))) {
+    return account->Exhausted(bytes);
+  }
   MemoryCharge charge;
   charge.account_ = account;
   charge.bytes_ = bytes;
@@ -112,7 +164,8 @@ bool MemoryMeter::Refill(int64_t bytes) {
   };
   const int64_t missing = bytes - room_;
   if (charge(std::max(missing, kChunk)) || charge(missing)) return true;
-  return reclaim_ != nullptr && reclaim_() && charge(missing);
+  if (reclaim_ != nullptr && reclaim_() && charge(missing)) return true;
+  return account_->Relieve(missing) && charge(missing);
 }
 
 void MemoryMeter::Overdraw() {

@@ -2,11 +2,12 @@
 //
 // Memory is charged before it is allocated: from a MemoryMeter (records under a lock, without
 // atomics) or a MemoryCharge (single large things) to the session's MemoryAccount, and from there
-// to the daemon's MemoryBudget. Objects without a fixed size are charged by estimates that include
+// to its tenant's MemoryGroup and the daemon's MemoryBudget. Objects without a fixed size are charged by estimates that include
 // the allocator's overhead.
 #ifndef CHX_SERVER_ENGINE_MEMORY_BUDGET_H_
 #define CHX_SERVER_ENGINE_MEMORY_BUDGET_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/engine/memory_group.h"
 
 namespace chx::server {
 
@@ -50,8 +52,19 @@ class MemoryBudget {
   // `heap`: it was the allocator's, which keeps freed memory until it is told to give it back.
   void Release(int64_t bytes, bool heap) {
     used_.fetch_sub(bytes, std::memory_order_relaxed);
-    if (heap && heap_.freed != nullptr) heap_.freed(bytes);
+    if (heap) Freed(bytes);
   }
+  // What was never charged, as it was within a guarantee.
+  void Freed(int64_t bytes) const {
+    if (heap_.freed != nullptr) heap_.freed(bytes);
+  }
+
+  // What gives back memory that nobody uses, of the group's sessions or, null, of all that hold
+  // more than they are guaranteed; false: there was none. Set while no account exists. It is called
+  // under locks of the session that needs memory: it may try others', and not wait for them.
+  using Relief = std::function<bool(const MemoryGroup* group)>;
+  void set_relief(Relief relief) { relief_ = std::move(relief); }
+  bool Relieve(const MemoryGroup* group) const { return relief_ != nullptr && relief_(group); }
 
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_; }
@@ -62,6 +75,7 @@ class MemoryBudget {
   const int64_t limit_;
   const int64_t sample_every_;
   const HeapWatch heap_;
+  Relief relief_;
   std::atomic<int64_t> used_{0};
   std::atomic<int64_t> unsampled_{0};  // charged since the process was last looked at
 };
@@ -80,15 +94,26 @@ inline constexpr int kNumMemoryUses = 5;
 // A session's. Thread-safe.
 class MemoryAccount {
  public:
-  // `budget`: null: there is none.
-  explicit MemoryAccount(int64_t limit, MemoryBudget* budget = nullptr)
-      : limit_(limit), budget_(budget) {}
+  // `budget`: null: there is none. `group`: whom it is of; null: nobody in particular.
+  explicit MemoryAccount(int64_t limit, MemoryBudget* budget = nullptr,
+                         MemoryGroupPtr group = nullptr)
+      : limit_(limit), budget_(budget), group_(std::move(group)) {}
   // Gives back what is still charged.
   ~MemoryAccount();
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
+  // Keeps so much of the budget for this account alone, as long as it exists: within that, charges
+  // are only refused for its own limit and its group's. Called once, before all charges. False:
+  // there is not so much left.
+  bool Guarantee(int64_t bytes);
+  int64_t guaranteed() const { return guaranteed_; }
+  bool beyond_guarantee() const { return Beyond(budgeted_.load(std::memory_order_relaxed)) > 0; }
+  const MemoryGroupPtr& group() const { return group_; }
+
   bool TryCharge(int64_t bytes, MemoryUse use);
+  // Where TryCharge has failed: has others give back what they do not use. True: try again.
+  bool Relieve(int64_t bytes) const;
   // What cannot be refused: a few bytes that others, which were refused, would have taken.
   void Charge(int64_t bytes, MemoryUse use);
   void Release(int64_t bytes, MemoryUse use);
@@ -111,9 +136,18 @@ class MemoryAccount {
   static bool IsBudgeted(MemoryUse use) { return use != MemoryUse::kDeviceArrays; }
   static bool IsHeap(MemoryUse use) { return IsBudgeted(use) && use != MemoryUse::kArrays; }
 
+  // What an amount takes of the budget beside the guarantee.
+  int64_t Beyond(int64_t bytes) const { return std::max<int64_t>(bytes - guaranteed_, 0); }
+  // Of group and budget.
+  bool TryChargeShared(int64_t bytes);
+  void ReleaseShared(int64_t bytes);
+
   const int64_t limit_;
   MemoryBudget* const budget_;
+  const MemoryGroupPtr group_;
+  int64_t guaranteed_ = 0;
   std::atomic<int64_t> used_{0};
+  std::atomic<int64_t> budgeted_{0};  // the uses that the budget sees
   std::atomic<int64_t> by_use_[kNumMemoryUses] = {};
 };
 using MemoryAccountPtr = std::shared_ptr<MemoryAccount>;

@@ -62,7 +62,9 @@ MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account,
       account_(account),
       segments_(segments),
       sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())),
-      use_(IsHostMemory(*slot->device) ? MemoryUse::kArrays : MemoryUse::kDeviceArrays) {}
+      use_(IsHostMemory(*slot->device) ? MemoryUse::kArrays : MemoryUse::kDeviceArrays),
+      quota_(account->group() == nullptr ? nullptr
+                                         : account->group()->device(slot->device->name())) {}
 
 MemoryPool::~MemoryPool() {
   MutexLock lock(&mutex_);
@@ -225,17 +227,40 @@ absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind) {
 }
 
 absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
-  if (!account_->TryCharge(bytes, use_) && (!TrimLocked() || !account_->TryCharge(bytes, use_))) {
-    return account_->Exhausted(bytes);
-  }
+  CHX_RETURN_IF_ERROR(ChargeSlab(bytes));
   absl::StatusOr<char*> slab = SlabOfDevice(bytes, kind);
   if (!slab.ok() && TrimLocked()) slab = SlabOfDevice(bytes, kind);
   if (!slab.ok()) {
-    account_->Release(bytes, use_);
+    ReleaseSlab(bytes);
     return slab.status();
   }
   slot_->used_bytes.fetch_add(bytes);
   return *slab;
+}
+
+absl::Status MemoryPool::ChargeSlab(int64_t bytes) {
+  const auto charge = [&] {
+    if (!account_->TryCharge(bytes, use_)) return false;
+    if (quota_ == nullptr || quota_->TryCharge(bytes)) return true;
+    account_->Release(bytes, use_);
+    return false;
+  };
+  if (charge() || (TrimLocked() && charge()) || (account_->Relieve(bytes) && charge())) {
+    return absl::OkStatus();
+  }
+  if (quota_ == nullptr || quota_->Fits(bytes)) return account_->Exhausted(bytes);
+  return MemoryError("out of memory: ", FormatMemorySize(bytes),
+                     " more are needed, and the sessions of the tenant '",
+                     account_->group()->name(), "' hold ", FormatMemorySize(quota_->used()),
+                     " of its limit of ", FormatMemorySize(quota_->limit()), " on ",
+                     slot_->device->name(),
+                     "; release arrays, or ask the daemon's operator for more device_memory in the "
+                     "tenants file");
+}
+
+void MemoryPool::ReleaseSlab(int64_t bytes) {
+  if (quota_ != nullptr) quota_->Release(bytes);
+  account_->Release(bytes, use_);
 }
 
 absl::StatusOr<char*> MemoryPool::SlabOfDevice(int64_t bytes, Kind kind) {
@@ -258,6 +283,13 @@ absl::StatusOr<char*> MemoryPool::SlabOfDevice(int64_t bytes, Kind kind) {
 bool MemoryPool::Trim() {
   MutexLock lock(&mutex_);
   return TrimLocked();
+}
+
+bool MemoryPool::TryTrim() {
+  if (use_ != MemoryUse::kArrays || !mutex_.TryLock()) return false;
+  const bool any = TrimLocked();
+  mutex_.Unlock();
+  return any;
 }
 
 bool MemoryPool::TrimLocked() {
@@ -292,7 +324,7 @@ void MemoryPool::ReturnSlab(char* data, int64_t bytes, Kind kind, bool last) {
     sharing_->FreeShared(segments_->Remove(data), !last);
   }
   slot_->used_bytes.fetch_sub(bytes);
-  account_->Release(bytes, use_);
+  ReleaseSlab(bytes);
 }
 
 }  // namespace chx::server

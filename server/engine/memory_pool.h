@@ -43,6 +43,9 @@ class MemoryPool {
   bool sharing() const { return sharing_ != nullptr; }
   // Gives what is not in use back to the device; false if that is nothing.
   bool Trim();
+  // The same for another session that needs host memory: waits neither for who uses the pool nor
+  // for a device.
+  bool TryTrim();
 
  private:
   friend class Buffer;
@@ -77,6 +80,9 @@ class MemoryPool {
   absl::StatusOr<char*> AllocateLarge(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> NewSlab(int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For a slab; what is not in use is given back if that is needed.
+  absl::Status ChargeSlab(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseSlab(int64_t bytes);
   absl::StatusOr<char*> SlabOfDevice(int64_t bytes, Kind kind);
   // Gives unused slabs back to the device; false if there were none.
   bool TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -90,6 +96,7 @@ class MemoryPool {
   Segments* const segments_;
   SlabSharing* const sharing_;  // null: not on this device, or not in this session
   const MemoryUse use_;         // of its slabs
+  MemoryQuota* const quota_;    // of the session's tenant on this device; null: none
   Mutex mutex_;
   Blocks blocks_[2] ABSL_GUARDED_BY(mutex_);  // by Kind
   Buffer* free_buffers_ ABSL_GUARDED_BY(mutex_) = nullptr;

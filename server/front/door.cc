@@ -66,6 +66,20 @@ void Watch(int epoll, int socket, uint32_t events) {
   epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &event);
 }
 
+Guests GuestsOf(const front::Config& config) {
+  Guests guests;
+  guests.open = config.open();
+  for (const front::Config::Token& token : config.tokens()) {
+    guests.tokens[token.sha256()] =
+        token.expires() == 0 ? absl::InfiniteFuture() : absl::FromUnixSeconds(token.expires());
+  }
+  if (!config.service_keys().empty()) {
+    auto keys = ServiceKeys::Parse(config.service_keys());
+    if (keys.ok()) guests.service_keys = *std::move(keys);  // the daemon has checked them
+  }
+  return guests;
+}
+
 }  // namespace
 
 Door::Door(int control, const Strangers::Limits& strangers, size_t max_relays)
@@ -118,10 +132,10 @@ void Door::Control() {
 
 void Door::Configure(const front::Config& config, const std::vector<int>& sockets) {
   if (!config.tls_cert().empty()) {
-    auto tls = FrontTls::Create(config.tls_cert(), config.tls_key());
+    auto tls = FrontTls::Create({config.tls_cert(), config.tls_key(), config.client_ca()});
     if (tls.ok()) tls_ = *std::move(tls);  // the daemon has checked them
   }
-  tokens_.assign(config.tokens().begin(), config.tokens().end());
+  guests_ = GuestsOf(config);
   patience_ = std::chrono::milliseconds(config.patience_milliseconds());
   for (size_t i = 0; i < sockets.size(); ++i) {
     const bool known = i < static_cast<size_t>(config.listeners_size());
@@ -187,7 +201,7 @@ void Door::Advance(int socket) {
   if (it == by_socket_.end()) return;
   Stranger::Step step = Stranger::Step::kGone;
   try {
-    step = it->second->Advance(tokens_);
+    step = it->second->Advance(guests_);
   } catch (const std::bad_alloc&) {
   }
   if (step == Stranger::Step::kWait) {
@@ -202,9 +216,11 @@ void Door::Advance(int socket) {
   }
 }
 
-bool Door::Announce(const std::string& address, int socket) {
+bool Door::Announce(const Stranger& stranger, int socket) {
   front::Arrival arrival;
-  arrival.set_address(address);
+  arrival.set_address(stranger.address);
+  arrival.set_tls_subject(stranger.proof().tls_subject);
+  arrival.set_service_account(stranger.proof().service_account);
   return SendPacket(control_, arrival, {socket});
 }
 
@@ -214,7 +230,7 @@ void Door::LetIn(std::unique_ptr<Stranger> stranger) {
   if (stream == nullptr) {
     const int flags = fcntl(stranger->socket(), F_GETFL);
     fcntl(stranger->socket(), F_SETFL, flags & ~O_NONBLOCK);
-    Announce(stranger->address, stranger->socket());
+    Announce(*stranger, stranger->socket());
     return;
   }
   RelayLoop* const loop =
@@ -231,7 +247,7 @@ void Door::LetIn(std::unique_ptr<Stranger> stranger) {
     stream->End();
     return;
   }
-  const bool announced = Announce(stranger->address, pair[1]);
+  const bool announced = Announce(*stranger, pair[1]);
   close(pair[1]);
   fcntl(pair[0], F_SETFL, O_NONBLOCK);
   auto relay = std::make_unique<Relay>(stranger->ReleaseSocket(), std::move(stream), pair[0],

@@ -40,7 +40,7 @@ class Door {
   void Accept(const Listener& listener);
   void Advance(int socket);
   void LetIn(std::unique_ptr<Stranger> stranger);
-  bool Announce(const std::string& address, int socket);
+  bool Announce(const Stranger& stranger, int socket);
   void Drop(uint64_t id);
   // For another one: it goes in, if it can, or out.
   void MakeRoom(uint64_t id);
@@ -54,7 +54,7 @@ class Door {
   bool daemon_gone_ = false;
   std::vector<Listener> listeners_;
   std::shared_ptr<FrontTls> tls_;
-  std::vector<std::string> tokens_;
+  Guests guests_;
   std::chrono::milliseconds patience_{0};
   uint64_t next_id_ = 1;
   Strangers strangers_;

@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "proto/chxd.pb.h"
 #include "proto/refusal.h"
-#include "proto/token.h"
 
 namespace chx::server {
 
-HelloCheck CheckHello(absl::string_view received, absl::Span<const std::string> tokens) {
+HelloCheck CheckHello(absl::string_view received, const Guests& guests, Proof* proof) {
   FrameHeader header = {0, static_cast<uint32_t>(FrameKind::kHello)};
   // What is there of the header, over one that is right: a wrong start is seen at once.
   std::memcpy(&header, received.data(), std::min(received.size(), sizeof(header)));
@@ -23,10 +23,8 @@ HelloCheck CheckHello(absl::string_view received, absl::Span<const std::string> 
   if (!hello.ParseFromArray(received.data(), static_cast<int>(header.bytes))) {
     return HelloCheck::kBad;
   }
-  const bool known = std::any_of(tokens.begin(), tokens.end(), [&](const std::string& token) {
-    return SameToken(hello.token(), token);
-  });
-  return tokens.empty() || known ? HelloCheck::kGood : HelloCheck::kDenied;
+  const bool known = guests.Admits(hello.token(), absl::Now(), proof);
+  return known ? HelloCheck::kGood : HelloCheck::kDenied;
 }
 
 std::string RefusalFrame(HelloCheck why) {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "proto/frame.h"
+#include "server/front/guests.h"
 
 namespace chx::server {
 
@@ -14,12 +14,11 @@ namespace chx::server {
 inline constexpr size_t kMaxHelloFrame = kFrameHeaderBytes + kMaxHelloBytes;
 
 // kPartial: nothing wrong so far. kBad: no Hello. kPlain: no TLS where it is expected. kDenied: a
-// Hello without a token that is good.
+// Hello of a stranger.
 enum class HelloCheck { kPartial, kBad, kPlain, kDenied, kGood };
 
-// `received` is what has come so far, and may be more than the frame. Without `tokens` every Hello
-// is admitted.
-HelloCheck CheckHello(absl::string_view received, absl::Span<const std::string> tokens);
+// `received` is what has come so far, and may be more than the frame. `proof` as for Guests.
+HelloCheck CheckHello(absl::string_view received, const Guests& guests, Proof* proof);
 
 // The frame that tells a peer why it is not let in: an answer to its first call.
 std::string RefusalFrame(HelloCheck why);

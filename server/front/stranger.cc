@@ -44,8 +44,8 @@ Stranger::~Stranger() {
   if (socket_ >= 0) close(socket_);
 }
 
-Stranger::Step Stranger::Advance(absl::Span<const std::string> tokens) {
-  return tls_ == nullptr ? AdvancePlain(tokens) : AdvanceTls(tokens);
+Stranger::Step Stranger::Advance(const Guests& guests) {
+  return tls_ == nullptr ? AdvancePlain(guests) : AdvanceTls(guests);
 }
 
 void Stranger::SendRefusal(HelloCheck why) const {
@@ -54,13 +54,13 @@ void Stranger::SendRefusal(HelloCheck why) const {
   DiscardUnread(socket_);
 }
 
-Stranger::Step Stranger::AdvancePlain(absl::Span<const std::string> tokens) {
+Stranger::Step Stranger::AdvancePlain(const Guests& guests) {
   std::array<char, kMaxHelloFrame> buffer;
   const ssize_t size = recv(socket_, buffer.data(), buffer.size(), MSG_PEEK | MSG_DONTWAIT);
   if (size < 0 && WouldBlock()) return Step::kWait;
   if (size <= 0) return Step::kGone;
   spoken_ = true;
-  const HelloCheck check = CheckHello({buffer.data(), static_cast<size_t>(size)}, tokens);
+  const HelloCheck check = CheckHello({buffer.data(), static_cast<size_t>(size)}, guests, &proof_);
   if (check == HelloCheck::kPartial) return Step::kWait;
   if (check == HelloCheck::kGood) return Step::kGood;
   LogRefusal(address, check);
@@ -68,7 +68,7 @@ Stranger::Step Stranger::AdvancePlain(absl::Span<const std::string> tokens) {
   return Step::kGone;
 }
 
-Stranger::Step Stranger::AdvanceTls(absl::Span<const std::string> tokens) {
+Stranger::Step Stranger::AdvanceTls(const Guests& guests) {
   if (stream_ == nullptr) {
     char first;
     const ssize_t size = recv(socket_, &first, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -90,6 +90,7 @@ Stranger::Step Stranger::AdvanceTls(absl::Span<const std::string> tokens) {
       return Step::kGone;
     }
     secure_ = true;
+    proof_.tls_subject = stream_->VerifiedSubject();
   }
   for (int round = 0; round < kMaxRecords; ++round) {
     std::array<char, kReadBytes> buffer;
@@ -99,7 +100,7 @@ Stranger::Step Stranger::AdvanceTls(absl::Span<const std::string> tokens) {
     if (read == IoResult::kAgain) continue;
     if (read != IoResult::kDone) return Step::kGone;
     received_.append(buffer.data(), size);
-    const HelloCheck check = CheckHello(received_, tokens);
+    const HelloCheck check = CheckHello(received_, guests, &proof_);
     if (check == HelloCheck::kPartial) continue;
     if (check == HelloCheck::kGood) return Step::kGood;
     LogRefusal(address, check);

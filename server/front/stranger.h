@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "server/front/hello.h"
 #include "server/front/tls.h"
 
@@ -23,7 +22,7 @@ class Stranger {
 
   enum class Step { kWait, kGood, kGone };
   // Goes on as far as is possible now; after kGood and kGone there is no further step.
-  Step Advance(absl::Span<const std::string> tokens);
+  Step Advance(const Guests& guests);
 
   const uint64_t id;
   const std::string address;
@@ -36,10 +35,11 @@ class Stranger {
   int ReleaseSocket() { return std::exchange(socket_, -1); }
   std::unique_ptr<FrontTlsStream> ReleaseStream() { return std::move(stream_); }
   const std::string& received() const { return received_; }
+  const Proof& proof() const { return proof_; }
 
  private:
-  Step AdvancePlain(absl::Span<const std::string> tokens);
-  Step AdvanceTls(absl::Span<const std::string> tokens);
+  Step AdvancePlain(const Guests& guests);
+  Step AdvanceTls(const Guests& guests);
   // Without TLS, and without waiting.
   void SendRefusal(HelloCheck why) const;
 
@@ -49,6 +49,7 @@ class Stranger {
   bool spoken_ = false;                     // something has come
   bool secure_ = false;                     // the handshake is done
   std::string received_;
+  Proof proof_;
 };
 
 }  // namespace chx::server

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -15,22 +16,31 @@
 #include "server/log/log.h"
 #include "server/process/packets.h"
 #include "server/process/restart_pause.h"
+#include "server/tenancy/token_hash.h"
 
 namespace chx::server {
+
+FrontGuests FrontGuests::ByTokens(const std::vector<std::string>& tokens) {
+  FrontGuests guests;
+  guests.open = tokens.empty();
+  for (const std::string& token : tokens) guests.tokens.push_back({HashToken(token)});
+  return guests;
+}
 
 Supervisor::Supervisor(const FrontOptions& options, Arrive arrive)
     : options_(options),
       arrive_(std::move(arrive)),
       tls_cert_(options.tls_cert),
       tls_key_(options.tls_key),
-      tokens_(options.tokens) {}
+      guests_(options.guests) {}
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(const FrontOptions& options,
                                                               Arrive arrive) {
   std::unique_ptr<Supervisor> supervisor(new Supervisor(options, std::move(arrive)));
   absl::Status status;
   if (!options.tls_cert.empty()) {
-    status = FrontTls::Create(options.tls_cert, options.tls_key).status();
+    status = FrontTls::Create({options.tls_cert, options.tls_key, options.guests.client_ca})
+                 .status();
   }
   if (status.ok()) status = supervisor->Bind();
   if (!status.ok()) return status;
@@ -62,19 +72,27 @@ pid_t Supervisor::pid() const {
 }
 
 absl::Status Supervisor::Reload(const std::string& tls_cert, const std::string& tls_key) {
-  const absl::Status status = FrontTls::Create(tls_cert, tls_key).status();
-  if (!status.ok()) return status;
   MutexLock lock(&mutex_);
+  const absl::Status status = FrontTls::Create({tls_cert, tls_key, guests_.client_ca}).status();
+  if (!status.ok()) return status;
   tls_cert_ = tls_cert;
   tls_key_ = tls_key;
   if (child_ != nullptr) Configure(/*with_listeners=*/false);
   return absl::OkStatus();
 }
 
-void Supervisor::SetTokens(std::vector<std::string> tokens) {
+absl::Status Supervisor::SetGuests(FrontGuests guests) {
   MutexLock lock(&mutex_);
-  tokens_ = std::move(tokens);
-  if (child_ != nullptr) Configure(/*with_listeners=*/false);
+  if (!tls_cert_.empty()) {
+    const absl::Status status = FrontTls::Create({tls_cert_, tls_key_, guests.client_ca}).status();
+    if (!status.ok()) return status;
+  }
+  std::swap(guests_, guests);
+  if (child_ == nullptr || Configure(/*with_listeners=*/false)) return absl::OkStatus();
+  if (errno != EMSGSIZE) return absl::OkStatus();  // it is gone, and the next one is told
+  std::swap(guests_, guests);
+  return absl::InvalidArgumentError(
+      "tokens, certificates and keys are too many for the front process");
 }
 
 void Supervisor::Run() {
@@ -112,7 +130,16 @@ bool Supervisor::Configure(bool with_listeners) {
   front::Config config;
   config.set_tls_cert(tls_cert_);
   config.set_tls_key(tls_key_);
-  for (const std::string& token : tokens_) config.add_tokens(token);
+  config.set_open(guests_.open);
+  config.set_client_ca(guests_.client_ca);
+  config.set_service_keys(guests_.service_keys);
+  for (const FrontGuests::Token& token : guests_.tokens) {
+    front::Config::Token* const added = config.add_tokens();
+    added->set_sha256(token.sha256);
+    if (token.expires != absl::InfiniteFuture()) {
+      added->set_expires(std::max<int64_t>(absl::ToUnixSeconds(token.expires), 1));
+    }
+  }
   config.set_patience_milliseconds(static_cast<uint32_t>(options_.patience.count()));
   if (!with_listeners) return SendPacket(control, config, {});
   for (const bool tls : sockets_tls_) config.add_listeners()->set_tls(tls);
@@ -140,7 +167,9 @@ bool Supervisor::Serve() {
     PeerInfo peer;
     peer.kind = PeerInfo::kTcp;
     peer.address = arrival.address();
-    if (!options_.tokens.empty()) peer.token_label = "default";
+    peer.tls_subject = arrival.tls_subject();
+    peer.service_account = arrival.service_account();
+    if (!options_.guests.open) peer.token_label = "default";
     for (const int socket : sockets) arrive_(socket, peer);
   }
 }

@@ -13,11 +13,27 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/process/child.h"
 #include "server/rpc/peer_info.h"
 
 namespace chx::server {
+
+// Whom the front lets in.
+struct FrontGuests {
+  bool open = false;  // everybody
+  struct Token {
+    std::string sha256;
+    absl::Time expires = absl::InfiniteFuture();
+  };
+  std::vector<Token> tokens;
+  std::string client_ca;     // PEM; only with TLS
+  std::string service_keys;  // as ServiceKeys::Parse takes it
+
+  // Those who show one of these, or all if there is none.
+  static FrontGuests ByTokens(const std::vector<std::string>& tokens);
+};
 
 struct FrontOptions {
   struct Listener {
@@ -25,8 +41,8 @@ struct FrontOptions {
     bool tls = false;
   };
   std::vector<Listener> listeners;
-  std::string tls_cert, tls_key;    // PEM
-  std::vector<std::string> tokens;  // each lets in; without any none is asked for
+  std::string tls_cert, tls_key;  // PEM
+  FrontGuests guests;
   // From when a connection is accepted until it has shown the token.
   std::chrono::milliseconds patience{10000};
   // Started with kFrontArgument; has to call RunFront then.
@@ -51,7 +67,7 @@ class Supervisor {
   const std::vector<int>& ports() const { return ports_; }
   // For new connections; those there are go on. INVALID_ARGUMENT: nothing has changed.
   absl::Status Reload(const std::string& tls_cert, const std::string& tls_key);
-  void SetTokens(std::vector<std::string> tokens);
+  absl::Status SetGuests(FrontGuests guests);
   // 0 while there is none.
   pid_t pid() const;
 
@@ -77,7 +93,7 @@ class Supervisor {
   mutable Mutex mutex_;
   std::string tls_cert_ ABSL_GUARDED_BY(mutex_);
   std::string tls_key_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> tokens_ ABSL_GUARDED_BY(mutex_);
+  FrontGuests guests_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Child> child_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -4,6 +4,8 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +17,9 @@
 
 namespace chx::server {
 namespace {
+
+constexpr int kMaxChain = 8;          // certificates between a client's and one that is trusted
+constexpr int64_t kMaxSubject = 1024;  // bytes
 
 struct PemFree {
   void operator()(BIO* bio) const { BIO_free(bio); }
@@ -54,6 +59,26 @@ bool UseKey(SSL_CTX* context, const std::string& pem) {
          SSL_CTX_check_private_key(context) == 1;
 }
 
+// A client need not have a certificate; one that it shows must be good.
+bool AskClients(SSL_CTX* context, const std::string& pem) {
+  const auto bio = BioOf(pem);
+  if (bio == nullptr) return false;
+  int found = 0;
+  while (X509* const next = PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)) {
+    const std::unique_ptr<X509, PemFree> owned(next);
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), next) != 1 ||
+        SSL_CTX_add_client_CA(context, next) != 1) {
+      return false;
+    }
+    ++found;
+  }
+  if (found == 0) return false;
+  ERR_clear_error();  // the end of the text is one
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_verify_depth(context, kMaxChain);
+  return SSL_CTX_set_purpose(context, X509_PURPOSE_SSL_CLIENT) == 1;
+}
+
 absl::Status TlsError(absl::string_view what, absl::string_view advice = "") {
   const unsigned long code = ERR_peek_last_error();  // NOLINT(google-runtime-int)
   const char* const reason = ERR_reason_error_string(code);
@@ -74,10 +99,7 @@ absl::Status KeyError(const std::string& key_pem, const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<FrontTls>> FrontTls::Create(const std::string& cert_pem,
-                                                           const std::string& key_pem,
-                                                           const std::string& cert_name,
-                                                           const std::string& key_name) {
+absl::StatusOr<std::shared_ptr<FrontTls>> FrontTls::Create(const FrontTlsFiles& files) {
   auto result = std::make_shared<FrontTls>();
   result->context_.reset(SSL_CTX_new(TLS_server_method()));
   SSL_CTX* const context = result->context_.get();
@@ -93,13 +115,17 @@ absl::StatusOr<std::shared_ptr<FrontTls>> FrontTls::Create(const std::string& ce
   SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_read_ahead(context, 1);  // header and body of a record in one call
   ERR_clear_error();
-  if (!UseChain(context, cert_pem)) {
+  if (!UseChain(context, files.cert)) {
     return TlsError(
         absl::StrCat("--tls-cert expects a PEM certificate chain, text with -----BEGIN "
                      "CERTIFICATE-----, got ",
-                     cert_name));
+                     files.cert_name));
   }
-  if (!UseKey(context, key_pem)) return KeyError(key_pem, key_name);
+  if (!UseKey(context, files.key)) return KeyError(files.key, files.key_name);
+  if (!files.client_ca.empty() && !AskClients(context, files.client_ca)) {
+    return TlsError(absl::StrCat("--tls-client-ca expects PEM certificates, got ",
+                                 files.client_ca_name));
+  }
   return result;
 }
 
@@ -156,6 +182,18 @@ IoResult FrontTlsStream::Write(const char* data, size_t size) {
   size_t written = 0;
   const int returned = SSL_write_ex(stream_.get(), data, size, &written);
   return returned == 1 ? IoResult::kDone : ResultOf(returned);
+}
+
+std::string FrontTlsStream::VerifiedSubject() const {
+  if (stream_ == nullptr || SSL_get_verify_result(stream_.get()) != X509_V_OK) return "";
+  const X509* const certificate = SSL_get0_peer_certificate(stream_.get());
+  const std::unique_ptr<BIO, PemFree> bio(BIO_new(BIO_s_mem()));
+  if (certificate == nullptr || bio == nullptr) return "";
+  const unsigned long flags = XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB;  // NOLINT: OpenSSL's type
+  if (X509_NAME_print_ex(bio.get(), X509_get_subject_name(certificate), 0, flags) < 0) return "";
+  char* text = nullptr;
+  const auto size = BIO_get_mem_data(bio.get(), &text);
+  return size <= 0 || size > kMaxSubject ? "" : std::string(text, static_cast<size_t>(size));
 }
 
 void FrontTlsStream::End() {

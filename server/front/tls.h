@@ -16,15 +16,23 @@ struct FrontTlsFree {
   void operator()(SSL* stream) const { SSL_free(stream); }
 };
 
+// In PEM. `client_ca`: who may sign certificates of clients; empty: none is asked for.
+struct FrontTlsFiles {
+  std::string cert;
+  std::string key;
+  std::string client_ca;
+  // As messages name them.
+  std::string cert_name = "text";
+  std::string key_name = "text";
+  std::string client_ca_name = "text";
+};
+
 // Certificate and key, for any number of streams: TLS 1.2 and newer, no renegotiation, compression,
 // or sessions to take up again. Thread-safe once it is made.
 class FrontTls {
  public:
   // INVALID_ARGUMENT names what of both is wrong, and why.
-  static absl::StatusOr<std::shared_ptr<FrontTls>> Create(const std::string& cert_pem,
-                                                          const std::string& key_pem,
-                                                          const std::string& cert_name = "text",
-                                                          const std::string& key_name = "text");
+  static absl::StatusOr<std::shared_ptr<FrontTls>> Create(const FrontTlsFiles& files);
   SSL_CTX* get() const { return context_.get(); }
   // Of the daemon's own certificate; empty: now. Else why clients refuse it at this time.
   std::string WhyNotNow() const;
@@ -50,6 +58,9 @@ class FrontTlsStream {
   IoResult Write(const char* data, size_t size);
   // Whether Read may have more without anything new on the socket.
   bool HasPending() const { return stream_ != nullptr && SSL_has_pending(stream_.get()) == 1; }
+  // Of the client's certificate, after the handshake, as RFC 2253 writes it: "CN=vision,O=lab".
+  // Empty: it has shown none. One that is not good ends the handshake.
+  std::string VerifiedSubject() const;
   // Tells the peer, if that can be done at once, that nothing follows.
   void End();
 

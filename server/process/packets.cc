@@ -13,7 +13,7 @@
 namespace chx::server {
 namespace {
 
-constexpr size_t kMaxPacketBytes = 128 << 10;
+constexpr size_t kMaxPacketBytes = 192 << 10;  // within the system's default for a socket
 
 }  // namespace
 
@@ -21,7 +21,10 @@ bool SendPacket(int socket, const google::protobuf::MessageLite& message,
                 absl::Span<const int> descriptors) {
   std::string bytes = message.SerializeAsString();
   bytes.push_back('\0');  // A packet without bytes would look like the end.
-  if (bytes.size() > kMaxPacketBytes) return false;
+  if (bytes.size() > kMaxPacketBytes) {
+    errno = EMSGSIZE;
+    return false;
+  }
   return SendWithDescriptors(socket, bytes, descriptors, 0) == static_cast<ssize_t>(bytes.size());
 }
 

@@ -52,7 +52,7 @@ absl::Status Acceptor::Listen() {
   if (pipe2(stop_, O_CLOEXEC) != 0) return absl::UnavailableError("cannot make a pipe");
   Watch(stop_[0], EPOLLIN);
   for (const std::string& path : options_.paths) {
-    CHX_ASSIGN_OR_RETURN(const int listener, ListenLocally(path, SOCK_STREAM));
+    CHX_ASSIGN_OR_RETURN(const int listener, ListenLocally(path, SOCK_STREAM, options_.users));
     listeners_.push_back(listener);
     Watch(listener, EPOLLIN);
   }
@@ -107,11 +107,11 @@ void Acceptor::Accept(int listener) {
   for (int i = 0; i < kAcceptsInARow; ++i) {
     int socket = -1;
     Silent silent = {next_id_, 0, std::chrono::steady_clock::now()};
-    const Accepted accepted = AcceptLocal(listener, 0, &socket, &silent.uid);
+    const Accepted accepted = AcceptLocal(listener, options_.users, 0, &socket, &silent.uid);
     if (accepted == Accepted::kNoDescriptor) {
       if (DropOldestSilent()) continue;
       spare_.Give();
-      if (AcceptLocal(listener, 0, &socket, &silent.uid) == Accepted::kConnection) {
+      if (AcceptLocal(listener, options_.users, 0, &socket, &silent.uid) == Accepted::kConnection) {
         PeerInfo peer;
         peer.uid = silent.uid;
         TurnAway(socket, peer, absl::ResourceExhaustedError("the daemon has no descriptor left"));

@@ -21,6 +21,7 @@ namespace chx::server {
 
 struct AcceptorOptions {
   std::vector<std::string> paths;  // of Unix sockets
+  SocketUsers users;
   Admission* admission = nullptr;  // outlives the acceptor
   // Serves a connection of frames to its end, and closes it; called on a thread of the
   // connection's.

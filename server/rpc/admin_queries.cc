@@ -14,11 +14,13 @@ void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply) {
   }
 }
 
-void ListSessions(SessionManager* manager, v1::ListSessionsReply* reply) {
+void ListSessions(SessionManager* manager, const Tenant& who, v1::ListSessionsReply* reply) {
   const auto now = std::chrono::steady_clock::now();
   for (const SessionSnapshot& session : manager->Snapshots()) {
+    if (!MayAdminister(who, *session.tenant)) continue;
     v1::SessionInfo* info = reply->add_sessions();
     info->set_number(session.number);
+    info->set_tenant(session.tenant->name);
     info->set_client_name(session.client_name);
     info->set_age_seconds(std::chrono::duration<double>(now - session.opened).count());
     info->set_attached(session.attached);
@@ -35,8 +37,11 @@ void ListSessions(SessionManager* manager, v1::ListSessionsReply* reply) {
   }
 }
 
-absl::Status KillSession(SessionManager* manager, const v1::KillSessionRequest& request) {
-  return manager->Kill(request.number());
+absl::Status KillSession(SessionManager* manager, const Tenant& who,
+                         const v1::KillSessionRequest& request) {
+  return manager->Kill(request.number(), [&](const SessionRecord& record) {
+    return MayAdminister(who, *record.owner.tenant);
+  });
 }
 
 }  // namespace chx::server

@@ -9,8 +9,11 @@
 namespace chx::server {
 
 void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply);
-void ListSessions(SessionManager* manager, v1::ListSessionsReply* reply);
-absl::Status KillSession(SessionManager* manager, const v1::KillSessionRequest& request);
+// Those that `who` may administer.
+void ListSessions(SessionManager* manager, const Tenant& who, v1::ListSessionsReply* reply);
+// NOT_FOUND also for a session that `who` may not administer.
+absl::Status KillSession(SessionManager* manager, const Tenant& who,
+                         const v1::KillSessionRequest& request);
 
 }  // namespace chx::server
 

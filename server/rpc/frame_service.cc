@@ -48,6 +48,27 @@ bool Allows(Access access, const v1::Call& call) {
          call.has_download();
 }
 
+// What no session has as its id.
+constexpr char kNoSession[] = "-";
+
+// The id of the session that a call is about; null or empty: of none.
+std::string* SessionIdOf(v1::Call* call) {
+  switch (call->method_case()) {
+    case v1::Call::kOpen:
+      return call->mutable_open()->mutable_resume_session_id();
+    case v1::Call::kClose:
+      return call->mutable_close()->mutable_session_id();
+    case v1::Call::kCancel:
+      return call->mutable_cancel()->mutable_session_id();
+    case v1::Call::kUpload:
+      return call->mutable_upload()->mutable_session_id();
+    case v1::Call::kDownload:
+      return call->mutable_download()->mutable_session_id();
+    default:
+      return nullptr;
+  }
+}
+
 void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Submit* greeting) {
   StreamTransport transport;
   transport.read = [connection](v1::Submit* submit) { return ReadSubmit(connection, submit); };
@@ -67,12 +88,7 @@ void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Sub
 }  // namespace
 
 FrameService::FrameService(SessionManager* manager, FrameServiceOptions options)
-    : manager_(manager), options_(std::move(options)), tokens_{options_.token, {}} {}
-
-void FrameService::SetTokens(Tokens tokens) {
-  MutexLock lock(&mutex_);
-  tokens_ = std::move(tokens);
-}
+    : manager_(manager), options_(std::move(options)), callers_(Tokens{options_.token, {}}) {}
 
 bool FrameService::Enter(FrameConnection* connection) {
   MutexLock lock(&mutex_);
@@ -97,10 +113,10 @@ void FrameService::Stop() {
 void FrameService::Serve(int socket, const PeerInfo& peer) {
   FrameConnection connection(socket, options_.budget);
   if (!Enter(&connection)) return;
-  Access access = Access::kNone;
-  const absl::Status greeted = Greet(&connection, &access);
+  Caller caller;
+  const absl::Status greeted = Greet(&connection, peer, &caller);
   if (greeted.ok()) {
-    ServeCalls(&connection, peer, access);
+    ServeCalls(&connection, peer, caller);
   } else if (!absl::IsCancelled(greeted)) {
     v1::Reply reply;
     LogRefusal(peer, greeted);
@@ -110,7 +126,8 @@ void FrameService::Serve(int socket, const PeerInfo& peer) {
   Leave(&connection);
 }
 
-absl::Status FrameService::Greet(FrameConnection* connection, Access* access) {
+absl::Status FrameService::Greet(FrameConnection* connection, const PeerInfo& peer,
+                                 Caller* caller) {
   FrameReader& reader = connection->reader();
   connection->SetReceiveTimeout(kHelloTimeout);
   reader.set_deadline(std::chrono::steady_clock::now() + kHelloTimeout);
@@ -130,12 +147,17 @@ absl::Status FrameService::Greet(FrameConnection* connection, Access* access) {
         absl::StrCat("this daemon speaks protocol ", wire::kProtocolVersion, ", the client ",
                      hello.min_protocol(), " to ", hello.max_protocol()));
   }
-  MutexLock lock(&mutex_);
-  *access = AccessOf(tokens_, hello.token());
+  *caller = callers_.Identify(peer, hello.token());
   return absl::OkStatus();
 }
 
-void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer, Access access) {
+void FrameService::HideFromOthers(const Caller& caller, std::string* session_id) {
+  const SessionRecordPtr record = manager_->Find(*session_id);
+  if (record != nullptr && !caller.Owns(*record)) *session_id = kNoSession;
+}
+
+void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer,
+                              const Caller& caller) {
   for (;;) {
     FrameKind kind;
     size_t bytes = 0;
@@ -147,10 +169,11 @@ void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer,
       return;
     }
     if (kind == FrameKind::kCall) {
-      if (!Answer(connection, peer, access, payload)) return;
-    } else if (kind == FrameKind::kMessage && access != Access::kNone && !peer.admin) {
+      if (!Answer(connection, peer, caller, payload)) return;
+    } else if (kind == FrameKind::kMessage && caller.access != Access::kNone && !peer.admin) {
       v1::Submit greeting;
       if (!Parse(payload, &greeting) || connection->HungUp()) return;
+      HideFromOthers(caller, greeting.mutable_session_id());
       connection->BeginStream();
       ServeOpStream(manager_, connection, &greeting);
       return;
@@ -160,32 +183,41 @@ void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer,
   }
 }
 
-bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, Access access,
-                          absl::string_view payload) {
+bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer,
+                          const Caller& connected, absl::string_view payload) {
   v1::Call call;
   v1::Reply reply;
   if (!Parse(payload, &call)) return false;
-  if (!Allows(access, call)) {
-    const absl::Status refused = absl::UnauthenticatedError("this daemon expects a valid token");
+  const bool asked = callers_.asks_each_call(peer);
+  const Caller caller = asked ? callers_.Identify(peer, call.bearer()) : connected;
+  if (!Allows(caller.access, call)) {
+    const absl::Status refused = caller.access == Access::kNone
+                                     ? caller.refused
+                                     : absl::UnauthenticatedError(
+                                           "this daemon expects a valid token: this one is no "
+                                           "longer, and leads to sessions of before only");
     LogRefusal(peer, refused);
+    if (asked) return connection->SendReply(refused, &reply);  // others ask over it, too
     connection->SetSendTimeout(kLastWord);
     if (connection->SendReply(refused, &reply)) connection->Linger();
     return false;
   }
   if (peer.admin && !IsForAdmins(call)) return false;
+  if (std::string* const id = SessionIdOf(&call)) HideFromOthers(caller, id);
   // A client that reads nothing for so long is as good as gone, and comes again if it is not.
   const auto patience = std::max<std::chrono::milliseconds>(manager_->options().lease, kLastWord);
   if (call.has_upload()) return ServeUpload(manager_, call.upload(), connection);
   if (call.has_download()) {
     return ServeDownload(manager_, call.download(), patience, connection);
   }
-  return connection->SendReply(Reply(call, peer, &reply), &reply);
+  return connection->SendReply(Reply(call, peer, caller, &reply), &reply);
 }
 
-absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1::Reply* reply) {
+absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, const Caller& caller,
+                                 v1::Reply* reply) {
   switch (call.method_case()) {
     case v1::Call::kOpen:
-      return Open(call.open(), peer, reply->mutable_open());
+      return Open(call.open(), peer, caller, reply->mutable_open());
     case v1::Call::kClose:
       return Close(call.close(), reply->mutable_close());
     case v1::Call::kCancel:
@@ -194,10 +226,10 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1:
       ListDevices(*manager_, reply->mutable_list_devices());
       return absl::OkStatus();
     case v1::Call::kListSessions:
-      ListSessions(manager_, reply->mutable_list_sessions());
+      ListSessions(manager_, *caller.tenant, reply->mutable_list_sessions());
       return absl::OkStatus();
     case v1::Call::kKillSession:
-      return KillSession(manager_, call.kill_session());
+      return KillSession(manager_, *caller.tenant, call.kill_session());
     case v1::Call::kHealth:
       reply->mutable_health()->set_serving(!manager_->draining());
       return absl::OkStatus();

@@ -13,9 +13,9 @@
 #include "base/mutex.h"
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
+#include "server/rpc/callers.h"
 #include "server/rpc/frame_connection.h"
 #include "server/rpc/peer_info.h"
-#include "server/rpc/tokens.h"
 #include "server/session/session_manager.h"
 
 namespace chx::server {
@@ -37,8 +37,8 @@ class FrameService {
   // Serves one connection to its end on the calling thread, and closes the socket.
   void Serve(int socket, const PeerInfo& peer);
 
-  // For connections that come from now on.
-  void SetTokens(Tokens tokens) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Who may come from now on.
+  Callers& callers() { return callers_; }
   // Sessions that come over a Unix socket may map their arrays: there is a SegmentServer.
   void AllowSharedMemory() { shared_memory_ = true; }
   // Cuts all connections and waits for what they carry out; later ones are cut at once.
@@ -48,24 +48,28 @@ class FrameService {
   bool Enter(FrameConnection* connection);
   void Leave(FrameConnection* connection);
   // What a first frame says about the peer.
-  absl::Status Greet(FrameConnection* connection, Access* access) ABSL_LOCKS_EXCLUDED(mutex_);
-  void ServeCalls(FrameConnection* connection, const PeerInfo& peer, Access access);
+  absl::Status Greet(FrameConnection* connection, const PeerInfo& peer, Caller* caller);
+  void ServeCalls(FrameConnection* connection, const PeerInfo& peer, const Caller& caller);
   // False: the connection is to end.
-  bool Answer(FrameConnection* connection, const PeerInfo& peer, Access access,
+  bool Answer(FrameConnection* connection, const PeerInfo& peer, const Caller& connected,
               absl::string_view payload);
-  absl::Status Reply(const v1::Call& call, const PeerInfo& peer, v1::Reply* reply);
-  absl::Status Open(const v1::OpenRequest& request, const PeerInfo& peer, v1::OpenReply* reply);
+  // Makes the id of another tenant's session one of none.
+  void HideFromOthers(const Caller& caller, std::string* session_id);
+  absl::Status Reply(const v1::Call& call, const PeerInfo& peer, const Caller& caller,
+                     v1::Reply* reply);
+  absl::Status Open(const v1::OpenRequest& request, const PeerInfo& peer, const Caller& caller,
+                    v1::OpenReply* reply);
   // `local`: the client is on this host.
   absl::StatusOr<SessionRecordPtr> OpenNew(const std::string& client_name, const PeerInfo& peer,
-                                           bool local);
+                                           const Caller& caller, bool local);
   absl::Status Close(const v1::CloseRequest& request, v1::CloseReply* reply);
 
   SessionManager* const manager_;
   const FrameServiceOptions options_;
+  Callers callers_;
   std::atomic<bool> shared_memory_{false};
   Mutex mutex_;
   CondVar ended_;
-  Tokens tokens_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_set<FrameConnection*> connections_ ABSL_GUARDED_BY(mutex_);
 };

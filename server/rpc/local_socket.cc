@@ -15,13 +15,14 @@
 namespace chx::server {
 namespace {
 
-// Root may do as it likes with the daemon anyway.
-bool MayConnect(int connection, uid_t* uid) {
+// Root may do as it likes with the daemon anyway. Of others the socket's mode lets in the group's
+// members only: a process's further groups are not to be asked for here.
+bool MayConnect(int connection, const SocketUsers& users, uid_t* uid) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
   if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   *uid = peer.uid;
-  return peer.uid == geteuid() || peer.uid == 0;
+  return peer.uid == geteuid() || peer.uid == 0 || users.group.has_value();
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ absl::Status MakeSocketFolder(const std::string& path) {
                                              std::strerror(error), "); ", advice));
 }
 
-absl::StatusOr<int> ListenLocally(const std::string& path, int type) {
+absl::StatusOr<int> ListenLocally(const std::string& path, int type, const SocketUsers& users) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -59,7 +60,12 @@ absl::StatusOr<int> ListenLocally(const std::string& path, int type) {
   const mode_t old_mask = umask(0177);
   const int bound = bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   umask(old_mask);
-  if (bound != 0 || listen(listener, 4096) != 0) {
+  // The mode last: until then nobody else may connect.
+  const bool shared =
+      bound == 0 && (!users.group.has_value() ||
+                     (chown(path.c_str(), static_cast<uid_t>(-1), *users.group) == 0 &&
+                      chmod(path.c_str(), 0660) == 0));
+  if (!shared || listen(listener, 4096) != 0) {
     const int error = errno;
     close(listener);
     return absl::UnavailableError(
@@ -68,13 +74,14 @@ absl::StatusOr<int> ListenLocally(const std::string& path, int type) {
   return listener;
 }
 
-Accepted AcceptLocal(int listener, int flags, int* connection, uid_t* uid) {
+Accepted AcceptLocal(int listener, const SocketUsers& users, int flags, int* connection,
+                     uid_t* uid) {
   *connection = accept4(listener, nullptr, nullptr, flags | SOCK_CLOEXEC);
   if (*connection < 0) {
     const bool none = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
     return none ? Accepted::kNoDescriptor : Accepted::kNobody;
   }
-  if (MayConnect(*connection, uid)) return Accepted::kConnection;
+  if (MayConnect(*connection, users, uid)) return Accepted::kConnection;
   close(*connection);
   return Accepted::kNobody;
 }

@@ -25,11 +25,11 @@ void Send(int connection, const SegmentReply& reply, int fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SegmentServer>> SegmentServer::Start(
-    const std::vector<std::string>& sockets, SessionManager* manager) {
-  std::unique_ptr<SegmentServer> server(new SegmentServer(manager));
+    const std::vector<std::string>& sockets, SessionManager* manager, const SocketUsers& users) {
+  std::unique_ptr<SegmentServer> server(new SegmentServer(manager, users));
   for (const std::string& socket : sockets) {
     const std::string path = SegmentSocketOf(socket);
-    const absl::StatusOr<int> listener = ListenLocally(path, SOCK_SEQPACKET);
+    const absl::StatusOr<int> listener = ListenLocally(path, SOCK_SEQPACKET, users);
     if (!listener.ok()) return listener.status();
     server->listeners_.push_back(*listener);
     server->paths_.push_back(path);
@@ -43,7 +43,7 @@ SegmentServer::~SegmentServer() {
   if (stop_[1] >= 0) close(stop_[1]);
   if (thread_.joinable()) thread_.join();
   if (stop_[0] >= 0) close(stop_[0]);
-  for (int connection : connections_) close(connection);
+  for (const Connection& connection : connections_) close(connection.socket);
   for (int listener : listeners_) close(listener);
   for (const std::string& path : paths_) unlink(path.c_str());
 }
@@ -54,13 +54,14 @@ void SegmentServer::Loop() {
     ready.clear();
     ready.push_back({stop_[0], POLLIN, 0});
     for (int listener : listeners_) ready.push_back({listener, POLLIN, 0});
-    for (int connection : connections_) ready.push_back({connection, POLLIN, 0});
+    for (const Connection& each : connections_) ready.push_back({each.socket, POLLIN, 0});
     if (poll(ready.data(), ready.size(), -1) < 0) continue;
     if (ready[0].revents != 0) return;
     // Connections first: accepting may drop the oldest, and its number may be used again.
     const size_t first = 1 + listeners_.size();
+    const std::vector<Connection> asked = connections_;
     for (size_t i = first; i < ready.size(); ++i) {
-      if (ready[i].revents != 0) Answer(ready[i].fd);
+      if (ready[i].revents != 0) Answer(asked[i - first]);
     }
     for (size_t i = 1; i < first; ++i) {
       if (ready[i].revents != 0) Accept(ready[i].fd);
@@ -71,15 +72,15 @@ void SegmentServer::Loop() {
 void SegmentServer::Accept(int listener) {
   int connection = -1;
   uid_t uid = 0;
-  Accepted accepted = AcceptLocal(listener, SOCK_NONBLOCK, &connection, &uid);
+  Accepted accepted = AcceptLocal(listener, users_, SOCK_NONBLOCK, &connection, &uid);
   if (accepted == Accepted::kNoDescriptor && !connections_.empty()) {
     DropOldest();
-    accepted = AcceptLocal(listener, SOCK_NONBLOCK, &connection, &uid);
+    accepted = AcceptLocal(listener, users_, SOCK_NONBLOCK, &connection, &uid);
   }
   if (accepted == Accepted::kNoDescriptor) {
     // Its client copies instead.
     spare_.Give();
-    if (AcceptLocal(listener, SOCK_NONBLOCK, &connection, &uid) == Accepted::kConnection) {
+    if (AcceptLocal(listener, users_, SOCK_NONBLOCK, &connection, &uid) == Accepted::kConnection) {
       close(connection);
     }
     spare_.Refill();
@@ -87,15 +88,16 @@ void SegmentServer::Accept(int listener) {
   }
   if (accepted == Accepted::kNobody) return;
   if (connections_.size() >= kMaxConnections) DropOldest();
-  connections_.push_back(connection);
+  connections_.push_back({connection, uid});
 }
 
 void SegmentServer::DropOldest() {
-  close(connections_.front());
+  close(connections_.front().socket);
   connections_.erase(connections_.begin());
 }
 
-void SegmentServer::Answer(int connection) {
+void SegmentServer::Answer(const Connection& from) {
+  const int connection = from.socket;
   // One packet more than whole would be no request. Descriptors that come along are refused: there
   // is no room for them.
   char packet[sizeof(SegmentRequest) + 1];
@@ -109,7 +111,7 @@ void SegmentServer::Answer(int connection) {
         request.magic != kSegmentMagic
             ? nullptr
             : manager_->Find(std::string(request.session_id, sizeof(request.session_id)));
-    if (record != nullptr) {
+    if (record != nullptr && record->owner.uid == from.uid) {
       int64_t bytes = 0;
       fd = record->session->segments().Duplicate(request.segment, &bytes).value_or(-1);
       reply.found = fd >= 0 ? 1 : 0;
@@ -120,7 +122,7 @@ void SegmentServer::Answer(int connection) {
   }
   close(connection);
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
-    if (*it != connection) continue;
+    if (it->socket != connection) continue;
     connections_.erase(it);
     break;
   }

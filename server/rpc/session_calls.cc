@@ -19,14 +19,14 @@
 namespace chx::server {
 namespace {
 
-void FillLimits(const ManagerOptions& options, v1::Limits* limits) {
+void FillLimits(const ManagerOptions& options, const SessionLimits& session, v1::Limits* limits) {
   limits->set_max_batch_bytes(kMaxBatchBytes);
   limits->set_max_inflight_commands(kMaxInflightCommands);
   limits->set_max_inflight_bytes(kMaxInflightBytes);
-  limits->set_max_inline_bytes(static_cast<uint32_t>(options.session.max_inline_bytes));
-  limits->set_session_memory_bytes(static_cast<uint64_t>(options.session.memory_bytes));
+  limits->set_max_inline_bytes(static_cast<uint32_t>(session.max_inline_bytes));
+  limits->set_session_memory_bytes(static_cast<uint64_t>(session.memory_bytes));
   limits->set_lease_seconds(std::chrono::duration<double>(options.lease).count());
-  limits->set_max_handles(static_cast<uint32_t>(options.session.max_handles));
+  limits->set_max_handles(static_cast<uint32_t>(session.max_handles));
 }
 
 void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
@@ -38,7 +38,8 @@ void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
 }  // namespace
 
 absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client_name,
-                                                       const PeerInfo& peer, bool local) {
+                                                       const PeerInfo& peer,
+                                                       const Caller& caller, bool local) {
   std::shared_ptr<void> admission;
   if (options_.admit_session) {
     CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));
@@ -47,13 +48,15 @@ absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client
   owner.client_name = Printable(client_name);
   owner.peer = PeerName(peer);
   owner.share = local;
+  owner.uid = peer.uid;
+  owner.tenant = caller.tenant;
   CHX_ASSIGN_OR_RETURN(SessionRecordPtr record, manager_->Open(std::move(owner)));
   record->admission = std::move(admission);
   return record;
 }
 
 absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& peer,
-                                v1::OpenReply* reply) {
+                                const Caller& caller, v1::OpenReply* reply) {
   if (request.ops_size() > kMaxOpSignatures || request.client_name().size() > 256) {
     return absl::InvalidArgumentError("the request is too large");
   }
@@ -67,7 +70,7 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
     reply->set_last_batch_seq(record->last_batch_seq);
     LogResumed(*record, peer);
   } else {
-    absl::StatusOr<SessionRecordPtr> opened = OpenNew(request.client_name(), peer, local);
+    absl::StatusOr<SessionRecordPtr> opened = OpenNew(request.client_name(), peer, caller, local);
     if (!opened.ok()) LogRefusal(peer, opened.status());
     CHX_ASSIGN_OR_RETURN(record, std::move(opened));
   }
@@ -87,9 +90,9 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
     v1::DeviceInfo* info = reply->add_devices();
     info->set_name(devices.at(i).name());
     info->set_memory_bytes(devices.at(i).memory_bytes());
-    info->set_shares_memory(local && devices.shares_memory(i));
+    info->set_shares_memory(local && record->owner.uid == peer.uid && devices.shares_memory(i));
   }
-  FillLimits(manager_->options(), reply->mutable_limits());
+  FillLimits(manager_->options(), record->session->limits(), reply->mutable_limits());
   return absl::OkStatus();
 }
 

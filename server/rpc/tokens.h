@@ -1,4 +1,4 @@
-// Which tokens let a connection in, and to what.
+// Which tokens let a connection in, and to what, where no tenants are named.
 #ifndef CHX_SERVER_RPC_TOKENS_H_
 #define CHX_SERVER_RPC_TOKENS_H_
 

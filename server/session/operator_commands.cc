@@ -94,6 +94,15 @@ void RunCommand(const command::ApplyOp& c, CommandContext& context) {
     return;
   }
   const OpDef& op = *named;
+  const Tenant& tenant = *state.limits.tenant;
+  if (!tenant.denied_operators.empty() && tenant.denied_operators.count(op.name) > 0) {
+    context.Fail(c,
+                 MakeError(ErrorKind::kContext,
+                           absl::StrCat("[", op.name, "] expects a tenant that may use it, which '",
+                                        tenant.name, "' may not: ask the daemon's operator")),
+                 op.name);
+    return;
+  }
   MemoryCharge charge;
   if (c.inputs.size() > kManyOperands) {
     absl::StatusOr<MemoryCharge> charged =

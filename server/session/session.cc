@@ -15,7 +15,9 @@ constexpr size_t kManyFreedFunctions = 1024;
 
 Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
                  MemoryAccountPtr account)
-    : state_(devices, limits, share, std::move(account)) {}
+    : state_(devices, limits, share, std::move(account)) {
+  computed_.group = limits.turn_group;
+}
 
 Session::~Session() {
   MutexLock lock(&mutex_);
@@ -127,6 +129,13 @@ absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
 bool Session::Holds(Handle handle) {
   MutexLock lock(&mutex_);
   return state_.handles.contains(handle);
+}
+
+bool Session::GiveBackCaches() {
+  if (!mutex_.TryLock()) return false;
+  const bool any = state_.executor.TryTrim();
+  mutex_.Unlock();
+  return any;
 }
 
 void Session::EndLatePasses() {

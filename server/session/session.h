@@ -72,6 +72,9 @@ class Session {
   // command runs, at a later call.
   void EndLatePasses();
 
+  // Gives memory back that it does not use, for others; false: it has none, or is busy.
+  bool GiveBackCaches();
+
   // Errors that no read has shown, oldest first, at most `max`.
   std::vector<SessionOutput::Error> UnreadErrors(size_t max = 100);
   // As above; none if the session is busy for longer than `patience`.

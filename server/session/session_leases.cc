@@ -18,6 +18,40 @@ std::chrono::milliseconds PeriodFor(std::chrono::milliseconds limit, int parts,
                                                longest);
 }
 
+struct Ending {
+  std::chrono::steady_clock::time_point time;
+  const char* reason;
+};
+
+// Whether it has done anything since the last look.
+void SeeWhetherActive(std::chrono::steady_clock::time_point now, SessionRecord* record) {
+  const int64_t commands = record->session->stats().commands;
+  const bool active = commands != record->seen_commands || record->session->stop().running() ||
+                      record->transfers.any();
+  record->seen_commands = commands;
+  if (active) record->active = now;
+}
+
+// When a session ends by itself, if nothing happens until then, and why.
+Ending EndOf(const SessionRecord& record, std::chrono::milliseconds lease,
+             std::chrono::steady_clock::time_point now) {
+  Ending ending = {now + kMaxSleep, ""};
+  const auto at_most = [&ending](std::chrono::steady_clock::time_point end, const char* reason) {
+    if (end < ending.time) ending = {end, reason};
+  };
+  const Tenant& tenant = *record.owner.tenant;
+  if (record.attachment == 0 || record.hung_up) {
+    at_most(record.detached + lease, "its lease has run out");
+  }
+  if (tenant.idle_limit.count() > 0) {
+    at_most(record.active + tenant.idle_limit, "it has been idle for as long as its tenant's may");
+  }
+  if (tenant.session_limit.count() > 0) {
+    at_most(record.opened + tenant.session_limit, "it has lived for as long as its tenant's may");
+  }
+  return ending;
+}
+
 }  // namespace
 
 void SessionManager::WatchSessions() {
@@ -29,7 +63,9 @@ void SessionManager::WatchSessions() {
   std::vector<Busy> busy;
   {
     MutexLock lock(&mutex_);
+    const auto now = std::chrono::steady_clock::now();
     for (const auto& [id, record] : sessions_) {
+      SeeWhetherActive(now, record.get());
       if (record->session->stop().running()) {
         busy.push_back({record, record->attachment, record->stream});
       }
@@ -50,16 +86,15 @@ void SessionManager::WatchSessions() {
   WakeStopped();  // past deadlines
 }
 
-std::vector<SessionRecordPtr> SessionManager::LateSessions(
+std::vector<SessionManager::Late> SessionManager::LateSessions(
     std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* next) {
-  std::vector<SessionRecordPtr> late;
+  std::vector<Late> late;
   for (const auto& [id, record] : sessions_) {
-    if (record->attachment != 0 && !record->hung_up) continue;
-    const auto end = record->detached + options_.lease;
-    if (end <= now) {
-      late.push_back(record);
+    const Ending ending = EndOf(*record, options_.lease, now);
+    if (ending.time <= now) {
+      late.push_back({record, ending.reason});
     } else {
-      *next = std::min(*next, end);
+      *next = std::min(*next, ending.time);
     }
   }
   return late;
@@ -81,7 +116,7 @@ void SessionManager::ReapLoop() {
       for (const SessionRecordPtr& record : List()) record->session->EndLatePasses();
       look = now + function_period;
     }
-    std::vector<SessionRecordPtr> late;
+    std::vector<Late> late;
     std::vector<std::shared_ptr<const StreamHooks>> streams;
     {
       MutexLock lock(&mutex_);
@@ -90,11 +125,12 @@ void SessionManager::ReapLoop() {
       auto next = std::min(look, now + watch_period);
       late = LateSessions(now, &next);
       streams.reserve(late.size());
-      for (const SessionRecordPtr& record : late) streams.push_back(Remove(record));
+      for (const Late& each : late) streams.push_back(Remove(each.record));
       if (late.empty()) wake_.wait_until(mutex_, next);
     }
-    for (size_t i = 0; i < late.size(); ++i)
-      End(std::move(late[i]), streams[i], "its lease has run out");
+    for (size_t i = 0; i < late.size(); ++i) {
+      End(std::move(late[i].record), streams[i], late[i].reason);
+    }
   }
 }
 

@@ -2,11 +2,13 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
+#include "server/engine/memory_size.h"
 #include "server/log/log.h"
 
 namespace chx::server {
@@ -54,10 +56,23 @@ uint64_t NewEpoch() {
   return epoch;
 }
 
+std::vector<std::string> NamesOf(const Devices& devices) {
+  std::vector<std::string> names;
+  for (int i = 0; i < devices.size(); ++i) names.push_back(devices.at(i).name());
+  return names;
+}
+
 }  // namespace
 
 SessionManager::SessionManager(const Devices* devices, const ManagerOptions& options)
-    : devices_(devices), options_(options), epoch_(NewEpoch()), reaper_([this] { ReapLoop(); }) {}
+    : devices_(devices),
+      options_(options),
+      epoch_(NewEpoch()),
+      tenants_(NamesOf(*devices)),
+      reaper_([this] { ReapLoop(); }) {
+  if (options_.budget == nullptr) return;
+  options_.budget->set_relief([this](const MemoryGroup* group) { return Relieve(group); });
+}
 
 SessionManager::~SessionManager() {
   {
@@ -66,23 +81,73 @@ SessionManager::~SessionManager() {
   }
   wake_.notify_all();
   reaper_.join();
+  if (options_.budget != nullptr) options_.budget->set_relief(nullptr);
+}
+
+SessionLimits SessionManager::LimitsFor(const TenantPtr& tenant, const TenantPlace& place) const {
+  SessionLimits limits = options_.session;
+  limits.tenant = tenant;
+  limits.turn_group = place.turns.get();
+  if (tenant->session_memory_bytes != 0) {
+    limits.memory_bytes = tenant->session_memory_bytes;
+    if (options_.budget != nullptr) {
+      limits.memory_bytes = std::min(limits.memory_bytes, options_.budget->limit());
+    }
+  }
+  if (tenant->memory_bytes != 0) {
+    limits.memory_bytes = std::min(limits.memory_bytes, tenant->memory_bytes);
+  }
+  return limits;
+}
+
+absl::StatusOr<MemoryAccountPtr> SessionManager::NewAccount(const SessionLimits& limits,
+                                                            const TenantPlace& place) const {
+  MemoryBudget* const budget = options_.budget;
+  auto account = std::make_shared<MemoryAccount>(limits.memory_bytes, budget, place.memory);
+  const int64_t guaranteed = std::min(limits.tenant->guaranteed_bytes, limits.memory_bytes);
+  if (guaranteed != 0 && !account->Guarantee(guaranteed)) {
+    return MemoryError(
+        "[open] no room for a session of the tenant '", limits.tenant->name,
+        "', each of which is guaranteed ", FormatMemorySize(guaranteed), ": the daemon's sessions ",
+        "hold or are guaranteed ", FormatMemorySize(budget->used()), " of its limit of ",
+        FormatMemorySize(budget->limit()), "; try again in ", options_.lease.count() / 1000,
+        " s, when sessions that nobody uses any more have ended");
+  }
+  if (!account->TryCharge(kSessionBytes, MemoryUse::kFixed)) {
+    if (!place.memory->host().Fits(kSessionBytes)) return account->Exhausted(kSessionBytes);
+    return MemoryError("[open] no room for another session: the daemon holds ", budget->used(),
+                       " of its memory limit of ", budget->limit(), "; try again in ",
+                       options_.lease.count() / 1000, " s");
+  }
+  return account;
+}
+
+bool SessionManager::Relieve(const MemoryGroup* group) {
+  bool any = false;
+  for (SessionRecordPtr& record : List()) {
+    const MemoryAccount& account = *record->session->account();
+    const bool asked =
+        group == nullptr ? account.beyond_guarantee() : account.group().get() == group;
+    any |= asked && record->session->GiveBackCaches();
+    // Not here, under the locks of whoever needs memory, if it has been closed meanwhile.
+    disposer_.Destroy(std::move(record));
+  }
+  return any;
 }
 
 absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
-  auto account = std::make_shared<MemoryAccount>(options_.session.memory_bytes, options_.budget);
-  if (!account->TryCharge(kSessionBytes, MemoryUse::kFixed)) {
-    return MemoryError("[open] no room for another session: the daemon holds ",
-                       options_.budget->used(), " of its memory limit of ",
-                       options_.budget->limit());
-  }
+  CHX_ASSIGN_OR_RETURN(TenantPlace place, tenants_.Enter(*owner.tenant));
+  const SessionLimits limits = LimitsFor(owner.tenant, place);
+  CHX_ASSIGN_OR_RETURN(MemoryAccountPtr account, NewAccount(limits, place));
   auto record = std::make_shared<SessionRecord>();
   record->id.resize(16);
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
   record->owner = std::move(owner);
-  record->session = std::make_unique<Session>(devices_, options_.session, record->owner.share,
-                                              std::move(account));
+  record->place = std::move(place);
+  record->session =
+      std::make_unique<Session>(devices_, limits, record->owner.share, std::move(account));
   record->opened = std::chrono::steady_clock::now();
-  record->detached = record->opened;
+  record->detached = record->active = record->opened;
   {
     MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the daemon is shutting down");
@@ -172,7 +237,8 @@ absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Close(const st
   return unread;
 }
 
-absl::Status SessionManager::Kill(uint64_t number) {
+absl::Status SessionManager::Kill(uint64_t number,
+                                  const std::function<bool(const SessionRecord&)>& may) {
   SessionRecordPtr record;
   std::shared_ptr<const StreamHooks> stream;
   {
@@ -180,7 +246,7 @@ absl::Status SessionManager::Kill(uint64_t number) {
     for (const auto& entry : sessions_) {
       if (entry.second->number == number) record = entry.second;
     }
-    if (record == nullptr) {
+    if (record == nullptr || (may != nullptr && !may(*record))) {
       return absl::NotFoundError(absl::StrCat("there is no session number ", number));
     }
     stream = Remove(record);
@@ -210,7 +276,7 @@ std::vector<SessionSnapshot> SessionManager::Snapshots() {
   std::vector<SessionSnapshot> snapshots;
   snapshots.reserve(sessions_.size());
   for (const auto& [id, record] : sessions_) {
-    snapshots.push_back({record->number, record->owner.client_name, record->owner.tenant->name,
+    snapshots.push_back({record->number, record->owner.client_name, record->owner.tenant,
                          record->opened, record->attachment != 0, record->session->stats(),
                          record->session->limits().memory_bytes});
   }

@@ -19,6 +19,7 @@
 #include "server/session/session.h"
 #include "server/session/transfers.h"
 #include "server/tenancy/tenant.h"
+#include "server/tenancy/tenant_use.h"
 
 namespace chx::server {
 
@@ -43,6 +44,7 @@ struct SessionOwner {
   std::string client_name;
   std::string peer;    // as the log names it
   bool share = false;  // see Session
+  uid_t uid = 0;       // who may map its arrays, where it shares them
   TenantPtr tenant = DefaultTenant();
 };
 
@@ -61,6 +63,7 @@ struct SessionRecord {
   uint64_t number = 0;  // in listings; no secret
   // What the transport keeps as long as the session lives.
   std::shared_ptr<void> admission;
+  TenantPlace place;
   SessionOwner owner;
   std::unique_ptr<Session> session;
   std::chrono::steady_clock::time_point opened;
@@ -77,6 +80,8 @@ struct SessionRecord {
   std::shared_ptr<const StreamHooks> stream;
   bool hung_up = false;  // the client has left the stream, which still works
   std::chrono::steady_clock::time_point detached;  // or hung up
+  int64_t seen_commands = 0;                       // at the last look
+  std::chrono::steady_clock::time_point active;    // when it was last seen to do something
 };
 using SessionRecordPtr = std::shared_ptr<SessionRecord>;
 
@@ -84,7 +89,7 @@ using SessionRecordPtr = std::shared_ptr<SessionRecord>;
 struct SessionSnapshot {
   uint64_t number;
   std::string client_name;
-  std::string tenant;
+  TenantPtr tenant;
   std::chrono::steady_clock::time_point opened;
   bool attached;
   SessionStats stats;
@@ -109,8 +114,10 @@ class SessionManager {
   // once. kNotFound if there is none. `reason` is for the log.
   absl::StatusOr<std::vector<SessionOutput::Error>> Close(
       const std::string& id, absl::string_view reason = "closed by its client");
-  // The same for an operator of the daemon, who knows the session by its number.
-  absl::Status Kill(uint64_t number);
+  // The same for an operator of the daemon, who knows the session by its number. `may`: for those
+  // who may not end all; a session that they may not is none to them.
+  absl::Status Kill(uint64_t number,
+                    const std::function<bool(const SessionRecord&)>& may = nullptr);
   // Commands of batches up to this one that have not run become error values, also those that are
   // still to come; the one that runs stops. kNotFound if there is no such session.
   absl::Status Cancel(const std::string& id, uint64_t through_batch);
@@ -125,8 +132,15 @@ class SessionManager {
   const ManagerOptions& options() const { return options_; }
   uint64_t epoch() const { return epoch_; }
   const Devices& devices() const { return *devices_; }
+  TenantUses& tenants() { return tenants_; }
 
  private:
+  // What a tenant's sessions are held to.
+  SessionLimits LimitsFor(const TenantPtr& tenant, const TenantPlace& place) const;
+  absl::StatusOr<MemoryAccountPtr> NewAccount(const SessionLimits& limits,
+                                              const TenantPlace& place) const;
+  // As MemoryBudget::Relief.
+  bool Relieve(const MemoryGroup* group);
   // Lets those go on that wait for their turn to compute and are to stop.
   void WakeStopped() const;
   // Takes a session out of the list, so that its lock and memory don't matter to others.
@@ -141,14 +155,19 @@ class SessionManager {
   void ReapLoop();
   // Finds commands that take too long, and clients that have gone while theirs run.
   void WatchSessions();
-  // Those whose lease has ended by `now`; *next is brought forward to the end of the next one.
-  std::vector<SessionRecordPtr> LateSessions(std::chrono::steady_clock::time_point now,
-                                             std::chrono::steady_clock::time_point* next)
+  struct Late {
+    SessionRecordPtr record;
+    const char* reason;  // for the log
+  };
+  // Those whose lease or time has ended by `now`; *next is brought forward to the next such end.
+  std::vector<Late> LateSessions(std::chrono::steady_clock::time_point now,
+                                 std::chrono::steady_clock::time_point* next)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Devices* const devices_;
   const ManagerOptions options_;
   const uint64_t epoch_;
+  TenantUses tenants_;
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

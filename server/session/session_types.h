@@ -13,6 +13,7 @@
 #include "proto/ids.h"
 #include "server/engine/compute_slots.h"
 #include "server/engine/memory_budget.h"
+#include "server/tenancy/tenant.h"
 
 namespace chx::server {
 
@@ -39,6 +40,8 @@ struct SessionLimits {
   std::chrono::milliseconds function_deadline = std::chrono::hours(1);
   std::chrono::milliseconds max_command_time{0};  // 0: commands take as long as they need
   ComputeSlots* compute_slots = nullptr;          // all sessions'; null: each computes as it likes
+  TurnGroup* turn_group = nullptr;                // whose share it computes from; outlives it
+  TenantPtr tenant = DefaultTenant();             // for what it may use
 };
 
 // What a run of commands has for the client.

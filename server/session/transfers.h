@@ -34,6 +34,11 @@ class Transfers {
     std::list<std::function<void()>>::iterator place_;
   };
 
+  // Whether there is one.
+  bool any() {
+    MutexLock lock(&mutex_);
+    return !cuts_.empty();
+  }
   // The session has ended.
   void End() {
     MutexLock lock(&mutex_);

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace chx::server {
@@ -42,9 +44,12 @@ struct Tenant {
   Priority priority = Priority::kNormal;
   int max_sessions = 0;                          // 0: as many as the daemon admits
   int64_t memory_bytes = 0;                      // of the host, in all; 0: the daemon's limit
+  int64_t guaranteed_bytes = 0;                  // of the host, kept free for each session
   int64_t session_memory_bytes = 0;              // of one session; 0: the daemon's limit
   std::map<std::string, int64_t> device_memory;  // "cuda:0": bytes of all its sessions
   std::set<Feature> features = {Feature::kUserKernels, Feature::kSharedNames, Feature::kSnapshots};
+  std::set<std::string> denied_operators;  // by name
+  bool admin = false;                      // sees, limits and ends the sessions of all
   std::chrono::seconds idle_limit{0};     // how long a session may send nothing; 0: for ever
   std::chrono::seconds session_limit{0};  // how long a session may live; 0: for ever
 };
@@ -53,6 +58,16 @@ using TenantPtr = std::shared_ptr<const Tenant>;
 
 // Who everybody is where no tenants are named: "default", without limits but the daemon's.
 TenantPtr DefaultTenant();
+
+bool Allows(const Tenant& tenant, Feature feature);
+// As the tenants file writes it: "user_kernels".
+absl::string_view FeatureName(Feature feature);
+// PERMISSION_DENIED "[what] ..." where the tenant has not got the feature, with what to do.
+absl::Status CheckAllowed(const Tenant& tenant, Feature feature, absl::string_view what);
+
+// Whether one tenant may see, limit or end the sessions of another: each its own, an admin those of
+// all. Where no tenants are named everybody is one tenant, who may.
+bool MayAdminister(const Tenant& who, const Tenant& whose);
 
 }  // namespace chx::server
 

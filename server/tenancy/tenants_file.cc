@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
+#include "ops/registry.h"
 #include "server/engine/memory_size.h"
 #include "server/tenancy/yaml_map.h"
 
@@ -93,6 +94,29 @@ YamlReader Memory(int64_t* out, int64_t host_bytes) {
     *out = *bytes;
     return absl::OkStatus();
   };
+}
+
+YamlReader Switch(bool* out) {
+  return [out](const YAML::Node& node) -> absl::Status {
+    const std::string text = node.IsScalar() ? node.Scalar() : "";
+    if (text != "true" && text != "false") return Expected(node, "true or false");
+    *out = text == "true";
+    return absl::OkStatus();
+  };
+}
+
+// What a tenant may use of the operators: all but those that it names.
+YamlReader Operators(std::set<std::string>* denied) {
+  const YamlReader deny = [denied](const YAML::Node& node) {
+    return ReadYamlList(node, "operators", [denied](const YAML::Node& item) -> absl::Status {
+      CHX_ASSIGN_OR_RETURN(const std::string name, YamlText(item));
+      const OpDef* const op = OpRegistry::Global().Find(name);
+      if (op == nullptr || op->name != name) return Expected(item, "the name of an operator");
+      denied->insert(name);
+      return absl::OkStatus();
+    });
+  };
+  return [deny](const YAML::Node& node) { return ReadYamlMap(node, "operators", {{"deny", deny}}); };
 }
 
 YamlReader DeviceMemory(std::map<std::string, int64_t>* out) {
@@ -211,14 +235,24 @@ absl::StatusOr<Tenant> ReadTenant(const YAML::Node& node, int64_t host_bytes) {
       {"priority", PriorityClass(&tenant.priority)},
       {"max_sessions", Count(&tenant.max_sessions)},
       {"memory", Memory(&tenant.memory_bytes, host_bytes)},
+      {"guaranteed_memory", Memory(&tenant.guaranteed_bytes, host_bytes)},
       {"session_memory", Memory(&tenant.session_memory_bytes, host_bytes)},
       {"device_memory", DeviceMemory(&tenant.device_memory)},
       {"features", Features(&tenant.features)},
+      {"operators", Operators(&tenant.denied_operators)},
+      {"admin", Switch(&tenant.admin)},
       {"idle_limit", Seconds(&tenant.idle_limit)},
       {"session_limit", Seconds(&tenant.session_limit)},
   };
   CHX_RETURN_IF_ERROR(ReadYamlMap(node, "a tenant", readers));
   if (tenant.name.empty()) return YamlError(node, "[tenants] expects a name for each tenant");
+  for (const int64_t most : {tenant.memory_bytes, tenant.session_memory_bytes}) {
+    if (most == 0 || tenant.guaranteed_bytes <= most) continue;
+    return YamlError(node, absl::StrCat("[tenants] expects a guaranteed_memory of at most memory "
+                                        "and session_memory in '",
+                                        tenant.name, "', got ",
+                                        FormatMemorySize(tenant.guaranteed_bytes)));
+  }
   return tenant;
 }
 

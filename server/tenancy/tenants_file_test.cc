@@ -35,9 +35,12 @@ tenants:
   priority: high
   max_sessions: 16
   memory: 25%
+  guaranteed_memory: 1GiB
   session_memory: 4GiB
   device_memory: {"cuda:0": 8GiB, "cuda:1": 2GiB}
   features: [user_kernels]
+  operators: {deny: [svd, qr]}
+  admin: true
   idle_limit: 30m
   session_limit: 24h
 - name: speech
@@ -58,6 +61,13 @@ tenants:
   EXPECT_EQ(vision.priority, Priority::kHigh);
   EXPECT_EQ(vision.max_sessions, 16);
   EXPECT_EQ(vision.memory_bytes, kHost / 4);
+  EXPECT_EQ(vision.guaranteed_bytes, int64_t{1} << 30);
+  EXPECT_THAT(vision.denied_operators, UnorderedElementsAre("svd", "qr"));
+  EXPECT_TRUE(vision.admin);
+  EXPECT_TRUE(Allows(vision, Feature::kUserKernels));
+  EXPECT_FALSE(Allows(vision, Feature::kSnapshots));
+  EXPECT_THAT(std::string(CheckAllowed(vision, Feature::kSnapshots, "snapshot").message()),
+              HasSubstr("[snapshot] expects the feature snapshots, which the tenant 'vision'"));
   EXPECT_EQ(vision.session_memory_bytes, int64_t{4} << 30);
   EXPECT_EQ(vision.device_memory.at("cuda:1"), int64_t{2} << 30);
   EXPECT_THAT(vision.features, ElementsAre(Feature::kUserKernels));
@@ -67,6 +77,10 @@ tenants:
   EXPECT_EQ(speech.weight, 1);
   EXPECT_EQ(speech.features.size(), 3);
   EXPECT_EQ(speech.max_sessions, 0);
+  EXPECT_FALSE(speech.admin);
+  EXPECT_TRUE(MayAdminister(vision, speech));
+  EXPECT_FALSE(MayAdminister(speech, vision));
+  EXPECT_TRUE(MayAdminister(speech, speech));
 }
 
 struct Bad {
@@ -91,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"tenants:\n- name: [", "expects YAML"},
         Bad{"tenants:\n- weight: 1", "line 2: [tenants] expects a name for each tenant"},
         Bad{"tenants:\n- name: A", "line 2: [tenants] expects a name of lower-case"},
-        Bad{"tenants:\n- name: a\n  wieght: 2", "line 3: [tenants] expects the keys device_memory"},
+        Bad{"tenants:\n- name: a\n  wieght: 2", "line 3: [tenants] expects the keys admin"},
         Bad{"tenants:\n- name: a\n  weight: 1\n  weight: 2",
             "line 4: [tenants] expects 'weight' once"},
         Bad{"tenants:\n- name: a\n  weight: 0", "a weight between 0.001 and 1000, got '0'"},
@@ -103,6 +117,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"tenants:\n- name: a\n  device_memory: {'cuda:0': 50%}", "line 3: [tenants]"},
         Bad{"tenants:\n- name: a\n  idle_limit: soon", "a duration from 1s"},
         Bad{"tenants:\n- name: a\n  uids: [root]", "a user's id, got 'root'"},
+        Bad{"tenants:\n- name: a\n  admin: maybe", "true or false, got 'maybe'"},
+        Bad{"tenants:\n- name: a\n  operators: {deny: [no_such]}", "the name of an operator"},
+        Bad{"tenants:\n- name: a\n  operators: [svd]", "operators with the keys deny"},
+        Bad{"tenants:\n- name: a\n  memory: 1GiB\n  guaranteed_memory: 2GiB",
+            "a guaranteed_memory of at most memory"},
         Bad{"tenants:\n- name: a\n  features: [all]", "user_kernels, shared_names or snapshots"},
         Bad{"tenants:\n- name: a\n  tokens: [{expires: 2027-01-31T00:00:00Z}]", "sha256 in each"},
         Bad{"tenants:\n- name: a\n- name: a", "line 3: [tenants] expects the name a in one tenant"},

@@ -23,7 +23,7 @@ Tenant Named(std::string name) {
 
 std::vector<Tenant> Two() {
   Tenant a = Named("a");
-  a.tokens = {{HashToken("old"), kNow}, {HashToken("new"), kNow + absl::Hours(1)}};
+  a.tokens = {{HashToken("old"), kNow - absl::Hours(1)}, {HashToken("new"), kNow + absl::Hours(1)}};
   a.uids = {1000};
   a.tls_subjects = {"CN=a"};
   Tenant b = Named("b");
@@ -47,16 +47,16 @@ TEST(TenantsTest, EachIdentity) {
   const Tenants tenants(Two());
   Identity peer;
   peer.uid = 1000;
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
   peer.tls_subject = "CN=nobody";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
   peer.service_account = "space:b";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->name, "b");
+  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "b");
   peer.token = "new";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
   peer = Identity();
   peer.tls_subject = "CN=a";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
 }
 
 TEST(TenantsTest, WhoIsNobodyIsRefused) {
@@ -74,20 +74,72 @@ TEST(TenantsTest, TokensExpire) {
   const Tenants tenants(Two());
   EXPECT_THAT(std::string(tenants.Identify(WithToken("old"), kNow).status().message()),
               HasSubstr("expired on 2027-01-15"));
-  EXPECT_TRUE(tenants.Identify(WithToken("old"), kNow - absl::Seconds(1)).ok());
+  EXPECT_TRUE(tenants.Identify(WithToken("old"), kNow - absl::Hours(2)).ok());
   EXPECT_TRUE(tenants.Identify(WithToken("new"), kNow).ok());
 }
 
 TEST(TenantsTest, AReplacementDecidesFromThenOn) {
   Tenants tenants(Two());
-  const TenantPtr before = *tenants.Identify(WithToken("b"), kNow);
+  const TenantPtr before = tenants.Identify(WithToken("b"), kNow)->tenant;
   Tenant c = Named("c");
   c.tokens = {{HashToken("b"), absl::InfiniteFuture()}};
-  tenants.Replace({c});
-  EXPECT_EQ((*tenants.Identify(WithToken("b"), kNow))->name, "c");
-  EXPECT_FALSE(tenants.Identify(WithToken("new"), kNow).ok());
+  tenants.Replace({c}, kNow);
+  EXPECT_EQ((*tenants.Identify(WithToken("b"), kNow)).tenant->name, "c");
+  EXPECT_FALSE(tenants.Identify(WithToken("b"), kNow)->former);
   EXPECT_EQ(before->name, "b");
   EXPECT_EQ(tenants.List().size(), 1);
+}
+
+TEST(TenantsTest, WhatIsNoLongerNamedLeadsToSessionsOfBefore) {
+  Tenants tenants(Two());
+  Identity user;
+  user.uid = 1000;
+  Tenant a = Named("a");
+  a.tokens = {{HashToken("newer"), absl::InfiniteFuture()}};
+  tenants.Replace({a}, kNow);
+  for (const Identity& peer : {WithToken("new"), user}) {
+    const auto found = tenants.Identify(peer, kNow);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_TRUE(found->former);
+    EXPECT_EQ(found->tenant->name, "a");
+  }
+  EXPECT_FALSE(tenants.Identify(WithToken("newer"), kNow)->former);
+  // Until no session needs it.
+  const auto until = [](absl::string_view needed) {
+    return [needed](const std::string& tenant, absl::Time ended) {
+      EXPECT_LE(ended, kNow);
+      return tenant == needed;
+    };
+  };
+  EXPECT_TRUE(tenants.Forget(until("a"), kNow));  // those of b
+  EXPECT_TRUE(tenants.Identify(WithToken("new"), kNow).ok());
+  EXPECT_FALSE(tenants.Identify(WithToken("b"), kNow).ok());
+  EXPECT_FALSE(tenants.Forget(until("a"), kNow));
+  EXPECT_TRUE(tenants.Forget(until("nobody"), kNow));
+  EXPECT_FALSE(tenants.Identify(WithToken("new"), kNow).ok());
+  EXPECT_FALSE(tenants.Identify(user, kNow).ok());
+  EXPECT_EQ(tenants.Tokens().size(), 1);
+}
+
+TEST(TenantsTest, AnExpiredTokenLeadsToSessionsOfBefore) {
+  Tenants tenants(Two());
+  const absl::Time late = kNow + absl::Hours(2);  // one hour after "new" has expired
+  EXPECT_TRUE(tenants.Identify(WithToken("new"), kNow + absl::Hours(1))->former);
+  EXPECT_FALSE(tenants.Identify(WithToken("new"), late).ok());
+  EXPECT_TRUE(tenants.Forget([](const std::string& tenant, absl::Time) { return tenant == "a"; },
+                             late));
+  EXPECT_TRUE(tenants.Identify(WithToken("new"), late)->former);
+  EXPECT_TRUE(tenants.Forget([](const std::string&, absl::Time) { return false; }, late));
+  EXPECT_FALSE(tenants.Identify(WithToken("new"), late).ok());
+}
+
+TEST(TenantsTest, AServiceAccountThatNobodyHasIsRefusedWhoeverTheUserIs) {
+  const Tenants tenants(Two());
+  Identity peer;
+  peer.uid = 1000;
+  peer.service_account = "space:nobody";
+  EXPECT_THAT(std::string(tenants.Identify(peer, kNow).status().message()),
+              HasSubstr("the service account space:nobody"));
 }
 
 }  // namespace
