@@ -17,6 +17,10 @@ struct ConnectOptions {
   std::string token;
   // Certificates in PEM that the daemon's is checked against; empty: plaintext.
   std::string tls_roots;
+  // The client's own certificate chain and its key, in PEM, for a daemon that was started with
+  // --tls-client-ca; empty: none.
+  std::string tls_cert;
+  std::string tls_key;
   // For how long a session whose connection was cut is taken up again; not set: as long as the
   // daemon keeps it, or for half a second if nobody listens there any more.
   absl::optional<std::chrono::milliseconds> reconnect;

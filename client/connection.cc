@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/fork_guard.h"
+#include "client/local_socket.h"
 #include "client/waiting.h"
 #include "ops/registry.h"
 #include "proto/messages.h"
@@ -34,7 +35,8 @@ Connection::Connection(std::string address, ConnectOptions options)
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
                                                              const ConnectOptions& options) {
   std::unique_ptr<Connection> connection(new Connection(address, options));
-  CHX_ASSIGN_OR_RETURN(connection->dialer_, Dialer::For(address, options.tls_roots));
+  CHX_ASSIGN_OR_RETURN(connection->dialer_, Dialer::For(address, options.tls_roots,
+                                                           options.tls_cert, options.tls_key));
   connection->channels_ = std::make_unique<ChannelPool>(connection->dialer_.get(), options.token);
   v1::OpenReply reply;
   std::unique_ptr<CallChannel> channel;
@@ -50,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   if (unknown != 0) {
     connection->Log(LogLevel::kInfo, "does not know ", unknown, " operators of this client");
   }
-  connection->segments_ = SegmentMap::For(address, reply.session_id());
+  connection->segments_ = SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));
   connection->limits_ = reply.limits();
   connection->dialer_->set_lease(
       std::chrono::milliseconds(static_cast<int64_t>(reply.limits().lease_seconds() * 1000)));

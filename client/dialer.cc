@@ -38,7 +38,8 @@ absl::Status Unreachable(const std::string& address, bool is_unix, int error) {
   } else if (error == ECONNREFUSED) {
     advice = ": no chxd listens there";
   } else if (is_unix && error == EACCES) {
-    advice = ": a Unix socket is for the daemon's own user; others use TCP and a token";
+    advice = ": a Unix socket is for the daemon's own user, and the group of its --socket-group; "
+             "others use TCP and a token";
   } else if (!is_unix && error == ETIMEDOUT) {
     advice = ": is the host up, and does a firewall let the port through?";
   }
@@ -86,7 +87,15 @@ Dialer::Dialer(std::string address) : address_(std::move(address)) {}
 Dialer::~Dialer() = default;
 
 absl::StatusOr<std::unique_ptr<Dialer>> Dialer::For(const std::string& address,
-                                                    const std::string& tls_roots) {
+                                                    const std::string& tls_roots,
+                                                    const std::string& tls_cert,
+                                                    const std::string& tls_key) {
+  if (tls_cert.empty() != tls_key.empty()) {
+    return Refused(address, "[connect] tls_cert and tls_key go together");
+  }
+  if (!tls_cert.empty() && tls_roots.empty()) {
+    return Refused(address, "[connect] tls_cert expects tls_roots, too");
+  }
   std::unique_ptr<Dialer> dialer(new Dialer(address));
   dialer->path_ = SocketPathOf(address);
   if (!dialer->path_.empty()) return dialer;
@@ -104,6 +113,9 @@ absl::StatusOr<std::unique_ptr<Dialer>> Dialer::For(const std::string& address,
     absl::StatusOr<std::unique_ptr<TlsContext>> tls = TlsContext::Make(tls_roots);
     if (!tls.ok()) return MakeError(ErrorKind::kConnection, tls.status().message());
     dialer->tls_ = *std::move(tls);
+    const absl::Status used =
+        tls_cert.empty() ? absl::OkStatus() : dialer->tls_->UseCertificate(tls_cert, tls_key);
+    if (!used.ok()) return MakeError(ErrorKind::kConnection, used.message());
   }
   return dialer;
 }
@@ -114,7 +126,7 @@ bool Dialer::NobodyListens(const absl::Status& dialed) {
 
 absl::StatusOr<std::unique_ptr<Socket>> Dialer::Dial(TimePoint deadline) const {
   if (path_.empty()) return DialTcp(deadline);
-  const int fd = ConnectLocally(path_, SOCK_STREAM, Owner::kAnybody);
+  const int fd = ConnectLocally(path_, SOCK_STREAM);
   if (fd < 0) return Unreachable(address_, true, errno);
   return std::make_unique<Socket>(fd);
 }

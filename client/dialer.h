@@ -19,9 +19,12 @@ class Dialer {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // "unix:PATH" or "HOST:PORT"; with `tls_roots`, certificates in PEM, TLS over TCP.
+  // "unix:PATH" or "HOST:PORT"; with `tls_roots`, certificates in PEM, TLS over TCP, and with
+  // `tls_cert` and `tls_key` a certificate of the client's own.
   static absl::StatusOr<std::unique_ptr<Dialer>> For(const std::string& address,
-                                                     const std::string& tls_roots);
+                                                     const std::string& tls_roots,
+                                                     const std::string& tls_cert = "",
+                                                     const std::string& tls_key = "");
   ~Dialer();
 
   // kConnection errors say why there is no connection, and what to do.

@@ -19,7 +19,14 @@ std::string SocketPathOf(const std::string& address) {
   return std::string(rest);
 }
 
-int ConnectLocally(const std::string& path, int type, Owner owner) {
+absl::optional<uid_t> PeerOf(int socket) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return absl::nullopt;
+  return peer.uid;
+}
+
+int ConnectLocally(const std::string& path, int type, const absl::optional<uid_t>& owner) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -35,11 +42,8 @@ int ConnectLocally(const std::string& path, int type, Owner owner) {
   int error = 0;
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     error = errno;
-  } else if (owner == Owner::kThisUser) {
-    ucred peer = {};
-    socklen_t size = sizeof(peer);
-    const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-    if (!known || peer.uid != geteuid()) error = EACCES;
+  } else if (owner.has_value() && PeerOf(fd) != owner) {
+    error = EACCES;
   }
   if (error != 0) {
     close(fd);

@@ -56,10 +56,12 @@ MappingPtr MapFile(int fd, uint64_t bytes, bool populate) {
 
 Mapping::~Mapping() { munmap(data_, bytes_); }
 
-std::unique_ptr<SegmentMap> SegmentMap::For(const std::string& address, std::string session_id) {
+std::unique_ptr<SegmentMap> SegmentMap::For(const std::string& address, std::string session_id,
+                                            const absl::optional<uid_t>& daemon) {
   const std::string path = SocketPathOf(address);
-  if (path.empty() || session_id.size() != 16) return nullptr;
-  return std::unique_ptr<SegmentMap>(new SegmentMap(SegmentSocketOf(path), std::move(session_id)));
+  if (path.empty() || session_id.size() != 16 || !daemon.has_value()) return nullptr;
+  return std::unique_ptr<SegmentMap>(
+      new SegmentMap(SegmentSocketOf(path), std::move(session_id), *daemon));
 }
 
 absl::StatusOr<MappingPtr> SegmentMap::Get(uint32_t number, bool populate) {
@@ -83,8 +85,9 @@ void SegmentMap::Clear() {
 }
 
 absl::StatusOr<MappingPtr> SegmentMap::Map(uint32_t number, bool populate) {
-  // Anybody who can make a file there would else be shown the session's id.
-  const int connection = ConnectLocally(path_, SOCK_SEQPACKET, Owner::kThisUser);
+  // Anybody who can make a file there would else be shown the session's id. The user whom the
+  // session is with knows it already.
+  const int connection = ConnectLocally(path_, SOCK_SEQPACKET, daemon_);
   if (connection < 0) {
     if (usable_.exchange(false)) {
       internal::Log(LogLevel::kInfo,

@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "base/mutex.h"
 
 namespace chx {
@@ -33,8 +34,10 @@ using MappingPtr = std::shared_ptr<Mapping>;
 // Of one session. Thread-safe.
 class SegmentMap {
  public:
-  // Null unless `address` is that of a Unix socket.
-  static std::unique_ptr<SegmentMap> For(const std::string& address, std::string session_id);
+  // Null unless `address` is that of a Unix socket. `daemon`: whose process the session is with; no
+  // other's is asked for its memory.
+  static std::unique_ptr<SegmentMap> For(const std::string& address, std::string session_id,
+                                         const absl::optional<uid_t>& daemon);
 
   // False once the daemon's second socket could not be reached: arrays are copied then.
   bool usable() const { return usable_.load(std::memory_order_relaxed); }
@@ -45,12 +48,13 @@ class SegmentMap {
   void Clear();
 
  private:
-  SegmentMap(std::string path, std::string session_id)
-      : path_(std::move(path)), session_id_(std::move(session_id)) {}
+  SegmentMap(std::string path, std::string session_id, uid_t daemon)
+      : path_(std::move(path)), session_id_(std::move(session_id)), daemon_(daemon) {}
   absl::StatusOr<MappingPtr> Map(uint32_t number, bool populate);
 
   const std::string path_;
   const std::string session_id_;
+  const uid_t daemon_;
   std::atomic<bool> usable_{true};
   Mutex mutex_;
   // Kept for the next use; those that nobody uses are dropped when there are many.

@@ -134,6 +134,40 @@ absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Make(const std::string& 
   return context;
 }
 
+absl::Status TlsContext::UseCertificate(const std::string& chain, const std::string& key) {
+  ERR_clear_error();
+  const auto text_of = [](const std::string& text) {
+    return std::unique_ptr<BIO, int (*)(BIO*)>(
+        BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
+  };
+  // A passphrase has nobody to ask.
+  const auto nobody = [](char*, int, int, void*) { return 0; };
+  const auto certificates = text_of(chain);
+  int count = 0;
+  while (X509* const next = PEM_read_bio_X509(certificates.get(), nullptr, nobody, nullptr)) {
+    const bool used = count++ == 0 ? SSL_CTX_use_certificate(context_, next) == 1
+                                   : SSL_CTX_add1_chain_cert(context_, next) == 1;
+    X509_free(next);
+    if (!used) count = 0;
+    if (!used) break;
+  }
+  if (count == 0) {
+    ERR_clear_error();
+    return absl::InvalidArgumentError(
+        "[connect] tls_cert expects the client's certificate in PEM, text with -----BEGIN "
+        "CERTIFICATE-----");
+  }
+  const auto key_text = text_of(key);
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> pair(
+      PEM_read_bio_PrivateKey(key_text.get(), nullptr, nobody, nullptr), EVP_PKEY_free);
+  const bool fits = pair != nullptr && SSL_CTX_use_PrivateKey(context_, pair.get()) == 1 &&
+                    SSL_CTX_check_private_key(context_) == 1;
+  ERR_clear_error();
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "[connect] tls_key expects the key of tls_cert's certificate, in PEM and not encrypted");
+}
+
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
 absl::StatusOr<std::unique_ptr<Socket>> TlsContext::Connect(int fd, const std::string& host,

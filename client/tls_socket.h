@@ -16,12 +16,16 @@
 
 namespace chx {
 
-// What connections to one daemon share: the certificates that are trusted. Thread-safe.
+// What connections to one daemon share: the certificates that are trusted, and the client's own.
+// Thread-safe.
 class TlsContext {
  public:
   // `roots`: certificates in PEM.
   static absl::StatusOr<std::unique_ptr<TlsContext>> Make(const std::string& roots);
   ~TlsContext();
+
+  // The client's certificate chain and its key, in PEM: before the first connection.
+  absl::Status UseCertificate(const std::string& chain, const std::string& key);
 
   // Takes over a connected, non-blocking socket, and returns it when the daemon has shown a
   // certificate for `host`, a name or an IP address.

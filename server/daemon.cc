@@ -137,8 +137,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   return daemon;
 }
 
-absl::Status Daemon::Listen(  }
-
 absl::Status Daemon::Listen(const Options& options) {
   for (const Listener& listener : options.listeners) {
     if (!listener.unix_socket) continue;

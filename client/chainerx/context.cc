@@ -22,6 +22,8 @@ std::unique_ptr<internal::Session> Connect(const std::string& address,
   client.client_name = "chainerx";
   client.token = options.token;
   client.tls_roots = options.tls_roots;
+  client.tls_cert = options.tls_cert;
+  client.tls_key = options.tls_key;
   return std::make_unique<internal::Session>(
       internal::Session{internal::ValueOrThrow(chx::Session::Connect(address, client))});
 }

@@ -83,7 +83,14 @@ class Session:
     """A session with a daemon; made by chx.connect()."""
 
     def __new__(
-        cls, address: str, client_name: str, token: str, tls_roots: str, reconnect: float = -1
+        cls,
+        address: str,
+        client_name: str,
+        token: str,
+        tls_roots: str,
+        reconnect: float = -1,
+        tls_cert: str = "",
+        tls_key: str = "",
     ) -> Self: ...
     @property
     def address(self) -> str:

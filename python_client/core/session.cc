@@ -39,17 +39,22 @@ PyObject* Repr(PyObject* self) {
   return PyUnicode_FromFormat("<chx.Session at %U>", AsSession(self)->address);
 }
 
-// Session(address, client_name, token, tls_roots, reconnect): seconds, or negative for the default.
+// Session(address, client_name, token, tls_roots, reconnect, tls_cert, tls_key): seconds, or negative
+// for the default.
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
   const char *address = nullptr, *client_name = nullptr, *token = nullptr, *roots = nullptr;
+  const char *certificate = "", *key = "";
   double reconnect = -1;
-  if (!PyArg_ParseTuple(args, "ssss|d", &address, &client_name, &token, &roots, &reconnect)) {
+  if (!PyArg_ParseTuple(args, "ssss|dss", &address, &client_name, &token, &roots, &reconnect,
+                        &certificate, &key)) {
     return nullptr;
   }
   ConnectOptions options;
   options.client_name = client_name;
   options.token = token;
   options.tls_roots = roots;
+  options.tls_cert = certificate;
+  options.tls_key = key;
   if (reconnect >= 0) {
     constexpr double kMaxSeconds = 1e9;
     options.reconnect =

@@ -56,12 +56,16 @@ bool MemoryAccount::Guarantee(int64_t bytes) {
 bool MemoryAccount::TryChargeShared(int64_t bytes) {
   if (group_ != nullptr && !group_->host().TryCharge(bytes)) return false;
   if (budget_ == nullptr) return true;
-  const int64_t before = budgeted_.fetch_add(bytes, std::memory_order_relaxed);
-  const int64_t more = Beyond(before + bytes) - Beyond(before);
-  if (more == 0 || budget_->TryCharge(more)) return true;
-  // Others may have charged or released meanwhile: what it would have taken is another part now.
-  const int64_t now = budgeted_.fetch_sub(bytes, std::memory_order_relaxed);
-  budget_->Charge(more - (Beyond(now) - Beyond(now - bytes)));
+  // The budget first: it always has what the account says, or more.
+  int64_t before = budgeted_.load(std::memory_order_relaxed);
+  for (;;) {
+    const int64_t more = Beyond(before + bytes) - Beyond(before);
+    if (more != 0 && !budget_->TryCharge(more)) break;
+    if (budgeted_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed)) {
+      return true;
+    }
+    budget_->Release(more, false);
+  }
   if (group_ != nullptr) group_->host().Release(bytes);
   return false;
 }

@@ -156,5 +156,104 @@ TEST(HeapTrimmerTest, ItEndsWhateverItIsDoing) {
   }
 }
 
+TEST(MemoryBudgetTest, AGuaranteeIsKeptFreeAndServed) {
+  MemoryBudget budget(100 * kMiB);
+  MemoryAccount a(80 * kMiB, &budget);
+  ASSERT_TRUE(a.Guarantee(40 * kMiB));
+  EXPECT_EQ(budget.used(), 40 * kMiB);
+  MemoryAccount b(80 * kMiB, &budget);
+  EXPECT_FALSE(b.Guarantee(61 * kMiB));  // not all could be kept
+  EXPECT_TRUE(b.TryCharge(60 * kMiB, MemoryUse::kArrays));
+  EXPECT_TRUE(b.beyond_guarantee());
+  // The daemon is at its limit; what is guaranteed is there all the same.
+  EXPECT_FALSE(b.TryCharge(1, MemoryUse::kRecords));
+  EXPECT_TRUE(a.TryCharge(30 * kMiB, MemoryUse::kArrays));
+  EXPECT_TRUE(a.TryCharge(10 * kMiB, MemoryUse::kRecords));
+  EXPECT_FALSE(a.beyond_guarantee());
+  EXPECT_EQ(budget.used(), 100 * kMiB);
+  EXPECT_FALSE(a.TryCharge(1, MemoryUse::kRecords));
+  // Beyond it comes from what others leave.
+  b.Release(20 * kMiB, MemoryUse::kArrays);
+  EXPECT_TRUE(a.TryCharge(20 * kMiB, MemoryUse::kArrays));
+  EXPECT_TRUE(a.beyond_guarantee());
+  a.Release(50 * kMiB, MemoryUse::kArrays);
+  EXPECT_EQ(budget.used(), 80 * kMiB);  // 40 guaranteed, 40 of b
+}
+
+TEST(MemoryBudgetTest, AnAccountsEndGivesItsGuaranteeBack) {
+  MemoryBudget budget(100 * kMiB);
+  {
+    MemoryAccount account(80 * kMiB, &budget);
+    ASSERT_TRUE(account.Guarantee(40 * kMiB));
+    ASSERT_TRUE(account.TryCharge(50 * kMiB, MemoryUse::kArrays));
+  }
+  EXPECT_EQ(budget.used(), 0);
+}
+
+TEST(MemoryBudgetTest, AGroupsAccountsTogetherNeverPassItsLimit) {
+  MemoryBudget budget(100 * kMiB);
+  const auto group = std::make_shared<MemoryGroup>("vision", std::vector<std::string>{"native:0"});
+  group->host().set_limit(50 * kMiB);
+  MemoryAccount a(80 * kMiB, &budget, group);
+  MemoryAccount b(80 * kMiB, &budget, group);
+  EXPECT_TRUE(a.TryCharge(30 * kMiB, MemoryUse::kArrays));
+  EXPECT_FALSE(b.TryCharge(21 * kMiB, MemoryUse::kRecords));
+  EXPECT_NE(b.Exhausted(21 * kMiB).message().find("the tenant 'vision'"), std::string::npos);
+  EXPECT_EQ(KindOf(b.Exhausted(21 * kMiB)), ErrorKind::kMemory);
+  EXPECT_TRUE(b.TryCharge(20 * kMiB, MemoryUse::kTransfers));
+  EXPECT_EQ(group->host().used(), 50 * kMiB);
+  EXPECT_EQ(budget.used(), 50 * kMiB);
+  EXPECT_TRUE(a.TryCharge(30 * kMiB, MemoryUse::kDeviceArrays));  // not the host's
+  a.Release(30 * kMiB, MemoryUse::kArrays);
+  group->host().set_limit(10 * kMiB);  // less than there is
+  EXPECT_FALSE(a.TryCharge(1, MemoryUse::kRecords));
+  b.Release(20 * kMiB, MemoryUse::kTransfers);
+  EXPECT_TRUE(a.TryCharge(10 * kMiB, MemoryUse::kRecords));
+}
+
+TEST(MemoryBudgetTest, ReliefIsAskedForWhomItHelps) {
+  MemoryBudget budget(100 * kMiB);
+  const auto group = std::make_shared<MemoryGroup>("vision", std::vector<std::string>());
+  group->host().set_limit(50 * kMiB);
+  std::vector<const MemoryGroup*> asked;
+  budget.set_relief([&](const MemoryGroup* of) {
+    asked.push_back(of);
+    return false;
+  });
+  MemoryAccount account(60 * kMiB, &budget, group);
+  EXPECT_FALSE(account.Relieve(61 * kMiB));  // its own limit
+  EXPECT_FALSE(account.Relieve(51 * kMiB));
+  EXPECT_FALSE(account.Relieve(50 * kMiB));
+  EXPECT_EQ(asked, (std::vector<const MemoryGroup*>{group.get(), nullptr}));
+}
+
+TEST(MemoryBudgetTest, GuaranteesAndLimitsHoldWithManyThreads) {
+  MemoryBudget budget(64 * kMiB);
+  const auto group = std::make_shared<MemoryGroup>("vision", std::vector<std::string>());
+  group->host().set_limit(56 * kMiB);
+  {
+    MemoryAccount account(kMiB * 1024, &budget, group);
+    MemoryAccount other(kMiB * 1024, &budget, group);
+    ASSERT_TRUE(account.Guarantee(16 * kMiB));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&, i] {
+        MemoryAccount& mine = i % 2 == 0 ? account : other;
+        for (int k = 0; k < 20000; ++k) {
+          const int64_t bytes = (k * 37 + i) % 12 * kMiB;
+          if (!mine.TryCharge(bytes, MemoryUse::kRecords)) continue;
+          EXPECT_LE(budget.used(), 64 * kMiB);
+          EXPECT_LE(group->host().used(), 56 * kMiB);
+          mine.Release(bytes, MemoryUse::kRecords);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(budget.used(), 16 * kMiB);
+    EXPECT_EQ(group->host().used(), 0);
+  }
+  EXPECT_EQ(budget.used(), 0);
+}
+
 }  // namespace
 }  // namespace chx::server

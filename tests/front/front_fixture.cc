@@ -122,7 +122,7 @@ std::string Client::Receive(size_t bytes) {
 FrontTest::FrontTest() {
   signal(SIGPIPE, SIG_IGN);  // SSL_write's
   MakeCertificate(&options_.tls_cert, &options_.tls_key);
-  options_.tokens = {kToken};
+  options_.guests = FrontGuests::ByTokens({kToken});
   options_.program = std::getenv("HELPER");
   options_.listeners = {{"127.0.0.1:0", false}, {"127.0.0.1:0", true}};
 }

@@ -174,11 +174,11 @@ TEST_F(FrontTest, OtherTokensAreForNewConnections) {
     return !client.Echoes(HelloFrame(token));
   };
   EXPECT_TRUE(refuses("another token"));
-  supervisor_->SetTokens({"another token"});
+  ASSERT_TRUE(supervisor_->SetGuests(FrontGuests::ByTokens({"another token"})).ok());
   for (int i = 0; i < 1000 && !refuses(kToken); ++i) usleep(10000);
   EXPECT_TRUE(refuses(kToken));
   EXPECT_TRUE(before->Echoes("still there"));
-  supervisor_->SetTokens({"another token", kToken});
+  ASSERT_TRUE(supervisor_->SetGuests(FrontGuests::ByTokens({"another token", kToken})).ok());
   std::unique_ptr<Client> after;
   for (int i = 0; i < 1000 && after == nullptr; ++i) after = Authenticated(true);
   EXPECT_NE(after, nullptr);
@@ -204,7 +204,7 @@ class DirectEcho {
     port_ = *ListenOn("127.0.0.1:0", &sockets);
     listener_ = sockets[0];
     fcntl(listener_, F_SETFL, 0);
-    context_ = *FrontTls::Create(options.tls_cert, options.tls_key);
+    context_ = *FrontTls::Create({options.tls_cert, options.tls_key});
     thread_ = std::thread([this, tls] { Run(tls); });
   }
   ~DirectEcho() {

@@ -25,13 +25,13 @@ class AdminTest : public ::testing::Test {
 
   v1::ListSessionsReply Sessions() {
     v1::ListSessionsReply reply;
-    ListSessions(manager_.get(), &reply);
+    ListSessions(manager_.get(), *DefaultTenant(), &reply);
     return reply;
   }
   absl::StatusCode Kill(uint64_t number) {
     v1::KillSessionRequest request;
     request.set_number(number);
-    return KillSession(manager_.get(), request).code();
+    return KillSession(manager_.get(), *DefaultTenant(), request).code();
   }
 
   // full, broadcast_to 2^50, sum.

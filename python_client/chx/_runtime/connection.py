@@ -16,6 +16,8 @@ def connect(
     *,
     token: str | None = None,
     tls_roots: str | None = None,
+    tls_cert: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
     devices: str | None = None,
     memory: str | float | None = None,
     client_name: str | None = None,
@@ -28,8 +30,11 @@ def connect(
     Args:
       address: "unix:PATH" or "HOST:PORT". Without one $CHX_SERVER counts; without that a private
         daemon is started, which stops with this process, and before if the session is closed.
-      token: what the daemon's --token-file holds; default $CHX_TOKEN.
+      token: what the daemon's --token-file holds, or the token of one of its tenants; default
+        $CHX_TOKEN.
       tls_roots: PEM file with certificates to trust; plaintext without it.
+      tls_cert, tls_key: PEM files with a certificate of the client's own and its key, for a daemon
+        that knows its tenants by them (--tls-client-ca).
       devices: what a private daemon serves, such as "cuda:0,native:0"; default $CHX_DEVICES, or
         "native:0" (after install_chainerx() four of them).
       memory: how much memory a session of a private daemon may hold: bytes, or text such as "8GiB",
@@ -53,7 +58,7 @@ def connect(
       AuthenticationError: the daemon expects another token; a PermissionError.
       ConnectionError: nobody answers at the address, or no daemon starts; there is no TLS where
         it is expected, or a certificate that cannot be trusted.
-      OSError: the file that tls_roots names cannot be read.
+      OSError: a file that tls_roots, tls_cert or tls_key names cannot be read.
       ValueError: plug-ins or a memory limit for a daemon that runs already: only who starts it may
         give them.
     """
@@ -61,6 +66,8 @@ def connect(
         address,
         token=token,
         tls_roots=tls_roots,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         devices=devices,
         memory=memory,
         client_name=client_name,

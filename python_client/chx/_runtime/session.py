@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from chx import _core
 from chx._compat import Self, TypeAlias
 from chx._runtime import defaults, random_streams
-from chx._runtime.certificates import read_roots
+from chx._runtime.certificates import read_certificate, read_roots
 from chx._runtime.daemon import PrivateDaemon
 from chx._runtime.waiting import Waiter, result
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 # Of _core.Session: address, client's name, token, certificates, seconds to reconnect.
-_Arguments: TypeAlias = tuple[str, str, str, str, float]
+_Arguments: TypeAlias = tuple[str, str, str, str, float, str, str]
 
 # What a private daemon serves if nobody says it; install_chainerx() makes it as many as ChainerX has.
 default_devices = "native:0"
@@ -153,6 +153,8 @@ def open_session(
     *,
     token: str | None = None,
     tls_roots: str | None = None,
+    tls_cert: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
     devices: str | None = None,
     memory: str | float | None = None,
     client_name: str | None = None,
@@ -169,6 +171,7 @@ def open_session(
     roots = ""
     if tls_roots is not None:
         roots = read_roots(tls_roots)
+    certificate, key = read_certificate(tls_cert, tls_key)
     daemon = None
     if not server:
         daemon = PrivateDaemon(
@@ -181,6 +184,8 @@ def open_session(
         token or os.environ.get("CHX_TOKEN") or "",
         roots,
         -1 if reconnect is None else reconnect,
+        certificate,
+        key,
     )
     try:
         session = _open(arguments, daemon)

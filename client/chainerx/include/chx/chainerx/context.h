@@ -129,6 +129,8 @@ class AnyGraph {};
 struct ConnectOptions {
   std::string token;
   std::string tls_roots;  // PEM; empty: no TLS
+  std::string tls_cert;   // the client's own, and its key; empty: none
+  std::string tls_key;
 };
 
 // A session with a daemon. Arrays keep the session; their devices belong to the context, which must
