@@ -147,3 +147,25 @@ def test_images_are_of_this_version(rendered):
     for variant in ["cpu", "cuda"]:
         text = (DEPLOY / f"docker/Dockerfile.{variant}").read_text()
         assert f"-t chxd:{version}-{variant} ." in text
+
+
+def test_the_tenants_file_of_the_page(root):
+    """The example, with an identity more to come in by; the daemon reads every key of it."""
+    page = (DEPLOY / "README.md").read_text()
+    [text] = re.findall(r"```yaml\n(# /etc/chxd/tenants\.yaml\n.*?)```", page, re.DOTALL)
+    path = root / "etc/chxd/tenants.yaml"
+    path.write_text(text.replace("uids: [0]", f"uids: [{os.geteuid()}]"))
+    socket = f"unix:{root}/run/chxd/chxd.sock"
+    process = subprocess.Popen(
+        [CHXD, f"--listen={socket}", f"--tenants={path}", "--memory=1GiB"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline().startswith("chxd ready"), process.stderr.read()
+        subprocess.run([CHXD, f"--health={socket}"], check=True, timeout=SECONDS)
+        assert "tenants=2" in process.stderr.readline()
+    finally:
+        process.terminate()
+        process.wait(SECONDS)

@@ -47,16 +47,16 @@ TEST(TenantsTest, EachIdentity) {
   const Tenants tenants(Two());
   Identity peer;
   peer.uid = 1000;
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow)).tenant->name, "a");
   peer.tls_subject = "CN=nobody";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow)).tenant->name, "a");
   peer.service_account = "space:b";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "b");
+  EXPECT_EQ((*tenants.Identify(peer, kNow)).tenant->name, "b");
   peer.token = "new";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow)).tenant->name, "a");
   peer = Identity();
   peer.tls_subject = "CN=a";
-  EXPECT_EQ((*tenants.Identify(peer, kNow))->tenant->name, "a");
+  EXPECT_EQ((*tenants.Identify(peer, kNow)).tenant->name, "a");
 }
 
 TEST(TenantsTest, WhoIsNobodyIsRefused) {

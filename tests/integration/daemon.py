@@ -25,7 +25,8 @@ class Daemon:
         self.directory = tempfile.mkdtemp(prefix="chxd-test-")
         self.socket = os.path.join(self.directory, "chxd.sock")
         listen = listen or f"unix:{self.socket}"
-        if not listen.startswith("unix:") and not any("--token-file" in flag for flag in flags):
+        identified = any(flag.startswith(("--token-file", "--tenants")) for flag in flags)
+        if not listen.startswith("unix:") and not identified:
             flags = ("--allow-unauthenticated-loopback", *flags)
         command = [os.path.abspath(os.environ["CHX_CHXD"]), f"--listen={listen}", *flags]
         self.process = subprocess.Popen(

@@ -20,15 +20,18 @@ class Authority:
             f" -keyout {self._path('ca.key')} -out {self.roots}"
         )
 
-    def issue(self, names, days=2):
+    def issue(self, names, days=2, subject="/CN=chxd"):
         """Paths of a certificate and its key for "DNS:localhost,IP:127.0.0.1" and the like.
 
-        Valid for so many days from now on; a negative number makes one that has expired.
+        Valid for so many days from now on; a negative number makes one that has expired. The next
+        one for the same subject takes its place.
         """
-        key, request, certificate = map(self._path, ("key.pem", "request.pem", "cert.pem"))
+        stem = subject.strip("/").replace("/", ",")
+        files = [f"{stem}-{name}.pem" for name in ("key", "request", "cert")]
+        key, request, certificate = map(self._path, files)
         with open(self._path("extensions"), "w") as file:
             file.write(f"subjectAltName={names}\n")
-        self._openssl(f"req -newkey rsa:2048 -nodes -subj /CN=chxd -keyout {key} -out {request}")
+        self._openssl(f"req -newkey rsa:2048 -nodes -subj {subject} -keyout {key} -out {request}")
         self._openssl(
             f"x509 -req -in {request} -CA {self.roots} -CAkey {self._path('ca.key')} -days {days}"
             f" -CAcreateserial -extfile {self._path('extensions')} -out {certificate}"
