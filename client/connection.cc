@@ -35,8 +35,8 @@ Connection::Connection(std::string address, ConnectOptions options)
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
                                                              const ConnectOptions& options) {
   std::unique_ptr<Connection> connection(new Connection(address, options));
-  CHX_ASSIGN_OR_RETURN(connection->dialer_, Dialer::For(address, options.tls_roots,
-                                                           options.tls_cert, options.tls_key));
+  CHX_ASSIGN_OR_RETURN(connection->dialer_,
+                       Dialer::For(address, options.tls_roots, options.tls_cert, options.tls_key));
   connection->channels_ = std::make_unique<ChannelPool>(connection->dialer_.get(), options.token);
   v1::OpenReply reply;
   std::unique_ptr<CallChannel> channel;
@@ -52,7 +52,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   if (unknown != 0) {
     connection->Log(LogLevel::kInfo, "does not know ", unknown, " operators of this client");
   }
-  connection->segments_ = SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));
+  connection->segments_ =
+      SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));
   connection->limits_ = reply.limits();
   connection->dialer_->set_lease(
       std::chrono::milliseconds(static_cast<int64_t>(reply.limits().lease_seconds() * 1000)));

@@ -38,8 +38,9 @@ absl::Status Unreachable(const std::string& address, bool is_unix, int error) {
   } else if (error == ECONNREFUSED) {
     advice = ": no chxd listens there";
   } else if (is_unix && error == EACCES) {
-    advice = ": a Unix socket is for the daemon's own user, and the group of its --socket-group; "
-             "others use TCP and a token";
+    advice =
+        ": a Unix socket is for the daemon's own user, and the group of its --socket-group; "
+        "others use TCP and a token";
   } else if (!is_unix && error == ETIMEDOUT) {
     advice = ": is the host up, and does a firewall let the port through?";
   }

@@ -170,10 +170,11 @@ absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protec
   for (const Listener& listener : listeners) {
     if (listener.unix_socket || (protection.tls && protection.token)) continue;
     if (!listener.loopback) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "refusing to listen on ", listener.address,
-          ": off this machine's loopback the daemon needs --tls-cert, --tls-key and --token-file or "
-          "--tenants"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("refusing to listen on ", listener.address,
+                       ": off this machine's loopback the daemon needs --tls-cert, --tls-key and "
+                       "--token-file or "
+                       "--tenants"));
     }
     if (protection.token || protection.open_loopback) continue;
     return absl::FailedPreconditionError(absl::StrCat(

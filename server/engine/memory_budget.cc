@@ -124,12 +124,13 @@ int64_t MemoryAccount::held() const {
 
 absl::Status MemoryAccount::Exhausted(int64_t bytes) const {
   if (bytes <= limit_ - used() && group_ != nullptr && !group_->host().Fits(bytes)) {
-    return MemoryError("out of memory: ", FormatMemorySize(bytes),
-                       " more are needed, and the sessions of the tenant '", group_->name(),
-                       "' hold ", FormatMemorySize(group_->host().used()), " of its limit of ",
-                       FormatMemorySize(group_->host().limit()),
-                       "; release arrays, end other sessions, or ask the daemon's operator for more "
-                       "memory in the tenants file");
+    return MemoryError(
+        "out of memory: ", FormatMemorySize(bytes),
+        " more are needed, and the sessions of the tenant '", group_->name(), "' hold ",
+        FormatMemorySize(group_->host().used()), " of its limit of ",
+        FormatMemorySize(group_->host().limit()),
+        "; release arrays, end other sessions, or ask the daemon's operator for more "
+        "memory in the tenants file");
   }
   if (budget_ == nullptr || bytes > limit_ - used()) {
     const int64_t arrays = used_for(MemoryUse::kArrays) + used_for(MemoryUse::kDeviceArrays);

@@ -2,8 +2,8 @@
 //
 // Memory is charged before it is allocated: from a MemoryMeter (records under a lock, without
 // atomics) or a MemoryCharge (single large things) to the session's MemoryAccount, and from there
-// to its tenant's MemoryGroup and the daemon's MemoryBudget. Objects without a fixed size are charged by estimates that include
-// the allocator's overhead.
+// to its tenant's MemoryGroup and the daemon's MemoryBudget. Objects without a fixed size are
+// charged by estimates that include the allocator's overhead.
 #ifndef CHX_SERVER_ENGINE_MEMORY_BUDGET_H_
 #define CHX_SERVER_ENGINE_MEMORY_BUDGET_H_
 

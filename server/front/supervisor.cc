@@ -39,8 +39,8 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(const FrontOptions
   std::unique_ptr<Supervisor> supervisor(new Supervisor(options, std::move(arrive)));
   absl::Status status;
   if (!options.tls_cert.empty()) {
-    status = FrontTls::Create({options.tls_cert, options.tls_key, options.guests.client_ca})
-                 .status();
+    status =
+        FrontTls::Create({options.tls_cert, options.tls_key, options.guests.client_ca}).status();
   }
   if (status.ok()) status = supervisor->Bind();
   if (!status.ok()) return status;

@@ -18,7 +18,7 @@
 namespace chx::server {
 namespace {
 
-constexpr int kMaxChain = 8;          // certificates between a client's and one that is trusted
+constexpr int kMaxChain = 8;           // certificates between a client's and one that is trusted
 constexpr int64_t kMaxSubject = 1024;  // bytes
 
 struct PemFree {
@@ -123,8 +123,8 @@ absl::StatusOr<std::shared_ptr<FrontTls>> FrontTls::Create(const FrontTlsFiles& 
   }
   if (!UseKey(context, files.key)) return KeyError(files.key, files.key_name);
   if (!files.client_ca.empty() && !AskClients(context, files.client_ca)) {
-    return TlsError(absl::StrCat("--tls-client-ca expects PEM certificates, got ",
-                                 files.client_ca_name));
+    return TlsError(
+        absl::StrCat("--tls-client-ca expects PEM certificates, got ", files.client_ca_name));
   }
   return result;
 }

@@ -22,9 +22,7 @@ struct Caller {
   absl::Status refused;  // with kNone: why
 
   // Each session is its tenant's: others find none, whatever id they name.
-  bool Owns(const SessionRecord& record) const {
-    return record.owner.tenant->name == tenant->name;
-  }
+  bool Owns(const SessionRecord& record) const { return record.owner.tenant->name == tenant->name; }
 };
 
 // Knows either a token, which makes everybody the same tenant, or tenants. The daemon's one;

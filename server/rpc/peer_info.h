@@ -12,11 +12,11 @@ namespace chx::server {
 struct PeerInfo {
   enum Kind { kUnix, kTcp };
   Kind kind = kUnix;
-  uid_t uid = 0;            // of a Unix socket's peer
-  std::string address;      // of TCP's, as text, without the port
-  std::string tls_subject;  // of TCP's verified certificate; empty: none
+  uid_t uid = 0;                // of a Unix socket's peer
+  std::string address;          // of TCP's, as text, without the port
+  std::string tls_subject;      // of TCP's verified certificate; empty: none
   std::string service_account;  // of the verified token that it has shown; empty: none
-  std::string token_label;  // which token it has shown; empty if none was asked for
+  std::string token_label;      // which token it has shown; empty if none was asked for
   // The daemon's own admin process: it may list and kill sessions, and ask for health, no more.
   bool admin = false;
 };

@@ -38,8 +38,8 @@ void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
 }  // namespace
 
 absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client_name,
-                                                       const PeerInfo& peer,
-                                                       const Caller& caller, bool local) {
+                                                       const PeerInfo& peer, const Caller& caller,
+                                                       bool local) {
   std::shared_ptr<void> admission;
   if (options_.admit_session) {
     CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));

@@ -89,9 +89,9 @@ absl::Status CheckTimes(const Json& claims, absl::Time now) {
   }
   if (ends == absl::InfinitePast()) return Refused("does not say when it ends");
   if (now >= ends + ServiceKeys::kLeeway) {
-    return Refused(absl::StrCat(
-        "has expired on ", absl::FormatTime(absl::RFC3339_sec, ends, absl::UTCTimeZone()),
-        ": read it again from its file, which Kubernetes renews"));
+    return Refused(absl::StrCat("has expired on ",
+                                absl::FormatTime(absl::RFC3339_sec, ends, absl::UTCTimeZone()),
+                                ": read it again from its file, which Kubernetes renews"));
   }
   if (now + ServiceKeys::kLeeway < begins) return Refused("is not valid yet");
   return absl::OkStatus();

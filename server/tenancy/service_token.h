@@ -30,8 +30,8 @@ class ServiceKeys {
 
   // Whether something shown as a token is to be verified, and not looked up.
   static bool LooksLikeOne(absl::string_view shown);
-  // The account, "NAMESPACE:NAME", of a token that is signed by RS256 or ES256 with one of the keys,
-  // for kAudience, and valid at `now`. UNAUTHENTICATED says what is wrong.
+  // The account, "NAMESPACE:NAME", of a token that is signed by RS256 or ES256 with one of the
+  // keys, for kAudience, and valid at `now`. UNAUTHENTICATED says what is wrong.
   absl::StatusOr<std::string> Verify(const std::string& token, absl::Time now) const;
 
  private:

@@ -72,7 +72,10 @@ class ServiceTokenTest : public ::testing::Test {
   ServiceTokenTest() : rsa_(EVP_RSA_gen(2048)), ec_(EVP_EC_gen("P-256")) {
     keys_ = {{"issuer", "https://cluster"},
              {"keys",
-              {{{"kty", "RSA"}, {"kid", "r"}, {"n", Number(rsa_.get(), OSSL_PKEY_PARAM_RSA_N)}, {"e", "AQAB"}},
+              {{{"kty", "RSA"},
+                {"kid", "r"},
+                {"n", Number(rsa_.get(), OSSL_PKEY_PARAM_RSA_N)},
+                {"e", "AQAB"}},
                {{"kty", "EC"},
                 {"kid", "e"},
                 {"crv", "P-256"},
@@ -95,8 +98,10 @@ class ServiceTokenTest : public ::testing::Test {
   }
   std::string Rs256() const { return With(Signed(rsa_.get(), Text())); }
   std::string Es256() {
-    header_ = {{"alg", "ES256"}, {"kid", "e"}};
-    return With(Plain(Signed(ec_.get(), Text())));
+    const Json header = std::exchange(header_, {{"alg", "ES256"}, {"kid", "e"}});
+    std::string token = With(Plain(Signed(ec_.get(), Text())));
+    header_ = header;
+    return token;
   }
   absl::StatusOr<std::string> Verify(const std::string& token) const {
     return (*ServiceKeys::Parse(keys_.dump()))->Verify(token, kNow);
@@ -195,8 +200,8 @@ TEST_F(ServiceTokenTest, BytesThatAreNoToken) {
 }
 
 TEST_F(ServiceTokenTest, KeySetsOfNoUseAreRefused) {
-  for (const char* bad : {"", "[]", "{}", R"({"keys": 1})", R"({"keys": []})", R"({"keys": [1, {}]})",
-                          R"({"keys": [{"kty": "oct", "k": "c2VjcmV0"}]})",
+  for (const char* bad : {"", "[]", "{}", R"({"keys": 1})", R"({"keys": []})",
+                          R"({"keys": [1, {}]})", R"({"keys": [{"kty": "oct", "k": "c2VjcmV0"}]})",
                           R"({"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB"}]})"}) {
     EXPECT_EQ(ServiceKeys::Parse(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }

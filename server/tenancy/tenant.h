@@ -50,8 +50,8 @@ struct Tenant {
   std::set<Feature> features = {Feature::kUserKernels, Feature::kSharedNames, Feature::kSnapshots};
   std::set<std::string> denied_operators;  // by name
   bool admin = false;                      // sees, limits and ends the sessions of all
-  std::chrono::seconds idle_limit{0};     // how long a session may send nothing; 0: for ever
-  std::chrono::seconds session_limit{0};  // how long a session may live; 0: for ever
+  std::chrono::seconds idle_limit{0};      // how long a session may send nothing; 0: for ever
+  std::chrono::seconds session_limit{0};   // how long a session may live; 0: for ever
 };
 
 using TenantPtr = std::shared_ptr<const Tenant>;

@@ -18,10 +18,9 @@ std::string SubjectKey(absl::string_view subject) { return absl::StrCat("subject
 std::string UidKey(uid_t uid) { return absl::StrCat("uid ", uid); }
 
 absl::Status Expired(absl::Time ends) {
-  return absl::UnauthenticatedError(
-      absl::StrCat("the token has expired on ",
-                   absl::FormatTime(absl::RFC3339_sec, ends, absl::UTCTimeZone()),
-                   ": ask the daemon's operator for a new one"));
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the token has expired on ", absl::FormatTime(absl::RFC3339_sec, ends, absl::UTCTimeZone()),
+      ": ask the daemon's operator for a new one"));
 }
 
 }  // namespace

@@ -116,7 +116,9 @@ YamlReader Operators(std::set<std::string>* denied) {
       return absl::OkStatus();
     });
   };
-  return [deny](const YAML::Node& node) { return ReadYamlMap(node, "operators", {{"deny", deny}}); };
+  return [deny](const YAML::Node& node) {
+    return ReadYamlMap(node, "operators", {{"deny", deny}});
+  };
 }
 
 YamlReader DeviceMemory(std::map<std::string, int64_t>* out) {
@@ -248,10 +250,10 @@ absl::StatusOr<Tenant> ReadTenant(const YAML::Node& node, int64_t host_bytes) {
   if (tenant.name.empty()) return YamlError(node, "[tenants] expects a name for each tenant");
   for (const int64_t most : {tenant.memory_bytes, tenant.session_memory_bytes}) {
     if (most == 0 || tenant.guaranteed_bytes <= most) continue;
-    return YamlError(node, absl::StrCat("[tenants] expects a guaranteed_memory of at most memory "
-                                        "and session_memory in '",
-                                        tenant.name, "', got ",
-                                        FormatMemorySize(tenant.guaranteed_bytes)));
+    return YamlError(
+        node, absl::StrCat("[tenants] expects a guaranteed_memory of at most memory "
+                           "and session_memory in '",
+                           tenant.name, "', got ", FormatMemorySize(tenant.guaranteed_bytes)));
   }
   return tenant;
 }

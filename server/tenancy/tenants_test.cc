@@ -126,8 +126,8 @@ TEST(TenantsTest, AnExpiredTokenLeadsToSessionsOfBefore) {
   const absl::Time late = kNow + absl::Hours(2);  // one hour after "new" has expired
   EXPECT_TRUE(tenants.Identify(WithToken("new"), kNow + absl::Hours(1))->former);
   EXPECT_FALSE(tenants.Identify(WithToken("new"), late).ok());
-  EXPECT_TRUE(tenants.Forget([](const std::string& tenant, absl::Time) { return tenant == "a"; },
-                             late));
+  EXPECT_TRUE(
+      tenants.Forget([](const std::string& tenant, absl::Time) { return tenant == "a"; }, late));
   EXPECT_TRUE(tenants.Identify(WithToken("new"), late)->former);
   EXPECT_TRUE(tenants.Forget([](const std::string&, absl::Time) { return false; }, late));
   EXPECT_FALSE(tenants.Identify(WithToken("new"), late).ok());

@@ -112,7 +112,10 @@ def test_a_wrong_file_cannot_start_a_daemon(tmp_path):
             Daemon(f"--tenants={path}")
         assert error in str(caught.value)
     path.write_text("tenants:\n- name: a\n")
-    for flag, error in [("--token-file=x", "leave --token-file out"), ("--socket-group=?", "group")]:
+    for flag, error in [
+        ("--token-file=x", "leave --token-file out"),
+        ("--socket-group=?", "group"),
+    ]:
         with pytest.raises(RuntimeError, match=error):
             Daemon(f"--tenants={path}", flag)
     for flag in ("--jwks-file=x", "--tls-client-ca=x"):
@@ -183,7 +186,10 @@ def test_a_guarantee_in_a_full_daemon(tmp_path):
         sure=by_token(VISION, guaranteed_memory="96MiB"),
         other=by_token(SPEECH),
     )
-    with Daemon(file.flag, "--memory=384MiB", "--lease=5s") as daemon, contextlib.ExitStack() as stack:
+    with (
+        Daemon(file.flag, "--memory=384MiB", "--lease=5s") as daemon,
+        contextlib.ExitStack() as stack,
+    ):
         sure = stack.enter_context(chx.connect(daemon.address, token=VISION))
         other = stack.enter_context(chx.connect(daemon.address, token=SPEECH))
         full = []
@@ -307,9 +313,7 @@ class Cluster:
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
 def test_a_service_account_is_an_identity(tmp_path, listen):
     cluster = Cluster(tmp_path)
-    file = TenantsFile(
-        tmp_path / "tenants.yaml", vision={"service_accounts": ["research:trainer"]}
-    )
+    file = TenantsFile(tmp_path / "tenants.yaml", vision={"service_accounts": ["research:trainer"]})
     with Daemon(file.flag, f"--jwks-file={cluster.jwks}", listen=listen) as daemon:
         with chx.connect(daemon.address, token=cluster.token()):
             assert int(chx.ones((), "int64") + 1) == 2
@@ -376,9 +380,10 @@ def test_users_of_a_group_share_a_daemon_and_map_their_own_arrays(tmp_path):
         for suffix in ("", ".shm"):
             info = os.stat(daemon.socket + suffix)
             assert info.st_mode & 0o777 == 0o660 and info.st_gid == group
-        with client_of(54001, group, daemon.address) as a, client_of(
-            54002, group, daemon.address
-        ) as b:
+        with (
+            client_of(54001, group, daemon.address) as a,
+            client_of(54002, group, daemon.address) as b,
+        ):
             total = float(np.arange(1 << 18, dtype="float32").sum(dtype="float64"))
             for process in (a, b):
                 word, kind, value = process.stdout.readline().split() or [process.stderr.read()]

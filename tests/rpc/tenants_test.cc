@@ -135,7 +135,8 @@ TEST_F(TenantsDaemonTest, ARotatedTokenKeepsItsSessionsAndOpensNone) {
     SCOPED_TRACE(listener);
     RpcClient vision(address(listener), kVision);
     ASSERT_TRUE(vision.Open().ok());
-    ASSERT_TRUE(Replace({Named("vision", "the next token of vision"), Named("speech", kSpeech)}).ok());
+    ASSERT_TRUE(
+        Replace({Named("vision", "the next token of vision"), Named("speech", kSpeech)}).ok());
     vision.Connect();
     ASSERT_TRUE(vision.Upload(1, {1}, 100).ok());
     EXPECT_TRUE(absl::IsUnauthenticated(RpcClient(address(listener), kVision).Open()));
@@ -144,7 +145,8 @@ TEST_F(TenantsDaemonTest, ARotatedTokenKeepsItsSessionsAndOpensNone) {
     ASSERT_TRUE(vision.Upload(2, {1}, 100).ok());
     v1::CloseReply closed;
     ASSERT_TRUE(vision.Close(&closed).ok());
-    for (const v1::SessionInfo& left : SessionsAt(address(), "the next token of vision").sessions()) {
+    for (const v1::SessionInfo& left :
+         SessionsAt(address(), "the next token of vision").sessions()) {
       ASSERT_TRUE(Kill(left.number(), "the next token of vision").ok());
     }
     daemon_->ForgetFormerTokens();
