@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "absl/types/optional.h"
 #include "base/sanitizers.h"
 #include "ops/error.h"
 #include "server/engine/host_memory.h"
@@ -300,16 +301,20 @@ void Daemon::ForgetFormerTokens() {
 void Daemon::ForgetFormerIdentities() {
   const absl::Time now = absl::Now();
   const auto steady_now = std::chrono::steady_clock::now();
-  std::map<std::string, absl::Time> oldest;  // of each tenant's sessions
-  for (const SessionSnapshot& session : manager_->Snapshots()) {
-    const absl::Time opened = now - absl::FromChrono(steady_now - session.opened);
-    absl::Time& first = oldest.emplace(session.tenant->name, opened).first->second;
-    first = std::min(first, opened);
-  }
+  absl::optional<std::map<std::string, absl::Time>> oldest;  // of each tenant's sessions
+  const auto list = [&] {
+    oldest.emplace();
+    for (const SessionSnapshot& session : manager_->Snapshots()) {
+      const absl::Time opened = now - absl::FromChrono(steady_now - session.opened);
+      absl::Time& first = oldest->emplace(session.tenant->name, opened).first->second;
+      first = std::min(first, opened);
+    }
+  };
   const bool changed = tenants_->Forget(
-      [&oldest](const std::string& tenant, absl::Time ended) {
-        const auto found = oldest.find(tenant);
-        return found != oldest.end() && found->second < ended;
+      [&](const std::string& tenant, absl::Time ended) {
+        if (!oldest.has_value()) list();  // mostly nobody asks
+        const auto found = oldest->find(tenant);
+        return found != oldest->end() && found->second < ended;
       },
       now);
   if (changed) AnnounceTokens();

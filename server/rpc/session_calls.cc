@@ -85,12 +85,14 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
         op != nullptr && op->name == signature.name() && op->SignatureHash() == signature.hash();
     reply->add_op_ids(known ? op->id + 1u : 0u);
   }
+  const SessionOwner& owner = record->owner;
+  const bool shares = local && owner.share && owner.uid == peer.uid;
   const Devices& devices = manager_->devices();
   for (int i = 0; i < devices.size(); ++i) {
     v1::DeviceInfo* info = reply->add_devices();
     info->set_name(devices.at(i).name());
     info->set_memory_bytes(devices.at(i).memory_bytes());
-    info->set_shares_memory(local && record->owner.uid == peer.uid && devices.shares_memory(i));
+    info->set_shares_memory(shares && devices.shares_memory(i));
   }
   FillLimits(manager_->options(), record->session->limits(), reply->mutable_limits());
   return absl::OkStatus();

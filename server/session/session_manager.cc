@@ -198,6 +198,8 @@ void SessionManager::Detach(const SessionRecordPtr& record, uint64_t attachment)
 
 std::shared_ptr<const StreamHooks> SessionManager::Remove(SessionRecordPtr record) {
   sessions_.erase(record->id);
+  // Its memory is its tenant's until it is gone, but another one may take its place.
+  record->place.counted = nullptr;
   return std::exchange(record->stream, nullptr);
 }
 
