@@ -16,8 +16,9 @@ namespace chx {
 // Thread-safe. Keeps one connection; threads that call at once have more.
 class ChannelPool {
  public:
-  ChannelPool(const Dialer* dialer, std::string token)
-      : dialer_(dialer), token_(std::move(token)) {}
+  // `token_file`: empty: there is just the token.
+  ChannelPool(const Dialer* dialer, std::string token, std::string token_file)
+      : dialer_(dialer), token_file_(std::move(token_file)), token_(std::move(token)) {}
 
   // `fresh`: not one that may have been cut meanwhile.
   absl::StatusOr<std::unique_ptr<CallChannel>> Take(Dialer::TimePoint deadline, bool fresh);
@@ -27,9 +28,13 @@ class ChannelPool {
   void Close();
 
  private:
+  // What to show now. A file that cannot be read just now changes nothing.
+  absl::StatusOr<std::string> Token() ABSL_LOCKS_EXCLUDED(mutex_);
+
   const Dialer* const dialer_;
-  const std::string token_;
+  const std::string token_file_;
   Mutex mutex_;
+  std::string token_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CallChannel> idle_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -13,8 +13,11 @@ namespace chx {
 struct ConnectOptions {
   // Shown to the daemon's administrator.
   std::string client_name = "chx";
-  // What a daemon that was started with --token-file expects.
+  // What a daemon that was started with --token-file or --tenants expects.
   std::string token;
+  // In its place a file that has it, read again for each connection: who issues tokens for a short
+  // time, as Kubernetes does, writes the next one there.
+  std::string token_file;
   // Certificates in PEM that the daemon's is checked against; empty: plaintext.
   std::string tls_roots;
   // The client's own certificate chain and its key, in PEM, for a daemon that was started with

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/fork_guard.h"
 #include "client/local_socket.h"
@@ -37,7 +38,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   std::unique_ptr<Connection> connection(new Connection(address, options));
   CHX_ASSIGN_OR_RETURN(connection->dialer_,
                        Dialer::For(address, options.tls_roots, options.tls_cert, options.tls_key));
-  connection->channels_ = std::make_unique<ChannelPool>(connection->dialer_.get(), options.token);
+  connection->channels_ =
+      std::make_unique<ChannelPool>(connection->dialer_.get(), options.token, options.token_file);
   v1::OpenReply reply;
   std::unique_ptr<CallChannel> channel;
   CHX_RETURN_IF_ERROR(connection->OpenSession("", Clock::now() + kOpenTimeout, &reply, &channel));
@@ -129,9 +131,12 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id,
                      absl::StrCat("cannot reach chxd at ", address_, ": ", status.message()));
   }
   if (absl::IsUnauthenticated(status)) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("chxd at ", address_, ": ", status.message(),
-                     ", the one in its --token-file; give it as token, or in $CHX_TOKEN"));
+    const bool any = absl::EndsWith(status.message(), "a valid token");
+    return absl::UnauthenticatedError(absl::StrCat(
+        "chxd at ", address_, ": ", status.message(),
+        any ? ", the one in its --token-file or one of its --tenants; give it as token, or in "
+              "$CHX_TOKEN"
+            : ""));
   }
   *reply = std::move(*answer.mutable_open());
   return status;

@@ -91,6 +91,7 @@ class Session:
         reconnect: float = -1,
         tls_cert: str = "",
         tls_key: str = "",
+        token_file: str = "",
     ) -> Self: ...
     @property
     def address(self) -> str:

@@ -43,10 +43,10 @@ PyObject* Repr(PyObject* self) {
 // negative for the default.
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
   const char *address = nullptr, *client_name = nullptr, *token = nullptr, *roots = nullptr;
-  const char *certificate = "", *key = "";
+  const char *certificate = "", *key = "", *token_file = "";
   double reconnect = -1;
-  if (!PyArg_ParseTuple(args, "ssss|dss", &address, &client_name, &token, &roots, &reconnect,
-                        &certificate, &key)) {
+  if (!PyArg_ParseTuple(args, "ssss|dsss", &address, &client_name, &token, &roots, &reconnect,
+                        &certificate, &key, &token_file)) {
     return nullptr;
   }
   ConnectOptions options;
@@ -55,6 +55,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
   options.tls_roots = roots;
   options.tls_cert = certificate;
   options.tls_key = key;
+  options.token_file = token_file;
   if (reconnect >= 0) {
     constexpr double kMaxSeconds = 1e9;
     options.reconnect =

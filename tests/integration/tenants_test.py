@@ -337,6 +337,34 @@ def test_a_service_account_is_an_identity(tmp_path, listen):
         assert not admits(daemon.address, cluster.token())
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def test_a_token_that_is_renewed_in_its_file_takes_up_the_session(tmp_path):
+    (tmp_path / "next").mkdir()
+    cluster, rotated = Cluster(tmp_path), Cluster(tmp_path / "next")
+    token = tmp_path / "token"
+    token.write_text(cluster.token() + "\n")
+    file = TenantsFile(
+        tmp_path / "tenants.yaml", vision={"service_accounts": ["research:trainer"]}
+    )
+    with Daemon(file.flag, f"--jwks-file={cluster.jwks}", listen="127.0.0.1:0") as daemon:
+        with chx.connect(daemon.address, token_file=token):
+            x = chx.ones((), "int64")
+            assert int(x) == 1
+            token.write_text(rotated.token())
+            rotated.jwks.rename(cluster.jwks)
+            assert wait_until(lambda: admits(daemon.address, rotated.token()), SECONDS)
+            assert not admits(daemon.address, cluster.token())
+            for child in children(daemon.process.pid):  # the front process: one more cut
+                os.kill(child, signal.SIGKILL)
+            assert int(x + 1) == 2
+        with pytest.raises(ConnectionError, match="token_file expects a file with a token"):
+            chx.connect(daemon.address, token_file=tmp_path / "none")
+
+
 CLIENT = """
     import os, sys
     import chx, numpy as np  # of a folder that is perhaps another user's alone

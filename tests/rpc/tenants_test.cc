@@ -48,7 +48,8 @@ class TenantsDaemonTest : public DaemonTest {
   }
   std::vector<std::string> Listed(const std::string& token) {
     std::vector<std::string> tenants;
-    for (const v1::SessionInfo& each : SessionsAt(address(), token).sessions()) {
+    const v1::ListSessionsReply reply = SessionsAt(address(), token);
+    for (const v1::SessionInfo& each : reply.sessions()) {
       tenants.push_back(each.tenant());
     }
     return tenants;
@@ -145,8 +146,8 @@ TEST_F(TenantsDaemonTest, ARotatedTokenKeepsItsSessionsAndOpensNone) {
     ASSERT_TRUE(vision.Upload(2, {1}, 100).ok());
     v1::CloseReply closed;
     ASSERT_TRUE(vision.Close(&closed).ok());
-    for (const v1::SessionInfo& left :
-         SessionsAt(address(), "the next token of vision").sessions()) {
+    const v1::ListSessionsReply all = SessionsAt(address(), "the next token of vision");
+    for (const v1::SessionInfo& left : all.sessions()) {
       ASSERT_TRUE(Kill(left.number(), "the next token of vision").ok());
     }
     daemon_->ForgetFormerTokens();

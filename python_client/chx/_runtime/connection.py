@@ -15,6 +15,7 @@ def connect(
     address: str | None = None,
     *,
     token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
     tls_roots: str | None = None,
     tls_cert: str | os.PathLike[str] | None = None,
     tls_key: str | os.PathLike[str] | None = None,
@@ -32,6 +33,9 @@ def connect(
         daemon is started, which stops with this process, and before if the session is closed.
       token: what the daemon's --token-file holds, or the token of one of its tenants; default
         $CHX_TOKEN.
+      token_file: a file that has the token, read again for each connection: for tokens that are
+        renewed, as those of Kubernetes' service accounts. Default $CHX_TOKEN_FILE. A token goes
+        before it.
       tls_roots: PEM file with certificates to trust; plaintext without it.
       tls_cert, tls_key: PEM files with a certificate of the client's own and its key, for a daemon
         that knows its tenants by them (--tls-client-ca).
@@ -65,6 +69,7 @@ def connect(
     opened = session.open_session(
         address,
         token=token,
+        token_file=token_file,
         tls_roots=tls_roots,
         tls_cert=tls_cert,
         tls_key=tls_key,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 # Of _core.Session: address, client's name, token, certificates, seconds to reconnect.
-_Arguments: TypeAlias = tuple[str, str, str, str, float, str, str]
+_Arguments: TypeAlias = tuple[str, str, str, str, float, str, str, str]
 
 # What a private daemon serves if nobody says it; install_chainerx() makes it as many as ChainerX has.
 default_devices = "native:0"
@@ -152,6 +152,7 @@ def open_session(
     address: str | None = None,
     *,
     token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
     tls_roots: str | None = None,
     tls_cert: str | os.PathLike[str] | None = None,
     tls_key: str | os.PathLike[str] | None = None,
@@ -171,6 +172,7 @@ def open_session(
     roots = ""
     if tls_roots is not None:
         roots = read_roots(tls_roots)
+    shown = token or ("" if token_file else os.environ.get("CHX_TOKEN")) or ""
     certificate, key = read_certificate(tls_cert, tls_key)
     daemon = None
     if not server:
@@ -181,11 +183,12 @@ def open_session(
     arguments: _Arguments = (
         server,
         client_name or f"python pid {os.getpid()}",
-        token or os.environ.get("CHX_TOKEN") or "",
+        shown,
         roots,
         -1 if reconnect is None else reconnect,
         certificate,
         key,
+        "" if shown else os.fspath(token_file or os.environ.get("CHX_TOKEN_FILE") or ""),
     )
     try:
         session = _open(arguments, daemon)
