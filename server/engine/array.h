@@ -38,6 +38,10 @@ class Buffer : public RefCounted<Buffer> {
 
  private:
   friend class MemoryPool;
+  // Not to where it is already. An upload stays until its first use: the client may still write.
+  bool MayMove() const {
+    return kind_ == kPrivate || (kind_ == kShared && !exported_ && uses_ > 0);
+  }
   // Small pages make a pass over the memory a third slower; to move it costs about three passes.
   static constexpr int kManyUses = 8;
   enum Kind : uint8_t { kPrivate, kShared, kSpilled };

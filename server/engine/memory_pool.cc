@@ -261,7 +261,7 @@ bool MemoryPool::SpillLocked(int64_t bytes) {
     for (int i = 0; i < kBuffersAtOnce; ++i) {
       Buffer& buffer = buffers[i];
       const bool idle = buffer.data_ != nullptr && buffer.last_use_ != clock_->now;
-      if (idle && buffer.kind_ == kPrivate && buffer.bytes_ > kMaxSmall) cold.push_back(&buffer);
+      if (idle && buffer.MayMove() && buffer.bytes_ > kMaxSmall) cold.push_back(&buffer);
     }
   }
   std::sort(cold.begin(), cold.end(),
