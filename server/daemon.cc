@@ -18,7 +18,7 @@
 #include "absl/types/optional.h"
 #include "base/sanitizers.h"
 #include "ops/error.h"
-#include "server/engine/host_memory.h"
+#include "server/engine/process_memory.h"
 #include "server/log/log.h"
 #include "server/process/library_log.h"
 #include "server/rpc/limits.h"
@@ -62,12 +62,12 @@ constexpr int64_t kUncounted = int64_t{32} << 20;
 
 absl::StatusOr<std::unique_ptr<MemoryBudget>> NewBudget(int64_t limit, HeapTrimmer* trimmer) {
   HeapWatch heap;
-  if (!kSanitized) heap.resident = ResidentBytes;
+  if (!kSanitized) heap.resident = HeldProcessBytes;
   heap.trim = [trimmer] { return trimmer->Trim(); };
   heap.freed = [trimmer](int64_t bytes) { trimmer->Freed(bytes); };
   auto budget = std::make_unique<MemoryBudget>(limit, std::move(heap));
   // With what the devices have opened.
-  const int64_t own = kUncounted + ResidentBytes();
+  const int64_t own = kUncounted + HeldProcessBytes();
   if (own + kSessionBytes > limit) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "--memory=", limit, " leaves no room for a session: the daemon itself takes ", own));
@@ -106,6 +106,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->credentials_ = options.credentials;
   CHX_RETURN_IF_ERROR(daemon->devices_.Open(options.devices, backends));
+  CHX_RETURN_IF_ERROR(daemon->OpenSpillFolder(options));
   ManagerOptions manager;
   CHX_ASSIGN_OR_RETURN(daemon->budget_, NewBudget(options.memory, &daemon->trimmer_));
   manager.budget = daemon->budget_.get();
@@ -136,6 +137,15 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   }
   CHX_RETURN_IF_ERROR(daemon->Listen(options));
   return daemon;
+}
+
+absl::Status Daemon::OpenSpillFolder(const Options& options) {
+  if (options.spill_dir.empty()) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(spill_, SpillFolder::Open(options.spill_dir, options.spill_size));
+  for (int i = 0; i < devices_.size(); ++i) {
+    if (devices_.shares_memory(i)) devices_.slot(i).spill = spill_.get();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Daemon::Listen(const Options& options) {

@@ -13,6 +13,7 @@
 #include "server/engine/devices.h"
 #include "server/engine/heap_trimmer.h"
 #include "server/engine/memory_budget.h"
+#include "server/engine/spill_folder.h"
 #include "server/front/supervisor.h"
 #include "server/options.h"
 #include "server/rpc/acceptor.h"
@@ -45,6 +46,7 @@ class Daemon {
 
  private:
   Daemon() = default;
+  absl::Status OpenSpillFolder(const Options& options);
   absl::Status Listen(const Options& options);
   absl::Status ListenForFrames(const Options& options);
   void StopListening();
@@ -62,6 +64,7 @@ class Daemon {
   HeapTrimmer trimmer_;
   std::unique_ptr<MemoryBudget> budget_;
   std::unique_ptr<Tenants> tenants_;  // null: none are named
+  std::unique_ptr<SpillFolder> spill_;  // null: what a session has no memory for is refused
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
   std::unique_ptr<Admission> admission_;

@@ -125,6 +125,14 @@ void AddLimits(Adder* add, Flags* flags) {
   add->Text("session-memory", &flags->session_memory,
             "How much memory each session may hold: 512MiB, 4GiB, 4GB, or a share of the host's "
             "memory, such as 0.5 or 50%. No more than --memory.");
+  add->Text(
+      "spill-dir", &flags->spill_dir,
+      "Folder on a disk for arrays on the CPU that a session has no memory for: those that it "
+      "has not used for longest lie there, in files without names. Default: none; such a "
+      "session gets errors.");
+  add->Text(
+      "spill-size", &flags->spill_size,
+      "How much all of them may take; written as for --session-memory. Default: as --memory.");
   add->Number("max-sessions", &flags->max_sessions, "How many sessions there may be.");
   add->Number(
       "max-sessions-per-peer", &flags->max_sessions_per_peer,

@@ -31,6 +31,8 @@ struct Flags {
 
   std::string memory;
   std::string session_memory = "4GiB";
+  std::string spill_dir;
+  std::string spill_size;
   int max_sessions = kDefaultMaxSessions;
   int max_sessions_per_peer = 1024;
   absl::optional<absl::Duration> max_command_time;

@@ -199,6 +199,12 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   CHX_ASSIGN_OR_RETURN(options.session_memory,
                        CheckedMemory("--session-memory", flags.session_memory, kMinSessionMemory));
   CHX_ASSIGN_OR_RETURN(options.memory, MemoryOf(flags.memory));
+  options.spill_dir = flags.spill_dir;
+  options.spill_size = options.memory;
+  if (!flags.spill_size.empty()) {
+    CHX_ASSIGN_OR_RETURN(options.spill_size,
+                         CheckedMemory("--spill-size", flags.spill_size, kMinSessionMemory));
+  }
   CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", flags.lease));
   CHX_ASSIGN_OR_RETURN(options.function_deadline,
                        CheckedDuration("--function-deadline", flags.function_deadline));

@@ -38,6 +38,8 @@ struct Options {
   int64_t session_memory = 0;
   // Of the whole daemon; by default what this machine suggests.
   int64_t memory = DefaultMemoryLimit(HostMemoryBytes());
+  std::string spill_dir;  // empty: none
+  int64_t spill_size = 0;
   std::chrono::milliseconds lease{0};
   std::chrono::milliseconds function_deadline{0};
   std::chrono::milliseconds max_command_time{0};  // 0: for ever

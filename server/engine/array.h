@@ -11,6 +11,11 @@ namespace chx::server {
 
 class MemoryPool;
 
+// Counts the operators that a session has run, so that what was used last is known.
+struct UseClock {
+  uint64_t now = 0;
+};
+
 // A block of a session's memory on one device, shared by the views of one storage. Goes back to its
 // pool with the last reference.
 class Buffer : public RefCounted<Buffer> {
@@ -18,7 +23,11 @@ class Buffer : public RefCounted<Buffer> {
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   // Whether the client can map it, and so read and write it at any time.
-  bool shared() const { return shared_; }
+  bool shared() const { return kind_ == kShared; }
+  // Whether it lies in a file: kernels can use it there, only slower.
+  bool spilled() const { return kind_ == kSpilled; }
+  // At the time `now` of the session's UseClock. What is in use now stays where it is.
+  void Touch(uint64_t now) { last_use_ = now; }
   // Whether it has to stay where it is: the client has been told where that is for more than an
   // upload.
   bool exported() const { return exported_; }
@@ -29,14 +38,20 @@ class Buffer : public RefCounted<Buffer> {
 
  private:
   friend class MemoryPool;
+  // Not to where it is already. An upload stays until its first use: the client may still write.
+  bool MayMove() const {
+    return kind_ == kPrivate || (kind_ == kShared && !exported_ && uses_ > 0);
+  }
   // Small pages make a pass over the memory a third slower; to move it costs about three passes.
   static constexpr int kManyUses = 8;
+  enum Kind : uint8_t { kPrivate, kShared, kSpilled };
 
-  char* data_ = nullptr;
-  int64_t bytes_ = 0;  // as rounded up by the pool
-  bool shared_ = false;
+  char* data_ = nullptr;  // null: it is free
+  int64_t bytes_ = 0;     // as rounded up by the pool
+  Kind kind_ = kPrivate;
   bool exported_ = false;
   int uses_ = 0;
+  uint64_t last_use_ = 0;
   MemoryPool* pool_ = nullptr;
   Buffer* next_free_ = nullptr;
 };

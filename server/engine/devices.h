@@ -13,10 +13,15 @@
 
 namespace chx::server {
 
+class SpillFolder;
+
 // A device with the account of what all sessions hold on it.
 struct DeviceSlot {
   std::unique_ptr<Device> device;
   std::atomic<int64_t> used_bytes{0};
+  // Where arrays go for which a session has no memory; null: nowhere. Set before there are
+  // sessions, for devices with the host's memory only.
+  SpillFolder* spill = nullptr;
 };
 
 // Filled at start by one thread; afterwards read-only and thread-safe.

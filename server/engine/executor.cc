@@ -105,8 +105,9 @@ absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
   if (state.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(state.stream, devices_->at(device).NewStream());
     state.stream->set_settings(settings_);
-    state.pool = std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(),
-                                              account_.get(), share_ ? &segments_ : nullptr);
+    state.pool =
+        std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(), account_.get(),
+                                     &clock_, share_ ? &segments_ : nullptr);
     state.kernels = &devices_->at(device).kernels();
   }
   return &state;
@@ -117,6 +118,11 @@ void Executor::Configure(const Settings& settings) {
   for (const DeviceState& state : states_) {
     if (state.stream != nullptr) state.stream->set_settings(settings);
   }
+}
+
+void Executor::Use(const Array& array) {
+  array.buffer->Touch(clock_.now);
+  if (array.buffer->spilled()) states_[array.spec.device].pool->Restore(array.buffer);
 }
 
 absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
@@ -139,12 +145,15 @@ bool Executor::HasKernel(const OpDef& op, DeviceId device) const {
 
 absl::Status Executor::Run(const ArrayCall& call, RunOutputs* outputs) {
   outputs->clear();
+  EndUses();
   const OpDef& op = call.op;
   DeviceId device = call.device;
   absl::InlinedVector<SpecOperand, 4> specs;
   for (const ArrayOperand& input : call.inputs) {
     specs.push_back(input.As<SpecOperand>([](const Array* array) { return &array->spec; }));
-    if (input.is_array()) device = input.array()->spec.device;
+    if (!input.is_array()) continue;
+    device = input.array()->spec.device;
+    Use(*input.array());
   }
   const OpCall<SpecOperand> to_infer{op, specs, call.attrs, device};
   InferResult inferred;
@@ -360,6 +369,8 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
                                 absl::Span<const AttrValue> attrs) {
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(input.spec.device));
   const OpDef& op = *OpRegistry::Global().Find(name);
+  Use(input);
+  Use(output);
   const KernelTensor in = TensorOf(input);
   const KernelTensor out = TensorOf(output);
   current_ = state;
@@ -448,9 +459,14 @@ absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes,
   return CheckNotStopped("fetch");
 }
 
-bool Executor::Trim() {
+bool Executor::Reclaim() {
+  constexpr int64_t kRoom = int64_t{1} << 20;
   bool any = false;
   for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->Trim();
+  if (any) return true;
+  for (const DeviceState& state : states_) {
+    any |= state.pool != nullptr && state.pool->Spill(kRoom) && state.pool->Trim();
+  }
   return any;
 }
 

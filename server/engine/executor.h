@@ -50,6 +50,9 @@ class Executor : private ScratchAllocator {
   // empty after an in-place operator.
   absl::Status Run(const ArrayCall& call, RunOutputs* outputs);
 
+  // What has been in use so far may move from now on. Run says so itself.
+  void EndUses() { ++clock_.now; }
+
   absl::StatusOr<Array> Allocate(const ArraySpec& contiguous);
   absl::Status CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes);
   // Elements in C order; waits for the device. The caller has charged them.
@@ -76,10 +79,11 @@ class Executor : private ScratchAllocator {
   Segments::Address AddressOf(const Array& array) { return segments_.Find(array.buffer->data()); }
   Segments& segments() { return segments_; }
 
-  // Gives the pools' unused memory back to the devices; false if there is none.
-  bool Trim();
   // As MemoryPool::TryTrim, of all pools.
   bool TryTrim();
+  // Gives the pools' unused memory back to the devices, or moves arrays to files for a little more
+  // room; false if there is none to be had.
+  bool Reclaim();
   const MemoryAccountPtr& account() const { return account_; }
   const Devices& devices() const { return *devices_; }
 
@@ -90,6 +94,8 @@ class Executor : private ScratchAllocator {
     const KernelTable* kernels = nullptr;
   };
 
+  // The operator that runs uses the array: it stays where it is until the next one.
+  void Use(const Array& array);
   absl::StatusOr<void*> Allocate(size_t bytes) override;  // scratch of the kernel that runs
   absl::StatusOr<DeviceState*> StateOf(DeviceId device);
   absl::Status PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
@@ -114,7 +120,8 @@ class Executor : private ScratchAllocator {
   const MemoryAccountPtr account_;
   const bool share_;
   Settings settings_;
-  Segments segments_;  // outlives the pools
+  UseClock clock_;     // outlives the pools
+  Segments segments_;  // so does this
   std::vector<DeviceState> states_;
   DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;

@@ -119,7 +119,7 @@ void MemoryAccount::Release(int64_t bytes, MemoryUse use) {
 int64_t MemoryAccount::held() const {
   int64_t bytes = 0;
   for (const auto& use : by_use_) bytes += use.load(std::memory_order_relaxed);
-  return bytes;
+  return bytes - used_for(MemoryUse::kSpilled);
 }
 
 absl::Status MemoryAccount::Exhausted(int64_t bytes) const {

@@ -88,8 +88,10 @@ enum class MemoryUse : uint8_t {
   // limit beside what counts there: else an array of more than half of it could not be read.
   kTransfers = 3,
   kFixed = 4,  // what each open session costs. Not under its limit either
+  // Arrays in files: not memory, and under the limit of SpillFolder.
+  kSpilled = 5,
 };
-inline constexpr int kNumMemoryUses = 5;
+inline constexpr int kNumMemoryUses = 6;
 
 // A session's. Thread-safe.
 class MemoryAccount {
@@ -124,16 +126,18 @@ class MemoryAccount {
   int64_t used_for(MemoryUse use) const {
     return by_use_[static_cast<int>(use)].load(std::memory_order_relaxed);
   }
-  // All of it.
+  // All of it that is memory.
   int64_t held() const;
   // A kMemory error that says which limit left no room for `bytes`.
   absl::Status Exhausted(int64_t bytes) const;
 
  private:
   static bool IsLimited(MemoryUse use) {
-    return use != MemoryUse::kTransfers && use != MemoryUse::kFixed;
+    return use != MemoryUse::kTransfers && use != MemoryUse::kFixed && use != MemoryUse::kSpilled;
   }
-  static bool IsBudgeted(MemoryUse use) { return use != MemoryUse::kDeviceArrays; }
+  static bool IsBudgeted(MemoryUse use) {
+    return use != MemoryUse::kDeviceArrays && use != MemoryUse::kSpilled;
+  }
   static bool IsHeap(MemoryUse use) { return IsBudgeted(use) && use != MemoryUse::kArrays; }
 
   // What an amount takes of the budget beside the guarantee.

@@ -56,10 +56,12 @@ bool Array::Overlaps(const Array& other) const {
   return a.begin < b.end && b.begin < a.end;
 }
 
-MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account, Segments* segments)
+MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account,
+                       const UseClock* clock, Segments* segments)
     : slot_(slot),
       stream_(stream),
       account_(account),
+      clock_(clock),
       segments_(segments),
       sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())),
       use_(IsHostMemory(*slot->device) ? MemoryUse::kArrays : MemoryUse::kDeviceArrays),
@@ -89,9 +91,10 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   }
   buffer->data_ = *data;
   buffer->bytes_ = bytes;
-  buffer->shared_ = kind == kShared;
+  buffer->kind_ = kind;
   buffer->exported_ = false;
   buffer->uses_ = 0;
+  buffer->last_use_ = clock_->now;
   return Ref<Buffer>(buffer);
 }
 
@@ -107,28 +110,32 @@ absl::StatusOr<char*> MemoryPool::AllocateBlock(int64_t* bytes, Kind kind) {
                        kHowToRaise);
   }
   *bytes = RoundLarge(*bytes);
-  return AllocateLarge(bytes, kind);
+  return kind == kSpilled ? NewSpilled(*bytes) : AllocateLarge(bytes, kind);
 }
 
 absl::Status MemoryPool::Share(const Ref<Buffer>& buffer) {
   MutexLock lock(&mutex_);
-  if (!buffer->shared_) CHX_RETURN_IF_ERROR(Move(buffer.get(), kShared));
+  if (!buffer->shared()) CHX_RETURN_IF_ERROR(Move(buffer.get(), kShared));
   buffer->exported_ = true;
   return absl::OkStatus();
 }
 
 absl::Status MemoryPool::Unshare(const Ref<Buffer>& buffer) {
   MutexLock lock(&mutex_);
-  if (!buffer->shared_ || buffer->exported_) return absl::OkStatus();
+  if (!buffer->shared() || buffer->exported_) return absl::OkStatus();
   return Move(buffer.get(), kPrivate);
 }
 
 absl::Status MemoryPool::Move(Buffer* buffer, Kind to) {
   int64_t bytes = buffer->bytes_;
   CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, to));
+  return MoveTo(buffer, data, bytes, to);
+}
+
+absl::Status MemoryPool::MoveTo(Buffer* buffer, char* data, int64_t bytes, Kind to) {
   constexpr int64_t kPiece = 1 << 20;
   for (int64_t begin = 0; begin < buffer->bytes_; begin += kPiece) {
-    const absl::Status status = CheckNotStopped("share");
+    const absl::Status status = CheckNotStopped(to == kShared ? "share" : "spill");
     if (!status.ok()) {
       FreeBlock(data, bytes, to);
       return status;
@@ -136,10 +143,10 @@ absl::Status MemoryPool::Move(Buffer* buffer, Kind to) {
     const int64_t size = std::min(kPiece, buffer->bytes_ - begin);
     std::memcpy(data + begin, buffer->data_ + begin, static_cast<size_t>(size));
   }
-  FreeBlock(buffer->data_, buffer->bytes_, to == kShared ? kPrivate : kShared);
+  FreeBlock(buffer->data_, buffer->bytes_, buffer->kind_);
   buffer->data_ = data;
   buffer->bytes_ = bytes;
-  buffer->shared_ = to == kShared;
+  buffer->kind_ = to;
   buffer->uses_ = 0;
   return absl::OkStatus();
 }
@@ -167,13 +174,17 @@ absl::StatusOr<Buffer*> MemoryPool::NewBuffer() {
 
 void MemoryPool::Free(Buffer* buffer) {
   MutexLock lock(&mutex_);
-  FreeBlock(buffer->data_, buffer->bytes_, buffer->shared_ ? kShared : kPrivate);
+  FreeBlock(buffer->data_, buffer->bytes_, buffer->kind_);
+  buffer->data_ = nullptr;
   buffer->next_free_ = free_buffers_;
   free_buffers_ = buffer;
 }
 
 void MemoryPool::FreeBlock(char* data, int64_t bytes, Kind kind) {
-  if (bytes <= kMaxSmall) {
+  if (kind == kSpilled) {
+    slot_->spill->Free(data, bytes);
+    account_->Release(bytes, MemoryUse::kSpilled);
+  } else if (bytes <= kMaxSmall) {
     std::vector<char*>& free = blocks_[kind].small[ClassOf(bytes)];
     if (free.size() == free.capacity()) {
       // Cannot be refused, and is an eighth of the blocks at most.
@@ -203,10 +214,12 @@ absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class, Kind kind) {
   }
   const int64_t bytes = ClassBytes(size_class);
   if (blocks.bump_end - blocks.bump < bytes) {
-    CHX_ASSIGN_OR_RETURN(char* slab, NewSlab(kSmallSlab, kind));
-    blocks.small_slabs.push_back({slab, kSmallSlab});
-    blocks.bump = slab;
-    blocks.bump_end = slab + kSmallSlab;
+    absl::StatusOr<char*> slab = NewSlab(kSmallSlab, kind);
+    if (!slab.ok() && SpillLocked(kSmallSlab)) slab = NewSlab(kSmallSlab, kind);
+    if (!slab.ok()) return slab;
+    blocks.small_slabs.push_back({*slab, kSmallSlab});
+    blocks.bump = *slab;
+    blocks.bump_end = *slab + kSmallSlab;
   }
   char* data = blocks.bump;
   blocks.bump += bytes;
@@ -214,16 +227,74 @@ absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class, Kind kind) {
   return data;
 }
 
-absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind) {
+char* MemoryPool::TakeLarge(int64_t* bytes, Kind kind) {
   std::multimap<int64_t, char*>& free = blocks_[kind].large;
-  auto it = free.lower_bound(*bytes);
-  if (it != free.end() && it->first <= *bytes + *bytes / 4) {
-    char* data = it->second;
-    *bytes = it->first;
-    free.erase(it);
-    return data;
+  const auto it = free.lower_bound(*bytes);
+  if (it == free.end() || it->first > *bytes + *bytes / 4) return nullptr;
+  char* const data = it->second;
+  *bytes = it->first;
+  free.erase(it);
+  return data;
+}
+
+absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind) {
+  for (;;) {
+    if (char* const data = TakeLarge(bytes, kind)) return data;
+    absl::StatusOr<char*> slab = NewSlab(*bytes, kind);
+    if (slab.ok() || !SpillLocked(*bytes)) return slab;
   }
-  return NewSlab(*bytes, kind);
+}
+
+absl::StatusOr<char*> MemoryPool::NewSpilled(int64_t bytes) {
+  CHX_ASSIGN_OR_RETURN(char* const data, slot_->spill->Allocate(bytes));
+  account_->Charge(bytes, MemoryUse::kSpilled);
+  return data;
+}
+
+bool MemoryPool::Spill(int64_t bytes) {
+  MutexLock lock(&mutex_);
+  return SpillLocked(bytes);
+}
+
+bool MemoryPool::SpillLocked(int64_t bytes) {
+  if (slot_->spill == nullptr || StopRequested()) return false;
+  std::vector<Buffer*> cold;
+  for (const auto& buffers : all_buffers_) {
+    for (int i = 0; i < kBuffersAtOnce; ++i) {
+      Buffer& buffer = buffers[i];
+      const bool idle = buffer.data_ != nullptr && buffer.last_use_ != clock_->now;
+      if (idle && buffer.MayMove() && buffer.bytes_ > kMaxSmall) cold.push_back(&buffer);
+    }
+  }
+  std::sort(cold.begin(), cold.end(),
+            [](const Buffer* a, const Buffer* b) { return a->last_use_ < b->last_use_; });
+  stream_->Synchronize().IgnoreError();
+  int64_t moved = 0;
+  for (Buffer* buffer : cold) {
+    const int64_t room = buffer->bytes_;
+    if (moved >= bytes || !Move(buffer, kSpilled).ok()) break;
+    SpillFolder::Settle(buffer->data_, buffer->bytes_);
+    moved += room;
+  }
+  return moved > 0;
+}
+
+void MemoryPool::Restore(const Ref<Buffer>& buffer) {
+  MutexLock lock(&mutex_);
+  if (!buffer->spilled()) return;
+  int64_t bytes = buffer->bytes_;
+  char* data = TakeLarge(&bytes, kPrivate);
+  if (data == nullptr && TryChargeSlab(bytes)) {
+    const absl::StatusOr<char*> slab = SlabOfDevice(bytes, kPrivate);
+    if (!slab.ok()) {
+      ReleaseSlab(bytes);
+      return;
+    }
+    slot_->used_bytes.fetch_add(bytes);
+    data = *slab;
+  }
+  // Stopped, it stays where it is.
+  if (data != nullptr) MoveTo(buffer.get(), data, bytes, kPrivate).IgnoreError();
 }
 
 absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
@@ -238,14 +309,16 @@ absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
   return *slab;
 }
 
+bool MemoryPool::TryChargeSlab(int64_t bytes) {
+  if (!account_->TryCharge(bytes, use_)) return false;
+  if (quota_ == nullptr || quota_->TryCharge(bytes)) return true;
+  account_->Release(bytes, use_);
+  return false;
+}
+
 absl::Status MemoryPool::ChargeSlab(int64_t bytes) {
-  const auto charge = [&] {
-    if (!account_->TryCharge(bytes, use_)) return false;
-    if (quota_ == nullptr || quota_->TryCharge(bytes)) return true;
-    account_->Release(bytes, use_);
-    return false;
-  };
-  if (charge() || (TrimLocked() && charge()) || (account_->Relieve(bytes) && charge())) {
+  if (TryChargeSlab(bytes) || (TrimLocked() && TryChargeSlab(bytes)) ||
+      (account_->Relieve(bytes) && TryChargeSlab(bytes))) {
     return absl::OkStatus();
   }
   if (quota_ == nullptr || quota_->Fits(bytes)) return account_->Exhausted(bytes);

@@ -16,6 +16,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/engine/segments.h"
 #include "server/engine/slab_sharing.h"
+#include "server/engine/spill_folder.h"
 
 namespace chx::server {
 
@@ -24,11 +25,13 @@ namespace chx::server {
 // A freed block may be reused at once: all work of a session on a device is in one stream's order.
 // Memory is private to the daemon until the client asks to map it; shared memory stays shared and
 // is handed out on demand only, so that scratch and intermediate results never lie in it.
+// Where the session's memory does not suffice, what was not used for longest moves to files
+// (SpillFolder), and comes back at its next use when there is room again.
 // Thread-safe. The session's stream must outlive the pool and every buffer must be gone first.
 class MemoryPool {
  public:
-  // `segments`, which must outlive the pool: where shared slabs are entered; null: none are made.
-  MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account,
+  // All must outlive the pool. `segments`: where shared slabs are entered; null: none are made.
+  MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account, const UseClock* clock,
              Segments* segments = nullptr);
   ~MemoryPool();
 
@@ -39,6 +42,10 @@ class MemoryPool {
   absl::Status Share(const Ref<Buffer>& buffer);
   // Moves a buffer that is not exported out of shared memory, if it is there.
   absl::Status Unshare(const Ref<Buffer>& buffer);
+  // Brings a buffer back from its file if that needs no room that others have.
+  void Restore(const Ref<Buffer>& buffer);
+  // Moves what is coldest to files until `bytes` are free; false: nothing could be moved.
+  bool Spill(int64_t bytes);
   // Whether this device's memory can be shared with the session's client.
   bool sharing() const { return sharing_ != nullptr; }
   // Gives what is not in use back to the device; false if that is nothing.
@@ -58,7 +65,10 @@ class MemoryPool {
   static constexpr int64_t kMaxSmall = int64_t{256} << 10;
   static constexpr int kBuffersAtOnce = 64;
 
-  enum Kind { kPrivate, kShared };
+  using Kind = Buffer::Kind;
+  static constexpr Kind kPrivate = Buffer::kPrivate;
+  static constexpr Kind kShared = Buffer::kShared;
+  static constexpr Kind kSpilled = Buffer::kSpilled;
   struct Blocks {
     std::vector<char*> small[kNumClasses];
     std::multimap<int64_t, char*> large;
@@ -70,6 +80,9 @@ class MemoryPool {
 
   absl::StatusOr<Ref<Buffer>> AllocateIn(int64_t bytes, Kind kind);
   absl::Status Move(Buffer* buffer, Kind to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // To a block that is there; it is freed if the move is stopped.
+  absl::Status MoveTo(Buffer* buffer, char* data, int64_t bytes, Kind to)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateBlock(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Buffer* buffer);
@@ -79,10 +92,15 @@ class MemoryPool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateLarge(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the free blocks, one that fits; null: there is none.
+  char* TakeLarge(int64_t* bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> NewSlab(int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TryChargeSlab(int64_t bytes);
   // For a slab; what is not in use is given back if that is needed.
   absl::Status ChargeSlab(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseSlab(int64_t bytes);
+  absl::StatusOr<char*> NewSpilled(int64_t bytes);
+  bool SpillLocked(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> SlabOfDevice(int64_t bytes, Kind kind);
   // Gives unused slabs back to the device; false if there were none.
   bool TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -93,6 +111,7 @@ class MemoryPool {
   DeviceSlot* const slot_;
   Stream* const stream_;
   MemoryAccount* const account_;
+  const UseClock* const clock_;
   Segments* const segments_;
   SlabSharing* const sharing_;  // null: not on this device, or not in this session
   const MemoryUse use_;         // of its slabs

@@ -28,6 +28,7 @@ void ListSessions(SessionManager* manager, const Tenant& who, v1::ListSessionsRe
     info->set_memory_bytes(static_cast<uint64_t>(session.stats.memory_bytes));
     info->set_memory_limit_bytes(static_cast<uint64_t>(session.memory_limit_bytes));
     info->set_array_bytes(static_cast<uint64_t>(session.stats.array_bytes));
+    info->set_spilled_bytes(static_cast<uint64_t>(session.stats.spilled_bytes));
     info->set_commands(static_cast<uint64_t>(session.stats.commands));
     info->set_errors(static_cast<uint64_t>(session.stats.errors));
   }

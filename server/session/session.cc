@@ -31,6 +31,7 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
   state_.last_uses.Find(window);
   for (size_t i = 0; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
+    state_.executor.EndUses();
     const StopReason reason = state_.stop.Begin(batch);
     if (reason == StopReason::kEnded) break;
     if (reason == StopReason::kCancelled) {
@@ -62,7 +63,9 @@ Session::Outside::Outside(Session* session)
     : session_(session),
       turn_(session->state_.limits.compute_slots, &session->computed_, &session->state_.stop),
       scope_(&session->state_.stop),
-      reason_(session->state_.stop.Begin(0)) {}
+      reason_(session->state_.stop.Begin(0)) {
+  session->state_.executor.EndUses();
+}
 
 Session::Outside::~Outside() { session_->state_.stop.End(); }
 
@@ -78,6 +81,7 @@ absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dt
   state_.handles.Reserve(1);
   CHX_RETURN_IF_ERROR(state_.handles.CheckNew({&handle, 1}));
   CHX_RETURN_IF_ERROR(CheckShape("upload", shape, dtype));
+  state_.executor.EndUses();
   UploadSink sink;
   sink.session_ = this;
   sink.handle_ = handle;
@@ -169,6 +173,7 @@ SessionStats Session::stats() const {
   stats.memory_bytes = account()->held();
   stats.array_bytes =
       account()->used_for(MemoryUse::kArrays) + account()->used_for(MemoryUse::kDeviceArrays);
+  stats.spilled_bytes = account()->used_for(MemoryUse::kSpilled);
   return stats;
 }
 

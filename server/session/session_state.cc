@@ -22,7 +22,7 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
       passes(&meter, limits.function_deadline),
       handles(&meter, &scopes, limits.max_handles),
       errors(meter.account(), &definitions, &handles) {
-  meter.set_reclaim([this] { return executor.Trim(); });
+  meter.set_reclaim([this] { return executor.Reclaim(); });
 }
 
 RootErrorPtr CommandContext::Fail(uint32_t location, absl::Span<const Handle> results,

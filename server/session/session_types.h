@@ -71,8 +71,9 @@ struct SessionOutput {
 
 struct SessionStats {
   int64_t handles = 0;
-  int64_t memory_bytes = 0;  // all that the session holds, on all devices
-  int64_t array_bytes = 0;   // of that, its pools
+  int64_t memory_bytes = 0;   // all that the session holds, on all devices
+  int64_t array_bytes = 0;    // of that, its pools
+  int64_t spilled_bytes = 0;  // beside that: arrays in files
   int64_t commands = 0;
   int64_t errors = 0;
 };
