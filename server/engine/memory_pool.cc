@@ -56,11 +56,13 @@ bool Array::Overlaps(const Array& other) const {
   return a.begin < b.end && b.begin < a.end;
 }
 
-MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account, Segments* segments)
+MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account, Segments* segments,
+                       DeviceCounters* counters)
     : slot_(slot),
       stream_(stream),
       account_(account),
       segments_(segments),
+      counters_(counters),
       sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())),
       use_(IsHostMemory(*slot->device) ? MemoryUse::kArrays : MemoryUse::kDeviceArrays) {}
 
@@ -93,7 +95,18 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   return Ref<Buffer>(buffer);
 }
 
+void MemoryPool::CountHeld(int64_t bytes) {
+  slot_->used_bytes.fetch_add(bytes);
+  if (counters_ != nullptr) counters_->held_bytes.Add(bytes);
+}
+
 absl::StatusOr<char*> MemoryPool::AllocateBlock(int64_t* bytes, Kind kind) {
+  absl::StatusOr<char*> data = FindBlock(bytes, kind);
+  if (data.ok()) CountLive(*bytes);
+  return data;
+}
+
+absl::StatusOr<char*> MemoryPool::FindBlock(int64_t* bytes, Kind kind) {
   if (*bytes <= kMaxSmall) {
     const int size_class = ClassOf(*bytes);
     *bytes = ClassBytes(size_class);
@@ -171,6 +184,7 @@ void MemoryPool::Free(Buffer* buffer) {
 }
 
 void MemoryPool::FreeBlock(char* data, int64_t bytes, Kind kind) {
+  CountLive(-bytes);
   if (bytes <= kMaxSmall) {
     std::vector<char*>& free = blocks_[kind].small[ClassOf(bytes)];
     if (free.size() == free.capacity()) {
@@ -234,7 +248,7 @@ absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
     account_->Release(bytes, use_);
     return slab.status();
   }
-  slot_->used_bytes.fetch_add(bytes);
+  CountHeld(bytes);
   return *slab;
 }
 
@@ -270,6 +284,7 @@ bool MemoryPool::TrimLocked() {
     blocks_[kind].large.clear();
     any |= TrimSmall(kind);
   }
+  if (any && counters_ != nullptr) counters_->trims.Add();
   return any;
 }
 
@@ -291,7 +306,7 @@ void MemoryPool::ReturnSlab(char* data, int64_t bytes, Kind kind, bool last) {
     // While the session lives, a client that still maps it must not hold more than its limit.
     sharing_->FreeShared(segments_->Remove(data), !last);
   }
-  slot_->used_bytes.fetch_sub(bytes);
+  CountHeld(-bytes);
   account_->Release(bytes, use_);
 }
 

@@ -16,6 +16,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/engine/segments.h"
 #include "server/engine/slab_sharing.h"
+#include "server/observability/counters.h"
 
 namespace chx::server {
 
@@ -28,8 +29,9 @@ namespace chx::server {
 class MemoryPool {
  public:
   // `segments`, which must outlive the pool: where shared slabs are entered; null: none are made.
-  MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account,
-             Segments* segments = nullptr);
+  // `counters` must too; null: nothing is counted.
+  MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account, Segments* segments = nullptr,
+             DeviceCounters* counters = nullptr);
   ~MemoryPool();
 
   // kMemory error if the session's limit or the device's memory does not suffice. 0 bytes is valid.
@@ -69,6 +71,8 @@ class MemoryPool {
   absl::Status Move(Buffer* buffer, Kind to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateBlock(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<char*> FindBlock(int64_t* bytes, Kind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Buffer* buffer);
   void FreeBlock(char* data, int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Buffer*> NewBuffer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -78,6 +82,11 @@ class MemoryPool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> NewSlab(int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> SlabOfDevice(int64_t bytes, Kind kind);
+  // Blocks in use, and slabs.
+  void CountLive(int64_t bytes) {
+    if (counters_ != nullptr) counters_->live_bytes.Add(bytes);
+  }
+  void CountHeld(int64_t bytes);
   // Gives unused slabs back to the device; false if there were none.
   bool TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TrimSmall(Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -88,6 +97,7 @@ class MemoryPool {
   Stream* const stream_;
   MemoryAccount* const account_;
   Segments* const segments_;
+  DeviceCounters* const counters_;  // its memory, written under the lock
   SlabSharing* const sharing_;  // null: not on this device, or not in this session
   const MemoryUse use_;         // of its slabs
   Mutex mutex_;

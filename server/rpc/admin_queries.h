@@ -9,6 +9,7 @@
 namespace chx::server {
 
 void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply);
+void FillSessionInfo(const SessionSnapshot& session, v1::SessionInfo* info);
 void ListSessions(SessionManager* manager, v1::ListSessionsReply* reply);
 absl::Status KillSession(SessionManager* manager, const v1::KillSessionRequest& request);
 

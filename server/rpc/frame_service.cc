@@ -8,6 +8,7 @@
 #include "server/rpc/admin_queries.h"
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
+#include "server/rpc/node_status.h"
 #include "server/rpc/op_stream.h"
 #include "server/rpc/refusal.h"
 
@@ -36,7 +37,7 @@ bool ReadSubmit(FrameConnection* connection, v1::Submit* submit) {
 
 bool IsForAdmins(const v1::Call& call) {
   return call.has_list_devices() || call.has_list_sessions() || call.has_kill_session() ||
-         call.has_health();
+         call.has_health() || call.has_metrics() || call.has_node_status();
 }
 
 // Each call that an open session makes names it by its id.
@@ -200,6 +201,12 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1:
       return KillSession(manager_, call.kill_session());
     case v1::Call::kHealth:
       reply->mutable_health()->set_serving(!manager_->draining());
+      return absl::OkStatus();
+    case v1::Call::kMetrics:
+      FillMetrics(manager_, reply->mutable_metrics());
+      return absl::OkStatus();
+    case v1::Call::kNodeStatus:
+      FillNodeStatus(manager_, reply->mutable_node_status());
       return absl::OkStatus();
     default:
       return absl::UnimplementedError("this daemon does not know the call");

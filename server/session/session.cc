@@ -14,8 +14,10 @@ constexpr size_t kManyFreedFunctions = 1024;
 }  // namespace
 
 Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
-                 MemoryAccountPtr account)
-    : state_(devices, limits, share, std::move(account)) {}
+                 MemoryAccountPtr account, SessionCountersPtr counters)
+    : count_(counters != nullptr ? std::move(counters)
+                                 : std::make_shared<SessionCounters>(devices->size())),
+      state_(devices, limits, share, std::move(account), count_.get()) {}
 
 Session::~Session() {
   MutexLock lock(&mutex_);
@@ -24,8 +26,11 @@ Session::~Session() {
 
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
   MutexLock lock(&mutex_);
+  const int64_t asked = CoarseNow();
   const ComputeSlots::Turn turn(state_.limits.compute_slots, &computed_, &state_.stop);
   const StopScope scope(&state_.stop);
+  int64_t began = CoarseNow();
+  if (began != asked) count_->wait_nanoseconds.Add(began - asked);
   state_.last_uses.Find(window);
   for (size_t i = 0; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
@@ -37,6 +42,9 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
       RunCommand(window[i], context);
     }
     Count(1);
+    const int64_t ended = CoarseNow();
+    if (ended != began) NoteTime(window[i], ended - began, output);
+    began = ended;
   }
   state_.stop.End();
   // With what is sent anyway, or when there are many.
@@ -47,11 +55,19 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
   }
 }
 
+void Session::NoteTime(const Command& command, int64_t nanoseconds, SessionOutput* output) {
+  const std::chrono::milliseconds limit = state_.limits.slow_command;
+  const int64_t milliseconds = nanoseconds / 1000000;
+  if (limit.count() == 0 || milliseconds < limit.count()) return;
+  count_->slow_commands.Add();
+  output->slow.push_back(DescribeSlow(command, milliseconds, &state_));
+}
+
 void Session::Count(int64_t new_commands) {
   const auto store = [](std::atomic<int64_t>& counter, int64_t value) {
     counter.store(value, std::memory_order_relaxed);
   };
-  store(counters_.commands, counters_.commands.load(std::memory_order_relaxed) + new_commands);
+  count_->commands.Add(new_commands);
   store(counters_.handles, static_cast<int64_t>(state_.handles.size()));
   store(counters_.errors, state_.errors.count());
 }
@@ -155,7 +171,7 @@ std::vector<SessionOutput::Error> Session::UnreadErrorsWithin(std::chrono::milli
 SessionStats Session::stats() const {
   SessionStats stats;
   stats.handles = counters_.handles.load(std::memory_order_relaxed);
-  stats.commands = counters_.commands.load(std::memory_order_relaxed);
+  stats.commands = count_->commands.value();
   stats.errors = counters_.errors.load(std::memory_order_relaxed);
   stats.memory_bytes = account()->held();
   stats.array_bytes =

@@ -94,7 +94,7 @@ void SessionManager::ReapLoop() {
       if (late.empty()) wake_.wait_until(mutex_, next);
     }
     for (size_t i = 0; i < late.size(); ++i)
-      End(std::move(late[i]), streams[i], "its lease has run out");
+      End(std::move(late[i]), streams[i], kLeaseEnded);
   }
 }
 

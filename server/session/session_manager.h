@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
+#include "server/observability/metrics.h"
 #include "server/session/disposer.h"
 #include "server/session/session.h"
 #include "server/session/transfers.h"
@@ -27,6 +28,7 @@ struct ManagerOptions {
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
   size_t max_sessions = kDefaultMaxSessions;
   MemoryBudget* budget = nullptr;  // the daemon's; null: none
+  std::shared_ptr<Metrics> metrics;  // null: each session counts for itself
 };
 
 // What an open session costs before it has done anything: its thread's stack, buffers of its
@@ -37,6 +39,12 @@ inline constexpr int64_t kSessionBytes = int64_t{512} << 10;
 struct TransportState {
   virtual ~TransportState() = default;
 };
+
+// Why sessions end, for the log and the metrics.
+inline constexpr absl::string_view kClosedByClient = "closed by its client";
+inline constexpr absl::string_view kLeaseEnded = "its lease has run out";
+inline constexpr absl::string_view kKilledByAdmin = "killed by an administrator";
+inline constexpr absl::string_view kProtocolBroken = "its client broke the protocol";
 
 // For whom a session is.
 struct SessionOwner {
@@ -62,6 +70,7 @@ struct SessionRecord {
   // What the transport keeps as long as the session lives.
   std::shared_ptr<void> admission;
   SessionOwner owner;
+  std::shared_ptr<Metrics> metrics;  // the daemon's; may be null
   std::unique_ptr<Session> session;
   std::chrono::steady_clock::time_point opened;
 
@@ -108,7 +117,7 @@ class SessionManager {
   // Stops the session and frees it; its unread errors are returned, as far as they are to be had at
   // once. kNotFound if there is none. `reason` is for the log.
   absl::StatusOr<std::vector<SessionOutput::Error>> Close(
-      const std::string& id, absl::string_view reason = "closed by its client");
+      const std::string& id, absl::string_view reason = kClosedByClient);
   // The same for an operator of the daemon, who knows the session by its number.
   absl::Status Kill(uint64_t number);
   // Commands of batches up to this one that have not run become error values, also those that are
