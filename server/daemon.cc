@@ -195,7 +195,7 @@ absl::Status Daemon::ListenForHttp(const Options& options) {
   if (web.program.empty()) return absl::UnimplementedError("no program for HTTP");
   web.serve = [this](int socket) {
     PeerInfo peer;
-    peer.admin = true;
+    peer.viewer = true;
     frames_->Serve(socket, peer);
   };
   CHX_ASSIGN_OR_RETURN(web_, WebSupervisor::Start(std::move(web)));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/messages.h"
 #include "server/rpc/admin_queries.h"
+#include "server/rpc/audit.h"
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/node_status.h"
@@ -35,9 +36,13 @@ bool ReadSubmit(FrameConnection* connection, v1::Submit* submit) {
          kind == FrameKind::kMessage && Parse(payload, submit) && !connection->HungUp();
 }
 
+bool IsForViewers(const v1::Call& call) {
+  return call.has_health() || call.has_metrics() || call.has_node_status();
+}
+
 bool IsForAdmins(const v1::Call& call) {
   return call.has_list_devices() || call.has_list_sessions() || call.has_kill_session() ||
-         call.has_health() || call.has_metrics() || call.has_node_status();
+         IsForViewers(call);
 }
 
 // Each call that an open session makes names it by its id.
@@ -149,7 +154,8 @@ void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer,
     }
     if (kind == FrameKind::kCall) {
       if (!Answer(connection, peer, access, payload)) return;
-    } else if (kind == FrameKind::kMessage && access != Access::kNone && !peer.admin) {
+    } else if (kind == FrameKind::kMessage && access != Access::kNone && !peer.admin &&
+               !peer.viewer) {
       v1::Submit greeting;
       if (!Parse(payload, &greeting) || connection->HungUp()) return;
       connection->BeginStream();
@@ -174,6 +180,7 @@ bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, Acc
     return false;
   }
   if (peer.admin && !IsForAdmins(call)) return false;
+  if (peer.viewer && !IsForViewers(call)) return false;
   // A client that reads nothing for so long is as good as gone, and comes again if it is not.
   const auto patience = std::max<std::chrono::milliseconds>(manager_->options().lease, kLastWord);
   if (call.has_upload()) return ServeUpload(manager_, call.upload(), connection);
@@ -198,7 +205,8 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1:
       ListSessions(manager_, reply->mutable_list_sessions());
       return absl::OkStatus();
     case v1::Call::kKillSession:
-      return KillSession(manager_, call.kill_session());
+      return Audited(peer, "kill_session", call.kill_session().number(),
+                     KillSession(manager_, call.kill_session()));
     case v1::Call::kHealth:
       reply->mutable_health()->set_serving(!manager_->draining());
       return absl::OkStatus();
