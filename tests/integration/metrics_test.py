@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from . import raw_frames
-from .daemon import wait_until
+from .daemon import Daemon, wait_until
 from .observed import Observed, connection, request
 
 TOKEN = "0123456789abcdef-secret"
@@ -69,13 +69,13 @@ def test_commands_and_sessions(both):
     commands = {}
 
     def work():
-        with chx.connect(both.addresses[1]) as remote, chx.connect(both.address):
-            x = chx.ones(3)
+        for_each = [chx.connect(address) for address in both.addresses[:2]]
+        for session in for_each:
+            x = chx.ones(3, device=session.devices[0])
             chx.to_numpy(x + x)
-            with remote:
-                y = chx.zeros(3)
-                chx.to_numpy(y + y)
-            commands["open"] = both.metrics()[0]
+        commands["open"] = both.metrics()[0]
+        for session in for_each:
+            session.close()
 
     grown = growth(both, work)
     at_that_time = commands["open"]
@@ -198,9 +198,9 @@ def test_of_the_process(both):
 
 def test_resumes_and_refusals():
     with Observed(
-        "--metrics-listen=127.0.0.1:0", "--metrics-open", "--max-sessions=1", listen="127.0.0.1:0"
+        "--metrics-listen=127.0.0.1:0", "--metrics-open", "--max-sessions=2", listen="127.0.0.1:0"
     ) as daemon:
-        with chx.connect(daemon.address):
+        with chx.connect(daemon.address), chx.connect(daemon.address):
             chx.to_numpy(chx.ones(3))
             with pytest.raises((chx.ChainerxError, ConnectionError)):
                 chx.connect(daemon.address)
@@ -249,8 +249,11 @@ def test_without_a_token_it_has_to_be_said():
     for flags in (["--metrics-listen=127.0.0.1:0"], ["--metrics-listen=0.0.0.0:0"],
                   ["--status-listen=127.0.0.1:0"], ["--status-listen=0.0.0.0:0"],
                   ["--status-listen=0.0.0.0:0", "--metrics-open"]):  # fmt: skip
-        with pytest.raises(RuntimeError, match=r"log|refusing|token"):
-            Observed(*flags)
+        with pytest.raises(RuntimeError, match="refusing to listen"):
+            Daemon(*flags)
+    for bad in ("9400", "unix:/tmp/x", "127.0.0.1:0,127.0.0.1:0", "127.0.0.1:70000"):
+        with pytest.raises(RuntimeError, match="--metrics-listen expects one HOST:PORT"):
+            Daemon(f"--metrics-listen={bad}", "--metrics-open")
 
 
 def test_a_flood_and_the_end_of_the_process_hurt_no_session(both):
