@@ -75,12 +75,12 @@ absl::Status UnshareInputs(const OpDef& kernel_op, absl::Span<const ArrayOperand
   return absl::OkStatus();
 }
 
-int64_t LargestOperand(absl::Span<const ArrayOperand> inputs, const RunOutputs& outputs) {
-  int64_t bytes = 0;
-  for (const ArrayOperand& input : inputs) {
-    if (input.is_array()) bytes = std::max(bytes, input.array()->buffer->bytes());
+// Those that are looked at anyway.
+int64_t LargeOperand(absl::Span<const ArrayOperand> inputs, const RunOutputs& outputs) {
+  int64_t bytes = outputs.empty() ? 0 : outputs[0].buffer->bytes();
+  if (!inputs.empty() && inputs[0].is_array()) {
+    bytes = std::max(bytes, inputs[0].array()->buffer->bytes());
   }
-  for (const Array& output : outputs) bytes = std::max(bytes, output.buffer->bytes());
   return bytes;
 }
 
@@ -250,7 +250,7 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
   current_ = state;
   absl::Status status;
   {
-    const KernelTimer timer(state->counters, kernel_op.id, LargestOperand(inputs, *outputs));
+    const KernelTimer timer(state->counters, kernel_op.id, LargeOperand(inputs, *outputs));
     status = Outcome(call.op, kernel({kernel_op, *state->stream, *this, in, out, call.attrs}));
   }
   scratch_.clear();

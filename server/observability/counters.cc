@@ -39,26 +39,22 @@ void DeviceCounters::Add(const DeviceCounters& other) {
   trims.Add(other.trims.value());
 }
 
-KernelTimer::KernelTimer(DeviceCounters* counters, OpId op, int64_t bytes) {
-  if (counters == nullptr) return;
-  group_ = &counters->groups[OpGroups::Global().GroupOf(op)];
-  group_->kernels.Add();
-  if (bytes >= kLargeBytes) {
-    weight_ = 1;
-  } else if (--counters->until_sample == 0) {
+void KernelTimer::Begin(int64_t bytes) {
+  weight_ = 1;
+  if (bytes < kLargeBytes) {
     // Random gaps of 1 to 31: a loop whose period is a multiple of a fixed one would be measured at
     // one place only.
-    counters->random = counters->random * 1664525 + 1013904223;
-    counters->until_sample = 1 + static_cast<int>((counters->random >> 8) % (2 * kMeanGap - 1));
+    counters_->random = counters_->random * 1664525 + 1013904223;
+    counters_->until_sample = 1 + static_cast<int>((counters_->random >> 8) % (2 * kMeanGap - 1));
     weight_ = kMeanGap;
   }
-  if (weight_ > 0) began_ = std::chrono::steady_clock::now();
+  began_ = std::chrono::steady_clock::now();
 }
 
-void KernelTimer::Measure() {
-  const auto taken = std::chrono::steady_clock::now() - began_;
-  group_->nanoseconds.Add(weight_ *
-                          std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count());
+void KernelTimer::End() {
+  const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - began_;
+  group_->nanoseconds.Add(weight_ * taken.count());
+  *counters_->measured += weight_ * taken.count();
 }
 
 void SessionCounters::Add(const SessionCounters& other) {

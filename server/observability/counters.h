@@ -47,6 +47,8 @@ class OpGroups {
   int size() const { return static_cast<int>(names_.size()); }
   const std::string& name(int group) const { return names_[group]; }
   int GroupOf(OpId op) const { return by_op_[op]; }
+  // The same as a table.
+  const uint8_t* by_op() const { return by_op_.data(); }
 
  private:
   OpGroups();
@@ -69,9 +71,12 @@ struct DeviceCounters {
 
   void Add(const DeviceCounters& other);
 
-  // The kernel thread's own, for KernelTimer.
+  // The session's thread's own, for KernelTimer.
+  const uint8_t* const group_of = OpGroups::Global().by_op();
   int until_sample = 1;
   uint32_t random = 1;
+  int64_t own_measured = 0;
+  int64_t* measured = &own_measured;  // what has been added to `nanoseconds`, of all groups
 };
 
 // Measures a kernel, as long as it exists. Two looks at the clock would be a tenth of a small
@@ -81,17 +86,24 @@ class KernelTimer {
   static constexpr int64_t kLargeBytes = 64 << 10;  // from here on each is measured
   static constexpr int kMeanGap = 16;
 
-  // `counters` may be null. `bytes`: of the largest operand.
-  KernelTimer(DeviceCounters* counters, OpId op, int64_t bytes);
+  // `counters` may be null. `bytes`: of a large operand.
+  KernelTimer(DeviceCounters* counters, OpId op, int64_t bytes) : counters_(counters) {
+    if (counters == nullptr) return;
+    group_ = &counters->groups[counters->group_of[op]];
+    group_->kernels.Add();
+    if (bytes >= kLargeBytes || --counters->until_sample == 0) Begin(bytes);
+  }
   ~KernelTimer() {
-    if (weight_ > 0) Measure();
+    if (weight_ > 0) End();
   }
   KernelTimer(const KernelTimer&) = delete;
   KernelTimer& operator=(const KernelTimer&) = delete;
 
  private:
-  void Measure();
+  void Begin(int64_t bytes);
+  void End();
 
+  DeviceCounters* const counters_;
   DeviceCounters::Group* group_ = nullptr;
   int weight_ = 0;  // 0: it is not measured
   std::chrono::steady_clock::time_point began_;
@@ -108,9 +120,14 @@ inline constexpr int kNumEndReasons = 5;
 
 // Of one session; or the sum over some.
 struct SessionCounters {
-  explicit SessionCounters(int num_devices) : devices(num_devices) {}
+  explicit SessionCounters(int num_devices) : devices(num_devices) {
+    for (DeviceCounters& device : devices) device.measured = &measured;
+  }
+  SessionCounters(const SessionCounters&) = delete;
+  SessionCounters& operator=(const SessionCounters&) = delete;
 
   std::vector<DeviceCounters> devices;
+  int64_t measured = 0;  // as DeviceCounters'; the session's thread's own
   // Under the session's lock.
   Counter commands;
   Counter slow_commands;

@@ -4,7 +4,7 @@
 
 const KEPT = 300; // samples, one a second
 const SVG = "http://www.w3.org/2000/svg";
-const history = [];
+const samples = [];
 let before = null; // the last status, with the time when it came
 
 const byId = (id) => document.getElementById(id);
@@ -25,6 +25,7 @@ function count(n) {
 }
 
 function duration(seconds) {
+  if (seconds < 1) return `${Math.round(1000 * seconds)} ms`;
   if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
@@ -75,7 +76,7 @@ function element(name, attributes, text) {
 }
 
 // A round number at or above n, in the steps that `base` counts in.
-function top(n, base) {
+function roundUp(n, base) {
   let unit = 1;
   while (unit * base <= n) unit *= base;
   for (const factor of [1, 2, 4, 5, 8, 10, 16, 32, 64, 128, 256, 512, 1024]) {
@@ -89,8 +90,8 @@ function chart(id, key, format, base) {
   const width = svg.clientWidth || 500;
   const height = svg.clientHeight || 190;
   const [left, right, up, down] = [64, 8, 10, 20];
-  const values = history.map((sample) => sample[key]).filter((value) => value !== null);
-  const highest = top(Math.max(1, ...values), base);
+  const values = samples.map((sample) => sample[key]).filter((value) => value !== null);
+  const highest = roundUp(Math.max(1, ...values), base);
   const x = (i) => left + ((width - left - right) * i) / (KEPT - 1);
   const y = (value) => up + (height - up - down) * (1 - value / highest);
   const parts = [];
@@ -102,8 +103,8 @@ function chart(id, key, format, base) {
   }
   parts.push(element("text", { x: left, y: height - 4 }, "5 min ago"));
   parts.push(element("text", { x: width - right, y: height - 4, "text-anchor": "end" }, "now"));
-  const first = KEPT - history.length;
-  const points = history
+  const first = KEPT - samples.length;
+  const points = samples
     .map((sample, i) => [x(first + i), sample[key]])
     .filter(([, value]) => value !== null)
     .map(([at, value]) => `${at.toFixed(1)},${y(value).toFixed(1)}`);
@@ -173,8 +174,8 @@ function show(status) {
   const perSecond = (list, key) =>
     rate(sum(status[list], key), total(old, list, key), seconds);
   const kernels = perSecond("op_groups", "kernels");
-  history.push({ memory: sum(status.devices, "used_bytes"), kernels });
-  if (history.length > KEPT) history.shift();
+  samples.push({ memory: sum(status.devices, "used_bytes"), kernels });
+  if (samples.length > KEPT) samples.shift();
   byId("version").textContent = status.version;
   byId("uptime").textContent = `up ${duration(status.uptime_seconds)}`;
   byId("tile-sessions").textContent = count(status.num_sessions);
