@@ -67,7 +67,7 @@ class Daemon {
   std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it
   std::unique_ptr<AdminSupervisor> admin_;
   std::unique_ptr<Acceptor> acceptor_;
-  std::unique_ptr<Supervisor> front_;  // null: no TCP
+  std::unique_ptr<Supervisor> front_;   // null: no TCP
   std::unique_ptr<WebSupervisor> web_;  // null: no HTTP
   std::vector<std::string> addresses_;
   std::vector<std::string> web_addresses_;

@@ -233,8 +233,7 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   protection.open_loopback = flags.allow_unauthenticated_loopback;
   CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, protection));
   CHX_RETURN_IF_ERROR(ReadWebListeners(flags, protection, &options));
-  CHX_ASSIGN_OR_RETURN(options.slow_command,
-                       CheckedDuration("--slow-command", flags.slow_command));
+  CHX_ASSIGN_OR_RETURN(options.slow_command, CheckedDuration("--slow-command", flags.slow_command));
   CHX_ASSIGN_OR_RETURN(options.max_sessions, CheckedCount("--max-sessions", flags.max_sessions));
   CHX_ASSIGN_OR_RETURN(options.max_sessions_per_peer,
                        CheckedCount("--max-sessions-per-peer", flags.max_sessions_per_peer));

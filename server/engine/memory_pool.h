@@ -71,8 +71,7 @@ class MemoryPool {
   absl::Status Move(Buffer* buffer, Kind to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateBlock(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<char*> FindBlock(int64_t* bytes, Kind kind)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<char*> FindBlock(int64_t* bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Buffer* buffer);
   void FreeBlock(char* data, int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Buffer*> NewBuffer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -98,8 +97,8 @@ class MemoryPool {
   MemoryAccount* const account_;
   Segments* const segments_;
   DeviceCounters* const counters_;  // its memory, written under the lock
-  SlabSharing* const sharing_;  // null: not on this device, or not in this session
-  const MemoryUse use_;         // of its slabs
+  SlabSharing* const sharing_;      // null: not on this device, or not in this session
+  const MemoryUse use_;             // of its slabs
   Mutex mutex_;
   Blocks blocks_[2] ABSL_GUARDED_BY(mutex_);  // by Kind
   Buffer* free_buffers_ ABSL_GUARDED_BY(mutex_) = nullptr;

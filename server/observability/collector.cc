@@ -10,9 +10,9 @@ namespace chx::server {
 namespace {
 
 constexpr absl::string_view kErrorKinds[] = {
-    "chainerx", "context",        "backend", "device", "dimension", "dtype",  "not_implemented",
-    "gradient", "gradient_check", "index",   "type",   "value",     "memory", "connection",
-    "timeout",  "cancelled"};
+    "chainerx",        "context",    "backend",        "device",   "dimension", "dtype",
+    "not_implemented", "gradient",   "gradient_check", "index",    "type",      "value",
+    "memory",          "connection", "timeout",        "cancelled"};
 static_assert(std::size(kErrorKinds) == kNumErrorKinds, "one name for each");
 constexpr const char* kWays[kNumWays] = {"stream", "transfer", "shared"};
 constexpr const char* kEndReasons[kNumEndReasons] = {"closed", "lease", "killed", "protocol",
@@ -74,8 +74,7 @@ void AddSessions(const Sums& sums, std::vector<Family>* families) {
       sums, "chxd_sessions_ended_total",
       "Sessions that have ended, by reason: closed by their clients, lease run out, killed by an "
       "administrator, protocol broken.",
-      "reason", kEndReasons,
-      [](const SessionCounters& c) -> const auto& { return c.ended; }));
+      "reason", kEndReasons, [](const SessionCounters& c) -> const auto& { return c.ended; }));
   families->push_back(OfSessions(sums, "chxd_session_resumes_total", Family::kCounter,
                                  "Sessions that a client has taken up again after a cut.",
                                  [](const SessionCounters& c) { return c.resumes.value(); }));
@@ -137,8 +136,8 @@ void AddMemory(const Sums& sums, const Devices& devices, std::vector<Family>* fa
 }
 
 void AddKernels(const Sums& sums, const Devices& devices, std::vector<Family>* families) {
-  Family kernels{"chxd_kernels_total", "Kernels that have run, by group of operators.",
-                 Family::kCounter, {}};
+  Family kernels{
+      "chxd_kernels_total", "Kernels that have run, by group of operators.", Family::kCounter, {}};
   Family seconds{"chxd_kernel_seconds_total",
                  "Seconds of kernels, by group of operators; on a GPU the time to queue them. An "
                  "estimate: of kernels on less than 64 KiB one in 16 is measured.",
@@ -162,11 +161,13 @@ void AddKernels(const Sums& sums, const Devices& devices, std::vector<Family>* f
 }
 
 void AddDaemon(const MetricSources& sources, std::vector<Family>* families) {
-  families->push_back({"chxd_build_info", "1; the version is a label.", Family::kGauge,
+  families->push_back({"chxd_build_info",
+                       "1; the version is a label.",
+                       Family::kGauge,
                        {{{{"version", sources.version}}, 1}}});
   Family total{"chxd_device_memory_bytes", "Memory that a device has.", Family::kGauge, {}};
-  Family used{"chxd_device_used_bytes", "Memory that all sessions hold on a device.",
-              Family::kGauge, {}};
+  Family used{
+      "chxd_device_used_bytes", "Memory that all sessions hold on a device.", Family::kGauge, {}};
   for (int i = 0; i < sources.devices->size(); ++i) {
     const Labels device = {{"device", sources.devices->at(i).name()}};
     total.Add(device, static_cast<double>(sources.devices->at(i).memory_bytes()));

@@ -69,7 +69,7 @@ bool ServeUpload(SessionManager* manager, const v1::UploadHeader& header,
   absl::Status status = uploader.Begin();
   MemoryCharge charge;  // of the chunk
   int64_t received = 0;
-  std::string chunk;    // never smaller than it was: what is not read is not zeroed again
+  std::string chunk;  // never smaller than it was: what is not read is not zeroed again
   for (;;) {
     FrameKind kind;
     size_t bytes = 0;

@@ -128,8 +128,7 @@ void ReportSlow(const SessionRecord& record, const SessionOutput::Slow& slow, Me
        {"milliseconds", slow.milliseconds}});
   if (metrics == nullptr) return;
   metrics->AddSlow({record.number, record.owner.tenant->name, slow.op, slow.inputs,
-                    Printable(slow.location), slow.milliseconds,
-                    std::chrono::system_clock::now()});
+                    Printable(slow.location), slow.milliseconds, std::chrono::system_clock::now()});
 }
 
 void LogOutOfMemory(const SessionRecord& record, const RootError& error) {
@@ -191,8 +190,9 @@ absl::Status OpStream::Apply(const v1::Submit& submit) {
   if (record_->session->stop().session_ended()) return Cut();
   record_->last_batch_seq = submit.batch_seq();
   bytes_since_ack_ += submit.commands().size();
-  record_->session->counters().received(Way::kStream).Add(
-      static_cast<int64_t>(submit.commands().size()));
+  record_->session->counters()
+      .received(Way::kStream)
+      .Add(static_cast<int64_t>(submit.commands().size()));
   return Answer(&state, first);
 }
 

@@ -93,8 +93,7 @@ void SessionManager::ReapLoop() {
       for (const SessionRecordPtr& record : late) streams.push_back(Remove(record));
       if (late.empty()) wake_.wait_until(mutex_, next);
     }
-    for (size_t i = 0; i < late.size(); ++i)
-      End(std::move(late[i]), streams[i], kLeaseEnded);
+    for (size_t i = 0; i < late.size(); ++i) End(std::move(late[i]), streams[i], kLeaseEnded);
   }
 }
 

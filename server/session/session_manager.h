@@ -27,7 +27,7 @@ struct ManagerOptions {
   SessionLimits session;
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
   size_t max_sessions = kDefaultMaxSessions;
-  MemoryBudget* budget = nullptr;  // the daemon's; null: none
+  MemoryBudget* budget = nullptr;    // the daemon's; null: none
   std::shared_ptr<Metrics> metrics;  // null: each session counts for itself
 };
 

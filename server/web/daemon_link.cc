@@ -29,8 +29,7 @@ const std::string& DaemonLink::Metrics() {
 const std::string& DaemonLink::Status() {
   v1::Call call;
   call.mutable_node_status();
-  return Ask(call, &status_,
-             [](v1::Reply* reply) { return NodeStatusJson(reply->node_status()); });
+  return Ask(call, &status_, [](v1::Reply* reply) { return NodeStatusJson(reply->node_status()); });
 }
 
 bool DaemonLink::Serving() {

@@ -229,8 +229,7 @@ bool HttpServer::UseTls(const std::string& certificate, const std::string& key) 
 }
 
 void HttpServer::Listen(int socket, WebListener listener) {
-  state_->doors.push_back(
-      std::make_unique<State::Door>(&state_->io, socket, std::move(listener)));
+  state_->doors.push_back(std::make_unique<State::Door>(&state_->io, socket, std::move(listener)));
   state_->Accept(state_->doors.back().get());
 }
 

@@ -40,8 +40,9 @@ WebResponse WrongMethod(const char* allowed) {
 }
 
 std::string CookieOf(const WebListener& listener, const std::string& id, int64_t seconds) {
-  return absl::StrCat(kLoginCookie, "=", id, "; Path=/; HttpOnly; SameSite=Strict; Max-Age=",
-                      seconds, listener.tls ? "; Secure" : "");
+  return absl::StrCat(kLoginCookie, "=", id,
+                      "; Path=/; HttpOnly; SameSite=Strict; Max-Age=", seconds,
+                      listener.tls ? "; Secure" : "");
 }
 
 bool IsRead(const WebRequest& request) {
@@ -108,8 +109,9 @@ WebResponse Pages::StatusPage(const WebListener& listener, const WebRequest& req
   if (path == "/login" && request.method == "POST") return LogIn(listener, request);
   if (path == "/logout" && request.method == "POST") return LogOut(listener, request);
   if (!IsRead(request)) {
-    return WrongMethod(path == "/login" ? "GET, HEAD, POST" : path == "/logout" ? "POST"
-                                                                                : "GET, HEAD");
+    return WrongMethod(path == "/login"    ? "GET, HEAD, POST"
+                       : path == "/logout" ? "POST"
+                                           : "GET, HEAD");
   }
   if (path == "/style.css") return Asset(kStyleCss, "text/css; charset=utf-8");
   if (path == "/status.js") return Asset(kStatusJs, "text/javascript; charset=utf-8");
@@ -124,8 +126,7 @@ WebResponse Pages::StatusPage(const WebListener& listener, const WebRequest& req
 }
 
 WebResponse Pages::LogIn(const WebListener& listener, const WebRequest& request) {
-  const std::string id =
-      access_.LogIn(FormField(request.body, "token"), WebAccess::Clock::now());
+  const std::string id = access_.LogIn(FormField(request.body, "token"), WebAccess::Clock::now());
   if (id.empty()) {
     LogWrongToken();
     constexpr char kWrong[] = "<p role=\"alert\">This is not the daemon's token.</p>";

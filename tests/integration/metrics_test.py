@@ -235,7 +235,10 @@ def test_who_may_read_them(tmp_path):
         for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"):
             assert request(web, "/metrics", method, headers=bearer).status == 405, method
         assert request(web, "/", headers=bearer).status == 404
-        assert (request(web, "/healthz").status, request(web, "/healthz").body) == (200, "serving\n")
+        assert (request(web, "/healthz").status, request(web, "/healthz").body) == (
+            200,
+            "serving\n",
+        )
         # By a name that somebody else has pointed here, only with the token.
         assert request(web, "/healthz", headers={"Host": "evil.example"}).status == 421
         named = {"Host": "chxd.monitoring.svc", **bearer}

@@ -4,7 +4,6 @@ import http.client
 import json
 import pathlib
 import ssl
-import subprocess
 import tempfile
 import time
 

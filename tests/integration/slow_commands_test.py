@@ -4,6 +4,7 @@ import os
 
 import chx
 import numpy as np
+import pytest
 
 from . import raw_frames
 from .observed import Observed
@@ -62,14 +63,11 @@ def test_slow_commands_fill_no_disk():
 
 
 def test_refusals_say_for_whom():
-    with Observed("--session-memory=8MiB") as daemon:
-        with chx.connect(daemon.address):
-            try:
-                chx.to_numpy(chx.zeros((10_000_000,)))
-            except chx.OutOfMemoryError:
-                pass
-            [full] = daemon.soon("out of memory")
-            assert full["tenant"] == "default"
+    with Observed("--session-memory=8MiB") as daemon, chx.connect(daemon.address):
+        with pytest.raises(chx.OutOfMemoryError):
+            chx.to_numpy(chx.zeros((10_000_000,)))
+        [full] = daemon.soon("out of memory")
+        assert full["tenant"] == "default"
 
 
 def test_what_administrators_do_is_kept():

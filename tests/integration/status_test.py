@@ -187,7 +187,9 @@ def test_a_flood_hurts_no_session(guarded):
         for peer in peers:
             peer.close()
         large = {"Content-Type": "application/x-www-form-urlencoded"}
-        assert request(web, "/login", "POST", headers=large, body="token=" + "x" * 5000).status == 413
+        assert (
+            request(web, "/login", "POST", headers=large, body="token=" + "x" * 5000).status == 413
+        )
         assert float((x + x).sum()) == 6
 
 

@@ -54,9 +54,8 @@ TEST_F(ViewerTest, SeesMetricsAndStatus) {
   v1::Reply reply;
   call.mutable_metrics();
   ASSERT_TRUE(Call(call, &reply).ok());
-  EXPECT_NE(
-      reply.metrics().text().find("\nchxd_sessions{tenant=\"default\",class=\"remote\"} 1\n"),
-      std::string::npos)
+  EXPECT_NE(reply.metrics().text().find("\nchxd_sessions{tenant=\"default\",class=\"remote\"} 1\n"),
+            std::string::npos)
       << reply.metrics().text();
   call.mutable_node_status();
   ASSERT_TRUE(Call(call, &reply).ok());
