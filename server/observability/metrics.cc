@@ -6,7 +6,6 @@ namespace chx::server {
 
 SessionCountersPtr Metrics::Open(SessionLabels labels) {
   auto counters = std::make_unique<SessionCounters>(num_devices_);
-  counters->opened.Add();
   {
     MutexLock lock(&mutex_);
     if (tenants_.size() < kMaxTenants) tenants_.insert(labels.tenant);

@@ -16,6 +16,12 @@
 namespace chx::server {
 namespace {
 
+SessionCountersPtr Opened(Metrics* metrics, const std::string& tenant) {
+  SessionCountersPtr counters = metrics->Open({tenant, "local"});
+  counters->opened.Add();
+  return counters;
+}
+
 OpId IdOf(const char* op) { return OpRegistry::Global().Find(op)->id; }
 
 const SessionCounters& Of(const std::map<SessionLabels, std::unique_ptr<SessionCounters>>& sums,
@@ -67,9 +73,9 @@ TEST(KernelTimer, TimeOfSmallOnesIsRightOnAverage) {
 
 TEST(Metrics, EndedSessionsStayInTheSums) {
   const auto metrics = std::make_shared<Metrics>(2);
-  SessionCountersPtr a = metrics->Open({"vision", "local"});
-  SessionCountersPtr b = metrics->Open({"vision", "local"});
-  const SessionCountersPtr other = metrics->Open({"audio", "local"});
+  SessionCountersPtr a = Opened(metrics.get(), "vision");
+  SessionCountersPtr b = Opened(metrics.get(), "vision");
+  const SessionCountersPtr other = Opened(metrics.get(), "audio");
   a->commands.Add(3);
   b->commands.Add(4);
   other->commands.Add(5);
@@ -96,7 +102,7 @@ TEST(Metrics, TenantsAreBounded) {
   const auto metrics = std::make_shared<Metrics>(1);
   std::vector<SessionCountersPtr> sessions;
   for (size_t i = 0; i < 2 * Metrics::kMaxTenants; ++i) {
-    sessions.push_back(metrics->Open({absl::StrCat("tenant", i), "local"}));
+    sessions.push_back(Opened(metrics.get(), absl::StrCat("tenant", i)));
   }
   const auto sums = metrics->Sum();
   EXPECT_EQ(sums.size(), Metrics::kMaxTenants + 1);
@@ -105,7 +111,7 @@ TEST(Metrics, TenantsAreBounded) {
 
 TEST(Metrics, CountersOutliveIt) {
   auto metrics = std::make_shared<Metrics>(1);
-  const SessionCountersPtr counters = metrics->Open({"a", "local"});
+  const SessionCountersPtr counters = Opened(metrics.get(), "a");
   metrics = nullptr;
   counters->commands.Add();
   EXPECT_EQ(counters->commands.value(), 1);
@@ -119,7 +125,7 @@ TEST(Metrics, SumsGrowBesideSessions) {
   for (int i = 0; i < 3; ++i) {
     sessions.emplace_back([&] {
       while (!stop) {
-        const SessionCountersPtr counters = metrics->Open({"a", "local"});
+        const SessionCountersPtr counters = Opened(metrics.get(), "a");
         for (int k = 0; k < 100; ++k) counters->commands.Add();
       }
     });

@@ -107,6 +107,7 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
     record->number = next_number_++;
     sessions_.emplace(record->id, record);
   }
+  record->session->counters().opened.Add();
   LogOpened(*record);
   return record;
 }

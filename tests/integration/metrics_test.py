@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import tempfile
 import threading
 
 import chx
@@ -25,7 +26,7 @@ LOCAL, REMOTE = ("local", "default"), ("remote", "default")
 @pytest.fixture(scope="module")
 def both():
     """A daemon with a Unix socket, which shares memory, and a TCP port."""
-    socket = pathlib.Path(os.environ.get("TEST_TMPDIR", "/tmp"), f"m{os.getpid()}.sock")
+    socket = pathlib.Path(tempfile.mkdtemp(prefix="chxd-"), "sock")
     flags = ["--metrics-listen=127.0.0.1:0", "--metrics-open", "--session-memory=64MiB"]
     with Observed(
         *flags, "--allow-unauthenticated-loopback", listen=f"unix:{socket},127.0.0.1:0"
@@ -207,6 +208,9 @@ def test_resumes_and_refusals():
         samples, _ = daemon.metrics()
         assert samples[("chxd_refusals_total", "limit")] == 1
         assert samples[("chxd_refusals_total", "token")] == 0
+        # One that is refused is none that has been opened.
+        assert samples[("chxd_sessions_opened_total", *REMOTE)] == 2
+        assert samples[("chxd_sessions", *REMOTE)] == 0
         with raw_frames.connect(daemon.address) as peer:
             peer.sendall(raw_frames.hello() + raw_frames.open_call())
             _, reply = raw_frames.receive(peer)
