@@ -77,12 +77,15 @@ def test_a_program_for_chainer(shell):
 
 def test_commands_of_operators(shell):
     commands = blocks("OPERATORS", "sh")
-    assert len(commands) == 6
+    assert len(commands) == 7
     script = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + "\n".join(commands)
     shown = shell("bash", "-euo", "pipefail", "-c", script).splitlines()
     # And what the daemons say.
     daemons = re.compile(r"chxd ready .*|SERVING|UNREACHABLE")
     shown = [line for line in shown if not daemons.fullmatch(line)]
+    [build] = [line for line in shown if line.startswith("chxd_build_info")]
+    assert build.endswith(" 1")
+    shown.remove(build)
     assert shown == ["1000000.0", "refused", "(native:0,) 6"]
 
 

@@ -117,6 +117,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   manager.session.memory_bytes = std::min(options.session_memory, options.memory);
   manager.session.function_deadline = options.function_deadline;
   manager.session.max_command_time = options.max_command_time;
+  manager.session.slow_command = options.slow_command;
+  manager.metrics = std::make_shared<Metrics>(daemon->devices_.size());
   manager.lease = options.lease;
   manager.max_sessions = options.max_sessions;
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
@@ -136,6 +138,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
     daemon->frames_->callers().SetTenants(daemon->tenants_.get());
   }
   CHX_RETURN_IF_ERROR(daemon->Listen(options));
+  CHX_RETURN_IF_ERROR(daemon->ListenForHttp(options));
   return daemon;
 }
 
@@ -216,6 +219,32 @@ absl::Status Daemon::ListenForFrames(const Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status Daemon::ListenForHttp(const Options& options) {
+  WebOptions web;
+  const std::string& metrics = options.metrics_listener.address;
+  const std::string& status = options.status_listener.address;
+  if (!metrics.empty()) web.listeners.push_back({metrics, true, options.metrics_open});
+  if (!status.empty()) web.listeners.push_back({status, false, false});
+  if (web.listeners.empty()) return absl::OkStatus();
+  web.tls_cert = credentials_.tls_cert;
+  web.tls_key = credentials_.tls_key;
+  web.token = credentials_.token;
+  web.program = options.helper_program;
+  if (web.program.empty()) return absl::UnimplementedError("no program for HTTP");
+  web.serve = [this](int socket) {
+    PeerInfo peer;
+    peer.viewer = true;
+    frames_->Serve(socket, peer);
+  };
+  CHX_ASSIGN_OR_RETURN(web_, WebSupervisor::Start(std::move(web)));
+  for (size_t i = 0; i < web_->ports().size(); ++i) {
+    const std::string& address = i == 0 && !metrics.empty() ? metrics : status;
+    web_addresses_.push_back(
+        absl::StrCat(address.substr(0, address.rfind(':')), ":", web_->ports()[i]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Daemon::SetCredentials(const Credentials& credentials) {
   if (tenants_ != nullptr) CHX_RETURN_IF_ERROR(CheckDevices(credentials.tenants, devices_));
   if (front_ != nullptr && !credentials.tls_cert.empty()) {
@@ -224,6 +253,9 @@ absl::Status Daemon::SetCredentials(const Credentials& credentials) {
   if (tenants_ != nullptr) return SetTenants(credentials);
   const std::string former = credentials_.token;
   credentials_ = credentials;
+  if (web_ != nullptr) {
+    web_->SetCredentials(credentials.tls_cert, credentials.tls_key, credentials.token);
+  }
   if (credentials.token == former) return absl::OkStatus();
   former_tokens_.erase(
       std::remove_if(former_tokens_.begin(), former_tokens_.end(),
@@ -350,6 +382,7 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
 }
 
 void Daemon::StopListening() {
+  web_ = nullptr;
   front_ = nullptr;  // before the acceptor, which takes what it lets in
   acceptor_ = nullptr;
   admin_ = nullptr;  // after it: the acceptor hands connections over

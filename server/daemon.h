@@ -22,6 +22,7 @@
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
 #include "server/tenancy/tenants.h"
+#include "server/web/web_supervisor.h"
 
 namespace chx::server {
 
@@ -35,6 +36,8 @@ class Daemon {
 
   // Where clients can connect, with real port numbers.
   const std::vector<std::string>& addresses() const { return addresses_; }
+  // Where it shows metrics and the status page, in this order, if it does.
+  const std::vector<std::string>& web_addresses() const { return web_addresses_; }
   // For new connections; sessions go on, also if theirs is cut. INVALID_ARGUMENT: nothing has
   // changed. What showed who somebody is leads to the sessions that there are, until the last of
   // them has ended.
@@ -49,6 +52,7 @@ class Daemon {
   absl::Status OpenSpillFolder(const Options& options);
   absl::Status Listen(const Options& options);
   absl::Status ListenForFrames(const Options& options);
+  absl::Status ListenForHttp(const Options& options);
   void StopListening();
   absl::Status SetTenants(const Credentials& credentials);
   void ForgetFormerIdentities();
@@ -73,8 +77,10 @@ class Daemon {
   std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it
   std::unique_ptr<AdminSupervisor> admin_;
   std::unique_ptr<Acceptor> acceptor_;
-  std::unique_ptr<Supervisor> front_;  // null: no TCP
+  std::unique_ptr<Supervisor> front_;   // null: no TCP
+  std::unique_ptr<WebSupervisor> web_;  // null: no HTTP
   std::vector<std::string> addresses_;
+  std::vector<std::string> web_addresses_;
   Credentials credentials_;
   std::vector<FormerToken> former_tokens_;  // oldest first
 };

@@ -148,8 +148,23 @@ void AddLimits(Adder* add, Flags* flags) {
                 "How long a session is kept after its client's stream was cut.");
 }
 
+void AddObservability(Adder* add, Flags* flags) {
+  add->Group("What it shows of itself, over HTTP");
+  add->Text("metrics-listen", &flags->metrics_listen,
+            "HOST:PORT where Prometheus reads /metrics, with the token as bearer token. Off "
+            "loopback it needs TLS, as --listen does.");
+  add->Switch("metrics-open", &flags->metrics_open,
+              "Let whoever reaches --metrics-listen read it: no token, and no TLS.");
+  add->Text("status-listen", &flags->status_listen,
+            "HOST:PORT of a page for browsers that shows devices, tenants and sessions. It asks "
+            "for the token. Off loopback it needs TLS.");
+}
+
 void AddRest(Adder* add, Flags* flags) {
   add->Group("Log, on standard error");
+  add->Duration("slow-command", &flags->slow_command, "1s",
+                "From when on a command of a client is slow: it is logged, and shown on the status "
+                "page; 0s: never.");
   add->Text("log-level", &flags->log_level,
             "The least important messages to log: debug, info, warning, error, or off. Default: "
             "info, or warning with --lifeline-fd.");
@@ -214,6 +229,7 @@ absl::Status ParseFlags(const std::vector<std::string>& args, Flags* flags) {
   AddDevices(&add, flags);
   AddNetwork(&add, flags);
   AddLimits(&add, flags);
+  AddObservability(&add, flags);
   AddRest(&add, flags);
   app.set_config("--config", "",
                  "TOML file with flags, without the dashes before their names: session-memory = "

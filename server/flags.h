@@ -39,6 +39,11 @@ struct Flags {
   absl::Duration function_deadline = absl::Hours(1);
   absl::Duration lease = absl::Seconds(30);
 
+  std::string metrics_listen;
+  std::string status_listen;
+  bool metrics_open = false;
+  absl::Duration slow_command = absl::Seconds(1);
+
   absl::optional<std::string> log_level;
   std::string log_format = "text";
 

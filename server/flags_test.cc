@@ -38,6 +38,7 @@ TEST(Flags, Defaults) {
   EXPECT_EQ(flags.session_memory, "4GiB");
   EXPECT_EQ(flags.max_sessions_per_peer, 1024);
   EXPECT_EQ(flags.lease, absl::Seconds(30));
+  EXPECT_EQ(flags.slow_command, absl::Seconds(1));
   EXPECT_EQ(flags.max_command_time, absl::nullopt);
   EXPECT_EQ(flags.log_level, absl::nullopt);
   EXPECT_EQ(flags.lifeline_fd, -1);
@@ -96,10 +97,11 @@ TEST(Flags, HelpNamesEachOnceInLinesThatFit) {
     if (absl::StartsWith(line, "  --")) names.push_back(line.substr(4, line.find('=') - 4));
     if (!line.empty() && line[0] != ' ' && line.back() == ':') titles.push_back(line);
   }
-  EXPECT_EQ(titles, (std::vector<std::string>{"Devices:", "Where it listens, and who may come in:",
-                                              "Limits:", "Log, on standard error:", "Its end:",
-                                              "Instead of a daemon:", "About all of these:"}));
-  EXPECT_EQ(names.size(), 24u) << text;
+  EXPECT_EQ(titles, (std::vector<std::string>{
+                        "Devices:", "Where it listens, and who may come in:", "Limits:",
+                        "What it shows of itself, over HTTP:", "Log, on standard error:",
+                        "Its end:", "Instead of a daemon:", "About all of these:"}));
+  EXPECT_EQ(names.size(), 28u) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --max-sessions=2048\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --lease=30s\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --allow-unauthenticated-loopback\n")) << text;

@@ -3,6 +3,7 @@
 #include "absl/strings/string_view.h"
 #include "server/admin/admin.h"
 #include "server/front/front.h"
+#include "server/web/web.h"
 
 namespace chx::server {
 
@@ -11,6 +12,7 @@ absl::optional<int> RunHelper(int argc, char** argv) {
   const absl::string_view argument = argv[1];
   if (argument == kFrontArgument) return RunFront();
   if (argument == kAdminArgument) return RunAdmin();
+  if (argument == kWebArgument) return RunWeb();
   return absl::nullopt;
 }
 

@@ -185,6 +185,32 @@ absl::Status CheckListeners(const std::vector<Listener>& listeners, const Protec
   return absl::OkStatus();
 }
 
+namespace {
+
+// Nothing if the flag is not given.
+absl::Status ReadWebListener(absl::string_view flag, const std::string& text,
+                             const Protection& protection, Listener* listener) {
+  if (text.empty()) return absl::OkStatus();
+  absl::StatusOr<std::vector<Listener>> listeners = ParseListen(text);
+  if (!listeners.ok() || listeners->size() != 1 || listeners->front().unix_socket) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " expects one HOST:PORT, got ", text));
+  }
+  *listener = std::move(listeners->front());
+  return CheckListeners({*listener}, protection);
+}
+
+absl::Status ReadWebListeners(const Flags& flags, const Protection& protection, Options* options) {
+  options->metrics_open = flags.metrics_open;
+  Protection metrics = protection;
+  if (flags.metrics_open) metrics.tls = metrics.token = true;  // none is asked for
+  CHX_RETURN_IF_ERROR(ReadWebListener("--metrics-listen", flags.metrics_listen, metrics,
+                                      &options->metrics_listener));
+  return ReadWebListener("--status-listen", flags.status_listen, protection,
+                         &options->status_listener);
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> TokenFromFlags(const Flags& flags) {
   CredentialFiles files;
   files.token = flags.token_file;
@@ -237,6 +263,8 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   protection.open_loopback = flags.allow_unauthenticated_loopback;
   CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, protection));
   CHX_ASSIGN_OR_RETURN(options.socket_group, GroupOf(flags.socket_group));
+  CHX_RETURN_IF_ERROR(ReadWebListeners(flags, protection, &options));
+  CHX_ASSIGN_OR_RETURN(options.slow_command, CheckedDuration("--slow-command", flags.slow_command));
   CHX_ASSIGN_OR_RETURN(options.max_sessions, CheckedCount("--max-sessions", flags.max_sessions));
   CHX_ASSIGN_OR_RETURN(options.max_sessions_per_peer,
                        CheckedCount("--max-sessions-per-peer", flags.max_sessions_per_peer));

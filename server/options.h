@@ -55,6 +55,11 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> plugins;  // name, path
   int lifeline_fd = -1;
   LogOptions log;
+  // What is served over HTTP: HOST:PORT; empty: it is not.
+  Listener metrics_listener;
+  Listener status_listener;
+  bool metrics_open = false;
+  std::chrono::milliseconds slow_command{0};  // 0: none is
 };
 
 // Checked. Reads the named files.

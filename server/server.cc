@@ -151,6 +151,7 @@ void LogStart(const Options& options, const Daemon& daemon) {
       {{"version", kVersion},
        {"devices", options.devices},
        {"listen", absl::StrJoin(daemon.addresses(), ",")},
+       {"http", absl::StrJoin(daemon.web_addresses(), ",")},
        {"tls", tls},
        {"token", !options.credentials.token.empty()},
        {"tenants", options.credentials.tenants.size()},

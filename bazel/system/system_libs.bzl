@@ -15,6 +15,7 @@ _LIBDIR = "/usr/lib/x86_64-linux-gnu"
 _PACKAGES = {
     "libabsl-dev": "/usr/include/absl/base/config.h",
     "libbenchmark-dev": "/usr/include/benchmark/benchmark.h",
+    "libboost-dev": "/usr/include/boost/beast.hpp",
     "libc-ares-dev": _LIBDIR + "/libcares.a",
     "libcjose-dev": _LIBDIR + "/libcjose.a",
     "libcli11-dev": "/usr/include/CLI/CLI.hpp",

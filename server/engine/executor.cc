@@ -1,5 +1,6 @@
 #include "server/engine/executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +75,15 @@ absl::Status UnshareInputs(const OpDef& kernel_op, absl::Span<const ArrayOperand
   return absl::OkStatus();
 }
 
+// Those that are looked at anyway.
+int64_t LargeOperand(absl::Span<const ArrayOperand> inputs, const RunOutputs& outputs) {
+  int64_t bytes = outputs.empty() ? 0 : outputs[0].buffer->bytes();
+  if (!inputs.empty() && inputs[0].is_array()) {
+    bytes = std::max(bytes, inputs[0].array()->buffer->bytes());
+  }
+  return bytes;
+}
+
 // The memory of an input that nobody uses afterwards, for an output of that spec; null if there is
 // none.
 Ref<Buffer> FindReusable(absl::Span<const ArrayOperand> inputs, const InferResult& inferred,
@@ -92,8 +102,13 @@ Ref<Buffer> FindReusable(absl::Span<const ArrayOperand> inputs, const InferResul
 
 }  // namespace
 
-Executor::Executor(const Devices* devices, MemoryAccountPtr account, bool share)
-    : devices_(devices), account_(std::move(account)), share_(share), states_(devices->size()) {}
+Executor::Executor(const Devices* devices, MemoryAccountPtr account, bool share,
+                   std::vector<DeviceCounters>* counters)
+    : devices_(devices),
+      account_(std::move(account)),
+      share_(share),
+      counters_(counters),
+      states_(devices->size()) {}
 
 Executor::~Executor() { scratch_.clear(); }
 
@@ -105,9 +120,10 @@ absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
   if (state.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(state.stream, devices_->at(device).NewStream());
     state.stream->set_settings(settings_);
-    state.pool =
-        std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(), account_.get(),
-                                     &clock_, share_ ? &segments_ : nullptr);
+    state.counters = counters_ == nullptr ? nullptr : &(*counters_)[device];
+    state.pool = std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(),
+                                              PoolBooks{account_.get(), &clock_, state.counters},
+                                              share_ ? &segments_ : nullptr);
     state.kernels = &devices_->at(device).kernels();
   }
   return &state;
@@ -240,8 +256,11 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
     }
   }
   current_ = state;
-  const absl::Status status =
-      Outcome(call.op, kernel({kernel_op, *state->stream, *this, in, out, call.attrs}));
+  absl::Status status;
+  {
+    const KernelTimer timer(state->counters, kernel_op.id, LargeOperand(inputs, *outputs));
+    status = Outcome(call.op, kernel({kernel_op, *state->stream, *this, in, out, call.attrs}));
+  }
   scratch_.clear();
   if (!status.ok()) outputs->clear();
   return status;
@@ -332,8 +351,11 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
     }
   }
   current_ = state;
-  const absl::Status status =
-      Outcome(op, kernel({op, *state->stream, *this, tensors, {}, call.attrs}));
+  absl::Status status;
+  {
+    const KernelTimer timer(state->counters, op.id, KernelTimer::kLargeBytes);
+    status = Outcome(op, kernel({op, *state->stream, *this, tensors, {}, call.attrs}));
+  }
   scratch_.clear();
   CHX_RETURN_IF_ERROR(status);
   static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
@@ -375,8 +397,12 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
   const KernelTensor out = TensorOf(output);
   current_ = state;
   // Called while another kernel is prepared, never while one runs: the scratch is this one's.
-  const absl::Status status = Outcome(
-      op, state->kernels->Find(op)({op, *state->stream, *this, {&in, 1}, {&out, 1}, attrs}));
+  absl::Status status;
+  {
+    const KernelTimer timer(state->counters, op.id, output.buffer->bytes());
+    status = Outcome(
+        op, state->kernels->Find(op)({op, *state->stream, *this, {&in, 1}, {&out, 1}, attrs}));
+  }
   scratch_.clear();
   return status;
 }

@@ -17,6 +17,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/engine/memory_pool.h"
 #include "server/engine/segments.h"
+#include "server/observability/counters.h"
 
 namespace chx::server {
 
@@ -36,8 +37,10 @@ using RunOutputs = absl::InlinedVector<Array, 1>;
 // thread-safe. Kernels, views and transfers only; compositions are autograd's.
 class Executor : private ScratchAllocator {
  public:
-  // `share`: the client is on this host and may map arrays.
-  Executor(const Devices* devices, MemoryAccountPtr account, bool share = false);
+  // `share`: the client is on this host and may map arrays. `counters`: one for each device, which
+  // outlive this object; null: nothing is counted.
+  Executor(const Devices* devices, MemoryAccountPtr account, bool share = false,
+           std::vector<DeviceCounters>* counters = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -92,6 +95,7 @@ class Executor : private ScratchAllocator {
     std::unique_ptr<Stream> stream;
     std::unique_ptr<MemoryPool> pool;
     const KernelTable* kernels = nullptr;
+    DeviceCounters* counters = nullptr;
   };
 
   // The operator that runs uses the array: it stays where it is until the next one.
@@ -119,6 +123,7 @@ class Executor : private ScratchAllocator {
   const Devices* const devices_;
   const MemoryAccountPtr account_;
   const bool share_;
+  std::vector<DeviceCounters>* const counters_;
   Settings settings_;
   UseClock clock_;     // outlives the pools
   Segments segments_;  // so does this

@@ -56,17 +56,17 @@ bool Array::Overlaps(const Array& other) const {
   return a.begin < b.end && b.begin < a.end;
 }
 
-MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account,
-                       const UseClock* clock, Segments* segments)
+MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, const PoolBooks& books, Segments* segments)
     : slot_(slot),
       stream_(stream),
-      account_(account),
-      clock_(clock),
+      account_(books.account),
+      clock_(books.clock),
       segments_(segments),
+      counters_(books.counters),
       sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())),
       use_(IsHostMemory(*slot->device) ? MemoryUse::kArrays : MemoryUse::kDeviceArrays),
-      quota_(account->group() == nullptr ? nullptr
-                                         : account->group()->device(slot->device->name())) {}
+      quota_(account_->group() == nullptr ? nullptr
+                                          : account_->group()->device(slot->device->name())) {}
 
 MemoryPool::~MemoryPool() {
   MutexLock lock(&mutex_);
@@ -98,7 +98,18 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   return Ref<Buffer>(buffer);
 }
 
+void MemoryPool::CountHeld(int64_t bytes) {
+  slot_->used_bytes.fetch_add(bytes);
+  if (counters_ != nullptr) counters_->held_bytes.Add(bytes);
+}
+
 absl::StatusOr<char*> MemoryPool::AllocateBlock(int64_t* bytes, Kind kind) {
+  absl::StatusOr<char*> data = FindBlock(bytes, kind);
+  if (data.ok()) CountBlock(kind, *bytes);
+  return data;
+}
+
+absl::StatusOr<char*> MemoryPool::FindBlock(int64_t* bytes, Kind kind) {
   if (*bytes <= kMaxSmall) {
     const int size_class = ClassOf(*bytes);
     *bytes = ClassBytes(size_class);
@@ -181,6 +192,7 @@ void MemoryPool::Free(Buffer* buffer) {
 }
 
 void MemoryPool::FreeBlock(char* data, int64_t bytes, Kind kind) {
+  CountBlock(kind, -bytes);
   if (kind == kSpilled) {
     slot_->spill->Free(data, bytes);
     account_->Release(bytes, MemoryUse::kSpilled);
@@ -290,11 +302,12 @@ void MemoryPool::Restore(const Ref<Buffer>& buffer) {
       ReleaseSlab(bytes);
       return;
     }
-    slot_->used_bytes.fetch_add(bytes);
+    CountHeld(bytes);
     data = *slab;
   }
-  // Stopped, it stays where it is.
-  if (data != nullptr) MoveTo(buffer.get(), data, bytes, kPrivate).IgnoreError();
+  if (data == nullptr) return;
+  CountBlock(kPrivate, bytes);
+  MoveTo(buffer.get(), data, bytes, kPrivate).IgnoreError();  // stopped, it stays where it is
 }
 
 absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
@@ -305,7 +318,7 @@ absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
     ReleaseSlab(bytes);
     return slab.status();
   }
-  slot_->used_bytes.fetch_add(bytes);
+  CountHeld(bytes);
   return *slab;
 }
 
@@ -375,6 +388,7 @@ bool MemoryPool::TrimLocked() {
     blocks_[kind].large.clear();
     any |= TrimSmall(kind);
   }
+  if (any && counters_ != nullptr) counters_->trims.Add();
   return any;
 }
 
@@ -396,7 +410,7 @@ void MemoryPool::ReturnSlab(char* data, int64_t bytes, Kind kind, bool last) {
     // While the session lives, a client that still maps it must not hold more than its limit.
     sharing_->FreeShared(segments_->Remove(data), !last);
   }
-  slot_->used_bytes.fetch_sub(bytes);
+  CountHeld(-bytes);
   ReleaseSlab(bytes);
 }
 

@@ -17,8 +17,16 @@
 #include "server/engine/segments.h"
 #include "server/engine/slab_sharing.h"
 #include "server/engine/spill_folder.h"
+#include "server/observability/counters.h"
 
 namespace chx::server {
+
+// Where a pool enters what it does.
+struct PoolBooks {
+  MemoryAccount* account;              // the session's
+  const UseClock* clock;               // its operators
+  DeviceCounters* counters = nullptr;  // null: nothing is counted
+};
 
 // Hands out blocks of size classes from slabs of the device. Blocks never pass from one session to
 // another, and slabs come from the device filled with zeros, so no session can see another's data.
@@ -31,7 +39,7 @@ namespace chx::server {
 class MemoryPool {
  public:
   // All must outlive the pool. `segments`: where shared slabs are entered; null: none are made.
-  MemoryPool(DeviceSlot* slot, Stream* stream, MemoryAccount* account, const UseClock* clock,
+  MemoryPool(DeviceSlot* slot, Stream* stream, const PoolBooks& books,
              Segments* segments = nullptr);
   ~MemoryPool();
 
@@ -85,6 +93,7 @@ class MemoryPool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateBlock(int64_t* bytes, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<char*> FindBlock(int64_t* bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Buffer* buffer);
   void FreeBlock(char* data, int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Buffer*> NewBuffer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -102,6 +111,12 @@ class MemoryPool {
   absl::StatusOr<char*> NewSpilled(int64_t bytes);
   bool SpillLocked(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> SlabOfDevice(int64_t bytes, Kind kind);
+  // Blocks in use, and slabs.
+  void CountBlock(Kind kind, int64_t bytes) {
+    if (counters_ == nullptr) return;
+    (kind == kSpilled ? counters_->spilled_bytes : counters_->live_bytes).Add(bytes);
+  }
+  void CountHeld(int64_t bytes);
   // Gives unused slabs back to the device; false if there were none.
   bool TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TrimSmall(Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -113,9 +128,10 @@ class MemoryPool {
   MemoryAccount* const account_;
   const UseClock* const clock_;
   Segments* const segments_;
-  SlabSharing* const sharing_;  // null: not on this device, or not in this session
-  const MemoryUse use_;         // of its slabs
-  MemoryQuota* const quota_;    // of the session's tenant on this device; null: none
+  DeviceCounters* const counters_;  // its memory, written under the lock
+  SlabSharing* const sharing_;      // null: not on this device, or not in this session
+  const MemoryUse use_;             // of its slabs
+  MemoryQuota* const quota_;        // of the session's tenant on this device; null: none
   Mutex mutex_;
   Blocks blocks_[2] ABSL_GUARDED_BY(mutex_);  // by Kind
   Buffer* free_buffers_ ABSL_GUARDED_BY(mutex_) = nullptr;

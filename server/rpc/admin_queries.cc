@@ -14,23 +14,25 @@ void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply) {
   }
 }
 
-void ListSessions(SessionManager* manager, const Tenant& who, v1::ListSessionsReply* reply) {
+void FillSessionInfo(const SessionSnapshot& session, v1::SessionInfo* info) {
   const auto now = std::chrono::steady_clock::now();
+  info->set_number(session.number);
+  info->set_tenant(session.tenant->name);
+  info->set_client_name(session.client_name);
+  info->set_age_seconds(std::chrono::duration<double>(now - session.opened).count());
+  info->set_attached(session.attached);
+  info->set_handles(static_cast<uint64_t>(session.stats.handles));
+  info->set_memory_bytes(static_cast<uint64_t>(session.stats.memory_bytes));
+  info->set_memory_limit_bytes(static_cast<uint64_t>(session.memory_limit_bytes));
+  info->set_array_bytes(static_cast<uint64_t>(session.stats.array_bytes));
+  info->set_spilled_bytes(static_cast<uint64_t>(session.stats.spilled_bytes));
+  info->set_commands(static_cast<uint64_t>(session.stats.commands));
+  info->set_errors(static_cast<uint64_t>(session.stats.errors));
+}
+
+void ListSessions(SessionManager* manager, const Tenant& who, v1::ListSessionsReply* reply) {
   for (const SessionSnapshot& session : manager->Snapshots()) {
-    if (!MayAdminister(who, *session.tenant)) continue;
-    v1::SessionInfo* info = reply->add_sessions();
-    info->set_number(session.number);
-    info->set_tenant(session.tenant->name);
-    info->set_client_name(session.client_name);
-    info->set_age_seconds(std::chrono::duration<double>(now - session.opened).count());
-    info->set_attached(session.attached);
-    info->set_handles(static_cast<uint64_t>(session.stats.handles));
-    info->set_memory_bytes(static_cast<uint64_t>(session.stats.memory_bytes));
-    info->set_memory_limit_bytes(static_cast<uint64_t>(session.memory_limit_bytes));
-    info->set_array_bytes(static_cast<uint64_t>(session.stats.array_bytes));
-    info->set_spilled_bytes(static_cast<uint64_t>(session.stats.spilled_bytes));
-    info->set_commands(static_cast<uint64_t>(session.stats.commands));
-    info->set_errors(static_cast<uint64_t>(session.stats.errors));
+    if (MayAdminister(who, *session.tenant)) FillSessionInfo(session, reply->add_sessions());
   }
   if (const MemoryBudget* budget = manager->options().budget) {
     reply->set_memory_bytes(static_cast<uint64_t>(budget->used()));

@@ -9,6 +9,7 @@
 namespace chx::server {
 
 void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply);
+void FillSessionInfo(const SessionSnapshot& session, v1::SessionInfo* info);
 // Those that `who` may administer.
 void ListSessions(SessionManager* manager, const Tenant& who, v1::ListSessionsReply* reply);
 // NOT_FOUND also for a session that `who` may not administer.

@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "proto/messages.h"
 #include "server/rpc/admin_queries.h"
+#include "server/rpc/audit.h"
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
+#include "server/rpc/node_status.h"
 #include "server/rpc/op_stream.h"
 #include "server/rpc/refusal.h"
 
@@ -34,9 +36,13 @@ bool ReadSubmit(FrameConnection* connection, v1::Submit* submit) {
          kind == FrameKind::kMessage && Parse(payload, submit) && !connection->HungUp();
 }
 
+bool IsForViewers(const v1::Call& call) {
+  return call.has_health() || call.has_metrics() || call.has_node_status();
+}
+
 bool IsForAdmins(const v1::Call& call) {
   return call.has_list_devices() || call.has_list_sessions() || call.has_kill_session() ||
-         call.has_health();
+         IsForViewers(call);
 }
 
 // Each call that an open session makes names it by its id.
@@ -170,7 +176,8 @@ void FrameService::ServeCalls(FrameConnection* connection, const PeerInfo& peer,
     }
     if (kind == FrameKind::kCall) {
       if (!Answer(connection, peer, caller, payload)) return;
-    } else if (kind == FrameKind::kMessage && caller.access != Access::kNone && !peer.admin) {
+    } else if (kind == FrameKind::kMessage && caller.access != Access::kNone && !peer.admin &&
+               !peer.viewer) {
       v1::Submit greeting;
       if (!Parse(payload, &greeting) || connection->HungUp()) return;
       HideFromOthers(caller, greeting.mutable_session_id());
@@ -203,6 +210,7 @@ bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer,
     return false;
   }
   if (peer.admin && !IsForAdmins(call)) return false;
+  if (peer.viewer && !IsForViewers(call)) return false;
   if (std::string* const id = SessionIdOf(&call)) HideFromOthers(caller, id);
   // A client that reads nothing for so long is as good as gone, and comes again if it is not.
   const auto patience = std::max<std::chrono::milliseconds>(manager_->options().lease, kLastWord);
@@ -229,9 +237,16 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, con
       ListSessions(manager_, *caller.tenant, reply->mutable_list_sessions());
       return absl::OkStatus();
     case v1::Call::kKillSession:
-      return KillSession(manager_, *caller.tenant, call.kill_session());
+      return Audited(peer, "kill_session", call.kill_session().number(),
+                     KillSession(manager_, *caller.tenant, call.kill_session()));
     case v1::Call::kHealth:
       reply->mutable_health()->set_serving(!manager_->draining());
+      return absl::OkStatus();
+    case v1::Call::kMetrics:
+      FillMetrics(manager_, reply->mutable_metrics());
+      return absl::OkStatus();
+    case v1::Call::kNodeStatus:
+      FillNodeStatus(manager_, reply->mutable_node_status());
       return absl::OkStatus();
     default:
       return absl::UnimplementedError("this daemon does not know the call");

@@ -68,7 +68,8 @@ bool ServeUpload(SessionManager* manager, const v1::UploadHeader& header,
   Uploader uploader(record, header);
   absl::Status status = uploader.Begin();
   MemoryCharge charge;  // of the chunk
-  std::string chunk;    // never smaller than it was: what is not read is not zeroed again
+  int64_t received = 0;
+  std::string chunk;  // never smaller than it was: what is not read is not zeroed again
   for (;;) {
     FrameKind kind;
     size_t bytes = 0;
@@ -89,10 +90,12 @@ bool ServeUpload(SessionManager* manager, const v1::UploadHeader& header,
     if (connection->reader().TakeInto(&chunk[0]) != FrameReader::Result::kFrame) return false;
     if (bytes == 0) break;
     if (status.ok()) status = uploader.Write(absl::string_view(chunk).substr(0, bytes));
+    if (status.ok()) received += static_cast<int64_t>(bytes);
   }
   // Else a client that is gone might find, and have released, the handle before it is bound here.
   if (connection->HungUp()) return false;
   if (status.ok()) status = uploader.Finish();
+  if (record != nullptr) record->session->counters().received(Way::kTransfer).Add(received);
   v1::Reply reply;
   return connection->SendReply(status, &reply);
 }
@@ -124,6 +127,9 @@ bool ServeDownload(SessionManager* manager, const v1::DownloadRequest& request,
     const absl::string_view chunk = left.substr(0, kChunkBytes);
     left.remove_prefix(chunk.size());
     open = connection->SendData(chunk);
+    if (open) {
+      record->session->counters().sent(Way::kTransfer).Add(static_cast<int64_t>(chunk.size()));
+    }
   }
   connection->SetSendTimeout(std::chrono::seconds(0));
   return open;

@@ -1,5 +1,6 @@
 #include "server/rpc/op_stream.h"
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -104,10 +105,37 @@ uint64_t BytesOf(const RootError& error) {
          error.location.size();
 }
 
+void LogDeviceError(const SessionRecord& record, const RootError& error) {
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kError, "device error",
+      {{"session", record.number},
+       {"tenant", record.owner.tenant->name},
+       {"op", error.op},
+       {"reason", error.status.message()}});
+}
+
+// It is told of once, by whoever carries the session's stream.
+void ReportSlow(const SessionRecord& record, const SessionOutput::Slow& slow, Metrics* metrics) {
+  static auto* const limit = new LogLimit;
+  const std::string location = PrintableLines(slow.location);
+  Log(limit, LogLevel::kWarning, "slow command",
+      {{"session", record.number},
+       {"tenant", record.owner.tenant->name},
+       {"client", record.owner.client_name},
+       {"op", slow.op},
+       {"inputs", slow.inputs},
+       {"location", location},
+       {"milliseconds", slow.milliseconds}});
+  if (metrics == nullptr) return;
+  metrics->AddSlow({record.number, record.owner.tenant->name, slow.op, slow.inputs,
+                    Printable(slow.location), slow.milliseconds, std::chrono::system_clock::now()});
+}
+
 void LogOutOfMemory(const SessionRecord& record, const RootError& error) {
   static auto* const limit = new LogLimit;
   Log(limit, LogLevel::kWarning, "out of memory",
       {{"session", record.number},
+       {"tenant", record.owner.tenant->name},
        {"peer", record.owner.peer},
        {"client", record.owner.client_name},
        {"op", error.op},
@@ -162,6 +190,9 @@ absl::Status OpStream::Apply(const v1::Submit& submit) {
   if (record_->session->stop().session_ended()) return Cut();
   record_->last_batch_seq = submit.batch_seq();
   bytes_since_ack_ += submit.commands().size();
+  record_->session->counters()
+      .received(Way::kStream)
+      .Add(static_cast<int64_t>(submit.commands().size()));
   return Answer(&state, first);
 }
 
@@ -199,10 +230,17 @@ absl::Status OpStream::Run(const v1::Submit& submit, StreamState* state) {
 }
 
 void OpStream::Collect(StreamState* state, size_t keep) {
+  for (const SessionOutput::Slow& slow : output_.slow) {
+    ReportSlow(*record_, slow, record_->metrics.get());
+  }
   for (const SessionOutput::Error& error : output_.errors) {
     if (state->unacked_bytes > kMaxUnackedErrorBytes) break;
     if (!state->HasMemory(BytesOf(*error.error))) break;
     if (absl::IsResourceExhausted(error.error->status)) LogOutOfMemory(*record_, *error.error);
+    const ErrorKind kind = KindOf(error.error->status);
+    if (kind == ErrorKind::kDevice || kind == ErrorKind::kBackend) {
+      LogDeviceError(*record_, *error.error);
+    }
     v1::OpError* message = state->Room(keep, BytesOf(*error.error))->add_errors();
     message->set_handle(error.handle);
     FillError(*error.error, message->mutable_error());
@@ -228,6 +266,7 @@ void OpStream::Collect(StreamState* state, size_t keep) {
     }
     message->set_dtype(static_cast<uint32_t>(value.dtype));
     for (int64_t dim : value.shape) message->add_shape(dim);
+    record_->session->counters().sent(Way::kStream).Add(static_cast<int64_t>(value.data.size()));
     message->set_data(std::move(value.data));
   }
   if (!output_.freed_functions.empty()) {

@@ -19,6 +19,8 @@ struct PeerInfo {
   std::string token_label;      // which token it has shown; empty if none was asked for
   // The daemon's own admin process: it may list and kill sessions, and ask for health, no more.
   bool admin = false;
+  // Its web process: it may ask for metrics, status and health, no more.
+  bool viewer = false;
 };
 
 }  // namespace chx::server

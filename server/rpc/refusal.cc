@@ -7,9 +7,18 @@
 
 #include "proto/refusal.h"
 #include "server/log/log.h"
+#include "server/observability/counters.h"
 #include "server/rpc/admission.h"
 
 namespace chx::server {
+namespace {
+
+Refusal KindOfRefusal(const absl::Status& status) {
+  if (absl::IsUnauthenticated(status)) return Refusal::kToken;
+  return absl::IsResourceExhausted(status) ? Refusal::kLimit : Refusal::kOther;
+}
+
+}  // namespace
 
 void Refuse(int socket, const absl::Status& status) {
   const std::string frame = RefusalFrame(status);
@@ -20,6 +29,7 @@ void Refuse(int socket, const absl::Status& status) {
 }
 
 void LogRefusal(const PeerInfo& peer, const absl::Status& status) {
+  Refusals()[static_cast<size_t>(KindOfRefusal(status))].Add();
   static auto* const limit = new LogLimit;
   Log(limit, LogLevel::kWarning, "client refused",
       {{"peer", PeerName(peer)}, {"reason", status.message()}});

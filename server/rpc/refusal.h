@@ -11,7 +11,7 @@ namespace chx::server {
 // closes the socket. Never waits.
 void Refuse(int socket, const absl::Status& status);
 
-// Tells the log, within a limit: `peer` has been refused for this reason.
+// Counts it, and tells the log, within a limit: `peer` has been refused for this reason.
 void LogRefusal(const PeerInfo& peer, const absl::Status& status);
 
 }  // namespace chx::server

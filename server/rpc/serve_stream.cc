@@ -61,7 +61,7 @@ absl::Status ServeStream(SessionManager* manager, const StreamTransport& transpo
   manager->Detach(record, attachment);
   // Records that cannot be read leave the session in a state that its client does not know.
   if (status.code() == absl::StatusCode::kInvalidArgument) {
-    manager->Close(record->id, "its client broke the protocol").status().IgnoreError();
+    manager->Close(record->id, kProtocolBroken).status().IgnoreError();
   }
   return status;
 }

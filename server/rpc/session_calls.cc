@@ -32,7 +32,10 @@ void FillLimits(const ManagerOptions& options, const SessionLimits& session, v1:
 void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
   static auto* const limit = new LogLimit;
   Log(limit, LogLevel::kInfo, "session resumed",
-      {{"session", record.number}, {"peer", PeerName(peer)}, {"client", record.owner.client_name}});
+      {{"session", record.number},
+       {"tenant", record.owner.tenant->name},
+       {"peer", PeerName(peer)},
+       {"client", record.owner.client_name}});
 }
 
 }  // namespace
@@ -68,6 +71,7 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
     if (record == nullptr) return NoSuchSession();
     // Without the stream's mutex: an older stream may hold it until ours takes over.
     reply->set_last_batch_seq(record->last_batch_seq);
+    record->session->counters().resumes.Add();
     LogResumed(*record, peer);
   } else {
     absl::StatusOr<SessionRecordPtr> opened = OpenNew(request.client_name(), peer, caller, local);

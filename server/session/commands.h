@@ -67,6 +67,9 @@ void RunCommand(const command::Configure& c, CommandContext& context);
 // are, and nothing leaks.
 void CancelCommand(const Command& command, CommandContext& context);
 
+// slow_commands.cc: what a command was that has run for so long. No values.
+SessionOutput::Slow DescribeSlow(const Command& command, int64_t milliseconds, SessionState* state);
+
 // Any kind. Makes room for the results first.
 void RunCommand(const Command& command, CommandContext& context);
 

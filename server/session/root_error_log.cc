@@ -35,6 +35,7 @@ absl::Status Annotate(const std::string& op, const absl::Status& status) {
 RootErrorPtr RootErrorLog::NewError(uint32_t location, absl::Status status, std::string op,
                                     std::string inputs) {
   ++count_;
+  (*counts_)[static_cast<size_t>(KindOf(status))].Add();
   status = Shortened(status);
   const std::string* const location_text = definitions_->FindLocation(location);
   const int64_t bytes = static_cast<int64_t>(sizeof(RootError)) + kStatusBytes +

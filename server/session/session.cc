@@ -1,7 +1,9 @@
 #include "server/session/session.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "ops/error.h"
 #include "server/session/commands.h"
@@ -11,11 +13,20 @@ namespace {
 
 constexpr size_t kManyFreedFunctions = 1024;
 
+// Operators are not: what their kernels take is known, and a look at the clock after each would
+// show.
+bool IsTimed(const Command& command) {
+  return !std::holds_alternative<command::ApplyOp>(command) &&
+         !std::holds_alternative<command::Release>(command);
+}
+
 }  // namespace
 
 Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
-                 MemoryAccountPtr account)
-    : state_(devices, limits, share, std::move(account)) {
+                 MemoryAccountPtr account, SessionCountersPtr counters)
+    : count_(counters != nullptr ? std::move(counters)
+                                 : std::make_shared<SessionCounters>(devices->size())),
+      state_(devices, limits, share, std::move(account), count_.get()) {
   computed_.group = limits.turn_group;
 }
 
@@ -26,12 +37,19 @@ Session::~Session() {
 
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
   MutexLock lock(&mutex_);
+  const int64_t asked = CoarseNow();
   const ComputeSlots::Turn turn(state_.limits.compute_slots, &computed_, &state_.stop);
   const StopScope scope(&state_.stop);
+  const int64_t began = CoarseNow();
+  if (began != asked) count_->wait_nanoseconds.Add(began - asked);
   state_.last_uses.Find(window);
+  const int64_t slow = std::chrono::nanoseconds(state_.limits.slow_command).count();
+  int64_t measured = count_->measured;
   for (size_t i = 0; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
     state_.executor.EndUses();
+    const bool timed = IsTimed(window[i]);
+    const int64_t command_began = timed ? CoarseNow() : 0;
     const StopReason reason = state_.stop.Begin(batch);
     if (reason == StopReason::kEnded) break;
     if (reason == StopReason::kCancelled) {
@@ -40,6 +58,14 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
       RunCommand(window[i], context);
     }
     Count(1);
+    if (timed) {
+      NoteTime(window[i], CoarseNow() - command_began, output);
+    } else if (count_->measured != measured) {
+      // An estimate, for small kernels: no more than what has passed.
+      const int64_t taken = count_->measured - measured;
+      if (taken >= slow) NoteTime(window[i], std::min(taken, CoarseNow() - began), output);
+      measured = count_->measured;
+    }
   }
   state_.stop.End();
   // With what is sent anyway, or when there are many.
@@ -50,11 +76,19 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
   }
 }
 
+void Session::NoteTime(const Command& command, int64_t nanoseconds, SessionOutput* output) {
+  const std::chrono::milliseconds limit = state_.limits.slow_command;
+  const int64_t milliseconds = nanoseconds / 1000000;
+  if (limit.count() == 0 || milliseconds < limit.count()) return;
+  count_->slow_commands.Add();
+  output->slow.push_back(DescribeSlow(command, milliseconds, &state_));
+}
+
 void Session::Count(int64_t new_commands) {
   const auto store = [](std::atomic<int64_t>& counter, int64_t value) {
     counter.store(value, std::memory_order_relaxed);
   };
-  store(counters_.commands, counters_.commands.load(std::memory_order_relaxed) + new_commands);
+  count_->commands.Add(new_commands);
   store(counters_.handles, static_cast<int64_t>(state_.handles.size()));
   store(counters_.errors, state_.errors.count());
 }
@@ -168,7 +202,7 @@ std::vector<SessionOutput::Error> Session::UnreadErrorsWithin(std::chrono::milli
 SessionStats Session::stats() const {
   SessionStats stats;
   stats.handles = counters_.handles.load(std::memory_order_relaxed);
-  stats.commands = counters_.commands.load(std::memory_order_relaxed);
+  stats.commands = count_->commands.value();
   stats.errors = counters_.errors.load(std::memory_order_relaxed);
   stats.memory_bytes = account()->held();
   stats.array_bytes =

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "proto/command.h"
 #include "server/engine/compute_slots.h"
+#include "server/observability/metrics.h"
 #include "server/session/session_state.h"
 #include "server/session/session_types.h"
 
@@ -24,9 +25,9 @@ namespace chx::server {
 class Session {
  public:
   // `share`: the client is on this host and may map arrays. `account`: by default one of its own,
-  // with limits.memory_bytes.
+  // with limits.memory_bytes; `counters`: by default its own.
   Session(const Devices* devices, const SessionLimits& limits, bool share = false,
-          MemoryAccountPtr account = nullptr);
+          MemoryAccountPtr account = nullptr, SessionCountersPtr counters = nullptr);
   ~Session();
 
   // Carries out decoded commands in order. Never fails as a whole: a command's failure is an error
@@ -67,6 +68,7 @@ class Session {
   Segments& segments() { return state_.executor.segments(); }
   StopToken& stop() { return state_.stop; }
   const MemoryAccountPtr& account() const { return state_.account(); }
+  SessionCounters& counters() const { return *count_; }
 
   // Frees what backward passes hold that wait for functions past their deadline, now or, if a
   // command runs, at a later call.
@@ -103,11 +105,13 @@ class Session {
   // For those who may not wait for the lock. Written under it.
   struct Counters {
     std::atomic<int64_t> handles{0};
-    std::atomic<int64_t> commands{0};
     std::atomic<int64_t> errors{0};
   };
   void Count(int64_t new_commands);
+  // A command has taken so long.
+  void NoteTime(const Command& command, int64_t nanoseconds, SessionOutput* output);
 
+  const SessionCountersPtr count_;  // outlives the state
   Counters counters_;
   Mutex mutex_;
   ComputeSlots::Account computed_;

@@ -20,7 +20,7 @@ std::chrono::milliseconds PeriodFor(std::chrono::milliseconds limit, int parts,
 
 struct Ending {
   std::chrono::steady_clock::time_point time;
-  const char* reason;
+  absl::string_view reason;
 };
 
 // Whether it has done anything since the last look.
@@ -36,18 +36,19 @@ void SeeWhetherActive(std::chrono::steady_clock::time_point now, SessionRecord* 
 Ending EndOf(const SessionRecord& record, std::chrono::milliseconds lease,
              std::chrono::steady_clock::time_point now) {
   Ending ending = {now + kMaxSleep, ""};
-  const auto at_most = [&ending](std::chrono::steady_clock::time_point end, const char* reason) {
+  const auto at_most = [&ending](std::chrono::steady_clock::time_point end,
+                                 absl::string_view reason) {
     if (end < ending.time) ending = {end, reason};
   };
   const Tenant& tenant = *record.owner.tenant;
   if (record.attachment == 0 || record.hung_up) {
-    at_most(record.detached + lease, "its lease has run out");
+    at_most(record.detached + lease, kLeaseEnded);
   }
   if (tenant.idle_limit.count() > 0) {
-    at_most(record.active + tenant.idle_limit, "it has been idle for as long as its tenant's may");
+    at_most(record.active + tenant.idle_limit, kIdleEnded);
   }
   if (tenant.session_limit.count() > 0) {
-    at_most(record.opened + tenant.session_limit, "it has lived for as long as its tenant's may");
+    at_most(record.opened + tenant.session_limit, kAgeEnded);
   }
   return ending;
 }

@@ -48,6 +48,19 @@ void LogEnded(const SessionRecord& record, absl::string_view reason) {
        {"seconds", seconds.count()}});
 }
 
+// By how its client reaches the daemon.
+SessionLabels LabelsOf(const SessionOwner& owner) {
+  return {owner.tenant->name, owner.share ? "local" : "remote"};
+}
+
+EndReason ReasonOf(absl::string_view text) {
+  if (text == kClosedByClient) return EndReason::kClosed;
+  if (text == kLeaseEnded) return EndReason::kLease;
+  if (text == kIdleEnded || text == kAgeEnded) return EndReason::kLimit;
+  if (text == kKilledByAdmin) return EndReason::kKilled;
+  return text == kProtocolBroken ? EndReason::kProtocol : EndReason::kOther;
+}
+
 uint64_t NewEpoch() {
   uint64_t epoch = 0;
   if (!RandomBytes(&epoch, sizeof(epoch)).ok()) {
@@ -144,8 +157,11 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
   record->owner = std::move(owner);
   record->place = std::move(place);
-  record->session =
-      std::make_unique<Session>(devices_, limits, record->owner.share, std::move(account));
+  SessionCountersPtr counters;
+  record->metrics = options_.metrics;
+  if (options_.metrics != nullptr) counters = options_.metrics->Open(LabelsOf(record->owner));
+  record->session = std::make_unique<Session>(devices_, limits, record->owner.share,
+                                              std::move(account), std::move(counters));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->active = record->opened;
   {
@@ -157,6 +173,7 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
     record->number = next_number_++;
     sessions_.emplace(record->id, record);
   }
+  record->session->counters().opened.Add();
   LogOpened(*record);
   return record;
 }
@@ -217,6 +234,7 @@ void SessionManager::Stop(SessionRecord* record) const {
 void SessionManager::End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream,
                          absl::string_view reason) {
   LogEnded(*record, reason);
+  record->session->counters().ended[static_cast<size_t>(ReasonOf(reason))].Add();
   Stop(record.get());
   if (stream != nullptr && stream->cancel) stream->cancel();
   disposer_.Destroy(std::move(record));
@@ -253,7 +271,7 @@ absl::Status SessionManager::Kill(uint64_t number,
     }
     stream = Remove(record);
   }
-  End(std::move(record), stream, "killed by an administrator");
+  End(std::move(record), stream, kKilledByAdmin);
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
+#include "server/observability/metrics.h"
 #include "server/session/disposer.h"
 #include "server/session/session.h"
 #include "server/session/transfers.h"
@@ -27,7 +28,8 @@ struct ManagerOptions {
   SessionLimits session;
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
   size_t max_sessions = kDefaultMaxSessions;
-  MemoryBudget* budget = nullptr;  // the daemon's; null: none
+  MemoryBudget* budget = nullptr;    // the daemon's; null: none
+  std::shared_ptr<Metrics> metrics;  // null: each session counts for itself
 };
 
 // What an open session costs before it has done anything: its thread's stack, buffers of its
@@ -38,6 +40,14 @@ inline constexpr int64_t kSessionBytes = int64_t{512} << 10;
 struct TransportState {
   virtual ~TransportState() = default;
 };
+
+// Why sessions end, for the log and the metrics.
+inline constexpr absl::string_view kClosedByClient = "closed by its client";
+inline constexpr absl::string_view kLeaseEnded = "its lease has run out";
+inline constexpr absl::string_view kIdleEnded = "it has been idle for as long as its tenant's may";
+inline constexpr absl::string_view kAgeEnded = "it has lived for as long as its tenant's may";
+inline constexpr absl::string_view kKilledByAdmin = "killed by an administrator";
+inline constexpr absl::string_view kProtocolBroken = "its client broke the protocol";
 
 // For whom a session is.
 struct SessionOwner {
@@ -65,6 +75,7 @@ struct SessionRecord {
   std::shared_ptr<void> admission;
   TenantPlace place;
   SessionOwner owner;
+  std::shared_ptr<Metrics> metrics;  // the daemon's; may be null
   std::unique_ptr<Session> session;
   std::chrono::steady_clock::time_point opened;
 
@@ -113,7 +124,7 @@ class SessionManager {
   // Stops the session and frees it; its unread errors are returned, as far as they are to be had at
   // once. kNotFound if there is none. `reason` is for the log.
   absl::StatusOr<std::vector<SessionOutput::Error>> Close(
-      const std::string& id, absl::string_view reason = "closed by its client");
+      const std::string& id, absl::string_view reason = kClosedByClient);
   // The same for an operator of the daemon, who knows the session by its number. `may`: for those
   // who may not end all; a session that they may not is none to them.
   absl::Status Kill(uint64_t number,

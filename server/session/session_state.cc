@@ -13,15 +13,16 @@ constexpr int64_t kLargeValue = 1024;
 }  // namespace
 
 SessionState::SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
-                           MemoryAccountPtr account)
+                           MemoryAccountPtr account, SessionCounters* counters_in)
     : limits(limits_in),
+      counters(*counters_in),
       stop(limits.max_command_time),
       meter(account != nullptr ? std::move(account)
                                : std::make_shared<MemoryAccount>(limits.memory_bytes)),
-      executor(devices, meter.account(), share),
+      executor(devices, meter.account(), share, &counters.devices),
       passes(&meter, limits.function_deadline),
       handles(&meter, &scopes, limits.max_handles),
-      errors(meter.account(), &definitions, &handles) {
+      errors(meter.account(), &definitions, &handles, &counters.errors) {
   meter.set_reclaim([this] { return executor.Reclaim(); });
 }
 

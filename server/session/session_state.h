@@ -12,6 +12,7 @@
 #include "server/engine/executor.h"
 #include "server/engine/memory_budget.h"
 #include "server/engine/stop_token.h"
+#include "server/observability/counters.h"
 #include "server/session/command_traits.h"
 #include "server/session/definitions.h"
 #include "server/session/graph_scopes.h"
@@ -26,10 +27,12 @@ namespace chx::server {
 // Used under the session's lock, but for `stop`, `executor.segments()` and the account, which are
 // thread-safe.
 struct SessionState {
+  // `counters` outlive the state.
   SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
-               MemoryAccountPtr account);
+               MemoryAccountPtr account, SessionCounters* counters_in);
 
   const SessionLimits limits;
+  SessionCounters& counters;
   StopToken stop;
   MemoryMeter meter;  // of all records below
   Executor executor;

@@ -42,6 +42,7 @@ struct SessionLimits {
   ComputeSlots* compute_slots = nullptr;          // all sessions'; null: each computes as it likes
   TurnGroup* turn_group = nullptr;                // whose share it computes from; outlives it
   TenantPtr tenant = DefaultTenant();             // for what it may use
+  std::chrono::milliseconds slow_command{0};      // from when on one is told of; 0: none is
 };
 
 // What a run of commands has for the client.
@@ -58,15 +59,26 @@ struct SessionOutput {
     std::string data;
     MemoryCharge charge;  // of the data, if it is large
   };
+  // A command that took longer than SessionLimits::slow_command.
+  struct Slow {
+    std::string op;
+    std::string inputs;    // shapes and dtypes
+    std::string location;  // the client's file:line
+    int64_t milliseconds = 0;
+  };
   std::vector<Error> errors;
   std::vector<Value> values;
+  std::vector<Slow> slow;
   std::vector<uint64_t> freed_functions;  // see Event in proto/chxd.proto
   void Clear() {
     errors.clear();
     values.clear();
+    slow.clear();
     freed_functions.clear();
   }
-  bool empty() const { return errors.empty() && values.empty() && freed_functions.empty(); }
+  bool empty() const {
+    return errors.empty() && values.empty() && slow.empty() && freed_functions.empty();
+  }
 };
 
 struct SessionStats {

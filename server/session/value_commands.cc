@@ -84,6 +84,7 @@ void RunCommand(const command::UploadFrom& c, CommandContext& context) {
   const auto find_data = [&](int64_t bytes) -> absl::StatusOr<absl::string_view> {
     CHX_ASSIGN_OR_RETURN(const char* const stage,
                          FindStage(c.stage, c.stage_offset, bytes, context.state));
+    context.state.counters.received(Way::kShared).Add(bytes);
     return absl::string_view(stage, static_cast<size_t>(bytes));
   };
   context.FailUnlessOk(c, NewArray(c, context.state, find_data), "upload");
@@ -112,7 +113,9 @@ void RunCommand(const command::FetchInto& c, CommandContext& context) {
     CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry,
                          context.state.handles.Use(c.handle, &value->error));
     if (value->error != nullptr) return absl::OkStatus();
-    return CopyInto(c, entry->variable.array, context, value);
+    CHX_RETURN_IF_ERROR(CopyInto(c, entry->variable.array, context, value));
+    context.state.counters.sent(Way::kShared).Add(c.bytes);
+    return absl::OkStatus();
   });
 }
 

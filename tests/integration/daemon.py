@@ -21,7 +21,7 @@ def wait_until(condition, seconds=10):
 class Daemon:
     """Started with flags; `address` is where it listens."""
 
-    def __init__(self, *flags, listen=None, preexec_fn=None):
+    def __init__(self, *flags, listen=None, preexec_fn=None, stderr=subprocess.PIPE):
         self.directory = tempfile.mkdtemp(prefix="chxd-test-")
         self.socket = os.path.join(self.directory, "chxd.sock")
         listen = listen or f"unix:{self.socket}"
@@ -30,7 +30,7 @@ class Daemon:
             flags = ("--allow-unauthenticated-loopback", *flags)
         command = [os.path.abspath(os.environ["CHX_CHXD"]), f"--listen={listen}", *flags]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=preexec_fn
+            command, stdout=subprocess.PIPE, stderr=stderr, preexec_fn=preexec_fn
         )
         line = self.process.stdout.readline().decode()
         if not line.startswith("chxd ready"):

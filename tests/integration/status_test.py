@@ -1,0 +1,281 @@
+"""The status page: who gets to see it, what is on it, and what it does not let in."""
+
+import html
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+import urllib.parse
+
+import chx
+import numpy as np
+import pytest
+
+from . import raw_frames
+from .observed import Observed, connection, request
+
+TOKEN = "0123456789abcdef+secret&%"
+EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A daemon with a token."""
+    folder = tmp_path_factory.mktemp("status")
+    (folder / "token").write_text(TOKEN)
+    with Observed("--status-listen=127.0.0.1:0", f"--token-file={folder}/token") as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def open_page():
+    """A daemon whose page asks for nothing."""
+    with Observed(
+        "--status-listen=localhost:0", "--allow-unauthenticated-loopback", "--slow-command=1ms"
+    ) as daemon:
+        yield daemon
+
+
+def log_in(daemon, token=TOKEN, **headers):
+    body = urllib.parse.urlencode({"token": token})
+    headers["Content-Type"] = "application/x-www-form-urlencoded"
+    return request(daemon.web[0], "/login", "POST", headers=headers, body=body)
+
+
+def cookie_of(reply):
+    return reply.headers["set-cookie"].split(";")[0]
+
+
+def test_login(guarded):
+    [web] = guarded.web
+    first = request(web, "/")
+    assert (first.status, first.headers["location"]) == (303, "/login")
+    page = request(web, "/login")
+    assert page.status == 200 and 'type="password"' in page.body
+    wrong = log_in(guarded, TOKEN + "x")
+    assert wrong.status == 401 and "not the daemon's token" in wrong.body
+    assert "set-cookie" not in wrong.headers
+    done = log_in(guarded)
+    assert (done.status, done.headers["location"]) == (303, "/")
+    cookie = done.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and TOKEN not in cookie
+    session = {"Cookie": cookie_of(done)}
+    assert "chxd status" in request(web, "/", headers=session).body
+    assert json.loads(request(web, "/status.json", headers=session).body)["serving"] is True
+    # A cookie is nobody's after it has been given back.
+    out = request(web, "/logout", "POST", headers=session)
+    assert out.status == 303 and "Max-Age=0" in out.headers["set-cookie"]
+    assert request(web, "/status.json", headers=session).status == 401
+    assert TOKEN not in guarded.log_path.read_text()
+
+
+def test_without_a_login_nothing_is_told(guarded):
+    [web] = guarded.web
+    for path in ("/status.json", "/", "/metrics", "/login", "/x", "/../status.json", "//"):
+        for cookie in ("", "chxd_login=", "chxd_login=" + 32 * "0"):
+            reply = request(web, path, headers={"Cookie": cookie})
+            assert "native:0" not in reply.body
+            assert reply.status in (200, 303, 401, 404)
+            assert (reply.status == 200) == (path == "/login")
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert "native:0" in request(web, "/status.json", headers=bearer).body
+
+
+def test_methods(guarded):
+    [web] = guarded.web
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "NONSENSE"):
+        for path in ("/", "/status.json", "/style.css", "/healthz"):
+            reply = request(web, path, method, headers=bearer)
+            assert reply.status in (400, 405), (method, path)
+    for method in ("PUT", "DELETE"):
+        assert request(web, "/login", method).status == 405
+    head = request(web, "/login", "HEAD")
+    assert head.status == 200 and head.body == "" and int(head.headers["content-length"]) > 0
+
+
+def test_other_sites_get_nothing(guarded):
+    """DNS rebinding, and forms and scripts of other pages."""
+    [web] = guarded.web
+    cookie = cookie_of(log_in(guarded))
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+        reply = request(web, "/status.json", headers={"Cookie": cookie, "Host": host})
+        assert reply.status == 421, host
+    port = web.rsplit(":", 1)[1]
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
+        reply = request(web, "/status.json", headers={"Cookie": cookie, "Host": host})
+        assert reply.status == 200, host
+    for origin in ("http://evil.example", "null", f"https://{web}"):
+        reply = request(web, "/status.json", headers={"Cookie": cookie, "Origin": origin})
+        assert reply.status == 403, origin
+        assert log_in(guarded, Origin=origin).status == 403
+    assert log_in(guarded, Origin=f"http://{web}").status == 303
+
+
+def test_headers_keep_others_out(guarded):
+    [web] = guarded.web
+    for path in ("/login", "/status.json", "/style.css", "/nothing"):
+        headers = request(web, path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy and "*" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in headers
+        assert "server" not in headers
+
+
+def test_nothing_is_loaded_from_elsewhere(guarded):
+    [web] = guarded.web
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    page = request(web, "/", headers=bearer).body
+    named = set(re.findall(r'(?:href|src)="([^"]*)"', page))
+    assert {"/status.js", "/style.css", "/icon.svg"} == named
+    for path in named:
+        reply = request(web, path, headers=bearer)
+        assert reply.status == 200
+        assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", reply.body), path
+    script = request(web, "/status.js").body
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write"):
+        assert word not in script
+
+
+def test_what_it_tells(open_page):
+    [web] = open_page.web
+
+    def status():
+        time.sleep(0.15)  # answers are kept for a tenth of a second
+        return json.loads(request(web, "/status.json").body)
+
+    with chx.connect(open_page.address, client_name=EVIL):
+        before = status()
+        x = chx.array(np.ones((600, 600), np.float32))
+        for _ in range(3):
+            y = x @ x
+        chx.to_numpy(y)
+        after = status()
+        [mine] = [s for s in after["sessions"] if s["client"] == EVIL]
+        assert mine["tenant"] == "default" and mine["attached"] is True
+        assert mine["memory_bytes"] >= 2 * 600 * 600 * 4
+        [tenant] = after["tenants"]
+        assert tenant["name"] == "default" and tenant["sessions"] == after["num_sessions"]
+        [device] = after["devices"]
+        assert device["name"] == "native:0"
+        assert device["memory_bytes"] > device["used_bytes"] >= device["live_bytes"] > 0
+        groups = [{g["name"]: g["kernels"] for g in s["op_groups"]} for s in (before, after)]
+        assert groups[1]["linalg"] - groups[0]["linalg"] == 3
+        slow = [c for c in after["slow_commands"] if c["op"] == "matmul"]
+        assert slow and slow[0]["inputs"] == "float32(600, 600), float32(600, 600)"
+        assert 0 < slow[0]["seconds"] < 60 and "status_test.py" in slow[0]["location"]
+
+
+def test_a_flood_hurts_no_session(guarded):
+    [web] = guarded.web
+    with chx.connect(guarded.address, token=TOKEN):
+        x = chx.ones(3)
+        peers = []
+        for i in range(150):
+            peer = connection(web)
+            peer.connect()
+            peer.sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n" * (i % 2))
+            peers.append(peer)
+        assert float((x + x).sum()) == 6
+        assert request(web, "/healthz").status == 200
+        for peer in peers:
+            peer.close()
+        large = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert (
+            request(web, "/login", "POST", headers=large, body="token=" + "x" * 5000).status == 413
+        )
+        assert float((x + x).sum()) == 6
+
+
+def test_a_new_token_ends_logins(tmp_path):
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    with Observed("--status-listen=127.0.0.1:0", f"--token-file={token}") as daemon:
+        cookie = {"Cookie": cookie_of(log_in(daemon))}
+        assert request(daemon.web[0], "/status.json", headers=cookie).status == 200
+        new = "another-secret-0123456789"
+        token.write_text(new)
+        daemon.soon("certificate and token are read again")
+        bearer = {"Authorization": f"Bearer {new}"}
+
+        def works(headers):
+            try:
+                return request(daemon.web[0], "/status.json", headers=headers).status == 200
+            except OSError:
+                return False
+
+        end = time.monotonic() + 20
+        while not works(bearer) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert works(bearer) and not works(cookie)
+        assert not works({"Authorization": f"Bearer {TOKEN}"})
+
+
+def test_over_tls(tmp_path):
+    (tmp_path / "token").write_text(TOKEN)
+    key = ["-keyout", f"{tmp_path}/key", "-out", f"{tmp_path}/cert", "-subj", "/CN=localhost"]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *key]
+        + ["-addext", "subjectAltName=DNS:localhost"],
+        check=True,
+        capture_output=True,
+    )
+    flags = [f"--tls-cert={tmp_path}/cert", f"--tls-key={tmp_path}/key"]
+    with Observed(
+        "--metrics-listen=localhost:0",
+        "--status-listen=0.0.0.0:0",
+        f"--token-file={tmp_path}/token",
+        *flags,
+    ) as daemon:
+        metrics, status = daemon.web
+        roots = f"{tmp_path}/cert"
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        assert request(metrics, "/metrics", tls_roots=roots).status == 401
+        assert "chxd_sessions" in request(metrics, "/metrics", headers=bearer, tls_roots=roots).body
+        port = status.rsplit(":", 1)[1]
+        body = urllib.parse.urlencode({"token": TOKEN})
+        done = request(f"localhost:{port}", "/login", "POST", body=body, tls_roots=roots)
+        assert done.status == 303 and "Secure" in done.headers["set-cookie"]
+        # Plain text gets no answer.
+        with raw_frames.connect(f"127.0.0.1:{port}") as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"HTTP/1.1 200" not in plain.recv(1000)
+
+
+CHROMIUM = shutil.which("chromium", path="/usr/bin:/usr/local/bin")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_in_a_browser(open_page, tmp_path):
+    def chromium(*flags):
+        return subprocess.run(
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+            + [f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=4000"]
+            + [*flags, f"http://{open_page.web[0]}/"],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )
+
+    with chx.connect(open_page.address, client_name=EVIL):
+        x = chx.ones((400, 400))
+        chx.to_numpy(x @ x)
+        shown = chromium("--dump-dom")
+        dom = shown.stdout
+    assert "<title>chxd status</title>" in dom, shown.stderr[-2000:]
+    assert html.escape(EVIL, quote=False) in dom and EVIL not in dom
+    assert ">serving<" in dom
+    for text in ("native:0", "default", "linalg"):
+        assert text in dom
+    # Both charts have something.
+    assert len(re.findall(r'<path class="curve"', dom)) >= 1
+    shot = os.environ.get("CHX_SCREENSHOT")
+    if shot:  # for docs/images
+        chromium("--window-size=1280,1180", f"--screenshot={pathlib.Path(shot)}")
