@@ -20,6 +20,7 @@
 #include "server/rpc/frame_service.h"
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
+#include "server/sharing/shared_store.h"
 
 namespace chx::server {
 
@@ -57,6 +58,7 @@ class Daemon {
   std::unique_ptr<MemoryBudget> budget_;
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
+  SharedStore sharing_;
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<SessionManager> manager_;
   std::unique_ptr<FrameService> frames_;

@@ -39,6 +39,10 @@ class MemoryPool {
   absl::Status Share(const Ref<Buffer>& buffer);
   // Moves a buffer that is not exported out of shared memory, if it is there.
   absl::Status Unshare(const Ref<Buffer>& buffer);
+  // A buffer of memory that is not the pool's.
+  absl::StatusOr<Ref<Buffer>> Attach(Ref<SharedLease> lease, const SharedStorage& storage);
+  // Gives each buffer the other's memory: with its elements, for whoever has copied them.
+  void Swap(Buffer* a, Buffer* b);
   // Whether this device's memory can be shared with the session's client.
   bool sharing() const { return sharing_ != nullptr; }
   // Gives what is not in use back to the device; false if that is nothing.

@@ -14,8 +14,8 @@ constexpr size_t kManyFreedFunctions = 1024;
 }  // namespace
 
 Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
-                 MemoryAccountPtr account)
-    : state_(devices, limits, share, std::move(account)) {}
+                 MemoryAccountPtr account, std::unique_ptr<SharingMember> sharing)
+    : state_(devices, limits, share, std::move(account), std::move(sharing)) {}
 
 Session::~Session() {
   MutexLock lock(&mutex_);
@@ -158,6 +158,9 @@ SessionStats Session::stats() const {
   stats.commands = counters_.commands.load(std::memory_order_relaxed);
   stats.errors = counters_.errors.load(std::memory_order_relaxed);
   stats.memory_bytes = account()->held();
+  if (state_.sharing != nullptr) {
+    stats.shared_bytes = state_.sharing->sharer().holding->load(std::memory_order_relaxed);
+  }
   stats.array_bytes =
       account()->used_for(MemoryUse::kArrays) + account()->used_for(MemoryUse::kDeviceArrays);
   return stats;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,9 @@ namespace chx::server {
 class Session {
  public:
   // `share`: the client is on this host and may map arrays. `account`: by default one of its own,
-  // with limits.memory_bytes.
+  // with limits.memory_bytes. `sharing`: null: other sessions' arrays are out of reach.
   Session(const Devices* devices, const SessionLimits& limits, bool share = false,
-          MemoryAccountPtr account = nullptr);
+          MemoryAccountPtr account = nullptr, std::unique_ptr<SharingMember> sharing = nullptr);
   ~Session();
 
   // Carries out decoded commands in order. Never fails as a whole: a command's failure is an error

@@ -79,8 +79,12 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
   record->id.resize(16);
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
   record->owner = std::move(owner);
+  std::unique_ptr<SharingMember> sharing;
+  if (options_.sharing != nullptr) {
+    sharing = options_.sharing->Join(record->owner.tenant, account);
+  }
   record->session = std::make_unique<Session>(devices_, options_.session, record->owner.share,
-                                              std::move(account));
+                                              std::move(account), std::move(sharing));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->opened;
   {

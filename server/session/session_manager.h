@@ -27,6 +27,7 @@ struct ManagerOptions {
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
   size_t max_sessions = kDefaultMaxSessions;
   MemoryBudget* budget = nullptr;  // the daemon's; null: none
+  SharedStore* sharing = nullptr;  // what sessions share with each other; null: nothing
 };
 
 // What an open session costs before it has done anything: its thread's stack, buffers of its

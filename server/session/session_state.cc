@@ -13,8 +13,9 @@ constexpr int64_t kLargeValue = 1024;
 }  // namespace
 
 SessionState::SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
-                           MemoryAccountPtr account)
-    : limits(limits_in),
+                           MemoryAccountPtr account, std::unique_ptr<SharingMember> sharing_in)
+    : sharing(std::move(sharing_in)),
+      limits(limits_in),
       stop(limits.max_command_time),
       meter(account != nullptr ? std::move(account)
                                : std::make_shared<MemoryAccount>(limits.memory_bytes)),

@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_SESSION_SESSION_STATE_H_
 #define CHX_SERVER_SESSION_SESSION_STATE_H_
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "server/session/pending_passes.h"
 #include "server/session/root_error_log.h"
 #include "server/session/session_types.h"
+#include "server/sharing/shared_store.h"
 
 namespace chx::server {
 
@@ -27,8 +29,10 @@ namespace chx::server {
 // thread-safe.
 struct SessionState {
   SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
-               MemoryAccountPtr account);
+               MemoryAccountPtr account, std::unique_ptr<SharingMember> sharing_in = nullptr);
 
+  // Null: the session shares nothing with others. Ends after its arrays.
+  const std::unique_ptr<SharingMember> sharing;
   const SessionLimits limits;
   StopToken stop;
   MemoryMeter meter;  // of all records below
