@@ -28,9 +28,13 @@ int64_t BytesOf(const NewPublication& publication) {
 absl::Status CheckPublication(const NewPublication& publication) {
   CHX_RETURN_IF_ERROR(Names::CheckName("publish", publication.name));
   if (publication.arrays.empty()) return ValueError("[publish] expects arrays, got none");
-  if (publication.structure.size() > Names::kMaxStructureBytes) {
-    return ValueError("[publish] expects a structure of at most ", Names::kMaxStructureBytes,
-                      " bytes, got ", publication.structure.size());
+  size_t bytes = publication.structure.size();
+  for (const auto& [path, array] : publication.arrays) {
+    bytes += path.size() + 16 * static_cast<size_t>(array.spec.ndim()) + 64;
+  }
+  if (bytes > Names::kMaxTreeBytes) {
+    return ValueError("[publish] expects paths and a structure of at most ", Names::kMaxTreeBytes,
+                      " bytes, got ", bytes);
   }
   for (const auto& [path, array] : publication.arrays) {
     if (path.size() <= Names::kMaxPathBytes) continue;

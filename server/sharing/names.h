@@ -37,7 +37,7 @@ class Names {
   static constexpr size_t kMaxArraysOfTenant = 16384;
   static constexpr size_t kMaxNameBytes = 200;
   static constexpr size_t kMaxPathBytes = 1000;
-  static constexpr size_t kMaxStructureBytes = size_t{1} << 20;
+  static constexpr size_t kMaxTreeBytes = size_t{2} << 20;  // as it is sent
 
   // What is asked for: version 0 is the newest, tenant "" the caller's own.
   struct Query {
