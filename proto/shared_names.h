@@ -20,7 +20,7 @@ absl::StatusOr<ArraySpec> DecodeSharedSpec(absl::string_view data);
 // The answer to command::Lookup: a version of what is published under a name.
 struct SharedTree {
   uint64_t version = 0;
-  std::string structure;  // as the publisher gave it
+  std::string structure;                                  // as the publisher gave it
   std::vector<std::pair<std::string, ArraySpec>> arrays;  // by their paths, in its order
 };
 std::string EncodeSharedTree(const SharedTree& tree);

@@ -186,10 +186,9 @@ PyObject* NamesFunction(PyObject*, PyObject* args) {
   Owned list(PyList_New(0));
   for (const PublishedName& name : *names) {
     using Number = unsigned long long;  // NOLINT(runtime/int): the format's
-    const Owned row(Py_BuildValue("(NNKKK)", Text(name.tenant), Text(name.name),
-                                  static_cast<Number>(name.version),
-                                  static_cast<Number>(name.arrays),
-                                  static_cast<Number>(name.bytes)));
+    const Owned row(Py_BuildValue(
+        "(NNKKK)", Text(name.tenant), Text(name.name), static_cast<Number>(name.version),
+        static_cast<Number>(name.arrays), static_cast<Number>(name.bytes)));
     if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
   }
   return list.release();

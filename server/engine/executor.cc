@@ -81,9 +81,9 @@ Ref<Buffer> FindReusable(absl::Span<const ArrayOperand> inputs, const InferResul
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].last_use) continue;
     const Array& array = *inputs[i].array();
-    if (array.buffer->unique() && !array.buffer->lease() && array.spec.offset == 0 && array.spec.dtype == spec.dtype &&
-        inferred.input_dtypes[i] == spec.dtype && array.spec.shape == spec.shape &&
-        array.spec.is_contiguous()) {
+    if (array.buffer->unique() && !array.buffer->lease() && array.spec.offset == 0 &&
+        array.spec.dtype == spec.dtype && inferred.input_dtypes[i] == spec.dtype &&
+        array.spec.shape == spec.shape && array.spec.is_contiguous()) {
       return array.buffer;
     }
   }

@@ -96,9 +96,8 @@ absl::StatusOr<Ref<SharedStorage>> Executor::MoveToStorage(const Array& array) {
   }
   const DeviceId device = array.spec.device;
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(device));
-  CHX_ASSIGN_OR_RETURN(
-      Ref<SharedStorage> storage,
-      SharedStorage::New(&devices_->slot(device), buffer->bytes(), account_));
+  CHX_ASSIGN_OR_RETURN(Ref<SharedStorage> storage,
+                       SharedStorage::New(&devices_->slot(device), buffer->bytes(), account_));
   SharedLease::Terms terms;
   terms.owner = true;
   terms.rights = storage->on_host() ? SharedRights::kWrite : SharedRights::kCopy;

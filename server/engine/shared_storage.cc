@@ -1,6 +1,7 @@
 #include "server/engine/shared_storage.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +24,17 @@ constexpr int64_t kPage = 4096;
 constexpr std::chrono::milliseconds kLook(20);
 
 thread_local int uses = 0;
+
+// Each takes a descriptor, which connections and sessions' own segments need, too.
+std::atomic<int> mappable_storages{0};
+int MaxMappable() {
+  static const int max = [] {
+    rlimit limit = {};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1 << 16) / 8);
+  }();
+  return max;
+}
 
 }  // namespace
 
@@ -48,7 +60,7 @@ absl::StatusOr<Ref<SharedStorage>> SharedStorage::New(DeviceSlot* slot, int64_t 
 
 absl::Status SharedStorage::Allocate() {
   const auto size = static_cast<size_t>(bytes_);
-  if (sharing_ != nullptr) {
+  if (sharing_ != nullptr && ++mappable_storages <= MaxMappable()) {
     const absl::StatusOr<SharedSlab> slab = sharing_->AllocateShared(size);
     if (slab.ok()) {
       slab_ = *slab;
@@ -57,6 +69,7 @@ absl::Status SharedStorage::Allocate() {
       sealed_ = fcntl(slab_.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0;
     }
   }
+  if (slab_.fd < 0 && sharing_ != nullptr) --mappable_storages;
   if (slab_.data == nullptr) {
     CHX_ASSIGN_OR_RETURN(void* const memory, slot_->device->AllocateSlab(size));
     slab_.data = static_cast<char*>(memory);
@@ -70,6 +83,7 @@ SharedStorage::~SharedStorage() {
   if (slab_.data == nullptr) return;
   if (slab_.fd >= 0) {
     sharing_->FreeShared(slab_, false);
+    --mappable_storages;
   } else {
     slot_->device->FreeSlab(slab_.data, slab_.bytes);
   }
@@ -165,13 +179,14 @@ void SharedUse::Add(const Ref<SharedLease>& lease, bool writes) {
 }
 
 absl::Status SharedUse::Begin(absl::string_view op, SharedUse** current) {
+  CHX_RETURN_IF_ERROR(CheckNotStopped(op));  // here others have their turn
   begun_ = true;
   ++uses;
   for (Held& held : held_) {
     absl::StatusOr<Ref<SharedStorage>> storage = held.lease->Pin();
     if (!storage.ok()) {
-      const absl::Status why = MakeError(
-          KindOf(storage.status()), absl::StrCat("[", op, "] ", storage.status().message()));
+      const absl::Status why = MakeError(KindOf(storage.status()),
+                                         absl::StrCat("[", op, "] ", storage.status().message()));
       End();
       return why;
     }
@@ -193,6 +208,8 @@ absl::Status SharedUse::Begin(absl::string_view op, SharedUse** current) {
       return CheckNotStopped(op);
     }
     held.locked = true;
+    // What has been begun is finished: nobody may see half of it.
+    if (held.writes && !unstoppable_.has_value()) unstoppable_.emplace(nullptr);
   }
   current_ = current;
   if (current_ != nullptr) *current_ = this;
@@ -207,6 +224,7 @@ bool SharedUse::Holds(const SharedLease* lease, bool writes) const {
 }
 
 void SharedUse::End() {
+  unstoppable_.reset();
   for (Held& held : held_) {
     if (held.locked) held.storage->Unlock(held.writes);
     if (!held.storage) continue;

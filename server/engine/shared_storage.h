@@ -11,11 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "server/engine/devices.h"
 #include "server/engine/memory_budget.h"
 #include "server/engine/slab_sharing.h"
+#include "server/engine/stop_token.h"
 
 namespace chx::server {
 
@@ -104,8 +106,8 @@ class SharedLease : public RefCounted<SharedLease> {
 };
 
 // The storages that one command works on: locked from Begin until the object is gone. All at once
-// and in the order of their addresses, so that commands never wait for each other in a circle. The
-// thread gives its turn to compute to nobody meanwhile.
+// and in the order of their addresses, so that commands never wait for each other in a circle.
+// Meanwhile the thread gives its turn to compute to nobody, and what writes is not stopped.
 class SharedUse {
  public:
   SharedUse() = default;
@@ -133,6 +135,7 @@ class SharedUse {
 
   absl::InlinedVector<Held, 2> held_;
   bool begun_ = false;
+  absl::optional<StopScope> unstoppable_;
   SharedUse** current_ = nullptr;
 };
 

@@ -90,36 +90,34 @@ absl::Status FillPublication(const command::Publish& c, SessionState& state,
 }  // namespace
 
 void RunCommand(const command::GrantAccess& c, CommandContext& context) {
-  AnswerSharing(c, "share", context,
-                [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
-                  CHX_RETURN_IF_ERROR(CheckSharingAllowed("share", member.sharer()));
-                  if (c.expires_ms < 0) return ValueError("[share] expects expires in the future");
-                  CapabilityTerms terms;
-                  terms.write = c.write;
-                  terms.keep = c.keep;
-                  terms.tenant = std::string(c.tenant);
-                  if (c.expires_ms > 0) {
-                    terms.expires = absl::Now() + absl::Milliseconds(c.expires_ms);
-                  }
-                  CHX_ASSIGN_OR_RETURN(SharedArray array,
-                                       Shared(c.handle, context.state, &value->error));
-                  if (value->error != nullptr) return absl::OkStatus();
-                  CHX_ASSIGN_OR_RETURN(value->data, member.store().capabilities().New(
-                                                        member.sharer(), std::move(array), terms));
-                  return absl::OkStatus();
-                });
+  AnswerSharing(
+      c, "share", context, [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
+        CHX_RETURN_IF_ERROR(CheckSharingAllowed("share", member.sharer()));
+        if (c.expires_ms < 0) return ValueError("[share] expects expires in the future");
+        CapabilityTerms terms;
+        terms.write = c.write;
+        terms.keep = c.keep;
+        terms.tenant = std::string(c.tenant);
+        if (c.expires_ms > 0) {
+          terms.expires = absl::Now() + absl::Milliseconds(c.expires_ms);
+        }
+        CHX_ASSIGN_OR_RETURN(SharedArray array, Shared(c.handle, context.state, &value->error));
+        if (value->error != nullptr) return absl::OkStatus();
+        CHX_ASSIGN_OR_RETURN(value->data, member.store().capabilities().New(
+                                              member.sharer(), std::move(array), terms));
+        return absl::OkStatus();
+      });
 }
 
 void RunCommand(const command::OpenShared& c, CommandContext& context) {
-  AnswerSharing(c, "open", context,
-                [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
-                  CHX_RETURN_IF_ERROR(context.state.handles.CheckNew({&c.result, 1}));
-                  CHX_ASSIGN_OR_RETURN(
-                      const OpenedArray opened,
-                      member.store().capabilities().Open(member.sharer(), c.capability, c.copy));
-                  CHX_RETURN_IF_ERROR(BindOpened(opened, c.result, context.state));
-                  return SetData(EncodeSharedSpec(opened.spec), context, value);
-                });
+  AnswerSharing(
+      c, "open", context, [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
+        CHX_RETURN_IF_ERROR(context.state.handles.CheckNew({&c.result, 1}));
+        CHX_ASSIGN_OR_RETURN(const OpenedArray opened, member.store().capabilities().Open(
+                                                           member.sharer(), c.capability, c.copy));
+        CHX_RETURN_IF_ERROR(BindOpened(opened, c.result, context.state));
+        return SetData(EncodeSharedSpec(opened.spec), context, value);
+      });
 }
 
 void RunCommand(const command::Revoke& c, CommandContext& context) {
@@ -129,49 +127,47 @@ void RunCommand(const command::Revoke& c, CommandContext& context) {
 }
 
 void RunCommand(const command::Publish& c, CommandContext& context) {
-  AnswerSharing(c, "publish", context,
-                [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
-                  CHX_RETURN_IF_ERROR(CheckSharingAllowed("publish", member.sharer()));
-                  const auto texts = static_cast<int64_t>(
-                      2 * (c.paths.size() + c.structure.size() + c.readers.size()) +
-                      c.handles.size() * 256);
-                  CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,
-                                       MemoryCharge::Of(context.state.account(), texts));
-                  NewPublication publication;
-                  CHX_RETURN_IF_ERROR(
-                      FillPublication(c, context.state, &publication, &value->error));
-                  if (value->error != nullptr) return absl::OkStatus();
-                  CHX_ASSIGN_OR_RETURN(
-                      const uint64_t version,
-                      member.store().names().Publish(member.sharer(), std::move(publication)));
-                  value->data.assign(reinterpret_cast<const char*>(&version), sizeof(version));
-                  return absl::OkStatus();
-                });
+  AnswerSharing(
+      c, "publish", context,
+      [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
+        CHX_RETURN_IF_ERROR(CheckSharingAllowed("publish", member.sharer()));
+        const auto texts = static_cast<int64_t>(
+            2 * (c.paths.size() + c.structure.size() + c.readers.size()) + c.handles.size() * 256);
+        CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,
+                             MemoryCharge::Of(context.state.account(), texts));
+        NewPublication publication;
+        CHX_RETURN_IF_ERROR(FillPublication(c, context.state, &publication, &value->error));
+        if (value->error != nullptr) return absl::OkStatus();
+        CHX_ASSIGN_OR_RETURN(const uint64_t version, member.store().names().Publish(
+                                                         member.sharer(), std::move(publication)));
+        value->data.assign(reinterpret_cast<const char*>(&version), sizeof(version));
+        return absl::OkStatus();
+      });
 }
 
 void RunCommand(const command::Lookup& c, CommandContext& context) {
-  AnswerSharing(
-      c, "lookup", context,
-      [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
-        Names& names = member.store().names();
-        const Names::Query query{c.tenant, c.name, c.version};
-        if (c.results.empty()) {
-          CHX_ASSIGN_OR_RETURN(const SharedTree tree, names.Describe(member.sharer(), query));
-          return SetData(EncodeSharedTree(tree), context, value);
-        }
-        CHX_RETURN_IF_ERROR(context.state.handles.CheckNew(c.results));
-        std::vector<OpenedArray> arrays;
-        CHX_ASSIGN_OR_RETURN(const SharedTree tree,
-                             names.Open(member.sharer(), query, c.copy, &arrays));
-        if (arrays.size() != c.results.size()) {
-          return ValueError("[lookup] expects a result for each of ", arrays.size(),
-                            " arrays, got ", c.results.size());
-        }
-        for (size_t i = 0; i < arrays.size(); ++i) {
-          CHX_RETURN_IF_ERROR(BindOpened(arrays[i], c.results[i], context.state));
-        }
-        return SetData(EncodeSharedTree(tree), context, value);
-      });
+  AnswerSharing(c, "lookup", context,
+                [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
+                  Names& names = member.store().names();
+                  const Names::Query query{c.tenant, c.name, c.version};
+                  if (c.results.empty()) {
+                    CHX_ASSIGN_OR_RETURN(const SharedTree tree,
+                                         names.Describe(member.sharer(), query));
+                    return SetData(EncodeSharedTree(tree), context, value);
+                  }
+                  CHX_RETURN_IF_ERROR(context.state.handles.CheckNew(c.results));
+                  std::vector<OpenedArray> arrays;
+                  CHX_ASSIGN_OR_RETURN(const SharedTree tree,
+                                       names.Open(member.sharer(), query, c.copy, &arrays));
+                  if (arrays.size() != c.results.size()) {
+                    return ValueError("[lookup] expects a result for each of ", arrays.size(),
+                                      " arrays, got ", c.results.size());
+                  }
+                  for (size_t i = 0; i < arrays.size(); ++i) {
+                    CHX_RETURN_IF_ERROR(BindOpened(arrays[i], c.results[i], context.state));
+                  }
+                  return SetData(EncodeSharedTree(tree), context, value);
+                });
 }
 
 void RunCommand(const command::Unpublish& c, CommandContext& context) {
@@ -182,13 +178,12 @@ void RunCommand(const command::Unpublish& c, CommandContext& context) {
 }
 
 void RunCommand(const command::ListNames& c, CommandContext& context) {
-  AnswerSharing(c, "names", context,
-                [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
-                  CHX_RETURN_IF_ERROR(CheckSharingAllowed("names", member.sharer()));
-                  return SetData(
-                      EncodeSharedNames(member.store().names().List(member.sharer(), c.prefix)),
-                      context, value);
-                });
+  AnswerSharing(
+      c, "names", context, [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
+        CHX_RETURN_IF_ERROR(CheckSharingAllowed("names", member.sharer()));
+        return SetData(EncodeSharedNames(member.store().names().List(member.sharer(), c.prefix)),
+                       context, value);
+      });
 }
 
 }  // namespace chx::server

@@ -38,9 +38,7 @@ absl::Status NoSuchCapability(absl::string_view op) {
                                 "was, has been revoked, has expired, or is for another tenant"));
 }
 
-absl::Status Revoked() {
-  return MakeError(ErrorKind::kContext, "the capability was revoked");
-}
+absl::Status Revoked() { return MakeError(ErrorKind::kContext, "the capability was revoked"); }
 
 absl::Status OwnerGone() {
   return MakeError(ErrorKind::kContext,
@@ -60,7 +58,8 @@ absl::StatusOr<std::string> Capabilities::New(const Sharer& owner, SharedArray a
   entry.owner_tenant = owner.tenant->name;
   entry.terms = terms;
   if (terms.tenant.empty()) entry.terms.tenant = owner.tenant->name;
-  CHX_ASSIGN_OR_RETURN(entry.grant, Grant::New(owner, std::move(array), terms.write, terms.expires));
+  CHX_ASSIGN_OR_RETURN(entry.grant,
+                       Grant::New(owner, std::move(array), terms.write, terms.expires));
   Ended ended;  // after the lock
   MutexLock lock(&mutex_);
   Sweep(now, &ended);
@@ -97,8 +96,7 @@ absl::Status Capabilities::Revoke(const Sharer& sharer, absl::string_view capabi
   auto it = by_hash_.find(HashOf(capability));
   if (it == by_hash_.end()) return NoSuchCapability("revoke");
   Entry& entry = it->second;
-  if (entry.owner == 0 ? entry.owner_tenant != sharer.tenant->name
-                       : entry.owner != sharer.number) {
+  if (entry.owner == 0 ? entry.owner_tenant != sharer.tenant->name : entry.owner != sharer.number) {
     return MakeError(ErrorKind::kContext,
                      "[revoke] expects a capability that this session has given");
   }

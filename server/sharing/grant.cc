@@ -36,9 +36,7 @@ absl::StatusOr<OpenedArray> Grant::Open(const Sharer& holder, bool copy) {
     prune_at_ = std::max<size_t>(16, 2 * leases_.size());
   }
   SharedLease::Terms terms;
-  terms.rights = copy     ? SharedRights::kCopy
-                 : write_ ? SharedRights::kWrite
-                          : SharedRights::kRead;
+  terms.rights = copy ? SharedRights::kCopy : write_ ? SharedRights::kWrite : SharedRights::kRead;
   terms.expires = expires_;
   CHX_ASSIGN_OR_RETURN(terms.charge, MemoryCharge::Of(holder.account, kLeaseBytes));
   terms.holding = holder.holding;

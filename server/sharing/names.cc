@@ -47,7 +47,8 @@ absl::Status CheckPublication(const NewPublication& publication) {
 }  // namespace
 
 absl::Status Names::CheckName(absl::string_view op, absl::string_view name) {
-  const bool plain = std::all_of(name.begin(), name.end(), [](char c) { return IsPlain(c) || c == '/'; });
+  const bool plain =
+      std::all_of(name.begin(), name.end(), [](char c) { return IsPlain(c) || c == '/'; });
   if (!name.empty() && name.size() <= kMaxNameBytes && plain) return absl::OkStatus();
   return ValueError("[", op, "] expects a name of 1 to ", kMaxNameBytes,
                     " of the characters a-z, 0-9, '.', '_', '-' and '/'");
@@ -55,10 +56,9 @@ absl::Status Names::CheckName(absl::string_view op, absl::string_view name) {
 
 bool Names::MayRead(const Sharer& sharer, const Key& key, const Publication& publication) {
   if (key.first == sharer.tenant->name) return true;
-  return std::any_of(publication.readers.begin(), publication.readers.end(),
-                     [&](const std::string& reader) {
-                       return reader == "*" || reader == sharer.tenant->name;
-                     });
+  return std::any_of(
+      publication.readers.begin(), publication.readers.end(),
+      [&](const std::string& reader) { return reader == "*" || reader == sharer.tenant->name; });
 }
 
 absl::Status Names::CheckRoom(const std::string& tenant, const std::string& name, size_t arrays) {
@@ -118,9 +118,11 @@ absl::StatusOr<Names::Publication*> Names::Find(const Sharer& sharer, const Quer
     }
   }
   const std::string version = query.version == 0 ? "" : absl::StrCat(" in version ", query.version);
-  return MakeError(ErrorKind::kContext,
-                   absl::StrCat("[lookup] expects a name that is published and that this tenant may "
-                                "read, got ", query.name, version));
+  return MakeError(
+      ErrorKind::kContext,
+      absl::StrCat("[lookup] expects a name that is published and that this tenant may "
+                   "read, got ",
+                   query.name, version));
 }
 
 absl::StatusOr<SharedTree> Names::Describe(const Sharer& sharer, const Query& query) {
@@ -197,8 +199,7 @@ void Names::Leave(uint64_t number) {
       each->second.owner = 0;
       if (each->second.keep) continue;
       for (const auto& grant : each->second.grants) {
-        grant->End(Gone(
-            "the session that published this array has ended, and its memory with it"));
+        grant->End(Gone("the session that published this array has ended, and its memory with it"));
       }
       ended.push_back(std::move(each->second));
       versions.erase(each);

@@ -50,10 +50,15 @@ def measure_open(address, daemon):
     capability = a.share()
     before = resident(daemon)
     done = subprocess.run(
-        [sys.executable, "-c", OPENER, address, capability], capture_output=True, text=True, check=True
+        [sys.executable, "-c", OPENER, address, capability],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     opened, viewed = json.loads(done.stdout)
-    print(f"open of 256 MiB: median {np.median(opened):.3f} ms, p90 {np.percentile(opened, 90):.3f} ms")
+    print(
+        f"open of 256 MiB: median {np.median(opened):.3f} ms, p90 {np.percentile(opened, 90):.3f} ms"
+    )
     print(f"its memory as a NumPy array: median {np.median(viewed):.3f} ms")
     print(f"the daemon has grown by {(resident(daemon) - before) / MIB:.1f} MiB")
 
@@ -143,7 +148,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         address = f"unix:{folder}/s"
         daemon = subprocess.Popen(
-            [args.chxd, f"--listen={address}", "--session-memory=2GiB", "--threads=1"], stdout=subprocess.PIPE
+            [args.chxd, f"--listen={address}", "--session-memory=2GiB", "--threads=1"],
+            stdout=subprocess.PIPE,
         )
         try:
             assert daemon.stdout.readline().startswith(b"chxd ready")

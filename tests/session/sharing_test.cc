@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <thread>
 
@@ -231,7 +233,8 @@ TEST_F(SharingTest, RevokedIsGoneForHoldersAndItsMemoryIsFreed) {
   ASSERT_TRUE(owner->Ask(command::Revoke{0, capability}).ok());
   EXPECT_LE(devices_.slot(0).used_bytes, used - (4 << 20));  // although the holder has its handle
   EXPECT_TRUE(Says(holder->Read(5).status(), "the capability was revoked"));
-  EXPECT_TRUE(Says(holder->Do(Op("negative", {A(5)}, {6})), "[negative] the capability was revoked"));
+  EXPECT_TRUE(
+      Says(holder->Do(Op("negative", {A(5)}, {6})), "[negative] the capability was revoked"));
   EXPECT_TRUE(Says(holder->Read(6).status(), "the capability was revoked"));
   EXPECT_TRUE(Says(holder->Open(capability, 7), "has been revoked"));
   EXPECT_TRUE(Says(holder->Read(7).status(), "has been revoked"));  // the promised result
@@ -437,6 +440,33 @@ TEST_F(SharingTest, CommandsDoNotWaitInACircle) {
   first.join();
   second.join();
   EXPECT_EQ(owner->Read(1)->front(), 1);
+}
+
+// Whoever writes may be killed at any time.
+TEST_F(SharingTest, AWriteThatHasBegunIsFinished) {
+  constexpr int64_t kSize = 3 << 20;
+  auto owner = New();
+  owner->Fill(1, kSize, 0);
+  const std::string capability = *owner->Share(1, /*write=*/true);
+  for (int round = 0; round < 8; ++round) {
+    auto writer = New();
+    ASSERT_TRUE(writer->Open(capability, 5).ok());
+    std::atomic<int> written{0};
+    std::thread thread([&] {
+      // Once the session has ended, nothing is run and nothing fails.
+      while (!writer->session().stop().session_ended()) {
+        writer->AddOne(5).IgnoreError();
+        ++written;
+      }
+    });
+    while (written < 2) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(137 * round));
+    writer->session().stop().EndSession();
+    thread.join();
+    writer->End();
+    const std::vector<float> values = *owner->Read(1);
+    EXPECT_EQ(std::count(values.begin(), values.end(), values[0]), kSize);
+  }
 }
 
 TEST_F(SharingTest, RevokingMeetsARunningReader) {

@@ -95,6 +95,4 @@ def publish(
     paths: list[str] = []
     arrays: list[_core.ndarray] = []
     structure = _flatten(tree, "", 0, paths, arrays)
-    return _core._publish(
-        session, name, paths, arrays, list(readers), keep, json.dumps(structure)
-    )
+    return _core._publish(session, name, paths, arrays, list(readers), keep, json.dumps(structure))
