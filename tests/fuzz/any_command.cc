@@ -8,7 +8,7 @@
 namespace chx {
 namespace {
 
-constexpr int kApplyOps = 9;  // to one command of each other kind
+constexpr int kApplyOps = 12;  // to one command of each other kind
 constexpr size_t kMostData = 4096;
 
 // 0.747 as a float32, fractions in other dtypes.
