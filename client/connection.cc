@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   if (unknown != 0) {
     connection->Log(LogLevel::kInfo, "does not know ", unknown, " operators of this client");
   }
+  connection->knows_sharing_ = reply.knows_sharing();
   connection->segments_ =
       SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));
   connection->limits_ = reply.limits();

@@ -87,6 +87,8 @@ class Connection {
 
   // The id by which the daemon knows an operator; 0 if it doesn't.
   uint16_t WireId(const OpDef& op) const { return op_ids_[op.id]; }
+  // Whether the daemon's sessions share arrays with each other.
+  bool knows_sharing() const { return knows_sharing_; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
   uint64_t session_memory_bytes() const { return limits_.session_memory_bytes(); }
@@ -169,6 +171,7 @@ class Connection {
   std::vector<uint16_t> op_ids_;
   std::vector<std::string> devices_;
   std::vector<bool> shares_;  // by device
+  bool knows_sharing_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
 

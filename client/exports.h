@@ -30,6 +30,8 @@ class Export {
   // The block that the array lies in; spec().offset counts from here.
   char* block() const { return block_; }
   int64_t block_bytes() const { return block_bytes_; }
+  // False: the array is shared with other sessions, and only operators write to it.
+  bool writable() const { return mapping_->writable(); }
 
  private:
   const ArrayPtr array_;

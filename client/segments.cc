@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -46,10 +47,16 @@ MappingPtr MapFile(int fd, uint64_t bytes, bool populate) {
   if (bytes == 0 || fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) < bytes) {
     return nullptr;
   }
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | (populate ? MAP_POPULATE : 0), fd, 0);
-  if (data == MAP_FAILED) return nullptr;
-  return std::make_shared<Mapping>(static_cast<char*>(data), bytes);
+  const int flags = MAP_SHARED | (populate ? MAP_POPULATE : 0);
+  for (const bool writable : {true, false}) {
+    const int rights = PROT_READ | (writable ? PROT_WRITE : 0);
+    void* const data = mmap(nullptr, bytes, rights, flags, fd, 0);
+    if (data != MAP_FAILED) {
+      return std::make_shared<Mapping>(static_cast<char*>(data), bytes, writable);
+    }
+    if (errno != EPERM) break;  // else it is sealed: other sessions have it, too
+  }
+  return nullptr;
 }
 
 }  // namespace

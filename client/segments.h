@@ -19,15 +19,19 @@ namespace chx {
 // One segment; unmapped with its last user.
 class Mapping {
  public:
-  Mapping(char* data, size_t bytes) : data_(data), bytes_(bytes) {}
+  Mapping(char* data, size_t bytes, bool writable = true)
+      : data_(data), bytes_(bytes), writable_(writable) {}
   ~Mapping();
   Mapping(const Mapping&) = delete;
   char* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  // False: other sessions have the memory, too.
+  bool writable() const { return writable_; }
 
  private:
   char* const data_;
   const size_t bytes_;
+  const bool writable_;
 };
 using MappingPtr = std::shared_ptr<Mapping>;
 

@@ -295,20 +295,88 @@ struct Configure {
   CHX_COMMAND("configure", name, value)
 };
 
+// Lets whoever has the answer, a capability, open the array. Its memory moves to where sessions
+// share it.
+struct GrantAccess {
+  uint64_t request_id = 0;
+  Handle handle = 0;
+  bool write = false;
+  bool keep = false;         // it outlives this session
+  int64_t expires_ms = 0;    // from now; 0: never
+  absl::string_view tenant;  // who may open it; "*": whoever has it; "": this session's tenant
+  CHX_COMMAND("grant_access", request_id, handle, write, keep, expires_ms, tenant)
+};
+
+// The array behind a capability. The answer is a spec (proto/shared_names.h).
+struct OpenShared {
+  uint64_t request_id = 0;
+  absl::string_view capability;
+  bool copy = false;  // the first write to it makes a copy
+  Handle result = 0;
+  CHX_COMMAND("open_shared", request_id, capability, copy, result)
+};
+
+// Nobody can use what was opened by the capability any more. The answer is empty.
+struct Revoke {
+  uint64_t request_id = 0;
+  absl::string_view capability;
+  CHX_COMMAND("revoke", request_id, capability)
+};
+
+// Arrays under a name of this session's tenant, for reading. The answer is the version's number, a
+// word.
+struct Publish {
+  uint64_t request_id = 0;
+  absl::string_view name;
+  absl::string_view paths;      // one line for each handle
+  absl::string_view structure;  // the client's
+  absl::string_view readers;    // other tenants that may open it, in lines; "*": all
+  bool keep = false;            // it outlives this session
+  Handles handles;
+  CHX_COMMAND("publish", request_id, name, paths, structure, readers, keep, handles)
+};
+
+// What is published under a name. The answer is a SharedTree. With `results`, one for each array,
+// they are bound to the arrays.
+struct Lookup {
+  uint64_t request_id = 0;
+  absl::string_view tenant;  // "": this session's
+  absl::string_view name;
+  uint64_t version = 0;  // 0: the newest
+  bool copy = false;     // as OpenShared's
+  Handles results;
+  CHX_COMMAND("lookup", request_id, tenant, name, version, copy, results)
+};
+
+// Takes back what is published; version 0: all of the name. The answer is empty.
+struct Unpublish {
+  uint64_t request_id = 0;
+  absl::string_view name;
+  uint64_t version = 0;
+  CHX_COMMAND("unpublish", request_id, name, version)
+};
+
+// The names that begin so and that this session may look up. The answer is a list of SharedNames.
+struct ListNames {
+  uint64_t request_id = 0;
+  absl::string_view prefix;
+  CHX_COMMAND("list_names", request_id, prefix)
+};
+
 #undef CHX_COMMAND
 
 }  // namespace command
 
 // A command of any kind. The kind's number on the wire is its position here, from 1: append only.
-using Command =
-    std::variant<command::ApplyOp, command::Release, command::Upload, command::UploadFrom,
-                 command::Fetch, command::FetchInto, command::Barrier, command::ShareArray,
-                 command::ShareCopy, command::ShareNew, command::ShareAlias, command::RequireGrad,
-                 command::Backward, command::Grad, command::SetGrad, command::GetGrad,
-                 command::RecordFunction, command::EnterFunction, command::ResumePass,
-                 command::AbandonPass, command::NewBackpropId, command::ReleaseBackpropId,
-                 command::Unchain, command::QueryGraphs, command::DumpGraph, command::DefineMode,
-                 command::DefineLocation, command::Configure>;
+using Command = std::variant<
+    command::ApplyOp, command::Release, command::Upload, command::UploadFrom, command::Fetch,
+    command::FetchInto, command::Barrier, command::ShareArray, command::ShareCopy,
+    command::ShareNew, command::ShareAlias, command::RequireGrad, command::Backward, command::Grad,
+    command::SetGrad, command::GetGrad, command::RecordFunction, command::EnterFunction,
+    command::ResumePass, command::AbandonPass, command::NewBackpropId, command::ReleaseBackpropId,
+    command::Unchain, command::QueryGraphs, command::DumpGraph, command::DefineMode,
+    command::DefineLocation, command::Configure, command::GrantAccess, command::OpenShared,
+    command::Revoke, command::Publish, command::Lookup, command::Unpublish, command::ListNames>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

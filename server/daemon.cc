@@ -110,6 +110,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   ManagerOptions manager;
   CHX_ASSIGN_OR_RETURN(daemon->budget_, NewBudget(options.memory, &daemon->trimmer_));
   manager.budget = daemon->budget_.get();
+  manager.sharing = &daemon->sharing_;
   if (ComputeOnHost(daemon->devices_)) {
     daemon->compute_slots_ = std::make_unique<ComputeSlots>(ComputeSlots::DefaultSlots());
     manager.session.compute_slots = daemon->compute_slots_.get();

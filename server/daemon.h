@@ -21,6 +21,7 @@
 #include "server/rpc/frame_service.h"
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
+#include "server/sharing/shared_store.h"
 #include "server/tenancy/tenants.h"
 #include "server/web/web_supervisor.h"
 
@@ -71,6 +72,7 @@ class Daemon {
   std::unique_ptr<SpillFolder> spill_;  // null: what a session has no memory for is refused
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
+  SharedStore sharing_;
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<SessionManager> manager_;
   std::unique_ptr<FrameService> frames_;

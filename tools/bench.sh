@@ -7,6 +7,7 @@
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
 # `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
+# `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -57,6 +58,12 @@ fi
 if [ "${1:-}" = observability ]; then
   shift
   PYTHONPATH="$stage:$PWD" "$venv/bin/python" tests/perf/observability_bench.py --chxd=.bazel/bin/server/chxd "$@"
+  exit
+fi
+
+if [ "${1:-}" = shared ]; then
+  shift
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/shared_bench.py --chxd=.bazel/bin/server/chxd "$@"
   exit
 fi
 

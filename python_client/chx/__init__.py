@@ -300,6 +300,13 @@ from chx._runtime.devices import (
 from chx._runtime.session import (
     Session as Session,
 )
+from chx._runtime.sharing import (
+    Capability as Capability,
+    PublishedName as PublishedName,
+    lookup as lookup,
+    names as names,
+    open as open,
+)
 from chx._runtime.versions import (
     show_versions as show_versions,
 )

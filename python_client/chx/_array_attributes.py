@@ -13,7 +13,7 @@ from chx._numpy import (
     statistics,
     ufuncs,
 )
-from chx._runtime import asynchronous, pickling
+from chx._runtime import asynchronous, pickling, sharing
 from chx.array_api import _methods as array_api_methods
 
 _ATTRIBUTES: dict[str, Any] = {
@@ -54,6 +54,8 @@ _ATTRIBUTES: dict[str, Any] = {
     "item_async": asynchronous.item_async,
     "to_numpy_async": asynchronous.to_numpy_async,
     "tolist_async": asynchronous.tolist_async,
+    # For other processes.
+    "share": sharing.share,
     # What NumPy and other libraries ask for.
     "__array__": interoperability.array_of,
     "__array_function__": interoperability.array_function,

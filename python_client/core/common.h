@@ -194,6 +194,9 @@ bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays);
 // As Raise; but if a Python function ended the backward pass, what that raised.
 PyObject* RaiseFromBackward(const absl::Status& status, Session* session);
 
+// sharing.cc
+extern PyMethodDef sharing_functions[];
+
 // logging.cc
 extern PyMethodDef log_functions[];
 // Hands out what has been logged. With the interpreter's lock, but with none of the client's. False

@@ -34,7 +34,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Export& exported = ExportOf(self);
   const ByteRange range = BytesTouched(exported.spec());
   return PyBuffer_FillInfo(view, self, exported.block() + range.begin, range.end - range.begin,
-                           IsReadOnly(exported.spec()) ? 1 : 0, flags);
+                           IsReadOnly(exported.spec()) || !exported.writable() ? 1 : 0, flags);
 }
 
 PyBufferProcs buffer_procs = {GetBuffer, nullptr};

@@ -27,7 +27,8 @@ absl::Status AddToLeaf(Runtime& runtime, ArrayNode* node, Variable grad, const R
   }
   Variable& old = *node->grad;
   const VariableOperand inputs[] = {VariableOperand(&old), VariableOperand(&grad)};
-  if (old.nodes.empty() && grad.nodes.empty() && old.array.buffer->unique()) {
+  if (old.nodes.empty() && grad.nodes.empty() && old.array.buffer->unique() &&
+      !old.array.buffer->lease()) {
     ApplyOutputs none;
     return Apply(runtime, {Op("add_"), inputs, {}}, mode, &none);
   }

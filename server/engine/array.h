@@ -6,6 +6,7 @@
 
 #include "base/ref.h"
 #include "ops/array_spec.h"
+#include "server/engine/shared_storage.h"
 
 namespace chx::server {
 
@@ -32,6 +33,10 @@ class Buffer : public RefCounted<Buffer> {
   // upload.
   bool exported() const { return exported_; }
   void set_exported() { exported_ = true; }
+  // Whether the client may have been given the memory to see, for good.
+  bool viewed() const { return viewed_; }
+  // Set: the memory is that of several sessions, and not the pool's. See Executor::Hold.
+  const Ref<SharedLease>& lease() const { return lease_; }
   // Counts a use by a kernel; whether there have been many.
   bool IsUsedOften() { return ++uses_ >= kManyUses; }
   static void Destroy(const Buffer* buffer);
@@ -40,6 +45,7 @@ class Buffer : public RefCounted<Buffer> {
   friend class MemoryPool;
   // Not to where it is already. An upload stays until its first use: the client may still write.
   bool MayMove() const {
+    if (lease_) return false;
     return kind_ == kPrivate || (kind_ == kShared && !exported_ && uses_ > 0);
   }
   // Small pages make a pass over the memory a third slower; to move it costs about three passes.
@@ -50,8 +56,10 @@ class Buffer : public RefCounted<Buffer> {
   int64_t bytes_ = 0;     // as rounded up by the pool
   Kind kind_ = kPrivate;
   bool exported_ = false;
+  bool viewed_ = false;
   int uses_ = 0;
   uint64_t last_use_ = 0;
+  Ref<SharedLease> lease_;
   MemoryPool* pool_ = nullptr;
   Buffer* next_free_ = nullptr;
 };

@@ -1,6 +1,7 @@
 #include "server/engine/compute_slots.h"
 
 #include "server/engine/host_cpus.h"
+#include "server/engine/shared_storage.h"
 
 namespace chx::server {
 
@@ -21,7 +22,8 @@ ComputeSlots::Turn::~Turn() {
 }
 
 void ComputeSlots::Turn::Yield() {
-  if (slots_->waiting() == 0) return;
+  // Those who wait for the storage may have all turns.
+  if (slots_->waiting() == 0 || UsesSharedStorage()) return;
   const auto used = TurnClock::now() - began_;
   if (used < kSlice) return;
   slots_->Leave(account_, used);

@@ -91,9 +91,9 @@ Ref<Buffer> FindReusable(absl::Span<const ArrayOperand> inputs, const InferResul
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].last_use) continue;
     const Array& array = *inputs[i].array();
-    if (array.buffer->unique() && array.spec.offset == 0 && array.spec.dtype == spec.dtype &&
-        inferred.input_dtypes[i] == spec.dtype && array.spec.shape == spec.shape &&
-        array.spec.is_contiguous()) {
+    if (array.buffer->unique() && !array.buffer->lease() && array.spec.offset == 0 &&
+        array.spec.dtype == spec.dtype && inferred.input_dtypes[i] == spec.dtype &&
+        array.spec.shape == spec.shape && array.spec.is_contiguous()) {
       return array.buffer;
     }
   }
@@ -110,7 +110,10 @@ Executor::Executor(const Devices* devices, MemoryAccountPtr account, bool share,
       counters_(counters),
       states_(devices->size()) {}
 
-Executor::~Executor() { scratch_.clear(); }
+Executor::~Executor() {
+  scratch_.clear();
+  left_.clear();
+}
 
 absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
   if (device >= states_.size()) {
@@ -176,6 +179,8 @@ absl::Status Executor::Run(const ArrayCall& call, RunOutputs* outputs) {
   CHX_RETURN_IF_ERROR(InferOp(to_infer, &inferred));
   CHX_RETURN_IF_ERROR(CheckNotStopped(op.name));
   CHX_RETURN_IF_ERROR(CheckWork(to_infer, inferred));
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldOperands(call, &use));
   if (op.in_place) return RunInPlace(call, inferred);
   switch (op.kind) {
     case OpKind::kKernel:
@@ -441,7 +446,11 @@ absl::StatusOr<Array> Executor::AllocateShared(const ArraySpec& contiguous) {
 absl::Status Executor::Share(const Array& array) {
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
   CHX_RETURN_IF_ERROR(state->stream->Synchronize());
-  return state->pool->Share(array.buffer);
+  if (!array.buffer->lease()) return state->pool->Share(array.buffer);
+  SharedUse use;
+  use.Add(array.buffer->lease(), false);
+  CHX_RETURN_IF_ERROR(use.Begin("share"));
+  return segments_.AddStorage(use.first());
 }
 
 absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
@@ -451,6 +460,8 @@ absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
   }
   CHX_ASSIGN_OR_RETURN(Array result, AllocateShared(ArraySpec(array.spec.dtype, array.spec.shape,
                                                               array.spec.device)));
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldOne("share", array, &use));
   CHX_RETURN_IF_ERROR(RunUnary("copy", array, result, {}));
   CHX_RETURN_IF_ERROR(Synchronize());
   return result;
@@ -478,6 +489,8 @@ absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
 }
 
 absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out) {
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldOne("fetch", array, &use));
   CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
   CHX_RETURN_IF_ERROR(

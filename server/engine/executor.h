@@ -17,6 +17,7 @@
 #include "server/engine/memory_budget.h"
 #include "server/engine/memory_pool.h"
 #include "server/engine/segments.h"
+#include "server/engine/shared_storage.h"
 #include "server/observability/counters.h"
 
 namespace chx::server {
@@ -72,6 +73,16 @@ class Executor : private ScratchAllocator {
   void Configure(const Settings& settings);
   const Settings& settings() const { return settings_; }
 
+  // Before a command runs on arrays (null: an operand is none): locks those that other sessions may
+  // have too, until *use is gone, or says why not. What the operator writes is copied first if that
+  // is what the session may do. What no Hold has named is held for one kernel or copy at a time.
+  absl::Status Hold(const OpDef& op, absl::Span<const Array* const> inputs, SharedUse* use);
+  // Moves the array's memory, and so that of all views of it, to where other sessions can have it
+  // too, unless it is there. An error if it is another session's, or the client sees it.
+  absl::StatusOr<Ref<SharedStorage>> MoveToStorage(const Array& array);
+  // An array in the memory of a lease.
+  absl::StatusOr<Array> Attach(const Ref<SharedLease>& lease, const ArraySpec& spec);
+
   // A kMemory error where memory is not shared, or is not enough.
   absl::StatusOr<Array> AllocateShared(const ArraySpec& contiguous);
   // Moves the array's memory, and so that of all views of it, where the client can map it.
@@ -101,6 +112,12 @@ class Executor : private ScratchAllocator {
   // The operator that runs uses the array: it stays where it is until the next one.
   void Use(const Array& array);
   absl::StatusOr<void*> Allocate(size_t bytes) override;  // scratch of the kernel that runs
+  absl::Status HoldOperands(const ArrayCall& call, SharedUse* use);
+  // For an operator that reads the array; nothing to do in a Hold.
+  absl::Status HoldOne(absl::string_view op, const Array& array, SharedUse* use);
+  absl::Status PrepareWrite(const OpDef& op, const Array& array);
+  // Copies all elements of one buffer to another one.
+  absl::Status CopyBuffer(const Ref<Buffer>& from, const Ref<Buffer>& to, DeviceId device);
   absl::StatusOr<DeviceState*> StateOf(DeviceId device);
   absl::Status PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
                             const Array* in_place_target,
@@ -130,6 +147,9 @@ class Executor : private ScratchAllocator {
   std::vector<DeviceState> states_;
   DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;
+  SharedUse* held_ = nullptr;  // of the command that runs
+  // Memory that a client may be reading, of arrays that have moved from there to a storage.
+  std::vector<Ref<Buffer>> left_;
 };
 
 }  // namespace chx::server

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
@@ -50,10 +51,13 @@ void Buffer::Destroy(const Buffer* buffer) {
 }
 
 bool Array::Overlaps(const Array& other) const {
-  if (buffer != other.buffer) return false;
+  // By addresses: two buffers of one session may lie in one shared storage.
+  if (buffer != other.buffer && (!buffer->lease() || !other.buffer->lease())) return false;
   const ByteRange a = BytesTouched(spec);
   const ByteRange b = BytesTouched(other.spec);
-  return a.begin < b.end && b.begin < a.end;
+  const auto base = reinterpret_cast<intptr_t>(buffer->data());
+  const auto other_base = reinterpret_cast<intptr_t>(other.buffer->data());
+  return base + a.begin < other_base + b.end && other_base + b.begin < base + a.end;
 }
 
 MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, const PoolBooks& books, Segments* segments)
@@ -92,10 +96,33 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   buffer->data_ = *data;
   buffer->bytes_ = bytes;
   buffer->kind_ = kind;
-  buffer->exported_ = false;
+  buffer->exported_ = buffer->viewed_ = false;
   buffer->uses_ = 0;
   buffer->last_use_ = clock_->now;
   return Ref<Buffer>(buffer);
+}
+
+absl::StatusOr<Ref<Buffer>> MemoryPool::Attach(Ref<SharedLease> lease,
+                                               const SharedStorage& storage) {
+  MutexLock lock(&mutex_);
+  CHX_ASSIGN_OR_RETURN(Buffer* const buffer, NewBuffer());
+  buffer->data_ = storage.data();
+  buffer->bytes_ = storage.bytes();
+  buffer->kind_ = kPrivate;
+  buffer->exported_ = buffer->viewed_ = false;
+  buffer->uses_ = 0;
+  buffer->lease_ = std::move(lease);
+  return Ref<Buffer>(buffer);
+}
+
+void MemoryPool::Swap(Buffer* a, Buffer* b) {
+  MutexLock lock(&mutex_);
+  std::swap(a->data_, b->data_);
+  std::swap(a->bytes_, b->bytes_);
+  std::swap(a->kind_, b->kind_);
+  std::swap(a->exported_, b->exported_);
+  std::swap(a->viewed_, b->viewed_);
+  std::swap(a->lease_, b->lease_);
 }
 
 void MemoryPool::CountHeld(int64_t bytes) {
@@ -127,7 +154,7 @@ absl::StatusOr<char*> MemoryPool::FindBlock(int64_t* bytes, Kind kind) {
 absl::Status MemoryPool::Share(const Ref<Buffer>& buffer) {
   MutexLock lock(&mutex_);
   if (!buffer->shared()) CHX_RETURN_IF_ERROR(Move(buffer.get(), kShared));
-  buffer->exported_ = true;
+  buffer->exported_ = buffer->viewed_ = true;
   return absl::OkStatus();
 }
 
@@ -184,8 +211,14 @@ absl::StatusOr<Buffer*> MemoryPool::NewBuffer() {
 }
 
 void MemoryPool::Free(Buffer* buffer) {
+  Ref<SharedLease> lease;  // ends after the lock
   MutexLock lock(&mutex_);
-  FreeBlock(buffer->data_, buffer->bytes_, buffer->kind_);
+  if (buffer->lease_) {
+    lease = std::move(buffer->lease_);
+    if (use_ == MemoryUse::kDeviceArrays) stream_->Synchronize().IgnoreError();
+  } else {
+    FreeBlock(buffer->data_, buffer->bytes_, buffer->kind_);
+  }
   buffer->data_ = nullptr;
   buffer->next_free_ = free_buffers_;
   free_buffers_ = buffer;

@@ -54,6 +54,10 @@ class MemoryPool {
   void Restore(const Ref<Buffer>& buffer);
   // Moves what is coldest to files until `bytes` are free; false: nothing could be moved.
   bool Spill(int64_t bytes);
+  // A buffer of memory that is not the pool's.
+  absl::StatusOr<Ref<Buffer>> Attach(Ref<SharedLease> lease, const SharedStorage& storage);
+  // Gives each buffer the other's memory: with its elements, for whoever has copied them.
+  void Swap(Buffer* a, Buffer* b);
   // Whether this device's memory can be shared with the session's client.
   bool sharing() const { return sharing_ != nullptr; }
   // Gives what is not in use back to the device; false if that is nothing.

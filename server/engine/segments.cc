@@ -14,8 +14,21 @@ size_t Segments::size() {
 }
 
 void Segments::Add(const SharedSlab& slab) {
+  // No holder of the descriptor can change what may be done with it.
+  fcntl(slab.fd, F_ADD_SEALS, F_SEAL_SEAL);
   MutexLock lock(&mutex_);
-  by_address_.emplace(slab.data, Segment{next_number_++, slab});
+  by_address_.emplace(slab.data, Segment{next_number_++, slab, nullptr});
+}
+
+absl::Status Segments::AddStorage(const Ref<SharedStorage>& storage) {
+  const SharedSlab slab = storage->mappable();
+  MutexLock lock(&mutex_);
+  if (by_address_.count(slab.data) != 0) return absl::OkStatus();
+  if (slab.fd < 0 || by_address_.size() >= kMaxSegments) {
+    return MemoryError("[share] the memory of this device or session is not shared");
+  }
+  by_address_.emplace(slab.data, Segment{next_number_++, slab, storage});
+  return absl::OkStatus();
 }
 
 SharedSlab Segments::Remove(const char* data) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "server/engine/shared_storage.h"
 #include "server/engine/slab_sharing.h"
 
 namespace chx::server {
@@ -23,6 +24,9 @@ class Segments {
 
   size_t size();
   void Add(const SharedSlab& slab);
+  // The slab of a storage of several sessions, unless it is there: it stays as long as the session,
+  // whose client may map it. A kMemory error if it cannot be mapped, or there are too many.
+  absl::Status AddStorage(const Ref<SharedStorage>& storage);
   // Forgets a slab by its address.
   SharedSlab Remove(const char* data);
   // Of what is inside of a slab.
@@ -34,6 +38,7 @@ class Segments {
   struct Segment {
     uint32_t number;
     SharedSlab slab;
+    Ref<SharedStorage> storage;  // null: the slab is a pool's
   };
 
   Mutex mutex_;

@@ -14,6 +14,8 @@ constexpr const char* ComputingName() {
   if (std::is_same_v<C, Fetch> || std::is_same_v<C, FetchInto>) return "fetch";
   if (std::is_same_v<C, Barrier>) return "barrier";
   if (std::is_same_v<C, ShareArray> || std::is_same_v<C, ShareCopy>) return "share";
+  if (std::is_same_v<C, GrantAccess>) return "share";
+  if (std::is_same_v<C, Publish>) return "publish";
   if (std::is_same_v<C, Grad>) return "grad";
   if (std::is_same_v<C, Backward>) return "backward";
   return nullptr;

@@ -62,6 +62,15 @@ void RunCommand(const command::DefineMode& c, CommandContext& context);
 void RunCommand(const command::DefineLocation& c, CommandContext& context);
 void RunCommand(const command::Configure& c, CommandContext& context);
 
+// sharing_commands.cc
+void RunCommand(const command::GrantAccess& c, CommandContext& context);
+void RunCommand(const command::OpenShared& c, CommandContext& context);
+void RunCommand(const command::Revoke& c, CommandContext& context);
+void RunCommand(const command::Publish& c, CommandContext& context);
+void RunCommand(const command::Lookup& c, CommandContext& context);
+void RunCommand(const command::Unpublish& c, CommandContext& context);
+void RunCommand(const command::ListNames& c, CommandContext& context);
+
 // cancelled_commands.cc: what becomes of a command of a batch that is cancelled. Those that compute
 // are not run; the others keep the books: handles, names and graphs stay as the client thinks they
 // are, and nothing leaks.

@@ -51,8 +51,25 @@ absl::Status FindInputs(const command::ApplyOp& c, CommandContext& context, Inpu
   return absl::OkStatus();
 }
 
+// What other sessions have, too, stays as it is for the length of the command, however many kernels
+// that runs.
+absl::Status HoldInputs(const VariableCall& call, SharedUse* use, Executor& executor) {
+  bool any = false;
+  for (const VariableOperand& input : call.inputs) {
+    any = any || (input.is_array() && input.array()->array.buffer->lease());
+  }
+  if (!any) return absl::OkStatus();
+  absl::InlinedVector<const Array*, 8> arrays;
+  for (const VariableOperand& input : call.inputs) {
+    arrays.push_back(input.is_array() ? &input.array()->array : nullptr);
+  }
+  return executor.Hold(call.op, arrays, use);
+}
+
 absl::Status Apply(const command::ApplyOp& c, const VariableCall& call, const RecordMode& mode,
                    SessionState& state) {
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldInputs(call, &use, state.executor));
   Runtime runtime = state.runtime();
   ApplyOutputs outputs;
   CHX_RETURN_IF_ERROR(server::Apply(runtime, call, mode, &outputs));

@@ -22,11 +22,11 @@ bool IsTimed(const Command& command) {
 
 }  // namespace
 
-Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
-                 MemoryAccountPtr account, SessionCountersPtr counters)
-    : count_(counters != nullptr ? std::move(counters)
-                                 : std::make_shared<SessionCounters>(devices->size())),
-      state_(devices, limits, share, std::move(account), count_.get()) {
+Session::Session(const Devices* devices, const SessionLimits& limits,
+                 SessionResources resources)
+    : count_(resources.counters != nullptr ? std::move(resources.counters)
+                                           : std::make_shared<SessionCounters>(devices->size())),
+      state_(devices, limits, std::move(resources), count_.get()) {
   computed_.group = limits.turn_group;
 }
 
@@ -205,6 +205,9 @@ SessionStats Session::stats() const {
   stats.commands = count_->commands.value();
   stats.errors = counters_.errors.load(std::memory_order_relaxed);
   stats.memory_bytes = account()->held();
+  if (state_.sharing != nullptr) {
+    stats.shared_bytes = state_.sharing->sharer().holding->load(std::memory_order_relaxed);
+  }
   stats.array_bytes =
       account()->used_for(MemoryUse::kArrays) + account()->used_for(MemoryUse::kDeviceArrays);
   stats.spilled_bytes = account()->used_for(MemoryUse::kSpilled);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,7 @@ namespace chx::server {
 // overlap. Sessions share nothing but the devices.
 class Session {
  public:
-  // `share`: the client is on this host and may map arrays. `account`: by default one of its own,
-  // with limits.memory_bytes; `counters`: by default its own.
-  Session(const Devices* devices, const SessionLimits& limits, bool share = false,
-          MemoryAccountPtr account = nullptr, SessionCountersPtr counters = nullptr);
+  Session(const Devices* devices, const SessionLimits& limits, SessionResources resources = {});
   ~Session();
 
   // Carries out decoded commands in order. Never fails as a whole: a command's failure is an error

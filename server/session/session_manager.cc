@@ -157,11 +157,17 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
   CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
   record->owner = std::move(owner);
   record->place = std::move(place);
-  SessionCountersPtr counters;
   record->metrics = options_.metrics;
-  if (options_.metrics != nullptr) counters = options_.metrics->Open(LabelsOf(record->owner));
-  record->session = std::make_unique<Session>(devices_, limits, record->owner.share,
-                                              std::move(account), std::move(counters));
+  SessionResources resources;
+  resources.share = record->owner.share;
+  resources.account = account;
+  if (options_.metrics != nullptr) {
+    resources.counters = options_.metrics->Open(LabelsOf(record->owner));
+  }
+  if (options_.sharing != nullptr) {
+    resources.sharing = options_.sharing->Join(record->owner.tenant, account);
+  }
+  record->session = std::make_unique<Session>(devices_, limits, std::move(resources));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->active = record->opened;
   {

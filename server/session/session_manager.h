@@ -30,6 +30,7 @@ struct ManagerOptions {
   size_t max_sessions = kDefaultMaxSessions;
   MemoryBudget* budget = nullptr;    // the daemon's; null: none
   std::shared_ptr<Metrics> metrics;  // null: each session counts for itself
+  SharedStore* sharing = nullptr;    // what sessions share with each other; null: nothing
 };
 
 // What an open session costs before it has done anything: its thread's stack, buffers of its

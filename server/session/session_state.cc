@@ -12,14 +12,15 @@ constexpr int64_t kLargeValue = 1024;
 
 }  // namespace
 
-SessionState::SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
-                           MemoryAccountPtr account, SessionCounters* counters_in)
-    : limits(limits_in),
+SessionState::SessionState(const Devices* devices, const SessionLimits& limits_in,
+                           SessionResources resources, SessionCounters* counters_in)
+    : sharing(std::move(resources.sharing)),
+      limits(limits_in),
       counters(*counters_in),
       stop(limits.max_command_time),
-      meter(account != nullptr ? std::move(account)
-                               : std::make_shared<MemoryAccount>(limits.memory_bytes)),
-      executor(devices, meter.account(), share, &counters.devices),
+      meter(resources.account != nullptr ? std::move(resources.account)
+                                         : std::make_shared<MemoryAccount>(limits.memory_bytes)),
+      executor(devices, meter.account(), resources.share, &counters.devices),
       passes(&meter, limits.function_deadline),
       handles(&meter, &scopes, limits.max_handles),
       errors(meter.account(), &definitions, &handles, &counters.errors) {

@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_SESSION_SESSION_STATE_H_
 #define CHX_SERVER_SESSION_SESSION_STATE_H_
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -21,16 +22,27 @@
 #include "server/session/pending_passes.h"
 #include "server/session/root_error_log.h"
 #include "server/session/session_types.h"
+#include "server/sharing/shared_store.h"
 
 namespace chx::server {
+
+// What a session is given beside its limits.
+struct SessionResources {
+  bool share = false;                      // the client is on this host and may map arrays
+  MemoryAccountPtr account;                // null: one of its own, with limits.memory_bytes
+  SessionCountersPtr counters;             // null: its own
+  std::unique_ptr<SharingMember> sharing;  // null: other sessions' arrays are out of reach
+};
 
 // Used under the session's lock, but for `stop`, `executor.segments()` and the account, which are
 // thread-safe.
 struct SessionState {
   // `counters` outlive the state.
-  SessionState(const Devices* devices, const SessionLimits& limits_in, bool share,
-               MemoryAccountPtr account, SessionCounters* counters_in);
+  SessionState(const Devices* devices, const SessionLimits& limits_in,
+               SessionResources resources, SessionCounters* counters_in);
 
+  // Null: the session shares nothing with others. Ends after its arrays.
+  const std::unique_ptr<SharingMember> sharing;
   const SessionLimits limits;
   SessionCounters& counters;
   StopToken stop;

@@ -68,6 +68,10 @@ absl::Status CopyInto(const command::FetchInto& c, const Array& array, CommandCo
     return MakeError(ErrorKind::kNotImplemented,
                      "[fetch] expects a contiguous array for a part of it");
   }
+  if (array.buffer->lease() && c.bytes != size) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     "[fetch] expects to copy all at once what other sessions may write to");
+  }
   return context.state.executor.CopyOut(array, c.begin, c.bytes, stage);
 }
 

@@ -8,7 +8,7 @@
 namespace chx {
 namespace {
 
-constexpr int kApplyOps = 9;  // to one command of each other kind
+constexpr int kApplyOps = 12;  // to one command of each other kind
 constexpr size_t kMostData = 4096;
 
 // 0.747 as a float32, fractions in other dtypes.
@@ -147,6 +147,31 @@ class Filler {
     if (!choices_.OnceIn(8)) c->name = kNames[choices_.UpTo(3)];
   }
 
+  // Capabilities cannot be made up: what is opened is published. Names meet, and paths fit.
+  void Refine(command::OpenShared* c) {
+    if (!choices_.OnceIn(4)) c->capability = "chx-cap:AAAAAAAAAAAAAAAAAAAAAA";
+  }
+  void Refine(command::GrantAccess* c) {
+    if (!choices_.OnceIn(4)) c->tenant = choices_.OnceIn(2) ? "*" : "";
+    if (c->expires_ms < 0 && !choices_.OnceIn(8)) c->expires_ms = 0;
+  }
+  void Refine(command::Publish* c) {
+    static constexpr absl::string_view kPaths[] = {"", "w", "layers/w\nlayers/b", "a\nb\nc"};
+    MostlyName(&c->name);
+    if (!choices_.OnceIn(8)) c->paths = kPaths[c->handles.size()];
+    c->readers = choices_.OnceIn(2) ? "" : "*\nother";
+  }
+  void Refine(command::Lookup* c) {
+    MostlyName(&c->name);
+    if (!choices_.OnceIn(4)) c->tenant = "";
+    if (!choices_.OnceIn(4)) c->version = static_cast<uint64_t>(choices_.UpTo(3));
+  }
+  void Refine(command::Unpublish* c) { MostlyName(&c->name); }
+  void Refine(command::ListNames* c) { MostlyName(&c->prefix); }
+
+  void MostlyName(absl::string_view* name) {
+    if (!choices_.OnceIn(8)) *name = choices_.OnceIn(2) ? "model" : "model/weights";
+  }
   void MostlyStage(Handle* handle) {
     if (!choices_.OnceIn(4)) *handle = kStage;
   }

@@ -9,6 +9,7 @@
 #include "server/engine/devices.h"
 #include "server/native/native_backend.h"
 #include "server/session/session.h"
+#include "server/sharing/shared_store.h"
 #include "tests/fuzz/command_counts.h"
 
 namespace chx::server {
@@ -25,6 +26,7 @@ class SmallSession {
   static CommandCounts& Counts();
 
  private:
+  SharedStore store_;
   std::unique_ptr<Session> session_;
   SessionOutput output_;
 };

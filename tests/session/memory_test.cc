@@ -25,6 +25,8 @@ int64_t HeapBytes() {
 
 class MemoryTest : public SessionTest {
  protected:
+  ~MemoryTest() override { session_ = nullptr; }  // before the store
+
   // Makes a command, the i-th, which adds to what the session retains. The session has a float32
   // array 1 in the default graph, 2 with 15000 elements, and 3, an int64.
   using Maker = std::function<std::vector<Command>(MemoryTest*, Handle i)>;
@@ -41,6 +43,10 @@ class MemoryTest : public SessionTest {
     SessionLimits limits;
     limits.memory_bytes = limit;
     Reset(limits);
+    auto account = std::make_shared<MemoryAccount>(limit);
+    session_ = std::make_unique<Session>(
+        &devices_, limits,
+        SessionResources{false, account, nullptr, store_.Join(DefaultTenant(), account)});
     Upload(1, {1}, {1});
     Upload(2, std::vector<float>(15000), {15000});
     Run({command::RequireGrad{1},
@@ -111,6 +117,9 @@ class MemoryTest : public SessionTest {
   }
 
   static std::vector<Row> Rows();
+
+  SharedStore store_;
+  std::string name_;  // of what a row publishes
 };
 
 // The position of a kind in Command.
@@ -301,6 +310,53 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
        [](MemoryTest* t, Handle i) -> Commands {
          return {command::ShareAlias{9, 2, Dtype::kFloat32, {1}, {4}, 0, i}};
        }},
+      {PositionOf<command::GrantAccess>(), "capabilities",
+       [](MemoryTest* t, Handle i) -> Commands {
+         command::GrantAccess grant;
+         grant.request_id = 9;
+         grant.handle = 2;
+         return {grant};
+       },
+       true},
+      {PositionOf<command::OpenShared>(), "errors of capabilities",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::OpenShared{9, kText, false, i}};
+       }},
+      {PositionOf<command::Revoke>(), "errors of revoking",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::Revoke{9, kText}};
+       },
+       true},
+      {PositionOf<command::Publish>(), "names",
+       [](MemoryTest* t, Handle i) -> Commands {
+         t->name_ = "model/" + std::to_string(i);
+         command::Publish publish;
+         publish.request_id = 9;
+         publish.name = t->name_;
+         publish.structure = kText;
+         publish.paths = "w";
+         publish.handles.push_back(2);
+         return {publish};
+       },
+       true},
+      {PositionOf<command::Lookup>(), "errors of names",
+       [](MemoryTest* t, Handle i) -> Commands {
+         command::Lookup lookup;
+         lookup.request_id = 9;
+         lookup.name = kText;
+         lookup.results.push_back(i);
+         return {lookup};
+       }},
+      {PositionOf<command::Unpublish>(), "errors of unpublishing",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::Unpublish{9, kText, 0}};
+       },
+       true},
+      {PositionOf<command::ListNames>(), "lists of names, of which nothing is kept",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::ListNames{9, kText}};
+       },
+       true, 20000, true},
   };
 }
 
@@ -380,7 +436,7 @@ TEST_F(MemoryTest, ACopyOnItsWayToTheClientIsTheDaemons) {
   SessionLimits limits;
   limits.memory_bytes = int64_t{20} << 20;
   const auto account = std::make_shared<MemoryAccount>(limits.memory_bytes, &budget);
-  Session session(&devices_, limits, false, account);
+  Session session(&devices_, limits, SessionResources{false, account});
   SessionOutput output;
   const AttrValue dtype(Dtype::kFloat32);
   std::vector<Command> commands = {Op("zeros", {}, {1}, {AttrValue(Ints{2 << 20}), dtype}),

@@ -25,7 +25,7 @@ class ShareTest : public SessionTest {
   void Open(int64_t memory_bytes) {
     SessionLimits limits;
     limits.memory_bytes = memory_bytes;
-    session_ = std::make_unique<Session>(&devices_, limits, true);
+    session_ = std::make_unique<Session>(&devices_, limits, SessionResources{true});
     output_.Clear();
   }
 

@@ -27,7 +27,7 @@ class StageTest : public SessionTest {
     Unmap();
     SessionLimits limits;
     limits.memory_bytes = memory_bytes;
-    session_ = std::make_unique<Session>(&devices_, limits, true);
+    session_ = std::make_unique<Session>(&devices_, limits, SessionResources{true});
     output_.Clear();
     const auto block = NewShared(kStage, ArraySpec(Dtype::kUint8, Shape({kStageBytes})));
     ASSERT_TRUE(block.ok()) << block.status();

@@ -7,12 +7,12 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chx import _core
 from chx._compat import Self, TypeAlias
-from chx._runtime import defaults, random_streams
+from chx._runtime import defaults, publishing, random_streams
 from chx._runtime.certificates import read_certificate, read_roots
 from chx._runtime.daemon import PrivateDaemon
 from chx._runtime.waiting import Waiter, result
@@ -106,6 +106,41 @@ class Session(_core.Session):
             if self._waiter is None:
                 self._waiter = Waiter()
             return result(self._waiter.submit(job))
+
+    def publish(
+        self,
+        name: str,
+        tree: Any,
+        readers: Sequence[str] = (),
+        on_owner_exit: str = "drop",
+    ) -> int:
+        """Publishes arrays for reading: chx.lookup(name) finds them in any process of this tenant.
+
+        The arrays' memory moves once to where sessions share it, and counts for this session alone.
+
+        Args:
+          name: of a-z, 0-9, ".", "_", "-" and "/"; the tenant's. Each call makes a new version.
+          tree: dicts, lists and tuples of arrays, or an array.
+          readers: other tenants that may look it up; ["*"]: all.
+          on_owner_exit: "keep": it stays when this session ends, until unpublish(); "drop": who has
+            it gets errors.
+
+        Returns:
+          The version: 1, 2, ...
+
+        Raises:
+          ValueError: a wrong name; or an array whose memory to_numpy(copy=False) has shown.
+          OutOfMemoryError: a name has 64 versions at most, a tenant 4,096 names.
+        """
+        return publishing.publish(self, name, tree, readers, on_owner_exit)
+
+    def unpublish(self, name: str, version: int | None = None) -> None:
+        """Takes back a version, or all: arrays that lookup() gave raise ContextError from then on.
+
+        Raises:
+          ContextError: this tenant has published no such version.
+        """
+        _core._unpublish(self, name, version or 0)
 
     def close(self) -> None:
         """Ends the session. What uses its arrays or devices afterwards raises ConnectionError.

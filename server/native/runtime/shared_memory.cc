@@ -18,7 +18,7 @@ absl::StatusOr<SharedSlab> NewSharedSlab(size_t bytes) {
   if (slab.fd < 0) return MemoryError("[share] the daemon has no file descriptor left");
   void* mapped = MAP_FAILED;
   if (ftruncate(slab.fd, static_cast<off_t>(bytes)) == 0 &&
-      fcntl(slab.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+      fcntl(slab.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
     mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, slab.fd, 0);
   }
   if (mapped == MAP_FAILED) {
