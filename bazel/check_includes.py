@@ -91,6 +91,7 @@ ALLOWED = {
         "server/autograd",
         "server/log",
         "server/tenancy/tenant.h",
+        "server/trace",
     ],
     "server/rpc": [
         "base",
@@ -101,7 +102,9 @@ ALLOWED = {
         "server/engine/memory_budget.h",
         "server/log",
         "server/tenancy",
+        "server/trace",
     ],
+    "server/trace": ["base", "ops", "server/engine/memory_budget.h"],
     "server/process": ["base", "proto", "server/log"],
     "server/tenancy": ["base", "ops", "server/engine"],
     # Of the daemon itself they know who a peer is, and nothing else.
@@ -120,8 +123,11 @@ ALLOWED = {
         "server/rpc",
         "server/session",
         "server/tenancy",
+        "server/trace",
     ],
     "client": ["base", "ops", "proto"],
+    "client/admin": ["ops", "client", "proto"],
+    "client/ctl": ["client", "ops"],
     "client/files": ["ops", "client"],
     "python_client": ["base", "ops", "client"],
     "tests": ["base", "ops", "proto", "server", "client"],
@@ -132,7 +138,7 @@ ALLOWED = {
 SYSTEM = {
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
     "cblas": ["server/lapack", "server/native", "server/native/vendor"],
-    "CLI/": ["server"],
+    "CLI/": ["client/ctl", "server"],
     "cublas": ["server/cuda/vendor"],
     "cuda": ["server/cuda", "server/cuda/loops", "server/cuda/vendor", "server/kernels"],
     "cudnn": ["server/cuda/vendor"],
@@ -149,7 +155,7 @@ SYSTEM = {
         "tests",
     ],
     "grpc": ["server/admin", "tests"],
-    "nlohmann/": ["client/files"],
+    "nlohmann/": ["client/admin", "client/ctl", "client/files"],
     "openssl/": ["client", "server/front", "server/tenancy", "tests"],
     "Python.h": ["python_client"],
     "fmt/": ["server/log"],

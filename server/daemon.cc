@@ -93,6 +93,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   manager.session.memory_bytes = std::min(options.session_memory, options.memory);
   manager.session.function_deadline = options.function_deadline;
   manager.session.max_command_time = options.max_command_time;
+  daemon->tracer_ = std::make_unique<Tracer>(daemon->budget_.get());
+  manager.session.tracer = daemon->tracer_.get();
   manager.lease = options.lease;
   manager.max_sessions = options.max_sessions;
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
@@ -129,6 +131,7 @@ absl::Status Daemon::Listen(const Options& options) {
     frames_->Serve(socket, peer);
   };
   CHX_ASSIGN_OR_RETURN(admin_, AdminSupervisor::Start(std::move(admin)));
+  frames_->SetOnDrain([admin = admin_.get()] { admin->SetServing(false); });
   return ListenForFrames(options);
 }
 

@@ -20,6 +20,7 @@
 #include "server/rpc/frame_service.h"
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
+#include "server/trace/tracer.h"
 
 namespace chx::server {
 
@@ -58,6 +59,7 @@ class Daemon {
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
   std::unique_ptr<Admission> admission_;
+  std::unique_ptr<Tracer> tracer_;
   std::unique_ptr<SessionManager> manager_;
   std::unique_ptr<FrameService> frames_;
   std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it

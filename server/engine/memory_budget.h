@@ -95,7 +95,9 @@ class MemoryAccount {
 
   // Under the limit.
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
-  int64_t limit() const { return limit_; }
+  int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  // From now on. What is charged already stays, also beyond the limit.
+  void set_limit(int64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   int64_t used_for(MemoryUse use) const {
     return by_use_[static_cast<int>(use)].load(std::memory_order_relaxed);
   }
@@ -111,7 +113,7 @@ class MemoryAccount {
   static bool IsBudgeted(MemoryUse use) { return use != MemoryUse::kDeviceArrays; }
   static bool IsHeap(MemoryUse use) { return IsBudgeted(use) && use != MemoryUse::kArrays; }
 
-  const int64_t limit_;
+  std::atomic<int64_t> limit_;
   MemoryBudget* const budget_;
   std::atomic<int64_t> used_{0};
   std::atomic<int64_t> by_use_[kNumMemoryUses] = {};

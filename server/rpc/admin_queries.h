@@ -1,4 +1,4 @@
-// What the node holds, for operators, as messages: by frames and by gRPC.
+// What the node holds, for administrators, as messages: by frames and by gRPC.
 #ifndef CHX_SERVER_RPC_ADMIN_QUERIES_H_
 #define CHX_SERVER_RPC_ADMIN_QUERIES_H_
 
@@ -10,7 +10,14 @@ namespace chx::server {
 
 void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply);
 void ListSessions(SessionManager* manager, v1::ListSessionsReply* reply);
+// Those that have sessions, and those of the daemon's tenants file.
+void ListTenants(SessionManager* manager, v1::ListTenantsReply* reply);
+// All but the uptime.
+void DescribeDaemon(SessionManager* manager, v1::DescribeDaemonReply* reply);
 absl::Status KillSession(SessionManager* manager, const v1::KillSessionRequest& request);
+absl::Status LimitSession(SessionManager* manager, const v1::LimitSessionRequest& request);
+absl::Status StartTrace(SessionManager* manager, const v1::StartTraceRequest& request);
+absl::Status ReadTrace(SessionManager* manager, v1::ReadTraceReply* reply);
 
 }  // namespace chx::server
 

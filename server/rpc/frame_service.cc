@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/messages.h"
-#include "server/rpc/admin_queries.h"
+#include "server/rpc/admin_calls.h"
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/op_stream.h"
@@ -32,11 +32,6 @@ bool ReadSubmit(FrameConnection* connection, v1::Submit* submit) {
   absl::string_view payload;
   return connection->reader().Next(&kind, &payload) == FrameReader::Result::kFrame &&
          kind == FrameKind::kMessage && Parse(payload, submit) && !connection->HungUp();
-}
-
-bool IsForAdmins(const v1::Call& call) {
-  return call.has_list_devices() || call.has_list_sessions() || call.has_kill_session() ||
-         call.has_health();
 }
 
 // Each call that an open session makes names it by its id.
@@ -67,7 +62,10 @@ void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Sub
 }  // namespace
 
 FrameService::FrameService(SessionManager* manager, FrameServiceOptions options)
-    : manager_(manager), options_(std::move(options)), tokens_{options_.token, {}} {}
+    : manager_(manager),
+      options_(std::move(options)),
+      admin_calls_(manager),
+      tokens_{options_.token, {}} {}
 
 void FrameService::SetTokens(Tokens tokens) {
   MutexLock lock(&mutex_);
@@ -172,7 +170,7 @@ bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer, Acc
     if (connection->SendReply(refused, &reply)) connection->Linger();
     return false;
   }
-  if (peer.admin && !IsForAdmins(call)) return false;
+  if (peer.admin && !AdminCalls::Is(call) && !call.has_health()) return false;
   // A client that reads nothing for so long is as good as gone, and comes again if it is not.
   const auto patience = std::max<std::chrono::milliseconds>(manager_->options().lease, kLastWord);
   if (call.has_upload()) return ServeUpload(manager_, call.upload(), connection);
@@ -190,18 +188,11 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1:
       return Close(call.close(), reply->mutable_close());
     case v1::Call::kCancel:
       return manager_->Cancel(call.cancel().session_id(), call.cancel().through_batch_seq());
-    case v1::Call::kListDevices:
-      ListDevices(*manager_, reply->mutable_list_devices());
-      return absl::OkStatus();
-    case v1::Call::kListSessions:
-      ListSessions(manager_, reply->mutable_list_sessions());
-      return absl::OkStatus();
-    case v1::Call::kKillSession:
-      return KillSession(manager_, call.kill_session());
     case v1::Call::kHealth:
       reply->mutable_health()->set_serving(!manager_->draining());
       return absl::OkStatus();
     default:
+      if (AdminCalls::Is(call)) return admin_calls_.Answer(call, peer, reply);
       return absl::UnimplementedError("this daemon does not know the call");
   }
 }

@@ -15,20 +15,49 @@ constexpr size_t kManyFreedFunctions = 1024;
 
 Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
                  MemoryAccountPtr account)
-    : state_(devices, limits, share, std::move(account)) {}
+    : state_(devices, limits, share, std::move(account)) {
+  row_.tracer = limits.tracer;
+}
 
 Session::~Session() {
   MutexLock lock(&mutex_);
   state_.handles.Clear();
 }
 
+void Session::SetName(uint64_t number, std::string client_name) {
+  row_.session = number;
+  row_.client_name = std::move(client_name);
+}
+
+int Session::DeviceOf(const Command& command) {
+  const auto device_of = [this](Handle handle) {
+    HandleTable::Entry* const entry = state_.handles.Find(handle);
+    return entry == nullptr || entry->error != nullptr ? -1 : int{entry->variable.array.spec.device};
+  };
+  const absl::Span<const Handle> results =
+      std::visit([](const auto& c) { return ResultsOf(c); }, command);
+  int device = results.empty() ? -1 : device_of(results[0]);
+  if (const auto* apply = std::get_if<command::ApplyOp>(&command)) {
+    for (const HandleOperand& input : apply->inputs) {
+      if (device < 0 && input.is_array()) device = device_of(input.array());
+    }
+  }
+  const auto* backward = std::get_if<command::Backward>(&command);
+  if (backward != nullptr && !backward->outputs.empty()) device = device_of(backward->outputs[0]);
+  return device;
+}
+
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
   MutexLock lock(&mutex_);
+  WindowTrace trace(row_, batch);
   const ComputeSlots::Turn turn(state_.limits.compute_slots, &computed_, &state_.stop);
+  trace.HasTurn();
+  const Activity::Scope activity(&activity_);
   const StopScope scope(&state_.stop);
   state_.last_uses.Find(window);
   for (size_t i = 0; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
+    activity_.Note(window[i]);
     const StopReason reason = state_.stop.Begin(batch);
     if (reason == StopReason::kEnded) break;
     if (reason == StopReason::kCancelled) {
@@ -37,6 +66,7 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
       RunCommand(window[i], context);
     }
     Count(1);
+    if (trace.on()) trace.Ran(window[i], DeviceOf(window[i]));
   }
   state_.stop.End();
   // With what is sent anyway, or when there are many.
@@ -56,17 +86,23 @@ void Session::Count(int64_t new_commands) {
   store(counters_.errors, state_.errors.count());
 }
 
-Session::Outside::Outside(Session* session)
+Session::Outside::Outside(Session* session, absl::string_view what)
     : session_(session),
+      what_(what),
+      trace_(session->row_, 0),
       turn_(session->state_.limits.compute_slots, &session->computed_, &session->state_.stop),
+      activity_(&session->activity_),
       scope_(&session->state_.stop),
       reason_(session->state_.stop.Begin(0)) {}
 
-Session::Outside::~Outside() { session_->state_.stop.End(); }
+Session::Outside::~Outside() {
+  session_->state_.stop.End();
+  trace_.Transferred(what_);
+}
 
-absl::Status Session::Outside::Check(absl::string_view what) const {
+absl::Status Session::Outside::Check() const {
   if (reason_ == StopReason::kNone) return absl::OkStatus();
-  return session_->state_.stop.Error(what, reason_);
+  return session_->state_.stop.Error(what_, reason_);
 }
 
 absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dtype,
@@ -86,8 +122,8 @@ absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dt
 
 absl::Status Session::UploadSink::Write(absl::string_view bytes) {
   MutexLock lock(&session_->mutex_);
-  const Session::Outside outside(session_);
-  CHX_RETURN_IF_ERROR(outside.Check("upload"));
+  const Session::Outside outside(session_, "upload");
+  CHX_RETURN_IF_ERROR(outside.Check());
   CHX_RETURN_IF_ERROR(session_->state_.executor.CopyIn(array_, written_, bytes));
   written_ += static_cast<int64_t>(bytes.size());
   return absl::OkStatus();
@@ -111,8 +147,8 @@ absl::Status Session::UploadSink::Finish() {
 
 absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
   MutexLock lock(&mutex_);
-  const Outside outside(this);
-  CHX_RETURN_IF_ERROR(outside.Check("download"));
+  const Outside outside(this, "download");
+  CHX_RETURN_IF_ERROR(outside.Check());
   CHX_ASSIGN_OR_RETURN(const Variable* const variable, state_.handles.Read(handle));
   HostCopy copy;
   const Array& array = variable->array;

@@ -84,11 +84,13 @@ using SessionRecordPtr = std::shared_ptr<SessionRecord>;
 struct SessionSnapshot {
   uint64_t number;
   std::string client_name;
-  std::string tenant;
+  TenantPtr tenant;
+  std::string peer;
   std::chrono::steady_clock::time_point opened;
   bool attached;
   SessionStats stats;
-  int64_t memory_limit_bytes;
+  Activity::View activity;
+  MemoryAccountPtr account;
 };
 
 // Thread-safe.
@@ -100,6 +102,8 @@ class SessionManager {
   absl::StatusOr<SessionRecordPtr> Open(SessionOwner owner);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
+  // For operators of the daemon, who know a session by its number; null if there is none.
+  SessionRecordPtr FindByNumber(uint64_t number);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
   // larger number than all before, or 0 if the session has been freed.
   uint64_t Attach(const SessionRecordPtr& record, StreamHooks stream);

@@ -16,6 +16,8 @@
 
 namespace chx::server {
 
+class Tracer;
+
 // Why a handle has no array: where the chain of failures began. Shared by all who inherit it.
 struct RootError {
   absl::Status status;           // with its ErrorKind
@@ -39,6 +41,7 @@ struct SessionLimits {
   std::chrono::milliseconds function_deadline = std::chrono::hours(1);
   std::chrono::milliseconds max_command_time{0};  // 0: commands take as long as they need
   ComputeSlots* compute_slots = nullptr;          // all sessions'; null: each computes as it likes
+  Tracer* tracer = nullptr;                       // the daemon's; null: nothing is ever traced
 };
 
 // What a run of commands has for the client.
