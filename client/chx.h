@@ -11,6 +11,7 @@
 #include "client/ops.h"              // IWYU pragma: export
 #include "client/optimizers.h"       // IWYU pragma: export
 #include "client/session.h"          // IWYU pragma: export
+#include "client/trace.h"            // IWYU pragma: export
 #include "client/user_function.h"    // IWYU pragma: export
 
 #endif  // CHX_CLIENT_CHX_H_

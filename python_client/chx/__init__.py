@@ -40,6 +40,7 @@ from chx import (
     _array_attributes as _array_attributes,
     _callbacks as _callbacks,
     _core as _core,
+    admin as admin,
     array_api as array_api,
     kernels as kernels,
     linalg as linalg,
@@ -299,6 +300,9 @@ from chx._runtime.devices import (
 )
 from chx._runtime.session import (
     Session as Session,
+)
+from chx._runtime.tracing import (
+    tracing as tracing,
 )
 from chx._runtime.versions import (
     show_versions as show_versions,
