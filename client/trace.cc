@@ -94,9 +94,9 @@ absl::StatusOr<std::string> StopTrace() {
     spans = std::exchange(state.spans, {});
     began = state.began;
     dropped = state.dropped;
-    start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                   state.began_at.time_since_epoch())
-                   .count();
+    start_ns =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(state.began_at.time_since_epoch())
+            .count();
   }
   // Those that hold others come before them.
   std::sort(spans.begin(), spans.end(), [](const ClientSpan& a, const ClientSpan& b) {

@@ -142,9 +142,8 @@ absl::StatusOr<std::vector<SessionStatus>> Admin::Sessions() {
   for (const v1::SessionInfo& info : reply.list_sessions().sessions()) {
     sessions.push_back(ToStatus(info));
   }
-  std::sort(sessions.begin(), sessions.end(), [](const SessionStatus& a, const SessionStatus& b) {
-    return a.number < b.number;
-  });
+  std::sort(sessions.begin(), sessions.end(),
+            [](const SessionStatus& a, const SessionStatus& b) { return a.number < b.number; });
   return sessions;
 }
 

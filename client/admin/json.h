@@ -1,4 +1,5 @@
-// What administrators see, as JSON: the names of the structs' fields. Bytes and seconds are numbers.
+// What administrators see, as JSON: the names of the structs' fields. Bytes and seconds are
+// numbers.
 #ifndef CHX_CLIENT_ADMIN_JSON_H_
 #define CHX_CLIENT_ADMIN_JSON_H_
 

@@ -69,8 +69,8 @@ class DeviceRows {
                                 lane == 0 ? device : absl::StrCat(device, " #", lane + 1)));
       }
       ends[lane] = begin + piece.span->duration_ns();
-      Json event = Complete(NameOf(*piece.session, *piece.span), "device", first_tid + lane,
-                            *piece.span);
+      Json event =
+          Complete(NameOf(*piece.session, *piece.span), "device", first_tid + lane, *piece.span);
       event["args"]["session"] = piece.session->number();
       events->push_back(std::move(event));
     }

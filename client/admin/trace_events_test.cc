@@ -109,7 +109,10 @@ TEST(TraceEventsTest, AClientsBatchesPointToTheDaemons) {
 TEST(TraceEventsTest, OtherFilesAreRefused) {
   Json trace = TraceEvents(Parts());
   for (const char* text : {
-           "[]", "{}", "{\"traceEvents\": 1}", "{\"traceEvents\": []}",
+           "[]",
+           "{}",
+           "{\"traceEvents\": 1}",
+           "{\"traceEvents\": []}",
            "{\"traceEvents\": [], \"otherData\": {\"start_unix_ns\": \"x\"}}",
            "{\"traceEvents\": [1], \"otherData\": {\"start_unix_ns\": 1}}",
            "{\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"pid\": 1, \"tid\": 1, "

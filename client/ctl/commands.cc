@@ -98,11 +98,11 @@ std::string TenantTable(const std::vector<TenantStatus>& tenants) {
 std::string StatusText(const DaemonStatus& daemon) {
   std::string state = daemon.draining ? "draining" : "serving";
   if (daemon.tracing) state += ", tracing";
-  return absl::StrCat(
-      "version   ", Plain(daemon.version), "\nstate     ", state, "\nuptime    ",
-      FormatSeconds(daemon.uptime_seconds), "\nsessions  ", daemon.sessions, " of ",
-      daemon.max_sessions, ", ", daemon.attached, " attached\nmemory    ",
-      FormatBytes(daemon.memory_bytes), " of ", FormatBytes(daemon.memory_limit_bytes), "\n");
+  return absl::StrCat("version   ", Plain(daemon.version), "\nstate     ", state, "\nuptime    ",
+                      FormatSeconds(daemon.uptime_seconds), "\nsessions  ", daemon.sessions, " of ",
+                      daemon.max_sessions, ", ", daemon.attached, " attached\nmemory    ",
+                      FormatBytes(daemon.memory_bytes), " of ",
+                      FormatBytes(daemon.memory_limit_bytes), "\n");
 }
 
 class Commands {
@@ -254,11 +254,16 @@ int Run(const Options& options) {
   if (!admin.ok()) return Fail(admin.status());
   using Method = absl::Status (Commands::*)();
   const absl::flat_hash_map<std::string, Method> methods = {
-      {"status", &Commands::Status},        {"devices", &Commands::Devices},
-      {"sessions", &Commands::Sessions},    {"tenants", &Commands::Tenants},
-      {"session kill", &Commands::Kill},    {"session limit", &Commands::Limit},
-      {"session trace", &Commands::Trace},  {"trace", &Commands::Trace},
-      {"snapshot", &Commands::Snapshot},    {"drain", &Commands::Drain},
+      {"status", &Commands::Status},
+      {"devices", &Commands::Devices},
+      {"sessions", &Commands::Sessions},
+      {"tenants", &Commands::Tenants},
+      {"session kill", &Commands::Kill},
+      {"session limit", &Commands::Limit},
+      {"session trace", &Commands::Trace},
+      {"trace", &Commands::Trace},
+      {"snapshot", &Commands::Snapshot},
+      {"drain", &Commands::Drain},
       {"top", &Commands::Top},
   };
   const auto method = methods.find(options.command);

@@ -16,11 +16,13 @@ struct Entry {
   std::vector<std::string> words;  // that may come next
 };
 
-
 std::vector<std::string> FlagsOf(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) {
+      // Each command has its own; the common ones have it, too.
+      if (name != "help" || app.get_parent() == nullptr) flags.push_back("--" + name);
+    }
   }
   return flags;
 }
@@ -51,7 +53,8 @@ std::string Bash(const std::vector<Entry>& entries) {
   }
   std::string paths;
   for (const Entry& entry : entries) {
-    if (!entry.path.empty()) absl::StrAppend(&paths, paths.empty() ? "" : "|", "'", entry.path, "'");
+    if (!entry.path.empty())
+      absl::StrAppend(&paths, paths.empty() ? "" : "|", "'", entry.path, "'");
   }
   return absl::StrReplaceAll(R"(_chxctl() {
   local current=${COMP_WORDS[COMP_CWORD]} path= word words= i
@@ -88,8 +91,9 @@ std::string Fish(const std::vector<Entry>& entries) {
     std::string condition = "__fish_use_subcommand";
     if (!entry.path.empty()) {
       condition = absl::StrCat("__fish_seen_subcommand_from ",
-                               absl::StrReplaceAll(entry.path, {{" ", "; and __fish_seen_"
-                                                                      "subcommand_from "}}));
+                               absl::StrReplaceAll(entry.path, {{" ",
+                                                                 "; and __fish_seen_"
+                                                                 "subcommand_from "}}));
     }
     for (const std::string& word : entry.words) {
       absl::StrAppend(&script, "complete -c chxctl -n '", condition, "' ",

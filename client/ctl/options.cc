@@ -43,8 +43,7 @@ class Builder {
   CLI::App* Command(CLI::App* parent, const std::string& name, const std::string& help) {
     CLI::App* const command = parent->add_subcommand(name, help);
     command->fallthrough();
-    const std::string full =
-        parent == &app_ ? name : absl::StrCat(parent->get_name(), " ", name);
+    const std::string full = parent == &app_ ? name : absl::StrCat(parent->get_name(), " ", name);
     command->final_callback([this, full] {
       if (options_.command.empty()) options_.command = full;
     });
@@ -64,9 +63,10 @@ class Builder {
         ->default_str("5");
     command->add_option("-o,--out", options_.out, "Where to write the trace; -: standard output.")
         ->required();
-    command->add_option("--merge", options_.merge,
-                        "A client's trace of the same time (chx.trace), to be joined with it. "
-                        "May be given again.")
+    command
+        ->add_option("--merge", options_.merge,
+                     "A client's trace of the same time (chx.trace), to be joined with it. "
+                     "May be given again.")
         ->type_name("FILE");
   }
 
@@ -137,12 +137,6 @@ Parsed Finished(int exit_code, std::string text, std::string error = "") {
   return parsed;
 }
 
-// The innermost command that was named.
-const CLI::App* Chosen(const CLI::App* app) {
-  const std::vector<CLI::App*> inner = app->get_subcommands();
-  return inner.empty() ? app : Chosen(inner.front());
-}
-
 }  // namespace
 
 // CLI11 reports by exceptions; none leaves this function.
@@ -153,14 +147,13 @@ Parsed Parse(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return Finished(0, Chosen(&app)->help());
+    return Finished(0, app.help());  // of the command that was named
   } catch (const CLI::CallForAllHelp&) {
     return Finished(0, app.help("", CLI::AppFormatMode::All));
   } catch (const CLI::CallForVersion& version) {
     return Finished(0, absl::StrCat(version.what(), "\n"));
   } catch (const CLI::Error& error) {
-    return Finished(kUsage, "",
-                    absl::StrCat(error.what(), "\nchxctl --help lists the commands\n"));
+    return Finished(kUsage, "", absl::StrCat(error.what(), "\nchxctl --help lists the commands\n"));
   }
   builder.Finish();
   return parsed;

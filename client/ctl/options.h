@@ -14,7 +14,7 @@ struct Options {
   std::string tls_roots;
   bool json = false;
 
-  std::string command;  // "status", "session kill", ...
+  std::string command;   // "status", "session kill", ...
   uint64_t session = 0;  // 0: all
   uint64_t memory = 0;
   bool wait = false;

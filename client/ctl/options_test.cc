@@ -14,8 +14,7 @@ Parsed ParseLine(std::vector<const char*> args) {
 }
 
 TEST(OptionsTest, CommandsAndTheirFlags) {
-  const Parsed limit =
-      ParseLine({"session", "limit", "7", "--memory", "2GiB", "--output", "json"});
+  const Parsed limit = ParseLine({"session", "limit", "7", "--memory", "2GiB", "--output", "json"});
   EXPECT_FALSE(limit.done) << limit.error;
   EXPECT_EQ(limit.options.command, "session limit");
   EXPECT_EQ(limit.options.session, 7u);
@@ -59,6 +58,7 @@ TEST(OptionsTest, HelpAndVersionArePrinted) {
   const Parsed help = ParseLine({"session", "limit", "--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_TRUE(absl::StrContains(help.text, "--memory")) << help.text;
+  EXPECT_TRUE(absl::StrContains(help.text, "chxctl session limit")) << help.text;
   EXPECT_TRUE(absl::StrContains(ParseLine({"--help"}).text, "drain"));
 }
 

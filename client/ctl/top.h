@@ -10,8 +10,8 @@
 namespace chx::ctl {
 
 struct Rates {
-  SessionStatus session;      // as of the second look
-  double compute_share = 0;   // of the time between the looks
+  SessionStatus session;     // as of the second look
+  double compute_share = 0;  // of the time between the looks
   double commands_per_second = 0;
 };
 

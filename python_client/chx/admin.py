@@ -216,9 +216,7 @@ def connect(
     if not server:
         raise ValueError("[connect] expects an address, or one in $CHX_SERVER")
     roots = "" if tls_roots is None else read_roots(tls_roots)
-    return Admin(
-        _core._admin_connect(server, token or os.environ.get("CHX_TOKEN") or "", roots)
-    )
+    return Admin(_core._admin_connect(server, token or os.environ.get("CHX_TOKEN") or "", roots))
 
 
 def merge_trace(trace: dict[str, Any], client: dict[str, Any]) -> dict[str, Any]:

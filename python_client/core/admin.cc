@@ -87,10 +87,8 @@ const absl::flat_hash_map<std::string, Method>& Methods() {
       {"tenants", [](Admin& admin, const Arguments&) { return AsJson(admin.Tenants()); }},
       {"kill",
        [](Admin& admin, const Arguments& a) { return Nothing(admin.KillSession(a.session)); }},
-      {"limit",
-       [](Admin& admin, const Arguments& a) {
-         return Nothing(admin.LimitSession(a.session, a.bytes));
-       }},
+      {"limit", [](Admin& admin,
+                   const Arguments& a) { return Nothing(admin.LimitSession(a.session, a.bytes)); }},
       {"drain", [](Admin& admin, const Arguments&) { return Nothing(admin.Drain()); }},
       {"snapshot", [](Admin& admin, const Arguments&) { return Nothing(admin.Snapshot()); }},
       {"start_trace",

@@ -163,7 +163,7 @@ def test_tracing_writes_a_file(tmp_path):
     names = {span["name"] for span in spans}
     assert {"exp", "flush", "wait for a value"} <= names
     assert "tanh" not in names
-    with pytest.raises(OSError), chx.tracing(tmp_path / "nowhere" / "x.json"):  # noqa: PT011
+    with pytest.raises(OSError), chx.tracing(tmp_path / "nowhere" / "x.json"):
         pass
     with pytest.raises(ZeroDivisionError), chx.tracing(path):
         1 / 0  # noqa: B018

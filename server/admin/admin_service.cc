@@ -51,7 +51,8 @@ grpc::Status AdminServiceImpl::DescribeDaemon(grpc::ServerContext* context,
                                               v1::DescribeDaemonReply* reply) {
   v1::Call call;
   *call.mutable_describe_daemon() = *request;
-  return Ask(&daemon_, call, [reply](v1::Reply* answer) { reply->Swap(answer->mutable_describe_daemon()); });
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_describe_daemon()); });
 }
 
 grpc::Status AdminServiceImpl::ListTenants(grpc::ServerContext* context,
@@ -59,7 +60,8 @@ grpc::Status AdminServiceImpl::ListTenants(grpc::ServerContext* context,
                                            v1::ListTenantsReply* reply) {
   v1::Call call;
   *call.mutable_list_tenants() = *request;
-  return Ask(&daemon_, call, [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_tenants()); });
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_tenants()); });
 }
 
 grpc::Status AdminServiceImpl::LimitSession(grpc::ServerContext* context,
@@ -70,8 +72,7 @@ grpc::Status AdminServiceImpl::LimitSession(grpc::ServerContext* context,
   return Ask(&daemon_, call, [](v1::Reply*) {});
 }
 
-grpc::Status AdminServiceImpl::Drain(grpc::ServerContext* context,
-                                     const v1::DrainRequest* request,
+grpc::Status AdminServiceImpl::Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
                                      v1::DrainReply* reply) {
   v1::Call call;
   *call.mutable_drain() = *request;
@@ -91,7 +92,8 @@ grpc::Status AdminServiceImpl::ReadTrace(grpc::ServerContext* context,
                                          v1::ReadTraceReply* reply) {
   v1::Call call;
   *call.mutable_read_trace() = *request;
-  return Ask(&daemon_, call, [reply](v1::Reply* answer) { reply->Swap(answer->mutable_read_trace()); });
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_read_trace()); });
 }
 
 }  // namespace chx::server

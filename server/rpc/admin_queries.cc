@@ -187,9 +187,9 @@ absl::Status ReadTrace(SessionManager* manager, v1::ReadTraceReply* reply) {
   Tracer* const tracer = manager->options().session.tracer;
   if (tracer == nullptr) return absl::UnimplementedError("[trace] this daemon does not trace");
   CHX_ASSIGN_OR_RETURN(const TracePart part, tracer->Read(kSpansInAReply));
-  reply->set_start_unix_ns(Bytes(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(part.began_at.time_since_epoch())
-          .count()));
+  reply->set_start_unix_ns(
+      Bytes(std::chrono::duration_cast<std::chrono::nanoseconds>(part.began_at.time_since_epoch())
+                .count()));
   reply->set_more(part.more);
   const Devices& devices = manager->devices();
   for (int i = 0; i < devices.size(); ++i) reply->add_devices(devices.at(i).name());

@@ -15,7 +15,8 @@ struct PeerInfo {
   uid_t uid = 0;            // of a Unix socket's peer
   std::string address;      // of TCP's, as text, without the port
   std::string token_label;  // which token it has shown; empty if none was asked for
-  // The daemon's own admin process: it may make administrators' calls (AdminCalls), and ask for health, no more.
+  // The daemon's own admin process: it may make administrators' calls (AdminCalls), and ask for
+  // health, no more.
   bool admin = false;
 };
 

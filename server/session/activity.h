@@ -21,8 +21,8 @@ class Activity {
   using Clock = std::chrono::steady_clock;
 
   struct View {
-    Clock::duration computed{};      // in all, with what runs
-    Clock::time_point last_active;   // the epoch: never
+    Clock::duration computed{};     // in all, with what runs
+    Clock::time_point last_active;  // the epoch: never
     bool busy = false;
     absl::string_view last_command;  // empty: none has begun
   };

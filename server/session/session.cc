@@ -32,7 +32,8 @@ void Session::SetName(uint64_t number, std::string client_name) {
 int Session::DeviceOf(const Command& command) {
   const auto device_of = [this](Handle handle) {
     HandleTable::Entry* const entry = state_.handles.Find(handle);
-    return entry == nullptr || entry->error != nullptr ? -1 : int{entry->variable.array.spec.device};
+    return entry == nullptr || entry->error != nullptr ? -1
+                                                       : int{entry->variable.array.spec.device};
   };
   const absl::Span<const Handle> results =
       std::visit([](const auto& c) { return ResultsOf(c); }, command);

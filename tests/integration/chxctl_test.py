@@ -148,7 +148,9 @@ def test_top(as_json, ctl, daemon, session):
         thread.start()
         try:
             assert wait_until(
-                lambda: any(s["client_name"] == "worker" and s["commands"] for s in as_json("sessions"))
+                lambda: any(
+                    s["client_name"] == "worker" and s["commands"] for s in as_json("sessions")
+                )
             )
             rows = as_json("top", "--once", "--interval", "0.5")
             assert rows[0]["client_name"] == "worker"
