@@ -96,6 +96,7 @@ ALLOWED = {
         "server/sharing",
         "server/tenancy/tenant.h",
         "server/tenancy/tenant_use.h",
+        "server/trace",
     ],
     "server/rpc": [
         "base",
@@ -107,6 +108,7 @@ ALLOWED = {
         "server/log",
         "server/observability",
         "server/tenancy",
+        "server/trace",
     ],
     "server/observability": ["base", "ops", "server/engine"],
     "server/sharing": [
@@ -116,6 +118,7 @@ ALLOWED = {
         "server/engine",
         "server/tenancy/tenant.h",
     ],
+    "server/trace": ["base", "ops", "server/engine/memory_budget.h"],
     "server/process": ["base", "proto", "server/log"],
     "server/tenancy": ["base", "ops", "server/engine"],
     # Of the daemon itself they know who a peer is, and nothing else.
@@ -157,9 +160,12 @@ ALLOWED = {
         "server/session",
         "server/sharing",
         "server/tenancy",
+        "server/trace",
         "server/web",
     ],
     "client": ["base", "ops", "proto"],
+    "client/admin": ["ops", "client", "proto"],
+    "client/ctl": ["client", "ops"],
     "client/files": ["ops", "client"],
     "python_client": ["base", "ops", "client"],
     "tests": ["base", "ops", "proto", "server", "client"],
@@ -172,7 +178,7 @@ SYSTEM = {
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
     "cjose/": ["server/tenancy"],
     "cblas": ["server/lapack", "server/native", "server/native/vendor"],
-    "CLI/": ["server"],
+    "CLI/": ["client/ctl", "server"],
     "cublas": ["server/cuda/vendor"],
     "cuda": ["server/cuda", "server/cuda/loops", "server/cuda/vendor", "server/kernels"],
     "cudnn": ["server/cuda/vendor"],
@@ -190,7 +196,13 @@ SYSTEM = {
         "tests",
     ],
     "grpc": ["server/admin", "tests"],
-    "nlohmann/": ["client/files", "server/tenancy", "server/web"],
+    "nlohmann/": [
+        "client/admin",
+        "client/ctl",
+        "client/files",
+        "server/tenancy",
+        "server/web",
+    ],
     "openssl/": [
         "client",
         "server/front",

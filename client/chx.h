@@ -12,6 +12,7 @@
 #include "client/optimizers.h"       // IWYU pragma: export
 #include "client/session.h"          // IWYU pragma: export
 #include "client/sharing.h"          // IWYU pragma: export
+#include "client/trace.h"            // IWYU pragma: export
 #include "client/user_function.h"    // IWYU pragma: export
 
 #endif  // CHX_CLIENT_CHX_H_

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/fork_guard.h"
 #include "client/local_socket.h"
+#include "client/trace.h"
 #include "client/waiting.h"
 #include "ops/registry.h"
 #include "proto/messages.h"
@@ -44,6 +45,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   std::unique_ptr<CallChannel> channel;
   CHX_RETURN_IF_ERROR(connection->OpenSession("", Clock::now() + kOpenTimeout, &reply, &channel));
   connection->session_id_ = reply.session_id();
+  connection->session_number_ = reply.session_number();
   connection->op_ids_.assign(reply.op_ids().begin(), reply.op_ids().end());
   connection->op_ids_.resize(static_cast<size_t>(OpRegistry::Global().size()), 0);
   for (const v1::DeviceInfo& device : reply.devices()) {
@@ -155,6 +157,7 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take, bo
   CHX_RETURN_IF_ERROR(WriteBatch(take, &full));
   if (!full) return absl::OkStatus();
   Log(LogLevel::kDebug, "waits: the daemon has enough to do");
+  const internal::TraceSpan span("wait", "wait for room");
   const Waiting waiting;
   const auto has_room = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return inflight_commands_ <= limits_.max_inflight_commands() &&
@@ -190,11 +193,13 @@ absl::Status Connection::WriteBatch(absl::FunctionRef<uint32_t(std::string*)> ta
       spare_buffers_.pop_back();
     }
   }
+  internal::TraceSpan span("flush", "flush");
   const uint32_t commands = take(batch->mutable_commands());
   if (commands == 0) return absl::OkStatus();
   batch->set_num_commands(commands);
   batch->set_batch_seq(next_batch_seq_++);
   last_sent_seq_.store(batch->batch_seq(), std::memory_order_relaxed);
+  span.SetBatch(session_number_, batch->batch_seq());
   unheard_bytes_.fetch_add(batch->commands().size(), std::memory_order_relaxed);
   std::shared_ptr<Link> link;
   {
@@ -215,6 +220,8 @@ absl::Status Connection::WriteBatch(absl::FunctionRef<uint32_t(std::string*)> ta
 }
 
 absl::StatusOr<v1::FetchedValue> Connection::TakeValue(uint64_t request_id, bool interruptible) {
+  internal::TraceSpan span("wait", "wait for a value");
+  span.SetBatch(session_number_, last_sent_seq_.load(std::memory_order_relaxed));
   const absl::Status arrived = ReadUntil(
       [this, request_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.contains(request_id); },
       interruptible);

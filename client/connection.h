@@ -168,6 +168,7 @@ class Connection {
   std::unique_ptr<Dialer> dialer_;
   std::unique_ptr<ChannelPool> channels_;
   std::string session_id_;
+  uint64_t session_number_ = 0;  // as administrators know it
   std::vector<uint16_t> op_ids_;
   std::vector<std::string> devices_;
   std::vector<bool> shares_;  // by device

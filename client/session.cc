@@ -15,6 +15,7 @@
 #include "client/modes.h"
 #include "client/random_counter.h"
 #include "client/shared_memory.h"
+#include "client/trace.h"
 #include "client/waiting.h"
 #include "ops/basic_index.h"
 #include "ops/infer.h"
@@ -121,6 +122,7 @@ absl::Status Session::Parts::PrepareInputs(const Session& session, const OpDef& 
 
 absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due) {
   const OpDef& op = call.op;
+  const internal::TraceSpan span("call", op.name);
   const absl::Span<const Operand> inputs = call.inputs;
   CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
   if (inputs.size() > CommandWriter::kMaxCount) {

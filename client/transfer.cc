@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/connection.h"
+#include "client/trace.h"
 #include "client/waiting.h"
 #include "ops/error.h"
 #include "proto/messages.h"
@@ -99,6 +100,7 @@ absl::Status Connection::Persist(absl::FunctionRef<bool(CallChannel*)> attempt) 
 
 absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape,
                                 DeviceId device, absl::string_view data) {
+  const internal::TraceSpan span("transfer", "upload");
   calls_.fetch_add(1, std::memory_order_relaxed);
   v1::Call call;
   v1::UploadHeader& header = *call.mutable_upload();
@@ -122,6 +124,7 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
 }
 
 absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
+  const internal::TraceSpan span("transfer", "download");
   calls_.fetch_add(1, std::memory_order_relaxed);
   v1::Call call;
   call.mutable_download()->set_session_id(session_id_);

@@ -120,6 +120,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   manager.session.max_command_time = options.max_command_time;
   manager.session.slow_command = options.slow_command;
   manager.metrics = std::make_shared<Metrics>(daemon->devices_.size());
+  daemon->tracer_ = std::make_unique<Tracer>(daemon->budget_.get());
+  manager.session.tracer = daemon->tracer_.get();
   manager.lease = options.lease;
   manager.max_sessions = options.max_sessions;
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
@@ -171,6 +173,7 @@ absl::Status Daemon::Listen(const Options& options) {
     frames_->Serve(socket, peer);
   };
   CHX_ASSIGN_OR_RETURN(admin_, AdminSupervisor::Start(std::move(admin)));
+  frames_->SetOnDrain([admin = admin_.get()] { admin->SetServing(false); });
   return ListenForFrames(options);
 }
 

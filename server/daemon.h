@@ -24,6 +24,7 @@
 #include "server/sharing/shared_store.h"
 #include "server/tenancy/tenants.h"
 #include "server/web/web_supervisor.h"
+#include "server/trace/tracer.h"
 
 namespace chx::server {
 
@@ -74,6 +75,7 @@ class Daemon {
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
   SharedStore sharing_;
   std::unique_ptr<Admission> admission_;
+  std::unique_ptr<Tracer> tracer_;
   std::unique_ptr<SessionManager> manager_;
   std::unique_ptr<FrameService> frames_;
   std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 tools/setup.sh
 read -ra bazel <<<"${BAZEL:-bazel}"
 # shellcheck disable=SC2086  # Several options.
-"${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=release} //sdk:headers //sdk:libraries //server:chxd
+"${bazel[@]}" build ${CHXD_BAZEL_OPTIONS:---config=release} //sdk:headers //sdk:libraries //server:chxd //:chxctl
 
 venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"
 system=/usr/lib/x86_64-linux-gnu
@@ -31,6 +31,8 @@ install_to() {
   tar -xf .bazel/bin/sdk/headers.tar -C "$prefix/include"
   install -m 755 .bazel/bin/server/chxd "$prefix/bin/chxd"
   strip --strip-unneeded "$prefix/bin/chxd"
+  install -m 755 .bazel/bin/client/ctl/chxctl "$prefix/bin/chxctl"
+  strip --strip-unneeded "$prefix/bin/chxctl"
   install -m 644 ".bazel/bin/sdk/libchx.so.$soversion" "$lib/"
   strip --strip-unneeded "$lib/libchx.so.$soversion"
   ln -s "libchx.so.$soversion" "$lib/libchx.so"
@@ -100,7 +102,7 @@ gzip -9n "$deb/usr/share/doc/chx-sdk/CHANGELOG.md"
 mkdir "$deb/DEBIAN" "$stage/debian"
 printf 'Source: chx-sdk\n\nPackage: chx-sdk\nArchitecture: amd64\n' >"$stage/debian/control"
 depends=$(cd "$stage" && dpkg-shlibdeps -O --ignore-missing-info \
-  "deb/usr/lib/x86_64-linux-gnu/libchx.so.$soversion" deb/usr/bin/chxd 2>/dev/null |
+  "deb/usr/lib/x86_64-linux-gnu/libchx.so.$soversion" deb/usr/bin/chxd deb/usr/bin/chxctl 2>/dev/null |
   sed 's/^shlibs:Depends=//')
 # Abseil's date: its ABI, and the name of its libraries.
 absl_version=$(dpkg-query -W -f '${source:Upstream-Version}' libabsl-dev | cut -d. -f1)

@@ -102,6 +102,8 @@ dpkg-deb -e "$deb" "$home/control"
 depends=$(dpkg-deb -f "$deb" Depends)
 [[ $depends == *libabsl-dev* && $depends == *libprotobuf32* && $depends == *libssl3* && $depends != *grpc* ]]
 tr ',' '\n' <<<"$depends" | sed 's/^ *\([^ ]*\).*/\1/' | xargs dpkg-query -W >/dev/null
+clean "$sdk/bin/chxctl" --address "unix:$home/chxd.sock" status
+[ "$("$home/deb/usr/bin/chxctl" --version | awk '{print $2}')" = "$(dpkg-deb -f "$deb" Version)" ]
 [ "$(dpkg-deb -f "$deb" Version)" = "$("$home/deb/usr/bin/chxd" --version | awk '{print $2}')" ]
 quietly clean cmake -S "$home/program" -B "$home/build_deb" -DCMAKE_PREFIX_PATH="$home/deb/usr"
 quietly clean cmake --build "$home/build_deb"

@@ -25,6 +25,7 @@ def core_module(name, library, python, tags = []):
         tags = tags,
         deps = [
             "//client",
+            "//client/admin",
             "//ops:optimizer_rules",
             python,
         ],

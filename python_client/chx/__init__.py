@@ -40,6 +40,7 @@ from chx import (
     _array_attributes as _array_attributes,
     _callbacks as _callbacks,
     _core as _core,
+    admin as admin,
     array_api as array_api,
     kernels as kernels,
     linalg as linalg,
@@ -306,6 +307,9 @@ from chx._runtime.sharing import (
     lookup as lookup,
     names as names,
     open as open,
+)
+from chx._runtime.tracing import (
+    tracing as tracing,
 )
 from chx._runtime.versions import (
     show_versions as show_versions,

@@ -206,6 +206,9 @@ bool DeliverLog();
 // optimizers.cc
 extern PyMethodDef optimizer_functions[];
 
+// admin.cc
+extern PyMethodDef admin_functions[];
+
 // export.cc
 bool InitExports(PyObject* module);
 

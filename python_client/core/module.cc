@@ -16,6 +16,7 @@ PyMODINIT_FUNC PyInit__core() {
   if (module == nullptr || !InitErrors(module) || !InitConvert() || !InitArrayType(module) ||
       !InitDeviceType(module) || !InitSessionType(module) || !InitOpFunctions(module) ||
       !InitExports(module) || !InitResultMemory(module) ||
+      PyModule_AddFunctions(module, admin_functions) < 0 ||
       PyModule_AddFunctions(module, callback_functions) < 0 ||
       PyModule_AddFunctions(module, device_functions) < 0 ||
       PyModule_AddFunctions(module, default_functions) < 0 ||

@@ -46,4 +46,54 @@ grpc::Status AdminServiceImpl::KillSession(grpc::ServerContext* context,
   return Ask(*context, call, [](v1::Reply*) {});
 }
 
+grpc::Status AdminServiceImpl::DescribeDaemon(grpc::ServerContext* context,
+                                              const v1::DescribeDaemonRequest* request,
+                                              v1::DescribeDaemonReply* reply) {
+  v1::Call call;
+  *call.mutable_describe_daemon() = *request;
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_describe_daemon()); });
+}
+
+grpc::Status AdminServiceImpl::ListTenants(grpc::ServerContext* context,
+                                           const v1::ListTenantsRequest* request,
+                                           v1::ListTenantsReply* reply) {
+  v1::Call call;
+  *call.mutable_list_tenants() = *request;
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_tenants()); });
+}
+
+grpc::Status AdminServiceImpl::LimitSession(grpc::ServerContext* context,
+                                            const v1::LimitSessionRequest* request,
+                                            v1::LimitSessionReply* reply) {
+  v1::Call call;
+  *call.mutable_limit_session() = *request;
+  return Ask(&daemon_, call, [](v1::Reply*) {});
+}
+
+grpc::Status AdminServiceImpl::Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
+                                     v1::DrainReply* reply) {
+  v1::Call call;
+  *call.mutable_drain() = *request;
+  return Ask(&daemon_, call, [](v1::Reply*) {});
+}
+
+grpc::Status AdminServiceImpl::StartTrace(grpc::ServerContext* context,
+                                          const v1::StartTraceRequest* request,
+                                          v1::StartTraceReply* reply) {
+  v1::Call call;
+  *call.mutable_start_trace() = *request;
+  return Ask(&daemon_, call, [](v1::Reply*) {});
+}
+
+grpc::Status AdminServiceImpl::ReadTrace(grpc::ServerContext* context,
+                                         const v1::ReadTraceRequest* request,
+                                         v1::ReadTraceReply* reply) {
+  v1::Call call;
+  *call.mutable_read_trace() = *request;
+  return Ask(&daemon_, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_read_trace()); });
+}
+
 }  // namespace chx::server

@@ -23,6 +23,19 @@ class AdminServiceImpl final : public v1::AdminService::Service {
                             v1::ListSessionsReply* reply) override;
   grpc::Status KillSession(grpc::ServerContext* context, const v1::KillSessionRequest* request,
                            v1::KillSessionReply* reply) override;
+  grpc::Status DescribeDaemon(grpc::ServerContext* context,
+                              const v1::DescribeDaemonRequest* request,
+                              v1::DescribeDaemonReply* reply) override;
+  grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
+                           v1::ListTenantsReply* reply) override;
+  grpc::Status LimitSession(grpc::ServerContext* context, const v1::LimitSessionRequest* request,
+                            v1::LimitSessionReply* reply) override;
+  grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
+                     v1::DrainReply* reply) override;
+  grpc::Status StartTrace(grpc::ServerContext* context, const v1::StartTraceRequest* request,
+                          v1::StartTraceReply* reply) override;
+  grpc::Status ReadTrace(grpc::ServerContext* context, const v1::ReadTraceRequest* request,
+                         v1::ReadTraceReply* reply) override;
 
  private:
   // Asks by `call`; if there is an answer, `take` gets it.

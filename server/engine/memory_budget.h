@@ -122,7 +122,9 @@ class MemoryAccount {
 
   // Under the limit.
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
-  int64_t limit() const { return limit_; }
+  int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  // From now on. What is charged already stays, also beyond the limit.
+  void set_limit(int64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   int64_t used_for(MemoryUse use) const {
     return by_use_[static_cast<int>(use)].load(std::memory_order_relaxed);
   }
@@ -146,7 +148,7 @@ class MemoryAccount {
   bool TryChargeShared(int64_t bytes);
   void ReleaseShared(int64_t bytes);
 
-  const int64_t limit_;
+  std::atomic<int64_t> limit_;
   MemoryBudget* const budget_;
   const MemoryGroupPtr group_;
   int64_t guaranteed_ = 0;

@@ -64,6 +64,11 @@ Caller Callers::Identify(const PeerInfo& peer, const std::string& shown) const {
   return caller;
 }
 
+std::vector<TenantPtr> Callers::tenants() const {
+  MutexLock lock(&mutex_);
+  return tenants_ == nullptr ? std::vector<TenantPtr>{DefaultTenant()} : tenants_->List();
+}
+
 bool Callers::asks_each_call(const PeerInfo& peer) const {
   MutexLock lock(&mutex_);
   return peer.admin && tenants_ != nullptr;

@@ -40,6 +40,8 @@ class Callers {
 
   // By what a Hello shows, and what is known of the peer anyway.
   Caller Identify(const PeerInfo& peer, const std::string& shown) const;
+  // All that are named; else the one that everybody is.
+  std::vector<TenantPtr> tenants() const;
   // Who calls over the admin process's connection: each call says whose token it has come with.
   // With tenants only; else what the connection has shown counts.
   bool asks_each_call(const PeerInfo& peer) const;

@@ -5,8 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/messages.h"
-#include "server/rpc/admin_queries.h"
-#include "server/rpc/audit.h"
+#include "server/rpc/admin_calls.h"
 #include "server/rpc/frame_transfer.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/node_status.h"
@@ -38,11 +37,6 @@ bool ReadSubmit(FrameConnection* connection, v1::Submit* submit) {
 
 bool IsForViewers(const v1::Call& call) {
   return call.has_health() || call.has_metrics() || call.has_node_status();
-}
-
-bool IsForAdmins(const v1::Call& call) {
-  return call.has_list_devices() || call.has_list_sessions() || call.has_kill_session() ||
-         IsForViewers(call);
 }
 
 // Each call that an open session makes names it by its id.
@@ -94,7 +88,10 @@ void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Sub
 }  // namespace
 
 FrameService::FrameService(SessionManager* manager, FrameServiceOptions options)
-    : manager_(manager), options_(std::move(options)), callers_(Tokens{options_.token, {}}) {}
+    : manager_(manager),
+      options_(std::move(options)),
+      callers_(Tokens{options_.token, {}}),
+      admin_calls_(manager, &callers_) {}
 
 bool FrameService::Enter(FrameConnection* connection) {
   MutexLock lock(&mutex_);
@@ -209,7 +206,7 @@ bool FrameService::Answer(FrameConnection* connection, const PeerInfo& peer,
     if (connection->SendReply(refused, &reply)) connection->Linger();
     return false;
   }
-  if (peer.admin && !IsForAdmins(call)) return false;
+  if (peer.admin && !AdminCalls::Is(call) && !IsForViewers(call)) return false;
   if (peer.viewer && !IsForViewers(call)) return false;
   if (std::string* const id = SessionIdOf(&call)) HideFromOthers(caller, id);
   // A client that reads nothing for so long is as good as gone, and comes again if it is not.
@@ -230,15 +227,6 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, con
       return Close(call.close(), reply->mutable_close());
     case v1::Call::kCancel:
       return manager_->Cancel(call.cancel().session_id(), call.cancel().through_batch_seq());
-    case v1::Call::kListDevices:
-      ListDevices(*manager_, reply->mutable_list_devices());
-      return absl::OkStatus();
-    case v1::Call::kListSessions:
-      ListSessions(manager_, *caller.tenant, reply->mutable_list_sessions());
-      return absl::OkStatus();
-    case v1::Call::kKillSession:
-      return Audited(peer, "kill_session", call.kill_session().number(),
-                     KillSession(manager_, *caller.tenant, call.kill_session()));
     case v1::Call::kHealth:
       reply->mutable_health()->set_serving(!manager_->draining());
       return absl::OkStatus();
@@ -249,6 +237,7 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, con
       FillNodeStatus(manager_, reply->mutable_node_status());
       return absl::OkStatus();
     default:
+      if (AdminCalls::Is(call)) return admin_calls_.Answer(call, peer, *caller.tenant, reply);
       return absl::UnimplementedError("this daemon does not know the call");
   }
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "base/mutex.h"
 #include "proto/chxd.pb.h"
 #include "proto/frame.h"
+#include "server/rpc/admin_calls.h"
 #include "server/rpc/callers.h"
 #include "server/rpc/frame_connection.h"
 #include "server/rpc/peer_info.h"
@@ -41,6 +43,8 @@ class FrameService {
   Callers& callers() { return callers_; }
   // Sessions that come over a Unix socket may map their arrays: there is a SegmentServer.
   void AllowSharedMemory() { shared_memory_ = true; }
+  // Called where an administrator drains the daemon. Before anybody is served.
+  void SetOnDrain(std::function<void()> on_drain) { admin_calls_.SetOnDrain(std::move(on_drain)); }
   // Cuts all connections and waits for what they carry out; later ones are cut at once.
   void Stop();
 
@@ -67,6 +71,7 @@ class FrameService {
   SessionManager* const manager_;
   const FrameServiceOptions options_;
   Callers callers_;
+  AdminCalls admin_calls_;
   std::atomic<bool> shared_memory_{false};
   Mutex mutex_;
   CondVar ended_;

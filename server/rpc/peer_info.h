@@ -17,7 +17,8 @@ struct PeerInfo {
   std::string tls_subject;      // of TCP's verified certificate; empty: none
   std::string service_account;  // of the verified token that it has shown; empty: none
   std::string token_label;      // which token it has shown; empty if none was asked for
-  // The daemon's own admin process: it may list and kill sessions, and ask for health, no more.
+  // The daemon's own admin process: it may make administrators' calls (AdminCalls), and ask for
+  // health, no more.
   bool admin = false;
   // Its web process: it may ask for metrics, status and health, no more.
   bool viewer = false;

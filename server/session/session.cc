@@ -22,12 +22,12 @@ bool IsTimed(const Command& command) {
 
 }  // namespace
 
-Session::Session(const Devices* devices, const SessionLimits& limits,
-                 SessionResources resources)
+Session::Session(const Devices* devices, const SessionLimits& limits, SessionResources resources)
     : count_(resources.counters != nullptr ? std::move(resources.counters)
                                            : std::make_shared<SessionCounters>(devices->size())),
       state_(devices, limits, std::move(resources), count_.get()) {
   computed_.group = limits.turn_group;
+  row_.tracer = limits.tracer;
 }
 
 Session::~Session() {
@@ -35,10 +35,37 @@ Session::~Session() {
   state_.handles.Clear();
 }
 
+void Session::SetName(uint64_t number, std::string client_name) {
+  row_.session = number;
+  row_.client_name = std::move(client_name);
+}
+
+int Session::DeviceOf(const Command& command) {
+  const auto device_of = [this](Handle handle) {
+    HandleTable::Entry* const entry = state_.handles.Find(handle);
+    return entry == nullptr || entry->error != nullptr ? -1
+                                                       : int{entry->variable.array.spec.device};
+  };
+  const absl::Span<const Handle> results =
+      std::visit([](const auto& c) { return ResultsOf(c); }, command);
+  int device = results.empty() ? -1 : device_of(results[0]);
+  if (const auto* apply = std::get_if<command::ApplyOp>(&command)) {
+    for (const HandleOperand& input : apply->inputs) {
+      if (device < 0 && input.is_array()) device = device_of(input.array());
+    }
+  }
+  const auto* backward = std::get_if<command::Backward>(&command);
+  if (backward != nullptr && !backward->outputs.empty()) device = device_of(backward->outputs[0]);
+  return device;
+}
+
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
   MutexLock lock(&mutex_);
   const int64_t asked = CoarseNow();
+  WindowTrace trace(row_, batch);
   const ComputeSlots::Turn turn(state_.limits.compute_slots, &computed_, &state_.stop);
+  trace.HasTurn();
+  const Activity::Scope activity(&activity_);
   const StopScope scope(&state_.stop);
   const int64_t began = CoarseNow();
   if (began != asked) count_->wait_nanoseconds.Add(began - asked);
@@ -48,6 +75,7 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
   for (size_t i = 0; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
     state_.executor.EndUses();
+    activity_.Note(window[i]);
     const bool timed = IsTimed(window[i]);
     const int64_t command_began = timed ? CoarseNow() : 0;
     const StopReason reason = state_.stop.Begin(batch);
@@ -58,6 +86,7 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
       RunCommand(window[i], context);
     }
     Count(1);
+    if (trace.on()) trace.Ran(window[i], DeviceOf(window[i]));
     if (timed) {
       NoteTime(window[i], CoarseNow() - command_began, output);
     } else if (count_->measured != measured) {
@@ -93,19 +122,25 @@ void Session::Count(int64_t new_commands) {
   store(counters_.errors, state_.errors.count());
 }
 
-Session::Outside::Outside(Session* session)
+Session::Outside::Outside(Session* session, absl::string_view what)
     : session_(session),
+      what_(what),
+      trace_(session->row_, 0),
       turn_(session->state_.limits.compute_slots, &session->computed_, &session->state_.stop),
+      activity_(&session->activity_),
       scope_(&session->state_.stop),
       reason_(session->state_.stop.Begin(0)) {
   session->state_.executor.EndUses();
 }
 
-Session::Outside::~Outside() { session_->state_.stop.End(); }
+Session::Outside::~Outside() {
+  session_->state_.stop.End();
+  trace_.Transferred(what_);
+}
 
-absl::Status Session::Outside::Check(absl::string_view what) const {
+absl::Status Session::Outside::Check() const {
   if (reason_ == StopReason::kNone) return absl::OkStatus();
-  return session_->state_.stop.Error(what, reason_);
+  return session_->state_.stop.Error(what_, reason_);
 }
 
 absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dtype,
@@ -126,8 +161,8 @@ absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dt
 
 absl::Status Session::UploadSink::Write(absl::string_view bytes) {
   MutexLock lock(&session_->mutex_);
-  const Session::Outside outside(session_);
-  CHX_RETURN_IF_ERROR(outside.Check("upload"));
+  const Session::Outside outside(session_, "upload");
+  CHX_RETURN_IF_ERROR(outside.Check());
   CHX_RETURN_IF_ERROR(session_->state_.executor.CopyIn(array_, written_, bytes));
   written_ += static_cast<int64_t>(bytes.size());
   return absl::OkStatus();
@@ -151,8 +186,8 @@ absl::Status Session::UploadSink::Finish() {
 
 absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
   MutexLock lock(&mutex_);
-  const Outside outside(this);
-  CHX_RETURN_IF_ERROR(outside.Check("download"));
+  const Outside outside(this, "download");
+  CHX_RETURN_IF_ERROR(outside.Check());
   CHX_ASSIGN_OR_RETURN(const Variable* const variable, state_.handles.Read(handle));
   HostCopy copy;
   const Array& array = variable->array;

@@ -16,6 +16,7 @@
 #include "proto/command.h"
 #include "server/engine/compute_slots.h"
 #include "server/observability/metrics.h"
+#include "server/session/activity.h"
 #include "server/session/session_state.h"
 #include "server/session/session_types.h"
 
@@ -67,6 +68,9 @@ class Session {
   StopToken& stop() { return state_.stop; }
   const MemoryAccountPtr& account() const { return state_.account(); }
   SessionCounters& counters() const { return *count_; }
+  const Activity& activity() const { return activity_; }
+  // Before the session is used: as what traces name it.
+  void SetName(uint64_t number, std::string client_name);
 
   // Frees what backward passes hold that wait for functions past their deadline, now or, if a
   // command runs, at a later call.
@@ -88,14 +92,18 @@ class Session {
   // Work that is not a command of the stream; lives under the lock. It can be stopped as one.
   class Outside {
    public:
-    explicit Outside(Session* session);
+    // `what`: as traces name it, a literal.
+    Outside(Session* session, absl::string_view what);
     ~Outside();
     // An error if it may not begin.
-    absl::Status Check(absl::string_view what) const;
+    absl::Status Check() const;
 
    private:
     Session* const session_;
+    const absl::string_view what_;
+    WindowTrace trace_;
     const ComputeSlots::Turn turn_;
+    const Activity::Scope activity_;
     const StopScope scope_;
     const StopReason reason_;
   };
@@ -108,9 +116,13 @@ class Session {
   void Count(int64_t new_commands);
   // A command has taken so long.
   void NoteTime(const Command& command, int64_t nanoseconds, SessionOutput* output);
+  // Where the command's result is, or its first array; -1: unknown.
+  int DeviceOf(const Command& command);
 
   const SessionCountersPtr count_;  // outlives the state
   Counters counters_;
+  Activity activity_;
+  TraceRow row_;
   Mutex mutex_;
   ComputeSlots::Account computed_;
   SessionState state_;  // under mutex_, as its own comment says

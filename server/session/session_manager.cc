@@ -177,6 +177,7 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
       return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
     }
     record->number = next_number_++;
+    record->session->SetName(record->number, record->owner.client_name);
     sessions_.emplace(record->id, record);
   }
   record->session->counters().opened.Add();
@@ -188,6 +189,14 @@ SessionRecordPtr SessionManager::Find(const std::string& id) {
   MutexLock lock(&mutex_);
   auto it = sessions_.find(id);
   return it == sessions_.end() ? nullptr : it->second;
+}
+
+SessionRecordPtr SessionManager::FindByNumber(uint64_t number) {
+  MutexLock lock(&mutex_);
+  for (const auto& entry : sessions_) {
+    if (entry.second->number == number) return entry.second;
+  }
+  return nullptr;
 }
 
 uint64_t SessionManager::Attach(const SessionRecordPtr& record, StreamHooks stream) {
@@ -298,13 +307,15 @@ std::vector<SessionRecordPtr> SessionManager::List() {
 }
 
 std::vector<SessionSnapshot> SessionManager::Snapshots() {
+  const auto now = std::chrono::steady_clock::now();
   MutexLock lock(&mutex_);
   std::vector<SessionSnapshot> snapshots;
   snapshots.reserve(sessions_.size());
   for (const auto& [id, record] : sessions_) {
     snapshots.push_back({record->number, record->owner.client_name, record->owner.tenant,
-                         record->opened, record->attachment != 0, record->session->stats(),
-                         record->session->limits().memory_bytes});
+                         record->owner.peer, record->opened, record->attachment != 0,
+                         record->session->stats(), record->session->activity().Look(now),
+                         record->session->account()});
   }
   return snapshots;
 }

@@ -102,10 +102,12 @@ struct SessionSnapshot {
   uint64_t number;
   std::string client_name;
   TenantPtr tenant;
+  std::string peer;
   std::chrono::steady_clock::time_point opened;
   bool attached;
   SessionStats stats;
-  int64_t memory_limit_bytes;
+  Activity::View activity;
+  MemoryAccountPtr account;
 };
 
 // Thread-safe.
@@ -117,6 +119,8 @@ class SessionManager {
   absl::StatusOr<SessionRecordPtr> Open(SessionOwner owner);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
+  // For operators of the daemon, who know a session by its number; null if there is none.
+  SessionRecordPtr FindByNumber(uint64_t number);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
   // larger number than all before, or 0 if the session has been freed.
   uint64_t Attach(const SessionRecordPtr& record, StreamHooks stream);

@@ -17,6 +17,8 @@
 
 namespace chx::server {
 
+class Tracer;
+
 // Why a handle has no array: where the chain of failures began. Shared by all who inherit it.
 struct RootError {
   absl::Status status;           // with its ErrorKind
@@ -43,6 +45,7 @@ struct SessionLimits {
   TurnGroup* turn_group = nullptr;                // whose share it computes from; outlives it
   TenantPtr tenant = DefaultTenant();             // for what it may use
   std::chrono::milliseconds slow_command{0};      // from when on one is told of; 0: none is
+  Tracer* tracer = nullptr;                       // the daemon's; null: nothing is ever traced
 };
 
 // What a run of commands has for the client.

@@ -40,4 +40,6 @@ bool MayAdminister(const Tenant& who, const Tenant& whose) {
   return who.admin || who.name == whose.name;
 }
 
+bool MayRunDaemon(const Tenant& who) { return who.admin || &who == DefaultTenant().get(); }
+
 }  // namespace chx::server

@@ -68,6 +68,8 @@ absl::Status CheckAllowed(const Tenant& tenant, Feature feature, absl::string_vi
 // Whether one tenant may see, limit or end the sessions of another: each its own, an admin those of
 // all. Where no tenants are named everybody is one tenant, who may.
 bool MayAdminister(const Tenant& who, const Tenant& whose);
+// Whether a tenant may do what concerns all of the daemon: drain it, trace its sessions.
+bool MayRunDaemon(const Tenant& who);
 
 }  // namespace chx::server
 

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "proto/admin.grpc.pb.h"
 #include "tests/rpc/daemon_fixture.h"
 #include "tests/rpc/grpc_client.h"
@@ -26,10 +28,12 @@ TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
   options.credentials.token = kToken;
   StartOnUnixSocket();
   const auto channel = ChannelTo(address());
-  for (const std::string& method :
-       {std::string(kReflection), std::string("/chx.v1.AdminService/ListDevices"),
-        std::string("/chx.v1.AdminService/ListSessions"),
-        std::string("/chx.v1.AdminService/KillSession")}) {
+  std::vector<std::string> methods = {kReflection};
+  const char* const names[] = {"ListDevices",    "ListSessions", "KillSession",
+                               "DescribeDaemon", "ListTenants",  "LimitSession",
+                               "StartTrace",     "ReadTrace",    "Drain"};
+  for (const char* name : names) methods.push_back(absl::StrCat("/chx.v1.AdminService/", name));
+  for (const std::string& method : methods) {
     SCOPED_TRACE(method);
     std::string reply;
     const auto code = [&](const std::string& token) {
@@ -43,7 +47,30 @@ TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
     EXPECT_NE(right, grpc::StatusCode::UNAVAILABLE);
     EXPECT_NE(right, grpc::StatusCode::DEADLINE_EXCEEDED);
   }
-  EXPECT_EQ(HealthOf(channel), "SERVING");
+  // Drain was the last of them.
+  for (int i = 0; i < 1000 && HealthOf(channel) == "SERVING"; ++i) usleep(10000);
+  EXPECT_EQ(HealthOf(channel), "NOT_SERVING");
+}
+
+TEST_F(AdminProcessTest, CallsOfGrpcAreAnsweredAsFramesAre) {
+  StartOnUnixSocket();
+  const RpcClient client = Opened();
+  const auto channel = ChannelTo(address());
+  std::string bytes;
+  ASSERT_TRUE(CallRaw(channel, "/chx.v1.AdminService/DescribeDaemon", "", "", &bytes).ok());
+  v1::DescribeDaemonReply daemon;
+  ASSERT_TRUE(daemon.ParseFromString(bytes));
+  EXPECT_EQ(daemon.sessions(), 1u);
+  EXPECT_FALSE(daemon.draining());
+  v1::LimitSessionRequest limit;
+  limit.set_number(client.opened.session_number());
+  limit.set_memory_bytes(1 << 20);
+  const std::string method = "/chx.v1.AdminService/LimitSession";
+  EXPECT_TRUE(CallRaw(channel, method, "", limit.SerializeAsString(), &bytes).ok());
+  EXPECT_EQ(Sessions().sessions(0).memory_limit_bytes(), uint64_t{1} << 20);
+  limit.set_number(99);
+  EXPECT_EQ(CallRaw(channel, method, "", limit.SerializeAsString(), &bytes).error_code(),
+            grpc::StatusCode::NOT_FOUND);
 }
 
 // It ends with the former token, and its connections: the next process asks for the new one.

@@ -45,7 +45,7 @@ TEST_F(ServiceTest, EveryCallAsksForTheToken) {
   options.listeners = *ParseListen(absl::StrCat("127.0.0.1:0,unix:", directory_.Socket()));
   Start();
   const std::vector<v1::Call> calls = AllCalls();
-  EXPECT_EQ(calls.size(), 9u);
+  EXPECT_EQ(calls.size(), 15u);
   for (const std::string& address : daemon_->addresses()) {
     for (const v1::Call& call : calls) {
       SCOPED_TRACE(address + call.ShortDebugString());
@@ -66,6 +66,7 @@ TEST_F(ServiceTest, EveryCallAsksForTheToken) {
       EXPECT_EQ(code(""), absl::StatusCode::kUnauthenticated);
       EXPECT_EQ(code("correct horse battery stapl3"), absl::StatusCode::kUnauthenticated);
       EXPECT_EQ(code("correct"), absl::StatusCode::kUnauthenticated);
+      if (call.has_drain()) continue;  // it would end the test: no session opens after it
       // The empty message is an error to most, but one that a handler found.
       const absl::StatusCode right = code(kToken);
       EXPECT_NE(right, absl::StatusCode::kUnauthenticated);

@@ -1,0 +1,214 @@
+#include "client/admin/admin.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/call_channel.h"
+#include "ops/error.h"
+#include "proto/messages.h"
+
+namespace chx {
+namespace {
+
+constexpr std::chrono::seconds kTimeout(10);
+constexpr int kTries = 3;
+// Of Call: snapshot, which daemons without --state-dir do not know.
+constexpr int kSnapshotField = 15;
+
+SessionStatus ToStatus(const v1::SessionInfo& info) {
+  SessionStatus session;
+  session.number = info.number();
+  session.client_name = info.client_name();
+  session.tenant = info.tenant();
+  session.peer = info.peer();
+  session.state = info.busy() ? "busy" : info.attached() ? "attached" : "detached";
+  session.age_seconds = info.age_seconds();
+  session.idle_seconds = info.idle_seconds();
+  session.memory_bytes = info.memory_bytes();
+  session.memory_limit_bytes = info.memory_limit_bytes();
+  session.host_array_bytes = info.usage().host_array_bytes();
+  session.device_array_bytes = info.usage().device_array_bytes();
+  session.record_bytes = info.usage().record_bytes();
+  session.transfer_bytes = info.usage().transfer_bytes();
+  session.handles = info.handles();
+  session.commands = info.commands();
+  session.errors = info.errors();
+  session.compute_seconds = info.usage().compute_seconds();
+  session.last_operator = info.last_operator();
+  return session;
+}
+
+TenantStatus ToStatus(const v1::TenantInfo& info) {
+  TenantStatus tenant;
+  tenant.name = info.name();
+  tenant.weight = info.weight();
+  tenant.priority = info.priority();
+  tenant.sessions = info.sessions();
+  tenant.max_sessions = info.max_sessions();
+  tenant.memory_bytes = info.memory_bytes();
+  tenant.memory_limit_bytes = info.memory_limit_bytes();
+  tenant.session_memory_limit_bytes = info.session_memory_limit_bytes();
+  tenant.commands = info.commands();
+  tenant.compute_seconds = info.compute_seconds();
+  return tenant;
+}
+
+}  // namespace
+
+Admin::Admin(std::string address, ConnectOptions options)
+    : address_(std::move(address)), options_(std::move(options)) {}
+Admin::~Admin() = default;
+
+absl::StatusOr<std::unique_ptr<Admin>> Admin::Connect(const std::string& address,
+                                                      const ConnectOptions& options) {
+  std::unique_ptr<Admin> admin(new Admin(address, options));
+  CHX_ASSIGN_OR_RETURN(admin->dialer_, Dialer::For(address, options.tls_roots));
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<Socket> socket,
+                       admin->dialer_->Dial(std::chrono::steady_clock::now() + kTimeout));
+  admin->channel_ = std::make_unique<CallChannel>(std::move(socket), options.token);
+  return admin;
+}
+
+absl::Status Admin::Explained(const absl::Status& status) const {
+  const std::string text = absl::StrCat("chxd at ", address_, ": ", status.message());
+  if (absl::IsUnavailable(status)) return MakeError(ErrorKind::kConnection, text);
+  if (absl::IsUnauthenticated(status)) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        text, ", the one in its --token-file; give it with --token-file, or in $CHX_TOKEN"));
+  }
+  return status;
+}
+
+absl::Status Admin::Ask(const v1::Call& call, bool repeatable, v1::Reply* reply) {
+  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+  for (int tries = repeatable ? kTries : 1; tries > 0; --tries) {
+    if (channel_ == nullptr) {
+      CHX_ASSIGN_OR_RETURN(std::unique_ptr<Socket> socket, dialer_->Dial(deadline));
+      channel_ = std::make_unique<CallChannel>(std::move(socket), options_.token);
+    }
+    if (channel_->Call(call, reply, deadline)) {
+      return Explained(wire::FromMessage(reply->status()));
+    }
+    channel_ = nullptr;  // the daemon may close one that has been silent
+  }
+  return MakeError(
+      ErrorKind::kConnection,
+      absl::StrCat("chxd at ", address_,
+                   dialer_->is_plain_tcp()
+                       ? ": the connection is cut; if the port expects TLS, give its certificates"
+                       : ": the connection is cut"));
+}
+
+absl::StatusOr<DaemonStatus> Admin::Describe() {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_describe_daemon();
+  CHX_RETURN_IF_ERROR(Ask(call, true, &reply));
+  const v1::DescribeDaemonReply& daemon = reply.describe_daemon();
+  DaemonStatus status;
+  status.version = daemon.version();
+  status.uptime_seconds = daemon.uptime_seconds();
+  status.draining = daemon.draining();
+  status.tracing = daemon.tracing();
+  status.sessions = daemon.sessions();
+  status.attached = daemon.attached();
+  status.max_sessions = daemon.max_sessions();
+  status.memory_bytes = daemon.memory_bytes();
+  status.memory_limit_bytes = daemon.memory_limit_bytes();
+  status.lease_seconds = daemon.lease_seconds();
+  return status;
+}
+
+absl::StatusOr<std::vector<DeviceStatus>> Admin::Devices() {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_list_devices();
+  CHX_RETURN_IF_ERROR(Ask(call, true, &reply));
+  std::vector<DeviceStatus> devices;
+  for (const v1::DeviceInfo& info : reply.list_devices().devices()) {
+    devices.push_back({info.name(), info.name().substr(0, info.name().find(':')),
+                       info.memory_bytes(), info.used_bytes()});
+  }
+  return devices;
+}
+
+absl::StatusOr<std::vector<SessionStatus>> Admin::Sessions() {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_list_sessions();
+  CHX_RETURN_IF_ERROR(Ask(call, true, &reply));
+  std::vector<SessionStatus> sessions;
+  for (const v1::SessionInfo& info : reply.list_sessions().sessions()) {
+    sessions.push_back(ToStatus(info));
+  }
+  std::sort(sessions.begin(), sessions.end(),
+            [](const SessionStatus& a, const SessionStatus& b) { return a.number < b.number; });
+  return sessions;
+}
+
+absl::StatusOr<std::vector<TenantStatus>> Admin::Tenants() {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_list_tenants();
+  CHX_RETURN_IF_ERROR(Ask(call, true, &reply));
+  std::vector<TenantStatus> tenants;
+  for (const v1::TenantInfo& info : reply.list_tenants().tenants()) {
+    tenants.push_back(ToStatus(info));
+  }
+  return tenants;
+}
+
+absl::Status Admin::KillSession(uint64_t number) {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_kill_session()->set_number(number);
+  return Ask(call, false, &reply);
+}
+
+absl::Status Admin::LimitSession(uint64_t number, uint64_t memory_bytes) {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_limit_session()->set_number(number);
+  call.mutable_limit_session()->set_memory_bytes(memory_bytes);
+  return Ask(call, true, &reply);
+}
+
+absl::Status Admin::Drain() {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_drain();
+  return Ask(call, true, &reply);
+}
+
+absl::Status Admin::Snapshot() {
+  v1::Call call;
+  v1::Reply reply;
+  v1::Call::GetReflection()->MutableUnknownFields(&call)->AddLengthDelimited(kSnapshotField, "");
+  const absl::Status status = Ask(call, false, &reply);
+  if (!absl::IsUnimplemented(status)) return status;
+  return absl::UnimplementedError(
+      "this daemon keeps no snapshots: it is too old, or was started without --state-dir");
+}
+
+absl::Status Admin::StartTrace(uint64_t session, double seconds) {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_start_trace()->set_session(session);
+  call.mutable_start_trace()->set_seconds(seconds);
+  return Ask(call, false, &reply);
+}
+
+absl::StatusOr<std::vector<v1::ReadTraceReply>> Admin::ReadTrace() {
+  v1::Call call;
+  call.mutable_read_trace();
+  std::vector<v1::ReadTraceReply> parts;
+  do {
+    v1::Reply reply;
+    CHX_RETURN_IF_ERROR(Ask(call, false, &reply));
+    parts.push_back(std::move(*reply.mutable_read_trace()));
+  } while (parts.back().more());
+  return parts;
+}
+
+}  // namespace chx

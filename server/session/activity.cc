@@ -1,0 +1,99 @@
+#include "server/session/activity.h"
+
+#include <array>
+#include <utility>
+
+#include "ops/registry.h"
+
+namespace chx::server {
+namespace {
+
+constexpr size_t kNumKinds = std::variant_size_v<Command>;
+
+template <size_t... i>
+constexpr std::array<absl::string_view, kNumKinds> KindNames(std::index_sequence<i...> /*kinds*/) {
+  return {std::variant_alternative_t<i, Command>::kName...};
+}
+constexpr std::array<absl::string_view, kNumKinds> kKindNames =
+    KindNames(std::make_index_sequence<kNumKinds>());
+
+absl::string_view NameOf(size_t kind, uint16_t op) {
+  if (kind >= kNumKinds) return {};
+  const bool known = op != 0 && op <= OpRegistry::Global().size();
+  if (kind == 0 && known) return OpRegistry::Global().at(static_cast<OpId>(op - 1)).name;
+  return kKindNames[kind];
+}
+static_assert(std::is_same_v<std::variant_alternative_t<0, Command>, command::ApplyOp>);
+
+}  // namespace
+
+absl::string_view NameOf(const Command& command) {
+  const auto* apply = std::get_if<command::ApplyOp>(&command);
+  return NameOf(command.index(), apply == nullptr ? uint16_t{0} : apply->op);
+}
+
+void Activity::End(Clock::time_point began) {
+  const auto now = Clock::now();
+  const auto relaxed = std::memory_order_relaxed;
+  computed_.store(computed_.load(relaxed) + (now - began).count(), relaxed);
+  last_active_.store(Ticks(now), relaxed);
+  busy_since_.store(0, relaxed);
+}
+
+Activity::View Activity::Look(Clock::time_point now) const {
+  const auto relaxed = std::memory_order_relaxed;
+  View view;
+  const int64_t since = busy_since_.load(relaxed);
+  int64_t computed = computed_.load(relaxed);
+  view.busy = since != 0;
+  if (view.busy && Ticks(now) > since) computed += Ticks(now) - since;
+  view.computed = Clock::duration(computed);
+  view.last_active = Clock::time_point(Clock::duration(last_active_.load(relaxed)));
+  const uint32_t last = last_.load(relaxed);
+  if (last != kNothing) {
+    view.last_command = NameOf(last >> 16, static_cast<uint16_t>(last & 0xffff));
+  }
+  return view;
+}
+
+WindowTrace::WindowTrace(const TraceRow& row, uint64_t batch) : log_(row.Log()), batch_(batch) {
+  if (on()) began_ = last_ = TraceClock::now();
+}
+
+WindowTrace::~WindowTrace() {
+  if (on() && batch_ != 0) Add(SpanKind::kBatch, "batch", began_, TraceClock::now(), -1);
+}
+
+void WindowTrace::HasTurn() {
+  if (!on()) return;
+  const auto now = TraceClock::now();
+  // A turn that was free took some hundred nanoseconds: no wait.
+  if (now - last_ > std::chrono::microseconds(2)) {
+    Add(SpanKind::kWait, "wait for a turn", last_, now, -1);
+  }
+  last_ = now;
+}
+
+void WindowTrace::Ran(const Command& command, int device) {
+  const auto now = TraceClock::now();
+  Add(SpanKind::kCommand, NameOf(command), last_, now, device);
+  last_ = now;
+}
+
+void WindowTrace::Transferred(absl::string_view what) {
+  if (on()) Add(SpanKind::kTransfer, what, last_, TraceClock::now(), -1);
+}
+
+void WindowTrace::Add(SpanKind kind, absl::string_view name, TraceClock::time_point begin,
+                      TraceClock::time_point end, int device) {
+  Span span;
+  span.begin = begin;
+  span.end = end;
+  span.batch = batch_;
+  span.name = name;
+  span.kind = kind;
+  span.device = static_cast<int16_t>(device);
+  log_->Add(span);
+}
+
+}  // namespace chx::server

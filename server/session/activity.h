@@ -1,0 +1,91 @@
+// When a session works, and on what: for listings and traces.
+#ifndef CHX_SERVER_SESSION_ACTIVITY_H_
+#define CHX_SERVER_SESSION_ACTIVITY_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "proto/command.h"
+#include "server/trace/tracer.h"
+
+namespace chx::server {
+
+// The operator's name, or that of the command.
+absl::string_view NameOf(const Command& command);
+
+// Written under the session's lock, read by anybody.
+class Activity {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct View {
+    Clock::duration computed{};     // in all, with what runs
+    Clock::time_point last_active;  // the epoch: never
+    bool busy = false;
+    absl::string_view last_command;  // empty: none has begun
+  };
+
+  // While it exists the session works.
+  class Scope {
+   public:
+    explicit Scope(Activity* activity) : activity_(*activity), began_(Clock::now()) {
+      activity_.busy_since_.store(Ticks(began_), std::memory_order_relaxed);
+    }
+    ~Scope() { activity_.End(began_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    Clock::time_point began() const { return began_; }
+
+   private:
+    Activity& activity_;
+    const Clock::time_point began_;
+  };
+
+  void Note(const Command& command) {
+    uint32_t what = static_cast<uint32_t>(command.index()) << 16;
+    if (const auto* apply = std::get_if<command::ApplyOp>(&command)) what |= apply->op;
+    last_.store(what, std::memory_order_relaxed);
+  }
+  View Look(Clock::time_point now) const;
+
+ private:
+  static int64_t Ticks(Clock::time_point time) { return time.time_since_epoch().count(); }
+  void End(Clock::time_point began);
+
+  static constexpr uint32_t kNothing = 0xffffffff;
+  std::atomic<int64_t> computed_{0};
+  std::atomic<int64_t> busy_since_{0};  // 0: not busy
+  std::atomic<int64_t> last_active_{0};
+  std::atomic<uint32_t> last_{kNothing};  // the command's kind, and the operator
+};
+
+// Spans of one window of commands, if somebody records them. Used under the session's lock.
+class WindowTrace {
+ public:
+  WindowTrace(const TraceRow& row, uint64_t batch);
+  ~WindowTrace();
+  WindowTrace(const WindowTrace&) = delete;
+  WindowTrace& operator=(const WindowTrace&) = delete;
+
+  bool on() const { return log_ != nullptr; }
+  // The wait for a turn is over.
+  void HasTurn();
+  // A command has run since the last one. `device`: where its result is; -1: unknown.
+  void Ran(const Command& command, int device);
+  void Transferred(absl::string_view what);
+
+ private:
+  void Add(SpanKind kind, absl::string_view name, TraceClock::time_point begin,
+           TraceClock::time_point end, int device);
+
+  const SpanLogPtr log_;
+  const uint64_t batch_;
+  TraceClock::time_point began_;
+  TraceClock::time_point last_;
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_SESSION_ACTIVITY_H_
