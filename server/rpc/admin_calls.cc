@@ -43,7 +43,8 @@ absl::Status AdminCalls::Answer(const v1::Call& call, const PeerInfo& peer, cons
       return Audited(peer, "kill_session", call.kill_session().number(),
                      KillSession(manager_, who, call.kill_session()));
     case v1::Call::kLimitSession:
-      return Audited(peer, "limit_session", call.limit_session().number(),
+      return Audited(peer, absl::StrCat("limit_session to ", call.limit_session().memory_bytes()),
+                     call.limit_session().number(),
                      LimitSession(manager_, who, call.limit_session()));
     case v1::Call::kDrain: {
       absl::Status status = CheckRunsDaemon(who);

@@ -223,14 +223,14 @@ def test_actions_are_audited():
         node.drain()
         daemon.process.terminate()
         log = daemon.process.stderr.read().decode()
-    lines = [line for line in log.splitlines() if "admin action" in line]
+    lines = [line for line in log.splitlines() if "administrator" in line]
     assert len(lines) == 4
     for line, words in zip(
         lines,
         [
-            ("limit session's memory", "1048576", "done"),
-            ("kill session", "done"),
-            ("kill session", "there is no session"),
+            ("limit_session to 1048576", "done"),
+            ("kill_session", "done"),
+            ("kill_session", "there is no session"),
             ("drain", "done"),
         ],
         strict=True,
