@@ -32,10 +32,10 @@ using ServiceTest = DaemonTest;
 
 std::vector<v1::Call> AllCalls() {
   std::vector<v1::Call> calls;
-  const google::protobuf::Descriptor* descriptor = v1::Call::descriptor();
-  for (int i = 0; i < descriptor->field_count(); ++i) {
+  const auto* const methods = v1::Call::descriptor()->FindOneofByName("method");
+  for (int i = 0; i < methods->field_count(); ++i) {
     calls.emplace_back();
-    v1::Call::GetReflection()->MutableMessage(&calls.back(), descriptor->field(i));
+    v1::Call::GetReflection()->MutableMessage(&calls.back(), methods->field(i));
   }
   return calls;
 }
