@@ -216,6 +216,7 @@ void MemoryPool::Free(Buffer* buffer) {
   if (buffer->lease_) {
     lease = std::move(buffer->lease_);
     if (use_ == MemoryUse::kDeviceArrays) stream_->Synchronize().IgnoreError();
+    lease->End(ChainerxError("the array was released"));  // whoever granted it has the lease, too
   } else {
     FreeBlock(buffer->data_, buffer->bytes_, buffer->kind_);
   }

@@ -96,8 +96,10 @@ absl::StatusOr<Ref<SharedStorage>> Executor::MoveToStorage(const Array& array) {
   }
   const DeviceId device = array.spec.device;
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(device));
-  CHX_ASSIGN_OR_RETURN(Ref<SharedStorage> storage,
-                       SharedStorage::New(&devices_->slot(device), buffer->bytes(), account_));
+  DeviceSlot* const slot = &devices_->slot(device);
+  absl::StatusOr<Ref<SharedStorage>> made = SharedStorage::New(slot, buffer->bytes(), account_);
+  if (!made.ok() && Trim()) made = SharedStorage::New(slot, buffer->bytes(), account_);
+  CHX_ASSIGN_OR_RETURN(Ref<SharedStorage> storage, std::move(made));
   SharedLease::Terms terms;
   terms.owner = true;
   terms.rights = storage->on_host() ? SharedRights::kWrite : SharedRights::kCopy;

@@ -136,7 +136,7 @@ SharedLease::SharedLease(Ref<SharedStorage> storage, Terms terms)
 }
 
 SharedLease::~SharedLease() {
-  if (terms_.holding != nullptr) terms_.holding->fetch_sub(bytes_, std::memory_order_relaxed);
+  if (storage_ && terms_.holding != nullptr) terms_.holding->fetch_sub(bytes_, std::memory_order_relaxed);
 }
 
 absl::StatusOr<Ref<SharedStorage>> SharedLease::Pin() {
@@ -162,7 +162,9 @@ void SharedLease::End(absl::Status why) {
 
 // Work that a device has queued is over when the session lets go of its buffer.
 void SharedLease::DropIfUnused() {
-  if (pins_ == 0 && !ended_.ok() && storage_ && storage_->on_host()) storage_ = nullptr;
+  if (pins_ != 0 || ended_.ok() || !storage_ || !storage_->on_host()) return;
+  storage_ = nullptr;
+  if (terms_.holding != nullptr) terms_.holding->fetch_sub(bytes_, std::memory_order_relaxed);
 }
 
 void SharedUse::Add(const Ref<SharedLease>& lease, bool writes) {

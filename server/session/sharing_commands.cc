@@ -42,6 +42,17 @@ absl::StatusOr<SharedArray> Shared(Handle handle, SessionState& state, RootError
   return shared;
 }
 
+// What arrays have moved from is not kept for others.
+class TrimAfter {
+ public:
+  explicit TrimAfter(Executor* executor) : executor_(*executor) {}
+  ~TrimAfter() { executor_.Trim(); }
+  TrimAfter(const TrimAfter&) = delete;
+
+ private:
+  Executor& executor_;
+};
+
 absl::Status SetData(std::string data, CommandContext& context, SessionOutput::Value* value) {
   CHX_RETURN_IF_ERROR(context.ChargeValue(static_cast<int64_t>(data.size()), value));
   value->data = std::move(data);
@@ -93,6 +104,7 @@ void RunCommand(const command::GrantAccess& c, CommandContext& context) {
   AnswerSharing(
       c, "share", context, [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
         CHX_RETURN_IF_ERROR(CheckSharingAllowed("share", member.sharer()));
+        const TrimAfter trim(&context.state.executor);
         if (c.expires_ms < 0) return ValueError("[share] expects expires in the future");
         CapabilityTerms terms;
         terms.write = c.write;
@@ -131,6 +143,7 @@ void RunCommand(const command::Publish& c, CommandContext& context) {
       c, "publish", context,
       [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
         CHX_RETURN_IF_ERROR(CheckSharingAllowed("publish", member.sharer()));
+        const TrimAfter trim(&context.state.executor);
         const auto texts = static_cast<int64_t>(
             2 * (c.paths.size() + c.structure.size() + c.readers.size()) + c.handles.size() * 256);
         CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,

@@ -9,7 +9,7 @@ namespace chx::server {
 namespace {
 
 // With what a table has beside it, at most.
-constexpr int64_t kGrantBytes = 768;
+constexpr int64_t kGrantBytes = 1024;
 constexpr int64_t kLeaseBytes = 320;
 
 }  // namespace

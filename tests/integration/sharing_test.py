@@ -232,37 +232,27 @@ def test_a_c_program_and_python_share(daemon):
         assert "has ended" in error_of(lambda: float(found["layers"]["W"][0, 0]))
 
 
-@pytest.mark.parametrize("on_owner_exit", ["keep", "drop"])
-def test_kill_of_the_owner(daemon, on_owner_exit):
-    name = f"owner/{on_owner_exit}"
+def test_kill_of_the_owner(daemon):
     owner = f"""
-        a = chx.arange({SIZE}, dtype="float32")
-        session.publish({name!r}, [a], on_owner_exit={on_owner_exit!r})
-        say(a.share(on_owner_exit={on_owner_exit!r}))
+        for end in ("keep", "drop"):
+            a = chx.arange({SIZE}, dtype="float32")
+            session.publish("owner/" + end, [a], on_owner_exit=end)
+            say(a.share(on_owner_exit=end))
         hear()
     """
     with chx.connect(daemon.address) as session, Process(daemon.address, owner) as other:
-        capability = other.hear()
-        a, (b,) = chx.open(capability), chx.lookup(name)
-        assert float(a[7]) == float(b[7]) == 7
+        keep, drop = other.hear(), other.hear()
+        kept = [chx.open(keep), *chx.lookup("owner/keep")]
+        dropped = [chx.open(drop), *chx.lookup("owner/drop")]
+        assert [float(a[7]) for a in kept + dropped] == [7.0] * 4
         other.kill()
-        if on_owner_exit == "keep":
-            time.sleep(1.5)  # its lease
-            assert float(a[7]) == float(b[7]) == 7
-            assert float(chx.open(capability)[7]) == 7
-            session.unpublish(name)
-            return
-
-        def gone():
-            try:
-                float(a[7])
-            except chx.ContextError as error:
-                assert "the session that shared this array has ended" in str(error)
-                return True
-            return False
-
-        assert wait_until(gone)
-        assert wait_until(lambda: not chx.names(name))
+        assert wait_until(lambda: not chx.names("owner/drop"))  # its lease has ended
+        for a in dropped:
+            assert "has ended" in error_of(lambda a=a: float(a[7]))
+        assert "one that never was" in error_of(lambda: chx.open(drop))
+        assert [float(a[7]) for a in [*kept, chx.open(keep)]] == [7.0] * 3
+        session.unpublish("owner/keep")
+        assert "not published" in error_of(lambda: float(kept[1][7]))
 
 
 def test_kill_of_a_holder_frees_nothing_of_the_owner(daemon):

@@ -288,8 +288,8 @@ TEST_F(SharingTest, CapabilitiesAreNotGuessed) {
   std::string changed = *seen.begin();
   changed[10] = changed[10] == 'A' ? 'B' : 'A';
   EXPECT_TRUE(Says(holder->Open(changed, 5), "one that never was"));
-  EXPECT_TRUE(Says(holder->Open("", 5), "begins with chx-cap:"));
-  EXPECT_TRUE(Says(holder->Open(std::string(1 << 16, '\xff'), 5), "begins with chx-cap:"));
+  EXPECT_TRUE(Says(holder->Open("", 6), "begins with chx-cap:"));
+  EXPECT_TRUE(Says(holder->Open(std::string(1 << 16, '\xff'), 7), "begins with chx-cap:"));
 }
 
 TEST_F(SharingTest, TheOwnersEndIsAsItChose) {
