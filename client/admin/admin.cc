@@ -82,6 +82,8 @@ absl::Status Admin::Explained(const absl::Status& status) const {
 
 absl::Status Admin::Ask(const v1::Call& call, bool repeatable, v1::Reply* reply) {
   const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+  // The daemon may have closed one that was silent. What may be done once only goes over a new one.
+  if (!repeatable) channel_ = nullptr;
   for (int tries = repeatable ? kTries : 1; tries > 0; --tries) {
     if (channel_ == nullptr) {
       CHX_ASSIGN_OR_RETURN(std::unique_ptr<Socket> socket, dialer_->Dial(deadline));
@@ -90,7 +92,7 @@ absl::Status Admin::Ask(const v1::Call& call, bool repeatable, v1::Reply* reply)
     if (channel_->Call(call, reply, deadline)) {
       return Explained(wire::FromMessage(reply->status()));
     }
-    channel_ = nullptr;  // the daemon may close one that has been silent
+    channel_ = nullptr;
   }
   return MakeError(
       ErrorKind::kConnection,
