@@ -74,8 +74,9 @@ class Connection {
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   // The session is about to be closed: from now on a cut is worth a short wait only.
   void ExpectClose() { closing_ = true; }
-  // Ends the session.
-  absl::Status Close();
+  // Ends the session. One with a name, in which arrays were saved, waits in the daemon for another
+  // client, unless `discard`.
+  absl::Status Close(bool discard = false);
   // What has been sent and has not run becomes errors; the session goes on.
   absl::Status Cancel();
   // To be called now and then by a thread that has nothing else to do: finds out whether the stream
@@ -93,6 +94,11 @@ class Connection {
   size_t max_batch_bytes() const { return limits_.max_batch_bytes(); }
   size_t max_batch_commands() const { return limits_.max_inflight_commands(); }
   const std::string& address() const { return address_; }
+  // Whether the daemon keeps arrays under names; whether it had the session of that name, and what
+  // the former client has said about its random numbers.
+  bool named() const { return !options_.session.empty(); }
+  bool keeps_names() const { return keeps_names_; }
+  const v1::KeptState& kept() const { return kept_; }
   // False once the session is closed or lost for good, as status() then says.
   bool ok() const { return !has_failed_.load(std::memory_order_relaxed); }
   absl::Status status();
@@ -123,6 +129,7 @@ class Connection {
   // start that the client is there.
   std::shared_ptr<Link> Attach(std::unique_ptr<CallChannel> channel, uint64_t last_batch_seq,
                                uint64_t last_event_seq) const;
+  void AdoptNumbers(uint64_t last_batch_seq) ABSL_LOCKS_EXCLUDED(write_mutex_);
   // One call that may be repeated, over a connection of its own.
   absl::Status Ask(const v1::Call& call, Clock::time_point deadline, v1::Reply* reply);
   // Calls `attempt` with a channel until it returns true, over new ones where they are cut, as long
@@ -171,6 +178,9 @@ class Connection {
   std::vector<bool> shares_;  // by device
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
+  bool keeps_names_ = false;
+  v1::KeptState kept_;  // as of the beginning
+  uint64_t epoch_ = 0;  // of the daemon's process that has the session
 
   Mutex write_mutex_;  // taken before mutex_
   uint64_t next_batch_seq_ ABSL_GUARDED_BY(write_mutex_) = 1;

@@ -94,6 +94,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   manager.session.function_deadline = options.function_deadline;
   manager.session.max_command_time = options.max_command_time;
   manager.lease = options.lease;
+  manager.named_lease = options.named_lease;
   manager.max_sessions = options.max_sessions;
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
   AdmissionLimits limits = LimitsFor(options);

@@ -125,6 +125,8 @@ void AddLimits(Adder* add, Flags* flags) {
                 "0s: for ever.");
   add->Duration("lease", &flags->lease, "30s",
                 "How long a session is kept after its client's stream was cut.");
+  add->Duration("named-lease", &flags->named_lease, "24h",
+                "How long what was saved in a session with a name waits for another client.");
 }
 
 void AddRest(Adder* add, Flags* flags) {

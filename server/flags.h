@@ -32,6 +32,7 @@ struct Flags {
   absl::optional<absl::Duration> max_command_time;
   absl::Duration function_deadline = absl::Hours(1);
   absl::Duration lease = absl::Seconds(30);
+  absl::Duration named_lease = absl::Hours(24);
 
   absl::optional<std::string> log_level;
   std::string log_format = "text";

@@ -177,6 +177,7 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
                        CheckedMemory("--session-memory", flags.session_memory, kMinSessionMemory));
   CHX_ASSIGN_OR_RETURN(options.memory, MemoryOf(flags.memory));
   CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", flags.lease));
+  CHX_ASSIGN_OR_RETURN(options.named_lease, CheckedDuration("--named-lease", flags.named_lease));
   CHX_ASSIGN_OR_RETURN(options.function_deadline,
                        CheckedDuration("--function-deadline", flags.function_deadline));
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,

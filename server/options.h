@@ -36,6 +36,7 @@ struct Options {
   // Of the whole daemon; by default what this machine suggests.
   int64_t memory = DefaultMemoryLimit(HostMemoryBytes());
   std::chrono::milliseconds lease{0};
+  std::chrono::milliseconds named_lease = std::chrono::hours(24);
   std::chrono::milliseconds function_deadline{0};
   std::chrono::milliseconds max_command_time{0};  // 0: for ever
   std::chrono::milliseconds drain_timeout{0};

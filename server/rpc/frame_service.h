@@ -56,7 +56,7 @@ class FrameService {
   absl::Status Reply(const v1::Call& call, const PeerInfo& peer, v1::Reply* reply);
   absl::Status Open(const v1::OpenRequest& request, const PeerInfo& peer, v1::OpenReply* reply);
   // `local`: the client is on this host.
-  absl::StatusOr<SessionRecordPtr> OpenNew(const std::string& client_name, const PeerInfo& peer,
+  absl::StatusOr<SessionRecordPtr> OpenNew(const v1::OpenRequest& request, const PeerInfo& peer,
                                            bool local);
   absl::Status Close(const v1::CloseRequest& request, v1::CloseReply* reply);
 

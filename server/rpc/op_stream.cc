@@ -127,6 +127,7 @@ OpStream::OpStream(SessionRecord* record, uint64_t attachment, Send send)
 
 absl::Status OpStream::Resume(uint64_t acked_event_seq) {
   MutexLock lock(&record_->stream_mutex);
+  CHX_RETURN_IF_ERROR(record_->passed_on);
   StreamState& state = StateOf(*record_);
   if (attachment_ < state.attachment) return Cut();
   state.attachment = attachment_;
@@ -139,6 +140,7 @@ absl::Status OpStream::Resume(uint64_t acked_event_seq) {
 
 absl::Status OpStream::Apply(const v1::Submit& submit) {
   MutexLock lock(&record_->stream_mutex);
+  CHX_RETURN_IF_ERROR(record_->passed_on);
   StreamState& state = StateOf(*record_);
   // A batch that an older stream still held would be applied without an answer to the newer one,
   // which sends it again.

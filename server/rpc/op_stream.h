@@ -59,7 +59,8 @@ struct StreamTransport {
   std::function<void()> on_draining;  // called by other threads. May be null
 };
 
-absl::Status NoSuchSession();
+// Why there is no session of that id.
+absl::Status NoSuchSession(SessionManager* manager, const std::string& id);
 
 // Serves the stream of the session that the greeting names, to its end. A batch that cannot be read
 // closes the session. `greeting` is overwritten.

@@ -35,16 +35,29 @@ void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
       {{"session", record.number}, {"peer", PeerName(peer)}, {"client", record.owner.client_name}});
 }
 
+// `begins`: the client is new to the session, which does nothing yet.
+void FillKept(const SessionRecord& record, bool begins, v1::KeptState* kept) {
+  kept->set_taken_up(record.taken_up);
+  kept->set_uploads(static_cast<uint64_t>(record.session->uploads()));
+  if (record.snapshot_time != absl::InfinitePast()) {
+    kept->set_snapshot_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(record.snapshot_time)));
+  }
+  if (!record.taken_up || !begins) return;
+  record.session->Inspect(
+      [kept](const SessionState& state) { kept->set_generator(state.saved.generator()); });
+}
+
 }  // namespace
 
-absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client_name,
+absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const v1::OpenRequest& request,
                                                        const PeerInfo& peer, bool local) {
   std::shared_ptr<void> admission;
   if (options_.admit_session) {
     CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));
   }
   SessionOwner owner;
-  owner.client_name = Printable(client_name);
+  owner.client_name = Printable(request.client_name());
+  owner.name = request.session_name();
   owner.peer = PeerName(peer);
   owner.share = local;
   CHX_ASSIGN_OR_RETURN(SessionRecordPtr record, manager_->Open(std::move(owner)));
@@ -62,15 +75,16 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
   SessionRecordPtr record;
   if (!request.resume_session_id().empty()) {
     record = manager_->Find(request.resume_session_id());
-    if (record == nullptr) return NoSuchSession();
+    if (record == nullptr) return NoSuchSession(manager_, request.resume_session_id());
     // Without the stream's mutex: an older stream may hold it until ours takes over.
-    reply->set_last_batch_seq(record->last_batch_seq);
     LogResumed(*record, peer);
   } else {
-    absl::StatusOr<SessionRecordPtr> opened = OpenNew(request.client_name(), peer, local);
+    absl::StatusOr<SessionRecordPtr> opened = OpenNew(request, peer, local);
     if (!opened.ok()) LogRefusal(peer, opened.status());
     CHX_ASSIGN_OR_RETURN(record, std::move(opened));
   }
+  reply->set_last_batch_seq(record->last_batch_seq);
+  FillKept(*record, request.resume_session_id().empty(), reply->mutable_kept());
   reply->set_protocol(wire::kProtocolVersion);
   reply->set_session_id(record->id);
   reply->set_session_number(record->number);
@@ -95,7 +109,8 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
 
 absl::Status FrameService::Close(const v1::CloseRequest& request, v1::CloseReply* reply) {
   CHX_ASSIGN_OR_RETURN(const std::vector<SessionOutput::Error> unread,
-                       manager_->Close(request.session_id()));
+                       request.discard() ? manager_->Close(request.session_id())
+                                         : manager_->Leave(request.session_id()));
   for (const SessionOutput::Error& error : unread) {
     v1::OpError* message = reply->add_unread_errors();
     message->set_handle(error.handle);

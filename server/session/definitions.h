@@ -25,6 +25,7 @@ class Definitions {
 
   absl::Status Define(const command::DefineMode& command);
   absl::Status Define(const command::DefineLocation& command);
+  void Clear();
   // Which graphs record; null if the mode was never defined.
   const RecordMode* FindMode(uint16_t mode) const;
   // A place in the client's program; null if it was never defined.

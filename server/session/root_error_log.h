@@ -30,6 +30,8 @@ class RootErrorLog {
   // Errors that no read has shown, oldest first.
   std::vector<SessionOutput::Error> ListUnread(size_t max) const;
   int64_t count() const { return count_; }
+  // Forgets the unread ones: whoever could read them has gone.
+  void Clear() { unread_.clear(); }
 
  private:
   const MemoryAccountPtr account_;

@@ -20,6 +20,7 @@ Session::Session(const Devices* devices, const SessionLimits& limits, bool share
 Session::~Session() {
   MutexLock lock(&mutex_);
   state_.handles.Clear();
+  state_.saved.Clear();
 }
 
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
@@ -54,6 +55,7 @@ void Session::Count(int64_t new_commands) {
   store(counters_.commands, counters_.commands.load(std::memory_order_relaxed) + new_commands);
   store(counters_.handles, static_cast<int64_t>(state_.handles.size()));
   store(counters_.errors, state_.errors.count());
+  store(counters_.saved, static_cast<int64_t>(state_.saved.entries().size()));
 }
 
 Session::Outside::Outside(Session* session)
@@ -79,6 +81,7 @@ absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dt
   UploadSink sink;
   sink.session_ = this;
   sink.handle_ = handle;
+  sink.incarnation_ = state_.incarnation;
   CHX_ASSIGN_OR_RETURN(sink.array_,
                        state_.executor.Allocate(ArraySpec(dtype, Shape(shape), device)));
   return sink;
@@ -95,6 +98,9 @@ absl::Status Session::UploadSink::Write(absl::string_view bytes) {
 
 absl::Status Session::UploadSink::Finish() {
   MutexLock lock(&session_->mutex_);
+  if (incarnation_ != session_->state_.incarnation) {
+    return absl::FailedPreconditionError("the session was taken over by another client");
+  }
   if (written_ != array_.spec.nbytes()) {
     return ValueError("[upload] expects ", array_.spec.nbytes(), " bytes for ",
                       array_.spec.ToString(), ", got ", written_);
@@ -105,6 +111,7 @@ absl::Status Session::UploadSink::Finish() {
   Variable variable;
   variable.array = std::move(array_);
   handles.Bind(handle_, std::move(variable));
+  session_->counters_.uploads.fetch_add(1, std::memory_order_relaxed);
   session_->Count(0);
   return absl::OkStatus();
 }
@@ -127,6 +134,19 @@ absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
 bool Session::Holds(Handle handle) {
   MutexLock lock(&mutex_);
   return state_.handles.contains(handle);
+}
+
+void Session::BeginAnew() {
+  MutexLock lock(&mutex_);
+  state_.BeginAnew();
+  counters_.uploads = 0;
+  Count(0);
+}
+
+void Session::Inspect(absl::FunctionRef<void(SessionState&)> look) {
+  MutexLock lock(&mutex_);
+  look(state_);
+  Count(0);
 }
 
 void Session::EndLatePasses() {

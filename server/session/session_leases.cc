@@ -18,6 +18,11 @@ std::chrono::milliseconds PeriodFor(std::chrono::milliseconds limit, int parts,
                                                longest);
 }
 
+// At the end of its first lease: whether it may have to wait for another client.
+bool MayWait(const SessionRecordPtr& record) {
+  return !record->owner.name.empty() && !record->waits && record->session->saved() > 0;
+}
+
 }  // namespace
 
 void SessionManager::WatchSessions() {
@@ -55,7 +60,7 @@ std::vector<SessionRecordPtr> SessionManager::LateSessions(
   std::vector<SessionRecordPtr> late;
   for (const auto& [id, record] : sessions_) {
     if (record->attachment != 0 && !record->hung_up) continue;
-    const auto end = record->detached + options_.lease;
+    const auto end = record->detached + LeaseOf(*record);
     if (end <= now) {
       late.push_back(record);
     } else {
@@ -82,6 +87,7 @@ void SessionManager::ReapLoop() {
       look = now + function_period;
     }
     std::vector<SessionRecordPtr> late;
+    std::vector<SessionRecordPtr> left;  // by their clients, with arrays for others
     std::vector<std::shared_ptr<const StreamHooks>> streams;
     {
       MutexLock lock(&mutex_);
@@ -89,9 +95,16 @@ void SessionManager::ReapLoop() {
       now = std::chrono::steady_clock::now();
       auto next = std::min(look, now + watch_period);
       late = LateSessions(now, &next);
+      for (const SessionRecordPtr& record : late) {
+        if (MayWait(record)) left.push_back(record);
+      }
+      late.erase(std::remove_if(late.begin(), late.end(), MayWait), late.end());
       streams.reserve(late.size());
       for (const SessionRecordPtr& record : late) streams.push_back(Remove(record));
       if (late.empty()) wake_.wait_until(mutex_, next);
+    }
+    for (const SessionRecordPtr& record : left) {
+      LetWait(record, std::chrono::milliseconds(0));  // if it is busy, at the next look
     }
     for (size_t i = 0; i < late.size(); ++i)
       End(std::move(late[i]), streams[i], "its lease has run out");

@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -14,12 +15,6 @@ namespace {
 
 // How long Close waits for a session that it has stopped, to tell of unread errors.
 constexpr std::chrono::milliseconds kPatience(250);
-
-// From the kernel's generator: ids are keys and must not be guessed.
-absl::Status RandomBytes(void* out, size_t size) {
-  if (getrandom(out, size, 0) == static_cast<ssize_t>(size)) return absl::OkStatus();
-  return absl::InternalError("the kernel gave no random bytes");
-}
 
 // A client that opens and closes sessions without end fills no disk.
 LogLimit* NewLimit() { return new LogLimit(/*burst=*/100, std::chrono::milliseconds(100)); }
@@ -48,13 +43,20 @@ void LogEnded(const SessionRecord& record, absl::string_view reason) {
 
 uint64_t NewEpoch() {
   uint64_t epoch = 0;
-  if (!RandomBytes(&epoch, sizeof(epoch)).ok()) {
+  if (getrandom(&epoch, sizeof(epoch), 0) != sizeof(epoch)) {
     epoch = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   }
   return epoch;
 }
 
 }  // namespace
+
+// From the kernel's generator: ids are keys and must not be guessed.
+absl::StatusOr<std::string> NewSessionId() {
+  std::string id(16, 0);
+  if (getrandom(&id[0], id.size(), 0) == static_cast<ssize_t>(id.size())) return id;
+  return absl::InternalError("the kernel gave no random bytes");
+}
 
 SessionManager::SessionManager(const Devices* devices, const ManagerOptions& options)
     : devices_(devices), options_(options), epoch_(NewEpoch()), reaper_([this] { ReapLoop(); }) {}
@@ -69,6 +71,27 @@ SessionManager::~SessionManager() {
 }
 
 absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
+  if (!owner.name.empty()) return OpenNamed(std::move(owner));
+  CHX_ASSIGN_OR_RETURN(SessionRecordPtr record, NewRecord(std::move(owner)));
+  {
+    MutexLock lock(&mutex_);
+    CHX_RETURN_IF_ERROR(Enter(record));
+  }
+  LogOpened(*record);
+  return record;
+}
+
+absl::Status SessionManager::Enter(const SessionRecordPtr& record) {
+  if (draining_) return absl::UnavailableError("the daemon is shutting down");
+  if (sessions_.size() >= options_.max_sessions) {
+    return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
+  }
+  record->number = next_number_++;
+  sessions_.emplace(record->id, record);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionRecordPtr> SessionManager::NewRecord(SessionOwner owner) {
   auto account = std::make_shared<MemoryAccount>(options_.session.memory_bytes, options_.budget);
   if (!account->TryCharge(kSessionBytes, MemoryUse::kFixed)) {
     return MemoryError("[open] no room for another session: the daemon holds ",
@@ -76,23 +99,12 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
                        options_.budget->limit());
   }
   auto record = std::make_shared<SessionRecord>();
-  record->id.resize(16);
-  CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
+  CHX_ASSIGN_OR_RETURN(record->id, NewSessionId());
   record->owner = std::move(owner);
-  record->session = std::make_unique<Session>(devices_, options_.session, record->owner.share,
+  record->session = std::make_shared<Session>(devices_, options_.session, record->owner.share,
                                               std::move(account));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->opened;
-  {
-    MutexLock lock(&mutex_);
-    if (draining_) return absl::UnavailableError("the daemon is shutting down");
-    if (sessions_.size() >= options_.max_sessions) {
-      return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
-    }
-    record->number = next_number_++;
-    sessions_.emplace(record->id, record);
-  }
-  LogOpened(*record);
   return record;
 }
 
@@ -100,6 +112,11 @@ SessionRecordPtr SessionManager::Find(const std::string& id) {
   MutexLock lock(&mutex_);
   auto it = sessions_.find(id);
   return it == sessions_.end() ? nullptr : it->second;
+}
+
+absl::Status SessionManager::WhyGone(const std::string& id) {
+  MutexLock lock(&mutex_);
+  return names_.WhyGone(id);
 }
 
 uint64_t SessionManager::Attach(const SessionRecordPtr& record, StreamHooks stream) {
@@ -133,6 +150,9 @@ void SessionManager::Detach(const SessionRecordPtr& record, uint64_t attachment)
 
 std::shared_ptr<const StreamHooks> SessionManager::Remove(SessionRecordPtr record) {
   sessions_.erase(record->id);
+  if (!record->owner.name.empty()) {
+    names_.Erase({record->owner.tenant->name, record->owner.name}, record->id);
+  }
   return std::exchange(record->stream, nullptr);
 }
 
@@ -190,9 +210,14 @@ absl::Status SessionManager::Kill(uint64_t number) {
 }
 
 absl::Status SessionManager::Cancel(const std::string& id, uint64_t through_batch) {
-  const SessionRecordPtr record = Find(id);
-  if (record == nullptr) return absl::NotFoundError("no such session");
-  record->session->stop().Cancel(through_batch);
+  {
+    MutexLock lock(&mutex_);
+    auto it = sessions_.find(id);
+    if (it == sessions_.end()) return absl::NotFoundError("no such session");
+    SessionRecord& record = *it->second;
+    record.cancelled_through = std::max(record.cancelled_through, through_batch);
+    record.session->stop().Cancel(through_batch);
+  }
   WakeStopped();
   return absl::OkStatus();
 }

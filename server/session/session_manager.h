@@ -14,8 +14,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/session/disposer.h"
+#include "server/session/named_sessions.h"
 #include "server/session/session.h"
 #include "server/session/transfers.h"
 #include "server/tenancy/tenant.h"
@@ -25,6 +27,8 @@ namespace chx::server {
 struct ManagerOptions {
   SessionLimits session;
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
+  // And one with a name and arrays saved in it, where its tenant has no other lease.
+  std::chrono::milliseconds named_lease = std::chrono::hours(24);
   size_t max_sessions = kDefaultMaxSessions;
   MemoryBudget* budget = nullptr;  // the daemon's; null: none
 };
@@ -41,6 +45,7 @@ struct TransportState {
 // For whom a session is.
 struct SessionOwner {
   std::string client_name;
+  std::string name;    // of the session, among its tenant's; empty: none
   std::string peer;    // as the log names it
   bool share = false;  // see Session
   TenantPtr tenant = DefaultTenant();
@@ -62,23 +67,32 @@ struct SessionRecord {
   // What the transport keeps as long as the session lives.
   std::shared_ptr<void> admission;
   SessionOwner owner;
-  std::unique_ptr<Session> session;
+  std::shared_ptr<Session> session;  // with a name, it may pass to another record
   std::chrono::steady_clock::time_point opened;
 
   Mutex stream_mutex;                       // held while a batch is applied
   std::atomic<uint64_t> last_batch_seq{0};  // written under stream_mutex
   std::unique_ptr<TransportState> transport ABSL_GUARDED_BY(stream_mutex);
+  // Not OK: the session is another client's by now, as this says.
+  absl::Status passed_on ABSL_GUARDED_BY(stream_mutex);
+  absl::Time snapshot_time = absl::InfinitePast();  // of the one that it was restored from
   // Held while an array is sent: its copy is outside of the quota, so there is one at a time.
   Mutex download_mutex;
   Transfers transfers;
 
   // Guarded by the manager's mutex.
-  uint64_t attachment = 0;  // 0: no stream; else which one
+  uint64_t cancelled_through = 0;  // the last batch that a client has asked to cancel
+  bool taken_up = false;           // a former client has left it
+  bool waits = false;              // no client has its id: it waits under its name
+  uint64_t attachment = 0;         // 0: no stream; else which one
   std::shared_ptr<const StreamHooks> stream;
   bool hung_up = false;  // the client has left the stream, which still works
   std::chrono::steady_clock::time_point detached;  // or hung up
 };
 using SessionRecordPtr = std::shared_ptr<SessionRecord>;
+
+// 16 bytes that cannot be guessed.
+absl::StatusOr<std::string> NewSessionId();
 
 // What a listing says about a session.
 struct SessionSnapshot {
@@ -100,6 +114,8 @@ class SessionManager {
   absl::StatusOr<SessionRecordPtr> Open(SessionOwner owner);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
+  // What a client is told that has lost its session to another one; OK: no such thing is known.
+  absl::Status WhyGone(const std::string& id);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
   // larger number than all before, or 0 if the session has been freed.
   uint64_t Attach(const SessionRecordPtr& record, StreamHooks stream);
@@ -109,6 +125,8 @@ class SessionManager {
   // once. kNotFound if there is none. `reason` is for the log.
   absl::StatusOr<std::vector<SessionOutput::Error>> Close(
       const std::string& id, absl::string_view reason = "closed by its client");
+  // As its client's Close, but a session with a name and arrays saved in it waits for another one.
+  absl::StatusOr<std::vector<SessionOutput::Error>> Leave(const std::string& id);
   // The same for an operator of the daemon, who knows the session by its number.
   absl::Status Kill(uint64_t number);
   // Commands of batches up to this one that have not run become error values, also those that are
@@ -127,6 +145,19 @@ class SessionManager {
   const Devices& devices() const { return *devices_; }
 
  private:
+  absl::StatusOr<SessionRecordPtr> NewRecord(SessionOwner owner);
+  // named_records.cc: the tenant's session of that name for a new client.
+  absl::StatusOr<SessionRecordPtr> OpenNamed(SessionOwner owner);
+  // Passes a session on to a record with another id, which it returns: null if it is busy, or has
+  // been passed on or freed meanwhile.
+  SessionRecordPtr PassOn(const SessionRecordPtr& old, SessionOwner owner, absl::Status why,
+                          std::chrono::milliseconds patience);
+  // Its client does not come back: what it has saved waits for another one. False: nothing is
+  // saved, it has no name, or it is busy.
+  bool LetWait(const SessionRecordPtr& record, std::chrono::milliseconds patience);
+  std::chrono::milliseconds LeaseOf(const SessionRecord& record) const;
+  // Enters a record. An error if there is no room.
+  absl::Status Enter(const SessionRecordPtr& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets those go on that wait for their turn to compute and are to stop.
   void WakeStopped() const;
   // Takes a session out of the list, so that its lock and memory don't matter to others.
@@ -156,6 +187,7 @@ class SessionManager {
   uint64_t next_attachment_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<std::string, SessionRecordPtr> sessions_ ABSL_GUARDED_BY(mutex_);
+  NamedSessions names_ ABSL_GUARDED_BY(mutex_);
   Disposer<SessionRecordPtr> disposer_;
   std::thread reaper_;
 };
