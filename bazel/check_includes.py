@@ -130,6 +130,7 @@ ALLOWED = {
         "server/process",
         "server/rpc",
         "server/session",
+        "server/state",
         "server/tenancy",
     ],
     "client": ["base", "ops", "proto"],
@@ -166,6 +167,7 @@ SYSTEM = {
     "fmt/": ["server/log"],
     "spdlog/": ["server/log"],
     "toml++/": ["server"],
+    "xxhash": ["server/state"],
     "yaml-cpp/": ["server/tenancy"],
     "zip": ["client/files"],
 }

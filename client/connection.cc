@@ -343,6 +343,7 @@ void Connection::Dispatch(v1::Event* event) {
     Log(LogLevel::kWarning, "the daemon is about to end");
   }
   MutexLock lock(&mutex_);
+  last_acked_batch_ = std::max(last_acked_batch_, event->acked_batch_seq());
   while (!unacked_.empty() && unacked_.front()->batch_seq() <= event->acked_batch_seq()) {
     v1::Submit& batch = *unacked_.front();
     inflight_commands_ -= batch.num_commands();

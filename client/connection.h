@@ -66,6 +66,9 @@ class Connection {
   }
   // The first of them, if there is one.
   absl::optional<DeviceId> SharingDevice() const;
+  // Whether uploads may go through shared memory. Not where the session may go on in another process
+  // of the daemon: what the client writes there after a snapshot would be lost, and nobody know it.
+  bool UploadsByMapping() const { return !kept_.survives_restart(); }
   // By the daemon's number. `populate`: all of it will be used, soon.
   absl::StatusOr<MappingPtr> MapSegment(uint32_t number, bool populate) {
     return segments_->Get(number, populate);
@@ -151,12 +154,16 @@ class Connection {
   // next.
   absl::Status Recover();
   absl::Status TryToResume();
+  // After a resumption in another process of the daemon: whether its session is the one that this
+  // client knows.
+  absl::Status CheckRestored(const v1::OpenReply& reply) ABSL_LOCKS_EXCLUDED(mutex_);
   Clock::duration Patience() const;
   void Ping();
   absl::Status Lost(const absl::Status& why);
   // Whether the daemon has ended, by what a try to connect came to; where the user has set a time
   // for reconnecting, that counts.
   bool HasEnded(Departure* departure, const absl::Status& dialed) const {
+    if (kept_.survives_restart()) return false;  // the next daemon will have the session
     return departure->SeenAfter(dialed, Clock::now()) && !options_.reconnect.has_value();
   }
   // "chxd at ADDRESS: ..." to client/log.h, if anybody wants it.
@@ -180,7 +187,7 @@ class Connection {
   v1::Limits limits_;
   bool keeps_names_ = false;
   v1::KeptState kept_;  // as of the beginning
-  uint64_t epoch_ = 0;  // of the daemon's process that has the session
+  uint64_t epoch_ = 0;  // of the daemon's process that has the session; of the thread that reads
 
   Mutex write_mutex_;  // taken before mutex_
   uint64_t next_batch_seq_ ABSL_GUARDED_BY(write_mutex_) = 1;
@@ -195,6 +202,8 @@ class Connection {
   uint64_t inflight_commands_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t inflight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_event_seq_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_acked_batch_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> uploads_{0};  // calls that have bound a handle
   absl::flat_hash_map<uint64_t, v1::FetchedValue> values_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<uint64_t> abandoned_ ABSL_GUARDED_BY(mutex_);  // nobody waits for them now
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/sanitizers.h"
@@ -17,6 +18,7 @@
 #include "server/process/library_log.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/local_socket.h"
+#include "server/rpc/op_stream.h"
 
 namespace chx::server {
 namespace {
@@ -68,6 +70,33 @@ absl::StatusOr<std::unique_ptr<MemoryBudget>> NewBudget(int64_t limit, HeapTrimm
   return budget;
 }
 
+absl::StatusOr<std::unique_ptr<StateStore>> OpenState(const Options& options) {
+  StateOptions state;
+  state.folder = options.state_dir;
+  state.interval = options.snapshot_interval;
+  state.find_tenant = [](const std::string& name) {
+    return name == DefaultTenant()->name ? DefaultTenant() : nullptr;
+  };
+  state.read_stream = ReadStreamState;
+  return StateStore::Open(std::move(state));
+}
+
+// How long an administrator's snapshot waits for sessions that are busy.
+constexpr std::chrono::seconds kSnapshotPatience(30);
+
+absl::Status Snapshot(StateStore* state, uint64_t number, v1::SnapshotReply* reply) {
+  SnapshotCounts counts;
+  if (number == 0) {
+    counts = state->SnapshotAll(kSnapshotPatience);
+  } else {
+    CHX_ASSIGN_OR_RETURN(counts, state->SnapshotOne(number, kSnapshotPatience));
+  }
+  reply->set_sessions(static_cast<uint32_t>(counts.sessions));
+  reply->set_failed(static_cast<uint32_t>(counts.failed));
+  reply->set_bytes(counts.bytes);
+  return absl::OkStatus();
+}
+
 bool ComputeOnHost(const Devices& devices) {
   for (int i = 0; i < devices.size(); ++i) {
     if (!devices.shares_memory(i)) return false;
@@ -96,12 +125,25 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   manager.lease = options.lease;
   manager.named_lease = options.named_lease;
   manager.max_sessions = options.max_sessions;
+  if (!options.state_dir.empty()) {
+    CHX_ASSIGN_OR_RETURN(daemon->state_, OpenState(options));
+    manager.survives_restart = true;
+    manager.on_ended = [state = daemon->state_.get()](const std::string& key) {
+      state->Forget(key);
+    };
+  }
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
   AdmissionLimits limits = LimitsFor(options);
   limits.memory = daemon->budget_.get();
   daemon->admission_ = std::make_unique<Admission>(limits);
   FrameServiceOptions frames;
   frames.token = options.credentials.token;
+  if (daemon->state_ != nullptr) {
+    daemon->state_->Start(daemon->manager_.get());
+    frames.snapshot = [state = daemon->state_.get()](uint64_t number, v1::SnapshotReply* reply) {
+      return Snapshot(state, number, reply);
+    };
+  }
   frames.budget = daemon->admission_.get();
   frames.admit_session = [admission = daemon->admission_.get()](const PeerInfo& peer) {
     return admission->AdmitSession(peer);
@@ -225,6 +267,12 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
       {{"sessions", manager_->List().size()}, {"seconds", timeout.count() / 1000}});
   admin_->SetServing(false);
   manager_->StartDraining();
+  if (state_ != nullptr) {
+    state_->Stop();
+    StopListeningWithin(timeout);
+    state_->SnapshotAll(timeout);
+    return;
+  }
   const auto end = std::chrono::steady_clock::now() + timeout;
   const auto busy = [this] {
     for (const SessionRecordPtr& record : manager_->List()) {
@@ -245,7 +293,27 @@ void Daemon::StopListening() {
   admin_ = nullptr;  // after it: the acceptor hands connections over
 }
 
+void Daemon::StopListeningWithin(std::chrono::milliseconds patience) {
+  Mutex mutex;
+  CondVar wake;
+  bool done = false;
+  std::thread stopper([&] {
+    MutexLock lock(&mutex);
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!done && std::chrono::steady_clock::now() < end) wake.wait_until(mutex, end);
+    if (!done) manager_->StopAll();
+  });
+  StopListening();
+  {
+    MutexLock lock(&mutex);
+    done = true;
+  }
+  wake.notify_all();
+  stopper.join();
+}
+
 Daemon::~Daemon() {
+  if (state_ != nullptr) state_->Stop();
   if (manager_ != nullptr) manager_->StopAll();
   StopListening();
 }

@@ -20,6 +20,7 @@
 #include "server/rpc/frame_service.h"
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
+#include "server/state/state_store.h"
 
 namespace chx::server {
 
@@ -38,7 +39,9 @@ class Daemon {
   absl::Status SetCredentials(const Credentials& credentials);
   // Forgets former tokens that no session needs any more. To be called now and then.
   void ForgetFormerTokens();
-  // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end.
+  // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end. With a place for
+  // sessions, their clients are going to be the next daemon's: streams are cut behind the batch that
+  // runs, and the sessions are written.
   void Drain(std::chrono::milliseconds timeout);
 
  private:
@@ -46,6 +49,8 @@ class Daemon {
   absl::Status Listen(const Options& options);
   absl::Status ListenForFrames(const Options& options);
   void StopListening();
+  // As StopListening, but what runs is stopped only if it takes longer than that.
+  void StopListeningWithin(std::chrono::milliseconds patience);
   void AnnounceTokens();
 
   struct FormerToken {
@@ -57,6 +62,7 @@ class Daemon {
   std::unique_ptr<MemoryBudget> budget_;
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
+  std::unique_ptr<StateStore> state_;  // null: sessions end with the daemon. Outlives the manager
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<SessionManager> manager_;
   std::unique_ptr<FrameService> frames_;

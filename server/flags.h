@@ -34,6 +34,9 @@ struct Flags {
   absl::Duration lease = absl::Seconds(30);
   absl::Duration named_lease = absl::Hours(24);
 
+  std::string state_dir;
+  absl::Duration snapshot_interval = absl::ZeroDuration();
+
   absl::optional<std::string> log_level;
   std::string log_format = "text";
 

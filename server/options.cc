@@ -182,6 +182,12 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
                        CheckedDuration("--function-deadline", flags.function_deadline));
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,
                        CheckedDuration("--drain-timeout", flags.drain_timeout));
+  options.state_dir = flags.state_dir;
+  CHX_ASSIGN_OR_RETURN(options.snapshot_interval,
+                       CheckedDuration("--snapshot-interval", flags.snapshot_interval));
+  if (options.snapshot_interval.count() != 0 && options.state_dir.empty()) {
+    return absl::InvalidArgumentError("--snapshot-interval expects --state-dir, got none");
+  }
   options.lifeline_fd = flags.lifeline_fd;
   // A daemon of one client's own has nobody to protect from it, and logs to that client's terminal.
   const absl::Duration max_command_time =

@@ -40,6 +40,8 @@ struct Options {
   std::chrono::milliseconds function_deadline{0};
   std::chrono::milliseconds max_command_time{0};  // 0: for ever
   std::chrono::milliseconds drain_timeout{0};
+  std::string state_dir;                           // empty: no session outlives the daemon
+  std::chrono::milliseconds snapshot_interval{0};  // 0: none
   int threads = 0;
   CredentialFiles credential_files;
   Credentials credentials;  // what is in them

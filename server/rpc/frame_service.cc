@@ -36,7 +36,7 @@ bool ReadSubmit(FrameConnection* connection, v1::Submit* submit) {
 
 bool IsForAdmins(const v1::Call& call) {
   return call.has_list_devices() || call.has_list_sessions() || call.has_kill_session() ||
-         call.has_health();
+         call.has_health() || call.has_snapshot();
 }
 
 // Each call that an open session makes names it by its id.
@@ -198,6 +198,11 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, v1:
       return absl::OkStatus();
     case v1::Call::kKillSession:
       return KillSession(manager_, call.kill_session());
+    case v1::Call::kSnapshot:
+      if (options_.snapshot == nullptr) {
+        return absl::FailedPreconditionError("[snapshot] expects a daemon with --state-dir");
+      }
+      return options_.snapshot(call.snapshot().number(), reply->mutable_snapshot());
     case v1::Call::kHealth:
       reply->mutable_health()->set_serving(!manager_->draining());
       return absl::OkStatus();

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/chxd.pb.h"
 #include "server/session/session_manager.h"
@@ -48,6 +50,11 @@ class OpStream {
   uint64_t commands_since_ack_ = 0;
   uint64_t bytes_since_ack_ = 0;
 };
+
+// What TransportState::Serialize has written of a stream, for the session's next one. Charged to
+// the account; kDataLoss if it cannot be read.
+absl::StatusOr<std::unique_ptr<TransportState>> ReadStreamState(const MemoryAccountPtr& account,
+                                                                absl::string_view data);
 
 // What carries a stream.
 struct StreamTransport {

@@ -36,8 +36,10 @@ void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
 }
 
 // `begins`: the client is new to the session, which does nothing yet.
-void FillKept(const SessionRecord& record, bool begins, v1::KeptState* kept) {
+void FillKept(const SessionRecord& record, bool begins, bool survives_restart,
+              v1::KeptState* kept) {
   kept->set_taken_up(record.taken_up);
+  kept->set_survives_restart(survives_restart);
   kept->set_uploads(static_cast<uint64_t>(record.session->uploads()));
   if (record.snapshot_time != absl::InfinitePast()) {
     kept->set_snapshot_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(record.snapshot_time)));
@@ -84,7 +86,8 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
     CHX_ASSIGN_OR_RETURN(record, std::move(opened));
   }
   reply->set_last_batch_seq(record->last_batch_seq);
-  FillKept(*record, request.resume_session_id().empty(), reply->mutable_kept());
+  FillKept(*record, request.resume_session_id().empty(), manager_->options().survives_restart,
+           reply->mutable_kept());
   reply->set_protocol(wire::kProtocolVersion);
   reply->set_session_id(record->id);
   reply->set_session_number(record->number);

@@ -62,6 +62,10 @@ void RunCommand(const command::DefineMode& c, CommandContext& context);
 void RunCommand(const command::DefineLocation& c, CommandContext& context);
 void RunCommand(const command::Configure& c, CommandContext& context);
 
+// Whether an array of that spec lies within `bytes` of memory. Kernels rely on alignment. Without
+// overflow: a stride, and a sum of them, that passes is below the size. (share_commands.cc)
+bool LiesWithin(const ArraySpec& spec, int64_t bytes);
+
 // saved_commands.cc
 void RunCommand(const command::SaveArrays& c, CommandContext& context);
 void RunCommand(const command::QuerySaved& c, CommandContext& context);

@@ -60,6 +60,7 @@ absl::StatusOr<SessionRecordPtr> SessionManager::OpenNamed(SessionOwner owner) {
     {
       MutexLock lock(&mutex_);
       if (draining_) return absl::UnavailableError("the daemon is shutting down");
+      CHX_RETURN_IF_ERROR(names_.Refusal(name));
       auto it = sessions_.find(names_.Find(name));
       if (it != sessions_.end()) {
         old = it->second;
@@ -103,13 +104,14 @@ SessionRecordPtr SessionManager::PassOn(const SessionRecordPtr& old, SessionOwne
     [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { old->passed_on = why; }();
     record->id = *std::move(id);
     record->number = old->number;
+    record->key = old->key;
     record->owner = std::move(owner);
     record->session = old->session;
     record->opened = old->opened;
     record->detached = std::chrono::steady_clock::now();
     record->taken_up = true;
     // Its batches come after those that the former client had, which it may have cancelled.
-    record->last_batch_seq = std::max(old->last_batch_seq.load(), old->cancelled_through);
+    record->last_batch_seq = std::max(old->last_batch_seq.load(), old->cancelled_through.load());
     sessions_.emplace(record->id, record);
     names_.Set(NameOf(record->owner), record->id);
   }
@@ -126,6 +128,32 @@ SessionRecordPtr SessionManager::PassOn(const SessionRecordPtr& old, SessionOwne
        {"client", record->owner.client_name},
        {"former", old->owner.client_name}});
   return record;
+}
+
+absl::StatusOr<SessionRecordPtr> SessionManager::Restore(
+    SessionOwner owner, absl::FunctionRef<absl::Status(SessionRecord*)> fill) {
+  CHX_ASSIGN_OR_RETURN(SessionRecordPtr record, NewRecord(std::move(owner)));
+  CHX_RETURN_IF_ERROR(fill(record.get()));
+  record->detached = std::chrono::steady_clock::now();
+  const SessionOwner& of = record->owner;
+  MutexLock lock(&mutex_);
+  if (sessions_.contains(record->id)) return absl::AlreadyExistsError("its id is there twice");
+  if (!of.name.empty()) {
+    if (!names_.Find(NameOf(of)).empty()) {
+      return absl::AlreadyExistsError("there is another session of its name");
+    }
+    names_.Set(NameOf(of), record->id);
+  }
+  const absl::Status entered = Enter(record);
+  if (!entered.ok() && !of.name.empty()) names_.Erase(NameOf(of), record->id);
+  if (!entered.ok()) return entered;
+  return record;
+}
+
+void SessionManager::Refuse(const SessionOwner& owner, const std::string& id, absl::Status why) {
+  MutexLock lock(&mutex_);
+  names_.Retire(id, why);
+  if (!owner.name.empty()) names_.Refuse(NameOf(owner), std::move(why));
 }
 
 bool SessionManager::LetWait(const SessionRecordPtr& record, std::chrono::milliseconds patience) {

@@ -31,6 +31,11 @@ void NamedSessions::Erase(const SessionName& name, const std::string& id) {
   if (it != ids_.end() && it->second == id) ids_.erase(it);
 }
 
+absl::Status NamedSessions::Refusal(const SessionName& name) const {
+  auto it = refused_.find(name);
+  return it == refused_.end() ? absl::OkStatus() : it->second;
+}
+
 void NamedSessions::Retire(const std::string& id, absl::Status why) {
   if (!gone_.emplace(id, std::move(why)).second) return;
   order_.push_back(id);

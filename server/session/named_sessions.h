@@ -27,6 +27,10 @@ class NamedSessions {
   // Unless another session has the name by now.
   void Erase(const SessionName& name, const std::string& id);
 
+  // Not OK: nobody may make or take up a session of that name.
+  absl::Status Refusal(const SessionName& name) const;
+  void Refuse(const SessionName& name, absl::Status why) { refused_[name] = std::move(why); }
+
   // Remembers for a while why the session of that id is not there any more.
   void Retire(const std::string& id, absl::Status why);
   // OK if it is not known.
@@ -34,6 +38,7 @@ class NamedSessions {
 
  private:
   std::map<SessionName, std::string> ids_;
+  std::map<SessionName, absl::Status> refused_;
   std::map<std::string, absl::Status> gone_;
   std::deque<std::string> order_;  // of gone_, oldest first
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "server/log/log.h"
@@ -100,6 +101,8 @@ absl::StatusOr<SessionRecordPtr> SessionManager::NewRecord(SessionOwner owner) {
   }
   auto record = std::make_shared<SessionRecord>();
   CHX_ASSIGN_OR_RETURN(record->id, NewSessionId());
+  CHX_ASSIGN_OR_RETURN(const std::string key, NewSessionId());
+  record->key = absl::BytesToHexString(key);
   record->owner = std::move(owner);
   record->session = std::make_shared<Session>(devices_, options_.session, record->owner.share,
                                               std::move(account));
@@ -172,6 +175,7 @@ void SessionManager::End(SessionRecordPtr record, const std::shared_ptr<const St
   LogEnded(*record, reason);
   Stop(record.get());
   if (stream != nullptr && stream->cancel) stream->cancel();
+  if (options_.on_ended) options_.on_ended(record->key);
   disposer_.Destroy(std::move(record));
 }
 
@@ -215,7 +219,7 @@ absl::Status SessionManager::Cancel(const std::string& id, uint64_t through_batc
     auto it = sessions_.find(id);
     if (it == sessions_.end()) return absl::NotFoundError("no such session");
     SessionRecord& record = *it->second;
-    record.cancelled_through = std::max(record.cancelled_through, through_batch);
+    record.cancelled_through = std::max(record.cancelled_through.load(), through_batch);
     record.session->stop().Cancel(through_batch);
   }
   WakeStopped();

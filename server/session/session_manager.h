@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -31,6 +32,9 @@ struct ManagerOptions {
   std::chrono::milliseconds named_lease = std::chrono::hours(24);
   size_t max_sessions = kDefaultMaxSessions;
   MemoryBudget* budget = nullptr;  // the daemon's; null: none
+  // A session has ended for good: nothing is to be kept of it. Any thread; may be null.
+  std::function<void(const std::string& key)> on_ended;
+  bool survives_restart = false;  // snapshots are written at the daemon's end
 };
 
 // What an open session costs before it has done anything: its thread's stack, buffers of its
@@ -40,6 +44,8 @@ inline constexpr int64_t kSessionBytes = int64_t{512} << 10;
 // What a transport keeps for a session from one stream to the next.
 struct TransportState {
   virtual ~TransportState() = default;
+  // For a snapshot: what the client has to be told again if it has missed it.
+  virtual std::string Serialize() const { return ""; }
 };
 
 // For whom a session is.
@@ -64,6 +70,7 @@ struct StreamHooks {
 struct SessionRecord {
   std::string id;       // 16 random bytes
   uint64_t number = 0;  // in listings; no secret
+  std::string key;      // hexadecimal: of its snapshots; stays when it passes to another record
   // What the transport keeps as long as the session lives.
   std::shared_ptr<void> admission;
   SessionOwner owner;
@@ -75,16 +82,18 @@ struct SessionRecord {
   std::unique_ptr<TransportState> transport ABSL_GUARDED_BY(stream_mutex);
   // Not OK: the session is another client's by now, as this says.
   absl::Status passed_on ABSL_GUARDED_BY(stream_mutex);
+  // Written under the manager's mutex: the last batch that a client has asked to cancel, and
+  // whether no client has the session's id, so that it waits under its name.
+  std::atomic<uint64_t> cancelled_through{0};
+  std::atomic<bool> waits{false};
+  bool taken_up = false;  // a former client has left it
   absl::Time snapshot_time = absl::InfinitePast();  // of the one that it was restored from
   // Held while an array is sent: its copy is outside of the quota, so there is one at a time.
   Mutex download_mutex;
   Transfers transfers;
 
   // Guarded by the manager's mutex.
-  uint64_t cancelled_through = 0;  // the last batch that a client has asked to cancel
-  bool taken_up = false;           // a former client has left it
-  bool waits = false;              // no client has its id: it waits under its name
-  uint64_t attachment = 0;         // 0: no stream; else which one
+  uint64_t attachment = 0;  // 0: no stream; else which one
   std::shared_ptr<const StreamHooks> stream;
   bool hung_up = false;  // the client has left the stream, which still works
   std::chrono::steady_clock::time_point detached;  // or hung up
@@ -112,6 +121,12 @@ class SessionManager {
   ~SessionManager();
 
   absl::StatusOr<SessionRecordPtr> Open(SessionOwner owner);
+  // A session that is read from a snapshot: `fill` makes it what it was, with its id. Its lease
+  // begins. An error if there is no room, or a session of that id or name.
+  absl::StatusOr<SessionRecordPtr> Restore(
+      SessionOwner owner, absl::FunctionRef<absl::Status(SessionRecord*)> fill);
+  // Whoever asks for the session by its id or name is told that it cannot be restored now.
+  void Refuse(const SessionOwner& owner, const std::string& id, absl::Status why);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
   // What a client is told that has lost its session to another one; OK: no such thing is known.
