@@ -17,6 +17,7 @@
 namespace chx {
 namespace {
 
+constexpr size_t kMaxTreeBytes = 512 << 10;  // as the daemon
 constexpr int kMaxTries = 16;  // to load what another thread saves again and again
 
 absl::Status CheckKnown(absl::string_view op, const Connection& connection) {
@@ -45,7 +46,7 @@ absl::StatusOr<uint64_t> SavedArrays::Save(absl::string_view name, absl::string_
                                            absl::Span<ArrayBody* const> arrays) {
   CHX_RETURN_IF_ERROR(queue_.CheckUsable());
   CHX_RETURN_IF_ERROR(CheckKnown("save", connection_));
-  if (arrays.size() > CommandWriter::kMaxCount || tree.size() > (size_t{1} << 20)) {
+  if (arrays.size() > CommandWriter::kMaxCount || tree.size() > kMaxTreeBytes) {
     return ValueError("[save] expects fewer arrays, got ", arrays.size());
   }
   CHX_RETURN_IF_ERROR(NoteCounter());

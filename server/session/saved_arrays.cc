@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxNames = 4096;
 constexpr size_t kMaxNameBytes = 255;
-constexpr size_t kMaxTreeBytes = 1 << 20;
+constexpr size_t kMaxTreeBytes = 512 << 10;
 constexpr size_t kMaxArrays = 4096;
 constexpr size_t kMaxGeneratorBytes = 256;
 

@@ -6,8 +6,18 @@
 namespace chx::server {
 namespace {
 
-// What is sent at once about one name, or of all names.
-constexpr size_t kMaxAnswerBytes = 2 << 20;
+// What is sent at once about one name, or of all names, in values of the largest size.
+constexpr int64_t kMaxAnswers = 32;
+// What an answer has for each array, or for each name, at most.
+constexpr int64_t kArrayBytes = (2 + 2 * kMaxNdim) * sizeof(uint64_t);
+constexpr int64_t kNameBytes = sizeof(uint64_t) + 256;
+
+absl::StatusOr<int64_t> BytesOf(absl::string_view name, const SavedArrays& saved) {
+  if (name.empty()) return static_cast<int64_t>(saved.entries().size()) * kNameBytes;
+  CHX_ASSIGN_OR_RETURN(const SavedArrays::Entry* entry, saved.Find(name));
+  return static_cast<int64_t>(entry->tree.size() + 2 * sizeof(uint64_t) +
+                              entry->arrays.size() * kArrayBytes);
+}
 
 absl::StatusOr<std::string> Describe(absl::string_view name, const SavedArrays& saved) {
   if (name.empty()) {
@@ -47,11 +57,14 @@ void RunCommand(const command::SaveArrays& c, CommandContext& context) {
 
 void RunCommand(const command::QuerySaved& c, CommandContext& context) {
   context.Answer(c, "load", [&](SessionOutput::Value* value) -> absl::Status {
-    CHX_RETURN_IF_ERROR(context.ChargeValue(kMaxAnswerBytes, value));
-    CHX_ASSIGN_OR_RETURN(value->data, Describe(c.name, context.state.saved));
-    if (value->data.size() <= kMaxAnswerBytes) return absl::OkStatus();
-    return ValueError("[load] expects names of at most ", kMaxAnswerBytes, " bytes, got ",
-                      value->data.size());
+    const SavedArrays& saved = context.state.saved;
+    CHX_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(c.name, saved));
+    if (bytes > kMaxAnswers * context.state.limits.max_inline_bytes) {
+      return ValueError("[load] expects fewer arrays or names, got ", bytes, " bytes of them");
+    }
+    CHX_RETURN_IF_ERROR(context.ChargeValue(bytes, value));
+    CHX_ASSIGN_OR_RETURN(value->data, Describe(c.name, saved));
+    return absl::OkStatus();
   });
 }
 

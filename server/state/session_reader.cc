@@ -199,6 +199,8 @@ absl::Status ReadSession(const state::Head& head, PartReader* file, SessionState
     if (!records.ParseFromString(data)) return Unreadable("records");
     CHX_RETURN_IF_ERROR(reader.Read(records));
   }
+  session->graph.freed_functions.assign(head.freed_functions().begin(),
+                                        head.freed_functions().end());
   if (head.lost()) session->handles.LostError();
   // A gradient that nobody can ask for keeps memory, and perhaps its own array's node.
   graphs.DropUnreachable();

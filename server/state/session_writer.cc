@@ -186,6 +186,7 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   AddOperators(*session, &head);
   AddDefinitions(session, &head);
   head.set_generator(session->saved.generator());
+  for (uint64_t number : session->graph.freed_functions) head.add_freed_functions(number);
   head.set_lost(session->handles.lost());
   const Devices& devices = session->executor.devices();
   for (int i = 0; i < devices.size(); ++i) head.add_devices(devices.at(i).name());
