@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import time
 
 import chx
 import numpy as np
@@ -95,10 +96,9 @@ def test_a_graph_goes_on_in_the_middle_of_a_step(keeper):
                 loss.backward()
                 if restart and step == 3:
                     restart()
-                with chx.no_backprop_mode():
-                    for w in (w1, w2):
-                        w.data[...] = w.data - 0.1 * w.grad
-                        w.cleargrad()
+                w1, w2 = (
+                    (w.as_grad_stopped() - 0.1 * w.grad).copy().require_grad() for w in (w1, w2)
+                )
                 losses.append(float(loss))
             session.synchronize()
             return losses
@@ -189,8 +189,6 @@ def test_a_kill_right_after_a_snapshot_loses_nothing(tmp_path):
 
     assert wait_until(written_after, 30)
     # Let a snapshot be written that has all: nothing changes any more.
-    import time
-
     time.sleep(1)
     keeper.daemon.kill()
     keeper.start()
