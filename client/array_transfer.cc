@@ -65,13 +65,14 @@ absl::StatusOr<ArrayPtr> ArrayTransfer::Upload(absl::string_view data, Dtype dty
 }
 
 absl::StatusOr<Handle> ArrayTransfer::UploadLarge(absl::string_view data, const ArraySpec& spec) {
-  if (connection_.SharingDevice().has_value()) {
+  const bool by_mapping = connection_.UploadsByMapping();
+  if (by_mapping && connection_.SharingDevice().has_value()) {
     CHX_ASSIGN_OR_RETURN(const Handle handle, upload_stage_.Upload(data, spec));
     if (handle != 0) return handle;
   }
   // What was released before makes room.
   CHX_RETURN_IF_ERROR(queue_.Flush(true));
-  if (data.size() >= kSharedBytes && connection_.Shares(spec.device)) {
+  if (by_mapping && data.size() >= kSharedBytes && connection_.Shares(spec.device)) {
     absl::StatusOr<Handle> handle = memory_.Upload(data, spec);
     if (handle.ok() || Interruption::Is(handle.status())) return handle;
   }

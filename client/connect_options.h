@@ -24,6 +24,9 @@ struct ConnectOptions {
   // --tls-client-ca; empty: none.
   std::string tls_cert;
   std::string tls_key;
+  // The session's name. If there is one of that name, this process takes it up, with what was saved
+  // in it (client/saved_arrays.h), and whoever had it has lost it. Empty: a new session.
+  std::string session;
   // For how long a session whose connection was cut is taken up again; not set: as long as the
   // daemon keeps it, or for half a second if nobody listens there any more.
   absl::optional<std::chrono::milliseconds> reconnect;

@@ -60,11 +60,27 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   connection->segments_ =
       SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));
   connection->limits_ = reply.limits();
+  connection->keeps_names_ = reply.has_kept();
+  connection->kept_ = reply.kept();
+  connection->epoch_ = reply.epoch();
+  if (!options.session.empty() && !connection->keeps_names_) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     absl::StrCat("[connect] expects a daemon that knows named sessions, got chxd ",
+                                  "at ", address, ", which is older"));
+  }
+  connection->AdoptNumbers(reply.last_batch_seq());
   connection->dialer_->set_lease(
       std::chrono::milliseconds(static_cast<int64_t>(reply.limits().lease_seconds() * 1000)));
   connection->last_heard_ = Clock::now().time_since_epoch().count();
-  connection->link_ = connection->Attach(std::move(channel), 0, 0);
+  connection->link_ = connection->Attach(std::move(channel), reply.last_batch_seq(), 0);
   return connection;
+}
+
+// Batches of this client come after those of the session's former one.
+void Connection::AdoptNumbers(uint64_t last_batch_seq) {
+  MutexLock lock(&write_mutex_);
+  next_batch_seq_ = last_batch_seq + 1;
+  last_sent_seq_.store(last_batch_seq, std::memory_order_relaxed);
 }
 
 std::shared_ptr<Link> Connection::Attach(std::unique_ptr<CallChannel> channel,
@@ -101,6 +117,7 @@ absl::Status Connection::OpenSession(absl::string_view resume_session_id,
   v1::OpenRequest& request = *call.mutable_open();
   request.set_client_name(options_.client_name);
   request.set_resume_session_id(std::string(resume_session_id));
+  if (resume_session_id.empty()) request.set_session_name(options_.session);
   if (resume_session_id.empty()) {
     for (const auto& op : OpRegistry::Global().ops()) {
       v1::OpSignature* signature = request.add_ops();
@@ -342,6 +359,7 @@ void Connection::Dispatch(v1::Event* event) {
     Log(LogLevel::kWarning, "the daemon is about to end");
   }
   MutexLock lock(&mutex_);
+  last_acked_batch_ = std::max(last_acked_batch_, event->acked_batch_seq());
   while (!unacked_.empty() && unacked_.front()->batch_seq() <= event->acked_batch_seq()) {
     v1::Submit& batch = *unacked_.front();
     inflight_commands_ -= batch.num_commands();
@@ -384,7 +402,7 @@ std::vector<absl::Status> Connection::TakeErrors() {
   return std::exchange(errors_, {});
 }
 
-absl::Status Connection::Close() {
+absl::Status Connection::Close(bool discard) {
   if (segments_ != nullptr) segments_->Clear();
   std::shared_ptr<Link> link;
   {
@@ -399,6 +417,7 @@ absl::Status Connection::Close() {
   arrived_.notify_all();
   v1::Call call;
   call.mutable_close()->set_session_id(session_id_);
+  call.mutable_close()->set_discard(discard);
   v1::Reply reply;
   absl::Status status = Ask(call, Clock::now() + kCloseTimeout, &reply);
   // An attempt that was cut may have closed it.

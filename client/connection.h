@@ -66,6 +66,9 @@ class Connection {
   }
   // The first of them, if there is one.
   absl::optional<DeviceId> SharingDevice() const;
+  // Whether uploads may go through shared memory. Not where the session may go on in another process
+  // of the daemon: what the client writes there after a snapshot would be lost, and nobody know it.
+  bool UploadsByMapping() const { return !kept_.survives_restart(); }
   // By the daemon's number. `populate`: all of it will be used, soon.
   absl::StatusOr<MappingPtr> MapSegment(uint32_t number, bool populate) {
     return segments_->Get(number, populate);
@@ -74,8 +77,9 @@ class Connection {
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   // The session is about to be closed: from now on a cut is worth a short wait only.
   void ExpectClose() { closing_ = true; }
-  // Ends the session.
-  absl::Status Close();
+  // Ends the session. One with a name, in which arrays were saved, waits in the daemon for another
+  // client, unless `discard`.
+  absl::Status Close(bool discard = false);
   // What has been sent and has not run becomes errors; the session goes on.
   absl::Status Cancel();
   // To be called now and then by a thread that has nothing else to do: finds out whether the stream
@@ -95,6 +99,11 @@ class Connection {
   size_t max_batch_bytes() const { return limits_.max_batch_bytes(); }
   size_t max_batch_commands() const { return limits_.max_inflight_commands(); }
   const std::string& address() const { return address_; }
+  // Whether the daemon keeps arrays under names; whether it had the session of that name, and what
+  // the former client has said about its random numbers.
+  bool named() const { return !options_.session.empty(); }
+  bool keeps_names() const { return keeps_names_; }
+  const v1::KeptState& kept() const { return kept_; }
   // False once the session is closed or lost for good, as status() then says.
   bool ok() const { return !has_failed_.load(std::memory_order_relaxed); }
   absl::Status status();
@@ -125,6 +134,7 @@ class Connection {
   // start that the client is there.
   std::shared_ptr<Link> Attach(std::unique_ptr<CallChannel> channel, uint64_t last_batch_seq,
                                uint64_t last_event_seq) const;
+  void AdoptNumbers(uint64_t last_batch_seq) ABSL_LOCKS_EXCLUDED(write_mutex_);
   // One call that may be repeated, over a connection of its own.
   absl::Status Ask(const v1::Call& call, Clock::time_point deadline, v1::Reply* reply);
   // Calls `attempt` with a channel until it returns true, over new ones where they are cut, as long
@@ -146,12 +156,16 @@ class Connection {
   // next.
   absl::Status Recover();
   absl::Status TryToResume();
+  // After a resumption in another process of the daemon: whether its session is the one that this
+  // client knows.
+  absl::Status CheckRestored(const v1::OpenReply& reply) ABSL_LOCKS_EXCLUDED(mutex_);
   Clock::duration Patience() const;
   void Ping();
   absl::Status Lost(const absl::Status& why);
   // Whether the daemon has ended, by what a try to connect came to; where the user has set a time
   // for reconnecting, that counts.
   bool HasEnded(Departure* departure, const absl::Status& dialed) const {
+    if (kept_.survives_restart()) return false;  // the next daemon will have the session
     return departure->SeenAfter(dialed, Clock::now()) && !options_.reconnect.has_value();
   }
   // "chxd at ADDRESS: ..." to client/log.h, if anybody wants it.
@@ -175,6 +189,9 @@ class Connection {
   bool knows_sharing_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
+  bool keeps_names_ = false;
+  v1::KeptState kept_;  // as of the beginning
+  uint64_t epoch_ = 0;  // of the daemon's process that has the session; of the thread that reads
 
   Mutex write_mutex_;  // taken before mutex_
   uint64_t next_batch_seq_ ABSL_GUARDED_BY(write_mutex_) = 1;
@@ -189,6 +206,8 @@ class Connection {
   uint64_t inflight_commands_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t inflight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_event_seq_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_acked_batch_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> uploads_{0};  // calls that have bound a handle
   absl::flat_hash_map<uint64_t, v1::FetchedValue> values_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<uint64_t> abandoned_ ABSL_GUARDED_BY(mutex_);  // nobody waits for them now
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "client/connection.h"
 #include "ops/error.h"
 #include "proto/messages.h"
@@ -46,10 +47,14 @@ Connection::Clock::duration Connection::Patience() const {
 absl::Status Connection::Lost(const absl::Status& why) {
   Log(LogLevel::kError, "lost the session: ", why.message());
   if (absl::IsNotFound(why)) {
-    return MakeError(ErrorKind::kConnection,
-                     absl::StrCat("lost the session with chxd at ", address_,
-                                  ": it has no such session. The daemon has ended and was started "
-                                  "again, or the session's lease has ended (--lease)"));
+    return MakeError(
+        ErrorKind::kConnection,
+        absl::StrCat("lost the session with chxd at ", address_,
+                     ": it has no such session. The daemon has ended and was started "
+                     "again, or the session's lease has ended (--lease)",
+                     named() ? absl::StrCat("; connect to the session '", options_.session,
+                                            "' again for what is left of it")
+                             : std::string()));
   }
   return MakeError(ErrorKind::kConnection,
                    absl::StrCat("lost the session with chxd at ", address_, ": ", why.message()));
@@ -88,6 +93,32 @@ absl::Status Connection::Recover() {
   return absl::OkStatus();
 }
 
+absl::Status Connection::CheckRestored(const v1::OpenReply& reply) {
+  // What was mapped is the former daemon's, under numbers that mean nothing now.
+  if (segments_ != nullptr) segments_->Retire();
+  uint64_t acked = 0;
+  {
+    MutexLock lock(&mutex_);
+    acked = last_acked_batch_;
+  }
+  const bool whole = reply.last_batch_seq() >= acked && reply.kept().uploads() >= uploads_;
+  if (whole) {
+    epoch_ = reply.epoch();
+    Log(LogLevel::kWarning,
+        "goes on in another process of the daemon; memory that is shown as NumPy arrays keeps what "
+        "it had");
+    return absl::OkStatus();
+  }
+  const absl::Time written =
+      absl::FromUnixMillis(static_cast<int64_t>(reply.kept().snapshot_unix_ms()));
+  return absl::DataLossError(absl::StrCat(
+      "the daemon has ended without notice, and its session was restored from a snapshot of ",
+      absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", written, absl::UTCTimeZone()),
+      ", before what this client was told is done; connect again",
+      named() ? absl::StrCat(" to the session '", options_.session, "' for what was saved in it")
+              : std::string()));
+}
+
 absl::Status Connection::TryToResume() {
   uint64_t last_event_seq = 0;
   {
@@ -98,6 +129,7 @@ absl::Status Connection::TryToResume() {
   v1::OpenReply reply;
   std::unique_ptr<CallChannel> channel;
   CHX_RETURN_IF_ERROR(OpenSession(session_id_, Clock::now() + kTryTimeout, &reply, &channel));
+  if (reply.epoch() != epoch_) CHX_RETURN_IF_ERROR(CheckRestored(reply));
   std::shared_ptr<Link> link = Attach(std::move(channel), reply.last_batch_seq(), last_event_seq);
   // Writers find the new stream when it has all that came before them.
   uint64_t sent = reply.last_batch_seq();

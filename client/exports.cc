@@ -116,6 +116,8 @@ absl::StatusOr<ArrayPtr> Exports::ViewOf(const ArrayBody& array) {
 absl::StatusOr<ArrayPtr> Exports::ImportArray(const char* first, ArraySpec spec) {
   if (!any() || spec.size() == 0) return ArrayPtr();
   CHX_RETURN_IF_ERROR(session_.queue().CheckUsable());
+  // Of a daemon that has ended: another one goes on with the session, and not with its memory.
+  if (!session_.connection().Shares(spec.device)) return ArrayPtr();
   spec.offset = 0;
   const ByteRange range = BytesTouched(spec);
   ArraySpec known;

@@ -30,6 +30,14 @@ absl::Status GraphMirror::AskGraphsOf(ArrayBody* array) {
   return absl::OkStatus();
 }
 
+void GraphMirror::AddLeaf(ArrayBody* array, bool has_grad) {
+  array->Connect(0, nullptr);
+  GraphMembership* const membership = array->MembershipIn(0);
+  membership->node->grad_required = true;
+  membership->has_grad = has_grad;
+  membership->grad_version = backprop_ids_.GradVersion(0);
+}
+
 void GraphMirror::Learn(const GraphState& state, ArrayBody* array) {
   if (!array->graphs_unknown) return;  // another thread has asked, too
   array->graphs_unknown = false;

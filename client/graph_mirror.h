@@ -48,6 +48,8 @@ class GraphMirror {
   absl::Status Resolve(ArrayBody* array) {
     return array->graphs_unknown ? AskGraphsOf(array) : absl::OkStatus();
   }
+  // Makes a new array a leaf of the default graph, as the daemon has it.
+  void AddLeaf(ArrayBody* array, bool has_grad);
   // Fills in the memberships of an array of which the daemon has told the state.
   static void Learn(const GraphState& state, ArrayBody* array);
   // The array's membership; an error of operator `op` if it is not in the graph.

@@ -30,6 +30,16 @@ class RandomCounter {
     return state;
   }
 
+  State Now() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    return {static_cast<int64_t>(seed_), static_cast<int64_t>(counter_)};
+  }
+  void Set(const State& state) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    seed_ = static_cast<uint64_t>(state.seed);
+    counter_ = static_cast<uint64_t>(state.counter);
+  }
+
  private:
   Mutex mutex_;
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;

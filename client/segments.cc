@@ -73,6 +73,7 @@ std::unique_ptr<SegmentMap> SegmentMap::For(const std::string& address, std::str
 
 absl::StatusOr<MappingPtr> SegmentMap::Get(uint32_t number, bool populate) {
   MutexLock lock(&mutex_);
+  if (retired_) return MemoryError("[share] the daemon that shared segment ", number, " has ended");
   auto it = mappings_.find(number);
   if (it != mappings_.end()) return it->second;
   CHX_ASSIGN_OR_RETURN(MappingPtr mapping, Map(number, populate));
@@ -84,6 +85,12 @@ absl::StatusOr<MappingPtr> SegmentMap::Get(uint32_t number, bool populate) {
   }
   mappings_.emplace(number, mapping);
   return mapping;
+}
+
+void SegmentMap::Retire() {
+  retired_ = true;
+  usable_ = false;
+  Clear();
 }
 
 void SegmentMap::Clear() {

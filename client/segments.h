@@ -48,6 +48,8 @@ class SegmentMap {
   // Maps a segment by the number that the daemon gave it, unless it is mapped already. `populate`:
   // all of it will be used, soon.
   absl::StatusOr<MappingPtr> Get(uint32_t number, bool populate);
+  // The daemon that they were of has ended: there are no others.
+  void Retire();
   // Unmaps what nobody uses: a mapping keeps memory that the daemon has freed at a session's end.
   void Clear();
 
@@ -60,6 +62,7 @@ class SegmentMap {
   const std::string session_id_;
   const uid_t daemon_;
   std::atomic<bool> usable_{true};
+  std::atomic<bool> retired_{false};
   Mutex mutex_;
   // Kept for the next use; those that nobody uses are dropped when there are many.
   absl::flat_hash_map<uint32_t, MappingPtr> mappings_ ABSL_GUARDED_BY(mutex_);

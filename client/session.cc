@@ -14,6 +14,7 @@
 #include "client/graph_mirror.h"
 #include "client/modes.h"
 #include "client/random_counter.h"
+#include "client/saved_arrays.h"
 #include "client/shared_memory.h"
 #include "client/trace.h"
 #include "client/waiting.h"
@@ -41,6 +42,7 @@ struct Session::Parts {
         graphs(&queue, session),
         functions(connection.get(), &queue, &graphs, session),
         gradients(session, &queue, &graphs, &functions),
+        saved(session, connection.get(), &queue, &random),
         shared_memory(connection.get(), &queue),
         exports(session),
         transfer(session, connection.get(), &queue, &shared_memory) {}
@@ -55,10 +57,11 @@ struct Session::Parts {
   GraphMirror graphs;
   ClientFunctions functions;
   Gradients gradients;
+  RandomCounter random;
+  SavedArrays saved;
   SharedMemory shared_memory;
   Exports exports;
   ArrayTransfer transfer;
-  RandomCounter random;
   Settings settings ABSL_GUARDED_BY(queue.mutex());
 };
 
@@ -223,17 +226,18 @@ absl::Status Session::Cancel() {
   return parts_->connection->Cancel();
 }
 
-absl::Status Session::Close() {
+absl::Status Session::Close(bool discard) {
   if (Forked()) return absl::OkStatus();
   {
     MutexLock lock(&parts_->queue.mutex());
     if (parts_->queue.closed()) return absl::OkStatus();
   }
   parts_->connection->ExpectClose();
+  if (!discard && parts_->connection->named()) parts_->saved.NoteCounter().IgnoreError();
   absl::Status flushed = Flush(true);
   if (Interruption::Is(flushed)) flushed = absl::OkStatus();  // it is closed nevertheless
   if (!parts_->queue.Close()) return absl::OkStatus();        // by another thread, meanwhile
-  const absl::Status closed = parts_->connection->Close();
+  const absl::Status closed = parts_->connection->Close(discard);
   parts_->queue.Join();
   parts_->transfer.Drop();
   parts_->functions.Clear();
@@ -265,6 +269,7 @@ GraphMirror& Session::graphs() { return parts_->graphs; }
 const GraphMirror& Session::graphs() const { return parts_->graphs; }
 ClientFunctions& Session::functions() { return parts_->functions; }
 Gradients& Session::gradients() { return parts_->gradients; }
+SavedArrays& Session::saved() { return parts_->saved; }
 SharedMemory& Session::shared_memory() { return parts_->shared_memory; }
 Exports& Session::exports() { return parts_->exports; }
 

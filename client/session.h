@@ -25,6 +25,7 @@ class Connection;
 class Exports;
 class Gradients;
 class GraphMirror;
+class SavedArrays;
 class SharedMemory;
 template <typename In>
 struct OpCall;
@@ -76,8 +77,9 @@ class Session : public RefCounted<Session> {
   // What was called and has not run becomes error values; the session goes on. Does not wait for
   // it.
   absl::Status Cancel();
-  // Ends the session in the daemon. Arrays of it are unusable afterwards.
-  absl::Status Close();
+  // Ends the session in the daemon. Arrays of it are unusable afterwards. A session with a name, in
+  // which arrays were saved, waits for another client instead, unless `discard`.
+  absl::Status Close(bool discard = false);
 
   // "native:0", ...: a DeviceId is an index into it.
   const std::vector<std::string>& devices() const;
@@ -97,6 +99,7 @@ class Session : public RefCounted<Session> {
   const GraphMirror& graphs() const;
   ClientFunctions& functions();
   Gradients& gradients();
+  SavedArrays& saved();
   SharedMemory& shared_memory();
   Exports& exports();
 

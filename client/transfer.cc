@@ -120,6 +120,7 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
     }
     return open && channel->SendData("") && channel->Receive(&reply) && !IsRefusal(reply.status());
   }));
+  if (!reply.has_status()) uploads_.fetch_add(1, std::memory_order_relaxed);
   return FromReply(reply.status());
 }
 

@@ -363,6 +363,46 @@ struct ListNames {
   CHX_COMMAND("list_names", request_id, prefix)
 };
 
+// Keeps arrays under a name for as long as the session lives, whatever becomes of their handles. In
+// a named session another process finds them there. `tree` says to clients how they belong
+// together. The answer is a count of the arrays that were computed: they are kept as values,
+// without their graph (proto/saved_arrays.h).
+struct SaveArrays {
+  uint64_t request_id = 0;
+  absl::string_view name;
+  absl::string_view tree;
+  Handles handles;
+  CHX_COMMAND("save_arrays", request_id, name, tree, handles)
+};
+
+// Answered by what is under the name; without a name, by all names.
+struct QuerySaved {
+  uint64_t request_id = 0;
+  absl::string_view name;
+  CHX_COMMAND("query_saved", request_id, name)
+};
+
+// Binds the arrays under a name. Expects the version that QuerySaved has given.
+struct LoadSaved {
+  uint64_t request_id = 0;
+  absl::string_view name;
+  uint64_t version = 0;
+  Handles results;
+  CHX_COMMAND("load_saved", request_id, name, version, results)
+};
+
+struct ForgetSaved {
+  uint64_t request_id = 0;
+  absl::string_view name;
+  CHX_COMMAND("forget_saved", request_id, name)
+};
+
+// Where the client's random numbers are: for the client that takes the session up.
+struct NoteGenerator {
+  absl::string_view state;
+  CHX_COMMAND("note_generator", state)
+};
+
 #undef CHX_COMMAND
 
 }  // namespace command
@@ -376,7 +416,9 @@ using Command = std::variant<
     command::ResumePass, command::AbandonPass, command::NewBackpropId, command::ReleaseBackpropId,
     command::Unchain, command::QueryGraphs, command::DumpGraph, command::DefineMode,
     command::DefineLocation, command::Configure, command::GrantAccess, command::OpenShared,
-    command::Revoke, command::Publish, command::Lookup, command::Unpublish, command::ListNames>;
+    command::Revoke, command::Publish, command::Lookup, command::Unpublish, command::ListNames,
+    command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
+    command::NoteGenerator>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

@@ -23,6 +23,7 @@
 #include "server/process/library_log.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/local_socket.h"
+#include "server/rpc/op_stream.h"
 #include "server/tenancy/service_token.h"
 #include "server/tenancy/token_hash.h"
 
@@ -91,6 +92,38 @@ absl::Status CheckDevices(const std::vector<Tenant>& tenants, const Devices& dev
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<StateStore>> OpenState(const Options& options,
+                                                      const Tenants* tenants) {
+  StateOptions state;
+  state.folder = options.state_dir;
+  state.interval = options.snapshot_interval;
+  state.find_tenant = [tenants](const std::string& name) -> TenantPtr {
+    if (tenants == nullptr) return name == DefaultTenant()->name ? DefaultTenant() : nullptr;
+    for (const TenantPtr& tenant : tenants->List()) {
+      if (tenant->name == name) return tenant;
+    }
+    return nullptr;
+  };
+  state.read_stream = ReadStreamState;
+  return StateStore::Open(std::move(state));
+}
+
+// How long an administrator's snapshot waits for sessions that are busy.
+constexpr std::chrono::seconds kSnapshotPatience(30);
+
+absl::Status Snapshot(StateStore* state, uint64_t number, v1::SnapshotReply* reply) {
+  SnapshotCounts counts;
+  if (number == 0) {
+    counts = state->SnapshotAll(kSnapshotPatience);
+  } else {
+    CHX_ASSIGN_OR_RETURN(counts, state->SnapshotOne(number, kSnapshotPatience));
+  }
+  reply->set_sessions(static_cast<uint32_t>(counts.sessions));
+  reply->set_failed(static_cast<uint32_t>(counts.failed));
+  reply->set_bytes(counts.bytes);
+  return absl::OkStatus();
+}
+
 bool ComputeOnHost(const Devices& devices) {
   for (int i = 0; i < devices.size(); ++i) {
     if (!devices.shares_memory(i)) return false;
@@ -123,20 +156,36 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   daemon->tracer_ = std::make_unique<Tracer>(daemon->budget_.get());
   manager.session.tracer = daemon->tracer_.get();
   manager.lease = options.lease;
+  manager.named_lease = options.named_lease;
   manager.max_sessions = options.max_sessions;
+  if (!options.credentials.tenants.empty()) {
+    daemon->tenants_ = std::make_unique<Tenants>(options.credentials.tenants);
+  }
+  if (!options.state_dir.empty()) {
+    CHX_ASSIGN_OR_RETURN(daemon->state_, OpenState(options, daemon->tenants_.get()));
+    manager.survives_restart = true;
+    manager.on_ended = [state = daemon->state_.get()](const std::string& key) {
+      state->Forget(key);
+    };
+  }
   daemon->manager_ = std::make_unique<SessionManager>(&daemon->devices_, manager);
   AdmissionLimits limits = LimitsFor(options);
   limits.memory = daemon->budget_.get();
   daemon->admission_ = std::make_unique<Admission>(limits);
   FrameServiceOptions frames;
   frames.token = options.credentials.token;
+  if (daemon->state_ != nullptr) {
+    daemon->state_->Start(daemon->manager_.get());
+    frames.snapshot = [state = daemon->state_.get()](uint64_t number, v1::SnapshotReply* reply) {
+      return Snapshot(state, number, reply);
+    };
+  }
   frames.budget = daemon->admission_.get();
   frames.admit_session = [admission = daemon->admission_.get()](const PeerInfo& peer) {
     return admission->AdmitSession(peer);
   };
   daemon->frames_ = std::make_unique<FrameService>(daemon->manager_.get(), std::move(frames));
-  if (!options.credentials.tenants.empty()) {
-    daemon->tenants_ = std::make_unique<Tenants>(options.credentials.tenants);
+  if (daemon->tenants_ != nullptr) {
     CHX_RETURN_IF_ERROR(daemon->SetTenants(options.credentials));
     daemon->frames_->callers().SetTenants(daemon->tenants_.get());
   }
@@ -371,6 +420,12 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
       {{"sessions", manager_->List().size()}, {"seconds", timeout.count() / 1000}});
   admin_->SetServing(false);
   manager_->StartDraining();
+  if (state_ != nullptr) {
+    state_->Stop();
+    StopListeningWithin(timeout);
+    state_->SnapshotAll(timeout);
+    return;
+  }
   const auto end = std::chrono::steady_clock::now() + timeout;
   const auto busy = [this] {
     for (const SessionRecordPtr& record : manager_->List()) {
@@ -392,7 +447,27 @@ void Daemon::StopListening() {
   admin_ = nullptr;  // after it: the acceptor hands connections over
 }
 
+void Daemon::StopListeningWithin(std::chrono::milliseconds patience) {
+  Mutex mutex;
+  CondVar wake;
+  bool done = false;
+  std::thread stopper([&] {
+    MutexLock lock(&mutex);
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!done && std::chrono::steady_clock::now() < end) wake.wait_until(mutex, end);
+    if (!done) manager_->StopAll();
+  });
+  StopListening();
+  {
+    MutexLock lock(&mutex);
+    done = true;
+  }
+  wake.notify_all();
+  stopper.join();
+}
+
 Daemon::~Daemon() {
+  if (state_ != nullptr) state_->Stop();
   if (manager_ != nullptr) manager_->StopAll();
   StopListening();
 }

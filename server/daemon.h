@@ -22,9 +22,10 @@
 #include "server/rpc/segment_server.h"
 #include "server/session/session_manager.h"
 #include "server/sharing/shared_store.h"
+#include "server/state/state_store.h"
 #include "server/tenancy/tenants.h"
-#include "server/web/web_supervisor.h"
 #include "server/trace/tracer.h"
+#include "server/web/web_supervisor.h"
 
 namespace chx::server {
 
@@ -46,7 +47,9 @@ class Daemon {
   absl::Status SetCredentials(const Credentials& credentials);
   // Forgets former tokens and the like that no session needs any more. To be called now and then.
   void ForgetFormerTokens();
-  // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end.
+  // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end. With a place
+  // for sessions, their clients are going to be the next daemon's: streams are cut behind the batch
+  // that runs, and the sessions are written.
   void Drain(std::chrono::milliseconds timeout);
 
  private:
@@ -58,6 +61,8 @@ class Daemon {
   void StopListening();
   absl::Status SetTenants(const Credentials& credentials);
   void ForgetFormerIdentities();
+  // As StopListening, but what runs is stopped only if it takes longer than that.
+  void StopListeningWithin(std::chrono::milliseconds patience);
   void AnnounceTokens();
   FrontGuests Guests() const;
   AdminAccess AccessOfAdmins() const;
@@ -69,11 +74,12 @@ class Daemon {
 
   HeapTrimmer trimmer_;
   std::unique_ptr<MemoryBudget> budget_;
-  std::unique_ptr<Tenants> tenants_;  // null: none are named
+  std::unique_ptr<Tenants> tenants_;    // null: none are named
   std::unique_ptr<SpillFolder> spill_;  // null: what a session has no memory for is refused
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
   SharedStore sharing_;
+  std::unique_ptr<StateStore> state_;  // null: sessions end with the daemon. Outlives the manager
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<Tracer> tracer_;
   std::unique_ptr<SessionManager> manager_;

@@ -146,6 +146,8 @@ void AddLimits(Adder* add, Flags* flags) {
                 "0s: for ever.");
   add->Duration("lease", &flags->lease, "30s",
                 "How long a session is kept after its client's stream was cut.");
+  add->Duration("named-lease", &flags->named_lease, "24h",
+                "How long what was saved in a session with a name waits for another client.");
 }
 
 void AddObservability(Adder* add, Flags* flags) {
@@ -169,9 +171,15 @@ void AddRest(Adder* add, Flags* flags) {
             "The least important messages to log: debug, info, warning, error, or off. Default: "
             "info, or warning with --lifeline-fd.");
   add->Text("log-format", &flags->log_format, "text, or json: one object per line.");
+  add->Group("Sessions on disk");
+  add->Text("state-dir", &flags->state_dir,
+            "A folder of its own for sessions: they are written at SIGTERM, and the daemon that is "
+            "started next takes them up. Default: none are kept.");
+  add->Duration("snapshot-interval", &flags->snapshot_interval, "0s",
+                "How often sessions that changed are written in between; 0s: never.");
   add->Group("Its end");
   add->Duration("drain-timeout", &flags->drain_timeout, "20s",
-                "How long SIGTERM lets open streams go on.");
+                "How long SIGTERM lets open streams go on; with --state-dir: their last batches.");
   add->Number("lifeline-fd", &flags->lifeline_fd,
               "Exit when this pipe is closed: for a client that starts a daemon of its own.");
   add->OnlyHere();

@@ -38,6 +38,10 @@ struct Flags {
   absl::optional<absl::Duration> max_command_time;
   absl::Duration function_deadline = absl::Hours(1);
   absl::Duration lease = absl::Seconds(30);
+  absl::Duration named_lease = absl::Hours(24);
+
+  std::string state_dir;
+  absl::Duration snapshot_interval = absl::ZeroDuration();
 
   std::string metrics_listen;
   std::string status_listen;

@@ -232,10 +232,17 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
                          CheckedMemory("--spill-size", flags.spill_size, kMinSessionMemory));
   }
   CHX_ASSIGN_OR_RETURN(options.lease, CheckedDuration("--lease", flags.lease));
+  CHX_ASSIGN_OR_RETURN(options.named_lease, CheckedDuration("--named-lease", flags.named_lease));
   CHX_ASSIGN_OR_RETURN(options.function_deadline,
                        CheckedDuration("--function-deadline", flags.function_deadline));
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,
                        CheckedDuration("--drain-timeout", flags.drain_timeout));
+  options.state_dir = flags.state_dir;
+  CHX_ASSIGN_OR_RETURN(options.snapshot_interval,
+                       CheckedDuration("--snapshot-interval", flags.snapshot_interval));
+  if (options.snapshot_interval.count() != 0 && options.state_dir.empty()) {
+    return absl::InvalidArgumentError("--snapshot-interval expects --state-dir, got none");
+  }
   options.lifeline_fd = flags.lifeline_fd;
   // A daemon of one client's own has nobody to protect from it, and logs to that client's terminal.
   const absl::Duration max_command_time =

@@ -41,9 +41,12 @@ struct Options {
   std::string spill_dir;  // empty: none
   int64_t spill_size = 0;
   std::chrono::milliseconds lease{0};
+  std::chrono::milliseconds named_lease = std::chrono::hours(24);
   std::chrono::milliseconds function_deadline{0};
   std::chrono::milliseconds max_command_time{0};  // 0: for ever
   std::chrono::milliseconds drain_timeout{0};
+  std::string state_dir;                           // empty: no session outlives the daemon
+  std::chrono::milliseconds snapshot_interval{0};  // 0: none
   int threads = 0;
   CredentialFiles credential_files;
   Credentials credentials;  // what is in them

@@ -193,7 +193,9 @@ int Main(const Flags& flags) {
   }
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
   const bool drain = WaitForEnd(*options, daemon->get());
-  ExitAfter(kGrace + (drain ? options->drain_timeout : std::chrono::milliseconds(0)));
+  // Until streams have ended; and as long again for the snapshots.
+  const int waits = drain ? (options->state_dir.empty() ? 1 : 2) : 0;
+  ExitAfter(kGrace + waits * options->drain_timeout);
   if (drain) (*daemon)->Drain(options->drain_timeout);
   *daemon = nullptr;
   Log(LogLevel::kInfo, "ended");

@@ -31,6 +31,7 @@ _PACKAGES = {
     "libspdlog-dev": "/usr/include/spdlog/spdlog.h",
     "libssl-dev": _LIBDIR + "/libssl.a",
     "libtomlplusplus-dev": "/usr/include/toml++/toml.h",
+    "libxxhash-dev": "/usr/include/xxhash.h",
     "libyaml-cpp-dev": _LIBDIR + "/libyaml-cpp.a",
     "libzip-dev": "/usr/include/zip.h",
     "nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp",

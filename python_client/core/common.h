@@ -177,6 +177,14 @@ PyObject* DefaultSession();
 PyObject* ThreadDevice();
 extern PyMethodDef default_functions[];
 
+// saved.cc: methods of a session.
+PyObject* SessionSave(PyObject* self, PyObject* args);
+PyObject* SessionLoad(PyObject* self, PyObject* name);
+PyObject* SessionSaved(PyObject* self, PyObject*);
+PyObject* SessionForget(PyObject* self, PyObject* name);
+PyObject* SessionNoteGenerator(PyObject* self, PyObject* state);
+PyObject* SessionFormerGenerator(PyObject* self, PyObject*);
+
 // grad.cc
 extern PyMethodDef grad_functions[];
 void InitWaits();

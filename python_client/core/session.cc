@@ -39,14 +39,14 @@ PyObject* Repr(PyObject* self) {
   return PyUnicode_FromFormat("<chx.Session at %U>", AsSession(self)->address);
 }
 
-// Session(address, client_name, token, tls_roots, reconnect, tls_cert, tls_key): seconds, or
-// negative for the default.
+// Session(address, client_name, token, tls_roots, reconnect, tls_cert, tls_key, token_file, session):
+// seconds, or negative for the default; a name, or "".
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
   const char *address = nullptr, *client_name = nullptr, *token = nullptr, *roots = nullptr;
-  const char *certificate = "", *key = "", *token_file = "";
+  const char *certificate = "", *key = "", *token_file = "", *name = "";
   double reconnect = -1;
-  if (!PyArg_ParseTuple(args, "ssss|dsss", &address, &client_name, &token, &roots, &reconnect,
-                        &certificate, &key, &token_file)) {
+  if (!PyArg_ParseTuple(args, "ssss|dssss", &address, &client_name, &token, &roots, &reconnect,
+                        &certificate, &key, &token_file, &name)) {
     return nullptr;
   }
   ConnectOptions options;
@@ -56,6 +56,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
   options.tls_cert = certificate;
   options.tls_key = key;
   options.token_file = token_file;
+  options.session = name;
   if (reconnect >= 0) {
     constexpr double kMaxSeconds = 1e9;
     options.reconnect =
@@ -101,6 +102,12 @@ PyObject* Unlocked(PyObject* self, Fn fn) {
 
 PyObject* Close(PyObject* self, PyObject*) {
   const Owned closed(Unlocked(self, [](Session* session) { return session->Close(); }));
+  DetachDevices(AsSession(self));
+  return closed ? Py_NewRef(Py_None) : nullptr;
+}
+
+PyObject* Discard(PyObject* self, PyObject*) {
+  const Owned closed(Unlocked(self, [](Session* session) { return session->Close(true); }));
   DetachDevices(AsSession(self));
   return closed ? Py_NewRef(Py_None) : nullptr;
 }
@@ -176,6 +183,13 @@ PyGetSetDef attributes[] = {
 PyMethodDef methods[] = {
     {"close", Close, METH_NOARGS,
      "close()\n--\n\nEnds the session and frees all that it holds in the daemon."},
+    {"_save", SessionSave, METH_VARARGS, nullptr},
+    {"_load", SessionLoad, METH_O, nullptr},
+    {"_saved", SessionSaved, METH_NOARGS, nullptr},
+    {"_forget", SessionForget, METH_O, nullptr},
+    {"_note_generator", SessionNoteGenerator, METH_O, nullptr},
+    {"_former_generator", SessionFormerGenerator, METH_NOARGS, nullptr},
+    {"_discard", Discard, METH_NOARGS, nullptr},
     {"synchronize", Synchronize, METH_NOARGS,
      "synchronize()\n--\n\nWaits until all that was called is done."},
     {"flush", Flush, METH_NOARGS, "flush()\n--\n\nSends what is pending; does not wait."},

@@ -114,7 +114,8 @@ int64_t VectorBytes(size_t size, size_t inlined, size_t element) {
   return static_cast<int64_t>(2 * size * element) + kAllocationBytes;
 }
 
-// What an op node takes, but for its array nodes.
+}  // namespace
+
 int64_t OpNodeBytes(size_t num_inputs, size_t num_outputs, size_t num_graphs,
                     absl::Span<const AttrValue> attrs) {
   int64_t bytes = static_cast<int64_t>(sizeof(OpNode)) + kAllocationBytes;
@@ -131,6 +132,17 @@ int64_t OpNodeBytes(size_t num_inputs, size_t num_outputs, size_t num_graphs,
   }
   return bytes;
 }
+
+const OpDef& FunctionOp() {
+  static const OpDef* const op = [] {
+    auto* def = new OpDef;
+    def->name = "function";
+    return def;
+  }();
+  return *op;
+}
+
+namespace {
 
 // Of a node of `bytes` and all its array nodes.
 absl::Status CheckRoom(absl::string_view op, absl::Span<const BackpropId> ids, size_t num_outputs,
@@ -181,16 +193,6 @@ absl::Status Record(const VariableCall& call, const RecordMode& mode, GraphAccou
   AddEdges(ids, call.inputs, op_node.get());
   for (size_t i = 0; i < outputs->size(); ++i) ConnectOutput(op_node.get(), i, &(*outputs)[i]);
   return absl::OkStatus();
-}
-
-// What op nodes of the client's functions name as their operator.
-const OpDef& FunctionOp() {
-  static const OpDef* const op = [] {
-    auto* def = new OpDef;
-    def->name = "function";
-    return def;
-  }();
-  return *op;
 }
 
 absl::Status RunOne(Runtime& runtime, const VariableCall& call, ApplyOutputs* outputs) {

@@ -25,6 +25,8 @@ class RecordMode {
   // Graphs made after this one don't record, whatever else was said.
   void StopAbove(BackpropId id) { last_ = std::min(last_, id); }
   bool Records(BackpropId id) const;
+  bool by_default() const { return by_default_; }
+  absl::Span<const std::pair<BackpropId, bool>> exceptions() const { return exceptions_; }
   // What it has in the heap, at most.
   int64_t HeapBytes() const {
     const size_t size = exceptions_.size();
@@ -64,6 +66,12 @@ absl::StatusOr<Variable> Apply1(Runtime& runtime, const VariableCall& call, cons
 absl::Status RecordFunction(Runtime& runtime, ClientFunction function,
                             absl::Span<const VariableOperand> inputs,
                             absl::Span<Variable* const> outputs, const RecordMode& mode);
+
+// What an op node takes, but for its array nodes.
+int64_t OpNodeBytes(size_t num_inputs, size_t num_outputs, size_t num_graphs,
+                    absl::Span<const AttrValue> attrs);
+// What op nodes of the client's functions name as their operator.
+const OpDef& FunctionOp();
 
 }  // namespace chx::server
 

@@ -30,6 +30,7 @@ bool AdminCalls::Is(const v1::Call& call) {
     case v1::Call::kDrain:
     case v1::Call::kStartTrace:
     case v1::Call::kReadTrace:
+    case v1::Call::kSnapshot:
       return true;
     default:
       return false;
@@ -56,6 +57,9 @@ absl::Status AdminCalls::Answer(const v1::Call& call, const PeerInfo& peer, cons
       if (status.ok()) status = StartTrace(manager_, call.start_trace());
       return Audited(peer, "start_trace", call.start_trace().session(), std::move(status));
     }
+    case v1::Call::kSnapshot:
+      return Audited(peer, "snapshot", call.snapshot().number(),
+                     TakeSnapshot(call.snapshot(), who, reply->mutable_snapshot()));
     default:
       return Look(call, who, reply);
   }
@@ -85,6 +89,15 @@ absl::Status AdminCalls::Look(const v1::Call& call, const Tenant& who, v1::Reply
     default:
       return absl::UnimplementedError("this daemon does not know the call");
   }
+}
+
+absl::Status AdminCalls::TakeSnapshot(const v1::SnapshotRequest& request, const Tenant& who,
+                                      v1::SnapshotReply* reply) const {
+  CHX_RETURN_IF_ERROR(CheckRunsDaemon(who));
+  if (snapshot_ == nullptr) {
+    return absl::FailedPreconditionError("[snapshot] expects a daemon with --state-dir");
+  }
+  return snapshot_(request.number(), reply);
 }
 
 absl::Status AdminCalls::Drain() {

@@ -19,8 +19,12 @@ namespace chx::server {
 // is what it gets where all of the daemon is concerned (tenancy/tenant.h).
 class AdminCalls {
  public:
-  AdminCalls(SessionManager* manager, const Callers* callers)
-      : manager_(manager), callers_(callers) {}
+  // Writes the state of a session, by its number, or of all (0).
+  using Snapshot = std::function<absl::Status(uint64_t number, v1::SnapshotReply* reply)>;
+
+  // `snapshot`: null where nothing is kept.
+  AdminCalls(SessionManager* manager, const Callers* callers, Snapshot snapshot)
+      : manager_(manager), callers_(callers), snapshot_(std::move(snapshot)) {}
   // Not while calls are answered.
   void SetOnDrain(std::function<void()> on_drain) { on_drain_ = std::move(on_drain); }
 
@@ -32,9 +36,12 @@ class AdminCalls {
  private:
   absl::Status Look(const v1::Call& call, const Tenant& who, v1::Reply* reply);
   absl::Status Drain();
+  absl::Status TakeSnapshot(const v1::SnapshotRequest& request, const Tenant& who,
+                            v1::SnapshotReply* reply) const;
 
   SessionManager* const manager_;
   const Callers* const callers_;
+  const Snapshot snapshot_;
   std::function<void()> on_drain_;  // may be null
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };

@@ -91,7 +91,7 @@ FrameService::FrameService(SessionManager* manager, FrameServiceOptions options)
     : manager_(manager),
       options_(std::move(options)),
       callers_(Tokens{options_.token, {}}),
-      admin_calls_(manager, &callers_) {}
+      admin_calls_(manager, &callers_, options_.snapshot) {}
 
 bool FrameService::Enter(FrameConnection* connection) {
   MutexLock lock(&mutex_);

@@ -27,6 +27,8 @@ struct FrameServiceOptions {
   FrameBudget* budget = nullptr;  // of all connections; outlives the service
   // Asked before a session is made; what it returns is kept as long as the session. Null: all may.
   std::function<absl::StatusOr<std::shared_ptr<void>>(const PeerInfo&)> admit_session;
+  // Writes the session of that number to disk, or all (0). Null: there is no place for it.
+  std::function<absl::Status(uint64_t number, v1::SnapshotReply* reply)> snapshot;
 };
 
 // The daemon's one; thread-safe. A connection's thread runs its session's commands once it is an op
@@ -64,7 +66,7 @@ class FrameService {
   absl::Status Open(const v1::OpenRequest& request, const PeerInfo& peer, const Caller& caller,
                     v1::OpenReply* reply);
   // `local`: the client is on this host.
-  absl::StatusOr<SessionRecordPtr> OpenNew(const std::string& client_name, const PeerInfo& peer,
+  absl::StatusOr<SessionRecordPtr> OpenNew(const v1::OpenRequest& request, const PeerInfo& peer,
                                            const Caller& caller, bool local);
   absl::Status Close(const v1::CloseRequest& request, v1::CloseReply* reply);
 

@@ -16,12 +16,11 @@ namespace {
 // The array of one upload, from its header to the bound handle.
 class Uploader {
  public:
-  // `record`: null if there is no such session.
-  Uploader(SessionRecordPtr record, const v1::UploadHeader& header)
-      : record_(std::move(record)), header_(header) {}
+  Uploader(SessionManager* manager, const v1::UploadHeader& header)
+      : manager_(manager), record_(manager->Find(header.session_id())), header_(header) {}
 
   absl::Status Begin() {
-    if (record_ == nullptr) return NoSuchSession();
+    if (record_ == nullptr) return Gone();
     if (IsBound()) return absl::OkStatus();
     CHX_RETURN_IF_ERROR(wire::CheckArrayHeader("upload", header_.shape_size(), header_.dtype()));
     if (header_.device() > 65535) {
@@ -32,12 +31,14 @@ class Uploader {
                              header_.handle(), static_cast<Dtype>(header_.dtype()),
                              absl::MakeConstSpan(header_.shape().data(), header_.shape_size()),
                              static_cast<DeviceId>(header_.device())));
+    // Another client may have taken the session up before the sink was made, and it would be its.
+    if (manager_->Find(header_.session_id()) == nullptr) return Gone();
     sink_ = std::move(sink);
     return absl::OkStatus();
   }
   // Of the session's memory, for a part of the array on its way.
   absl::StatusOr<MemoryCharge> Charge(size_t bytes) const {
-    if (record_ == nullptr) return NoSuchSession();
+    if (record_ == nullptr) return Gone();
     return MemoryCharge::Of(record_->session->account(), static_cast<int64_t>(bytes));
   }
   absl::Status Write(absl::string_view data) {
@@ -53,7 +54,10 @@ class Uploader {
   // By an attempt before this one, which the client did not see the end of.
   bool IsBound() const { return header_.again() && record_->session->Holds(header_.handle()); }
 
-  const SessionRecordPtr record_;  // outlives the sink
+  absl::Status Gone() const { return NoSuchSession(manager_, header_.session_id()); }
+
+  SessionManager* const manager_;
+  const SessionRecordPtr record_;  // null: there is no such session. Outlives the sink
   const v1::UploadHeader& header_;
   absl::optional<Session::UploadSink> sink_;
 };
@@ -65,7 +69,7 @@ bool ServeUpload(SessionManager* manager, const v1::UploadHeader& header,
   const SessionRecordPtr record = manager->Find(header.session_id());
   absl::optional<Transfers::Scope> scope;
   if (record != nullptr) scope.emplace(&record->transfers, [connection] { connection->Cut(); });
-  Uploader uploader(record, header);
+  Uploader uploader(manager, header);
   absl::Status status = uploader.Begin();
   MemoryCharge charge;  // of the chunk
   int64_t received = 0;
@@ -104,7 +108,8 @@ bool ServeDownload(SessionManager* manager, const v1::DownloadRequest& request,
                    std::chrono::milliseconds patience, FrameConnection* connection) {
   v1::Reply reply;
   const SessionRecordPtr record = manager->Find(request.session_id());
-  if (record == nullptr) return connection->SendReply(NoSuchSession(), &reply);
+  if (record == nullptr)
+    return connection->SendReply(NoSuchSession(manager, request.session_id()), &reply);
   // The client waits for its stream before it asks.
   const uint64_t last = record->last_batch_seq;
   if (request.after_batch_seq() > last) {

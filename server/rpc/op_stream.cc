@@ -1,6 +1,7 @@
 #include "server/rpc/op_stream.h"
 
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -50,6 +51,18 @@ struct StreamState final : TransportState {
   uint64_t unacked_bytes = 0;
   std::vector<Command> window = std::vector<Command>(kWindow);
   size_t decoded = 0;  // bytes, since the window's memory was looked at
+
+  // The next event's number, then each event with its size.
+  std::string Serialize() const override {
+    std::string data(reinterpret_cast<const char*>(&next_event_seq), sizeof(next_event_seq));
+    for (const UnackedEvent& each : unacked) {
+      const std::string event = each.event.SerializeAsString();
+      const uint64_t size = event.size();
+      data.append(reinterpret_cast<const char*>(&size), sizeof(size));
+      data.append(event);
+    }
+    return data;
+  }
 
   void Acknowledge(uint64_t seq) {
     while (!unacked.empty() && unacked.front().event.event_seq() <= seq) {
@@ -150,11 +163,44 @@ void FillError(const RootError& error, v1::Error* message) {
   message->set_message(PrintableLines(message->message()));
 }
 
+absl::StatusOr<std::unique_ptr<TransportState>> ReadStreamState(const MemoryAccountPtr& account,
+                                                                absl::string_view data) {
+  const auto take = [&data](uint64_t* number) {
+    if (data.size() < sizeof(*number)) return false;
+    std::memcpy(number, data.data(), sizeof(*number));
+    data.remove_prefix(sizeof(*number));
+    return true;
+  };
+  const absl::Status unreadable = absl::DataLossError("the events of its stream cannot be read");
+  auto state = std::make_unique<StreamState>(account);
+  if (!take(&state->next_event_seq)) return unreadable;
+  uint64_t last = 0;
+  while (!data.empty()) {
+    uint64_t size = 0;
+    if (!take(&size) || size > data.size() || size > kMaxUnackedEventBytes) return unreadable;
+    UnackedEvent unacked;
+    unacked.bytes = size;
+    unacked.messages = 1 + size / kMessageBytes;
+    if (!state->meter.Reserve(unacked.charged())) return account->Exhausted(unacked.charged());
+    if (!unacked.event.ParseFromArray(data.data(), static_cast<int>(size)) ||
+        unacked.event.event_seq() <= last || unacked.event.event_seq() >= state->next_event_seq) {
+      return unreadable;
+    }
+    last = unacked.event.event_seq();
+    data.remove_prefix(size);
+    state->meter.Charge(unacked.charged());
+    state->unacked_bytes += size;
+    state->unacked.push_back(std::move(unacked));
+  }
+  return state;
+}
+
 OpStream::OpStream(SessionRecord* record, uint64_t attachment, Send send)
     : record_(record), attachment_(attachment), send_(std::move(send)) {}
 
 absl::Status OpStream::Resume(uint64_t acked_event_seq) {
   MutexLock lock(&record_->stream_mutex);
+  CHX_RETURN_IF_ERROR(record_->passed_on);
   StreamState& state = StateOf(*record_);
   if (attachment_ < state.attachment) return Cut();
   state.attachment = attachment_;
@@ -167,6 +213,7 @@ absl::Status OpStream::Resume(uint64_t acked_event_seq) {
 
 absl::Status OpStream::Apply(const v1::Submit& submit) {
   MutexLock lock(&record_->stream_mutex);
+  CHX_RETURN_IF_ERROR(record_->passed_on);
   StreamState& state = StateOf(*record_);
   // A batch that an older stream still held would be applied without an answer to the newer one,
   // which sends it again.

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/chxd.pb.h"
 #include "server/session/session_manager.h"
@@ -49,6 +51,11 @@ class OpStream {
   uint64_t bytes_since_ack_ = 0;
 };
 
+// What TransportState::Serialize has written of a stream, for the session's next one. Charged to
+// the account; kDataLoss if it cannot be read.
+absl::StatusOr<std::unique_ptr<TransportState>> ReadStreamState(const MemoryAccountPtr& account,
+                                                                absl::string_view data);
+
 // What carries a stream.
 struct StreamTransport {
   std::function<bool(v1::Submit*)> read;  // false: the client has ended the stream, or it is cut
@@ -59,7 +66,8 @@ struct StreamTransport {
   std::function<void()> on_draining;  // called by other threads. May be null
 };
 
-absl::Status NoSuchSession();
+// Why there is no session of that id.
+absl::Status NoSuchSession(SessionManager* manager, const std::string& id);
 
 // Serves the stream of the session that the greeting names, to its end. A batch that cannot be read
 // closes the session. `greeting` is overwritten.

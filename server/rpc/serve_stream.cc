@@ -36,18 +36,21 @@ class Reach {
 
 }  // namespace
 
-absl::Status NoSuchSession() { return absl::NotFoundError("no such session"); }
+absl::Status NoSuchSession(SessionManager* manager, const std::string& id) {
+  absl::Status why = manager->WhyGone(id);
+  return why.ok() ? absl::NotFoundError("no such session") : why;
+}
 
 absl::Status ServeStream(SessionManager* manager, const StreamTransport& transport,
                          v1::Submit* greeting) {
   v1::Submit* const submit = greeting;
   const SessionRecordPtr record = manager->Find(submit->session_id());
-  if (record == nullptr) return NoSuchSession();
+  if (record == nullptr) return NoSuchSession(manager, submit->session_id());
   const auto reach = std::make_shared<Reach>(&transport);
   const uint64_t attachment =
       manager->Attach(record, {[reach] { reach->Cancel(); }, [reach] { return reach->HungUp(); },
                                [reach] { reach->OnDraining(); }});
-  if (attachment == 0) return NoSuchSession();
+  if (attachment == 0) return NoSuchSession(manager, submit->session_id());
   OpStream op_stream(record.get(), attachment, transport.send);
   absl::Status status = op_stream.Resume(submit->acked_event_seq());
   if (status.ok()) {

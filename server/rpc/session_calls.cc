@@ -38,9 +38,23 @@ void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
        {"client", record.owner.client_name}});
 }
 
+// `begins`: the client is new to the session, which does nothing yet.
+void FillKept(const SessionRecord& record, bool begins, bool survives_restart,
+              v1::KeptState* kept) {
+  kept->set_taken_up(record.taken_up);
+  kept->set_survives_restart(survives_restart);
+  kept->set_uploads(static_cast<uint64_t>(record.session->uploads()));
+  if (record.snapshot_time != absl::InfinitePast()) {
+    kept->set_snapshot_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(record.snapshot_time)));
+  }
+  if (!record.taken_up || !begins) return;
+  record.session->Inspect(
+      [kept](const SessionState& state) { kept->set_generator(state.saved.generator()); });
+}
+
 }  // namespace
 
-absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client_name,
+absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const v1::OpenRequest& request,
                                                        const PeerInfo& peer, const Caller& caller,
                                                        bool local) {
   std::shared_ptr<void> admission;
@@ -48,7 +62,8 @@ absl::StatusOr<SessionRecordPtr> FrameService::OpenNew(const std::string& client
     CHX_ASSIGN_OR_RETURN(admission, options_.admit_session(peer));
   }
   SessionOwner owner;
-  owner.client_name = Printable(client_name);
+  owner.client_name = Printable(request.client_name());
+  owner.name = request.session_name();
   owner.peer = PeerName(peer);
   owner.share = local;
   owner.uid = peer.uid;
@@ -68,16 +83,18 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
   SessionRecordPtr record;
   if (!request.resume_session_id().empty()) {
     record = manager_->Find(request.resume_session_id());
-    if (record == nullptr) return NoSuchSession();
+    if (record == nullptr) return NoSuchSession(manager_, request.resume_session_id());
     // Without the stream's mutex: an older stream may hold it until ours takes over.
-    reply->set_last_batch_seq(record->last_batch_seq);
     record->session->counters().resumes.Add();
     LogResumed(*record, peer);
   } else {
-    absl::StatusOr<SessionRecordPtr> opened = OpenNew(request.client_name(), peer, caller, local);
+    absl::StatusOr<SessionRecordPtr> opened = OpenNew(request, peer, caller, local);
     if (!opened.ok()) LogRefusal(peer, opened.status());
     CHX_ASSIGN_OR_RETURN(record, std::move(opened));
   }
+  reply->set_last_batch_seq(record->last_batch_seq);
+  FillKept(*record, request.resume_session_id().empty(), manager_->options().survives_restart,
+           reply->mutable_kept());
   reply->set_protocol(wire::kProtocolVersion);
   reply->set_session_id(record->id);
   reply->set_session_number(record->number);
@@ -105,7 +122,8 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
 
 absl::Status FrameService::Close(const v1::CloseRequest& request, v1::CloseReply* reply) {
   CHX_ASSIGN_OR_RETURN(const std::vector<SessionOutput::Error> unread,
-                       manager_->Close(request.session_id()));
+                       request.discard() ? manager_->Close(request.session_id())
+                                         : manager_->Leave(request.session_id()));
   for (const SessionOutput::Error& error : unread) {
     v1::OpError* message = reply->add_unread_errors();
     message->set_handle(error.handle);

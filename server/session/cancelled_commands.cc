@@ -49,7 +49,7 @@ void Cancel(const command::ResumePass& c, CommandContext& context) {
 }
 
 void Cancel(const command::ApplyOp& c, CommandContext& context) {
-  const OpDef* const op = OpOf(c);
+  const OpDef* const op = OpOf(c, context.state);
   if (op == nullptr) return RunCommand(c, context);  // says so
   const RootErrorPtr error =
       context.Fail(c, context.state.stop.Error(op->name, StopReason::kCancelled), op->name);

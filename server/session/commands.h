@@ -16,7 +16,7 @@ namespace chx::server {
 void RunCommand(const command::ApplyOp& c, CommandContext& context);
 void RunCommand(const command::Release& c, CommandContext& context);
 // The operator that the command names; null if there is none.
-const OpDef* OpOf(const command::ApplyOp& c);
+const OpDef* OpOf(const command::ApplyOp& c, const SessionState& state);
 
 // value_commands.cc
 void RunCommand(const command::Upload& c, CommandContext& context);
@@ -70,6 +70,16 @@ void RunCommand(const command::Publish& c, CommandContext& context);
 void RunCommand(const command::Lookup& c, CommandContext& context);
 void RunCommand(const command::Unpublish& c, CommandContext& context);
 void RunCommand(const command::ListNames& c, CommandContext& context);
+// Whether an array of that spec lies within `bytes` of memory. Kernels rely on alignment. Without
+// overflow: a stride, and a sum of them, that passes is below the size. (share_commands.cc)
+bool LiesWithin(const ArraySpec& spec, int64_t bytes);
+
+// saved_commands.cc
+void RunCommand(const command::SaveArrays& c, CommandContext& context);
+void RunCommand(const command::QuerySaved& c, CommandContext& context);
+void RunCommand(const command::LoadSaved& c, CommandContext& context);
+void RunCommand(const command::ForgetSaved& c, CommandContext& context);
+void RunCommand(const command::NoteGenerator& c, CommandContext& context);
 
 // cancelled_commands.cc: what becomes of a command of a batch that is cancelled. Those that compute
 // are not run; the others keep the books: handles, names and graphs stay as the client thinks they

@@ -48,6 +48,13 @@ absl::Status Definitions::Define(const command::DefineMode& command) {
   return absl::OkStatus();
 }
 
+void Definitions::Clear() {
+  for (const auto& [number, mode] : modes_) meter_->Release(mode.HeapBytes());
+  for (const auto& [number, text] : locations_) meter_->Release(TextBytes(text.size()));
+  modes_.clear();
+  locations_.clear();
+}
+
 const RecordMode* Definitions::FindMode(uint16_t mode) const {
   static const RecordMode* const all = new RecordMode(RecordMode::All());
   if (mode == 0) return all;

@@ -25,6 +25,10 @@ class Definitions {
 
   absl::Status Define(const command::DefineMode& command);
   absl::Status Define(const command::DefineLocation& command);
+  void Clear();
+  // All of them.
+  ChargedTable<uint16_t, RecordMode>& modes() { return modes_; }
+  ChargedTable<uint32_t, std::string>& locations() { return locations_; }
   // Which graphs record; null if the mode was never defined.
   const RecordMode* FindMode(uint16_t mode) const;
   // A place in the client's program; null if it was never defined.

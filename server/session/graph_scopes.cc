@@ -47,6 +47,19 @@ absl::Status GraphScopes::Check(BackpropId id) const {
   return ChainerxError("the backprop id ", id, " has expired");
 }
 
+std::vector<BackpropId> GraphScopes::Ids() {
+  std::vector<BackpropId> ids;
+  for (const auto& [id, members] : members_) ids.push_back(id);
+  return ids;
+}
+
+void GraphScopes::Clear() {
+  for (const auto& [id, members] : members_) {
+    meter_->Release(static_cast<int64_t>(members.capacity() * sizeof(Handle)));
+  }
+  members_.clear();
+}
+
 void GraphScopes::NoteMember(BackpropId id, Handle handle, const HandleTable& handles) {
   auto it = members_.find(id);
   if (it == members_.end()) return;

@@ -27,6 +27,9 @@ class GraphScopes {
   absl::Status Release(BackpropId id, HandleTable* handles);
   // An error if the graph was never opened or is released.
   absl::Status Check(BackpropId id) const;
+  // The open ones, in no order.
+  std::vector<BackpropId> Ids();
+  void Clear();
   // The array under the handle has got a node in the graph.
   void NoteMember(BackpropId id, Handle handle, const HandleTable& handles);
 

@@ -58,6 +58,11 @@ class HandleTable {
   bool Release(Handle handle);
   void LeaveGraph(Handle handle, BackpropId id);
   void Clear();
+  // Calls fn(handle, entry) for each, in no order.
+  template <typename Fn>
+  void ForEach(Fn fn) {
+    for (auto& [handle, entry] : entries_) fn(handle, entry);
+  }
 
   // Stands for what could not be bound or recorded, as there was no memory.
   const RootErrorPtr& LostError();

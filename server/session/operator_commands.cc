@@ -97,15 +97,17 @@ void InheritApply(const command::ApplyOp& c, const OpDef& op, const RootErrorPtr
 
 }  // namespace
 
-const OpDef* OpOf(const command::ApplyOp& c) {
+const OpDef* OpOf(const command::ApplyOp& c, const SessionState& state) {
   const OpRegistry& registry = OpRegistry::Global();
-  const bool known = c.op != 0 && c.op <= registry.size();
-  return known ? &registry.at(static_cast<OpId>(c.op - 1)) : nullptr;
+  int id = c.op;
+  if (!state.op_ids.empty()) id = c.op < state.op_ids.size() ? state.op_ids[c.op] : 0;
+  const bool known = id != 0 && id <= registry.size();
+  return known ? &registry.at(static_cast<OpId>(id - 1)) : nullptr;
 }
 
 void RunCommand(const command::ApplyOp& c, CommandContext& context) {
   SessionState& state = context.state;
-  const OpDef* const named = OpOf(c);
+  const OpDef* const named = OpOf(c, state);
   if (named == nullptr) {
     context.Fail(c, TypeError("expects an operator id agreed at Open, got ", c.op), "");
     return;

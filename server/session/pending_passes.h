@@ -42,6 +42,7 @@ class PendingPasses {
   absl::Status CheckInTime(const PendingPass& pass) const;
   // Frees what passes hold whose time is over.
   void EndLate();
+  void Clear() { passes_.clear(); }
 
  private:
   MemoryMeter* const meter_;

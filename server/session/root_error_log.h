@@ -38,7 +38,10 @@ class RootErrorLog {
   void AddUnread(Handle handle, const RootErrorPtr& error);
   // Errors that no read has shown, oldest first.
   std::vector<SessionOutput::Error> ListUnread(size_t max) const;
+  const std::vector<SessionOutput::Error>& unread() const { return unread_; }
   int64_t count() const { return count_; }
+  // Forgets the unread ones: whoever could read them has gone.
+  void Clear() { unread_.clear(); }
 
  private:
   const MemoryAccountPtr account_;

@@ -33,6 +33,7 @@ Session::Session(const Devices* devices, const SessionLimits& limits, SessionRes
 Session::~Session() {
   MutexLock lock(&mutex_);
   state_.handles.Clear();
+  state_.saved.Clear();
 }
 
 void Session::SetName(uint64_t number, std::string client_name) {
@@ -120,6 +121,7 @@ void Session::Count(int64_t new_commands) {
   count_->commands.Add(new_commands);
   store(counters_.handles, static_cast<int64_t>(state_.handles.size()));
   store(counters_.errors, state_.errors.count());
+  store(counters_.saved, static_cast<int64_t>(state_.saved.entries().size()));
 }
 
 Session::Outside::Outside(Session* session, absl::string_view what)
@@ -154,6 +156,7 @@ absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dt
   UploadSink sink;
   sink.session_ = this;
   sink.handle_ = handle;
+  sink.incarnation_ = state_.incarnation;
   CHX_ASSIGN_OR_RETURN(sink.array_,
                        state_.executor.Allocate(ArraySpec(dtype, Shape(shape), device)));
   return sink;
@@ -170,6 +173,9 @@ absl::Status Session::UploadSink::Write(absl::string_view bytes) {
 
 absl::Status Session::UploadSink::Finish() {
   MutexLock lock(&session_->mutex_);
+  if (incarnation_ != session_->state_.incarnation) {
+    return absl::FailedPreconditionError("the session was taken over by another client");
+  }
   if (written_ != array_.spec.nbytes()) {
     return ValueError("[upload] expects ", array_.spec.nbytes(), " bytes for ",
                       array_.spec.ToString(), ", got ", written_);
@@ -180,6 +186,7 @@ absl::Status Session::UploadSink::Finish() {
   Variable variable;
   variable.array = std::move(array_);
   handles.Bind(handle_, std::move(variable));
+  session_->counters_.uploads.fetch_add(1, std::memory_order_relaxed);
   session_->Count(0);
   return absl::OkStatus();
 }
@@ -209,6 +216,19 @@ bool Session::GiveBackCaches() {
   const bool any = state_.executor.TryTrim();
   mutex_.Unlock();
   return any;
+}
+
+void Session::BeginAnew() {
+  MutexLock lock(&mutex_);
+  state_.BeginAnew();
+  counters_.uploads = 0;
+  Count(0);
+}
+
+void Session::Inspect(absl::FunctionRef<void(SessionState&)> look) {
+  MutexLock lock(&mutex_);
+  look(state_);
+  Count(0);
 }
 
 void Session::EndLatePasses() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -45,6 +46,7 @@ class Session {
     friend class Session;
     Session* session_ = nullptr;
     Handle handle_ = 0;
+    uint64_t incarnation_ = 0;  // of the session that it was begun in
     Array array_;
     int64_t written_ = 0;
   };
@@ -62,6 +64,16 @@ class Session {
 
   // Whether an array or an error is bound to the handle.
   bool Holds(Handle handle);
+  // Another client begins: handles, graphs and definitions are freed. What is saved under names
+  // stays, and uploads that the former client began fail.
+  void BeginAnew();
+  // Between two commands, under the lock: for who writes the session to a file, or reads it.
+  void Inspect(absl::FunctionRef<void(SessionState&)> look);
+  // How many names there are. Without the lock, as stats().
+  int64_t saved() const { return counters_.saved.load(std::memory_order_relaxed); }
+  // Calls of upload that have bound a handle, for this client.
+  int64_t uploads() const { return counters_.uploads.load(std::memory_order_relaxed); }
+  void set_uploads(int64_t uploads) { counters_.uploads = uploads; }
 
   // Thread-safe without the session's lock.
   Segments& segments() { return state_.executor.segments(); }
@@ -112,6 +124,8 @@ class Session {
   struct Counters {
     std::atomic<int64_t> handles{0};
     std::atomic<int64_t> errors{0};
+    std::atomic<int64_t> saved{0};
+    std::atomic<int64_t> uploads{0};
   };
   void Count(int64_t new_commands);
   // A command has taken so long.

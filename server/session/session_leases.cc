@@ -44,13 +44,19 @@ Ending EndOf(const SessionRecord& record, std::chrono::milliseconds lease,
   if (record.attachment == 0 || record.hung_up) {
     at_most(record.detached + lease, kLeaseEnded);
   }
-  if (tenant.idle_limit.count() > 0) {
+  // One that waits for its next client has its lease for that.
+  if (tenant.idle_limit.count() > 0 && !record.waits) {
     at_most(record.active + tenant.idle_limit, kIdleEnded);
   }
   if (tenant.session_limit.count() > 0) {
     at_most(record.opened + tenant.session_limit, kAgeEnded);
   }
   return ending;
+}
+
+// At the end of its first lease: whether it may have to wait for another client.
+bool MayWait(const SessionRecord& record) {
+  return !record.owner.name.empty() && !record.waits && record.session->saved() > 0;
 }
 
 }  // namespace
@@ -91,7 +97,7 @@ std::vector<SessionManager::Late> SessionManager::LateSessions(
     std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* next) {
   std::vector<Late> late;
   for (const auto& [id, record] : sessions_) {
-    const Ending ending = EndOf(*record, options_.lease, now);
+    const Ending ending = EndOf(*record, LeaseOf(*record), now);
     if (ending.time <= now) {
       late.push_back({record, ending.reason});
     } else {
@@ -118,6 +124,7 @@ void SessionManager::ReapLoop() {
       look = now + function_period;
     }
     std::vector<Late> late;
+    std::vector<SessionRecordPtr> left;  // by their clients, with arrays for others
     std::vector<std::shared_ptr<const StreamHooks>> streams;
     {
       MutexLock lock(&mutex_);
@@ -125,9 +132,19 @@ void SessionManager::ReapLoop() {
       now = std::chrono::steady_clock::now();
       auto next = std::min(look, now + watch_period);
       late = LateSessions(now, &next);
+      const auto waits = [](const Late& each) {
+        return each.reason == kLeaseEnded && MayWait(*each.record);
+      };
+      for (const Late& each : late) {
+        if (waits(each)) left.push_back(each.record);
+      }
+      late.erase(std::remove_if(late.begin(), late.end(), waits), late.end());
       streams.reserve(late.size());
       for (const Late& each : late) streams.push_back(Remove(each.record));
       if (late.empty()) wake_.wait_until(mutex_, next);
+    }
+    for (const SessionRecordPtr& record : left) {
+      LetWait(record, std::chrono::milliseconds(0));  // if it is busy, at the next look
     }
     for (size_t i = 0; i < late.size(); ++i) {
       End(std::move(late[i].record), streams[i], late[i].reason);

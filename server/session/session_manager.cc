@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "server/engine/memory_size.h"
@@ -16,12 +17,6 @@ namespace {
 
 // How long Close waits for a session that it has stopped, to tell of unread errors.
 constexpr std::chrono::milliseconds kPatience(250);
-
-// From the kernel's generator: ids are keys and must not be guessed.
-absl::Status RandomBytes(void* out, size_t size) {
-  if (getrandom(out, size, 0) == static_cast<ssize_t>(size)) return absl::OkStatus();
-  return absl::InternalError("the kernel gave no random bytes");
-}
 
 // A client that opens and closes sessions without end fills no disk.
 LogLimit* NewLimit() { return new LogLimit(/*burst=*/100, std::chrono::milliseconds(100)); }
@@ -63,7 +58,7 @@ EndReason ReasonOf(absl::string_view text) {
 
 uint64_t NewEpoch() {
   uint64_t epoch = 0;
-  if (!RandomBytes(&epoch, sizeof(epoch)).ok()) {
+  if (getrandom(&epoch, sizeof(epoch), 0) != sizeof(epoch)) {
     epoch = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   }
   return epoch;
@@ -76,6 +71,13 @@ std::vector<std::string> NamesOf(const Devices& devices) {
 }
 
 }  // namespace
+
+// From the kernel's generator: ids are keys and must not be guessed.
+absl::StatusOr<std::string> NewSessionId() {
+  std::string id(16, 0);
+  if (getrandom(&id[0], id.size(), 0) == static_cast<ssize_t>(id.size())) return id;
+  return absl::InternalError("the kernel gave no random bytes");
+}
 
 SessionManager::SessionManager(const Devices* devices, const ManagerOptions& options)
     : devices_(devices),
@@ -149,12 +151,40 @@ bool SessionManager::Relieve(const MemoryGroup* group) {
 }
 
 absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
+  if (!owner.name.empty()) return OpenNamed(std::move(owner));
+  CHX_ASSIGN_OR_RETURN(SessionRecordPtr record, NewRecord(std::move(owner)));
+  {
+    MutexLock lock(&mutex_);
+    CHX_RETURN_IF_ERROR(Enter(record));
+  }
+  NoteOpened(*record);
+  return record;
+}
+
+void SessionManager::NoteOpened(const SessionRecord& record) {
+  record.session->counters().opened.Add();
+  LogOpened(record);
+}
+
+absl::Status SessionManager::Enter(const SessionRecordPtr& record) {
+  if (draining_) return absl::UnavailableError("the daemon is shutting down");
+  if (sessions_.size() >= options_.max_sessions) {
+    return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
+  }
+  record->number = next_number_++;
+  record->session->SetName(record->number, record->owner.client_name);
+  sessions_.emplace(record->id, record);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionRecordPtr> SessionManager::NewRecord(SessionOwner owner) {
   CHX_ASSIGN_OR_RETURN(TenantPlace place, tenants_.Enter(*owner.tenant));
   const SessionLimits limits = LimitsFor(owner.tenant, place);
   CHX_ASSIGN_OR_RETURN(MemoryAccountPtr account, NewAccount(limits, place));
   auto record = std::make_shared<SessionRecord>();
-  record->id.resize(16);
-  CHX_RETURN_IF_ERROR(RandomBytes(&record->id[0], record->id.size()));
+  CHX_ASSIGN_OR_RETURN(record->id, NewSessionId());
+  CHX_ASSIGN_OR_RETURN(const std::string key, NewSessionId());
+  record->key = absl::BytesToHexString(key);
   record->owner = std::move(owner);
   record->place = std::move(place);
   record->metrics = options_.metrics;
@@ -167,21 +197,9 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Open(SessionOwner owner) {
   if (options_.sharing != nullptr) {
     resources.sharing = options_.sharing->Join(record->owner.tenant, account);
   }
-  record->session = std::make_unique<Session>(devices_, limits, std::move(resources));
+  record->session = std::make_shared<Session>(devices_, limits, std::move(resources));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->active = record->opened;
-  {
-    MutexLock lock(&mutex_);
-    if (draining_) return absl::UnavailableError("the daemon is shutting down");
-    if (sessions_.size() >= options_.max_sessions) {
-      return MemoryError("[open] this daemon serves at most ", options_.max_sessions, " sessions");
-    }
-    record->number = next_number_++;
-    record->session->SetName(record->number, record->owner.client_name);
-    sessions_.emplace(record->id, record);
-  }
-  record->session->counters().opened.Add();
-  LogOpened(*record);
   return record;
 }
 
@@ -197,6 +215,11 @@ SessionRecordPtr SessionManager::FindByNumber(uint64_t number) {
     if (entry.second->number == number) return entry.second;
   }
   return nullptr;
+}
+
+absl::Status SessionManager::WhyGone(const std::string& id) {
+  MutexLock lock(&mutex_);
+  return names_.WhyGone(id);
 }
 
 uint64_t SessionManager::Attach(const SessionRecordPtr& record, StreamHooks stream) {
@@ -232,6 +255,9 @@ std::shared_ptr<const StreamHooks> SessionManager::Remove(SessionRecordPtr recor
   sessions_.erase(record->id);
   // Its memory is its tenant's until it is gone, but another one may take its place.
   record->place.counted = nullptr;
+  if (!record->owner.name.empty()) {
+    names_.Erase({record->owner.tenant->name, record->owner.name}, record->id);
+  }
   return std::exchange(record->stream, nullptr);
 }
 
@@ -252,6 +278,7 @@ void SessionManager::End(SessionRecordPtr record, const std::shared_ptr<const St
   record->session->counters().ended[static_cast<size_t>(ReasonOf(reason))].Add();
   Stop(record.get());
   if (stream != nullptr && stream->cancel) stream->cancel();
+  if (options_.on_ended) options_.on_ended(record->key);
   disposer_.Destroy(std::move(record));
 }
 
@@ -291,9 +318,14 @@ absl::Status SessionManager::Kill(uint64_t number,
 }
 
 absl::Status SessionManager::Cancel(const std::string& id, uint64_t through_batch) {
-  const SessionRecordPtr record = Find(id);
-  if (record == nullptr) return absl::NotFoundError("no such session");
-  record->session->stop().Cancel(through_batch);
+  {
+    MutexLock lock(&mutex_);
+    auto it = sessions_.find(id);
+    if (it == sessions_.end()) return absl::NotFoundError("no such session");
+    SessionRecord& record = *it->second;
+    record.cancelled_through = std::max(record.cancelled_through.load(), through_batch);
+    record.session->stop().Cancel(through_batch);
+  }
   WakeStopped();
   return absl::OkStatus();
 }

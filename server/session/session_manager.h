@@ -12,11 +12,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/observability/metrics.h"
 #include "server/session/disposer.h"
+#include "server/session/named_sessions.h"
 #include "server/session/session.h"
 #include "server/session/transfers.h"
 #include "server/tenancy/tenant.h"
@@ -27,10 +30,15 @@ namespace chx::server {
 struct ManagerOptions {
   SessionLimits session;
   std::chrono::milliseconds lease{30000};  // how long a session lives without a stream
+  // And one with a name and arrays saved in it, where its tenant has no other lease.
+  std::chrono::milliseconds named_lease = std::chrono::hours(24);
   size_t max_sessions = kDefaultMaxSessions;
   MemoryBudget* budget = nullptr;    // the daemon's; null: none
   std::shared_ptr<Metrics> metrics;  // null: each session counts for itself
   SharedStore* sharing = nullptr;    // what sessions share with each other; null: nothing
+  // A session has ended for good: nothing is to be kept of it. Any thread; may be null.
+  std::function<void(const std::string& key)> on_ended;
+  bool survives_restart = false;  // snapshots are written at the daemon's end
 };
 
 // What an open session costs before it has done anything: its thread's stack, buffers of its
@@ -40,6 +48,8 @@ inline constexpr int64_t kSessionBytes = int64_t{512} << 10;
 // What a transport keeps for a session from one stream to the next.
 struct TransportState {
   virtual ~TransportState() = default;
+  // For a snapshot: what the client has to be told again if it has missed it.
+  virtual std::string Serialize() const { return ""; }
 };
 
 // Why sessions end, for the log and the metrics.
@@ -53,6 +63,7 @@ inline constexpr absl::string_view kProtocolBroken = "its client broke the proto
 // For whom a session is.
 struct SessionOwner {
   std::string client_name;
+  std::string name;    // of the session, among its tenant's; empty: none
   std::string peer;    // as the log names it
   bool share = false;  // see Session
   uid_t uid = 0;       // who may map its arrays, where it shares them
@@ -72,17 +83,26 @@ struct StreamHooks {
 struct SessionRecord {
   std::string id;       // 16 random bytes
   uint64_t number = 0;  // in listings; no secret
+  std::string key;      // hexadecimal: of its snapshots; stays when it passes to another record
   // What the transport keeps as long as the session lives.
   std::shared_ptr<void> admission;
   TenantPlace place;
   SessionOwner owner;
   std::shared_ptr<Metrics> metrics;  // the daemon's; may be null
-  std::unique_ptr<Session> session;
+  std::shared_ptr<Session> session;  // with a name, it may pass to another record
   std::chrono::steady_clock::time_point opened;
 
   Mutex stream_mutex;                       // held while a batch is applied
   std::atomic<uint64_t> last_batch_seq{0};  // written under stream_mutex
   std::unique_ptr<TransportState> transport ABSL_GUARDED_BY(stream_mutex);
+  // Not OK: the session is another client's by now, as this says.
+  absl::Status passed_on ABSL_GUARDED_BY(stream_mutex);
+  // Written under the manager's mutex: the last batch that a client has asked to cancel, and
+  // whether no client has the session's id, so that it waits under its name.
+  std::atomic<uint64_t> cancelled_through{0};
+  std::atomic<bool> waits{false};
+  bool taken_up = false;                            // a former client has left it
+  absl::Time snapshot_time = absl::InfinitePast();  // of the one that it was restored from
   // Held while an array is sent: its copy is outside of the quota, so there is one at a time.
   Mutex download_mutex;
   Transfers transfers;
@@ -96,6 +116,9 @@ struct SessionRecord {
   std::chrono::steady_clock::time_point active;    // when it was last seen to do something
 };
 using SessionRecordPtr = std::shared_ptr<SessionRecord>;
+
+// 16 bytes that cannot be guessed.
+absl::StatusOr<std::string> NewSessionId();
 
 // What a listing says about a session.
 struct SessionSnapshot {
@@ -117,10 +140,18 @@ class SessionManager {
   ~SessionManager();
 
   absl::StatusOr<SessionRecordPtr> Open(SessionOwner owner);
+  // A session that is read from a snapshot: `fill` makes it what it was, with its id. Its lease
+  // begins. An error if there is no room, or a session of that id or name.
+  absl::StatusOr<SessionRecordPtr> Restore(SessionOwner owner,
+                                           absl::FunctionRef<absl::Status(SessionRecord*)> fill);
+  // Whoever asks for the session by its id or name is told that it cannot be restored now.
+  void Refuse(const SessionOwner& owner, const std::string& id, absl::Status why);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
   // For operators of the daemon, who know a session by its number; null if there is none.
   SessionRecordPtr FindByNumber(uint64_t number);
+  // What a client is told that has lost its session to another one; OK: no such thing is known.
+  absl::Status WhyGone(const std::string& id);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
   // larger number than all before, or 0 if the session has been freed.
   uint64_t Attach(const SessionRecordPtr& record, StreamHooks stream);
@@ -130,6 +161,8 @@ class SessionManager {
   // once. kNotFound if there is none. `reason` is for the log.
   absl::StatusOr<std::vector<SessionOutput::Error>> Close(
       const std::string& id, absl::string_view reason = kClosedByClient);
+  // As its client's Close, but a session with a name and arrays saved in it waits for another one.
+  absl::StatusOr<std::vector<SessionOutput::Error>> Leave(const std::string& id);
   // The same for an operator of the daemon, who knows the session by its number. `may`: for those
   // who may not end all; a session that they may not is none to them.
   absl::Status Kill(uint64_t number,
@@ -157,6 +190,21 @@ class SessionManager {
                                               const TenantPlace& place) const;
   // As MemoryBudget::Relief.
   bool Relieve(const MemoryGroup* group);
+  absl::StatusOr<SessionRecordPtr> NewRecord(SessionOwner owner);
+  // For metrics and the log.
+  static void NoteOpened(const SessionRecord& record);
+  // named_records.cc: the tenant's session of that name for a new client.
+  absl::StatusOr<SessionRecordPtr> OpenNamed(SessionOwner owner);
+  // Passes a session on to a record with another id, which it returns: null if it is busy, or has
+  // been passed on or freed meanwhile.
+  SessionRecordPtr PassOn(const SessionRecordPtr& old, SessionOwner owner, absl::Status why,
+                          std::chrono::milliseconds patience);
+  // Its client does not come back: what it has saved waits for another one. False: nothing is
+  // saved, it has no name, or it is busy.
+  bool LetWait(const SessionRecordPtr& record, std::chrono::milliseconds patience);
+  std::chrono::milliseconds LeaseOf(const SessionRecord& record) const;
+  // Enters a record. An error if there is no room.
+  absl::Status Enter(const SessionRecordPtr& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets those go on that wait for their turn to compute and are to stop.
   void WakeStopped() const;
   // Takes a session out of the list, so that its lock and memory don't matter to others.
@@ -191,6 +239,7 @@ class SessionManager {
   uint64_t next_attachment_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<std::string, SessionRecordPtr> sessions_ ABSL_GUARDED_BY(mutex_);
+  NamedSessions names_ ABSL_GUARDED_BY(mutex_);
   Disposer<SessionRecordPtr> disposer_;
   std::thread reaper_;
 };

@@ -27,6 +27,20 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
   meter.set_reclaim([this] { return executor.Reclaim(); });
 }
 
+void SessionState::BeginAnew() {
+  ++incarnation;
+  handles.Clear();
+  passes.Clear();
+  scopes.Clear();
+  definitions.Clear();
+  errors.Clear();
+  op_ids.clear();
+  graph.functions.clear();
+  graph.freed_functions.clear();
+  executor.Configure(Settings());
+  executor.Trim();
+}
+
 RootErrorPtr CommandContext::Fail(uint32_t location, absl::Span<const Handle> results,
                                   absl::Status status, std::string op, std::string inputs) {
   RootErrorPtr error =

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -21,6 +22,7 @@
 #include "server/session/last_uses.h"
 #include "server/session/pending_passes.h"
 #include "server/session/root_error_log.h"
+#include "server/session/saved_arrays.h"
 #include "server/session/session_types.h"
 #include "server/sharing/shared_store.h"
 
@@ -38,8 +40,8 @@ struct SessionResources {
 // thread-safe.
 struct SessionState {
   // `counters` outlive the state.
-  SessionState(const Devices* devices, const SessionLimits& limits_in,
-               SessionResources resources, SessionCounters* counters_in);
+  SessionState(const Devices* devices, const SessionLimits& limits_in, SessionResources resources,
+               SessionCounters* counters_in);
 
   // Null: the session shares nothing with others. Ends after its arrays.
   const std::unique_ptr<SharingMember> sharing;
@@ -53,9 +55,18 @@ struct SessionState {
   Definitions definitions{&meter};
   GraphScopes scopes{&meter};
   HandleTable handles;
+  SavedArrays saved{&meter};
   RootErrorLog errors;
   LastUses last_uses;  // in the window of commands that runs
 
+  // Incremented for each client: what one began must not end in another's session.
+  uint64_t incarnation = 0;
+  // The session's operators by the ids that its client uses, where another daemon, whose ids were
+  // others, has agreed on them; empty: as in this one. 0: there is no such operator here.
+  std::vector<uint16_t> op_ids;
+
+  // For another client: keeps what is saved under names, and frees all else.
+  void BeginAnew();
   const MemoryAccountPtr& account() const { return executor.account(); }
   Runtime runtime() { return Runtime{executor, graph}; }
 };

@@ -36,8 +36,8 @@ void AnswerBlock(const C& c, CommandContext& context, Share share) {
   });
 }
 
-// Whether an array of that spec lies within `bytes` of memory. Kernels rely on alignment. Without
-// overflow: a stride, and a sum of them, that passes is below the size.
+}  // namespace
+
 bool LiesWithin(const ArraySpec& spec, int64_t bytes) {
   bool valid = spec.offset >= 0 && spec.offset % spec.item_size() == 0 && spec.offset <= bytes;
   int64_t begin = spec.offset;
@@ -51,8 +51,6 @@ bool LiesWithin(const ArraySpec& spec, int64_t bytes) {
   }
   return valid && (spec.size() == 0 || (begin >= 0 && end <= bytes));
 }
-
-}  // namespace
 
 void RunCommand(const command::ShareArray& c, CommandContext& context) {
   Executor& executor = context.state.executor;

@@ -35,9 +35,12 @@ absl::Status NewArray(const C& c, SessionState& state, FindData find_data) {
 absl::StatusOr<char*> FindStage(Handle handle, int64_t offset, int64_t bytes, SessionState& state) {
   CHX_ASSIGN_OR_RETURN(const Variable* const variable, state.handles.Read(handle));
   const Array& stage = variable->array;
-  if (!stage.buffer->shared() || !stage.spec.is_contiguous()) {
-    return ValueError("[stage] expects a contiguous array in shared memory, got ",
-                      stage.spec.ToString(), stage.buffer->shared() ? "" : " in private memory");
+  // In a session that another daemon has begun: its client goes another way.
+  if (!stage.buffer->shared()) {
+    return MakeError(ErrorKind::kNotImplemented, "[stage] expects an array in shared memory");
+  }
+  if (!stage.spec.is_contiguous()) {
+    return ValueError("[stage] expects a contiguous array, got ", stage.spec.ToString());
   }
   const int64_t size = stage.spec.nbytes();
   if (offset < 0 || bytes < 0 || offset % kStageAlignment != 0 || offset > size ||

@@ -66,5 +66,27 @@ def check(records, name):
     return counts
 
 
+def check_turns(turns):
+    """What is wrong with the records ("turn", number, before, after) of several clients of a session.
+
+    Each turn finds a value, adds to it as long as it has the session, and notes what it was told last.
+    The next turn may find more, from calls whose answers were cut off, but never less; and never
+    two turns of one number.
+    """
+    wrong = []
+    last = None
+    for turn in sorted(turn[1:] for turn in turns):
+        number, before, told, called = turn
+        if last is not None:
+            if number == last[0]:
+                wrong.append(f"two clients had turn {number}: {last} and {turn}")
+            elif number == last[0] + 1 and not last[2] <= before <= last[3]:
+                wrong.append(f"turn {number} found {before} after {last}")
+        if told < before:
+            wrong.append(f"turn {number} lost what it had: {turn}")
+        last = turn
+    return wrong
+
+
 def _short(value):
     return f"{len(value)} bytes {value[:24].hex()}..." if isinstance(value, bytes) else value

@@ -175,7 +175,7 @@ class Daemon:
 class Client:
     """A client in a process of its own. `kind`: "python" (tests/faults/workload.py) or "c++"."""
 
-    def __init__(self, kind, address, seed, seconds, directory, roots=None, idle=0):
+    def __init__(self, kind, address, seed, seconds, directory, roots=None, idle=0, private=False):
         self.kind = kind
         self.name = f"{kind}-{seed}"
         self.history = os.path.join(directory, self.name + ".history")
@@ -186,6 +186,12 @@ class Client:
             command += [f"--token={TOKEN}"]
             command += [f"--tls-roots={roots}"] if roots else []
             command += [f"--idle={idle}"]
+            # What is written into memory, without a command, is in no batch that is sent again.
+            command += ["--private-memory"] if private else []
+        elif kind == "taker":
+            command = [sys.executable, "-m", "tests.faults.takers", f"--address={address}"]
+            command += [f"--history={self.history}", f"--seed={seed}", f"--seconds={seconds}"]
+            command += [f"--token={TOKEN}"] + ([f"--tls-roots={roots}"] if roots else [])
         else:
             command = [os.path.abspath(os.environ["CHX_CPP_CLIENT"]), address]
             command += [str(seconds), str(seed), TOKEN] + ([roots] if roots else [])

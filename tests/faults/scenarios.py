@@ -102,6 +102,49 @@ def daemon_killed(seed, seconds):
         world.report(f"kill -9 of the daemon, over {transport}")
 
 
+def restarts(seed, seconds):
+    """SIGTERM with --state-dir, again and again: clients go on with the next daemon, exactly once."""
+    transport = random.Random(seed).choice(("unix", "tcp", "tls"))
+    with World(transport, seed, lease=20, keeps_state=True) as world:
+        world.add_clients(world.address, seconds, ["python", "c++", "python"])
+        world.restart_for(seconds, world.daemon.stop)
+        world.finish(seconds + GRACE)
+        if world.counts["lost"] or world.counts["raised"]:
+            world.wrong.append("a session was lost by an orderly restart")
+        _check_end_of_restarts(world)
+        world.report(f"restarts with state, over {transport}")
+
+
+def state_killed(seed, seconds):
+    """kill -9 with snapshots: a client goes on where all that it was told is done, or says it is lost."""
+    transport = random.Random(seed).choice(("unix", "tcp", "tls"))
+    flags = ["--snapshot-interval=150ms"]
+    with World(transport, seed, *flags, lease=20, keeps_sessions=False, keeps_state=True) as world:
+        world.add_clients(world.address, seconds, ["python", "c++", "python"])
+        world.restart_for(seconds, world.kill_daemon)
+        world.finish(seconds + GRACE)
+        _check_end_of_restarts(world)
+        world.report(f"kill -9 with snapshots, over {transport}")
+
+
+def _check_end_of_restarts(world):
+    if not world.counts["restarts"]:
+        world.wrong.append("there was no restart")
+    world.check_end()
+
+
+def takeovers(seed, seconds):
+    """One named session, which many processes take up from each other, through cuts and restarts."""
+    transport = random.Random(seed).choice(("unix", "tcp", "tls"))
+    with World(transport, seed, lease=20, keeps_sessions=False, keeps_state=True) as world:
+        address = world.proxy(Weather(lifetime=1.0)).address if transport == "tcp" else world.address
+        takers = [world.add_taker(address, seconds) for _ in range(3)]
+        world.restart_for(seconds, world.daemon.stop, most_pause=1.5)
+        world.finish_takers(takers, seconds + GRACE)
+        _check_end_of_restarts(world)
+        world.report(f"takeovers, over {transport}")
+
+
 def descriptors(seed, seconds):
     """Somebody opens connections until there are no descriptors left, and lets go again."""
     limit = 256
@@ -267,6 +310,9 @@ SCENARIOS = {
         idle,
         processes,
         daemon_killed,
+        restarts,
+        state_killed,
+        takeovers,
         descriptors,
         memory,
         full_disk,

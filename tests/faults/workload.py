@@ -135,7 +135,8 @@ class Client:
         elif kind < 0.7:
             self._ask("read_shared", draw.choice(tuple(operations.SLOTS)))
         elif kind < 0.78:
-            self._write_shared()
+            if not self.options.private_memory:
+                self._write_shared()
         elif kind < 0.84:
             start = time.monotonic()
             text = self.chx.fail()
@@ -188,6 +189,7 @@ def main():
     parser.add_argument("--token", default="")
     parser.add_argument("--tls-roots")
     parser.add_argument("--idle", type=float, default=0, help="mean seconds between steps")
+    parser.add_argument("--private-memory", action="store_true", help="writes into no shared memory")
     client = Client(parser.parse_args())
     client.run()
     return 0

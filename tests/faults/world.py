@@ -26,11 +26,20 @@ class World:
       lease: seconds.
       keeps_sessions: a session that was lost before its lease ended, or a transfer that failed while
         its session went on, is wrong.
+      keeps_state: the daemon has a --state-dir.
       limits, flags, log: the daemon's.
     """
 
     def __init__(
-        self, transport, seed, *flags, lease=5, keeps_sessions=True, limits=None, log=None
+        self,
+        transport,
+        seed,
+        *flags,
+        lease=5,
+        keeps_sessions=True,
+        keeps_state=False,
+        limits=None,
+        log=None,
     ):
         self.seed = seed
         self.draw = random.Random(seed)
@@ -39,6 +48,9 @@ class World:
         self.directory = tempfile.mkdtemp(prefix="chxd-faults-")
         self.roots = None
         flags = [f"--lease={lease}s", "--threads=2", *flags]
+        self.keeps_state = keeps_state
+        if keeps_state:
+            flags.append(f"--state-dir={self.directory}/state")
         if transport == "tls":
             tls, self.roots = make_certificate(self.directory)
             flags += tls
@@ -103,7 +115,50 @@ class World:
 
     def _client(self, kind, address, seconds, roots=None, idle=0):
         roots = None if address.startswith("unix:") else roots
-        return Client(kind, address, self._seed(), seconds, self.directory, roots, idle)
+        return Client(
+            kind, address, self._seed(), seconds, self.directory, roots, idle, self.keeps_state
+        )
+
+    def add_taker(self, address, seconds):
+        """A client that takes a named session up again and again (takers.py)."""
+        roots = None if address.startswith("unix:") else self.roots
+        return Client("taker", address, self._seed(), seconds, self.directory, roots)
+
+    def finish_takers(self, takers, grace):
+        """All that they noted about the session, in the order of their turns, must be one history."""
+        end = time.monotonic() + grace
+        turns = []
+        for taker in takers:
+            if not wait_until(lambda t=taker: t.process.poll() is not None, end - time.monotonic()):
+                taker.signal(signal.SIGUSR1)
+                time.sleep(0.5)
+                self.wrong.append(f"{taker.name} hangs: {taker.text()}")
+                taker.signal(signal.SIGKILL)
+                taker.process.wait()
+            elif taker.process.returncode != 0:
+                self.wrong.append(f"{taker.name}: {taker.text()}")
+            turns += history.read(taker.history) if os.path.exists(taker.history) else []
+        self.counts["turns"] += len(turns)
+        self.wrong += history.check_turns(turns)
+
+    def kill_daemon(self):
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+
+    def restart_for(self, seconds, end_daemon, most_pause=1.0):
+        """The daemon ends again and again, by `end_daemon`, and is started on the same addresses."""
+        end = time.monotonic() + seconds
+        wait_until(self.daemon.sessions, 30)
+        while True:
+            time.sleep(self.draw.uniform(0.2, most_pause))
+            status = end_daemon()
+            if status:
+                self.wrong.append(f"chxd exits with {status}: {self.daemon.log()[-2000:]}")
+            self.counts["restarts"] += 1
+            time.sleep(self.draw.uniform(0, 0.4))
+            self.daemon.restart()
+            if time.monotonic() > end - 1:
+                return
 
     def _seed(self):
         self._next_seed += 1

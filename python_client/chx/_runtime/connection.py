@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping
 
 from chx import _core
-from chx._runtime import context, session
-from chx._runtime.session import Session
+from chx._runtime import context
+from chx._runtime.session import Session, open_session
 
 
 def connect(
@@ -25,6 +25,7 @@ def connect(
     plugins: Mapping[str, str | os.PathLike[str]] | None = None,
     reconnect: float | None = None,
     cancel_on_interrupt: bool = True,
+    session: str | None = None,
 ) -> Session:
     """Opens a session with a chxd daemon and makes it the default one.
 
@@ -54,6 +55,10 @@ def connect(
         or a tunnel in between may go away and come back.
       cancel_on_interrupt: whether Ctrl-C in a wait also cancels what was called and has not run, so
         that the next read need not wait for it.
+      session: the session's name, of 1 to 128 letters, digits and "-_./:@+". If there is a session of
+        that name, of the same user of the daemon, this process takes it up: Session.load() gives
+        what was saved in it by Session.save(), all else is freed, and the process that had it loses
+        it with a ConnectionError. See docs/state.md.
 
     Returns:
       The Session.
@@ -66,7 +71,7 @@ def connect(
       ValueError: plug-ins or a memory limit for a daemon that runs already: only who starts it may
         give them.
     """
-    opened = session.open_session(
+    opened = open_session(
         address,
         token=token,
         token_file=token_file,
@@ -79,6 +84,7 @@ def connect(
         plugins=plugins,
         reconnect=reconnect,
         cancel_on_interrupt=cancel_on_interrupt,
+        name=session,
     )
     context.use_globally(opened)
     return opened

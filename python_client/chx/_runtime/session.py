@@ -6,13 +6,14 @@ import atexit
 import contextlib
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chx import _core
 from chx._compat import Self, TypeAlias
-from chx._runtime import defaults, publishing, random_streams
+from chx._runtime import defaults, publishing, random_streams, saved
 from chx._runtime.certificates import read_certificate, read_roots
 from chx._runtime.daemon import PrivateDaemon
 from chx._runtime.waiting import Waiter, result
@@ -48,6 +49,8 @@ class Session(_core.Session):
     _daemon: PrivateDaemon | None = None
     _owns_daemon = False  # and ends it when it is closed
     _waiter: Waiter | None = None  # of reads that are awaited
+    _name: str | None = None
+    _discards = False  # what was saved, too
 
     def __enter__(self) -> Self:
         return self
@@ -93,6 +96,64 @@ class Session(_core.Session):
     def settings(self) -> dict[str, bool | int]:
         """What configure() has set, and the defaults of what it has not; a new dict."""
         return self._settings()
+
+    @property
+    def name(self) -> str | None:
+        """What chx.connect(session=...) was given; None: it has no name, and no one can take it up."""
+        return self._name
+
+    @property
+    def taken_up(self) -> bool:
+        """Whether chx.connect() found a session of its name, which another client had left."""
+        return self._former_generator() is not None
+
+    def save(self, name: str, tree: Any) -> None:
+        """Keeps arrays under a name for as long as the session lives, instead of what was there.
+
+        Who takes a named session up, and this process too, gets them by load(). They are the arrays
+        themselves, not copies: what is written to them later, as optimizers do, is seen under the
+        name. Gradients and requires_grad are kept, and so is where the session's random numbers
+        are.
+
+        Args:
+          name: 1 to 255 bytes of text.
+          tree: arrays of this session, numbers, texts and None in dicts (keys: text, int), lists
+            and tuples; at most 4096 arrays.
+
+        Warns:
+          UserWarning: arrays were computed in a graph. They come back without it: with their value,
+            and not requiring a gradient.
+
+        Raises:
+          TypeError: other things in the tree.
+          ContextError: an array of another session.
+        """
+        text, arrays = saved.flatten(tree)
+        self._note_stream()
+        detached = self._save(name, text, arrays)
+        if detached:
+            warnings.warn(
+                f"session.save({name!r}): {detached} of {len(arrays)} arrays were computed in a "
+                "graph, which is not kept; they will come back as values",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def load(self, name: str) -> Any:
+        """What save() was given, with new objects for the same arrays; ValueError if nothing was."""
+        return saved.unflatten(*self._load(name))
+
+    def saved(self) -> list[str]:
+        """The names under which something is saved."""
+        return self._saved()
+
+    def forget(self, name: str) -> None:
+        """Ends what save() began; ValueError if nothing is saved under the name."""
+        self._forget(name)
+
+    def _note_stream(self) -> None:
+        if self._stream is not None:
+            self._note_generator(saved.generator_state(self._stream))
 
     def synchronize_async(self) -> Coroutine[Any, Any, None]:
         """As synchronize(), to be awaited."""
@@ -146,7 +207,8 @@ class Session(_core.Session):
         """Ends the session. What uses its arrays or devices afterwards raises ConnectionError.
 
         So do functions without an array, if this was the default session, until chx.connect() is
-        called again.
+        called again. If the session has a name and arrays were saved in it, these stay in the daemon
+        for who connects to that name next; all else is freed.
         """
         daemon = self._daemon
         if daemon is None:
@@ -154,9 +216,17 @@ class Session(_core.Session):
         else:
             self._end(daemon.stop if self._owns_daemon else daemon.release)
 
+    def discard(self) -> None:
+        """Ends the session as close() does, with what was saved in it."""
+        self._discards = True
+        self.close()
+
     def _end(self, end_daemon: Callable[[], None] | None) -> None:
         if self._closed:
             return
+        if self._name is not None and not self._discards:
+            with contextlib.suppress(Exception):  # of a session that is lost
+                self._note_stream()
         with _submitting:
             self._closed = True
             waiter, self._waiter = self._waiter, None
@@ -164,7 +234,10 @@ class Session(_core.Session):
         _open_sessions.discard(self)
         defaults.forget(self)
         try:
-            super().close()
+            if self._discards:
+                super()._discard()
+            else:
+                super().close()
         finally:
             self._detach()
             if waiter is not None:
@@ -197,6 +270,7 @@ def open_session(
     plugins: Mapping[str, str | os.PathLike[str]] | None = None,
     reconnect: float | None = None,
     cancel_on_interrupt: bool = True,
+    name: str | None = None,
 ) -> Session:
     """A session that is nobody's default; see connect() for the arguments and errors."""
     server = address or os.environ.get("CHX_SERVER", "")
@@ -226,7 +300,7 @@ def open_session(
         "" if shown else os.fspath(token_file or os.environ.get("CHX_TOKEN_FILE") or ""),
     )
     try:
-        session = _open(arguments, daemon)
+        session = _open(arguments, daemon, name)
     except BaseException:
         if daemon is not None:
             daemon.stop()
@@ -236,9 +310,15 @@ def open_session(
     return session
 
 
-def _open(arguments: _Arguments, daemon: PrivateDaemon | None) -> Session:
-    session = Session(*arguments)
+def _open(
+    arguments: _Arguments, daemon: PrivateDaemon | None, name: str | None = None
+) -> Session:
+    session = Session(*arguments, name or "")
     session._arguments = arguments
+    session._name = name
+    former = session._former_generator()
+    if former is not None:
+        session._stream = saved.stream_from(former)
     _open_sessions.add(session)
     if daemon is not None:
         session._daemon = daemon

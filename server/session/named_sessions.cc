@@ -1,0 +1,52 @@
+#include "server/session/named_sessions.h"
+
+#include "ops/error.h"
+
+namespace chx::server {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxGone = 1024;
+
+}  // namespace
+
+absl::Status CheckSessionName(absl::string_view name) {
+  bool valid = !name.empty() && name.size() <= kMaxNameBytes;
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    valid = valid && (plain || absl::string_view("-_./:@+").find(c) != absl::string_view::npos);
+  }
+  if (valid) return absl::OkStatus();
+  return ValueError("[connect] expects a session's name of 1 to ", kMaxNameBytes,
+                    " letters, digits and -_./:@+");
+}
+
+std::string NamedSessions::Find(const SessionName& name) const {
+  auto it = ids_.find(name);
+  return it == ids_.end() ? std::string() : it->second;
+}
+
+void NamedSessions::Erase(const SessionName& name, const std::string& id) {
+  auto it = ids_.find(name);
+  if (it != ids_.end() && it->second == id) ids_.erase(it);
+}
+
+absl::Status NamedSessions::Refusal(const SessionName& name) const {
+  auto it = refused_.find(name);
+  return it == refused_.end() ? absl::OkStatus() : it->second;
+}
+
+void NamedSessions::Retire(const std::string& id, absl::Status why) {
+  if (!gone_.emplace(id, std::move(why)).second) return;
+  order_.push_back(id);
+  if (order_.size() <= kMaxGone) return;
+  gone_.erase(order_.front());
+  order_.pop_front();
+}
+
+absl::Status NamedSessions::WhyGone(const std::string& id) const {
+  auto it = gone_.find(id);
+  return it == gone_.end() ? absl::OkStatus() : it->second;
+}
+
+}  // namespace chx::server

@@ -1,0 +1,206 @@
+#include "server/state/session_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/error.h"
+#include "ops/registry.h"
+#include "server/state/array_messages.h"
+#include "server/state/graph_writer.h"
+
+namespace chx::server {
+namespace {
+
+constexpr size_t kRecordsBytes = 256 << 10;  // of a part
+constexpr int64_t kCopiedAtOnce = 4 << 20;   // of a device's own memory
+
+// Records that go to the file as they become many.
+class RecordStream {
+ public:
+  explicit RecordStream(PartWriter* file) : file_(*file) {}
+
+  // For one more; Count says how large it is.
+  state::Records& Next() {
+    if (bytes_ > kRecordsBytes) Flush();
+    return records_;
+  }
+  template <typename Message>
+  void Count(const Message& message) {
+    bytes_ += message.ByteSizeLong();
+  }
+  absl::Status End() {
+    Flush();
+    return status_;
+  }
+
+ private:
+  void Flush() {
+    if (status_.ok()) status_ = file_.Write(PartKind::kRecords, records_.SerializeAsString());
+    records_.Clear();
+    bytes_ = 0;
+  }
+
+  PartWriter& file_;
+  state::Records records_;
+  size_t bytes_ = 0;
+  absl::Status status_;
+};
+
+// Root errors are shared by all who inherit them.
+class ErrorTable {
+ public:
+  explicit ErrorTable(RecordStream* records) : records_(*records) {}
+
+  uint32_t Number(const RootErrorPtr& error) {
+    const auto [it, inserted] =
+        numbers_.try_emplace(error.get(), static_cast<uint32_t>(numbers_.size() + 1));
+    if (!inserted) return it->second;
+    state::RootError* const message = records_.Next().add_errors();
+    message->set_kind(static_cast<uint32_t>(KindOf(error->status)));
+    message->set_message(std::string(error->status.message()));
+    message->set_op(error->op);
+    message->set_inputs(error->inputs);
+    message->set_location(error->location);
+    message->set_read(error->read);
+    message->set_absent_gradient(error->absent_gradient);
+    records_.Count(*message);
+    return it->second;
+  }
+
+ private:
+  RecordStream& records_;
+  absl::flat_hash_map<const RootError*, uint32_t> numbers_;
+};
+
+void AddOperators(const SessionState& session, state::Head* head) {
+  const OpRegistry& registry = OpRegistry::Global();
+  const bool own = session.op_ids.empty();
+  const int count = own ? registry.size() : static_cast<int>(session.op_ids.size()) - 1;
+  for (int id = 1; id <= count; ++id) {
+    const int here = own ? id : session.op_ids[static_cast<size_t>(id)];
+    state::OperatorName* const name = head->add_ops();
+    if (here == 0) continue;
+    const OpDef& op = registry.at(static_cast<OpId>(here - 1));
+    name->set_name(op.name);
+    name->set_hash(op.SignatureHash());
+  }
+}
+
+void AddDefinitions(SessionState* session, state::Head* head) {
+  for (BackpropId id : session->scopes.Ids()) head->add_scopes(id);
+  std::sort(head->mutable_scopes()->begin(), head->mutable_scopes()->end());
+  for (const auto& [number, mode] : session->definitions.modes()) {
+    state::Mode* const message = head->add_modes();
+    message->set_number(number);
+    message->set_by_default(mode.by_default());
+    for (const auto& [id, records] : mode.exceptions()) {
+      records ? message->add_recorded(id) : message->add_not_recorded(id);
+    }
+  }
+  const Settings& settings = session->executor.settings();
+  state::Settings* const message = head->mutable_settings();
+  message->set_use_cudnn(settings.use_cudnn);
+  message->set_cudnn_deterministic(settings.cudnn_deterministic);
+  message->set_autotune(settings.autotune);
+  message->set_max_workspace_size(settings.max_workspace_size);
+}
+
+absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, PartWriter* file) {
+  CHX_RETURN_IF_ERROR(file->Begin(PartKind::kBuffer, static_cast<uint64_t>(entry.bytes)));
+  if (executor->devices().shares_memory(entry.device)) {
+    CHX_RETURN_IF_ERROR(
+        file->Append({entry.buffer->data(), static_cast<size_t>(entry.bytes)}));
+    return file->Finish();
+  }
+  const Array bytes = {entry.buffer,
+                       ArraySpec(Dtype::kUint8, Shape({entry.bytes}), entry.device)};
+  std::string copy;
+  for (int64_t begin = 0; begin < entry.bytes; begin += kCopiedAtOnce) {
+    copy.resize(static_cast<size_t>(std::min(kCopiedAtOnce, entry.bytes - begin)));
+    CHX_RETURN_IF_ERROR(
+        executor->CopyOut(bytes, begin, static_cast<int64_t>(copy.size()), &copy[0]));
+    CHX_RETURN_IF_ERROR(file->Append(copy));
+  }
+  return file->Finish();
+}
+
+absl::Status WriteRecords(SessionState* session, const GraphTable& graphs, PartWriter* file) {
+  RecordStream records(file);
+  ErrorTable errors(&records);
+  for (const auto& [number, text] : session->definitions.locations()) {
+    state::Location* const message = records.Next().add_locations();
+    message->set_number(number);
+    message->set_text(text);
+    records.Count(*message);
+  }
+  graphs.Items([&](state::GraphItem item) {
+    records.Count(item);
+    *records.Next().add_graph() = std::move(item);
+  });
+  graphs.Gradients([&](state::Gradient gradient) {
+    records.Count(gradient);
+    *records.Next().add_gradients() = std::move(gradient);
+  });
+  session->handles.ForEach([&](Handle handle, const HandleTable::Entry& entry) {
+    state::Handle message;
+    message.set_handle(handle);
+    if (entry.error != nullptr) {
+      message.set_error(errors.Number(entry.error));
+    } else {
+      graphs.Fill(entry.variable, message.mutable_variable());
+    }
+    records.Count(message);
+    *records.Next().add_handles() = std::move(message);
+  });
+  for (const auto& [name, entry] : session->saved.entries()) {
+    state::Saved message;
+    message.set_name(name);
+    message.set_tree(entry.tree);
+    for (const Variable& array : entry.arrays) graphs.Fill(array, message.add_arrays());
+    records.Count(message);
+    *records.Next().add_saved() = std::move(message);
+  }
+  for (const SessionOutput::Error& unread : session->errors.unread()) {
+    if (unread.error->read) continue;
+    const uint32_t number = errors.Number(unread.error);
+    state::Unread* const message = records.Next().add_unread();
+    message->set_handle(unread.handle);
+    message->set_error(number);
+    records.Count(*message);
+  }
+  return records.End();
+}
+
+}  // namespace
+
+absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* file) {
+  CHX_RETURN_IF_ERROR(session->executor.Synchronize());
+  BufferTable buffers;
+  GraphTable graphs(&buffers);
+  session->handles.ForEach([&](Handle /*handle*/, const HandleTable::Entry& entry) {
+    if (entry.error == nullptr) graphs.Add(entry.variable);
+  });
+  for (const auto& [name, entry] : session->saved.entries()) {
+    for (const Variable& array : entry.arrays) graphs.Add(array);
+  }
+  AddOperators(*session, &head);
+  AddDefinitions(session, &head);
+  head.set_generator(session->saved.generator());
+  for (uint64_t number : session->graph.freed_functions) head.add_freed_functions(number);
+  head.set_lost(session->handles.lost());
+  const Devices& devices = session->executor.devices();
+  for (int i = 0; i < devices.size(); ++i) head.add_devices(devices.at(i).name());
+  for (const BufferTable::Entry& entry : buffers.entries()) {
+    state::Buffer* const message = head.add_buffers();
+    message->set_device(entry.device);
+    message->set_bytes(static_cast<uint64_t>(entry.bytes));
+  }
+  CHX_RETURN_IF_ERROR(file->Write(PartKind::kHead, head.SerializeAsString()));
+  for (const BufferTable::Entry& entry : buffers.entries()) {
+    CHX_RETURN_IF_ERROR(WriteBuffer(entry, &session->executor, file));
+  }
+  CHX_RETURN_IF_ERROR(WriteRecords(session, graphs, file));
+  return file->End();
+}
+
+}  // namespace chx::server

@@ -1,0 +1,259 @@
+#include "server/state/state_store.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "ops/error.h"
+#include "server/log/log.h"
+#include "server/state/array_messages.h"
+#include "server/state/session_reader.h"
+#include "server/state/session_writer.h"
+
+namespace chx::server {
+namespace {
+
+constexpr absl::string_view kEnding = ".session";
+constexpr std::chrono::seconds kPatience(10);  // of snapshots at intervals
+
+std::string FileOf(const std::string& key) { return absl::StrCat(key, kEnding); }
+
+// Of a file: what names of files and log lines are made of.
+absl::Status CheckHead(const state::Head& head, const std::string& name) {
+  if (FileOf(head.key()) != name) return Unreadable("it is another session's file");
+  if (head.id().size() != 16) return Unreadable("the session's id");
+  return head.name().empty() ? absl::OkStatus() : CheckSessionName(head.name());
+}
+
+SessionOwner OwnerOf(const state::Head& head, TenantPtr tenant) {
+  SessionOwner owner;
+  owner.client_name = head.client_name();
+  owner.name = head.name();
+  owner.peer = head.peer();
+  owner.tenant = std::move(tenant);
+  return owner;
+}
+
+int64_t WorkOf(const SessionRecord& record) {
+  return record.session->stats().commands + record.session->uploads();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StateStore>> StateStore::Open(StateOptions options) {
+  std::unique_ptr<StateStore> store(new StateStore(std::move(options)));
+  CHX_ASSIGN_OR_RETURN(store->folder_, StateFolder::Open(store->options_.folder));
+  return store;
+}
+
+StateStore::~StateStore() { Stop(); }
+
+void StateStore::Start(SessionManager* manager) {
+  manager_ = manager;
+  const auto names = folder_->List(kEnding);
+  if (!names.ok()) Log(LogLevel::kError, "no sessions restored", {{"reason", names.status().message()}});
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    const absl::Status restored = Restore(name);
+    if (restored.ok()) continue;
+    Log(LogLevel::kError, "session not restored",
+        {{"file", absl::StrCat(folder_->path(), "/", name)}, {"reason", restored.message()}});
+  }
+  if (options_.interval.count() > 0) thread_ = std::thread([this] { SnapshotAtIntervals(); });
+}
+
+absl::Status StateStore::Restore(const std::string& name) {
+  CHX_ASSIGN_OR_RETURN(const OwnedFd fd, folder_->OpenFile(name));
+  PartReader file(fd.get());
+  CHX_ASSIGN_OR_RETURN(const state::Head head, ReadHead(&file));
+  CHX_RETURN_IF_ERROR(CheckHead(head, name));
+  TenantPtr tenant = options_.find_tenant(head.tenant());
+  if (tenant == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("there is no tenant ", head.tenant()));
+  }
+  const SessionOwner owner = OwnerOf(head, std::move(tenant));
+  const auto fill = [&](SessionRecord* record) -> absl::Status {
+    record->id = head.id();
+    record->key = head.key();
+    record->last_batch_seq = head.last_batch_seq();
+    record->cancelled_through = head.cancelled_through();
+    record->taken_up = head.taken_up();
+    record->waits = head.waits();
+    record->snapshot_time = absl::FromUnixMillis(static_cast<int64_t>(head.unix_ms()));
+    absl::Status status;
+    record->session->Inspect(
+        [&](SessionState& session) { status = ReadSession(head, &file, &session); });
+    CHX_RETURN_IF_ERROR(status);
+    record->session->set_uploads(static_cast<int64_t>(head.uploads()));
+    if (head.stream().empty()) return absl::OkStatus();
+    CHX_ASSIGN_OR_RETURN(auto transport,
+                         options_.read_stream(record->session->account(), head.stream()));
+    MutexLock lock(&record->stream_mutex);
+    record->transport = std::move(transport);
+    return absl::OkStatus();
+  };
+  const absl::StatusOr<SessionRecordPtr> record = manager_->Restore(owner, fill);
+  if (!record.ok()) {
+    manager_->Refuse(owner, head.id(),
+                     absl::FailedPreconditionError(absl::StrCat(
+                         "the session is on the daemon's disk and could not be restored: ",
+                         record.status().message())));
+    return record.status();
+  }
+  Log(LogLevel::kInfo, "session restored",
+      {{"session", (*record)->number},
+       {"tenant", owner.tenant->name},
+       {"name", owner.name},
+       {"client", owner.client_name},
+       {"written", absl::FormatTime((*record)->snapshot_time, absl::UTCTimeZone())}});
+  return absl::OkStatus();
+}
+
+absl::Status StateStore::Write(const SessionRecordPtr& record, std::chrono::milliseconds patience,
+                               uint64_t* bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  // Between two batches: what the client was told of, and what it was not, is then clear.
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!record->stream_mutex.TryLock()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return absl::DeadlineExceededError("the session is busy");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  absl::Status status = record->passed_on;
+  if (status.ok() && record->session->stop().session_ended()) {
+    status = absl::CancelledError("the session was stopped in the middle of a batch");
+  }
+  if (status.ok()) {
+    state::Head head;
+    head.set_key(record->key);
+    head.set_id(record->id);
+    head.set_name(record->owner.name);
+    head.set_tenant(record->owner.tenant->name);
+    head.set_client_name(record->owner.client_name);
+    head.set_peer(record->owner.peer);
+    head.set_waits(record->waits);
+    head.set_taken_up(record->taken_up);
+    head.set_last_batch_seq(record->last_batch_seq);
+    head.set_cancelled_through(record->cancelled_through);
+    if (record->transport != nullptr) head.set_stream(record->transport->Serialize());
+    head.set_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(absl::Now())));
+    MutexLock lock(&writing_);
+    if (manager_->Find(record->id) != record) {
+      status = absl::CancelledError("the session has ended");
+    } else {
+      record->session->Inspect([&](SessionState& session) {
+        head.set_uploads(static_cast<uint64_t>(record->session->uploads()));
+        status = folder_->Replace(FileOf(record->key), [&](int fd) {
+          PartWriter file(fd);
+          const absl::Status written = WriteSession(&session, std::move(head), &file);
+          *bytes = file.bytes();
+          return written;
+        });
+      });
+    }
+    RemoveEnded();
+  }
+  record->stream_mutex.Unlock();
+  return status;
+}
+
+SnapshotCounts StateStore::SnapshotAll(std::chrono::milliseconds patience) {
+  SnapshotCounts counts;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (const SessionRecordPtr& record : manager_->List()) {
+    uint64_t bytes = 0;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    const absl::Status status = Write(record, std::max(left, std::chrono::milliseconds(0)), &bytes);
+    if (status.ok()) {
+      ++counts.sessions;
+      counts.bytes += bytes;
+      continue;
+    }
+    ++counts.failed;
+    Log(LogLevel::kError, "no snapshot of a session",
+        {{"session", record->number},
+         {"tenant", record->owner.tenant->name},
+         {"name", record->owner.name},
+         {"client", record->owner.client_name},
+         {"reason", status.message()}});
+  }
+  Log(LogLevel::kInfo, "snapshots written",
+      {{"sessions", counts.sessions}, {"failed", counts.failed}, {"bytes", counts.bytes}});
+  return counts;
+}
+
+absl::StatusOr<SnapshotCounts> StateStore::SnapshotOne(uint64_t number,
+                                                       std::chrono::milliseconds patience) {
+  for (const SessionRecordPtr& record : manager_->List()) {
+    if (record->number != number) continue;
+    SnapshotCounts counts;
+    CHX_RETURN_IF_ERROR(Write(record, patience, &counts.bytes));
+    counts.sessions = 1;
+    return counts;
+  }
+  return absl::NotFoundError(absl::StrCat("there is no session number ", number));
+}
+
+void StateStore::Forget(const std::string& key) {
+  {
+    MutexLock lock(&mutex_);
+    ended_.push_back(key);
+  }
+  if (!writing_.TryLock()) return;  // whoever writes a file removes it afterwards
+  RemoveEnded();
+  writing_.Unlock();
+}
+
+void StateStore::RemoveEnded() {
+  std::vector<std::string> ended;
+  {
+    MutexLock lock(&mutex_);
+    ended.swap(ended_);
+  }
+  for (const std::string& key : ended) folder_->Remove(FileOf(key));
+}
+
+void StateStore::SnapshotAtIntervals() {
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      const auto next = std::chrono::steady_clock::now() + options_.interval;
+      while (!stopping_ && std::chrono::steady_clock::now() < next) wake_.wait_until(mutex_, next);
+      if (stopping_) return;
+    }
+    std::map<std::string, int64_t> work;
+    for (const SessionRecordPtr& record : manager_->List()) {
+      const int64_t now = WorkOf(*record);
+      auto last = written_at_.find(record->key);
+      if (last != written_at_.end() && last->second == now) {
+        work[record->key] = now;
+        continue;
+      }
+      uint64_t bytes = 0;
+      const absl::Status status = Write(record, kPatience, &bytes);
+      if (status.ok()) {
+        work[record->key] = now;
+        continue;
+      }
+      static auto* const limit = new LogLimit;
+      Log(limit, LogLevel::kWarning, "no snapshot of a session",
+          {{"session", record->number}, {"reason", status.message()}});
+    }
+    written_at_ = std::move(work);
+  }
+}
+
+void StateStore::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  MutexLock lock(&writing_);
+  RemoveEnded();
+}
+
+}  // namespace chx::server

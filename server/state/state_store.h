@@ -1,0 +1,82 @@
+// Sessions on disk: written while the daemon runs and at its end, and taken up by the next one.
+#ifndef CHX_SERVER_STATE_STATE_STORE_H_
+#define CHX_SERVER_STATE_STATE_STORE_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/mutex.h"
+#include "server/session/session_manager.h"
+#include "server/state/snapshot_file.h"
+
+namespace chx::server {
+
+struct StateOptions {
+  std::string folder;
+  std::chrono::milliseconds interval{0};  // between snapshots of sessions that changed; 0: none
+  // Null: there is no such tenant any more.
+  std::function<TenantPtr(const std::string& name)> find_tenant;
+  // As ReadStreamState of server/rpc.
+  std::function<absl::StatusOr<std::unique_ptr<TransportState>>(const MemoryAccountPtr& account,
+                                                                absl::string_view data)>
+      read_stream;
+};
+
+// What a round of snapshots came to.
+struct SnapshotCounts {
+  int sessions = 0;  // written
+  int failed = 0;    // as the log says
+  uint64_t bytes = 0;
+};
+
+// The daemon's one. Each session has a file of its own, by a random name. Thread-safe.
+class StateStore {
+ public:
+  // Opens the folder. An error if it cannot be used, or others may write to it.
+  static absl::StatusOr<std::unique_ptr<StateStore>> Open(StateOptions options);
+  ~StateStore();
+
+  // Takes up the sessions of the last daemon, and begins with the snapshots that the options ask
+  // for. A file that is damaged or does not fit stays where it is, and the log says why.
+  void Start(SessionManager* manager);
+  // Writes all sessions, each between two of its batches; waits that long for one that is busy.
+  SnapshotCounts SnapshotAll(std::chrono::milliseconds patience);
+  // Of one session, by its number in listings.
+  absl::StatusOr<SnapshotCounts> SnapshotOne(uint64_t number, std::chrono::milliseconds patience);
+  // The session has ended. Does not wait.
+  void Forget(const std::string& key);
+  // No more snapshots at intervals. Before the manager goes.
+  void Stop();
+
+ private:
+  explicit StateStore(StateOptions options) : options_(std::move(options)) {}
+  absl::Status Restore(const std::string& name);
+  // *bytes: of the file.
+  absl::Status Write(const SessionRecordPtr& record, std::chrono::milliseconds patience,
+                     uint64_t* bytes);
+  void RemoveEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void SnapshotAtIntervals();
+
+  const StateOptions options_;
+  std::unique_ptr<StateFolder> folder_;
+  SessionManager* manager_ = nullptr;
+  Mutex writing_;  // held while a file is written or removed
+  std::map<std::string, int64_t> written_at_;  // of the thread: commands and uploads so far
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> ended_ ABSL_GUARDED_BY(mutex_);  // whose files are to go
+  std::thread thread_;
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_STATE_STATE_STORE_H_
