@@ -15,7 +15,9 @@ constexpr size_t kManyFreedFunctions = 1024;
 
 Session::Session(const Devices* devices, const SessionLimits& limits, bool share,
                  MemoryAccountPtr account)
-    : state_(devices, limits, share, std::move(account)) {}
+    : state_(devices, limits, share, std::move(account)) {
+  computed_.local = share;
+}
 
 Session::~Session() {
   MutexLock lock(&mutex_);
@@ -24,7 +26,12 @@ Session::~Session() {
 
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
   MutexLock lock(&mutex_);
-  const ComputeSlots::Turn turn(state_.limits.compute_slots, &computed_, &state_.stop);
+  ComputeSlots::Run(state_.limits.compute_slots, &computed_, &state_.stop,
+                    [&] { ExecuteInTurn(window, output, batch); });
+}
+
+void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output,
+                            uint64_t batch) {
   const StopScope scope(&state_.stop);
   state_.last_uses.Find(window);
   for (size_t i = 0; i < window.size(); ++i) {

@@ -97,6 +97,9 @@ class Session {
     const StopReason reason_;
   };
 
+  // Under the lock, perhaps on another thread than the one that holds it.
+  void ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output, uint64_t batch);
+
   // For those who may not wait for the lock. Written under it.
   struct Counters {
     std::atomic<int64_t> handles{0};
