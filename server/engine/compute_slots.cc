@@ -89,9 +89,6 @@ ComputeSlots::Time ComputeSlots::Enter(Account* account, const StopToken* stop, 
     if (last_account_ != nullptr) others_.store(now.time_since_epoch().count());
     last_account_ = account;
   }
-  // Down at once, up slowly: a client that the system keeps waiting is no slow one.
-  const Duration pause = std::min<Duration>(now - account->left, 8 * kMostPause);
-  account->pause = pause < account->pause ? pause : account->pause + (pause - account->pause) / 16;
   if (TakeKept(account, now)) return now;
   account->began = now;
   if (active_ >= slots_) DropLate(now);
@@ -106,9 +103,17 @@ ComputeSlots::Time ComputeSlots::Enter(Account* account, const StopToken* stop, 
 }
 
 bool ComputeSlots::TakeKept(Account* account, Time now) {
+  if (account->kept == 0) return false;
+  if (now - account->left <= kMostPause) {
+    account->misses = 0;
+  } else if (++account->misses > kTrials) {
+    account->misses = 1;
+    account->keep_from = now + kNoTrial;
+  }
   const auto kept = std::find_if(kept_.begin(), kept_.end(), [account](const Kept& entry) {
     return entry.number == account->kept;
   });
+  account->kept = 0;
   if (kept == kept_.end()) return false;
   kept_.erase(kept);
   // Nobody else could have this time.
@@ -148,7 +153,7 @@ void ComputeSlots::Leave(Account* account, Duration used, Time now) {
   queue_.Charge(account, used);
   account->left = now;
   const bool over = !queue_.empty() && now - account->began >= kSlice;
-  if (account->local && account->pause <= kMostPause && active_ <= slots_ && !over) {
+  if (account->local && now >= account->keep_from && active_ <= slots_ && !over) {
     Keep(account, now);
   } else {
     --active_;
@@ -158,7 +163,7 @@ void ComputeSlots::Leave(Account* account, Duration used, Time now) {
 
 void ComputeSlots::Keep(Account* account, Time now) {
   account->kept = ++last_number_;
-  kept_.push_back({account->kept, now + 2 * account->pause + kMostPause / 2});
+  kept_.push_back({account->kept, now + (account->misses == 0 ? Duration(2 * kMostPause) : kTrial)});
 }
 
 void ComputeSlots::DropLate(Time now) {

@@ -33,8 +33,12 @@ class ComputeSlots {
   using Duration = TurnClock::duration;
   using Time = TurnClock::time_point;
   static constexpr std::chrono::milliseconds kSlice{4};
-  // A client that lets so much time pass between commands loses its turn.
+  // A turn is kept for clients that pause no longer than that between commands. Others lose it,
+  // and are tried again from time to time: a client that has to wait for a core pauses, too.
   static constexpr std::chrono::microseconds kMostPause{150};
+  static constexpr std::chrono::milliseconds kTrial{1};
+  static constexpr int kTrials = 3;
+  static constexpr std::chrono::milliseconds kNoTrial{100};
   // A session whose commands, sent together, take longer is one that takes long.
   static constexpr std::chrono::milliseconds kLong{1};
   // Who has computed before this computes no longer.
@@ -51,10 +55,11 @@ class ComputeSlots {
   struct Account : TurnAccount {
     bool local = false;  // its client is on this host
 
-    uint64_t kept = 0;  // the number of the turn that is kept for it
+    uint64_t kept = 0;  // the number of the turn that was kept for it; 0: none
     Time began;         // its turn
     Time left;          // its last command's end
-    Duration pause{};   // between its commands, at best
+    int misses = 1;     // how often in a row it came too late for the turn that was kept
+    Time keep_from;     // not before
     Duration waited{};  // for turns
     bool takes_long = false;
     Time starved_until;  // it gets too little at low priority
@@ -123,7 +128,8 @@ class ComputeSlots {
   const int slots_;
   const int most_;
   std::atomic<int> waiting_{0};
-  std::atomic<Duration::rep> others_;  // when the session that computes last changed
+  // When another session computed than before; at first long ago.
+  std::atomic<Duration::rep> others_{Duration::min().count() / 2};
   Mutex mutex_;
   int active_ ABSL_GUARDED_BY(mutex_) = 0;  // with kept_
   std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);

@@ -4,8 +4,9 @@
 
 Prints a line once it is ready, then reads lines and answers each with JSON:
 
-    run SECONDS     takes steps for so long; {"steps": how many, "p99": seconds of one step}
-    hog             from now on it queues products of 2048x2048 matrices without end; no answer
+    run SECONDS PAUSE   takes steps for so long, with so many seconds between any two; answers how
+                        many, and the median and the 99th percentile of a step's seconds
+    hog                 from now on it queues products of 2048x2048 matrices without end; no answer
 """
 
 import json
@@ -21,16 +22,20 @@ HOG_SIZE = 2048
 WARM_UP = 50
 
 
-def take_steps(step, seconds, every):
-    """Steps of a fixed time, not a fixed number of them: all clients stop at the same time."""
+def take_steps(step, every, seconds, pause):
+    """Steps for a fixed time, not a fixed number of them: all clients stop at the same time."""
     taken = []
     clock = time.perf_counter
-    now = clock()
-    end = now + seconds
-    while now < end:
+    before = clock()
+    end = before + seconds
+    while before < end:
         step(every, every)
-        before, now = now, clock()
+        now = clock()
         taken.append(now - before)
+        before = now
+        if pause > 0:
+            time.sleep(pause)
+            before = clock()
     p50, p99 = np.percentile(taken, [50, 99])
     return {"steps": len(taken) * every, "p50": p50 / every, "p99": p99 / every}
 
@@ -52,7 +57,7 @@ def main(address, kind, every="1"):
         words = line.split()
         if words[0] == "hog":
             be_a_hog(session)
-        answer = take_steps(step, float(words[1]), int(every))
+        answer = take_steps(step, int(every), float(words[1]), float(words[2]))
         print(json.dumps(answer), flush=True)
 
 
