@@ -6,6 +6,7 @@
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
 # `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
+# `tools/bench.sh sharing [equal] [hogs] [idle]`: how sessions share a daemon; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -50,6 +51,12 @@ fi
 if [ "${1:-}" = busy ]; then
   shift
   PYTHONPATH="$stage:$PWD" "$venv/bin/python" tests/perf/busy_bench.py --chxd=.bazel/bin/server/chxd "$@"
+  exit
+fi
+
+if [ "${1:-}" = sharing ]; then
+  shift
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/sharing_bench.py --chxd=.bazel/bin/server/chxd "$@"
   exit
 fi
 

@@ -55,7 +55,9 @@ void ComputeSlots::Run(ComputeSlots* slots, Account* account, const StopToken* s
   const Time start = TurnClock::now();
   const Duration waited = account->waited;
   if (account->takes_long && slots->Shared(start) && start >= account->starved_until) {
+    account->low = true;
     slots->RunAtLowPriority(account, stop, commands);
+    account->low = false;
   } else {
     const Turn turn(slots, account, stop);
     commands();
@@ -89,17 +91,29 @@ ComputeSlots::Time ComputeSlots::Enter(Account* account, const StopToken* stop, 
     if (last_account_ != nullptr) others_.store(now.time_since_epoch().count());
     last_account_ = account;
   }
-  if (TakeKept(account, now)) return now;
+  if (TakeKept(account, now)) {
+    if (account->low) ++low_active_;
+    return now;
+  }
   account->began = now;
   if (active_ >= slots_) DropLate(now);
-  if ((active_ < slots_ && queue_.empty()) || (active_ < most_ && queue_.GoesFirst(account))) {
+  if (MayGoOn(account)) {
     ++active_;
+    if (account->low) ++low_active_;
     return now;
   }
   Wait(account, stop, now);
   account->began = TurnClock::now();
   account->waited += account->began - now;
   return account->began;
+}
+
+bool ComputeSlots::MayGoOn(Account* account) {
+  if (active_ < slots_ && queue_.empty()) return true;
+  if (active_ >= most_) return false;
+  if (queue_.GoesFirst(account)) return true;
+  const int waiting = static_cast<int>(queue_.size());
+  return !account->low && active_ - low_active_ < slots_ && waiting == low_waiting_;
 }
 
 bool ComputeSlots::TakeKept(Account* account, Time now) {
@@ -128,6 +142,7 @@ void ComputeSlots::Wait(Account* account, const StopToken* stop, Time now) {
   waiter.account = account;
   waiter.stop = stop;
   queue_.Add(&waiter, now);
+  if (account->low) ++low_waiting_;
   waiting_.store(static_cast<int>(queue_.size()), std::memory_order_relaxed);
   // It may have been told to stop a moment ago, when it did not wait yet.
   if (stop->stopping()) {
@@ -152,8 +167,10 @@ void ComputeSlots::Leave(Account* account, Duration used, Time now) {
   MutexLock lock(&mutex_);
   queue_.Charge(account, used);
   account->left = now;
+  if (account->low) --low_active_;
   const bool over = !queue_.empty() && now - account->began >= kSlice;
-  if (account->local && now >= account->keep_from && active_ <= slots_ && !over) {
+  const bool keep = account->local && !account->low && now >= account->keep_from;
+  if (keep && active_ <= slots_ && !over) {
     Keep(account, now);
   } else {
     --active_;
@@ -184,6 +201,10 @@ void ComputeSlots::GrantNext(Time now) {
 void ComputeSlots::Grant(TurnWaiter* waiter) {
   waiting_.store(static_cast<int>(queue_.size()), std::memory_order_relaxed);
   ++active_;
+  if (static_cast<const Account*>(waiter->account)->low) {
+    --low_waiting_;
+    ++low_active_;
+  }
   auto* const granted = static_cast<Waiter*>(waiter);
   granted->granted = true;
   granted->wake.notify_one();

@@ -25,7 +25,8 @@ namespace chx::server {
 // With fewer sessions than slots nobody waits, and a turn costs two looks at the clock.
 //
 // Commands of a session that takes long run on threads of low priority if other sessions compute,
-// too: then a short command, and its client, have a core at once.
+// too: then a short command, and its client, have a core at once. It does not wait for the slots of
+// these threads, and they have what it leaves, or, if that is too little, normal priority again.
 //
 // A thread that waits may hold its session's locks and no others. Thread-safe.
 class ComputeSlots {
@@ -62,6 +63,7 @@ class ComputeSlots {
     Time keep_from;     // not before
     Duration waited{};  // for turns
     bool takes_long = false;
+    bool low = false;  // it has its turn, or waits for it, at low priority
     Time starved_until;  // it gets too little at low priority
     Duration low_time{};
     Duration low_cpu_time{};
@@ -109,6 +111,7 @@ class ComputeSlots {
   // `now` is when the caller looked at the clock. Returns when it goes on.
   Time Enter(Account* account, const StopToken* stop, Time now);
   void Leave(Account* account, Duration used, Time now);
+  bool MayGoOn(Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether its turn was kept and goes on.
   bool TakeKept(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,6 +135,8 @@ class ComputeSlots {
   std::atomic<Duration::rep> others_{Duration::min().count() / 2};
   Mutex mutex_;
   int active_ ABSL_GUARDED_BY(mutex_) = 0;  // with kept_
+  int low_active_ ABSL_GUARDED_BY(mutex_) = 0;
+  int low_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   const void* last_account_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -235,6 +235,28 @@ TEST_F(LowPriorityTest, NotIfItGetsNothing) {
   EXPECT_FALSE(Run(&long_, {}));
 }
 
+TEST_F(LowPriorityTest, ShortCommandsNeedNotWaitForIt) {
+  ComputeSlots slots(1, 2);
+  const auto run = [&](ComputeSlots::Account* account, absl::FunctionRef<void()> work) {
+    ComputeSlots::Run(&slots, account, &stop_, work);
+  };
+  const auto long_work = [] { std::this_thread::sleep_for(2 * ComputeSlots::kLong); };
+  run(&short_, [] {});
+  run(&long_, long_work);
+  bool beside = false;
+  run(&long_, [&] {
+    // More than any share, while the only slot is taken.
+    std::thread([&] {
+      for (int i = 0; i < 100; ++i) {
+        run(&short_, [] {});
+        short_.used += std::chrono::seconds(1);
+      }
+      beside = true;
+    }).join();
+  });
+  EXPECT_TRUE(beside);
+}
+
 TEST_F(LowPriorityTest, ItCanBeStopped) {
   Run(&short_, {});
   Run(&long_, 2 * ComputeSlots::kLong);

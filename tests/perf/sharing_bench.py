@@ -8,7 +8,6 @@ not counted: a scheduler cannot divide what it does not have.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import subprocess
@@ -22,6 +21,8 @@ from quiet import Others
 
 SESSIONS = [1, 2, 4, 8]
 HOGS = [0, 1, 4]
+PAUSES = [0.0, 0.001]  # seconds between a small client's steps
+SETTLE_SECONDS = 1.0  # until hogs have something queued
 IDLE = 1000
 
 
@@ -61,9 +62,11 @@ class Daemon:
         )
         self.process.stdout.readline()
 
-    def clients(self, count, *kind):
-        clients = [Client(self.address, *kind) for _ in range(count)]
-        return [client.wait() for client in clients]
+    def memory(self):
+        """Bytes in physical memory, as it is the daemon's alone."""
+        with open(f"/proc/{self.process.pid}/smaps_rollup") as file:
+            lines = dict(line.split(":") for line in file.readlines()[1:])
+        return 1024 * int(lines["Pss"].split()[0])
 
     def kill(self):
         self.process.kill()
@@ -71,90 +74,144 @@ class Daemon:
         self._folder.cleanup()
 
 
-class Rounds:
-    """Runs cases until each has been run often enough without noise."""
+class Bench:
+    """Runs cases in turns until each has been run often enough without noise."""
 
-    def __init__(self, args, daemon):
-        self._args = args
-        self._daemon = daemon
+    def __init__(self, args):
+        self.args = args
+        limits = [f"--max-sessions={2 * IDLE}", f"--max-sessions-per-peer={2 * IDLE}"]
+        self.daemon = Daemon(args.chxd, *limits)
+        self.clients = []
         self.noisy = 0
 
-    def run(self, clients, others=()):
-        """The clients' answers to one run at the same time; None if it was noisy."""
-        mine = [self._daemon, *clients, *others]
-        watch = Others([one.process.pid for one in mine])
+    def add(self, count, *kind):
+        clients = [Client(self.daemon.address, *kind) for _ in range(count)]
+        self.clients += clients
+        return [client.wait() for client in clients]
+
+    def run(self, clients, pause=0.0):
+        """The clients' answers to one run at the same time; None if others were too busy."""
+        others = Others([one.process.pid for one in [self.daemon, *self.clients]])
         start = time.perf_counter()
         for client in clients:
-            client.ask("run", self._args.seconds)
+            client.ask("run", self.args.seconds, pause)
         answers = [client.answer() for client in clients]
-        cores = watch.cores(time.perf_counter() - start)
-        if cores <= self._args.noise:
+        if others.cores(time.perf_counter() - start) <= self.args.noise:
             return answers
         self.noisy += 1
         return None
 
     def interleave(self, cases):
-        """Answers of each case, by its name. `cases`: functions that call run."""
+        """Lists of what the functions `cases` return, by their names."""
         results = {name: [] for name in cases}
-        deadline = time.monotonic() + self._args.patience
-        while any(len(got) < self._args.rounds for got in results.values()):
-            if time.monotonic() > deadline:
-                print(f"others use this machine: {self.noisy} rounds were not counted")
+        end = time.monotonic() + self.args.patience
+        while time.monotonic() < end:
+            late = [name for name in cases if len(results[name]) < self.args.rounds]
+            if not late:
                 break
-            for name, case in cases.items():
-                if len(results[name]) < self._args.rounds and (answers := case()) is not None:
+            for name in late:
+                answers = cases[name]()
+                if answers is not None:
                     results[name].append(answers)
         return results
 
+    def close(self):
+        for client in self.clients:
+            client.kill()
+        self.daemon.kill()
+        if self.noisy:
+            print(f"\n{self.noisy} rounds were not counted: others used the cores.")
+
 
 def median(values):
-    return float(np.median(values)) if values else float("nan")
+    return float(np.median(values)) if len(values) else float("nan")
 
 
-def fair(args, chxd):
-    """Equal host-bound sessions."""
+def print_table(title, columns, rows):
+    print(f"\n| {title} | " + " | ".join(map(str, columns)) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for name, cells in rows.items():
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def equal_sessions(bench):
     for every in (1, 100):
-        daemon = Daemon(chxd)
-        try:
-            clients = daemon.clients(max(SESSIONS), "steps", every)
-            rounds = Rounds(args, daemon.process_holder)
-            cases = {n: lambda n=n: rounds.run(clients[:n]) for n in SESSIONS}
-            results = rounds.interleave(cases)
-        finally:
-            daemon.kill()
-        rates = {n: [[a["steps"] for a in round_] for round_ in results[n]] for n in SESSIONS}
-        aggregate = {n: median([sum(r) / args.seconds for r in rates[n]]) for n in SESSIONS}
-        best = max(aggregate.values())
-        print(f"\n| sessions, loss read every {every} | " + " | ".join(map(str, SESSIONS)) + " |")
-        print("|---" * (len(SESSIONS) + 1) + "|")
+        clients = bench.add(max(SESSIONS), "steps", every)
+        cases = {n: lambda n=n, clients=clients: bench.run(clients[:n]) for n in SESSIONS}
+        results = bench.interleave(cases)
+        steps = {n: [[a["steps"] for a in answers] for answers in results[n]] for n in SESSIONS}
+        together = {n: median([sum(s) / bench.args.seconds for s in steps[n]]) for n in SESSIONS}
+        best = max(together.values())
         rows = {
-            "steps/s, together": lambda n: f"{aggregate[n]:,.0f}",
-            "÷ best": lambda n: f"{aggregate[n] / best:.2f}",
-            "min ÷ max": lambda n: f"{median([min(r) / max(r) for r in rates[n]]):.2f}",
+            "steps/s together": [f"{together[n]:,.0f}" for n in SESSIONS],
+            "÷ best": [f"{together[n] / best:.2f}" for n in SESSIONS],
+            "min ÷ max": [f"{median([min(s) / max(s) for s in steps[n]]):.2f}" for n in SESSIONS],
         }
-        for name, cell in rows.items():
-            print(f"| {name} | " + " | ".join(cell(n) for n in SESSIONS) + " |", flush=True)
+        print_table(f"sessions, loss read every {every}", SESSIONS, rows)
 
 
-def beside_hogs(args, chxd):
-    """A small client's step beside sessions that queue large products without end."""
-    daemon = Daemon(chxd)
-    try:
-        rounds = Rounds(args, daemon)
-        small = daemon.clients(1, "steps", 1)
-        results = {}
-        hogs = []
-        for count in HOGS:
-            new = daemon.clients(count - len(hogs), "hog")
-            for hog in new:
-                hog.ask("hog")
-            hogs += new
-            time.sleep(1)
-            case = {
-                (count, pause): lambda pause=pause: rounds.run_paused(small, hogs, pause)
-                for pause in (0, 1)
-            }
-            results |= rounds.interleave(case)
-    finally:
-        daemon.kill()
-    return results
+def beside_hogs(bench):
+    (small,) = bench.add(1, "steps", 1)
+    results = {}
+    hogs = 0
+    for count in HOGS:
+        for hog in bench.add(count - hogs, "hog"):
+            hog.ask("hog")
+        hogs = count
+        time.sleep(SETTLE_SECONDS)
+        cases = {
+            (count, pause): lambda pause=pause: bench.run([small], pause) for pause in PAUSES
+        }
+        results |= bench.interleave(cases)
+    for pause in PAUSES:
+        alone = median([answers[0]["p99"] for answers in results[0, pause]])
+        rows = {}
+        for which in ("p50", "p99"):
+            values = [median([a[0][which] for a in results[n, pause]]) for n in HOGS]
+            rows[f"{which}, µs"] = [f"{1e6 * value:.0f}" for value in values]
+        rows["p99 ÷ alone"] = [f"{value / alone:.2f}" for value in values]
+        print_table(f"hogs beside a step, {1e3 * pause:g} ms between steps", HOGS, rows)
+
+
+def beside_idle(bench):
+    (active,) = bench.add(1, "steps", 1)
+    alone = bench.interleave({0: lambda: bench.run([active])})[0]
+    before = bench.daemon.memory()
+    idle = []
+    for _ in range(IDLE):
+        idle.append(chx.connect(bench.daemon.address))
+        float(chx.ones((16, 16), device=idle[-1].devices[0]).sum())
+    kib = (bench.daemon.memory() - before) / 1024 / IDLE
+    beside = bench.interleave({IDLE: lambda: bench.run([active])})[IDLE]
+    rates = [median([answers[0]["p50"] for answers in runs]) for runs in (alone, beside)]
+    rows = {
+        "memory of each idle one, KiB": ["", f"{kib:.0f}"],
+        "a step's median, µs": [f"{1e6 * rate:.1f}" for rate in rates],
+        "÷ alone": ["1.00", f"{rates[1] / rates[0]:.2f}"],
+    }
+    print_table("idle sessions beside an active one", [0, IDLE], rows)
+
+
+PARTS = {"equal": equal_sessions, "hogs": beside_hogs, "idle": beside_idle}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--chxd", required=True)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--noise", type=float, default=0.05)
+    parser.add_argument("--patience", type=float, default=300, help="seconds for each table")
+    args = parser.parse_args()
+    for part in args.parts:
+        bench = Bench(args)
+        try:
+            PARTS[part](bench)
+        finally:
+            bench.close()
+    os._exit(0)  # the sessions are gone with their daemon
+
+
+if __name__ == "__main__":
+    main()
