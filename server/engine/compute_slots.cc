@@ -180,7 +180,8 @@ void ComputeSlots::Leave(Account* account, Duration used, Time now) {
 
 void ComputeSlots::Keep(Account* account, Time now) {
   account->kept = ++last_number_;
-  kept_.push_back({account->kept, now + (account->misses == 0 ? Duration(2 * kMostPause) : kTrial)});
+  kept_.push_back(
+      {account->kept, now + (account->misses == 0 ? Duration(2 * kMostPause) : kTrial)});
 }
 
 void ComputeSlots::DropLate(Time now) {

@@ -63,7 +63,7 @@ class ComputeSlots {
     Time keep_from;     // not before
     Duration waited{};  // for turns
     bool takes_long = false;
-    bool low = false;  // it has its turn, or waits for it, at low priority
+    bool low = false;    // it has its turn, or waits for it, at low priority
     Time starved_until;  // it gets too little at low priority
     Duration low_time{};
     Duration low_cpu_time{};

@@ -159,9 +159,7 @@ def beside_hogs(bench):
             hog.ask("hog")
         hogs = count
         time.sleep(SETTLE_SECONDS)
-        cases = {
-            (count, pause): lambda pause=pause: bench.run([small], pause) for pause in PAUSES
-        }
+        cases = {(count, pause): lambda pause=pause: bench.run([small], pause) for pause in PAUSES}
         results |= bench.interleave(cases)
     for pause in PAUSES:
         alone = median([answers[0]["p99"] for answers in results[0, pause]])

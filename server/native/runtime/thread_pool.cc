@@ -40,9 +40,8 @@ bool Spin(Done done) {
 // Whether this thread's priority is lower than that of the process. It does not change after the
 // thread's first loop.
 bool HasLowPriority() {
-  thread_local const bool low =
-      getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))) >
-      getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+  thread_local const bool low = getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))) >
+                                getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
   return low;
 }
 
