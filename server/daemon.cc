@@ -145,7 +145,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   manager.budget = daemon->budget_.get();
   manager.sharing = &daemon->sharing_;
   if (ComputeOnHost(daemon->devices_)) {
-    daemon->compute_slots_ = std::make_unique<ComputeSlots>(ComputeSlots::DefaultSlots());
+    daemon->compute_slots_ =
+        std::make_unique<ComputeSlots>(ComputeSlots::DefaultSlots(), ComputeSlots::MostSlots());
     manager.session.compute_slots = daemon->compute_slots_.get();
   }
   manager.session.memory_bytes = std::min(options.session_memory, options.memory);

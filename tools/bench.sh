@@ -8,6 +8,7 @@
 # `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
+# `tools/bench.sh fairness [equal] [hogs] [idle]`: how sessions share a daemon; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -64,6 +65,12 @@ fi
 if [ "${1:-}" = shared ]; then
   shift
   PYTHONPATH="$stage" "$venv/bin/python" tests/perf/shared_bench.py --chxd=.bazel/bin/server/chxd "$@"
+  exit
+fi
+
+if [ "${1:-}" = fairness ]; then
+  shift
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/sharing_bench.py --chxd=.bazel/bin/server/chxd "$@"
   exit
 fi
 

@@ -4,31 +4,70 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/mutex.h"
+#include "server/engine/background_threads.h"
 #include "server/engine/stop_token.h"
 #include "server/engine/turn_queue.h"
 
 namespace chx::server {
 
-// Each session's commands run on a thread of their own. A thousand runnable threads would leave
-// nothing for those who open sessions, list or kill them: the system gives each its turn. So only
-// so many compute at a time; of the others a TurnQueue says who goes on, and who has computed for
-// kSlice makes room at the next question whether to stop (StopRequested). With fewer sessions
-// nobody waits, and a turn costs two looks at the clock.
+// Each session's commands run on a thread of their own. Were all of them runnable, the system would
+// cut them, and their clients, into turns of its own, as it likes and with cold caches. So only so
+// many sessions have a turn at a time; of the others a TurnQueue says who goes on.
+//
+// A turn lasts for kSlice if others wait. It goes on between commands: a client on this host that
+// answers quickly finds its turn kept for a moment, so that each session computes for a while and
+// its client, too. Whoever wants less than its share goes on at once, beside those who have turns.
+// With fewer sessions than slots nobody waits, and a turn costs two looks at the clock.
+//
+// Commands of a session that takes long run on threads of low priority if other sessions compute,
+// too: then a short command, and its client, have a core at once. It does not wait for the slots of
+// these threads, and they have what it leaves, or, if that is too little, normal priority again.
 //
 // A thread that waits may hold its session's locks and no others. Thread-safe.
 class ComputeSlots {
  public:
   using Duration = TurnClock::duration;
-  static constexpr std::chrono::milliseconds kSlice{10};
+  using Time = TurnClock::time_point;
+  static constexpr std::chrono::milliseconds kSlice{4};
+  // A turn is kept for clients that pause no longer than that between commands. Others lose it,
+  // and are tried again from time to time: a client that has to wait for a core pauses, too.
+  static constexpr std::chrono::microseconds kMostPause{150};
+  static constexpr std::chrono::milliseconds kTrial{1};
+  static constexpr int kTrials = 3;
+  static constexpr std::chrono::milliseconds kNoTrial{100};
+  // A session whose commands, sent together, take longer is one that takes long.
+  static constexpr std::chrono::milliseconds kLong{1};
+  // Who has computed before this computes no longer.
+  static constexpr std::chrono::seconds kForgotten{2};
 
-  explicit ComputeSlots(int slots) : slots_(slots), queue_(slots) {}
-  // Four for each core: where the system can still be fair by itself, it is.
+  // So many have a turn at a time, and at most `most` with those who want less than their share.
+  explicit ComputeSlots(int slots, int most = 0)
+      : slots_(slots), most_(most == 0 ? slots : most), queue_(slots) {}
+  // One for each core, and four.
   static int DefaultSlots();
+  static int MostSlots();
 
-  // A session's; its group outlives it.
-  using Account = TurnAccount;
+  // A session's; its group outlives it. All but the first line is ComputeSlots' own.
+  struct Account : TurnAccount {
+    bool local = false;  // its client is on this host
+
+    uint64_t kept = 0;  // the number of the turn that was kept for it; 0: none
+    Time began;         // its turn
+    Time left;          // its last command's end
+    int misses = 1;     // how often in a row it came too late for the turn that was kept
+    Time keep_from;     // not before
+    Duration waited{};  // for turns
+    bool takes_long = false;
+    bool low = false;    // it has its turn, or waits for it, at low priority
+    Time starved_until;  // it gets too little at low priority
+    Duration low_time{};
+    Duration low_cpu_time{};
+  };
 
   // The calling thread carries out commands of a session as long as this exists. `slots` may be
   // null: it does not wait for that. Nor does it once `stop` tells it to stop.
@@ -46,8 +85,12 @@ class ComputeSlots {
     ComputeSlots* const slots_;
     Account* const account_;
     const StopToken* const stop_;
-    TurnClock::time_point began_;
+    Time resumed_;
   };
+
+  // Calls `commands` in a turn, on this or on another thread. As above.
+  static void Run(ComputeSlots* slots, Account* account, const StopToken* stop,
+                  absl::FunctionRef<void()> commands);
 
   // Lets those go on that wait and are to stop. To be called by whoever has told them to.
   void WakeStopped();
@@ -59,17 +102,47 @@ class ComputeSlots {
     CondVar wake;
     bool granted = false;
   };
+  // A turn between two commands.
+  struct Kept {
+    uint64_t number;
+    Time until;
+  };
 
-  void Enter(Account* account, const StopToken* stop);
-  void Leave(Account* account, Duration used);
-  void GrantNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `now` is when the caller looked at the clock. Returns when it goes on.
+  Time Enter(Account* account, const StopToken* stop, Time now);
+  void Leave(Account* account, Duration used, Time now);
+  bool MayGoOn(Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether its turn was kept and goes on.
+  bool TakeKept(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Keep(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropLate(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Wait(Account* account, const StopToken* stop, Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GrantNext(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Grant(TurnWaiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunAtLowPriority(Account* account, const StopToken* stop,
+                        absl::FunctionRef<void()> commands);
+  // Whether another session has computed lately.
+  bool Shared(Time now) const {
+    return now.time_since_epoch().count() - others_.load(std::memory_order_relaxed) <
+           Duration(kForgotten).count();
+  }
 
   const int slots_;
+  const int most_;
   std::atomic<int> waiting_{0};
+  // When another session computed than before; at first long ago.
+  std::atomic<Duration::rep> others_{Duration::min().count() / 2};
   Mutex mutex_;
-  int active_ ABSL_GUARDED_BY(mutex_) = 0;
+  int active_ ABSL_GUARDED_BY(mutex_) = 0;  // with kept_
+  int low_active_ ABSL_GUARDED_BY(mutex_) = 0;
+  int low_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  const void* last_account_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  const Waiter* watcher_ ABSL_GUARDED_BY(mutex_) = nullptr;  // looks for turns kept in vain
   TurnQueue queue_ ABSL_GUARDED_BY(mutex_);
+  BackgroundThreads background_;
 };
 
 }  // namespace chx::server

@@ -1,6 +1,9 @@
 #include "server/engine/compute_slots.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -120,6 +123,156 @@ TEST(ComputeSlotsTest, WhoIsToStopDoesNotWait) {
   ComputeSlots::Account other;
   const ComputeSlots::Turn third(&slots, &other, &ended);
   EXPECT_EQ(slots.waiting(), 0);
+}
+
+// Takes a turn for another session on another thread: `taken` says that it has it.
+class Other {
+ public:
+  explicit Other(ComputeSlots* slots) {
+    thread_ = std::thread([this, slots] {
+      const ComputeSlots::Turn turn(slots, &account_, &stop_);
+      taken_ = true;
+    });
+  }
+  ~Other() { thread_.join(); }
+  bool taken() const { return taken_; }
+
+ private:
+  ComputeSlots::Account account_;
+  StopToken stop_;
+  std::atomic<bool> taken_{false};
+  std::thread thread_;
+};
+
+TEST(ComputeSlotsTest, ATurnGoesOnBetweenCommands) {
+  ComputeSlots slots(1);
+  StopToken stop;
+  ComputeSlots::Account account;
+  account.local = true;
+  // More than once only if the system has kept this thread from coming back.
+  bool goes_on = false;
+  while (!goes_on) {
+    std::unique_ptr<Other> other;
+    {
+      const ComputeSlots::Turn turn(&slots, &account, &stop);
+      other = std::make_unique<Other>(&slots);
+      while (slots.waiting() == 0) std::this_thread::yield();
+    }
+    const ComputeSlots::Turn turn(&slots, &account, &stop);
+    goes_on = !other->taken();
+  }
+}
+
+TEST(ComputeSlotsTest, ATurnIsNotKeptForWhoDoesNotComeBack) {
+  ComputeSlots slots(1);
+  StopToken stop;
+  ComputeSlots::Account account;
+  account.local = true;
+  { const ComputeSlots::Turn turn(&slots, &account, &stop); }
+  const Other other(&slots);  // would wait for ever
+}
+
+TEST(ComputeSlotsTest, WhoWantsLittleComputesBesideThoseWhoHaveTurns) {
+  ComputeSlots slots(1, 2);
+  Hogs hogs(&slots, 3);
+  StopToken stop;
+  ComputeSlots::Account account;
+  // Until it has been granted a turn of its own it is level with the others.
+  while (slots.waiting() < 2) std::this_thread::yield();
+  std::this_thread::sleep_for(5 * ComputeSlots::kSlice);
+  bool beside = false;
+  while (!beside) {
+    const ComputeSlots::Turn turn(&slots, &account, &stop);
+    beside = slots.waiting() == 2;  // one of three has the slot, and so do we
+  }
+  hogs.Stop();
+  slots.WakeStopped();
+  hogs.Join();
+}
+
+// Whether this thread's priority is lower than that of the process.
+bool HasLowPriority() {
+  return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))) >
+         getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+}
+
+class LowPriorityTest : public ::testing::Test {
+ protected:
+  // Whether commands that take so long had low priority.
+  bool Run(ComputeSlots::Account* account, Clock::duration time) {
+    bool low = false;
+    ComputeSlots::Run(&slots_, account, &stop_, [&] {
+      low = HasLowPriority();
+      const auto end = Clock::now() + time;
+      while (Clock::now() < end) {
+      }
+    });
+    return low;
+  }
+
+  ComputeSlots slots_{2};
+  StopToken stop_;
+  ComputeSlots::Account long_, short_;
+};
+
+TEST_F(LowPriorityTest, LongCommandsHaveItBesideOtherSessions) {
+  EXPECT_FALSE(Run(&short_, {}));
+  EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));  // nobody knew
+  EXPECT_TRUE(Run(&long_, 2 * ComputeSlots::kLong));
+  EXPECT_FALSE(Run(&short_, {}));
+}
+
+TEST_F(LowPriorityTest, NotAlone) {
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));
+}
+
+TEST_F(LowPriorityTest, NotIfItGetsNothing) {
+  Run(&short_, {});
+  Run(&long_, 2 * ComputeSlots::kLong);
+  // It sleeps instead of computing: as if others had the cores.
+  ComputeSlots::Run(&slots_, &long_, &stop_,
+                    [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); });
+  EXPECT_FALSE(Run(&long_, {}));
+}
+
+TEST_F(LowPriorityTest, ShortCommandsNeedNotWaitForIt) {
+  ComputeSlots slots(1, 2);
+  const auto run = [&](ComputeSlots::Account* account, absl::FunctionRef<void()> work) {
+    ComputeSlots::Run(&slots, account, &stop_, work);
+  };
+  const auto long_work = [] { std::this_thread::sleep_for(2 * ComputeSlots::kLong); };
+  run(&short_, [] {});
+  run(&long_, long_work);
+  bool beside = false;
+  run(&long_, [&] {
+    // More than any share, while the only slot is taken.
+    std::thread([&] {
+      for (int i = 0; i < 100; ++i) {
+        run(&short_, [] {});
+        short_.used += std::chrono::seconds(1);
+      }
+      beside = true;
+    }).join();
+  });
+  EXPECT_TRUE(beside);
+}
+
+TEST_F(LowPriorityTest, ItCanBeStopped) {
+  Run(&short_, {});
+  Run(&long_, 2 * ComputeSlots::kLong);
+  std::atomic<bool> runs{false};
+  std::thread thread([&] {
+    ComputeSlots::Run(&slots_, &long_, &stop_, [&] {
+      const StopScope scope(&stop_);
+      stop_.Begin(1);
+      runs = true;
+      while (!StopRequested()) std::this_thread::yield();
+      stop_.End();
+    });
+  });
+  while (!runs) std::this_thread::yield();
+  stop_.Cancel(1);
+  thread.join();
 }
 
 TEST(ComputeSlotsTest, WithoutSlotsNobodyWaits) {

@@ -59,10 +59,23 @@ TurnWaiter* TurnQueue::TakeNext(TurnClock::time_point now) {
   return waiter;
 }
 
+bool TurnQueue::GoesFirst(TurnAccount* account) {
+  const TurnGroup& group = *GroupOf(*account);
+  for (const GroupLine& line : lines_) {
+    if (line.group->priority > group.priority) return false;
+  }
+  account->used = std::max<TurnClock::duration>(account->used, group.floor - kHeadStart);
+  return account->used < group.floor && group.used <= floor_ + Weighted(kMostDebt * slots_, group);
+}
+
 void TurnQueue::Charge(TurnAccount* account, TurnClock::duration used) {
   account->used += used;
   TurnGroup* const group = GroupOf(*account);
   group->used += Weighted(used, *group);
+}
+
+TurnWaiter* TurnQueue::Last() const {
+  return lines_.empty() ? nullptr : lines_.back().waiters.rbegin()->second;
 }
 
 std::vector<TurnWaiter*> TurnQueue::Waiters() const {

@@ -40,11 +40,15 @@ struct TurnWaiter {
 // goes first, but a group that has had no turn for kAging counts as one class higher, and so on:
 // nobody waits without end.
 //
+// A session that wants less than its share need not wait for those who want more (GoesFirst).
+//
 // The next group is found by looking at all that wait: daemons have tens of tenants, not thousands.
 class TurnQueue {
  public:
   static constexpr std::chrono::milliseconds kMostDebt{100};
   static constexpr std::chrono::milliseconds kAging{500};
+  // What a session may have after a pause before it is level with the others.
+  static constexpr std::chrono::milliseconds kHeadStart{10};
 
   // So many have a turn at a time.
   explicit TurnQueue(int slots) : slots_(slots) {}
@@ -53,11 +57,17 @@ class TurnQueue {
   void Remove(TurnWaiter* waiter);
   // Who goes next, and waits no longer; null: nobody waits.
   TurnWaiter* TakeNext(TurnClock::time_point now);
+  // Whether one that does not wait yet may go on beside those who have a turn: it has had less than
+  // each of its group that has gone on, its group is not far ahead, and nobody of a higher priority
+  // waits. Not for ever: what it has is charged.
+  bool GoesFirst(TurnAccount* account);
   // A session has had so much.
   void Charge(TurnAccount* account, TurnClock::duration used);
 
   bool empty() const { return waiting_ == 0; }
   size_t size() const { return waiting_; }
+  // One that will wait for long; null: nobody waits.
+  TurnWaiter* Last() const;
   // All who wait, in no order.
   std::vector<TurnWaiter*> Waiters() const;
 

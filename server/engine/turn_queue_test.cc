@@ -126,6 +126,98 @@ TEST(TurnQueueTest, ALongQueueDoesNotRaiseItsGroup) {
   EXPECT_NEAR(device.Share(small), 0.75, 0.01);
 }
 
+// Sessions of one group that have each had a turn of this length, and wait for the next.
+class Busy {
+ public:
+  Busy(TurnQueue* queue, int count, TurnGroup* group = nullptr) : queue_(queue), waiters_(count) {
+    for (Session& session : waiters_) {
+      session.account.group = group;
+      session.TurnWaiter::account = &session.account;
+      queue_->Add(&session, {});
+    }
+  }
+  void TakeTurns(int count) {
+    for (int i = 0; i < count; ++i) {
+      TurnWaiter* const next = queue_->TakeNext({});
+      queue_->Charge(next->account, kSlice);
+      queue_->Add(next, {});
+    }
+  }
+  TurnAccount* account(int i) { return &waiters_[i].account; }
+
+ private:
+  struct Session : TurnWaiter {
+    TurnAccount account;
+  };
+  TurnQueue* const queue_;
+  std::vector<Session> waiters_;
+};
+
+TEST(TurnQueueTest, WhoWantsLittleGoesFirst) {
+  TurnQueue queue(2);
+  Busy hogs(&queue, 4);
+  hogs.TakeTurns(8);
+  TurnAccount small;
+  for (int i = 0; i < 100; ++i) {
+    hogs.TakeTurns(4);  // 10 ms for each
+    EXPECT_TRUE(queue.GoesFirst(&small)) << i;
+    queue.Charge(&small, milliseconds(5));
+  }
+}
+
+TEST(TurnQueueTest, WhoWantsMoreThanItsShareDoesNotGoFirst) {
+  TurnQueue queue(2);
+  Busy hogs(&queue, 4);
+  hogs.TakeTurns(100);
+  TurnAccount greedy;
+  // It has a head start, and no more: however long it was away.
+  int first = 0;
+  while (queue.GoesFirst(&greedy)) {
+    queue.Charge(&greedy, milliseconds(1));
+    ++first;
+  }
+  EXPECT_EQ(first, TurnQueue::kHeadStart / milliseconds(1));
+  // Nor do those who have just had a slice.
+  EXPECT_FALSE(queue.GoesFirst(hogs.account(0)));
+}
+
+TEST(TurnQueueTest, ManySmallSessionsDoNotMakeTheirGroupFirst) {
+  TurnQueue queue(1);
+  TurnGroup other, crowd;
+  Busy hogs(&queue, 2, &other);
+  Busy crowd_hogs(&queue, 2, &crowd);
+  TurnClock::duration small_had{};
+  constexpr int kTurns = 1000;
+  for (int i = 0; i < kTurns; ++i) {
+    TurnWaiter* const next = queue.TakeNext({});
+    queue.Charge(next->account, kSlice);
+    queue.Add(next, {});
+    for (int j = 0; j < 4; ++j) {
+      TurnAccount small;  // each is new, and has had nothing
+      small.group = &crowd;
+      if (!queue.GoesFirst(&small)) continue;
+      queue.Charge(&small, milliseconds(5));
+      small_had += milliseconds(5);
+    }
+  }
+  // Together they want two thirds of all time.
+  EXPECT_GT(small_had, kTurns * kSlice / 2);
+  EXPECT_LE(small_had, kTurns * kSlice + 2 * TurnQueue::kMostDebt);
+}
+
+TEST(TurnQueueTest, NobodyGoesBeforeAHigherPriority) {
+  TurnQueue queue(1);
+  TurnGroup high(1, 1), low(1, 0);
+  Busy hogs(&queue, 2, &high);
+  Busy others(&queue, 2, &low);
+  hogs.TakeTurns(10);
+  TurnAccount small, important;
+  small.group = &low;
+  important.group = &high;
+  EXPECT_FALSE(queue.GoesFirst(&small));
+  EXPECT_TRUE(queue.GoesFirst(&important));
+}
+
 TEST(TurnQueueTest, WhoIsTakenOutIsNotNext) {
   TurnQueue queue(1);
   TurnAccount a, b;

@@ -20,13 +20,20 @@ bool IsTimed(const Command& command) {
          !std::holds_alternative<command::Release>(command);
 }
 
+ComputeSlots::Account AccountFor(const SessionLimits& limits, bool local) {
+  ComputeSlots::Account account;
+  account.group = limits.turn_group;
+  account.local = local;
+  return account;
+}
+
 }  // namespace
 
 Session::Session(const Devices* devices, const SessionLimits& limits, SessionResources resources)
     : count_(resources.counters != nullptr ? std::move(resources.counters)
                                            : std::make_shared<SessionCounters>(devices->size())),
+      computed_(AccountFor(limits, resources.share)),
       state_(devices, limits, std::move(resources), count_.get()) {
-  computed_.group = limits.turn_group;
   row_.tracer = limits.tracer;
 }
 
@@ -64,12 +71,19 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
   MutexLock lock(&mutex_);
   const int64_t asked = CoarseNow();
   WindowTrace trace(row_, batch);
-  const ComputeSlots::Turn turn(state_.limits.compute_slots, &computed_, &state_.stop);
-  trace.HasTurn();
+  ComputeSlots::Run(state_.limits.compute_slots, &computed_, &state_.stop, [&] {
+    trace.HasTurn();
+    const int64_t began = CoarseNow();
+    if (began != asked) count_->wait_nanoseconds.Add(began - asked);
+    ExecuteInTurn(window, output, batch, &trace);
+  });
+}
+
+void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output, uint64_t batch,
+                            WindowTrace* trace) {
   const Activity::Scope activity(&activity_);
   const StopScope scope(&state_.stop);
   const int64_t began = CoarseNow();
-  if (began != asked) count_->wait_nanoseconds.Add(began - asked);
   state_.last_uses.Find(window);
   const int64_t slow = std::chrono::nanoseconds(state_.limits.slow_command).count();
   int64_t measured = count_->measured;
@@ -87,7 +101,7 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
       RunCommand(window[i], context);
     }
     Count(1);
-    if (trace.on()) trace.Ran(window[i], DeviceOf(window[i]));
+    if (trace->on()) trace->Ran(window[i], DeviceOf(window[i]));
     if (timed) {
       NoteTime(window[i], CoarseNow() - command_began, output);
     } else if (count_->measured != measured) {

@@ -120,6 +120,10 @@ class Session {
     const StopReason reason_;
   };
 
+  // Under the lock, perhaps on another thread than the one that holds it.
+  void ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output, uint64_t batch,
+                     WindowTrace* trace);
+
   // For those who may not wait for the lock. Written under it.
   struct Counters {
     std::atomic<int64_t> handles{0};

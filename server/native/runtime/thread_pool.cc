@@ -1,7 +1,14 @@
 #include "server/native/runtime/thread_pool.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <memory>
+#include <utility>
 
 namespace chx::server::native {
 namespace {
@@ -30,6 +37,47 @@ bool Spin(Done done) {
   return done();
 }
 
+// Whether this thread's priority is lower than that of the process. It does not change after the
+// thread's first loop.
+bool HasLowPriority() {
+  thread_local const bool low = getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))) >
+                                getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+  return low;
+}
+
+// The pools for callers of low priority. Workers of normal priority in their loops would keep
+// others from the cores, as they do by asking for help in loops of others.
+class LowPools {
+ public:
+  ThreadPool& For(const ThreadPool* pool) {
+    MutexLock lock(&mutex_);
+    std::unique_ptr<ThreadPool>& low = pools_[pool];
+    // Its threads inherit the priority of this one.
+    if (low == nullptr) low = std::make_unique<ThreadPool>(pool->threads());
+    return *low;
+  }
+  void Drop(const ThreadPool* pool) {
+    std::unique_ptr<ThreadPool> low;
+    MutexLock lock(&mutex_);
+    const auto it = pools_.find(pool);
+    if (it == pools_.end()) return;
+    low = std::move(it->second);
+    pools_.erase(it);
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<const ThreadPool*, std::unique_ptr<ThreadPool>> pools_ ABSL_GUARDED_BY(mutex_);
+};
+
+LowPools& AllLowPools() {
+  static auto* const pools = new LowPools;
+  return *pools;
+}
+
+// Set on the way from a pool to its low one.
+thread_local bool to_low_pool = false;
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
@@ -37,6 +85,7 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
+  AllLowPools().Drop(this);
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
@@ -67,6 +116,11 @@ void ThreadPool::Remove(Loop* loop) {
 }
 
 void ThreadPool::Run(Loop* loop) {
+  if (HasLowPriority() && !std::exchange(to_low_pool, false)) {
+    ThreadPool& low = AllLowPools().For(this);
+    to_low_pool = true;
+    return low.Run(loop);
+  }
   const int64_t chunks = (loop->n + loop->chunk - 1) / loop->chunk;
   loop->num_parts = static_cast<int>(std::min<int64_t>({chunks, threads(), kMaxParts}));
   for (int i = 0; i < loop->num_parts; ++i) {

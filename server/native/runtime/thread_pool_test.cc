@@ -1,6 +1,10 @@
 // Loops cover every index once, from several threads at once, and nested.
 #include "server/native/runtime/thread_pool.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -93,6 +97,37 @@ TEST(ThreadPoolTest, WorkersThatSleepAreWoken) {
       while (arrived < 2) std::this_thread::yield();
     });
     EXPECT_EQ(arrived, 2);
+  }
+}
+
+int Nice(int64_t thread) { return getpriority(PRIO_PROCESS, static_cast<id_t>(thread)); }
+
+// Whether all of a loop, and of one within it, ran at this priority. On two threads, at least: each
+// of the two chunks waits for the other.
+bool RunsAt(ThreadPool* pool, int nice) {
+  std::atomic<int> arrived{0};
+  std::atomic<bool> all{true};
+  const auto look = [&] {
+    if (Nice(syscall(SYS_gettid)) != nice) all = false;
+  };
+  pool->ParallelFor(2, 1, [&](int64_t, int64_t) {
+    look();
+    pool->ParallelFor(20, 1, [&](int64_t, int64_t) { look(); });
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+  return all;
+}
+
+TEST(ThreadPoolTest, LoopsOfThreadsOfLowPriorityHaveIt) {
+  const int normal = Nice(getpid());
+  ThreadPool pool(2);
+  for (int i = 0; i < 2; ++i) {
+    std::thread([&] {
+      ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), normal + 1), 0);
+      EXPECT_TRUE(RunsAt(&pool, normal + 1));
+    }).join();
+    EXPECT_TRUE(RunsAt(&pool, normal));
   }
 }
 
