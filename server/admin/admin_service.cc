@@ -51,7 +51,7 @@ grpc::Status AdminServiceImpl::DescribeDaemon(grpc::ServerContext* context,
                                               v1::DescribeDaemonReply* reply) {
   v1::Call call;
   *call.mutable_describe_daemon() = *request;
-  return Ask(&daemon_, call,
+  return Ask(*context, call,
              [reply](v1::Reply* answer) { reply->Swap(answer->mutable_describe_daemon()); });
 }
 
@@ -60,7 +60,7 @@ grpc::Status AdminServiceImpl::ListTenants(grpc::ServerContext* context,
                                            v1::ListTenantsReply* reply) {
   v1::Call call;
   *call.mutable_list_tenants() = *request;
-  return Ask(&daemon_, call,
+  return Ask(*context, call,
              [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_tenants()); });
 }
 
@@ -69,14 +69,14 @@ grpc::Status AdminServiceImpl::LimitSession(grpc::ServerContext* context,
                                             v1::LimitSessionReply* reply) {
   v1::Call call;
   *call.mutable_limit_session() = *request;
-  return Ask(&daemon_, call, [](v1::Reply*) {});
+  return Ask(*context, call, [](v1::Reply*) {});
 }
 
 grpc::Status AdminServiceImpl::Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
                                      v1::DrainReply* reply) {
   v1::Call call;
   *call.mutable_drain() = *request;
-  return Ask(&daemon_, call, [](v1::Reply*) {});
+  return Ask(*context, call, [](v1::Reply*) {});
 }
 
 grpc::Status AdminServiceImpl::StartTrace(grpc::ServerContext* context,
@@ -84,7 +84,7 @@ grpc::Status AdminServiceImpl::StartTrace(grpc::ServerContext* context,
                                           v1::StartTraceReply* reply) {
   v1::Call call;
   *call.mutable_start_trace() = *request;
-  return Ask(&daemon_, call, [](v1::Reply*) {});
+  return Ask(*context, call, [](v1::Reply*) {});
 }
 
 grpc::Status AdminServiceImpl::ReadTrace(grpc::ServerContext* context,
@@ -92,7 +92,7 @@ grpc::Status AdminServiceImpl::ReadTrace(grpc::ServerContext* context,
                                          v1::ReadTraceReply* reply) {
   v1::Call call;
   *call.mutable_read_trace() = *request;
-  return Ask(&daemon_, call,
+  return Ask(*context, call,
              [reply](v1::Reply* answer) { reply->Swap(answer->mutable_read_trace()); });
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -160,6 +161,8 @@ inline int64_t CoarseNow() {
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return now.tv_sec * int64_t{1000000000} + now.tv_nsec;
 }
+
+using SessionCountersPtr = std::shared_ptr<SessionCounters>;
 
 }  // namespace chx::server
 

@@ -27,8 +27,6 @@ struct SessionLabels {
   }
 };
 
-using SessionCountersPtr = std::shared_ptr<SessionCounters>;
-
 // A command that took longer than --slow-command.
 struct SlowCommand {
   uint64_t session = 0;  // its number
@@ -49,8 +47,8 @@ class Metrics : public std::enable_shared_from_this<Metrics> {
 
   explicit Metrics(int num_devices) : num_devices_(num_devices) {}
 
-  // A session's, until the last pointer to them is gone; what they have counted stays. Whether it is
-  // opened is the caller's to count: it may still be refused.
+  // A session's, until the last pointer to them is gone; what they have counted stays. Whether it
+  // is opened is the caller's to count: it may still be refused.
   SessionCountersPtr Open(SessionLabels labels);
   // All sessions', with those that have ended. No number is ever smaller than before, but for live
   // and held bytes.

@@ -52,8 +52,6 @@ struct Tenant {
   bool admin = false;                      // sees, limits and ends the sessions of all
   std::chrono::seconds idle_limit{0};      // how long a session may send nothing; 0: for ever
   std::chrono::seconds session_limit{0};   // how long a session may live; 0: for ever
-  std::chrono::seconds idle_limit{0};     // how long a session may send nothing; 0: for ever
-  std::chrono::seconds session_limit{0};  // how long a session may live; 0: for ever
   // How long a session with a name waits for the next client; 0: the daemon's.
   std::chrono::seconds named_session_lease{0};
 };
