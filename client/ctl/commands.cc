@@ -1,5 +1,6 @@
 #include "client/ctl/commands.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,31 @@ void Print(const std::string& text) {
 void PrintJson(const Json& json) { Print(absl::StrCat(Dump(json), "\n")); }
 
 void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+volatile sig_atomic_t interrupted = 0;
+
+// While it exists Ctrl-C ends its Sleep, and nothing else.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    sigaction(SIGINT, &action, &former_);
+  }
+  ~Interruptible() { sigaction(SIGINT, &former_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+  static void Sleep(double seconds) {
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    for (auto now = Clock::now(); interrupted == 0 && now < end; now = Clock::now()) {
+      ctl::Sleep(std::min(0.05, std::chrono::duration<double>(end - now).count()));
+    }
+  }
+
+ private:
+  struct sigaction former_ = {};
+};
 
 std::string DeviceTable(const std::vector<DeviceStatus>& devices) {
   Table table({{"DEVICE"},
@@ -154,8 +180,9 @@ class Commands {
   }
 
   absl::Status Trace() {
+    const Interruptible interruptible;
     CHX_RETURN_IF_ERROR(admin_.StartTrace(options_.session, options_.seconds));
-    Sleep(options_.seconds);
+    Interruptible::Sleep(options_.seconds);
     CHX_ASSIGN_OR_RETURN(const std::vector<v1::ReadTraceReply> parts, admin_.ReadTrace());
     return WriteTrace(TraceEvents(parts));
   }

@@ -23,6 +23,8 @@ from chx import _core
 from chx._compat import Self
 from chx._runtime.certificates import read_roots
 
+__all__ = ["Admin", "Daemon", "Device", "Session", "Tenant", "connect", "merge_trace"]
+
 
 @dataclasses.dataclass(frozen=True)
 class Daemon:

@@ -26,6 +26,7 @@ PAGES = [
             "Opening and closing": "_runtime.connection _runtime.session",
             "Waiting in asyncio": "_runtime.asynchronous",
             "Settings and versions": "_config _runtime.versions",
+            "Traces": "_runtime.tracing",
         },
     ),
     Page("arrays", "Arrays", {"The array": "ndarray", "Values for NumPy": "_numpy.transfer"}),
@@ -124,6 +125,7 @@ MODULES = {
     "random": "Random numbers",
     "optimizers": "Optimizers",
     "kernels": "Kernels of your own",
+    "admin": "Administration",
     "array_api": "The array API standard's names",
     "chainer": "The adapter of Chainer",
 }
