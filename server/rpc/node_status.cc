@@ -87,7 +87,7 @@ void FillSessions(SessionManager* manager, v1::NodeStatusReply* reply) {
   for (const SessionSnapshot& session : sessions) {
     v1::SessionStatus* const status = reply->add_sessions();
     FillSessionInfo(session, status->mutable_info());
-    status->set_tenant(session.tenant);
+    status->set_tenant(session.tenant->name);
   }
 }
 
