@@ -98,7 +98,7 @@ absl::StatusOr<Ref<SharedStorage>> Executor::MoveToStorage(const Array& array) {
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(device));
   DeviceSlot* const slot = &devices_->slot(device);
   absl::StatusOr<Ref<SharedStorage>> made = SharedStorage::New(slot, buffer->bytes(), account_);
-  if (!made.ok() && Trim()) made = SharedStorage::New(slot, buffer->bytes(), account_);
+  if (!made.ok() && Reclaim()) made = SharedStorage::New(slot, buffer->bytes(), account_);
   CHX_ASSIGN_OR_RETURN(Ref<SharedStorage> storage, std::move(made));
   SharedLease::Terms terms;
   terms.owner = true;
