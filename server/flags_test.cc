@@ -99,7 +99,7 @@ TEST(Flags, HelpNamesEachOnceInLinesThatFit) {
   EXPECT_EQ(titles, (std::vector<std::string>{"Devices:", "Where it listens, and who may come in:",
                                               "Limits:", "Log, on standard error:", "Its end:",
                                               "Instead of a daemon:", "About all of these:"}));
-  EXPECT_EQ(names.size(), 24u) << text;
+  EXPECT_EQ(names.size(), 28u) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --max-sessions=2048\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --lease=30s\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --allow-unauthenticated-loopback\n")) << text;
