@@ -93,8 +93,7 @@ void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, bool 
 }
 
 // Until SIGTERM, SIGINT or the end of the lifeline. True if there is time to drain.
-bool WaitForEnd(const Options& options, Daemon* daemon) {
-  CredentialWatch watch(options.credential_files, options.credentials);
+bool WaitForEnd(const Options& options, CredentialWatch* watch, Daemon* daemon) {
   const CredentialFiles& files = options.credential_files;
   const bool tenants = !files.tenants.empty();
   const int look_ms = files.tls_cert.empty() && files.token.empty() && !tenants ? -1 : 1000;
@@ -103,14 +102,14 @@ bool WaitForEnd(const Options& options, Daemon* daemon) {
     const int ready = poll(fds, options.lifeline_fd >= 0 ? 2 : 1, look_ms);
     if (ready < 0) continue;
     if (ready == 0) {
-      if (const auto read = watch.Look()) Adopt(*read, "the files have changed", tenants, daemon);
+      if (const auto read = watch->Look()) Adopt(*read, "the files have changed", tenants, daemon);
       daemon->ForgetFormerTokens();
       continue;
     }
     char byte = kStop;
     if (fds[0].revents != 0 && read(stop_pipe[0], &byte, 1) == 1) {
       if (byte == kStop) return true;
-      Adopt(watch.Read(), "SIGHUP", tenants, daemon);
+      Adopt(watch->Read(), "SIGHUP", tenants, daemon);
     }
     if (fds[1].revents != 0) return false;
   }
@@ -172,6 +171,8 @@ int Main(const Flags& flags) {
   if (!HandleStopSignals()) return Fail(flags, absl::InternalError("cannot handle signals"));
   absl::StatusOr<Options> options = OptionsFromFlags(flags);
   if (!options.ok()) return Fail(flags, options.status());
+  // From here on, not from when all is up: what is written meanwhile is seen, too.
+  CredentialWatch watch(options->credential_files, options->credentials);
   ConfigureLog(options->log);
   options->helper_program = "/proc/self/exe";
   std::vector<std::unique_ptr<Backend>> owned;
@@ -192,7 +193,7 @@ int Main(const Flags& flags) {
     Log(LogLevel::kWarning, options->credentials.warning);
   }
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
-  const bool drain = WaitForEnd(*options, daemon->get());
+  const bool drain = WaitForEnd(*options, &watch, daemon->get());
   // Until streams have ended; and as long again for the snapshots.
   const int waits = drain ? (options->state_dir.empty() ? 1 : 2) : 0;
   ExitAfter(kGrace + waits * options->drain_timeout);

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace chx::server {
@@ -31,6 +33,27 @@ using TokenPtr = std::unique_ptr<cjose_jws_t, Free>;
 std::string TextOf(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// cjose asserts it of what it decodes: anything else would end the process.
+bool IsBase64Url(absl::string_view text) {
+  return !text.empty() && text.size() % 4 != 1 && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_';
+  });
+}
+
+// Of a public key what cjose is to see; empty: it is none.
+std::string PublicKey(const Json& json) {
+  Json key = {{"kty", TextOf(json, "kty")}};
+  const bool rsa = key["kty"] == "RSA";
+  if (!rsa && key["kty"] != "EC") return "";
+  if (!rsa) key["crv"] = TextOf(json, "crv");
+  for (const char* name : {rsa ? "n" : "x", rsa ? "e" : "y"}) {
+    const std::string value = TextOf(json, name);
+    if (!IsBase64Url(value)) return "";
+    key[name] = value;
+  }
+  return key.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 absl::Status Refused(absl::string_view why) {
@@ -119,7 +142,8 @@ absl::StatusOr<std::shared_ptr<const ServiceKeys>> ServiceKeys::Parse(const std:
   result->issuer_ = TextOf(set, "issuer");
   for (const Json& json : *keys) {
     if (!json.is_object()) continue;
-    const std::string one = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string one = PublicKey(json);
+    if (one.empty()) continue;
     cjose_err error = {};
     KeyPtr key(cjose_jwk_import(one.data(), one.size(), &error));
     if (key == nullptr) continue;
@@ -140,6 +164,10 @@ bool ServiceKeys::LooksLikeOne(absl::string_view shown) {
 }
 
 absl::StatusOr<std::string> ServiceKeys::Verify(const std::string& token, absl::Time now) const {
+  const std::vector<absl::string_view> parts = absl::StrSplit(token, '.');
+  if (parts.size() != 3 || !std::all_of(parts.begin(), parts.end(), IsBase64Url)) {
+    return Refused("is no signed JSON web token");
+  }
   cjose_err error = {};
   const TokenPtr jws(cjose_jws_import(token.data(), token.size(), &error));
   if (jws == nullptr) return Refused("is no signed JSON web token");

@@ -189,8 +189,9 @@ TEST_F(ServiceTokenTest, ClaimsAreChecked) {
 }
 
 TEST_F(ServiceTokenTest, BytesThatAreNoToken) {
-  for (const std::string& bad : {std::string(), std::string(".."), std::string("eyJ.eyJ.eyJ"),
-                                 std::string(4096, '['), std::string("a.b.c\0", 6)}) {
+  for (const std::string& bad :
+       {std::string(), std::string(".."), std::string("eyJ.eyJ.eyJ"), std::string(4096, '['),
+        std::string("eyJhb.e30.AA"), std::string("a.b.c\0", 6)}) {
     EXPECT_FALSE(Verify(bad).ok()) << bad;
   }
   const std::string good = Rs256();

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/admin.grpc.pb.h"
+#include "server/tenancy/token_hash.h"
 #include "tests/rpc/daemon_fixture.h"
 #include "tests/rpc/grpc_client.h"
 
@@ -71,6 +72,36 @@ TEST_F(AdminProcessTest, CallsOfGrpcAreAnsweredAsFramesAre) {
   limit.set_number(99);
   EXPECT_EQ(CallRaw(channel, method, "", limit.SerializeAsString(), &bytes).error_code(),
             grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(AdminProcessTest, EachTenantSeesItsOwnSessionsByGrpcToo) {
+  for (const char* name : {"vision", "speech", "operators"}) {
+    Tenant tenant;
+    tenant.name = name;
+    tenant.tokens = {{HashToken(absl::StrCat("the token of ", name)), absl::InfiniteFuture()}};
+    tenant.admin = tenant.name == "operators";
+    options.credentials.tenants.push_back(tenant);
+  }
+  StartOnUnixSocket();
+  RpcClient vision(address(), "the token of vision");
+  ASSERT_TRUE(vision.Open().ok());
+  const auto channel = ChannelTo(address());
+  const auto listed = [&](const std::string& token) {
+    std::string reply;
+    const grpc::Status status =
+        CallRaw(channel, "/chx.v1.AdminService/ListSessions", token, "", &reply);
+    v1::ListSessionsReply sessions;
+    EXPECT_TRUE(sessions.ParseFromString(reply));
+    return status.ok() ? sessions.sessions_size() : -1;
+  };
+  EXPECT_EQ(listed("the token of vision"), 1);
+  EXPECT_EQ(listed("the token of speech"), 0);
+  EXPECT_EQ(listed("the token of operators"), 1);
+  EXPECT_EQ(listed("the token of nobody"), -1);
+  EXPECT_EQ(listed(""), -1);  // a user's id is none here
+  std::string reply;
+  EXPECT_EQ(CallRaw(channel, kReflection, "", "", &reply).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
 }
 
 // It ends with the former token, and its connections: the next process asks for the new one.

@@ -347,9 +347,7 @@ def test_a_token_that_is_renewed_in_its_file_takes_up_the_session(tmp_path):
     cluster, rotated = Cluster(tmp_path), Cluster(tmp_path / "next")
     token = tmp_path / "token"
     token.write_text(cluster.token() + "\n")
-    file = TenantsFile(
-        tmp_path / "tenants.yaml", vision={"service_accounts": ["research:trainer"]}
-    )
+    file = TenantsFile(tmp_path / "tenants.yaml", vision={"service_accounts": ["research:trainer"]})
     with Daemon(file.flag, f"--jwks-file={cluster.jwks}", listen="127.0.0.1:0") as daemon:
         with chx.connect(daemon.address, token_file=token):
             x = chx.ones((), "int64")

@@ -103,7 +103,9 @@ TEST_F(TenantsDaemonTest, AnotherTenantsSessionIsNoneWhateverIdIsKnown) {
     EXPECT_TRUE(absl::IsNotFound(CallOnce(address(), token, cancel, &reply)));
     v1::CloseReply closed;
     EXPECT_TRUE(absl::IsNotFound(thief.Close(&closed)));
+    thief.set_session_id(vision.session_id());
     thief.Connect();
+    thief.Send("");
     EXPECT_TRUE(absl::IsNotFound(thief.stream().End()));
   }
   std::vector<float> values;
