@@ -141,7 +141,9 @@ SharedLease::~SharedLease() {
 
 absl::StatusOr<Ref<SharedStorage>> SharedLease::Pin() {
   const bool expires = terms_.expires != absl::InfiniteFuture();
-  if (expires && absl::Now() >= terms_.expires) End(ChainerxError("the capability has expired"));
+  if (expires && absl::Now() >= terms_.expires) {
+    End(MakeError(ErrorKind::kContext, "the capability has expired"));
+  }
   MutexLock lock(&mutex_);
   if (!ended_.ok()) return ended_;
   ++pins_;
