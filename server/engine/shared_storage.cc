@@ -136,7 +136,8 @@ SharedLease::SharedLease(Ref<SharedStorage> storage, Terms terms)
 }
 
 SharedLease::~SharedLease() {
-  if (storage_ && terms_.holding != nullptr) terms_.holding->fetch_sub(bytes_, std::memory_order_relaxed);
+  if (storage_ && terms_.holding != nullptr)
+    terms_.holding->fetch_sub(bytes_, std::memory_order_relaxed);
 }
 
 absl::StatusOr<Ref<SharedStorage>> SharedLease::Pin() {
