@@ -1,6 +1,5 @@
 """The compiled part of chx: the array type, operators, sessions. Users import from chx."""
 
-import datetime
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import ModuleType
@@ -13,10 +12,9 @@ from ._autograd.modes import AnyGraph
 from ._numpy.methods import flagsobj, flatiter
 from ._ops import *  # noqa: F403
 from ._ops import ndarray_ops
-from ._runtime import session as _session
+from ._runtime import session as _session, sharing as _sharing
 from ._runtime.context import BackpropId, Context
 from ._runtime.devices import Backend
-from ._runtime.sharing import Capability
 from ._types import DeviceLike, DtypeLike, Other, Scalar
 
 if sys.version_info >= (3, 10):
@@ -274,27 +272,7 @@ class ndarray(ndarray_ops):
         """The only element as a Python number; waits for it."""
     def tolist(self) -> Any:
         """Nested lists of Python numbers; waits."""
-    def share(
-        self,
-        rights: str = "read",
-        expires: float | datetime.timedelta | None = None,
-        tenant: str | None = None,
-        on_owner_exit: str = "drop",
-    ) -> Capability:
-        """A capability for the array: chx.open() of it, in any process, gives an array on its memory.
-
-        The memory moves once to where sessions share it, and all its views with it. It counts for this
-        session alone. What this session writes, holders see: whole commands, never half of one.
-
-        Args:
-          rights: "write" lets holders write to it as well; on a GPU there is only "read".
-          expires: seconds, or a timedelta, until it cannot be used any more; None: never.
-          tenant: who may open it; None: sessions of this session's tenant; "*": whoever has it.
-          on_owner_exit: "keep": holders keep it when this session ends; "drop": they get errors.
-
-        Raises:
-          ValueError: to_numpy(copy=False) has shown the memory, or it is another session's.
-        """
+    share = _sharing.share
     def to_numpy_async(self, copy: bool = True) -> Coroutine[Any, Any, np.ndarray[Any, Any]]:
         """As chx.to_numpy(), to be awaited: the values that the array has when this is called.
 
@@ -510,19 +488,8 @@ def _import(
 def _share(array: ndarray, write: bool, keep: bool, expires_ms: int, tenant: str, /) -> str: ...
 def _open_shared(session: Session, capability: str, copy: bool, /) -> ndarray: ...
 def _revoke(session: Session, capability: str, /) -> None: ...
-def _publish(
-    session: Session,
-    name: str,
-    paths: Sequence[str],
-    arrays: Sequence[ndarray],
-    readers: Sequence[str],
-    keep: bool,
-    structure: str,
-    /,
-) -> int: ...
-def _lookup(
-    session: Session, tenant: str, name: str, version: int, copy: bool, /
-) -> tuple[int, str, list[tuple[str, ndarray]]]: ...
+def _publish(session: Session, name: str, /, *tree: Sequence[Any] | bool | str) -> int: ...
+def _lookup(session: Session, tenant: str, name: str, version: int, copy: bool, /) -> Any: ...
 def _unpublish(session: Session, name: str, version: int, /) -> None: ...
 def _names(session: Session, prefix: str, /) -> list[tuple[str, str, int, int, int]]: ...
 def _as_strided(

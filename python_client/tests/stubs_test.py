@@ -125,7 +125,7 @@ def test_ndarray():
 def test_core():
     """What the package calls of the compiled module is there, as its stub says."""
     found = {n for n in names(stub("_core.pyi").body) if not n.startswith("__")}
-    assert found - {"_Index", "_Operand", "_session"} <= set(dir(chx._core))
+    assert found - {"_Index", "_Operand", "_session", "_sharing"} <= set(dir(chx._core))
 
 
 @pytest.mark.parametrize(("file", "module"), [("_ops", chx._core), ("_linalg_ops", chx.linalg)])

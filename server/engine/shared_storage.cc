@@ -136,12 +136,15 @@ SharedLease::SharedLease(Ref<SharedStorage> storage, Terms terms)
 }
 
 SharedLease::~SharedLease() {
-  if (storage_ && terms_.holding != nullptr) terms_.holding->fetch_sub(bytes_, std::memory_order_relaxed);
+  if (storage_ && terms_.holding != nullptr)
+    terms_.holding->fetch_sub(bytes_, std::memory_order_relaxed);
 }
 
 absl::StatusOr<Ref<SharedStorage>> SharedLease::Pin() {
   const bool expires = terms_.expires != absl::InfiniteFuture();
-  if (expires && absl::Now() >= terms_.expires) End(ChainerxError("the capability has expired"));
+  if (expires && absl::Now() >= terms_.expires) {
+    End(MakeError(ErrorKind::kContext, "the capability has expired"));
+  }
   MutexLock lock(&mutex_);
   if (!ended_.ok()) return ended_;
   ++pins_;

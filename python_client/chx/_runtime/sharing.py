@@ -60,17 +60,13 @@ def share(
 ) -> Capability:
     """A capability for the array: chx.open() of it, in any process, gives an array on its memory.
 
-    The memory moves once to where sessions share it, and all its views with it. It counts for this
-    session alone. What this session writes, holders see: whole commands, never half of one.
-
     Args:
       rights: "write" lets holders write to it as well; on a GPU there is only "read".
-      expires: seconds, or a timedelta, until it cannot be used any more; None: never.
+      expires: seconds or a timedelta until it cannot be used any more; None: never.
       tenant: who may open it; None: sessions of this session's tenant; "*": whoever has it.
       on_owner_exit: "keep": holders keep it when this session ends; "drop": they get errors.
 
-    Raises:
-      ValueError: to_numpy(copy=False) has shown the memory, or it is another session's.
+    Raises ValueError if to_numpy(copy=False) has shown the memory, or it is another session's.
     """
     if isinstance(expires, datetime.timedelta):
         expires = expires.total_seconds()
