@@ -49,8 +49,8 @@ class Metrics : public std::enable_shared_from_this<Metrics> {
 
   explicit Metrics(int num_devices) : num_devices_(num_devices) {}
 
-  // A session's, until the last pointer to them is gone; what they have counted stays. Whether it is
-  // opened is the caller's to count: it may still be refused.
+  // A session's, until the last pointer to them is gone; what they have counted stays. Whether it
+  // is opened is the caller's to count: it may still be refused.
   SessionCountersPtr Open(SessionLabels labels);
   // All sessions', with those that have ended. No number is ever smaller than before, but for live
   // and held bytes.
