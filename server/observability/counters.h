@@ -60,25 +60,26 @@ class OpGroups {
 
 // Of one session on one device. Written by whoever holds the session's lock, or, what is the
 // pool's, the pool's.
-struct DeviceCounters {
+// What each operator touches is in one line of the cache, but for its group.
+struct alignas(64) DeviceCounters {
   struct Group {
     Counter kernels;
     Counter nanoseconds;  // an estimate: see KernelTimer
   };
-  std::array<Group, OpGroups::kMax> groups;
-  Counter live_bytes;     // of blocks in use
-  Counter held_bytes;     // of slabs
-  Counter spilled_bytes;  // of blocks in files
-  Counter trims;          // how often unused slabs were given back
-
-  void Add(const DeviceCounters& other);
-
   // The session's thread's own, for KernelTimer.
   const uint8_t* const group_of = OpGroups::Global().by_op();
   int until_sample = 1;
   uint32_t random = 1;
   int64_t own_measured = 0;
   int64_t* measured = &own_measured;  // what has been added to `nanoseconds`, of all groups
+
+  Counter live_bytes;     // of blocks in use
+  Counter held_bytes;     // of slabs
+  Counter spilled_bytes;  // of blocks in files
+  Counter trims;          // how often unused slabs were given back
+  std::array<Group, OpGroups::kMax> groups;
+
+  void Add(const DeviceCounters& other);
 };
 
 // Measures a kernel, as long as it exists. Two looks at the clock would be a tenth of a small

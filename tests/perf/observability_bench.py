@@ -63,8 +63,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chxd", required=True)
     parser.add_argument("--against", help="another build; by default the same one, not scraped")
-    parser.add_argument("--operators", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--operators", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=101)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--metrics-listen=127.0.0.1:0", "--metrics-open", "--log-level=info"]
