@@ -187,7 +187,7 @@ class Connection {
   v1::Limits limits_;
   bool keeps_names_ = false;
   v1::KeptState kept_;  // as of the beginning
-  uint64_t epoch_ = 0;  // of the daemon's process that has the session; of the thread that reads
+  std::atomic<uint64_t> epoch_{0};  // of the daemon's process that has the session
 
   Mutex write_mutex_;  // taken before mutex_
   uint64_t next_batch_seq_ ABSL_GUARDED_BY(write_mutex_) = 1;

@@ -6,6 +6,7 @@
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
 # `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
+# `tools/bench.sh snapshot`: sessions to disk and back, against a plain file; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -44,6 +45,12 @@ fi
 if [ "${1:-}" = transfers ]; then
   shift
   PYTHONPATH="$stage" "$venv/bin/python" tests/perf/transfer_bench.py --chxd=.bazel/bin/server/chxd "$@"
+  exit
+fi
+
+if [ "${1:-}" = snapshot ]; then
+  shift
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/snapshot_bench.py --chxd=.bazel/bin/server/chxd "$@"
   exit
 fi
 
