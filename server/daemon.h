@@ -39,9 +39,9 @@ class Daemon {
   absl::Status SetCredentials(const Credentials& credentials);
   // Forgets former tokens that no session needs any more. To be called now and then.
   void ForgetFormerTokens();
-  // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end. With a place for
-  // sessions, their clients are going to be the next daemon's: streams are cut behind the batch that
-  // runs, and the sessions are written.
+  // Reports NOT_SERVING, opens no more sessions, and gives the streams time to end. With a place
+  // for sessions, their clients are going to be the next daemon's: streams are cut behind the batch
+  // that runs, and the sessions are written.
   void Drain(std::chrono::milliseconds timeout);
 
  private:

@@ -21,8 +21,8 @@ SessionName NameOf(const SessionOwner& owner) { return {owner.tenant->name, owne
 // Holds a record's stream_mutex, if it could be had in time.
 class StreamTurn {
  public:
-  StreamTurn(SessionRecord* record, std::chrono::milliseconds patience)
-      ABSL_NO_THREAD_SAFETY_ANALYSIS : record_(record) {
+  StreamTurn(SessionRecord* record,
+             std::chrono::milliseconds patience) ABSL_NO_THREAD_SAFETY_ANALYSIS : record_(record) {
     const auto end = std::chrono::steady_clock::now() + patience;
     while (!(held_ = record->stream_mutex.TryLock())) {
       if (std::chrono::steady_clock::now() >= end) return;
@@ -73,9 +73,9 @@ absl::StatusOr<SessionRecordPtr> SessionManager::OpenNamed(SessionOwner owner) {
       if (record != nullptr) return record;
       MutexLock lock(&mutex_);
       if (names_.Find(name) != old->id) continue;
-      return absl::UnavailableError(absl::StrCat(
-          "the session '", owner.name,
-          "' still carries out what its former client has sent; try again later"));
+      return absl::UnavailableError(
+          absl::StrCat("the session '", owner.name,
+                       "' still carries out what its former client has sent; try again later"));
     }
     CHX_ASSIGN_OR_RETURN(SessionRecordPtr record, NewRecord(owner));
     MutexLock lock(&mutex_);
@@ -163,8 +163,9 @@ bool SessionManager::LetWait(const SessionRecordPtr& record, std::chrono::millis
   nobody.peer = "";
   const SessionRecordPtr waiting =
       PassOn(record, std::move(nobody),
-             absl::FailedPreconditionError("it was closed, or its lease has ended (--lease); what was saved in it "
-                                       "is there for who connects to it by its name"),
+             absl::FailedPreconditionError(
+                 "it was closed, or its lease has ended (--lease); what was saved in it "
+                 "is there for who connects to it by its name"),
              patience);
   if (waiting == nullptr) return false;
   MutexLock lock(&mutex_);

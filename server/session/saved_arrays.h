@@ -18,8 +18,8 @@
 
 namespace chx::server {
 
-// Belongs to a session and is used under its lock. A name refers to arrays as a handle does: what is
-// written to them later is seen under the name.
+// Belongs to a session and is used under its lock. A name refers to arrays as a handle does: what
+// is written to them later is seen under the name.
 class SavedArrays {
  public:
   struct Entry {

@@ -86,7 +86,7 @@ struct SessionRecord {
   // whether no client has the session's id, so that it waits under its name.
   std::atomic<uint64_t> cancelled_through{0};
   std::atomic<bool> waits{false};
-  bool taken_up = false;  // a former client has left it
+  bool taken_up = false;                            // a former client has left it
   absl::Time snapshot_time = absl::InfinitePast();  // of the one that it was restored from
   // Held while an array is sent: its copy is outside of the quota, so there is one at a time.
   Mutex download_mutex;
@@ -123,8 +123,8 @@ class SessionManager {
   absl::StatusOr<SessionRecordPtr> Open(SessionOwner owner);
   // A session that is read from a snapshot: `fill` makes it what it was, with its id. Its lease
   // begins. An error if there is no room, or a session of that id or name.
-  absl::StatusOr<SessionRecordPtr> Restore(
-      SessionOwner owner, absl::FunctionRef<absl::Status(SessionRecord*)> fill);
+  absl::StatusOr<SessionRecordPtr> Restore(SessionOwner owner,
+                                           absl::FunctionRef<absl::Status(SessionRecord*)> fill);
   // Whoever asks for the session by its id or name is told that it cannot be restored now.
   void Refuse(const SessionOwner& owner, const std::string& id, absl::Status why);
   // Null for an id that doesn't exist, without a hint why.

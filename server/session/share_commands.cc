@@ -52,7 +52,6 @@ bool LiesWithin(const ArraySpec& spec, int64_t bytes) {
   return valid && (spec.size() == 0 || (begin >= 0 && end <= bytes));
 }
 
-
 void RunCommand(const command::ShareArray& c, CommandContext& context) {
   Executor& executor = context.state.executor;
   AnswerBlock(c, context, [&](const Array& array) -> absl::StatusOr<SharedBlock> {

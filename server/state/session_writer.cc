@@ -108,12 +108,10 @@ void AddDefinitions(SessionState* session, state::Head* head) {
 absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, PartWriter* file) {
   CHX_RETURN_IF_ERROR(file->Begin(PartKind::kBuffer, static_cast<uint64_t>(entry.bytes)));
   if (executor->devices().shares_memory(entry.device)) {
-    CHX_RETURN_IF_ERROR(
-        file->Append({entry.buffer->data(), static_cast<size_t>(entry.bytes)}));
+    CHX_RETURN_IF_ERROR(file->Append({entry.buffer->data(), static_cast<size_t>(entry.bytes)}));
     return file->Finish();
   }
-  const Array bytes = {entry.buffer,
-                       ArraySpec(Dtype::kUint8, Shape({entry.bytes}), entry.device)};
+  const Array bytes = {entry.buffer, ArraySpec(Dtype::kUint8, Shape({entry.bytes}), entry.device)};
   std::string copy;
   for (int64_t begin = 0; begin < entry.bytes; begin += kCopiedAtOnce) {
     copy.resize(static_cast<size_t>(std::min(kCopiedAtOnce, entry.bytes - begin)));

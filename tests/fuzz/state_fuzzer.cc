@@ -126,7 +126,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   input.remove_prefix(1);
   PartWriter writer(fd.get());
   while (input.size() >= 4) {
-    const auto byte = [&](int i) { return static_cast<size_t>(static_cast<unsigned char>(input[i])); };
+    const auto byte = [&](int i) {
+      return static_cast<size_t>(static_cast<unsigned char>(input[i]));
+    };
     const auto kind = static_cast<PartKind>(byte(0) & 3);
     const size_t bytes = byte(1) | byte(2) << 8 | byte(3) << 16;
     input.remove_prefix(4);
@@ -171,10 +173,10 @@ std::vector<std::string> FuzzSeeds() {
   save.tree = "tree";
   save.handles.push_back(1);
   SessionOutput output;
-  session.Execute({upload, command::RequireGrad{1, 0}, apply("tanh", 1, 2), apply("sum", 2, 3),
-                   backward, apply("sum", 999, 4), save, command::NewBackpropId{2},
-                   command::RequireGrad{1, 2}},
-                  &output);
+  session.Execute(
+      {upload, command::RequireGrad{1, 0}, apply("tanh", 1, 2), apply("sum", 2, 3), backward,
+       apply("sum", 999, 4), save, command::NewBackpropId{2}, command::RequireGrad{1, 2}},
+      &output);
   const std::string file = FileOf(&session);
   return {file, PartsOf(file)};
 }

@@ -1,5 +1,5 @@
-// A session that was written and read again goes on as the one that was not: random commands before,
-// the same random commands after, and each answer and error must be the same.
+// A session that was written and read again goes on as the one that was not: random commands
+// before, the same random commands after, and each answer and error must be the same.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -59,9 +59,8 @@ class RoundTripTest : public ::testing::Test {
     const OwnedFd fd(memfd_create("snapshot", 0));
     PartWriter writer(fd.get());
     absl::Status status;
-    session->Inspect([&](SessionState& state) {
-      status = WriteSession(&state, state::Head(), &writer);
-    });
+    session->Inspect(
+        [&](SessionState& state) { status = WriteSession(&state, state::Head(), &writer); });
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(lseek(fd.get(), 0, SEEK_SET), 0);
     PartReader reader(fd.get());
@@ -97,8 +96,8 @@ class RoundTripTest : public ::testing::Test {
 
 TEST_F(RoundTripTest, RandomSessionsGoOnAsTheyWere) {
   const char* const given = std::getenv("CHX_SEED");
-  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atoi(given))
-                                         : std::random_device()();
+  const unsigned seed =
+      given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
   std::cout << "CHX_SEED=" << seed << std::endl;
   std::mt19937 random(seed);
   int graphs = 0;
@@ -128,8 +127,8 @@ TEST_F(RoundTripTest, RandomSessionsGoOnAsTheyWere) {
     EXPECT_EQ(copy->stats().handles, session->stats().handles);
     for (size_t i = half; i < commands.size() && !HasFailure(); ++i) {
       const auto one = absl::MakeConstSpan(commands).subspan(i, 1);
-      EXPECT_EQ(Told(copy.get(), one), Told(session.get(), one)) << "seed " << seed << ", session "
-                                                                 << round << ", command " << i;
+      EXPECT_EQ(Told(copy.get(), one), Told(session.get(), one))
+          << "seed " << seed << ", session " << round << ", command " << i;
     }
   }
   EXPECT_GT(graphs, 0) << "no session had a graph";
