@@ -162,7 +162,9 @@ class RecordReader {
     }
     std::vector<Variable*> pointers;
     for (Variable& array : arrays) pointers.push_back(&array);
-    return session_.saved.Save(message.name(), message.tree(), pointers).status();
+    CHX_RETURN_IF_ERROR(session_.saved.Save(message.name(), message.tree(), pointers).status());
+    session_.saved.RestoreVersion(message.name(), message.version());
+    return absl::OkStatus();
   }
 
   SessionState& session_;
@@ -201,6 +203,7 @@ absl::Status ReadSession(const state::Head& head, PartReader* file, SessionState
   }
   session->graph.freed_functions.assign(head.freed_functions().begin(),
                                         head.freed_functions().end());
+  session->saved.set_next_version(head.next_version());
   if (head.lost()) session->handles.LostError();
   // A gradient that nobody can ask for keeps memory, and perhaps its own array's node.
   graphs.DropUnreachable();

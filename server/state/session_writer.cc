@@ -154,6 +154,7 @@ absl::Status WriteRecords(SessionState* session, const GraphTable& graphs, PartW
     state::Saved message;
     message.set_name(name);
     message.set_tree(entry.tree);
+    message.set_version(entry.version);
     for (const Variable& array : entry.arrays) graphs.Fill(array, message.add_arrays());
     records.Count(message);
     *records.Next().add_saved() = std::move(message);
@@ -185,6 +186,7 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   AddDefinitions(session, &head);
   head.set_generator(session->saved.generator());
   for (uint64_t number : session->graph.freed_functions) head.add_freed_functions(number);
+  head.set_next_version(session->saved.next_version());
   head.set_lost(session->handles.lost());
   const Devices& devices = session->executor.devices();
   for (int i = 0; i < devices.size(); ++i) head.add_devices(devices.at(i).name());
