@@ -66,8 +66,9 @@ class Connection {
   }
   // The first of them, if there is one.
   absl::optional<DeviceId> SharingDevice() const;
-  // Whether uploads may go through shared memory. Not where the session may go on in another process
-  // of the daemon: what the client writes there after a snapshot would be lost, and nobody know it.
+  // Whether uploads may go through shared memory. Not where the session may go on in another
+  // process of the daemon: what the client writes there after a snapshot would be lost, and nobody
+  // know it.
   bool UploadsByMapping() const { return !kept_.survives_restart(); }
   // By the daemon's number. `populate`: all of it will be used, soon.
   absl::StatusOr<MappingPtr> MapSegment(uint32_t number, bool populate) {
@@ -190,8 +191,8 @@ class Connection {
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
   bool keeps_names_ = false;
-  v1::KeptState kept_;  // as of the beginning
-  uint64_t epoch_ = 0;  // of the daemon's process that has the session; of the thread that reads
+  v1::KeptState kept_;              // as of the beginning
+  std::atomic<uint64_t> epoch_{0};  // of the daemon's process that has the session
 
   Mutex write_mutex_;  // taken before mutex_
   uint64_t next_batch_seq_ ABSL_GUARDED_BY(write_mutex_) = 1;

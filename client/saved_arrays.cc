@@ -18,13 +18,14 @@ namespace chx {
 namespace {
 
 constexpr size_t kMaxTreeBytes = 512 << 10;  // as the daemon
-constexpr int kMaxTries = 16;  // to load what another thread saves again and again
+constexpr int kMaxTries = 16;                // to load what another thread saves again and again
 
 absl::Status CheckKnown(absl::string_view op, const Connection& connection) {
   if (connection.keeps_names()) return absl::OkStatus();
-  return MakeError(ErrorKind::kNotImplemented,
-                   absl::StrCat("[", op, "] expects a daemon that keeps arrays under names, got chxd ",
-                                "at ", connection.address(), ", which is older"));
+  return MakeError(
+      ErrorKind::kNotImplemented,
+      absl::StrCat("[", op, "] expects a daemon that keeps arrays under names, got chxd ", "at ",
+                   connection.address(), ", which is older"));
 }
 
 constexpr absl::string_view kCounter = "counter";  // what a state begins with that is ours

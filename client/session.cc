@@ -233,7 +233,11 @@ absl::Status Session::Close(bool discard) {
     if (parts_->queue.closed()) return absl::OkStatus();
   }
   parts_->connection->ExpectClose();
-  if (!discard && parts_->connection->named()) parts_->saved.NoteCounter().IgnoreError();
+  if (!discard && parts_->connection->named()) {
+    // The next client is to find what this one has called: its batches may still be on their way.
+    parts_->saved.NoteCounter().IgnoreError();
+    Synchronize().IgnoreError();
+  }
   absl::Status flushed = Flush(true);
   if (Interruption::Is(flushed)) flushed = absl::OkStatus();  // it is closed nevertheless
   if (!parts_->queue.Close()) return absl::OkStatus();        // by another thread, meanwhile

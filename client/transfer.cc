@@ -109,6 +109,7 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
   header.set_dtype(static_cast<uint32_t>(dtype));
   for (int64_t dim : shape) header.add_shape(dim);
   header.set_device(device);
+  header.set_epoch(epoch_);
   v1::Reply reply;
   CHX_RETURN_IF_ERROR(Persist([&](CallChannel* channel) {
     bool open = channel->Send(call);
@@ -130,6 +131,7 @@ absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
   v1::Call call;
   call.mutable_download()->set_session_id(session_id_);
   call.mutable_download()->set_handle(handle);
+  call.mutable_download()->set_epoch(epoch_);
   v1::Reply reply;
   bool fits = true;
   CHX_RETURN_IF_ERROR(Persist([&](CallChannel* channel) {

@@ -74,8 +74,8 @@ std::string EncodeSavedTree(const SavedTree& saved) {
   for (const SavedTree::Array& array : saved.arrays) {
     const ArraySpec& spec = array.spec;
     const uint64_t flags = (array.requires_grad ? 1 : 0) | (array.has_grad ? 2 : 0);
-    Append(flags | static_cast<uint64_t>(spec.dtype) << 8 | static_cast<uint64_t>(spec.ndim()) << 16 |
-               static_cast<uint64_t>(spec.device) << 32,
+    Append(flags | static_cast<uint64_t>(spec.dtype) << 8 |
+               static_cast<uint64_t>(spec.ndim()) << 16 | static_cast<uint64_t>(spec.device) << 32,
            &data);
     Append(static_cast<uint64_t>(spec.offset), &data);
     for (int64_t dim : spec.shape) Append(static_cast<uint64_t>(dim), &data);

@@ -9,6 +9,7 @@
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
 # `tools/bench.sh fairness [equal] [hogs] [idle]`: how sessions share a daemon; writes nothing.
+# `tools/bench.sh snapshot`: sessions to disk and back, against a plain file; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -47,6 +48,12 @@ fi
 if [ "${1:-}" = transfers ]; then
   shift
   PYTHONPATH="$stage" "$venv/bin/python" tests/perf/transfer_bench.py --chxd=.bazel/bin/server/chxd "$@"
+  exit
+fi
+
+if [ "${1:-}" = snapshot ]; then
+  shift
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/snapshot_bench.py --chxd=.bazel/bin/server/chxd "$@"
   exit
 fi
 

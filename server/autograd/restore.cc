@@ -26,7 +26,8 @@ absl::Status CheckInferred(const OpNodeParts& parts) {
   absl::InlinedVector<SpecOperand, 4> specs;
   for (size_t i = 0; i < parts.inputs.size(); ++i) {
     const OpNode::InputRecord& input = parts.inputs[i];
-    const bool optional = op.inputs.empty() || op.inputs[std::min(i, op.inputs.size() - 1)].optional;
+    const bool optional =
+        op.inputs.empty() || op.inputs[std::min(i, op.inputs.size() - 1)].optional;
     if (input.is_array) {
       specs.push_back(SpecOperand(&input.spec));
     } else if (optional) {  // a record does not tell an absent one from a number
@@ -56,7 +57,8 @@ absl::Status CheckFunction(const OpNodeParts& parts, const GraphAccount& account
   const ClientFunction& function = *parts.function;
   if (account.functions.contains(function.number)) return Unsound("two functions of one number");
   for (int i : function.retained_inputs) {
-    if (i < 0 || static_cast<size_t>(i) >= parts.inputs.size()) return Unsound("a function's input");
+    if (i < 0 || static_cast<size_t>(i) >= parts.inputs.size())
+      return Unsound("a function's input");
     if (parts.inputs[i].is_array && !parts.inputs[i].saved) return Unsound("a function's input");
   }
   for (int i : function.retained_outputs) {
@@ -101,10 +103,11 @@ absl::StatusOr<Ref<OpNode>> RestoreOpNode(OpNodeParts parts, GraphAccount* accou
     if (input.saved && !SameType(input.value.array.spec, input.spec)) return Unsound("a value");
   }
   for (const OpNode::Output& output : parts.outputs) {
-    if (output.saved.valid() && !SameType(output.saved.spec, output.spec)) return Unsound("a value");
+    if (output.saved.valid() && !SameType(output.saved.spec, output.spec))
+      return Unsound("a value");
   }
-  const int64_t bytes = OpNodeBytes(parts.inputs.size(), parts.outputs.size(), parts.edges.size(),
-                                    parts.attrs);
+  const int64_t bytes =
+      OpNodeBytes(parts.inputs.size(), parts.outputs.size(), parts.edges.size(), parts.attrs);
   if (!account->meter->Reserve(bytes)) return account->meter->Exhausted(bytes);
   const OpDef& op = parts.op != nullptr ? *parts.op : FunctionOp();
   Ref<OpNode> node = MakeRef<OpNode>(op, account, bytes);

@@ -22,8 +22,8 @@ struct OpNodeParts {
   std::vector<OpNode::Edge> edges;  // without outputs: those are made later
 };
 
-// An error unless a call of the operator could have made the node: then its gradient can be computed
-// as that of any other.
+// An error unless a call of the operator could have made the node: then its gradient can be
+// computed as that of any other.
 absl::StatusOr<Ref<OpNode>> RestoreOpNode(OpNodeParts parts, GraphAccount* account);
 
 // The node of an output of `creator` (null: a leaf). An error if there is no such output, or it has

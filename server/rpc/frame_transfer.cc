@@ -13,6 +13,12 @@
 namespace chx::server {
 namespace {
 
+// A client that has not yet resumed here does not know what the session has lost.
+absl::Status CheckEpoch(uint64_t epoch, const SessionManager& manager) {
+  if (epoch == 0 || epoch == manager.epoch()) return absl::OkStatus();
+  return absl::NotFoundError("the session is in another process of the daemon by now");
+}
+
 // The array of one upload, from its header to the bound handle.
 class Uploader {
  public:
@@ -21,6 +27,7 @@ class Uploader {
 
   absl::Status Begin() {
     if (record_ == nullptr) return Gone();
+    CHX_RETURN_IF_ERROR(CheckEpoch(header_.epoch(), *manager_));
     if (IsBound()) return absl::OkStatus();
     CHX_RETURN_IF_ERROR(wire::CheckArrayHeader("upload", header_.shape_size(), header_.dtype()));
     if (header_.device() > 65535) {
@@ -108,8 +115,11 @@ bool ServeDownload(SessionManager* manager, const v1::DownloadRequest& request,
                    std::chrono::milliseconds patience, FrameConnection* connection) {
   v1::Reply reply;
   const SessionRecordPtr record = manager->Find(request.session_id());
-  if (record == nullptr)
+  if (record == nullptr) {
     return connection->SendReply(NoSuchSession(manager, request.session_id()), &reply);
+  }
+  const absl::Status known = CheckEpoch(request.epoch(), *manager);
+  if (!known.ok()) return connection->SendReply(known, &reply);
   // The client waits for its stream before it asks.
   const uint64_t last = record->last_batch_seq;
   if (request.after_batch_seq() > last) {

@@ -184,7 +184,7 @@ absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Leave(const st
   }
   std::vector<SessionOutput::Error> unread =
       record->session->UnreadErrorsWithin(std::chrono::milliseconds(250));
-  // A client that closes has waited for all that it has sent, or does not care.
+  // A client that closes has waited for all that it has sent (client/session.cc).
   if (!LetWait(record, kPatience)) return Close(id);
   return unread;
 }

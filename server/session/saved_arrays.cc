@@ -104,6 +104,11 @@ absl::Status SavedArrays::NoteGenerator(absl::string_view state) {
   return absl::OkStatus();
 }
 
+void SavedArrays::RestoreVersion(const std::string& name, uint64_t version) {
+  auto it = entries_.find(name);
+  if (it != entries_.end()) it->second.version = version;
+}
+
 void SavedArrays::Drop(Entry* entry) {
   for (const Variable& array : entry->arrays) {
     for (const Ref<ArrayNode>& node : array.nodes) {

@@ -43,6 +43,10 @@ class SavedArrays {
                     HandleTable* handles) const;
   absl::Status Forget(absl::string_view name);
   absl::Status NoteGenerator(absl::string_view state);
+  // As a snapshot has it: a client may know the number.
+  void RestoreVersion(const std::string& name, uint64_t version);
+  uint64_t next_version() const { return next_version_; }
+  void set_next_version(uint64_t version) { next_version_ = version; }
 
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
   const std::string& generator() const { return generator_; }

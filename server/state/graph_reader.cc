@@ -27,8 +27,7 @@ absl::StatusOr<Array> GraphReader::ArrayFrom(const state::Array& message, bool o
   }
   const Block& block = buffers_[message.buffer() - 1];
   Array array;
-  CHX_ASSIGN_OR_RETURN(array.spec,
-                       FromMessage(message.spec(), session_.executor.devices().size()));
+  CHX_ASSIGN_OR_RETURN(array.spec, FromMessage(message.spec(), session_.executor.devices().size()));
   array.buffer = block.buffer;
   if (array.spec.device != block.device || !LiesWithin(array.spec, block.buffer->bytes())) {
     return Unreadable("an array beyond its memory");
@@ -68,9 +67,8 @@ absl::Status GraphReader::AddNode(const state::Node& node) {
                        FromMessage(node.spec(), session_.executor.devices().size()));
   if (node.creator() > ops_.size()) return Unreadable("a node before what made it");
   OpNode* const creator = node.creator() == 0 ? nullptr : ops_[node.creator() - 1].get();
-  CHX_ASSIGN_OR_RETURN(
-      Ref<ArrayNode> made,
-      RestoreArrayNode(node.graph(), spec, creator, node.output(), &session_.graph));
+  CHX_ASSIGN_OR_RETURN(Ref<ArrayNode> made, RestoreArrayNode(node.graph(), spec, creator,
+                                                             node.output(), &session_.graph));
   made->grad_required = node.grad_required();
   nodes_.push_back(std::move(made));
   return absl::OkStatus();

@@ -20,14 +20,13 @@ constexpr int64_t kErrorBytes = 512;  // an error beside its texts
 
 absl::Status CheckDevices(const state::Head& head, const Devices& devices) {
   if (head.devices_size() > devices.size()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the session expects ", head.devices_size(), " devices, got ", devices.size()));
+    return absl::FailedPreconditionError(absl::StrCat("the session expects ", head.devices_size(),
+                                                      " devices, got ", devices.size()));
   }
   for (int i = 0; i < head.devices_size(); ++i) {
     if (head.devices(i) == devices.at(i).name()) continue;
-    return absl::FailedPreconditionError(absl::StrCat("the session expects ", head.devices(i),
-                                                      " as device ", i, ", got ",
-                                                      devices.at(i).name()));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the session expects ", head.devices(i), " as device ", i, ", got ", devices.at(i).name()));
   }
   return absl::OkStatus();
 }
@@ -107,8 +106,8 @@ class RecordReader {
   absl::Status Read(const state::Records& records) {
     for (const state::RootError& error : records.errors()) CHX_RETURN_IF_ERROR(AddError(error));
     for (const state::Location& location : records.locations()) {
-      CHX_RETURN_IF_ERROR(session_.definitions.Define(
-          command::DefineLocation{location.number(), location.text()}));
+      CHX_RETURN_IF_ERROR(
+          session_.definitions.Define(command::DefineLocation{location.number(), location.text()}));
     }
     for (const state::GraphItem& item : records.graph()) CHX_RETURN_IF_ERROR(graphs_.Add(item));
     for (const state::Gradient& grad : records.gradients()) CHX_RETURN_IF_ERROR(graphs_.Add(grad));
@@ -125,9 +124,10 @@ class RecordReader {
   absl::Status AddError(const state::RootError& message) {
     if (message.kind() >= static_cast<uint32_t>(kNumErrorKinds)) return Unreadable("an error");
     auto error = std::make_shared<RootError>();
-    CHX_ASSIGN_OR_RETURN(error->charge,
-                         MemoryCharge::Of(session_.account(),
-                                          static_cast<int64_t>(message.ByteSizeLong()) + kErrorBytes));
+    CHX_ASSIGN_OR_RETURN(
+        error->charge,
+        MemoryCharge::Of(session_.account(),
+                         static_cast<int64_t>(message.ByteSizeLong()) + kErrorBytes));
     error->status = MakeError(static_cast<ErrorKind>(message.kind()), message.message());
     error->op = message.op();
     error->inputs = message.inputs();
@@ -162,7 +162,9 @@ class RecordReader {
     }
     std::vector<Variable*> pointers;
     for (Variable& array : arrays) pointers.push_back(&array);
-    return session_.saved.Save(message.name(), message.tree(), pointers).status();
+    CHX_RETURN_IF_ERROR(session_.saved.Save(message.name(), message.tree(), pointers).status());
+    session_.saved.RestoreVersion(message.name(), message.version());
+    return absl::OkStatus();
   }
 
   SessionState& session_;
@@ -201,6 +203,7 @@ absl::Status ReadSession(const state::Head& head, PartReader* file, SessionState
   }
   session->graph.freed_functions.assign(head.freed_functions().begin(),
                                         head.freed_functions().end());
+  session->saved.set_next_version(head.next_version());
   if (head.lost()) session->handles.LostError();
   // A gradient that nobody can ask for keeps memory, and perhaps its own array's node.
   graphs.DropUnreachable();

@@ -108,12 +108,10 @@ void AddDefinitions(SessionState* session, state::Head* head) {
 absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, PartWriter* file) {
   CHX_RETURN_IF_ERROR(file->Begin(PartKind::kBuffer, static_cast<uint64_t>(entry.bytes)));
   if (executor->devices().shares_memory(entry.device)) {
-    CHX_RETURN_IF_ERROR(
-        file->Append({entry.buffer->data(), static_cast<size_t>(entry.bytes)}));
+    CHX_RETURN_IF_ERROR(file->Append({entry.buffer->data(), static_cast<size_t>(entry.bytes)}));
     return file->Finish();
   }
-  const Array bytes = {entry.buffer,
-                       ArraySpec(Dtype::kUint8, Shape({entry.bytes}), entry.device)};
+  const Array bytes = {entry.buffer, ArraySpec(Dtype::kUint8, Shape({entry.bytes}), entry.device)};
   std::string copy;
   for (int64_t begin = 0; begin < entry.bytes; begin += kCopiedAtOnce) {
     copy.resize(static_cast<size_t>(std::min(kCopiedAtOnce, entry.bytes - begin)));
@@ -156,6 +154,7 @@ absl::Status WriteRecords(SessionState* session, const GraphTable& graphs, PartW
     state::Saved message;
     message.set_name(name);
     message.set_tree(entry.tree);
+    message.set_version(entry.version);
     for (const Variable& array : entry.arrays) graphs.Fill(array, message.add_arrays());
     records.Count(message);
     *records.Next().add_saved() = std::move(message);
@@ -187,6 +186,7 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   AddDefinitions(session, &head);
   head.set_generator(session->saved.generator());
   for (uint64_t number : session->graph.freed_functions) head.add_freed_functions(number);
+  head.set_next_version(session->saved.next_version());
   head.set_lost(session->handles.lost());
   const Devices& devices = session->executor.devices();
   for (int i = 0; i < devices.size(); ++i) head.add_devices(devices.at(i).name());

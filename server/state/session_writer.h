@@ -9,9 +9,9 @@
 
 namespace chx::server {
 
-// Everything that a client of the session can tell, but for backward passes that wait for it. `head`
-// has what only the record knows; what the session knows is added. The session's lock is held: it
-// is as between two commands. Arrays are written from where they are.
+// Everything that a client of the session can tell, but for backward passes that wait for it.
+// `head` has what only the record knows; what the session knows is added. The session's lock is
+// held: it is as between two commands. Arrays are written from where they are.
 absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* file);
 
 }  // namespace chx::server

@@ -55,9 +55,9 @@ absl::Status CheckOwn(int fd, bool folder, const std::string& path) {
   struct stat status = {};
   if (fstat(fd, &status) != 0) return FolderError("look at", path);
   if (status.st_uid != geteuid()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("--state-dir: expects that user ", geteuid(), ", whose daemon this is, owns ",
-                     path, ", got user ", status.st_uid));
+    return absl::PermissionDeniedError(absl::StrCat("--state-dir: expects that user ", geteuid(),
+                                                    ", whose daemon this is, owns ", path,
+                                                    ", got user ", status.st_uid));
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return absl::PermissionDeniedError(absl::StrCat(
@@ -78,11 +78,10 @@ absl::StatusOr<std::unique_ptr<StateFolder>> StateFolder::Open(const std::string
   OwnedFd lock(OpenBeneath(folder.get(), "lock", O_RDWR | O_CREAT));
   if (lock.get() < 0) return FolderError("open the lock in", path);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("--state-dir: another chxd uses ", path, ": stop it, or give this one another"));
+    return absl::AlreadyExistsError(absl::StrCat("--state-dir: another chxd uses ", path,
+                                                 ": stop it, or give this one another"));
   }
-  std::unique_ptr<StateFolder> state(
-      new StateFolder(path, std::move(folder), std::move(lock)));
+  std::unique_ptr<StateFolder> state(new StateFolder(path, std::move(folder), std::move(lock)));
   const auto unfinished = state->List(kUnfinished);
   if (!unfinished.ok()) return unfinished.status();
   for (const std::string& name : *unfinished) state->Remove(name);

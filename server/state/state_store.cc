@@ -53,7 +53,8 @@ StateStore::~StateStore() { Stop(); }
 void StateStore::Start(SessionManager* manager) {
   manager_ = manager;
   const auto names = folder_->List(kEnding);
-  if (!names.ok()) Log(LogLevel::kError, "no sessions restored", {{"reason", names.status().message()}});
+  if (!names.ok())
+    Log(LogLevel::kError, "no sessions restored", {{"reason", names.status().message()}});
   for (const std::string& name : names.value_or(std::vector<std::string>())) {
     const absl::Status restored = Restore(name);
     if (restored.ok()) continue;

@@ -68,7 +68,7 @@ class StateStore {
   const StateOptions options_;
   std::unique_ptr<StateFolder> folder_;
   SessionManager* manager_ = nullptr;
-  Mutex writing_;  // held while a file is written or removed
+  Mutex writing_;                              // held while a file is written or removed
   std::map<std::string, int64_t> written_at_;  // of the thread: commands and uploads so far
   Mutex mutex_;
   CondVar wake_;

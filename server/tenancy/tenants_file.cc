@@ -245,6 +245,7 @@ absl::StatusOr<Tenant> ReadTenant(const YAML::Node& node, int64_t host_bytes) {
       {"admin", Switch(&tenant.admin)},
       {"idle_limit", Seconds(&tenant.idle_limit)},
       {"session_limit", Seconds(&tenant.session_limit)},
+      {"named_session_lease", Seconds(&tenant.named_session_lease)},
   };
   CHX_RETURN_IF_ERROR(ReadYamlMap(node, "a tenant", readers));
   if (tenant.name.empty()) return YamlError(node, "[tenants] expects a name for each tenant");

@@ -43,6 +43,7 @@ tenants:
   admin: true
   idle_limit: 30m
   session_limit: 24h
+  named_session_lease: 48h
 - name: speech
 )"),
                                     kHost);
@@ -73,6 +74,7 @@ tenants:
   EXPECT_THAT(vision.features, ElementsAre(Feature::kUserKernels));
   EXPECT_EQ(vision.idle_limit, std::chrono::minutes(30));
   EXPECT_EQ(vision.session_limit, std::chrono::hours(24));
+  EXPECT_EQ(vision.named_session_lease, std::chrono::hours(48));
   const Tenant& speech = (*tenants)[1];
   EXPECT_EQ(speech.weight, 1);
   EXPECT_EQ(speech.features.size(), 3);

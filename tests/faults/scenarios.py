@@ -137,7 +137,9 @@ def takeovers(seed, seconds):
     """One named session, which many processes take up from each other, through cuts and restarts."""
     transport = random.Random(seed).choice(("unix", "tcp", "tls"))
     with World(transport, seed, lease=20, keeps_sessions=False, keeps_state=True) as world:
-        address = world.proxy(Weather(lifetime=1.0)).address if transport == "tcp" else world.address
+        address = (
+            world.proxy(Weather(lifetime=1.0)).address if transport == "tcp" else world.address
+        )
         takers = [world.add_taker(address, seconds) for _ in range(3)]
         world.restart_for(seconds, world.daemon.stop, most_pause=1.5)
         world.finish_takers(takers, seconds + GRACE)

@@ -46,7 +46,9 @@ class Taker:
         number = found = told = called = None
         try:
             if "state" not in session.saved():
-                session.save("state", {"turn": chx.zeros((), "int64"), "value": chx.zeros((), "int64")})
+                session.save(
+                    "state", {"turn": chx.zeros((), "int64"), "value": chx.zeros((), "int64")}
+                )
             state = session.load("state")
             found = told = called = int(state["value"])
             turn = int(state["turn"]) + 1

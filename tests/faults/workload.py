@@ -189,7 +189,9 @@ def main():
     parser.add_argument("--token", default="")
     parser.add_argument("--tls-roots")
     parser.add_argument("--idle", type=float, default=0, help="mean seconds between steps")
-    parser.add_argument("--private-memory", action="store_true", help="writes into no shared memory")
+    parser.add_argument(
+        "--private-memory", action="store_true", help="writes into no shared memory"
+    )
     client = Client(parser.parse_args())
     client.run()
     return 0

@@ -26,7 +26,9 @@ def connect(daemon, name=NAME, **options):
 
 def in_another_process(daemon, code):
     """Runs code with `session`; returns what it prints."""
-    begin = f"import chx, numpy as np\nsession = chx.connect({daemon.address!r}, session={NAME!r})\n"
+    begin = (
+        f"import chx, numpy as np\nsession = chx.connect({daemon.address!r}, session={NAME!r})\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", begin + textwrap.dedent(code)],
         capture_output=True,

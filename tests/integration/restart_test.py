@@ -1,6 +1,7 @@
 """Daemons with --state-dir: their sessions go on in the next one."""
 
 import os
+import pathlib
 import signal
 import stat
 import time
@@ -231,7 +232,7 @@ def test_damaged_files_hurt_nothing_else(keeper):
     folder = keeper.folder
     names = keeper.files()
     assert len(names) == 2
-    contents = [open(os.path.join(folder, name), "rb").read() for name in names]
+    contents = [pathlib.Path(folder, name).read_bytes() for name in names]
     bad = 0 if b"bad" in contents[0] else 1
     middle = len(contents[bad]) // 2
     damaged = bytearray(contents[bad])

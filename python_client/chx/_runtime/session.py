@@ -310,9 +310,7 @@ def open_session(
     return session
 
 
-def _open(
-    arguments: _Arguments, daemon: PrivateDaemon | None, name: str | None = None
-) -> Session:
+def _open(arguments: _Arguments, daemon: PrivateDaemon | None, name: str | None = None) -> Session:
     session = Session(*arguments, name or "")
     session._arguments = arguments
     session._name = name
