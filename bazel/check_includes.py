@@ -155,6 +155,7 @@ ALLOWED = {
         "server/front/listeners.h",
         "server/log",
         "server/process",
+        "server/tenancy/token_hash.h",
     ],
     "server": [
         "base",

@@ -282,7 +282,7 @@ absl::Status Daemon::ListenForHttp(const Options& options) {
   if (web.listeners.empty()) return absl::OkStatus();
   web.tls_cert = credentials_.tls_cert;
   web.tls_key = credentials_.tls_key;
-  web.token = credentials_.token;
+  web.guests = web_guests_ = GuestsOfWeb();
   web.program = options.helper_program;
   if (web.program.empty()) return absl::UnimplementedError("no program for HTTP");
   web.serve = [this](int socket) {
@@ -307,9 +307,7 @@ absl::Status Daemon::SetCredentials(const Credentials& credentials) {
   if (tenants_ != nullptr) return SetTenants(credentials);
   const std::string former = credentials_.token;
   credentials_ = credentials;
-  if (web_ != nullptr) {
-    web_->SetCredentials(credentials.tls_cert, credentials.tls_key, credentials.token);
-  }
+  RenewWeb(/*certificate=*/true);
   if (credentials.token == former) return absl::OkStatus();
   former_tokens_.erase(
       std::remove_if(former_tokens_.begin(), former_tokens_.end(),
@@ -332,7 +330,32 @@ absl::Status Daemon::SetTenants(const Credentials& credentials) {
   frames_->callers().SetServiceKeys(std::move(keys));
   credentials_ = credentials;
   AnnounceTokens();
+  RenewWeb(/*certificate=*/true);
   return absl::OkStatus();
+}
+
+WebGuests Daemon::GuestsOfWeb() const {
+  WebGuests guests;
+  if (tenants_ == nullptr) {
+    guests.everybody = credentials_.token.empty();
+    if (!guests.everybody) guests.token_hashes = {HashToken(credentials_.token)};
+    return guests;
+  }
+  // What they show is of all tenants.
+  for (const TenantPtr& tenant : tenants_->List()) {
+    for (const TokenHash& token : tenant->tokens) {
+      if (tenant->admin && token.expires > absl::Now()) guests.token_hashes.push_back(token.sha256);
+    }
+  }
+  return guests;
+}
+
+void Daemon::RenewWeb(bool certificate) {
+  if (web_ == nullptr) return;
+  WebGuests guests = GuestsOfWeb();
+  if (!certificate && guests == web_guests_) return;
+  web_guests_ = std::move(guests);
+  web_->SetCredentials(credentials_.tls_cert, credentials_.tls_key, web_guests_);
 }
 
 FrontGuests Daemon::Guests() const {
@@ -379,6 +402,7 @@ void Daemon::AnnounceTokens() {
 }
 
 void Daemon::ForgetFormerTokens() {
+  RenewWeb(/*certificate=*/false);
   if (tenants_ != nullptr) {
     ForgetFormerIdentities();
     return;

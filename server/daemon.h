@@ -66,6 +66,10 @@ class Daemon {
   void AnnounceTokens();
   FrontGuests Guests() const;
   AdminAccess AccessOfAdmins() const;
+  WebGuests GuestsOfWeb() const;
+  // The web process lets in who may look now. Without a new certificate it goes on if nobody else
+  // may.
+  void RenewWeb(bool certificate);
 
   struct FormerToken {
     std::string token;
@@ -87,7 +91,8 @@ class Daemon {
   std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it
   std::unique_ptr<AdminSupervisor> admin_;
   std::unique_ptr<Acceptor> acceptor_;
-  std::unique_ptr<Supervisor> front_;   // null: no TCP
+  std::unique_ptr<Supervisor> front_;  // null: no TCP
+  WebGuests web_guests_;
   std::unique_ptr<WebSupervisor> web_;  // null: no HTTP
   std::vector<std::string> addresses_;
   std::vector<std::string> web_addresses_;

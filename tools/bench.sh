@@ -77,7 +77,7 @@ fi
 
 if [ "${1:-}" = fairness ]; then
   shift
-  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/sharing_bench.py --chxd=.bazel/bin/server/chxd "$@"
+  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/fairness_bench.py --chxd=.bazel/bin/server/chxd "$@"
   exit
 fi
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -36,15 +37,24 @@ bool IsOurHost(const WebListener& listener, absl::string_view host);
 // Whether the page that sends the request, if it is one, is ours.
 bool IsOurOrigin(const WebListener& listener, absl::string_view host, absl::string_view origin);
 
-// Knows the token, and the browsers that have shown it. Used by one thread.
+// Who may look.
+struct WebGuests {
+  bool everybody = false;                 // nobody is asked
+  std::vector<std::string> token_hashes;  // SHA-256 of the tokens that let in
+
+  bool operator==(const WebGuests& other) const {
+    return everybody == other.everybody && token_hashes == other.token_hashes;
+  }
+};
+
+// Knows the guests, and the browsers that have shown a token. Used by one thread.
 class WebAccess {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::hours kLoginLasts{12};
   static constexpr size_t kMaxLogins = 64;  // the oldest makes room
 
-  // Without a token everybody has shown it.
-  explicit WebAccess(std::string token) : token_(std::move(token)) {}
+  explicit WebAccess(WebGuests guests) : guests_(std::move(guests)) {}
 
   // "Authorization: Bearer TOKEN", as Prometheus sends it.
   bool HasToken(const WebRequest& request) const;
@@ -62,7 +72,9 @@ class WebAccess {
   // What the cookie says; logins_.end() if that is nobody.
   std::deque<Login>::const_iterator Find(const WebRequest& request) const;
 
-  const std::string token_;
+  bool IsGood(absl::string_view token) const;
+
+  const WebGuests guests_;
   std::deque<Login> logins_;  // oldest first
 };
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "server/tenancy/token_hash.h"
+
 namespace chx::server {
 namespace {
 
@@ -38,8 +40,14 @@ TEST(Origins, OnlyOurOwn) {
   }
 }
 
+WebGuests Guests() {
+  WebGuests guests;
+  guests.token_hashes = {HashToken("another token of sixteen"), HashToken(kToken)};
+  return guests;
+}
+
 TEST(Access, ByBearerToken) {
-  const WebAccess access(kToken);
+  const WebAccess access(Guests());
   WebRequest request;
   EXPECT_FALSE(access.HasToken(request));
   for (const char* const wrong : {"Bearer ", "Bearer 0123456789abcdeg", "0123456789abcdef",
@@ -49,11 +57,14 @@ TEST(Access, ByBearerToken) {
   }
   request.authorization = "Bearer 0123456789abcdef";
   EXPECT_TRUE(access.HasToken(request));
-  EXPECT_TRUE(WebAccess("").HasToken(WebRequest()));
+  WebGuests all;
+  all.everybody = true;
+  EXPECT_TRUE(WebAccess(all).HasToken(WebRequest()));
+  EXPECT_FALSE(WebAccess(WebGuests()).HasToken(request)) << "without a good token nobody may look";
 }
 
 TEST(Access, ByLogin) {
-  WebAccess access(kToken);
+  WebAccess access(Guests());
   const auto now = WebAccess::Clock::now();
   EXPECT_EQ(access.LogIn("wrong", now), "");
   EXPECT_EQ(access.LogIn("", now), "");
@@ -74,7 +85,7 @@ TEST(Access, ByLogin) {
 }
 
 TEST(Access, TheOldestLoginMakesRoom) {
-  WebAccess access(kToken);
+  WebAccess access(Guests());
   const auto now = WebAccess::Clock::now();
   WebRequest first;
   first.cookie = "chxd_login=" + access.LogIn(kToken, now);

@@ -17,7 +17,7 @@ class DaemonLink {
   static constexpr std::chrono::milliseconds kKept{100};
 
   // As FrameCaller.
-  DaemonLink(int socket, const std::string& token) : daemon_(socket, token) {}
+  explicit DaemonLink(int socket) : daemon_(socket, "") {}
 
   // In Prometheus' text format.
   const std::string& Metrics();

@@ -7,6 +7,7 @@
 
 #include <exception>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "server/log/log.h"
@@ -39,8 +40,11 @@ WebListener ListenerOf(const web::Settings::Listener& settings) {
 int Serve(const web::Settings& settings, const std::vector<int>& sockets) {
   const timeval patience = {kPatienceSeconds, 0};
   setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  DaemonLink daemon(sockets[0], settings.token());
-  WebAccess access(settings.token());
+  DaemonLink daemon(sockets[0]);
+  WebGuests guests;
+  guests.everybody = settings.everybody();
+  guests.token_hashes.assign(settings.token_hashes().begin(), settings.token_hashes().end());
+  WebAccess access(std::move(guests));
   Pages pages(&daemon, &access);
   HttpServer server(&pages);
   if (!settings.tls_cert().empty() && !server.UseTls(settings.tls_cert(), settings.tls_key())) {

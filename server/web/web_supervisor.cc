@@ -54,12 +54,12 @@ WebSupervisor::~WebSupervisor() {
 }
 
 void WebSupervisor::SetCredentials(const std::string& tls_cert, const std::string& tls_key,
-                                   const std::string& token) {
+                                   const WebGuests& guests) {
   {
     MutexLock lock(&mutex_);
     options_.tls_cert = tls_cert;
     options_.tls_key = tls_key;
-    options_.token = token;
+    options_.guests = guests;
   }
   eventfd_write(renew_, 1);
 }
@@ -126,7 +126,8 @@ absl::StatusOr<std::unique_ptr<Child>> WebSupervisor::Spawn(int daemon) {
   web::Settings settings;
   {
     MutexLock lock(&mutex_);
-    settings.set_token(options_.token);
+    settings.set_everybody(options_.guests.everybody);
+    for (const std::string& hash : options_.guests.token_hashes) settings.add_token_hashes(hash);
     settings.set_tls_cert(options_.tls_cert);
     settings.set_tls_key(options_.tls_key);
   }

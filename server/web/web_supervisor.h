@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "server/process/child.h"
+#include "server/web/access.h"
 
 namespace chx::server {
 
@@ -26,7 +27,7 @@ struct WebOptions {
   };
   std::vector<Listener> listeners;
   std::string tls_cert, tls_key;  // PEM; empty: no TLS
-  std::string token;              // empty: none is asked for
+  WebGuests guests;
   // Started with kWebArgument; has to call RunWeb then.
   std::string program;
   // Serves a connection of frames on the calling thread, to its end, and closes it.
@@ -45,7 +46,7 @@ class WebSupervisor {
   const std::vector<int>& ports() const { return ports_; }
   // The process that there is ends, and its connections and logins with it; the next has these.
   void SetCredentials(const std::string& tls_cert, const std::string& tls_key,
-                      const std::string& token);
+                      const WebGuests& guests);
   // 0 while there is none.
   pid_t pid() const;
 

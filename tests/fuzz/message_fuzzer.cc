@@ -55,7 +55,7 @@ struct {
   uint64_t cut = 0;
   uint64_t sessions = 0;
   CommandCounts commands;
-  std::array<uint64_t, 32> calls = {};  // of well-formed single calls, by field number
+  std::array<uint64_t, 64> calls = {};  // of well-formed single calls, by field number
   std::array<uint64_t, 32> codes = {};  // of the daemon's replies and ends
   std::array<uint64_t, 8> frames = {};  // the daemon's, by kind
 } counts;

@@ -1,6 +1,6 @@
-"""One client of sharing_bench.py, in a process of its own.
+"""One client of fairness_bench.py, in a process of its own.
 
-    sharing_client.py ADDRESS steps EVERY | hog | nothing
+    fairness_client.py ADDRESS steps EVERY | hog | nothing
 
 Prints a line once it is ready, then reads lines and answers each with JSON:
 

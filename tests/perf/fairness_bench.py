@@ -1,5 +1,5 @@
 """How sessions share a daemon: host-bound ones with each other, a small one beside hogs, and an active
-one beside a thousand idle. `tools/bench.sh sharing [fair] [hogs] [idle]`; prints tables for
+one beside a thousand idle. `tools/bench.sh fairness [fair] [hogs] [idle]`; prints tables for
 docs/performance.md and writes nothing.
 
 Each client is a process of its own. All cases of a part are interleaved in rounds; figures are
@@ -28,7 +28,7 @@ IDLE = 1000
 
 class Client:
     def __init__(self, address, *kind):
-        script = os.path.join(os.path.dirname(__file__), "sharing_client.py")
+        script = os.path.join(os.path.dirname(__file__), "fairness_client.py")
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", script, address, *map(str, kind)],
             stdin=subprocess.PIPE,
