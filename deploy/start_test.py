@@ -169,3 +169,53 @@ def test_the_tenants_file_of_the_page(root):
     finally:
         process.terminate()
         process.wait(SECONDS)
+
+
+JWK = """{"issuer": "https://kubernetes.default.svc", "keys": [{"kty": "EC", "crv": "P-256",
+"kid": "1", "alg": "ES256", "use": "sig",
+"x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+"y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"""
+
+
+@pytest.mark.parametrize(
+    ("base", "components"),
+    [
+        ("overlays/node", ["service-accounts"]),
+        ("overlays/cpu", ["tenants", "service-accounts", "state", "metrics"]),
+    ],
+)
+def test_shared_daemons_start(root, manifests, kustomize, base, components):
+    """As the manifests have them, but for the GPU, ports and the group, which is not ours here."""
+    mine = manifests / "mine"
+    mine.mkdir()
+    lines = [f"resources: [../{base}]", "components:"]
+    lines += [f"- ../components/{name}" for name in components]
+    (mine / "kustomization.yaml").write_text("\n".join(lines))
+    [workload] = [
+        each for each in kustomize(mine) if each["kind"] in {"StatefulSet", "DaemonSet"}
+    ]
+    [container] = workload["spec"]["template"]["spec"]["containers"]
+    flags = [re.sub(r"(?<=[=:])/(?=run/|etc/|var/)", f"{root}/", arg) for arg in container["args"]]
+    flags = [re.sub(r",cuda:0$|:(?:50051|9464)\b", lambda m: "" if "cuda" in m[0] else ":0", flag)
+             for flag in flags]  # fmt: skip
+    flags = [re.sub(r"--socket-group=\d+", f"--socket-group={os.getgid()}", flag) for flag in flags]
+    (root / "etc/chxd/tenants").mkdir()
+    (root / "etc/chxd/tenants/tenants.yaml").write_text(
+        f"tenants:\n- name: operators\n  admin: true\n  uids: [{os.geteuid()}]\n"
+    )
+    (root / "etc/chxd/jwks").mkdir()
+    (root / "etc/chxd/jwks/jwks.json").write_text(JWK)
+    (root / "var/lib/chxd").mkdir(parents=True)
+    daemon = start(flags)
+    try:
+        addresses = addresses_of(daemon)
+        socket = root / "run/chxd/chxd.sock"
+        assert addresses[0] == f"unix:{socket}"
+        group = any(flag.startswith("--socket-group=") for flag in flags)
+        assert stat.S_IMODE(socket.stat().st_mode) == (0o660 if group else 0o600)
+        assert health(addresses[0]) == 0
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(SECONDS) == 0
+    finally:
+        daemon.kill()
+        daemon.communicate()

@@ -498,10 +498,15 @@ absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes,
   return CheckNotStopped("fetch");
 }
 
-bool Executor::Reclaim() {
-  constexpr int64_t kRoom = int64_t{1} << 20;
+bool Executor::Trim() {
   bool any = false;
   for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->Trim();
+  return any;
+}
+
+bool Executor::Reclaim() {
+  constexpr int64_t kRoom = int64_t{1} << 20;
+  bool any = Trim();
   if (any) return true;
   for (const DeviceState& state : states_) {
     any |= state.pool != nullptr && state.pool->Spill(kRoom) && state.pool->Trim();

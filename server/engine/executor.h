@@ -95,8 +95,9 @@ class Executor : private ScratchAllocator {
 
   // As MemoryPool::TryTrim, of all pools.
   bool TryTrim();
-  // Gives the pools' unused memory back to the devices, or moves arrays to files for a little more
-  // room; false if there is none to be had.
+  // Gives the pools' unused memory back to the devices; false if there is none.
+  bool Trim();
+  // That, or moves arrays to files for a little more room; false if there is none to be had.
   bool Reclaim();
   const MemoryAccountPtr& account() const { return account_; }
   const Devices& devices() const { return *devices_; }

@@ -42,7 +42,7 @@ void LogResumed(const SessionRecord& record, const PeerInfo& peer) {
 void FillKept(const SessionRecord& record, bool begins, bool survives_restart,
               v1::KeptState* kept) {
   kept->set_taken_up(record.taken_up);
-  kept->set_survives_restart(survives_restart);
+  kept->set_survives_restart(survives_restart && Allows(*record.owner.tenant, Feature::kSnapshots));
   kept->set_uploads(static_cast<uint64_t>(record.session->uploads()));
   if (record.snapshot_time != absl::InfinitePast()) {
     kept->set_snapshot_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(record.snapshot_time)));

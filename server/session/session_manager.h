@@ -221,7 +221,7 @@ class SessionManager {
   void WatchSessions();
   struct Late {
     SessionRecordPtr record;
-    const char* reason;  // for the log
+    absl::string_view reason;  // for the log
   };
   // Those whose lease or time has ended by `now`; *next is brought forward to the next such end.
   std::vector<Late> LateSessions(std::chrono::steady_clock::time_point now,

@@ -13,10 +13,10 @@ constexpr size_t kMaxDescribed = 8;
 
 // Of commands that may take long; the others move a few records.
 template <typename C>
-std::string NameOfCommand(const C& c) {
+std::string NameOfCommand(const C& c, const SessionState& state) {
   using namespace command;  // NOLINT: in this function only
   if constexpr (std::is_same_v<C, ApplyOp>) {
-    const OpDef* const op = OpOf(c);
+    const OpDef* const op = OpOf(c, state);
     return op == nullptr ? "unknown" : op->name;
   }
   if (std::is_same_v<C, Upload> || std::is_same_v<C, UploadFrom>) return "upload";
@@ -80,7 +80,7 @@ SessionOutput::Slow DescribeSlow(const Command& command, int64_t milliseconds,
   slow.milliseconds = milliseconds;
   std::visit(
       [&](const auto& c) {
-        slow.op = NameOfCommand(c);
+        slow.op = NameOfCommand(c, *state);
         slow.inputs = InputsOf(c, state);
         const std::string* const location = state->definitions.FindLocation(LocationOf(c));
         if (location != nullptr) slow.location = *location;

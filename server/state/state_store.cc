@@ -163,6 +163,7 @@ SnapshotCounts StateStore::SnapshotAll(std::chrono::milliseconds patience) {
   SnapshotCounts counts;
   const auto end = std::chrono::steady_clock::now() + patience;
   for (const SessionRecordPtr& record : manager_->List()) {
+    if (!Allows(*record->owner.tenant, Feature::kSnapshots)) continue;
     uint64_t bytes = 0;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
@@ -189,6 +190,7 @@ absl::StatusOr<SnapshotCounts> StateStore::SnapshotOne(uint64_t number,
                                                        std::chrono::milliseconds patience) {
   for (const SessionRecordPtr& record : manager_->List()) {
     if (record->number != number) continue;
+    CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kSnapshots, "snapshot"));
     SnapshotCounts counts;
     CHX_RETURN_IF_ERROR(Write(record, patience, &counts.bytes));
     counts.sessions = 1;
@@ -226,6 +228,7 @@ void StateStore::SnapshotAtIntervals() {
     }
     std::map<std::string, int64_t> work;
     for (const SessionRecordPtr& record : manager_->List()) {
+      if (!Allows(*record->owner.tenant, Feature::kSnapshots)) continue;
       const int64_t now = WorkOf(*record);
       auto last = written_at_.find(record->key);
       if (last != written_at_.end() && last->second == now) {
