@@ -191,9 +191,7 @@ def test_shared_daemons_start(root, manifests, kustomize, base, components):
     lines = [f"resources: [../{base}]", "components:"]
     lines += [f"- ../components/{name}" for name in components]
     (mine / "kustomization.yaml").write_text("\n".join(lines))
-    [workload] = [
-        each for each in kustomize(mine) if each["kind"] in {"StatefulSet", "DaemonSet"}
-    ]
+    [workload] = [each for each in kustomize(mine) if each["kind"] in {"StatefulSet", "DaemonSet"}]
     [container] = workload["spec"]["template"]["spec"]["containers"]
     flags = [re.sub(r"(?<=[=:])/(?=run/|etc/|var/)", f"{root}/", arg) for arg in container["args"]]
     flags = [re.sub(r",cuda:0$|:(?:50051|9464)\b", lambda m: "" if "cuda" in m[0] else ":0", flag)

@@ -408,17 +408,18 @@ struct NoteGenerator {
 }  // namespace command
 
 // A command of any kind. The kind's number on the wire is its position here, from 1: append only.
-using Command = std::variant<
-    command::ApplyOp, command::Release, command::Upload, command::UploadFrom, command::Fetch,
-    command::FetchInto, command::Barrier, command::ShareArray, command::ShareCopy,
-    command::ShareNew, command::ShareAlias, command::RequireGrad, command::Backward, command::Grad,
-    command::SetGrad, command::GetGrad, command::RecordFunction, command::EnterFunction,
-    command::ResumePass, command::AbandonPass, command::NewBackpropId, command::ReleaseBackpropId,
-    command::Unchain, command::QueryGraphs, command::DumpGraph, command::DefineMode,
-    command::DefineLocation, command::Configure, command::GrantAccess, command::OpenShared,
-    command::Revoke, command::Publish, command::Lookup, command::Unpublish, command::ListNames,
-    command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
-    command::NoteGenerator>;
+using Command =
+    std::variant<command::ApplyOp, command::Release, command::Upload, command::UploadFrom,
+                 command::Fetch, command::FetchInto, command::Barrier, command::ShareArray,
+                 command::ShareCopy, command::ShareNew, command::ShareAlias, command::RequireGrad,
+                 command::Backward, command::Grad, command::SetGrad, command::GetGrad,
+                 command::RecordFunction, command::EnterFunction, command::ResumePass,
+                 command::AbandonPass, command::NewBackpropId, command::ReleaseBackpropId,
+                 command::Unchain, command::QueryGraphs, command::DumpGraph, command::DefineMode,
+                 command::DefineLocation, command::Configure, command::GrantAccess,
+                 command::OpenShared, command::Revoke, command::Publish, command::Lookup,
+                 command::Unpublish, command::ListNames, command::SaveArrays, command::QuerySaved,
+                 command::LoadSaved, command::ForgetSaved, command::NoteGenerator>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

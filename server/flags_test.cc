@@ -97,11 +97,11 @@ TEST(Flags, HelpNamesEachOnceInLinesThatFit) {
     if (absl::StartsWith(line, "  --")) names.push_back(line.substr(4, line.find('=') - 4));
     if (!line.empty() && line[0] != ' ' && line.back() == ':') titles.push_back(line);
   }
-  EXPECT_EQ(titles, (std::vector<std::string>{
-                        "Devices:", "Where it listens, and who may come in:", "Limits:",
-                        "What it shows of itself, over HTTP:", "Log, on standard error:",
-                        "Sessions on disk:", "Its end:", "Instead of a daemon:",
-                        "About all of these:"}));
+  EXPECT_EQ(titles,
+            (std::vector<std::string>{
+                "Devices:", "Where it listens, and who may come in:", "Limits:",
+                "What it shows of itself, over HTTP:", "Log, on standard error:",
+                "Sessions on disk:", "Its end:", "Instead of a daemon:", "About all of these:"}));
   EXPECT_EQ(names.size(), 37u) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --max-sessions=2048\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --lease=30s\n")) << text;

@@ -39,8 +39,8 @@ PyObject* Repr(PyObject* self) {
   return PyUnicode_FromFormat("<chx.Session at %U>", AsSession(self)->address);
 }
 
-// Session(address, client_name, token, tls_roots, reconnect, tls_cert, tls_key, token_file, session):
-// seconds, or negative for the default; a name, or "".
+// Session(address, client_name, token, tls_roots, reconnect, tls_cert, tls_key, token_file,
+// session): seconds, or negative for the default; a name, or "".
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
   const char *address = nullptr, *client_name = nullptr, *token = nullptr, *roots = nullptr;
   const char *certificate = "", *key = "", *token_file = "", *name = "";

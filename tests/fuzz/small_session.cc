@@ -56,7 +56,7 @@ void SmallSession::Execute(absl::Span<const Command> window) {
         std::holds_alternative<command::ListNames>(command)) {
       most = kMostNames;
     } else if (std::holds_alternative<command::QuerySaved>(command)) {
-      most = std::max(most, 32 * kInlineBytes);  // server/session/saved_commands.cc
+      most = std::max<size_t>(most, 32 * kInlineBytes);  // server/session/saved_commands.cc
     }
     answers += std::visit([](const auto& c) { return RequestOf(c).has_value(); }, command);
   }
