@@ -357,6 +357,40 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
          return {command::ListNames{9, kText}};
        },
        true, 20000, true},
+      {PositionOf<command::SaveArrays>(), "saved arrays",
+       [](MemoryTest* t, Handle i) -> Commands {
+         t->name_ = "saved" + std::to_string(i);
+         command::SaveArrays save;
+         save.request_id = 9;
+         save.name = t->name_;
+         save.tree = kText;
+         save.handles.push_back(2);
+         return {save};
+       },
+       true},
+      {PositionOf<command::QuerySaved>(), "errors of queries",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::QuerySaved{9, kText}};
+       },
+       true},
+      {PositionOf<command::LoadSaved>(), "errors of loading",
+       [](MemoryTest* t, Handle i) -> Commands {
+         command::LoadSaved load;
+         load.request_id = 9;
+         load.name = kText;
+         load.results.push_back(i);
+         return {load};
+       },
+       true},
+      {PositionOf<command::ForgetSaved>(), "errors of forgetting",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::ForgetSaved{9, kText}};
+       },
+       true},
+      {PositionOf<command::NoteGenerator>(), "errors of generators",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::NoteGenerator{kText}};
+       }},
   };
 }
 
