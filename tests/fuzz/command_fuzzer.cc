@@ -70,6 +70,18 @@ std::vector<Command> EachOtherKind() {
       command::AbandonPass{32},
       command::Unchain{3, 0},
       command::ReleaseBackpropId{1},
+      command::GrantAccess{10, 2, true, false, 1000, "*"},
+      command::OpenShared{11, "chx-cap:AAAA", true, 40},
+      command::Revoke{12, "chx-cap:AAAA"},
+      command::Publish{13, "model/weights", "w\nb", "{}", "", false, {3, 4}},
+      command::Lookup{14, "", "model/weights", 1, true, {41, 42}},
+      command::ListNames{15, "model"},
+      command::Unpublish{16, "model/weights", 0},
+      command::SaveArrays{17, "step", "{}", {3, 4}},
+      command::QuerySaved{18, "step"},
+      command::LoadSaved{19, "step", 1, {43, 44}},
+      command::ForgetSaved{20, "step"},
+      command::NoteGenerator{"12345678"},
       command::Release{{20, 21}},
   };
   std::set<size_t> kinds;

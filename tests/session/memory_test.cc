@@ -390,7 +390,8 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
       {PositionOf<command::NoteGenerator>(), "errors of generators",
        [](MemoryTest* t, Handle i) -> Commands {
          return {command::NoteGenerator{kText}};
-       }},
+       },
+       true},
   };
 }
 
