@@ -1,0 +1,108 @@
+// The executor's part about memory: what is copied in and out, shared with the client, given back.
+#include "ops/error.h"
+#include "server/engine/executor.h"
+#include "server/engine/stop_token.h"
+
+namespace chx::server {
+
+absl::StatusOr<Array> Executor::Contiguous(const Array& array) {
+  return array.spec.is_contiguous() ? array : Copy(array);
+}
+
+absl::StatusOr<Array> Executor::AllocateShared(const ArraySpec& contiguous) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.device));
+  Array array;
+  // Half of the segments are kept for Share, in whose place no copy will do.
+  if (segments_.size() >= Segments::kMaxSegments / 2) {
+    return MemoryError("[share] the session has many segments of shared memory");
+  }
+  CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->AllocateShared(contiguous.nbytes()));
+  array.spec = contiguous;
+  return array;
+}
+
+absl::Status Executor::Share(const Array& array) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
+  CHX_RETURN_IF_ERROR(state->stream->Synchronize());
+  if (!array.buffer->lease()) return state->pool->Share(array.buffer);
+  SharedUse use;
+  use.Add(array.buffer->lease(), false);
+  CHX_RETURN_IF_ERROR(use.Begin("share"));
+  return segments_.AddStorage(use.first());
+}
+
+absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
+  if (array.buffer->shared() && array.spec.is_contiguous()) {
+    array.buffer->set_exported();  // the client is going to read it
+    return array;
+  }
+  CHX_ASSIGN_OR_RETURN(Array result, AllocateShared(ArraySpec(array.spec.dtype, array.spec.shape,
+                                                              array.spec.device)));
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldOne("share", array, &use));
+  CHX_RETURN_IF_ERROR(RunUnary("copy", array, result, {}));
+  CHX_RETURN_IF_ERROR(Synchronize());
+  return result;
+}
+
+absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes) {
+  if (offset + static_cast<int64_t>(bytes.size()) > contiguous.spec.nbytes()) {
+    return ValueError("[upload] expects ", contiguous.spec.nbytes(), " bytes, got more");
+  }
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.spec.device));
+  CHX_RETURN_IF_ERROR(
+      state->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size()));
+  return CheckNotStopped("upload");
+}
+
+absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
+  // A view may have more elements than there is memory.
+  if (array.spec.nbytes() > account_->limit()) {
+    return MemoryError("[fetch] expects at most ", account_->limit(), " bytes, got ",
+                       array.spec.ToString());
+  }
+  std::string bytes(array.spec.nbytes(), '\0');
+  CHX_RETURN_IF_ERROR(CopyOut(array, 0, array.spec.nbytes(), &bytes[0]));
+  return bytes;
+}
+
+absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out) {
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldOne("fetch", array, &use));
+  CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
+  CHX_RETURN_IF_ERROR(
+      state->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes)));
+  return CheckNotStopped("fetch");
+}
+
+bool Executor::Trim() {
+  bool any = false;
+  for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->Trim();
+  return any;
+}
+
+bool Executor::Reclaim() {
+  constexpr int64_t kRoom = int64_t{1} << 20;
+  bool any = Trim();
+  if (any) return true;
+  for (const DeviceState& state : states_) {
+    any |= state.pool != nullptr && state.pool->Spill(kRoom) && state.pool->Trim();
+  }
+  return any;
+}
+
+bool Executor::TryTrim() {
+  bool any = false;
+  for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->TryTrim();
+  return any;
+}
+
+absl::Status Executor::Synchronize() {
+  for (DeviceState& state : states_) {
+    if (state.stream != nullptr) CHX_RETURN_IF_ERROR(state.stream->Synchronize());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace chx::server
