@@ -53,7 +53,7 @@ absl::StatusOr<std::string> Share(const Array& array, const ShareOptions& option
   grant.keep = options.keep;
   grant.expires_ms = options.expires.count();
   grant.tenant = options.tenant;
-  return Ask(*array.body()->session, std::move(grant));
+  return Ask(*array.body()->session, grant);
 }
 
 Array OpenShared(Session& session, absl::string_view capability, OpenMode mode) {
@@ -163,6 +163,7 @@ absl::StatusOr<std::vector<PublishedName>> Names(Session& session, const std::st
   CHX_ASSIGN_OR_RETURN(const std::string answer, Ask(session, list));
   CHX_ASSIGN_OR_RETURN(const std::vector<SharedName> decoded, DecodeSharedNames(answer));
   std::vector<PublishedName> names;
+  names.reserve(decoded.size());
   for (const SharedName& name : decoded) {
     names.push_back({name.tenant, name.name, name.version, name.arrays, name.bytes});
   }

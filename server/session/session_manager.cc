@@ -66,6 +66,7 @@ uint64_t NewEpoch() {
 
 std::vector<std::string> NamesOf(const Devices& devices) {
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(devices.size()));
   for (int i = 0; i < devices.size(); ++i) names.push_back(devices.at(i).name());
   return names;
 }

@@ -161,6 +161,7 @@ class RecordReader {
       arrays.push_back(std::move(variable));
     }
     std::vector<Variable*> pointers;
+    pointers.reserve(arrays.size());
     for (Variable& array : arrays) pointers.push_back(&array);
     CHX_RETURN_IF_ERROR(session_.saved.Save(message.name(), message.tree(), pointers).status());
     session_.saved.RestoreVersion(message.name(), message.version());
