@@ -45,41 +45,14 @@ if [ "${1:-}" = ops ]; then
   exit
 fi
 
-if [ "${1:-}" = transfers ]; then
-  shift
-  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/transfer_bench.py --chxd=.bazel/bin/server/chxd "$@"
-  exit
-fi
-
-if [ "${1:-}" = snapshot ]; then
-  shift
-  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/snapshot_bench.py --chxd=.bazel/bin/server/chxd "$@"
-  exit
-fi
-
-if [ "${1:-}" = busy ]; then
-  shift
-  PYTHONPATH="$stage:$PWD" "$venv/bin/python" tests/perf/busy_bench.py --chxd=.bazel/bin/server/chxd "$@"
-  exit
-fi
-
-if [ "${1:-}" = observability ]; then
-  shift
-  PYTHONPATH="$stage:$PWD" "$venv/bin/python" tests/perf/observability_bench.py --chxd=.bazel/bin/server/chxd "$@"
-  exit
-fi
-
-if [ "${1:-}" = shared ]; then
-  shift
-  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/shared_bench.py --chxd=.bazel/bin/server/chxd "$@"
-  exit
-fi
-
-if [ "${1:-}" = fairness ]; then
-  shift
-  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/fairness_bench.py --chxd=.bazel/bin/server/chxd "$@"
-  exit
-fi
+case "${1:-}" in
+  transfers | snapshot | busy | observability | shared | fairness)
+    bench=tests/perf/${1/%transfers/transfer}_bench.py
+    shift
+    PYTHONPATH="$stage:$PWD" "$venv/bin/python" "$bench" --chxd=.bazel/bin/server/chxd "$@"
+    exit
+    ;;
+esac
 
 make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps
 coproc DAEMON {

@@ -6,6 +6,7 @@
 
 #include "server/engine/host_cpus.h"
 #include "server/engine/host_memory.h"
+#include "server/engine/process_memory.h"
 
 namespace chx::server {
 namespace {
@@ -51,7 +52,7 @@ TEST_F(HostLimitsTest, Version1Counts) {
 TEST(DefaultMemoryTest, LeavesAReserve) {
   EXPECT_EQ(DefaultMemoryLimit(10000 * kMiB), 8744 * kMiB);
   EXPECT_GT(DefaultMemoryLimit(100 * kMiB), 70 * kMiB);
-  EXPECT_GT(ResidentBytes(), kMiB);
+  EXPECT_GT(HeldProcessBytes(), kMiB);
 }
 
 TEST_F(HostLimitsTest, TheTightestCpuQuotaCounts) {

@@ -1,10 +1,8 @@
 #include "server/engine/host_memory.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 
 #include "server/engine/control_group.h"
@@ -34,19 +32,6 @@ int64_t HostMemoryBytes(const std::string& root) {
 int64_t DefaultMemoryLimit(int64_t host_bytes) {
   // In a tiny container the reserve would be all there is.
   return host_bytes / 10 * 9 - std::min(kReserve, host_bytes / 10);
-}
-
-int64_t ResidentBytes() {
-  char text[128];
-  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const ssize_t size = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  text[size > 0 ? size : 0] = '\0';
-  int64_t total = 0;
-  int64_t resident = 0;
-  if (std::sscanf(text, "%ld %ld", &total, &resident) != 2) return 0;
-  return resident * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace chx::server

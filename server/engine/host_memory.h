@@ -15,9 +15,6 @@ int64_t HostMemoryBytes(const std::string& root = "");
 // (libraries' buffers, page tables, sockets).
 int64_t DefaultMemoryLimit(int64_t host_bytes);
 
-// What the process holds, file mappings included. 0 if the system does not say.
-int64_t ResidentBytes();
-
 }  // namespace chx::server
 
 #endif  // CHX_SERVER_ENGINE_HOST_MEMORY_H_

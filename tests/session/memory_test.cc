@@ -388,10 +388,7 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
        },
        true},
       {PositionOf<command::NoteGenerator>(), "errors of generators",
-       [](MemoryTest* t, Handle i) -> Commands {
-         return {command::NoteGenerator{kText}};
-       },
-       true},
+       [](MemoryTest* t, Handle i) -> Commands { return {command::NoteGenerator{kText}}; }, true},
   };
 }
 
