@@ -28,6 +28,7 @@ class Session;
 // Part of a Session. Thread-safe, but for the arrays. All functions wait for the daemon.
 class SavedArrays {
  public:
+  // What is under a name.
   struct Tree {
     std::string tree;  // as it was saved: how the arrays belong together
     std::vector<ArrayPtr> arrays;

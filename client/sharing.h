@@ -17,8 +17,10 @@
 
 namespace chx {
 
+// What whoever opens an array may do with it.
 enum class ShareRights { kRead, kWrite };
 
+// Who may open an array, and for how long.
 struct ShareOptions {
   ShareRights rights = ShareRights::kRead;
   std::chrono::milliseconds expires{0};  // from now; 0: never
@@ -26,6 +28,7 @@ struct ShareOptions {
   bool keep = false;                     // whether holders keep it when this session ends
 };
 
+// How an array of another session is opened.
 enum class OpenMode {
   kShared,  // with the rights that were given
   kCopy,    // the array's first write gives it memory of its own
@@ -41,6 +44,7 @@ Array OpenShared(Session& session, absl::string_view capability, OpenMode mode =
 // Ends the use of what was opened by a capability of this session.
 absl::Status Revoke(Session& session, absl::string_view capability);
 
+// Who may look a name up, and for how long it stays.
 struct PublishOptions {
   std::vector<std::string> readers;  // other tenants that may look it up; "*": all
   bool keep = false;                 // whether it stays when this session ends
@@ -56,12 +60,14 @@ absl::StatusOr<uint64_t> Publish(Session& session, const std::string& name,
                                  absl::Span<const std::string> paths,
                                  absl::Span<const ArrayPtr> arrays, const PublishOptions& options);
 
+// Which version of whose name is looked up.
 struct LookupOptions {
   std::string tenant;    // whose name it is; "": this session's
   uint64_t version = 0;  // 0: the newest
   OpenMode mode = OpenMode::kShared;
 };
 
+// The arrays under a name.
 struct Published {
   uint64_t version = 0;
   std::string structure;
@@ -76,6 +82,7 @@ absl::StatusOr<Published> Lookup(Session& session, const std::string& name,
 // Takes back a version, or with 0 all. Any session of the tenant may.
 absl::Status Unpublish(Session& session, const std::string& name, uint64_t version = 0);
 
+// A name in a listing.
 struct PublishedName {
   std::string tenant;
   std::string name;
