@@ -177,15 +177,21 @@ bool CommandQueue::WaitForWork(int* quiet, std::chrono::steady_clock::time_point
     }
     flusher_idle_ = false;
   }
-  if (!pending_.empty() || *quiet <= kQuietIntervals) {
-    wake_flusher_.wait_for(mutex_, kFlushInterval);
-  }
+  // Who sends batches of its own need not wait behind this thread for one of them.
+  int64_t batches = 0;
+  do {
+    batches = pending_.total_batches();
+    if (!pending_.empty() || *quiet <= kQuietIntervals) {
+      wake_flusher_.wait_for(mutex_, kFlushInterval);
+    }
+  } while (!closed_ && !pending_.empty() && pending_.total_batches() != batches &&
+           std::chrono::steady_clock::now() < deadline);
   *quiet = pending_.empty() ? *quiet + 1 : 0;
   return !closed_;
 }
 
-// Ticks while there is something to send and sleeps after it was quiet for a while. Now and then it
-// checks the connection.
+// Ticks while there is something to send and sleeps after it was quiet for a while: what is pending
+// is sent after one or two intervals. Now and then it checks the connection.
 void CommandQueue::FlushLoop() {
   int quiet = 0;
   auto next_check = std::chrono::steady_clock::now();

@@ -20,6 +20,7 @@ bool PendingCommands::AppendReleases() {
 }
 
 uint32_t PendingCommands::Take(std::string* records, bool* more) {
+  ++total_batches_;
   *more = !sealed_.empty();
   if (!*more) {
     records->swap(records_);

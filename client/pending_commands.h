@@ -51,6 +51,7 @@ class PendingCommands {
 
   // Since the session began.
   int64_t total_commands() const { return total_commands_; }
+  int64_t total_batches() const { return total_batches_; }  // taken
 
  private:
   static constexpr size_t kDueBytes = 16 << 10;
@@ -71,6 +72,7 @@ class PendingCommands {
   std::vector<Handle> released_;
   int64_t released_bytes_ = 0;
   int64_t total_commands_ = 0;
+  int64_t total_batches_ = 0;
 };
 
 }  // namespace chx

@@ -8,8 +8,9 @@
 
 namespace chx {
 
-Socket::Socket(int fd) : fd_(fd), inode_(InodeOf(fd)) {
+Socket::Socket(int fd) : fd_(fd), inode_(InodeOf(fd)), stream_(fd) {
   CloseInForkedChildren(fd);
+  stream_.StayAwake(true);
   const timeval patience = {0, kSocketPatienceMs * 1000};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 }
@@ -17,11 +18,11 @@ Socket::Socket(int fd) : fd_(fd), inode_(InodeOf(fd)) {
 Socket::~Socket() { CloseGuarded(fd_, inode_); }
 
 ssize_t Socket::Receive(char* out, size_t bytes, bool wait) {
-  return recv(fd_, out, bytes, wait ? 0 : MSG_DONTWAIT);
+  return stream_.Receive(out, bytes, wait);
 }
 
 ssize_t Socket::Send(const char* data, size_t bytes, bool wait, bool more) {
-  return send(fd_, data, bytes, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT) | (more ? MSG_MORE : 0));
+  return stream_.Send(data, bytes, wait, more);
 }
 
 void Socket::Cut() const {

@@ -31,6 +31,7 @@ class Socket : public ByteStream {
  private:
   const int fd_;
   const ino_t inode_;
+  SocketStream stream_;
 };
 
 }  // namespace chx

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 
 namespace chx {
@@ -20,14 +21,28 @@ class ByteStream {
 };
 
 // A blocking socket, which is not owned.
+//
+// If asked to stay awake, Receive waits for a peer that has just answered quickly without sleeping, as
+// long as nobody else wants the core: to wake a core that sleeps takes longer than a small step.
 class SocketStream final : public ByteStream {
  public:
+  static constexpr std::chrono::microseconds kAwake{50};
+  // An answer is quick if it has come so soon, which may be after a sleep.
+  static constexpr std::chrono::microseconds kQuick{150};
+
   explicit SocketStream(int socket) : socket_(socket) {}
+  // From now on, of whoever receives.
+  void StayAwake(bool awake) { awake_ = awake; }
   ssize_t Receive(char* out, size_t bytes, bool wait) override;
   ssize_t Send(const char* data, size_t bytes, bool wait, bool more) override;
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
+  ssize_t ReceiveAwake(char* out, size_t bytes, Time start) const;
+
   const int socket_;
+  bool awake_ = false;
+  bool quick_ = false;  // the last answer
 };
 
 }  // namespace chx

@@ -30,7 +30,20 @@ def cell_step(cell, w, b, x, h, c):
         i, f, a, o = both
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(a)
         return sigmoid(o) * np.tanh(c), c
-    return (np.tanh(both[0]) if cell == "tanh" else np.maximum(both[0], 0)), c
+    return (np.tanh(both[0]) if cell == "tanh" else relu(both[0])), c
+
+
+class Relu:
+    """Remembers how near to its kink it was called: differences are wrong across it."""
+
+    nearest = np.inf
+
+    def __call__(self, x):
+        self.nearest = min(self.nearest, np.abs(x).min())
+        return np.maximum(x, 0)
+
+
+relu = Relu()
 
 
 class Network:
@@ -102,9 +115,12 @@ def name_of(network):
 @pytest.mark.parametrize("network", NETWORKS, ids=name_of)
 def test_values_and_gradients(network):
     rng = np.random.default_rng(SEED)
-    arrays = [rng.uniform(-0.7, 0.7, shape) for shape in network.shapes]
+    relu.nearest = 0
+    while relu.nearest < 0.01:
+        arrays = [rng.uniform(-0.7, 0.7, shape) for shape in network.shapes]
+        relu.nearest = np.inf
+        want = network.reference(*arrays)
     got = network.call(chx, *map(chx.array, arrays))
-    want = network.reference(*arrays)
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(chx.to_numpy(g), w, rtol=1e-10, atol=1e-12)
     leaves = [chx.array(a).require_grad() for a in arrays]

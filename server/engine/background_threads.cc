@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "server/engine/core_affinity.h"
+
 namespace chx::server {
 namespace {
 
@@ -14,6 +16,7 @@ void LowerPriority() {
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));
   const int before = getpriority(PRIO_PROCESS, thread);
   setpriority(PRIO_PROCESS, thread, before + BackgroundThreads::kNice);
+  LeaveOneCore();
 }
 
 }  // namespace

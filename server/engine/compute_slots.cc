@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
+#include "server/engine/core_affinity.h"
 #include "server/engine/host_cpus.h"
 #include "server/engine/shared_storage.h"
 
@@ -16,6 +18,9 @@ constexpr std::chrono::milliseconds kWatch{1};
 constexpr std::chrono::milliseconds kStarving{50};
 constexpr int kLeastPart = 5;
 constexpr std::chrono::seconds kRest{1};
+// So many runs one after the other make a session one that takes long, or one that does not.
+constexpr int kLongRuns = 2;
+constexpr int kShortRuns = 8;
 
 TurnClock::duration CpuTime() {
   timespec time = {};
@@ -24,6 +29,11 @@ TurnClock::duration CpuTime() {
 }
 
 }  // namespace
+
+ComputeSlots::ComputeSlots(int slots, int most)
+    : slots_(slots), most_(most == 0 ? slots : most), queue_(slots) {
+  while (slots-- > 0) free_slots_.push_back(slots);
+}
 
 int ComputeSlots::DefaultSlots() { return HostCpus(); }
 int ComputeSlots::MostSlots() { return 4 * HostCpus(); }
@@ -55,20 +65,47 @@ void ComputeSlots::Run(ComputeSlots* slots, Account* account, const StopToken* s
                        absl::FunctionRef<void()> commands) {
   if (slots == nullptr) return commands();
   const Time start = TurnClock::now();
-  const Duration waited = account->waited;
-  if (account->takes_long && slots->Shared(start) && start >= account->starved_until) {
+  Duration taken;
+  if (account->takes_long && start >= account->starved_until &&
+      slots->HasShortBeside(account, start)) {
     account->low = true;
-    slots->RunAtLowPriority(account, stop, commands);
+    taken = slots->RunAtLowPriority(account, stop, commands);
     account->low = false;
   } else {
-    const Turn turn(slots, account, stop);
-    commands();
+    const Duration waited = account->waited;
+    {
+      const Turn turn(slots, account, stop);
+      commands();
+    }
+    taken = account->left - start - (account->waited - waited);
   }
-  account->takes_long = account->left - start - (account->waited - waited) >= kLong;
+  NoteLength(account, taken >= kLong);
 }
 
-void ComputeSlots::RunAtLowPriority(Account* account, const StopToken* stop,
-                                    absl::FunctionRef<void()> commands) {
+// A thread that had to give its core away has taken long once. What frees arrays is short, and comes
+// between long commands.
+void ComputeSlots::NoteLength(Account* account, bool is_long) {
+  int& differing = account->differing_runs;
+  differing = is_long == account->takes_long ? 0 : differing + 1;
+  if (differing < (is_long ? kLongRuns : kShortRuns)) return;
+  account->takes_long = is_long;
+  differing = 0;
+}
+
+void ComputeSlots::NoteShort(const Account* account, Time now) {
+  if (short_[0].account != account) short_[1] = short_[0];
+  short_[0] = {account, now};
+}
+
+bool ComputeSlots::HasShortBeside(const Account* account, Time now) {
+  MutexLock lock(&mutex_);
+  const Short& other = short_[0].account != account ? short_[0] : short_[1];
+  return other.account != nullptr && now - other.at < kForgotten;
+}
+
+ComputeSlots::Duration ComputeSlots::RunAtLowPriority(Account* account, const StopToken* stop,
+                                                      absl::FunctionRef<void()> commands) {
+  Duration taken{};
   background_.Run([&] {
     const Duration cpu_time = CpuTime();
     const Duration waited = account->waited;
@@ -77,22 +114,33 @@ void ComputeSlots::RunAtLowPriority(Account* account, const StopToken* stop,
       const Turn turn(this, account, stop);
       commands();
     }
-    account->low_cpu_time += CpuTime() - cpu_time;
+    taken = CpuTime() - cpu_time;
+    account->low_cpu_time += taken;
     account->low_time += account->left - start - (account->waited - waited);
   });
-  if (account->low_time < kStarving) return;
-  if (account->low_cpu_time * kLeastPart < account->low_time) {
+  if (account->low_time < kStarving) return taken;
+  // Those of low priority share what is left among themselves.
+  if (account->low_cpu_time * kLeastPart * account->low_beside < account->low_time) {
     account->starved_until = account->left + kRest;
   }
   account->low_time = account->low_cpu_time = {};
+  account->low_beside = 1;
+  return taken;
 }
 
 ComputeSlots::Time ComputeSlots::Enter(Account* account, const StopToken* stop, Time now) {
-  MutexLock lock(&mutex_);
-  if (last_account_ != account) {
-    if (last_account_ != nullptr) others_.store(now.time_since_epoch().count());
-    last_account_ = account;
-  }
+  const Time began = TakeTurn(account, stop, now);
+  // Two sessions and their clients on one core would leave another one idle: the system looks for
+  // that too rarely. Without others the system knows best.
+  const bool contended =
+      began.time_since_epoch().count() - contended_.load(std::memory_order_relaxed) <
+      Duration(2 * kSlice).count();
+  if (!account->low) StayOnCore(contended ? account->slot : -1);
+  return began;
+}
+
+ComputeSlots::Time ComputeSlots::TakeTurn(Account* account, const StopToken* stop, Time now) {
+  const Lock lock(this);
   if (TakeKept(account, now)) {
     if (account->low) ++low_active_;
     return now;
@@ -100,14 +148,28 @@ ComputeSlots::Time ComputeSlots::Enter(Account* account, const StopToken* stop, 
   account->began = now;
   if (active_ >= slots_) DropLate(now);
   if (MayGoOn(account)) {
-    ++active_;
-    if (account->low) ++low_active_;
+    Begin(account);
     return now;
   }
   Wait(account, stop, now);
   account->began = TurnClock::now();
+  contended_.store(account->began.time_since_epoch().count(), std::memory_order_relaxed);
   account->waited += account->began - now;
   return account->began;
+}
+
+void ComputeSlots::Begin(Account* account) {
+  ++active_;
+  if (account->low) account->low_beside = std::max(account->low_beside, ++low_active_);
+  account->slot = -1;
+  if (free_slots_.empty()) return;
+  account->slot = free_slots_.back();
+  free_slots_.pop_back();
+}
+
+void ComputeSlots::End(int slot) {
+  --active_;
+  if (slot >= 0) free_slots_.push_back(slot);
 }
 
 bool ComputeSlots::MayGoOn(Account* account) {
@@ -121,9 +183,9 @@ bool ComputeSlots::MayGoOn(Account* account) {
 bool ComputeSlots::TakeKept(Account* account, Time now) {
   if (account->kept == 0) return false;
   if (now - account->left <= kMostPause) {
-    account->misses = 0;
-  } else if (++account->misses > kTrials) {
-    account->misses = 1;
+    account->misses = std::max(0, account->misses - 1);
+  } else if (++account->misses >= kMostMisses) {
+    account->misses = kMostMisses - kTrials;
     account->keep_from = now + kNoTrial;
   }
   const auto kept = std::find_if(kept_.begin(), kept_.end(), [account](const Kept& entry) {
@@ -135,7 +197,7 @@ bool ComputeSlots::TakeKept(Account* account, Time now) {
   // Nobody else could have this time.
   queue_.Charge(account, now - account->left);
   if (queue_.empty() || now - account->began < kSlice) return true;
-  --active_;
+  End(account->slot);
   return false;
 }
 
@@ -154,43 +216,41 @@ void ComputeSlots::Wait(Account* account, const StopToken* stop, Time now) {
   GrantNext(now);
   while (!waiter.granted) {
     if (watcher_ == nullptr) watcher_ = &waiter;
-    if (watcher_ != &waiter) {
-      waiter.wake.wait(mutex_);
-    } else if (waiter.wake.wait_for(mutex_, kWatch) == std::cv_status::timeout) {
+    if (!to_wake_.empty()) {
+      WakeGranted();
+    } else if (watcher_ != &waiter) {
+      waiter.wake->wait(mutex_);
+    } else if (waiter.wake->wait_for(mutex_, kWatch) == std::cv_status::timeout) {
       GrantNext(TurnClock::now());
     }
   }
   if (watcher_ != &waiter) return;
   watcher_ = nullptr;
-  if (!queue_.empty()) static_cast<Waiter*>(queue_.Last())->wake.notify_one();
+  if (!queue_.empty()) to_wake_.push_back(static_cast<Waiter*>(queue_.Last())->wake);
 }
 
 void ComputeSlots::Leave(Account* account, Duration used, Time now) {
-  MutexLock lock(&mutex_);
+  const Lock lock(this);
   queue_.Charge(account, used);
   account->left = now;
   if (account->low) --low_active_;
+  if (!account->takes_long && used < kLong) NoteShort(account, now);
   const bool over = !queue_.empty() && now - account->began >= kSlice;
   const bool keep = account->local && !account->low && now >= account->keep_from;
   if (keep && active_ <= slots_ && !over) {
-    Keep(account, now);
+    account->kept = ++last_number_;
+    kept_.push_back({account->kept, account->slot, now + kKept});
   } else {
-    --active_;
+    End(account->slot);
   }
   GrantNext(now);
-}
-
-void ComputeSlots::Keep(Account* account, Time now) {
-  account->kept = ++last_number_;
-  kept_.push_back(
-      {account->kept, now + (account->misses == 0 ? Duration(2 * kMostPause) : kTrial)});
 }
 
 void ComputeSlots::DropLate(Time now) {
   for (size_t i = kept_.size(); i-- > 0;) {
     if (kept_[i].until > now) continue;
+    End(kept_[i].slot);
     kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
-    --active_;
   }
 }
 
@@ -203,18 +263,30 @@ void ComputeSlots::GrantNext(Time now) {
 // It is in the queue no longer.
 void ComputeSlots::Grant(TurnWaiter* waiter) {
   waiting_.store(static_cast<int>(queue_.size()), std::memory_order_relaxed);
-  ++active_;
-  if (static_cast<const Account*>(waiter->account)->low) {
-    --low_waiting_;
-    ++low_active_;
-  }
+  auto* const account = static_cast<Account*>(waiter->account);
+  if (account->low) --low_waiting_;
+  Begin(account);
   auto* const granted = static_cast<Waiter*>(waiter);
   granted->granted = true;
-  granted->wake.notify_one();
+  to_wake_.push_back(granted->wake);
+}
+
+void ComputeSlots::WakeGranted() {
+  const std::vector<std::shared_ptr<CondVar>> granted = std::exchange(to_wake_, {});
+  mutex_.Unlock();
+  for (const auto& wake : granted) wake->notify_one();
+  mutex_.Lock();
+}
+
+ComputeSlots::Lock::Lock(ComputeSlots* slots) : slots_(slots) { slots_->mutex_.Lock(); }
+ComputeSlots::Lock::~Lock() {
+  const std::vector<std::shared_ptr<CondVar>> granted = std::exchange(slots_->to_wake_, {});
+  slots_->mutex_.Unlock();
+  for (const auto& wake : granted) wake->notify_one();
 }
 
 void ComputeSlots::WakeStopped() {
-  MutexLock lock(&mutex_);
+  const Lock lock(this);
   for (TurnWaiter* waiter : queue_.Waiters()) {
     if (!static_cast<Waiter*>(waiter)->stop->stopping()) continue;
     queue_.Remove(waiter);

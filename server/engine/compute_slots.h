@@ -2,9 +2,11 @@
 #ifndef CHX_SERVER_ENGINE_COMPUTE_SLOTS_H_
 #define CHX_SERVER_ENGINE_COMPUTE_SLOTS_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -21,12 +23,14 @@ namespace chx::server {
 //
 // A turn lasts for kSlice if others wait. It goes on between commands: a client on this host that
 // answers quickly finds its turn kept for a moment, so that each session computes for a while and
-// its client, too. Whoever wants less than its share goes on at once, beside those who have turns.
-// With fewer sessions than slots nobody waits, and a turn costs two looks at the clock.
+// its client, too, both on the turn's core. Whoever wants much less than its share goes on at once,
+// beside those who have turns. With fewer sessions than slots nobody waits, and a turn costs two
+// looks at the clock.
 //
-// Commands of a session that takes long run on threads of low priority if other sessions compute,
-// too: then a short command, and its client, have a core at once. It does not wait for the slots of
-// these threads, and they have what it leaves, or, if that is too little, normal priority again.
+// Commands of a session that takes long run on threads of low priority, which leave one core alone,
+// if another session has short commands: then these, and their client, have a core at once. They do
+// not wait for the slots of these threads, which have what they leave, or, if that is too little,
+// normal priority again.
 //
 // A thread that waits may hold its session's locks and no others. Thread-safe.
 class ComputeSlots {
@@ -34,20 +38,20 @@ class ComputeSlots {
   using Duration = TurnClock::duration;
   using Time = TurnClock::time_point;
   static constexpr std::chrono::milliseconds kSlice{4};
-  // A turn is kept for clients that pause no longer than that between commands. Others lose it,
-  // and are tried again from time to time: a client that has to wait for a core pauses, too.
+  // A turn is kept so long for clients that mostly pause no longer than kMostPause between commands.
+  // For others it is not, and they are tried again from time to time.
+  static constexpr std::chrono::microseconds kKept{500};
   static constexpr std::chrono::microseconds kMostPause{150};
-  static constexpr std::chrono::milliseconds kTrial{1};
+  static constexpr int kMostMisses = 8;
   static constexpr int kTrials = 3;
   static constexpr std::chrono::milliseconds kNoTrial{100};
   // A session whose commands, sent together, take longer is one that takes long.
   static constexpr std::chrono::milliseconds kLong{1};
-  // Who has computed before this computes no longer.
+  // Who has had its last short commands before this has none.
   static constexpr std::chrono::seconds kForgotten{2};
 
   // So many have a turn at a time, and at most `most` with those who want less than their share.
-  explicit ComputeSlots(int slots, int most = 0)
-      : slots_(slots), most_(most == 0 ? slots : most), queue_(slots) {}
+  explicit ComputeSlots(int slots, int most = 0);
   // One for each core, and four.
   static int DefaultSlots();
   static int MostSlots();
@@ -56,17 +60,20 @@ class ComputeSlots {
   struct Account : TurnAccount {
     bool local = false;  // its client is on this host
 
-    uint64_t kept = 0;  // the number of the turn that was kept for it; 0: none
-    Time began;         // its turn
-    Time left;          // its last command's end
-    int misses = 1;     // how often in a row it came too late for the turn that was kept
-    Time keep_from;     // not before
+    uint64_t kept = 0;                   // the number of the turn that was kept for it; 0: none
+    int slot = -1;                       // its turn's; -1: it is beside those that have slots
+    Time began;                          // its turn
+    Time left;                           // its last command's end
+    int misses = kMostMisses - kTrials;  // how many more pauses were long than short, lately
+    Time keep_from;                      // not before
     Duration waited{};  // for turns
     bool takes_long = false;
+    int differing_runs = 0;  // the last ones that were not as takes_long says
     bool low = false;    // it has its turn, or waits for it, at low priority
     Time starved_until;  // it gets too little at low priority
     Duration low_time{};
     Duration low_cpu_time{};
+    int low_beside = 1;  // how many had low priority at the same time, with it
   };
 
   // The calling thread carries out commands of a session as long as this exists. `slots` may be
@@ -94,52 +101,79 @@ class ComputeSlots {
 
   // Lets those go on that wait and are to stop. To be called by whoever has told them to.
   void WakeStopped();
+  // Whether commands run at low priority: what others leave of a core is theirs.
+  bool RunsLong() const { return low_active_.load(std::memory_order_relaxed) > 0; }
   int waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
  private:
   struct Waiter : TurnWaiter {
     const StopToken* stop = nullptr;
-    CondVar wake;
+    // Of whoever wakes it, too: it may be gone by then.
+    std::shared_ptr<CondVar> wake = std::make_shared<CondVar>();
     bool granted = false;
+  };
+  // Holds mutex_, and wakes those in to_wake_ when it no longer does: one that wakes with a higher
+  // priority, or with the same one on its core, would have this thread wait with the mutex.
+  class ABSL_SCOPED_LOCKABLE Lock {
+   public:
+    explicit Lock(ComputeSlots* slots) ABSL_EXCLUSIVE_LOCK_FUNCTION(slots->mutex_);
+    ~Lock() ABSL_UNLOCK_FUNCTION();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    ComputeSlots* const slots_;
   };
   // A turn between two commands.
   struct Kept {
     uint64_t number;
+    int slot;
     Time until;
   };
 
   // `now` is when the caller looked at the clock. Returns when it goes on.
   Time Enter(Account* account, const StopToken* stop, Time now);
+  Time TakeTurn(Account* account, const StopToken* stop, Time now);
   void Leave(Account* account, Duration used, Time now);
+  void Begin(Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayGoOn(Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether its turn was kept and goes on.
   bool TakeKept(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Keep(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropLate(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wait(Account* account, const StopToken* stop, Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GrantNext(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Grant(TurnWaiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RunAtLowPriority(Account* account, const StopToken* stop,
-                        absl::FunctionRef<void()> commands);
-  // Whether another session has computed lately.
-  bool Shared(Time now) const {
-    return now.time_since_epoch().count() - others_.load(std::memory_order_relaxed) <
-           Duration(kForgotten).count();
-  }
+  // Without the mutex in between.
+  void WakeGranted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The processor time that the commands took.
+  Duration RunAtLowPriority(Account* account, const StopToken* stop,
+                            absl::FunctionRef<void()> commands);
+  static void NoteLength(Account* account, bool is_long);
+  void NoteShort(const Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether another session has had short commands lately.
+  bool HasShortBeside(const Account* account, Time now);
 
   const int slots_;
   const int most_;
   std::atomic<int> waiting_{0};
-  // When another session computed than before; at first long ago.
-  std::atomic<Duration::rep> others_{Duration::min().count() / 2};
+  std::atomic<int> low_active_{0};  // written under mutex_
+  // When one had waited for its turn.
+  std::atomic<Duration::rep> contended_{Duration::min().count() / 2};
   Mutex mutex_;
   int active_ ABSL_GUARDED_BY(mutex_) = 0;  // with kept_
-  int low_active_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<int> free_slots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<CondVar>> to_wake_ ABSL_GUARDED_BY(mutex_);
   int low_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
-  const void* last_account_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // The last two sessions with short commands.
+  struct Short {
+    const void* account = nullptr;
+    Time at;
+  };
+  std::array<Short, 2> short_ ABSL_GUARDED_BY(mutex_);
   const Waiter* watcher_ ABSL_GUARDED_BY(mutex_) = nullptr;  // looks for turns kept in vain
   TurnQueue queue_ ABSL_GUARDED_BY(mutex_);
   BackgroundThreads background_;

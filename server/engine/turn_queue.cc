@@ -65,7 +65,8 @@ bool TurnQueue::GoesFirst(TurnAccount* account) {
     if (line.group->priority > group.priority) return false;
   }
   account->used = std::max<TurnClock::duration>(account->used, group.floor - kHeadStart);
-  return account->used < group.floor && group.used <= floor_ + Weighted(kMostDebt * slots_, group);
+  return account->used + kFarBehind <= group.floor &&
+         group.used <= floor_ + Weighted(kMostDebt * slots_, group);
 }
 
 void TurnQueue::Charge(TurnAccount* account, TurnClock::duration used) {

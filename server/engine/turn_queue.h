@@ -40,15 +40,17 @@ struct TurnWaiter {
 // goes first, but a group that has had no turn for kAging counts as one class higher, and so on:
 // nobody waits without end.
 //
-// A session that wants less than its share need not wait for those who want more (GoesFirst).
+// A session that wants much less than its share need not wait for those who want more (GoesFirst).
 //
 // The next group is found by looking at all that wait: daemons have tens of tenants, not thousands.
 class TurnQueue {
  public:
   static constexpr std::chrono::milliseconds kMostDebt{100};
   static constexpr std::chrono::milliseconds kAging{500};
-  // What a session may have after a pause before it is level with the others.
-  static constexpr std::chrono::milliseconds kHeadStart{10};
+  // How much less a session has had than others after a long pause, at most; who has had kFarBehind
+  // less goes first. Those who take turns differ by a few milliseconds.
+  static constexpr std::chrono::milliseconds kHeadStart{20};
+  static constexpr std::chrono::milliseconds kFarBehind{10};
 
   // So many have a turn at a time.
   explicit TurnQueue(int slots) : slots_(slots) {}
@@ -57,8 +59,8 @@ class TurnQueue {
   void Remove(TurnWaiter* waiter);
   // Who goes next, and waits no longer; null: nobody waits.
   TurnWaiter* TakeNext(TurnClock::time_point now);
-  // Whether one that does not wait yet may go on beside those who have a turn: it has had less than
-  // each of its group that has gone on, its group is not far ahead, and nobody of a higher priority
+  // Whether one that does not wait yet may go on beside those who have a turn: it is far behind each
+  // of its group that has gone on, its group is not far ahead, and nobody of a higher priority
   // waits. Not for ever: what it has is charged.
   bool GoesFirst(TurnAccount* account);
   // A session has had so much.

@@ -176,7 +176,7 @@ TEST(TurnQueueTest, WhoWantsMoreThanItsShareDoesNotGoFirst) {
     queue.Charge(&greedy, milliseconds(1));
     ++first;
   }
-  EXPECT_EQ(first, TurnQueue::kHeadStart / milliseconds(1));
+  EXPECT_EQ(first, (TurnQueue::kHeadStart - TurnQueue::kFarBehind) / milliseconds(1) + 1);
   // Nor do those who have just had a slice.
   EXPECT_FALSE(queue.GoesFirst(hogs.account(0)));
 }

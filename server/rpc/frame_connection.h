@@ -34,6 +34,8 @@ class FrameConnection {
   // From now on an op stream: a draining daemon tells its client, now or with what is sent next.
   void BeginStream() { EnterStream(true); }
   void EndStream() { EnterStream(false); }
+  // Of whoever reads: SocketStream::StayAwake.
+  void StayAwake(bool awake) { stream_.StayAwake(awake); }
   void TellDraining();
 
   // Zero: no timeout.

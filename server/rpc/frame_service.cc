@@ -70,8 +70,12 @@ std::string* SessionIdOf(v1::Call* call) {
 }
 
 void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Submit* greeting) {
+  const ComputeSlots* const slots = manager->options().session.compute_slots;
   StreamTransport transport;
-  transport.read = [connection](v1::Submit* submit) { return ReadSubmit(connection, submit); };
+  transport.read = [connection, slots](v1::Submit* submit) {
+    connection->StayAwake(slots == nullptr || !slots->RunsLong());
+    return ReadSubmit(connection, submit);
+  };
   transport.send = [connection](const v1::Event& event) {
     return connection->Send(FrameKind::kMessage, event);
   };
