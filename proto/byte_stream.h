@@ -22,8 +22,8 @@ class ByteStream {
 
 // A blocking socket, which is not owned.
 //
-// If asked to stay awake, Receive waits for a peer that has just answered quickly without sleeping, as
-// long as nobody else wants the core: to wake a core that sleeps takes longer than a small step.
+// If asked to stay awake, Receive waits for a peer that has just answered quickly without sleeping,
+// as long as nobody else wants the core: to wake a core that sleeps takes longer than a small step.
 class SocketStream final : public ByteStream {
  public:
   static constexpr std::chrono::microseconds kAwake{50};

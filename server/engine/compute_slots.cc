@@ -82,8 +82,8 @@ void ComputeSlots::Run(ComputeSlots* slots, Account* account, const StopToken* s
   NoteLength(account, taken >= kLong);
 }
 
-// A thread that had to give its core away has taken long once. What frees arrays is short, and comes
-// between long commands.
+// A thread that had to give its core away has taken long once. What frees arrays is short, and
+// comes between long commands.
 void ComputeSlots::NoteLength(Account* account, bool is_long) {
   int& differing = account->differing_runs;
   differing = is_long == account->takes_long ? 0 : differing + 1;
@@ -182,12 +182,7 @@ bool ComputeSlots::MayGoOn(Account* account) {
 
 bool ComputeSlots::TakeKept(Account* account, Time now) {
   if (account->kept == 0) return false;
-  if (now - account->left <= kMostPause) {
-    account->misses = std::max(0, account->misses - 1);
-  } else if (++account->misses >= kMostMisses) {
-    account->misses = kMostMisses - kTrials;
-    account->keep_from = now + kNoTrial;
-  }
+  if (account->awaited) NotePause(account, now);
   const auto kept = std::find_if(kept_.begin(), kept_.end(), [account](const Kept& entry) {
     return entry.number == account->kept;
   });
@@ -199,6 +194,15 @@ bool ComputeSlots::TakeKept(Account* account, Time now) {
   if (queue_.empty() || now - account->began < kSlice) return true;
   End(account->slot);
   return false;
+}
+
+void ComputeSlots::NotePause(Account* account, Time now) {
+  if (now - account->left <= kMostPause) {
+    account->misses = std::max(0, account->misses - 1);
+  } else if (++account->misses >= kMostMisses) {
+    account->misses = kMostMisses - kTrials;
+    account->keep_from = now + kNoTrial;
+  }
 }
 
 void ComputeSlots::Wait(Account* account, const StopToken* stop, Time now) {
@@ -236,7 +240,9 @@ void ComputeSlots::Leave(Account* account, Duration used, Time now) {
   if (account->low) --low_active_;
   if (!account->takes_long && used < kLong) NoteShort(account, now);
   const bool over = !queue_.empty() && now - account->began >= kSlice;
-  const bool keep = account->local && !account->low && now >= account->keep_from;
+  // There may be more of what was sent together.
+  const bool more = !account->awaited || (account->local && now >= account->keep_from);
+  const bool keep = more && !account->low;
   if (keep && active_ <= slots_ && !over) {
     account->kept = ++last_number_;
     kept_.push_back({account->kept, account->slot, now + kKept});

@@ -22,10 +22,10 @@ namespace chx::server {
 // many sessions have a turn at a time; of the others a TurnQueue says who goes on.
 //
 // A turn lasts for kSlice if others wait. It goes on between commands: a client on this host that
-// answers quickly finds its turn kept for a moment, so that each session computes for a while and
-// its client, too, both on the turn's core. Whoever wants much less than its share goes on at once,
-// beside those who have turns. With fewer sessions than slots nobody waits, and a turn costs two
-// looks at the clock.
+// has waited for an answer and comes back quickly finds its turn kept, so that each session
+// computes for a while and its client, too, both on the turn's core. Whoever wants much less than
+// its share goes on at once, beside those who have turns. With fewer sessions than slots nobody
+// waits, and a turn costs two looks at the clock.
 //
 // Commands of a session that takes long run on threads of low priority, which leave one core alone,
 // if another session has short commands: then these, and their client, have a core at once. They do
@@ -38,10 +38,10 @@ class ComputeSlots {
   using Duration = TurnClock::duration;
   using Time = TurnClock::time_point;
   static constexpr std::chrono::milliseconds kSlice{4};
-  // A turn is kept so long for clients that mostly pause no longer than kMostPause between commands.
-  // For others it is not, and they are tried again from time to time.
+  // A turn is kept so long for clients that mostly pause no longer than kMostPause between
+  // commands. For others it is not, and they are tried again from time to time.
   static constexpr std::chrono::microseconds kKept{500};
-  static constexpr std::chrono::microseconds kMostPause{150};
+  static constexpr std::chrono::microseconds kMostPause{400};
   static constexpr int kMostMisses = 8;
   static constexpr int kTrials = 3;
   static constexpr std::chrono::milliseconds kNoTrial{100};
@@ -58,7 +58,8 @@ class ComputeSlots {
 
   // A session's; its group outlives it. All but the first line is ComputeSlots' own.
   struct Account : TurnAccount {
-    bool local = false;  // its client is on this host
+    bool local = false;    // its client is on this host
+    bool awaited = false;  // its last commands had an answer, which the client may wait for
 
     uint64_t kept = 0;                   // the number of the turn that was kept for it; 0: none
     int slot = -1;                       // its turn's; -1: it is beside those that have slots
@@ -66,11 +67,11 @@ class ComputeSlots {
     Time left;                           // its last command's end
     int misses = kMostMisses - kTrials;  // how many more pauses were long than short, lately
     Time keep_from;                      // not before
-    Duration waited{};  // for turns
+    Duration waited{};                   // for turns
     bool takes_long = false;
     int differing_runs = 0;  // the last ones that were not as takes_long says
-    bool low = false;    // it has its turn, or waits for it, at low priority
-    Time starved_until;  // it gets too little at low priority
+    bool low = false;        // it has its turn, or waits for it, at low priority
+    Time starved_until;      // it gets too little at low priority
     Duration low_time{};
     Duration low_cpu_time{};
     int low_beside = 1;  // how many had low priority at the same time, with it
@@ -140,6 +141,7 @@ class ComputeSlots {
   bool MayGoOn(Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether its turn was kept and goes on.
   bool TakeKept(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void NotePause(Account* account, Time now);
   void DropLate(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wait(Account* account, const StopToken* stop, Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,6 +1,7 @@
 #include "server/engine/compute_slots.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,9 @@
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "server/engine/core_affinity.h"
+#include "server/engine/host_cpus.h"
 
 namespace chx::server {
 namespace {
@@ -190,6 +194,39 @@ TEST(ComputeSlotsTest, WhoWantsLittleComputesBesideThoseWhoHaveTurns) {
   hogs.Join();
 }
 
+int CoresOfThisThread() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  return CPU_COUNT(&cores);
+}
+
+TEST(ComputeSlotsTest, WhoHasWaitedForATurnHasItsCore) {
+  StayOnCore(-1);
+  const int cores = CoresOfThisThread();
+  if (cores > HostCpus()) GTEST_SKIP() << "less of the cores' time than there is";
+  ComputeSlots slots(1);
+  StopToken stop;
+  std::atomic<bool> taken{false};
+  std::thread first([&] {
+    ComputeSlots::Account account;
+    const ComputeSlots::Turn turn(&slots, &account, &stop);
+    taken = true;
+    while (slots.waiting() == 0) std::this_thread::yield();
+  });
+  while (!taken) std::this_thread::yield();
+  ComputeSlots::Account account;
+  {
+    const ComputeSlots::Turn turn(&slots, &account, &stop);
+    EXPECT_EQ(CoresOfThisThread(), 1);
+  }
+  first.join();
+  // Nobody has waited for a while.
+  std::this_thread::sleep_for(4 * ComputeSlots::kSlice);
+  const ComputeSlots::Turn turn(&slots, &account, &stop);
+  EXPECT_EQ(CoresOfThisThread(), cores);
+}
+
 // Whether this thread's priority is lower than that of the process.
 bool HasLowPriority() {
   return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))) >
@@ -198,11 +235,16 @@ bool HasLowPriority() {
 
 class LowPriorityTest : public ::testing::Test {
  protected:
+  void SetUp() override {
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));  // nobody knew
+  }
+
   // Whether commands that take so long had low priority.
   bool Run(ComputeSlots::Account* account, Clock::duration time) {
     bool low = false;
     ComputeSlots::Run(&slots_, account, &stop_, [&] {
       low = HasLowPriority();
+      cores_ = CoresOfThisThread();
       const auto end = Clock::now() + time;
       while (Clock::now() < end) {
       }
@@ -213,22 +255,48 @@ class LowPriorityTest : public ::testing::Test {
   ComputeSlots slots_{2};
   StopToken stop_;
   ComputeSlots::Account long_, short_;
+  int cores_ = 0;  // that the last commands could run on
 };
 
 TEST_F(LowPriorityTest, LongCommandsHaveItBesideOtherSessions) {
   EXPECT_FALSE(Run(&short_, {}));
-  EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));  // nobody knew
   EXPECT_TRUE(Run(&long_, 2 * ComputeSlots::kLong));
   EXPECT_FALSE(Run(&short_, {}));
 }
 
-TEST_F(LowPriorityTest, NotAlone) {
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));
+TEST_F(LowPriorityTest, LongCommandsLeaveOneCore) {
+  Run(&short_, {});
+  StayOnCore(-1);
+  const int cores = CoresOfThisThread();
+  EXPECT_TRUE(Run(&long_, {}));
+  EXPECT_EQ(cores_, cores > HostCpus() ? cores : std::max(1, cores - 1));
+}
+
+TEST_F(LowPriorityTest, NotAloneNorBesideOthersThatTakeLong) {
+  EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(Run(&short_, 2 * ComputeSlots::kLong));
+  EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));
+}
+
+TEST_F(LowPriorityTest, AShortOneInBetweenChangesNothing) {
+  Run(&short_, {});
+  EXPECT_TRUE(Run(&long_, {}));
+  EXPECT_TRUE(Run(&long_, 2 * ComputeSlots::kLong));
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(Run(&long_, {})) << i;
+  EXPECT_FALSE(Run(&long_, {}));
+}
+
+TEST_F(LowPriorityTest, NotForWhoTookLongOnce) {
+  Run(&long_, {});
+  ComputeSlots::Account preempted;
+  EXPECT_FALSE(Run(&preempted, 2 * ComputeSlots::kLong));
+  EXPECT_FALSE(Run(&preempted, {}));
+  EXPECT_FALSE(Run(&preempted, 2 * ComputeSlots::kLong));
+  EXPECT_FALSE(Run(&preempted, {}));
 }
 
 TEST_F(LowPriorityTest, NotIfItGetsNothing) {
   Run(&short_, {});
-  Run(&long_, 2 * ComputeSlots::kLong);
   // It sleeps instead of computing: as if others had the cores.
   ComputeSlots::Run(&slots_, &long_, &stop_,
                     [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); });
@@ -242,7 +310,7 @@ TEST_F(LowPriorityTest, ShortCommandsNeedNotWaitForIt) {
   };
   const auto long_work = [] { std::this_thread::sleep_for(2 * ComputeSlots::kLong); };
   run(&short_, [] {});
-  run(&long_, long_work);
+  for (int i = 0; i < 2; ++i) run(&long_, long_work);
   bool beside = false;
   run(&long_, [&] {
     // More than any share, while the only slot is taken.
@@ -259,7 +327,6 @@ TEST_F(LowPriorityTest, ShortCommandsNeedNotWaitForIt) {
 
 TEST_F(LowPriorityTest, ItCanBeStopped) {
   Run(&short_, {});
-  Run(&long_, 2 * ComputeSlots::kLong);
   std::atomic<bool> runs{false};
   std::thread thread([&] {
     ComputeSlots::Run(&slots_, &long_, &stop_, [&] {

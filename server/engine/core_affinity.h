@@ -7,7 +7,8 @@
 namespace chx::server {
 
 // The calling thread runs on the core with this number only, counted among those that the process
-// may use, until it is called again; a negative number: on any of them.
+// may use, until it is called again; a negative number: on any of them. Threads that it starts
+// meanwhile stay there, too.
 void StayOnCore(int number);
 
 // The calling thread, and those that it starts, run on all cores but one, the same for all such

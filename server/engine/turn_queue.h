@@ -59,8 +59,8 @@ class TurnQueue {
   void Remove(TurnWaiter* waiter);
   // Who goes next, and waits no longer; null: nobody waits.
   TurnWaiter* TakeNext(TurnClock::time_point now);
-  // Whether one that does not wait yet may go on beside those who have a turn: it is far behind each
-  // of its group that has gone on, its group is not far ahead, and nobody of a higher priority
+  // Whether one that does not wait yet may go on beside those who have a turn: it is far behind
+  // each of its group that has gone on, its group is not far ahead, and nobody of a higher priority
   // waits. Not for ever: what it has is charged.
   bool GoesFirst(TurnAccount* account);
   // A session has had so much.

@@ -76,6 +76,7 @@ void Session::Execute(absl::Span<const Command> window, SessionOutput* output, u
     const int64_t began = CoarseNow();
     if (began != asked) count_->wait_nanoseconds.Add(began - asked);
     ExecuteInTurn(window, output, batch, &trace);
+    computed_.awaited = !output->values.empty();
   });
 }
 
