@@ -8,7 +8,7 @@
 # `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
-# `tools/bench.sh fairness [equal] [hogs] [idle]`: how sessions share a daemon; writes nothing.
+# `tools/bench.sh fairness [equal] [weights] [hogs] [idle]`: how sessions share a daemon; writes nothing.
 # `tools/bench.sh snapshot`: sessions to disk and back, against a plain file; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

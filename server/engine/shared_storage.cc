@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ops/error.h"
+#include "server/engine/memory_group.h"
+#include "server/engine/memory_size.h"
 #include "server/engine/stop_token.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -36,15 +38,22 @@ int MaxMappable() {
   return max;
 }
 
+// Null: there is none.
+MemoryQuota* QuotaOf(const MemoryGroup* group, const DeviceSlot& slot) {
+  return group == nullptr ? nullptr : group->device(slot.device->name());
+}
+
 }  // namespace
 
 bool UsesSharedStorage() { return uses != 0; }
 
-SharedStorage::SharedStorage(DeviceSlot* slot, int64_t bytes, MemoryCharge charge)
+SharedStorage::SharedStorage(DeviceSlot* slot, int64_t bytes, MemoryCharge charge,
+                             MemoryGroupPtr group)
     : slot_(slot),
       sharing_(dynamic_cast<SlabSharing*>(slot->device.get())),
       bytes_(bytes),
-      charge_(std::move(charge)) {}
+      charge_(std::move(charge)),
+      group_(std::move(group)) {}
 
 absl::StatusOr<Ref<SharedStorage>> SharedStorage::New(DeviceSlot* slot, int64_t bytes,
                                                       const MemoryAccountPtr& account) {
@@ -53,7 +62,16 @@ absl::StatusOr<Ref<SharedStorage>> SharedStorage::New(DeviceSlot* slot, int64_t 
   CHX_ASSIGN_OR_RETURN(
       MemoryCharge charge,
       MemoryCharge::Of(account, bytes, host ? MemoryUse::kArrays : MemoryUse::kDeviceArrays));
-  Ref<SharedStorage> storage(new SharedStorage(slot, bytes, std::move(charge)));
+  MemoryQuota* const quota = QuotaOf(account->group().get(), *slot);
+  if (quota != nullptr && !quota->TryCharge(bytes)) {
+    return MemoryError("[share] expects room for ", FormatMemorySize(bytes),
+                       " more, and the sessions of the tenant '", account->group()->name(),
+                       "' hold ", FormatMemorySize(quota->used()), " of its limit of ",
+                       FormatMemorySize(quota->limit()), " on ", slot->device->name(),
+                       "; release arrays");
+  }
+  Ref<SharedStorage> storage(new SharedStorage(slot, bytes, std::move(charge),
+                                               quota == nullptr ? nullptr : account->group()));
   CHX_RETURN_IF_ERROR(storage->Allocate());
   return storage;
 }
@@ -80,6 +98,7 @@ absl::Status SharedStorage::Allocate() {
 }
 
 SharedStorage::~SharedStorage() {
+  if (group_ != nullptr) QuotaOf(group_.get(), *slot_)->Release(bytes_);
   if (slab_.data == nullptr) return;
   if (slab_.fd >= 0) {
     sharing_->FreeShared(slab_, false);

@@ -21,8 +21,9 @@
 
 namespace chx::server {
 
-// A slab of its own, outside of all sessions' pools. Charged once, to the session that made it; the
-// charge ends with the memory, also if that session has ended before.
+// A slab of its own, outside of all sessions' pools. Charged once, to the session that made it and
+// to its tenant's part of the device; the charge ends with the memory, also if that session has
+// ended before.
 //
 // In host memory it has a lock, held for the length of one command that uses it: many commands read
 // or one writes. On other devices commands only queue work, which no lock covers: there nobody
@@ -44,7 +45,7 @@ class SharedStorage : public RefCounted<SharedStorage> {
   void Unlock(bool exclusive);
 
  private:
-  SharedStorage(DeviceSlot* slot, int64_t bytes, MemoryCharge charge);
+  SharedStorage(DeviceSlot* slot, int64_t bytes, MemoryCharge charge, MemoryGroupPtr group);
   ~SharedStorage();
   friend class RefCounted<SharedStorage>;
   absl::Status Allocate();
@@ -53,6 +54,7 @@ class SharedStorage : public RefCounted<SharedStorage> {
   SlabSharing* const sharing_;  // null: the device's memory is not the host's
   const int64_t bytes_;
   const MemoryCharge charge_;
+  const MemoryGroupPtr group_;  // whose quota on the device is charged, too; null: none
   SharedSlab slab_;
   bool sealed_ = false;  // for reading only
 

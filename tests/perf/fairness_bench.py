@@ -1,6 +1,7 @@
-"""How sessions share a daemon: host-bound ones with each other, a small one beside hogs, and an active
-one beside a thousand idle. `tools/bench.sh fairness [fair] [hogs] [idle]`; prints tables for
-docs/performance.md and writes nothing.
+"""How sessions share a daemon: host-bound ones with each other and by their tenants' weights, a small
+one beside hogs, and an active one beside a thousand idle.
+`tools/bench.sh fairness [equal] [weights] [hogs] [idle]`; prints tables for docs/performance.md and
+writes nothing.
 
 Each client is a process of its own. All cases of a part are interleaved in rounds; figures are
 medians of the rounds. A round in which others on the machine used more than `--noise` of a core is
@@ -8,6 +9,8 @@ not counted: a scheduler cannot divide what it does not have.
 """
 
 import argparse
+import functools
+import hashlib
 import json
 import os
 import subprocess
@@ -20,6 +23,7 @@ import numpy as np
 from quiet import Others
 
 SESSIONS = [1, 2, 4, 8]
+WEIGHTS = {"heavy": 3, "light": 1}
 HOGS = [0, 1, 4]
 PAUSES = [0.0, 0.001]  # seconds between a small client's steps
 SETTLE_SECONDS = 1.0  # until hogs have something queued
@@ -27,13 +31,14 @@ IDLE = 1000
 
 
 class Client:
-    def __init__(self, address, *kind):
+    def __init__(self, address, *kind, token=""):
         script = os.path.join(os.path.dirname(__file__), "fairness_client.py")
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", script, address, *map(str, kind)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=os.environ | {"CHX_TOKEN": token},
         )
 
     def wait(self):
@@ -74,18 +79,30 @@ class Daemon:
         self._folder.cleanup()
 
 
+def tenants_of(weights):
+    """A tenants file: each one's token is its name."""
+    lines = ["tenants:"]
+    for name, weight in weights.items():
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        lines += [f"- name: {name}", f"  weight: {weight}", f"  tokens: [{{sha256: {digest}}}]"]
+    return "\n".join(lines) + "\n"
+
+
 class Bench:
     """Runs cases in turns until each has been run often enough without noise."""
 
     def __init__(self, args):
         self.args = args
         limits = [f"--max-sessions={2 * IDLE}", f"--max-sessions-per-peer={2 * IDLE}"]
-        self.daemon = Daemon(args.chxd, *limits)
+        self.tenants = tempfile.NamedTemporaryFile("w", suffix=".yaml")
+        self.tenants.write(tenants_of(WEIGHTS))
+        self.tenants.flush()
+        self.daemon = Daemon(args.chxd, f"--tenants={self.tenants.name}", *limits)
         self.clients = []
         self.noisy = 0
 
-    def add(self, count, *kind):
-        clients = [Client(self.daemon.address, *kind) for _ in range(count)]
+    def add(self, count, *kind, tenant="light"):
+        clients = [Client(self.daemon.address, *kind, token=tenant) for _ in range(count)]
         self.clients += clients
         return [client.wait() for client in clients]
 
@@ -150,6 +167,26 @@ def equal_sessions(bench):
         print_table(f"sessions, loss read every {every}", SESSIONS, rows)
 
 
+def weighted_sessions(bench):
+    """Sessions of two tenants: the heavy one's share of all steps is to be 3/4, however many it has."""
+    for every in (1, 100):
+        clients = {name: bench.add(4, "steps", every, tenant=name) for name in WEIGHTS}
+
+        def run(heavy, light, clients=clients):
+            return bench.run(clients["heavy"][:heavy] + clients["light"][:light])
+
+        counts = [(2, 2), (4, 2), (2, 4), (4, 4)]
+        cases = {pair: functools.partial(run, *pair) for pair in counts}
+        results = bench.interleave(cases)
+        share = {}
+        for heavy, light in counts:
+            runs = [[a["steps"] for a in answers] for answers in results[heavy, light]]
+            share[heavy, light] = median([sum(r[:heavy]) / sum(r) for r in runs])
+        columns = [f"{heavy} and {light}" for heavy, light in counts]
+        rows = {"the heavy one's share": [f"{share[pair]:.2f}" for pair in counts]}
+        print_table(f"sessions of weights 3 and 1, loss read every {every}", columns, rows)
+
+
 def beside_hogs(bench):
     (small,) = bench.add(1, "steps", 1)
     results = {}
@@ -177,7 +214,7 @@ def beside_idle(bench):
     before = bench.daemon.memory()
     idle = []
     for _ in range(IDLE):
-        idle.append(chx.connect(bench.daemon.address))
+        idle.append(chx.connect(bench.daemon.address, token="light"))
         float(chx.ones((16, 16), device=idle[-1].devices[0]).sum())
     kib = (bench.daemon.memory() - before) / 1024 / IDLE
     beside = bench.interleave({IDLE: lambda: bench.run([active])})[IDLE]
@@ -190,7 +227,12 @@ def beside_idle(bench):
     print_table("idle sessions beside an active one", [0, IDLE], rows)
 
 
-PARTS = {"equal": equal_sessions, "hogs": beside_hogs, "idle": beside_idle}
+PARTS = {
+    "equal": equal_sessions,
+    "weights": weighted_sessions,
+    "hogs": beside_hogs,
+    "idle": beside_idle,
+}
 
 
 def main():
