@@ -56,7 +56,7 @@ class ComputeSlots {
   static int DefaultSlots();
   static int MostSlots();
 
-  // A session's; its group outlives it. All but the first line is ComputeSlots' own.
+  // A session's; its group outlives it. All but the first two lines is ComputeSlots' own.
   struct Account : TurnAccount {
     bool local = false;    // its client is on this host
     bool awaited = false;  // its last commands had an answer, which the client may wait for
