@@ -6,7 +6,7 @@ namespace chx::server {
 namespace {
 
 TurnClock::duration Weighted(TurnClock::duration used, const TurnGroup& group) {
-  return std::chrono::duration_cast<TurnClock::duration>(used / group.weight);
+  return std::chrono::duration_cast<TurnClock::duration>(used / group.weight.load());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_ENGINE_TURN_QUEUE_H_
 #define CHX_SERVER_ENGINE_TURN_QUEUE_H_
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <set>
@@ -12,12 +13,12 @@ namespace chx::server {
 
 using TurnClock = std::chrono::steady_clock;
 
-// What sessions have that share one share of the device: those of a tenant. Its queue's fields are
-// guarded by whatever guards the TurnQueue; the others do not change.
+// What sessions have that share one share of the device: those of a tenant. Weight and priority may
+// change at any time; whatever guards the TurnQueue guards the others.
 struct TurnGroup {
   explicit TurnGroup(double weight = 1, int priority = 0) : weight(weight), priority(priority) {}
-  const double weight;  // its share beside groups of the same priority
-  const int priority;   // higher goes first
+  std::atomic<double> weight;  // its share beside groups of the same priority
+  std::atomic<int> priority;   // higher goes first
 
   TurnClock::duration used{};   // what its sessions have had, divided by its weight
   TurnClock::duration floor{};  // what the last of its sessions that went on had had

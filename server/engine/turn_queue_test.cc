@@ -91,6 +91,20 @@ TEST(TurnQueueTest, GroupsShareByWeightWhateverTheirSessions) {
   }
 }
 
+TEST(TurnQueueTest, AChangedWeightIsThatOfAllItsSessions) {
+  Simulation device(2);
+  TurnGroup* const one = device.AddGroup(1);
+  TurnGroup* const other = device.AddGroup(1);
+  for (int i = 0; i < 4; ++i) device.AddSession(i % 2 == 0 ? one : other);
+  device.Run(std::chrono::seconds(10));
+  EXPECT_NEAR(device.Share(one), 0.5, 0.01);
+  one->weight = 3;
+  device.AddSession(one);
+  device.Forget();
+  device.Run(std::chrono::seconds(10));
+  EXPECT_NEAR(device.Share(one), 0.75, 0.02);
+}
+
 TEST(TurnQueueTest, ALateGroupStartsLevel) {
   Simulation device(2);
   TurnGroup* const early = device.AddGroup(1);

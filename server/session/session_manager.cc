@@ -276,7 +276,14 @@ void SessionManager::Stop(SessionRecord* record) const {
 void SessionManager::End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream,
                          absl::string_view reason) {
   LogEnded(*record, reason);
-  record->session->counters().ended[static_cast<size_t>(ReasonOf(reason))].Add();
+  const EndReason why = ReasonOf(reason);
+  record->session->counters().ended[static_cast<size_t>(why)].Add();
+  if (why == EndReason::kLease || why == EndReason::kLimit || why == EndReason::kKilled) {
+    // For the client, who asks when its stream is cut.
+    MutexLock lock(&mutex_);
+    names_.Retire(record->id,
+                  absl::FailedPreconditionError(absl::StrCat("the session has ended: ", reason)));
+  }
   Stop(record.get());
   if (stream != nullptr && stream->cancel) stream->cancel();
   if (options_.on_ended) options_.on_ended(record->key);

@@ -21,10 +21,9 @@ struct TenantUses::Entry {
   explicit Entry(MemoryGroupPtr memory) : memory(std::move(memory)) {}
 
   const MemoryGroupPtr memory;
+  const std::shared_ptr<TurnGroup> turns = std::make_shared<TurnGroup>();
   std::atomic<int> sessions{0};
-  // The lock's of TenantUses.
-  int max_sessions = 0;
-  std::shared_ptr<TurnGroup> turns;
+  int max_sessions = 0;  // the lock's of TenantUses
 
   void SetLimits(const Tenant& tenant, const std::vector<std::string>& devices) {
     max_sessions = tenant.max_sessions;
@@ -34,11 +33,8 @@ struct TenantUses::Entry {
       const int64_t bytes = named == tenant.device_memory.end() ? 0 : named->second;
       memory->device(device)->set_limit(LimitOf(bytes));
     }
-    // Sessions that there are keep the group that they compute in.
-    const int priority = PriorityOf(tenant.priority);
-    if (turns == nullptr || turns->weight != tenant.weight || turns->priority != priority) {
-      turns = std::make_shared<TurnGroup>(tenant.weight, priority);
-    }
+    turns->weight = tenant.weight;
+    turns->priority = PriorityOf(tenant.priority);
   }
 };
 

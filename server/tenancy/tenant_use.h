@@ -33,7 +33,7 @@ class TenantUses {
 
   // RESOURCE_EXHAUSTED: it has as many sessions as it may have.
   absl::StatusOr<TenantPlace> Enter(const Tenant& tenant);
-  // Limits of memory and sessions are these from now on; those of tenants that are not named stay.
+  // Limits, weights and priorities are these from now on; those of tenants that are not named stay.
   void SetLimits(const std::vector<TenantPtr>& tenants);
 
   struct Use {

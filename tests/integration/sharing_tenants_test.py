@@ -6,7 +6,7 @@ import chx
 import pytest
 
 from .daemon import Daemon, wait_until
-from .tenants_test import SPEECH, VISION, TenantsFile, by_token
+from .tenants import SPEECH, VISION, TenantsFile, by_token
 
 MIB = 1 << 20
 

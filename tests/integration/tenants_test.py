@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import grp
-import hashlib
 import json
 import os
 import pathlib
@@ -18,35 +17,10 @@ import numpy as np
 import pytest
 
 from .daemon import Daemon, wait_until
+from .tenants import SPEECH, VISION, TenantsFile, by_token
 from .tls_proxy import Authority
 
 SECONDS = 60
-VISION, SPEECH = "the token of vision, made up", "the token of speech, made up"
-
-
-def sha256(token):
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-class TenantsFile:
-    """A tenants file of one entry for each keyword: its keys, without the name."""
-
-    def __init__(self, path, **tenants):
-        self.path = path
-        self.flag = f"--tenants={path}"
-        self.write(**tenants)
-
-    def write(self, **tenants):
-        # YAML has JSON in it.
-        entries = [{"name": name, **keys} for name, keys in tenants.items()]
-        text = json.dumps({"tenants": entries})
-        new = self.path.with_suffix(".new")
-        new.write_text(text)
-        new.rename(self.path)
-
-
-def by_token(token, **keys):
-    return {"tokens": [{"sha256": sha256(token)}], **keys}
 
 
 @pytest.fixture
@@ -209,13 +183,15 @@ def test_max_sessions_and_idle_limit(tmp_path):
         speech=by_token(SPEECH, session_limit="2s"),
     )
     with Daemon(file.flag) as daemon:
-        chx.connect(daemon.address, token=VISION)
+        idle = chx.connect(daemon.address, token=VISION)
         with pytest.raises(ConnectionError, match="'vision' has its 1 sessions"):
             chx.connect(daemon.address, token=VISION)
         assert "idle" in log_until(daemon, "session ended")
+        with pytest.raises(ConnectionError, match="has ended: it has been idle"):
+            idle.synchronize()
         with chx.connect(daemon.address, token=SPEECH) as session:
             assert "lived" in log_until(daemon, "session ended")
-            with pytest.raises(ConnectionError):
+            with pytest.raises(ConnectionError, match="has ended: it has lived"):
                 session.synchronize()
 
 
