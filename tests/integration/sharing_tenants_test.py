@@ -80,7 +80,7 @@ def test_a_tenant_without_the_feature_shares_nothing(daemon):
 def test_what_is_shared_counts_for_the_tenants_part_of_the_device(daemon):
     with sessions(daemon, VISION, VISION) as (owner, colleague):
         array = chx.zeros(15 * MIB, dtype="int8", device=owner.devices[0])
-        array.share()
+        capability = array.share()
 
         def held(mib):
             chx.zeros(mib * MIB, dtype="int8", device=colleague.devices[0])[:1].tolist()
@@ -88,6 +88,7 @@ def test_what_is_shared_counts_for_the_tenants_part_of_the_device(daemon):
         with pytest.raises(chx.OutOfMemoryError, match="limit of 40 MiB on native:0"):
             held(35)
         held(20)
+        capability.revoke()  # it keeps the array, too
         del array
 
         def fits():

@@ -254,7 +254,7 @@ TEST_F(FrameServiceTest, AnOperatorKillsASessionByItsNumber) {
   v1::Event event;
   EXPECT_FALSE(stream.Read(&event));
   EXPECT_EQ(CallOnce(address(), "", kill, &reply).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Stream(address(), client->session_id()).End(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Stream(address(), client->session_id()).End(), absl::StatusCode::kFailedPrecondition);
   Stream others(address(), other->session_id());
   ASSERT_TRUE(others.Send(1, Barrier(1)));
   EXPECT_TRUE(others.Answered(1));

@@ -124,7 +124,7 @@ TEST_F(TransferTest, TransfersEndWithTheirSession) {
   }
   // Nor do any begin.
   std::vector<float> values;
-  EXPECT_EQ(client.Download(1, &values).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(client.Download(1, &values).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
