@@ -167,7 +167,8 @@ FrameReader::Result FrameReader::Fill(size_t bytes, OnTimeout on_timeout) {
 FrameReader::Result FrameReader::AfterNothing(OnTimeout on_timeout) const {
   const bool signalled = errno == EINTR;
   if (!signalled && !WouldWait()) return Result::kCut;
-  if (!signalled && on_timeout == OnTimeout::kCut) return Result::kCut;
+  // Nobody who has only this connection to wait for has to do with a signal.
+  if (on_timeout == OnTimeout::kCut) return signalled ? Result::kFrame : Result::kCut;
   return on_timeout == OnTimeout::kWaitOn ? Result::kFrame : Result::kNothing;
 }
 

@@ -138,6 +138,33 @@ TEST(Frame, NothingYetLeavesWhatHasCome) {
   EXPECT_EQ(payload, "0123456789");
 }
 
+// Every second read is ended by a signal.
+class Signalled final : public ByteStream {
+ public:
+  explicit Signalled(std::string bytes) : pieces_(std::move(bytes), 1, true) {}
+  ssize_t Receive(char* out, size_t bytes, bool wait) override {
+    signalled_ = !signalled_;
+    if (!signalled_) return pieces_.Receive(out, bytes, wait);
+    errno = EINTR;
+    return -1;
+  }
+  ssize_t Send(const char*, size_t, bool, bool) override { return -1; }
+
+ private:
+  Pieces pieces_;
+  bool signalled_ = false;
+};
+
+TEST(Frame, ASignalIsNoCut) {
+  Signalled stream(Frame(1, "0123456789"));
+  FrameReader reader(&stream, 100);
+  FrameKind kind;
+  absl::string_view payload;
+  ASSERT_EQ(reader.Next(&kind, &payload), FrameReader::Result::kFrame);
+  EXPECT_EQ(payload, "0123456789");
+  EXPECT_EQ(reader.Next(&kind, &payload), FrameReader::Result::kCut);  // the peer's end
+}
+
 TEST(Frame, BytesThatComeTooSlowlyAreACut) {
   Pieces stream(Frame(1, "0123456789"), 1, true);
   FrameReader reader(&stream, 100);
