@@ -103,7 +103,10 @@ bool ReadAnswer(int fd) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
-  const ssize_t size = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  ssize_t size = 0;
+  do {
+    size = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);                                     // libFuzzer's alarm
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) std::abort();  // no end, no answer
   if (size <= 0) {
     ++counts.closed;
