@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "ops/error.h"
+#include "server/engine/memory_size.h"
+
 namespace chx::server {
 
 MemoryGroup::MemoryGroup(std::string name, const std::vector<std::string>& devices)
@@ -12,6 +15,16 @@ MemoryGroup::MemoryGroup(std::string name, const std::vector<std::string>& devic
 MemoryQuota* MemoryGroup::device(absl::string_view name) const {
   const auto found = devices_.find(name);
   return found == devices_.end() ? nullptr : found->second.get();
+}
+
+absl::Status MemoryGroup::Exhausted(absl::string_view device, int64_t bytes) const {
+  const MemoryQuota& quota = *devices_.find(device)->second;
+  return MemoryError("out of memory: ", FormatMemorySize(bytes),
+                     " more are needed, and the sessions of the tenant '", name_, "' hold ",
+                     FormatMemorySize(quota.used()), " of its limit of ",
+                     FormatMemorySize(quota.limit()), " on ", device,
+                     "; release arrays, or ask the daemon's operator for more device_memory in the "
+                     "tenants file");
 }
 
 }  // namespace chx::server

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace chx::server {
@@ -52,6 +53,8 @@ class MemoryGroup {
   MemoryQuota& host() { return host_; }
   // Of the arrays on one device; null: there is no such device.
   MemoryQuota* device(absl::string_view name) const;
+  // For who needs so many bytes that the quota of that device does not have.
+  absl::Status Exhausted(absl::string_view device, int64_t bytes) const;
 
  private:
   const std::string name_;

@@ -369,13 +369,7 @@ absl::Status MemoryPool::ChargeSlab(int64_t bytes) {
     return absl::OkStatus();
   }
   if (quota_ == nullptr || quota_->Fits(bytes)) return account_->Exhausted(bytes);
-  return MemoryError("out of memory: ", FormatMemorySize(bytes),
-                     " more are needed, and the sessions of the tenant '",
-                     account_->group()->name(), "' hold ", FormatMemorySize(quota_->used()),
-                     " of its limit of ", FormatMemorySize(quota_->limit()), " on ",
-                     slot_->device->name(),
-                     "; release arrays, or ask the daemon's operator for more device_memory in the "
-                     "tenants file");
+  return account_->group()->Exhausted(slot_->device->name(), bytes);
 }
 
 void MemoryPool::ReleaseSlab(int64_t bytes) {

@@ -11,7 +11,6 @@
 #include "absl/time/clock.h"
 #include "ops/error.h"
 #include "server/engine/memory_group.h"
-#include "server/engine/memory_size.h"
 #include "server/engine/stop_token.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -64,11 +63,7 @@ absl::StatusOr<Ref<SharedStorage>> SharedStorage::New(DeviceSlot* slot, int64_t 
       MemoryCharge::Of(account, bytes, host ? MemoryUse::kArrays : MemoryUse::kDeviceArrays));
   MemoryQuota* const quota = QuotaOf(account->group().get(), *slot);
   if (quota != nullptr && !quota->TryCharge(bytes)) {
-    return MemoryError("[share] expects room for ", FormatMemorySize(bytes),
-                       " more, and the sessions of the tenant '", account->group()->name(),
-                       "' hold ", FormatMemorySize(quota->used()), " of its limit of ",
-                       FormatMemorySize(quota->limit()), " on ", slot->device->name(),
-                       "; release arrays");
+    return account->group()->Exhausted(slot->device->name(), bytes);
   }
   Ref<SharedStorage> storage(new SharedStorage(slot, bytes, std::move(charge),
                                                quota == nullptr ? nullptr : account->group()));
