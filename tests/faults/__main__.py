@@ -13,13 +13,13 @@ def main(arguments):
     seed = int(arguments[1]) if len(arguments) > 1 else int.from_bytes(os.urandom(3), "little")
     names = arguments[2:] or list(SCENARIOS)
     end = time.monotonic() + seconds
-    failed = rounds = 0
+    failed = rounds = cuts = 0
     # Rounds grow with the time there is, up to half a minute each.
     length = min(30.0, max(3.0, seconds / len(names) / 2))
     while rounds == 0 or time.monotonic() < end:
         for name in names:
             try:
-                SCENARIOS[name](seed, length)
+                cuts += SCENARIOS[name](seed, length) or 0
             except Exception:
                 failed += 1
                 print(f"FAILED: {name}, seed {seed}", flush=True)
@@ -28,7 +28,7 @@ def main(arguments):
                 break
         seed += 1
         rounds += 1
-    print(f"{rounds} rounds, {failed} failures", flush=True)
+    print(f"{rounds} rounds, {failed} failures, {cuts} cuts", flush=True)
     return 1 if failed else 0
 
 

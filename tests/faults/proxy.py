@@ -35,6 +35,7 @@ class Weather:
     most_silence: float = 1.0  # seconds
 
 
+CUTS = Weather.ways[:-1]  # those that end a connection
 CLEAR = Weather(cut_by_bytes=0, lifetime=math.inf, dribble=0, delay=0)
 
 
@@ -61,17 +62,21 @@ class _Connection:
         self.up = _Direction(client, server, weather, draw)
         self.down = _Direction(server, client, weather, draw)
         self.directions = self.up, self.down
-        self.way = draw.choice(weather.ways)
-        self.fails_at = math.inf
         self.silent_until = 0.0
         self.after_silence = None
         self.is_cut = False
-        if math.isfinite(weather.lifetime):
-            self.fails_at = time.monotonic() + draw.expovariate(1 / weather.lifetime)
+        self.draw_end(time.monotonic())
         if draw.random() < weather.cut_by_bytes:
             draw.choice(self.directions).left = int(
                 math.exp(draw.uniform(0, math.log(weather.most_bytes)))
             )
+
+    def draw_end(self, now):
+        """When it fails if not before, and how."""
+        self.way = self.draw.choice(self.weather.ways)
+        self.fails_at = math.inf
+        if math.isfinite(self.weather.lifetime):
+            self.fails_at = now + self.draw.expovariate(1 / self.weather.lifetime)
 
 
 class FaultProxy:
@@ -283,6 +288,8 @@ class FaultProxy:
                 0, connection.weather.most_silence
             )
             connection.after_silence = "close" if way.endswith("close") else None
+            if way.endswith("go on"):
+                connection.draw_end(connection.silent_until)
         else:
             self._end(connection, reset=way == "reset")
 

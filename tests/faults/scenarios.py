@@ -1,4 +1,7 @@
-"""What is done to a daemon, one function each: scenario(seed, seconds) raises where promises break."""
+"""What is done to a daemon, one function each: scenario(seed, seconds) raises where promises break.
+
+Those that cut connections return how many.
+"""
 
 import os
 import random
@@ -16,6 +19,7 @@ from .world import TOKEN, World, wait_until
 INNOCENTS_WAIT = 20
 # The front process is not in the daemon's --memory.
 _FRONT_MEBIBYTES = 48
+LEAST_CUTS = 200
 # A client whose daemon is gone for good says so within its reconnecting and some.
 GRACE = 60
 
@@ -35,18 +39,40 @@ def _storm(transport, seed, seconds):
         world.finish(seconds + GRACE)
         _check_world(world)
         world.report(f"connections over {transport}")
+        return world.cuts()
 
 
 def connections_unix(seed, seconds):
-    _storm("unix", seed, seconds)
+    return _storm("unix", seed, seconds)
 
 
 def connections_tcp(seed, seconds):
-    _storm("tcp", seed, seconds)
+    return _storm("tcp", seed, seconds)
 
 
 def connections_tls(seed, seconds):
-    _storm("tls", seed, seconds)
+    return _storm("tls", seed, seconds)
+
+
+def cuts(seed, seconds):
+    """Connections that live for a twentieth of a second; at least LEAST_CUTS in all."""
+    draw = random.Random(seed)
+    weather = Weather(most_bytes=1e5, lifetime=0.05, dribble=0, delay=0, most_silence=0.05)
+    made = 0
+    for attempt in range(10):
+        transport = draw.choice(("unix", "tcp", "tls"))
+        with World(transport, seed + attempt) as world:
+            world.warm_up()
+            address = world.proxy(weather).address
+            world.add_clients(address, seconds, ["python", "python", "c++"])
+            world.add_innocents(seconds)
+            world.finish(seconds + GRACE)
+            _check_world(world)
+            world.report(f"connections cut soon, over {transport}")
+            made += world.cuts()
+        if made >= LEAST_CUTS:
+            return made
+    raise AssertionError(f"seed {seed}: expects {LEAST_CUTS} cuts, got {made}")
 
 
 def idle(seed, seconds):
@@ -309,6 +335,7 @@ SCENARIOS = {
         connections_unix,
         connections_tcp,
         connections_tls,
+        cuts,
         idle,
         processes,
         daemon_killed,

@@ -12,7 +12,7 @@ import time
 
 from . import history
 from .processes import TOKEN, Client, Daemon, make_certificate, wait_until
-from .proxy import FaultProxy
+from .proxy import CUTS, FaultProxy
 
 __all__ = ["TOKEN", "World", "wait_until"]
 
@@ -312,6 +312,10 @@ class World:
         for word in ("Check failed", "Sanitizer", "terminate called", "Assertion"):
             if word in self.daemon.log():
                 self.wrong.append(f"chxd's log: {self.daemon.log()[-2000:]}")
+
+    def cuts(self):
+        """How many connections have been cut so far."""
+        return sum(proxy.counts[way] for proxy in self.proxies for way in CUTS)
 
     def report(self, name):
         """A line of what happened; raises if anything was wrong."""
