@@ -217,6 +217,7 @@ absl::Status Connection::WriteBatch(absl::FunctionRef<uint32_t(std::string*)> ta
   batch->set_batch_seq(next_batch_seq_++);
   last_sent_seq_.store(batch->batch_seq(), std::memory_order_relaxed);
   span.SetBatch(session_number_, batch->batch_seq());
+  span.SetBytes(batch->commands().size());
   unheard_bytes_.fetch_add(batch->commands().size(), std::memory_order_relaxed);
   std::shared_ptr<Link> link;
   {

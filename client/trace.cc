@@ -26,6 +26,7 @@ struct ClientSpan {
   Clock::time_point end;
   uint64_t session;
   uint64_t batch;
+  uint64_t bytes;
 };
 
 struct State {
@@ -59,6 +60,9 @@ void AppendSpan(const ClientSpan& span, Clock::time_point began, std::string* js
       Microseconds(span.end - span.begin));
   if (span.batch != 0) {
     absl::StrAppendFormat(json, R"("session":%d,"batch":%d)", span.session, span.batch);
+  }
+  if (span.bytes != 0) {
+    absl::StrAppendFormat(json, R"(%s"bytes":%d)", span.batch != 0 ? "," : "", span.bytes);
   }
   json->append("}}");
 }
@@ -125,7 +129,7 @@ void TraceSpan::Record() const {
     ++state.dropped;
     return;
   }
-  state.spans.push_back({category_, name_, thread, began_, end, session_, batch_});
+  state.spans.push_back({category_, name_, thread, began_, end, session_, batch_, bytes_});
 }
 
 }  // namespace internal

@@ -48,6 +48,8 @@ class TraceSpan {
     session_ = session;
     batch_ = batch;
   }
+  // How many it moves.
+  void SetBytes(uint64_t bytes) { bytes_ = bytes; }
 
  private:
   void Record() const;
@@ -57,6 +59,7 @@ class TraceSpan {
   std::chrono::steady_clock::time_point began_;
   uint64_t session_ = 0;
   uint64_t batch_ = 0;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace internal

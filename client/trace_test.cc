@@ -24,14 +24,18 @@ TEST(TraceTest, RecordsBetweenStartAndStop) {
   {
     internal::TraceSpan outer("flush", "outer");
     outer.SetBatch(7, 3);
-    const internal::TraceSpan inner("call", "inner");
+    outer.SetBytes(10);
+    internal::TraceSpan inner("transfer", "inner");
+    inner.SetBytes(20);
   }
   std::thread([] { const internal::TraceSpan other("wait", "other"); }).join();
   const std::string trace = *StopTrace();
   { const internal::TraceSpan after("call", "after"); }
   EXPECT_FALSE(StopTrace().ok());
   EXPECT_EQ(Count(trace, R"("ph":"X")"), 3u) << trace;
-  EXPECT_TRUE(absl::StrContains(trace, R"("args":{"session":7,"batch":3}})")) << trace;
+  EXPECT_TRUE(absl::StrContains(trace, R"("args":{"session":7,"batch":3,"bytes":10}})")) << trace;
+  EXPECT_TRUE(absl::StrContains(trace, R"("args":{"bytes":20}})")) << trace;
+  EXPECT_TRUE(absl::StrContains(trace, R"("args":{}})")) << trace;
   EXPECT_LT(trace.find("outer"), trace.find("inner"));
   EXPECT_FALSE(absl::StrContains(trace, "before"));
   EXPECT_TRUE(absl::StrContains(trace, R"("dropped_spans":0)"));

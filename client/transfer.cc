@@ -100,7 +100,8 @@ absl::Status Connection::Persist(absl::FunctionRef<bool(CallChannel*)> attempt) 
 
 absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape,
                                 DeviceId device, absl::string_view data) {
-  const internal::TraceSpan span("transfer", "upload");
+  internal::TraceSpan span("transfer", "upload");
+  span.SetBytes(data.size());
   calls_.fetch_add(1, std::memory_order_relaxed);
   v1::Call call;
   v1::UploadHeader& header = *call.mutable_upload();
@@ -126,7 +127,8 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
 }
 
 absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
-  const internal::TraceSpan span("transfer", "download");
+  internal::TraceSpan span("transfer", "download");
+  span.SetBytes(bytes);
   calls_.fetch_add(1, std::memory_order_relaxed);
   v1::Call call;
   call.mutable_download()->set_session_id(session_id_);

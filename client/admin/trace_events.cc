@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace chx {
 namespace {
@@ -36,12 +37,19 @@ Json Complete(const std::string& name, const char* category, uint64_t tid,
                 {"dur", Microseconds(span.duration_ns())},
                 {"args", Json::object()}};
   if (span.batch() != 0) event["args"]["batch"] = span.batch();
+  if (span.bytes() != 0) event["args"]["bytes"] = span.bytes();
   return event;
 }
 
 std::string NameOf(const v1::TracedSession& session, const v1::TracedSpan& span) {
   const bool known = span.name() < static_cast<uint32_t>(session.names_size());
   return known ? session.names(static_cast<int>(span.name())) : "?";
+}
+
+// `device`: as TracedSpan's.
+std::string DeviceName(const v1::ReadTraceReply& part, uint32_t device) {
+  const bool known = device <= static_cast<uint32_t>(part.devices_size());
+  return known ? part.devices(static_cast<int>(device) - 1) : absl::StrCat("device ", device - 1);
 }
 
 // What ran on one device: spans in threads such that none overlap in a thread.
@@ -82,6 +90,7 @@ class DeviceRows {
 
 struct Row {
   std::string client_name;
+  std::string tenant;
   uint64_t dropped = 0;
   std::vector<Json> events;
 };
@@ -158,19 +167,26 @@ Json TraceEvents(const std::vector<v1::ReadTraceReply>& parts) {
     for (const v1::TracedSession& session : part.sessions()) {
       Row& row = rows[session.number()];
       row.client_name = session.client_name();
+      row.tenant = session.tenant();
       row.dropped = session.dropped();
       for (const v1::TracedSpan& span : session.spans()) {
         const size_t kind = std::min<size_t>(span.kind(), std::size(kCategories) - 1);
-        row.events.push_back(
-            Complete(NameOf(session, span), kCategories[kind], session.number(), span));
-        if (span.device() != 0) devices[span.device()].Add({&session, &span});
+        Json event = Complete(NameOf(session, span), kCategories[kind], session.number(), span);
+        if (span.device() != 0) {
+          event["args"]["device"] = DeviceName(parts.front(), span.device());
+          devices[span.device()].Add({&session, &span});
+        }
+        row.events.push_back(std::move(event));
       }
     }
   }
   Json events = Json::array();
   events.push_back(Named("process_name", kDaemonPid, 0, "chxd"));
+  Json sessions = Json::array();
   uint64_t dropped = 0;
   for (auto& [number, row] : rows) {
+    sessions.push_back(
+        {{"number", number}, {"client_name", row.client_name}, {"tenant", row.tenant}});
     std::string name = absl::StrCat("session ", number, ": ", row.client_name);
     if (row.dropped != 0) absl::StrAppend(&name, " (", row.dropped, " spans left out)");
     dropped += row.dropped;
@@ -179,16 +195,19 @@ Json TraceEvents(const std::vector<v1::ReadTraceReply>& parts) {
     for (Json& event : row.events) events.push_back(std::move(event));
   }
   for (auto& [device, pieces] : devices) {
-    const bool known =
-        !parts.empty() && device <= static_cast<uint32_t>(parts.front().devices_size());
-    const std::string name = known ? parts.front().devices(static_cast<int>(device) - 1)
-                                   : absl::StrCat("device ", device - 1);
-    pieces.Write(name, kFirstDeviceTid + device * kLanes, &events);
+    pieces.Write(DeviceName(parts.front(), device), kFirstDeviceTid + device * kLanes, &events);
   }
-  const uint64_t start = parts.empty() ? 0 : parts.front().start_unix_ns();
+  const v1::ReadTraceReply& first =
+      parts.empty() ? v1::ReadTraceReply::default_instance() : parts.front();
   return {{"traceEvents", std::move(events)},
           {"displayTimeUnit", "ns"},
-          {"otherData", {{"start_unix_ns", start}, {"dropped_spans", dropped}}}};
+          {"otherData",
+           {{"start_unix_ns", first.start_unix_ns()},
+            {"dropped_spans", dropped},
+            {"version", first.version()},
+            {"host", first.host()},
+            {"instance", absl::StrFormat("%016x", first.epoch())},
+            {"sessions", std::move(sessions)}}}};
 }
 
 absl::Status MergeClientTrace(const Json& client, Json* trace) {

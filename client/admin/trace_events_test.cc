@@ -22,10 +22,14 @@ std::vector<v1::ReadTraceReply> Parts() {
   std::vector<v1::ReadTraceReply> parts(1);
   parts[0].set_start_unix_ns(1000000);
   parts[0].add_devices("native:0");
+  parts[0].set_version("1.2.3");
+  parts[0].set_host("node");
+  parts[0].set_epoch(0x1234);
   for (uint64_t number = 1; number <= 2; ++number) {
     v1::TracedSession* session = parts[0].add_sessions();
     session->set_number(number);
     session->set_client_name("client");
+    session->set_tenant("research");
     session->add_names("add");
     // In the order of their ends, as sessions record them.
     AddSpan(session, v1::TRACED_COMMAND, 2000, 1000, 1);
@@ -78,6 +82,32 @@ TEST(TraceEventsTest, RowsAreInOrderAndNothingOverlapsInPart) {
     }
   }
   EXPECT_EQ(trace["otherData"]["start_unix_ns"], 1000000u);
+}
+
+TEST(TraceEventsTest, TellsWhereItWasRecordedAndWhose) {
+  std::vector<v1::ReadTraceReply> parts = Parts();
+  AddSpan(parts[0].mutable_sessions(1), v1::TRACED_TRANSFER, 5000, 100, 0, 0);
+  parts[0].mutable_sessions(1)->mutable_spans()->rbegin()->set_bytes(4096);
+  const Json trace = TraceEvents(parts);
+  const Json& other = trace["otherData"];
+  EXPECT_EQ(other["version"], "1.2.3");
+  EXPECT_EQ(other["host"], "node");
+  EXPECT_EQ(other["instance"], "0000000000001234");
+  ASSERT_EQ(other["sessions"].size(), 2u);
+  EXPECT_EQ(other["sessions"][1]["number"], 2u);
+  EXPECT_EQ(other["sessions"][1]["tenant"], "research");
+  EXPECT_EQ(other["sessions"][1]["client_name"], "client");
+  int on_device = 0;
+  int transfers = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    if (event["cat"] == "command") on_device += event["args"]["device"] == "native:0" ? 1 : 0;
+    if (event["cat"] != "transfer") continue;
+    ++transfers;
+    EXPECT_EQ(event["args"], Json({{"bytes", 4096u}}));
+  }
+  EXPECT_EQ(on_device, 4);
+  EXPECT_EQ(transfers, 1);
 }
 
 TEST(TraceEventsTest, AClientsBatchesPointToTheDaemons) {

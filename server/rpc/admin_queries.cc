@@ -1,5 +1,7 @@
 #include "server/rpc/admin_queries.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -47,6 +49,12 @@ const char* NameOf(Priority priority) {
   }
 }
 
+// Empty if the system does not tell it.
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
 void FillSpan(const Span& span, TraceClock::time_point began,
               std::map<absl::string_view, uint32_t>* names, v1::TracedSpan* out) {
   const auto nanoseconds = [](TraceClock::duration time) {
@@ -58,6 +66,7 @@ void FillSpan(const Span& span, TraceClock::time_point began,
   out->set_begin_ns(nanoseconds(span.begin - began));
   out->set_duration_ns(nanoseconds(span.end - span.begin));
   out->set_batch(span.batch);
+  out->set_bytes(span.bytes);
   out->set_device(static_cast<uint32_t>(span.device + 1));
 }
 
@@ -199,12 +208,16 @@ absl::Status ReadTrace(SessionManager* manager, v1::ReadTraceReply* reply) {
       Bytes(std::chrono::duration_cast<std::chrono::nanoseconds>(part.began_at.time_since_epoch())
                 .count()));
   reply->set_more(part.more);
+  reply->set_version(kVersion);
+  reply->set_host(HostName());
+  reply->set_epoch(manager->epoch());
   const Devices& devices = manager->devices();
   for (int i = 0; i < devices.size(); ++i) reply->add_devices(devices.at(i).name());
   for (const TracePart::Session& session : part.sessions) {
     v1::TracedSession* traced = reply->add_sessions();
     traced->set_number(session.number);
-    traced->set_client_name(session.client_name);
+    traced->set_client_name(session.name.client);
+    traced->set_tenant(session.name.tenant);
     traced->set_dropped(session.dropped);
     std::map<absl::string_view, uint32_t> names;
     for (const Span& span : session.spans) FillSpan(span, part.began, &names, traced->add_spans());

@@ -61,7 +61,7 @@ WindowTrace::WindowTrace(const TraceRow& row, uint64_t batch) : log_(row.Log()),
 }
 
 WindowTrace::~WindowTrace() {
-  if (on() && batch_ != 0) Add(SpanKind::kBatch, "batch", began_, TraceClock::now(), -1);
+  if (on() && batch_ != 0) log_->Add(Make(SpanKind::kBatch, "batch", began_, TraceClock::now()));
 }
 
 void WindowTrace::HasTurn() {
@@ -69,31 +69,35 @@ void WindowTrace::HasTurn() {
   const auto now = TraceClock::now();
   // A turn that was free took some hundred nanoseconds: no wait.
   if (now - last_ > std::chrono::microseconds(2)) {
-    Add(SpanKind::kWait, "wait for a turn", last_, now, -1);
+    log_->Add(Make(SpanKind::kWait, "wait for a turn", last_, now));
   }
   last_ = now;
 }
 
 void WindowTrace::Ran(const Command& command, int device) {
   const auto now = TraceClock::now();
-  Add(SpanKind::kCommand, NameOf(command), last_, now, device);
+  Span span = Make(SpanKind::kCommand, NameOf(command), last_, now);
+  span.device = static_cast<int16_t>(device);
+  log_->Add(span);
   last_ = now;
 }
 
-void WindowTrace::Transferred(absl::string_view what) {
-  if (on()) Add(SpanKind::kTransfer, what, last_, TraceClock::now(), -1);
+void WindowTrace::Transferred(absl::string_view what, int64_t bytes) {
+  if (!on()) return;
+  Span span = Make(SpanKind::kTransfer, what, last_, TraceClock::now());
+  span.bytes = static_cast<uint64_t>(bytes);
+  log_->Add(span);
 }
 
-void WindowTrace::Add(SpanKind kind, absl::string_view name, TraceClock::time_point begin,
-                      TraceClock::time_point end, int device) {
+Span WindowTrace::Make(SpanKind kind, absl::string_view name, TraceClock::time_point begin,
+                       TraceClock::time_point end) const {
   Span span;
   span.begin = begin;
   span.end = end;
   span.batch = batch_;
   span.name = name;
   span.kind = kind;
-  span.device = static_cast<int16_t>(device);
-  log_->Add(span);
+  return span;
 }
 
 }  // namespace chx::server

@@ -74,11 +74,11 @@ class WindowTrace {
   void HasTurn();
   // A command has run since the last one. `device`: where its result is; -1: unknown.
   void Ran(const Command& command, int device);
-  void Transferred(absl::string_view what);
+  void Transferred(absl::string_view what, int64_t bytes);
 
  private:
-  void Add(SpanKind kind, absl::string_view name, TraceClock::time_point begin,
-           TraceClock::time_point end, int device);
+  Span Make(SpanKind kind, absl::string_view name, TraceClock::time_point begin,
+            TraceClock::time_point end) const;
 
   const SpanLogPtr log_;
   const uint64_t batch_;

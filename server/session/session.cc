@@ -35,6 +35,7 @@ Session::Session(const Devices* devices, const SessionLimits& limits, SessionRes
       computed_(AccountFor(limits, resources.share)),
       state_(devices, limits, std::move(resources), count_.get()) {
   row_.tracer = limits.tracer;
+  row_.name.tenant = limits.tenant->name;
 }
 
 Session::~Session() {
@@ -45,7 +46,7 @@ Session::~Session() {
 
 void Session::SetName(uint64_t number, std::string client_name) {
   row_.session = number;
-  row_.client_name = std::move(client_name);
+  row_.name.client = std::move(client_name);
 }
 
 int Session::DeviceOf(const Command& command) {
@@ -152,7 +153,7 @@ Session::Outside::Outside(Session* session, absl::string_view what)
 
 Session::Outside::~Outside() {
   session_->state_.stop.End();
-  trace_.Transferred(what_);
+  trace_.Transferred(what_, bytes_);
 }
 
 absl::Status Session::Outside::Check() const {
@@ -179,8 +180,9 @@ absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dt
 
 absl::Status Session::UploadSink::Write(absl::string_view bytes) {
   MutexLock lock(&session_->mutex_);
-  const Session::Outside outside(session_, "upload");
+  Session::Outside outside(session_, "upload");
   CHX_RETURN_IF_ERROR(outside.Check());
+  outside.set_bytes(static_cast<int64_t>(bytes.size()));
   CHX_RETURN_IF_ERROR(session_->state_.executor.CopyIn(array_, written_, bytes));
   written_ += static_cast<int64_t>(bytes.size());
   return absl::OkStatus();
@@ -208,7 +210,7 @@ absl::Status Session::UploadSink::Finish() {
 
 absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
   MutexLock lock(&mutex_);
-  const Outside outside(this, "download");
+  Outside outside(this, "download");
   CHX_RETURN_IF_ERROR(outside.Check());
   CHX_ASSIGN_OR_RETURN(const Variable* const variable, state_.handles.Read(handle));
   HostCopy copy;
@@ -217,6 +219,7 @@ absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
   copy.shape = array.spec.shape;
   CHX_ASSIGN_OR_RETURN(copy.charge,
                        MemoryCharge::Of(account(), array.spec.nbytes(), MemoryUse::kTransfers));
+  outside.set_bytes(array.spec.nbytes());
   CHX_ASSIGN_OR_RETURN(copy.data, state_.executor.CopyOut(array));
   return copy;
 }

@@ -109,10 +109,13 @@ class Session {
     ~Outside();
     // An error if it may not begin.
     absl::Status Check() const;
+    // So much is copied.
+    void set_bytes(int64_t bytes) { bytes_ = bytes; }
 
    private:
     Session* const session_;
     const absl::string_view what_;
+    int64_t bytes_ = 0;
     WindowTrace trace_;
     const ComputeSlots::Turn turn_;
     const Activity::Scope activity_;

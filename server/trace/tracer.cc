@@ -8,12 +8,9 @@
 
 namespace chx::server {
 
-SpanLog::SpanLog(uint64_t session, std::string client_name, std::shared_ptr<std::atomic<int>> room,
+SpanLog::SpanLog(uint64_t session, TracedName name, std::shared_ptr<std::atomic<int>> room,
                  MemoryBudget* budget)
-    : session_(session),
-      client_name_(std::move(client_name)),
-      room_(std::move(room)),
-      budget_(budget) {}
+    : session_(session), name_(std::move(name)), room_(std::move(room)), budget_(budget) {}
 
 SpanLog::~SpanLog() {
   MutexLock lock(&mutex_);
@@ -94,7 +91,7 @@ void Tracer::EndIfLate(TraceClock::time_point now) {
   if (trace_ != nullptr && now >= trace_->end) running_.store(false, std::memory_order_relaxed);
 }
 
-SpanLogPtr Tracer::LogFor(uint64_t session, const std::string& client_name) {
+SpanLogPtr Tracer::LogFor(uint64_t session, const TracedName& name) {
   const auto now = TraceClock::now();
   MutexLock lock(&mutex_);
   EndIfLate(now);
@@ -103,7 +100,7 @@ SpanLogPtr Tracer::LogFor(uint64_t session, const std::string& client_name) {
   const auto found = trace_->logs.find(session);
   if (found != trace_->logs.end()) return found->second;
   if (trace_->logs.size() >= kMaxSessions) return nullptr;
-  auto log = std::make_shared<SpanLog>(session, client_name, trace_->room, budget_);
+  auto log = std::make_shared<SpanLog>(session, name, trace_->room, budget_);
   trace_->logs.emplace(session, log);
   return log;
 }
@@ -121,7 +118,7 @@ absl::StatusOr<TracePart> Tracer::Read(size_t max_spans) {
   for (auto it = trace.logs.lower_bound(trace.next_session); it != trace.logs.end(); ++it) {
     SpanLog& log = *it->second;
     if (max_spans == 0) break;
-    TracePart::Session session{log.session(), log.client_name(), log.dropped(),
+    TracePart::Session session{log.session(), log.name(), log.dropped(),
                                log.Read(trace.next_span, max_spans)};
     max_spans -= session.spans.size();
     trace.next_span += session.spans.size();

@@ -28,9 +28,16 @@ struct Span {
   TraceClock::time_point begin;
   TraceClock::time_point end;
   uint64_t batch = 0;      // 0: none
+  uint64_t bytes = 0;      // of a transfer
   absl::string_view name;  // lives as long as the daemon
   SpanKind kind = SpanKind::kCommand;
   int16_t device = -1;  // -1: none
+};
+
+// A session as a trace names it.
+struct TracedName {
+  std::string client;
+  std::string tenant;
 };
 
 // The spans of one session in one trace. Takes memory as it fills; what there is no room for is
@@ -40,7 +47,7 @@ class SpanLog {
   static constexpr size_t kMaxSpans = 64 << 10;
 
   // `room` is shared by all logs of a trace: how many chunks they may still take.
-  SpanLog(uint64_t session, std::string client_name, std::shared_ptr<std::atomic<int>> room,
+  SpanLog(uint64_t session, TracedName name, std::shared_ptr<std::atomic<int>> room,
           MemoryBudget* budget);
   ~SpanLog();
   SpanLog(const SpanLog&) = delete;
@@ -52,7 +59,7 @@ class SpanLog {
   size_t size() ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
   uint64_t session() const { return session_; }
-  const std::string& client_name() const { return client_name_; }
+  const TracedName& name() const { return name_; }
 
  private:
   static constexpr size_t kChunkSpans = 1024;
@@ -61,7 +68,7 @@ class SpanLog {
 
   friend class Tracer;
   const uint64_t session_;
-  const std::string client_name_;
+  const TracedName name_;
   const std::shared_ptr<std::atomic<int>> room_;
   MemoryBudget* const budget_;  // may be null
   std::atomic<uint64_t> dropped_{0};
@@ -80,7 +87,7 @@ struct TraceRequest {
 struct TracePart {
   struct Session {
     uint64_t number;
-    std::string client_name;
+    TracedName name;
     uint64_t dropped;  // of the whole trace
     std::vector<Span> spans;
   };
@@ -109,7 +116,7 @@ class Tracer {
   // Whether to ask for a log: one relaxed load, which is all that sessions pay without a trace.
   bool running() const { return running_.load(std::memory_order_relaxed); }
   // Where the session's spans go; null: nowhere.
-  SpanLogPtr LogFor(uint64_t session, const std::string& client_name) ABSL_LOCKS_EXCLUDED(mutex_);
+  SpanLogPtr LogFor(uint64_t session, const TracedName& name) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Trace;
@@ -126,11 +133,11 @@ class Tracer {
 struct TraceRow {
   Tracer* tracer = nullptr;  // null: nobody traces
   uint64_t session = 0;
-  std::string client_name;
+  TracedName name;
 
   SpanLogPtr Log() const {
     if (tracer == nullptr || !tracer->running()) return nullptr;
-    return tracer->LogFor(session, client_name);
+    return tracer->LogFor(session, name);
   }
 };
 

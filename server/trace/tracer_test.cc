@@ -22,17 +22,17 @@ Span Numbered(uint64_t batch) {
 TEST(TracerTest, RecordsOnlyWhatWasAskedFor) {
   Tracer tracer(nullptr);
   EXPECT_FALSE(tracer.running());
-  EXPECT_EQ(tracer.LogFor(1, "a"), nullptr);
+  EXPECT_EQ(tracer.LogFor(1, {"a"}), nullptr);
   EXPECT_EQ(tracer.Read(10).status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(tracer.Start({/*session=*/2, seconds(60)}).ok());
-  EXPECT_EQ(tracer.LogFor(1, "a"), nullptr);
-  ASSERT_NE(tracer.LogFor(2, "b"), nullptr);
-  tracer.LogFor(2, "b")->Add(Numbered(7));
+  EXPECT_EQ(tracer.LogFor(1, {"a"}), nullptr);
+  ASSERT_NE(tracer.LogFor(2, {"b"}), nullptr);
+  tracer.LogFor(2, {"b"})->Add(Numbered(7));
   const TracePart part = *tracer.Read(10);
   EXPECT_FALSE(tracer.running());
   EXPECT_FALSE(part.more);
   ASSERT_EQ(part.sessions.size(), 1u);
-  EXPECT_EQ(part.sessions[0].client_name, "b");
+  EXPECT_EQ(part.sessions[0].name.client, "b");
   ASSERT_EQ(part.sessions[0].spans.size(), 1u);
   EXPECT_EQ(part.sessions[0].spans[0].batch, 7u);
   EXPECT_EQ(tracer.Read(10).status().code(), absl::StatusCode::kNotFound);
@@ -51,7 +51,7 @@ TEST(TracerTest, EndsWithItsTime) {
   ASSERT_TRUE(tracer.Start({0, milliseconds(1)}).ok());
   const auto end = TraceClock::now() + milliseconds(2);
   while (TraceClock::now() < end) std::this_thread::yield();
-  EXPECT_EQ(tracer.LogFor(1, "a"), nullptr);
+  EXPECT_EQ(tracer.LogFor(1, {"a"}), nullptr);
   EXPECT_FALSE(tracer.running());
   EXPECT_TRUE(tracer.Start({0, seconds(1)}).ok());
 }
@@ -59,9 +59,9 @@ TEST(TracerTest, EndsWithItsTime) {
 TEST(TracerTest, PartsComeInOrderAndWhatDoesNotFitIsCounted) {
   Tracer tracer(nullptr);
   ASSERT_TRUE(tracer.Start({0, seconds(60)}).ok());
-  const SpanLogPtr first = tracer.LogFor(1, "a");
+  const SpanLogPtr first = tracer.LogFor(1, {"a"});
   for (size_t i = 0; i < SpanLog::kMaxSpans + 5; ++i) first->Add(Numbered(i + 1));
-  tracer.LogFor(2, "b")->Add(Numbered(1));
+  tracer.LogFor(2, {"b"})->Add(Numbered(1));
   size_t spans = 0;
   uint64_t last = 0;
   for (;;) {
@@ -83,7 +83,7 @@ TEST(TracerTest, MemoryIsBoundedAndGivenBack) {
   ASSERT_TRUE(tracer.Start({0, seconds(60)}).ok());
   uint64_t dropped = 0;
   for (uint64_t session = 1; session <= 64; ++session) {
-    const SpanLogPtr log = tracer.LogFor(session, "a");
+    const SpanLogPtr log = tracer.LogFor(session, {"a"});
     for (size_t i = 0; i < SpanLog::kMaxSpans; ++i) log->Add(Numbered(1));
     dropped += log->dropped();
   }
@@ -99,7 +99,7 @@ TEST(TracerTest, WithoutMemoryNothingIsRecorded) {
   MemoryBudget budget(100);
   Tracer tracer(&budget);
   ASSERT_TRUE(tracer.Start({0, seconds(60)}).ok());
-  tracer.LogFor(1, "a")->Add(Numbered(1));
+  tracer.LogFor(1, {"a"})->Add(Numbered(1));
   const TracePart part = *tracer.Read(10);
   ASSERT_EQ(part.sessions.size(), 1u);
   EXPECT_TRUE(part.sessions[0].spans.empty());
@@ -122,7 +122,7 @@ TEST(TracerTest, SessionsMayAddWhileItIsRead) {
     while (tracer.Read(1000)->more) {
     }
     ASSERT_TRUE(tracer.Start({0, seconds(60)}).ok());
-    while (tracer.LogFor(1, "a")->size() == 0) std::this_thread::yield();
+    while (tracer.LogFor(1, {"a"})->size() == 0) std::this_thread::yield();
   }
   stop = true;
   writer.join();

@@ -13,6 +13,7 @@
 #include "ops/registry.h"
 #include "proto/command.h"
 #include "server/native/native_backend.h"
+#include "server/rpc/version.h"
 #include "server/trace/tracer.h"
 
 namespace chx::server {
@@ -181,6 +182,10 @@ TEST_F(AdminTest, ATraceHasTheCommandsOfTheWindow) {
   const v1::TracedSession& session = reply.sessions(0);
   EXPECT_EQ(session.number(), record->number);
   EXPECT_EQ(session.client_name(), "traced");
+  EXPECT_EQ(session.tenant(), "default");
+  EXPECT_EQ(reply.version(), kVersion);
+  EXPECT_FALSE(reply.host().empty());
+  EXPECT_EQ(reply.epoch(), manager_->epoch());
   bool command = false;
   bool batch = false;
   for (const v1::TracedSpan& span : session.spans()) {
