@@ -57,6 +57,11 @@ setup(
         "chainer": ["chainer==7.8.1", "numpy>=1.22,<2", "setuptools<81"],
         # A plug-in works with the daemon that it was built with only.
         "cuda": [f"chx-cuda=={VERSION}"],
+        # chx.admin.export_trace().
+        "opentelemetry": [
+            "opentelemetry-sdk>=1.27",
+            "opentelemetry-exporter-otlp-proto-http>=1.27",
+        ],
     },
     distclass=BinaryDistribution,
     cmdclass={"bdist_wheel": TaggedWheel},

@@ -17,13 +17,25 @@ import dataclasses
 import json
 import os
 import time
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from chx import _core
 from chx._compat import Self
 from chx._runtime.certificates import read_roots
 
-__all__ = ["Admin", "Daemon", "Device", "Session", "Tenant", "connect", "merge_trace"]
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+__all__ = [
+    "Admin",
+    "Daemon",
+    "Device",
+    "Session",
+    "Tenant",
+    "connect",
+    "export_trace",
+    "merge_trace",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +192,7 @@ class Admin:
 
         Returns:
           Chrome's trace format: json.dump() it into a file for Perfetto or chrome://tracing.
+          export_trace() makes spans of OpenTelemetry of it.
 
         Raises:
           ValueError: the time is not in that range.
@@ -233,3 +246,30 @@ def merge_trace(trace: dict[str, Any], client: dict[str, Any]) -> dict[str, Any]
     """
     merged: dict[str, Any] = json.loads(_core._merge_traces(json.dumps(trace), json.dumps(client)))
     return merged
+
+
+def export_trace(trace: dict[str, Any], exporter: SpanExporter | None = None) -> int:
+    """Exports a trace as spans of OpenTelemetry; returns how many. Needs chx[opentelemetry].
+
+    Each batch is a trace: what a client did to send it, if its file was merged, then what the
+    daemon did. Ids depend on the daemon, the session and the batch, so that they are the same each
+    time.
+
+    Args:
+      trace: what Admin.trace() or merge_trace() has returned, or json.load() makes of a file of
+        `chxctl trace`.
+      exporter: where spans go; default: by OTLP over HTTP, as the environment's
+        OTEL_EXPORTER_OTLP_* variables say.
+
+    Raises:
+      ConnectionError: the collector does not answer, or the exporter reports a failure.
+      ImportError: OpenTelemetry's packages are not installed.
+      ValueError: it is no trace.
+    """
+    try:
+        from chx import _opentelemetry
+    except ImportError as error:
+        raise ImportError(
+            "[export_trace] expects OpenTelemetry's packages: `pip install chx[opentelemetry]`"
+        ) from error
+    return _opentelemetry.export(trace, exporter)

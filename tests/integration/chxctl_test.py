@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from chx import admin
 
+from tests.integration.collector import Collector, attributes
 from tests.integration.daemon import Daemon, wait_until
 
 CHXCTL = os.path.abspath(os.environ["CHXCTL"])
@@ -473,15 +474,16 @@ def test_the_page(tmp_path):
     """What docs/chxctl.md shows, in its order."""
     with open(os.environ["CHXCTL_MD"]) as file:
         page = re.findall(r"^```(sh|python)\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
-    assert len(page) == 10
+    assert len(page) == 11
     for name, target in (("chxctl", CHXCTL), ("python", sys.executable)):
         script = tmp_path / name
         script.write_text(f'#!/bin/sh\nexec {target} "$@"\n')
         script.chmod(0o755)
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     env["PYTHONPATH"] = ":".join(os.path.abspath(p) for p in env["PYTHONPATH"].split(":"))
-    with Daemon() as daemon:
-        env["CHX_SERVER"] = daemon.address
+    with Daemon() as daemon, Collector() as collector:
+        env |= {"CHX_SERVER": daemon.address, "NO_PROXY": "*"}
+        env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.endpoint
         chx.connect(daemon.address, client_name="victim")
         drains = [block for block in page if "drain" in block[1]]
         for language, text in [block for block in page if block not in drains] + drains:
@@ -497,3 +499,5 @@ def test_the_page(tmp_path):
                 assert done.stdout.splitlines() == expected
     for name in ("node.json", "client.json", "both.json"):
         check_format(json.loads((tmp_path / name).read_text()))
+    spans = {span.name: attributes(span) for span, _ in collector.spans()}
+    assert spans["tanh"]["chxd.operator"] == "tanh"
