@@ -225,10 +225,11 @@ def test_nesting():
             event(2, "flush", "flush", 3, 4, session=7, batch=2),
             event(2, "wait", "wait", 6, 9, session=7, batch=2),
             event(2, "alone", "call", 9, 10),
+            event(2, "deep", "call", 9.2, 9.8),
         ],
     }
     spans = exported(trace)
-    assert len(spans) == 10
+    assert len(spans) == 11
     names = {s.context.span_id: s for s in spans}
 
     def line(span):
@@ -248,10 +249,12 @@ def test_nesting():
             ("flush", 2, None),
             ("wait", 2, ("flush", 2)),
             ("alone", 0, None),
+            ("deep", 0, ("alone", 0)),
         ],
         key=str,
     )
     assert len({s.context.trace_id for s in spans}) == 3
+    assert all(s.parent.trace_id == s.context.trace_id for s in spans if s.parent)
     (second,) = (s for s in spans if s.name == "flush" and s.parent is None)
     (link,) = second.links
     assert names[link.context.span_id].name == "inner"
