@@ -29,8 +29,9 @@ def emulated_library(name, srcs, hdrs, deps, visibility = None):
         testonly = True,
         srcs = srcs + [name + "_includes.h"],
         hdrs = hdrs,
-        # A kernel's result must not depend on the host's instruction set.
-        copts = COPTS + ["-ffp-contract=off"],
+        # A kernel's result must not depend on the host's instruction set. Tests call these on a few
+        # elements: to optimise them more takes longer than it saves.
+        copts = COPTS + ["-ffp-contract=off", "-O1"],
         linkstatic = True,
         visibility = visibility,
         deps = deps + host_headers(name, HOST_DEPS),
