@@ -222,6 +222,7 @@ class SessionManager {
   void ReapLoop();
   // Finds commands that take too long, and clients that have gone while theirs run.
   void WatchSessions();
+  void EndExpiredShares();
   struct Late {
     SessionRecordPtr record;
     absl::string_view reason;  // for the log
@@ -243,7 +244,7 @@ class SessionManager {
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<std::string, SessionRecordPtr> sessions_ ABSL_GUARDED_BY(mutex_);
   NamedSessions names_ ABSL_GUARDED_BY(mutex_);
-  Disposer<SessionRecordPtr> disposer_;
+  Disposer<std::shared_ptr<void>> disposer_;  // of sessions, and of what was shared
   std::thread reaper_;
 };
 
