@@ -92,7 +92,8 @@ void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* out
   for (size_t i = 0; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
     state_.executor.EndUses();
-    activity_.Note(window[i]);
+    const char* const name = NameOf(window[i], state_);
+    activity_.Note(name);
     const bool timed = IsTimed(window[i]);
     const int64_t command_began = timed ? CoarseNow() : 0;
     const StopReason reason = state_.stop.Begin(batch);
@@ -103,7 +104,7 @@ void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* out
       RunCommand(window[i], context);
     }
     Count(1);
-    if (trace->on()) trace->Ran(window[i], DeviceOf(window[i]));
+    if (trace->on()) trace->Ran(name, DeviceOf(window[i]));
     if (timed) {
       NoteTime(window[i], CoarseNow() - command_began, output);
     } else if (count_->measured != measured) {

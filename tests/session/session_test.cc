@@ -187,6 +187,23 @@ TEST_F(SessionTest, LargeValuesDoNotTravelInline) {
   EXPECT_EQ(copy->data.size(), 400u);
 }
 
+TEST_F(SessionTest, WhatRanLastIsNamedByTheIdsThatWereAgreedOn) {
+  const auto last = [this] {
+    return session_->activity().Look(Activity::Clock::now()).last_command;
+  };
+  EXPECT_EQ(last(), "");
+  session_->Inspect([](SessionState& session) { session.op_ids = {0, WireId("full")}; });
+  command::ApplyOp first = Op("full", {}, {1}, {Ints{}, Scalar(1), Dtype::kFloat32});
+  first.op = 1;
+  Run({first});
+  EXPECT_EQ(last(), "full");
+  first.op = 2;
+  Run({first});
+  EXPECT_EQ(last(), "apply_op");
+  Run({command::Fetch{7, 1}});
+  EXPECT_EQ(last(), "fetch");
+}
+
 TEST_F(SessionTest, AnUploadIsVisibleWhenItIsWhole) {
   const int64_t shape[] = {4};
   absl::StatusOr<Session::UploadSink> sink = session_->BeginUpload(1, Dtype::kFloat32, shape, 0);
