@@ -32,14 +32,11 @@ WindowTrace::~WindowTrace() {
   if (on() && batch_ != 0) log_->Add(Make(SpanKind::kBatch, "batch", began_, TraceClock::now()));
 }
 
-void WindowTrace::HasTurn() {
+void WindowTrace::HasTurn(std::chrono::nanoseconds waited) {
   if (!on()) return;
-  const auto now = TraceClock::now();
-  // A turn that was free took some hundred nanoseconds: no wait.
-  if (now - last_ > std::chrono::microseconds(2)) {
-    log_->Add(Make(SpanKind::kWait, "wait for a turn", last_, now));
-  }
-  last_ = now;
+  last_ = TraceClock::now();
+  if (waited.count() > 0)
+    log_->Add(Make(SpanKind::kWait, "wait for a turn", last_ - waited, last_));
 }
 
 void WindowTrace::Ran(absl::string_view name, int device) {

@@ -62,8 +62,8 @@ class WindowTrace {
   WindowTrace& operator=(const WindowTrace&) = delete;
 
   bool on() const { return log_ != nullptr; }
-  // The wait for a turn is over.
-  void HasTurn();
+  // It has its turn now, for which it has waited so long.
+  void HasTurn(std::chrono::nanoseconds waited);
   // A command has run since the last one. `name` lives as long as the daemon. `device`: where its
   // result is; -1: unknown.
   void Ran(absl::string_view name, int device);
