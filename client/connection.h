@@ -122,6 +122,7 @@ class Connection {
     Clock::time_point since;
     Clock::time_point next_try;
     int tries = 0;
+    bool told = false;  // of a daemon that has no room
     Departure departure;
   };
 

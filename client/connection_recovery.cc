@@ -84,7 +84,10 @@ absl::Status Connection::Recover() {
     Log(LogLevel::kError, "lost the session: the daemon has ended");
     return Departure::Error(address_);
   }
-  Log(LogLevel::kDebug, "try ", recovery_.tries, " to reconnect failed: ", status.message());
+  // The daemon is there and says what it waits for: that is of interest, once.
+  const bool news = absl::IsResourceExhausted(status) && !std::exchange(recovery_.told, true);
+  Log(news ? LogLevel::kWarning : LogLevel::kDebug, "try ", recovery_.tries,
+      " to reconnect failed: ", status.message());
   recovery_.next_try =
       Clock::now() + std::min<Clock::duration>(left, DelayBefore(recovery_.tries + 1));
   if (const auto due = recovery_.departure.due(); due.has_value() && *due > Clock::now()) {

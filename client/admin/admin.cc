@@ -12,9 +12,9 @@ namespace chx {
 namespace {
 
 constexpr std::chrono::seconds kTimeout(10);
+// The daemon waits for sessions that are busy, and then for its disk.
+constexpr std::chrono::minutes kSnapshotTimeout(10);
 constexpr int kTries = 3;
-// Of Call: snapshot, which daemons without --state-dir do not know.
-constexpr int kSnapshotField = 15;
 
 SessionStatus ToStatus(const v1::SessionInfo& info) {
   SessionStatus session;
@@ -81,7 +81,12 @@ absl::Status Admin::Explained(const absl::Status& status) const {
 }
 
 absl::Status Admin::Ask(const v1::Call& call, bool repeatable, v1::Reply* reply) {
-  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+  return Ask(call, repeatable, reply, kTimeout);
+}
+
+absl::Status Admin::Ask(const v1::Call& call, bool repeatable, v1::Reply* reply,
+                        std::chrono::seconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   // The daemon may have closed one that was silent. What may be done once only goes over a new one.
   if (!repeatable) channel_ = nullptr;
   for (int tries = repeatable ? kTries : 1; tries > 0; --tries) {
@@ -186,11 +191,8 @@ absl::Status Admin::Drain() {
 absl::Status Admin::Snapshot() {
   v1::Call call;
   v1::Reply reply;
-  v1::Call::GetReflection()->MutableUnknownFields(&call)->AddLengthDelimited(kSnapshotField, "");
-  const absl::Status status = Ask(call, false, &reply);
-  if (!absl::IsUnimplemented(status)) return status;
-  return absl::UnimplementedError(
-      "this daemon keeps no snapshots: it is too old, or was started without --state-dir");
+  call.mutable_snapshot();
+  return Ask(call, false, &reply, kSnapshotTimeout);
 }
 
 absl::Status Admin::StartTrace(uint64_t session, double seconds) {

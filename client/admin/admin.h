@@ -105,6 +105,8 @@ class Admin {
   Admin(std::string address, ConnectOptions options);
   // `repeatable`: it is tried again where the connection is cut.
   absl::Status Ask(const v1::Call& call, bool repeatable, v1::Reply* reply);
+  absl::Status Ask(const v1::Call& call, bool repeatable, v1::Reply* reply,
+                   std::chrono::seconds timeout);
   absl::Status Explained(const absl::Status& status) const;
 
   const std::string address_;

@@ -79,6 +79,15 @@ grpc::Status AdminServiceImpl::Drain(grpc::ServerContext* context, const v1::Dra
   return Ask(*context, call, [](v1::Reply*) {});
 }
 
+grpc::Status AdminServiceImpl::Snapshot(grpc::ServerContext* context,
+                                        const v1::SnapshotRequest* request,
+                                        v1::SnapshotReply* reply) {
+  v1::Call call;
+  *call.mutable_snapshot() = *request;
+  return Ask(*context, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_snapshot()); });
+}
+
 grpc::Status AdminServiceImpl::StartTrace(grpc::ServerContext* context,
                                           const v1::StartTraceRequest* request,
                                           v1::StartTraceReply* reply) {

@@ -32,6 +32,8 @@ class AdminServiceImpl final : public v1::AdminService::Service {
                             v1::LimitSessionReply* reply) override;
   grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
                      v1::DrainReply* reply) override;
+  grpc::Status Snapshot(grpc::ServerContext* context, const v1::SnapshotRequest* request,
+                        v1::SnapshotReply* reply) override;
   grpc::Status StartTrace(grpc::ServerContext* context, const v1::StartTraceRequest* request,
                           v1::StartTraceReply* reply) override;
   grpc::Status ReadTrace(grpc::ServerContext* context, const v1::ReadTraceRequest* request,

@@ -67,7 +67,7 @@ class ComputeSlots {
     Time left;                           // its last command's end
     int misses = kMostMisses - kTrials;  // how many more pauses were long than short, lately
     Time keep_from;                      // not before
-    Duration waited{};                   // for turns
+    Duration waited{};                   // for turns, in all
     bool takes_long = false;
     int differing_runs = 0;  // the last ones that were not as takes_long says
     bool low = false;        // it has its turn, or waits for it, at low priority

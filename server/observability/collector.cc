@@ -102,11 +102,10 @@ void AddCommands(const Sums& sums, std::vector<Family>* families) {
       "Bytes of elements for clients: in the stream (stream), downloads (transfer), through shared "
       "memory (shared).",
       "way", kWays, [](const SessionCounters& c) -> const auto& { return c.sent_bytes; }));
-  families->push_back(OfSessions(
-      sums, "chxd_turn_wait_seconds_total", Family::kCounter,
-      "Seconds that sessions have waited for their turn to compute. An estimate: the clock moves "
-      "every few milliseconds.",
-      [](const SessionCounters& c) { return Seconds(c.wait_nanoseconds.value()); }));
+  families->push_back(
+      OfSessions(sums, "chxd_turn_wait_seconds_total", Family::kCounter,
+                 "Seconds that sessions have waited for their turn to compute.",
+                 [](const SessionCounters& c) { return Seconds(c.wait_nanoseconds.value()); }));
 }
 
 void AddMemory(const Sums& sums, const Devices& devices, std::vector<Family>* families) {

@@ -134,7 +134,7 @@ struct SessionCounters {
   // Under the session's lock.
   Counter commands;
   Counter slow_commands;
-  Counter wait_nanoseconds;  // for a turn to compute; by CoarseNow
+  Counter wait_nanoseconds;  // for turns to compute
   std::array<Counter, kNumErrorKinds> errors;
   // By any thread.
   SharedCounter opened;

@@ -82,7 +82,8 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
   const bool local = shared_memory_ && peer.kind == PeerInfo::kUnix;
   SessionRecordPtr record;
   if (!request.resume_session_id().empty()) {
-    record = manager_->Find(request.resume_session_id());
+    CHX_ASSIGN_OR_RETURN(record,
+                         manager_->FindOrRestore(request.resume_session_id(), *caller.tenant));
     if (record == nullptr) return NoSuchSession(manager_, request.resume_session_id());
     // Without the stream's mutex: an older stream may hold it until ours takes over.
     record->session->counters().resumes.Add();

@@ -1,36 +1,6 @@
 #include "server/session/activity.h"
 
-#include <array>
-#include <utility>
-
-#include "ops/registry.h"
-
 namespace chx::server {
-namespace {
-
-constexpr size_t kNumKinds = std::variant_size_v<Command>;
-
-template <size_t... i>
-constexpr std::array<absl::string_view, kNumKinds> KindNames(std::index_sequence<i...> /*kinds*/) {
-  return {std::variant_alternative_t<i, Command>::kName...};
-}
-constexpr std::array<absl::string_view, kNumKinds> kKindNames =
-    KindNames(std::make_index_sequence<kNumKinds>());
-
-absl::string_view NameOf(size_t kind, uint16_t op) {
-  if (kind >= kNumKinds) return {};
-  const bool known = op != 0 && op <= OpRegistry::Global().size();
-  if (kind == 0 && known) return OpRegistry::Global().at(static_cast<OpId>(op - 1)).name;
-  return kKindNames[kind];
-}
-static_assert(std::is_same_v<std::variant_alternative_t<0, Command>, command::ApplyOp>);
-
-}  // namespace
-
-absl::string_view NameOf(const Command& command) {
-  const auto* apply = std::get_if<command::ApplyOp>(&command);
-  return NameOf(command.index(), apply == nullptr ? uint16_t{0} : apply->op);
-}
 
 void Activity::End(Clock::time_point began) {
   const auto now = Clock::now();
@@ -49,10 +19,8 @@ Activity::View Activity::Look(Clock::time_point now) const {
   if (view.busy && Ticks(now) > since) computed += Ticks(now) - since;
   view.computed = Clock::duration(computed);
   view.last_active = Clock::time_point(Clock::duration(last_active_.load(relaxed)));
-  const uint32_t last = last_.load(relaxed);
-  if (last != kNothing) {
-    view.last_command = NameOf(last >> 16, static_cast<uint16_t>(last & 0xffff));
-  }
+  const char* const last = last_.load(relaxed);
+  if (last != nullptr) view.last_command = last;
   return view;
 }
 
@@ -64,19 +32,16 @@ WindowTrace::~WindowTrace() {
   if (on() && batch_ != 0) log_->Add(Make(SpanKind::kBatch, "batch", began_, TraceClock::now()));
 }
 
-void WindowTrace::HasTurn() {
+void WindowTrace::HasTurn(std::chrono::nanoseconds waited) {
   if (!on()) return;
-  const auto now = TraceClock::now();
-  // A turn that was free took some hundred nanoseconds: no wait.
-  if (now - last_ > std::chrono::microseconds(2)) {
-    log_->Add(Make(SpanKind::kWait, "wait for a turn", last_, now));
-  }
-  last_ = now;
+  last_ = TraceClock::now();
+  if (waited.count() > 0)
+    log_->Add(Make(SpanKind::kWait, "wait for a turn", last_ - waited, last_));
 }
 
-void WindowTrace::Ran(const Command& command, int device) {
+void WindowTrace::Ran(absl::string_view name, int device) {
   const auto now = TraceClock::now();
-  Span span = Make(SpanKind::kCommand, NameOf(command), last_, now);
+  Span span = Make(SpanKind::kCommand, name, last_, now);
   span.device = static_cast<int16_t>(device);
   log_->Add(span);
   last_ = now;

@@ -7,13 +7,9 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "proto/command.h"
 #include "server/trace/tracer.h"
 
 namespace chx::server {
-
-// The operator's name, or that of the command.
-absl::string_view NameOf(const Command& command);
 
 // Written under the session's lock, read by anybody.
 class Activity {
@@ -43,22 +39,18 @@ class Activity {
     const Clock::time_point began_;
   };
 
-  void Note(const Command& command) {
-    uint32_t what = static_cast<uint32_t>(command.index()) << 16;
-    if (const auto* apply = std::get_if<command::ApplyOp>(&command)) what |= apply->op;
-    last_.store(what, std::memory_order_relaxed);
-  }
+  // A command begins, of that name (NameOf).
+  void Note(const char* name) { last_.store(name, std::memory_order_relaxed); }
   View Look(Clock::time_point now) const;
 
  private:
   static int64_t Ticks(Clock::time_point time) { return time.time_since_epoch().count(); }
   void End(Clock::time_point began);
 
-  static constexpr uint32_t kNothing = 0xffffffff;
   std::atomic<int64_t> computed_{0};
   std::atomic<int64_t> busy_since_{0};  // 0: not busy
   std::atomic<int64_t> last_active_{0};
-  std::atomic<uint32_t> last_{kNothing};  // the command's kind, and the operator
+  std::atomic<const char*> last_{nullptr};  // lives as long as the daemon
 };
 
 // Spans of one window of commands, if somebody records them. Used under the session's lock.
@@ -70,10 +62,11 @@ class WindowTrace {
   WindowTrace& operator=(const WindowTrace&) = delete;
 
   bool on() const { return log_ != nullptr; }
-  // The wait for a turn is over.
-  void HasTurn();
-  // A command has run since the last one. `device`: where its result is; -1: unknown.
-  void Ran(const Command& command, int device);
+  // It has its turn now, for which it has waited so long.
+  void HasTurn(std::chrono::nanoseconds waited);
+  // A command has run since the last one. `name` lives as long as the daemon. `device`: where its
+  // result is; -1: unknown.
+  void Ran(absl::string_view name, int device);
   void Transferred(absl::string_view what, int64_t bytes);
 
  private:

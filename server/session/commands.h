@@ -86,7 +86,10 @@ void RunCommand(const command::NoteGenerator& c, CommandContext& context);
 // are, and nothing leaks.
 void CancelCommand(const Command& command, CommandContext& context);
 
-// slow_commands.cc: what a command was that has run for so long. No values.
+// described_commands.cc: the operator's name, or that of the command, for listings, traces and the
+// log. It lives as long as the daemon.
+const char* NameOf(const Command& command, const SessionState& state);
+// What a command was that has run for so long. No values.
 SessionOutput::Slow DescribeSlow(const Command& command, int64_t milliseconds, SessionState* state);
 
 // Any kind. Makes room for the results first.

@@ -57,15 +57,21 @@ absl::StatusOr<SessionRecordPtr> SessionManager::OpenNamed(SessionOwner owner) {
   for (int tries = 0; tries < kMaxTries; ++tries) {
     SessionRecordPtr old;
     std::shared_ptr<const StreamHooks> stream;
+    NamedSessions::Restorer restore;
     {
       MutexLock lock(&mutex_);
       if (draining_) return absl::UnavailableError("the daemon is shutting down");
-      CHX_RETURN_IF_ERROR(names_.Refusal(name));
       auto it = sessions_.find(names_.Find(name));
       if (it != sessions_.end()) {
         old = it->second;
         stream = old->stream;
+      } else {
+        restore = names_.KeptByName(name);
       }
+    }
+    if (restore != nullptr) {
+      CHX_RETURN_IF_ERROR(restore());
+      continue;
     }
     if (old != nullptr) {
       if (stream != nullptr && stream->cancel) stream->cancel();
@@ -150,14 +156,26 @@ absl::StatusOr<SessionRecordPtr> SessionManager::Restore(
   const absl::Status entered = Enter(record);
   if (!entered.ok() && !of.name.empty()) names_.Erase(NameOf(of), record->id);
   if (!entered.ok()) return entered;
+  names_.EndKeeping(record->id);
   NoteOpened(*record);
   return record;
 }
 
-void SessionManager::Refuse(const SessionOwner& owner, const std::string& id, absl::Status why) {
+void SessionManager::Keep(const std::string& id, SessionName name,
+                          NamedSessions::Restorer restore) {
   MutexLock lock(&mutex_);
-  names_.Retire(id, why);
-  if (!owner.name.empty()) names_.Refuse(NameOf(owner), std::move(why));
+  names_.Keep(id, std::move(name), std::move(restore));
+}
+
+absl::StatusOr<SessionRecordPtr> SessionManager::FindOrRestore(const std::string& id,
+                                                               const Tenant& tenant) {
+  NamedSessions::Restorer restore;
+  {
+    MutexLock lock(&mutex_);
+    restore = names_.KeptById(id, tenant.name);
+  }
+  if (restore != nullptr) CHX_RETURN_IF_ERROR(restore());
+  return Find(id);
 }
 
 bool SessionManager::LetWait(const SessionRecordPtr& record, std::chrono::milliseconds patience) {

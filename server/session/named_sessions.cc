@@ -31,9 +31,17 @@ void NamedSessions::Erase(const SessionName& name, const std::string& id) {
   if (it != ids_.end() && it->second == id) ids_.erase(it);
 }
 
-absl::Status NamedSessions::Refusal(const SessionName& name) const {
-  auto it = refused_.find(name);
-  return it == refused_.end() ? absl::OkStatus() : it->second;
+NamedSessions::Restorer NamedSessions::KeptById(const std::string& id,
+                                                const std::string& tenant) const {
+  auto it = kept_.find(id);
+  return it != kept_.end() && it->second.name.first == tenant ? it->second.restore : nullptr;
+}
+
+NamedSessions::Restorer NamedSessions::KeptByName(const SessionName& name) const {
+  for (const auto& [id, kept] : kept_) {
+    if (kept.name == name) return kept.restore;
+  }
+  return nullptr;
 }
 
 void NamedSessions::Retire(const std::string& id, absl::Status why) {

@@ -1,8 +1,10 @@
-// Which sessions have names, and what has become of those that another client has taken up.
+// Which sessions have names, what has become of those that another client has taken up, and which
+// are on disk only.
 #ifndef CHX_SERVER_SESSION_NAMED_SESSIONS_H_
 #define CHX_SERVER_SESSION_NAMED_SESSIONS_H_
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,9 +29,16 @@ class NamedSessions {
   // Unless another session has the name by now.
   void Erase(const SessionName& name, const std::string& id);
 
-  // Not OK: nobody may make or take up a session of that name.
-  absl::Status Refusal(const SessionName& name) const;
-  void Refuse(const SessionName& name, absl::Status why) { refused_[name] = std::move(why); }
+  // Restores a session, or says why it still is on disk. Called without locks, by any thread.
+  using Restorer = std::function<absl::Status()>;
+  // The session of that id is on disk. `name`: with its tenant; the name itself may be empty.
+  void Keep(const std::string& id, SessionName name, Restorer restore) {
+    kept_[id] = {std::move(name), std::move(restore)};
+  }
+  void EndKeeping(const std::string& id) { kept_.erase(id); }
+  // Null: none of the tenant is kept by that id, or that name.
+  Restorer KeptById(const std::string& id, const std::string& tenant) const;
+  Restorer KeptByName(const SessionName& name) const;
 
   // Remembers for a while why the session of that id is not there any more.
   void Retire(const std::string& id, absl::Status why);
@@ -38,7 +47,11 @@ class NamedSessions {
 
  private:
   std::map<SessionName, std::string> ids_;
-  std::map<SessionName, absl::Status> refused_;
+  struct Kept {
+    SessionName name;
+    Restorer restore;
+  };
+  std::map<std::string, Kept> kept_;
   std::map<std::string, absl::Status> gone_;
   std::deque<std::string> order_;  // of gone_, oldest first
 };

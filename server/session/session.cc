@@ -32,7 +32,7 @@ ComputeSlots::Account AccountFor(const SessionLimits& limits, bool local) {
 Session::Session(const Devices* devices, const SessionLimits& limits, SessionResources resources)
     : count_(resources.counters != nullptr ? std::move(resources.counters)
                                            : std::make_shared<SessionCounters>(devices->size())),
-      computed_(AccountFor(limits, resources.share)),
+      turns_(AccountFor(limits, resources.share)),
       state_(devices, limits, std::move(resources), count_.get()) {
   row_.tracer = limits.tracer;
   row_.name.tenant = limits.tenant->name;
@@ -70,14 +70,12 @@ int Session::DeviceOf(const Command& command) {
 
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
   MutexLock lock(&mutex_);
-  const int64_t asked = CoarseNow();
   WindowTrace trace(row_, batch);
-  ComputeSlots::Run(state_.limits.compute_slots, &computed_, &state_.stop, [&] {
-    trace.HasTurn();
-    const int64_t began = CoarseNow();
-    if (began != asked) count_->wait_nanoseconds.Add(began - asked);
+  const TurnWait wait(this);
+  ComputeSlots::Run(state_.limits.compute_slots, &turns_, &state_.stop, [&] {
+    trace.HasTurn(wait.so_far());
     ExecuteInTurn(window, output, batch, &trace);
-    computed_.awaited = !output->values.empty();
+    turns_.awaited = !output->values.empty();
   });
 }
 
@@ -92,7 +90,8 @@ void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* out
   for (size_t i = 0; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
     state_.executor.EndUses();
-    activity_.Note(window[i]);
+    const char* const name = NameOf(window[i], state_);
+    activity_.Note(name);
     const bool timed = IsTimed(window[i]);
     const int64_t command_began = timed ? CoarseNow() : 0;
     const StopReason reason = state_.stop.Begin(batch);
@@ -103,7 +102,7 @@ void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* out
       RunCommand(window[i], context);
     }
     Count(1);
-    if (trace->on()) trace->Ran(window[i], DeviceOf(window[i]));
+    if (trace->on()) trace->Ran(name, DeviceOf(window[i]));
     if (timed) {
       NoteTime(window[i], CoarseNow() - command_began, output);
     } else if (count_->measured != measured) {
@@ -144,7 +143,8 @@ Session::Outside::Outside(Session* session, absl::string_view what)
     : session_(session),
       what_(what),
       trace_(session->row_, 0),
-      turn_(session->state_.limits.compute_slots, &session->computed_, &session->state_.stop),
+      wait_(session),
+      turn_(session->state_.limits.compute_slots, &session->turns_, &session->state_.stop),
       activity_(&session->activity_),
       scope_(&session->state_.stop),
       reason_(session->state_.stop.Begin(0)) {

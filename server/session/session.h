@@ -101,6 +101,20 @@ class Session {
   const SessionLimits& limits() const { return state_.limits; }
 
  private:
+  // What the session waits for turns to compute, as long as this exists: counted when it ends.
+  class TurnWait {
+   public:
+    explicit TurnWait(Session* session) : session_(session), before_(session->turns_.waited) {}
+    ~TurnWait() { session_->count_->wait_nanoseconds.Add(so_far().count()); }
+    TurnWait(const TurnWait&) = delete;
+    TurnWait& operator=(const TurnWait&) = delete;
+    std::chrono::nanoseconds so_far() const { return session_->turns_.waited - before_; }
+
+   private:
+    Session* const session_;
+    const ComputeSlots::Duration before_;
+  };
+
   // Work that is not a command of the stream; lives under the lock. It can be stopped as one.
   class Outside {
    public:
@@ -117,6 +131,7 @@ class Session {
     const absl::string_view what_;
     int64_t bytes_ = 0;
     WindowTrace trace_;
+    const TurnWait wait_;
     const ComputeSlots::Turn turn_;
     const Activity::Scope activity_;
     const StopScope scope_;
@@ -145,7 +160,7 @@ class Session {
   Activity activity_;
   TraceRow row_;
   Mutex mutex_;
-  ComputeSlots::Account computed_;
+  ComputeSlots::Account turns_;
   SessionState state_;  // under mutex_, as its own comment says
 };
 

@@ -1,9 +1,11 @@
 // Ends sessions whose lease or time limit has run out: leases, and the watch over commands,
-// functions and clients that take too long.
+// functions and clients that take too long. Frees what was shared until a time that is over.
 #include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "server/session/session_manager.h"
+#include "server/sharing/shared_store.h"
 
 namespace chx::server {
 namespace {
@@ -93,6 +95,12 @@ void SessionManager::WatchSessions() {
   WakeStopped();  // past deadlines
 }
 
+void SessionManager::EndExpiredShares() {
+  if (options_.sharing == nullptr) return;
+  std::shared_ptr<void> expired = options_.sharing->capabilities().TakeExpired(absl::Now());
+  if (expired != nullptr) disposer_.Destroy(std::move(expired));
+}
+
 std::vector<SessionManager::Late> SessionManager::LateSessions(
     std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* next) {
   std::vector<Late> late;
@@ -118,6 +126,7 @@ void SessionManager::ReapLoop() {
   auto look = std::chrono::steady_clock::now() + function_period;
   for (;;) {
     WatchSessions();
+    EndExpiredShares();
     auto now = std::chrono::steady_clock::now();
     if (now >= look) {
       for (const SessionRecordPtr& record : List()) record->session->EndLatePasses();

@@ -144,10 +144,13 @@ class SessionManager {
   // begins. An error if there is no room, or a session of that id or name.
   absl::StatusOr<SessionRecordPtr> Restore(SessionOwner owner,
                                            absl::FunctionRef<absl::Status(SessionRecord*)> fill);
-  // Whoever asks for the session by its id or name is told that it cannot be restored now.
-  void Refuse(const SessionOwner& owner, const std::string& id, absl::Status why);
+  // A session that is on disk and could not be restored: as long as Restore has not had it, whoever
+  // asks for it by its id or name has `restore` called, and gets its error.
+  void Keep(const std::string& id, SessionName name, NamedSessions::Restorer restore);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
+  // As Find, for a client of that tenant that comes back: also a session that is kept.
+  absl::StatusOr<SessionRecordPtr> FindOrRestore(const std::string& id, const Tenant& tenant);
   // For operators of the daemon, who know a session by its number; null if there is none.
   SessionRecordPtr FindByNumber(uint64_t number);
   // What a client is told that has lost its session to another one; OK: no such thing is known.
@@ -219,6 +222,7 @@ class SessionManager {
   void ReapLoop();
   // Finds commands that take too long, and clients that have gone while theirs run.
   void WatchSessions();
+  void EndExpiredShares();
   struct Late {
     SessionRecordPtr record;
     absl::string_view reason;  // for the log
@@ -240,7 +244,7 @@ class SessionManager {
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<std::string, SessionRecordPtr> sessions_ ABSL_GUARDED_BY(mutex_);
   NamedSessions names_ ABSL_GUARDED_BY(mutex_);
-  Disposer<SessionRecordPtr> disposer_;
+  Disposer<std::shared_ptr<void>> disposer_;  // of sessions, and of what was shared
   std::thread reaper_;
 };
 

@@ -3,6 +3,7 @@
 #include <openssl/sha.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -50,8 +51,7 @@ absl::Status OwnerGone() {
 absl::StatusOr<std::string> Capabilities::New(const Sharer& owner, SharedArray array,
                                               const CapabilityTerms& terms) {
   CHX_RETURN_IF_ERROR(CheckSharingAllowed("share", owner));
-  const absl::Time now = absl::Now();
-  if (terms.expires <= now) return ValueError("[share] expects expires in the future");
+  if (terms.expires <= absl::Now()) return ValueError("[share] expects expires in the future");
   CHX_ASSIGN_OR_RETURN(std::string capability, NewKey());
   Entry entry;
   entry.owner = owner.number;
@@ -60,15 +60,14 @@ absl::StatusOr<std::string> Capabilities::New(const Sharer& owner, SharedArray a
   if (terms.tenant.empty()) entry.terms.tenant = owner.tenant->name;
   CHX_ASSIGN_OR_RETURN(entry.grant,
                        Grant::New(owner, std::move(array), terms.write, terms.expires));
-  Ended ended;  // after the lock
   MutexLock lock(&mutex_);
-  Sweep(now, &ended);
   int& count = counts_[owner.number];
   if (count >= kMaxOfSession) {
     return MemoryError("[share] the session has given ", kMaxOfSession,
                        " capabilities, which is the limit: revoke some");
   }
   ++count;
+  next_expiry_ = std::min(next_expiry_, terms.expires);
   by_hash_.emplace(HashOf(capability), std::move(entry));
   return capability;
 }
@@ -79,9 +78,7 @@ absl::StatusOr<OpenedArray> Capabilities::Open(const Sharer& holder, absl::strin
   if (!absl::StartsWith(capability, kPrefix)) {
     return ValueError("[open] expects a capability, which begins with ", kPrefix);
   }
-  Ended ended;
   MutexLock lock(&mutex_);
-  Sweep(absl::Now(), &ended);
   auto it = by_hash_.find(HashOf(capability));
   if (it == by_hash_.end()) return NoSuchCapability("open");
   const Entry& entry = it->second;
@@ -112,17 +109,24 @@ void Capabilities::Forget(uint64_t owner) {
   if (count != counts_.end() && --count->second == 0) counts_.erase(count);
 }
 
-void Capabilities::Sweep(absl::Time now, Ended* ended) {
-  if (now < next_sweep_) return;
-  next_sweep_ = now + absl::Seconds(1);
+std::shared_ptr<void> Capabilities::TakeExpired(absl::Time now) {
+  MutexLock lock(&mutex_);
+  if (now < next_expiry_) return nullptr;
+  next_expiry_ = absl::InfiniteFuture();
+  auto ended = std::make_shared<Ended>();
   for (auto it = by_hash_.begin(); it != by_hash_.end();) {
     const auto here = it++;
-    if (here->second.terms.expires > now) continue;
-    here->second.grant->End(MakeError(ErrorKind::kContext, "the capability has expired"));
-    ended->push_back(std::move(here->second.grant));
-    Forget(here->second.owner);
+    Entry& entry = here->second;
+    if (entry.terms.expires > now) {
+      next_expiry_ = std::min(next_expiry_, entry.terms.expires);
+      continue;
+    }
+    entry.grant->End(MakeError(ErrorKind::kContext, "the capability has expired"));
+    ended->push_back(std::move(entry.grant));
+    Forget(entry.owner);
     by_hash_.erase(here);
   }
+  return ended;
 }
 
 void Capabilities::Leave(uint64_t number) {

@@ -38,6 +38,9 @@ class Capabilities {
   absl::Status Revoke(const Sharer& sharer, absl::string_view capability);
   // The session has ended.
   void Leave(uint64_t number);
+  // Those that have expired are gone. What it returns frees them, and arrays that nobody else has,
+  // which may take a while; null: there are none. To be called now and then.
+  std::shared_ptr<void> TakeExpired(absl::Time now);
   size_t size();
 
  private:
@@ -48,13 +51,13 @@ class Capabilities {
     std::unique_ptr<Grant> grant;
   };
   using Ended = std::vector<std::unique_ptr<Grant>>;
-  void Sweep(absl::Time now, Ended* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(uint64_t owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   absl::flat_hash_map<std::string, Entry> by_hash_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, int> counts_ ABSL_GUARDED_BY(mutex_);  // by owner
-  absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_expiry_ ABSL_GUARDED_BY(mutex_) =
+      absl::InfiniteFuture();  // or there is none by now
 };
 
 }  // namespace chx::server

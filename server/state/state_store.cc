@@ -1,5 +1,6 @@
 #include "server/state/state_store.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
+#include "server/engine/memory_size.h"
 #include "server/log/log.h"
 #include "server/state/array_messages.h"
 #include "server/state/session_reader.h"
@@ -17,6 +19,12 @@ namespace {
 
 constexpr absl::string_view kEnding = ".session";
 constexpr std::chrono::seconds kPatience(10);  // of snapshots at intervals
+// How long a client that asks for its session waits for others' to be restored: less than it waits
+// for the daemon.
+constexpr std::chrono::seconds kClientsPatience(3);
+// A session is not tried again before this many times as long as the last try took: clients that
+// ask without end do not keep the disk busy.
+constexpr int kPausePerTry = 10;
 
 std::string FileOf(const std::string& key) { return absl::StrCat(key, kEnding); }
 
@@ -36,11 +44,46 @@ SessionOwner OwnerOf(const state::Head& head, TenantPtr tenant) {
   return owner;
 }
 
+// Before anything is read: a session that does not fit would take memory from others in vain.
+absl::Status CheckRoom(const state::Head& head, const SessionState& session) {
+  constexpr uint64_t kMost = uint64_t{1} << 62;
+  const Devices& devices = session.executor.devices();
+  uint64_t bytes = 0;
+  uint64_t of_host = 0;
+  for (const state::Buffer& buffer : head.buffers()) {
+    if (buffer.device() >= static_cast<uint32_t>(devices.size())) return Unreadable("a device");
+    const int device = static_cast<int>(buffer.device());
+    if (devices.slot(device).spill != nullptr) return absl::OkStatus();  // files may take them
+    bytes = std::min(kMost, bytes + std::min(kMost, buffer.bytes()));
+    if (devices.shares_memory(device)) {
+      of_host = std::min(kMost, of_host + std::min(kMost, buffer.bytes()));
+    }
+  }
+  const MemoryAccountPtr& account = session.account();
+  if (static_cast<int64_t>(bytes) > account->limit()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its arrays take ", FormatMemorySize(static_cast<int64_t>(bytes)),
+                     ", and here a session may have ", FormatMemorySize(account->limit())));
+  }
+  return MemoryCharge::Of(account, static_cast<int64_t>(of_host), MemoryUse::kArrays).status();
+}
+
 int64_t WorkOf(const SessionRecord& record) {
   return record.session->stats().commands + record.session->uploads();
 }
 
 }  // namespace
+
+// A session's file that was there when the daemon began.
+struct StateStore::KeptFile {
+  std::string name;
+  std::string id;
+  SessionName session;
+  // Under restoring_: what came of the last try, and when the next one may be.
+  bool restored = false;  // for good: from then on the file may be older than the session
+  absl::Status why;
+  std::chrono::steady_clock::time_point next_try;
+};
 
 absl::StatusOr<std::unique_ptr<StateStore>> StateStore::Open(StateOptions options) {
   std::unique_ptr<StateStore> store(new StateStore(std::move(options)));
@@ -56,19 +99,62 @@ void StateStore::Start(SessionManager* manager) {
   if (!names.ok())
     Log(LogLevel::kError, "no sessions restored", {{"reason", names.status().message()}});
   for (const std::string& name : names.value_or(std::vector<std::string>())) {
-    const absl::Status restored = Restore(name);
+    const auto kept = std::make_shared<KeptFile>();
+    const absl::Status restored = Restore(name, kept.get());
     if (restored.ok()) continue;
     Log(LogLevel::kError, "session not restored",
         {{"file", absl::StrCat(folder_->path(), "/", name)}, {"reason", restored.message()}});
+    if (kept->id.empty()) continue;
+    manager->Keep(kept->id, kept->session, [this, kept] { return RestoreKept(kept.get()); });
   }
   if (options_.interval.count() > 0) thread_ = std::thread([this] { SnapshotAtIntervals(); });
 }
 
-absl::Status StateStore::Restore(const std::string& name) {
+absl::Status StateStore::NotRestored(const absl::Status& why) const {
+  const std::string text =
+      absl::StrCat("the session is on the daemon's disk and could not be restored: ", why.message(),
+                   "; it is kept there, ");
+  if (absl::IsUnavailable(why)) return why;
+  if (!absl::IsResourceExhausted(why)) {
+    return absl::FailedPreconditionError(absl::StrCat(text, "for when this has changed"));
+  }
+  return MemoryError(text, "and restored when its client asks for it and there is room: try again ",
+                     "in ", manager_->options().lease.count() / 1000,
+                     " s, when sessions that nobody uses any more have ended");
+}
+
+absl::Status StateStore::RestoreKept(KeptFile* kept) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const auto end = std::chrono::steady_clock::now() + kClientsPatience;
+  while (!restoring_.TryLock()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return absl::UnavailableError(
+          "the session is on the daemon's disk, and others are being restored; try again");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const auto began = std::chrono::steady_clock::now();
+  absl::Status status = kept->why;
+  if (kept->restored) {
+    status = absl::OkStatus();  // another client was faster
+  } else if (began >= kept->next_try) {
+    status = Restore(kept->name, kept);
+    kept->restored = status.ok();
+    if (!status.ok()) kept->why = status = NotRestored(status);
+    const auto now = std::chrono::steady_clock::now();
+    kept->next_try = now + kPausePerTry * (now - began);
+  }
+  restoring_.Unlock();
+  return status;
+}
+
+absl::Status StateStore::Restore(const std::string& name, KeptFile* kept) {
   CHX_ASSIGN_OR_RETURN(const OwnedFd fd, folder_->OpenFile(name));
   PartReader file(fd.get());
   CHX_ASSIGN_OR_RETURN(const state::Head head, ReadHead(&file));
   CHX_RETURN_IF_ERROR(CheckHead(head, name));
+  kept->name = name;
+  kept->id = head.id();
+  kept->session = {head.tenant(), head.name()};
   TenantPtr tenant = options_.find_tenant(head.tenant());
   if (tenant == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("there is no tenant ", head.tenant()));
@@ -83,8 +169,10 @@ absl::Status StateStore::Restore(const std::string& name) {
     record->waits = head.waits();
     record->snapshot_time = absl::FromUnixMillis(static_cast<int64_t>(head.unix_ms()));
     absl::Status status;
-    record->session->Inspect(
-        [&](SessionState& session) { status = ReadSession(head, &file, &session); });
+    record->session->Inspect([&](SessionState& session) {
+      status = CheckRoom(head, session);
+      if (status.ok()) status = ReadSession(head, &file, &session);
+    });
     CHX_RETURN_IF_ERROR(status);
     record->session->set_uploads(static_cast<int64_t>(head.uploads()));
     if (head.stream().empty()) return absl::OkStatus();
@@ -94,20 +182,13 @@ absl::Status StateStore::Restore(const std::string& name) {
     record->transport = std::move(transport);
     return absl::OkStatus();
   };
-  const absl::StatusOr<SessionRecordPtr> record = manager_->Restore(owner, fill);
-  if (!record.ok()) {
-    manager_->Refuse(owner, head.id(),
-                     absl::FailedPreconditionError(absl::StrCat(
-                         "the session is on the daemon's disk and could not be restored: ",
-                         record.status().message())));
-    return record.status();
-  }
+  CHX_ASSIGN_OR_RETURN(const SessionRecordPtr record, manager_->Restore(owner, fill));
   Log(LogLevel::kInfo, "session restored",
-      {{"session", (*record)->number},
+      {{"session", record->number},
        {"tenant", owner.tenant->name},
        {"name", owner.name},
        {"client", owner.client_name},
-       {"written", absl::FormatTime((*record)->snapshot_time, absl::UTCTimeZone())}});
+       {"written", absl::FormatTime(record->snapshot_time, absl::UTCTimeZone())}});
   return absl::OkStatus();
 }
 

@@ -45,7 +45,8 @@ class StateStore {
   ~StateStore();
 
   // Takes up the sessions of the last daemon, and begins with the snapshots that the options ask
-  // for. A file that is damaged or does not fit stays where it is, and the log says why.
+  // for. A file that is damaged or does not fit stays where it is, and the log says why. The
+  // session is restored later, if it can be by then when its client asks for it.
   void Start(SessionManager* manager);
   // Writes all sessions, each between two of its batches; waits that long for one that is busy.
   SnapshotCounts SnapshotAll(std::chrono::milliseconds patience);
@@ -58,7 +59,13 @@ class StateStore {
 
  private:
   explicit StateStore(StateOptions options) : options_(std::move(options)) {}
-  absl::Status Restore(const std::string& name);
+  struct KeptFile;
+  // *kept: whose the file is, also if it cannot be restored; without an id: nobody knows.
+  absl::Status Restore(const std::string& name, KeptFile* kept);
+  // For a client that asks for it. Waits a while for other sessions that are being restored.
+  absl::Status RestoreKept(KeptFile* kept);
+  // What clients are told of a session that could not be restored.
+  absl::Status NotRestored(const absl::Status& why) const;
   // *bytes: of the file.
   absl::Status Write(const SessionRecordPtr& record, std::chrono::milliseconds patience,
                      uint64_t* bytes);
@@ -68,7 +75,8 @@ class StateStore {
   const StateOptions options_;
   std::unique_ptr<StateFolder> folder_;
   SessionManager* manager_ = nullptr;
-  Mutex writing_;                              // held while a file is written or removed
+  Mutex restoring_;  // one at a time: two might take from each other the memory that one needs
+  Mutex writing_;    // held while a file is written or removed
   std::map<std::string, int64_t> written_at_;  // of the thread: commands and uploads so far
   Mutex mutex_;
   CondVar wake_;

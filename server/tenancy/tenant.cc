@@ -19,8 +19,6 @@ bool Allows(const Tenant& tenant, Feature feature) { return tenant.features.coun
 
 absl::string_view FeatureName(Feature feature) {
   switch (feature) {
-    case Feature::kUserKernels:
-      return "user_kernels";
     case Feature::kSharedNames:
       return "shared_names";
     case Feature::kSnapshots:

@@ -174,15 +174,20 @@ YamlReader Uids(std::set<uid_t>* out) {
 }
 
 YamlReader Features(std::set<Feature>* out) {
-  static const auto* const names =
-      new std::map<std::string, Feature>{{"user_kernels", Feature::kUserKernels},
-                                         {"shared_names", Feature::kSharedNames},
-                                         {"snapshots", Feature::kSnapshots}};
+  static const auto* const names = new std::map<std::string, Feature>{
+      {"shared_names", Feature::kSharedNames}, {"snapshots", Feature::kSnapshots}};
   return [out](const YAML::Node& node) {
     out->clear();
     return ReadYamlList(node, "features", [out](const YAML::Node& item) -> absl::Status {
-      const auto found = names->find(item.IsScalar() ? item.Scalar() : "");
-      if (found == names->end()) return Expected(item, "user_kernels, shared_names or snapshots");
+      const std::string name = item.IsScalar() ? item.Scalar() : "";
+      // Its absence would refuse nothing: they come as operators, which do not tell.
+      if (name == "user_kernels") {
+        return Expected(item,
+                        "shared_names or snapshots (users' kernels are operators to this daemon: "
+                        "operators: {deny: [...]} refuses those)");
+      }
+      const auto found = names->find(name);
+      if (found == names->end()) return Expected(item, "shared_names or snapshots");
       out->insert(found->second);
       return absl::OkStatus();
     });

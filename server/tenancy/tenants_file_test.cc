@@ -38,7 +38,7 @@ tenants:
   guaranteed_memory: 1GiB
   session_memory: 4GiB
   device_memory: {"cuda:0": 8GiB, "cuda:1": 2GiB}
-  features: [user_kernels]
+  features: [shared_names]
   operators: {deny: [svd, qr]}
   admin: true
   idle_limit: 30m
@@ -65,19 +65,19 @@ tenants:
   EXPECT_EQ(vision.guaranteed_bytes, int64_t{1} << 30);
   EXPECT_THAT(vision.denied_operators, UnorderedElementsAre("svd", "qr"));
   EXPECT_TRUE(vision.admin);
-  EXPECT_TRUE(Allows(vision, Feature::kUserKernels));
+  EXPECT_TRUE(Allows(vision, Feature::kSharedNames));
   EXPECT_FALSE(Allows(vision, Feature::kSnapshots));
   EXPECT_THAT(std::string(CheckAllowed(vision, Feature::kSnapshots, "snapshot").message()),
               HasSubstr("[snapshot] expects the feature snapshots, which the tenant 'vision'"));
   EXPECT_EQ(vision.session_memory_bytes, int64_t{4} << 30);
   EXPECT_EQ(vision.device_memory.at("cuda:1"), int64_t{2} << 30);
-  EXPECT_THAT(vision.features, ElementsAre(Feature::kUserKernels));
+  EXPECT_THAT(vision.features, ElementsAre(Feature::kSharedNames));
   EXPECT_EQ(vision.idle_limit, std::chrono::minutes(30));
   EXPECT_EQ(vision.session_limit, std::chrono::hours(24));
   EXPECT_EQ(vision.named_session_lease, std::chrono::hours(48));
   const Tenant& speech = (*tenants)[1];
   EXPECT_EQ(speech.weight, 1);
-  EXPECT_EQ(speech.features.size(), 3);
+  EXPECT_EQ(speech.features.size(), 2);
   EXPECT_EQ(speech.max_sessions, 0);
   EXPECT_FALSE(speech.admin);
   EXPECT_TRUE(MayAdminister(vision, speech));
@@ -124,7 +124,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"tenants:\n- name: a\n  operators: [svd]", "operators with the keys deny"},
         Bad{"tenants:\n- name: a\n  memory: 1GiB\n  guaranteed_memory: 2GiB",
             "a guaranteed_memory of at most memory"},
-        Bad{"tenants:\n- name: a\n  features: [all]", "user_kernels, shared_names or snapshots"},
+        Bad{"tenants:\n- name: a\n  features: [all]", "shared_names or snapshots, got 'all'"},
+        Bad{"tenants:\n- name: a\n  features: [snapshots, user_kernels]",
+            "operators: {deny: [...]} refuses those), got 'user_kernels'"},
         Bad{"tenants:\n- name: a\n  tokens: [{expires: 2027-01-31T00:00:00Z}]", "sha256 in each"},
         Bad{"tenants:\n- name: a\n- name: a", "line 3: [tenants] expects the name a in one tenant"},
         Bad{"tenants:\n- name: a\n  uids: [1]\n- name: b\n  uids: [1]", "uid 1 in one tenant"}));

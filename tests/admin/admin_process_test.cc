@@ -1,15 +1,20 @@
 // gRPC for operators: what it answers, and that its process may come, die and go.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "proto/admin.grpc.pb.h"
+#include "server/log/log.h"
 #include "server/tenancy/token_hash.h"
 #include "tests/rpc/daemon_fixture.h"
 #include "tests/rpc/grpc_client.h"
@@ -19,6 +24,41 @@ namespace {
 
 constexpr char kToken[] = "correct horse battery staple";
 constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+// Reads what the log says while it exists.
+class LogPipe {
+ public:
+  LogPipe() {
+    EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0);
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    LogOptions options;
+    options.fd = ends_[1];
+    ConfigureLog(options);
+  }
+  ~LogPipe() {
+    ConfigureLog({});
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  LogPipe(const LogPipe&) = delete;
+
+  std::vector<std::string> LinesWith(absl::string_view text) const {
+    std::string read_so_far;
+    char buffer[4096];
+    for (ssize_t size; (size = read(ends_[0], buffer, sizeof(buffer))) > 0;) {
+      read_so_far.append(buffer, static_cast<size_t>(size));
+    }
+    std::vector<std::string> lines = absl::StrSplit(read_so_far, '\n');
+    lines.erase(
+        std::remove_if(lines.begin(), lines.end(),
+                       [text](const std::string& line) { return !absl::StrContains(line, text); }),
+        lines.end());
+    return lines;
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
 
 class AdminProcessTest : public DaemonTest {
  protected:
@@ -30,9 +70,9 @@ TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
   StartOnUnixSocket();
   const auto channel = ChannelTo(address());
   std::vector<std::string> methods = {kReflection};
-  const char* const names[] = {"ListDevices",    "ListSessions", "KillSession",
-                               "DescribeDaemon", "ListTenants",  "LimitSession",
-                               "StartTrace",     "ReadTrace",    "Drain"};
+  const char* const names[] = {"ListDevices", "ListSessions", "KillSession", "DescribeDaemon",
+                               "ListTenants", "LimitSession", "Snapshot",    "StartTrace",
+                               "ReadTrace",   "Drain"};
   for (const char* name : names) methods.push_back(absl::StrCat("/chx.v1.AdminService/", name));
   for (const std::string& method : methods) {
     SCOPED_TRACE(method);
@@ -102,6 +142,61 @@ TEST_F(AdminProcessTest, EachTenantSeesItsOwnSessionsByGrpcToo) {
   std::string reply;
   EXPECT_EQ(CallRaw(channel, kReflection, "", "", &reply).error_code(),
             grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(AdminProcessTest, SnapshotsAreRefusedOverGrpcAsOverFrames) {
+  for (const char* name : {"vision", "brief", "operators"}) {
+    Tenant tenant;
+    tenant.name = name;
+    tenant.tokens = {{HashToken(absl::StrCat("the token of ", name)), absl::InfiniteFuture()}};
+    tenant.admin = tenant.name == "operators";
+    if (tenant.name == "brief") tenant.features.erase(Feature::kSnapshots);
+    options.credentials.tenants.push_back(tenant);
+  }
+  options.state_dir = std::string(::testing::TempDir()) + "/state";
+  LogPipe log;
+  StartOnUnixSocket();
+  RpcClient vision(address(), "the token of vision");
+  RpcClient brief(address(), "the token of brief");
+  ASSERT_TRUE(vision.Open().ok());
+  ASSERT_TRUE(brief.Open().ok());
+  v1::SnapshotReply written;
+  const auto code = [&](const std::string& tenant, uint64_t number) {
+    v1::SnapshotRequest request;
+    request.set_number(number);
+    std::string reply;
+    const grpc::Status status =
+        CallRaw(ChannelTo(address()), "/chx.v1.AdminService/Snapshot",
+                absl::StrCat("the token of ", tenant), request.SerializeAsString(), &reply);
+    EXPECT_TRUE(written.ParseFromString(reply));
+    return status.error_code();
+  };
+  EXPECT_EQ(code("operators", 0), grpc::StatusCode::OK);
+  EXPECT_EQ(written.sessions(), 1u);  // brief's tenant has not got the feature
+  EXPECT_EQ(written.failed(), 0u);
+  EXPECT_GT(written.bytes(), 0u);
+  EXPECT_EQ(code("operators", vision.opened.session_number()), grpc::StatusCode::OK);
+  EXPECT_EQ(written.sessions(), 1u);
+  EXPECT_EQ(code("operators", brief.opened.session_number()), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(code("operators", 99), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(code("vision", 0), grpc::StatusCode::PERMISSION_DENIED);
+  const std::vector<std::string> audited = log.LinesWith("administrator action=snapshot");
+  ASSERT_EQ(audited.size(), 5u);
+  for (const std::string& line : audited) EXPECT_TRUE(absl::StrContains(line, "peer=gRPC")) << line;
+  EXPECT_TRUE(absl::StrContains(audited[1], "outcome=done")) << audited[1];
+  EXPECT_TRUE(absl::StrContains(audited[2], "snapshots")) << audited[2];
+  EXPECT_TRUE(absl::StrContains(audited[4], "admin: true")) << audited[4];
+  daemon_ = nullptr;  // it writes the log to its end
+}
+
+TEST_F(AdminProcessTest, SnapshotsNeedAStateFolder) {
+  StartOnUnixSocket();
+  v1::SnapshotReply reply;
+  grpc::ClientContext context;
+  const auto admin = v1::AdminService::NewStub(ChannelTo(address()));
+  const grpc::Status status = admin->Snapshot(&context, {}, &reply);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), "[snapshot] expects a daemon with --state-dir");
 }
 
 // It ends with the former token, and its connections: the next process asks for the new one.

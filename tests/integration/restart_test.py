@@ -2,8 +2,10 @@
 
 import os
 import pathlib
+import queue
 import signal
 import stat
+import threading
 import time
 
 import chx
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from .daemon import Daemon, wait_until
+from .tenants import VISION, TenantsFile, by_token
 
 NAME = "exp-42"
 
@@ -275,6 +278,97 @@ def test_a_session_that_does_not_fit_stays_on_disk(tmp_path):
     with chx.connect(keeper.address, session=NAME) as again:
         assert float(again.load("x").sum()) == 16 << 20
     keeper.daemon.kill()
+
+
+@pytest.fixture
+def crowded(tmp_path):
+    """A daemon of two sessions of 64 MiB each, to be restarted with room for one."""
+    tenants = TenantsFile(tmp_path / "tenants.yaml", vision=by_token(VISION))
+    made = Keeper(tmp_path, "--lease=1h", tenants.flag)
+
+    def restart_with_less():
+        made.terminate()
+        tenants.write(vision=by_token(VISION, memory="100MiB"))
+        made.start()
+
+    made.restart_with_less = restart_with_less
+    yield made
+    made.daemon.kill()
+
+
+def test_a_named_session_waits_on_disk_until_there_is_room(crowded):
+    def connect(name):
+        return chx.connect(crowded.address, token=VISION, session=name)
+
+    for name, value in {"a": 1.0, "b": 2.0}.items():
+        with connect(name) as session:
+            session.save("x", chx.full((16 << 20,), value))
+    crowded.restart_with_less()
+    for _ in range(2):
+        taken, refused = {}, {}
+        for name in ("a", "b"):
+            try:
+                taken[name] = connect(name)
+            except chx.OutOfMemoryError as error:
+                refused[name] = str(error)
+        assert len(taken) == 1 and len(refused) == 1, refused
+        ((name, why),) = refused.items()
+        assert "on the daemon's disk and could not be restored" in why
+        assert "the sessions of the tenant 'vision' hold" in why and "try again in 3600 s" in why
+        assert len(crowded.files()) == 2
+        # Killed and started again it still waits, and nothing of it is lost.
+        ((kept, session),) = taken.items()
+        session.close()
+        crowded.daemon.kill()
+        crowded.start()
+    connect(kept).discard()
+
+    def is_there():
+        try:
+            connect(name).close()
+        except chx.OutOfMemoryError:
+            return False
+        return True
+
+    assert wait_until(is_there, 30)
+    with connect(name) as session:
+        assert session.taken_up
+        x = session.load("x")
+        assert float(x[0]) == float(x[-1]) == {"a": 1.0, "b": 2.0}[name]
+        assert len(crowded.files()) == 1
+        session.discard()
+    assert wait_until(lambda: not crowded.files())
+
+
+def test_a_connected_client_waits_for_room(crowded, caplog):
+    """It asks again and again, says once why it waits, and goes on where it was."""
+    sessions, arrays = {}, {}
+    for value in (1, 2):
+        sessions[value] = chx.connect(crowded.address, token=VISION)
+        arrays[value] = chx.full((16 << 20,), float(value))
+        assert float(arrays[value][0]) == value
+    crowded.restart_with_less()
+    got = queue.Queue()
+
+    def ask(value):
+        x = arrays[value]
+        x += 1
+        got.put((value, float(x[-1])))
+
+    threads = [threading.Thread(target=ask, args=(value,)) for value in sessions]
+    for thread in threads:
+        thread.start()
+    first, value = got.get(timeout=60)
+    assert value == first + 1
+    assert got.empty() and len(crowded.files()) == 2
+    arrays.pop(first)
+    sessions[first].close()
+    second, value = got.get(timeout=60)
+    assert second != first and value == second + 1
+    for thread in threads:
+        thread.join()
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert sum("could not be restored" in text for text in warned) == 1, warned
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path):

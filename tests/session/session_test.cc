@@ -1,5 +1,11 @@
 // What a client can do to its session, right and wrong.
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "ops/error.h"
+#include "server/trace/tracer.h"
 #include "tests/session/session_fixture.h"
 
 namespace chx::server {
@@ -185,6 +191,53 @@ TEST_F(SessionTest, LargeValuesDoNotTravelInline) {
   absl::StatusOr<Session::HostCopy> copy = session_->ReadArray(1);
   ASSERT_TRUE(copy.ok());
   EXPECT_EQ(copy->data.size(), 400u);
+}
+
+TEST_F(SessionTest, WhatRanLastIsNamedByTheIdsThatWereAgreedOn) {
+  const auto last = [this] {
+    return session_->activity().Look(Activity::Clock::now()).last_command;
+  };
+  EXPECT_EQ(last(), "");
+  session_->Inspect([](SessionState& session) { session.op_ids = {0, WireId("full")}; });
+  command::ApplyOp first = Op("full", {}, {1}, {Ints{}, Scalar(1), Dtype::kFloat32});
+  first.op = 1;
+  Run({first});
+  EXPECT_EQ(last(), "full");
+  first.op = 2;
+  Run({first});
+  EXPECT_EQ(last(), "apply_op");
+  Run({command::Fetch{7, 1}});
+  EXPECT_EQ(last(), "fetch");
+}
+
+TEST_F(SessionTest, MetricsAndTracesShowTheSameWaitForATurn) {
+  ComputeSlots slots(1);
+  Tracer tracer(nullptr);
+  SessionLimits limits;
+  limits.compute_slots = &slots;
+  limits.tracer = &tracer;
+  Reset(limits);
+  session_->SetName(1, "test");
+  CHECK_OK(tracer.Start({0, std::chrono::seconds(60)}));
+  ComputeSlots::Account other;
+  const StopToken stop;
+  auto turn = std::make_unique<ComputeSlots::Turn>(&slots, &other, &stop);
+  std::thread waits([this] { Run({OpByDefault("ones", {}, {1}, {Ints{3}})}); });
+  while (slots.waiting() == 0) std::this_thread::yield();
+  constexpr std::chrono::milliseconds kHeld(5);
+  std::this_thread::sleep_for(kHeld);
+  turn = nullptr;
+  waits.join();
+  const std::chrono::nanoseconds waited(session_->counters().wait_nanoseconds.value());
+  EXPECT_GE(waited, kHeld);
+  const absl::StatusOr<TracePart> part = tracer.Read(100);
+  ASSERT_TRUE(part.ok()) << part.status();
+  ASSERT_EQ(part->sessions.size(), 1u);
+  std::vector<std::chrono::nanoseconds> shown;
+  for (const Span& span : part->sessions[0].spans) {
+    if (span.kind == SpanKind::kWait) shown.emplace_back(span.end - span.begin);
+  }
+  EXPECT_EQ(shown, std::vector<std::chrono::nanoseconds>{waited});
 }
 
 TEST_F(SessionTest, AnUploadIsVisibleWhenItIsWhole) {

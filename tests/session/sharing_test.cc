@@ -11,6 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "proto/shared_names.h"
+#include "server/session/session_manager.h"
 #include "server/sharing/shared_store.h"
 #include "tests/session/session_fixture.h"
 #include "tests/session/sharing_client.h"
@@ -168,6 +169,32 @@ TEST_F(SharingTest, CapabilitiesExpire) {
   EXPECT_TRUE(Says(holder->Open(capability, 6), "has expired"));
   grant.expires_ms = -1;
   EXPECT_TRUE(Says(owner->Ask(grant).status(), "expects expires in the future"));
+}
+
+// The manager looks after it, while neither session does anything.
+TEST_F(SharingTest, MemoryIsBackWhenACapabilityHasExpired) {
+  ManagerOptions options;
+  options.sharing = &store_;
+  const SessionManager manager(&devices_, options);
+  constexpr int64_t kBytes = 4 << 20;
+  auto owner = New(), holder = New();
+  owner->Fill(1, kBytes / 4, 2);
+  command::GrantAccess grant;
+  grant.handle = 1;
+  grant.keep = true;
+  grant.expires_ms = 300;
+  const std::string capability = *owner->Ask(grant);
+  holder->Open(capability, 5).IgnoreError();  // on a slow machine it may have expired
+  const int64_t memory = owner->memory();
+  ASSERT_GE(memory, kBytes);
+  ASSERT_TRUE(owner->Do(command::Release{Handles{1}}).ok());
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (owner->memory() > memory - kBytes && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_LE(owner->memory(), memory - kBytes);
+  EXPECT_EQ(store_.capabilities().size(), 0u);
+  EXPECT_EQ(holder->session().stats().shared_bytes, 0);
 }
 
 TEST_F(SharingTest, OnlyTheTenantOpensUnlessAnotherIsNamed) {

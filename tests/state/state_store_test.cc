@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <thread>
 
+#include "absl/strings/match.h"
 #include "tests/session/session_fixture.h"
 
 namespace chx::server {
@@ -71,6 +76,87 @@ TEST_F(StateStoreTest, TenantsDoNotSeeEachOthersNames) {
   EXPECT_NE(first->session, second->session);
   EXPECT_FALSE(second->taken_up);
   EXPECT_EQ(manager.Find(first->id), first);
+}
+
+// Three daemons one after the other: the second and the third have room for one session.
+TEST_F(StateStoreTest, ASessionWithoutRoomIsRestoredWhenItIsAskedForAndThereIsSome) {
+  constexpr int64_t kMiB = 1 << 20;
+  constexpr int64_t kElements = 8 * kMiB / 4;
+  const auto named = [](const std::string& name) {
+    SessionOwner owner;
+    owner.name = name;
+    return owner;
+  };
+  const auto files = [this] {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      count += entry.path().extension() == ".session" ? 1 : 0;
+    }
+    return count;
+  };
+  std::map<std::string, std::string> names;  // by id
+  {
+    auto store = *Open();
+    SessionManager manager(&devices_, {});
+    store->Start(&manager);
+    for (const char* name : {"a", "b"}) {
+      const SessionRecordPtr record = *manager.Open(named(name));
+      names[record->id] = name;
+      SessionOutput output;
+      const Command full = OpByDefault(
+          "full", {}, {1}, {Ints{kElements}, Scalar(name[0] == 'a' ? 1 : 2), Dtype::kFloat32});
+      record->session->Execute({&full, 1}, &output);
+      ASSERT_TRUE(output.errors.empty()) << output.errors[0].error->status;
+    }
+    EXPECT_EQ(store->SnapshotAll(std::chrono::seconds(1)).sessions, 2);
+  }
+  for (const bool last : {false, true}) {
+    SCOPED_TRACE(last);
+    auto store = *Open();
+    MemoryBudget budget(14 * kMiB);
+    ManagerOptions options;
+    options.budget = &budget;
+    options.on_ended = [&store](const std::string& key) { store->Forget(key); };
+    SessionManager manager(&devices_, options);
+    store->Start(&manager);
+    ASSERT_EQ(manager.List().size(), 1u);
+    const std::string there = manager.List()[0]->id;
+    std::string waiting;
+    for (const auto& [id, name] : names) waiting = id == there ? waiting : id;
+    for (const absl::Status& refused : {manager.FindOrRestore(waiting, *DefaultTenant()).status(),
+                                        manager.Open(named(names[waiting])).status()}) {
+      EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+      EXPECT_TRUE(absl::StrContains(refused.message(), "it is kept there, and restored when"));
+      EXPECT_TRUE(absl::StrContains(refused.message(), "try again in 30 s")) << refused;
+    }
+    // To another tenant it does not exist.
+    Tenant other;
+    other.name = "other";
+    EXPECT_EQ(*manager.FindOrRestore(waiting, other), nullptr);
+    EXPECT_EQ(store->SnapshotAll(std::chrono::seconds(1)).sessions, 1);
+    EXPECT_EQ(files(), 2u);
+    if (!last) continue;  // as if killed
+    ASSERT_TRUE(manager.Close(there).ok());
+    absl::StatusOr<SessionRecordPtr> record;
+    do {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      record = manager.FindOrRestore(waiting, *DefaultTenant());
+    } while (absl::IsResourceExhausted(record.status()));
+    ASSERT_TRUE(record.ok()) << record.status();
+    ASSERT_NE(*record, nullptr);
+    EXPECT_EQ((*record)->owner.name, names[waiting]);
+    float value = 0;
+    (*record)->session->Inspect([&](SessionState& session) {
+      const Array& array = session.handles.Find(1)->variable.array;
+      ASSERT_EQ(array.spec.nbytes(), 4 * kElements);
+      std::memcpy(&value, array.data() + 4 * (kElements - 1), sizeof(value));
+    });
+    EXPECT_EQ(value, names[waiting] == "a" ? 1.0F : 2.0F);
+    EXPECT_EQ(files(), 1u);
+    EXPECT_EQ((*manager.Open(named(names[waiting])))->session, (*record)->session);
+    // What it has become is nobody else's, by its former id.
+    EXPECT_EQ(*manager.FindOrRestore(waiting, *DefaultTenant()), nullptr);
+  }
 }
 
 TEST_F(StateStoreTest, TheFolderIsForOneDaemonAndItsUserOnly) {

@@ -1,4 +1,5 @@
-// What the log says about a command that took long.
+// What commands are called, and what the log says about one that took long.
+#include <array>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -11,22 +12,9 @@ namespace {
 
 constexpr size_t kMaxDescribed = 8;
 
-// Of commands that may take long; the others move a few records.
-template <typename C>
-std::string NameOfCommand(const C& c, const SessionState& state) {
-  using namespace command;  // NOLINT: in this function only
-  if constexpr (std::is_same_v<C, ApplyOp>) {
-    const OpDef* const op = OpOf(c, state);
-    return op == nullptr ? "unknown" : op->name;
-  }
-  if (std::is_same_v<C, Upload> || std::is_same_v<C, UploadFrom>) return "upload";
-  if (std::is_same_v<C, Fetch> || std::is_same_v<C, FetchInto>) return "fetch";
-  if (std::is_same_v<C, Barrier>) return "barrier";
-  if (std::is_same_v<C, Backward> || std::is_same_v<C, ResumePass>) return "backward";
-  if (std::is_same_v<C, Grad>) return "grad";
-  if (std::is_same_v<C, Release>) return "release";
-  if (std::is_same_v<C, ShareArray> || std::is_same_v<C, ShareCopy>) return "share";
-  return "command";
+template <size_t... i>
+constexpr std::array<const char*, sizeof...(i)> KindNames(std::index_sequence<i...> /*kinds*/) {
+  return {std::variant_alternative_t<i, Command>::kName.data()...};  // literals
 }
 
 // As far as they still have something.
@@ -74,13 +62,21 @@ std::string InputsOf(const C& c, SessionState* state) {
 
 }  // namespace
 
+const char* NameOf(const Command& command, const SessionState& state) {
+  static constexpr auto kKinds =
+      KindNames(std::make_index_sequence<std::variant_size_v<Command>>());
+  const auto* const apply = std::get_if<command::ApplyOp>(&command);
+  const OpDef* const op = apply == nullptr ? nullptr : OpOf(*apply, state);
+  return op == nullptr ? kKinds[command.index()] : op->name.c_str();
+}
+
 SessionOutput::Slow DescribeSlow(const Command& command, int64_t milliseconds,
                                  SessionState* state) {
   SessionOutput::Slow slow;
+  slow.op = NameOf(command, *state);
   slow.milliseconds = milliseconds;
   std::visit(
       [&](const auto& c) {
-        slow.op = NameOfCommand(c, *state);
         slow.inputs = InputsOf(c, state);
         const std::string* const location = state->definitions.FindLocation(LocationOf(c));
         if (location != nullptr) slow.location = *location;
