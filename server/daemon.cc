@@ -198,9 +198,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
 absl::Status Daemon::OpenSpillFolder(const Options& options) {
   if (options.spill_dir.empty()) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(spill_, SpillFolder::Open(options.spill_dir, options.spill_size));
-  for (int i = 0; i < devices_.size(); ++i) {
-    if (devices_.shares_memory(i)) devices_.slot(i).spill = spill_.get();
-  }
+  for (int i = 0; i < devices_.size(); ++i) devices_.slot(i).spill = spill_.get();
   return absl::OkStatus();
 }
 

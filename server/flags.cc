@@ -127,9 +127,9 @@ void AddLimits(Adder* add, Flags* flags) {
             "memory, such as 0.5 or 50%. No more than --memory.");
   add->Text(
       "spill-dir", &flags->spill_dir,
-      "Folder on a disk for arrays on the CPU that a session has no memory for: those that it "
-      "has not used for longest lie there, in files without names. Default: none; such a "
-      "session gets errors.");
+      "Folder on a disk for arrays that a session has no memory for: those that it has not used "
+      "for longest lie there, in files without names. Default: none; such a session gets errors, "
+      "but for what moves from a GPU to the host's memory.");
   add->Text(
       "spill-size", &flags->spill_size,
       "How much all of them may take; written as for --session-memory. Default: as --memory.");

@@ -21,12 +21,16 @@ struct UseClock {
 // pool with the last reference.
 class Buffer : public RefCounted<Buffer> {
  public:
+  // For kernels and copies of the device; null while it is away.
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   // Whether the client can map it, and so read and write it at any time.
   bool shared() const { return kind_ == kShared; }
-  // Whether it lies in a file: kernels can use it there, only slower.
-  bool spilled() const { return kind_ == kSpilled; }
+  // Whether it has moved to make room: to a file, or to the host's memory. A device that has the
+  // host's memory uses it there, only slower. For others it is away: Executor::Use brings it back.
+  bool spilled() const { return kind_ >= kInFile; }
+  // Where the elements are while it is away; null: data() has them.
+  char* away() const { return away_; }
   // At the time `now` of the session's UseClock. What is in use now stays where it is.
   void Touch(uint64_t now) { last_use_ = now; }
   // Whether it has to stay where it is: the client has been told where that is for more than an
@@ -50,10 +54,13 @@ class Buffer : public RefCounted<Buffer> {
   }
   // Small pages make a pass over the memory a third slower; to move it costs about three passes.
   static constexpr int kManyUses = 8;
-  enum Kind : uint8_t { kPrivate, kShared, kSpilled };
+  enum Kind : uint8_t { kPrivate, kShared, kInFile, kInHostMemory };
+  // Its memory, wherever that is; null: it is free.
+  char* block() const { return away_ != nullptr ? away_ : data_; }
 
-  char* data_ = nullptr;  // null: it is free
-  int64_t bytes_ = 0;     // as rounded up by the pool
+  char* data_ = nullptr;
+  char* away_ = nullptr;
+  int64_t bytes_ = 0;  // as rounded up by the pool
   Kind kind_ = kPrivate;
   bool exported_ = false;
   bool viewed_ = false;

@@ -19,8 +19,8 @@ class SpillFolder;
 struct DeviceSlot {
   std::unique_ptr<Device> device;
   std::atomic<int64_t> used_bytes{0};
-  // Where arrays go for which a session has no memory; null: nowhere. Set before there are
-  // sessions, for devices with the host's memory only.
+  // Files for arrays that a session has no memory for; null: there are none. Set before there are
+  // sessions.
   SpillFolder* spill = nullptr;
 };
 

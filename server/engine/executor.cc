@@ -139,13 +139,16 @@ void Executor::Configure(const Settings& settings) {
   }
 }
 
-void Executor::Use(const Array& array) {
-  array.buffer->Touch(clock_.now);
-  if (array.buffer->spilled()) states_[array.spec.device].pool->Restore(array.buffer);
+absl::Status Executor::Restore(const Array& array) {
+  const DeviceState& state = states_[array.spec.device];
+  for (;;) {
+    absl::Status status = state.pool->Restore(array.buffer);
+    if (status.ok() || !ReclaimFromOthers(state, status, array.buffer->bytes())) return status;
+  }
 }
 
 absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
-  CHX_ASSIGN_OR_RETURN(Ref<Buffer> buffer, current_->pool->Allocate(static_cast<int64_t>(bytes)));
+  CHX_ASSIGN_OR_RETURN(Ref<Buffer> buffer, NewBuffer(*current_, static_cast<int64_t>(bytes)));
   scratch_.push_back(std::move(buffer));
   return static_cast<void*>(scratch_.back()->data());
 }
@@ -153,7 +156,7 @@ absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
 absl::StatusOr<Array> Executor::Allocate(const ArraySpec& contiguous) {
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.device));
   Array array;
-  CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->Allocate(contiguous.nbytes()));
+  CHX_ASSIGN_OR_RETURN(array.buffer, NewBuffer(*state, contiguous.nbytes()));
   array.spec = contiguous;
   return array;
 }
@@ -162,23 +165,31 @@ bool Executor::HasKernel(const OpDef& op, DeviceId device) const {
   return device < states_.size() && devices_->at(device).kernels().Find(op) != nullptr;
 }
 
-absl::Status Executor::Run(const ArrayCall& call, RunOutputs* outputs) {
+absl::Status Executor::RunPart(const ArrayCall& call, RunOutputs* outputs) {
   outputs->clear();
-  EndUses();
   const OpDef& op = call.op;
   DeviceId device = call.device;
   absl::InlinedVector<SpecOperand, 4> specs;
+  bool spilled = false;
   for (const ArrayOperand& input : call.inputs) {
     specs.push_back(input.As<SpecOperand>([](const Array* array) { return &array->spec; }));
     if (!input.is_array()) continue;
     device = input.array()->spec.device;
-    Use(*input.array());
+    // All of them, before the first one that comes back makes others go.
+    input.array()->buffer->Touch(clock_.now);
+    spilled = spilled || input.array()->buffer->spilled();
   }
   const OpCall<SpecOperand> to_infer{op, specs, call.attrs, device};
   InferResult inferred;
   CHX_RETURN_IF_ERROR(InferOp(to_infer, &inferred));
   CHX_RETURN_IF_ERROR(CheckNotStopped(op.name));
   CHX_RETURN_IF_ERROR(CheckWork(to_infer, inferred));
+  // Views need no elements, and a copy to another device reads them where they are.
+  if (spilled && op.kind != OpKind::kView && op.kind != OpKind::kTransfer) {
+    for (const ArrayOperand& input : call.inputs) {
+      if (input.is_array()) CHX_RETURN_IF_ERROR(Outcome(op, Use(*input.array())));
+    }
+  }
   SharedUse use;
   CHX_RETURN_IF_ERROR(HoldOperands(call, &use));
   if (op.in_place) return RunInPlace(call, inferred);
@@ -248,7 +259,7 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
       array.spec = spec;
       if (kernel_op.elementwise) array.buffer = FindReusable(inputs, inferred, spec);
       if (!array.valid()) {
-        CHX_ASSIGN_OR_RETURN(array.buffer, state->pool->Allocate(spec.nbytes()));
+        CHX_ASSIGN_OR_RETURN(array.buffer, NewBuffer(*state, spec.nbytes()));
       }
       outputs->push_back(std::move(array));
       out.emplace_back();
@@ -368,7 +379,7 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
     const ArrayOperand operands[] = {ArrayOperand(inputs[back.first].array()),
                                      ArrayOperand(&temporaries[back.second])};
     RunOutputs none;
-    CHX_RETURN_IF_ERROR(Run({*copyto, operands, {}}, &none));
+    CHX_RETURN_IF_ERROR(RunPart({*copyto, operands, {}}, &none));
   }
   return absl::OkStatus();
 }
@@ -396,8 +407,9 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
                                 absl::Span<const AttrValue> attrs) {
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(input.spec.device));
   const OpDef& op = *OpRegistry::Global().Find(name);
-  Use(input);
-  Use(output);
+  output.buffer->Touch(clock_.now);
+  CHX_RETURN_IF_ERROR(Use(input));
+  CHX_RETURN_IF_ERROR(Use(output));
   const KernelTensor in = TensorOf(input);
   const KernelTensor out = TensorOf(output);
   current_ = state;

@@ -52,7 +52,10 @@ class Executor : private ScratchAllocator {
 
   // Infers, allocates, casts and broadcasts, and calls the kernel. *outputs is replaced; it is
   // empty after an in-place operator.
-  absl::Status Run(const ArrayCall& call, RunOutputs* outputs);
+  absl::Status Run(const ArrayCall& call, RunOutputs* outputs) {
+    EndUses();
+    return RunPart(call, outputs);
+  }
 
   // What has been in use so far may move from now on. Run says so itself.
   void EndUses() { ++clock_.now; }
@@ -110,8 +113,16 @@ class Executor : private ScratchAllocator {
     DeviceCounters* counters = nullptr;
   };
 
-  // The operator that runs uses the array: it stays where it is until the next one.
-  void Use(const Array& array);
+  // As Run, as a part of the operator that runs: what that uses stays in use.
+  absl::Status RunPart(const ArrayCall& call, RunOutputs* outputs);
+  // Before a kernel is given the array's address: brings it back if it is spilled. It stays where
+  // it is until the next operator. The only door to memory of a device: an array that has not come
+  // through it may be away, and its address null.
+  absl::Status Use(const Array& array) {
+    array.buffer->Touch(clock_.now);
+    return array.buffer->spilled() ? Restore(array) : absl::OkStatus();
+  }
+  absl::Status Restore(const Array& array);
   absl::StatusOr<void*> Allocate(size_t bytes) override;  // scratch of the kernel that runs
   absl::Status HoldOperands(const ArrayCall& call, SharedUse* use);
   // For an operator that reads the array; nothing to do in a Hold.
@@ -120,6 +131,9 @@ class Executor : private ScratchAllocator {
   // Copies all elements of one buffer to another one.
   absl::Status CopyBuffer(const Ref<Buffer>& from, const Ref<Buffer>& to, DeviceId device);
   absl::StatusOr<DeviceState*> StateOf(DeviceId device);
+  // Of the device's pool. At the session's limit others give back what they do not use, or move it.
+  absl::StatusOr<Ref<Buffer>> NewBuffer(const DeviceState& state, int64_t bytes);
+  bool ReclaimFromOthers(const DeviceState& state, const absl::Status& why, int64_t bytes);
   absl::Status PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
                             const Array* in_place_target,
                             absl::InlinedVector<Array, 2>* temporaries, KernelTensor* tensor);

@@ -1,7 +1,8 @@
 // The executor's part about memory: what is copied in and out, shared with the client, given back.
+#include <algorithm>
+
 #include "ops/error.h"
 #include "server/engine/executor.h"
-#include "server/engine/stop_token.h"
 
 namespace chx::server {
 
@@ -50,9 +51,7 @@ absl::Status Executor::CopyIn(const Array& contiguous, int64_t offset, absl::str
     return ValueError("[upload] expects ", contiguous.spec.nbytes(), " bytes, got more");
   }
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.spec.device));
-  CHX_RETURN_IF_ERROR(
-      state->stream->CopyIn(contiguous.data() + offset, bytes.data(), bytes.size()));
-  return CheckNotStopped("upload");
+  return state->pool->CopyIn(contiguous.buffer.get(), contiguous.spec.offset + offset, bytes);
 }
 
 absl::StatusOr<std::string> Executor::CopyOut(const Array& array) {
@@ -71,9 +70,7 @@ absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes,
   CHX_RETURN_IF_ERROR(HoldOne("fetch", array, &use));
   CHX_ASSIGN_OR_RETURN(Array contiguous, Contiguous(array));
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
-  CHX_RETURN_IF_ERROR(
-      state->stream->CopyOut(out, contiguous.data() + begin, static_cast<size_t>(bytes)));
-  return CheckNotStopped("fetch");
+  return state->pool->CopyOut(*contiguous.buffer, contiguous.spec.offset + begin, bytes, out);
 }
 
 bool Executor::Trim() {
@@ -90,6 +87,25 @@ bool Executor::Reclaim() {
     any |= state.pool != nullptr && state.pool->Spill(kRoom) && state.pool->Trim();
   }
   return any;
+}
+
+absl::StatusOr<Ref<Buffer>> Executor::NewBuffer(const DeviceState& state, int64_t bytes) {
+  for (;;) {
+    absl::StatusOr<Ref<Buffer>> buffer = state.pool->Allocate(bytes);
+    if (buffer.ok() || !ReclaimFromOthers(state, buffer.status(), bytes)) return buffer;
+  }
+}
+
+bool Executor::ReclaimFromOthers(const DeviceState& state, const absl::Status& why, int64_t bytes) {
+  constexpr int64_t kSlab = int64_t{1} << 20;  // what a small array may need
+  const bool at_limit =
+      bytes <= account_->limit() && std::max(bytes, kSlab) > account_->limit() - account_->used();
+  if (!at_limit || KindOf(why) != ErrorKind::kMemory) return false;
+  for (const DeviceState& other : states_) {
+    if (&other == &state || other.pool == nullptr) continue;
+    if (other.pool->Trim() || (other.pool->Spill(bytes) && other.pool->Trim())) return true;
+  }
+  return false;
 }
 
 bool Executor::TryTrim() {

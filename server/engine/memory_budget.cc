@@ -77,6 +77,16 @@ void MemoryAccount::ReleaseShared(int64_t bytes) {
   budget_->Release(Beyond(before) - Beyond(before - bytes), false);
 }
 
+bool MemoryAccount::LeavesRoom(int64_t bytes, int parts) const {
+  const auto leaves = [bytes, parts](int64_t limit, int64_t used) {
+    return bytes + std::max(bytes, limit / parts) <= limit - used;
+  };
+  if (group_ != nullptr && !leaves(group_->host().limit(), group_->host().used())) return false;
+  if (budget_ == nullptr) return true;
+  return Beyond(budgeted_.load(std::memory_order_relaxed) + bytes) == 0 ||
+         leaves(budget_->limit(), budget_->used());
+}
+
 bool MemoryAccount::Relieve(int64_t bytes) const {
   if (budget_ == nullptr || bytes > limit_ - used()) return false;
   const bool of_group = group_ != nullptr && !group_->host().Fits(bytes);
@@ -133,7 +143,8 @@ absl::Status MemoryAccount::Exhausted(int64_t bytes) const {
         "memory in the tenants file");
   }
   if (budget_ == nullptr || bytes > limit_ - used()) {
-    const int64_t arrays = used_for(MemoryUse::kArrays) + used_for(MemoryUse::kDeviceArrays);
+    const int64_t arrays = used_for(MemoryUse::kArrays) + used_for(MemoryUse::kDeviceArrays) +
+                           used_for(MemoryUse::kAway);
     return MemoryError(
         "out of memory: ", FormatMemorySize(bytes), " more are needed, and the session holds ",
         FormatMemorySize(used()), " of its limit of ", FormatMemorySize(limit_), " (",

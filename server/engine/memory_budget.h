@@ -90,8 +90,9 @@ enum class MemoryUse : uint8_t {
   kFixed = 4,  // what each open session costs. Not under its limit either
   // Arrays in files: not memory, and under the limit of SpillFolder.
   kSpilled = 5,
+  kAway = 6,  // arrays of a device that has its own memory, in the host's for want of room there
 };
-inline constexpr int kNumMemoryUses = 6;
+inline constexpr int kNumMemoryUses = 7;
 
 // A session's. Thread-safe.
 class MemoryAccount {
@@ -114,6 +115,9 @@ class MemoryAccount {
   const MemoryGroupPtr& group() const { return group_; }
 
   bool TryCharge(int64_t bytes, MemoryUse use);
+  // Whether so much more would leave room in what the session shares with others, its tenant's
+  // memory and the daemon's: for the same again, and one of so many parts of it.
+  bool LeavesRoom(int64_t bytes, int parts) const;
   // Where TryCharge has failed: has others give back what they do not use. True: try again.
   bool Relieve(int64_t bytes) const;
   // What cannot be refused: a few bytes that others, which were refused, would have taken.
@@ -140,7 +144,9 @@ class MemoryAccount {
   static bool IsBudgeted(MemoryUse use) {
     return use != MemoryUse::kDeviceArrays && use != MemoryUse::kSpilled;
   }
-  static bool IsHeap(MemoryUse use) { return IsBudgeted(use) && use != MemoryUse::kArrays; }
+  static bool IsHeap(MemoryUse use) {
+    return IsBudgeted(use) && use != MemoryUse::kArrays && use != MemoryUse::kAway;
+  }
 
   // What an amount takes of the budget beside the guarantee.
   int64_t Beyond(int64_t bytes) const { return std::max<int64_t>(bytes - guaranteed_, 0); }

@@ -255,5 +255,28 @@ TEST(MemoryBudgetTest, GuaranteesAndLimitsHoldWithManyThreads) {
   EXPECT_EQ(budget.used(), 0);
 }
 
+TEST(MemoryBudgetTest, RoomIsLeftForOthers) {
+  MemoryBudget budget(64 * kMiB);
+  const auto group = std::make_shared<MemoryGroup>("lab", std::vector<std::string>{"gpu:0"});
+  MemoryAccount account(1024 * kMiB, &budget, group);
+  EXPECT_TRUE(account.LeavesRoom(32 * kMiB, 8));
+  EXPECT_FALSE(account.LeavesRoom(33 * kMiB, 8)) << "the same again";
+  EXPECT_FALSE(account.LeavesRoom(33 * kMiB, 2)) << "half of it";
+  ASSERT_TRUE(account.TryCharge(54 * kMiB, MemoryUse::kAway));
+  EXPECT_TRUE(account.LeavesRoom(2 * kMiB, 8));
+  EXPECT_FALSE(account.LeavesRoom(3 * kMiB, 8)) << "an eighth";
+  EXPECT_EQ(account.held(), 54 * kMiB);
+  EXPECT_EQ(group->host().used(), 54 * kMiB);
+  group->host().set_limit(56 * kMiB);
+  EXPECT_FALSE(account.LeavesRoom(1 * kMiB, 8)) << "an eighth of the tenant's";
+  account.Release(54 * kMiB, MemoryUse::kAway);
+  EXPECT_EQ(group->host().used(), 0);
+  // What is kept for the session alone is nobody else's.
+  MemoryAccount sure(1024 * kMiB, &budget);
+  ASSERT_TRUE(sure.Guarantee(60 * kMiB));
+  EXPECT_TRUE(sure.LeavesRoom(60 * kMiB, 8));
+  EXPECT_FALSE(sure.LeavesRoom(61 * kMiB, 8));
+}
+
 }  // namespace
 }  // namespace chx::server

@@ -93,9 +93,7 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
     free_buffers_ = buffer;
     return data.status();
   }
-  buffer->data_ = *data;
-  buffer->bytes_ = bytes;
-  buffer->kind_ = kind;
+  Place(buffer, *data, bytes, kind);
   buffer->exported_ = buffer->viewed_ = false;
   buffer->uses_ = 0;
   buffer->last_use_ = clock_->now;
@@ -106,9 +104,7 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::Attach(Ref<SharedLease> lease,
                                                const SharedStorage& storage) {
   MutexLock lock(&mutex_);
   CHX_ASSIGN_OR_RETURN(Buffer* const buffer, NewBuffer());
-  buffer->data_ = storage.data();
-  buffer->bytes_ = storage.bytes();
-  buffer->kind_ = kPrivate;
+  Place(buffer, storage.data(), storage.bytes(), kPrivate);
   buffer->exported_ = buffer->viewed_ = false;
   buffer->uses_ = 0;
   buffer->lease_ = std::move(lease);
@@ -118,6 +114,7 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::Attach(Ref<SharedLease> lease,
 void MemoryPool::Swap(Buffer* a, Buffer* b) {
   MutexLock lock(&mutex_);
   std::swap(a->data_, b->data_);
+  std::swap(a->away_, b->away_);
   std::swap(a->bytes_, b->bytes_);
   std::swap(a->kind_, b->kind_);
   std::swap(a->exported_, b->exported_);
@@ -137,6 +134,9 @@ absl::StatusOr<char*> MemoryPool::AllocateBlock(int64_t* bytes, Kind kind) {
 }
 
 absl::StatusOr<char*> MemoryPool::FindBlock(int64_t* bytes, Kind kind) {
+  if (kind == kShared && sharing_ == nullptr) {
+    return MemoryError("[share] the memory of this device or session is not shared");
+  }
   if (*bytes <= kMaxSmall) {
     const int size_class = ClassOf(*bytes);
     *bytes = ClassBytes(size_class);
@@ -148,7 +148,7 @@ absl::StatusOr<char*> MemoryPool::FindBlock(int64_t* bytes, Kind kind) {
                        kHowToRaise);
   }
   *bytes = RoundLarge(*bytes);
-  return kind == kSpilled ? NewSpilled(*bytes) : AllocateLarge(bytes, kind);
+  return AllocateLarge(bytes, kind, Room::kForNew);
 }
 
 absl::Status MemoryPool::Share(const Ref<Buffer>& buffer) {
@@ -168,25 +168,6 @@ absl::Status MemoryPool::Move(Buffer* buffer, Kind to) {
   int64_t bytes = buffer->bytes_;
   CHX_ASSIGN_OR_RETURN(char* const data, AllocateBlock(&bytes, to));
   return MoveTo(buffer, data, bytes, to);
-}
-
-absl::Status MemoryPool::MoveTo(Buffer* buffer, char* data, int64_t bytes, Kind to) {
-  constexpr int64_t kPiece = 1 << 20;
-  for (int64_t begin = 0; begin < buffer->bytes_; begin += kPiece) {
-    const absl::Status status = CheckNotStopped(to == kShared ? "share" : "spill");
-    if (!status.ok()) {
-      FreeBlock(data, bytes, to);
-      return status;
-    }
-    const int64_t size = std::min(kPiece, buffer->bytes_ - begin);
-    std::memcpy(data + begin, buffer->data_ + begin, static_cast<size_t>(size));
-  }
-  FreeBlock(buffer->data_, buffer->bytes_, buffer->kind_);
-  buffer->data_ = data;
-  buffer->bytes_ = bytes;
-  buffer->kind_ = to;
-  buffer->uses_ = 0;
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Buffer*> MemoryPool::NewBuffer() {
@@ -218,18 +199,17 @@ void MemoryPool::Free(Buffer* buffer) {
     if (use_ == MemoryUse::kDeviceArrays) stream_->Synchronize().IgnoreError();
     lease->End(ChainerxError("the array was released"));  // whoever granted it has the lease, too
   } else {
-    FreeBlock(buffer->data_, buffer->bytes_, buffer->kind_);
+    FreeBlock(buffer->block(), buffer->bytes_, buffer->kind_);
   }
-  buffer->data_ = nullptr;
+  buffer->data_ = buffer->away_ = nullptr;
   buffer->next_free_ = free_buffers_;
   free_buffers_ = buffer;
 }
 
 void MemoryPool::FreeBlock(char* data, int64_t bytes, Kind kind) {
   CountBlock(kind, -bytes);
-  if (kind == kSpilled) {
-    slot_->spill->Free(data, bytes);
-    account_->Release(bytes, MemoryUse::kSpilled);
+  if (kind >= kInFile) {
+    FreeSpilled(data, bytes, kind);
   } else if (bytes <= kMaxSmall) {
     std::vector<char*>& free = blocks_[kind].small[ClassOf(bytes)];
     if (free.size() == free.capacity()) {
@@ -261,7 +241,7 @@ absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class, Kind kind) {
   const int64_t bytes = ClassBytes(size_class);
   if (blocks.bump_end - blocks.bump < bytes) {
     absl::StatusOr<char*> slab = NewSlab(kSmallSlab, kind);
-    if (!slab.ok() && SpillLocked(kSmallSlab)) slab = NewSlab(kSmallSlab, kind);
+    while (!slab.ok() && SpillLocked(kSmallSlab, Room::kForNew)) slab = NewSlab(kSmallSlab, kind);
     if (!slab.ok()) return slab;
     blocks.small_slabs.push_back({*slab, kSmallSlab});
     blocks.bump = *slab;
@@ -283,65 +263,12 @@ char* MemoryPool::TakeLarge(int64_t* bytes, Kind kind) {
   return data;
 }
 
-absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind) {
+absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind, Room room) {
   for (;;) {
     if (char* const data = TakeLarge(bytes, kind)) return data;
     absl::StatusOr<char*> slab = NewSlab(*bytes, kind);
-    if (slab.ok() || !SpillLocked(*bytes)) return slab;
+    if (slab.ok() || !SpillLocked(*bytes, room)) return slab;
   }
-}
-
-absl::StatusOr<char*> MemoryPool::NewSpilled(int64_t bytes) {
-  CHX_ASSIGN_OR_RETURN(char* const data, slot_->spill->Allocate(bytes));
-  account_->Charge(bytes, MemoryUse::kSpilled);
-  return data;
-}
-
-bool MemoryPool::Spill(int64_t bytes) {
-  MutexLock lock(&mutex_);
-  return SpillLocked(bytes);
-}
-
-bool MemoryPool::SpillLocked(int64_t bytes) {
-  if (slot_->spill == nullptr || StopRequested()) return false;
-  std::vector<Buffer*> cold;
-  for (const auto& buffers : all_buffers_) {
-    for (int i = 0; i < kBuffersAtOnce; ++i) {
-      Buffer& buffer = buffers[i];
-      const bool idle = buffer.data_ != nullptr && buffer.last_use_ != clock_->now;
-      if (idle && buffer.MayMove() && buffer.bytes_ > kMaxSmall) cold.push_back(&buffer);
-    }
-  }
-  std::sort(cold.begin(), cold.end(),
-            [](const Buffer* a, const Buffer* b) { return a->last_use_ < b->last_use_; });
-  stream_->Synchronize().IgnoreError();
-  int64_t moved = 0;
-  for (Buffer* buffer : cold) {
-    const int64_t room = buffer->bytes_;
-    if (moved >= bytes || !Move(buffer, kSpilled).ok()) break;
-    SpillFolder::Settle(buffer->data_, buffer->bytes_);
-    moved += room;
-  }
-  return moved > 0;
-}
-
-void MemoryPool::Restore(const Ref<Buffer>& buffer) {
-  MutexLock lock(&mutex_);
-  if (!buffer->spilled()) return;
-  int64_t bytes = buffer->bytes_;
-  char* data = TakeLarge(&bytes, kPrivate);
-  if (data == nullptr && TryChargeSlab(bytes)) {
-    const absl::StatusOr<char*> slab = SlabOfDevice(bytes, kPrivate);
-    if (!slab.ok()) {
-      ReleaseSlab(bytes);
-      return;
-    }
-    CountHeld(bytes);
-    data = *slab;
-  }
-  if (data == nullptr) return;
-  CountBlock(kPrivate, bytes);
-  MoveTo(buffer.get(), data, bytes, kPrivate).IgnoreError();  // stopped, it stays where it is
 }
 
 absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
@@ -381,9 +308,6 @@ absl::StatusOr<char*> MemoryPool::SlabOfDevice(int64_t bytes, Kind kind) {
   if (kind == kPrivate) {
     CHX_ASSIGN_OR_RETURN(void* const slab, slot_->device->AllocateSlab(static_cast<size_t>(bytes)));
     return static_cast<char*>(slab);
-  }
-  if (sharing_ == nullptr) {
-    return MemoryError("[share] the memory of this device or session is not shared");
   }
   if (segments_->size() >= Segments::kMaxSegments) {
     return MemoryError("[share] the session has ", Segments::kMaxSegments,

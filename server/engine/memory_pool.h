@@ -33,8 +33,9 @@ struct PoolBooks {
 // A freed block may be reused at once: all work of a session on a device is in one stream's order.
 // Memory is private to the daemon until the client asks to map it; shared memory stays shared and
 // is handed out on demand only, so that scratch and intermediate results never lie in it.
-// Where the session's memory does not suffice, what was not used for longest moves to files
-// (SpillFolder), and comes back at its next use when there is room again.
+// Where the session's memory does not suffice, what was not used for longest moves away: from a
+// device that has its own memory to the host's, or else to files (SpillFolder). It comes back at
+// its next use: from files that the device can use as they are, when there is room again.
 // Thread-safe. The session's stream must outlive the pool and every buffer must be gone first.
 class MemoryPool {
  public:
@@ -50,10 +51,18 @@ class MemoryPool {
   absl::Status Share(const Ref<Buffer>& buffer);
   // Moves a buffer that is not exported out of shared memory, if it is there.
   absl::Status Unshare(const Ref<Buffer>& buffer);
-  // Brings a buffer back from its file if that needs no room that others have.
-  void Restore(const Ref<Buffer>& buffer);
+  // Brings a spilled buffer back. One that the device can use where it is, only if that needs no
+  // room that others have; for another one those make room that are not in use, and if that is not
+  // enough there is a kMemory error, and it stays as it is.
+  absl::Status Restore(const Ref<Buffer>& buffer);
   // Moves what is coldest to files until `bytes` are free; false: nothing could be moved.
   bool Spill(int64_t bytes);
+  // Of the device's memory, for who allocates it without the pool: moves what is coldest, wherever
+  // there is room, and gives it back. False: there was nothing.
+  bool MakeRoom(int64_t bytes);
+  // Elements of a buffer, wherever they are. The session's thread only.
+  absl::Status CopyIn(Buffer* buffer, int64_t begin, absl::string_view bytes);
+  absl::Status CopyOut(const Buffer& buffer, int64_t begin, int64_t bytes, char* out);
   // A buffer of memory that is not the pool's.
   absl::StatusOr<Ref<Buffer>> Attach(Ref<SharedLease> lease, const SharedStorage& storage);
   // Gives each buffer the other's memory: with its elements, for whoever has copied them.
@@ -80,7 +89,14 @@ class MemoryPool {
   using Kind = Buffer::Kind;
   static constexpr Kind kPrivate = Buffer::kPrivate;
   static constexpr Kind kShared = Buffer::kShared;
-  static constexpr Kind kSpilled = Buffer::kSpilled;
+  static constexpr Kind kInFile = Buffer::kInFile;
+  static constexpr Kind kInHostMemory = Buffer::kInHostMemory;
+  // What others move for.
+  enum class Room : uint8_t {
+    kForNew,   // a block on the device
+    kForBack,  // the same, for what is away
+    kInFiles,  // less under the session's limit, where host memory counts too
+  };
   struct Blocks {
     std::vector<char*> small[kNumClasses];
     std::multimap<int64_t, char*> large;
@@ -92,7 +108,7 @@ class MemoryPool {
 
   absl::StatusOr<Ref<Buffer>> AllocateIn(int64_t bytes, Kind kind);
   absl::Status Move(Buffer* buffer, Kind to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // To a block that is there; it is freed if the move is stopped.
+  // To a block that is there; it is freed if the move fails or is stopped.
   absl::Status MoveTo(Buffer* buffer, char* data, int64_t bytes, Kind to)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateBlock(int64_t* bytes, Kind kind)
@@ -103,7 +119,7 @@ class MemoryPool {
   absl::StatusOr<Buffer*> NewBuffer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateSmall(int size_class, Kind kind)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<char*> AllocateLarge(int64_t* bytes, Kind kind)
+  absl::StatusOr<char*> AllocateLarge(int64_t* bytes, Kind kind, Room room)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of the free blocks, one that fits; null: there is none.
   char* TakeLarge(int64_t* bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,13 +128,30 @@ class MemoryPool {
   // For a slab; what is not in use is given back if that is needed.
   absl::Status ChargeSlab(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseSlab(int64_t bytes);
-  absl::StatusOr<char*> NewSpilled(int64_t bytes);
-  bool SpillLocked(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // memory_pool_spill.cc
+  bool SpillLocked(int64_t bytes, Room room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What may move, the coldest first.
+  std::vector<Buffer*> FindCold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t LargestAway() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MoveOut(Buffer* buffer, bool to_host_memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CopyPiece(const Buffer& from, int64_t begin, int64_t bytes, char* to, Kind kind);
+  absl::StatusOr<char*> NewHostBlock(int64_t bytes);
+  absl::StatusOr<char*> NewFile(int64_t bytes);
+  void FreeSpilled(char* data, int64_t bytes, Kind kind);
+  // The coldest of the same size; null: there is none.
+  Buffer* FindTwin(const Buffer& buffer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A buffer that is away and one that is not change places: that needs no room for a third.
+  absl::Status Exchange(Buffer* buffer, Buffer* other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Place(Buffer* buffer, char* data, int64_t bytes, Kind kind);
+  // Whether kernels cannot use what is not in the device's memory.
+  bool has_own_memory() const { return use_ == MemoryUse::kDeviceArrays; }
+
   absl::StatusOr<char*> SlabOfDevice(int64_t bytes, Kind kind);
   // Blocks in use, and slabs.
   void CountBlock(Kind kind, int64_t bytes) {
     if (counters_ == nullptr) return;
-    (kind == kSpilled ? counters_->spilled_bytes : counters_->live_bytes).Add(bytes);
+    (kind >= kInFile ? counters_->spilled_bytes : counters_->live_bytes).Add(bytes);
   }
   void CountHeld(int64_t bytes);
   // Gives unused slabs back to the device; false if there were none.

@@ -65,14 +65,19 @@ absl::Status Executor::PrepareWrite(const OpDef& op, const Array& array) {
   use.Add(lease, false);
   CHX_RETURN_IF_ERROR(use.Begin(op.name, &held_));
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
-  CHX_ASSIGN_OR_RETURN(const Ref<Buffer> own, state->pool->Allocate(array.buffer->bytes()));
+  CHX_ASSIGN_OR_RETURN(const Ref<Buffer> own, NewBuffer(*state, array.buffer->bytes()));
   CHX_RETURN_IF_ERROR(CopyBuffer(array.buffer, own, array.spec.device));
   state->pool->Swap(array.buffer.get(), own.get());
   return absl::OkStatus();
 }
 
 absl::Status Executor::CopyBuffer(const Ref<Buffer>& from, const Ref<Buffer>& to, DeviceId device) {
-  const ArraySpec bytes(Dtype::kUint8, Shape({std::min(from->bytes(), to->bytes())}), device);
+  const int64_t size = std::min(from->bytes(), to->bytes());
+  if (from->away() != nullptr) {
+    const absl::string_view elements(from->away(), static_cast<size_t>(size));
+    return states_[device].pool->CopyIn(to.get(), 0, elements);
+  }
+  const ArraySpec bytes(Dtype::kUint8, Shape({size}), device);
   return RunUnary("copy", Array{from, bytes}, Array{to, bytes}, {});
 }
 
@@ -99,6 +104,9 @@ absl::StatusOr<Ref<SharedStorage>> Executor::MoveToStorage(const Array& array) {
   DeviceSlot* const slot = &devices_->slot(device);
   absl::StatusOr<Ref<SharedStorage>> made = SharedStorage::New(slot, buffer->bytes(), account_);
   if (!made.ok() && Reclaim()) made = SharedStorage::New(slot, buffer->bytes(), account_);
+  while (!made.ok() && state->pool->MakeRoom(buffer->bytes())) {
+    made = SharedStorage::New(slot, buffer->bytes(), account_);
+  }
   CHX_ASSIGN_OR_RETURN(Ref<SharedStorage> storage, std::move(made));
   SharedLease::Terms terms;
   terms.owner = true;

@@ -111,7 +111,7 @@ void AddCommands(const Sums& sums, std::vector<Family>* families) {
 void AddMemory(const Sums& sums, const Devices& devices, std::vector<Family>* families) {
   Family memory{"chxd_array_memory_bytes",
                 "Memory of sessions' arrays: in use (live), kept for the next arrays (cached), or "
-                "moved to files (spilled).",
+                "moved to files, and from a GPU to host memory (spilled).",
                 Family::kGauge,
                 {}};
   Family trims{"chxd_trims_total",

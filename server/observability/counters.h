@@ -75,7 +75,7 @@ struct alignas(64) DeviceCounters {
 
   Counter live_bytes;     // of blocks in use
   Counter held_bytes;     // of slabs
-  Counter spilled_bytes;  // of blocks in files
+  Counter spilled_bytes;  // of blocks in files, and of another device's in host memory
   Counter trims;          // how often unused slabs were given back
   std::array<Group, OpGroups::kMax> groups;
 

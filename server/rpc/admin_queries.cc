@@ -31,7 +31,8 @@ absl::Status NoSession(uint64_t number) {
 
 void FillUsage(const SessionSnapshot& session, v1::SessionUsage* usage) {
   const MemoryAccount& account = *session.account;
-  usage->set_host_array_bytes(Bytes(account.used_for(MemoryUse::kArrays)));
+  usage->set_host_array_bytes(
+      Bytes(account.used_for(MemoryUse::kArrays) + account.used_for(MemoryUse::kAway)));
   usage->set_device_array_bytes(Bytes(account.used_for(MemoryUse::kDeviceArrays)));
   usage->set_record_bytes(Bytes(account.used_for(MemoryUse::kRecords)));
   usage->set_transfer_bytes(Bytes(account.used_for(MemoryUse::kTransfers)));

@@ -281,9 +281,10 @@ SessionStats Session::stats() const {
   if (state_.sharing != nullptr) {
     stats.shared_bytes = state_.sharing->sharer().holding->load(std::memory_order_relaxed);
   }
-  stats.array_bytes =
-      account()->used_for(MemoryUse::kArrays) + account()->used_for(MemoryUse::kDeviceArrays);
-  stats.spilled_bytes = account()->used_for(MemoryUse::kSpilled);
+  const int64_t away = account()->used_for(MemoryUse::kAway);
+  stats.array_bytes = account()->used_for(MemoryUse::kArrays) +
+                      account()->used_for(MemoryUse::kDeviceArrays) + away;
+  stats.spilled_bytes = account()->used_for(MemoryUse::kSpilled) + away;
   return stats;
 }
 

@@ -88,7 +88,7 @@ struct SessionStats {
   int64_t handles = 0;
   int64_t memory_bytes = 0;   // all that the session holds, on all devices
   int64_t array_bytes = 0;    // of that, its pools
-  int64_t spilled_bytes = 0;  // beside that: arrays in files
+  int64_t spilled_bytes = 0;  // arrays in files, beside that, or of a GPU in host memory, in that
   int64_t shared_bytes = 0;   // that it holds of others, which are charged for it
   int64_t commands = 0;
   int64_t errors = 0;

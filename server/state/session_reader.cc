@@ -94,6 +94,7 @@ absl::Status ReadBuffers(const state::Head& head, PartReader* file, Executor* ex
     CHX_RETURN_IF_ERROR(ReadBuffer(bytes, executor, file));
     CHX_RETURN_IF_ERROR(file->Finish());
     graphs->AddBuffer(std::move(bytes.buffer), spec.device);
+    executor->EndUses();  // where the next one has no room, it may move
   }
   return absl::OkStatus();
 }
