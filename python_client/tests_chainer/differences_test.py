@@ -29,18 +29,23 @@ def cases(rng, place):
 @pytest.mark.parametrize("name", [*MODES, "soft", "soft, apart"])
 def test_gradients_are_numerical_ones(rng, device, name):
     """NumPy's are not: the day that they are, the entry of the list goes."""
-    x = rng.normal(size=(3, 4))
-    state = rng.bit_generator.state
 
-    def check(place):
+    def check(place, state):
         rng.bit_generator.state = state
+        x = place.send(rng.normal(size=(3, 4)))
         function = cases(rng, place)[name]
-        gy = place.send(rng.uniform(0.5, 1.5, function(place.send(x)).shape))
-        gradient_check.check_backward(function, place.send(x), gy, dtype="d", rtol=1e-4, atol=1e-4)
+        gy = place.send(rng.uniform(0.5, 1.5, function(x).shape))
+        gradient_check.check_backward(function, x, gy, dtype="d", rtol=1e-4, atol=1e-4)
 
-    check(device)
-    with pytest.raises(AssertionError):
-        check(CPU)
+    differ = 0
+    for _ in range(5):  # some draws do not show it
+        state = rng.bit_generator.state
+        check(device, state)
+        try:
+            check(CPU, state)
+        except AssertionError:
+            differ += 1
+    assert differ
 
 
 def test_what_is_in_no_graph(device):
