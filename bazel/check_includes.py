@@ -79,11 +79,13 @@ ALLOWED = {
         "server/lapack",
     ],
     "server/autograd": ["base", "ops", "proto/ids.h", "server/engine"],
+    "server/programs": ["base", "ops", "server/engine", "server/autograd"],
     # Commands and answers to them, without messages: see docs/decisions/0001.
     "server/session": [
         "base",
         "ops",
         "proto/command.h",
+        "proto/command_codec.h",
         "proto/graph_state.h",
         "proto/ids.h",
         "proto/saved_arrays.h",
@@ -94,6 +96,7 @@ ALLOWED = {
         "server/log",
         "server/observability/counters.h",
         "server/observability/metrics.h",
+        "server/programs",
         "server/sharing",
         "server/tenancy/tenant.h",
         "server/tenancy/tenant_use.h",

@@ -403,6 +403,45 @@ struct NoteGenerator {
   CHX_COMMAND("note_generator", state)
 };
 
+// The commands from here to EndProgram run as ever, and are kept as a program of that number.
+// `arguments`: the arrays that are others in each run of it. Commands that give the client values,
+// or wait for it, cannot be kept.
+struct BeginProgram {
+  uint64_t program = 0;
+  Handles arguments;
+  CHX_COMMAND("begin_program", program, arguments)
+};
+
+// `outputs`: the arrays that a run gives. `slots`: pairs of numbers, the operator among those of the
+// program, from 0, and the attribute of it that has another value in each run. The answer is empty,
+// or a text that says why runs are not planned; or an error, and there is no such program.
+struct EndProgram {
+  uint64_t request_id = 0;
+  uint64_t program = 0;
+  Handles outputs;
+  Ints slots;
+  CHX_COMMAND("end_program", request_id, program, outputs, slots)
+};
+
+// Does what the program's commands do, `times` times: arrays that they write are written, and
+// gradients are left where they leave them. `results` (0: not wanted) are the outputs of the last
+// time, and in no graph. `values`: of the slots, one time after the other; a float's bits.
+struct RunProgram {
+  uint64_t program = 0;
+  uint32_t location = 0;
+  int64_t times = 1;
+  Ints values;
+  Handles arguments;
+  Handles results;
+  CHX_COMMAND("run_program", program, location, times, values, arguments, results)
+};
+
+// Forgets a program; of one that is being recorded, what was kept.
+struct ReleaseProgram {
+  uint64_t program = 0;
+  CHX_COMMAND("release_program", program)
+};
+
 #undef CHX_COMMAND
 
 }  // namespace command
@@ -419,7 +458,9 @@ using Command =
                  command::DefineLocation, command::Configure, command::GrantAccess,
                  command::OpenShared, command::Revoke, command::Publish, command::Lookup,
                  command::Unpublish, command::ListNames, command::SaveArrays, command::QuerySaved,
-                 command::LoadSaved, command::ForgetSaved, command::NoteGenerator>;
+                 command::LoadSaved, command::ForgetSaved, command::NoteGenerator,
+                 command::BeginProgram, command::EndProgram, command::RunProgram,
+                 command::ReleaseProgram>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

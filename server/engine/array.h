@@ -12,9 +12,11 @@ namespace chx::server {
 
 class MemoryPool;
 
-// Counts the operators that a session has run, so that what was used last is known.
+// Counts the operators that a session has run, so that what was used last is known, and numbers its
+// buffers.
 struct UseClock {
   uint64_t now = 0;
+  uint64_t buffers = 0;  // that have been made
 };
 
 // A block of a session's memory on one device, shared by the views of one storage. Goes back to its
@@ -24,6 +26,8 @@ class Buffer : public RefCounted<Buffer> {
   // For kernels and copies of the device; null while it is away.
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
+  // Greater than that of all buffers of the session that were made before.
+  uint64_t serial() const { return serial_; }
   // Whether the client can map it, and so read and write it at any time.
   bool shared() const { return kind_ == kShared; }
   // Whether it has moved to make room: to a file, or to the host's memory. A device that has the
@@ -66,6 +70,7 @@ class Buffer : public RefCounted<Buffer> {
   bool viewed_ = false;
   int uses_ = 0;
   uint64_t last_use_ = 0;
+  uint64_t serial_ = 0;
   Ref<SharedLease> lease_;
   MemoryPool* pool_ = nullptr;
   Buffer* next_free_ = nullptr;

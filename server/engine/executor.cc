@@ -278,7 +278,30 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
     status = Outcome(call.op, kernel({kernel_op, *state->stream, *this, in, out, call.attrs}));
   }
   scratch_.clear();
+  if (observer_ != nullptr && status.ok()) {
+    absl::InlinedVector<const Array*, 8> arrays;
+    for (const ArrayOperand& input : inputs) {
+      if (input.is_array()) arrays.push_back(input.array());
+    }
+    for (const Array& array : temporaries) arrays.push_back(&array);
+    for (const Array& array : *outputs) arrays.push_back(&array);
+    observer_->Ran({kernel_op, kernel, call.device, in, out, call.attrs, arrays});
+  }
   if (!status.ok()) outputs->clear();
+  return status;
+}
+
+absl::Status Executor::Repeat(const PreparedKernel& call) {
+  CHX_RETURN_IF_ERROR(CheckNotStopped(call.op->name));
+  DeviceState& state = states_[call.device];
+  current_ = &state;
+  absl::Status status;
+  {
+    const KernelTimer timer(state.counters, call.op->id, call.large_operand);
+    status = Outcome(*call.op, call.kernel({*call.op, *state.stream, *this, call.inputs,
+                                            call.outputs, call.attrs}));
+  }
+  scratch_.clear();
   return status;
 }
 
@@ -374,6 +397,12 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
   }
   scratch_.clear();
   CHX_RETURN_IF_ERROR(status);
+  if (observer_ != nullptr) {
+    absl::InlinedVector<const Array*, 8> arrays;
+    for (const ArrayOperand& input : inputs) arrays.push_back(input.array());
+    for (const Array& array : temporaries) arrays.push_back(&array);
+    observer_->Ran({op, kernel, inputs[0].array()->spec.device, tensors, {}, call.attrs, arrays});
+  }
   static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
   for (const auto& back : written_back) {
     const ArrayOperand operands[] = {ArrayOperand(inputs[back.first].array()),
@@ -399,6 +428,7 @@ absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const Ar
   CHX_ASSIGN_OR_RETURN(std::string bytes, CopyOut(input));
   CHX_ASSIGN_OR_RETURN(Array array, Allocate(spec));
   CHX_RETURN_IF_ERROR(CopyIn(array, 0, bytes));
+  if (observer_ != nullptr) observer_->Transferred();
   outputs->push_back(std::move(array));
   return absl::OkStatus();
 }
@@ -413,14 +443,18 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
   const KernelTensor in = TensorOf(input);
   const KernelTensor out = TensorOf(output);
   current_ = state;
+  const Kernel kernel = state->kernels->Find(op);
   // Called while another kernel is prepared, never while one runs: the scratch is this one's.
   absl::Status status;
   {
     const KernelTimer timer(state->counters, op.id, output.buffer->bytes());
-    status = Outcome(
-        op, state->kernels->Find(op)({op, *state->stream, *this, {&in, 1}, {&out, 1}, attrs}));
+    status = Outcome(op, kernel({op, *state->stream, *this, {&in, 1}, {&out, 1}, attrs}));
   }
   scratch_.clear();
+  if (observer_ != nullptr && status.ok()) {
+    const Array* const arrays[] = {&input, &output};
+    observer_->Ran({op, kernel, input.spec.device, {&in, 1}, {&out, 1}, attrs, arrays});
+  }
   return status;
 }
 

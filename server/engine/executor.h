@@ -14,6 +14,7 @@
 #include "server/engine/array.h"
 #include "server/engine/devices.h"
 #include "server/engine/kernel.h"
+#include "server/engine/kernel_observer.h"
 #include "server/engine/memory_budget.h"
 #include "server/engine/memory_pool.h"
 #include "server/engine/segments.h"
@@ -59,6 +60,16 @@ class Executor : private ScratchAllocator {
 
   // What has been in use so far may move from now on. Run says so itself.
   void EndUses() { ++clock_.now; }
+  // Arrays of a run of prepared kernels stay where they are until EndUses, and are there.
+  void Keep(const Array& array) { Use(array); }
+  // Moves an upload that the client could still write to, unless it has to stay.
+  absl::Status Unshare(const Array& array);
+  // Calls a kernel once more, with the tensors as they are now. All its memory must have been kept.
+  absl::Status Repeat(const PreparedKernel& call);
+  // Told of each kernel from now on; null: nobody is.
+  void set_observer(KernelObserver* observer) { observer_ = observer; }
+  // The serial of the last buffer that was made.
+  uint64_t last_buffer() const { return clock_.buffers; }
 
   absl::StatusOr<Array> Allocate(const ArraySpec& contiguous);
   absl::Status CopyIn(const Array& contiguous, int64_t offset, absl::string_view bytes);
@@ -163,6 +174,7 @@ class Executor : private ScratchAllocator {
   DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;
   SharedUse* held_ = nullptr;  // of the command that runs
+  KernelObserver* observer_ = nullptr;
   // Memory that a client may be reading, of arrays that have moved from there to a storage.
   std::vector<Ref<Buffer>> left_;
 };

@@ -32,6 +32,11 @@ absl::Status Executor::Share(const Array& array) {
   return segments_.AddStorage(use.first());
 }
 
+absl::Status Executor::Unshare(const Array& array) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
+  return state->pool->Unshare(array.buffer);
+}
+
 absl::StatusOr<Array> Executor::SharedContiguous(const Array& array) {
   if (array.buffer->shared() && array.spec.is_contiguous()) {
     array.buffer->set_exported();  // the client is going to read it

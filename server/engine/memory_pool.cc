@@ -97,6 +97,7 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::AllocateIn(int64_t bytes, Kind kind) {
   buffer->exported_ = buffer->viewed_ = false;
   buffer->uses_ = 0;
   buffer->last_use_ = clock_->now;
+  buffer->serial_ = ++clock_->buffers;
   return Ref<Buffer>(buffer);
 }
 
@@ -107,6 +108,7 @@ absl::StatusOr<Ref<Buffer>> MemoryPool::Attach(Ref<SharedLease> lease,
   Place(buffer, storage.data(), storage.bytes(), kPrivate);
   buffer->exported_ = buffer->viewed_ = false;
   buffer->uses_ = 0;
+  buffer->serial_ = ++clock_->buffers;
   buffer->lease_ = std::move(lease);
   return Ref<Buffer>(buffer);
 }

@@ -24,7 +24,7 @@ namespace chx::server {
 // Where a pool enters what it does.
 struct PoolBooks {
   MemoryAccount* account;              // the session's
-  const UseClock* clock;               // its operators
+  UseClock* clock;                     // its operators and buffers
   DeviceCounters* counters = nullptr;  // null: nothing is counted
 };
 
@@ -163,7 +163,7 @@ class MemoryPool {
   DeviceSlot* const slot_;
   Stream* const stream_;
   MemoryAccount* const account_;
-  const UseClock* const clock_;
+  UseClock* const clock_;
   Segments* const segments_;
   DeviceCounters* const counters_;  // its memory, written under the lock
   SlabSharing* const sharing_;      // null: not on this device, or not in this session

@@ -18,6 +18,7 @@ constexpr const char* ComputingName() {
   if (std::is_same_v<C, Publish>) return "publish";
   if (std::is_same_v<C, Grad>) return "grad";
   if (std::is_same_v<C, Backward>) return "backward";
+  if (std::is_same_v<C, RunProgram>) return "run_program";
   return nullptr;
 }
 
@@ -69,6 +70,9 @@ void MakeRoom(const C& c, HandleTable& handles) {
 }  // namespace
 
 void CancelCommand(const Command& command, CommandContext& context) {
+  if (Recording* const recording = context.state.programs.recording()) {
+    recording->Fail(context.state.stop.Error("jit", StopReason::kCancelled));
+  }
   const auto cancel = [&context](const auto& c) {
     MakeRoom(c, context.state.handles);
     Cancel(c, context);
@@ -81,7 +85,18 @@ void RunCommand(const Command& command, CommandContext& context) {
     MakeRoom(c, context.state.handles);
     RunCommand(c, context);
   };
+  // Of a program that is being recorded, but for the commands that begin and end that.
+  Recording* const recording = context.state.programs.recording();
+  if (recording == nullptr) {
+    std::visit(run, command);
+    return;
+  }
+  const size_t errors = context.output.errors.size();
+  recording->Before(command);
   std::visit(run, command);
+  if (context.state.programs.recording() == recording) {
+    recording->After(command, context.output.errors.size() > errors);
+  }
 }
 
 }  // namespace chx::server

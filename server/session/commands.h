@@ -81,6 +81,12 @@ void RunCommand(const command::LoadSaved& c, CommandContext& context);
 void RunCommand(const command::ForgetSaved& c, CommandContext& context);
 void RunCommand(const command::NoteGenerator& c, CommandContext& context);
 
+// program_commands.cc
+void RunCommand(const command::BeginProgram& c, CommandContext& context);
+void RunCommand(const command::EndProgram& c, CommandContext& context);
+void RunCommand(const command::RunProgram& c, CommandContext& context);
+void RunCommand(const command::ReleaseProgram& c, CommandContext& context);
+
 // cancelled_commands.cc: what becomes of a command of a batch that is cancelled. Those that compute
 // are not run; the others keep the books: handles, names and graphs stay as the client thinks they
 // are, and nothing leaks.

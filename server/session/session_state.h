@@ -21,6 +21,7 @@
 #include "server/session/handle_table.h"
 #include "server/session/last_uses.h"
 #include "server/session/pending_passes.h"
+#include "server/session/programs.h"
 #include "server/session/root_error_log.h"
 #include "server/session/saved_arrays.h"
 #include "server/session/session_types.h"
@@ -56,6 +57,7 @@ struct SessionState {
   GraphScopes scopes{&meter};
   HandleTable handles;
   SavedArrays saved{&meter};
+  Programs programs{&meter};
   RootErrorLog errors;
   LastUses last_uses;  // in the window of commands that runs
 

@@ -1,0 +1,392 @@
+#include "server/programs/plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/error.h"
+
+namespace chx::server {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// Positions of calls between which an object has a value.
+struct Life {
+  size_t first = 0;
+  size_t last = 0;
+  bool used = false;
+
+  void Add(size_t call) {
+    if (!used) first = call;
+    last = call;
+    used = true;
+  }
+  bool Meets(const Life& other) const { return first <= other.last && other.first <= last; }
+};
+
+}  // namespace
+
+ArgumentSpec ArgumentSpec::Of(const Variable& argument) {
+  ArgumentSpec of;
+  of.spec = argument.array.spec;
+  of.spec.offset = 0;
+  for (const Ref<ArrayNode>& node : argument.nodes) {
+    of.graphs.emplace_back(node->id, node->grad_required);
+  }
+  return of;
+}
+
+bool ArgumentSpec::Fits(const Variable& argument) const {
+  const ArraySpec& other = argument.array.spec;
+  if (other.dtype != spec.dtype || other.device != spec.device || other.shape != spec.shape ||
+      other.strides != spec.strides || argument.nodes.size() != graphs.size() ||
+      argument.array.buffer->lease()) {
+    return false;
+  }
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const ArrayNode& node = *argument.nodes[i];
+    if (node.creator || std::make_pair(node.id, node.grad_required) != graphs[i]) return false;
+  }
+  return true;
+}
+
+Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments)
+    : calls_(std::move(trace.calls)),
+      results_(std::move(trace.results)),
+      gradients_(std::move(trace.gradients)) {
+  for (const Variable* argument : arguments) arguments_.push_back(ArgumentSpec::Of(*argument));
+  for (TraceObject& object : trace.objects) {
+    objects_.emplace_back();
+    objects_.back().traced = std::move(object);
+  }
+  // From where an argument begins, as in each run that may be elsewhere in its buffer.
+  const auto rebase = [&](int object, int64_t* offset) {
+    if (object < 0 || objects_[object].traced.kind != Kind::kArgument) return;
+    *offset -= arguments[objects_[object].traced.index]->array.spec.offset;
+  };
+  for (TraceCall& call : calls_) {
+    for (TraceTensor& tensor : call.inputs) rebase(tensor.object, &tensor.offset);
+    for (TraceTensor& tensor : call.outputs) rebase(tensor.object, &tensor.offset);
+  }
+  for (TraceArray& result : results_) rebase(result.object, &result.spec.offset);
+  for (const TraceGradient& gradient : gradients_) {
+    if (!gradient.any_before && gradient.changes) repeatable_ = false;
+  }
+  DropUnused();
+  LayOut();
+  FindPlaces();
+  FindSlots(trace.slots);
+}
+
+// Null: the kernel was left out.
+void Plan::FindSlots(absl::Span<const TraceSlot> slots) {
+  for (const TraceSlot& slot : slots) {
+    slots_.push_back(nullptr);
+    for (TraceCall& call : calls_) {
+      const bool is_it = call.operation == slot.operation &&
+                         slot.attribute < call.kernel.op->attrs.size() &&
+                         call.kernel.op->attrs.size() == call.kernel.attrs.size() &&
+                         call.is_operator;
+      if (is_it) slots_.back() = &call.kernel.attrs[slot.attribute];
+    }
+  }
+}
+
+// Of temporaries only: what is written elsewhere can be seen.
+void Plan::DropUnused() {
+  std::vector<bool> needed(objects_.size());
+  for (size_t i = 0; i < objects_.size(); ++i) {
+    needed[i] = objects_[i].traced.kind != Kind::kTemporary;
+  }
+  std::vector<bool> kept(calls_.size());
+  for (size_t i = calls_.size(); i-- > 0;) {
+    const TraceCall& call = calls_[i];
+    const auto is_needed = [&](const TraceTensor& t) { return t.object >= 0 && needed[t.object]; };
+    bool any = std::any_of(call.outputs.begin(), call.outputs.end(), is_needed);
+    if (call.kernel.op->written_inputs != 0) {
+      any = any || std::any_of(call.inputs.begin(), call.inputs.end(), is_needed);
+    }
+    kept[i] = any;
+    if (!any) continue;
+    call.ForEachTensor([&](const TraceTensor& tensor) { needed[tensor.object] = true; });
+  }
+  size_t next = 0;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (!kept[i]) continue;
+    if (next != i) calls_[next] = std::move(calls_[i]);
+    ++next;
+  }
+  calls_.resize(next);
+}
+
+// The largest first, each at the lowest place where nothing is that lives at the same time.
+void Plan::LayOut() {
+  std::vector<Life> lives(objects_.size());
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    calls_[i].ForEachTensor([&](const TraceTensor& tensor) { lives[tensor.object].Add(i); });
+  }
+  std::vector<size_t> order;
+  for (size_t i = 0; i < objects_.size(); ++i) {
+    if (objects_[i].traced.kind == Kind::kTemporary && lives[i].used) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    return objects_[a].traced.bytes > objects_[b].traced.bytes;
+  });
+  std::vector<size_t> placed;  // by offset
+  for (size_t i : order) {
+    Object& object = objects_[i];
+    int64_t offset = 0;
+    for (size_t other : placed) {
+      const Object& there = objects_[other];
+      if (there.traced.device != object.traced.device || !lives[i].Meets(lives[other])) continue;
+      if (offset + object.traced.bytes <= there.arena_offset) break;
+      const int64_t end = there.arena_offset + there.traced.bytes;
+      offset = std::max(offset, (end + kAlignment - 1) / kAlignment * kAlignment);
+    }
+    object.arena_offset = offset;
+    const auto after = std::upper_bound(
+        placed.begin(), placed.end(), offset,
+        [this](int64_t at, size_t other) { return at < objects_[other].arena_offset; });
+    placed.insert(after, i);
+    if (arena_bytes_.size() <= object.traced.device) arena_bytes_.resize(object.traced.device + 1);
+    int64_t& bytes = arena_bytes_[object.traced.device];
+    bytes = std::max(bytes, offset + object.traced.bytes);
+  }
+}
+
+void Plan::FindPlaces() {
+  const auto add = [this](KernelTensor& tensor, const TraceTensor& traced) {
+    if (traced.object >= 0) objects_[traced.object].places.push_back({&tensor, traced.offset});
+  };
+  for (TraceCall& call : calls_) {
+    for (size_t i = 0; i < call.inputs.size(); ++i) add(call.kernel.inputs[i], call.inputs[i]);
+    for (size_t i = 0; i < call.outputs.size(); ++i) add(call.kernel.outputs[i], call.outputs[i]);
+    call.ForEachTensor([&](const TraceTensor& tensor) {
+      const int64_t bytes = objects_[tensor.object].traced.bytes;
+      call.kernel.large_operand = std::max(call.kernel.large_operand, bytes);
+    });
+  }
+}
+
+ArrayNode* Plan::NodeOf(const TraceGradient& gradient,
+                        absl::Span<Variable* const> arguments) const {
+  return gradient.node ? gradient.node.get() : arguments[gradient.argument]->NodeOf(gradient.id);
+}
+
+bool Plan::Fits(absl::Span<Variable* const> arguments) const {
+  if (arguments.size() != arguments_.size()) return false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments_[i].Fits(*arguments[i])) return false;
+    // Kernels were called with memory that was apart.
+    for (size_t j = 0; j < i; ++j) {
+      if (arguments[i]->array.buffer == arguments[j]->array.buffer) return false;
+    }
+  }
+  for (const TraceGradient& gradient : gradients_) {
+    const ArrayNode* const node = NodeOf(gradient, arguments);
+    if (node == nullptr || node->handles == 0) return false;
+    const Variable* const grad = node->grad.get();
+    if (grad != nullptr && (!grad->nodes.empty() || grad->array.buffer->lease())) return false;
+    if (gradient.any_before) continue;
+    if ((grad != nullptr) != gradient.before) return false;
+    if (grad == nullptr) continue;
+    if (grad->array.buffer->unique() != gradient.unique ||
+        grad->array.spec.shape != gradient.spec.shape ||
+        grad->array.spec.strides != gradient.spec.strides ||
+        grad->array.spec.offset != gradient.spec.offset) {
+      return false;
+    }
+    for (const Variable* argument : arguments) {
+      if (argument->array.buffer == grad->array.buffer) return false;
+    }
+  }
+  for (const Object& object : objects_) {
+    if (object.traced.kind != Kind::kHeld) continue;
+    if (object.traced.buffer->lease()) return false;
+    for (const Variable* argument : arguments) {
+      if (argument->array.buffer == object.traced.buffer) return false;
+    }
+  }
+  return true;
+}
+
+const Buffer* Plan::BufferOf(const Object& object, absl::Span<Variable* const> arguments) const {
+  switch (object.traced.kind) {
+    case Kind::kArgument:
+      return arguments[object.traced.index]->array.buffer.get();
+    case Kind::kGradient:
+      return NodeOf(gradients_[object.traced.index], arguments)->grad->array.buffer.get();
+    case Kind::kHeld:
+      return object.traced.buffer.get();
+    case Kind::kTemporary:
+    case Kind::kResult:
+      break;
+  }
+  return nullptr;
+}
+
+// What there was before the run stays where it is, until the executor's EndUses.
+absl::Status Plan::KeepAll(Executor& executor, absl::Span<Variable* const> arguments) const {
+  for (const Object& object : objects_) {
+    Array array;
+    array.spec.device = object.traced.device;
+    if (object.traced.kind == Kind::kArgument) {
+      array = arguments[object.traced.index]->array;
+    } else if (object.traced.kind == Kind::kGradient) {
+      array = NodeOf(gradients_[object.traced.index], arguments)->grad->array;
+    } else if (object.traced.kind == Kind::kHeld) {
+      array.buffer = object.traced.buffer;
+    } else {
+      continue;
+    }
+    executor.Keep(array);
+    if (!array.buffer->shared() || !object.traced.must_not_change) continue;
+    CHX_RETURN_IF_ERROR(executor.Unshare(array));
+    if (array.buffer->shared()) return absl::UnavailableError("the client sees the array");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<char*> Plan::AddressOf(size_t number, Executor& executor,
+                                      absl::Span<Variable* const> arguments) {
+  const Object& object = objects_[number];
+  switch (object.traced.kind) {
+    case Kind::kTemporary:
+      return arenas_[object.traced.device].buffer->data() + object.arena_offset;
+    case Kind::kResult: {
+      const ArraySpec bytes(Dtype::kUint8, Shape({object.traced.bytes}), object.traced.device);
+      CHX_ASSIGN_OR_RETURN(Array made, executor.Allocate(bytes));
+      made_[number] = std::move(made.buffer);
+      return made_[number]->data();
+    }
+    case Kind::kArgument:
+      return arguments[object.traced.index]->array.data();
+    case Kind::kGradient:
+    case Kind::kHeld:
+      break;
+  }
+  return BufferOf(object, arguments)->data();
+}
+
+absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> arguments) {
+  CHX_RETURN_IF_ERROR(KeepAll(executor, arguments));
+  arenas_.resize(arena_bytes_.size());
+  for (size_t i = 0; i < arena_bytes_.size(); ++i) {
+    if (arena_bytes_[i] == 0) continue;
+    const ArraySpec bytes(Dtype::kUint8, Shape({arena_bytes_[i]}), static_cast<DeviceId>(i));
+    CHX_ASSIGN_OR_RETURN(arenas_[i], executor.Allocate(bytes));
+  }
+  made_.resize(objects_.size());
+  for (size_t i = 0; i < objects_.size(); ++i) {
+    Object& object = objects_[i];
+    if (object.traced.kind == Kind::kTemporary && object.places.empty()) continue;
+    CHX_ASSIGN_OR_RETURN(char* const address, AddressOf(i, executor, arguments));
+    if (address == object.address) continue;
+    for (const Place& place : object.places) place.tensor->data = address + place.offset;
+    object.address = address;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values, size_t* failed) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
+  }
+  for (const TraceCall& call : calls_) {
+    *failed = call.command;
+    CHX_RETURN_IF_ERROR(executor.Repeat(call.kernel));
+  }
+  return absl::OkStatus();
+}
+
+Array Plan::ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const {
+  const Object& object = objects_[kept.object];
+  Array array;
+  array.spec = kept.spec;
+  switch (object.traced.kind) {
+    case Kind::kArgument: {
+      const Array& argument = arguments[object.traced.index]->array;
+      array.buffer = argument.buffer;
+      array.spec.offset += argument.spec.offset;
+      break;
+    }
+    case Kind::kGradient:
+      array.buffer = NodeOf(gradients_[object.traced.index], arguments)->grad->array.buffer;
+      break;
+    case Kind::kHeld:
+      array.buffer = object.traced.buffer;
+      break;
+    case Kind::kTemporary:
+    case Kind::kResult:
+      array.buffer = made_[kept.object];
+      break;
+  }
+  return array;
+}
+
+void Plan::Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results) {
+  results->clear();
+  for (const TraceArray& result : results_) results->push_back(ArrayOf(result, arguments));
+  // All of them before any is replaced.
+  std::vector<std::unique_ptr<Variable>> after(gradients_.size());
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (!gradients_[i].changes || gradients_[i].after.object < 0) continue;
+    after[i] = std::make_unique<Variable>();
+    after[i]->array = ArrayOf(gradients_[i].after, arguments);
+  }
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (gradients_[i].changes) NodeOf(gradients_[i], arguments)->grad = std::move(after[i]);
+  }
+}
+
+absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
+                       absl::Span<const int64_t> values, std::vector<Array>* results,
+                       size_t* failed) {
+  absl::Status status = Prepare(executor, arguments);
+  const bool began = status.ok();
+  if (!began) status = absl::FailedPreconditionError(status.message());
+  for (int64_t i = 0; i < times && status.ok(); ++i) {
+    const size_t first = static_cast<size_t>(i) * slots_.size();
+    status = Repeat(executor, values.subspan(first, slots_.size()), failed);
+  }
+  if (status.ok()) Finish(arguments, results);
+  arenas_.clear();
+  made_.clear();
+  return status;
+}
+
+std::vector<const Buffer*> Plan::Unwritten(absl::Span<Variable* const> arguments,
+                                           size_t failed) const {
+  std::vector<const Buffer*> buffers;
+  for (const TraceCall& call : calls_) {
+    const OpDef& op = *call.kernel.op;
+    const auto add = [&](const TraceTensor& tensor) {
+      const Buffer* const buffer =
+          tensor.object < 0 ? nullptr : BufferOf(objects_[tensor.object], arguments);
+      if (buffer != nullptr) buffers.push_back(buffer);
+    };
+    if (call.command < failed) continue;
+    for (const TraceTensor& output : call.outputs) add(output);
+    // One bad gradient does not cost all parameters their values: nothing is written.
+    if (op.written_inputs == 0 || (op.has_lists() && call.command > failed)) continue;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (op.IsWritten(i, call.inputs.size())) add(call.inputs[i]);
+    }
+  }
+  return buffers;
+}
+
+int64_t Plan::arena_bytes() const {
+  return std::accumulate(arena_bytes_.begin(), arena_bytes_.end(), int64_t{0});
+}
+
+int64_t Plan::Bytes() const {
+  auto bytes = static_cast<int64_t>(sizeof(*this));
+  for (const TraceCall& call : calls_) {
+    bytes += static_cast<int64_t>(sizeof(call) + 2 * (call.inputs.size() + call.outputs.size()) *
+                                                     (sizeof(KernelTensor) + sizeof(TraceTensor)));
+  }
+  return bytes + static_cast<int64_t>(objects_.size() * sizeof(Object));
+}
+
+}  // namespace chx::server

@@ -1,0 +1,95 @@
+// A step as it is repeated: kernels that are chosen, specs that are inferred, memory that is planned.
+#ifndef CHX_SERVER_PROGRAMS_PLAN_H_
+#define CHX_SERVER_PROGRAMS_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/autograd/variable.h"
+#include "server/engine/executor.h"
+#include "server/programs/trace.h"
+
+namespace chx::server {
+
+// What a step was given when it was recorded, which a run must be given again.
+struct ArgumentSpec {
+  ArraySpec spec;
+  absl::InlinedVector<std::pair<BackpropId, bool>, 1> graphs;  // and whether it keeps its gradient
+
+  static ArgumentSpec Of(const Variable& argument);
+  bool Fits(const Variable& argument) const;
+};
+
+// One step's, for arguments and gradients of one kind. Used under the session's lock.
+class Plan {
+ public:
+  // Leaves out what nothing depends on, and lays the temporaries out in one block per device.
+  Plan(Trace trace, absl::Span<const Variable* const> arguments);
+
+  // Whether the plan does what the step's commands would do with these arguments, and all as it is.
+  bool Fits(absl::Span<Variable* const> arguments) const;
+  // Whether it still fits after a run.
+  bool repeatable() const { return repeatable_; }
+
+  // One run, or several: `values` are those of the slots in each. *results is replaced. An error: of the command *failed. FailedPrecondition before anything has
+  // run: the plan cannot be used now.
+  absl::Status Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
+                   absl::Span<const int64_t> values, std::vector<Array>* results, size_t* failed);
+
+  size_t num_calls() const { return calls_.size(); }
+  int64_t arena_bytes() const;
+  // What it takes itself, about.
+  int64_t Bytes() const;
+  // Of a run that has failed at a command: the memory that has no value now, as later commands, or
+  // that one, were to write it.
+  std::vector<const Buffer*> Unwritten(absl::Span<Variable* const> arguments, size_t failed) const;
+
+ private:
+  using Kind = TraceObject::Kind;
+  // A place where a tensor's address is.
+  struct Place {
+    KernelTensor* tensor;
+    int64_t offset;
+  };
+  struct Object {
+    TraceObject traced;
+    int64_t arena_offset = 0;  // kTemporary
+    std::vector<Place> places;
+    char* address = nullptr;  // which the places have now
+  };
+
+  void DropUnused();
+  void LayOut();
+  void FindPlaces();
+  void FindSlots(absl::Span<const TraceSlot> slots);
+  absl::Status KeepAll(Executor& executor, absl::Span<Variable* const> arguments) const;
+  absl::StatusOr<char*> AddressOf(size_t number, Executor& executor,
+                                  absl::Span<Variable* const> arguments);
+  absl::Status Prepare(Executor& executor, absl::Span<Variable* const> arguments);
+  absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, size_t* failed);
+  void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
+  ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
+  Array ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const;
+  const Buffer* BufferOf(const Object& object, absl::Span<Variable* const> arguments) const;
+
+  std::vector<ArgumentSpec> arguments_;
+  std::vector<TraceCall> calls_;
+  std::vector<Object> objects_;
+  std::vector<TraceArray> results_;
+  std::vector<TraceGradient> gradients_;
+  std::vector<int64_t> arena_bytes_;  // by device
+  std::vector<AttrValue*> slots_;
+  bool repeatable_ = true;
+  // During a run.
+  std::vector<Array> arenas_;           // by device
+  std::vector<Ref<Buffer>> made_;       // by object, of results
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_PROGRAMS_PLAN_H_

@@ -1,0 +1,250 @@
+#include "server/programs/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/error.h"
+
+namespace chx::server {
+namespace {
+
+// To lay out memory takes time that is quadratic in this.
+constexpr size_t kMaxCalls = 8192;
+
+// As the executor: kernels check positions, labels and divisors before they use them.
+bool MustNotChange(const OpDef& op, Dtype dtype) { return !IsFloat(dtype) || op.stable_inputs; }
+
+bool LiesIn(const char* data, const Buffer& buffer) {
+  return data >= buffer.data() && data < buffer.data() + buffer.bytes();
+}
+
+}  // namespace
+
+void Recorder::AddArgument(const Variable& argument) {
+  const Array& array = argument.array;
+  const int index = static_cast<int>(trace_.objects.size());
+  TraceObject object;
+  object.kind = TraceObject::Kind::kArgument;
+  object.index = index;
+  object.bytes = array.buffer->bytes();
+  object.device = array.spec.device;
+  trace_.objects.push_back(std::move(object));
+  if (array.buffer->lease()) Decline("an argument is shared with other sessions");
+  if (!objects_.emplace(array.buffer->serial(), index).second) {
+    Decline("two arguments share memory");
+  }
+  for (const Ref<ArrayNode>& node : argument.nodes) Watch(node.get(), index);
+}
+
+void Recorder::Watch(ArrayNode* node, int argument) {
+  if (!watched_.emplace(node, nodes_.size()).second) return;
+  Watched watched;
+  watched.node = Ref<ArrayNode>(node);
+  watched.argument = argument;
+  if (node->grad != nullptr) {
+    const Array& grad = node->grad->array;
+    watched.buffer = grad.buffer->serial();
+    watched.unique = grad.buffer->unique();
+    watched.spec = grad.spec;
+    gradients_.emplace(watched.buffer, static_cast<int>(nodes_.size()));
+  }
+  nodes_.push_back(std::move(watched));
+}
+
+void SetSlot(int64_t bits, AttrValue* attribute) {
+  double number = 0;
+  std::memcpy(&number, &bits, sizeof(number));
+  if (attribute->type() == AttrType::kInt) {
+    *attribute = AttrValue(bits);
+  } else if (attribute->type() == AttrType::kFloat) {
+    *attribute = AttrValue(number);
+  } else if (attribute->type() == AttrType::kScalar && attribute->AsScalar().is_float()) {
+    *attribute = AttrValue(Scalar(number));
+  }
+}
+
+void Recorder::BeginCommand(size_t number, const OpDef* op) {
+  command_ = number;
+  is_operator_ = op != nullptr;
+  if (op == nullptr) return;
+  ++num_operations_;
+  operators_.push_back(op);
+}
+
+void Recorder::AddHeld(const Array& array, bool constant) {
+  TraceObject& object = trace_.objects[ObjectOf(array)];
+  object.is_constant = object.is_constant || constant;
+  if (object.kind != TraceObject::Kind::kTemporary) return;
+  object.kind = TraceObject::Kind::kHeld;
+  object.buffer = array.buffer;
+}
+
+bool Recorder::WritesConstant() const {
+  return std::any_of(trace_.objects.begin(), trace_.objects.end(), [](const TraceObject& object) {
+    return object.is_constant && object.written;
+  });
+}
+
+bool Recorder::IsUntouched(const Watched& watched) const {
+  const auto& grad = watched.node->grad;
+  if ((grad == nullptr ? 0 : grad->array.buffer->serial()) != watched.buffer) return false;
+  const auto it = objects_.find(watched.buffer);
+  if (it == objects_.end()) return true;
+  const TraceObject& object = trace_.objects[it->second];
+  return !object.read && !object.written;
+}
+
+void Recorder::ReplaceGradient(const ArrayNode* node) {
+  const auto it = watched_.find(node);
+  if (it == watched_.end()) return;
+  Watched& watched = nodes_[it->second];
+  if (watched.decided) return;
+  watched.decided = true;
+  watched.replaced = IsUntouched(watched);
+}
+
+void Recorder::UseGradient(const ArrayNode* node) {
+  const auto it = watched_.find(node);
+  if (it != watched_.end()) nodes_[it->second].decided = true;
+}
+
+int Recorder::ObjectOf(const Array& array) {
+  const Buffer& buffer = *array.buffer;
+  const auto [it, is_new] =
+      objects_.emplace(buffer.serial(), static_cast<int>(trace_.objects.size()));
+  if (!is_new) return it->second;
+  TraceObject object;
+  object.bytes = buffer.bytes();
+  object.device = array.spec.device;
+  const auto gradient = gradients_.find(buffer.serial());
+  if (gradient != gradients_.end()) {
+    object.kind = TraceObject::Kind::kGradient;
+    object.index = gradient->second;
+  } else if (buffer.serial() <= last_buffer_) {
+    object.kind = TraceObject::Kind::kHeld;
+    object.buffer = array.buffer;
+  }
+  if (buffer.lease()) Decline("an array is shared with other sessions");
+  trace_.objects.push_back(std::move(object));
+  return it->second;
+}
+
+TraceTensor Recorder::Locate(const KernelTensor& tensor, absl::Span<const Array* const> arrays) {
+  TraceTensor located;
+  if (tensor.is_scalar || !tensor.present || tensor.data == nullptr) return located;
+  for (const Array* array : arrays) {
+    if (!LiesIn(tensor.data, *array->buffer)) continue;
+    located.object = ObjectOf(*array);
+    located.offset = tensor.data - array->buffer->data();
+    return located;
+  }
+  if (tensor.size() > 0) Decline("a kernel has used memory of no array");
+  return located;
+}
+
+void Recorder::Note(const TraceTensor& tensor, const KernelTensor& kernel_tensor, const OpDef& op,
+                    bool writes) {
+  if (tensor.object < 0) return;
+  TraceObject& object = trace_.objects[tensor.object];
+  (writes ? object.written : object.read) = true;
+  if (!writes && MustNotChange(op, kernel_tensor.dtype)) object.must_not_change = true;
+}
+
+void Recorder::Ran(const Call& call) {
+  TraceCall traced;
+  traced.kernel.op = &call.op;
+  traced.kernel.kernel = call.kernel;
+  traced.kernel.device = call.device;
+  traced.kernel.inputs.assign(call.inputs.begin(), call.inputs.end());
+  traced.kernel.outputs.assign(call.outputs.begin(), call.outputs.end());
+  traced.kernel.attrs.assign(call.attrs.begin(), call.attrs.end());
+  traced.command = command_;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    traced.inputs.push_back(Locate(call.inputs[i], call.arrays));
+    Note(traced.inputs.back(), call.inputs[i], call.op, false);
+    // Where the kernel has outputs, they are what an in-place operator writes.
+    const bool writes = call.op.written_inputs != 0 && call.op.IsWritten(i, call.inputs.size());
+    if (writes) Note(traced.inputs.back(), call.inputs[i], call.op, true);
+  }
+  for (const KernelTensor& output : call.outputs) {
+    traced.outputs.push_back(Locate(output, call.arrays));
+    Note(traced.outputs.back(), output, call.op, true);
+  }
+  traced.operation = is_operator_ ? num_operations_ - 1 : -1;
+  traced.is_operator = is_operator_ && &call.op == operators_.back();
+  trace_.calls.push_back(std::move(traced));
+}
+
+void Recorder::Transferred() { Decline("an array has been copied to another device"); }
+
+void Recorder::Decline(std::string why) {
+  if (declined_.empty()) declined_ = std::move(why);
+}
+
+TraceArray Recorder::Keep(const Array& array) {
+  TraceArray kept;
+  kept.object = ObjectOf(array);
+  kept.spec = array.spec;
+  TraceObject& object = trace_.objects[kept.object];
+  if (object.kind == TraceObject::Kind::kTemporary) object.kind = TraceObject::Kind::kResult;
+  return kept;
+}
+
+void Recorder::FinishGradients() {
+  // Objects name gradients by the number among all that were watched.
+  std::vector<int> numbers(nodes_.size(), -1);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Watched& watched = nodes_[i];
+    const bool untouched = IsUntouched(watched);
+    if (untouched && !watched.decided) continue;
+    TraceGradient gradient;
+    if (watched.argument < 0) gradient.node = watched.node;
+    gradient.argument = watched.argument;
+    gradient.id = watched.node->id;
+    gradient.any_before = watched.replaced;
+    gradient.before = watched.buffer != 0;
+    gradient.unique = watched.unique;
+    gradient.spec = watched.spec;
+    const auto& grad = watched.node->grad;
+    gradient.changes = (grad == nullptr ? 0 : grad->array.buffer->serial()) != watched.buffer ||
+                       (watched.replaced && !untouched);
+    if (watched.replaced && grad == nullptr) gradient.changes = true;
+    if (grad != nullptr && !grad->nodes.empty()) Decline("a gradient is in a graph itself");
+    if (gradient.changes && grad != nullptr) gradient.after = Keep(grad->array);
+    numbers[i] = static_cast<int>(trace_.gradients.size());
+    trace_.gradients.push_back(std::move(gradient));
+  }
+  for (TraceObject& object : trace_.objects) {
+    if (object.kind == TraceObject::Kind::kGradient) object.index = numbers[object.index];
+    if (object.kind == TraceObject::Kind::kGradient && object.index < 0) {
+      Decline("a gradient is used that is none of the step's");
+    }
+  }
+}
+
+// A plan has the attribute in one kernel and nowhere else: a composition's parts, and rules for
+// gradients, may have computed with it.
+void Recorder::CheckSlot(const TraceSlot& slot) {
+  const OpDef* const op = operators_[static_cast<size_t>(slot.operation)];
+  const auto runs = std::count_if(
+      trace_.calls.begin(), trace_.calls.end(), [&](const TraceCall& call) {
+        return call.operation == slot.operation && call.is_operator;
+      });
+  if (op->kind != OpKind::kKernel || runs != 1 || in_graph_.contains(slot.operation)) {
+    Decline("a number that varies goes into an operator that is in a graph, or has several parts");
+  }
+}
+
+absl::StatusOr<Trace> Recorder::Finish(absl::Span<const Array* const> results,
+                                       absl::Span<const TraceSlot> slots) {
+  for (const TraceSlot& slot : slots) CheckSlot(slot);
+  trace_.slots.assign(slots.begin(), slots.end());
+  for (const Array* result : results) trace_.results.push_back(Keep(*result));
+  FinishGradients();
+  if (trace_.calls.size() > kMaxCalls) Decline("it runs more kernels than a plan has room for");
+  if (!declined_.empty()) return absl::UnimplementedError(declined_);
+  return std::move(trace_);
+}
+
+}  // namespace chx::server

@@ -1,0 +1,335 @@
+#include "server/session/programs.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "ops/error.h"
+#include "proto/command_codec.h"
+#include "server/session/commands.h"
+
+namespace chx::server {
+namespace {
+
+template <typename C>
+constexpr bool IsOneOf() {
+  return false;
+}
+template <typename C, typename First, typename... Rest>
+constexpr bool IsOneOf() {
+  return std::is_same_v<C, First> || IsOneOf<C, Rest...>();
+}
+
+// Those that are no part of a step: they define what all commands use, or end the recording.
+template <typename C>
+constexpr bool kApart =
+    IsOneOf<C, command::DefineMode, command::DefineLocation, command::BeginProgram,
+            command::EndProgram, command::RunProgram, command::ReleaseProgram,
+            command::NoteGenerator>();
+// Those that a step is made of.
+template <typename C>
+constexpr bool kKept = IsOneOf<C, command::ApplyOp, command::Release, command::RequireGrad,
+                               command::Backward, command::Grad, command::SetGrad,
+                               command::GetGrad>();
+// Those whose result the program holds.
+template <typename C>
+constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom>();
+
+absl::Status CannotRecord(absl::string_view what, absl::string_view how) {
+  return MakeError(ErrorKind::kNotImplemented,
+                   absl::StrCat("[jit] cannot record ", what, ": ", how));
+}
+
+// The arrays that a command works on.
+template <typename C, typename Fn>
+void ForEachArray(const C& c, Fn fn) {
+  const auto each = [&fn](absl::Span<const Handle> handles) {
+    for (Handle handle : handles) {
+      if (handle != 0) fn(handle);
+    }
+  };
+  if constexpr (std::is_same_v<C, command::ApplyOp>) {
+    for (const HandleOperand& input : c.inputs) {
+      if (input.is_array()) fn(input.array());
+    }
+  } else if constexpr (std::is_same_v<C, command::Backward>) {
+    each(c.outputs);
+  } else if constexpr (std::is_same_v<C, command::Grad>) {
+    each(c.outputs);
+    each(c.inputs);
+    each(c.output_grads);
+  } else if constexpr (std::is_same_v<C, command::SetGrad>) {
+    each({&c.handle, 1});
+    each({&c.grad, 1});
+  } else if constexpr (IsOneOf<C, command::RequireGrad, command::GetGrad>()) {
+    each({&c.handle, 1});
+  }
+}
+
+template <typename C>
+uint16_t ModeOf(const C& c) {
+  if constexpr (IsOneOf<C, command::ApplyOp, command::Backward, command::Grad>()) return c.mode;
+  return 0;
+}
+
+}  // namespace
+
+Recording::Recording(uint64_t number, SessionState* state, bool keep_commands)
+    : number_(number),
+      state_(*state),
+      keeps_(keep_commands),
+      recorder_(state->executor.last_buffer()),
+      program_(std::make_unique<Program>()) {}
+
+absl::Status Recording::CheckLeaf(const Variable& variable) const {
+  for (const Ref<ArrayNode>& node : variable.nodes) {
+    if (!node->creator) continue;
+    return CannotRecord(absl::StrCat("the use of ", variable.array.spec.ToString(),
+                                     ", which was computed from arrays that require gradients"),
+                        "compute it in the function, or pass x.as_grad_stopped()");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recording::Begin(absl::Span<const Handle> arguments) {
+  arguments_.assign(arguments.begin(), arguments.end());
+  program_->arguments = arguments_;
+  RootErrorPtr inherited;
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> variables,
+                       state_.handles.UseAll(arguments, &inherited));
+  if (inherited != nullptr) return inherited->status;
+  for (const Variable* variable : variables) {
+    CHX_RETURN_IF_ERROR(CheckLeaf(*variable));
+    recorder_.AddArgument(*variable);
+  }
+  state_.handles.ForEach([this](Handle /*handle*/, const HandleTable::Entry& entry) {
+    for (const Ref<ArrayNode>& node : entry.variable.nodes) {
+      if (node->creator == nullptr) recorder_.WatchGradient(node.get());
+    }
+  });
+  state_.executor.set_observer(&recorder_);
+  return absl::OkStatus();
+}
+
+void Recording::Fail(absl::Status why) {
+  if (status_.ok()) status_ = std::move(why);
+}
+
+// The program has the array, whatever becomes of the client's handle.
+void Recording::Hold(Handle handle, bool constant) {
+  if (held_.contains(handle)) return;
+  state_.handles.Reserve(1);
+  const HandleTable::Entry* const entry = state_.handles.Find(handle);
+  if (entry == nullptr) return;  // the command itself says so
+  if (entry->error != nullptr) return Fail(entry->error->status);
+  absl::Status leaf = CheckLeaf(entry->variable);
+  if (!leaf.ok()) return Fail(std::move(leaf));
+  recorder_.AddHeld(entry->variable.array, constant);
+  if (!keeps_) return;
+  const Handle own = state_.programs.NewHandle();
+  absl::Status room = state_.handles.CheckNew({&own, 1});
+  if (!room.ok()) return Fail(std::move(room));
+  state_.handles.Bind(own, Variable(entry->variable));
+  held_.emplace(handle, own);
+  program_->held.push_back({handle, own});
+}
+
+void Recording::KeepCommand(const Command& command) {
+  const size_t before = program_->records.size();
+  if (const auto* release = std::get_if<command::Release>(&command)) {
+    Handles made;
+    for (Handle handle : release->handles) {
+      if (made_.contains(handle)) made.push_back(handle);
+    }
+    CommandWriter(&program_->records).Release(made);
+    num_commands_ += made.empty() ? 0 : 1;
+  } else {
+    CommandWriter(&program_->records).Write(command);
+    ++num_commands_;
+  }
+  const auto bytes = static_cast<int64_t>(program_->records.size() - before);
+  if (!state_.meter.TryCharge(bytes)) {
+    program_->records.resize(before);
+    return Fail(MemoryError("[jit] ", state_.meter.Exhausted(bytes).message()));
+  }
+  program_->charged += bytes;
+}
+
+void Recording::Before(const Command& command) {
+  const auto before = [&](const auto& c) {
+    using C = std::decay_t<decltype(c)>;
+    if constexpr (kApart<C> || kConstant<C>) {
+      return;
+    } else if constexpr (!kKept<C>) {
+      Fail(CannotRecord(absl::StrCat("the command ", C::kName),
+                        "values are read, and functions of the client called, outside"));
+    } else {
+      ForEachArray(c, [this](Handle handle) {
+        const bool is_argument =
+            std::find(arguments_.begin(), arguments_.end(), handle) != arguments_.end();
+        if (!is_argument && !made_.contains(handle)) Hold(handle, false);
+      });
+      for (Handle handle : ResultsOf(c)) made_.insert(handle);
+      const RecordMode* const mode = state_.definitions.FindMode(ModeOf(c));
+      if (keeps_ && ModeOf(c) != 0 && mode != nullptr) {
+        auto& modes = program_->modes;
+        const bool known = std::any_of(modes.begin(), modes.end(),
+                                       [&](const auto& entry) { return entry.first == ModeOf(c); });
+        if (!known) modes.emplace_back(ModeOf(c), *mode);
+      }
+      const OpDef* op = nullptr;
+      if constexpr (std::is_same_v<C, command::ApplyOp>) {
+        op = OpOf(c, state_);
+        num_attributes_.push_back(c.attrs.size());
+        if (op == nullptr) op = &FunctionOp();  // the command says so
+      }
+      recorder_.BeginCommand(num_commands_, op);
+      if constexpr (IsOneOf<C, command::SetGrad, command::GetGrad, command::RequireGrad>()) {
+        const HandleTable::Entry* const entry = state_.handles.Find(c.handle);
+        const ArrayNode* const node =
+            entry == nullptr ? nullptr : entry->variable.NodeOf(c.backprop_id);
+        if constexpr (std::is_same_v<C, command::SetGrad>) {
+          if (node != nullptr) recorder_.ReplaceGradient(node);
+        } else if constexpr (std::is_same_v<C, command::GetGrad>) {
+          if (node != nullptr) recorder_.UseGradient(node);
+        } else if (!made_.contains(c.handle) && (node == nullptr || !node->grad_required)) {
+          Fail(CannotRecord("require_grad() of an array that there was before",
+                            "call it before the function"));
+        }
+      }
+      if (keeps_) {
+        KeepCommand(command);
+      } else {
+        ++num_commands_;
+      }
+    }
+  };
+  std::visit(before, command);
+}
+
+void Recording::After(const Command& command, bool failed) {
+  if (failed) Fail(CannotRecord("a function that fails", "an error was raised in it"));
+  const auto after = [this](const auto& c) {
+    using C = std::decay_t<decltype(c)>;
+    if constexpr (kConstant<C>) Hold(c.result, true);
+    if constexpr (std::is_same_v<C, command::ApplyOp>) {
+      for (Handle result : c.results) {
+        const HandleTable::Entry* const entry = state_.handles.Find(result);
+        if (entry != nullptr && !entry->variable.nodes.empty()) recorder_.NoteGraph();
+      }
+    }
+  };
+  std::visit(after, command);
+}
+
+absl::Status Recording::SetSlots(absl::Span<const int64_t> slots) {
+  if (slots.size() % 2 != 0) return ValueError("[jit] expects pairs of numbers as slots");
+  for (size_t i = 0; i < slots.size(); i += 2) {
+    const auto operation = static_cast<size_t>(slots[i]);
+    if (operation >= num_attributes_.size() ||
+        static_cast<size_t>(slots[i + 1]) >= num_attributes_[operation]) {
+      return ValueError("[jit] expects slots of the program's operators, got operator ", slots[i],
+                        ", attribute ", slots[i + 1]);
+    }
+    program_->slots.push_back({slots[i], static_cast<size_t>(slots[i + 1])});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Handle> outputs,
+                                                          absl::Span<const TraceSlot> slots) {
+  RootErrorPtr inherited;
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> results,
+                       state_.handles.UseAll(outputs, &inherited));
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> arguments,
+                       state_.handles.UseAll(arguments_, &inherited));
+  if (inherited != nullptr) return inherited->status;
+  std::vector<const Array*> arrays;
+  for (const Variable* result : results) arrays.push_back(&result->array);
+  CHX_ASSIGN_OR_RETURN(Trace trace, recorder_.Finish(arrays, slots));
+  return std::make_unique<Plan>(std::move(trace),
+                                std::vector<const Variable*>(arguments.begin(), arguments.end()));
+}
+
+void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {
+  constexpr size_t kMaxPlans = 4;
+  ++program->attempts;
+  absl::StatusOr<std::unique_ptr<Plan>> plan = MakePlan(outputs, program->slots);
+  if (!plan.ok()) {
+    program->declined = std::string(plan.status().message());
+    return;
+  }
+  const int64_t bytes = (*plan)->Bytes();
+  if (!state_.meter.TryCharge(bytes)) {
+    program->declined = "there is no memory for it";
+    return;
+  }
+  program->charged += bytes;
+  program->declined.clear();
+  program->plans.push_front(*std::move(plan));
+  if (program->plans.size() <= kMaxPlans) return;
+  const int64_t freed = program->plans.back()->Bytes();
+  program->charged -= freed;
+  state_.meter.Release(freed);
+  program->plans.pop_back();
+}
+
+absl::StatusOr<std::unique_ptr<Program>> Recording::Finish(absl::Span<const Handle> outputs,
+                                                           absl::Span<const int64_t> slots) {
+  state_.executor.set_observer(nullptr);
+  RootErrorPtr inherited;
+  CHX_RETURN_IF_ERROR(state_.handles.UseAll(outputs, &inherited).status());
+  if (inherited != nullptr) Fail(inherited->status);
+  if (recorder_.WritesConstant()) {
+    Fail(CannotRecord("a write to an array that the function has made of host memory",
+                      "write to a copy, x.copy()"));
+  }
+  for (Handle output : outputs) {
+    const bool is_argument =
+        std::find(arguments_.begin(), arguments_.end(), output) != arguments_.end();
+    if (!is_argument && !made_.contains(output)) Hold(output, false);
+  }
+  CHX_RETURN_IF_ERROR(status_);
+  CHX_RETURN_IF_ERROR(SetSlots(slots));
+  program_->num_commands = num_commands_;
+  program_->outputs.assign(outputs.begin(), outputs.end());
+  AddPlan(outputs, program_.get());
+  return std::move(program_);
+}
+
+void Recording::Abandon() {
+  state_.executor.set_observer(nullptr);
+  if (program_ != nullptr) FreeProgram(program_.get(), &state_);
+}
+
+Program* Programs::Find(uint64_t number) {
+  const auto it = programs_.find(number);
+  return it == programs_.end() ? nullptr : it->second.get();
+}
+
+void Programs::Add(uint64_t number, std::unique_ptr<Program> program) {
+  programs_[number] = std::move(program);
+}
+
+std::unique_ptr<Program> Programs::Take(uint64_t number) {
+  const auto it = programs_.find(number);
+  if (it == programs_.end()) return nullptr;
+  std::unique_ptr<Program> program = std::move(it->second);
+  programs_.erase(it);
+  return program;
+}
+
+void Programs::Clear() {
+  recording_ = nullptr;
+  for (const auto& [number, program] : programs_) meter_->Release(program->charged);
+  programs_.clear();
+}
+
+void FreeProgram(Program* program, SessionState* state) {
+  for (const Program::Held& held : program->held) state->handles.Release(held.own);
+  state->meter.Release(program->charged);
+  program->charged = 0;
+}
+
+}  // namespace chx::server
