@@ -18,6 +18,12 @@ namespace {
 constexpr std::chrono::milliseconds kFlushInterval{1};
 constexpr int kQuietIntervals = 20;  // after which the thread sleeps until it is woken
 
+// An address that no other thread has.
+const void* ThisThread() {
+  static thread_local const char here = 0;
+  return &here;
+}
+
 command::DefineMode Definition(uint16_t number, const ModeState& state, const Session* session) {
   command::DefineMode define;
   define.mode = number;
@@ -39,6 +45,23 @@ CommandQueue::CommandQueue(Connection* connection, const Session* session)
 bool CommandQueue::Forked() const { return fork_generation_ != ForkGeneration(); }
 
 absl::Status CommandQueue::CheckUsable() const {
+  const void* const recorder = recorder_.load(std::memory_order_relaxed);
+  if (recorder != nullptr && recorder != ThisThread()) {
+    return MakeError(ErrorKind::kContext,
+                     "another thread records a program in this session: wait for it, or connect "
+                     "to one of your own");
+  }
+  return CheckOpen();
+}
+
+void CommandQueue::BeginRecording() {
+  recorder_.store(ThisThread(), std::memory_order_relaxed);
+  recorded_from_ = num_operators_;
+}
+
+void CommandQueue::EndRecording() { recorder_.store(nullptr, std::memory_order_relaxed); }
+
+absl::Status CommandQueue::CheckOpen() const {
   if (Forked()) {
     return MakeError(ErrorKind::kConnection,
                      absl::StrCat("this session was opened in process ", process_,
@@ -93,6 +116,7 @@ bool CommandQueue::ApplyOp(uint16_t op_id, const OpCall<HandleOperand>& call,
   const uint32_t location = Location();
   const uint16_t mode = Mode();
   pending_.writer().ApplyOp({op_id, call.device, mode, location, call.inputs, call.attrs, outputs});
+  ++num_operators_;
   Appended();
   return pending_.due();
 }
@@ -120,7 +144,7 @@ absl::Status CommandQueue::FetchInline(Handle handle, void* out, size_t bytes) {
 }
 
 void CommandQueue::Release(Handle handle, int64_t bytes) {
-  if (!CheckUsable().ok()) return;
+  if (!CheckOpen().ok()) return;
   MutexLock lock(&mutex_);
   const bool append = pending_.Release(handle, bytes);
   if (flusher_idle_) wake_flusher_.notify_one();
@@ -128,7 +152,7 @@ void CommandQueue::Release(Handle handle, int64_t bytes) {
 }
 
 absl::Status CommandQueue::Flush(bool interruptible) {
-  CHX_RETURN_IF_ERROR(CheckUsable());
+  CHX_RETURN_IF_ERROR(CheckOpen());
   {
     MutexLock lock(&mutex_);
     if (pending_.empty()) return absl::OkStatus();  // nor is there anything to wait for
@@ -144,6 +168,12 @@ absl::Status CommandQueue::Flush(bool interruptible) {
 }
 
 absl::Status CommandQueue::FlushFor(uint64_t request) {
+  if (recorder_.load(std::memory_order_relaxed) != nullptr) {
+    connection_->Abandon(request);
+    return MakeError(ErrorKind::kNotImplemented,
+                     "[jit] cannot record this: it waits for a value, which is another one in each "
+                     "run. Return the array, and read it outside of the function");
+  }
   absl::Status flushed = Flush(true);
   if (Interruption::Is(flushed)) connection_->Abandon(request);
   return flushed;

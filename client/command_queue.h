@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -38,6 +39,8 @@ class CommandQueue {
   CommandQueue(const CommandQueue&) = delete;
 
   // An OK status if the session belongs to this process, is open, and is not lost.
+  absl::Status CheckOpen() const;
+  // That, and no other thread records a program.
   absl::Status CheckUsable() const;
   // Whether the session belongs to a process that this one was forked from: unusable.
   bool Forked() const;
@@ -52,6 +55,12 @@ class CommandQueue {
   void Append(const Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the pending commands are worth a Flush.
   bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pending_.due(); }
+  // The calling thread records a program: its operators are counted, and nothing can be waited for.
+  void BeginRecording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRecording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t num_recorded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return num_operators_ - recorded_from_;
+  }
   bool closed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_; }
 
   Handle AllocateHandle() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -118,6 +127,9 @@ class CommandQueue {
   std::vector<uint32_t> defined_modes_ ABSL_GUARDED_BY(mutex_);  // versions by number; 0: never
   std::vector<bool> defined_locations_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<const void*> recorder_{nullptr};  // the thread that records a program
+  int64_t num_operators_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t recorded_from_ ABSL_GUARDED_BY(mutex_) = 0;
   bool flusher_idle_ ABSL_GUARDED_BY(mutex_) = false;
   CondVar wake_flusher_;
   std::thread flusher_;

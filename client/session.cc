@@ -13,6 +13,7 @@
 #include "client/gradients.h"
 #include "client/graph_mirror.h"
 #include "client/modes.h"
+#include "client/programs.h"
 #include "client/random_counter.h"
 #include "client/saved_arrays.h"
 #include "client/shared_memory.h"
@@ -42,6 +43,7 @@ struct Session::Parts {
         graphs(&queue, session),
         functions(connection.get(), &queue, &graphs, session),
         gradients(session, &queue, &graphs, &functions),
+        programs(session, &queue, &graphs),
         saved(session, connection.get(), &queue, &random),
         shared_memory(connection.get(), &queue),
         exports(session),
@@ -57,6 +59,7 @@ struct Session::Parts {
   GraphMirror graphs;
   ClientFunctions functions;
   Gradients gradients;
+  Programs programs;
   RandomCounter random;
   SavedArrays saved;
   SharedMemory shared_memory;
@@ -273,6 +276,7 @@ GraphMirror& Session::graphs() { return parts_->graphs; }
 const GraphMirror& Session::graphs() const { return parts_->graphs; }
 ClientFunctions& Session::functions() { return parts_->functions; }
 Gradients& Session::gradients() { return parts_->gradients; }
+Programs& Session::programs() { return parts_->programs; }
 SavedArrays& Session::saved() { return parts_->saved; }
 SharedMemory& Session::shared_memory() { return parts_->shared_memory; }
 Exports& Session::exports() { return parts_->exports; }

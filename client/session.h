@@ -25,6 +25,7 @@ class Connection;
 class Exports;
 class Gradients;
 class GraphMirror;
+class Programs;
 class SavedArrays;
 class SharedMemory;
 template <typename In>
@@ -99,6 +100,7 @@ class Session : public RefCounted<Session> {
   const GraphMirror& graphs() const;
   ClientFunctions& functions();
   Gradients& gradients();
+  Programs& programs();
   SavedArrays& saved();
   SharedMemory& shared_memory();
   Exports& exports();

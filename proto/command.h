@@ -436,6 +436,13 @@ struct RunProgram {
   CHX_COMMAND("run_program", program, location, times, values, arguments, results)
 };
 
+// An array that commands since BeginProgram have made is the program's from here on: each run finds
+// it as the one before has left it.
+struct HoldArray {
+  Handle handle = 0;
+  CHX_COMMAND("hold_array", handle)
+};
+
 // Forgets a program; of one that is being recorded, what was kept.
 struct ReleaseProgram {
   uint64_t program = 0;
@@ -460,7 +467,7 @@ using Command =
                  command::Unpublish, command::ListNames, command::SaveArrays, command::QuerySaved,
                  command::LoadSaved, command::ForgetSaved, command::NoteGenerator,
                  command::BeginProgram, command::EndProgram, command::RunProgram,
-                 command::ReleaseProgram>;
+                 command::ReleaseProgram, command::HoldArray>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

@@ -74,10 +74,29 @@ void Recorder::BeginCommand(size_t number, const OpDef* op) {
 
 void Recorder::AddHeld(const Array& array, bool constant) {
   TraceObject& object = trace_.objects[ObjectOf(array)];
-  object.is_constant = object.is_constant || constant;
+  const bool is_new = array.buffer->serial() > last_buffer_;  // it has come beside the commands
+  object.is_constant = object.is_constant || constant || is_new;
   if (object.kind != TraceObject::Kind::kTemporary) return;
   object.kind = TraceObject::Kind::kHeld;
   object.buffer = array.buffer;
+}
+
+void Recorder::Adopt(const Array& array) {
+  const int object = ObjectOf(array);
+  trace_.objects[object].kind = TraceObject::Kind::kHeld;
+  trace_.objects[object].buffer = array.buffer;
+  const auto writes = [object](const TraceTensor& tensor) { return tensor.object == object; };
+  for (size_t i = trace_.calls.size(); i-- > 0;) {
+    TraceCall& call = trace_.calls[i];
+    if (std::none_of(call.outputs.begin(), call.outputs.end(), writes)) continue;
+    if (call.outputs.size() > 1) Decline("an array that it keeps was made together with others");
+    trace_.calls.erase(trace_.calls.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+bool Recorder::Holds(const Array& array) const {
+  const auto it = objects_.find(array.buffer->serial());
+  return it != objects_.end() && trace_.objects[it->second].kind == TraceObject::Kind::kHeld;
 }
 
 bool Recorder::WritesConstant() const {

@@ -46,6 +46,9 @@ class Recorder final : public KernelObserver {
   // Why the step cannot be repeated as a plan; it may still be run by its commands.
   void Decline(std::string why);
 
+  // An array that the step has made is there before each run from now on.
+  void Adopt(const Array& array);
+  bool Holds(const Array& array) const;
   // Whether the step has written to a constant: it would find it so when it is run again.
   bool WritesConstant() const;
   // After the last command. An Unimplemented error: there can be no plan.

@@ -135,6 +135,13 @@ class CommandRun {
     RenameUse(&c->handle);
     RenameResult(&c->result);
   }
+  // What has just been made stands for nothing: the program has its own.
+  void Rename(command::HoldArray* c) {
+    for (const Program::Held& held : program_.held) {
+      if (held.named == c->handle) names_[c->handle] = held.own;
+    }
+    c->handle = NameOf(c->handle);
+  }
   void Rename(command::RequireGrad* c) {
     RenameUse(&c->handle);
   }
@@ -383,6 +390,10 @@ void RunCommand(const command::RunProgram& c, CommandContext& context) {
     return;
   }
   ProgramRun(c, program, &context).Run();
+}
+
+void RunCommand(const command::HoldArray& c, CommandContext& context) {
+  context.FailUnlessOk(c, context.state.handles.Read(c.handle).status(), "jit");
 }
 
 void RunCommand(const command::ReleaseProgram& c, CommandContext& context) {

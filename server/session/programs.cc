@@ -31,7 +31,7 @@ constexpr bool kApart =
 template <typename C>
 constexpr bool kKept = IsOneOf<C, command::ApplyOp, command::Release, command::RequireGrad,
                                command::Backward, command::Grad, command::SetGrad,
-                               command::GetGrad>();
+                               command::GetGrad, command::HoldArray>();
 // Those whose result the program holds.
 template <typename C>
 constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom>();
@@ -125,7 +125,7 @@ void Recording::Hold(Handle handle, bool constant) {
   if (entry->error != nullptr) return Fail(entry->error->status);
   absl::Status leaf = CheckLeaf(entry->variable);
   if (!leaf.ok()) return Fail(std::move(leaf));
-  recorder_.AddHeld(entry->variable.array, constant);
+  if (!recorder_.Holds(entry->variable.array)) recorder_.AddHeld(entry->variable.array, constant);
   if (!keeps_) return;
   const Handle own = state_.programs.NewHandle();
   absl::Status room = state_.handles.CheckNew({&own, 1});
@@ -133,6 +133,17 @@ void Recording::Hold(Handle handle, bool constant) {
   state_.handles.Bind(own, Variable(entry->variable));
   held_.emplace(handle, own);
   program_->held.push_back({handle, own});
+}
+
+// What has made it is run again with the other commands, for nothing.
+void Recording::Adopt(Handle handle) {
+  const HandleTable::Entry* const entry = state_.handles.Find(handle);
+  if (entry == nullptr || entry->error != nullptr) return;  // the command itself says so
+  if (!entry->variable.nodes.empty()) {
+    return Fail(CannotRecord("an array that is kept", "it is in a graph"));
+  }
+  recorder_.Adopt(entry->variable.array);
+  if (keeps_) Hold(handle, false);
 }
 
 void Recording::KeepCommand(const Command& command) {
@@ -171,6 +182,9 @@ void Recording::Before(const Command& command) {
         if (!is_argument && !made_.contains(handle)) Hold(handle, false);
       });
       for (Handle handle : ResultsOf(c)) made_.insert(handle);
+      if constexpr (std::is_same_v<C, command::HoldArray>) {
+        if (made_.erase(c.handle) > 0) Adopt(c.handle);
+      }
       const RecordMode* const mode = state_.definitions.FindMode(ModeOf(c));
       if (keeps_ && ModeOf(c) != 0 && mode != nullptr) {
         auto& modes = program_->modes;

@@ -74,6 +74,7 @@ class Recording {
  private:
   void KeepCommand(const Command& command);
   void Hold(Handle handle, bool constant);
+  void Adopt(Handle handle);
   absl::Status CheckLeaf(const Variable& variable) const;
   absl::Status SetSlots(absl::Span<const int64_t> slots);
   absl::StatusOr<std::unique_ptr<Plan>> MakePlan(absl::Span<const Handle> outputs,

@@ -2,6 +2,7 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "ops/basic_index.h"
 #include "tests/session/session_fixture.h"
 
 namespace chx::server {
@@ -174,6 +175,32 @@ TEST_F(ProgramsTest, NumbersMayVary) {
   run.values.pop_back();
   Run({run});
   EXPECT_THAT(LastError(), HasSubstr("expects values of 1 slots for each of 2 times, got 1"));
+}
+
+// As an optimizer makes its state at its first step.
+TEST_F(ProgramsTest, AnArrayThatIsHeldIsThereInEachRun) {
+  for (const bool planned : {true, false}) {
+    Reset(SessionLimits());
+    Upload(1, {1, 2}, {2});
+    ASSERT_EQ(Record({1},
+                     {OpByDefault("full", {}, {2}, {AttrValue(Ints{2}), AttrValue(Scalar(10.0)),
+                                                    AttrValue(Dtype::kFloat32)}),
+                      command::HoldArray{2}, Op("add_", {A(2), A(1)}, {}),
+                      OpByDefault("copy", {A(2)}, {3})},
+                     {3}),
+              "");
+    EXPECT_THAT(Fetch(3), ElementsAre(11, 12));
+    Handle argument = 1;
+    if (!planned) {  // other strides: by the commands
+      Upload(5, {1, 0, 2, 0}, {2, 2});
+      Run({Op("getitem", {A(5)}, {9}, {IndexBuilder().Slice({}, {}, {}).Int(0).Build()})});
+      argument = 9;
+    }
+    Run({RunOf({argument}, {20}), RunOf({argument}, {21}, 2)});
+    EXPECT_THAT(Fetch(20), ElementsAre(12, 14));
+    EXPECT_THAT(Fetch(21), ElementsAre(14, 18));
+    EXPECT_THAT(Fetch(2), ElementsAre(14, 18));
+  }
 }
 
 TEST_F(ProgramsTest, OtherArgumentsAreRunByTheCommandsAndPlannedAnew) {

@@ -1,0 +1,152 @@
+#include "client/programs.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/exports.h"
+#include "client/session.h"
+#include "ops/error.h"
+
+namespace chx {
+namespace {
+
+std::vector<ArraySpec> SpecsOf(absl::Span<ArrayBody* const> arrays) {
+  std::vector<ArraySpec> specs;
+  for (const ArrayBody* array : arrays) specs.push_back(array->spec);
+  return specs;
+}
+
+Handles HandlesOf(absl::Span<ArrayBody* const> arrays) {
+  Handles handles;
+  for (const ArrayBody* array : arrays) handles.push_back(array->handle);
+  return handles;
+}
+
+absl::Status CheckList(const Session& session, absl::string_view what,
+                       absl::Span<ArrayBody* const> arrays) {
+  if (arrays.size() > CommandWriter::kMaxCount) {
+    return ValueError("[jit] expects at most ", CommandWriter::kMaxCount, " ", what, ", got ",
+                      arrays.size());
+  }
+  for (const ArrayBody* array : arrays) CHX_RETURN_IF_ERROR(session.CheckOwn("jit", array));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Programs::Begin(absl::Span<ArrayBody* const> arguments) {
+  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  CHX_RETURN_IF_ERROR(CheckList(session_, "arguments", arguments));
+  if (number_ != 0) return ValueError("[jit] expects one recording at a time");
+  number_ = ++last_number_;
+  arguments_ = SpecsOf(arguments);
+  MutexLock lock(&queue_.mutex());
+  queue_.Append(command::BeginProgram{number_, HandlesOf(arguments)});
+  queue_.BeginRecording();
+  return absl::OkStatus();
+}
+
+int64_t Programs::num_operations() const {
+  MutexLock lock(&queue_.mutex());
+  return queue_.num_recorded();
+}
+
+absl::Status Programs::Hold(const ArrayBody& array) {
+  CHX_RETURN_IF_ERROR(session_.CheckOwn("jit", &array));
+  MutexLock lock(&queue_.mutex());
+  queue_.Append(command::HoldArray{array.handle});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Ref<Program>> Programs::End(absl::Span<ArrayBody* const> results,
+                                           absl::Span<const Program::Slot> slots) {
+  absl::Status checked = CheckList(session_, "results", results);
+  if (checked.ok() && slots.size() > CommandWriter::kMaxCount / 2) {
+    checked = ValueError("[jit] expects fewer numbers that vary, got ", slots.size());
+  }
+  if (!checked.ok()) {
+    Abandon();
+    return checked;
+  }
+  const Ref<Program> program(new Program(Ref<Session>(&session_), std::exchange(number_, 0)));
+  program->arguments_ = std::move(arguments_);
+  for (const ArraySpec& spec : SpecsOf(results)) program->results_.push_back(spec);
+  program->num_slots_ = slots.size();
+  command::EndProgram end;
+  end.program = program->number_;
+  end.outputs = HandlesOf(results);
+  for (const Program::Slot& slot : slots) {
+    end.slots.push_back(slot.operation);
+    end.slots.push_back(slot.attribute);
+  }
+  {
+    MutexLock lock(&queue_.mutex());
+    queue_.EndRecording();
+  }
+  CHX_ASSIGN_OR_RETURN(program->declined_,
+                       queue_.AnswerTo(queue_.AppendRequest(std::move(end)), true));
+  return program;
+}
+
+void Programs::Abandon() {
+  if (number_ == 0) return;
+  MutexLock lock(&queue_.mutex());
+  queue_.EndRecording();
+  queue_.Append(command::ReleaseProgram{std::exchange(number_, 0)});
+}
+
+Program::~Program() {
+  CommandQueue& queue = session_->queue();
+  if (!queue.CheckOpen().ok()) return;
+  MutexLock lock(&queue.mutex());
+  queue.Append(command::ReleaseProgram{number_});
+}
+
+absl::StatusOr<std::vector<ArrayPtr>> Program::Run(absl::Span<ArrayBody* const> arguments,
+                                                   int64_t times,
+                                                   absl::Span<const int64_t> values) {
+  CommandQueue& queue = session_->queue();
+  CHX_RETURN_IF_ERROR(queue.CheckUsable());
+  CHX_RETURN_IF_ERROR(CheckList(*session_, "arguments", arguments));
+  if (arguments.size() != arguments_.size()) {
+    return TypeError("[jit] expects ", arguments_.size(), " arrays, got ", arguments.size());
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ArraySpec& spec = arguments[i]->spec;
+    if (spec.dtype != arguments_[i].dtype || spec.shape != arguments_[i].shape) {
+      return TypeError("[jit] expects ", arguments_[i].ToString(), " as argument ", i, ", got ",
+                       spec.ToString());
+    }
+  }
+  if (times < 1 || values.size() != num_slots_ * static_cast<size_t>(times) ||
+      values.size() > CommandWriter::kMaxCount) {
+    return ValueError("[jit] expects values of ", num_slots_, " slots for each of ", times,
+                      " times, at most ", CommandWriter::kMaxCount, " together, got ",
+                      values.size());
+  }
+  command::RunProgram run;
+  run.program = number_;
+  run.times = times;
+  run.values.assign(values.begin(), values.end());
+  run.arguments = HandlesOf(arguments);
+  std::vector<ArrayPtr> results;
+  bool due = false;
+  {
+    MutexLock lock(&queue.mutex());
+    for (size_t i = 0; i < results_.size(); ++i) run.results.push_back(queue.NewHandle());
+    for (size_t i = 0; i < results_.size(); ++i) {
+      results.push_back(session_->NewArray(run.results[i], results_[i]));
+      results.back()->storage_unknown = true;
+    }
+    run.location = queue.Location();
+    queue.Append(std::move(run));
+    due = queue.Due();
+  }
+  // What it leaves as gradients only the daemon knows.
+  session_->graphs().backprop_ids().IncrementGradVersion(0);
+  if (session_->exports().any()) CHX_RETURN_IF_ERROR(session_->exports().Synchronize());
+  if (due) CHX_RETURN_IF_ERROR(queue.Flush(true));
+  return results;
+}
+
+}  // namespace chx

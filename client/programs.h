@@ -1,0 +1,85 @@
+// Steps that the daemon has recorded, and repeats at one command each.
+#ifndef CHX_CLIENT_PROGRAMS_H_
+#define CHX_CLIENT_PROGRAMS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/ref.h"
+#include "client/array.h"
+#include "client/command_queue.h"
+#include "client/graph_mirror.h"
+
+namespace chx {
+
+// One recorded step. The daemon forgets it with the last reference.
+class Program : public RefCounted<Program> {
+ public:
+  // A number in the step that is another one in each run: an attribute of an operator.
+  struct Slot {
+    int64_t operation = 0;  // among the step's operators, from 0
+    int64_t attribute = 0;
+  };
+
+  ~Program();
+
+  const Ref<Session>& session() const { return session_; }
+  // Why runs go by the step's commands, and not by a plan; empty: they go by a plan.
+  const std::string& declined() const { return declined_; }
+  size_t num_slots() const { return num_slots_; }
+
+  // Does what the step does, `times` times. `values`: of the slots, one time after the other; a
+  // float's bits. Gives the results of the last time, which are in no graph. Does not wait.
+  absl::StatusOr<std::vector<ArrayPtr>> Run(absl::Span<ArrayBody* const> arguments, int64_t times,
+                                            absl::Span<const int64_t> values);
+
+ private:
+  friend class Programs;
+  Program(Ref<Session> session, uint64_t number) : session_(std::move(session)), number_(number) {}
+
+  const Ref<Session> session_;
+  const uint64_t number_;
+  std::vector<ArraySpec> arguments_;
+  std::vector<ArraySpec> results_;
+  size_t num_slots_ = 0;
+  std::string declined_;
+};
+
+// Owned by a Session. One recording at a time; while there is one, other threads' calls are errors,
+// and so is whatever waits for the daemon.
+class Programs {
+ public:
+  Programs(Session* session, CommandQueue* queue, GraphMirror* graphs)
+      : session_(*session), queue_(*queue), graphs_(*graphs) {}
+  Programs(const Programs&) = delete;
+
+  // What the calling thread calls from now on runs as ever, and is the step.
+  absl::Status Begin(absl::Span<ArrayBody* const> arguments);
+  // How many operators the step has so far.
+  int64_t num_operations() const;
+  // An array that the step has made is there before each run, as the last one has left it.
+  absl::Status Hold(const ArrayBody& array);
+  // Waits for the daemon. After an error there is no program, but the step has been done.
+  absl::StatusOr<Ref<Program>> End(absl::Span<ArrayBody* const> results,
+                                   absl::Span<const Program::Slot> slots);
+  // Ends the recording without a program.
+  void Abandon();
+
+ private:
+  friend class Program;
+
+  Session& session_;
+  CommandQueue& queue_;
+  GraphMirror& graphs_;
+  uint64_t last_number_ = 0;
+  uint64_t number_ = 0;  // of the one that is being recorded; 0: none is
+  std::vector<ArraySpec> arguments_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_PROGRAMS_H_
