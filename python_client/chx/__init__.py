@@ -55,6 +55,7 @@ from chx._autograd.gradient_check import (
     check_backward as check_backward,
     check_double_backward as check_double_backward,
 )
+from chx._programs import jit as jit
 from chx._autograd.modes import (
     AnyGraph as AnyGraph,
     anygraph as anygraph,

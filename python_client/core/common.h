@@ -214,6 +214,9 @@ bool DeliverLog();
 // optimizers.cc
 extern PyMethodDef optimizer_functions[];
 
+// programs.cc
+extern PyMethodDef program_functions[];
+
 // admin.cc
 extern PyMethodDef admin_functions[];
 

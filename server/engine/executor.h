@@ -60,8 +60,9 @@ class Executor : private ScratchAllocator {
 
   // What has been in use so far may move from now on. Run says so itself.
   void EndUses() { ++clock_.now; }
-  // Arrays of a run of prepared kernels stay where they are until EndUses, and are there.
-  void Keep(const Array& array) { Use(array); }
+  // For a run of prepared kernels: the array stays where it is until EndUses; and it is there.
+  void Touch(const Array& array) { array.buffer->Touch(clock_.now); }
+  absl::Status Keep(const Array& array) { return Use(array); }
   // Moves an upload that the client could still write to, unless it has to stay.
   absl::Status Unshare(const Array& array);
   // Calls a kernel once more, with the tensors as they are now. All its memory must have been kept.

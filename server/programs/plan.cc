@@ -227,20 +227,27 @@ const Buffer* Plan::BufferOf(const Object& object, absl::Span<Variable* const> a
 
 // What there was before the run stays where it is, until the executor's EndUses.
 absl::Status Plan::KeepAll(Executor& executor, absl::Span<Variable* const> arguments) const {
+  absl::InlinedVector<std::pair<Array, const TraceObject*>, 16> found;
   for (const Object& object : objects_) {
+    const TraceObject& traced = object.traced;
     Array array;
-    array.spec.device = object.traced.device;
-    if (object.traced.kind == Kind::kArgument) {
-      array = arguments[object.traced.index]->array;
-    } else if (object.traced.kind == Kind::kGradient) {
-      array = NodeOf(gradients_[object.traced.index], arguments)->grad->array;
-    } else if (object.traced.kind == Kind::kHeld) {
-      array.buffer = object.traced.buffer;
+    array.spec.device = traced.device;
+    if (traced.kind == Kind::kArgument) {
+      array = arguments[traced.index]->array;
+    } else if (traced.kind == Kind::kGradient) {
+      array = NodeOf(gradients_[traced.index], arguments)->grad->array;
+    } else if (traced.kind == Kind::kHeld) {
+      array.buffer = traced.buffer;
     } else {
       continue;
     }
-    executor.Keep(array);
-    if (!array.buffer->shared() || !object.traced.must_not_change) continue;
+    found.emplace_back(std::move(array), &traced);
+  }
+  // All of them, before the first one that comes back makes others go.
+  for (const auto& [array, traced] : found) executor.Touch(array);
+  for (const auto& [array, traced] : found) {
+    CHX_RETURN_IF_ERROR(executor.Keep(array));
+    if (!array.buffer->shared() || !traced->must_not_change) continue;
     CHX_RETURN_IF_ERROR(executor.Unshare(array));
     if (array.buffer->shared()) return absl::UnavailableError("the client sees the array");
   }

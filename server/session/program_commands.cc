@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "proto/command_codec.h"
-#include "server/session/activity.h"
 #include "server/session/commands.h"
 
 namespace chx::server {
@@ -305,7 +304,7 @@ class ProgramRun {
     const std::vector<const Buffer*> unwritten = plan.Unwritten(arguments, failed);
     const RootErrorPtr error =
         context_.Fail(location == 0 ? c_.location : location, ResultsOf(c_), std::move(status),
-                      std::string(NameOf(command)), "");
+                      NameOf(command, state_), "");
     PoisonUnwritten(unwritten, error, &state_.handles);
     return -1;
   }

@@ -16,6 +16,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
+from chx._runtime import recording
 from chx._types import DeviceLike, DtypeLike, Parameter
 
 _MASK = 2**64 - 1
@@ -79,6 +80,20 @@ def _key(stream: Stream | None, session: Any) -> None:
     _core.Session.seed(session, stream.next())
 
 
+def _vary(stream: Stream | None, session: Any, name: str) -> None:
+    """Each run of what is being recorded draws the stream's next numbers."""
+    recorded = recording.current()
+    if recorded is None:
+        return
+
+    def key_of_run() -> tuple[int, int]:
+        with _drawing:
+            return (stream or session._stream).next(), 0
+
+    attributes = [_core._attribute_index(name, attribute) for attribute in ("seed", "counter")]
+    recorded.vary(attributes, key_of_run)
+
+
 def draw(
     stream: Stream | None,
     name: str,
@@ -92,11 +107,14 @@ def draw(
     session = _core._get_device(device).backend._session
     with _drawing:
         _key(stream, session)
+        _vary(stream, session, name)
         return _core._random(name, shape, a, b, dtype, device)
 
 
 def draw_of(stream: Stream | None, name: str, *parameters: ndarray) -> ndarray:
     """What an operator draws for arrays of parameters."""
+    session = parameters[0].device.backend._session
     with _drawing:
-        _key(stream, parameters[0].device.backend._session)
+        _key(stream, session)
+        _vary(stream, session, name)
         return _core._random_of(name, *parameters)

@@ -20,6 +20,7 @@ from chainer import optimizer, optimizer_hooks, optimizers, variable
 import chx
 from chx._compat import zip_strict
 from chx.chainer import _fallbacks, _graph
+from chx._runtime import recording
 from chx.optimizers._rules import RULES, operators
 
 GradientMethod = optimizer.GradientMethod
@@ -129,6 +130,11 @@ class _Batch:
         return RULES[name].arguments(hp, rule.t, getattr(rule, "initial_alpha", None))
 
     def run(self):
+        if recording.current() is not None:
+            raise chx.NotImplementedError(
+                "[jit] cannot record an update by an optimizer of Chainer: use one of "
+                "chx.optimizers, or update outside of the function"
+            )
         for (name, arguments, _), entries in self._groups.items():
             rule = RULES[name]
             params, grads, states = zip_strict(*entries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -12,7 +13,8 @@ from chx._autograd.modes import anygraph
 from chx._compat import Self, TypeAlias
 from chx._core import ndarray
 from chx._numpy import creation
-from chx.optimizers._rules import RULES
+from chx._runtime import recording
+from chx.optimizers._rules import MAX_OPERANDS, RULES
 
 _Hook: TypeAlias = Callable[[list[ndarray], list[ndarray]], None]
 
@@ -128,13 +130,19 @@ class Optimizer:
 
         A step that could not be sent does not count.
         """
-        t = self.t + 1
+        recorded = recording.current()
         rule = RULES[self.rule]
         groups = collections.defaultdict(list)
         for name, p in self.params.items():
             if p.grad is not None:
                 groups[p.device].append(name)
-        hp = types.SimpleNamespace(**{name: getattr(self, name) for name in self._names})
+        if recorded is not None and (
+            len(groups) > 1 or len(self.params) * (2 + len(rule.states)) > MAX_OPERANDS
+        ):
+            raise _core.NotImplementedError(
+                "[jit] cannot record an update by several commands: it expects parameters of one "
+                f"device, and at most {MAX_OPERANDS} arrays"
+            )
         for names in groups.values():
             params = [self._writable[name] for name in names]
             grads = [_stopped(cast(ndarray, self.params[name].grad)) for name in names]
@@ -142,9 +150,23 @@ class Optimizer:
                 hook(params, grads)
             states = [self._states_of(name) for name in names]
             lists = [[state[key] for state in states] for key in rule.states]
-            arguments = rule.arguments(hp, t, self._initial_alpha)
+            arguments = self._arguments(self.t + 1)
+            if recorded is not None:
+                # Flags are what they were.
+                varying = [i for i, value in enumerate(arguments) if type(value) is float]
+                recorded.vary(varying, functools.partial(self._next, varying))
             rule.operator(params, grads, *lists, *arguments)
-        self.t = t
+        self.t += 1
+
+    def _arguments(self, t: int) -> tuple[float | None, ...]:
+        hp = types.SimpleNamespace(**{name: getattr(self, name) for name in self._names})
+        return RULES[self.rule].arguments(hp, t, self._initial_alpha)
+
+    def _next(self, varying: list[int]) -> list[float]:
+        """Of one more step, which the daemon repeats: the arguments that vary."""
+        self.t += 1
+        arguments = self._arguments(self.t)
+        return [cast(float, arguments[i]) for i in varying]
 
     def _states_of(self, name: str) -> dict[str, ndarray]:
         if name not in self.state:
@@ -153,6 +175,10 @@ class Optimizer:
                 key: _core.full(p.shape, first, p.dtype, p.device)
                 for key, first in RULES[self.rule].states.items()
             }
+            recorded = recording.current()
+            if recorded is not None:
+                for state in self.state[name].values():
+                    recorded.hold(state)
         return self.state[name]
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,0 +1,136 @@
+// Recorded programs, as chx/_programs.py calls them.
+#include "client/programs.h"
+
+#include <vector>
+
+#include "python_client/core/common.h"
+
+namespace chx::python {
+namespace {
+
+constexpr char kProgram[] = "chx._core.Program";
+
+Session* Of(PyObject* self) { return AsSession(self)->session; }
+
+void DropProgram(PyObject* capsule) {
+  auto* const program = static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+  const WithoutGil nogil;
+  program->Unref();
+}
+
+bool ToNumbers(PyObject* object, std::vector<int64_t>* numbers) {
+  const Owned list(PySequence_Fast(object, "expects a sequence of integers"));
+  if (!list) return false;
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(list.get());
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    numbers->push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(list.get(), i)));
+    if (numbers->back() == -1 && PyErr_Occurred() != nullptr) return false;
+  }
+  return true;
+}
+
+// (session, arguments)
+PyObject* Begin(PyObject*, PyObject* args) {
+  PyObject* session = nullptr;
+  PyObject* list = nullptr;
+  Arrays arrays;
+  if (!PyArg_ParseTuple(args, "O!O", &session_type, &session, &list) ||
+      !ToArrays(list, false, &arrays)) {
+    return nullptr;
+  }
+  const absl::Status status = Of(session)->programs().Begin(arrays.bodies);
+  if (!status.ok()) return Raise(status, Of(session));
+  Py_RETURN_NONE;
+}
+
+// session -> how many operators have been called since Begin
+PyObject* NumOperations(PyObject*, PyObject* session) {
+  return PyLong_FromLongLong(Of(session)->programs().num_operations());
+}
+
+// array
+PyObject* Hold(PyObject*, PyObject* array) {
+  if (!IsArray(array)) return Raise(TypeError("[jit] expects an array"));
+  Session* const session = BodyOf(array)->session.get();
+  const absl::Status status = session->programs().Hold(*BodyOf(array));
+  if (!status.ok()) return Raise(status, session);
+  Py_RETURN_NONE;
+}
+
+// (session, results, slots: pairs of numbers in one list) -> (program, why there is no plan)
+PyObject* End(PyObject*, PyObject* args) {
+  PyObject* session = nullptr;
+  PyObject* list = nullptr;
+  PyObject* pairs = nullptr;
+  Arrays results;
+  std::vector<int64_t> numbers;
+  if (!PyArg_ParseTuple(args, "O!OO", &session_type, &session, &list, &pairs) ||
+      !ToArrays(list, false, &results) || !ToNumbers(pairs, &numbers)) {
+    return nullptr;
+  }
+  std::vector<Program::Slot> slots;
+  for (size_t i = 0; i + 1 < numbers.size(); i += 2) slots.push_back({numbers[i], numbers[i + 1]});
+  absl::StatusOr<Ref<Program>> program = absl::UnknownError("");
+  {
+    const WithoutGil nogil;
+    program = Of(session)->programs().End(results.bodies, slots);
+  }
+  if (!program.ok()) return Raise(program.status(), Of(session));
+  (*program)->AddRef();
+  PyObject* const capsule = PyCapsule_New(program->get(), kProgram, DropProgram);
+  return Py_BuildValue("Ns", capsule, (*program)->declined().c_str());
+}
+
+// session
+PyObject* Abandon(PyObject*, PyObject* session) {
+  Of(session)->programs().Abandon();
+  Py_RETURN_NONE;
+}
+
+// (program, arguments, times, values) -> results
+PyObject* Run(PyObject*, PyObject* args) {
+  PyObject* capsule = nullptr;
+  PyObject* list = nullptr;
+  PyObject* numbers = nullptr;
+  long long times = 0;  // NOLINT(google-runtime-int): as "L" says
+  Arrays arrays;
+  std::vector<int64_t> values;
+  if (!PyArg_ParseTuple(args, "OOLO", &capsule, &list, &times, &numbers) ||
+      !ToArrays(list, false, &arrays) || !ToNumbers(numbers, &values)) {
+    return nullptr;
+  }
+  auto* const program = static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+  if (program == nullptr) return nullptr;
+  SetCallerLocation();
+  absl::StatusOr<std::vector<ArrayPtr>> results = program->Run(arrays.bodies, times, values);
+  if (!results.ok()) return Raise(results.status(), program->session().get());
+  Owned made(PyList_New(static_cast<Py_ssize_t>(results->size())));
+  for (size_t i = 0; made && i < results->size(); ++i) {
+    PyObject* const array = Wrap(std::move((*results)[i]));
+    if (array == nullptr) return nullptr;
+    PyList_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), array);
+  }
+  return made.release();
+}
+
+// (operator, attribute) -> its position among the operator's attributes
+PyObject* AttributeIndex(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  const char* attribute = nullptr;
+  if (!PyArg_ParseTuple(args, "ss", &name, &attribute)) return nullptr;
+  const OpDef* const op = OpRegistry::Global().Find(name);
+  return PyLong_FromLong(op == nullptr ? -1 : op->AttrIndex(attribute));
+}
+
+}  // namespace
+
+PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullptr},
+                                   {"_program_operations", NumOperations, METH_O, nullptr},
+                                   {"_program_hold", Hold, METH_O, nullptr},
+                                   {"_program_end", End, METH_VARARGS, nullptr},
+                                   {"_program_abandon", Abandon, METH_O, nullptr},
+                                   {"_program_run", Run, METH_VARARGS, nullptr},
+                                   {"_attribute_index", AttributeIndex, METH_VARARGS, nullptr},
+                                   {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace chx::python
