@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/exports.h"
 #include "client/session.h"
+#include "client/waiting.h"
 #include "ops/error.h"
 
 namespace chx {
@@ -83,8 +84,14 @@ absl::StatusOr<Ref<Program>> Programs::End(absl::Span<ArrayBody* const> results,
     MutexLock lock(&queue_.mutex());
     queue_.EndRecording();
   }
-  CHX_ASSIGN_OR_RETURN(program->declined_,
-                       queue_.AnswerTo(queue_.AppendRequest(std::move(end)), true));
+  absl::StatusOr<std::string> answer =
+      queue_.AnswerTo(queue_.AppendRequest(std::move(end)), true);
+  if (!answer.ok()) {
+    // Who gave up waiting does not know.
+    if (!Interruption::Is(answer.status())) program->number_ = 0;
+    return answer.status();
+  }
+  program->declined_ = *std::move(answer);
   return program;
 }
 
@@ -97,7 +104,7 @@ void Programs::Abandon() {
 
 Program::~Program() {
   CommandQueue& queue = session_->queue();
-  if (!queue.CheckOpen().ok()) return;
+  if (number_ == 0 || !queue.CheckOpen().ok()) return;
   MutexLock lock(&queue.mutex());
   queue.Append(command::ReleaseProgram{number_});
 }

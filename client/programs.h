@@ -42,7 +42,7 @@ class Program : public RefCounted<Program> {
   Program(Ref<Session> session, uint64_t number) : session_(std::move(session)), number_(number) {}
 
   const Ref<Session> session_;
-  const uint64_t number_;
+  uint64_t number_;  // 0: the daemon has none
   std::vector<ArraySpec> arguments_;
   std::vector<ArraySpec> results_;
   size_t num_slots_ = 0;

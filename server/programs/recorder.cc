@@ -15,6 +15,16 @@ constexpr size_t kMaxCalls = 8192;
 // As the executor: kernels check positions, labels and divisors before they use them.
 bool MustNotChange(const OpDef& op, Dtype dtype) { return !IsFloat(dtype) || op.stable_inputs; }
 
+// With room that a vector has for more.
+int64_t BytesOf(const TraceCall& call) {
+  const size_t tensors = call.inputs.size() + call.outputs.size();
+  size_t bytes = 2 * sizeof(call) + 2 * tensors * (sizeof(KernelTensor) + sizeof(TraceTensor));
+  for (const AttrValue& attr : call.kernel.attrs) {
+    bytes += sizeof(attr) + 2 * attr.ints().size() * sizeof(int64_t);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 bool LiesIn(const char* data, const Buffer& buffer) {
   return data >= buffer.data() && data < buffer.data() + buffer.bytes();
 }
@@ -145,6 +155,7 @@ int Recorder::ObjectOf(const Array& array) {
     object.buffer = array.buffer;
   }
   if (buffer.lease()) Decline("an array is shared with other sessions");
+  bytes_ += static_cast<int64_t>(2 * sizeof(object) + 64);
   trace_.objects.push_back(std::move(object));
   return it->second;
 }
@@ -170,7 +181,24 @@ void Recorder::Note(const TraceTensor& tensor, const KernelTensor& kernel_tensor
   if (!writes && MustNotChange(op, kernel_tensor.dtype)) object.must_not_change = true;
 }
 
+// Of what is known already.
+void Recorder::NoteWritten(const KernelTensor& tensor, absl::Span<const Array* const> arrays) {
+  for (const Array* array : arrays) {
+    if (tensor.data == nullptr || !LiesIn(tensor.data, *array->buffer)) continue;
+    const auto it = objects_.find(array->buffer->serial());
+    if (it != objects_.end()) trace_.objects[it->second].written = true;
+  }
+}
+
 void Recorder::Ran(const Call& call) {
+  if (trace_.calls.size() >= kMaxCalls) Decline("it runs more kernels than a plan has room for");
+  if (!declined_.empty()) {
+    for (const KernelTensor& output : call.outputs) NoteWritten(output, call.arrays);
+    for (size_t i = 0; i < call.inputs.size() && call.op.written_inputs != 0; ++i) {
+      if (call.op.IsWritten(i, call.inputs.size())) NoteWritten(call.inputs[i], call.arrays);
+    }
+    return;
+  }
   TraceCall traced;
   traced.kernel.op = &call.op;
   traced.kernel.kernel = call.kernel;
@@ -192,6 +220,7 @@ void Recorder::Ran(const Call& call) {
   }
   traced.operation = is_operator_ ? num_operations_ - 1 : -1;
   traced.is_operator = is_operator_ && &call.op == operators_.back();
+  bytes_ += BytesOf(traced);
   trace_.calls.push_back(std::move(traced));
 }
 
@@ -199,6 +228,7 @@ void Recorder::Transferred() { Decline("an array has been copied to another devi
 
 void Recorder::Decline(std::string why) {
   if (declined_.empty()) declined_ = std::move(why);
+  std::vector<TraceCall>().swap(trace_.calls);
 }
 
 TraceArray Recorder::Keep(const Array& array) {
@@ -261,7 +291,6 @@ absl::StatusOr<Trace> Recorder::Finish(absl::Span<const Array* const> results,
   trace_.slots.assign(slots.begin(), slots.end());
   for (const Array* result : results) trace_.results.push_back(Keep(*result));
   FinishGradients();
-  if (trace_.calls.size() > kMaxCalls) Decline("it runs more kernels than a plan has room for");
   if (!declined_.empty()) return absl::UnimplementedError(declined_);
   return std::move(trace_);
 }

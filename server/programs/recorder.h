@@ -45,6 +45,8 @@ class Recorder final : public KernelObserver {
   void Transferred() override;
   // Why the step cannot be repeated as a plan; it may still be run by its commands.
   void Decline(std::string why);
+  // What it takes, about.
+  int64_t Bytes() const { return bytes_; }
 
   // An array that the step has made is there before each run from now on.
   void Adopt(const Array& array);
@@ -72,6 +74,7 @@ class Recorder final : public KernelObserver {
   TraceTensor Locate(const KernelTensor& tensor, absl::Span<const Array* const> arrays);
   void Note(const TraceTensor& tensor, const KernelTensor& kernel_tensor, const OpDef& op,
             bool writes);
+  void NoteWritten(const KernelTensor& tensor, absl::Span<const Array* const> arrays);
   bool IsUntouched(const Watched& watched) const;
   void FinishGradients();
   void CheckSlot(const TraceSlot& slot);
@@ -80,6 +83,7 @@ class Recorder final : public KernelObserver {
   const uint64_t last_buffer_;
   Trace trace_;
   std::string declined_;
+  int64_t bytes_ = 0;
   absl::flat_hash_map<uint64_t, int> objects_;     // by serial
   absl::flat_hash_map<uint64_t, int> gradients_;   // by serial, of those that there were
   absl::flat_hash_map<const ArrayNode*, size_t> watched_;

@@ -329,6 +329,7 @@ class ProgramRun {
       } else {
         ++program_.attempts;
       }
+      recording->Abandon();
     }
     if (last) BindOutputs(outputs);
     run.Release();

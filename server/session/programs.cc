@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,11 @@
 
 namespace chx::server {
 namespace {
+
+// What a recording notes of a command beside its record.
+constexpr size_t kCommandBytes = 128;
+// What a program takes beside what grows with its commands.
+constexpr int64_t kProgramBytes = 2048;
 
 template <typename C>
 constexpr bool IsOneOf() {
@@ -159,15 +165,24 @@ void Recording::KeepCommand(const Command& command) {
     CommandWriter(&program_->records).Write(command);
     ++num_commands_;
   }
-  const auto bytes = static_cast<int64_t>(program_->records.size() - before);
-  if (!state_.meter.TryCharge(bytes)) {
-    program_->records.resize(before);
-    return Fail(MemoryError("[jit] ", state_.meter.Exhausted(bytes).message()));
+  // Strings double; and what is noted of a command and its results.
+  const size_t bytes = 2 * (program_->records.size() - before) + kCommandBytes;
+  if (!Charge(static_cast<int64_t>(bytes))) program_->records.resize(before);
+}
+
+// If there is no memory for it, nothing is noted from now on.
+bool Recording::Charge(int64_t bytes) {
+  if (state_.meter.TryCharge(bytes)) {
+    program_->charged += bytes;
+    return true;
   }
-  program_->charged += bytes;
+  Fail(MemoryError("[jit] ", state_.meter.Exhausted(bytes).message()));
+  recorder_.Decline("there is no memory for it");
+  return false;
 }
 
 void Recording::Before(const Command& command) {
+  if (!status_.ok()) return;
   const auto before = [&](const auto& c) {
     using C = std::decay_t<decltype(c)>;
     if constexpr (kApart<C> || kConstant<C>) {
@@ -223,6 +238,8 @@ void Recording::Before(const Command& command) {
 }
 
 void Recording::After(const Command& command, bool failed) {
+  const int64_t grown = recorder_.Bytes() - recorded_;
+  if (grown > 0 && Charge(grown)) recorded_ += grown;
   if (failed) Fail(CannotRecord("a function that fails", "an error was raised in it"));
   const auto after = [this](const auto& c) {
     using C = std::decay_t<decltype(c)>;
@@ -308,7 +325,11 @@ absl::StatusOr<std::unique_ptr<Program>> Recording::Finish(absl::Span<const Hand
   CHX_RETURN_IF_ERROR(SetSlots(slots));
   program_->num_commands = num_commands_;
   program_->outputs.assign(outputs.begin(), outputs.end());
+  if (!Charge(kProgramBytes)) return status_;
   AddPlan(outputs, program_.get());
+  // The trace has become the plan, or nothing.
+  program_->charged -= recorded_;
+  state_.meter.Release(std::exchange(recorded_, 0));
   return std::move(program_);
 }
 

@@ -73,6 +73,7 @@ class Recording {
 
  private:
   void KeepCommand(const Command& command);
+  bool Charge(int64_t bytes);
   void Hold(Handle handle, bool constant);
   void Adopt(Handle handle);
   absl::Status CheckLeaf(const Variable& variable) const;
@@ -86,6 +87,7 @@ class Recording {
   Recorder recorder_;
   std::unique_ptr<Program> program_;
   Handles arguments_;  // as they are bound now
+  int64_t recorded_ = 0;  // of the recorder's bytes, charged
   absl::flat_hash_set<Handle> made_;
   absl::flat_hash_map<Handle, Handle> held_;
   size_t num_commands_ = 0;

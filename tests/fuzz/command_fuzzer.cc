@@ -82,6 +82,11 @@ std::vector<Command> EachOtherKind() {
       command::LoadSaved{19, "step", 1, {43, 44}},
       command::ForgetSaved{20, "step"},
       command::NoteGenerator{"12345678"},
+      command::BeginProgram{1, {1}},
+      command::HoldArray{3},
+      command::EndProgram{21, 1, {2}, {}},
+      command::RunProgram{1, 1, 2, {}, {1}, {45}},
+      command::ReleaseProgram{1},
       command::Release{{20, 21}},
   };
   std::set<size_t> kinds;

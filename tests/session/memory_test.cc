@@ -389,6 +389,31 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
        true},
       {PositionOf<command::NoteGenerator>(), "errors of generators",
        [](MemoryTest* t, Handle i) -> Commands { return {command::NoteGenerator{kText}}; }, true},
+      {PositionOf<command::BeginProgram>(), "a program that has no end",
+       [](MemoryTest* t, Handle i) -> Commands {
+         Commands commands = {Op("exp", {A(2)}, {i}), ReleaseOf({i})};
+         if (i == 1001) commands.insert(commands.begin(), command::BeginProgram{1, {}});
+         return commands;
+       },
+       true, 40000, true},
+      {PositionOf<command::EndProgram>(), "programs",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::BeginProgram{i, {2}}, Op("add", {A(2), S(1.0)}, {i}), ReleaseOf({i}),
+                 command::EndProgram{9, i, {}, {}}};
+       },
+       true},
+      {PositionOf<command::RunProgram>(), "errors of runs",
+       [](MemoryTest* t, Handle i) -> Commands {
+         command::RunProgram run;
+         run.program = 77;
+         run.results.push_back(i);
+         return {run};
+       },
+       true},
+      {PositionOf<command::ReleaseProgram>(), "errors of programs that are not there",
+       [](MemoryTest* t, Handle i) -> Commands { return {command::ReleaseProgram{i}}; }, true},
+      {PositionOf<command::HoldArray>(), "errors of arrays that are not there",
+       [](MemoryTest* t, Handle i) -> Commands { return {command::HoldArray{i}}; }, true},
   };
 }
 

@@ -1,0 +1,278 @@
+"""chx.jit: what is repeated is what the function does, to the last bit."""
+
+import threading
+
+import chx
+import numpy as np
+import pytest
+
+
+def _model(seed):
+    rng = np.random.default_rng(seed)
+    shapes = ((12, 8), (8,), (8, 4), (4,))
+    return [chx.array(rng.normal(0, 0.3, s).astype("float32")).require_grad() for s in shapes]
+
+
+def _loss(params, x, t):
+    w1, b1, w2, b2 = params
+    y = chx.tanh(x @ w1 + b1) @ w2 + b2
+    return chx.mean((y - t) ** 2)
+
+
+def _batches(count, seed=3, rows=5):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        x, t = rng.normal(size=(rows, 12)), rng.normal(size=(rows, 4))
+        yield chx.array(x.astype("float32")), chx.array(t.astype("float32"))
+
+
+@pytest.mark.parametrize("name", ["SGD", "MomentumSGD", "Adam", "AMSGrad", "RMSprop", "AdaDelta"])
+@pytest.mark.parametrize("clears", ["before", "after"])
+def test_training(name, clears):
+    found = []
+    for wrap in (lambda f: f, chx.jit):
+        params = _model(1)
+        optimizer = getattr(chx.optimizers, name)().setup(params)
+        optimizer.add_hook(chx.optimizers.WeightDecay(1e-3))
+
+        def step(x, t, params=params, optimizer=optimizer):
+            if clears == "before":
+                optimizer.cleargrads()
+            loss = _loss(params, x, t)
+            loss.backward()
+            optimizer.update()
+            if clears == "after":
+                optimizer.cleargrads()
+            return {"loss": loss, "count": 1}
+
+        step = wrap(step)
+        losses = []
+        for i, (x, t) in enumerate(_batches(12)):
+            if i == 6 and hasattr(optimizer, "lr"):
+                optimizer.lr *= 0.5
+            losses.append(float(step(x, t)["loss"]))
+        grads = [p.grad is None or chx.to_numpy(p.grad).tobytes() for p in params]
+        found.append((losses, [chx.to_numpy(p).tobytes() for p in params], grads, optimizer.t))
+    assert found[0] == found[1]
+    assert step.cache_info()._replace(maxsize=0) == (11, 1, 0, 1, ())
+
+
+def test_other_shapes_and_values_are_recorded_anew():
+    calls = []
+
+    @chx.jit
+    def scaled(x, factor, *, shift=0):
+        calls.append(x.shape)
+        return x * factor + shift
+
+    for n in (2, 3, 2, 3):
+        np.testing.assert_array_equal(chx.to_numpy(scaled(chx.ones(n), 2.0)), np.full(n, 2))
+    assert calls == [(2,), (3,)]
+    assert chx.to_numpy(scaled(chx.ones(2), 3.0, shift=1)).tolist() == [4, 4]
+    assert chx.to_numpy(scaled(chx.ones(2), 2, shift=1)).dtype == chx.ones(2).dtype
+    assert scaled.cache_info()[:2] == (2, 4)
+    scaled.cache_clear()
+    assert scaled.cache_info()[:2] == (0, 0)
+    scaled(chx.ones(2), 2.0)
+    assert len(calls) == 5
+
+
+def test_the_cache_is_bounded():
+    f = chx.jit(lambda x: x + 1, maxsize=2)
+    for n in (1, 2, 3, 1, 3):
+        assert chx.to_numpy(f(chx.zeros(n))).tolist() == [1] * n
+    assert f.cache_info()[:4] == (1, 4, 2, 2)
+
+
+def test_repeat():
+    state = chx.zeros(3)
+
+    @chx.jit
+    def step(x):
+        nonlocal state
+        state += x
+        return state * 2
+
+    x = chx.array(np.arange(3, dtype="float32"))
+    assert chx.to_numpy(step.repeat(10, x)).tolist() == [0, 20, 40]
+    assert chx.to_numpy(step.repeat(90, x)).tolist() == [0, 200, 400]
+    assert chx.to_numpy(state).tolist() == [0, 100, 200]
+    with pytest.raises(ValueError, match="expects 1 time"):
+        step.repeat(0, x)
+
+
+def test_random_numbers_go_on():
+    def noisy(x):
+        y = x + chx.random.normal(size=x.shape, dtype="float32")
+        return y * (rng.random(x.shape, dtype="float32") < 0.5)
+
+    x = chx.zeros((100,), "float32")
+    found = []
+    for wrap in (lambda f: f, chx.jit):
+        chx.random.seed(7)
+        rng = chx.random.default_rng(8)
+        f = wrap(noisy)
+        found.append([chx.to_numpy(f(x)) for _ in range(4)])
+        found[-1].append(chx.to_numpy(chx.random.normal(size=(5,))))
+    for eager, recorded in zip(*found):
+        np.testing.assert_array_equal(eager, recorded)
+    assert not np.array_equal(found[0][0], found[0][1])
+    assert f.cache_info().unplanned == ()
+    g = chx.jit(lambda x: x + chx.random.normal(size=x.shape, dtype="float32"))
+    chx.random.seed(9)
+    draws = [chx.to_numpy(g(x)) for _ in range(6)]
+    chx.random.seed(9)
+    np.testing.assert_array_equal(chx.to_numpy(g.repeat(6, x)), draws[5])
+
+
+def test_views_and_containers():
+    @chx.jit
+    def f(pairs):
+        (a, b), rest = pairs["pair"], pairs["rest"]
+        rest[0][:, 1] = 5
+        return [a.T, (b[1:], None)], "text", rest[0]
+
+    for i in range(3):
+        a = chx.array(np.arange(6.0).reshape(2, 3) + i)
+        rest = chx.zeros((2, 2))
+        (at, (b, none)), text, last = f({"pair": (a, a + 1), "rest": [rest]})
+        np.testing.assert_array_equal(chx.to_numpy(at), chx.to_numpy(a).T)
+        np.testing.assert_array_equal(chx.to_numpy(b), chx.to_numpy(a)[1:] + 1)
+        assert (none, text) == (None, "text")
+        assert chx.to_numpy(rest).tolist() == [[0, 5], [0, 5]]
+        assert chx.to_numpy(last).tolist() == [[0, 5], [0, 5]]
+
+
+def test_arguments_in_graphs_get_gradients():
+    @chx.jit
+    def step(x):
+        chx.sum(x * x).backward()
+
+    for value in (1.0, 2.0, 3.0):
+        x = chx.array([value, -value]).require_grad()
+        step(x)
+        assert chx.to_numpy(x.grad).tolist() == [2 * value, -2 * value]
+        step(x)
+        assert chx.to_numpy(x.grad).tolist() == [4 * value, -4 * value]
+
+
+def test_results_are_in_no_graph():
+    w = chx.ones(2).require_grad()
+    f = chx.jit(lambda x: x * w)
+    for _ in range(2):
+        assert not f(chx.ones(2)).is_backprop_required()
+
+
+def test_other_layouts_give_the_same():
+    f = chx.jit(lambda x: chx.sum(x, axis=0) - x[0])
+    base = np.arange(12.0).reshape(3, 4)
+    x = chx.array(base)
+    for array, values in (
+        (x, base),
+        (chx.array(base.T.copy()).T, base),
+        (chx.array(np.repeat(base, 2, 0))[::2], base),
+        (x[::-1], base[::-1]),
+        (x, base),
+    ):
+        np.testing.assert_array_equal(chx.to_numpy(f(array)), values.sum(0) - values[0])
+
+
+def test_nan_and_empty_arrays():
+    f = chx.jit(lambda x: chx.maximum(x, 0) * 2)
+    for values in ([np.nan, -1, 1], [np.inf, np.nan, -np.inf]):
+        x = np.array(values, "float32")
+        np.testing.assert_array_equal(chx.to_numpy(f(chx.array(x))), np.maximum(x, 0) * 2)
+    for _ in range(2):
+        assert f(chx.zeros((0, 3))).shape == (0, 3)
+        assert float(f(chx.array(2.0))) == 4
+
+
+def test_what_cannot_be_recorded_raises_at_its_line():
+    @chx.jit
+    def reads(x):
+        return x * float(chx.sum(x))
+
+    with pytest.raises(chx.NotImplementedError, match="waits for a value"):
+        reads(chx.ones(2))
+    assert float(chx.sum(chx.ones(2))) == 2  # and it goes on
+    w = chx.ones(2).require_grad()
+    y = w * 2
+    with pytest.raises(chx.NotImplementedError, match="computed from arrays that require gradients"):
+        chx.jit(lambda x: x * y)(chx.ones(2))
+    constant = np.ones(2, "float32")
+
+    @chx.jit
+    def writes_constant(x):
+        a = chx.array(constant)
+        a += x
+        return a
+
+    with pytest.raises(chx.NotImplementedError, match="made of host memory"):
+        writes_constant(chx.ones(2))
+    with pytest.raises(TypeError, match="expects chx arrays"):
+        chx.jit(lambda x: x)(constant)
+
+    @chx.jit
+    def fails(x):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        fails(chx.ones(2))
+    assert chx.jit(lambda x: x + 1)(chx.ones(1)).shape == (1,)
+
+
+def test_a_function_in_a_function_is_a_part_of_it():
+    inner = chx.jit(lambda x: x + 1)
+    outer = chx.jit(lambda x: inner(x) * inner(x))
+    for value in (1, 2):
+        assert chx.to_numpy(outer(chx.full((2,), value))).tolist() == [(value + 1) ** 2] * 2
+    assert inner.cache_info().misses == 0
+
+
+def test_methods():
+    class Model:
+        def __init__(self, w):
+            self.w = chx.array([w])
+
+        @chx.jit
+        def __call__(self, x):
+            return x * self.w
+
+    models = Model(2.0), Model(3.0)
+    for _ in range(2):
+        assert [float(m(chx.ones(1))[0]) for m in models] == [2, 3]
+
+
+def test_an_error_names_the_line_of_the_function():
+    values = chx.array([10.0, 20.0])
+    f = chx.jit(lambda i: chx.take(values, i, axis=0))
+    assert float(f(chx.array([1]))[0]) == 20
+    y = f(chx.array([5]))
+    with pytest.raises(IndexError, match="jit_test.py"):
+        chx.to_numpy(y)
+    assert float(f(chx.array([0]))[0]) == 10
+
+
+def test_other_threads_wait_outside():
+    inside, outcome = threading.Event(), []
+
+    def other():
+        inside.wait(10)
+        try:
+            chx.ones(2) + 1
+            outcome.append("ran")
+        except chx.ContextError as error:
+            outcome.append(str(error))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+
+    @chx.jit
+    def f(x):
+        inside.set()
+        thread.join(10)
+        return x + 1
+
+    f(chx.ones(2))
+    assert "another thread records" in outcome[0]
+    assert chx.to_numpy(chx.ones(2) + 1).tolist() == [2, 2]
