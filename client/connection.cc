@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
     connection->Log(LogLevel::kInfo, "does not know ", unknown, " operators of this client");
   }
   connection->knows_sharing_ = reply.knows_sharing();
+  connection->knows_programs_ = reply.knows_programs();
   connection->segments_ =
       SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));
   connection->limits_ = reply.limits();

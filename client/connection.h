@@ -94,6 +94,7 @@ class Connection {
   uint16_t WireId(const OpDef& op) const { return op_ids_[op.id]; }
   // Whether the daemon's sessions share arrays with each other.
   bool knows_sharing() const { return knows_sharing_; }
+  bool knows_programs() const { return knows_programs_; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
   uint64_t session_memory_bytes() const { return limits_.session_memory_bytes(); }
@@ -189,6 +190,7 @@ class Connection {
   std::vector<std::string> devices_;
   std::vector<bool> shares_;  // by device
   bool knows_sharing_ = false;
+  bool knows_programs_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
   bool keeps_names_ = false;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/connection.h"
 #include "client/exports.h"
 #include "client/session.h"
 #include "client/waiting.h"
@@ -39,6 +40,12 @@ absl::Status Programs::Begin(absl::Span<ArrayBody* const> arguments) {
   CHX_RETURN_IF_ERROR(queue_.CheckUsable());
   CHX_RETURN_IF_ERROR(CheckList(session_, "arguments", arguments));
   if (number_ != 0) return ValueError("[jit] expects one recording at a time");
+  const Connection& connection = session_.connection();
+  if (!connection.knows_programs()) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     absl::StrCat("[jit] expects a daemon that records programs, got chxd at ",
+                                  connection.address(), ", which is older"));
+  }
   number_ = ++last_number_;
   arguments_ = SpecsOf(arguments);
   MutexLock lock(&queue_.mutex());
@@ -84,8 +91,7 @@ absl::StatusOr<Ref<Program>> Programs::End(absl::Span<ArrayBody* const> results,
     MutexLock lock(&queue_.mutex());
     queue_.EndRecording();
   }
-  absl::StatusOr<std::string> answer =
-      queue_.AnswerTo(queue_.AppendRequest(std::move(end)), true);
+  absl::StatusOr<std::string> answer = queue_.AnswerTo(queue_.AppendRequest(std::move(end)), true);
   if (!answer.ok()) {
     // Who gave up waiting does not know.
     if (!Interruption::Is(answer.status())) program->number_ = 0;

@@ -412,9 +412,9 @@ struct BeginProgram {
   CHX_COMMAND("begin_program", program, arguments)
 };
 
-// `outputs`: the arrays that a run gives. `slots`: pairs of numbers, the operator among those of the
-// program, from 0, and the attribute of it that has another value in each run. The answer is empty,
-// or a text that says why runs are not planned; or an error, and there is no such program.
+// `outputs`: the arrays that a run gives. `slots`: pairs of numbers, the operator among those of
+// the program, from 0, and the attribute of it that has another value in each run. The answer is
+// empty, or a text that says why runs are not planned; or an error, and there is no such program.
 struct EndProgram {
   uint64_t request_id = 0;
   uint64_t program = 0;
@@ -454,20 +454,18 @@ struct ReleaseProgram {
 }  // namespace command
 
 // A command of any kind. The kind's number on the wire is its position here, from 1: append only.
-using Command =
-    std::variant<command::ApplyOp, command::Release, command::Upload, command::UploadFrom,
-                 command::Fetch, command::FetchInto, command::Barrier, command::ShareArray,
-                 command::ShareCopy, command::ShareNew, command::ShareAlias, command::RequireGrad,
-                 command::Backward, command::Grad, command::SetGrad, command::GetGrad,
-                 command::RecordFunction, command::EnterFunction, command::ResumePass,
-                 command::AbandonPass, command::NewBackpropId, command::ReleaseBackpropId,
-                 command::Unchain, command::QueryGraphs, command::DumpGraph, command::DefineMode,
-                 command::DefineLocation, command::Configure, command::GrantAccess,
-                 command::OpenShared, command::Revoke, command::Publish, command::Lookup,
-                 command::Unpublish, command::ListNames, command::SaveArrays, command::QuerySaved,
-                 command::LoadSaved, command::ForgetSaved, command::NoteGenerator,
-                 command::BeginProgram, command::EndProgram, command::RunProgram,
-                 command::ReleaseProgram, command::HoldArray>;
+using Command = std::variant<
+    command::ApplyOp, command::Release, command::Upload, command::UploadFrom, command::Fetch,
+    command::FetchInto, command::Barrier, command::ShareArray, command::ShareCopy,
+    command::ShareNew, command::ShareAlias, command::RequireGrad, command::Backward, command::Grad,
+    command::SetGrad, command::GetGrad, command::RecordFunction, command::EnterFunction,
+    command::ResumePass, command::AbandonPass, command::NewBackpropId, command::ReleaseBackpropId,
+    command::Unchain, command::QueryGraphs, command::DumpGraph, command::DefineMode,
+    command::DefineLocation, command::Configure, command::GrantAccess, command::OpenShared,
+    command::Revoke, command::Publish, command::Lookup, command::Unpublish, command::ListNames,
+    command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
+    command::NoteGenerator, command::BeginProgram, command::EndProgram, command::RunProgram,
+    command::ReleaseProgram, command::HoldArray>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

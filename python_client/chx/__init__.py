@@ -55,7 +55,6 @@ from chx._autograd.gradient_check import (
     check_backward as check_backward,
     check_double_backward as check_double_backward,
 )
-from chx._programs import jit as jit
 from chx._autograd.modes import (
     AnyGraph as AnyGraph,
     anygraph as anygraph,
@@ -266,6 +265,7 @@ from chx._numpy.transfer import (
     to_numpy as to_numpy,
 )
 from chx._overrides import OVERRIDES as _OVERRIDES
+from chx._programs import jit as jit
 from chx._recurrent import (
     n_step_bigru as n_step_bigru,
     n_step_bilstm as n_step_bilstm,

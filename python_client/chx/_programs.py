@@ -161,9 +161,7 @@ class Jitted(Generic[R]):
             if times == 1:
                 return cast(R, first)
             times -= 1
-        values = [
-            _bits(value) for _ in range(times) for slot in recorded.slots for value in slot()
-        ]
+        values = [_bits(value) for _ in range(times) for slot in recorded.slots for value in slot()]
         results = _core._program_run(recorded.program, arrays, times, values)
         return cast(R, _rebuild(recorded.result, results))
 

@@ -197,7 +197,9 @@ def test_what_cannot_be_recorded_raises_at_its_line():
     assert float(chx.sum(chx.ones(2))) == 2  # and it goes on
     w = chx.ones(2).require_grad()
     y = w * 2
-    with pytest.raises(chx.NotImplementedError, match="computed from arrays that require gradients"):
+    with pytest.raises(
+        chx.NotImplementedError, match="computed from arrays that require gradients"
+    ):
         chx.jit(lambda x: x * y)(chx.ones(2))
     constant = np.ones(2, "float32")
 

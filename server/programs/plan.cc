@@ -83,10 +83,9 @@ void Plan::FindSlots(absl::Span<const TraceSlot> slots) {
   for (const TraceSlot& slot : slots) {
     slots_.push_back(nullptr);
     for (TraceCall& call : calls_) {
-      const bool is_it = call.operation == slot.operation &&
-                         slot.attribute < call.kernel.op->attrs.size() &&
-                         call.kernel.op->attrs.size() == call.kernel.attrs.size() &&
-                         call.is_operator;
+      const bool is_it =
+          call.operation == slot.operation && slot.attribute < call.kernel.op->attrs.size() &&
+          call.kernel.op->attrs.size() == call.kernel.attrs.size() && call.is_operator;
       if (is_it) slots_.back() = &call.kernel.attrs[slot.attribute];
     }
   }

@@ -1,4 +1,5 @@
-// A step as it is repeated: kernels that are chosen, specs that are inferred, memory that is planned.
+// A step as it is repeated: kernels that are chosen, specs that are inferred, memory that is
+// planned.
 #ifndef CHX_SERVER_PROGRAMS_PLAN_H_
 #define CHX_SERVER_PROGRAMS_PLAN_H_
 
@@ -36,8 +37,9 @@ class Plan {
   // Whether it still fits after a run.
   bool repeatable() const { return repeatable_; }
 
-  // One run, or several: `values` are those of the slots in each. *results is replaced. An error: of the command *failed. FailedPrecondition before anything has
-  // run: the plan cannot be used now.
+  // One run, or several: `values` are those of the slots in each. *results is replaced. An error:
+  // of the command *failed. FailedPrecondition before anything has run: the plan cannot be used
+  // now.
   absl::Status Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
                    absl::Span<const int64_t> values, std::vector<Array>* results, size_t* failed);
 
@@ -86,8 +88,8 @@ class Plan {
   std::vector<AttrValue*> slots_;
   bool repeatable_ = true;
   // During a run.
-  std::vector<Array> arenas_;           // by device
-  std::vector<Ref<Buffer>> made_;       // by object, of results
+  std::vector<Array> arenas_;      // by device
+  std::vector<Ref<Buffer>> made_;  // by object, of results
 };
 
 }  // namespace chx::server

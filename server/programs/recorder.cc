@@ -277,9 +277,8 @@ void Recorder::FinishGradients() {
 void Recorder::CheckSlot(const TraceSlot& slot) {
   const OpDef* const op = operators_[static_cast<size_t>(slot.operation)];
   const auto runs = std::count_if(
-      trace_.calls.begin(), trace_.calls.end(), [&](const TraceCall& call) {
-        return call.operation == slot.operation && call.is_operator;
-      });
+      trace_.calls.begin(), trace_.calls.end(),
+      [&](const TraceCall& call) { return call.operation == slot.operation && call.is_operator; });
   if (op->kind != OpKind::kKernel || runs != 1 || in_graph_.contains(slot.operation)) {
     Decline("a number that varies goes into an operator that is in a graph, or has several parts");
   }

@@ -84,8 +84,8 @@ class Recorder final : public KernelObserver {
   Trace trace_;
   std::string declined_;
   int64_t bytes_ = 0;
-  absl::flat_hash_map<uint64_t, int> objects_;     // by serial
-  absl::flat_hash_map<uint64_t, int> gradients_;   // by serial, of those that there were
+  absl::flat_hash_map<uint64_t, int> objects_;    // by serial
+  absl::flat_hash_map<uint64_t, int> gradients_;  // by serial, of those that there were
   absl::flat_hash_map<const ArrayNode*, size_t> watched_;
   std::vector<Watched> nodes_;
   size_t command_ = 0;

@@ -28,7 +28,7 @@ struct TraceObject {
   Ref<Buffer> buffer;  // kHeld
   bool read = false;
   bool written = false;
-  bool is_constant = false;     // kHeld: the step itself has uploaded it
+  bool is_constant = false;      // kHeld: the step itself has uploaded it
   bool must_not_change = false;  // a kernel relies on that it is checked only once
 };
 
@@ -41,8 +41,8 @@ struct TraceCall {
   PreparedKernel kernel;
   absl::InlinedVector<TraceTensor, 3> inputs;
   absl::InlinedVector<TraceTensor, 1> outputs;
-  size_t command = 0;    // of the step, from 0
-  int64_t operation = 0;  // of the step's operators, from 0; -1: of another kind of command
+  size_t command = 0;        // of the step, from 0
+  int64_t operation = 0;     // of the step's operators, from 0; -1: of another kind of command
   bool is_operator = false;  // the kernel is the operator's own, with its attributes
 
   // Those that have memory.

@@ -117,9 +117,7 @@ class CommandRun {
       made_.erase(std::remove(made_.begin(), made_.end(), handle), made_.end());
     }
   }
-  void Rename(command::Backward* c) {
-    RenameUses(&c->outputs);
-  }
+  void Rename(command::Backward* c) { RenameUses(&c->outputs); }
   void Rename(command::Grad* c) {
     RenameUses(&c->outputs);
     RenameUses(&c->inputs);
@@ -141,9 +139,7 @@ class CommandRun {
     }
     c->handle = NameOf(c->handle);
   }
-  void Rename(command::RequireGrad* c) {
-    RenameUse(&c->handle);
-  }
+  void Rename(command::RequireGrad* c) { RenameUse(&c->handle); }
   template <typename C>
   void Rename(C* /*command*/) {}  // no program has it
 
@@ -279,7 +275,8 @@ class ProgramRun {
       const int64_t count = plan->repeatable() ? times : 1;
       std::vector<Array> results;
       size_t failed = 0;
-      absl::Status status = plan->Run(state_.executor, *arguments, count, values, &results, &failed);
+      absl::Status status =
+          plan->Run(state_.executor, *arguments, count, values, &results, &failed);
       if (absl::IsFailedPrecondition(status)) return 0;
       if (!status.ok()) return Fail(*plan, *arguments, failed, std::move(status));
       if (count == times) Bind(results);
@@ -302,9 +299,8 @@ class ProgramRun {
     const Command command = CommandAt(program_, failed);
     uint32_t location = std::visit([](const auto& c) { return LocationOf(c); }, command);
     const std::vector<const Buffer*> unwritten = plan.Unwritten(arguments, failed);
-    const RootErrorPtr error =
-        context_.Fail(location == 0 ? c_.location : location, ResultsOf(c_), std::move(status),
-                      NameOf(command, state_), "");
+    const RootErrorPtr error = context_.Fail(location == 0 ? c_.location : location, ResultsOf(c_),
+                                             std::move(status), NameOf(command, state_), "");
     PoisonUnwritten(unwritten, error, &state_.handles);
     return -1;
   }
@@ -365,9 +361,8 @@ void RunCommand(const command::BeginProgram& c, CommandContext& context) {
 }
 
 void RunCommand(const command::EndProgram& c, CommandContext& context) {
-  context.Answer(c, "jit", [&](SessionOutput::Value* value) {
-    return End(c, &context.state, &value->data);
-  });
+  context.Answer(c, "jit",
+                 [&](SessionOutput::Value* value) { return End(c, &context.state, &value->data); });
 }
 
 void RunCommand(const command::RunProgram& c, CommandContext& context) {

@@ -29,15 +29,14 @@ constexpr bool IsOneOf() {
 
 // Those that are no part of a step: they define what all commands use, or end the recording.
 template <typename C>
-constexpr bool kApart =
-    IsOneOf<C, command::DefineMode, command::DefineLocation, command::BeginProgram,
-            command::EndProgram, command::RunProgram, command::ReleaseProgram,
-            command::NoteGenerator>();
+constexpr bool kApart = IsOneOf<C, command::DefineMode, command::DefineLocation,
+                                command::BeginProgram, command::EndProgram, command::RunProgram,
+                                command::ReleaseProgram, command::NoteGenerator>();
 // Those that a step is made of.
 template <typename C>
-constexpr bool kKept = IsOneOf<C, command::ApplyOp, command::Release, command::RequireGrad,
-                               command::Backward, command::Grad, command::SetGrad,
-                               command::GetGrad, command::HoldArray>();
+constexpr bool kKept =
+    IsOneOf<C, command::ApplyOp, command::Release, command::RequireGrad, command::Backward,
+            command::Grad, command::SetGrad, command::GetGrad, command::HoldArray>();
 // Those whose result the program holds.
 template <typename C>
 constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom>();

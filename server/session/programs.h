@@ -86,7 +86,7 @@ class Recording {
   const bool keeps_;
   Recorder recorder_;
   std::unique_ptr<Program> program_;
-  Handles arguments_;  // as they are bound now
+  Handles arguments_;     // as they are bound now
   int64_t recorded_ = 0;  // of the recorder's bytes, charged
   absl::flat_hash_set<Handle> made_;
   absl::flat_hash_map<Handle, Handle> held_;

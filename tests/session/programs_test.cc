@@ -52,10 +52,11 @@ class ProgramsTest : public SessionTest {
 TEST_F(ProgramsTest, ARunDoesWhatTheCommandsDid) {
   Upload(1, {1, 2}, {2});
   Upload(2, {10, 20}, {2});
-  EXPECT_EQ(Record({1}, {Op("add", {A(1), A(2)}, {3}), Op("multiply", {A(3), S(2.0)}, {4}),
-                         ReleaseOf({3})},
-                   {4}),
-            "");
+  EXPECT_EQ(
+      Record({1},
+             {Op("add", {A(1), A(2)}, {3}), Op("multiply", {A(3), S(2.0)}, {4}), ReleaseOf({3})},
+             {4}),
+      "");
   EXPECT_THAT(Fetch(4), ElementsAre(22, 44));
   Upload(5, {3, 4}, {2});
   Run({RunOf({5}, {6}), RunOf({6}, {7})});
@@ -98,12 +99,12 @@ TEST_F(ProgramsTest, TrainingStepsAreThoseOfTheCommands) {
         commands.emplace_back(GetGradOf(1, first + 4));
         commands.emplace_back(GetGradOf(2, first + 5));
         for (Handle i : {0, 1}) {
-          commands.emplace_back(Outside(
-              OpByDefault("reshape", {A(1 + i)}, {first + 6 + i},
-                          {AttrValue(i == 0 ? Ints{2, 2} : Ints{2})})));
+          commands.emplace_back(Outside(OpByDefault("reshape", {A(1 + i)}, {first + 6 + i},
+                                                    {AttrValue(i == 0 ? Ints{2, 2} : Ints{2})})));
         }
-        commands.emplace_back(Op("sgd_update", {A(first + 6), A(first + 7), A(first + 4), A(first + 5)},
-                                 {}, {AttrValue(0.1)}));
+        commands.emplace_back(Op("sgd_update",
+                                 {A(first + 6), A(first + 7), A(first + 4), A(first + 5)}, {},
+                                 {AttrValue(0.1)}));
         if (!clears_first) clear();
         commands.emplace_back(
             ReleaseOf({first, first + 1, first + 2, first + 4, first + 5, first + 6, first + 7}));
@@ -182,13 +183,14 @@ TEST_F(ProgramsTest, AnArrayThatIsHeldIsThereInEachRun) {
   for (const bool planned : {true, false}) {
     Reset(SessionLimits());
     Upload(1, {1, 2}, {2});
-    ASSERT_EQ(Record({1},
-                     {OpByDefault("full", {}, {2}, {AttrValue(Ints{2}), AttrValue(Scalar(10.0)),
-                                                    AttrValue(Dtype::kFloat32)}),
-                      command::HoldArray{2}, Op("add_", {A(2), A(1)}, {}),
-                      OpByDefault("copy", {A(2)}, {3})},
-                     {3}),
-              "");
+    ASSERT_EQ(
+        Record(
+            {1},
+            {OpByDefault("full", {}, {2},
+                         {AttrValue(Ints{2}), AttrValue(Scalar(10.0)), AttrValue(Dtype::kFloat32)}),
+             command::HoldArray{2}, Op("add_", {A(2), A(1)}, {}), OpByDefault("copy", {A(2)}, {3})},
+            {3}),
+        "");
     EXPECT_THAT(Fetch(3), ElementsAre(11, 12));
     Handle argument = 1;
     if (!planned) {  // other strides: by the commands

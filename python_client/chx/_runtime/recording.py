@@ -34,9 +34,7 @@ class Recording:
     def __exit__(self, *_: object) -> None:
         _thread.recording = None
 
-    def vary(
-        self, attributes: Iterable[int], values: Callable[[], Iterable[float | int]]
-    ) -> None:
+    def vary(self, attributes: Iterable[int], values: Callable[[], Iterable[float | int]]) -> None:
         """Says of the operator that is called next that `values` gives these attributes in each run.
 
         Args:

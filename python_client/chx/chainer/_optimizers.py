@@ -19,8 +19,8 @@ from chainer import optimizer, optimizer_hooks, optimizers, variable
 
 import chx
 from chx._compat import zip_strict
-from chx.chainer import _fallbacks, _graph
 from chx._runtime import recording
+from chx.chainer import _fallbacks, _graph
 from chx.optimizers._rules import RULES, operators
 
 GradientMethod = optimizer.GradientMethod
