@@ -110,6 +110,7 @@ def main():
     sides = {
         "chx unix": Side(sys.executable, "chx", args.unix),
         "chx tcp": Side(sys.executable, "chx", args.tcp),
+        "chx jit": Side(sys.executable, "jit", args.unix),
         "torch": Side(sys.executable, "torch"),
         "new torch": Side(args.new_python, "torch"),
         "new compiled torch": Side(args.new_python, "compiled", "torch"),

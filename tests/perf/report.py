@@ -29,6 +29,30 @@ RATIOS = [
         1.0,
     ),
     (
+        "recorded host-bound step, 100 for each call, against PyTorch {torch}",
+        "step small, loss every 100: chx jit",
+        "step small, loss every 100: torch",
+        0.06,
+    ),
+    (
+        "the same against JAX",
+        "step small, loss every 100: chx jit",
+        "step small, loss every 100: jax",
+        0.15,
+    ),
+    (
+        "recorded host-bound step, loss read every iteration, against PyTorch {torch}",
+        "step small, loss every 1: chx jit",
+        "step small, loss every 1: torch",
+        0.2,
+    ),
+    (
+        "recorded compute-bound step, against PyTorch {torch}",
+        "step large, loss every 1: chx jit",
+        "step large, loss every 1: torch",
+        0.8,
+    ),
+    (
         "Chainer on chxd against NumPy Chainer, host-bound, loss read every iteration",
         "step small, loss every 1: chainer on chx",
         "step small, loss every 1: chainer",
@@ -137,6 +161,7 @@ def peers(result):
     names = {
         "chx unix": "chx, Unix socket",
         "chx tcp": "chx, TCP",
+        "chx jit": "chx.jit, Unix socket; 100 steps are one command",
         "torch": "PyTorch {}, eager",
         "new torch": "PyTorch {}, eager",
         "new compiled torch": "PyTorch {}, compiled",
@@ -186,6 +211,7 @@ def readme_table(result):
     for title, step, side in (
         ("small network, loss read every iteration", "small, loss every 1", "chx unix"),
         ("small network, loss read every 100 iterations", "small, loss every 100", "chx unix"),
+        ("the same, chx.jit, 100 for each call", "small, loss every 100", "chx jit"),
         ("small network, loss read every iteration, TCP", "small, loss every 1", "chx tcp"),
         ("784-1000-1000-10, batch of 100", "large, loss every 1", "chx unix"),
         ("784-1000-1000-10, batch of 100, TCP", "large, loss every 1", "chx tcp"),

@@ -25,7 +25,8 @@ def batch_of(sizes, batch):
     return x, t, params
 
 
-def chx_step(session, sizes, batch):
+def chx_step(session, sizes, batch, jit=False):
+    """By chx; with `jit`, the steps between two reads are one command."""
     import chx
 
     with chx.using_device(session.devices[0]):
@@ -34,21 +35,31 @@ def chx_step(session, sizes, batch):
         params = [chx.array(p).require_grad() for p in params]
         optimizer = chx.optimizers.SGD(lr=RATE).setup(params)
 
+    def update():
+        h = x
+        for k in range(0, len(params), 2):
+            h = chx.linear(h, params[k], params[k + 1])
+            if k + 2 < len(params):
+                h = chx.relu(h)
+        loss = chx.mean(chx.softmax_cross_entropy(h, t))
+        loss.backward()
+        optimizer.update()
+        optimizer.cleargrads()
+        return loss
+
+    recorded = chx.jit(update)
+
     def step(n, every):
         for i in range(n):
-            h = x
-            for k in range(0, len(params), 2):
-                h = chx.linear(h, params[k], params[k + 1])
-                if k + 2 < len(params):
-                    h = chx.relu(h)
-            loss = chx.mean(chx.softmax_cross_entropy(h, t))
-            loss.backward()
-            optimizer.update()
-            optimizer.cleargrads()
+            loss = update()
             if (i + 1) % every == 0:
                 float(loss)
 
-    return step, lambda: [chx.to_numpy(p) for p in params]
+    def recorded_step(n, every):
+        for done in range(0, n, every):
+            float(recorded.repeat(min(every, n - done)))
+
+    return recorded_step if jit else step, lambda: [chx.to_numpy(p) for p in params]
 
 
 def torch_loss(params, x, t):

@@ -1,6 +1,6 @@
 """Training steps (forward, backward, SGD) of multi-layer perceptrons by one side, in a process of its own.
 
-    training_step.py chx ADDRESS | torch | compiled torch | jax | chainer numpy | chainer ADDRESS
+    training_step.py chx ADDRESS | jit ADDRESS | torch | compiled torch | jax | chainer numpy | chainer ADDRESS
 
 Prints the versions of the libraries as JSON once it has taken WARM_UP steps of each size. Then reads
 lines and answers each with JSON:
@@ -47,6 +47,8 @@ def make_side(side, where):
     counts = nothing if session is None else session.stats
     if side == "chx":
         return lambda *size: sides.chx_step(session, *size), counts
+    if side == "jit":
+        return lambda *size: sides.chx_step(session, *size, jit=True), counts
     import chainer
 
     device = chainer.get_device("@numpy" if session is None else "native:0")
