@@ -168,7 +168,7 @@ absl::Status CommandQueue::Flush(bool interruptible) {
 }
 
 absl::Status CommandQueue::FlushFor(uint64_t request) {
-  if (recorder_.load(std::memory_order_relaxed) != nullptr) {
+  if (recorder_.load(std::memory_order_relaxed) == ThisThread()) {
     connection_->Abandon(request);
     return MakeError(ErrorKind::kNotImplemented,
                      "[jit] cannot record this: it waits for a value, which is another one in each "

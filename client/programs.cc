@@ -39,16 +39,16 @@ absl::Status CheckList(const Session& session, absl::string_view what,
 absl::Status Programs::Begin(absl::Span<ArrayBody* const> arguments) {
   CHX_RETURN_IF_ERROR(queue_.CheckUsable());
   CHX_RETURN_IF_ERROR(CheckList(session_, "arguments", arguments));
-  if (number_ != 0) return ValueError("[jit] expects one recording at a time");
   const Connection& connection = session_.connection();
   if (!connection.knows_programs()) {
     return MakeError(ErrorKind::kNotImplemented,
                      absl::StrCat("[jit] expects a daemon that records programs, got chxd at ",
                                   connection.address(), ", which is older"));
   }
+  MutexLock lock(&queue_.mutex());
+  if (number_ != 0) return ValueError("[jit] expects one recording at a time");
   number_ = ++last_number_;
   arguments_ = SpecsOf(arguments);
-  MutexLock lock(&queue_.mutex());
   queue_.Append(command::BeginProgram{number_, HandlesOf(arguments)});
   queue_.BeginRecording();
   return absl::OkStatus();
@@ -126,7 +126,8 @@ absl::StatusOr<std::vector<ArrayPtr>> Program::Run(absl::Span<ArrayBody* const> 
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     const ArraySpec& spec = arguments[i]->spec;
-    if (spec.dtype != arguments_[i].dtype || spec.shape != arguments_[i].shape) {
+    if (spec.dtype != arguments_[i].dtype || spec.shape != arguments_[i].shape ||
+        spec.device != arguments_[i].device) {
       return TypeError("[jit] expects ", arguments_[i].ToString(), " as argument ", i, ", got ",
                        spec.ToString());
     }
@@ -156,7 +157,9 @@ absl::StatusOr<std::vector<ArrayPtr>> Program::Run(absl::Span<ArrayBody* const> 
     due = queue.Due();
   }
   // What it leaves as gradients only the daemon knows.
-  session_->graphs().backprop_ids().IncrementGradVersion(0);
+  BackpropIds& graphs = session_->graphs().backprop_ids();
+  graphs.IncrementGradVersion(0);
+  for (BackpropId id : graphs.OpenAbove(0)) graphs.IncrementGradVersion(id);
   if (session_->exports().any()) CHX_RETURN_IF_ERROR(session_->exports().Synchronize());
   if (due) CHX_RETURN_IF_ERROR(queue.Flush(true));
   return results;

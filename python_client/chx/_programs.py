@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from chx._runtime import recording as _recording
 R = TypeVar("R")
 
 _MAX_DEPTH = 100
+_MOST_NUMBERS = 60000  # of one command
 
 
 class CacheInfo(NamedTuple):
@@ -39,6 +41,7 @@ class _Array(NamedTuple):
     number: int
     dtype: str
     shape: tuple[int, ...]
+    device: str
 
 
 def _flatten(node: Any, arrays: list[ndarray], depth: int = 0) -> Any:
@@ -46,8 +49,12 @@ def _flatten(node: Any, arrays: list[ndarray], depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         raise ValueError(f"[jit] expects containers of at most {_MAX_DEPTH} levels")
     if isinstance(node, ndarray):
-        arrays.append(node)
-        return _Array(len(arrays) - 1, str(node.dtype), node.shape)
+        number = next((i for i, array in enumerate(arrays) if array is node), len(arrays))
+        if number == len(arrays):
+            arrays.append(node)
+        return _Array(number, str(node.dtype), node.shape, node.device.name)
+    if isinstance(node, float):  # 0.0 and -0.0 are not the same, and NaN is
+        return (float, struct.pack("<d", node))
     if isinstance(node, dict):
         return (
             dict,
@@ -69,6 +76,8 @@ def _rebuild(structure: Any, arrays: Sequence[ndarray]) -> Any:
     if isinstance(structure, _Array):
         return arrays[structure.number]
     kind, contents = structure
+    if kind is float:
+        return struct.unpack("<d", contents)[0]
     if kind is dict:
         return {key: _rebuild(value, arrays) for key, value in contents}
     if isinstance(kind, type) and issubclass(kind, (list, tuple)):
@@ -78,8 +87,10 @@ def _rebuild(structure: Any, arrays: Sequence[ndarray]) -> Any:
 
 
 class _Recorded(NamedTuple):
+    session: Any  # so that no other one has its id
     program: Any
     slots: tuple[Callable[[], Iterable[float | int]], ...]
+    numbers: int  # that the slots give together
     result: Any
     declined: str
 
@@ -103,7 +114,7 @@ class Jitted(Generic[R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """Calls the function, or repeats what it has done for such arguments."""
-        return self._run(1, args, kwargs)
+        return self._run(None, 1, args, kwargs)
 
     def repeat(self, times: int, *args: Any, **kwargs: Any) -> R:
         """Calls the function so many times with the same arguments, by one command.
@@ -114,9 +125,7 @@ class Jitted(Generic[R]):
         Raises:
           ValueError: `times` is less than 1.
         """
-        if times < 1:
-            raise ValueError(f"[jit] expects 1 time at least, got {times}")
-        return self._run(times, args, kwargs)
+        return self._run(None, times, args, kwargs)
 
     def cache_info(self) -> CacheInfo:
         """What has been recorded."""
@@ -133,26 +142,33 @@ class Jitted(Generic[R]):
             self._hits = self._misses = 0
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: the instance is an argument that is compared by identity."""
-        return self if instance is None else functools.partial(self, instance)
+        """As a method: each instance has recordings of its own."""
+        return self if instance is None else _Method(self, instance)
 
-    def _run(self, times: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    def _run(
+        self, owner: _Method[R] | None, times: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> R:
+        if times < 1:
+            raise ValueError(f"[jit] expects 1 time at least, got {times}")
+        function = self._function
+        if owner is not None:
+            function = functools.partial(function, owner.instance)
         if _recording.current() is not None:  # a part of what is being recorded
             for _ in range(times - 1):
-                self._function(*args, **kwargs)
-            return self._function(*args, **kwargs)
+                function(*args, **kwargs)
+            return function(*args, **kwargs)
         arrays: list[ndarray] = []
         structure = _flatten((args, kwargs), arrays)
-        device = arrays[0].device if arrays else _core._get_device(None)
-        session = device.backend._session
-        key = (id(session), structure)
+        default = _core._get_device(None)
+        session = (arrays[0].device if arrays else default).backend._session
+        key = (id(session), _core._records(None, session), default.name, owner, structure)
         with self._lock:
             recorded = self._recorded.get(key)
             if recorded is not None:
                 self._recorded.move_to_end(key)
                 self._hits += 1
         if recorded is None:
-            first, recorded = self._record(session, arrays, args, kwargs)
+            first, recorded = _record(function, session, arrays, args, kwargs)
             with self._lock:
                 self._misses += 1
                 self._recorded[key] = recorded
@@ -161,28 +177,77 @@ class Jitted(Generic[R]):
             if times == 1:
                 return cast(R, first)
             times -= 1
-        values = [_bits(value) for _ in range(times) for slot in recorded.slots for value in slot()]
-        results = _core._program_run(recorded.program, arrays, times, values)
+        # A command has room for so many numbers that vary.
+        most = times if not recorded.numbers else _MOST_NUMBERS // recorded.numbers
+        results: list[ndarray] = []
+        while times > 0:
+            now = min(times, most)
+            values: list[int] = []
+            for _ in range(now if recorded.slots else 0):
+                values += [_bits(value) for slot in recorded.slots for value in slot()]
+            results = _core._program_run(recorded.program, arrays, now, values)
+            times -= now
         return cast(R, _rebuild(recorded.result, results))
 
-    def _record(
-        self, session: Any, arrays: list[ndarray], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, _Recorded]:
-        _core._program_begin(session, arrays)
-        recording = _recording.Recording(session)
-        try:
-            with recording:
-                result = self._function(*args, **kwargs)
-            outputs: list[ndarray] = []
-            structure = _flatten(result, outputs)
-        except BaseException:
-            _core._program_abandon(session)
-            raise
-        program, declined = _core._program_end(session, outputs, recording.slots)
-        recorded = _Recorded(program, tuple(recording.values), structure, declined)
-        # As the results of runs are.
-        stopped = [a.as_grad_stopped() if a.is_backprop_required() else a for a in outputs]
-        return _rebuild(structure, stopped), recorded
+
+class _Method(Generic[R]):
+    """A jitted function of an instance; equal for the same one."""
+
+    def __init__(self, jitted: Jitted[R], instance: Any) -> None:
+        self._jitted = jitted
+        self.instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        return self._jitted._run(self, 1, args, kwargs)
+
+    def repeat(self, times: int, *args: Any, **kwargs: Any) -> R:
+        """As Jitted.repeat."""
+        return self._jitted._run(self, times, args, kwargs)
+
+    def cache_info(self) -> CacheInfo:
+        """As Jitted.cache_info: of all instances."""
+        return self._jitted.cache_info()
+
+    def cache_clear(self) -> None:
+        """As Jitted.cache_clear: of all instances."""
+        self._jitted.cache_clear()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Method) and other.instance is self.instance
+
+    def __hash__(self) -> int:
+        return id(self.instance)
+
+
+def _record(
+    function: Callable[..., R],
+    session: Any,
+    arrays: list[ndarray],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[R, _Recorded]:
+    _core._program_begin(session, arrays)
+    recording = _recording.Recording(session)
+    try:
+        with recording:
+            result = function(*args, **kwargs)
+        outputs: list[ndarray] = []
+        structure = _flatten(result, outputs)
+    except BaseException:
+        _core._program_abandon(session)
+        raise
+    program, declined = _core._program_end(session, outputs, recording.slots)
+    recorded = _Recorded(
+        session,
+        program,
+        tuple(recording.values),
+        len(recording.slots) // 2,
+        structure,
+        declined,
+    )
+    # As the results of runs are.
+    stopped = [a.as_grad_stopped() if a.is_backprop_required() else a for a in outputs]
+    return cast(R, _rebuild(structure, stopped)), recorded
 
 
 def jit(function: Callable[..., R], *, maxsize: int = 32) -> Jitted[R]:
@@ -217,4 +282,6 @@ def jit(function: Callable[..., R], *, maxsize: int = 32) -> Jitted[R]:
         >>> float(step(chx.ones(3), chx.ones(3)))
         3.0
     """
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise TypeError("[jit] expects a function that returns its results")
     return Jitted(function, maxsize)

@@ -1,5 +1,6 @@
 """chx.jit: what is repeated is what the function does, to the last bit."""
 
+import contextlib
 import threading
 
 import chx
@@ -156,6 +157,94 @@ def test_arguments_in_graphs_get_gradients():
         assert chx.to_numpy(x.grad).tolist() == [4 * value, -4 * value]
 
 
+def test_one_array_twice_is_not_two():
+    f = chx.jit(lambda x, y: x - y)
+    a, b = chx.full((2,), 5.0), chx.full((2,), 3.0)
+    assert chx.to_numpy(f(a, a)).tolist() == [0, 0]
+    assert chx.to_numpy(f(a, b)).tolist() == [2, 2]
+    assert chx.to_numpy(f(b, b)).tolist() == [0, 0]
+    assert f.cache_info().misses == 2
+
+
+def test_an_argument_that_is_held_is_read_within_its_bounds():
+    base = chx.array(np.arange(100000, dtype="float32"))
+    f = chx.jit(lambda x: base + x)
+    assert f(base[:1]).shape == (100000,)
+    for value in (1.0, 2.0):
+        np.testing.assert_array_equal(
+            chx.to_numpy(f(chx.full((1,), value, "float32"))), np.arange(100000) + value
+        )
+
+
+def test_arguments_that_are_given_away():
+    f = chx.jit(lambda x: (x + 1) * x)
+    f(chx.ones(4))
+    w = chx.ones(4).require_grad()
+    assert chx.to_numpy(f(w * 2)).tolist() == [6] * 4
+    assert chx.to_numpy(f.repeat(3, w * 2)).tolist() == [6] * 4
+
+
+def test_constants_are_not_results():
+    with pytest.raises(chx.NotImplementedError, match="result that the function has made"):
+        chx.jit(lambda x: chx.array([1.0, 2.0]))(chx.ones(1))
+
+
+def test_the_state_of_an_optimizer_may_be_loaded():
+    found = []
+    for wrap in (lambda f: f, chx.jit):
+        params = _model(1)
+        optimizer = chx.optimizers.Adam().setup(params)
+
+        def step(x, t, params=params, optimizer=optimizer):
+            optimizer.cleargrads()
+            loss = _loss(params, x, t)
+            loss.backward()
+            optimizer.update()
+            return loss
+
+        step = wrap(step)
+        batches = list(_batches(6))
+        for x, t in batches[:3]:
+            step(x, t)
+        saved = {
+            name: chx.to_numpy(value) if isinstance(value, chx.ndarray) else value
+            for name, value in optimizer.state_dict().items()
+        }
+        for x, t in batches[3:]:
+            step(x, t)
+        optimizer.load_state_dict(saved)
+        found.append([float(step(x, t)) for x, t in batches])
+    assert found[0] == found[1]
+
+
+def test_an_endless_repeat_can_be_cancelled():
+    x = chx.ones(3)
+    for f in (chx.jit(lambda x: x), chx.jit(lambda x: x + 1)):
+        f(x)
+        y = f.repeat(2**39, x)
+        x.device.backend._session.cancel()
+        with contextlib.suppress(chx.CancelledError):
+            chx.to_numpy(y)
+        assert chx.to_numpy(x + 1).tolist() == [2, 2, 2]
+
+
+def test_modes_are_recorded_apart():
+    w = chx.ones(2).require_grad()
+
+    @chx.jit
+    def f(x):
+        y = x * w
+        if y.is_backprop_required():
+            chx.sum(y).backward()
+        return y
+
+    for count in (1, 2):
+        with chx.no_backprop_mode():
+            f(chx.full((2,), 3.0))
+        f(chx.full((2,), 3.0))
+        assert chx.to_numpy(w.grad).tolist() == [3 * count] * 2
+
+
 def test_results_are_in_no_graph():
     w = chx.ones(2).require_grad()
     f = chx.jit(lambda x: x * w)
@@ -243,6 +332,8 @@ def test_methods():
     models = Model(2.0), Model(3.0)
     for _ in range(2):
         assert [float(m(chx.ones(1))[0]) for m in models] == [2, 3]
+    assert float(models[0].__call__.repeat(2, chx.ones(1))[0]) == 2
+    assert models[0].__call__.cache_info().misses == 2
 
 
 def test_an_error_names_the_line_of_the_function():

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
 
 namespace chx::server {
@@ -174,12 +175,11 @@ ArrayNode* Plan::NodeOf(const TraceGradient& gradient,
 
 bool Plan::Fits(absl::Span<Variable* const> arguments) const {
   if (arguments.size() != arguments_.size()) return false;
+  // Kernels were called with memory that was apart.
+  absl::flat_hash_set<const Buffer*> apart;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments_[i].Fits(*arguments[i])) return false;
-    // Kernels were called with memory that was apart.
-    for (size_t j = 0; j < i; ++j) {
-      if (arguments[i]->array.buffer == arguments[j]->array.buffer) return false;
-    }
+    if (!apart.insert(arguments[i]->array.buffer.get()).second) return false;
   }
   for (const TraceGradient& gradient : gradients_) {
     const ArrayNode* const node = NodeOf(gradient, arguments);
@@ -189,21 +189,17 @@ bool Plan::Fits(absl::Span<Variable* const> arguments) const {
     if (gradient.any_before) continue;
     if ((grad != nullptr) != gradient.before) return false;
     if (grad == nullptr) continue;
-    if (grad->array.buffer->unique() != gradient.unique ||
-        grad->array.spec.shape != gradient.spec.shape ||
-        grad->array.spec.strides != gradient.spec.strides ||
-        grad->array.spec.offset != gradient.spec.offset) {
+    const ArraySpec& spec = grad->array.spec;
+    if (grad->array.buffer->unique() != gradient.unique || spec.shape != gradient.spec.shape ||
+        spec.dtype != gradient.spec.dtype || spec.strides != gradient.spec.strides ||
+        spec.offset != gradient.spec.offset || !apart.insert(grad->array.buffer.get()).second) {
       return false;
-    }
-    for (const Variable* argument : arguments) {
-      if (argument->array.buffer == grad->array.buffer) return false;
     }
   }
   for (const Object& object : objects_) {
     if (object.traced.kind != Kind::kHeld) continue;
-    if (object.traced.buffer->lease()) return false;
-    for (const Variable* argument : arguments) {
-      if (argument->array.buffer == object.traced.buffer) return false;
+    if (object.traced.buffer->lease() || !apart.insert(object.traced.buffer.get()).second) {
+      return false;
     }
   }
   return true;
@@ -347,13 +343,13 @@ void Plan::Finish(absl::Span<Variable* const> arguments, std::vector<Array>* res
 
 absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
                        absl::Span<const int64_t> values, std::vector<Array>* results,
-                       size_t* failed) {
+                       Progress* progress) {
   absl::Status status = Prepare(executor, arguments);
-  const bool began = status.ok();
-  if (!began) status = absl::FailedPreconditionError(status.message());
+  progress->began = status.ok();
+  if (calls_.empty()) times = 1;
   for (int64_t i = 0; i < times && status.ok(); ++i) {
     const size_t first = static_cast<size_t>(i) * slots_.size();
-    status = Repeat(executor, values.subspan(first, slots_.size()), failed);
+    status = Repeat(executor, values.subspan(first, slots_.size()), &progress->command);
   }
   if (status.ok()) Finish(arguments, results);
   arenas_.clear();

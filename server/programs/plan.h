@@ -37,11 +37,14 @@ class Plan {
   // Whether it still fits after a run.
   bool repeatable() const { return repeatable_; }
 
-  // One run, or several: `values` are those of the slots in each. *results is replaced. An error:
-  // of the command *failed. FailedPrecondition before anything has run: the plan cannot be used
-  // now.
+  struct Progress {
+    bool began = false;  // else nothing has run: the plan cannot be used now
+    size_t command = 0;  // that has run last
+  };
+  // One run, or several: `values` are those of the slots in each. *results is replaced.
   absl::Status Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
-                   absl::Span<const int64_t> values, std::vector<Array>* results, size_t* failed);
+                   absl::Span<const int64_t> values, std::vector<Array>* results,
+                   Progress* progress);
 
   size_t num_calls() const { return calls_.size(); }
   int64_t arena_bytes() const;

@@ -11,6 +11,8 @@ namespace {
 
 // To lay out memory takes time that is quadratic in this.
 constexpr size_t kMaxCalls = 8192;
+// Of a gradient that is watched, with its place in two tables.
+constexpr int64_t kWatchedBytes = 256;
 
 // As the executor: kernels check positions, labels and divisors before they use them.
 bool MustNotChange(const OpDef& op, Dtype dtype) { return !IsFloat(dtype) || op.stable_inputs; }
@@ -41,6 +43,7 @@ void Recorder::AddArgument(const Variable& argument) {
   object.device = array.spec.device;
   trace_.objects.push_back(std::move(object));
   if (array.buffer->lease()) Decline("an argument is shared with other sessions");
+  if (gradients_.contains(array.buffer->serial())) Decline("an argument is a gradient");
   if (!objects_.emplace(array.buffer->serial(), index).second) {
     Decline("two arguments share memory");
   }
@@ -57,9 +60,13 @@ void Recorder::Watch(ArrayNode* node, int argument) {
     watched.buffer = grad.buffer->serial();
     watched.unique = grad.buffer->unique();
     watched.spec = grad.spec;
-    gradients_.emplace(watched.buffer, static_cast<int>(nodes_.size()));
+    if (!gradients_.emplace(watched.buffer, static_cast<int>(nodes_.size())).second) {
+      Decline("two gradients share memory");
+    }
+    if (objects_.contains(watched.buffer)) Decline("an argument is a gradient");
   }
   nodes_.push_back(std::move(watched));
+  bytes_ += kWatchedBytes;
 }
 
 void SetSlot(int64_t bits, AttrValue* attribute) {
@@ -86,6 +93,10 @@ void Recorder::AddHeld(const Array& array, bool constant) {
   TraceObject& object = trace_.objects[ObjectOf(array)];
   const bool is_new = array.buffer->serial() > last_buffer_;  // it has come beside the commands
   object.is_constant = object.is_constant || constant || is_new;
+  object.is_held = true;
+  if (object.kind == TraceObject::Kind::kArgument)
+    Decline("an argument is used from elsewhere, too");
+  if (object.kind == TraceObject::Kind::kGradient) object.buffer = array.buffer;
   if (object.kind != TraceObject::Kind::kTemporary) return;
   object.kind = TraceObject::Kind::kHeld;
   object.buffer = array.buffer;
@@ -93,15 +104,28 @@ void Recorder::AddHeld(const Array& array, bool constant) {
 
 void Recorder::Adopt(const Array& array) {
   const int object = ObjectOf(array);
+  if (trace_.objects[object].kind != TraceObject::Kind::kTemporary) {
+    return Decline("an array that it keeps is not its own");
+  }
   trace_.objects[object].kind = TraceObject::Kind::kHeld;
   trace_.objects[object].buffer = array.buffer;
-  const auto writes = [object](const TraceTensor& tensor) { return tensor.object == object; };
-  for (size_t i = trace_.calls.size(); i-- > 0;) {
-    TraceCall& call = trace_.calls[i];
-    if (std::none_of(call.outputs.begin(), call.outputs.end(), writes)) continue;
-    if (call.outputs.size() > 1) Decline("an array that it keeps was made together with others");
-    trace_.calls.erase(trace_.calls.begin() + static_cast<std::ptrdiff_t>(i));
+  const auto is_it = [object](const TraceTensor& tensor) { return tensor.object == object; };
+  const auto makes = [&](const TraceCall& call) {
+    return std::any_of(call.outputs.begin(), call.outputs.end(), is_it);
+  };
+  for (const TraceCall& call : trace_.calls) {
+    const bool reads = std::any_of(call.inputs.begin(), call.inputs.end(), is_it);
+    if (reads || (makes(call) && call.outputs.size() > 1)) {
+      return Decline("an array that it keeps was not just made");
+    }
   }
+  trace_.calls.erase(std::remove_if(trace_.calls.begin(), trace_.calls.end(), makes),
+                     trace_.calls.end());
+}
+
+bool Recorder::IsConstant(const Array& array) const {
+  const auto it = objects_.find(array.buffer->serial());
+  return it != objects_.end() && trace_.objects[it->second].is_constant;
 }
 
 bool Recorder::Holds(const Array& array) const {
@@ -265,10 +289,13 @@ void Recorder::FinishGradients() {
     trace_.gradients.push_back(std::move(gradient));
   }
   for (TraceObject& object : trace_.objects) {
-    if (object.kind == TraceObject::Kind::kGradient) object.index = numbers[object.index];
-    if (object.kind == TraceObject::Kind::kGradient && object.index < 0) {
-      Decline("a gradient is used that is none of the step's");
-    }
+    if (object.kind != TraceObject::Kind::kGradient) continue;
+    object.index = numbers[object.index];
+    const bool is_own = object.index >= 0 && !trace_.gradients[object.index].any_before;
+    // What a step has found in an array, and not asked an array node for, is that array.
+    if (!is_own) object.kind = TraceObject::Kind::kHeld;
+    if (is_own == object.is_held) Decline("an array is a gradient, too");
+    if (is_own) object.buffer = nullptr;  // to hold it would make it one that is not unique
   }
 }
 
@@ -276,10 +303,15 @@ void Recorder::FinishGradients() {
 // gradients, may have computed with it.
 void Recorder::CheckSlot(const TraceSlot& slot) {
   const OpDef* const op = operators_[static_cast<size_t>(slot.operation)];
+  if (slot.attribute >= op->attrs.size()) return Decline("an operator has no such attribute");
+  // What shapes depend on is inferred again: only attributes of which none does are set.
+  const AttrDef& attribute = op->attrs[slot.attribute];
+  const bool is_free = attribute.name == "seed" || attribute.name == "counter" ||
+                       (op->in_place && attribute.type == AttrType::kFloat);
   const auto runs = std::count_if(
       trace_.calls.begin(), trace_.calls.end(),
       [&](const TraceCall& call) { return call.operation == slot.operation && call.is_operator; });
-  if (op->kind != OpKind::kKernel || runs != 1 || in_graph_.contains(slot.operation)) {
+  if (!is_free || op->kind != OpKind::kKernel || runs != 1 || in_graph_.contains(slot.operation)) {
     Decline("a number that varies goes into an operator that is in a graph, or has several parts");
   }
 }

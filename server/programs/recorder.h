@@ -51,6 +51,7 @@ class Recorder final : public KernelObserver {
   // An array that the step has made is there before each run from now on.
   void Adopt(const Array& array);
   bool Holds(const Array& array) const;
+  bool IsConstant(const Array& array) const;
   // Whether the step has written to a constant: it would find it so when it is run again.
   bool WritesConstant() const;
   // After the last command. An Unimplemented error: there can be no plan.

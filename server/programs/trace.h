@@ -28,6 +28,7 @@ struct TraceObject {
   Ref<Buffer> buffer;  // kHeld
   bool read = false;
   bool written = false;
+  bool is_held = false;          // a command names the array
   bool is_constant = false;      // kHeld: the step itself has uploaded it
   bool must_not_change = false;  // a kernel relies on that it is checked only once
 };

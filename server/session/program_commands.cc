@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "proto/command_codec.h"
@@ -30,7 +31,9 @@ Command CommandAt(const Program& program, size_t number) {
 class CommandRun {
  public:
   CommandRun(const Program& program, const command::RunProgram& c, CommandContext* context)
-      : program_(program), context_(*context) {
+      : program_(program),
+        // What the window of the run releases is no last use of an operator in it.
+        context_{context->state, context->output, ~size_t{0} - 1} {
     for (size_t i = 0; i < program.arguments.size(); ++i) {
       names_[program.arguments[i]] = c.arguments[i];
     }
@@ -91,7 +94,7 @@ class CommandRun {
   }
   void RenameResult(Handle* handle) {
     if (*handle == 0) return;
-    const Handle own = context_.state.programs.NewHandle();
+    const Handle own = context_.state.programs.NewHandle(context_.state.handles);
     names_[*handle] = own;
     made_.push_back(own);
     *handle = own;
@@ -144,7 +147,7 @@ class CommandRun {
   void Rename(C* /*command*/) {}  // no program has it
 
   const Program& program_;
-  CommandContext& context_;
+  CommandContext context_;
   absl::flat_hash_map<Handle, Handle> names_;
   std::vector<Handle> made_;
   int64_t num_operations_ = 0;  // that have run
@@ -208,6 +211,9 @@ absl::Status CheckRun(const command::RunProgram& c, const Program* program,
   }
   Handles wanted;
   for (Handle result : c.results) {
+    if (result >= kFirstProgramHandle) {
+      return ValueError("[run_program] expects handles below 2^63, got ", result);
+    }
     if (result != 0) wanted.push_back(result);
   }
   return state.handles.CheckNew(wanted);
@@ -218,21 +224,22 @@ absl::Status FindInherited(const command::RunProgram& c, const Program& program,
                            HandleTable* handles, RootErrorPtr* inherited) {
   CHX_RETURN_IF_ERROR(handles->UseAll(c.arguments, inherited).status());
   for (const Program::Held& held : program.held) {
-    const HandleTable::Entry* const entry = handles->Find(held.named);
-    if (*inherited == nullptr && entry != nullptr) *inherited = entry->error;
+    for (Handle handle : {held.named, held.own}) {
+      const HandleTable::Entry* const entry = handles->Find(handle);
+      if (*inherited == nullptr && entry != nullptr) *inherited = entry->error;
+    }
   }
   return absl::OkStatus();
 }
 
 // What the run would have written is not what the client takes it for.
-void PoisonUnwritten(const std::vector<const Buffer*>& buffers, const RootErrorPtr& error,
+void PoisonUnwritten(const std::vector<const Buffer*>& list, const RootErrorPtr& error,
                      HandleTable* handles) {
+  const absl::flat_hash_set<const Buffer*> buffers(list.begin(), list.end());
   std::vector<Handle> lost;
   handles->ForEach([&](Handle handle, const HandleTable::Entry& entry) {
     const Buffer* const buffer = entry.variable.array.buffer.get();
-    const bool unwritten =
-        buffer != nullptr && std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
-    if (unwritten && handle < kFirstProgramHandle) lost.push_back(handle);
+    if (buffer != nullptr && buffers.contains(buffer)) lost.push_back(handle);
   });
   for (Handle handle : lost) handles->Poison(handle, error);
 }
@@ -245,6 +252,11 @@ class ProgramRun {
   void Run() {
     const size_t each = program_.slots.size();
     for (int64_t done = 0; done < c_.times;) {
+      absl::Status going_on = CheckNotStopped("run_program");
+      if (!going_on.ok()) {
+        context_.Fail(c_, std::move(going_on), "run_program");
+        return;
+      }
       const int64_t left = c_.times - done;
       const auto values = absl::MakeConstSpan(c_.values).subspan(static_cast<size_t>(done) * each);
       const int64_t times = RunPlanned(left, values);
@@ -274,11 +286,11 @@ class ProgramRun {
       if (!plan->Fits(*arguments)) continue;
       const int64_t count = plan->repeatable() ? times : 1;
       std::vector<Array> results;
-      size_t failed = 0;
+      Plan::Progress progress;
       absl::Status status =
-          plan->Run(state_.executor, *arguments, count, values, &results, &failed);
-      if (absl::IsFailedPrecondition(status)) return 0;
-      if (!status.ok()) return Fail(*plan, *arguments, failed, std::move(status));
+          plan->Run(state_.executor, *arguments, count, values, &results, &progress);
+      if (!progress.began) return 0;
+      if (!status.ok()) return Fail(*plan, *arguments, progress.command, std::move(status));
       if (count == times) Bind(results);
       return count;
     }
@@ -368,8 +380,9 @@ void RunCommand(const command::EndProgram& c, CommandContext& context) {
 void RunCommand(const command::RunProgram& c, CommandContext& context) {
   SessionState& state = context.state;
   if (state.programs.recording() != nullptr) {
-    state.programs.recording()->Fail(
-        MakeError(ErrorKind::kNotImplemented, "[jit] cannot record the run of another program"));
+    context.Fail(c, MakeError(ErrorKind::kNotImplemented, "[jit] cannot record a run of a program"),
+                 "run_program");
+    return;
   }
   Program* const program = state.programs.Find(c.program);
   absl::Status status = CheckRun(c, program, state);

@@ -98,8 +98,8 @@ absl::Status Recording::CheckLeaf(const Variable& variable) const {
 }
 
 absl::Status Recording::Begin(absl::Span<const Handle> arguments) {
-  arguments_.assign(arguments.begin(), arguments.end());
-  program_->arguments = arguments_;
+  program_->arguments.assign(arguments.begin(), arguments.end());
+  argument_handles_.insert(arguments.begin(), arguments.end());
   RootErrorPtr inherited;
   CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> variables,
                        state_.handles.UseAll(arguments, &inherited));
@@ -107,6 +107,7 @@ absl::Status Recording::Begin(absl::Span<const Handle> arguments) {
   for (const Variable* variable : variables) {
     CHX_RETURN_IF_ERROR(CheckLeaf(*variable));
     recorder_.AddArgument(*variable);
+    arguments_.push_back(*variable);
   }
   state_.handles.ForEach([this](Handle /*handle*/, const HandleTable::Entry& entry) {
     for (const Ref<ArrayNode>& node : entry.variable.nodes) {
@@ -132,7 +133,7 @@ void Recording::Hold(Handle handle, bool constant) {
   if (!leaf.ok()) return Fail(std::move(leaf));
   if (!recorder_.Holds(entry->variable.array)) recorder_.AddHeld(entry->variable.array, constant);
   if (!keeps_) return;
-  const Handle own = state_.programs.NewHandle();
+  const Handle own = state_.programs.NewHandle(state_.handles);
   absl::Status room = state_.handles.CheckNew({&own, 1});
   if (!room.ok()) return Fail(std::move(room));
   state_.handles.Bind(own, Variable(entry->variable));
@@ -191,9 +192,7 @@ void Recording::Before(const Command& command) {
                         "values are read, and functions of the client called, outside"));
     } else {
       ForEachArray(c, [this](Handle handle) {
-        const bool is_argument =
-            std::find(arguments_.begin(), arguments_.end(), handle) != arguments_.end();
-        if (!is_argument && !made_.contains(handle)) Hold(handle, false);
+        if (!argument_handles_.contains(handle) && !made_.contains(handle)) Hold(handle, false);
       });
       for (Handle handle : ResultsOf(c)) made_.insert(handle);
       if constexpr (std::is_same_v<C, command::HoldArray>) {
@@ -213,6 +212,15 @@ void Recording::Before(const Command& command) {
         if (op == nullptr) op = &FunctionOp();  // the command says so
       }
       recorder_.BeginCommand(num_commands_, op);
+      if constexpr (IsOneOf<C, command::Backward, command::Grad>()) {
+        // A pass starts from the gradients that its outputs have.
+        for (Handle output : c.outputs) {
+          const HandleTable::Entry* const entry = state_.handles.Find(output);
+          const ArrayNode* const node =
+              entry == nullptr ? nullptr : entry->variable.NodeOf(c.backprop_id);
+          if (node != nullptr) recorder_.UseGradient(node);
+        }
+      }
       if constexpr (IsOneOf<C, command::SetGrad, command::GetGrad, command::RequireGrad>()) {
         const HandleTable::Entry* const entry = state_.handles.Find(c.handle);
         const ArrayNode* const node =
@@ -272,14 +280,13 @@ absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Handl
   RootErrorPtr inherited;
   CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> results,
                        state_.handles.UseAll(outputs, &inherited));
-  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> arguments,
-                       state_.handles.UseAll(arguments_, &inherited));
   if (inherited != nullptr) return inherited->status;
   std::vector<const Array*> arrays;
   for (const Variable* result : results) arrays.push_back(&result->array);
   CHX_ASSIGN_OR_RETURN(Trace trace, recorder_.Finish(arrays, slots));
-  return std::make_unique<Plan>(std::move(trace),
-                                std::vector<const Variable*>(arguments.begin(), arguments.end()));
+  std::vector<const Variable*> arguments;
+  for (const Variable& argument : arguments_) arguments.push_back(&argument);
+  return std::make_unique<Plan>(std::move(trace), arguments);
 }
 
 void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {
@@ -309,16 +316,22 @@ absl::StatusOr<std::unique_ptr<Program>> Recording::Finish(absl::Span<const Hand
                                                            absl::Span<const int64_t> slots) {
   state_.executor.set_observer(nullptr);
   RootErrorPtr inherited;
-  CHX_RETURN_IF_ERROR(state_.handles.UseAll(outputs, &inherited).status());
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> results,
+                       state_.handles.UseAll(outputs, &inherited));
   if (inherited != nullptr) Fail(inherited->status);
+  for (const Variable* result : results) {
+    // It would be the same memory in each run.
+    if (inherited == nullptr && recorder_.IsConstant(result->array)) {
+      Fail(CannotRecord("a result that the function has made of host memory",
+                        "return a copy, x.copy()"));
+    }
+  }
   if (recorder_.WritesConstant()) {
     Fail(CannotRecord("a write to an array that the function has made of host memory",
                       "write to a copy, x.copy()"));
   }
   for (Handle output : outputs) {
-    const bool is_argument =
-        std::find(arguments_.begin(), arguments_.end(), output) != arguments_.end();
-    if (!is_argument && !made_.contains(output)) Hold(output, false);
+    if (!argument_handles_.contains(output) && !made_.contains(output)) Hold(output, false);
   }
   CHX_RETURN_IF_ERROR(status_);
   CHX_RETURN_IF_ERROR(SetSlots(slots));
@@ -334,7 +347,7 @@ absl::StatusOr<std::unique_ptr<Program>> Recording::Finish(absl::Span<const Hand
 
 void Recording::Abandon() {
   state_.executor.set_observer(nullptr);
-  if (program_ != nullptr) FreeProgram(program_.get(), &state_);
+  if (program_ != nullptr) FreeProgram(std::exchange(program_, nullptr).get(), &state_);
 }
 
 Program* Programs::Find(uint64_t number) {

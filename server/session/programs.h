@@ -17,6 +17,7 @@
 #include "server/autograd/apply.h"
 #include "server/programs/plan.h"
 #include "server/programs/recorder.h"
+#include "server/session/handle_table.h"
 
 namespace chx::server {
 
@@ -52,6 +53,9 @@ struct Program {
 class Recording {
  public:
   Recording(uint64_t number, SessionState* state, bool keep_commands);
+  ~Recording() { Abandon(); }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
 
   uint64_t number() const { return number_; }
   // The arguments, before the first command.
@@ -86,7 +90,8 @@ class Recording {
   const bool keeps_;
   Recorder recorder_;
   std::unique_ptr<Program> program_;
-  Handles arguments_;     // as they are bound now
+  std::vector<Variable> arguments_;  // as they were at first; whatever becomes of their handles
+  absl::flat_hash_set<Handle> argument_handles_;
   int64_t recorded_ = 0;  // of the recorder's bytes, charged
   absl::flat_hash_set<Handle> made_;
   absl::flat_hash_map<Handle, Handle> held_;
@@ -113,7 +118,11 @@ class Programs {
   std::unique_ptr<Program> Take(uint64_t number);
   // The handles that they hold are their owner's to forget.
   void Clear();
-  Handle NewHandle() { return next_handle_++; }
+  // A handle that is not in the table.
+  Handle NewHandle(const HandleTable& handles) {
+    while (handles.contains(next_handle_)) ++next_handle_;
+    return next_handle_++;
+  }
 
  private:
   MemoryMeter* const meter_;

@@ -140,6 +140,7 @@ absl::Status WriteRecords(SessionState* session, const GraphTable& graphs, PartW
     *records.Next().add_gradients() = std::move(gradient);
   });
   session->handles.ForEach([&](Handle handle, const HandleTable::Entry& entry) {
+    if (handle >= kFirstProgramHandle) return;  // programs are not kept
     state::Handle message;
     message.set_handle(handle);
     if (entry.error != nullptr) {
@@ -176,8 +177,8 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   CHX_RETURN_IF_ERROR(session->executor.Synchronize());
   BufferTable buffers;
   GraphTable graphs(&buffers);
-  session->handles.ForEach([&](Handle /*handle*/, const HandleTable::Entry& entry) {
-    if (entry.error == nullptr) graphs.Add(entry.variable);
+  session->handles.ForEach([&](Handle handle, const HandleTable::Entry& entry) {
+    if (entry.error == nullptr && handle < kFirstProgramHandle) graphs.Add(entry.variable);
   });
   for (const auto& [name, entry] : session->saved.entries()) {
     for (const Variable& array : entry.arrays) graphs.Add(array);

@@ -165,6 +165,23 @@ TEST_F(ProgramsTest, ArgumentsKeepTheirOwnGradients) {
   EXPECT_THAT(Fetch(11), ElementsAre(6, 8));
 }
 
+// A gradient that the step names as an array, before it clears it, is that array in each run.
+TEST_F(ProgramsTest, AGradientMayBeAnArrayOfTheStep) {
+  Upload(1, {1, 2}, {2});
+  Run({command::RequireGrad{1}, Op("multiply", {A(1), A(1)}, {2}), BackwardOf({2}), ReleaseOf({2}),
+       GetGradOf(1, 3)});
+  ASSERT_EQ(Record({}, {command::SetGrad{1, 0, 0}, Op("add", {A(3), S(1.0)}, {4})}, {4}), "");
+  Run({RunOf({}, {5}), RunOf({}, {6}, 2)});
+  EXPECT_THAT(Fetch(6), ElementsAre(3, 5));
+  Run({command::ReleaseProgram{1}, command::SetGrad{1, 3, 0}});
+  // And if the step adds to it, too, there is no plan.
+  EXPECT_THAT(Record({},
+                     {Op("multiply", {A(1), A(1)}, {7}), BackwardOf({7}), ReleaseOf({7}),
+                      Op("add", {A(3), S(1.0)}, {8})},
+                     {8}),
+              HasSubstr("gradient"));
+}
+
 TEST_F(ProgramsTest, NumbersMayVary) {
   Upload(1, {1, 2}, {2});
   Upload(2, {1, 1}, {2});
@@ -260,6 +277,75 @@ TEST_F(ProgramsTest, WhatCannotBeRecordedIsSaid) {
   // What was computed outside of it is not the program's to differentiate.
   Run({command::RequireGrad{1}, Op("exp", {A(1)}, {3})});
   EXPECT_THAT(Record({}, {Op("exp", {A(3)}, {4})}, {4}), HasSubstr("computed from arrays"));
+}
+
+TEST_F(ProgramsTest, AttributesThatShapesDependOnAreInferredAgain) {
+  Upload(1, {1, 2, 3, 4, 5, 6}, {3, 2});
+  Run({command::Upload{2, Dtype::kInt64, 0, {1}, absl::string_view("\0\0\0\0\0\0\0\0", 8)}});
+  EXPECT_THAT(Record({2}, {OpByDefault("take", {A(1), A(2)}, {3}, {AttrValue(0)})}, {3}, {0, 0}),
+              HasSubstr("a number that varies"));
+  command::RunProgram run = RunOf({2}, {4});
+  run.values = {1};
+  Run({run});
+  EXPECT_THAT(Fetch(4), ElementsAre(1, 3, 5));
+}
+
+TEST_F(ProgramsTest, AnArgumentMayBeReleasedAndItsHandleBoundAgain) {
+  Upload(1, Floats(1000, 1), {1000});
+  Record({1},
+         {Op("add_", {A(1), S(1.0)}, {}), ReleaseOf({1}),
+          OpByDefault("full", {}, {1},
+                      {AttrValue(Ints{1}), AttrValue(Scalar(1.0)), AttrValue(Dtype::kFloat32)})},
+         {});
+  Upload(5, {7}, {1});
+  Run({RunOf({5}, {})});
+  EXPECT_THAT(Fetch(5), ElementsAre(8));
+}
+
+TEST_F(ProgramsTest, GradientsThatShareMemoryAreNotPlanned) {
+  Upload(1, {1}, {1});
+  Upload(2, Floats(1000, 1), {1000});
+  Upload(3, Floats(1000, 5), {1000});
+  Run({command::RequireGrad{1}, command::RequireGrad{2},
+       Op("getitem", {A(3)}, {4}, {IndexBuilder().Slice({}, 1, {}).Build()}),
+       command::SetGrad{1, 4, 0}, command::SetGrad{2, 3, 0}, ReleaseOf({3, 4})});
+  EXPECT_THAT(
+      Record({}, {GetGradOf(2, 10), Op("add", {A(10), S(1.0)}, {11}), ReleaseOf({10})}, {11}),
+      HasSubstr("share memory"));
+  Upload(5, {3}, {1});
+  Run({command::SetGrad{1, 5, 0}, RunOf({}, {12})});
+  EXPECT_EQ(Fetch(12), Floats(1000, 6));
+}
+
+TEST_F(ProgramsTest, ProgramsDoNotNest) {
+  Upload(1, {1, 2}, {2});
+  ASSERT_EQ(Record({1}, {Op("add", {A(1), S(1.0)}, {2})}, {2}), "");
+  Run({command::RequireGrad{1}, Op("multiply", {A(1), S(2.0)}, {3}), command::BeginProgram{2, {}},
+       RunOf({3}, {4}), Op("add", {A(3), S(1.0)}, {5})});
+  EXPECT_THAT(LastError(), HasSubstr("cannot record a run of a program"));
+  Run({command::EndProgram{9, 2, {}, {}}, Op("add", {A(1), S(1.0)}, {6})});
+  EXPECT_NE(output_.values.back().error, nullptr);
+  EXPECT_THAT(Fetch(6), ElementsAre(2, 3));
+  session_->BeginAnew();
+  Run({command::BeginProgram{3, {}}});
+  session_->BeginAnew();  // ends the recording
+  Upload(1, {1, 2}, {2});
+  Run({Op("add", {A(1), S(1.0)}, {2})});
+  EXPECT_THAT(Fetch(2), ElementsAre(2, 3));
+}
+
+TEST_F(ProgramsTest, OnlyWhatWasJustMadeIsHeld) {
+  Upload(1, {4, 1, 2, 3}, {2, 2});
+  Record(
+      {1},
+      {OpByDefault("eigh", {A(1)}, {2, 3}), command::HoldArray{2}, Op("add", {A(2), S(1.0)}, {4})},
+      {4});
+  Run({command::ReleaseProgram{1}});
+  Record({1}, {command::HoldArray{1}}, {});
+  Run({command::HoldArray{1}, command::HoldArray{99}});
+  Upload(5, {1, 0, 0, 1}, {2, 2});
+  Run({RunOf({5}, {})});
+  EXPECT_EQ(Fetch(1).size(), 4u);
 }
 
 TEST_F(ProgramsTest, ProgramsAreReleasedWithWhatTheyHold) {

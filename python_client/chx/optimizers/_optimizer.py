@@ -216,10 +216,16 @@ class Optimizer:
             self._initial_alpha = float(values["initial_alpha"])
         self.__dict__.update(numbers)
         self.t = t
+        before = self.state
         self.state = {
             param: {key: _copied(value, self.params[param]) for key, value in arrays.items()}
             for param, arrays in states.items()
         }
+        # What chx.jit has recorded goes on with the arrays that there were.
+        for param, loaded in self.state.items():
+            for key, old in before.get(param, {}).items():
+                old[...] = loaded[key]
+                loaded[key] = old
 
     def _states_in(self, values: Mapping[str, Any], names: set[str]) -> dict[str, dict[str, Any]]:
         """{parameter: {state: value}} of what load_state_dict was given, checked."""
