@@ -175,7 +175,7 @@ class Jitted(Generic[R]):
                 while len(self._recorded) > self._maxsize:
                     self._recorded.popitem(last=False)
             if times == 1:
-                return cast(R, first)
+                return first
             times -= 1
         # A command has room for so many numbers that vary.
         most = times if not recorded.numbers else _MOST_NUMBERS // recorded.numbers
