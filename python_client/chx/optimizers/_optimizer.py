@@ -254,7 +254,7 @@ class Optimizer:
 
 
 def _copied(value: Any, param: ndarray) -> ndarray:
-    if hasattr(value, "to_device"):
+    if isinstance(value, ndarray):
         value = value.to_device(param.device)
     return creation.array(value, param.dtype, copy=True, device=param.device)
 
