@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -105,13 +106,13 @@ class RandomCommands {
     for (T& element : *list) Fill(&element);
   }
   void Fill(absl::string_view* text) {
-    text_.resize(static_cast<size_t>(Count(40)));
-    for (char& byte : text_) byte = static_cast<char>(random_());
-    *text = text_;
+    std::string& own = texts_.emplace_back(static_cast<size_t>(Count(40)), '\0');
+    for (char& byte : own) byte = static_cast<char>(random_());
+    *text = own;
   }
 
   std::mt19937_64 random_;
-  std::string text_;  // of the last command
+  std::deque<std::string> texts_;  // of the commands
 };
 
 template <typename T>
