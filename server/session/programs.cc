@@ -282,9 +282,11 @@ absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Handl
                        state_.handles.UseAll(outputs, &inherited));
   if (inherited != nullptr) return inherited->status;
   std::vector<const Array*> arrays;
+  arrays.reserve(results.size());
   for (const Variable* result : results) arrays.push_back(&result->array);
   CHX_ASSIGN_OR_RETURN(Trace trace, recorder_.Finish(arrays, slots));
   std::vector<const Variable*> arguments;
+  arguments.reserve(arguments_.size());
   for (const Variable& argument : arguments_) arguments.push_back(&argument);
   return std::make_unique<Plan>(std::move(trace), arguments);
 }
