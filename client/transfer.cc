@@ -40,14 +40,16 @@ absl::optional<DeviceId> Connection::SharingDevice() const {
 absl::Status Connection::Ask(const v1::Call& call, Clock::time_point deadline, v1::Reply* reply) {
   auto pause = kFirstDelay;
   for (int tries = 0; tries < kAskTries && Clock::now() < deadline; ++tries) {
-    // After that of a connection that lay idle, a cut means that there is no room just now.
+    // After that of a connection that lay idle, a cut or a refusal means that there is no room just
+    // now.
     if (tries > 1) std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
     CHX_ASSIGN_OR_RETURN(std::unique_ptr<CallChannel> channel,
                          channels_->Take(deadline, tries != 0));
-    if (!channel->Call(call, reply, deadline)) continue;
+    if (!channel->Call(call, reply, deadline) || IsRefusal(reply->status())) continue;
     channels_->Return(std::move(channel));
     return FromReply(reply->status());
   }
+  if (reply->has_status()) return FromReply(reply->status());
   return MakeError(ErrorKind::kConnection,
                    absl::StrCat("chxd at ", address_, ": the connection is cut"));
 }

@@ -42,10 +42,6 @@ bool SameView(const Array& a, const Array& b) {
          a.spec.shape == b.spec.shape && a.spec.strides == b.spec.strides;
 }
 
-// Kernels check positions, labels and divisors before they use them. A client could write to shared
-// memory in between: these, and operators that say so, look at a private copy.
-bool MustNotChange(const OpDef& op, Dtype dtype) { return !IsFloat(dtype) || op.stable_inputs; }
-
 // What the kernel says, unless it has been told to stop: its results are not finished then, and no
 // error of its own means anything.
 absl::Status Outcome(const OpDef& op, absl::Status status) {
@@ -271,13 +267,8 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
       if (tensor.data != nullptr) BroadcastTo(out[0].shape, &tensor);
     }
   }
-  current_ = state;
-  absl::Status status;
-  {
-    const KernelTimer timer(state->counters, kernel_op.id, LargeOperand(inputs, *outputs));
-    status = Outcome(call.op, kernel({kernel_op, *state->stream, *this, in, out, call.attrs}));
-  }
-  scratch_.clear();
+  const KernelCall kernel_call{kernel_op, kernel, call.device, in, out, call.attrs};
+  const absl::Status status = CallKernel(call.op, kernel_call, LargeOperand(inputs, *outputs));
   if (observer_ != nullptr && status.ok()) {
     absl::InlinedVector<const Array*, 8> arrays;
     for (const ArrayOperand& input : inputs) {
@@ -285,24 +276,30 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
     }
     for (const Array& array : temporaries) arrays.push_back(&array);
     for (const Array& array : *outputs) arrays.push_back(&array);
-    observer_->Ran({kernel_op, kernel, call.device, in, out, call.attrs, arrays});
+    observer_->Ran(kernel_call, arrays);
   }
   if (!status.ok()) outputs->clear();
   return status;
 }
 
-absl::Status Executor::Repeat(const PreparedKernel& call) {
-  CHX_RETURN_IF_ERROR(CheckNotStopped(call.op->name));
+absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64_t large_operand) {
   DeviceState& state = states_[call.device];
   current_ = &state;
   absl::Status status;
   {
-    const KernelTimer timer(state.counters, call.op->id, call.large_operand);
-    status = Outcome(*call.op, call.kernel({*call.op, *state.stream, *this, call.inputs,
-                                            call.outputs, call.attrs}));
+    const KernelTimer timer(state.counters, call.op.id, large_operand);
+    status = Outcome(
+        op, call.kernel({call.op, *state.stream, *this, call.inputs, call.outputs, call.attrs}));
   }
   scratch_.clear();
   return status;
+}
+
+absl::Status Executor::Repeat(const PreparedKernel& call) {
+  CHX_RETURN_IF_ERROR(CheckNotStopped(call.op->name));
+  return CallKernel(*call.op,
+                    {*call.op, call.kernel, call.device, call.inputs, call.outputs, call.attrs},
+                    call.large_operand);
 }
 
 absl::Status Executor::RunView(const OpDef& op, const Array& input, const InferResult& inferred,
@@ -389,19 +386,13 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
                         inputs[back.first].array()->spec.ToString(), ", which does");
     }
   }
-  current_ = state;
-  absl::Status status;
-  {
-    const KernelTimer timer(state->counters, op.id, KernelTimer::kLargeBytes);
-    status = Outcome(op, kernel({op, *state->stream, *this, tensors, {}, call.attrs}));
-  }
-  scratch_.clear();
-  CHX_RETURN_IF_ERROR(status);
+  const KernelCall kernel_call{op, kernel, inputs[0].array()->spec.device, tensors, {}, call.attrs};
+  CHX_RETURN_IF_ERROR(CallKernel(op, kernel_call, KernelTimer::kLargeBytes));
   if (observer_ != nullptr) {
     absl::InlinedVector<const Array*, 8> arrays;
     for (const ArrayOperand& input : inputs) arrays.push_back(input.array());
     for (const Array& array : temporaries) arrays.push_back(&array);
-    observer_->Ran({op, kernel, inputs[0].array()->spec.device, tensors, {}, call.attrs, arrays});
+    observer_->Ran(kernel_call, arrays);
   }
   static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
   for (const auto& back : written_back) {
@@ -442,18 +433,13 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
   CHX_RETURN_IF_ERROR(Use(output));
   const KernelTensor in = TensorOf(input);
   const KernelTensor out = TensorOf(output);
-  current_ = state;
-  const Kernel kernel = state->kernels->Find(op);
+  const KernelCall call{op,   state->kernels->Find(op), input.spec.device, {&in, 1}, {&out, 1},
+                        attrs};
   // Called while another kernel is prepared, never while one runs: the scratch is this one's.
-  absl::Status status;
-  {
-    const KernelTimer timer(state->counters, op.id, output.buffer->bytes());
-    status = Outcome(op, kernel({op, *state->stream, *this, {&in, 1}, {&out, 1}, attrs}));
-  }
-  scratch_.clear();
+  const absl::Status status = CallKernel(op, call, output.buffer->bytes());
   if (observer_ != nullptr && status.ok()) {
     const Array* const arrays[] = {&input, &output};
-    observer_->Ran({op, kernel, input.spec.device, {&in, 1}, {&out, 1}, attrs, arrays});
+    observer_->Ran(call, arrays);
   }
   return status;
 }

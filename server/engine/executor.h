@@ -149,6 +149,8 @@ class Executor : private ScratchAllocator {
   absl::Status PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
                             const Array* in_place_target,
                             absl::InlinedVector<Array, 2>* temporaries, KernelTensor* tensor);
+  // With scratch memory of its own. Errors name `op`. `large_operand`: bytes, as of KernelTimer.
+  absl::Status CallKernel(const OpDef& op, const KernelCall& call, int64_t large_operand);
   // By the kernel of `kernel_op`, which is another operator than the call's for an in-place form.
   absl::Status RunKernel(const ArrayCall& call, const OpDef& kernel_op, const InferResult& inferred,
                          const Array* in_place_target, RunOutputs* outputs);

@@ -8,21 +8,27 @@
 
 namespace chx::server {
 
+// Kernels check positions, labels and divisors before they use them. A client could write to shared
+// memory in between: these, and operators that say so, look at a private copy.
+inline bool MustNotChange(const OpDef& op, Dtype dtype) {
+  return !IsFloat(dtype) || op.stable_inputs;
+}
+
+// A kernel with all that it is called with.
+struct KernelCall {
+  const OpDef& op;  // the kernel's
+  Kernel kernel;
+  DeviceId device;
+  absl::Span<const KernelTensor> inputs;
+  absl::Span<const KernelTensor> outputs;
+  absl::Span<const AttrValue> attrs;
+};
+
 class KernelObserver {
  public:
-  struct Call {
-    const OpDef& op;  // the kernel's
-    Kernel kernel;
-    DeviceId device;
-    absl::Span<const KernelTensor> inputs;
-    absl::Span<const KernelTensor> outputs;
-    absl::Span<const AttrValue> attrs;
-    absl::Span<const Array* const> arrays;  // the tensors lie in their memory
-  };
-
-  // A kernel has run, as Call says.
-  virtual void Ran(const Call& call) = 0;
-  // An array has been copied to another device, which no Call shows.
+  // A kernel has run, on tensors in the memory of `arrays`.
+  virtual void Ran(const KernelCall& call, absl::Span<const Array* const> arrays) = 0;
+  // An array has been copied to another device, which no call shows.
   virtual void Transferred() = 0;
 
  protected:

@@ -1,7 +1,6 @@
 #include "server/programs/plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
@@ -101,13 +100,8 @@ void Plan::DropUnused() {
   std::vector<bool> kept(calls_.size());
   for (size_t i = calls_.size(); i-- > 0;) {
     const TraceCall& call = calls_[i];
-    const auto is_needed = [&](const TraceTensor& t) { return t.object >= 0 && needed[t.object]; };
-    bool any = std::any_of(call.outputs.begin(), call.outputs.end(), is_needed);
-    if (call.kernel.op->written_inputs != 0) {
-      any = any || std::any_of(call.inputs.begin(), call.inputs.end(), is_needed);
-    }
-    kept[i] = any;
-    if (!any) continue;
+    call.ForEachWritten([&](const TraceTensor& t) { kept[i] = kept[i] || needed[t.object]; });
+    if (!kept[i]) continue;
     call.ForEachTensor([&](const TraceTensor& tensor) { needed[tensor.object] = true; });
   }
   size_t next = 0;
@@ -205,38 +199,24 @@ bool Plan::Fits(absl::Span<Variable* const> arguments) const {
   return true;
 }
 
-const Buffer* Plan::BufferOf(const Object& object, absl::Span<Variable* const> arguments) const {
-  switch (object.traced.kind) {
-    case Kind::kArgument:
-      return arguments[object.traced.index]->array.buffer.get();
-    case Kind::kGradient:
-      return NodeOf(gradients_[object.traced.index], arguments)->grad->array.buffer.get();
-    case Kind::kHeld:
-      return object.traced.buffer.get();
-    case Kind::kTemporary:
-    case Kind::kResult:
-      break;
+Array Plan::Found(const TraceObject& object, absl::Span<Variable* const> arguments) const {
+  if (object.kind == Kind::kArgument) return arguments[object.index]->array;
+  Array array;
+  array.spec.device = object.device;
+  if (object.kind == Kind::kGradient) {
+    array.buffer = NodeOf(gradients_[object.index], arguments)->grad->array.buffer;
+  } else {
+    array.buffer = object.buffer;
   }
-  return nullptr;
+  return array;
 }
 
 // What there was before the run stays where it is, until the executor's EndUses.
 absl::Status Plan::KeepAll(Executor& executor, absl::Span<Variable* const> arguments) const {
   absl::InlinedVector<std::pair<Array, const TraceObject*>, 16> found;
   for (const Object& object : objects_) {
-    const TraceObject& traced = object.traced;
-    Array array;
-    array.spec.device = traced.device;
-    if (traced.kind == Kind::kArgument) {
-      array = arguments[traced.index]->array;
-    } else if (traced.kind == Kind::kGradient) {
-      array = NodeOf(gradients_[traced.index], arguments)->grad->array;
-    } else if (traced.kind == Kind::kHeld) {
-      array.buffer = traced.buffer;
-    } else {
-      continue;
-    }
-    found.emplace_back(std::move(array), &traced);
+    Array array = Found(object.traced, arguments);
+    if (array.valid()) found.emplace_back(std::move(array), &object.traced);
   }
   // All of them, before the first one that comes back makes others go.
   for (const auto& [array, traced] : found) executor.Touch(array);
@@ -252,22 +232,15 @@ absl::Status Plan::KeepAll(Executor& executor, absl::Span<Variable* const> argum
 absl::StatusOr<char*> Plan::AddressOf(size_t number, Executor& executor,
                                       absl::Span<Variable* const> arguments) {
   const Object& object = objects_[number];
-  switch (object.traced.kind) {
-    case Kind::kTemporary:
-      return arenas_[object.traced.device].buffer->data() + object.arena_offset;
-    case Kind::kResult: {
-      const ArraySpec bytes(Dtype::kUint8, Shape({object.traced.bytes}), object.traced.device);
-      CHX_ASSIGN_OR_RETURN(Array made, executor.Allocate(bytes));
-      made_[number] = std::move(made.buffer);
-      return made_[number]->data();
-    }
-    case Kind::kArgument:
-      return arguments[object.traced.index]->array.data();
-    case Kind::kGradient:
-    case Kind::kHeld:
-      break;
+  const TraceObject& traced = object.traced;
+  if (traced.kind == Kind::kTemporary) {
+    return arenas_[traced.device].buffer->data() + object.arena_offset;
   }
-  return BufferOf(object, arguments)->data();
+  if (traced.kind != Kind::kResult) return Found(traced, arguments).data();
+  const ArraySpec bytes(Dtype::kUint8, Shape({traced.bytes}), traced.device);
+  CHX_ASSIGN_OR_RETURN(Array made, executor.Allocate(bytes));
+  made_[number] = std::move(made.buffer);
+  return made_[number]->data();
 }
 
 absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> arguments) {
@@ -302,27 +275,11 @@ absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values, 
 }
 
 Array Plan::ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const {
-  const Object& object = objects_[kept.object];
-  Array array;
+  Array array = Found(objects_[kept.object].traced, arguments);
+  const int64_t begin = array.spec.offset;
+  if (!array.valid()) array.buffer = made_[kept.object];
   array.spec = kept.spec;
-  switch (object.traced.kind) {
-    case Kind::kArgument: {
-      const Array& argument = arguments[object.traced.index]->array;
-      array.buffer = argument.buffer;
-      array.spec.offset += argument.spec.offset;
-      break;
-    }
-    case Kind::kGradient:
-      array.buffer = NodeOf(gradients_[object.traced.index], arguments)->grad->array.buffer;
-      break;
-    case Kind::kHeld:
-      array.buffer = object.traced.buffer;
-      break;
-    case Kind::kTemporary:
-    case Kind::kResult:
-      array.buffer = made_[kept.object];
-      break;
-  }
+  array.spec.offset += begin;
   return array;
 }
 
@@ -361,25 +318,15 @@ std::vector<const Buffer*> Plan::Unwritten(absl::Span<Variable* const> arguments
                                            size_t failed) const {
   std::vector<const Buffer*> buffers;
   for (const TraceCall& call : calls_) {
-    const OpDef& op = *call.kernel.op;
-    const auto add = [&](const TraceTensor& tensor) {
-      const Buffer* const buffer =
-          tensor.object < 0 ? nullptr : BufferOf(objects_[tensor.object], arguments);
-      if (buffer != nullptr) buffers.push_back(buffer);
-    };
     if (call.command < failed) continue;
-    for (const TraceTensor& output : call.outputs) add(output);
     // One bad gradient does not cost all parameters their values: nothing is written.
-    if (op.written_inputs == 0 || (op.has_lists() && call.command > failed)) continue;
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      if (op.IsWritten(i, call.inputs.size())) add(call.inputs[i]);
-    }
+    if (call.kernel.op->has_lists() && call.command > failed) continue;
+    call.ForEachWritten([&](const TraceTensor& tensor) {
+      const Array array = Found(objects_[tensor.object].traced, arguments);
+      if (array.valid()) buffers.push_back(array.buffer.get());
+    });
   }
   return buffers;
-}
-
-int64_t Plan::arena_bytes() const {
-  return std::accumulate(arena_bytes_.begin(), arena_bytes_.end(), int64_t{0});
 }
 
 int64_t Plan::Bytes() const {

@@ -46,8 +46,6 @@ class Plan {
                    absl::Span<const int64_t> values, std::vector<Array>* results,
                    Progress* progress);
 
-  size_t num_calls() const { return calls_.size(); }
-  int64_t arena_bytes() const;
   // What it takes itself, about.
   int64_t Bytes() const;
   // Of a run that has failed at a command: the memory that has no value now, as later commands, or
@@ -80,7 +78,9 @@ class Plan {
   void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
   ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
   Array ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const;
-  const Buffer* BufferOf(const Object& object, absl::Span<Variable* const> arguments) const;
+  // The whole memory of an object that is there before the run, from where an argument begins; not
+  // valid for others.
+  Array Found(const TraceObject& object, absl::Span<Variable* const> arguments) const;
 
   std::vector<ArgumentSpec> arguments_;
   std::vector<TraceCall> calls_;

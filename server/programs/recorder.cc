@@ -14,9 +14,6 @@ constexpr size_t kMaxCalls = 8192;
 // Of a gradient that is watched, with its place in two tables.
 constexpr int64_t kWatchedBytes = 256;
 
-// As the executor: kernels check positions, labels and divisors before they use them.
-bool MustNotChange(const OpDef& op, Dtype dtype) { return !IsFloat(dtype) || op.stable_inputs; }
-
 // With room that a vector has for more.
 int64_t BytesOf(const TraceCall& call) {
   const size_t tensors = call.inputs.size() + call.outputs.size();
@@ -123,14 +120,19 @@ void Recorder::Adopt(const Array& array) {
                      trace_.calls.end());
 }
 
-bool Recorder::IsConstant(const Array& array) const {
+const TraceObject* Recorder::Find(const Array& array) const {
   const auto it = objects_.find(array.buffer->serial());
-  return it != objects_.end() && trace_.objects[it->second].is_constant;
+  return it == objects_.end() ? nullptr : &trace_.objects[it->second];
+}
+
+bool Recorder::IsConstant(const Array& array) const {
+  const TraceObject* const object = Find(array);
+  return object != nullptr && object->is_constant;
 }
 
 bool Recorder::Holds(const Array& array) const {
-  const auto it = objects_.find(array.buffer->serial());
-  return it != objects_.end() && trace_.objects[it->second].kind == TraceObject::Kind::kHeld;
+  const TraceObject* const object = Find(array);
+  return object != nullptr && object->kind == TraceObject::Kind::kHeld;
 }
 
 bool Recorder::WritesConstant() const {
@@ -189,7 +191,13 @@ TraceTensor Recorder::Locate(const KernelTensor& tensor, absl::Span<const Array*
   if (tensor.is_scalar || !tensor.present || tensor.data == nullptr) return located;
   for (const Array* array : arrays) {
     if (!LiesIn(tensor.data, *array->buffer)) continue;
-    located.object = ObjectOf(*array);
+    // Without a plan, only what is known already is of interest: whether a constant is written.
+    const auto known = objects_.find(array->buffer->serial());
+    if (known != objects_.end()) {
+      located.object = known->second;
+    } else if (declined_.empty()) {
+      located.object = ObjectOf(*array);
+    }
     located.offset = tensor.data - array->buffer->data();
     return located;
   }
@@ -197,32 +205,7 @@ TraceTensor Recorder::Locate(const KernelTensor& tensor, absl::Span<const Array*
   return located;
 }
 
-void Recorder::Note(const TraceTensor& tensor, const KernelTensor& kernel_tensor, const OpDef& op,
-                    bool writes) {
-  if (tensor.object < 0) return;
-  TraceObject& object = trace_.objects[tensor.object];
-  (writes ? object.written : object.read) = true;
-  if (!writes && MustNotChange(op, kernel_tensor.dtype)) object.must_not_change = true;
-}
-
-// Of what is known already.
-void Recorder::NoteWritten(const KernelTensor& tensor, absl::Span<const Array* const> arrays) {
-  for (const Array* array : arrays) {
-    if (tensor.data == nullptr || !LiesIn(tensor.data, *array->buffer)) continue;
-    const auto it = objects_.find(array->buffer->serial());
-    if (it != objects_.end()) trace_.objects[it->second].written = true;
-  }
-}
-
-void Recorder::Ran(const Call& call) {
-  if (trace_.calls.size() >= kMaxCalls) Decline("it runs more kernels than a plan has room for");
-  if (!declined_.empty()) {
-    for (const KernelTensor& output : call.outputs) NoteWritten(output, call.arrays);
-    for (size_t i = 0; i < call.inputs.size() && call.op.written_inputs != 0; ++i) {
-      if (call.op.IsWritten(i, call.inputs.size())) NoteWritten(call.inputs[i], call.arrays);
-    }
-    return;
-  }
+TraceCall Recorder::Traced(const KernelCall& call, absl::Span<const Array* const> arrays) {
   TraceCall traced;
   traced.kernel.op = &call.op;
   traced.kernel.kernel = call.kernel;
@@ -231,19 +214,27 @@ void Recorder::Ran(const Call& call) {
   traced.kernel.outputs.assign(call.outputs.begin(), call.outputs.end());
   traced.kernel.attrs.assign(call.attrs.begin(), call.attrs.end());
   traced.command = command_;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    traced.inputs.push_back(Locate(call.inputs[i], call.arrays));
-    Note(traced.inputs.back(), call.inputs[i], call.op, false);
-    // Where the kernel has outputs, they are what an in-place operator writes.
-    const bool writes = call.op.written_inputs != 0 && call.op.IsWritten(i, call.inputs.size());
-    if (writes) Note(traced.inputs.back(), call.inputs[i], call.op, true);
-  }
-  for (const KernelTensor& output : call.outputs) {
-    traced.outputs.push_back(Locate(output, call.arrays));
-    Note(traced.outputs.back(), output, call.op, true);
-  }
   traced.operation = is_operator_ ? num_operations_ - 1 : -1;
   traced.is_operator = is_operator_ && &call.op == operators_.back();
+  for (const KernelTensor& input : call.inputs) {
+    traced.inputs.push_back(Locate(input, arrays));
+    if (traced.inputs.back().object < 0) continue;
+    TraceObject& object = trace_.objects[traced.inputs.back().object];
+    object.read = true;
+    if (MustNotChange(call.op, input.dtype)) object.must_not_change = true;
+  }
+  for (const KernelTensor& output : call.outputs) {
+    traced.outputs.push_back(Locate(output, arrays));
+  }
+  traced.ForEachWritten(
+      [this](const TraceTensor& tensor) { trace_.objects[tensor.object].written = true; });
+  return traced;
+}
+
+void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays) {
+  if (trace_.calls.size() >= kMaxCalls) Decline("it runs more kernels than a plan has room for");
+  TraceCall traced = Traced(call, arrays);
+  if (!declined_.empty()) return;
   bytes_ += BytesOf(traced);
   trace_.calls.push_back(std::move(traced));
 }

@@ -41,7 +41,7 @@ class Recorder final : public KernelObserver {
   // Of a command: it asks for the gradient.
   void UseGradient(const ArrayNode* node);
 
-  void Ran(const Call& call) override;
+  void Ran(const KernelCall& call, absl::Span<const Array* const> arrays) override;
   void Transferred() override;
   // Why the step cannot be repeated as a plan; it may still be run by its commands.
   void Decline(std::string why);
@@ -73,13 +73,13 @@ class Recorder final : public KernelObserver {
   // The object that a buffer is, a new one if need be.
   int ObjectOf(const Array& array);
   TraceTensor Locate(const KernelTensor& tensor, absl::Span<const Array* const> arrays);
-  void Note(const TraceTensor& tensor, const KernelTensor& kernel_tensor, const OpDef& op,
-            bool writes);
-  void NoteWritten(const KernelTensor& tensor, absl::Span<const Array* const> arrays);
+  TraceCall Traced(const KernelCall& call, absl::Span<const Array* const> arrays);
   bool IsUntouched(const Watched& watched) const;
   void FinishGradients();
   void CheckSlot(const TraceSlot& slot);
   TraceArray Keep(const Array& array);
+  // Null: it has not been used.
+  const TraceObject* Find(const Array& array) const;
 
   const uint64_t last_buffer_;
   Trace trace_;

@@ -46,7 +46,18 @@ struct TraceCall {
   int64_t operation = 0;     // of the step's operators, from 0; -1: of another kind of command
   bool is_operator = false;  // the kernel is the operator's own, with its attributes
 
-  // Those that have memory.
+  // Calls fn(tensor) for those that have memory and that the kernel writes.
+  template <typename Fn>
+  void ForEachWritten(Fn fn) const {
+    for (const TraceTensor& tensor : outputs) {
+      if (tensor.object >= 0) fn(tensor);
+    }
+    if (kernel.op->written_inputs == 0) return;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].object >= 0 && kernel.op->IsWritten(i, inputs.size())) fn(inputs[i]);
+    }
+  }
+  // For all that have memory.
   template <typename Fn>
   void ForEachTensor(Fn fn) const {
     for (const TraceTensor& tensor : inputs) {

@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "server/session/commands.h"
+#include "server/session/recording.h"
 
 namespace chx::server {
 namespace {

@@ -87,6 +87,8 @@ void RunCommand(const command::EndProgram& c, CommandContext& context);
 void RunCommand(const command::RunProgram& c, CommandContext& context);
 void RunCommand(const command::ReleaseProgram& c, CommandContext& context);
 void RunCommand(const command::HoldArray& c, CommandContext& context);
+// program_runs.cc: what RunProgram does when it has been checked.
+void RunTimes(const command::RunProgram& c, Program* program, CommandContext& context);
 
 // cancelled_commands.cc: what becomes of a command of a batch that is cancelled. Those that compute
 // are not run; the others keep the books: handles, names and graphs stay as the client thinks they

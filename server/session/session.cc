@@ -40,7 +40,6 @@ Session::Session(const Devices* devices, const SessionLimits& limits, SessionRes
 
 Session::~Session() {
   MutexLock lock(&mutex_);
-  state_.executor.set_observer(nullptr);
   state_.programs.Clear();
   state_.handles.Clear();
   state_.saved.Clear();

@@ -29,7 +29,6 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
 
 void SessionState::BeginAnew() {
   ++incarnation;
-  executor.set_observer(nullptr);
   programs.Clear();
   handles.Clear();
   passes.Clear();

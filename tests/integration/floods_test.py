@@ -20,6 +20,7 @@ SECONDS = float(os.environ.get("CHX_FLOOD_SECONDS", 0.5))
 LONG = "CHX_FLOOD_SECONDS" in os.environ
 TOKEN = "0123456789abcdef0123"
 MEGABYTE = 1 << 20
+HEALTH = raw_frames.text(9, b"")
 KINDS = [
     "rapid_reset",
     "continuation",
@@ -197,3 +198,22 @@ def test_a_peer_has_its_share_of_sessions(tmp_path):
         held += [raw_frames.open_session(socket, TOKEN.encode()) for _ in range(4)]
         with pytest.raises(ConnectionError, match="12 sessions.*--max-sessions"):
             raw_frames.open_session(socket, TOKEN.encode())
+
+
+def test_closing_waits_for_a_connection():
+    """Strangers have all but one when a session that has called nothing is closed, and leave soon."""
+    with Daemon("--max-sessions=2") as daemon, contextlib.ExitStack() as strangers:
+        session = chx.connect(daemon.address)
+        taken = []
+        with contextlib.suppress(AssertionError):
+            while len(taken) < 100:
+                peer = strangers.enter_context(raw_frames.connect(daemon.address))
+                peer.sendall(raw_frames.hello() + raw_frames.frame(raw_frames.CALL, HEALTH))
+                code, message = raw_frames.status(raw_frames.receive(peer)[1])
+                assert code == 0, message
+                taken.append(peer)
+        assert 0 < len(taken) < 100
+        leave = threading.Timer(0.2, taken[0].close)
+        leave.start()
+        session.close()
+        leave.join()
