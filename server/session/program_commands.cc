@@ -46,8 +46,7 @@ absl::Status End(const command::EndProgram& c, SessionState* state, std::string*
 absl::Status CheckRun(const command::RunProgram& c, const Program* program,
                       const SessionState& state) {
   if (program == nullptr) {
-    return ValueError("[run_program] expects a program of this session, got ", c.program,
-                      ": a daemon that was started anew has none, so record it again");
+    return ValueError("[run_program] expects a program of this session, got ", c.program);
   }
   if (c.arguments.size() != program->arguments.size() ||
       c.results.size() != program->outputs.size()) {
@@ -66,7 +65,7 @@ absl::Status CheckRun(const command::RunProgram& c, const Program* program,
   }
   Handles wanted;
   for (Handle result : c.results) {
-    if (result >= kFirstProgramHandle) {
+    if (IsOfProgram(result)) {
       return ValueError("[run_program] expects handles below 2^63, got ", result);
     }
     if (result != 0) wanted.push_back(result);

@@ -1,10 +1,44 @@
 #include "server/session/programs.h"
 
+#include <type_traits>
 #include <utility>
+#include <variant>
 
+#include "ops/error.h"
+#include "proto/command_codec.h"
 #include "server/session/recording.h"
+#include "server/session/step_commands.h"
 
 namespace chx::server {
+namespace {
+
+absl::Status Damaged(absl::string_view what) {
+  return ValueError("[restore] expects a program, got one with ", what);
+}
+
+// Its commands are those of a step; how many there are. Its slots are attributes of them.
+absl::StatusOr<int64_t> CountCommands(const Program& program) {
+  std::vector<size_t> num_attributes;  // by operator
+  int64_t count = 0;
+  CommandReader reader(program.records);
+  for (Command command; !reader.AtEnd(); ++count) {
+    CHX_RETURN_IF_ERROR(reader.Next(&command));
+    const bool kept =
+        std::visit([](const auto& c) { return kKept<std::decay_t<decltype(c)>>; }, command);
+    if (!kept) return Damaged("a command that none has");
+    const auto* const call = std::get_if<command::ApplyOp>(&command);
+    if (call != nullptr) num_attributes.push_back(call->attrs.size());
+  }
+  for (const TraceSlot& slot : program.slots) {
+    const auto operation = static_cast<size_t>(slot.operation);
+    if (operation >= num_attributes.size() || slot.attribute >= num_attributes[operation]) {
+      return Damaged("a slot of no attribute");
+    }
+  }
+  return count;
+}
+
+}  // namespace
 
 Program* Programs::Find(uint64_t number) {
   const auto it = programs_.find(number);
@@ -13,6 +47,20 @@ Program* Programs::Find(uint64_t number) {
 
 void Programs::Add(uint64_t number, std::unique_ptr<Program> program) {
   programs_[number] = std::move(program);
+}
+
+absl::Status Programs::Restore(uint64_t number, std::unique_ptr<Program> program) {
+  if (programs_.size() >= kMaxPrograms || programs_.contains(number) ||
+      program->records.size() > kMaxRecordsBytes) {
+    return Damaged("a number or a size that none has");
+  }
+  CHX_ASSIGN_OR_RETURN(const int64_t commands, CountCommands(*program));
+  const int64_t bytes = 2 * static_cast<int64_t>(program->records.size()) +
+                        commands * kProgramCommandBytes + kProgramBytes;
+  if (!meter_->TryCharge(bytes)) return MemoryError("[jit] ", meter_->Exhausted(bytes).message());
+  program->charged = bytes;
+  Add(number, std::move(program));
+  return absl::OkStatus();
 }
 
 std::unique_ptr<Program> Programs::Take(uint64_t number) {

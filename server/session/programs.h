@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "proto/command.h"
 #include "server/autograd/apply.h"
 #include "server/programs/plan.h"
@@ -22,6 +23,11 @@ struct SessionState;
 
 // Handles that programs use, where those of clients do not come.
 inline constexpr Handle kFirstProgramHandle = Handle{1} << 63;
+inline bool IsOfProgram(Handle handle) { return handle >= kFirstProgramHandle; }
+
+// What a program takes beside its records, of which strings double; and for each command.
+inline constexpr int64_t kProgramBytes = 2048;
+inline constexpr int64_t kProgramCommandBytes = 128;
 
 // The commands of a step, which are the truth about it, and plans that do the same faster for
 // arguments and gradients of one kind. Used under the session's lock.
@@ -50,6 +56,7 @@ class Programs {
   ~Programs();
 
   static constexpr size_t kMaxPrograms = 1024;
+  static constexpr size_t kMaxRecordsBytes = 16 << 20;  // of one
 
   // Null: none is being recorded.
   Recording* recording() { return recording_.get(); }
@@ -59,6 +66,14 @@ class Programs {
   Program* Find(uint64_t number);
   size_t size() const { return programs_.size(); }
   void Add(uint64_t number, std::unique_ptr<Program> program);
+  // Adds one that was written before, whose held arrays are bound. An error if no recording can
+  // have made it.
+  absl::Status Restore(uint64_t number, std::unique_ptr<Program> program);
+  // Calls fn(number, program) for each, in no order.
+  template <typename Fn>
+  void ForEach(Fn fn) const {
+    for (const auto& [number, program] : programs_) fn(number, *program);
+  }
   std::unique_ptr<Program> Take(uint64_t number);
   // The handles that they hold are their owner's to forget.
   void Clear();

@@ -14,11 +14,6 @@
 namespace chx::server {
 namespace {
 
-// What a recording notes of a command beside its record.
-constexpr size_t kCommandBytes = 128;
-// What a program takes beside what grows with its commands.
-constexpr int64_t kProgramBytes = 2048;
-
 absl::Status CannotRecord(absl::string_view what, absl::string_view how) {
   return MakeError(ErrorKind::kNotImplemented,
                    absl::StrCat("[jit] cannot record ", what, ": ", how));
@@ -111,9 +106,10 @@ void Recording::KeepCommand(const Command& command) {
     CommandWriter(&program_->records).Write(command);
     ++num_commands_;
   }
-  // Strings double; and what is noted of a command and its results.
-  const size_t bytes = 2 * (program_->records.size() - before) + kCommandBytes;
-  if (!Charge(static_cast<int64_t>(bytes))) program_->records.resize(before);
+  const auto bytes = static_cast<int64_t>(program_->records.size() - before);
+  const bool too_many = program_->records.size() > Programs::kMaxRecordsBytes;
+  if (too_many) Fail(CannotRecord("so many commands", "make several functions of it"));
+  if (too_many || !Charge(2 * bytes + kProgramCommandBytes)) program_->records.resize(before);
 }
 
 // If there is no memory for it, nothing is noted from now on.

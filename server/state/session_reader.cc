@@ -1,14 +1,15 @@
 #include "server/state/session_reader.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
 #include "ops/registry.h"
 #include "server/state/array_messages.h"
 #include "server/state/graph_reader.h"
+#include "server/state/program_messages.h"
 
 namespace chx::server {
 namespace {
@@ -47,12 +48,7 @@ void ReadOperators(const state::Head& head, SessionState* session) {
 absl::Status ReadDefinitions(const state::Head& head, SessionState* session) {
   for (uint32_t id : head.scopes()) CHX_RETURN_IF_ERROR(session->scopes.New(id));
   for (const state::Mode& mode : head.modes()) {
-    if (mode.number() > std::numeric_limits<uint16_t>::max()) return Unreadable("a mode");
-    command::DefineMode define;
-    define.mode = static_cast<uint16_t>(mode.number());
-    define.record_by_default = mode.by_default();
-    for (uint32_t id : mode.recorded()) define.entries.push_back({id, true});
-    for (uint32_t id : mode.not_recorded()) define.entries.push_back({id, false});
+    CHX_ASSIGN_OR_RETURN(const command::DefineMode define, DefinitionFrom(mode));
     CHX_RETURN_IF_ERROR(session->definitions.Define(define));
   }
   Settings settings;
@@ -114,6 +110,11 @@ class RecordReader {
     for (const state::Gradient& grad : records.gradients()) CHX_RETURN_IF_ERROR(graphs_.Add(grad));
     for (const state::Handle& handle : records.handles()) CHX_RETURN_IF_ERROR(AddHandle(handle));
     for (const state::Saved& saved : records.saved()) CHX_RETURN_IF_ERROR(AddSaved(saved));
+    for (const state::Program& program : records.programs()) {
+      CHX_ASSIGN_OR_RETURN(std::unique_ptr<Program> restored,
+                           ProgramFrom(program, session_.handles, &owned_by_programs_));
+      CHX_RETURN_IF_ERROR(session_.programs.Restore(program.number(), std::move(restored)));
+    }
     for (const state::Unread& unread : records.unread()) {
       CHX_ASSIGN_OR_RETURN(const RootErrorPtr error, ErrorOf(unread.error()));
       session_.errors.AddUnread(unread.handle(), error);
@@ -172,6 +173,7 @@ class RecordReader {
   SessionState& session_;
   GraphReader& graphs_;
   std::vector<RootErrorPtr> errors_;
+  absl::flat_hash_set<Handle> owned_by_programs_;
 };
 
 }  // namespace

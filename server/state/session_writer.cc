@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
 #include "ops/registry.h"
 #include "server/state/array_messages.h"
 #include "server/state/graph_writer.h"
+#include "server/state/program_messages.h"
 
 namespace chx::server {
 namespace {
@@ -90,12 +92,7 @@ void AddDefinitions(SessionState* session, state::Head* head) {
   for (BackpropId id : session->scopes.Ids()) head->add_scopes(id);
   std::sort(head->mutable_scopes()->begin(), head->mutable_scopes()->end());
   for (const auto& [number, mode] : session->definitions.modes()) {
-    state::Mode* const message = head->add_modes();
-    message->set_number(number);
-    message->set_by_default(mode.by_default());
-    for (const auto& [id, records] : mode.exceptions()) {
-      records ? message->add_recorded(id) : message->add_not_recorded(id);
-    }
+    ToMessage(number, mode, head->add_modes());
   }
   const Settings& settings = session->executor.settings();
   state::Settings* const message = head->mutable_settings();
@@ -122,7 +119,22 @@ absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, Pa
   return file->Finish();
 }
 
-absl::Status WriteRecords(SessionState* session, const GraphTable& graphs, PartWriter* file) {
+// Those that are written: not what a recording that has not ended holds.
+class KeptHandles {
+ public:
+  explicit KeptHandles(const Programs& programs) {
+    programs.ForEach([this](uint64_t /*number*/, const Program& program) {
+      for (const Program::Held& held : program.held) owned_.insert(held.own);
+    });
+  }
+  bool contains(Handle handle) const { return !IsOfProgram(handle) || owned_.contains(handle); }
+
+ private:
+  absl::flat_hash_set<Handle> owned_;
+};
+
+absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const GraphTable& graphs,
+                          PartWriter* file) {
   RecordStream records(file);
   ErrorTable errors(&records);
   for (const auto& [number, text] : session->definitions.locations()) {
@@ -140,7 +152,7 @@ absl::Status WriteRecords(SessionState* session, const GraphTable& graphs, PartW
     *records.Next().add_gradients() = std::move(gradient);
   });
   session->handles.ForEach([&](Handle handle, const HandleTable::Entry& entry) {
-    if (handle >= kFirstProgramHandle) return;  // programs are not kept
+    if (!kept.contains(handle)) return;
     state::Handle message;
     message.set_handle(handle);
     if (entry.error != nullptr) {
@@ -150,6 +162,12 @@ absl::Status WriteRecords(SessionState* session, const GraphTable& graphs, PartW
     }
     records.Count(message);
     *records.Next().add_handles() = std::move(message);
+  });
+  session->programs.ForEach([&](uint64_t number, const Program& program) {
+    state::Program message;
+    ToMessage(number, program, &message);
+    records.Count(message);
+    *records.Next().add_programs() = std::move(message);
   });
   for (const auto& [name, entry] : session->saved.entries()) {
     state::Saved message;
@@ -177,8 +195,9 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   CHX_RETURN_IF_ERROR(session->executor.Synchronize());
   BufferTable buffers;
   GraphTable graphs(&buffers);
+  const KeptHandles kept(session->programs);
   session->handles.ForEach([&](Handle handle, const HandleTable::Entry& entry) {
-    if (entry.error == nullptr && handle < kFirstProgramHandle) graphs.Add(entry.variable);
+    if (entry.error == nullptr && kept.contains(handle)) graphs.Add(entry.variable);
   });
   for (const auto& [name, entry] : session->saved.entries()) {
     for (const Variable& array : entry.arrays) graphs.Add(array);
@@ -200,7 +219,7 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   for (const BufferTable::Entry& entry : buffers.entries()) {
     CHX_RETURN_IF_ERROR(WriteBuffer(entry, &session->executor, file));
   }
-  CHX_RETURN_IF_ERROR(WriteRecords(session, graphs, file));
+  CHX_RETURN_IF_ERROR(WriteRecords(session, kept, graphs, file));
   return file->End();
 }
 

@@ -375,6 +375,35 @@ def test_a_connected_client_waits_for_room(crowded, caplog):
     assert refused() == 1
 
 
+def test_recorded_steps_go_on(keeper):
+    """A step of chx.jit is that of the recording before and after, with Adam's state and random numbers."""
+    found = []
+    for restarts in (False, True):
+        with chx.connect(keeper.address) as session:
+            chx.random.seed(0)
+            w = chx.random.normal(size=(4, 3), dtype="float32").require_grad()
+            optimizer = chx.optimizers.Adam(alpha=0.05).setup([w])
+
+            @chx.jit
+            def step(x, w=w, optimizer=optimizer):
+                optimizer.cleargrads()
+                noise = chx.random.normal(size=(8, 3), dtype="float32")
+                loss = ((x @ w - noise) ** 2).mean()
+                loss.backward()
+                optimizer.update()
+                return loss
+
+            losses = []
+            for i in range(6):
+                if restarts and i == 3:
+                    session.synchronize()
+                    keeper.restart()
+                losses.append(float(step(chx.full((8, 4), i / 10, "float32"))))
+            assert step.cache_info()[:2] == (5, 1)
+            found.append((losses, chx.to_numpy(w).tolist()))
+    assert found[0] == found[1]
+
+
 def test_without_a_folder_nothing_is_kept(tmp_path):
     with Daemon("--lease=1h") as first:
         session = chx.connect(first.address, session=NAME)

@@ -1,11 +1,6 @@
 // Snapshots that are not what was written.
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "server/state/session_reader.h"
-#include "server/state/session_writer.h"
 #include "tests/session/session_fixture.h"
+#include "tests/state/snapshots.h"
 
 namespace chx::server {
 namespace {
@@ -19,30 +14,14 @@ class DamageTest : public SessionTest {
          OpByDefault("sum", {A(2)}, {3}), BackwardOf({3}),
          OpByDefault("matmul", {A(1), A(999)}, {4}), command::DefineLocation{1, "model.py:3"},
          command::SaveArrays{5, "w", "tree", List({1, 2})}, command::NoteGenerator{"counter 1 2"}});
-    const OwnedFd fd(memfd_create("snapshot", 0));
-    PartWriter writer(fd.get());
-    absl::Status status;
-    session_->Inspect([&](SessionState& state) {
-      state::Head head;
-      head.set_name("exp-42");
-      status = WriteSession(&state, head, &writer);
-    });
-    EXPECT_TRUE(status.ok()) << status;
-    std::string data(writer.bytes(), '\0');
-    EXPECT_EQ(pread(fd.get(), &data[0], data.size(), 0), static_cast<ssize_t>(data.size()));
-    return data;
+    state::Head head;
+    head.set_name("exp-42");
+    return SnapshotOf(session_.get(), head);
   }
 
   absl::Status Read(const std::string& data) {
-    const OwnedFd fd(memfd_create("snapshot", 0));
-    EXPECT_EQ(write(fd.get(), data.data(), data.size()), static_cast<ssize_t>(data.size()));
-    EXPECT_EQ(lseek(fd.get(), 0, SEEK_SET), 0);
-    PartReader reader(fd.get());
-    CHX_ASSIGN_OR_RETURN(const state::Head head, ReadHead(&reader));
     Session session(&devices_, SessionLimits());
-    absl::Status status;
-    session.Inspect([&](SessionState& state) { status = ReadSession(head, &reader, &state); });
-    return status;
+    return Restore(data, &session);
   }
 };
 

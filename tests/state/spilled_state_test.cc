@@ -1,15 +1,11 @@
 // A session with more arrays than memory is written from where they are, and read again by one that
 // has no more memory than it had.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include "server/engine/spill_folder.h"
-#include "server/state/session_reader.h"
-#include "server/state/session_writer.h"
 #include "tests/session/discrete_device.h"
 #include "tests/session/session_fixture.h"
+#include "tests/state/snapshots.h"
 
 namespace chx::server {
 namespace {
@@ -34,21 +30,11 @@ class SpilledStateTest : public SessionTest {
     Run({Op("reshape", {A(1)}, {100}, {AttrValue(Ints{2, kElements / 2})})});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
     EXPECT_GE(session_->stats().spilled_bytes, 30 * kMiB);
-    const int file = memfd_create("snapshot", 0);
-    PartWriter writer(file);
-    absl::Status status;
-    session_->Inspect(
-        [&](SessionState& state) { status = WriteSession(&state, state::Head(), &writer); });
-    ASSERT_TRUE(status.ok()) << status;
+    const std::string data = SnapshotOf(session_.get());
     session_ = nullptr;  // its memory is the other's now
-    ASSERT_EQ(lseek(file, 0, SEEK_SET), 0);
-    PartReader reader(file);
-    const absl::StatusOr<state::Head> head = ReadHead(&reader);
-    ASSERT_TRUE(head.ok()) << head.status();
     session_ = open();
-    session_->Inspect([&](SessionState& state) { status = ReadSession(*head, &reader, &state); });
+    const absl::Status status = Restore(data, session_.get());
     ASSERT_TRUE(status.ok()) << status;
-    close(file);
     EXPECT_GE(session_->stats().spilled_bytes, 30 * kMiB);
     Run({Op("add_", {A(100), S(0.5)}, {})});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
