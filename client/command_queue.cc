@@ -174,6 +174,10 @@ absl::Status CommandQueue::FlushFor(uint64_t request) {
                      "[jit] cannot record this: it waits for a value, which is another one in each "
                      "run. Return the array, and read it outside of the function");
   }
+  return FlushForAny(request);
+}
+
+absl::Status CommandQueue::FlushForAny(uint64_t request) {
   absl::Status flushed = Flush(true);
   if (Interruption::Is(flushed)) connection_->Abandon(request);
   return flushed;
@@ -182,6 +186,11 @@ absl::Status CommandQueue::FlushFor(uint64_t request) {
 absl::StatusOr<std::string> CommandQueue::AnswerTo(uint64_t request, bool interruptible) {
   CHX_RETURN_IF_ERROR(interruptible ? FlushFor(request) : Flush());
   return connection_->WaitFor(request, interruptible);
+}
+
+absl::StatusOr<std::string> CommandQueue::AnswerAboutGraphs(uint64_t request) {
+  CHX_RETURN_IF_ERROR(FlushForAny(request));
+  return connection_->WaitFor(request, true);
 }
 
 absl::Status CommandQueue::Synchronize() {

@@ -93,6 +93,8 @@ class CommandQueue {
   // Flushes, and waits for the answer to a request.
   absl::StatusOr<std::string> AnswerTo(uint64_t request, bool interruptible)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same for one that no value is in: it may be waited for while a program is recorded.
+  absl::StatusOr<std::string> AnswerAboutGraphs(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits until the daemon has done all that was called.
   absl::Status Synchronize() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -104,6 +106,7 @@ class CommandQueue {
   CommandStats stats() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  absl::Status FlushForAny(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
   // To be called after a command was appended to pending_.
   void Appended() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     pending_.Count();

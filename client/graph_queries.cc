@@ -13,13 +13,6 @@ constexpr size_t kAtOnce = 128;  // handles of one question: answers are small v
 
 }  // namespace
 
-template <typename Question>
-absl::StatusOr<std::string> GraphQueries::Ask(Question question) {
-  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
-  const Waiting waiting;
-  return queue_.AnswerTo(queue_.AppendRequest(std::move(question)), true);
-}
-
 absl::StatusOr<std::vector<GraphState>> GraphQueries::States(absl::Span<const Handle> pairs,
                                                              BackpropId id) {
   std::vector<GraphState> states;
@@ -28,7 +21,10 @@ absl::StatusOr<std::vector<GraphState>> GraphQueries::States(absl::Span<const Ha
     command::QueryGraphs question;
     question.backprop_id = id;
     question.handles.assign(part.begin(), part.end());
-    CHX_ASSIGN_OR_RETURN(const std::string answer, Ask(std::move(question)));
+    CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+    const Waiting waiting;
+    CHX_ASSIGN_OR_RETURN(const std::string answer,
+                         queue_.AnswerAboutGraphs(queue_.AppendRequest(std::move(question))));
     CHX_ASSIGN_OR_RETURN(const std::vector<GraphState> some, DecodeGraphStates(answer));
     if (2 * some.size() != part.size()) {
       return ChainerxError("chxd sent ", some.size(), " graph states for ", part.size() / 2);
@@ -48,7 +44,9 @@ absl::StatusOr<std::string> GraphQueries::Dump(const ArrayBody& array, BackpropI
   command::DumpGraph question;
   question.handle = array.handle;
   question.backprop_id = id;
-  return Ask(question);
+  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  const Waiting waiting;
+  return queue_.AnswerTo(queue_.AppendRequest(question), true);
 }
 
 }  // namespace chx

@@ -27,9 +27,6 @@ class GraphQueries {
   absl::StatusOr<std::string> Dump(const ArrayBody& array, BackpropId id);
 
  private:
-  template <typename Question>
-  absl::StatusOr<std::string> Ask(Question question);
-
   CommandQueue& queue_;
 };
 

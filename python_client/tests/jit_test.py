@@ -276,6 +276,46 @@ def test_nan_and_empty_arrays():
         assert float(f(chx.array(2.0))) == 4
 
 
+@pytest.mark.parametrize("first", ["recorded", "eager"])
+def test_gradients_and_their_use_in_two_functions(first):
+    """What the one leaves as gradients the other finds; so does eager code."""
+    found = []
+    for jit in (chx.jit, lambda function: function):
+        chx.random.seed(1)
+        w = chx.random.normal(size=(4, 2), dtype="float32").require_grad()
+        b = chx.zeros(2, "float32").require_grad()
+        optimizer = chx.optimizers.MomentumSGD(lr=0.1).setup([w, b])
+
+        @jit
+        def differentiate(x, w=w, b=b):
+            loss = chx.mean(chx.tanh(x @ w + b))
+            loss.backward()
+            return loss
+
+        @jit
+        def update(optimizer=optimizer):
+            optimizer.update()
+            optimizer.cleargrads()
+
+        losses = []
+        for i in range(6):
+            x = chx.random.normal(size=(3, 4), dtype="float32")
+            losses.append(float(differentiate(x)))
+            if i % 3 == (2 if first == "recorded" else 0):
+                assert w.grad is not None
+                optimizer.update()
+                optimizer.cleargrads()
+            else:
+                update()
+            assert b.grad is None
+        found.append((losses, chx.to_numpy(w).tolist(), chx.to_numpy(b).tolist()))
+        if jit is chx.jit:
+            for function in (differentiate, update):
+                assert function.cache_info().misses == 1
+                assert function.cache_info().unplanned == ()
+    assert found[0] == found[1]
+
+
 def test_what_cannot_be_recorded_raises_at_its_line():
     @chx.jit
     def reads(x):

@@ -17,11 +17,12 @@ constexpr bool IsOneOf() {
   return std::is_same_v<C, First> || IsOneOf<C, Rest...>();
 }
 
-// Those that are no part of a step: they define what all commands use, or end the recording.
+// Those that are no part of a step: they define what all commands use, tell the client what its own
+// step depends on, or end the recording.
 template <typename C>
-constexpr bool kApart = IsOneOf<C, command::DefineMode, command::DefineLocation,
-                                command::BeginProgram, command::EndProgram, command::RunProgram,
-                                command::ReleaseProgram, command::NoteGenerator>();
+constexpr bool kApart = IsOneOf<
+    C, command::DefineMode, command::DefineLocation, command::BeginProgram, command::EndProgram,
+    command::RunProgram, command::ReleaseProgram, command::NoteGenerator, command::QueryGraphs>();
 // Those that a step is made of.
 template <typename C>
 constexpr bool kKept =
