@@ -1,11 +1,10 @@
 // Programs of a session that was written and read again do what they did.
-#include <cstring>
 #include <limits>
 
 #include "gmock/gmock.h"
 #include "proto/command_codec.h"
 #include "server/state/program_messages.h"
-#include "tests/session/session_fixture.h"
+#include "tests/session/programs_fixture.h"
 #include "tests/state/snapshots.h"
 
 namespace chx::server {
@@ -14,30 +13,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-int64_t Bits(double value) {
-  int64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-class ProgramStateTest : public SessionTest {
+class ProgramStateTest : public ProgramsTest {
  protected:
-  void Record(std::vector<Handle> arguments, std::vector<Command> commands,
-              std::vector<Handle> outputs, Ints slots = {}) {
-    Run({command::BeginProgram{1, List(arguments)}});
-    Run(std::move(commands));
-    Run({command::EndProgram{9, 1, List(outputs), std::move(slots)}});
-    const RootErrorPtr& error = output_.values.back().error;
-    ASSERT_EQ(error, nullptr) << error->status;
-  }
-  static command::RunProgram RunOf(std::vector<Handle> arguments, std::vector<Handle> results,
-                                   Ints values = {}) {
-    command::RunProgram run;
-    run.program = 1;
-    run.times = 1;
-    run.arguments = List(arguments);
-    run.results = List(results);
-    run.values = std::move(values);
+  static command::RunProgram VaryingRun(std::vector<Handle> arguments, std::vector<Handle> results,
+                                        double value) {
+    command::RunProgram run = RunOf(std::move(arguments), std::move(results));
+    run.values = {Bits(value)};
     return run;
   }
 
@@ -86,13 +67,13 @@ TEST_F(ProgramStateTest, AStepGoesOn) {
          apart, GetGradOf(1, 15), Op("sgd_update", {A(14), A(15)}, {}, {AttrValue(0.5)}),
          ReleaseOf({10, 11, 12, 14, 15})},
         {13}, {4, 0});
-    Run({RunOf({2}, {20}, {Bits(0.25)})});
+    Run({VaryingRun({2}, {20}, 0.25)});
     if (restarts) GoOnFromASnapshot();
     // The client's own definitions, which may be others by now.
     Run({command::DefineMode{1, true, {}}});
     Upload(3, {5, 6}, {2});
-    Run({RunOf({3}, {21}, {Bits(0.125)}), RunOf({3}, {22}, {Bits(0.125)}), ReleaseOf({1}),
-         RunOf({3}, {23}, {Bits(0.125)})});
+    Run({VaryingRun({3}, {21}, 0.125), VaryingRun({3}, {22}, 0.125), ReleaseOf({1}),
+         VaryingRun({3}, {23}, 0.125)});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
     found.push_back(Fetch(20));
     for (Handle loss : {21, 22, 23}) found.back().push_back(Fetch(loss).at(0));
@@ -150,7 +131,7 @@ TEST_F(ProgramStateTest, WhatNoRecordingMadeIsRefused) {
   EXPECT_TRUE(refused([](state::Program* p) { p->add_modes()->set_number(1 << 16); }));
   ASSERT_TRUE(Read(good).ok());
   // Names of nothing are errors when it runs.
-  command::RunProgram run = RunOf({}, {}, {Bits(1)});
+  command::RunProgram run = VaryingRun({}, {}, 1);
   Run({run});
   EXPECT_THAT(LastError(), HasSubstr("handle"));
 }
