@@ -42,10 +42,6 @@ bool SomebodyListens(const std::string& path) {
   return connected;
 }
 
-// Connections that sessions do not need: of clients that are being refused, and of those that
-// leave.
-constexpr size_t kPassing = 16;
-
 // Connections take half of the descriptors at most: sessions have others, for their memory.
 AdmissionLimits LimitsFor(const Options& options) {
   AdmissionLimits limits;
@@ -54,9 +50,10 @@ AdmissionLimits LimitsFor(const Options& options) {
   rlimit descriptors = {};
   getrlimit(RLIMIT_NOFILE, &descriptors);
   const size_t spare = 64;
+  const size_t passing = 16;  // of clients that are refused, or leave
   const size_t half = (std::max<size_t>(descriptors.rlim_cur, 2 * spare) - spare) / 2;
-  limits.connections = std::min(2 * limits.sessions + kPassing, half);
-  limits.connections_per_peer = std::min(2 * limits.sessions_per_peer + kPassing, half - half / 8);
+  limits.connections = std::min(2 * limits.sessions + passing, half);
+  limits.connections_per_peer = std::min(2 * limits.sessions_per_peer + passing, half - half / 8);
   return limits;
 }
 
