@@ -6,7 +6,7 @@ from typing import Any
 from chx import _core, _signatures
 from chx._autograd import backward, modes
 from chx._numpy import advanced_indexing, creation, io, keywords, operands, transfer
-from chx._runtime import connection, devices, log, pickling
+from chx._runtime import connection, devices, log, pickling, traced_numbers
 
 CALLBACKS: dict[str, Callable[..., Any]] = {
     "Backend": devices.Backend,
@@ -19,6 +19,7 @@ CALLBACKS: dict[str, Callable[..., Any]] = {
     "connect_default": connection.connect_default,
     "getitem_by_arrays": advanced_indexing.getitem_by_arrays,
     "new_ndarray": creation.new_ndarray,
+    "Number": traced_numbers.Number,
     "reduce_device": pickling.reduce_device,
     "repr_array": io.repr_array,
     "setitem_by_arrays": advanced_indexing.setitem_by_arrays,

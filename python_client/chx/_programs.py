@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 from chx import _core
 from chx._core import ndarray
 from chx._runtime import recording as _recording
+from chx._runtime.traced_numbers import Number, Tape
 
 R = TypeVar("R")
 
@@ -44,8 +45,19 @@ class _Array(NamedTuple):
     device: str
 
 
-def _flatten(node: Any, arrays: list[ndarray], depth: int = 0) -> Any:
-    """The node with its arrays replaced by their numbers in `arrays`, which this fills; hashable."""
+class _Float(NamedTuple):
+    """A float's place among those that a function is given, or on the tape of its recording."""
+
+    place: int
+
+
+def _flatten(
+    node: Any, arrays: list[ndarray], place_of: Callable[[float], int | None], depth: int = 0
+) -> Any:
+    """The node with its arrays replaced by their numbers in `arrays`, which this fills; hashable.
+
+    `place_of` says of a float where each run has its value; None: it does not vary.
+    """
     if depth > _MAX_DEPTH:
         raise ValueError(f"[jit] expects containers of at most {_MAX_DEPTH} levels")
     if isinstance(node, ndarray):
@@ -53,15 +65,22 @@ def _flatten(node: Any, arrays: list[ndarray], depth: int = 0) -> Any:
         if number == len(arrays):
             arrays.append(node)
         return _Array(number, str(node.dtype), node.shape, node.device.name)
+    if type(node) in (float, Number):
+        place = place_of(node)
+        if place is not None:
+            return _Float(place)
+        node = float(node)
     if isinstance(node, float):  # 0.0 and -0.0 are not the same, and NaN is
         return (float, struct.pack("<d", node))
     if isinstance(node, dict):
         return (
             dict,
-            tuple((key, _flatten(value, arrays, depth + 1)) for key, value in node.items()),
+            tuple(
+                (key, _flatten(value, arrays, place_of, depth + 1)) for key, value in node.items()
+            ),
         )
     if isinstance(node, (list, tuple)):
-        return (type(node), tuple(_flatten(value, arrays, depth + 1) for value in node))
+        return (type(node), tuple(_flatten(value, arrays, place_of, depth + 1) for value in node))
     try:
         hash(node)
     except TypeError:
@@ -72,24 +91,80 @@ def _flatten(node: Any, arrays: list[ndarray], depth: int = 0) -> Any:
     return (type(node), node)  # 1, 1.0 and True are not the same
 
 
-def _rebuild(structure: Any, arrays: Sequence[ndarray]) -> Any:
+def _rebuild(structure: Any, arrays: Sequence[ndarray], numbers: Sequence[float]) -> Any:
     if isinstance(structure, _Array):
         return arrays[structure.number]
+    if isinstance(structure, _Float):
+        return numbers[structure.place]
     kind, contents = structure
     if kind is float:
         return struct.unpack("<d", contents)[0]
     if kind is dict:
-        return {key: _rebuild(value, arrays) for key, value in contents}
+        return {key: _rebuild(value, arrays, numbers) for key, value in contents}
     if isinstance(kind, type) and issubclass(kind, (list, tuple)):
-        values = [_rebuild(value, arrays) for value in contents]
+        values = [_rebuild(value, arrays, numbers) for value in contents]
         return kind(*values) if hasattr(kind, "_fields") else kind(values)
     return contents
+
+
+class _Swap:
+    """Puts numbers that vary in the place of the floats of arguments."""
+
+    def __init__(self, recording: _recording.Recording) -> None:
+        self._recording = recording
+        self._numbers = iter(recording.given)
+        self._changed: list[list[Any] | dict[Any, Any]] = []
+
+    def of(self, node: Any) -> Any:
+        """The node with numbers, in the order of _flatten; lists and dicts are changed themselves."""
+        if type(node) in (float, Number):
+            number = next(self._numbers)
+            if type(node) is float or node.place_in(self._recording) is None:
+                return number
+            # In a list that is there twice: what one of them varies by is not known.
+            self._recording.tape.fix(node, number)
+            return node
+        if isinstance(node, dict):
+            changed: list[Any] | dict[Any, Any] = node
+            places: list[Any] = list(node)
+        elif isinstance(node, list):
+            changed, places = node, list(range(len(node)))
+        elif isinstance(node, tuple):
+            values = [self.of(value) for value in node]
+            if all(a is b for a, b in zip(values, node)):
+                return node
+            return type(node)(*values) if hasattr(node, "_fields") else type(node)(values)
+        else:
+            return node
+        for place in places:
+            value = self.of(node[place])
+            if value is not node[place]:
+                node[place] = value
+                self._changed.append(changed)
+        return node
+
+    def undo(self) -> None:
+        """Puts floats back, wherever in the lists and dicts the function has left them."""
+        for node in self._changed:
+            for place in list(node) if isinstance(node, dict) else range(len(node)):
+                node[place] = _unswapped(node[place])
+
+
+def _unswapped(node: Any) -> Any:
+    if type(node) is Number:
+        return node.value
+    if isinstance(node, tuple):
+        values = [_unswapped(value) for value in node]
+        if any(a is not b for a, b in zip(values, node)):
+            return type(node)(*values) if hasattr(node, "_fields") else type(node)(values)
+    return node
 
 
 class _Recorded(NamedTuple):
     session: Any  # so that no other one has its id
     program: Any
-    slots: tuple[Callable[[], Iterable[float | int]], ...]
+    tape: Tape
+    slots: tuple[Callable[[Sequence[float]], Iterable[float | int]], ...]
     numbers: int  # that the slots give together
     result: Any
     declined: str
@@ -108,7 +183,10 @@ class Jitted(Generic[R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._maxsize = maxsize
+        # By structure, places of floats, and their values.
         self._recorded: collections.OrderedDict[Any, _Recorded] = collections.OrderedDict()
+        # By structure: the places of floats that recordings depend on.
+        self._fixed: dict[Any, list[tuple[int, ...]]] = {}
         self._lock = threading.Lock()
         self._hits = self._misses = 0
 
@@ -139,6 +217,7 @@ class Jitted(Generic[R]):
         """Forgets what has been recorded: the next call records again."""
         with self._lock:
             self._recorded.clear()
+            self._fixed.clear()
             self._hits = self._misses = 0
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -158,25 +237,25 @@ class Jitted(Generic[R]):
                 function(*args, **kwargs)
             return function(*args, **kwargs)
         arrays: list[ndarray] = []
-        structure = _flatten((args, kwargs), arrays)
+        floats: list[float] = []
+
+        def place_of(number: float) -> int:
+            floats.append(float(number))
+            return len(floats) - 1
+
+        structure = _flatten((args, kwargs), arrays, place_of)
         default = _core._get_device(None)
         session = (arrays[0].device if arrays else default).backend._session
         key = (id(session), _core._records(None, session), default.name, owner, structure)
-        with self._lock:
-            recorded = self._recorded.get(key)
-            if recorded is not None:
-                self._recorded.move_to_end(key)
-                self._hits += 1
+        recorded = self._find(key, floats)
         if recorded is None:
-            first, recorded = _record(function, session, arrays, args, kwargs)
-            with self._lock:
-                self._misses += 1
-                self._recorded[key] = recorded
-                while len(self._recorded) > self._maxsize:
-                    self._recorded.popitem(last=False)
+            first, recorded = _record(function, session, arrays, floats, args, kwargs)
+            self._add(key, floats, recorded)
             if times == 1:
                 return first
             times -= 1
+        # Once: what they give is the same each time.
+        numbers = recorded.tape.run(floats)
         # A command has room for so many numbers that vary.
         most = times if not recorded.numbers else _MOST_NUMBERS // recorded.numbers
         results: list[ndarray] = []
@@ -184,10 +263,35 @@ class Jitted(Generic[R]):
             now = min(times, most)
             values: list[int] = []
             for _ in range(now if recorded.slots else 0):
-                values += [_bits(value) for slot in recorded.slots for value in slot()]
+                values += [_bits(value) for slot in recorded.slots for value in slot(numbers)]
             results = _core._program_run(recorded.program, arrays, now, values)
             times -= now
-        return cast(R, _rebuild(recorded.result, results))
+        return cast(R, _rebuild(recorded.result, results, numbers))
+
+    def _find(self, key: Any, floats: list[float]) -> _Recorded | None:
+        with self._lock:
+            for places in self._fixed.get(key, ()):
+                fixed = (key, places, tuple(_bits(floats[place]) for place in places))
+                recorded = self._recorded.get(fixed)
+                if recorded is not None:
+                    self._recorded.move_to_end(fixed)
+                    self._hits += 1
+                    return recorded
+        return None
+
+    def _add(self, key: Any, floats: list[float], recorded: _Recorded) -> None:
+        places = tuple(sorted(recorded.tape.fixed))
+        with self._lock:
+            self._misses += 1
+            self._recorded[key, places, tuple(_bits(floats[place]) for place in places)] = recorded
+            if places not in self._fixed.setdefault(key, []):
+                self._fixed[key].append(places)
+            while len(self._recorded) > self._maxsize:
+                (old, places, _), _ = self._recorded.popitem(last=False)
+                if not any(other[:2] == (old, places) for other in self._recorded):
+                    self._fixed[old].remove(places)
+                    if not self._fixed[old]:
+                        del self._fixed[old]
 
 
 class _Method(Generic[R]):
@@ -223,23 +327,30 @@ def _record(
     function: Callable[..., R],
     session: Any,
     arrays: list[ndarray],
+    floats: list[float],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[R, _Recorded]:
     _core._program_begin(session, arrays)
-    recording = _recording.Recording(session)
+    recording = _recording.Recording(session, floats)
+    swap = _Swap(recording)
     try:
         with recording:
+            # The tuple and the dict are this call's own.
+            args, kwargs = swap.of(args), swap.of(dict(kwargs))
             result = function(*args, **kwargs)
-        outputs: list[ndarray] = []
-        structure = _flatten(result, outputs)
+            outputs: list[ndarray] = []
+            structure = _flatten(result, outputs, recording.place_of)
     except BaseException:
         _core._program_abandon(session)
         raise
+    finally:
+        swap.undo()
     program, declined = _core._program_end(session, outputs, recording.slots)
     recorded = _Recorded(
         session,
         program,
+        recording.tape,
         tuple(recording.values),
         len(recording.slots) // 2,
         structure,
@@ -247,7 +358,7 @@ def _record(
     )
     # As the results of runs are.
     stopped = [a.as_grad_stopped() if a.is_backprop_required() else a for a in outputs]
-    return cast(R, _rebuild(structure, stopped)), recorded
+    return cast(R, _rebuild(structure, stopped, recording.tape.run(floats))), recorded
 
 
 def jit(function: Callable[..., R], *, maxsize: int = 32) -> Jitted[R]:
@@ -259,9 +370,11 @@ def jit(function: Callable[..., R], *, maxsize: int = 32) -> Jitted[R]:
     as print(), happen while the function is recorded only.
 
     Arrays that the function finds elsewhere, such as parameters, are those of the recording; writes
-    to them are made in each call. Other arguments (numbers, strings, objects that can be hashed) are
-    a part of what was recorded: another value is recorded anew. Hyperparameters and the step number
-    of chx.optimizers are read at each call, and random numbers go on as they would.
+    to them are made in each call. Floats may be others in each call, where arrays are added to,
+    subtracted from, multiplied or divided by them or by what is computed from them. Other arguments
+    (integers, strings, objects that can be hashed), and floats whose values are used otherwise, are a
+    part of what was recorded: another value is recorded anew. Hyperparameters and the step number of
+    chx.optimizers are read at each call, and random numbers go on as they would.
 
     Args:
       function: takes and returns arrays, hashable values, and dicts, lists and tuples of them.

@@ -10,9 +10,10 @@ namespace {
 
 // In the order of the enum.
 constexpr std::array<const char*, kNumCallbacks> kNames = {
-    "Backend",       "as_array_like",      "as_grad_stopped",   "as_indices",        "as_operand",
-    "backward",      "call_with_keywords", "connect_default",   "getitem_by_arrays", "new_ndarray",
-    "reduce_device", "repr_array",         "setitem_by_arrays", "signature",         "to_numpy"};
+    "Backend",  "as_array_like",      "as_grad_stopped", "as_indices",        "as_operand",
+    "backward", "call_with_keywords", "connect_default", "getitem_by_arrays", "new_ndarray",
+    "Number",   "reduce_device",      "repr_array",      "setitem_by_arrays", "signature",
+    "to_numpy"};
 
 std::array<PyObject*, kNumCallbacks> callbacks;  // null before they are registered
 
@@ -67,6 +68,11 @@ PyObject* GetCallback(Callback callback) {
   PyErr_Format(PyExc_RuntimeError, "[_core] expects '%s' to be registered: import chx first",
                kNames[i]);
   return nullptr;
+}
+
+bool IsTraced(PyObject* object) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(object)) ==
+         callbacks[static_cast<size_t>(Callback::kNumber)];
 }
 
 PyMethodDef callback_functions[] = {

@@ -92,6 +92,8 @@ const OpDef& Op(absl::string_view name);
 // What is no array or number as an array beside those of a sequence: a new reference, null with an
 // exception set, or Py_NotImplemented where it cannot be one (chx/_numpy/operands.py).
 PyObject* AsOperand(PyObject* object, PyObject* arrays, const OpDef& op);
+// What stands for a traced number beside an array in an operator: an array, or a float.
+Owned OfTraced(PyObject* number, PyObject* array, const OpDef& op);
 
 // indexing.cc
 extern PyMappingMethods array_as_mapping;
@@ -104,6 +106,9 @@ bool InitOpFunctions(PyObject* module);
 bool InitConvert();
 bool ToScalar(PyObject* object, Scalar* scalar);  // Python and NumPy numbers
 bool IsScalar(PyObject* object);
+// Whether it is a number of a function that is recorded (chx/_runtime/traced_numbers.py). Who takes
+// its value makes the recording one for this value.
+bool IsTraced(PyObject* object);
 bool ToInts(PyObject* object, Ints* ints);  // an int or a sequence of ints
 bool ToDtype(PyObject* object, Dtype* dtype);
 bool ToBackpropId(PyObject* object, BackpropId* id);  // None: the default graph
@@ -123,6 +128,7 @@ enum class Callback {
   kConnectDefault,
   kGetItemByArrays,
   kNewNdarray,
+  kNumber,
   kReduceDevice,
   kReprArray,
   kSetItemByArrays,

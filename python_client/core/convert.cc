@@ -40,7 +40,7 @@ bool InitConvert() {
 }
 
 bool IsScalar(PyObject* object) {
-  return PyFloat_Check(object) || PyLong_Check(object) ||
+  return PyFloat_Check(object) || PyLong_Check(object) || IsTraced(object) ||
          PyObject_IsInstance(object, numpy_generic) == 1;
 }
 
@@ -58,6 +58,10 @@ bool ToScalar(PyObject* object, Scalar* scalar) {
   if (PyFloat_Check(object)) {
     *scalar = Scalar(PyFloat_AS_DOUBLE(object));
     return true;
+  }
+  if (IsTraced(object)) {
+    const Owned number(PyNumber_Float(object));
+    return number && ToScalar(number.get(), scalar);
   }
   if (PyObject_IsInstance(object, numpy_generic) == 1) return NumpyScalar(object, scalar);
   PyErr_Format(PyExc_TypeError, "expected a number, got %s", Py_TYPE(object)->tp_name);

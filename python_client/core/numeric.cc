@@ -50,6 +50,10 @@ PyObject* AsOperand(PyObject* object, PyObject* arrays, const OpDef& op) {
   return result.release();
 }
 
+Owned OfTraced(PyObject* number, PyObject* array, const OpDef& op) {
+  return Owned(PyObject_CallMethod(number, "_operand", "Os", array, op.name.c_str()));
+}
+
 namespace {
 
 // 1: an operand; 0: some other type; -1: an exception.
@@ -77,7 +81,17 @@ ABSL_ATTRIBUTE_NOINLINE PyObject* BinaryOfOther(const OpDef& op, PyObject* a, Py
   return Call(array.session.get(), op, inputs, {}, array.spec.device);
 }
 
+PyObject* Binary(const OpDef& op, PyObject* a, PyObject* b);
+
+ABSL_ATTRIBUTE_NOINLINE PyObject* BinaryOfTraced(const OpDef& op, PyObject* a, PyObject* b) {
+  const bool first = IsTraced(a);
+  const Owned other = first ? OfTraced(a, b, op) : OfTraced(b, a, op);
+  if (!other) return nullptr;
+  return Binary(op, first ? other.get() : a, first ? b : other.get());
+}
+
 PyObject* Binary(const OpDef& op, PyObject* a, PyObject* b) {
+  if (IsTraced(a) || IsTraced(b)) return BinaryOfTraced(op, a, b);
   Operand inputs[2];
   const int first = ToOperand(a, &inputs[0]);
   const int second = first == 1 ? ToOperand(b, &inputs[1]) : 0;

@@ -272,6 +272,18 @@ bool ConvertIndices(const OpDef& op, PyObject** bound, Owned* indices) {
   return true;
 }
 
+// Of an operator of two operands: puts what stands for a traced number in its place.
+bool ConvertTraced(const OpDef& op, PyObject** bound, Owned* converted) {
+  if (op.inputs.size() != 2 || bound[0] == nullptr || bound[1] == nullptr) return true;
+  for (int i : {0, 1}) {
+    if (!IsTraced(bound[i]) || !IsArray(bound[1 - i])) continue;
+    *converted = OfTraced(bound[i], bound[1 - i], op);
+    bound[i] = converted->get();
+    return static_cast<bool>(*converted);
+  }
+  return true;
+}
+
 // After ToInputs has failed: with an exception, or because of what is neither array nor number.
 ABSL_ATTRIBUTE_NOINLINE bool ToInputsAgain(const OpDef& op, PyObject** bound, Operands* operands,
                                            std::vector<Owned>* keep) {
@@ -315,8 +327,10 @@ PyObject* Vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, P
     if (PyErr_Occurred() != nullptr) return nullptr;
     return CallWithKeywords(callable, args, count, keywords);
   }
-  Owned indices;
-  if (!ConvertIndices(op, bound.data(), &indices)) return nullptr;
+  Owned indices, traced;
+  if (!ConvertIndices(op, bound.data(), &indices) || !ConvertTraced(op, bound.data(), &traced)) {
+    return nullptr;
+  }
   Operands operands;
   std::vector<Owned> keep;
   if (!ToInputs(op, bound.data(), &operands, &keep) &&

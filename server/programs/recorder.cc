@@ -298,7 +298,8 @@ void Recorder::CheckSlot(const TraceSlot& slot) {
   // What shapes depend on is inferred again: only attributes of which none does are set.
   const AttrDef& attribute = op->attrs[slot.attribute];
   const bool is_free = attribute.name == "seed" || attribute.name == "counter" ||
-                       (op->in_place && attribute.type == AttrType::kFloat);
+                       (op->in_place && attribute.type == AttrType::kFloat) ||
+                       (op->name == "full" && attribute.type == AttrType::kScalar);
   const auto runs = std::count_if(
       trace_.calls.begin(), trace_.calls.end(),
       [&](const TraceCall& call) { return call.operation == slot.operation && call.is_operator; });

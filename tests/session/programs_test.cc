@@ -155,6 +155,40 @@ TEST_F(ProgramsTest, NumbersMayVary) {
   EXPECT_THAT(LastError(), HasSubstr("expects values of 1 slots for each of 2 times, got 1"));
 }
 
+// A number beside an array is an array that is filled with it, also for gradients.
+TEST_F(ProgramsTest, WhatAnArrayIsFilledWithMayVary) {
+  for (const bool planned : {true, false}) {
+    Reset(SessionLimits());
+    Upload(1, {1, 2}, {2});
+    Upload(2, {3, 4}, {2});
+    Run({command::RequireGrad{1}});
+    const std::vector<AttrValue> attrs = {AttrValue(Ints{}), AttrValue(Scalar(0.5)),
+                                          AttrValue(Dtype::kFloat32)};
+    ASSERT_EQ(Record({2},
+                     {command::SetGrad{1, 0, 0}, OpByDefault("full", {}, {3}, attrs),
+                      Op("multiply", {A(1), A(3)}, {4}), Op("multiply", {A(4), A(2)}, {5}),
+                      BackwardOf({5}), ReleaseOf({3, 5})},
+                     {4}, {0, 1}),
+              "");
+    Handle argument = 2;
+    if (!planned) {  // other strides: by the commands
+      Upload(6, {3, 0, 4, 0}, {2, 2});
+      Run({Op("getitem", {A(6)}, {9}, {IndexBuilder().Slice({}, {}, {}).Int(0).Build()})});
+      argument = 9;
+    }
+    for (const int64_t times : {1, 2}) {
+      const Handle result = 20 + 2 * times;
+      command::RunProgram run = RunOf({argument}, {result}, times);
+      run.values = {Bits(8.0), Bits(0.25)};
+      run.values.resize(times);
+      Run({run, GetGradOf(1, result + 1)});
+      const float last = times == 1 ? 8 : 0.25;
+      EXPECT_THAT(Fetch(result), ElementsAre(last, 2 * last));
+      EXPECT_THAT(Fetch(result + 1), ElementsAre(3 * last, 4 * last));
+    }
+  }
+}
+
 // As an optimizer makes its state at its first step.
 TEST_F(ProgramsTest, AnArrayThatIsHeldIsThereInEachRun) {
   for (const bool planned : {true, false}) {

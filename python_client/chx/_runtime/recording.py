@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from chx import _core
 from chx._compat import Self
+from chx._runtime.traced_numbers import Number, Tape
 
 _thread = threading.local()
 
@@ -20,19 +21,37 @@ def current() -> Recording | None:
 class Recording:
     """A function that runs for the first time, to be repeated."""
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
+    def __init__(self, session: Any, floats: Sequence[float] = ()) -> None:
+        self.session = session
+        self.active = False
+        self.tape = Tape(floats)
+        self.given = [Number(self, f, i, frozenset([i])) for i, f in enumerate(floats)]
+        """The floats among the function's arguments, as it gets them."""
+        self.arrays_of: list[Number] = []
+        """The numbers that arrays were made of."""
         self.slots: list[int] = []
         """Operator and attribute of each number that varies, one after the other."""
-        self.values: list[Callable[[], Iterable[float | int]]] = []
-        """What gives the numbers of a run, in the order of the slots."""
+        self.values: list[Callable[[Sequence[float]], Iterable[float | int]]] = []
+        """What gives the numbers of a run, in the order of the slots, from those of the tape."""
 
     def __enter__(self) -> Self:
         _thread.recording = self
+        self.active = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        for number in self.arrays_of:
+            number.forget_arrays()
+        self.active = False
         _thread.recording = None
+
+    def is_current(self) -> bool:
+        """Whether this is what the thread records."""
+        return current() is self
+
+    def place_of(self, number: Any) -> int | None:
+        """Where each run has the value of a number on the tape; None: it does not vary."""
+        return number.place_in(self) if type(number) is Number else None
 
     def vary(self, attributes: Iterable[int], values: Callable[[], Iterable[float | int]]) -> None:
         """Says of the operator that is called next that `values` gives these attributes in each run.
@@ -41,7 +60,15 @@ class Recording:
           attributes: their positions among the operator's attributes.
           values: called once for each run; gives as many numbers.
         """
-        number = _core._program_operations(self._session)
+        self.vary_by_numbers(attributes, lambda _: values())
+
+    def vary_by_numbers(
+        self,
+        attributes: Iterable[int],
+        values: Callable[[Sequence[float]], Iterable[float | int]],
+    ) -> None:
+        """As vary; `values` gets the numbers of the run's tape."""
+        number = _core._program_operations(self.session)
         for attribute in attributes:
             self.slots += [number, attribute]
         self.values.append(values)

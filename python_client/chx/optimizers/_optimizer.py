@@ -14,6 +14,7 @@ from chx._compat import Self, TypeAlias
 from chx._core import ndarray
 from chx._numpy import creation
 from chx._runtime import recording
+from chx._runtime.traced_numbers import Number
 from chx.optimizers._rules import MAX_OPERANDS, RULES
 
 _Hook: TypeAlias = Callable[[list[ndarray], list[ndarray]], None]
@@ -143,6 +144,7 @@ class Optimizer:
                 "[jit] cannot record an update by several commands: it expects parameters of one "
                 f"device, and at most {MAX_OPERANDS} arrays"
             )
+        traced = self._take_numbers(recorded)
         for names in groups.values():
             params = [self._writable[name] for name in names]
             grads = [_stopped(cast(ndarray, self.params[name].grad)) for name in names]
@@ -154,7 +156,7 @@ class Optimizer:
             if recorded is not None:
                 # Flags are what they were.
                 varying = [i for i, value in enumerate(arguments) if type(value) is float]
-                recorded.vary(varying, functools.partial(self._next, varying))
+                recorded.vary_by_numbers(varying, functools.partial(self._next, varying, traced))
             rule.operator(params, grads, *lists, *arguments)
         self.t += 1
 
@@ -162,8 +164,29 @@ class Optimizer:
         hp = types.SimpleNamespace(**{name: getattr(self, name) for name in self._names})
         return RULES[self.rule].arguments(hp, t, self._initial_alpha)
 
-    def _next(self, varying: list[int]) -> list[float]:
+    def _take_numbers(self, recorded: recording.Recording | None) -> dict[str, int]:
+        """Puts floats in the place of hyperparameters that are arguments of what is recorded.
+
+        Returns:
+          Where each of those is found in each run.
+        """
+        traced = {}
+        for name in self._names:
+            value = getattr(self, name)
+            if type(value) is not Number:
+                continue
+            place = None if recorded is None else value.place_in(recorded)
+            if place is not None:
+                traced[name] = place
+            setattr(self, name, value.value)
+        return traced
+
+    def _next(
+        self, varying: list[int], traced: dict[str, int], numbers: Sequence[float]
+    ) -> list[float]:
         """Of one more step, which the daemon repeats: the arguments that vary."""
+        for name, place in traced.items():
+            setattr(self, name, numbers[place])
         self.t += 1
         arguments = self._arguments(self.t)
         return [cast(float, arguments[i]) for i in varying]
