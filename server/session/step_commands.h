@@ -21,7 +21,8 @@ constexpr bool IsOneOf() {
 template <typename C>
 constexpr bool kApart = IsOneOf<C, command::DefineMode, command::DefineLocation,
                                 command::BeginProgram, command::EndProgram, command::RunProgram,
-                                command::ReleaseProgram, command::NoteGenerator>();
+                                command::ReleaseProgram, command::ExplainProgram,
+                                command::NoteGenerator>();
 // Those that a step is made of.
 template <typename C>
 constexpr bool kKept =

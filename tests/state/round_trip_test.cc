@@ -28,7 +28,7 @@ constexpr size_t kCommands = 120;
 bool Comparable(const Command& command) {
   // Programs are not kept.
   if (command.index() >= Command(command::BeginProgram()).index() &&
-      command.index() <= Command(command::HoldArray()).index()) {
+      command.index() <= Command(command::ExplainProgram()).index()) {
     return false;
   }
   if (TakesLong(command) || std::holds_alternative<command::ShareArray>(command) ||
