@@ -449,6 +449,15 @@ struct ReleaseProgram {
   CHX_COMMAND("release_program", program)
 };
 
+// Asks for a text that says what runs of a program do. `measure`: the time of each part of runs from
+// now on is measured, for later texts.
+struct ExplainProgram {
+  uint64_t request_id = 0;
+  uint64_t program = 0;
+  bool measure = false;
+  CHX_COMMAND("explain_program", request_id, program, measure)
+};
+
 #undef CHX_COMMAND
 
 }  // namespace command
@@ -465,7 +474,7 @@ using Command = std::variant<
     command::Revoke, command::Publish, command::Lookup, command::Unpublish, command::ListNames,
     command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
     command::NoteGenerator, command::BeginProgram, command::EndProgram, command::RunProgram,
-    command::ReleaseProgram, command::HoldArray>;
+    command::ReleaseProgram, command::HoldArray, command::ExplainProgram>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

@@ -4,9 +4,11 @@
 #define CHX_SERVER_ENGINE_BACKEND_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ops/settings.h"
@@ -29,6 +31,13 @@ class Stream {
   virtual absl::Status Zero(void* dst, size_t bytes) = 0;
   // Waits; reports what went wrong since the last call.
   virtual absl::Status Synchronize() = 0;
+  // For kernels that are blockwise (KernelTable): calls run(begin, end) for parts of [0, n), of
+  // about `grain` each, on all threads of the device, and waits. The first error; none if it was
+  // stopped, with parts left out.
+  virtual absl::Status RunBlocks(int64_t n, int64_t grain,
+                                 absl::FunctionRef<absl::Status(int64_t, int64_t)> run) {
+    return absl::UnimplementedError("the device has no blockwise kernels");
+  }
 
   // The session's, which the executor keeps up to date.
   const Settings& settings() const { return settings_; }
@@ -63,7 +72,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 2;
+inline constexpr int kBackendAbi = 3;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

@@ -302,6 +302,18 @@ absl::Status Executor::Repeat(const PreparedKernel& call) {
                     call.large_operand);
 }
 
+absl::Status Executor::RepeatBlocks(
+    const PreparedKernel& first, int64_t n, int64_t grain,
+    absl::FunctionRef<absl::Status(Stream&, int64_t, int64_t)> run) {
+  CHX_RETURN_IF_ERROR(CheckNotStopped(first.op->name));
+  const DeviceState& state = states_[first.device];
+  Stream& stream = *state.stream;
+  const KernelTimer timer(state.counters, first.op->id, first.large_operand);
+  return Outcome(*first.op, stream.RunBlocks(n, grain, [&](int64_t begin, int64_t end) {
+    return run(stream, begin, end);
+  }));
+}
+
 absl::Status Executor::RunView(const OpDef& op, const Array& input, const InferResult& inferred,
                                RunOutputs* outputs) {
   Array base = input;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -67,6 +68,10 @@ class Executor : private ScratchAllocator {
   absl::Status Unshare(const Array& array);
   // Calls a kernel once more, with the tensors as they are now. All its memory must have been kept.
   absl::Status Repeat(const PreparedKernel& call);
+  // Calls run(stream, begin, end) for parts of [0, n), as Stream::RunBlocks does, as one kernel:
+  // all of a run of blockwise kernels, of which `first` is the first.
+  absl::Status RepeatBlocks(const PreparedKernel& first, int64_t n, int64_t grain,
+                            absl::FunctionRef<absl::Status(Stream&, int64_t, int64_t)> run);
   // Told of each kernel from now on; null: nobody is.
   void set_observer(KernelObserver* observer) { observer_ = observer; }
   // The serial of the last buffer that was made.

@@ -4,10 +4,13 @@
 
 namespace chx::server {
 
-void KernelTable::Set(absl::string_view op, Kernel kernel) {
+void KernelTable::Set(absl::string_view op, Kernel kernel, bool blockwise) {
   const OpRegistry& registry = OpRegistry::Global();
-  if (kernels_.empty()) kernels_.resize(registry.size());
-  kernels_[registry.Find(op)->id] = kernel;
+  kernels_.resize(registry.size());
+  blockwise_.resize(registry.size());
+  const OpId id = registry.Find(op)->id;
+  kernels_[id] = kernel;
+  blockwise_[id] = blockwise;
 }
 
 std::vector<std::string> KernelTable::Missing() const {

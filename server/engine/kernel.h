@@ -69,13 +69,21 @@ using Kernel = absl::Status (*)(const KernelArgs& args);
 class KernelTable {
  public:
   // The operator must be in the registry; a second registration replaces the first.
-  void Set(absl::string_view op, Kernel kernel);
+  void Set(absl::string_view op, Kernel kernel) { Set(op, kernel, false); }
+  // Of an elementwise operator: the kernel may also be called on any parts of its operands, by
+  // several threads of the stream's at once (Stream::RunBlocks), and gives the same elements. It
+  // needs no scratch memory, and does not fail because of values.
+  void SetBlockwise(absl::string_view op, Kernel kernel) { Set(op, kernel, true); }
   Kernel Find(const OpDef& op) const { return op.id < kernels_.size() ? kernels_[op.id] : nullptr; }
+  bool IsBlockwise(const OpDef& op) const { return op.id < kernels_.size() && blockwise_[op.id]; }
   // Operators of kind kKernel without a kernel here; in-place forms need that of their base.
   std::vector<std::string> Missing() const;
 
  private:
+  void Set(absl::string_view op, Kernel kernel, bool blockwise);
+
   std::vector<Kernel> kernels_;
+  std::vector<bool> blockwise_;
 };
 
 }  // namespace chx::server

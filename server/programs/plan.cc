@@ -10,20 +10,6 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// Positions of calls between which an object has a value.
-struct Life {
-  size_t first = 0;
-  size_t last = 0;
-  bool used = false;
-
-  void Add(size_t call) {
-    if (!used) first = call;
-    last = call;
-    used = true;
-  }
-  bool Meets(const Life& other) const { return first <= other.last && other.first <= last; }
-};
-
 }  // namespace
 
 ArgumentSpec ArgumentSpec::Of(const Variable& argument) {
@@ -50,7 +36,7 @@ bool ArgumentSpec::Fits(const Variable& argument) const {
   return true;
 }
 
-Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments)
+Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices)
     : calls_(std::move(trace.calls)),
       results_(std::move(trace.results)),
       gradients_(std::move(trace.gradients)) {
@@ -73,6 +59,7 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments)
     if (!gradient.any_before && gradient.changes) repeatable_ = false;
   }
   DropUnused();
+  Fuse(devices);
   LayOut();
   FindPlaces();
   FindSlots(trace.slots);
@@ -113,15 +100,57 @@ void Plan::DropUnused() {
   calls_.resize(next);
 }
 
+void Plan::Life::Add(size_t step, bool read) {
+  if (!used) {
+    first = step;
+    read_first = read;
+  }
+  last = step;
+  used = true;
+}
+
+std::vector<Plan::Life> Plan::FindLives() const {
+  std::vector<Life> lives(objects_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    for (size_t j = 0; j < steps_[i].calls.count; ++j) {
+      const TraceCall& call = calls_[steps_[i].calls.first + j];
+      for (const TraceTensor& input : call.inputs) {
+        if (input.object >= 0) lives[input.object].Add(i, true);
+      }
+      for (const TraceTensor& output : call.outputs) {
+        if (output.object >= 0) lives[output.object].Add(i, false);
+      }
+    }
+  }
+  return lives;
+}
+
+void Plan::Fuse(const Devices& devices) {
+  for (const CallRange& range : FindRuns(calls_, devices)) steps_.push_back({range, nullptr});
+  const std::vector<Life> lives = FindLives();
+  for (size_t i = 0; i < objects_.size(); ++i) {
+    const Life& life = lives[i];
+    objects_[i].in_blocks = objects_[i].traced.kind == Kind::kTemporary && life.used &&
+                            life.first == life.last && !life.read_first &&
+                            steps_[life.first].calls.count > 1;
+  }
+  for (Step& step : steps_) {
+    if (step.calls.count == 1) continue;
+    step.fused = std::make_unique<FusedRun>(
+        absl::MakeConstSpan(calls_).subspan(step.calls.first, step.calls.count),
+        [this](int object) { return objects_[object].in_blocks; });
+  }
+}
+
 // The largest first, each at the lowest place where nothing is that lives at the same time.
 void Plan::LayOut() {
-  std::vector<Life> lives(objects_.size());
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    calls_[i].ForEachTensor([&](const TraceTensor& tensor) { lives[tensor.object].Add(i); });
-  }
+  const std::vector<Life> lives = FindLives();
   std::vector<size_t> order;
   for (size_t i = 0; i < objects_.size(); ++i) {
-    if (objects_[i].traced.kind == Kind::kTemporary && lives[i].used) order.push_back(i);
+    const Object& object = objects_[i];
+    if (object.traced.kind == Kind::kTemporary && lives[i].used && !object.in_blocks) {
+      order.push_back(i);
+    }
   }
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
     return objects_[a].traced.bytes > objects_[b].traced.bytes;
@@ -150,7 +179,12 @@ void Plan::LayOut() {
 
 void Plan::FindPlaces() {
   const auto add = [this](KernelTensor& tensor, const TraceTensor& traced) {
-    if (traced.object >= 0) objects_[traced.object].places.push_back({&tensor, traced.offset});
+    if (traced.object < 0) return;
+    if (objects_[traced.object].in_blocks) {
+      tensor.data = nullptr;
+    } else {
+      objects_[traced.object].places.push_back({&tensor, traced.offset});
+    }
   };
   for (TraceCall& call : calls_) {
     for (size_t i = 0; i < call.inputs.size(); ++i) add(call.kernel.inputs[i], call.inputs[i]);
@@ -267,9 +301,11 @@ absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values, 
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
   }
-  for (const TraceCall& call : calls_) {
-    *failed = call.command;
-    CHX_RETURN_IF_ERROR(executor.Repeat(call.kernel));
+  for (const Step& step : steps_) {
+    const TraceCall& first = calls_[step.calls.first];
+    *failed = first.command;
+    CHX_RETURN_IF_ERROR(step.fused != nullptr ? step.fused->Run(executor)
+                                              : executor.Repeat(first.kernel));
   }
   return absl::OkStatus();
 }
@@ -335,6 +371,7 @@ int64_t Plan::Bytes() const {
     bytes += static_cast<int64_t>(sizeof(call) + 2 * (call.inputs.size() + call.outputs.size()) *
                                                      (sizeof(KernelTensor) + sizeof(TraceTensor)));
   }
+  for (const Step& step : steps_) bytes += step.fused != nullptr ? step.fused->Bytes() : 0;
   return bytes + static_cast<int64_t>(objects_.size() * sizeof(Object));
 }
 

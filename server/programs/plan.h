@@ -13,6 +13,8 @@
 #include "absl/types/span.h"
 #include "server/autograd/variable.h"
 #include "server/engine/executor.h"
+#include "server/programs/fused_run.h"
+#include "server/programs/fusion.h"
 #include "server/programs/trace.h"
 
 namespace chx::server {
@@ -29,8 +31,9 @@ struct ArgumentSpec {
 // One step's, for arguments and gradients of one kind. Used under the session's lock.
 class Plan {
  public:
-  // Leaves out what nothing depends on, and lays the temporaries out in one block per device.
-  Plan(Trace trace, absl::Span<const Variable* const> arguments);
+  // Leaves out what nothing depends on, fuses what can be, and lays the temporaries out in one
+  // block per device.
+  Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices);
 
   // Whether the plan does what the step's commands would do with these arguments, and all as it is.
   bool Fits(absl::Span<Variable* const> arguments) const;
@@ -62,11 +65,30 @@ class Plan {
   struct Object {
     TraceObject traced;
     int64_t arena_offset = 0;  // kTemporary
+    bool in_blocks = false;    // kTemporary: a fused run's own, with no place in the arena
     std::vector<Place> places;
     char* address = nullptr;  // which the places have now
   };
 
+  // Calls that run as one.
+  struct Step {
+    CallRange calls;
+    std::unique_ptr<FusedRun> fused;  // of several
+  };
+  // Positions of steps between which an object has a value.
+  struct Life {
+    size_t first = 0;
+    size_t last = 0;
+    bool used = false;
+    bool read_first = false;
+
+    void Add(size_t step, bool read);
+    bool Meets(const Life& other) const { return first <= other.last && other.first <= last; }
+  };
+
   void DropUnused();
+  std::vector<Life> FindLives() const;
+  void Fuse(const Devices& devices);
   void LayOut();
   void FindPlaces();
   void FindSlots(absl::Span<const TraceSlot> slots);
@@ -84,6 +106,7 @@ class Plan {
 
   std::vector<ArgumentSpec> arguments_;
   std::vector<TraceCall> calls_;
+  std::vector<Step> steps_;
   std::vector<Object> objects_;
   std::vector<TraceArray> results_;
   std::vector<TraceGradient> gradients_;

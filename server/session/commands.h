@@ -87,6 +87,7 @@ void RunCommand(const command::EndProgram& c, CommandContext& context);
 void RunCommand(const command::RunProgram& c, CommandContext& context);
 void RunCommand(const command::ReleaseProgram& c, CommandContext& context);
 void RunCommand(const command::HoldArray& c, CommandContext& context);
+void RunCommand(const command::ExplainProgram& c, CommandContext& context);
 // program_runs.cc: what RunProgram does when it has been checked.
 void RunTimes(const command::RunProgram& c, Program* program, CommandContext& context);
 

@@ -124,6 +124,15 @@ void RunCommand(const command::HoldArray& c, CommandContext& context) {
   context.FailUnlessOk(c, context.state.handles.Read(c.handle).status(), "jit");
 }
 
+void RunCommand(const command::ExplainProgram& c, CommandContext& context) {
+  context.Answer(c, "jit", [&](SessionOutput::Value*) -> absl::Status {
+    if (context.state.programs.Find(c.program) == nullptr) {
+      return ValueError("[jit] expects a program of this session, got ", c.program);
+    }
+    return absl::OkStatus();
+  });
+}
+
 void RunCommand(const command::ReleaseProgram& c, CommandContext& context) {
   Programs& programs = context.state.programs;
   if (programs.recording() != nullptr && programs.recording()->number() == c.program) {

@@ -240,7 +240,7 @@ absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Handl
   std::vector<const Variable*> arguments;
   arguments.reserve(arguments_.size());
   for (const Variable& argument : arguments_) arguments.push_back(&argument);
-  return std::make_unique<Plan>(std::move(trace), arguments);
+  return std::make_unique<Plan>(std::move(trace), arguments, state_.executor.devices());
 }
 
 void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {

@@ -20,9 +20,10 @@ constexpr bool IsOneOf() {
 // Those that are no part of a step: they define what all commands use, tell the client what its own
 // step depends on, or end the recording.
 template <typename C>
-constexpr bool kApart = IsOneOf<
-    C, command::DefineMode, command::DefineLocation, command::BeginProgram, command::EndProgram,
-    command::RunProgram, command::ReleaseProgram, command::NoteGenerator, command::QueryGraphs>();
+constexpr bool kApart =
+    IsOneOf<C, command::DefineMode, command::DefineLocation, command::BeginProgram,
+            command::EndProgram, command::RunProgram, command::ReleaseProgram,
+            command::ExplainProgram, command::NoteGenerator, command::QueryGraphs>();
 // Those that a step is made of.
 template <typename C>
 constexpr bool kKept =

@@ -23,9 +23,10 @@ namespace {
 constexpr int kSessions = 400;
 constexpr size_t kCommands = 120;
 
-// Answers of these say where memory is, or what was left in it; passes are not kept.
+// Answers of these say where memory is, or what was left in it; passes and plans are not kept.
 bool Comparable(const Command& command) {
-  if (TakesLong(command) || std::holds_alternative<command::ShareArray>(command) ||
+  if (TakesLong(command) || std::holds_alternative<command::ExplainProgram>(command) ||
+      std::holds_alternative<command::ShareArray>(command) ||
       std::holds_alternative<command::ShareCopy>(command) ||
       std::holds_alternative<command::ShareNew>(command) ||
       std::holds_alternative<command::ShareAlias>(command) ||

@@ -17,7 +17,7 @@ absl::Status RunFn(const KernelArgs& args) {
 template <auto kRows, typename... Fns>
 void SetAll(KernelTable& table, kernels::FnList<Fns...>) {
   using List = kernels::FnList<Fns...>;
-  (table.Set(Fns::kOp, RunFn<kRows, kernels::kFnIndex<Fns, List>>), ...);
+  (table.SetBlockwise(Fns::kOp, RunFn<kRows, kernels::kFnIndex<Fns, List>>), ...);
 }
 
 absl::Status RunWhere(const KernelArgs& args) {
@@ -35,7 +35,7 @@ void RegisterElementwise(KernelTable& table) {
   SetAll<&LoopSet::binary_float>(table, kernels::BinaryFloatFns());
   SetAll<&LoopSet::comparison>(table, kernels::ComparisonFns());
   SetAll<&LoopSet::logical>(table, kernels::LogicalFns());
-  table.Set(kernels::Where::kOp, RunWhere);
+  table.SetBlockwise(kernels::Where::kOp, RunWhere);
 }
 
 }  // namespace chx::server::native

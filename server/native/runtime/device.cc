@@ -114,4 +114,17 @@ absl::Status NativeStream::Zero(void* dst, size_t bytes) {
 
 absl::Status NativeStream::Synchronize() { return absl::OkStatus(); }
 
+absl::Status NativeStream::RunBlocks(int64_t n, int64_t grain,
+                                     absl::FunctionRef<absl::Status(int64_t, int64_t)> run) {
+  Mutex mutex;
+  absl::Status first;
+  device_->pool().ParallelFor(n, grain, [&](int64_t begin, int64_t end) {
+    absl::Status status = run(begin, end);
+    if (status.ok()) return;
+    MutexLock lock(&mutex);
+    if (first.ok()) first = std::move(status);
+  });
+  return first;
+}
+
 }  // namespace chx::server::native

@@ -52,6 +52,8 @@ class NativeStream : public Stream {
   absl::Status CopyOut(void* dst, const void* src, size_t bytes) override;
   absl::Status Zero(void* dst, size_t bytes) override;
   absl::Status Synchronize() override;
+  absl::Status RunBlocks(int64_t n, int64_t grain,
+                         absl::FunctionRef<absl::Status(int64_t, int64_t)> run) override;
 
  private:
   NativeDevice* const device_;
