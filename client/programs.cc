@@ -112,9 +112,12 @@ absl::StatusOr<Ref<RecordedProgram>> Programs::End(absl::Span<ArrayBody* const> 
 
 void Programs::Abandon() {
   if (number_ == 0) return;
-  MutexLock lock(&queue_.mutex());
-  queue_.EndRecording();
-  queue_.Append(command::ReleaseProgram{std::exchange(number_, 0)});
+  {
+    MutexLock lock(&queue_.mutex());
+    queue_.EndRecording();
+    queue_.Append(command::ReleaseProgram{std::exchange(number_, 0)});
+  }
+  if (session_.exports().any()) session_.exports().Synchronize().IgnoreError();
 }
 
 RecordedProgram::~RecordedProgram() {

@@ -164,7 +164,9 @@ class _Batch:
             params, grads, states, rules = zip_strict(*entries)
             lists = [[state[key] for state in states] for key in rule.states]
             if recorded is not None:
-                _vary_steps(recorded, name, arguments, [(r, p.dtype) for r, p in zip_strict(rules, params)])
+                _vary_steps(
+                    recorded, name, arguments, [(r, p.dtype) for r, p in zip_strict(rules, params)]
+                )
             rule.operator(params, grads, *lists, *arguments)
         for half, master in self._halves:
             chx.copyto(half, master, casting="same_kind")
