@@ -10,6 +10,7 @@
 #include "client/modes.h"            // IWYU pragma: export
 #include "client/ops.h"              // IWYU pragma: export
 #include "client/optimizers.h"       // IWYU pragma: export
+#include "client/program.h"          // IWYU pragma: export
 #include "client/session.h"          // IWYU pragma: export
 #include "client/sharing.h"          // IWYU pragma: export
 #include "client/trace.h"            // IWYU pragma: export

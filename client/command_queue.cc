@@ -59,6 +59,10 @@ void CommandQueue::BeginRecording() {
   recorded_from_ = num_operators_;
 }
 
+bool CommandQueue::Records() const {
+  return recorder_.load(std::memory_order_relaxed) == ThisThread();
+}
+
 void CommandQueue::EndRecording() { recorder_.store(nullptr, std::memory_order_relaxed); }
 
 absl::Status CommandQueue::CheckOpen() const {
@@ -168,7 +172,7 @@ absl::Status CommandQueue::Flush(bool interruptible) {
 }
 
 absl::Status CommandQueue::FlushFor(uint64_t request) {
-  if (recorder_.load(std::memory_order_relaxed) == ThisThread()) {
+  if (Records()) {
     connection_->Abandon(request);
     return MakeError(ErrorKind::kNotImplemented,
                      "[jit] cannot record this: it waits for a value, which is another one in each "

@@ -58,6 +58,8 @@ class CommandQueue {
   // The calling thread records a program: its operators are counted, and nothing can be waited for.
   void BeginRecording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRecording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the calling thread does.
+  bool Records() const;
   int64_t num_recorded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return num_operators_ - recorded_from_;
   }

@@ -71,6 +71,7 @@ ArrayPtr Exports::Find(const char* begin, const char* end, ArraySpec* spec, cons
 }
 
 absl::Status Exports::Synchronize() {
+  if (session_.queue().Records()) return absl::OkStatus();  // the end of the recording waits
   const Waiting waiting;
   return session_.Synchronize();
 }

@@ -1,12 +1,14 @@
 #include "client/optimizer.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_join.h"
 #include "client/gradients.h"
 #include "client/graph_mirror.h"
 #include "client/modes.h"
 #include "client/ops.h"
+#include "client/programs.h"
 #include "client/session.h"
 #include "ops/op_call.h"
 #include "ops/optimizer_rules.h"
@@ -105,7 +107,7 @@ absl::Status Optimizer::Update() {
     std::vector<Parameter*> params;
     std::vector<Array> grads;
   };
-  std::map<std::pair<const Session*, DeviceId>, Group> groups;
+  std::map<std::pair<Session*, DeviceId>, Group> groups;
   for (Parameter& param : params_) {
     ArrayBody* const body = param.array.body().get();
     CHX_ASSIGN_OR_RETURN(ArrayPtr grad, body->session->gradients().GetGrad(body, 0));
@@ -114,6 +116,10 @@ absl::Status Optimizer::Update() {
     group.params.push_back(&param);
     CHX_ASSIGN_OR_RETURN(Array writable, Writable(std::move(grad)));
     group.grads.push_back(std::move(writable));
+  }
+  if (groups.size() > 1 && groups.begin()->first.first->programs().varying() != nullptr) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     "[jit] cannot record an update of parameters of several devices");
   }
   const std::vector<double> values = Values();
   const Attrs attrs = AttrsOf({rule_, values, t_ + 1, initial_alpha_});
@@ -134,7 +140,40 @@ absl::Status Optimizer::UpdateGroup(const std::vector<Parameter*>& group,
     for (size_t i = 0; i < param->states.size(); ++i) lists[2 + i].push_back(param->states[i]);
   }
   for (const auto& [name, hook] : hooks_) CHX_RETURN_IF_ERROR(hook(lists[0], lists[1]));
+  CHX_RETURN_IF_ERROR(VaryIn(group[0]->array.body()->session.get(), group.size(), attrs));
   return Run(lists, attrs);
+}
+
+absl::Status Optimizer::VaryIn(Session* session, size_t num_params, const Attrs& attrs) {
+  Programs& programs = session->programs();
+  if (programs.varying() == nullptr) return absl::OkStatus();
+  if (num_params > kMaxOperands / (2 + rule_.states.size())) {
+    return MakeError(
+        ErrorKind::kNotImplemented,
+        "[jit] cannot record an update by several commands: there are too many arrays");
+  }
+  // Flags are what they were.
+  std::vector<int64_t> varying;
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    if (attrs[i].type() == AttrType::kFloat) varying.push_back(static_cast<int64_t>(i));
+  }
+  const std::weak_ptr<Optimizer*> self = self_;
+  programs.Vary(varying, [self, varying](std::vector<int64_t>* numbers) {
+    const std::shared_ptr<Optimizer*> there = self.lock();
+    if (there == nullptr) {
+      return ValueError("[jit] expects the optimizer that was recorded, which is gone");
+    }
+    Optimizer& optimizer = **there;
+    const std::vector<double> values = optimizer.Values();
+    const Attrs next = AttrsOf({optimizer.rule_, values, ++optimizer.t_, optimizer.initial_alpha_});
+    for (int64_t attribute : varying) {
+      const double number = next[static_cast<size_t>(attribute)].AsFloat();
+      numbers->emplace_back();
+      std::memcpy(&numbers->back(), &number, sizeof(number));
+    }
+    return absl::OkStatus();
+  });
+  return absl::OkStatus();
 }
 
 absl::Status Optimizer::AddStates(Parameter* param) const {
@@ -145,6 +184,10 @@ absl::Status Optimizer::AddStates(Parameter* param) const {
     states.push_back(full(*param->array.body()->session, Ints(spec.shape.begin(), spec.shape.end()),
                           first, spec.dtype, spec.device));
     CHX_RETURN_IF_ERROR(states.back().status());
+    Programs& programs = param->array.body()->session->programs();
+    if (programs.varying() != nullptr) {
+      CHX_RETURN_IF_ERROR(programs.Hold(*states.back().body()));
+    }
   }
   param->states = std::move(states);
   return absl::OkStatus();
@@ -272,7 +315,15 @@ absl::StatusOr<std::vector<std::vector<Array>>> Optimizer::StatesIn(const ArrayM
 absl::Status Optimizer::LoadState(const ArrayMap& state) {
   CHX_ASSIGN_OR_RETURN(const Numbers numbers, NumbersIn(state));
   CHX_ASSIGN_OR_RETURN(std::vector<std::vector<Array>> states, StatesIn(state));
-  for (size_t i = 0; i < params_.size(); ++i) params_[i].states = std::move(states[i]);
+  for (size_t i = 0; i < params_.size(); ++i) {
+    std::vector<Array>& there = params_[i].states;
+    // What has been recorded goes on with the arrays that there were.
+    for (size_t k = 0; k < there.size() && k < states[i].size(); ++k) {
+      CHX_RETURN_IF_ERROR(copyto(there[k], states[i][k]));
+      states[i][k] = there[k];
+    }
+    there = std::move(states[i]);
+  }
   Assign(numbers);
   return absl::OkStatus();
 }

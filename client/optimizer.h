@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -95,6 +96,8 @@ class Optimizer {
   absl::Status UpdateGroup(const std::vector<Parameter*>& group, const std::vector<Array>& grads,
                            const Attrs& attrs);
   absl::Status AddStates(Parameter* parameter) const;
+  // Of a step that is recorded (client/program.h): each run takes one more.
+  absl::Status VaryIn(Session* session, size_t num_params, const Attrs& attrs);
   absl::Status Run(const std::vector<std::vector<Array>>& lists, const Attrs& attrs) const;
   // Hyperparameters and counters as State() has them.
   Numbers ToNumbers() const;
@@ -108,6 +111,7 @@ class Optimizer {
   std::vector<std::pair<std::string, Hook>> hooks_;
   int64_t t_ = 0;
   double initial_alpha_ = 0;
+  const std::shared_ptr<Optimizer*> self_ = std::make_shared<Optimizer*>(this);  // for programs
 };
 
 }  // namespace optimizers

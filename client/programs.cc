@@ -59,6 +59,14 @@ int64_t Programs::num_operations() const {
   return queue_.num_recorded();
 }
 
+void Programs::Vary(absl::Span<const int64_t> attributes, Numbers numbers) {
+  Varying* const varying = this->varying();
+  if (varying == nullptr) return;
+  const int64_t operation = num_operations();
+  for (int64_t attribute : attributes) varying->slots.push_back({operation, attribute});
+  varying->numbers.push_back(std::move(numbers));
+}
+
 absl::Status Programs::Hold(const ArrayBody& array) {
   CHX_RETURN_IF_ERROR(session_.CheckOwn("jit", &array));
   MutexLock lock(&queue_.mutex());
@@ -66,8 +74,8 @@ absl::Status Programs::Hold(const ArrayBody& array) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Ref<Program>> Programs::End(absl::Span<ArrayBody* const> results,
-                                           absl::Span<const Program::Slot> slots) {
+absl::StatusOr<Ref<RecordedProgram>> Programs::End(absl::Span<ArrayBody* const> results,
+                                                   absl::Span<const RecordedProgram::Slot> slots) {
   absl::Status checked = CheckList(session_, "results", results);
   if (checked.ok() && slots.size() > CommandWriter::kMaxCount / 2) {
     checked = ValueError("[jit] expects fewer numbers that vary, got ", slots.size());
@@ -76,14 +84,15 @@ absl::StatusOr<Ref<Program>> Programs::End(absl::Span<ArrayBody* const> results,
     Abandon();
     return checked;
   }
-  const Ref<Program> program(new Program(Ref<Session>(&session_), std::exchange(number_, 0)));
+  const Ref<RecordedProgram> program(
+      new RecordedProgram(Ref<Session>(&session_), std::exchange(number_, 0)));
   program->arguments_ = std::move(arguments_);
   for (const ArraySpec& spec : SpecsOf(results)) program->results_.push_back(spec);
   program->num_slots_ = slots.size();
   command::EndProgram end;
   end.program = program->number_;
   end.outputs = HandlesOf(results);
-  for (const Program::Slot& slot : slots) {
+  for (const RecordedProgram::Slot& slot : slots) {
     end.slots.push_back(slot.operation);
     end.slots.push_back(slot.attribute);
   }
@@ -103,21 +112,24 @@ absl::StatusOr<Ref<Program>> Programs::End(absl::Span<ArrayBody* const> results,
 
 void Programs::Abandon() {
   if (number_ == 0) return;
-  MutexLock lock(&queue_.mutex());
-  queue_.EndRecording();
-  queue_.Append(command::ReleaseProgram{std::exchange(number_, 0)});
+  {
+    MutexLock lock(&queue_.mutex());
+    queue_.EndRecording();
+    queue_.Append(command::ReleaseProgram{std::exchange(number_, 0)});
+  }
+  if (session_.exports().any()) session_.exports().Synchronize().IgnoreError();
 }
 
-Program::~Program() {
+RecordedProgram::~RecordedProgram() {
   CommandQueue& queue = session_->queue();
   if (number_ == 0 || !queue.CheckOpen().ok()) return;
   MutexLock lock(&queue.mutex());
   queue.Append(command::ReleaseProgram{number_});
 }
 
-absl::StatusOr<std::vector<ArrayPtr>> Program::Run(absl::Span<ArrayBody* const> arguments,
-                                                   int64_t times,
-                                                   absl::Span<const int64_t> values) {
+absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody* const> arguments,
+                                                           int64_t times,
+                                                           absl::Span<const int64_t> values) {
   CommandQueue& queue = session_->queue();
   CHX_RETURN_IF_ERROR(queue.CheckUsable());
   CHX_RETURN_IF_ERROR(CheckList(*session_, "arguments", arguments));

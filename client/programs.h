@@ -3,6 +3,7 @@
 #define CHX_CLIENT_PROGRAMS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@
 namespace chx {
 
 // One recorded step. The daemon forgets it with the last reference.
-class Program : public RefCounted<Program> {
+class RecordedProgram : public RefCounted<RecordedProgram> {
  public:
   // A number in the step that is another one in each run: an attribute of an operator.
   struct Slot {
@@ -25,7 +26,7 @@ class Program : public RefCounted<Program> {
     int64_t attribute = 0;
   };
 
-  ~Program();
+  ~RecordedProgram();
 
   const Ref<Session>& session() const { return session_; }
   // Why runs go by the step's commands, and not by a plan; empty: they go by a plan.
@@ -39,7 +40,8 @@ class Program : public RefCounted<Program> {
 
  private:
   friend class Programs;
-  Program(Ref<Session> session, uint64_t number) : session_(std::move(session)), number_(number) {}
+  RecordedProgram(Ref<Session> session, uint64_t number)
+      : session_(std::move(session)), number_(number) {}
 
   const Ref<Session> session_;
   uint64_t number_;  // 0: the daemon has none
@@ -63,14 +65,28 @@ class Programs {
   int64_t num_operations() const;
   // An array that the step has made is there before each run, as the last one has left it.
   absl::Status Hold(const ArrayBody& array);
+  // What gives the numbers of attributes that vary, of one run.
+  using Numbers = std::function<absl::Status(std::vector<int64_t>* values)>;
+  // What varies in a step of the C++ API (client/program.h): slots, and what gives their values.
+  struct Varying {
+    std::vector<RecordedProgram::Slot> slots;
+    std::vector<Numbers> numbers;
+  };
+  // The calling thread's; null: it records nothing, or says itself what varies.
+  Varying* varying() const { return queue_.Records() ? varying_ : nullptr; }
+  // Of the operator that is called next: its attributes at these positions vary.
+  void Vary(absl::Span<const int64_t> attributes, Numbers numbers);
+  // From Begin on; null again before End or Abandon.
+  void SetVarying(Varying* varying) { varying_ = varying; }
+
   // Waits for the daemon. After an error there is no program, but the step has been done.
-  absl::StatusOr<Ref<Program>> End(absl::Span<ArrayBody* const> results,
-                                   absl::Span<const Program::Slot> slots);
+  absl::StatusOr<Ref<RecordedProgram>> End(absl::Span<ArrayBody* const> results,
+                                           absl::Span<const RecordedProgram::Slot> slots);
   // Ends the recording without a program.
   void Abandon();
 
  private:
-  friend class Program;
+  friend class RecordedProgram;
 
   Session& session_;
   CommandQueue& queue_;
@@ -78,6 +94,7 @@ class Programs {
   uint64_t last_number_ = 0;
   uint64_t number_ = 0;  // of the one that is being recorded; 0: none is
   std::vector<ArraySpec> arguments_;
+  Varying* varying_ = nullptr;  // used by the thread that records
 };
 
 }  // namespace chx

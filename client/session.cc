@@ -198,6 +198,17 @@ void Session::Seed(uint64_t seed) {
   if (!Forked()) parts_->random.Seed(seed);
 }
 
+// Each run of what is recorded draws the next numbers.
+void Session::VaryRandom(const OpDef& op, int64_t elements) {
+  const int64_t attributes[] = {op.AttrIndex("seed"), op.AttrIndex("counter")};
+  parts_->programs.Vary(attributes,
+                        [&random = parts_->random, elements](std::vector<int64_t>* values) {
+                          const RandomCounter::State state = random.Take(elements);
+                          values->insert(values->end(), {state.seed, state.counter});
+                          return absl::OkStatus();
+                        });
+}
+
 absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<const int64_t> shape,
                                          double a, double b, Dtype dtype, DeviceId device) {
   CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
@@ -206,8 +217,10 @@ absl::StatusOr<ArrayPtr> Session::Random(absl::string_view name, absl::Span<cons
   const AttrValue attrs[] = {
       AttrValue::FromInts(shape), AttrValue(a),          AttrValue(b),
       AttrValue(dtype),           AttrValue(state.seed), AttrValue(state.counter)};
+  const OpDef& op = *OpRegistry::Global().Find(name);
+  VaryRandom(op, NumElements(Shape(shape)));
   ArrayPtrs outputs;
-  CHX_RETURN_IF_ERROR(Apply({*OpRegistry::Global().Find(name), {}, attrs, device}, &outputs));
+  CHX_RETURN_IF_ERROR(Apply({op, {}, attrs, device}, &outputs));
   return outputs[0];
 }
 
@@ -216,8 +229,10 @@ absl::StatusOr<ArrayPtr> Session::RandomOf(absl::string_view name,
   CHX_RETURN_IF_ERROR(parts_->queue.CheckUsable());
   const RandomCounter::State state = parts_->random.Take(parameters[0].array()->spec.size());
   const AttrValue attrs[] = {AttrValue(state.seed), AttrValue(state.counter)};
+  const OpDef& op = *OpRegistry::Global().Find(name);
+  VaryRandom(op, parameters[0].array()->spec.size());
   ArrayPtrs outputs;
-  CHX_RETURN_IF_ERROR(Apply({*OpRegistry::Global().Find(name), parameters, attrs}, &outputs));
+  CHX_RETURN_IF_ERROR(Apply({op, parameters, attrs}, &outputs));
   return outputs[0];
 }
 

@@ -28,6 +28,7 @@ class GraphMirror;
 class Programs;
 class SavedArrays;
 class SharedMemory;
+struct OpDef;
 template <typename In>
 struct OpCall;
 
@@ -113,6 +114,7 @@ class Session : public RefCounted<Session> {
   friend struct Parts;
 
   explicit Session(std::unique_ptr<Connection> connection);
+  void VaryRandom(const OpDef& op, int64_t elements);
 
   const std::unique_ptr<Parts> parts_;
 };

@@ -189,6 +189,7 @@ class Jitted(Generic[R]):
         self._fixed: dict[Any, list[tuple[int, ...]]] = {}
         self._lock = threading.Lock()
         self._hits = self._misses = 0
+        self._before: Callable[[], None] | None = None  # called when there is something to record
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """Calls the function, or repeats what it has done for such arguments."""
@@ -249,6 +250,8 @@ class Jitted(Generic[R]):
         key = (id(session), _core._records(None, session), default.name, owner, structure)
         recorded = self._find(key, floats)
         if recorded is None:
+            if self._before is not None:
+                self._before()
             first, recorded = _record(function, session, arrays, floats, args, kwargs)
             self._add(key, floats, recorded)
             if times == 1:

@@ -13,7 +13,7 @@ constexpr char kProgram[] = "chx._core.Program";
 Session* Of(PyObject* self) { return AsSession(self)->session; }
 
 void DropProgram(PyObject* capsule) {
-  auto* const program = static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+  auto* const program = static_cast<RecordedProgram*>(PyCapsule_GetPointer(capsule, kProgram));
   const WithoutGil nogil;
   program->Unref();
 }
@@ -68,9 +68,9 @@ PyObject* End(PyObject*, PyObject* args) {
       !ToArrays(list, false, &results) || !ToNumbers(pairs, &numbers)) {
     return nullptr;
   }
-  std::vector<Program::Slot> slots;
+  std::vector<RecordedProgram::Slot> slots;
   for (size_t i = 0; i + 1 < numbers.size(); i += 2) slots.push_back({numbers[i], numbers[i + 1]});
-  absl::StatusOr<Ref<Program>> program = absl::UnknownError("");
+  absl::StatusOr<Ref<RecordedProgram>> program = absl::UnknownError("");
   {
     const WithoutGil nogil;
     program = Of(session)->programs().End(results.bodies, slots);
@@ -99,7 +99,7 @@ PyObject* Run(PyObject*, PyObject* args) {
       !ToArrays(list, false, &arrays) || !ToNumbers(numbers, &values)) {
     return nullptr;
   }
-  auto* const program = static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+  auto* const program = static_cast<RecordedProgram*>(PyCapsule_GetPointer(capsule, kProgram));
   if (program == nullptr) return nullptr;
   SetCallerLocation();
   absl::StatusOr<std::vector<ArrayPtr>> results = program->Run(arrays.bodies, times, values);

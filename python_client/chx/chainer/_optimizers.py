@@ -5,6 +5,9 @@ command for all parameters that have the same rule and hyperparameters (chx.opti
 each of Chainer's hooks. Loss scaling is undone by a division for each parameter, after the cast to
 float32 where there is one. States are arrays in the daemon, which serializers see.
 
+While chx.jit records, an update is a part of what is recorded: each run takes one more step, with the
+hyperparameters of that moment.
+
 Update rules of users are called as with ChainerX. update_core_cpu gets NumPy copies, which are
 written back, and counts as a fallback. update_core_gpu gets the daemon's arrays: chx has no CuPy
 arrays, but cuda.elementwise makes kernels that write to arrays of the daemon.
@@ -21,7 +24,7 @@ import chx
 from chx._compat import zip_strict
 from chx._runtime import recording
 from chx.chainer import _fallbacks, _graph
-from chx.optimizers._rules import RULES, operators
+from chx.optimizers._rules import MAX_OPERANDS, RULES, operators
 
 GradientMethod = optimizer.GradientMethod
 UpdateRule = optimizer.UpdateRule
@@ -81,6 +84,10 @@ def _grad_of(param):
     return param.grad if grad is not None and _graph.is_connected(grad) else grad
 
 
+def _cannot_record(what, how):
+    return chx.NotImplementedError(f"[jit] cannot record {what}: {how}")
+
+
 class _Batch:
     """Parameters to step together: lists by rule, attributes and device."""
 
@@ -94,54 +101,118 @@ class _Batch:
         array = _array_of(param)
         if rule.state is None or not _in_place(rule.state, array.device):
             rule._init_states(param)
+            _hold(rule.state.values())
+        recorded = recording.current()
         if grad is None:
+            if recorded is not None:
+                recorded.vary((), lambda: _count(rule))
             return
         name = _name_of(rule)
-        self._groups[name, self._arguments(name, rule, array.dtype), array.device].append(
-            (array, grad, rule.state)
-        )
+        arguments = self._arguments(name, rule, array.dtype, rule.t)
+        _after(name, rule)
+        self._groups[name, arguments, array.device].append((array, grad, rule.state, rule))
 
     def copy_back(self, param, master):
         """After the step, rounds a float32 copy into its parameter."""
         self._halves.append((param.array, master.array))
 
-    def _arguments(self, name, rule, dtype):
+    def _arguments(self, name, rule, dtype, t):
         hp = rule.hyperparam
         own = hp.__dict__
         if name == "MSVAG" or len(own) != 1:  # more than its parent
-            return self._computed(name, rule, dtype)
-        key = name, id(own["_parent"]), rule.t, getattr(rule, "initial_alpha", None), dtype
+            return self._computed(name, rule, dtype, t)
+        key = name, id(own["_parent"]), t, getattr(rule, "initial_alpha", None), dtype
         arguments = self._known.get(key)
         if arguments is None:
-            arguments = self._known[key] = self._computed(name, rule, dtype)
+            arguments = self._known[key] = self._computed(name, rule, dtype, t)
         return arguments
 
-    def _computed(self, name, rule, dtype):
-        return tuple([_plain(a) for a in self._hyperparameters(name, rule, dtype)])
+    def _computed(self, name, rule, dtype, t):
+        return tuple([_plain(a) for a in self._hyperparameters(name, rule, dtype, t)])
 
-    def _hyperparameters(self, name, rule, dtype):
+    def _hyperparameters(self, name, rule, dtype, t):
         hp = rule.hyperparam
         if name == "MSVAG":
-            power = rule.beta_power
-            rule.beta_power *= hp.beta
-            return hp.lr, hp.beta, hp.eta, hp.weight_decay_rate, power
+            return hp.lr, hp.beta, hp.eta, hp.weight_decay_rate, rule.beta_power
         if name == "RMSprop" and hp.eps != 0 and dtype.type(hp.eps) == 0:
             raise ValueError(f"[RMSprop] expects an eps that {dtype.name} can hold, got {hp.eps}")
-        return RULES[name].arguments(hp, rule.t, getattr(rule, "initial_alpha", None))
+        return RULES[name].arguments(hp, t, getattr(rule, "initial_alpha", None))
+
+    def next_step(self, name, arguments, rules):
+        """Counts one more step of rules that stepped together; its arguments.
+
+        Raises:
+          NotImplementedError: they cannot step together any more.
+        """
+        found = {self._arguments(_name_of(r), r, dtype, r.t + 1) for r, dtype in rules}
+        new = found.pop()
+        kinds = [[a for a in each if type(a) is not float] for each in (arguments, new)]
+        if found or kinds[0] != kinds[1] or any(_name_of(rule) != name for rule, _ in rules):
+            raise _cannot_record(
+                "hyperparameters that differ where they did not",
+                "record the function again, after cache_clear()",
+            )
+        for rule, _ in rules:
+            _count(rule)
+            _after(name, rule)
+        return new
 
     def run(self):
-        if recording.current() is not None:
-            raise chx.NotImplementedError(
-                "[jit] cannot record an update by an optimizer of Chainer: use one of "
-                "chx.optimizers, or update outside of the function"
-            )
+        recorded = recording.current()
         for (name, arguments, _), entries in self._groups.items():
             rule = RULES[name]
-            params, grads, states = zip_strict(*entries)
+            params, grads, states, rules = zip_strict(*entries)
             lists = [[state[key] for state in states] for key in rule.states]
+            if recorded is not None:
+                _vary_steps(
+                    recorded, name, arguments, [(r, p.dtype) for r, p in zip_strict(rules, params)]
+                )
             rule.operator(params, grads, *lists, *arguments)
         for half, master in self._halves:
             chx.copyto(half, master, casting="same_kind")
+
+
+def _count(counter):
+    """Of an optimizer or a rule: one more step."""
+    counter.t += 1
+    return ()
+
+
+def _after(name, rule):
+    """What a step changes in its rule beside the states."""
+    if name == "MSVAG":
+        rule.beta_power *= rule.hyperparam.beta
+
+
+def _hold(arrays):
+    """While a function is recorded: its runs find these arrays, and do not make them."""
+    recorded = recording.current()
+    if recorded is not None:
+        for array in arrays:
+            if isinstance(array, chx.ndarray):
+                recorded.hold(array)
+
+
+def _vary_steps(recorded, name, arguments, rules):
+    """Each run of what is recorded takes one more step by these rules."""
+    if len(rules) * (2 + len(RULES[name].states)) > MAX_OPERANDS:
+        raise _cannot_record("an update by several commands", "there are too many parameters")
+    varying = [i for i, a in enumerate(arguments) if type(a) is float]
+
+    def numbers():
+        new = _Batch().next_step(name, arguments, rules)
+        return [new[i] for i in varying]
+
+    recorded.vary(varying, numbers)
+
+
+def _call_varying(operator, arrays, numbers):
+    """operator(*arrays, *numbers()), and in each run of what is recorded with the numbers of then."""
+    recorded = recording.current()
+    values = numbers()
+    if recorded is not None:
+        recorded.vary(range(len(values)), lambda: map(float, numbers()))
+    operator(*arrays, *values)
 
 
 def _plain(value):
@@ -155,6 +226,7 @@ def _master_of(rule, param):
         return param
     if rule._fp32_param is None or rule._fp32_param.array is None:
         wide = param.array.astype(numpy.float32)
+        _hold([wide])
         rule._fp32_param = variable.Parameter(wide, name=param.name)
     return rule._fp32_param
 
@@ -208,6 +280,9 @@ def update(self, lossfun=None, *args, **kwds):
     self.check_nan_in_grads()
     self.call_hooks("pre")
     self.t += 1
+    recorded = recording.current()
+    if recorded is not None:
+        recorded.vary((), lambda: _count(self))
     if self.is_safe_to_update():
         _step(params)
     _reallocate(self, initialized)
@@ -266,6 +341,10 @@ def update_core_chainerx(self, param):
         batch = _Batch()
         batch.add(self, param, param.grad)
         batch.run()
+    elif recording.current() is not None:
+        raise _cannot_record(
+            f"the update rule {type(self).__name__}", "it may depend on the number of the step"
+        )
     elif _takes_device_arrays(type(self), param.device.device.backend.name):
         self.update_core_gpu(param)
     else:
@@ -349,25 +428,34 @@ def _decay(hook, params):
     for param in params:
         by_scale[param._loss_scale].append(param)
     for scale, group in by_scale.items():
-        rate = hook.rate if scale is None else hook.rate * scale
-        operators["weight_decay"](_grads(group), _arrays(group), rate)
+        _call_varying(
+            operators["weight_decay"],
+            (_grads(group), _arrays(group)),
+            lambda scale=scale: (hook.rate if scale is None else hook.rate * scale,),
+        )
 
 
 def _lasso(hook, params):
-    operators["lasso"](_grads(params), _arrays(params), hook.rate)
+    _call_varying(operators["lasso"], (_grads(params), _arrays(params)), lambda: (hook.rate,))
 
 
 def _clip(hook, params):
-    operators["gradient_clipping"](_grads(params), hook.threshold)
+    _call_varying(operators["gradient_clipping"], (_grads(params),), lambda: (hook.threshold,))
 
 
 def _clip_hard(hook, params):
-    operators["gradient_hard_clipping"](_grads(params), hook.lower_bound, hook.upper_bound)
+    _call_varying(
+        operators["gradient_hard_clipping"],
+        (_grads(params),),
+        lambda: (hook.lower_bound, hook.upper_bound),
+    )
 
 
 def _lars(hook, params):
-    operators["gradient_lars"](
-        _grads(params), _arrays(params), hook.threshold, hook.weight_decay, hook.eps
+    _call_varying(
+        operators["gradient_lars"],
+        (_grads(params), _arrays(params)),
+        lambda: (hook.threshold, hook.weight_decay, hook.eps),
     )
 
 
@@ -397,6 +485,8 @@ def _device_noise(xp, shape, dtype, hook, opt):
     """Chainer's exponential_decay_noise; the numbers are the daemon's for arrays that are there."""
     if xp is not chx.chainerx:
         return _exponential_decay_noise(xp, shape, dtype, hook, opt)
+    if recording.current() is not None:
+        raise _cannot_record("GradientNoise", "it depends on the number of the step")
     deviation = (hook.eta / (1 + opt.t) ** 0.55) ** 0.5
     return chx.random.normal(0.0, deviation, shape, dtype=dtype)
 

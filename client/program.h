@@ -1,0 +1,71 @@
+// Steps that are recorded once, and repeated by the daemon at one command each.
+//
+//   const auto step = [&](absl::Span<const chx::Array> in) -> chx::Program::Results {
+//     const chx::Array loss = chx::sum(chx::square(chx::matmul(in[0], w) - in[1]));
+//     ...  // chx::Backward(loss), optimizer.Update(), optimizer.ClearGrads()
+//     return std::vector<chx::Array>{loss};
+//   };
+//   absl::StatusOr<chx::Program> program = chx::Program::Trace(*session, step, {x, t});
+//   absl::StatusOr<std::vector<chx::Array>> results = program->Run({x, t}, 100);
+#ifndef CHX_CLIENT_PROGRAM_H_
+#define CHX_CLIENT_PROGRAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/array.h"
+#include "client/session.h"
+
+namespace chx {
+
+// A recorded function of arrays. Copies are the same program, which the daemon forgets with the
+// last of them. A program belongs to its session. Used by one thread at a time, as arrays are.
+class Program {
+ public:
+  using Results = absl::StatusOr<std::vector<Array>>;
+  // Gets the arguments. Operators, gradients, writes in place, optimizers and the session's random
+  // numbers are recorded; all else happens only once, while the function is recorded. An error ends
+  // the recording, and so does whatever waits for a value.
+  using Function = std::function<Results(absl::Span<const Array> arguments)>;
+
+  // Calls the function, which does what it does, and has the daemon keep it. Arrays from elsewhere,
+  // such as parameters, are those of the recording, and live as long as the program. Until it
+  // returns, calls by other threads in the session are errors.
+  //
+  // Errors: that of the function; kNotImplemented: it does what cannot be recorded, or the daemon
+  // is too old.
+  static absl::StatusOr<Program> Trace(Session& session, const Function& function,
+                                       absl::Span<const Array> arguments);
+  static absl::StatusOr<Program> Trace(Session& session, const Function& function,
+                                       std::initializer_list<Array> arguments);
+
+  // What the function has returned while it was recorded. As all results, these are in no graph.
+  const std::vector<Array>& first_results() const;
+
+  // Does `times` times what the function does, with arrays of the dtypes, shapes and devices of
+  // those it was recorded with. Does not wait. Gives the results of the last time. Hyperparameters
+  // and steps of optimizers, and random numbers, are those of each time; an optimizer that it
+  // updates by must be there still.
+  Results Run(absl::Span<const Array> arguments, int64_t times = 1) const;
+  Results Run(std::initializer_list<Array> arguments, int64_t times = 1) const;
+
+  // Why the daemon runs the function's commands one by one, and not by a plan; empty: it does not.
+  const std::string& declined() const;
+
+ private:
+  struct State;
+  explicit Program(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace chx
+
+#endif  // CHX_CLIENT_PROGRAM_H_
