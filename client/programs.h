@@ -36,6 +36,9 @@ class Program : public RefCounted<Program> {
   // float's bits. Gives the results of the last time, which are in no graph. Does not wait.
   absl::StatusOr<std::vector<ArrayPtr>> Run(absl::Span<ArrayBody* const> arguments, int64_t times,
                                             absl::Span<const int64_t> values);
+  // What a run does, as lines of fields with tabs in between (docs/protocol.md). `measure`: runs
+  // from now on are measured. Waits for the daemon.
+  absl::StatusOr<std::string> Explain(bool measure);
 
  private:
   friend class Programs;
