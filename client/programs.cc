@@ -177,4 +177,13 @@ absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody*
   return results;
 }
 
+absl::StatusOr<std::string> Program::Explain(bool measure) {
+  CommandQueue& queue = session_->queue();
+  CHX_RETURN_IF_ERROR(queue.CheckUsable());
+  command::ExplainProgram explain;
+  explain.program = number_;
+  explain.measure = measure;
+  return queue.AnswerTo(queue.AppendRequest(explain), true);
+}
+
 }  // namespace chx

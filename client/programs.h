@@ -37,6 +37,9 @@ class RecordedProgram : public RefCounted<RecordedProgram> {
   // float's bits. Gives the results of the last time, which are in no graph. Does not wait.
   absl::StatusOr<std::vector<ArrayPtr>> Run(absl::Span<ArrayBody* const> arguments, int64_t times,
                                             absl::Span<const int64_t> values);
+  // What a run does, as lines of fields with tabs in between (docs/protocol.md). `measure`: runs
+  // from now on are measured. Waits for the daemon.
+  absl::StatusOr<std::string> Explain(bool measure);
 
  private:
   friend class Programs;

@@ -5,12 +5,14 @@ from __future__ import annotations
 import collections
 import functools
 import inspect
+import os
+import pathlib
 import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from chx import _core
+from chx import _core, _explanation
 from chx._core import ndarray
 from chx._runtime import recording as _recording
 from chx._runtime.traced_numbers import Number, Tape
@@ -89,6 +91,16 @@ def _flatten(
             f"them, got {type(node).__name__}: chx.array(x) makes an array of NumPy's"
         ) from None
     return (type(node), node)  # 1, 1.0 and True are not the same
+
+
+def _array_texts(structure: Any, texts: list[str]) -> None:
+    """Appends the arrays of a flattened structure, each once."""
+    if isinstance(structure, _Array):
+        if structure.number == len(texts):
+            texts.append(f"{structure.dtype}{structure.shape}")
+    elif isinstance(structure, tuple):
+        for part in structure:
+            _array_texts(part, texts)
 
 
 def _rebuild(structure: Any, arrays: Sequence[ndarray], numbers: Sequence[float]) -> Any:
@@ -221,6 +233,36 @@ class Jitted(Generic[R]):
             self._fixed.clear()
             self._hits = self._misses = 0
 
+    def explain(
+        self, *, profile: bool = False, svg: str | os.PathLike[str] | None = None
+    ) -> str:
+        """What the daemon does in runs of each recording, as text.
+
+        Operators are listed in the order in which they run, with the dtypes and shapes of what they
+        read and write, and with what was fused, computed once for several uses, or left out; and the
+        memory that a run takes. With measured runs also the time that each part took; on a GPU, that
+        it took to start.
+
+        Args:
+          profile: runs from now on are measured; a later explain() says how long they took.
+          svg: the name of a file in which to draw the same.
+
+        Raises:
+          ValueError: the daemon does not have a recording any more, as it was started anew.
+        """
+        with self._lock:
+            recordings = list(self._recorded.items())
+        name = getattr(self._function, "__qualname__", "step")
+        explanations = []
+        for (key, *_), recorded in recordings:
+            arrays: list[str] = []
+            _array_texts(key[-1], arrays)
+            text = _core._program_explain(recorded.program, profile)
+            explanations.append(_explanation.parse(f"{name}({', '.join(arrays)})", text))
+        if svg is not None:
+            pathlib.Path(svg).write_text(_explanation.to_svg(explanations), encoding="utf-8")
+        return _explanation.to_text(explanations)
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: each instance has recordings of its own."""
         return self if instance is None else _Method(self, instance)
@@ -319,6 +361,12 @@ class _Method(Generic[R]):
         """As Jitted.cache_clear: of all instances."""
         self._jitted.cache_clear()
 
+    def explain(
+        self, *, profile: bool = False, svg: str | os.PathLike[str] | None = None
+    ) -> str:
+        """As Jitted.explain: of all instances."""
+        return self._jitted.explain(profile=profile, svg=svg)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Method) and other.instance is self.instance
 
@@ -384,8 +432,8 @@ def jit(function: Callable[..., R], *, maxsize: int = 32) -> Jitted[R]:
       maxsize: how many recordings are kept; the one that was used longest ago makes room.
 
     Returns:
-      A Jitted function: also `repeat(times, ...)`, `cache_info()` and `cache_clear()`. Its results
-      are in no graph: call backward() in the function.
+      A Jitted function: also `repeat(times, ...)`, `explain()`, `cache_info()` and `cache_clear()`.
+      Its results are in no graph: call backward() in the function.
 
     Raises:
       NotImplementedError: of the first call: the function reads a value, calls a function of the

@@ -113,6 +113,22 @@ PyObject* Run(PyObject*, PyObject* args) {
   return made.release();
 }
 
+// (program, measure) -> text
+PyObject* Explain(PyObject*, PyObject* args) {
+  PyObject* capsule = nullptr;
+  int measure = 0;
+  if (!PyArg_ParseTuple(args, "Op", &capsule, &measure)) return nullptr;
+  auto* const program = static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+  if (program == nullptr) return nullptr;
+  absl::StatusOr<std::string> text = absl::UnknownError("");
+  {
+    const WithoutGil nogil;
+    text = program->Explain(measure != 0);
+  }
+  if (!text.ok()) return Raise(text.status(), program->session().get());
+  return PyUnicode_FromStringAndSize(text->data(), static_cast<Py_ssize_t>(text->size()));
+}
+
 // (operator, attribute) -> its position among the operator's attributes
 PyObject* AttributeIndex(PyObject*, PyObject* args) {
   const char* name = nullptr;
@@ -130,6 +146,7 @@ PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullp
                                    {"_program_end", End, METH_VARARGS, nullptr},
                                    {"_program_abandon", Abandon, METH_O, nullptr},
                                    {"_program_run", Run, METH_VARARGS, nullptr},
+                                   {"_program_explain", Explain, METH_VARARGS, nullptr},
                                    {"_attribute_index", AttributeIndex, METH_VARARGS, nullptr},
                                    {nullptr, nullptr, 0, nullptr}};
 

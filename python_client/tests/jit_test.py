@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import xml.etree.ElementTree
 
 import chx
 import numpy as np
@@ -409,3 +410,60 @@ def test_other_threads_wait_outside():
     f(chx.ones(2))
     assert "another thread records" in outcome[0]
     assert chx.to_numpy(chx.ones(2) + 1).tolist() == [2, 2]
+
+
+def test_large_arrays_give_the_bits_of_eager_mode():
+    rng = np.random.default_rng()
+    for shape in [(30000,), (200, 301), (8192,), (9, 1, 2000)]:
+        x = chx.array(rng.normal(size=shape).astype("float32"))
+        row = chx.array(rng.normal(size=shape[-1:]).astype("float32"))
+
+        def f(x, row):
+            mean = chx.mean(x, axis=-1, keepdims=True)
+            y = (x - mean) * row + 0.5
+            return 0.5 * y * (1 + chx.erf(y / 2**0.5)) + x
+
+        step = chx.jit(f)
+        step(x, row)
+        assert chx.to_numpy(step(x, row)).tobytes() == chx.to_numpy(f(x, row)).tobytes()
+        assert "fused, in blocks of" in step.explain()
+
+
+def test_explain(tmp_path):
+    @chx.jit
+    def step(x):
+        y = chx.exp(x) * 2 + chx.exp(x)
+        chx.log(x)
+        return chx.sum(y)
+
+    assert step.explain() == "nothing has been recorded"
+    x = chx.ones((3, 4), "float32")
+    step(x)
+    text = step.explain(profile=True)
+    assert text.splitlines()[0].endswith("step(float32(3, 4)): runs by a plan")
+    calls = [line.strip().split("(")[0] for line in text.splitlines() if "->" in line]
+    assert calls == ["exp", "multiply", "add", "sum"]
+    assert "computed once, used again: exp" in text
+    assert "left out, as nothing depends on it: log" in text
+    assert "measured" not in text
+    step.repeat(5, x)
+    svg = tmp_path / "step.svg"
+    text = step.explain(svg=svg)
+    assert "measured: 5 runs of" in text
+    root = xml.etree.ElementTree.fromstring(svg.read_text(encoding="utf-8"))
+    drawn = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "sum(float32(3, 4)) → float32()" in drawn
+    step(chx.ones((0,), "float32"))
+    assert step.explain().count("runs by a plan") == 2
+
+
+def test_explain_says_why_there_is_no_plan():
+    @chx.jit
+    def step(x, y):
+        return x + y
+
+    x = chx.ones(3, "float32")
+    step(x, x[1:2])
+    why = step.cache_info().unplanned[0]
+    assert "share memory" in why
+    assert step.explain().endswith(f"step(float32(3,), float32(1,)): runs by its commands: {why}")

@@ -1,9 +1,11 @@
 #include "server/programs/plan.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
+#include "server/programs/common_calls.h"
 
 namespace chx::server {
 namespace {
@@ -37,7 +39,8 @@ bool ArgumentSpec::Fits(const Variable& argument) const {
 }
 
 Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices)
-    : calls_(std::move(trace.calls)),
+    : shared_(ShareCommonCalls(&trace)),
+      calls_(std::move(trace.calls)),
       results_(std::move(trace.results)),
       gradients_(std::move(trace.gradients)) {
   for (const Variable* argument : arguments) arguments_.push_back(ArgumentSpec::Of(*argument));
@@ -93,7 +96,10 @@ void Plan::DropUnused() {
   }
   size_t next = 0;
   for (size_t i = 0; i < calls_.size(); ++i) {
-    if (!kept[i]) continue;
+    if (!kept[i]) {
+      dropped_.push_back(calls_[i].kernel.op);
+      continue;
+    }
     if (next != i) calls_[next] = std::move(calls_[i]);
     ++next;
   }
@@ -297,16 +303,27 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
   return absl::OkStatus();
 }
 
+absl::Status Plan::RunStep(Executor& executor, const Step& step) const {
+  if (step.fused != nullptr) return step.fused->Run(executor);
+  return executor.Repeat(calls_[step.calls.first].kernel);
+}
+
 absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values, size_t* failed) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
   }
-  for (const Step& step : steps_) {
-    const TraceCall& first = calls_[step.calls.first];
-    *failed = first.command;
-    CHX_RETURN_IF_ERROR(step.fused != nullptr ? step.fused->Run(executor)
-                                              : executor.Repeat(first.kernel));
+  for (Step& step : steps_) {
+    *failed = calls_[step.calls.first].command;
+    if (!measures_) {
+      CHX_RETURN_IF_ERROR(RunStep(executor, step));
+      continue;
+    }
+    const auto began = std::chrono::steady_clock::now();
+    CHX_RETURN_IF_ERROR(RunStep(executor, step));
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
+    step.nanoseconds += took.count();
   }
+  if (measures_) ++measured_runs_;
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct ArgumentSpec {
 // One step's, for arguments and gradients of one kind. Used under the session's lock.
 class Plan {
  public:
-  // Leaves out what nothing depends on, fuses what can be, and lays the temporaries out in one
-  // block per device.
+  // Leaves out what was computed before and what nothing depends on, fuses what can be, and lays
+  // the temporaries out in one block per device.
   Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices);
 
   // Whether the plan does what the step's commands would do with these arguments, and all as it is.
@@ -49,6 +50,10 @@ class Plan {
                    absl::Span<const int64_t> values, std::vector<Array>* results,
                    Progress* progress);
 
+  // The time of each step of runs is measured from now on.
+  void Measure() { measures_ = true; }
+  // Appends lines that say what a run does (docs/protocol.md), until there are `most` bytes.
+  void Describe(size_t most, std::string* text) const;
   // What it takes itself, about.
   int64_t Bytes() const;
   // Of a run that has failed at a command: the memory that has no value now, as later commands, or
@@ -74,6 +79,7 @@ class Plan {
   struct Step {
     CallRange calls;
     std::unique_ptr<FusedRun> fused;  // of several
+    int64_t nanoseconds = 0;          // of all runs that were measured
   };
   // Positions of steps between which an object has a value.
   struct Life {
@@ -96,6 +102,7 @@ class Plan {
   absl::StatusOr<char*> AddressOf(size_t number, Executor& executor,
                                   absl::Span<Variable* const> arguments);
   absl::Status Prepare(Executor& executor, absl::Span<Variable* const> arguments);
+  absl::Status RunStep(Executor& executor, const Step& step) const;
   absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, size_t* failed);
   void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
   ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
@@ -104,6 +111,8 @@ class Plan {
   // valid for others.
   Array Found(const TraceObject& object, absl::Span<Variable* const> arguments) const;
 
+  std::vector<const OpDef*> shared_;   // of calls whose results there are already
+  std::vector<const OpDef*> dropped_;  // of calls that nothing depends on
   std::vector<ArgumentSpec> arguments_;
   std::vector<TraceCall> calls_;
   std::vector<Step> steps_;
@@ -113,6 +122,8 @@ class Plan {
   std::vector<int64_t> arena_bytes_;  // by device
   std::vector<AttrValue*> slots_;
   bool repeatable_ = true;
+  bool measures_ = false;
+  int64_t measured_runs_ = 0;
   // During a run.
   std::vector<Array> arenas_;      // by device
   std::vector<Ref<Buffer>> made_;  // by object, of results

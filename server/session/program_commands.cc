@@ -10,6 +10,7 @@ namespace chx::server {
 namespace {
 
 constexpr int64_t kMaxTimes = int64_t{1} << 40;
+constexpr size_t kMaxExplanation = 256 << 10;  // bytes, about
 
 absl::Status Begin(const command::BeginProgram& c, SessionState* state) {
   if (state->programs.recording() != nullptr) {
@@ -125,11 +126,17 @@ void RunCommand(const command::HoldArray& c, CommandContext& context) {
 }
 
 void RunCommand(const command::ExplainProgram& c, CommandContext& context) {
-  context.Answer(c, "jit", [&](SessionOutput::Value*) -> absl::Status {
-    if (context.state.programs.Find(c.program) == nullptr) {
+  context.Answer(c, "jit", [&](SessionOutput::Value* value) -> absl::Status {
+    const Program* const program = context.state.programs.Find(c.program);
+    if (program == nullptr) {
       return ValueError("[jit] expects a program of this session, got ", c.program);
     }
-    return absl::OkStatus();
+    value->data = absl::StrCat("program\t", program->declined, "\n");
+    for (const std::unique_ptr<Plan>& plan : program->plans) {
+      if (c.measure) plan->Measure();
+      plan->Describe(kMaxExplanation, &value->data);
+    }
+    return context.ChargeValue(static_cast<int64_t>(value->data.size()), value);
   });
 }
 

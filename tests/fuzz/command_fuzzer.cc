@@ -86,6 +86,7 @@ std::vector<Command> EachOtherKind() {
       command::HoldArray{3},
       command::EndProgram{21, 1, {2}, {}},
       command::RunProgram{1, 1, 2, {}, {1}, {45}},
+      command::ExplainProgram{22, 1, true},
       command::ReleaseProgram{1},
       command::Release{{20, 21}},
   };

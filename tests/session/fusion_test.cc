@@ -229,6 +229,22 @@ class FusionTest : public SessionTest {
     }
   }
 
+  // Replaces *command by one that computes what an earlier one has, if there is one at hand.
+  bool Repeat(const std::vector<Command>& commands, const std::vector<Handle>& live,
+              Command* command) {
+    if (commands.empty()) return false;
+    const Command& earlier = OneOf(commands);
+    const auto* const apply = std::get_if<command::ApplyOp>(&earlier);
+    if (apply == nullptr || apply->results.empty()) return false;
+    for (const HandleOperand& input : apply->inputs) {
+      if (input.is_array() && std::find(live.begin(), live.end(), input.array()) == live.end()) {
+        return false;
+      }
+    }
+    *command = earlier;
+    return true;
+  }
+
   // Operators at random on arrays that are broadcast to `shape`. Calls that are an error are left
   // out.
   Example RandomExample(const Ints& shape);
@@ -278,6 +294,7 @@ Example FusionTest::RandomExample(const Ints& shape) {
     if (kind == 1) command = OpByDefault("sum", {A(OneOf(live))}, {next});  // ends a run
     if (kind == 2) command = OpByDefault("copy", {A(OneOf(live))}, {next});
     if (kind > 2) apply.results.push_back(next);
+    if (kind > 7 && Repeat(example.commands, live, &command)) apply.results = {next};
     // What fails is tried on copies: it may have written.
     const size_t errors = output_.errors.size();
     if (kind == 0) {
@@ -386,6 +403,91 @@ TEST_F(FusionTest, ARunsInputsKeepTheirMemoryUntilItsEnd) {
                       ReleaseOf({5, 6, 7, 8, 9})};
   example.outputs = {10};
   Check(example);
+}
+
+class ExplainTest : public FusionTest {
+ protected:
+  // What the daemon says about a program of these commands, on one array of a kind.
+  std::string Explain(const Ints& shape, const std::vector<Command>& commands,
+                      std::vector<Handle> outputs) {
+    Open(1);
+    int64_t n = 1;
+    for (int64_t d : shape) n *= d;
+    const std::string bytes = RandomBytes(Dtype::kFloat32, n);
+    Run({command::Upload{1, Dtype::kFloat32, 0, shape, bytes}, command::BeginProgram{1, {1}}});
+    Run(commands);
+    Run({command::EndProgram{9, 1, List(outputs), {}}});
+    return Ask(1);
+  }
+  std::string Ask(uint64_t program, bool measure = false) {
+    Run({command::ExplainProgram{8, program, measure}});
+    const SessionOutput::Value& value = output_.values.back();
+    EXPECT_EQ(value.request_id, 8u);
+    return value.error == nullptr ? value.data : std::string(value.error->status.message());
+  }
+};
+
+TEST_F(ExplainTest, SaysWhatRuns) {
+  const std::vector<Command> commands = {Op("exp", {A(1)}, {2}), Op("add", {A(2), S(1.5)}, {3}),
+                                         OpByDefault("sum", {A(3)}, {4}), Op("log", {A(1)}, {5})};
+  EXPECT_EQ(Explain({2, 3}, commands, {4}),
+            "program\t\nplan\t3\t0\narena\t0\t128\nresults\t64\n"
+            "step\t0\t0\ncall\texp\tfloat32(2, 3)\tfloat32(2, 3)\n"
+            "step\t0\t0\ncall\tadd\tfloat32(2, 3), 1.5\tfloat32(2, 3)\n"
+            "step\t0\t0\ncall\tsum\tfloat32(2, 3)\tfloat32()\n"
+            "dropped\tlog\n");
+  // The intermediate array of what is fused is nowhere.
+  EXPECT_EQ(Explain({100, 200}, commands, {4}),
+            "program\t\nplan\t3\t0\narena\t0\t81920\nresults\t64\n"
+            "step\t0\t2560\ncall\texp\tfloat32(100, 200)\tfloat32(100, 200)\n"
+            "call\tadd\tfloat32(100, 200), 1.5\tfloat32(100, 200)\n"
+            "step\t0\t0\ncall\tsum\tfloat32(100, 200)\tfloat32()\n"
+            "dropped\tlog\n");
+  EXPECT_THAT(Ask(2), testing::HasSubstr("expects a program of this session, got 2"));
+}
+
+TEST_F(ExplainTest, MeasuresRuns) {
+  Explain({2, 3}, {Op("exp", {A(1)}, {2})}, {2});
+  command::RunProgram run;
+  run.program = 1;
+  run.times = 3;
+  run.arguments = {1};
+  run.results = {20};
+  Run({run});
+  EXPECT_THAT(Ask(1, true), testing::HasSubstr("plan\t1\t0\n"));
+  run.results = {21};
+  Run({run});
+  const std::string measured = Ask(1);
+  EXPECT_THAT(measured, testing::HasSubstr("plan\t1\t3\n"));
+  EXPECT_THAT(measured, testing::Not(testing::HasSubstr("step\t0\t")));
+}
+
+TEST_F(ExplainTest, IsOfLimitedLength) {
+  std::vector<Command> commands;
+  for (Handle i = 2; i < 8000; ++i) commands.push_back(Op("exp", {A(i - 1)}, {i}));
+  const std::string text = Explain({2, 3}, commands, {7999});
+  EXPECT_LT(text.size(), 300U << 10);
+  EXPECT_THAT(text, testing::HasSubstr("\nmore\t"));
+}
+
+TEST_F(ExplainTest, WhatIsComputedTwiceIsShared) {
+  // The second exp and what follows from it; not what has changed in between, nor random numbers.
+  EXPECT_THAT(Explain({2, 3},
+                      {Op("exp", {A(1)}, {2}), Op("multiply", {A(2), S(2.0)}, {3}), ReleaseOf({2}),
+                       Op("exp", {A(1)}, {4}), Op("multiply", {A(4), S(2.0)}, {5}),
+                       Op("multiply", {A(4), S(-0.0)}, {6}), Op("multiply", {A(4), S(0.0)}, {7}),
+                       Op("add", {A(3), A(5)}, {8}), Op("add", {A(6), A(7)}, {9}),
+                       Op("add", {A(8), A(9)}, {10})},
+                      {10}),
+              testing::EndsWith("shared\texp\nshared\tmultiply\n"));
+  EXPECT_THAT(Explain({2, 3},
+                      {Op("exp", {A(1)}, {2}), Op("add_", {A(1), S(1.0)}, {}),
+                       Op("exp", {A(1)}, {3}), Op("add", {A(2), A(3)}, {4})},
+                      {4}),
+              testing::Not(testing::HasSubstr("shared")));
+  // Results are arrays of their own.
+  EXPECT_THAT(Explain({2, 3}, {Op("exp", {A(1)}, {2}), Op("exp", {A(1)}, {3})}, {2, 3}),
+              testing::Not(testing::HasSubstr("shared")));
 }
 
 }  // namespace

@@ -412,6 +412,11 @@ std::vector<MemoryTest::Row> MemoryTest::Rows() {
        true},
       {PositionOf<command::ReleaseProgram>(), "errors of programs that are not there",
        [](MemoryTest* t, Handle i) -> Commands { return {command::ReleaseProgram{i}}; }, true},
+      {PositionOf<command::ExplainProgram>(), "errors of explanations",
+       [](MemoryTest* t, Handle i) -> Commands {
+         return {command::ExplainProgram{9, i, true}};
+       },
+       true},
       {PositionOf<command::HoldArray>(), "errors of arrays that are not there",
        [](MemoryTest* t, Handle i) -> Commands { return {command::HoldArray{i}}; }, true},
   };
