@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody*
   return results;
 }
 
-absl::StatusOr<std::string> Program::Explain(bool measure) {
+absl::StatusOr<std::string> RecordedProgram::Explain(bool measure) {
   CommandQueue& queue = session_->queue();
   CHX_RETURN_IF_ERROR(queue.CheckUsable());
   command::ExplainProgram explain;

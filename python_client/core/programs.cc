@@ -118,7 +118,7 @@ PyObject* Explain(PyObject*, PyObject* args) {
   PyObject* capsule = nullptr;
   int measure = 0;
   if (!PyArg_ParseTuple(args, "Op", &capsule, &measure)) return nullptr;
-  auto* const program = static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+  auto* const program = static_cast<RecordedProgram*>(PyCapsule_GetPointer(capsule, kProgram));
   if (program == nullptr) return nullptr;
   absl::StatusOr<std::string> text = absl::UnknownError("");
   {
