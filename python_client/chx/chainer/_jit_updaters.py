@@ -45,6 +45,22 @@ class _Same:
         return id(self._object)
 
 
+class Key:
+    """A part of a recording's key, in which floats are no arguments that vary."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, *parts):
+        self._parts = parts
+        self._hash = hash(parts)
+
+    def __eq__(self, other):
+        return type(other) is Key and other._parts == self._parts
+
+    def __hash__(self):
+        return self._hash
+
+
 def _hashable(value):
     try:
         hash(value)
@@ -83,7 +99,11 @@ def _hooks(owner):
 
 def _state_of(optimizer):
     """What a recorded update depends on; it changes from one iteration to the next only by others."""
-    parts = [*_hooks(optimizer), optimizer._loss_scale, getattr(optimizer, "_use_cleargrads", True)]
+    parts = [
+        *_hooks(optimizer),
+        _hashable(optimizer._loss_scale),
+        getattr(optimizer, "_use_cleargrads", True),
+    ]
     for param in optimizer.target.params():
         rule = param.update_rule
         parts.append(_Same(param))
@@ -246,7 +266,7 @@ class _Step:
         counters = Counters(owners, self._session())
         self._snapshot = None
         try:
-            reports = self._jitted((settings(), _state_of(optimizer)), args, kwargs)
+            reports = self._jitted(Key(settings(), _state_of(optimizer)), args, kwargs)
         except chx.NotImplementedError as error:
             counters.restore()
             if self._snapshot is None:  # a run: what was recorded does not hold any more

@@ -74,7 +74,7 @@ class _Recordings:
             return None, False
         session = arrays[0].device.backend._session
         counters = _jit_updaters.Counters([], session)
-        state = _jit_updaters.settings(), _jit_updaters.arrays_of(chain)
+        state = _jit_updaters.Key(_jit_updaters.settings(), _jit_updaters.arrays_of(chain))
         try:
             return _variables(self._jitted(state, _arrays(args), _arrays(kwargs))), True
         except chx.NotImplementedError as error:
