@@ -92,13 +92,13 @@ def run(jitted, device, steps=10, between=None, **kwargs):
     )
 
 
-def assert_equal(device, misses=1, **kwargs):
+def assert_equal(device, misses=1, planned=True, **kwargs):
     plain, _ = run(False, device, **kwargs)
     jitted, step = run(True, device, **kwargs)
     assert jitted == plain
     info = step._jitted.cache_info()
     assert not step._refused
-    assert (info.misses, info.unplanned) == (misses, ())
+    assert (info.misses, info.unplanned == ()) == (misses, planned)
     assert info.hits + info.misses == len(plain[3])
 
 
@@ -134,6 +134,20 @@ def test_what_changes_between_iterations_counts(device):
             optimizer.remove_hook("WeightDecay")
 
     assert_equal(device, steps=10, between=between, misses=5)
+
+
+def test_numbers_of_the_optimizer_and_the_configuration_count(device, monkeypatch):
+    def between(i, optimizer, model):
+        if i in (2, 5):
+            optimizer.set_loss_scale(float(3 + i))
+        chainer.config.jit_updaters_test = 2.0 if i == 7 else 1.0
+
+    def times_setting(net, loss):
+        return loss * getattr(chainer.config, "jit_updaters_test", 1.0)
+
+    monkeypatch.setattr(chainer.config, "jit_updaters_test", 1.0, raising=False)
+    # Gradients that were scaled are run by the commands.
+    assert_equal(device, extra=times_setting, between=between, misses=4, planned=False)
 
 
 def test_rules_that_part_are_recorded_again(device, caplog):

@@ -26,6 +26,7 @@ from chx.chainer import _optimizers
 _logger = logging.getLogger("chx")
 _update_core = updaters.StandardUpdater.update_core
 _MANY = 32  # recordings
+_COUNTED = ("t", "beta_power")
 _steps = weakref.WeakKeyDictionary()  # of updaters
 
 
@@ -44,6 +45,22 @@ class _Same:
         return id(self._object)
 
 
+class Key:
+    """A part of a recording's key, in which floats are no arguments that vary."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, *parts):
+        self._parts = parts
+        self._hash = hash(parts)
+
+    def __eq__(self, other):
+        return type(other) is Key and other._parts == self._parts
+
+    def __hash__(self):
+        return self._hash
+
+
 def _hashable(value):
     try:
         hash(value)
@@ -52,7 +69,7 @@ def _hashable(value):
     return type(value), value
 
 
-def _settings():
+def settings():
     """Chainer's configuration of this thread."""
     config = chainer.config
     values = {**config._global.__dict__, **config._local.__dict__}
@@ -65,6 +82,14 @@ def _persistents(link):
             yield part, name, part.__dict__[name]
 
 
+def arrays_of(link):
+    """What a recording of the link has taken from it; it writes to these in place."""
+    parts = [_Same(param._data[0]) for param in link.params()]
+    for _, _, value in _persistents(link):
+        parts.append(_Same(value) if isinstance(value, chx.ndarray) else _hashable(value))
+    return tuple(parts)
+
+
 def _hooks(owner):
     """Of an optimizer or a rule."""
     hookable = owner._hookable
@@ -74,10 +99,14 @@ def _hooks(owner):
 
 def _state_of(optimizer):
     """What a recorded update depends on; it changes from one iteration to the next only by others."""
-    parts = [*_hooks(optimizer), optimizer._loss_scale, getattr(optimizer, "_use_cleargrads", True)]
+    parts = [
+        *_hooks(optimizer),
+        _hashable(optimizer._loss_scale),
+        getattr(optimizer, "_use_cleargrads", True),
+    ]
     for param in optimizer.target.params():
         rule = param.update_rule
-        parts += [_Same(param), _Same(param._data[0])]
+        parts.append(_Same(param))
         if rule is None:
             continue
         # Rules that have made different numbers of steps do not step together.
@@ -85,22 +114,15 @@ def _state_of(optimizer):
         parts += [_Same(rule), behind, _Same(rule._fp32_param)]
         parts += _hooks(rule)
         parts += [_Same(value) for value in (rule.state or {}).values()]
-    for _, _, value in _persistents(optimizer.target):
-        parts.append(_Same(value) if isinstance(value, chx.ndarray) else _hashable(value))
-    return tuple(parts)
+    return (*parts, *arrays_of(optimizer.target))
 
 
-class _Counters:
+class Counters:
     """What runs of a recording change in this process: steps, and random numbers drawn."""
 
-    def __init__(self, optimizer, session):
-        rules = (p.update_rule for p in optimizer.target.params())
-        owners = (optimizer, *(r for r in rules if r is not None))
+    def __init__(self, owners, session):
         self._values = [
-            (
-                vars(owner),
-                {name: vars(owner)[name] for name in ("t", "beta_power") if name in vars(owner)},
-            )
+            (vars(owner), {name: vars(owner)[name] for name in _COUNTED if name in vars(owner)})
             for owner in owners
         ]
         self._session, self._stream = session, session._stream
@@ -239,10 +261,12 @@ class _Step:
             if rule is not None and rule.enabled and rule.state is None:
                 with chx.no_backprop_mode():
                     rule._init_states(_optimizers._master_of(rule, param))
-        counters = _Counters(optimizer, self._session())
+        rules = (p.update_rule for p in optimizer.target.params())
+        owners = (optimizer, *(r for r in rules if r is not None))
+        counters = Counters(owners, self._session())
         self._snapshot = None
         try:
-            reports = self._jitted((_settings(), _state_of(optimizer)), args, kwargs)
+            reports = self._jitted(Key(settings(), _state_of(optimizer)), args, kwargs)
         except chx.NotImplementedError as error:
             counters.restore()
             if self._snapshot is None:  # a run: what was recorded does not hold any more
