@@ -19,10 +19,10 @@ constexpr bool IsOneOf() {
 
 // Those that are no part of a step: they define what all commands use, or end the recording.
 template <typename C>
-constexpr bool kApart = IsOneOf<C, command::DefineMode, command::DefineLocation,
-                                command::BeginProgram, command::EndProgram, command::RunProgram,
-                                command::ReleaseProgram, command::ExplainProgram,
-                                command::NoteGenerator>();
+constexpr bool kApart =
+    IsOneOf<C, command::DefineMode, command::DefineLocation, command::BeginProgram,
+            command::EndProgram, command::RunProgram, command::ReleaseProgram,
+            command::ExplainProgram, command::NoteGenerator>();
 // Those that a step is made of.
 template <typename C>
 constexpr bool kKept =
