@@ -449,8 +449,8 @@ struct ReleaseProgram {
   CHX_COMMAND("release_program", program)
 };
 
-// Asks for a text that says what runs of a program do. `measure`: the time of each part of runs from
-// now on is measured, for later texts.
+// Asks for a text that says what runs of a program do. `measure`: the time of each part of runs
+// from now on is measured, for later texts.
 struct ExplainProgram {
   uint64_t request_id = 0;
   uint64_t program = 0;

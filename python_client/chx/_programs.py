@@ -233,9 +233,7 @@ class Jitted(Generic[R]):
             self._fixed.clear()
             self._hits = self._misses = 0
 
-    def explain(
-        self, *, profile: bool = False, svg: str | os.PathLike[str] | None = None
-    ) -> str:
+    def explain(self, *, profile: bool = False, svg: str | os.PathLike[str] | None = None) -> str:
         """What the daemon does in runs of each recording, as text.
 
         Operators are listed in the order in which they run, with the dtypes and shapes of what they
@@ -361,9 +359,7 @@ class _Method(Generic[R]):
         """As Jitted.cache_clear: of all instances."""
         self._jitted.cache_clear()
 
-    def explain(
-        self, *, profile: bool = False, svg: str | os.PathLike[str] | None = None
-    ) -> str:
+    def explain(self, *, profile: bool = False, svg: str | os.PathLike[str] | None = None) -> str:
         """As Jitted.explain: of all instances."""
         return self._jitted.explain(profile=profile, svg=svg)
 

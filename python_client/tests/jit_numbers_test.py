@@ -25,6 +25,20 @@ def _bits(value):
     return type(value).__name__, np.float64(value).tobytes() if value is not None else None
 
 
+def test_equal_numbers_are_not_one_number():
+    """What is computed once of two calls with equal attributes may vary apart."""
+
+    def f(x, a, b):
+        return x * a + chx.tanh(x * b), x * a, x * b
+
+    jitted = chx.jit(f)
+    for a, b in ((0.5, 0.5), (0.25, 2.0), (3.0, 3.0), (-1.0, 0.125)):
+        x = chx.arange(1, 5, dtype="float32")
+        assert _bits(jitted(x, a, b)) == _bits(f(x, a, b))
+    assert jitted.cache_info().misses == 1
+    assert jitted.cache_info().unplanned == ()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
 def test_each_operator_casts_as_eager_mode_does(name, dtype):

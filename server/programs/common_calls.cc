@@ -1,5 +1,6 @@
 #include "server/programs/common_calls.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -9,9 +10,13 @@
 namespace chx::server {
 namespace {
 
-// Whether all calls like it give the same: it writes nothing but its outputs, and is not random.
-bool IsPure(const OpDef& op) {
-  return !op.in_place && op.written_inputs == 0 && op.AttrIndex("seed") < 0;
+// Whether all calls like it give the same: it writes nothing but its outputs, is not random, and
+// none of its attributes varies.
+bool IsPure(const TraceCall& call, const Trace& trace) {
+  const OpDef& op = *call.kernel.op;
+  return !op.in_place && op.written_inputs == 0 && op.AttrIndex("seed") < 0 &&
+         std::none_of(trace.slots.begin(), trace.slots.end(),
+                      [&](const TraceSlot& slot) { return slot.operation == call.operation; });
 }
 
 // A text that is the same for calls that do the same with the same values.
@@ -198,7 +203,7 @@ std::vector<const OpDef*> ShareCommonCalls(Trace* trace) {
       key.Add(versions[static_cast<size_t>(input.object)]);
       key.Add(input.offset);
     }
-    bool shares = IsPure(*call.kernel.op);
+    bool shares = IsPure(call, *trace);
     bool temporary = true;
     for (size_t j = 0; j < call.outputs.size(); ++j) {
       const TraceTensor& output = call.outputs[j];

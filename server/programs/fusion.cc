@@ -1,6 +1,7 @@
 #include "server/programs/fusion.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 

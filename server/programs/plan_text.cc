@@ -10,7 +10,11 @@ constexpr size_t kMaxTensors = 12;  // of a call: operators over lists have thou
 std::string TextOf(const KernelTensor& tensor) {
   if (tensor.is_scalar) return tensor.scalar.ToString();
   if (!tensor.present) return "None";
-  return absl::StrCat(DtypeName(tensor.dtype), tensor.shape.ToString());
+  Shape shape = tensor.shape;
+  for (int d = 0; d < shape.size(); ++d) {
+    if (tensor.strides[d] == 0 && shape[d] > 1) shape[d] = 1;  // it is broadcast
+  }
+  return absl::StrCat(DtypeName(tensor.dtype), shape.ToString());
 }
 
 template <typename Tensors>

@@ -16,8 +16,12 @@ import sys
 import time
 
 import chx
+import forward_sides
 import numpy as np
-from sides import Side, check_same_training
+from sides import Side, check_same_results, check_same_training
+
+# Who has the steps of forward_sides.py.
+FORWARD = ("chx unix", "chx jit", "torch", "new torch", "new compiled torch", "jax")
 
 
 def enqueue(session, require_grad):
@@ -84,6 +88,11 @@ def make_cases(unix, sides):
             cases[f"step {name}, loss every {every}: {peer}"] = (
                 lambda side=side, name=name, n=n, every=every: side.time(name, n, every)
             )
+    for name in forward_sides.SIZES:
+        for peer in FORWARD:
+            cases[f"step {name}: {peer}"] = lambda side=sides[peer], name=name: side.time(
+                name, 5, 1
+            )
     values = np.random.default_rng(0).standard_normal(16 << 20).astype(np.float32)
     out = np.empty_like(values)
     cases |= {
@@ -119,6 +128,7 @@ def main():
         "chainer on chx": Side(sys.executable, "chainer", args.unix),
     }
     check_same_training(sides)
+    check_same_results([side for peer, side in sides.items() if peer in FORWARD])
     cases = make_cases(chx.connect(args.unix), sides)
     times = {name: [] for name in cases}
     for _ in range(args.rounds):

@@ -53,6 +53,30 @@ RATIOS = [
         0.8,
     ),
     (
+        "eight elementwise operators on 10^7 floats, against JAX",
+        "step elementwise: chx unix",
+        "step elementwise: jax",
+        1.0,
+    ),
+    (
+        "the same, recorded",
+        "step elementwise: chx jit",
+        "step elementwise: jax",
+        1.0,
+    ),
+    (
+        "layer normalization, GELU and residual, recorded, against JAX",
+        "step norm: chx jit",
+        "step norm: jax",
+        1.0,
+    ),
+    (
+        "the same against a compiled PyTorch",
+        "step norm: chx jit",
+        "step norm: new compiled torch",
+        1.0,
+    ),
+    (
         "Chainer on chxd against NumPy Chainer, host-bound, loss read every iteration",
         "step small, loss every 1: chainer on chx",
         "step small, loss every 1: chainer",

@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import time
 
+import forward_sides
 import numpy as np
 from training_sides import batch_of
 from training_step import SIZES
@@ -62,3 +63,11 @@ def check_same_training(sides):
                 if not error <= TOLERANCE:
                     raise AssertionError(f"{peer} trains the {name} network otherwise: {error:.1e}")
     print("all sides train both networks to the same parameters")
+
+
+def check_same_results(sides):
+    """All sides must give the same results for the steps of forward_sides.py."""
+    for name in forward_sides.SIZES:
+        want = sides[0].parameters(name)[0]
+        for side in sides[1:]:
+            np.testing.assert_allclose(side.parameters(name)[0], want, rtol=1e-4, atol=1e-4)

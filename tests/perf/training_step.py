@@ -9,6 +9,8 @@ lines and answers each with JSON:
                         commands and round trips of one
     save SIZE FILE      writes the parameters to a .npz file
 
+Sides of forward_sides.py also take its steps; `save` writes their results.
+
 A process for each side: chx adapts the Chainer that it shares a process with, and libraries must not
 share threads.
 """
@@ -17,6 +19,7 @@ import json
 import sys
 import time
 
+import forward_sides
 import numpy as np
 import training_sides as sides
 
@@ -30,13 +33,13 @@ def nothing():
 
 
 def make_side(side, where):
-    """A function of a size, and one that counts a session's commands and round trips."""
+    """A function of a size, one that counts a session's commands and round trips, and the session."""
     if side == "torch":
-        return sides.torch_step, nothing
+        return sides.torch_step, nothing, None
     if side == "compiled":
-        return sides.compiled_torch_step, nothing
+        return sides.compiled_torch_step, nothing, None
     if side == "jax":
-        return sides.jax_step, nothing
+        return sides.jax_step, nothing, None
     session = None
     if where != "numpy":
         import chx
@@ -46,14 +49,14 @@ def make_side(side, where):
         session = chx.connect(where)
     counts = nothing if session is None else session.stats
     if side == "chx":
-        return lambda *size: sides.chx_step(session, *size), counts
+        return lambda *size: sides.chx_step(session, *size), counts, session
     if side == "jit":
-        return lambda *size: sides.chx_step(session, *size, jit=True), counts
+        return lambda *size: sides.chx_step(session, *size, jit=True), counts, session
     import chainer
 
     device = chainer.get_device("@numpy" if session is None else "native:0")
     device.use()
-    return lambda *size: sides.chainer_step(device, *size), counts
+    return lambda *size: sides.chainer_step(device, *size), counts, session
 
 
 def measure(step, counts, n, every):
@@ -68,8 +71,10 @@ def measure(step, counts, n, every):
 
 
 def main(side, where=None):
-    make, counts = make_side(side, where)
+    make, counts, session = make_side(side, where)
     made = {name: make(*size) for name, size in SIZES.items()}
+    if side in forward_sides.PEERS:
+        made |= {name: forward_sides.make(side, session, name) for name in forward_sides.SIZES}
     for step, _ in made.values():
         step(WARM_UP, 1)
     libraries = [sys.modules[name] for name in ("torch", "jax", "chainer") if name in sys.modules]

@@ -1,7 +1,10 @@
 // What blockwise kernels promise (KernelTable::SetBlockwise): an element does not depend on what
 // else the call works on, nor on where in memory it is. Only which NaN it is may: of two NaNs that
 // are added, processors keep the first, and compilers exchange operands.
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
@@ -45,6 +48,7 @@ class BlockwiseTest : public testing::Test {
     constexpr int64_t kSize = 3000;
     std::vector<SpecOperand> specs;
     std::vector<ArraySpec> of_inputs(op.inputs.size(), ArraySpec(dtype, Shape({kSize}), 0));
+    specs.reserve(of_inputs.size());
     for (const ArraySpec& spec : of_inputs) specs.emplace_back(&spec);
     InferResult inferred;
     if (!InferOp({op, specs, {}, 0}, &inferred).ok()) return;  // not for this dtype
@@ -62,6 +66,7 @@ class BlockwiseTest : public testing::Test {
     for (int64_t begin = 0; begin < kSize;) {
       const int64_t end = std::min(kSize, begin + RandomInt(rng_, 1, 150));
       std::vector<KernelTensor> of_part;
+      of_part.reserve(inputs.size());
       for (const KernelTensor& input : inputs) of_part.push_back(Part(input, begin, end));
       const KernelTensor out = Part(parts.tensor(), begin, end);
       ASSERT_TRUE(runner_.Call(op, of_part, {&out, 1}, {}).ok());
