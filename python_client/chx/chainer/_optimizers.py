@@ -1,9 +1,9 @@
-"""Chainer's optimizers and their hooks, in the daemon.
+"""Chainer's optimizers, in the daemon.
 
 ChainerX's own way updates NumPy views of the parameters, in this process. Here an update is one
-command for all parameters that have the same rule and hyperparameters (chx.optimizers), and so is
-each of Chainer's hooks. Loss scaling is undone by a division for each parameter, after the cast to
-float32 where there is one. States are arrays in the daemon, which serializers see.
+command for all parameters that have the same rule and hyperparameters (chx.optimizers). Loss scaling
+is undone by a division for each parameter, after the cast to float32 where there is one. States are
+arrays in the daemon, which serializers see.
 
 While chx.jit records, an update is a part of what is recorded: each run takes one more step, with the
 hyperparameters of that moment.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import collections
 
 import numpy
-from chainer import optimizer, optimizer_hooks, optimizers, variable
+from chainer import optimizer, optimizers, variable
 
 import chx
 from chx._compat import zip_strict
@@ -31,7 +31,6 @@ UpdateRule = optimizer.UpdateRule
 
 _update = GradientMethod.update
 _update_by_rule = UpdateRule._UpdateRule__update
-_call_hook = GradientMethod.call_hook
 _reallocate_cleared_grads = GradientMethod.reallocate_cleared_grads
 _check_nan_in_grads = optimizer.Optimizer.check_nan_in_grads
 
@@ -415,92 +414,9 @@ def check_nan_in_grads(self):
     _check_nan_in_grads(self)  # it warns of each parameter
 
 
-def _arrays(params):
-    return [_array_of(p) for p in params]
-
-
-def _grads(params):
-    return [_grad_of(p) for p in params]
-
-
-def _decay(hook, params):
-    by_scale = collections.defaultdict(list)
-    for param in params:
-        by_scale[param._loss_scale].append(param)
-    for scale, group in by_scale.items():
-        _call_varying(
-            operators["weight_decay"],
-            (_grads(group), _arrays(group)),
-            lambda scale=scale: (hook.rate if scale is None else hook.rate * scale,),
-        )
-
-
-def _lasso(hook, params):
-    _call_varying(operators["lasso"], (_grads(params), _arrays(params)), lambda: (hook.rate,))
-
-
-def _clip(hook, params):
-    _call_varying(operators["gradient_clipping"], (_grads(params),), lambda: (hook.threshold,))
-
-
-def _clip_hard(hook, params):
-    _call_varying(
-        operators["gradient_hard_clipping"],
-        (_grads(params),),
-        lambda: (hook.lower_bound, hook.upper_bound),
-    )
-
-
-def _lars(hook, params):
-    _call_varying(
-        operators["gradient_lars"],
-        (_grads(params), _arrays(params)),
-        lambda: (hook.threshold, hook.weight_decay, hook.eps),
-    )
-
-
-# By the function that is the hook: also of the deprecated classes in chainer.optimizer.
-_HOOKS = {
-    optimizer_hooks.WeightDecay.__call__: _decay,
-    optimizer_hooks.Lasso.__call__: _lasso,
-    optimizer_hooks.GradientClipping.__call__: _clip,
-    optimizer_hooks.GradientHardClipping.__call__: _clip_hard,
-    optimizer_hooks.GradientLARS.__call__: _lars,
-}
-
-
-def call_hook(self, hook):
-    """Calls a hook for the optimizer, or for each of its parameters."""
-    fused = _HOOKS.get(getattr(type(hook), "__call__", None))  # noqa: B004
-    params = list(self.target.params(False)) if fused else []
-    # A norm over several devices is Chainer's to gather.
-    if not fused or not _remote(params) or len({p._data[0].device for p in params}) > 1:
-        _call_hook(self, hook)
-        return
-    fused(hook, params)
-    self.reallocate_cleared_grads()
-
-
-def _device_noise(xp, shape, dtype, hook, opt):
-    """Chainer's exponential_decay_noise; the numbers are the daemon's for arrays that are there."""
-    if xp is not chx.chainerx:
-        return _exponential_decay_noise(xp, shape, dtype, hook, opt)
-    if recording.current() is not None:
-        raise _cannot_record("GradientNoise", "it depends on the number of the step")
-    deviation = (hook.eta / (1 + opt.t) ** 0.55) ** 0.5
-    return chx.random.normal(0.0, deviation, shape, dtype=dtype)
-
-
-_exponential_decay_noise = optimizer_hooks.gradient_noise.exponential_decay_noise
-
-
 def adapt(chainer):
     GradientMethod.update = update
-    GradientMethod.call_hook = call_hook
     GradientMethod.reallocate_cleared_grads = reallocate_cleared_grads
     optimizer.Optimizer.check_nan_in_grads = check_nan_in_grads
     UpdateRule._UpdateRule__update = update_by_rule
     UpdateRule.update_core_chainerx = update_core_chainerx
-    optimizer_hooks.gradient_noise.exponential_decay_noise = _device_noise
-    # The default argument holds the function itself.
-    optimizer_hooks.GradientNoise.__init__.__defaults__ = (_device_noise,)
