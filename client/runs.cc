@@ -25,7 +25,10 @@ absl::Status Ask(Session* session, Fill fill, v1::Reply* reply) {
                      absl::StrCat("[runs] expects a daemon that knows runs, got chxd at ",
                                   connection.address(), ", which is older"));
   }
-  return connection.AskAboutSession(fill, kTimeout, reply);
+  const absl::Status status = connection.AskAboutSession(fill, kTimeout, reply);
+  // What the daemon says about runs has a kind; the rest is about the session.
+  if (status.ok() || reply->status().kind() != 0) return status;
+  return MakeError(ErrorKind::kConnection, status.message());
 }
 
 absl::Status FillCalls(const Session& session, const RunCalls& calls, v1::RunCalls* message) {
@@ -129,8 +132,12 @@ absl::StatusOr<RunNews> WatchRun(Session* session, const std::string& name, uint
   news.next = reply.watch_run().next();
   news.dropped = reply.watch_run().dropped();
   for (const v1::RunEvent& event : reply.watch_run().events()) {
-    news.events.push_back({event.number(), event.kind(), event.step(), event.unix_time(),
-                           {event.values().begin(), event.values().end()}, event.reason(),
+    news.events.push_back({event.number(),
+                           event.kind(),
+                           event.step(),
+                           event.unix_time(),
+                           {event.values().begin(), event.values().end()},
+                           event.reason(),
                            event.text()});
   }
   return news;

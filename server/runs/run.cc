@@ -12,6 +12,49 @@ Run::Run(RunSpec spec, MemoryAccountPtr account, int64_t steps_per_epoch)
       meter_(std::move(account)),
       step_(spec_.done) {}
 
+Run::Run(RunRecord record, MemoryAccountPtr account)
+    : spec_(std::move(record.spec)),
+      steps_per_epoch_(record.steps_per_epoch),
+      meter_(std::move(account)),
+      step_(record.view.step),
+      next_(record.view.next),
+      dropped_(record.view.dropped) {
+  for (RunEvent& event : record.view.events) {
+    if (!meter_.TryCharge(BytesOf(event))) {
+      ++dropped_;
+      continue;
+    }
+    events_.push_back(std::move(event));
+  }
+  if (record.view.state == RunState::kEnded) {
+    state_ = RunState::kEnded;
+  } else {
+    Note(RunEventKind::kEnded, {}, "daemon", "the daemon has ended");
+  }
+}
+
+RunRecord Run::Record() {
+  RunRecord record;
+  record.spec.name = spec_.name;
+  record.spec.steps = spec_.steps;
+  record.spec.step.metrics = spec_.step.metrics;
+  record.spec.evaluation = spec_.evaluation;
+  record.steps_per_epoch = steps_per_epoch_;
+  MutexLock lock(&mutex_);
+  record.view.state = state_;
+  record.view.step = step_;
+  record.view.next = next_;
+  record.view.dropped = dropped_;
+  for (size_t i = 0; i < events_.size(); ++i) {
+    if (i == 0 || i + kMaxRecorded > events_.size()) {
+      record.view.events.push_back(events_[i]);
+    } else {
+      ++record.view.dropped;
+    }
+  }
+  return record;
+}
+
 int64_t Run::BytesOf(const RunEvent& event) {
   return static_cast<int64_t>(sizeof(RunEvent) + 3 * kAllocationBytes +
                               event.values.size() * sizeof(double) + event.reason.size() +

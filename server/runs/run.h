@@ -30,7 +30,7 @@ enum class RunEventKind : uint8_t {
 struct RunEvent {
   uint64_t number = 0;
   RunEventKind kind = RunEventKind::kStarted;
-  int64_t step = 0;     // that were done
+  int64_t step = 0;  // that were done
   double unix_time = 0;
   std::vector<double> values;
   std::string reason;  // kEnded: done, stopped, rule, time limit, error, session, daemon
@@ -43,9 +43,16 @@ enum class RunState : uint8_t { kRunning = 0, kPaused = 1, kEnded = 2 };
 struct RunView {
   RunState state = RunState::kRunning;
   int64_t step = 0;
-  uint64_t next = 0;         // the number of the next event that there will be
-  uint64_t dropped = 0;      // events that made room for later ones
+  uint64_t next = 0;     // the number of the next event that there will be
+  uint64_t dropped = 0;  // events that made room for later ones
   std::vector<RunEvent> events;
+};
+
+// What is left of a run after its daemon.
+struct RunRecord {
+  RunSpec spec;  // names, and the number of steps
+  int64_t steps_per_epoch = 1;
+  RunView view;
 };
 
 enum class RunOrder : uint8_t { kRun = 0, kPause = 1, kStop = 2, kEndWithDaemon = 3 };
@@ -56,15 +63,20 @@ class Run {
   // Where there are so many events, every other one goes of the older ones.
   static constexpr size_t kMaxEvents = 32768;
   static constexpr size_t kMaxViewed = 1024;  // events of one view
+  static constexpr size_t kMaxRecorded = 4096;
 
   // `steps_per_epoch`: what the spec comes to.
   Run(RunSpec spec, MemoryAccountPtr account, int64_t steps_per_epoch);
+  // One that has ended with its daemon, if not before.
+  Run(RunRecord record, MemoryAccountPtr account);
 
   const RunSpec& spec() const { return spec_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
   // The events from a number on; waits that long for the first.
   RunView Watch(uint64_t from, std::chrono::milliseconds patience);
+  // The first event and the newest ones.
+  RunRecord Record();
   // A later order than to stop changes nothing.
   void Ask(RunOrder order);
 

@@ -73,9 +73,8 @@ absl::Status RunLoop::Take(SessionState* state) {
       return ValueError("[runs] expects an evaluation without numbers that vary");
     }
   }
-  const int64_t largest = std::max(spec_->step.batch_size,
-                                   spec_->evaluation.has_value() ? spec_->evaluation->batch_size
-                                                                 : 0);
+  const int64_t largest = std::max(
+      spec_->step.batch_size, spec_->evaluation.has_value() ? spec_->evaluation->batch_size : 0);
   int64_t bytes = kRunBytes + largest * static_cast<int64_t>(sizeof(int64_t));
   if (spec_->shuffle.has_value()) bytes += step_part_.rows * kOrderBytes;
   bytes += (spec_->steps - spec_->done) *

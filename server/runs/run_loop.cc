@@ -62,8 +62,7 @@ absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Make(const std::shared_ptr<Ses
   });
   CHX_RETURN_IF_ERROR(taken);
   const int64_t per_epoch = loop->step_part_.rows / loop->spec_->step.batch_size;
-  loop->run_ =
-      std::make_shared<Run>(std::move(loop->asked_), session->account(), per_epoch);
+  loop->run_ = std::make_shared<Run>(std::move(loop->asked_), session->account(), per_epoch);
   loop->spec_ = &loop->run_->spec();
   loop->step_part_.calls = &loop->spec_->step;
   if (loop->spec_->evaluation.has_value()) {
@@ -231,8 +230,7 @@ absl::Span<const int64_t> RunLoop::RowsOf(int64_t step) {
     order_ = EpochOrder(*spec_->shuffle, epoch, step_part_.rows);
     order_epoch_ = epoch;
   }
-  return absl::MakeConstSpan(order_).subspan(static_cast<size_t>(begin),
-                                             static_cast<size_t>(size));
+  return absl::MakeConstSpan(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
 }
 
 absl::Status RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,

@@ -18,8 +18,7 @@ constexpr double kMaxSeconds = 1e9;
 
 absl::Status CheckCalls(const RunCalls& calls) {
   if (calls.data.empty() || calls.data.size() > kMaxList) {
-    return ValueError("[runs] expects 1 to ", kMaxList, " arrays of data, got ",
-                      calls.data.size());
+    return ValueError("[runs] expects 1 to ", kMaxList, " arrays of data, got ", calls.data.size());
   }
   if (calls.metrics.size() > kMaxList) {
     return ValueError("[runs] expects at most ", kMaxList, " metrics, got ", calls.metrics.size());
@@ -86,8 +85,8 @@ absl::Status CheckRunSpec(const RunSpec& spec) {
 std::vector<int64_t> EpochOrder(uint64_t seed, int64_t epoch, int64_t rows) {
   std::vector<std::pair<uint64_t, int64_t>> keys(static_cast<size_t>(rows));
   for (int64_t i = 0; i < rows; i += 2) {
-    const kernels::PhiloxBlock block = kernels::Philox(seed, static_cast<uint64_t>(i / 2),
-                                                       static_cast<uint32_t>(epoch));
+    const kernels::PhiloxBlock block =
+        kernels::Philox(seed, static_cast<uint64_t>(i / 2), static_cast<uint32_t>(epoch));
     for (int64_t j = 0; j < 2 && i + j < rows; ++j) {
       const uint64_t low = block.words[2 * j];
       const uint64_t high = block.words[2 * j + 1];

@@ -7,6 +7,7 @@
 
 #include "ops/error.h"
 #include "server/runs/run_loop.h"
+#include "server/session/named_sessions.h"
 
 namespace chx::server {
 
@@ -17,6 +18,19 @@ struct Runs::OfSession {
 };
 
 namespace {
+
+absl::Status CheckRunRecord(const RunRecord& record) {
+  const RunView& view = record.view;
+  bool valid = CheckSessionName(record.spec.name).ok() && record.spec.steps > 0 &&
+               record.steps_per_epoch > 0 && view.events.size() <= Run::kMaxRecorded + 1;
+  uint64_t next = 0;
+  for (const RunEvent& event : view.events) {
+    valid = valid && event.number >= next && event.number < view.next &&
+            event.kind <= RunEventKind::kEnded;
+    next = event.number + 1;
+  }
+  return valid ? absl::OkStatus() : ValueError("[restore] expects a run, got another thing");
+}
 
 bool HasEnded(Run* run) {
   return run->Watch(~uint64_t{0}, std::chrono::milliseconds(0)).state == RunState::kEnded;
@@ -41,6 +55,19 @@ absl::StatusOr<std::shared_ptr<Run>> Runs::Find(Session* session, const std::str
     if (run->spec().name == name) return std::move(run);
   }
   return ValueError("[runs] the session has no run '", name, "'");
+}
+
+absl::Status Runs::Restore(Session* session, std::vector<RunRecord> records) {
+  if (records.empty()) return absl::OkStatus();
+  if (records.size() > kMaxKept) return ValueError("[restore] expects fewer runs");
+  const std::shared_ptr<OfSession> kept = KeptBy(session);
+  MutexLock lock(&kept->mutex);
+  for (RunRecord& record : records) {
+    CHX_RETURN_IF_ERROR(CheckRunRecord(record));
+    kept->all.push_back(std::make_shared<Run>(std::move(record), session->account()));
+  }
+  session->runs().kept = static_cast<int>(kept->all.size());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<Run>> Runs::Start(const std::shared_ptr<Session>& session,

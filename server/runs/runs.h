@@ -29,13 +29,16 @@ class Runs {
   ~Runs() { Stop(); }
   Runs(const Runs&) = delete;
 
-  // `place`: what the session computes and has its memory from, for as long as the run has it. Gives the run of that name if it is of the same
-  // attempt; else there must be none that goes on.
+  // `place`: what the session computes and has its memory from, for as long as the run has it.
+  // Gives the run of that name if it is of the same attempt; else there must be none that goes on.
   absl::StatusOr<std::shared_ptr<Run>> Start(const std::shared_ptr<Session>& session,
                                              TenantPlace place, RunSpec spec);
   // A kValue error if the session has none of that name.
   static absl::StatusOr<std::shared_ptr<Run>> Find(Session* session, const std::string& name);
   static std::vector<std::shared_ptr<Run>> List(Session* session);
+  // Of a session that is restored from a snapshot; names and numbers are checked. Its runs have
+  // ended.
+  static absl::Status Restore(Session* session, std::vector<RunRecord> records);
   // None start any more, and all end after their steps.
   void AskToEnd();
   // Waits for that, but no longer.

@@ -105,7 +105,6 @@ void FreeProgram(Program* program, SessionState* state);
 // The same, unless somebody else has it, too.
 void DropProgram(std::shared_ptr<Program> program, SessionState* state);
 
-
 }  // namespace chx::server
 
 #endif  // CHX_SERVER_SESSION_PROGRAMS_H_

@@ -61,7 +61,7 @@ struct SessionState {
   RootErrorLog errors;
   int live_runs = 0;                           // server/runs: they have not ended
   uint64_t next_run_handle = kFirstRunHandle;  // handles, and numbers of their programs
-  LastUses last_uses;  // in the window of commands that runs
+  LastUses last_uses;                          // in the window of commands that runs
 
   // Incremented for each client: what one began must not end in another's session.
   uint64_t incarnation = 0;

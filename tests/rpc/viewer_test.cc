@@ -43,6 +43,7 @@ class ViewerTest : public ::testing::Test {
   std::unique_ptr<Backend> backend_;
   Devices devices_;
   std::unique_ptr<SessionManager> manager_;
+  Runs runs_;
   std::unique_ptr<FrameService> service_;
 };
 
