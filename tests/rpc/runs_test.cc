@@ -19,7 +19,7 @@ constexpr char kVision[] = "the token of vision, made up";
 constexpr char kSpeech[] = "the token of speech, made up";
 constexpr uint64_t kProgram = 7;
 constexpr Handle kData = 1;
-constexpr Handle kOnes = 2;
+constexpr Handle kOne = 2;
 constexpr Handle kUnrecorded = 100;
 constexpr Handle kOfRuns = Handle{3} << 62;
 
@@ -30,14 +30,16 @@ class RunsTest : public DaemonTest {
     client_ = std::make_unique<RpcClient>(address(), token_);
     ASSERT_TRUE(client_->Open().ok());
     client_->Connect();
-    ASSERT_TRUE(client_->Upload(3, {1, 2, 3, 4, 5, 6, 7, 8}, 100).ok());
-    ASSERT_TRUE(client_->Upload(4, {1, 1}, 100).ok());
+    const std::vector<float> rows = {1, 2, 3, 4, 5, 6, 7, 8};
+    const auto bytes = [&rows](size_t count) {
+      return absl::string_view(reinterpret_cast<const char*>(rows.data()), count * sizeof(float));
+    };
     std::string batch;
     CommandWriter writer(&batch);
-    writer.Write(Apply("reshape", 3, kData, {AttrValue::FromInts({4, 2})}));
-    writer.Write(Apply("reshape", 4, kOnes, {AttrValue::FromInts({1, 2})}));
-    writer.Write(command::BeginProgram{kProgram, {kOnes}});
-    writer.Write(Apply("sum", kOnes, kUnrecorded, {AttrValue(), AttrValue(false)}));
+    writer.Write(command::Upload{kData, Dtype::kFloat32, 0, {4, 2}, bytes(8)});
+    writer.Write(command::Upload{kOne, Dtype::kFloat32, 0, {1, 2}, bytes(2)});
+    writer.Write(command::BeginProgram{kProgram, {kOne}});
+    writer.Write(Sum(kOne, kUnrecorded));
     command::EndProgram end;
     end.request_id = 1;
     end.program = kProgram;
@@ -50,12 +52,12 @@ class RunsTest : public DaemonTest {
     ASSERT_FALSE(event.values(0).has_error()) << event.ShortDebugString();
   }
 
-  static command::ApplyOp Apply(absl::string_view name, Handle input, Handle result, Attrs attrs) {
+  static command::ApplyOp Sum(Handle input, Handle result) {
     command::ApplyOp call;
-    call.op = static_cast<uint16_t>(OpRegistry::Global().Find(name)->id + 1);
+    call.op = static_cast<uint16_t>(OpRegistry::Global().Find("sum")->id + 1);
     call.inputs = {HandleOperand(input)};
     call.results = {result};
-    call.attrs = std::move(attrs);
+    call.attrs = {AttrValue(), AttrValue(false), AttrValue()};
     return call;
   }
 
