@@ -1,8 +1,8 @@
 """Training that the daemon does by itself, whether its client is there or not: docs/runs.md.
 
-    run = chx.runs.start(step, data=(x, t), batch_size=64, epochs=10, shuffle=0)
-    for event in run:
-        print(event.step, event.metrics)
+run = chx.runs.start(step, data=(x, t), batch_size=64, epochs=10, shuffle=0)
+for event in run:
+    print(event.step, event.metrics)
 """
 
 from __future__ import annotations
@@ -427,9 +427,7 @@ def _call(
     return recorded, result
 
 
-def _outputs(
-    result: Any, metrics: Sequence[str] | None
-) -> tuple[_Metrics, builtins.list[ndarray]]:
+def _outputs(result: Any, metrics: Sequence[str] | None) -> tuple[_Metrics, builtins.list[ndarray]]:
     """The metrics' names and places among a step's arrays, and these."""
     outputs: builtins.list[ndarray] = []
     _programs._flatten(result, outputs)

@@ -364,7 +364,7 @@ def test_others_are_answered(daemon, session):
 def test_records_beside_it(session):
     w, run = endless()
     for number in range(20):
-        assert float(chx.jit(lambda x: chx.sum(x) + number)(chx.ones(3))) == 3.0 + number
+        assert float(chx.jit(lambda x, n=number: chx.sum(x) + n)(chx.ones(3))) == 3.0 + number
     before = run.step
     assert wait_until(lambda: run.step > before)
     run.stop()

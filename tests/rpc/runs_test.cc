@@ -259,7 +259,9 @@ TEST_F(RunsTest, RandomSpecsDoNoHarm) {
       }
     }
     const bool started = Ask(call).ok();
-    if (random() % 2 == 0 && started) EXPECT_TRUE(Stop(spec.name()).ok());
+    if (random() % 2 == 0 && started) {
+      EXPECT_TRUE(Stop(spec.name()).ok());
+    }
     std::string batch;
     CommandWriter(&batch).Release({kOfRuns + random() % 1000});  // not the client's
     ASSERT_TRUE(client_->Send(batch));
