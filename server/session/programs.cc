@@ -55,7 +55,7 @@ void Programs::Add(uint64_t number, std::shared_ptr<Program> program) {
 }
 
 absl::Status Programs::Restore(uint64_t number, std::unique_ptr<Program> program) {
-  if (programs_.size() >= kMaxPrograms || programs_.contains(number) ||
+  if (programs_.size() >= kMaxPrograms || programs_.contains(number) || IsOfRun(number) ||
       program->records.size() > kMaxRecordsBytes) {
     return Damaged("a number or a size that none has");
   }
