@@ -36,7 +36,7 @@ TEST(EpochOrderTest, IsAPermutationOfItsOwnInEachEpoch) {
 
 TEST(RunTest, OlderEventsMakeRoom) {
   auto account = std::make_shared<MemoryAccount>(int64_t{1} << 30);
-  Run run(Spec(), account, 1);
+  server::Run run(Spec(), account, 1);
   run.Note(RunEventKind::kStarted, {});
   constexpr int kLogs = 100000;
   for (int i = 0; i < kLogs; ++i) {
@@ -52,8 +52,8 @@ TEST(RunTest, OlderEventsMakeRoom) {
     all.insert(all.end(), view.events.begin(), view.events.end());
     from = all.back().number + 1;
   }
-  EXPECT_LE(all.size(), Run::kMaxEvents);
-  EXPECT_GT(all.size(), Run::kMaxEvents / 4);
+  EXPECT_LE(all.size(), server::Run::kMaxEvents);
+  EXPECT_GT(all.size(), server::Run::kMaxEvents / 4);
   EXPECT_EQ(all.front().kind, RunEventKind::kStarted);
   EXPECT_EQ(all.back().reason, "done");
   EXPECT_EQ(run.Watch(from, kNow).dropped + all.size(), kLogs + 2u);
@@ -68,7 +68,7 @@ TEST(RunTest, OlderEventsMakeRoom) {
 TEST(RunTest, EventsAreChargedAndGivenUpWithoutMemory) {
   auto account = std::make_shared<MemoryAccount>(int64_t{256} << 10);
   {
-    Run run(Spec(), account, 1);
+    server::Run run(Spec(), account, 1);
     run.Note(RunEventKind::kStarted, {});
     for (int i = 0; i < 20000; ++i) run.Note(RunEventKind::kLog, std::vector<double>(16));
     const RunView view = run.Watch(0, kNow);
@@ -82,12 +82,12 @@ TEST(RunTest, EventsAreChargedAndGivenUpWithoutMemory) {
 
 TEST(RunTest, HasEndedWithItsDaemon) {
   auto account = std::make_shared<MemoryAccount>(int64_t{1} << 30);
-  Run run(Spec(), account, 7);
+  server::Run run(Spec(), account, 7);
   run.Note(RunEventKind::kStarted, {});
-  for (size_t i = 0; i < 2 * Run::kMaxRecorded; ++i) run.Note(RunEventKind::kLog, {0.5});
+  for (size_t i = 0; i < 2 * server::Run::kMaxRecorded; ++i) run.Note(RunEventKind::kLog, {0.5});
   run.SetStep(9);
-  Run later(run.Record(), account);
-  const uint64_t last = 2 * Run::kMaxRecorded + 1;
+  server::Run later(run.Record(), account);
+  const uint64_t last = 2 * server::Run::kMaxRecorded + 1;
   RunView view = later.Watch(last, kNow);
   EXPECT_EQ(view.state, RunState::kEnded);
   EXPECT_EQ(view.step, 9);
@@ -98,12 +98,12 @@ TEST(RunTest, HasEndedWithItsDaemon) {
   view = later.Watch(0, kNow);
   EXPECT_EQ(view.events[0].kind, RunEventKind::kStarted);
   // And once more: it has ended already.
-  Run again(later.Record(), account);
+  server::Run again(later.Record(), account);
   EXPECT_EQ(again.Watch(0, kNow).next, last + 1);
 }
 
 TEST(RunTest, AnOrderToStopStays) {
-  Run run(Spec(), std::make_shared<MemoryAccount>(int64_t{1} << 30), 1);
+  server::Run run(Spec(), std::make_shared<MemoryAccount>(int64_t{1} << 30), 1);
   run.Ask(RunOrder::kPause);
   EXPECT_EQ(run.order(), RunOrder::kPause);
   run.Ask(RunOrder::kRun);
