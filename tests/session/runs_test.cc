@@ -124,6 +124,7 @@ TEST_F(RunsTest, GoBesideCommandsAndBeginningsAnew) {
 TEST_F(RunsTest, SeveralShareTheSession) {
   Prepare();
   std::vector<std::shared_ptr<server::Run>> all;
+  all.reserve(Runs::kMaxActive);
   for (int i = 0; i < Runs::kMaxActive; ++i) all.push_back(Start("run" + std::to_string(i)));
   const std::shared_ptr<Session> session(session_.get(), [](Session*) {});
   EXPECT_FALSE(runs_.Start(session, {}, Spec("one more")).ok());
