@@ -83,6 +83,11 @@ class Connection {
   absl::Status Close(bool discard = false);
   // What has been sent and has not run becomes errors; the session goes on.
   absl::Status Cancel();
+  // One call about the session, beside its stream, which may be repeated. `fill` puts the session's
+  // id, and the epoch of the daemon's process, into it.
+  absl::Status AskAboutSession(
+      absl::FunctionRef<void(const std::string& id, uint64_t epoch, v1::Call* call)> fill,
+      std::chrono::seconds timeout, v1::Reply* reply);
   // To be called now and then by a thread that has nothing else to do: finds out whether the stream
   // is cut, which nobody may see who does not read, and takes the session up. Returns when to call
   // next, or an error once the session is closed or lost.
@@ -95,6 +100,7 @@ class Connection {
   // Whether the daemon's sessions share arrays with each other.
   bool knows_sharing() const { return knows_sharing_; }
   bool knows_programs() const { return knows_programs_; }
+  bool knows_runs() const { return knows_runs_; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
   uint64_t session_memory_bytes() const { return limits_.session_memory_bytes(); }
@@ -191,6 +197,7 @@ class Connection {
   std::vector<bool> shares_;  // by device
   bool knows_sharing_ = false;
   bool knows_programs_ = false;
+  bool knows_runs_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
   bool keeps_names_ = false;

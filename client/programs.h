@@ -32,6 +32,7 @@ class RecordedProgram : public RefCounted<RecordedProgram> {
   // Why runs go by the step's commands, and not by a plan; empty: they go by a plan.
   const std::string& declined() const { return declined_; }
   size_t num_slots() const { return num_slots_; }
+  uint64_t number() const { return number_; }  // the daemon's
 
   // Does what the step does, `times` times. `values`: of the slots, one time after the other; a
   // float's bits. Gives the results of the last time, which are in no graph. Does not wait.

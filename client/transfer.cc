@@ -54,6 +54,14 @@ absl::Status Connection::Ask(const v1::Call& call, Clock::time_point deadline, v
                    absl::StrCat("chxd at ", address_, ": the connection is cut"));
 }
 
+absl::Status Connection::AskAboutSession(
+    absl::FunctionRef<void(const std::string& id, uint64_t epoch, v1::Call* call)> fill,
+    std::chrono::seconds timeout, v1::Reply* reply) {
+  v1::Call call;
+  fill(session_id_, epoch_, &call);
+  return Ask(call, Clock::now() + timeout, reply);
+}
+
 absl::Status Connection::Cancel() {
   v1::Call call;
   call.mutable_cancel()->set_session_id(session_id_);

@@ -186,7 +186,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   frames.admit_session = [admission = daemon->admission_.get()](const PeerInfo& peer) {
     return admission->AdmitSession(peer);
   };
-  daemon->frames_ = std::make_unique<FrameService>(daemon->manager_.get(), std::move(frames));
+  daemon->runs_ = std::make_unique<Runs>();
+  daemon->frames_ = std::make_unique<FrameService>(daemon->manager_.get(), daemon->runs_.get(),
+                                                   std::move(frames));
   if (daemon->tenants_ != nullptr) {
     CHX_RETURN_IF_ERROR(daemon->SetTenants(options.credentials));
     daemon->frames_->callers().SetTenants(daemon->tenants_.get());
@@ -446,11 +448,14 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
   manager_->StartDraining();
   if (state_ != nullptr) {
     state_->Stop();
+    runs_->AskToEnd();
     StopListeningWithin(timeout);
+    runs_->EndWithin(timeout);
     state_->SnapshotAll(timeout);
     return;
   }
   const auto end = std::chrono::steady_clock::now() + timeout;
+  runs_->AskToEnd();
   const auto busy = [this] {
     for (const SessionRecordPtr& record : manager_->List()) {
       if (manager_->attached(record)) return true;

@@ -20,6 +20,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/frame_service.h"
 #include "server/rpc/segment_server.h"
+#include "server/runs/runs.h"
 #include "server/session/session_manager.h"
 #include "server/sharing/shared_store.h"
 #include "server/state/state_store.h"
@@ -87,6 +88,7 @@ class Daemon {
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<Tracer> tracer_;
   std::unique_ptr<SessionManager> manager_;
+  std::unique_ptr<Runs> runs_;  // they hold their sessions
   std::unique_ptr<FrameService> frames_;
   std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it
   std::unique_ptr<AdminSupervisor> admin_;

@@ -46,6 +46,7 @@ from chx import (
     linalg as linalg,
     optimizers as optimizers,
     random as random,
+    runs as runs,
 )
 from chx._autograd.backward import (
     backward as backward,

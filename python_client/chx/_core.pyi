@@ -483,6 +483,26 @@ def _program_explain(program: object, measure: bool, /) -> str: ...
 def _program_run(
     program: Any, arguments: Sequence[ndarray], times: int, values: Sequence[int], /
 ) -> list[ndarray]: ...
+def _run_start(
+    session: Session,
+    name: str,
+    step: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]]],
+    steps: int,
+    shuffle: int | None,
+    first: Sequence[ndarray],
+    values: Sequence[ndarray],
+    log_every: int,
+    evaluation: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]]] | None,
+    evaluate_every: int,
+    rules: list[tuple[int, bool, int, float, int]],
+    time_limit: float,
+    /,
+) -> None: ...
+def _run_watch(
+    session: Session, name: str, after: int, seconds: float, /
+) -> tuple[tuple[Any, ...], int, int, list[tuple[Any, ...]]]: ...
+def _run_control(session: Session, name: str, order: int, /) -> None: ...
+def _run_list(session: Session, /) -> list[tuple[Any, ...]]: ...
 def _attribute_index(operator: str, attribute: str, /) -> int: ...
 def _upload(
     values: Any, dtype: DtypeLike, shape: tuple[int, ...], device: DeviceLike, /

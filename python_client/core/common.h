@@ -18,6 +18,10 @@
 #include "ops/op_call.h"
 #include "ops/registry.h"
 
+namespace chx {
+class Program;
+}  // namespace chx
+
 namespace chx::python {
 
 // gil.cc. As Py_DECREF, for destructors: these also run when a daemon thread is unwound because the
@@ -222,6 +226,11 @@ extern PyMethodDef optimizer_functions[];
 
 // programs.cc
 extern PyMethodDef program_functions[];
+// What a capsule of _program_end has; null with an exception set: it is another one.
+Program* AsProgram(PyObject* capsule);
+
+// runs.cc
+extern PyMethodDef run_functions[];
 
 // admin.cc
 extern PyMethodDef admin_functions[];

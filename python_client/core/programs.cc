@@ -140,6 +140,10 @@ PyObject* AttributeIndex(PyObject*, PyObject* args) {
 
 }  // namespace
 
+Program* AsProgram(PyObject* capsule) {
+  return static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+}
+
 PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullptr},
                                    {"_program_operations", NumOperations, METH_O, nullptr},
                                    {"_program_hold", Hold, METH_O, nullptr},

@@ -45,7 +45,7 @@ bool Allows(Access access, const v1::Call& call) {
   if (access == Access::kNone) return false;
   const bool resumes = call.has_open() && !call.open().resume_session_id().empty();
   return resumes || call.has_close() || call.has_cancel() || call.has_upload() ||
-         call.has_download();
+         call.has_download() || RunCallService::Is(call);
 }
 
 // What no session has as its id.
@@ -64,6 +64,14 @@ std::string* SessionIdOf(v1::Call* call) {
       return call->mutable_upload()->mutable_session_id();
     case v1::Call::kDownload:
       return call->mutable_download()->mutable_session_id();
+    case v1::Call::kStartRun:
+      return call->mutable_start_run()->mutable_session_id();
+    case v1::Call::kWatchRun:
+      return call->mutable_watch_run()->mutable_session_id();
+    case v1::Call::kControlRun:
+      return call->mutable_control_run()->mutable_session_id();
+    case v1::Call::kListRuns:
+      return call->mutable_list_runs()->mutable_session_id();
     default:
       return nullptr;
   }
@@ -91,11 +99,12 @@ void ServeOpStream(SessionManager* manager, FrameConnection* connection, v1::Sub
 
 }  // namespace
 
-FrameService::FrameService(SessionManager* manager, FrameServiceOptions options)
+FrameService::FrameService(SessionManager* manager, Runs* runs, FrameServiceOptions options)
     : manager_(manager),
       options_(std::move(options)),
       callers_(Tokens{options_.token, {}}),
-      admin_calls_(manager, &callers_, options_.snapshot) {}
+      admin_calls_(manager, &callers_, options_.snapshot),
+      run_calls_(manager, runs) {}
 
 bool FrameService::Enter(FrameConnection* connection) {
   MutexLock lock(&mutex_);
@@ -246,6 +255,7 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, con
       FillNodeStatus(manager_, reply->mutable_node_status());
       return absl::OkStatus();
     default:
+      if (RunCallService::Is(call)) return run_calls_.Answer(call, reply);
       if (AdminCalls::Is(call)) return admin_calls_.Answer(call, peer, *caller.tenant, reply);
       return absl::UnimplementedError("this daemon does not know the call");
   }

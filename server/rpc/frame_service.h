@@ -18,6 +18,7 @@
 #include "server/rpc/callers.h"
 #include "server/rpc/frame_connection.h"
 #include "server/rpc/peer_info.h"
+#include "server/rpc/run_calls.h"
 #include "server/session/session_manager.h"
 
 namespace chx::server {
@@ -35,7 +36,8 @@ struct FrameServiceOptions {
 // stream: it reads, executes and answers, so that a value waits for no hand-over.
 class FrameService {
  public:
-  FrameService(SessionManager* manager, FrameServiceOptions options);
+  // `runs` outlive the service.
+  FrameService(SessionManager* manager, Runs* runs, FrameServiceOptions options);
   ~FrameService() { Stop(); }
 
   // Serves one connection to its end on the calling thread, and closes the socket.
@@ -74,6 +76,7 @@ class FrameService {
   const FrameServiceOptions options_;
   Callers callers_;
   AdminCalls admin_calls_;
+  RunCallService run_calls_;
   std::atomic<bool> shared_memory_{false};
   Mutex mutex_;
   CondVar ended_;

@@ -135,6 +135,14 @@ void HandleTable::Clear() {
   entries_.clear();
 }
 
+void HandleTable::Keep(const absl::flat_hash_set<Handle>& kept) {
+  std::vector<Handle> others;
+  for (const auto& [handle, entry] : entries_) {
+    if (!kept.contains(handle)) others.push_back(handle);
+  }
+  for (Handle handle : others) Release(handle);
+}
+
 const RootErrorPtr& HandleTable::LostError() {
   if (lost_.error == nullptr) {
     lost_.error = std::make_shared<RootError>();

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -58,6 +59,8 @@ class HandleTable {
   bool Release(Handle handle);
   void LeaveGraph(Handle handle, BackpropId id);
   void Clear();
+  // Releases all but these.
+  void Keep(const absl::flat_hash_set<Handle>& kept);
   // Calls fn(handle, entry) for each, in no order.
   template <typename Fn>
   void ForEach(Fn fn) {

@@ -179,7 +179,7 @@ absl::StatusOr<SessionRecordPtr> SessionManager::FindOrRestore(const std::string
 }
 
 bool SessionManager::LetWait(const SessionRecordPtr& record, std::chrono::milliseconds patience) {
-  if (record->owner.name.empty() || record->session->saved() == 0) return false;
+  if (record->owner.name.empty() || !record->session->has_kept()) return false;
   SessionOwner nobody = record->owner;
   nobody.client_name = "";
   nobody.peer = "";
@@ -197,7 +197,7 @@ bool SessionManager::LetWait(const SessionRecordPtr& record, std::chrono::millis
 
 absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Leave(const std::string& id) {
   const SessionRecordPtr record = Find(id);
-  if (record == nullptr || record->owner.name.empty() || record->session->saved() == 0) {
+  if (record == nullptr || record->owner.name.empty() || !record->session->has_kept()) {
     return Close(id);
   }
   std::vector<SessionOutput::Error> unread =

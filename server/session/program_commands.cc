@@ -20,7 +20,7 @@ absl::Status Begin(const command::BeginProgram& c, SessionState* state) {
     return MemoryError("[jit] the session has ", Programs::kMaxPrograms,
                        " programs, which is the limit: release some");
   }
-  if (state->programs.Find(c.program) != nullptr) {
+  if (state->programs.Find(c.program) != nullptr || IsOfRun(c.program)) {
     return ValueError("[jit] expects a new number for a program, got ", c.program);
   }
   auto recording = std::make_unique<Recording>(c.program, state, true);
@@ -66,7 +66,7 @@ absl::Status CheckRun(const command::RunProgram& c, const Program* program,
   }
   Handles wanted;
   for (Handle result : c.results) {
-    if (IsOfProgram(result)) {
+    if (IsOfProgram(result) && !IsOfRun(result)) {
       return ValueError("[run_program] expects handles below 2^63, got ", result);
     }
     if (result != 0) wanted.push_back(result);
@@ -146,8 +146,8 @@ void RunCommand(const command::ReleaseProgram& c, CommandContext& context) {
     programs.Stop();
     return;
   }
-  const std::unique_ptr<Program> program = programs.Take(c.program);
-  if (program != nullptr) return FreeProgram(program.get(), &context.state);
+  std::shared_ptr<Program> program = programs.Take(c.program);
+  if (program != nullptr) return DropProgram(std::move(program), &context.state);
   context.Fail(c, ValueError("[jit] expects a program of this session, got ", c.program), "jit");
 }
 

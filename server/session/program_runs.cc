@@ -68,8 +68,12 @@ class CommandRun {
     SwapModes(const Program& program, Definitions* definitions) : definitions_(*definitions) {
       for (const auto& [number, mode] : program.modes) {
         const auto it = definitions_.modes().find(number);
-        if (it == definitions_.modes().end()) continue;
-        before_.emplace_back(number, std::exchange(it->second, mode));
+        if (it != definitions_.modes().end()) {
+          before_.emplace_back(number, std::exchange(it->second, mode));
+        } else if (definitions_.modes().Reserve(1)) {  // another client has begun
+          definitions_.modes().try_emplace(number, mode);
+          added_.push_back(number);
+        }
       }
     }
     ~SwapModes() {
@@ -77,11 +81,16 @@ class CommandRun {
         const auto it = definitions_.modes().find(number);
         if (it != definitions_.modes().end()) it->second = std::move(mode);
       }
+      for (const uint16_t number : added_) {
+        const auto it = definitions_.modes().find(number);
+        if (it != definitions_.modes().end()) definitions_.modes().erase(it);
+      }
     }
 
    private:
     Definitions& definitions_;
     std::vector<std::pair<uint16_t, RecordMode>> before_;
+    std::vector<uint16_t> added_;
   };
 
   Handle NewName(Handle handle) {

@@ -45,12 +45,17 @@ Program* Programs::Find(uint64_t number) {
   return it == programs_.end() ? nullptr : it->second.get();
 }
 
-void Programs::Add(uint64_t number, std::unique_ptr<Program> program) {
+std::shared_ptr<Program> Programs::Share(uint64_t number) {
+  const auto it = programs_.find(number);
+  return it == programs_.end() ? nullptr : it->second;
+}
+
+void Programs::Add(uint64_t number, std::shared_ptr<Program> program) {
   programs_[number] = std::move(program);
 }
 
 absl::Status Programs::Restore(uint64_t number, std::unique_ptr<Program> program) {
-  if (programs_.size() >= kMaxPrograms || programs_.contains(number) ||
+  if (programs_.size() >= kMaxPrograms || programs_.contains(number) || IsOfRun(number) ||
       program->records.size() > kMaxRecordsBytes) {
     return Damaged("a number or a size that none has");
   }
@@ -63,10 +68,10 @@ absl::Status Programs::Restore(uint64_t number, std::unique_ptr<Program> program
   return absl::OkStatus();
 }
 
-std::unique_ptr<Program> Programs::Take(uint64_t number) {
+std::shared_ptr<Program> Programs::Take(uint64_t number) {
   const auto it = programs_.find(number);
   if (it == programs_.end()) return nullptr;
-  std::unique_ptr<Program> program = std::move(it->second);
+  std::shared_ptr<Program> program = std::move(it->second);
   programs_.erase(it);
   return program;
 }
@@ -81,14 +86,28 @@ std::unique_ptr<Recording> Programs::Stop() { return std::move(recording_); }
 
 void Programs::Clear() {
   recording_ = nullptr;
-  for (const auto& [number, program] : programs_) meter_->Release(program->charged);
-  programs_.clear();
+  for (const auto& [number, program] : programs_) {
+    if (!IsOfRun(number) && program.use_count() == 1) meter_->Release(program->charged);
+  }
+  absl::erase_if(programs_, [](const auto& entry) { return !IsOfRun(entry.first); });
+}
+
+void Programs::AddHeldByRuns(absl::flat_hash_set<Handle>* handles) const {
+  for (const auto& [number, program] : programs_) {
+    if (!IsOfRun(number)) continue;
+    for (const Program::Held& held : program->held) handles->insert(held.own);
+  }
 }
 
 void FreeProgram(Program* program, SessionState* state) {
   for (const Program::Held& held : program->held) state->handles.Release(held.own);
   state->meter.Release(program->charged);
   program->charged = 0;
+}
+
+void DropProgram(std::shared_ptr<Program> program, SessionState* state) {
+  // Owners come and go under the session's lock only.
+  if (program.use_count() == 1) FreeProgram(program.get(), state);
 }
 
 }  // namespace chx::server

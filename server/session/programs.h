@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "proto/command.h"
 #include "server/autograd/apply.h"
@@ -24,6 +25,9 @@ struct SessionState;
 // Handles that programs use, where those of clients do not come.
 inline constexpr Handle kFirstProgramHandle = Handle{1} << 63;
 inline bool IsOfProgram(Handle handle) { return handle >= kFirstProgramHandle; }
+// Of these, those from here on are of runs (server/runs); and such numbers of programs.
+inline constexpr Handle kFirstRunHandle = Handle{3} << 62;
+inline bool IsOfRun(uint64_t number) { return number >= kFirstRunHandle; }
 
 // What a program takes beside its records, of which strings double; and for each command.
 inline constexpr int64_t kProgramBytes = 2048;
@@ -64,18 +68,24 @@ class Programs {
   std::unique_ptr<Recording> Stop();
 
   Program* Find(uint64_t number);
+  // For a run, which keeps it whatever the client releases; null: there is none.
+  std::shared_ptr<Program> Share(uint64_t number);
   size_t size() const { return programs_.size(); }
-  void Add(uint64_t number, std::unique_ptr<Program> program);
+  void Add(uint64_t number, std::shared_ptr<Program> program);
   // Adds one that was written before, whose held arrays are bound. An error if no recording can
   // have made it.
   absl::Status Restore(uint64_t number, std::unique_ptr<Program> program);
-  // Calls fn(number, program) for each, in no order.
+  // Calls fn(number, program) for each of the client's, in no order.
   template <typename Fn>
   void ForEach(Fn fn) const {
-    for (const auto& [number, program] : programs_) fn(number, *program);
+    for (const auto& [number, program] : programs_) {
+      if (!IsOfRun(number)) fn(number, *program);
+    }
   }
-  std::unique_ptr<Program> Take(uint64_t number);
-  // The handles that they hold are their owner's to forget.
+  // The handles that programs of runs hold.
+  void AddHeldByRuns(absl::flat_hash_set<Handle>* handles) const;
+  std::shared_ptr<Program> Take(uint64_t number);
+  // Runs keep theirs. The handles that the others hold are their owner's to forget.
   void Clear();
   // A handle that is not in the table.
   Handle NewHandle(const HandleTable& handles) {
@@ -86,12 +96,14 @@ class Programs {
  private:
   MemoryMeter* const meter_;
   std::unique_ptr<Recording> recording_;
-  absl::flat_hash_map<uint64_t, std::unique_ptr<Program>> programs_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Program>> programs_;
   Handle next_handle_ = kFirstProgramHandle;
 };
 
 // Frees what a program holds of its session.
 void FreeProgram(Program* program, SessionState* state);
+// The same, unless somebody else has it, too.
+void DropProgram(std::shared_ptr<Program> program, SessionState* state);
 
 }  // namespace chx::server
 

@@ -12,6 +12,10 @@ namespace chx::server {
 namespace {
 
 constexpr size_t kManyFreedFunctions = 1024;
+// After all that clients can cancel.
+constexpr uint64_t kBatchOfRun = ~uint64_t{0};
+// How long a run makes way for those who wait, and who begins anew waits for the session.
+constexpr std::chrono::milliseconds kMostWay(10);
 
 // Operators are not: what their kernels take is known, and a look at the clock after each would
 // show.
@@ -69,9 +73,35 @@ int Session::DeviceOf(const Command& command) {
   return device;
 }
 
+Session::Lock::Lock(Session* session) ABSL_NO_THREAD_SAFETY_ANALYSIS : session_(session) {
+  session->waiting_.fetch_add(1, std::memory_order_relaxed);
+  session->mutex_.Lock();
+  session->waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (session->begins_anew_.load(std::memory_order_relaxed)) session->BeginAnewNow();
+}
+
+Session::Lock::~Lock() ABSL_NO_THREAD_SAFETY_ANALYSIS { session_->mutex_.Unlock(); }
+
 void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
-  MutexLock lock(&mutex_);
-  WindowTrace trace(row_, batch);
+  const Lock lock(this);
+  ExecuteLocked(window, output, batch);
+}
+
+bool Session::ExecuteForRun(absl::Span<const Command> window, SessionOutput* output) {
+  // The lock is not fair: whoever waits would see it taken again before it has woken up.
+  const auto end = std::chrono::steady_clock::now() + kMostWay;
+  while (waiting_.load(std::memory_order_relaxed) > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+  const Lock lock(this);
+  if (state_.programs.recording() != nullptr) return false;
+  ExecuteLocked(window, output, kBatchOfRun);
+  return true;
+}
+
+void Session::ExecuteLocked(absl::Span<const Command> window, SessionOutput* output,
+                            uint64_t batch) {
+  WindowTrace trace(row_, batch == kBatchOfRun ? 0 : batch);
   const TurnWait wait(this);
   ComputeSlots::Run(state_.limits.compute_slots, &turns_, &state_.stop, [&] {
     trace.HasTurn(wait.so_far());
@@ -116,6 +146,7 @@ void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* out
   state_.stop.End();
   // With what is sent anyway, or when there are many.
   std::vector<uint64_t>& freed = state_.graph.freed_functions;
+  if (batch == kBatchOfRun) return;
   if (!output->values.empty() || freed.size() >= kManyFreedFunctions) {
     output->freed_functions.insert(output->freed_functions.end(), freed.begin(), freed.end());
     freed.clear();
@@ -165,7 +196,7 @@ absl::Status Session::Outside::Check() const {
 absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dtype,
                                                          absl::Span<const int64_t> shape,
                                                          DeviceId device) {
-  MutexLock lock(&mutex_);
+  const Lock lock(this);
   state_.handles.Reserve(1);
   CHX_RETURN_IF_ERROR(state_.handles.CheckNew({&handle, 1}));
   CHX_RETURN_IF_ERROR(CheckShape("upload", shape, dtype));
@@ -180,7 +211,7 @@ absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dt
 }
 
 absl::Status Session::UploadSink::Write(absl::string_view bytes) {
-  MutexLock lock(&session_->mutex_);
+  const Lock lock(session_);
   Session::Outside outside(session_, "upload");
   CHX_RETURN_IF_ERROR(outside.Check());
   outside.set_bytes(static_cast<int64_t>(bytes.size()));
@@ -190,7 +221,7 @@ absl::Status Session::UploadSink::Write(absl::string_view bytes) {
 }
 
 absl::Status Session::UploadSink::Finish() {
-  MutexLock lock(&session_->mutex_);
+  const Lock lock(session_);
   if (incarnation_ != session_->state_.incarnation) {
     return absl::FailedPreconditionError("the session was taken over by another client");
   }
@@ -210,7 +241,7 @@ absl::Status Session::UploadSink::Finish() {
 }
 
 absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
-  MutexLock lock(&mutex_);
+  const Lock lock(this);
   Outside outside(this, "download");
   CHX_RETURN_IF_ERROR(outside.Check());
   CHX_ASSIGN_OR_RETURN(const Variable* const variable, state_.handles.Read(handle));
@@ -226,7 +257,7 @@ absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
 }
 
 bool Session::Holds(Handle handle) {
-  MutexLock lock(&mutex_);
+  const Lock lock(this);
   return state_.handles.contains(handle);
 }
 
@@ -238,14 +269,40 @@ bool Session::GiveBackCaches() {
 }
 
 void Session::BeginAnew() {
-  MutexLock lock(&mutex_);
-  state_.BeginAnew();
   counters_.uploads = 0;
+  begins_anew_ = true;
+  const auto end = std::chrono::steady_clock::now() + kMostWay;
+  waiting_.fetch_add(1, std::memory_order_relaxed);
+  do {
+    if (!mutex_.TryLock()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(10));
+      continue;
+    }
+    if (begins_anew_) BeginAnewNow();
+    mutex_.Unlock();
+  } while (begins_anew_ && std::chrono::steady_clock::now() < end);
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Session::BeginAnewNow() {
+  begins_anew_ = false;
+  state_.BeginAnew();
   Count(0);
 }
 
+Session::Attachment Session::Attached(absl::FunctionRef<Attachment()> make) {
+  MutexLock lock(&attached_mutex_);
+  if (attached_ == nullptr) attached_ = make();
+  return attached_;
+}
+
+Session::Attachment Session::FindAttached() {
+  MutexLock lock(&attached_mutex_);
+  return attached_;
+}
+
 void Session::Inspect(absl::FunctionRef<void(SessionState&)> look) {
-  MutexLock lock(&mutex_);
+  const Lock lock(this);
   look(state_);
   Count(0);
 }
@@ -257,7 +314,7 @@ void Session::EndLatePasses() {
 }
 
 std::vector<SessionOutput::Error> Session::UnreadErrors(size_t max) {
-  MutexLock lock(&mutex_);
+  const Lock lock(this);
   return state_.errors.ListUnread(max);
 }
 

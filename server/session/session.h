@@ -35,6 +35,11 @@ class Session {
   // run, but for those that only keep the books; once it has ended the session none are.
   void Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch = 0);
 
+  // As Execute, for a run (server/runs): what the client cancels is not meant. It makes way for
+  // those who wait for the session. False: the client records a program just now, and nothing has
+  // been done.
+  bool ExecuteForRun(absl::Span<const Command> window, SessionOutput* output);
+
   // Allocates the array for an upload; Write fills it from the front, Finish binds the handle.
   // Nothing is visible to commands before Finish.
   class UploadSink {
@@ -65,7 +70,8 @@ class Session {
   // Whether an array or an error is bound to the handle.
   bool Holds(Handle handle);
   // Another client begins: handles, graphs and definitions are freed. What is saved under names
-  // stays, and uploads that the former client began fail.
+  // stays, with what runs have, and uploads that the former client began fail. Waits for nobody:
+  // whoever has the session next begins with it.
   void BeginAnew();
   // Between two commands, under the lock: for who writes the session to a file, or reads it.
   void Inspect(absl::FunctionRef<void(SessionState&)> look);
@@ -74,6 +80,21 @@ class Session {
   // Calls of upload that have bound a handle, for this client.
   int64_t uploads() const { return counters_.uploads.load(std::memory_order_relaxed); }
   void set_uploads(int64_t uploads) { counters_.uploads = uploads; }
+
+  // The session's runs (server/runs): those that go on, and with those that have ended.
+  struct RunCounts {
+    std::atomic<int> active{0};
+    std::atomic<int> kept{0};
+  };
+  RunCounts& runs() { return runs_; }
+  // Whether there is something for who takes the session up by its name.
+  bool has_kept() const { return saved() > 0 || runs_.kept.load(std::memory_order_relaxed) > 0; }
+  // What those above keep with the session, for as long as it lives. `make` is called once, where
+  // there is nothing yet.
+  using Attachment = std::shared_ptr<void>;
+  Attachment Attached(absl::FunctionRef<Attachment()> make);
+  // Null: nothing is attached.
+  Attachment FindAttached();
 
   // Thread-safe without the session's lock.
   Segments& segments() { return state_.executor.segments(); }
@@ -101,6 +122,21 @@ class Session {
   const SessionLimits& limits() const { return state_.limits; }
 
  private:
+  // Holds the session's lock. Runs, which would take it again and again, make way meanwhile.
+  class Lock {
+   public:
+    explicit Lock(Session* session);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    Session* const session_;
+  };
+  // Under the lock.
+  void BeginAnewNow();
+  void ExecuteLocked(absl::Span<const Command> window, SessionOutput* output, uint64_t batch);
+
   // What the session waits for turns to compute, as long as this exists: counted when it ends.
   class TurnWait {
    public:
@@ -159,9 +195,14 @@ class Session {
   Counters counters_;
   Activity activity_;
   TraceRow row_;
+  RunCounts runs_;
+  std::atomic<int> waiting_{0};           // for the lock
+  std::atomic<bool> begins_anew_{false};  // with whoever has the lock next
   Mutex mutex_;
   ComputeSlots::Account turns_;
   SessionState state_;  // under mutex_, as its own comment says
+  Mutex attached_mutex_;
+  Attachment attached_ ABSL_GUARDED_BY(attached_mutex_);
 };
 
 }  // namespace chx::server

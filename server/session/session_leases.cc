@@ -25,8 +25,15 @@ struct Ending {
   absl::string_view reason;
 };
 
+// Whether it goes on with a run that its client has left.
+bool RunsForNobody(const SessionRecord& record) {
+  return record.waits && record.session->runs().active.load(std::memory_order_relaxed) > 0;
+}
+
 // Whether it has done anything since the last look.
 void SeeWhetherActive(std::chrono::steady_clock::time_point now, SessionRecord* record) {
+  // Nobody's lease runs while it does what it was left for.
+  if (RunsForNobody(*record)) record->detached = now;
   const int64_t commands = record->session->stats().commands;
   const bool active = commands != record->seen_commands || record->session->stop().running() ||
                       record->transfers.any();
@@ -43,7 +50,7 @@ Ending EndOf(const SessionRecord& record, std::chrono::milliseconds lease,
     if (end < ending.time) ending = {end, reason};
   };
   const Tenant& tenant = *record.owner.tenant;
-  if (record.attachment == 0 || record.hung_up) {
+  if ((record.attachment == 0 || record.hung_up) && !RunsForNobody(record)) {
     at_most(record.detached + lease, kLeaseEnded);
   }
   // One that waits for its next client has its lease for that.
@@ -58,7 +65,7 @@ Ending EndOf(const SessionRecord& record, std::chrono::milliseconds lease,
 
 // At the end of its first lease: whether it may have to wait for another client.
 bool MayWait(const SessionRecord& record) {
-  return !record.owner.name.empty() && !record.waits && record.session->saved() > 0;
+  return !record.owner.name.empty() && !record.waits && record.session->has_kept();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
 
 namespace chx::server {
@@ -30,7 +31,16 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
 void SessionState::BeginAnew() {
   ++incarnation;
   programs.Clear();
-  handles.Clear();
+  if (live_runs == 0) {
+    handles.Clear();
+  } else {
+    absl::flat_hash_set<Handle> kept;
+    programs.AddHeldByRuns(&kept);
+    handles.ForEach([&kept](Handle handle, const HandleTable::Entry& /*entry*/) {
+      if (IsOfRun(handle)) kept.insert(handle);
+    });
+    handles.Keep(kept);
+  }
   passes.Clear();
   scopes.Clear();
   definitions.Clear();

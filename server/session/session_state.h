@@ -59,7 +59,9 @@ struct SessionState {
   SavedArrays saved{&meter};
   Programs programs{&meter};
   RootErrorLog errors;
-  LastUses last_uses;  // in the window of commands that runs
+  int live_runs = 0;                           // server/runs: they have not ended
+  uint64_t next_run_handle = kFirstRunHandle;  // handles, and numbers of their programs
+  LastUses last_uses;                          // in the window of commands that runs
 
   // Incremented for each client: what one began must not end in another's session.
   uint64_t incarnation = 0;
@@ -67,7 +69,7 @@ struct SessionState {
   // others, has agreed on them; empty: as in this one. 0: there is no such operator here.
   std::vector<uint16_t> op_ids;
 
-  // For another client: keeps what is saved under names, and frees all else.
+  // For another client: keeps what is saved under names and what runs have, and frees all else.
   void BeginAnew();
   const MemoryAccountPtr& account() const { return executor.account(); }
   Runtime runtime() { return Runtime{executor, graph}; }

@@ -11,6 +11,7 @@
 #include "server/engine/memory_size.h"
 #include "server/log/log.h"
 #include "server/state/array_messages.h"
+#include "server/state/run_messages.h"
 #include "server/state/session_reader.h"
 #include "server/state/session_writer.h"
 
@@ -174,6 +175,7 @@ absl::Status StateStore::Restore(const std::string& name, KeptFile* kept) {
       if (status.ok()) status = ReadSession(head, &file, &session);
     });
     CHX_RETURN_IF_ERROR(status);
+    CHX_RETURN_IF_ERROR(ReadRuns(head, record->session.get()));
     record->session->set_uploads(static_cast<int64_t>(head.uploads()));
     if (head.stream().empty()) return absl::OkStatus();
     CHX_ASSIGN_OR_RETURN(auto transport,
@@ -219,6 +221,7 @@ absl::Status StateStore::Write(const SessionRecordPtr& record, std::chrono::mill
     head.set_last_batch_seq(record->last_batch_seq);
     head.set_cancelled_through(record->cancelled_through);
     if (record->transport != nullptr) head.set_stream(record->transport->Serialize());
+    AddRuns(record->session.get(), &head);
     head.set_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(absl::Now())));
     MutexLock lock(&writing_);
     if (manager_->Find(record->id) != record) {

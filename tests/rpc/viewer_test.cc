@@ -19,7 +19,7 @@ class ViewerTest : public ::testing::Test {
     ManagerOptions options;
     options.metrics = std::make_shared<Metrics>(1);
     manager_ = std::make_unique<SessionManager>(&devices_, options);
-    service_ = std::make_unique<FrameService>(manager_.get(), FrameServiceOptions());
+    service_ = std::make_unique<FrameService>(manager_.get(), &runs_, FrameServiceOptions());
   }
 
   // On a connection of its own.
@@ -43,6 +43,7 @@ class ViewerTest : public ::testing::Test {
   std::unique_ptr<Backend> backend_;
   Devices devices_;
   std::unique_ptr<SessionManager> manager_;
+  Runs runs_;
   std::unique_ptr<FrameService> service_;
 };
 

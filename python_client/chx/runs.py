@@ -1,0 +1,486 @@
+"""Training that the daemon does by itself, whether its client is there or not: docs/runs.md.
+
+run = chx.runs.start(step, data=(x, t), batch_size=64, epochs=10, shuffle=0)
+for event in run:
+    print(event.step, event.metrics)
+"""
+
+from __future__ import annotations
+
+import array
+import builtins
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Union, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from chx import _core, _programs
+from chx._compat import TypeAlias
+from chx._core import ndarray
+from chx._numpy import creation
+from chx._runtime import recording as _recording
+
+Data: TypeAlias = Union[ndarray, Sequence[ndarray]]
+_Metrics: TypeAlias = "builtins.list[tuple[str, int]]"
+
+_KINDS = ("started", "log", "evaluation", "paused", "resumed", "warning", "ended")
+_STATES = ("running", "paused", "ended")
+_GO_ON, _PAUSE, _STOP = range(3)
+_EVALUATION = "evaluation/"
+_WAIT = 1.0  # seconds, of one question for events: Ctrl-C is heard between two
+_NO_EVENTS = 2**63  # from there on there are none
+_MOST_VALUES = 2**27
+
+
+class StopRule(NamedTuple):
+    """When a run ends before its last step; below(), above(), nan() and no_improvement() make them."""
+
+    kind: int
+    metric: str
+    bound: float = 0.0
+    patience: int = 0
+
+
+def nan(metric: str) -> StopRule:
+    """Ends the run when the metric is NaN. "evaluation/NAME" is a metric of the evaluation."""
+    return StopRule(0, metric)
+
+
+def below(metric: str, bound: float) -> StopRule:
+    """Ends the run when the metric is below the bound."""
+    return StopRule(1, metric, bound)
+
+
+def above(metric: str, bound: float) -> StopRule:
+    """Ends the run when the metric is above the bound."""
+    return StopRule(2, metric, bound)
+
+
+def no_improvement(metric: str, patience: int) -> StopRule:
+    """Ends the run when the metric was not smaller than ever before for so many times in a row."""
+    return StopRule(3, metric, 0.0, patience)
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """Something that has happened in a run."""
+
+    number: int
+    """Counted from 0. Some are missing where a run has had many: see docs/runs.md."""
+    kind: str
+    """started, log, evaluation, paused, resumed, warning or ended."""
+    step: int
+    """Steps that were done."""
+    epoch: float
+    """The same in epochs."""
+    time: float
+    """When it was, in seconds since 1970, by the daemon's clock."""
+    metrics: Mapping[str, float]
+    """Of log: means since the last one. Of evaluation: means over its minibatches."""
+    reason: str
+    """Of ended: done, stopped, rule, time limit, error, session or daemon."""
+    message: str
+    """Of ended and warning: more about it."""
+
+
+class Run:
+    """A run of a session, by its name. Made by start() and attach()."""
+
+    def __init__(self, session: Any, name: str) -> None:
+        self._session = session
+        self.name = name
+        info = self._info()
+        self.steps: int = info[3]
+        """That it is to make."""
+        self.steps_per_epoch: int = info[4]
+        self._metrics: tuple[str, ...] = info[5]
+        self._evaluation_metrics: tuple[str, ...] = info[6]
+
+    def __repr__(self) -> str:
+        _, state, step, steps, *_ = self._info()
+        return f"<chx.runs.Run {self.name!r}: {_STATES[state]}, {step} of {steps} steps>"
+
+    @property
+    def state(self) -> str:
+        """running, paused or ended."""
+        return _STATES[self._info()[1]]
+
+    @property
+    def step(self) -> int:
+        """Steps that are done."""
+        return cast(int, self._info()[2])
+
+    def __iter__(self) -> Iterator[Event]:
+        """All events from the first one to the end; waits for those that are to come."""
+        return self._events(None)
+
+    def events(self) -> builtins.list[Event]:
+        """Those that there are; does not wait."""
+        return builtins.list(self._events(0.0))
+
+    def wait(self, timeout: float | None = None) -> Event:
+        """Waits for the end of the run.
+
+        Args:
+          timeout: seconds; None: as long as it takes.
+
+        Returns:
+          The last event.
+
+        Raises:
+          ChainerxError: a step has failed.
+          TimeoutError: it goes on.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        after = 0
+        while True:
+            left = _WAIT if end is None else min(_WAIT, end - time.monotonic())
+            _, after, _, events = _core._run_watch(self._session, self.name, after, max(left, 0))
+            if events:
+                after = events[-1][0] + 1
+            if events and _KINDS[events[-1][1]] == "ended":
+                event = self._event(events[-1])
+                if event.reason == "error":
+                    raise _core.ChainerxError(f"run {self.name!r}: {event.message}")
+                return event
+            if left <= 0:
+                raise TimeoutError(f"run {self.name!r} has not ended within {timeout} s")
+
+    def metrics(self) -> dict[str, npt.NDArray[Any]]:
+        """What has been logged so far.
+
+        Returns:
+          "step", "epoch" and each metric: 1-d arrays, an element for each log event; and the same of
+          evaluations under "evaluation/step", "evaluation/epoch", "evaluation/NAME".
+        """
+        events = self.events()
+        result: dict[str, npt.NDArray[Any]] = {}
+        for kind, prefix, names in (
+            ("log", "", self._metrics),
+            ("evaluation", _EVALUATION, self._evaluation_metrics),
+        ):
+            if prefix and not names:
+                continue
+            chosen = [event for event in events if event.kind == kind]
+            result[f"{prefix}step"] = np.array([event.step for event in chosen], np.int64)
+            result[f"{prefix}epoch"] = np.array([event.epoch for event in chosen], np.float64)
+            for name in names:
+                values = [event.metrics[name] for event in chosen]
+                result[prefix + name] = np.array(values, np.float64)
+        return result
+
+    def pause(self) -> None:
+        """Returns when the run stands between two steps, or has ended. It waits for resume()."""
+        self._control(_PAUSE, ("paused", "ended"))
+
+    def resume(self) -> None:
+        """Goes on after pause()."""
+        self._control(_GO_ON, ("running", "ended"))
+
+    def stop(self) -> None:
+        """Ends the run after the step that it makes, and waits for that."""
+        self._control(_STOP, ("ended",))
+
+    def _control(self, order: int, states: tuple[str, ...]) -> None:
+        _core._run_control(self._session, self.name, order)
+        after = 0
+        while True:
+            info, next_event, *_ = _core._run_watch(self._session, self.name, after, _WAIT)
+            if _STATES[info[1]] in states:
+                return
+            after = next_event
+
+    def _info(self) -> tuple[Any, ...]:
+        return _core._run_watch(self._session, self.name, _NO_EVENTS, 0.0)[0]
+
+    def _events(self, timeout: float | None) -> Iterator[Event]:
+        after = 0
+        while True:
+            wait = _WAIT if timeout is None else timeout
+            _, _, _, events = _core._run_watch(self._session, self.name, after, wait)
+            for event in map(self._event, events):
+                yield event
+                if event.kind == "ended":
+                    return
+                after = event.number + 1
+            if timeout is not None and not events:
+                return
+
+    def _event(self, fields: tuple[Any, ...]) -> Event:
+        number, kind, step, when, values, reason, text = fields
+        names = self._evaluation_metrics if _KINDS[kind] == "evaluation" else self._metrics
+        return Event(
+            number,
+            _KINDS[kind],
+            step,
+            step / self.steps_per_epoch,
+            when,
+            dict(zip(names, values)),
+            reason,
+            text,
+        )
+
+
+def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
+    """The order in which an epoch of a shuffled run takes the rows of its data.
+
+    Args:
+      seed: as given to start().
+      epoch: counted from 0.
+      rows: of the data.
+
+    Returns:
+      int64 array (rows,): a permutation. Row i has the random number that is word i % 2 of 64 bits of
+      Philox4x32-10's block with the key `seed` and the counter (i // 2, epoch); rows are sorted by it.
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    shift = np.uint64(32)
+    blocks = np.arange((rows + 1) // 2, dtype=np.uint64)
+    c = [blocks & mask, blocks >> shift, np.full_like(blocks, epoch % 2**32), np.zeros_like(blocks)]
+    key = [seed % 2**32, (seed >> 32) % 2**32]
+    for _ in range(10):
+        p0 = np.uint64(0xD2511F53) * c[0]
+        p1 = np.uint64(0xCD9E8D57) * c[2]
+        c = [
+            (p1 >> shift) ^ c[1] ^ np.uint64(key[0]),
+            p1 & mask,
+            (p0 >> shift) ^ c[3] ^ np.uint64(key[1]),
+            p0 & mask,
+        ]
+        key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
+    words = np.stack([c[1] << shift | c[0], c[3] << shift | c[2]], axis=1).reshape(-1)
+    return np.argsort(words[:rows], kind="stable").astype(np.int64)
+
+
+def start(
+    step: Callable[..., Any],
+    data: Data,
+    *,
+    batch_size: int,
+    epochs: int | None = None,
+    steps: int | None = None,
+    name: str = "run",
+    shuffle: int | None = None,
+    drop_last: bool = False,
+    metrics: Sequence[str] | None = None,
+    schedule: Callable[[int], object] | None = None,
+    log_every: int | None = None,
+    evaluate: tuple[Callable[..., Any], Data] | None = None,
+    evaluate_every: int = 1,
+    evaluate_batch_size: int | None = None,
+    stop: Sequence[StopRule] = (),
+    time_limit: float | None = None,
+    session: Any = None,
+) -> Run:
+    """Starts a run: the daemon calls a step with minibatches, again and again.
+
+    The first step is made here, by calling `step`, which records it if that is needed; its metrics
+    count as the others do. The daemon makes the others. It goes on with them when this process has
+    ended, where the session has a name.
+
+    Args:
+      step: a function of chx.jit, or one for it. Is called as step(*minibatches), and gives arrays
+        without dimensions: one, a tuple of them or a dict.
+      data: arrays of as many rows each. A minibatch is `batch_size` rows of each.
+      batch_size: rows of a minibatch.
+      epochs: how often all rows are taken.
+      steps: how many steps there are, instead of `epochs`.
+      name: of the run, in its session.
+      shuffle: the seed of each epoch's order(); None: the rows are taken as they are.
+      drop_last: leaves out the rows of each epoch that are left over. Else there must be none.
+      metrics: the names of what `step` gives, in that order; of a dict, the keys that are metrics.
+        None: "loss" for one array, all keys of a dict.
+      schedule: is called with the number of each step, from 0, before what the optimizers and random
+        numbers of the step need is read: it may set `optimizer.lr`. All calls are made here.
+      log_every: steps that a log event has the means of; None: those of an epoch.
+      evaluate: a function like `step` and its data. It may not draw random numbers or update
+        anything. It is called once here, to record it.
+      evaluate_every: epochs between evaluations. There is one after the last step, too.
+      evaluate_batch_size: rows of the evaluation's minibatches, of which there must be none left over;
+        None: all.
+      stop: rules that end the run before its last step.
+      time_limit: seconds.
+      session: whose arrays it works on; None: that of the default device.
+
+    Returns:
+      The run, which has begun.
+
+    Raises:
+      ValueError: an argument does not fit, or the session has a run of that name that goes on.
+    """
+    if _recording.current() is not None:
+        raise _core.NotImplementedError("[jit] cannot record the start of a run")
+    session = session or _default_session()
+    arrays = _data(data)
+    rows = _rows(arrays)
+    if not 1 <= batch_size <= rows:
+        raise ValueError(f"[runs] expects a batch size of 1 to {rows}, got {batch_size}")
+    if rows % batch_size and not drop_last:
+        raise ValueError(
+            f"[runs] expects minibatches of one size, got {rows} rows for {batch_size} each: "
+            "drop_last=True leaves out the rest"
+        )
+    per_epoch = rows // batch_size
+    if (epochs is None) == (steps is None):
+        raise ValueError("[runs] expects either epochs or steps")
+    total = per_epoch * epochs if epochs is not None else cast(int, steps)
+    if total < 1 or evaluate_every < 1:
+        raise ValueError("[runs] expects 1 step and epoch at least")
+    for rule in stop:
+        if not isinstance(rule, StopRule):
+            raise TypeError(f"[runs] expects chx.runs.below(...) or the like, got {rule!r}")
+    if any(info[0] == name and _STATES[info[1]] != "ended" for info in _core._run_list(session)):
+        raise ValueError(f"[runs] the session has a run {name!r} that has not ended")
+    evaluation = None
+    evaluation_names: _Metrics = []
+    if evaluate is not None:
+        function, others = evaluate
+        others = _data(others)
+        size = evaluate_batch_size or _rows(others)
+        if _rows(others) % size:
+            raise ValueError(
+                f"[runs] expects evaluate_batch_size to divide {_rows(others)} rows, got {size}"
+            )
+        recorded, result = _call(function, others, np.arange(size))
+        evaluation_names, _ = _outputs(result, None)
+        evaluation = (recorded.program, others, size, evaluation_names)
+    if schedule is not None:
+        schedule(0)
+    taken = order(shuffle, 0, rows) if shuffle is not None else np.arange(rows)
+    recorded, result = _call(step, arrays, taken[:batch_size])
+    names, outputs = _outputs(result, metrics)
+    values = _values(recorded, total, schedule)
+    _core._run_start(
+        session,
+        name,
+        (recorded.program, arrays, batch_size, names),
+        total,
+        None if shuffle is None else shuffle % 2**64,
+        [outputs[number] for _, number in names],
+        [] if values is None else [creation.array(values, device=arrays[0].device)],
+        log_every or per_epoch,
+        evaluation,
+        evaluate_every * per_epoch if evaluation is not None else 0,
+        [_rule(rule, names, evaluation_names) for rule in stop],
+        0.0 if time_limit is None else time_limit,
+    )
+    return Run(session, name)
+
+
+def attach(name: str = "run", *, session: Any = None) -> Run:
+    """A run that another process may have started.
+
+    Args:
+      name: as given to start().
+      session: None: that of the default device.
+
+    Raises:
+      ValueError: the session has no such run.
+    """
+    return Run(session or _default_session(), name)
+
+
+def list(*, session: Any = None) -> builtins.list[Run]:
+    """The session's runs, with those that have ended, oldest first."""
+    session = session or _default_session()
+    return [Run(session, info[0]) for info in _core._run_list(session)]
+
+
+def _default_session() -> Any:
+    return _core._get_device(None).backend._session
+
+
+def _data(data: Data) -> builtins.list[ndarray]:
+    arrays = [data] if isinstance(data, ndarray) else builtins.list(data)
+    for each in arrays:
+        if not isinstance(each, ndarray):
+            raise TypeError(f"[runs] expects chx arrays as data, got {type(each).__name__}")
+    if not arrays:
+        raise ValueError("[runs] expects an array of data at least")
+    return arrays
+
+
+def _rows(arrays: Sequence[ndarray]) -> int:
+    rows = {a.shape[0] if a.ndim else None for a in arrays}
+    if None in rows or len(rows) != 1:
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        raise _core.DimensionError(f"[runs] expects data of as many rows each, got {shapes}")
+    return cast(int, rows.pop())
+
+
+def _call(
+    function: Callable[..., Any], arrays: Sequence[ndarray], rows: npt.NDArray[Any]
+) -> tuple[Any, Any]:
+    """Calls the function with these rows. What was recorded, and its result."""
+    if not isinstance(function, (_programs.Jitted, _programs._Method)):
+        function = _programs.jit(function)
+    index = creation.array(rows.astype(np.int64), device=arrays[0].device)
+    result = function(*[_core.take(a, index, axis=0) for a in arrays])
+    jitted = function if isinstance(function, _programs.Jitted) else function._jitted
+    with jitted._lock:
+        if not jitted._recorded:
+            raise ValueError("[runs] expects a function of chx.jit that keeps what it records")
+        recorded = next(reversed(jitted._recorded.values()))  # what was used last
+    return recorded, result
+
+
+def _outputs(result: Any, metrics: Sequence[str] | None) -> tuple[_Metrics, builtins.list[ndarray]]:
+    """The metrics' names and places among a step's arrays, and these."""
+    outputs: builtins.list[ndarray] = []
+    _programs._flatten(result, outputs)
+    if isinstance(result, dict):
+        chosen = builtins.list(result) if metrics is None else builtins.list(metrics)
+        named = [(key, result[key]) for key in chosen]
+    else:
+        if metrics is None:
+            metrics = ["loss"] if len(outputs) == 1 else [f"output{i}" for i in range(len(outputs))]
+        if len(metrics) > len(outputs):
+            raise ValueError(
+                f"[runs] expects names of at most {len(outputs)} results, got {metrics}"
+            )
+        named = builtins.list(zip(metrics, outputs))
+    for name, value in named:
+        if not isinstance(value, ndarray) or value.ndim != 0:
+            raise _core.DimensionError(
+                f"[runs] expects metrics to be arrays without dimensions, got {name!r} of "
+                f"{getattr(value, 'shape', type(value).__name__)}"
+            )
+    places = [
+        (str(name), next(i for i, output in enumerate(outputs) if output is value))
+        for name, value in named
+    ]
+    return places, outputs
+
+
+def _values(
+    recorded: Any, steps: int, schedule: Callable[[int], object] | None
+) -> npt.NDArray[np.int64] | None:
+    """What the numbers that vary are in all steps but the first: (steps - 1, numbers)."""
+    if not recorded.numbers or steps == 1:
+        return None
+    if (steps - 1) * recorded.numbers > _MOST_VALUES:
+        raise ValueError(
+            f"[runs] expects at most {_MOST_VALUES // recorded.numbers} steps of a function with "
+            f"{recorded.numbers} numbers that vary, got {steps}"
+        )
+    values = array.array("q")
+    for number in range(1, steps):
+        if schedule is not None:
+            schedule(number)
+        for slot in recorded.slots:
+            values.extend(_programs._bits(value) for value in slot())
+    return np.frombuffer(values, np.int64).reshape(steps - 1, recorded.numbers)
+
+
+def _rule(
+    rule: StopRule, names: _Metrics, evaluation_names: _Metrics
+) -> tuple[int, bool, int, float, int]:
+    of_evaluation = rule.metric.startswith(_EVALUATION)
+    metric = rule.metric[len(_EVALUATION) :] if of_evaluation else rule.metric
+    among = [name for name, _ in (evaluation_names if of_evaluation else names)]
+    if metric not in among:
+        raise ValueError(f"[runs] expects a rule about one of {among}, got {rule.metric!r}")
+    return rule.kind, of_evaluation, among.index(metric), rule.bound, rule.patience

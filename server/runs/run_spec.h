@@ -1,0 +1,68 @@
+// What a run is asked to do.
+#ifndef CHX_SERVER_RUNS_RUN_SPEC_H_
+#define CHX_SERVER_RUNS_RUN_SPEC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+#include "proto/ids.h"
+
+namespace chx::server {
+
+// An output of a program, without dimensions.
+struct RunMetric {
+  std::string name;
+  uint32_t output = 0;
+};
+
+// A program and what it is called with: minibatches of arrays, along their first axis.
+struct RunCalls {
+  uint64_t program = 0;
+  std::vector<Handle> data;  // of as many rows each
+  int64_t batch_size = 0;
+  std::vector<RunMetric> metrics;
+};
+
+// When a run ends before its last step.
+struct RunRule {
+  enum class Kind : uint8_t { kNan = 0, kBelow = 1, kAbove = 2, kNoImprovement = 3 };
+
+  Kind kind = Kind::kNan;
+  bool of_evaluation = false;  // of the evaluation's metrics
+  uint32_t metric = 0;
+  double bound = 0;      // kBelow, kAbove
+  int64_t patience = 0;  // kNoImprovement: evaluations without a smaller value than all before
+};
+
+struct RunSpec {
+  std::string name;
+  uint64_t attempt = 0;  // a random number: the same one again is the same call again
+  RunCalls step;
+  int64_t steps = 0;
+  absl::optional<uint64_t> shuffle;  // the seed of the order of each epoch; else as it is
+  // Steps that the client has made already, and what their metrics came to: 0 or 1.
+  int64_t done = 0;
+  std::vector<Handle> first;
+  // int64(steps - done, slots): the numbers of the program that vary. 0: it has none.
+  Handle values = 0;
+  int64_t log_every = 1;
+  absl::optional<RunCalls> evaluation;
+  int64_t evaluate_every = 0;  // steps
+  std::vector<RunRule> rules;
+  double time_limit = 0;  // seconds; 0: none
+};
+
+// What can be said without the session.
+absl::Status CheckRunSpec(const RunSpec& spec);
+
+// The rows of an epoch in their order: sorted by random numbers. That of row i is word i % 2 of 64
+// bits, the lower one first, of Philox4x32-10's block with the key `seed` and the counter (i / 2,
+// epoch % 2^32).
+std::vector<int64_t> EpochOrder(uint64_t seed, int64_t epoch, int64_t rows);
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_RUNS_RUN_SPEC_H_

@@ -1,0 +1,116 @@
+#include "server/runs/run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+namespace chx::server {
+namespace {
+
+constexpr std::chrono::milliseconds kNow(0);
+
+RunSpec Spec() {
+  RunSpec spec;
+  spec.name = "run";
+  spec.steps = 1 << 20;
+  spec.step.metrics = {{"loss", 0}};
+  return spec;
+}
+
+TEST(EpochOrderTest, IsAPermutationOfItsOwnInEachEpoch) {
+  for (int64_t rows : {1, 2, 3, 1000}) {
+    std::set<std::vector<int64_t>> orders;
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      std::vector<int64_t> order = EpochOrder(5, epoch, rows);
+      orders.insert(order);
+      std::sort(order.begin(), order.end());
+      for (int64_t i = 0; i < rows; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+    }
+    if (rows == 1000) {
+      EXPECT_EQ(orders.size(), 3u);
+    }
+  }
+}
+
+TEST(RunTest, OlderEventsMakeRoom) {
+  auto account = std::make_shared<MemoryAccount>(int64_t{1} << 30);
+  server::Run run(Spec(), account, 1);
+  run.Note(RunEventKind::kStarted, {});
+  constexpr int kLogs = 100000;
+  for (int i = 0; i < kLogs; ++i) {
+    run.SetStep(i);
+    run.Note(RunEventKind::kLog, {1.0 * i});
+  }
+  run.Note(RunEventKind::kEnded, {}, "done");
+  std::vector<RunEvent> all;
+  uint64_t from = 0;
+  for (;;) {
+    const RunView view = run.Watch(from, kNow);
+    if (view.events.empty()) break;
+    all.insert(all.end(), view.events.begin(), view.events.end());
+    from = all.back().number + 1;
+  }
+  EXPECT_LE(all.size(), server::Run::kMaxEvents);
+  EXPECT_GT(all.size(), server::Run::kMaxEvents / 4);
+  EXPECT_EQ(all.front().kind, RunEventKind::kStarted);
+  EXPECT_EQ(all.back().reason, "done");
+  EXPECT_EQ(run.Watch(from, kNow).dropped + all.size(), kLogs + 2u);
+  for (size_t i = 1; i < all.size(); ++i) {
+    ASSERT_LT(all[i - 1].number, all[i].number);
+    if (all[i].kind == RunEventKind::kLog) {
+      ASSERT_EQ(all[i].values[0], static_cast<double>(all[i].number - 1));
+    }
+  }
+}
+
+TEST(RunTest, EventsAreChargedAndGivenUpWithoutMemory) {
+  auto account = std::make_shared<MemoryAccount>(int64_t{256} << 10);
+  {
+    server::Run run(Spec(), account, 1);
+    run.Note(RunEventKind::kStarted, {});
+    for (int i = 0; i < 20000; ++i) run.Note(RunEventKind::kLog, std::vector<double>(16));
+    const RunView view = run.Watch(0, kNow);
+    EXPECT_GT(view.dropped, 0u);
+    EXPECT_EQ(view.events[0].kind, RunEventKind::kStarted);
+    EXPECT_LE(account->used(), account->limit() + MemoryMeter::kChunk);
+    EXPECT_GT(account->used(), 0);
+  }
+  EXPECT_EQ(account->used(), 0);
+}
+
+TEST(RunTest, HasEndedWithItsDaemon) {
+  auto account = std::make_shared<MemoryAccount>(int64_t{1} << 30);
+  server::Run run(Spec(), account, 7);
+  run.Note(RunEventKind::kStarted, {});
+  for (size_t i = 0; i < 2 * server::Run::kMaxRecorded; ++i) run.Note(RunEventKind::kLog, {0.5});
+  run.SetStep(9);
+  server::Run later(run.Record(), account);
+  const uint64_t last = 2 * server::Run::kMaxRecorded + 1;
+  RunView view = later.Watch(last, kNow);
+  EXPECT_EQ(view.state, RunState::kEnded);
+  EXPECT_EQ(view.step, 9);
+  ASSERT_EQ(view.events.size(), 1u);
+  EXPECT_EQ(view.events[0].number, last);
+  EXPECT_EQ(view.events[0].reason, "daemon");
+  EXPECT_EQ(later.steps_per_epoch(), 7);
+  view = later.Watch(0, kNow);
+  EXPECT_EQ(view.events[0].kind, RunEventKind::kStarted);
+  // And once more: it has ended already.
+  server::Run again(later.Record(), account);
+  EXPECT_EQ(again.Watch(0, kNow).next, last + 1);
+}
+
+TEST(RunTest, AnOrderToStopStays) {
+  server::Run run(Spec(), std::make_shared<MemoryAccount>(int64_t{1} << 30), 1);
+  run.Ask(RunOrder::kPause);
+  EXPECT_EQ(run.order(), RunOrder::kPause);
+  run.Ask(RunOrder::kRun);
+  run.Ask(RunOrder::kStop);
+  run.Ask(RunOrder::kRun);
+  EXPECT_EQ(run.order(), RunOrder::kStop);
+}
+
+}  // namespace
+}  // namespace chx::server

@@ -1,0 +1,68 @@
+// All runs of a daemon: training that goes on without its client.
+#ifndef CHX_SERVER_RUNS_RUNS_H_
+#define CHX_SERVER_RUNS_RUNS_H_
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/runs/run.h"
+#include "server/session/session.h"
+#include "server/tenancy/tenant_use.h"
+
+namespace chx::server {
+
+// Runs belong to sessions, and live as long as these. Each that has not ended has a thread, which
+// executes commands in the session as a client's does. Thread-safe.
+class Runs {
+ public:
+  static constexpr int kMaxActive = 8;  // of a session
+  static constexpr int kMaxKept = 64;   // with those that have ended, of which the oldest goes
+
+  Runs() = default;
+  ~Runs() { Stop(); }
+  Runs(const Runs&) = delete;
+
+  // `place`: what the session computes and has its memory from, for as long as the run has it.
+  // Gives the run of that name if it is of the same attempt; else there must be none that goes on.
+  absl::StatusOr<std::shared_ptr<Run>> Start(const std::shared_ptr<Session>& session,
+                                             TenantPlace place, RunSpec spec);
+  // A kValue error if the session has none of that name.
+  static absl::StatusOr<std::shared_ptr<Run>> Find(Session* session, const std::string& name);
+  static std::vector<std::shared_ptr<Run>> List(Session* session);
+  // Of a session that is restored from a snapshot; names and numbers are checked. Its runs have
+  // ended.
+  static absl::Status Restore(Session* session, std::vector<RunRecord> records);
+  // None start any more, and all end after their steps.
+  void AskToEnd();
+  // Waits for that, but no longer.
+  void EndWithin(std::chrono::milliseconds patience);
+
+ private:
+  struct OfSession;
+  struct Worker {
+    std::shared_ptr<Run> run;
+    std::thread thread;
+    bool done = false;
+  };
+
+  static std::shared_ptr<OfSession> KeptBy(Session* session);
+  void Stop();
+  // Joins those that are done.
+  void Reap() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  Mutex mutex_;
+  CondVar ended_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::list<Worker> workers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_RUNS_RUNS_H_
