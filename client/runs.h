@@ -17,7 +17,7 @@ namespace chx {
 
 // A recorded step, and the arrays whose rows are its arguments.
 struct RunCalls {
-  const Program* program = nullptr;
+  const RecordedProgram* program = nullptr;
   std::vector<ArrayBody*> data;
   int64_t batch_size = 0;
   // Names, and which of the program's results they are, which have no dimensions.

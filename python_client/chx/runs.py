@@ -430,7 +430,7 @@ def _call(
 def _outputs(result: Any, metrics: Sequence[str] | None) -> tuple[_Metrics, builtins.list[ndarray]]:
     """The metrics' names and places among a step's arrays, and these."""
     outputs: builtins.list[ndarray] = []
-    _programs._flatten(result, outputs)
+    _programs._flatten(result, outputs, lambda number: None)
     if isinstance(result, dict):
         chosen = builtins.list(result) if metrics is None else builtins.list(metrics)
         named = [(key, result[key]) for key in chosen]
@@ -467,11 +467,12 @@ def _values(
             f"{recorded.numbers} numbers that vary, got {steps}"
         )
     values = array.array("q")
+    numbers = recorded.tape.run([])
     for number in range(1, steps):
         if schedule is not None:
             schedule(number)
         for slot in recorded.slots:
-            values.extend(_programs._bits(value) for value in slot())
+            values.extend(_programs._bits(value) for value in slot(numbers))
     return np.frombuffer(values, np.int64).reshape(steps - 1, recorded.numbers)
 
 

@@ -227,7 +227,7 @@ extern PyMethodDef optimizer_functions[];
 // programs.cc
 extern PyMethodDef program_functions[];
 // What a capsule of _program_end has; null with an exception set: it is another one.
-Program* AsProgram(PyObject* capsule);
+RecordedProgram* AsProgram(PyObject* capsule);
 
 // runs.cc
 extern PyMethodDef run_functions[];

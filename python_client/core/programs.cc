@@ -140,8 +140,8 @@ PyObject* AttributeIndex(PyObject*, PyObject* args) {
 
 }  // namespace
 
-Program* AsProgram(PyObject* capsule) {
-  return static_cast<Program*>(PyCapsule_GetPointer(capsule, kProgram));
+RecordedProgram* AsProgram(PyObject* capsule) {
+  return static_cast<RecordedProgram*>(PyCapsule_GetPointer(capsule, kProgram));
 }
 
 PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullptr},
