@@ -19,7 +19,7 @@
 #include "ops/registry.h"
 
 namespace chx {
-class Program;
+class RecordedProgram;
 }  // namespace chx
 
 namespace chx::python {
