@@ -1,6 +1,5 @@
 #include "server/daemon.h"
 
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,9 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
-#include "base/sanitizers.h"
 #include "ops/error.h"
-#include "server/engine/process_memory.h"
+#include "server/daemon_limits.h"
 #include "server/log/log.h"
 #include "server/process/library_log.h"
 #include "server/rpc/limits.h"
@@ -42,41 +40,7 @@ bool SomebodyListens(const std::string& path) {
   return connected;
 }
 
-// Connections take half of the descriptors at most: sessions have others, for their memory.
-AdmissionLimits LimitsFor(const Options& options) {
-  AdmissionLimits limits;
-  limits.sessions = options.max_sessions;
-  limits.sessions_per_peer = options.max_sessions_per_peer;
-  rlimit descriptors = {};
-  getrlimit(RLIMIT_NOFILE, &descriptors);
-  const size_t spare = 64;
-  const size_t passing = 16;  // of clients that are refused, or leave
-  const size_t half = (std::max<size_t>(descriptors.rlim_cur, 2 * spare) - spare) / 2;
-  limits.connections = std::min(2 * limits.sessions + passing, half);
-  limits.connections_per_peer = std::min(2 * limits.sessions_per_peer + passing, half - half / 8);
-  return limits;
-}
-
 constexpr size_t kMaxFormerTokens = 8;
-
-// What libraries' buffers, stacks and connections may take beside what is counted.
-constexpr int64_t kUncounted = int64_t{32} << 20;
-
-absl::StatusOr<std::unique_ptr<MemoryBudget>> NewBudget(int64_t limit, HeapTrimmer* trimmer) {
-  HeapWatch heap;
-  if (!kSanitized) heap.resident = HeldProcessBytes;
-  heap.trim = [trimmer] { return trimmer->Trim(); };
-  heap.freed = [trimmer](int64_t bytes) { trimmer->Freed(bytes); };
-  auto budget = std::make_unique<MemoryBudget>(limit, std::move(heap));
-  // With what the devices have opened.
-  const int64_t own = kUncounted + HeldProcessBytes();
-  if (own + kSessionBytes > limit) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "--memory=", limit, " leaves no room for a session: the daemon itself takes ", own));
-  }
-  budget->Charge(own);
-  return budget;
-}
 
 // A limit for a device that is not there would limit nothing.
 absl::Status CheckDevices(const std::vector<Tenant>& tenants, const Devices& devices) {

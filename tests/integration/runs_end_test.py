@@ -1,0 +1,263 @@
+"""How runs end, what they survive, and what is refused."""
+
+import gc
+import os
+import signal
+import time
+
+import chx
+import numpy as np
+import pytest
+from chx import _core
+
+from .daemon import Daemon, wait_until
+from .runs import ENDLESS, NAME, endless, endless_step, in_another_process
+
+pytest_plugins = ["tests.integration.runs"]
+
+
+def test_goes_on_without_its_client(daemon):
+    process = in_another_process(
+        daemon,
+        """
+        w = chx.zeros((4,))
+        session.save("w", w)
+        @chx.jit
+        def step(x):
+            w.__iadd__(chx.sum(x, axis=0))
+            return chx.sum(w)
+        run = runs.start(step, chx.ones((8, 4)), batch_size=2, steps=10**9, name="long",
+                         log_every=1000, time_limit=100)
+        print("started", flush=True)
+        time.sleep(100)
+        """,
+        wait=False,
+    )
+    assert process.stdout.readline() == "started\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(3)  # three times the lease
+    with chx.connect(daemon.address, session=NAME) as session:
+        assert session.taken_up
+        run = chx.runs.attach("long")
+        assert run.state == "running"
+        before = run.step
+        assert wait_until(lambda: run.step > before)
+        w = session.load("w")
+        run.pause()
+        assert chx.to_numpy(w).tolist() == [2.0 * run.step] * 4
+        events = run.events()
+        assert (events[0].kind, events[0].number, events[0].step) == ("started", 0, 1)
+        logged = run.metrics()
+        assert logged["step"][0] == 1000
+        # Means of 1000 steps, whose sums are 8, 16, ...
+        np.testing.assert_array_equal(logged["loss"], 8 * logged["step"] - 8 * 499.5)
+        with pytest.raises(ValueError, match="'other'"):
+            chx.runs.attach("other")
+        run.resume()
+    # And once more, in a process that leaves as it should.
+    last = in_another_process(
+        daemon, "run = runs.attach('long'); run.stop(); print(run.wait().reason, run.step)"
+    )
+    reason, step = last.split()
+    assert reason == "stopped"
+    assert int(step) > before
+    # It has ended; what has happened is there for who comes next.
+    time.sleep(2)
+    with chx.connect(daemon.address, session=NAME) as session:
+        assert chx.runs.attach("long").step == int(step)
+        session.discard()
+
+
+def test_an_error_ends_it():
+    """Where the session's memory is used up, for one."""
+    with Daemon("--session-memory=48m") as daemon, chx.connect(daemon.address):
+        w = chx.zeros((1 << 20,))
+        _, run = None, chx.runs.start(
+            lambda x: chx.sum(w * chx.sum(x)), chx.ones((4, 1 << 20)), batch_size=2, steps=ENDLESS
+        )  # fmt: skip
+        assert run.state == "running"
+        run.pause()
+        kept = []
+        with pytest.raises(chx.OutOfMemoryError):
+            while True:
+                kept.append(chx.ones((1 << 16,)))
+                chx._core.Session.synchronize(w.device.backend._session)
+                float(kept[-1][0])
+        run.resume()
+        with pytest.raises(chx.ChainerxError, match="memory"):
+            run.wait(60)
+        assert run.events()[-1].reason == "error"
+        del kept
+        assert float(chx.sum(chx.ones(3))) == 3.0
+
+
+def test_interrupting_a_call_does_not_cancel_a_run(session):
+    _, run = endless()
+    for _ in range(20):
+        session.cancel()
+    before = run.step
+    assert wait_until(lambda: run.step > before)
+    assert run.state == "running"
+    run.stop()
+
+
+def threads(daemon):
+    return len(os.listdir(f"/proc/{daemon.process.pid}/task"))
+
+
+@pytest.mark.parametrize("end", ["close", "kill", "pause and close"])
+def test_ends_with_its_session(daemon, end):
+    def open_and_end():
+        session = chx.connect(daemon.address)
+        _, run = endless()
+        assert run.state == "running"
+        if end == "kill":
+            with chx.admin.connect(daemon.address) as admin:
+                (listed,) = admin.sessions()
+                admin.kill(listed.number)
+            with pytest.raises(ConnectionError, match="killed"):
+                run.wait(30)
+            return
+        if end.startswith("pause"):
+            run.pause()
+        session.close()
+
+    before = threads(daemon)
+    for _ in range(5):
+        open_and_end()
+    gc.collect()  # of clients, connections
+    assert wait_until(lambda: threads(daemon) <= before + 2)
+    assert daemon.alive()
+
+
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("paused", [False, True])
+def test_ends_with_the_daemon(tmp_path, state, paused):
+    flags = [f"--state-dir={tmp_path}"] if state else []
+    with Daemon(*flags, "--lease=2s") as daemon:
+        process = in_another_process(
+            daemon,
+            f"""
+            w = chx.zeros((4,))
+            session.save("w", w)
+            run = runs.start(chx.jit(lambda x: w.__iadd__(chx.sum(x, axis=0)).sum()),
+                             chx.ones((8, 4)), batch_size=2, steps=10**9)
+            if {paused}: run.pause()
+            """,
+            wait=False,
+        )
+        process.wait(60)
+        daemon.process.send_signal(signal.SIGTERM)
+        daemon.process.wait(20)
+        assert daemon.process.returncode == 0
+    if not state:
+        return
+    with Daemon(*flags, "--lease=2s") as daemon:
+        session = chx.connect(daemon.address, session=NAME)
+        assert session.taken_up
+        total = float(session.load("w")[0])
+        run = chx.runs.attach()
+        assert run.wait(1).reason == "daemon"
+        assert total == 2.0 * run.step > 0  # each step that was made is there
+        assert [event.kind for event in run][0] == "started"
+        session.discard()
+        session.close()
+
+
+def test_hostile_specs(session):
+    w = chx.zeros((4,))
+    step = endless_step(w)
+    x = chx.ones((8, 4))
+    step(x[:2])
+    (recorded,) = step._recorded.values()
+    loss = step(x[:2])
+
+    def start(**changes):
+        f = {
+            "name": "run",
+            "program": recorded.program,
+            "data": [x],
+            "batch_size": 2,
+            "metrics": [("loss", 0)],
+            "steps": 4,
+            "shuffle": None,
+            "first": [loss],
+            "values": [],
+            "log_every": 1,
+            "evaluation": None,
+            "evaluate_every": 0,
+            "rules": [],
+            "time_limit": 0.0,
+        } | changes
+        calls = (f["program"], f["data"], f["batch_size"], f["metrics"])
+        _core._run_start(
+            session,
+            f["name"],
+            calls,
+            *[f[key] for key in list(f)[5:]],
+        )
+
+    part = (recorded.program, [x], 2, [("loss", 0)])
+    for changes in [
+        {"name": ""},
+        {"name": "a b"},
+        {"name": "x" * 129},
+        {"data": []},
+        {"data": [x, x]},
+        {"data": [chx.ones(())]},
+        {"data": [x] * 65},
+        {"batch_size": 0},
+        {"batch_size": -(2**63)},
+        {"batch_size": 9},
+        {"batch_size": 2**62},
+        {"metrics": [("loss", 1)]},
+        {"metrics": [("loss", 2**31)]},
+        {"metrics": [("", 0)]},
+        {"metrics": [("loss", 0), ("again", 0)], "first": [loss, loss]},
+        {"metrics": [("loss", 0)] * 65, "first": [loss] * 65},
+        {"steps": 0},
+        {"steps": -1},
+        {"steps": 2**62},
+        {"first": [w]},
+        {"first": [loss, loss]},
+        {"values": [chx.zeros((3, 1), dtype="int64")]},
+        {"log_every": 0},
+        {"log_every": -(2**63)},
+        {"evaluation": part, "evaluate_every": 0},
+        {"evaluation": (recorded.program, [x], 9, [])},
+        {"evaluation": (recorded.program, [], 1, []), "evaluate_every": 1},
+        {"rules": [(4, False, 0, 0.0, 1)]},
+        {"rules": [(2**32 - 1, False, 0, 0.0, 1)]},
+        {"rules": [(0, True, 0, 0.0, 1)]},
+        {"rules": [(0, False, 1, 0.0, 1)]},
+        {"rules": [(3, False, 0, 0.0, 0)]},
+        {"rules": [(0, False, 0, 0.0, 1)] * 65},
+        {"time_limit": -1.0},
+        {"time_limit": float("nan")},
+        {"time_limit": float("inf")},
+    ]:
+        with pytest.raises((chx.ChainerxError, ValueError, TypeError), match=r"\[runs\]"):
+            start(**changes)
+        assert chx.runs.list() == []
+    # Shapes that the program was not recorded for.
+    start(data=[chx.ones((8, 3))])
+    with pytest.raises(chx.ChainerxError, match="broadcast"):
+        chx.runs.attach().wait(60)
+    start()
+    run = chx.runs.attach()
+    assert run.wait(60).reason == "done"
+    start(steps=2**40, log_every=2**62)  # absurd, and stopped
+    with pytest.raises(ValueError, match="has not ended"):
+        start()
+    chx.runs.attach().stop()
+    for number in range(70):  # of those that have ended, the oldest go
+        start(name=f"run{number}", steps=1)
+    assert len(chx.runs.list()) == 64
+    for number in range(8):
+        start(name=f"active{number}", steps=2**40)
+    with pytest.raises(chx.OutOfMemoryError, match="8 runs"):
+        start(name="more", steps=2)
+    for run in chx.runs.list():
+        run.stop()
+    np.testing.assert_array_equal(chx.to_numpy(x), 1)
