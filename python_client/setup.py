@@ -62,6 +62,8 @@ setup(
             "opentelemetry-sdk>=1.27",
             "opentelemetry-exporter-otlp-proto-http>=1.27",
         ],
+        # What chx.runs shows.
+        "runs": ["matplotlib>=3.6", "tqdm>=4.60"],
     },
     distclass=BinaryDistribution,
     cmdclass={"bdist_wheel": TaggedWheel},

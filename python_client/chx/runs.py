@@ -7,32 +7,26 @@ for event in run:
 
 from __future__ import annotations
 
-import array
 import builtins
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Union, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from chx import _core, _programs
-from chx._compat import TypeAlias
-from chx._core import ndarray
+from chx import _core, _run_calls
 from chx._numpy import creation
+from chx._run_calls import Data
 from chx._runtime import recording as _recording
-
-Data: TypeAlias = Union[ndarray, Sequence[ndarray]]
-_Metrics: TypeAlias = "builtins.list[tuple[str, int]]"
 
 _KINDS = ("started", "log", "evaluation", "paused", "resumed", "warning", "ended")
 _STATES = ("running", "paused", "ended")
 _GO_ON, _PAUSE, _STOP = range(3)
-_EVALUATION = "evaluation/"
 _WAIT = 1.0  # seconds, of one question for events: Ctrl-C is heard between two
 _NO_EVENTS = 2**63  # from there on there are none
-_MOST_VALUES = 2**27
 
 
 class StopRule(NamedTuple):
@@ -160,7 +154,7 @@ class Run:
         result: dict[str, npt.NDArray[Any]] = {}
         for kind, prefix, names in (
             ("log", "", self._metrics),
-            ("evaluation", _EVALUATION, self._evaluation_metrics),
+            ("evaluation", _run_calls.EVALUATION, self._evaluation_metrics),
         ):
             if prefix and not names:
                 continue
@@ -171,6 +165,28 @@ class Run:
                 values = [event.metrics[name] for event in chosen]
                 result[prefix + name] = np.array(values, np.float64)
         return result
+
+    def show_progress(self) -> Event:
+        """wait() with a bar of tqdm: steps, and the last metrics. Needs chx[runs].
+
+        Raises:
+          ChainerxError: a step has failed.
+          ImportError: tqdm is not installed.
+        """
+        return _views().show_progress(self)
+
+    def plot(self, file: str | os.PathLike[str], metrics: Sequence[str] | None = None) -> None:
+        """Draws what metrics() has over epochs, with Matplotlib. Needs chx[runs].
+
+        Args:
+          file: is written; its ending is the format: ".png", ".svg", ".pdf".
+          metrics: their names, "evaluation/NAME" for those of evaluations; None: all.
+
+        Raises:
+          ImportError: Matplotlib is not installed.
+          ValueError: there is no such metric.
+        """
+        _views().plot(self, file, metrics)
 
     def pause(self) -> None:
         """Returns when the run stands between two steps, or has ended. It waits for resume()."""
@@ -209,6 +225,16 @@ class Run:
             if timeout is not None and not events:
                 return
 
+    def _watched(self) -> Iterator[tuple[int, Event | None]]:
+        """To the end: steps that are done, about once a second, and each new event."""
+        after, ended = 0, False
+        while not ended:
+            info, after, _, events = _core._run_watch(self._session, self.name, after, _WAIT)
+            for event in map(self._event, events):
+                after, ended = event.number + 1, event.kind == "ended"
+                yield event.step, event
+            yield info[2], None
+
     def _event(self, fields: tuple[Any, ...]) -> Event:
         number, kind, step, when, values, reason, text = fields
         names = self._evaluation_metrics if _KINDS[kind] == "evaluation" else self._metrics
@@ -222,6 +248,19 @@ class Run:
             reason,
             text,
         )
+
+
+def _views() -> Any:
+    try:
+        import matplotlib  # noqa: F401
+        import tqdm  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "[runs] expects tqdm and Matplotlib to show runs: `pip install chx[runs]`"
+        ) from error
+    from chx import _run_views
+
+    return _run_views
 
 
 def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
@@ -314,8 +353,8 @@ def start(
     if _recording.current() is not None:
         raise _core.NotImplementedError("[jit] cannot record the start of a run")
     session = session or _default_session()
-    arrays = _data(data)
-    rows = _rows(arrays)
+    arrays = _run_calls.data_of(data)
+    rows = _run_calls.rows_of(arrays)
     if not 1 <= batch_size <= rows:
         raise ValueError(f"[runs] expects a batch size of 1 to {rows}, got {batch_size}")
     if rows % batch_size and not drop_last:
@@ -335,24 +374,25 @@ def start(
     if any(info[0] == name and _STATES[info[1]] != "ended" for info in _core._run_list(session)):
         raise ValueError(f"[runs] the session has a run {name!r} that has not ended")
     evaluation = None
-    evaluation_names: _Metrics = []
+    evaluation_names: _run_calls.Metrics = []
     if evaluate is not None:
         function, others = evaluate
-        others = _data(others)
-        size = evaluate_batch_size or _rows(others)
-        if _rows(others) % size:
+        others = _run_calls.data_of(others)
+        count = _run_calls.rows_of(others)
+        size = evaluate_batch_size or count
+        if count % size:
             raise ValueError(
-                f"[runs] expects evaluate_batch_size to divide {_rows(others)} rows, got {size}"
+                f"[runs] expects evaluate_batch_size to divide {count} rows, got {size}"
             )
-        recorded, result = _call(function, others, np.arange(size))
-        evaluation_names, _ = _outputs(result, None)
+        recorded, result = _run_calls.call(function, others, np.arange(size))
+        evaluation_names, _ = _run_calls.outputs(result, None)
         evaluation = (recorded.program, others, size, evaluation_names)
     if schedule is not None:
         schedule(0)
     taken = order(shuffle, 0, rows) if shuffle is not None else np.arange(rows)
-    recorded, result = _call(step, arrays, taken[:batch_size])
-    names, outputs = _outputs(result, metrics)
-    values = _values(recorded, total, schedule)
+    recorded, result = _run_calls.call(step, arrays, taken[:batch_size])
+    names, outputs = _run_calls.outputs(result, metrics)
+    values = _run_calls.values(recorded, total, schedule)
     _core._run_start(
         session,
         name,
@@ -364,7 +404,7 @@ def start(
         log_every or per_epoch,
         evaluation,
         evaluate_every * per_epoch if evaluation is not None else 0,
-        [_rule(rule, names, evaluation_names) for rule in stop],
+        [_run_calls.rule(rule, names, evaluation_names) for rule in stop],
         0.0 if time_limit is None else time_limit,
     )
     return Run(session, name)
@@ -391,97 +431,3 @@ def list(*, session: Any = None) -> builtins.list[Run]:
 
 def _default_session() -> Any:
     return _core._get_device(None).backend._session
-
-
-def _data(data: Data) -> builtins.list[ndarray]:
-    arrays = [data] if isinstance(data, ndarray) else builtins.list(data)
-    for each in arrays:
-        if not isinstance(each, ndarray):
-            raise TypeError(f"[runs] expects chx arrays as data, got {type(each).__name__}")
-    if not arrays:
-        raise ValueError("[runs] expects an array of data at least")
-    return arrays
-
-
-def _rows(arrays: Sequence[ndarray]) -> int:
-    rows = {a.shape[0] if a.ndim else None for a in arrays}
-    if None in rows or len(rows) != 1:
-        shapes = ", ".join(str(a.shape) for a in arrays)
-        raise _core.DimensionError(f"[runs] expects data of as many rows each, got {shapes}")
-    return cast(int, rows.pop())
-
-
-def _call(
-    function: Callable[..., Any], arrays: Sequence[ndarray], rows: npt.NDArray[Any]
-) -> tuple[Any, Any]:
-    """Calls the function with these rows. What was recorded, and its result."""
-    if not isinstance(function, (_programs.Jitted, _programs._Method)):
-        function = _programs.jit(function)
-    index = creation.array(rows.astype(np.int64), device=arrays[0].device)
-    result = function(*[_core.take(a, index, axis=0) for a in arrays])
-    jitted = function if isinstance(function, _programs.Jitted) else function._jitted
-    with jitted._lock:
-        if not jitted._recorded:
-            raise ValueError("[runs] expects a function of chx.jit that keeps what it records")
-        recorded = next(reversed(jitted._recorded.values()))  # what was used last
-    return recorded, result
-
-
-def _outputs(result: Any, metrics: Sequence[str] | None) -> tuple[_Metrics, builtins.list[ndarray]]:
-    """The metrics' names and places among a step's arrays, and these."""
-    outputs: builtins.list[ndarray] = []
-    _programs._flatten(result, outputs, lambda number: None)
-    if isinstance(result, dict):
-        chosen = builtins.list(result) if metrics is None else builtins.list(metrics)
-        named = [(key, result[key]) for key in chosen]
-    else:
-        if metrics is None:
-            metrics = ["loss"] if len(outputs) == 1 else [f"output{i}" for i in range(len(outputs))]
-        if len(metrics) > len(outputs):
-            raise ValueError(
-                f"[runs] expects names of at most {len(outputs)} results, got {metrics}"
-            )
-        named = builtins.list(zip(metrics, outputs))
-    for name, value in named:
-        if not isinstance(value, ndarray) or value.ndim != 0:
-            raise _core.DimensionError(
-                f"[runs] expects metrics to be arrays without dimensions, got {name!r} of "
-                f"{getattr(value, 'shape', type(value).__name__)}"
-            )
-    places = [
-        (str(name), next(i for i, output in enumerate(outputs) if output is value))
-        for name, value in named
-    ]
-    return places, outputs
-
-
-def _values(
-    recorded: Any, steps: int, schedule: Callable[[int], object] | None
-) -> npt.NDArray[np.int64] | None:
-    """What the numbers that vary are in all steps but the first: (steps - 1, numbers)."""
-    if not recorded.numbers or steps == 1:
-        return None
-    if (steps - 1) * recorded.numbers > _MOST_VALUES:
-        raise ValueError(
-            f"[runs] expects at most {_MOST_VALUES // recorded.numbers} steps of a function with "
-            f"{recorded.numbers} numbers that vary, got {steps}"
-        )
-    values = array.array("q")
-    numbers = recorded.tape.run([])
-    for number in range(1, steps):
-        if schedule is not None:
-            schedule(number)
-        for slot in recorded.slots:
-            values.extend(_programs._bits(value) for value in slot(numbers))
-    return np.frombuffer(values, np.int64).reshape(steps - 1, recorded.numbers)
-
-
-def _rule(
-    rule: StopRule, names: _Metrics, evaluation_names: _Metrics
-) -> tuple[int, bool, int, float, int]:
-    of_evaluation = rule.metric.startswith(_EVALUATION)
-    metric = rule.metric[len(_EVALUATION) :] if of_evaluation else rule.metric
-    among = [name for name, _ in (evaluation_names if of_evaluation else names)]
-    if metric not in among:
-        raise ValueError(f"[runs] expects a rule about one of {among}, got {rule.metric!r}")
-    return rule.kind, of_evaluation, among.index(metric), rule.bound, rule.patience

@@ -259,6 +259,23 @@ def test_arguments(session):
     np.testing.assert_array_equal(chx.to_numpy(w), 2 * chx.to_numpy(rows)[:6].sum(0))
 
 
+def test_shown_to_people(session, rng, tmp_path, capsys):
+    """A bar to the last step, and a picture of what there is."""
+    start = rng.normal(size=(5, 2))
+    x, t = map(chx.array, problem(rng))
+    step, *_ = make_step("sgd", start)
+    run = chx.runs.start(step, (x, t), batch_size=6, epochs=20, shuffle=1, name="shown")
+    assert run.show_progress().reason == "done"
+    bar = capsys.readouterr().err
+    assert "shown: 100%" in bar and "200/200" in bar and "loss=" in bar
+    run.plot(tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    run.plot(tmp_path / "run.svg", ["loss"])
+    assert "<svg" in (tmp_path / "run.svg").read_text()
+    with pytest.raises(ValueError, match="among .'loss', 'size'., got 'accuracy'"):
+        run.plot(tmp_path / "no.png", ["accuracy"])
+
+
 def test_many_events_make_room(session):
     """The first, the last and every so many stay."""
     w, run = endless(log_every=1)
