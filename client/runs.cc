@@ -57,7 +57,7 @@ absl::Status FillSpec(const Session& session, const RunRequest& request, v1::Run
   CHX_RETURN_IF_ERROR(FillCalls(session, request.step, spec->mutable_step()));
   spec->set_steps(request.steps);
   if (request.shuffle.has_value()) spec->set_shuffle(*request.shuffle);
-  spec->set_done(request.first.empty() ? 0 : 1);
+  spec->set_done(1);
   for (const ArrayBody* array : request.first) {
     CHX_RETURN_IF_ERROR(session.CheckOwn("runs", array));
     spec->add_first(array->handle);

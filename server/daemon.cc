@@ -411,8 +411,8 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
   admin_->SetServing(false);
   manager_->StartDraining();
   if (state_ != nullptr) {
+    runs_->AskToEnd();  // before it waits for a snapshot that waits for a step
     state_->Stop();
-    runs_->AskToEnd();
     StopListeningWithin(timeout);
     runs_->EndWithin(timeout);
     state_->SnapshotAll(timeout);

@@ -132,7 +132,7 @@ class Run:
         after = 0
         while True:
             left = _WAIT if end is None else min(_WAIT, end - time.monotonic())
-            _, after, _, events = _core._run_watch(self._session, self.name, after, max(left, 0))
+            _, after, _, events = self._watch(after, max(left, 0))
             if events:
                 after = events[-1][0] + 1
             if events and _KINDS[events[-1][1]] == "ended":
@@ -212,11 +212,19 @@ class Run:
     def _info(self) -> tuple[Any, ...]:
         return _core._run_watch(self._session, self.name, _NO_EVENTS, 0.0)[0]
 
+    def _watch(self, after: int, wait: float) -> tuple[Any, ...]:
+        """The run, where its events end, how many there are not any more, and those from one on."""
+        answer = _core._run_watch(self._session, self.name, after, wait)
+        if not answer[3] and _STATES[answer[0][1]] == "ended" and answer[1] < after:
+            # Another run has the name by now, or an older snapshot: its last event says so.
+            answer = _core._run_watch(self._session, self.name, max(answer[1] - 1, 0), wait)
+        return answer
+
     def _events(self, timeout: float | None) -> Iterator[Event]:
         after = 0
         while True:
             wait = _WAIT if timeout is None else timeout
-            _, _, _, events = _core._run_watch(self._session, self.name, after, wait)
+            _, _, _, events = self._watch(after, wait)
             for event in map(self._event, events):
                 yield event
                 if event.kind == "ended":
@@ -229,7 +237,7 @@ class Run:
         """To the end: steps that are done, about once a second, and each new event."""
         after, ended = 0, False
         while not ended:
-            info, after, _, events = _core._run_watch(self._session, self.name, after, _WAIT)
+            info, after, _, events = self._watch(after, _WAIT)
             for event in map(self._event, events):
                 after, ended = event.number + 1, event.kind == "ended"
                 yield event.step, event

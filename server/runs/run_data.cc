@@ -11,6 +11,8 @@
 namespace chx::server {
 namespace {
 
+constexpr int64_t kMaxRows = int64_t{1} << 40;
+constexpr int64_t kMaxShuffled = int64_t{1} << 26;    // nothing stops the making of an order
 constexpr int64_t kOrderBytes = 3 * sizeof(int64_t);  // of a row, while an order is made
 
 template <typename T>
@@ -76,9 +78,13 @@ absl::Status RunLoop::Take(SessionState* state) {
   const int64_t largest = std::max(
       spec_->step.batch_size, spec_->evaluation.has_value() ? spec_->evaluation->batch_size : 0);
   int64_t bytes = kRunBytes + largest * static_cast<int64_t>(sizeof(int64_t));
-  if (spec_->shuffle.has_value()) bytes += step_part_.rows * kOrderBytes;
-  bytes += (spec_->steps - spec_->done) *
-           static_cast<int64_t>(step_part_.slots * sizeof(int64_t));  // below 2^60: 2^40 steps
+  if (spec_->shuffle.has_value()) {
+    if (step_part_.rows > kMaxShuffled) {
+      return ValueError("[runs] expects at most ", kMaxShuffled, " rows to shuffle, got ",
+                        step_part_.rows);
+    }
+    bytes += step_part_.rows * kOrderBytes;
+  }
   CHX_ASSIGN_OR_RETURN(charge_, MemoryCharge::Of(state->account(), bytes));
   CHX_RETURN_IF_ERROR(TakeValues(state));
   return TakeFirst(state);
@@ -114,6 +120,11 @@ absl::Status RunLoop::TakePart(const RunCalls& calls, SessionState* state, Part*
       return DimensionError("[runs] expects data with a first axis, got ", array.spec.ToString());
     }
     arrays.push_back(std::move(array));
+  }
+  // Arrays without elements may have any number of rows.
+  if (arrays[0].spec.shape[0] > kMaxRows) {
+    return DimensionError("[runs] expects data of at most ", kMaxRows, " rows, got ",
+                          arrays[0].spec.ToString());
   }
   part->rows = arrays[0].spec.shape[0];
   part->device = arrays[0].spec.device;
@@ -157,6 +168,8 @@ absl::Status RunLoop::TakeValues(SessionState* state) {
     return ValueError("[runs] expects values of int64(", steps, ", ", slots, "), got ",
                       array.spec.ToString());
   }
+  // And the copy from which they are taken.
+  CHX_ASSIGN_OR_RETURN(values_charge_, MemoryCharge::Of(state->account(), 2 * array.spec.nbytes()));
   CHX_ASSIGN_OR_RETURN(const std::string data, state->executor.CopyOut(array));
   values_.resize(data.size() / sizeof(int64_t));
   std::memcpy(values_.data(), data.data(), data.size());
@@ -179,7 +192,9 @@ absl::Status RunLoop::TakeFirst(SessionState* state) {
 absl::Status RunLoop::ReadValues(const Part& part, std::vector<double>* metrics) const {
   if (!output_.errors.empty()) {
     // Told by the run's last event, and to nobody else.
-    for (const SessionOutput::Error& error : output_.errors) error.error->read = true;
+    session_->Inspect([this](SessionState& /*state*/) {
+      for (const SessionOutput::Error& error : output_.errors) error.error->read = true;
+    });
     return output_.errors[0].error->status;
   }
   if (output_.values.size() != part.values.size()) {
@@ -187,7 +202,7 @@ absl::Status RunLoop::ReadValues(const Part& part, std::vector<double>* metrics)
   }
   for (const SessionOutput::Value& value : output_.values) {
     if (value.error != nullptr) {
-      value.error->read = true;
+      session_->Inspect([&](SessionState& /*state*/) { value.error->read = true; });
       return value.error->status;
     }
     CHX_ASSIGN_OR_RETURN(const double number, NumberOf(value.dtype, value.shape, value.data));
@@ -211,7 +226,7 @@ void RunLoop::GiveBackAll() {
   session_->Inspect([this](SessionState& state) { GiveBack(&state); });
   values_ = {};
   order_ = {};
-  charge_ = MemoryCharge();
+  charge_ = values_charge_ = MemoryCharge();
 }
 
 }  // namespace chx::server

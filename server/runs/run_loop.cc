@@ -1,5 +1,6 @@
 #include "server/runs/run_loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <thread>
@@ -14,7 +15,8 @@ namespace {
 
 // How soon a run that cannot go on looks again.
 constexpr std::chrono::milliseconds kLook(100);
-constexpr std::chrono::milliseconds kRecordingLook(1);
+constexpr std::chrono::milliseconds kRecordingLook(1);  // at first
+constexpr std::chrono::milliseconds kLongestLook(50);
 
 const char* NameOf(RunRule::Kind kind) {
   switch (kind) {
@@ -139,7 +141,7 @@ bool RunLoop::BreaksRule(bool of_evaluation, const std::vector<double>& metrics,
         break;
       case RunRule::Kind::kNoImprovement: {
         Best& best = best_[i];
-        if (!best.any || value < best.value) {
+        if (!best.any || std::isnan(best.value) || value < best.value) {
           best = {true, value, 0};
         } else {
           broken = ++best.since >= rule.patience;
@@ -227,6 +229,7 @@ absl::Span<const int64_t> RunLoop::RowsOf(int64_t step) {
     return rows_;
   }
   if (order_epoch_ != epoch) {
+    order_ = {};  // its memory is needed
     order_ = EpochOrder(*spec_->shuffle, epoch, step_part_.rows);
     order_epoch_ = epoch;
   }
@@ -270,10 +273,11 @@ absl::Status RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,
   }
   window_.emplace_back(std::move(release));
   output_.Clear();
-  while (!session_->ExecuteForRun(window_, &output_)) {
+  for (auto look = kRecordingLook; !session_->ExecuteForRun(window_, &output_);
+       look = std::min(2 * look, kLongestLook)) {
     Ending ending;
     if (Ended(&ending)) return MakeError(ErrorKind::kCancelled, ending.text);
-    std::this_thread::sleep_for(kRecordingLook);
+    std::this_thread::sleep_for(look);
   }
   return ReadValues(part, metrics);
 }

@@ -100,6 +100,7 @@ class RunLoop {
   RunSpec asked_;                  // until there is a run
   bool holds_ = false;
   MemoryCharge charge_;  // of the run, and what follows
+  MemoryCharge values_charge_;
   Part step_part_;
   Part evaluation_part_;
   std::vector<int64_t> values_;

@@ -94,15 +94,24 @@ absl::StatusOr<std::shared_ptr<Run>> Runs::Start(const std::shared_ptr<Session>&
   std::shared_ptr<Run> run = made->run();
   MutexLock workers_lock(&mutex_);
   if (stopping_) return absl::UnavailableError("the daemon is shutting down");
+  if (workers_.size() >= kMaxOfDaemon) {
+    return MemoryError("[runs] the daemon has ", kMaxOfDaemon, " runs, which is the limit");
+  }
   session->runs().active.fetch_add(1);
   workers_.emplace_back();
   Worker* const worker = &workers_.back();
   worker->run = run;
+  worker->session = session;
   auto work = [this, worker, place = std::move(place), loop = std::move(made)]() mutable {
     loop->Work();
     // Perhaps the session's end, which needs the place.
     loop = nullptr;
     place = TenantPlace();
+    // Nor does a thread that has ended keep what they have of the session's memory.
+    const std::shared_ptr<Run> finished = [&] {
+      MutexLock done_lock(&mutex_);
+      return std::move(worker->run);
+    }();
     MutexLock done_lock(&mutex_);
     worker->done = true;
     ended_.notify_all();
@@ -140,7 +149,9 @@ void Runs::Reap() {
 void Runs::AskToEnd() {
   MutexLock lock(&mutex_);
   stopping_ = true;
-  for (Worker& worker : workers_) worker.run->Ask(RunOrder::kEndWithDaemon);
+  for (Worker& worker : workers_) {
+    if (worker.run != nullptr) worker.run->Ask(RunOrder::kEndWithDaemon);
+  }
 }
 
 void Runs::EndWithin(std::chrono::milliseconds patience) {
@@ -152,6 +163,11 @@ void Runs::EndWithin(std::chrono::milliseconds patience) {
                        [](const Worker& worker) { return worker.done; });
   };
   while (!all_done() && std::chrono::steady_clock::now() < end) ended_.wait_until(mutex_, end);
+  // Steps that are too long: nobody waits for them.
+  for (Worker& worker : workers_) {
+    const std::shared_ptr<Session> session = worker.session.lock();
+    if (!worker.done && session != nullptr) session->stop().EndSession();
+  }
 }
 
 void Runs::Stop() {

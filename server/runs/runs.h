@@ -23,7 +23,8 @@ namespace chx::server {
 class Runs {
  public:
   static constexpr int kMaxActive = 8;  // of a session
-  static constexpr int kMaxKept = 64;   // with those that have ended, of which the oldest goes
+  static constexpr size_t kMaxOfDaemon = 1024;
+  static constexpr int kMaxKept = 64;  // with those that have ended, of which the oldest goes
 
   Runs() = default;
   ~Runs() { Stop(); }
@@ -41,13 +42,14 @@ class Runs {
   static absl::Status Restore(Session* session, std::vector<RunRecord> records);
   // None start any more, and all end after their steps.
   void AskToEnd();
-  // Waits for that, but no longer.
+  // Waits for that, but no longer: sessions whose runs have not ended by then are ended.
   void EndWithin(std::chrono::milliseconds patience);
 
  private:
   struct OfSession;
   struct Worker {
-    std::shared_ptr<Run> run;
+    std::shared_ptr<Run> run;  // until it ends
+    std::weak_ptr<Session> session;
     std::thread thread;
     bool done = false;
   };

@@ -192,6 +192,8 @@ bool SessionManager::LetWait(const SessionRecordPtr& record, std::chrono::millis
   if (waiting == nullptr) return false;
   MutexLock lock(&mutex_);
   waiting->waits = true;
+  // It goes on using the daemon: it counts for its peer as before.
+  if (waiting->session->runs().active > 0) waiting->admission = record->admission;
   return true;
 }
 

@@ -80,6 +80,8 @@ absl::Status FindInherited(const command::RunProgram& c, const Program& program,
   CHX_RETURN_IF_ERROR(handles->UseAll(c.arguments, inherited).status());
   for (const Program::Held& held : program.held) {
     for (Handle handle : {held.named, held.own}) {
+      // A run's program may have been recorded by a client before this one.
+      if (handle == held.named && IsOfRun(c.program)) continue;
       const HandleTable::Entry* const entry = handles->Find(handle);
       if (*inherited == nullptr && entry != nullptr) *inherited = entry->error;
     }

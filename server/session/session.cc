@@ -307,6 +307,29 @@ void Session::Inspect(absl::FunctionRef<void(SessionState&)> look) {
   Count(0);
 }
 
+bool Session::InspectWithin(std::chrono::milliseconds patience,
+                            absl::FunctionRef<void(SessionState&)> look)
+    ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  if (!LockWithin(patience)) return false;
+  if (begins_anew_.load(std::memory_order_relaxed)) BeginAnewNow();
+  look(state_);
+  Count(0);
+  mutex_.Unlock();
+  return true;
+}
+
+bool Session::LockWithin(std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  waiting_.fetch_add(1, std::memory_order_relaxed);  // runs make way
+  bool locked = mutex_.TryLock();
+  while (!locked && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    locked = mutex_.TryLock();
+  }
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  return locked;
+}
+
 void Session::EndLatePasses() {
   if (!mutex_.TryLock()) return;
   state_.passes.EndLate();
@@ -320,11 +343,7 @@ std::vector<SessionOutput::Error> Session::UnreadErrors(size_t max) {
 
 std::vector<SessionOutput::Error> Session::UnreadErrorsWithin(std::chrono::milliseconds patience,
                                                               size_t max) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!mutex_.TryLock()) {
-    if (std::chrono::steady_clock::now() >= end) return {};
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  if (!LockWithin(patience)) return {};
   std::vector<SessionOutput::Error> unread = state_.errors.ListUnread(max);
   mutex_.Unlock();
   return unread;

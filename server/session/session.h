@@ -75,6 +75,9 @@ class Session {
   void BeginAnew();
   // Between two commands, under the lock: for who writes the session to a file, or reads it.
   void Inspect(absl::FunctionRef<void(SessionState&)> look);
+  // The same, unless commands run for so long. False: it has not looked.
+  bool InspectWithin(std::chrono::milliseconds patience,
+                     absl::FunctionRef<void(SessionState&)> look);
   // How many names there are. Without the lock, as stats().
   int64_t saved() const { return counters_.saved.load(std::memory_order_relaxed); }
   // Calls of upload that have bound a handle, for this client.
@@ -186,6 +189,8 @@ class Session {
     std::atomic<int64_t> uploads{0};
   };
   void Count(int64_t new_commands);
+  // Takes the lock, unless that takes too long.
+  bool LockWithin(std::chrono::milliseconds patience) ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true, mutex_);
   // A command has taken so long.
   void NoteTime(const Command& command, int64_t nanoseconds, SessionOutput* output);
   // Where the command's result is, or its first array; -1: unknown.

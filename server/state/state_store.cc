@@ -227,7 +227,10 @@ absl::Status StateStore::Write(const SessionRecordPtr& record, std::chrono::mill
     if (manager_->Find(record->id) != record) {
       status = absl::CancelledError("the session has ended");
     } else {
-      record->session->Inspect([&](SessionState& session) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          end - std::chrono::steady_clock::now());
+      status = absl::DeadlineExceededError("the session is busy with a run's step");
+      record->session->InspectWithin(left, [&](SessionState& session) {
         head.set_uploads(static_cast<uint64_t>(record->session->uploads()));
         status = folder_->Replace(FileOf(record->key), [&](int fd) {
           PartWriter file(fd);
