@@ -199,6 +199,8 @@ def test_hostile_specs(session):
         )
 
     part = (recorded.program, [x], 2, [("loss", 0)])
+    # Rows without elements cost nothing; what a run keeps of them does.
+    many, most = (chx.zeros((2**n, 0), dtype="uint8") for n in (30, 61))
     for changes in [
         {"name": ""},
         {"name": "a b"},
@@ -211,6 +213,9 @@ def test_hostile_specs(session):
         {"batch_size": -(2**63)},
         {"batch_size": 9},
         {"batch_size": 2**62},
+        {"data": [most], "batch_size": 2**61},
+        {"data": [most], "shuffle": 1},
+        {"data": [many], "shuffle": 1},
         {"metrics": [("loss", 1)]},
         {"metrics": [("loss", 2**31)]},
         {"metrics": [("", 0)]},

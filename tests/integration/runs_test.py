@@ -163,6 +163,39 @@ def test_rules(session, rule, last):
     assert float(count) == 0
 
 
+def test_a_loss_that_begins_as_nan_improves(session):
+    x = chx.array([[np.nan], [3.0], [2.0], [1.0], [1.0], [1.0]])
+    step = chx.jit(lambda x: chx.sum(x))
+    run = chx.runs.start(
+        step, x, batch_size=1, epochs=5, log_every=1, stop=[chx.runs.no_improvement("loss", 2)]
+    )
+    assert (run.wait().reason, run.step) == ("rule", 6)
+
+
+def test_steps_without_metrics_are_made_once(session):
+    count = chx.zeros((), "int64")
+
+    def step(x):
+        nonlocal count
+        count += 1
+
+    run = chx.runs.start(step, chx.ones((6, 1)), batch_size=2, epochs=3)
+    assert run.wait().reason == "done"
+    assert int(count) == 9
+
+
+def test_another_run_of_the_name_ends_an_iterator(session):
+    step = chx.jit(lambda x: chx.sum(x))
+    x = chx.ones((8, 1))
+    run = chx.runs.start(step, x, batch_size=1, epochs=4, log_every=1)
+    events = iter(run)
+    seen = [next(events) for _ in range(20)]
+    assert run.wait().reason == "done"
+    assert chx.runs.start(step, x, batch_size=8, epochs=1).wait().reason == "done"
+    assert [event.kind for event in events][-1:] == ["ended"]
+    assert len(seen) == 20
+
+
 def test_time_limit(session):
     _, run = endless(time_limit=0.2)
     assert run.wait(60).reason == "time limit"
