@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "client/programs.h"
 #include "ops/error.h"
 #include "proto/command_codec.h"
@@ -34,15 +35,17 @@ absl::StatusOr<Program> Program::Trace(Session& session, const Function& functio
   Programs& programs = session.programs();
   CHX_RETURN_IF_ERROR(programs.Begin(given));
   Programs::Varying varying;
+  // Whatever the function does. There is nothing to abandon after End.
+  const auto end = absl::MakeCleanup([&programs] {
+    programs.SetVarying(nullptr);
+    programs.Abandon();
+  });
   programs.SetVarying(&varying);
   Results results = function(arguments);
   programs.SetVarying(nullptr);
   const absl::StatusOr<std::vector<ArrayBody*>> made =
       results.ok() ? BodiesOf(*results) : results.status();
-  if (!made.ok()) {
-    programs.Abandon();
-    return made.status();
-  }
+  if (!made.ok()) return made.status();
   auto state = std::make_shared<State>();
   CHX_ASSIGN_OR_RETURN(state->program, programs.End(*made, varying.slots));
   state->numbers = std::move(varying.numbers);

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/sanitizers.h"
 #include "server/engine/process_memory.h"
-#include "server/rpc/limits.h"
+#include "server/session/session_manager.h"
 
 namespace chx::server {
 namespace {

@@ -289,6 +289,12 @@ class Jitted(Generic[R]):
         session = (arrays[0].device if arrays else default).backend._session
         key = (id(session), _core._records(None, session), default.name, owner, structure)
         recorded = self._find(key, floats)
+        if recorded is not None:
+            try:
+                # Once: what they give is the same each time.
+                numbers = recorded.tape.run(floats)
+            except ArithmeticError:  # which the function may catch
+                recorded = None
         if recorded is None:
             if self._before is not None:
                 self._before()
@@ -297,8 +303,7 @@ class Jitted(Generic[R]):
             if times == 1:
                 return first
             times -= 1
-        # Once: what they give is the same each time.
-        numbers = recorded.tape.run(floats)
+            numbers = recorded.tape.run(floats)
         # A command has room for so many numbers that vary.
         most = times if not recorded.numbers else _MOST_NUMBERS // recorded.numbers
         results: list[ndarray] = []
@@ -329,6 +334,7 @@ class Jitted(Generic[R]):
             self._recorded[key, places, tuple(_bits(floats[place]) for place in places)] = recorded
             if places not in self._fixed.setdefault(key, []):
                 self._fixed[key].append(places)
+                self._fixed[key].sort(key=len, reverse=True)  # the most particular ones first
             while len(self._recorded) > self._maxsize:
                 (old, places, _), _ = self._recorded.popitem(last=False)
                 if not any(other[:2] == (old, places) for other in self._recorded):

@@ -39,6 +39,22 @@ def test_equal_numbers_are_not_one_number():
     assert jitted.cache_info().unplanned == ()
 
 
+def test_arithmetic_errors_that_the_function_handles():
+    def f(x, r):
+        try:
+            s = 1 / r
+        except ZeroDivisionError:
+            s = 0.5
+        return x * s
+
+    for values in ((0.0, 2.0, 4.0, 0.0), (2.0, 0.0, 4.0, 0.0, 8.0)):
+        jitted = chx.jit(f)
+        for r in values:
+            x = chx.arange(1, 5, dtype="float32")
+            assert _bits(jitted(x, r)) == _bits(f(x, r))
+        assert jitted.cache_info().currsize == 2
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
 def test_each_operator_casts_as_eager_mode_does(name, dtype):

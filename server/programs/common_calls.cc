@@ -1,22 +1,21 @@
 #include "server/programs/common_calls.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace chx::server {
 namespace {
 
 // Whether all calls like it give the same: it writes nothing but its outputs, is not random, and
 // none of its attributes varies.
-bool IsPure(const TraceCall& call, const Trace& trace) {
+bool IsPure(const TraceCall& call, const absl::flat_hash_set<int64_t>& varying) {
   const OpDef& op = *call.kernel.op;
   return !op.in_place && op.written_inputs == 0 && op.AttrIndex("seed") < 0 &&
-         std::none_of(trace.slots.begin(), trace.slots.end(),
-                      [&](const TraceSlot& slot) { return slot.operation == call.operation; });
+         !varying.contains(call.operation);
 }
 
 // A text that is the same for calls that do the same with the same values.
@@ -176,6 +175,8 @@ std::vector<const OpDef*> ShareCommonCalls(Trace* trace) {
   Values values(trace);
   values.Separate();
   std::vector<TraceCall>& calls = trace->calls;
+  absl::flat_hash_set<int64_t> varying;  // operators
+  for (const TraceSlot& slot : trace->slots) varying.insert(slot.operation);
   std::vector<int64_t> writes(trace->objects.size());
   for (const TraceCall& call : calls) {
     call.ForEachWritten(
@@ -203,7 +204,7 @@ std::vector<const OpDef*> ShareCommonCalls(Trace* trace) {
       key.Add(versions[static_cast<size_t>(input.object)]);
       key.Add(input.offset);
     }
-    bool shares = IsPure(call, *trace);
+    bool shares = IsPure(call, varying);
     bool temporary = true;
     for (size_t j = 0; j < call.outputs.size(); ++j) {
       const TraceTensor& output = call.outputs[j];

@@ -293,6 +293,7 @@ void Recorder::FinishGradients() {
 // A plan has the attribute in one kernel and nowhere else: a composition's parts, and rules for
 // gradients, may have computed with it.
 void Recorder::CheckSlot(const TraceSlot& slot) {
+  if (!declined_.empty()) return;
   const OpDef* const op = operators_[static_cast<size_t>(slot.operation)];
   if (slot.attribute >= op->attrs.size()) return Decline("an operator has no such attribute");
   // What shapes depend on is inferred again: only attributes of which none does are set.

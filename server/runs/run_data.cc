@@ -226,7 +226,8 @@ void RunLoop::GiveBackAll() {
   session_->Inspect([this](SessionState& state) { GiveBack(&state); });
   values_ = {};
   order_ = {};
-  charge_ = values_charge_ = MemoryCharge();
+  charge_ = MemoryCharge();
+  values_charge_ = MemoryCharge();
 }
 
 }  // namespace chx::server

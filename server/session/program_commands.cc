@@ -130,7 +130,7 @@ void RunCommand(const command::HoldArray& c, CommandContext& context) {
 void RunCommand(const command::ExplainProgram& c, CommandContext& context) {
   context.Answer(c, "jit", [&](SessionOutput::Value* value) -> absl::Status {
     const Program* const program = context.state.programs.Find(c.program);
-    if (program == nullptr) {
+    if (program == nullptr || IsOfRun(c.program)) {
       return ValueError("[jit] expects a program of this session, got ", c.program);
     }
     value->data = absl::StrCat("program\t", program->declined, "\n");
@@ -148,7 +148,7 @@ void RunCommand(const command::ReleaseProgram& c, CommandContext& context) {
     programs.Stop();
     return;
   }
-  std::shared_ptr<Program> program = programs.Take(c.program);
+  std::shared_ptr<Program> program = IsOfRun(c.program) ? nullptr : programs.Take(c.program);
   if (program != nullptr) return DropProgram(std::move(program), &context.state);
   context.Fail(c, ValueError("[jit] expects a program of this session, got ", c.program), "jit");
 }

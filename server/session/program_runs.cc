@@ -39,9 +39,13 @@ class CommandRun {
       names_[program.arguments[i]] = c.arguments[i];
     }
     for (const Program::Held& held : program.held) names_[held.named] = held.own;
+    for (size_t i = 0; i < program.slots.size(); ++i) {
+      slots_[program.slots[i].operation].push_back(i);
+    }
   }
 
-  // `values`: those of the slots.
+  // `values`: those of the slots. If it is stopped, the others fail one by one: what they were to
+  // write has no value.
   void Run(absl::Span<const int64_t> values) {
     SwapModes swap(program_, &context_.state.definitions);
     CommandReader reader(program_.records);
@@ -97,16 +101,14 @@ class CommandRun {
     if (handle == 0) return 0;
     const Handle own = context_.state.programs.NewHandle(context_.state.handles);
     names_[handle] = own;
-    made_.push_back(own);
+    made_.insert(own);
     return own;
   }
 
   void SetSlots(absl::Span<const int64_t> values, command::ApplyOp* c) {
-    for (size_t i = 0; i < program_.slots.size(); ++i) {
-      if (program_.slots[i].operation != num_operations_) continue;
-      SetSlot(values[i], &c->attrs[program_.slots[i].attribute]);
-    }
-    ++num_operations_;
+    const auto it = slots_.find(num_operations_++);
+    if (it == slots_.end()) return;
+    for (size_t i : it->second) SetSlot(values[i], &c->attrs[program_.slots[i].attribute]);
   }
 
   template <typename C>
@@ -121,7 +123,7 @@ class CommandRun {
   void Rename(command::Release* c) {
     for (Handle& handle : c->handles) {
       handle = NameOf(handle);
-      made_.erase(std::remove(made_.begin(), made_.end(), handle), made_.end());
+      made_.erase(handle);
     }
   }
   // What has just been made stands for nothing: the program has its own.
@@ -135,8 +137,9 @@ class CommandRun {
   const Program& program_;
   CommandContext context_;
   absl::flat_hash_map<Handle, Handle> names_;
-  std::vector<Handle> made_;
-  int64_t num_operations_ = 0;  // that have run
+  absl::flat_hash_set<Handle> made_;
+  absl::flat_hash_map<int64_t, absl::InlinedVector<size_t, 1>> slots_;  // by operation
+  int64_t num_operations_ = 0;                                          // that have run
 };
 
 // What the run would have written is not what the client takes it for.

@@ -215,12 +215,16 @@ void Recording::After(const Command& command, bool failed) {
 
 absl::Status Recording::SetSlots(absl::Span<const int64_t> slots) {
   if (slots.size() % 2 != 0) return ValueError("[jit] expects pairs of numbers as slots");
+  absl::flat_hash_set<std::pair<int64_t, int64_t>> seen;
   for (size_t i = 0; i < slots.size(); i += 2) {
     const auto operation = static_cast<size_t>(slots[i]);
     if (operation >= num_attributes_.size() ||
         static_cast<size_t>(slots[i + 1]) >= num_attributes_[operation]) {
       return ValueError("[jit] expects slots of the program's operators, got operator ", slots[i],
                         ", attribute ", slots[i + 1]);
+    }
+    if (!seen.emplace(slots[i], slots[i + 1]).second) {
+      return ValueError("[jit] expects each slot once");
     }
     program_->slots.push_back({slots[i], static_cast<size_t>(slots[i + 1])});
   }

@@ -164,6 +164,10 @@ absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const 
     *records.Next().add_handles() = std::move(message);
   });
   session->programs.ForEach([&](uint64_t number, const Program& program) {
+    const bool whole =
+        std::all_of(program.held.begin(), program.held.end(),
+                    [&](const Program::Held& held) { return session->handles.contains(held.own); });
+    if (!whole) return;  // a client has released what was not its own
     state::Program message;
     ToMessage(number, program, &message);
     records.Count(message);

@@ -148,7 +148,11 @@ class Number:
             or (function is operator.pow and not _power_is_real(*terms))
         ):
             return function(*(float(t) if type(t) is Number else t for t in terms))
-        result = function(*values)
+        try:
+            result = function(*values)
+        except ArithmeticError:  # whether it is raised depends on what they are
+            recording.tape.fix(*traced)
+            raise
         place = recording.tape.add(function, terms)
         sources = frozenset().union(*(term._sources for term in traced))
         return Number(recording, result, place, sources)
