@@ -2,6 +2,7 @@
 #ifndef CHX_TESTS_SESSION_MEMORY_FIXTURE_H_
 #define CHX_TESTS_SESSION_MEMORY_FIXTURE_H_
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,6 +32,16 @@ class MemoryTest : public SessionTest {
          Op("zeros", {}, {3}, {AttrValue(Ints{1}), AttrValue(Dtype::kInt64)}),
          Op("add", {A(1), S(1)}, {4})});
     ASSERT_TRUE(output_.errors.empty()) << LastError();
+  }
+
+  bool OutOfMemory() const {
+    const auto is_memory = [](const RootErrorPtr& error) {
+      return error != nullptr && KindOf(error->status) == ErrorKind::kMemory;
+    };
+    return std::any_of(output_.errors.begin(), output_.errors.end(),
+                       [&](const SessionOutput::Error& e) { return is_memory(e.error); }) ||
+           std::any_of(output_.values.begin(), output_.values.end(),
+                       [&](const SessionOutput::Value& v) { return is_memory(v.error); });
   }
 
   SharedStore store_;

@@ -41,16 +41,6 @@ class RetainedMemoryTest : public MemoryTest {
                                 output_.errors.capacity() * sizeof(output_.errors[0]));
   }
 
-  bool OutOfMemory() const {
-    const auto is_memory = [](const RootErrorPtr& error) {
-      return error != nullptr && KindOf(error->status) == ErrorKind::kMemory;
-    };
-    return std::any_of(output_.errors.begin(), output_.errors.end(),
-                       [&](const SessionOutput::Error& e) { return is_memory(e.error); }) ||
-           std::any_of(output_.values.begin(), output_.values.end(),
-                       [&](const SessionOutput::Value& v) { return is_memory(v.error); });
-  }
-
   void Try(const Row& row) {
     SCOPED_TRACE(row.name);
     Begin();
