@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chx._run_calls import EVALUATION
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def show_progress(run: Run) -> Event:
     """Run.show_progress, with tqdm."""
-    from tqdm import auto
+    from tqdm import auto  # type: ignore[import-untyped]
 
     with auto.tqdm(total=run.steps, desc=run.name, unit="step") as bar:
         for step, event in run._watched():
@@ -36,7 +36,7 @@ def plot(run: Run, file: str | os.PathLike[str], names: Sequence[str] | None) ->
         if name not in known:
             raise ValueError(f"[plot] expects metrics among {known}, got {name!r}")
     picture = figure.Figure(figsize=(7, 4.5), layout="constrained")
-    axes = picture.subplots()
+    axes: Any = picture.subplots()
     for name in names or known:
         of_evaluation = name.startswith(EVALUATION)
         epochs = metrics[EVALUATION + "epoch" if of_evaluation else "epoch"]

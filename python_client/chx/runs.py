@@ -173,7 +173,7 @@ class Run:
           ChainerxError: a step has failed.
           ImportError: tqdm is not installed.
         """
-        return _views().show_progress(self)
+        return cast(Event, _views().show_progress(self))
 
     def plot(self, file: str | os.PathLike[str], metrics: Sequence[str] | None = None) -> None:
         """Draws what metrics() has over epochs, with Matplotlib. Needs chx[runs].
@@ -261,7 +261,7 @@ class Run:
 def _views() -> Any:
     try:
         import matplotlib  # noqa: F401
-        import tqdm  # noqa: F401
+        import tqdm  # type: ignore[import-untyped]  # noqa: F401
     except ImportError as error:
         raise ImportError(
             "[runs] expects tqdm and Matplotlib to show runs: `pip install chx[runs]`"
