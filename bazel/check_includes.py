@@ -138,6 +138,7 @@ ALLOWED = {
     "server/state": [
         "base",
         "ops",
+        "proto/command_codec.h",
         "proto/ids.h",
         "server/autograd",
         "server/engine",

@@ -268,6 +268,15 @@ absl::Status Backward(const Array& output, const BackwardArgs& args) {
 
 namespace internal {
 
+absl::StatusOr<std::vector<ArrayBody*>> BodiesOf(absl::Span<const Array> arrays) {
+  std::vector<ArrayBody*> bodies;
+  for (const Array& array : arrays) {
+    CHX_RETURN_IF_ERROR(array.status());
+    bodies.push_back(array.body().get());
+  }
+  return bodies;
+}
+
 const OpDef& FindOp(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,

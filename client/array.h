@@ -178,6 +178,9 @@ absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args 
 absl::Status Backward(const Array& output, const BackwardArgs& args = {});
 
 namespace internal {
+// The first error among them, if there is one.
+absl::StatusOr<std::vector<ArrayBody*>> BodiesOf(absl::Span<const Array> arrays);
+
 // For generated functions: each looks up its operator once.
 const OpDef& FindOp(absl::string_view name);
 Array Apply(const OpDef& op, std::initializer_list<Operand> inputs, const Attrs& attrs);

@@ -6,27 +6,15 @@
 #include "client/graph_mirror.h"
 
 namespace chx {
-namespace {
-
-absl::StatusOr<std::vector<ArrayBody*>> Bodies(absl::Span<const Array> arrays) {
-  std::vector<ArrayBody*> bodies;
-  for (const Array& array : arrays) {
-    CHX_RETURN_IF_ERROR(array.status());
-    bodies.push_back(array.body().get());
-  }
-  return bodies;
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<Array>> Grad(absl::Span<const Array> outputs,
                                         absl::Span<const Array> inputs,
                                         absl::Span<const Array> output_grads,
                                         const BackwardArgs& args) {
   if (outputs.empty()) return ValueError("[grad] expects at least one output");
-  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> ys, Bodies(outputs));
-  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> xs, Bodies(inputs));
-  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> gys, Bodies(output_grads));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> ys, internal::BodiesOf(outputs));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> xs, internal::BodiesOf(inputs));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> gys, internal::BodiesOf(output_grads));
   CHX_ASSIGN_OR_RETURN(std::vector<ArrayPtr> grads,
                        ys[0]->session->gradients().Grad(ys, xs, gys, args));
   std::vector<Array> arrays;

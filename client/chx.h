@@ -11,6 +11,7 @@
 #include "client/ops.h"              // IWYU pragma: export
 #include "client/optimizers.h"       // IWYU pragma: export
 #include "client/program.h"          // IWYU pragma: export
+#include "client/run.h"              // IWYU pragma: export
 #include "client/session.h"          // IWYU pragma: export
 #include "client/sharing.h"          // IWYU pragma: export
 #include "client/trace.h"            // IWYU pragma: export

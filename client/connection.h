@@ -83,8 +83,9 @@ class Connection {
   absl::Status Close(bool discard = false);
   // What has been sent and has not run becomes errors; the session goes on.
   absl::Status Cancel();
-  // One call about the session, beside its stream, which may be repeated. `fill` puts the session's
-  // id, and the epoch of the daemon's process, into it.
+  // One call about the session, beside its stream, which may be repeated: also to the next daemon,
+  // if that has the session. `fill` puts the session's id, and the epoch of the daemon's process,
+  // into it.
   absl::Status AskAboutSession(
       absl::FunctionRef<void(const std::string& id, uint64_t epoch, v1::Call* call)> fill,
       std::chrono::seconds timeout, v1::Reply* reply);
@@ -101,6 +102,7 @@ class Connection {
   bool knows_sharing() const { return knows_sharing_; }
   bool knows_programs() const { return knows_programs_; }
   bool knows_runs() const { return knows_runs_; }
+  bool knows_published_programs() const { return knows_published_programs_; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
   uint64_t session_memory_bytes() const { return limits_.session_memory_bytes(); }
@@ -198,6 +200,7 @@ class Connection {
   bool knows_sharing_ = false;
   bool knows_programs_ = false;
   bool knows_runs_ = false;
+  bool knows_published_programs_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
   bool keeps_names_ = false;

@@ -4,34 +4,40 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/program_state.h"
 #include "client/programs.h"
+#include "client/published_programs.h"
 #include "ops/error.h"
 #include "proto/command_codec.h"
 
 namespace chx {
 namespace {
 
-// Those that hold no error.
-absl::StatusOr<std::vector<ArrayBody*>> BodiesOf(absl::Span<const Array> arrays) {
-  std::vector<ArrayBody*> bodies;
-  for (const Array& array : arrays) {
-    CHX_RETURN_IF_ERROR(array.status());
-    bodies.push_back(array.body().get());
-  }
-  return bodies;
+std::string Listed(absl::Span<ArrayBody* const> arrays) {
+  const auto add = [](std::string* text, const ArrayBody* array) {
+    absl::StrAppend(text, array->spec.ToString());
+  };
+  return absl::StrCat("(", absl::StrJoin(arrays, ", ", add), ")");
+}
+
+// What each of them takes.
+std::string Listed(const std::vector<Ref<RecordedProgram>>& programs) {
+  const auto add_spec = [](std::string* text, const ArraySpec& spec) {
+    absl::StrAppend(text, spec.ToString());
+  };
+  const auto add = [&](std::string* text, const Ref<RecordedProgram>& program) {
+    absl::StrAppend(text, "(", absl::StrJoin(program->arguments(), ", ", add_spec), ")");
+  };
+  return absl::StrJoin(programs, " or ", add);
 }
 
 }  // namespace
 
-struct Program::State {
-  Ref<RecordedProgram> program;
-  std::vector<Programs::Numbers> numbers;
-  std::vector<Array> first_results;
-};
-
 absl::StatusOr<Program> Program::Trace(Session& session, const Function& function,
                                        absl::Span<const Array> arguments) {
-  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> given, BodiesOf(arguments));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> given, internal::BodiesOf(arguments));
   Programs& programs = session.programs();
   CHX_RETURN_IF_ERROR(programs.Begin(given));
   Programs::Varying varying;
@@ -44,10 +50,11 @@ absl::StatusOr<Program> Program::Trace(Session& session, const Function& functio
   Results results = function(arguments);
   programs.SetVarying(nullptr);
   const absl::StatusOr<std::vector<ArrayBody*>> made =
-      results.ok() ? BodiesOf(*results) : results.status();
+      results.ok() ? internal::BodiesOf(*results) : results.status();
   if (!made.ok()) return made.status();
   auto state = std::make_shared<State>();
-  CHX_ASSIGN_OR_RETURN(state->program, programs.End(*made, varying.slots));
+  CHX_ASSIGN_OR_RETURN(Ref<RecordedProgram> program, programs.End(*made, varying.slots));
+  state->programs.push_back(std::move(program));
   state->numbers = std::move(varying.numbers);
   for (const Array& result : *results) state->first_results.push_back(result.AsGradStopped());
   return Program(std::move(state));
@@ -60,12 +67,20 @@ absl::StatusOr<Program> Program::Trace(Session& session, const Function& functio
 
 const std::vector<Array>& Program::first_results() const { return state_->first_results; }
 
-const std::string& Program::declined() const { return state_->program->declined(); }
+const std::string& Program::declined() const { return state_->programs[0]->declined(); }
 
 Program::Results Program::Run(absl::Span<const Array> arguments, int64_t times) const {
   if (times < 1) return ValueError("[jit] expects 1 time at least, got ", times);
-  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> given, BodiesOf(arguments));
-  RecordedProgram& program = *state_->program;
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> given, internal::BodiesOf(arguments));
+  // Of several, the one that is for these arguments.
+  const auto found = std::find_if(
+      state_->programs.begin(), state_->programs.end(),
+      [&given](const Ref<RecordedProgram>& each) { return each->CheckArguments(given).ok(); });
+  const bool none = found == state_->programs.end();
+  if (none && state_->programs.size() > 1) {
+    return TypeError("[jit] expects ", Listed(state_->programs), ", got ", Listed(given));
+  }
+  RecordedProgram& program = none ? *state_->programs[0] : **found;
   // A command has room for so many numbers that vary.
   const size_t slots = program.num_slots();
   const int64_t most = slots == 0 ? times : static_cast<int64_t>(CommandWriter::kMaxCount / slots);
@@ -87,6 +102,34 @@ Program::Results Program::Run(absl::Span<const Array> arguments, int64_t times) 
 
 Program::Results Program::Run(std::initializer_list<Array> arguments, int64_t times) const {
   return Run(absl::MakeConstSpan(arguments.begin(), arguments.size()), times);
+}
+
+absl::StatusOr<uint64_t> PublishProgram(Session& session, const std::string& name,
+                                        absl::Span<const Program> programs,
+                                        const PublishOptions& options) {
+  std::vector<RecordedProgram*> recorded;
+  for (const Program& program : programs) {
+    for (const Ref<RecordedProgram>& each : program.state()->programs) {
+      recorded.push_back(each.get());
+    }
+  }
+  return internal::PublishPrograms(session, name, recorded, options);
+}
+
+absl::StatusOr<uint64_t> PublishProgram(Session& session, const std::string& name,
+                                        const Program& program, const PublishOptions& options) {
+  return PublishProgram(session, name, absl::MakeConstSpan(&program, 1), options);
+}
+
+absl::StatusOr<Program> LookupProgram(Session& session, const std::string& name,
+                                      const LookupOptions& options) {
+  CHX_ASSIGN_OR_RETURN(internal::Found found, internal::Find(session, name, options));
+  if (found.programs.empty()) {
+    return ValueError("[lookup] expects a name of programs, got one of arrays: ", name);
+  }
+  auto state = std::make_shared<Program::State>();
+  state->programs = std::move(found.programs);
+  return Program(std::move(state));
 }
 
 }  // namespace chx

@@ -22,8 +22,11 @@
 #include "absl/types/span.h"
 #include "client/array.h"
 #include "client/session.h"
+#include "client/sharing.h"
 
 namespace chx {
+
+class RecordedProgram;
 
 // A recorded function of arrays. Copies are the same program, which the daemon forgets with the
 // last of them. A program belongs to its session. Used by one thread at a time, as arrays are.
@@ -59,12 +62,37 @@ class Program {
   // Why the daemon runs the function's commands one by one, and not by a plan; empty: it does not.
   const std::string& declined() const;
 
- private:
+  // The parts, for what is built on the client. Their headers are no part of the public API.
   struct State;
+  const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  friend absl::StatusOr<Program> LookupProgram(Session& session, const std::string& name,
+                                               const LookupOptions& options);
   explicit Program(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<State> state_;
 };
+
+// Publishes programs of the session under a name: sessions of other processes find them by
+// LookupProgram, in any language (docs/programs.md). Several are for arguments of several shapes.
+// What they capture stays where it is, and counts for this session alone. The new version's number.
+// Waits.
+//
+// kValue: one of them writes to what it captures, draws random numbers, has numbers that vary, or
+// computes gradients of what it captures; or it captures an array whose memory Export has shown.
+absl::StatusOr<uint64_t> PublishProgram(Session& session, const std::string& name,
+                                        absl::Span<const Program> programs,
+                                        const PublishOptions& options = {});
+// The same of one program.
+absl::StatusOr<uint64_t> PublishProgram(Session& session, const std::string& name,
+                                        const Program& program, const PublishOptions& options = {});
+
+// A program that is published, to be run in this session, with its quota and limits, on arrays of
+// it. Each time sees the arrays that it captures as they are between two commands of their session.
+// Once it is taken back, what Run gives are errors of kind kContext. Waits.
+absl::StatusOr<Program> LookupProgram(Session& session, const std::string& name,
+                                      const LookupOptions& options = {});
 
 }  // namespace chx
 

@@ -120,6 +120,26 @@ void Programs::Abandon() {
   if (session_.exports().any()) session_.exports().Synchronize().IgnoreError();
 }
 
+absl::StatusOr<std::vector<Ref<RecordedProgram>>> Programs::Open(command::OpenPrograms open,
+                                                                 std::vector<SharedProgram> specs) {
+  std::vector<Ref<RecordedProgram>> programs;
+  {
+    MutexLock lock(&queue_.mutex());
+    for (SharedProgram& spec : specs) {
+      programs.emplace_back(new RecordedProgram(Ref<Session>(&session_), ++last_number_));
+      programs.back()->arguments_ = std::move(spec.arguments);
+      programs.back()->results_ = std::move(spec.results);
+      open.programs.push_back(static_cast<int64_t>(last_number_));
+    }
+  }
+  const absl::Status opened = queue_.AnswerTo(queue_.AppendRequest(std::move(open)), true).status();
+  if (opened.ok()) return programs;
+  for (const Ref<RecordedProgram>& program : programs) {
+    if (!Interruption::Is(opened)) program->number_ = 0;  // there is none
+  }
+  return opened;
+}
+
 RecordedProgram::~RecordedProgram() {
   CommandQueue& queue = session_->queue();
   if (number_ == 0 || !queue.CheckOpen().ok()) return;
@@ -127,11 +147,7 @@ RecordedProgram::~RecordedProgram() {
   queue.Append(command::ReleaseProgram{number_});
 }
 
-absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody* const> arguments,
-                                                           int64_t times,
-                                                           absl::Span<const int64_t> values) {
-  CommandQueue& queue = session_->queue();
-  CHX_RETURN_IF_ERROR(queue.CheckUsable());
+absl::Status RecordedProgram::CheckArguments(absl::Span<ArrayBody* const> arguments) const {
   CHX_RETURN_IF_ERROR(CheckList(*session_, "arguments", arguments));
   if (arguments.size() != arguments_.size()) {
     return TypeError("[jit] expects ", arguments_.size(), " arrays, got ", arguments.size());
@@ -144,6 +160,15 @@ absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody*
                        spec.ToString());
     }
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody* const> arguments,
+                                                           int64_t times,
+                                                           absl::Span<const int64_t> values) {
+  CommandQueue& queue = session_->queue();
+  CHX_RETURN_IF_ERROR(queue.CheckUsable());
+  CHX_RETURN_IF_ERROR(CheckArguments(arguments));
   if (times < 1 || values.size() != num_slots_ * static_cast<size_t>(times) ||
       values.size() > CommandWriter::kMaxCount) {
     return ValueError("[jit] expects values of ", num_slots_, " slots for each of ", times,

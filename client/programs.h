@@ -14,6 +14,8 @@
 #include "client/array.h"
 #include "client/command_queue.h"
 #include "client/graph_mirror.h"
+#include "proto/command.h"
+#include "proto/shared_names.h"
 
 namespace chx {
 
@@ -33,6 +35,10 @@ class RecordedProgram : public RefCounted<RecordedProgram> {
   const std::string& declined() const { return declined_; }
   size_t num_slots() const { return num_slots_; }
   uint64_t number() const { return number_; }  // the daemon's
+  const std::vector<ArraySpec>& arguments() const { return arguments_; }
+  const std::vector<ArraySpec>& results() const { return results_; }
+  // An error unless it can be run with these arrays.
+  absl::Status CheckArguments(absl::Span<ArrayBody* const> arguments) const;
 
   // Does what the step does, `times` times. `values`: of the slots, one time after the other; a
   // float's bits. Gives the results of the last time, which are in no graph. Does not wait.
@@ -88,6 +94,9 @@ class Programs {
                                            absl::Span<const RecordedProgram::Slot> slots);
   // Ends the recording without a program.
   void Abandon();
+  // Has programs that are published, which take and give what `specs` say. Waits for the daemon.
+  absl::StatusOr<std::vector<Ref<RecordedProgram>>> Open(command::OpenPrograms open,
+                                                         std::vector<SharedProgram> specs);
 
  private:
   friend class RecordedProgram;

@@ -43,6 +43,7 @@ absl::Status FillCalls(const Session& session, const RunCalls& calls, v1::RunCal
     metric->set_name(name);
     metric->set_output(output);
   }
+  if (calls.rest != nullptr) message->set_rest(calls.rest->number());
   return absl::OkStatus();
 }
 
@@ -57,15 +58,18 @@ absl::Status FillSpec(const Session& session, const RunRequest& request, v1::Run
   CHX_RETURN_IF_ERROR(FillCalls(session, request.step, spec->mutable_step()));
   spec->set_steps(request.steps);
   if (request.shuffle.has_value()) spec->set_shuffle(*request.shuffle);
-  spec->set_done(1);
+  spec->set_done(request.done);
   for (const ArrayBody* array : request.first) {
     CHX_RETURN_IF_ERROR(session.CheckOwn("runs", array));
     spec->add_first(array->handle);
   }
-  if (request.values != nullptr) {
-    CHX_RETURN_IF_ERROR(session.CheckOwn("runs", request.values));
-    spec->set_values(request.values->handle);
+  for (const ArrayBody* array : {request.rows, request.values, request.marks}) {
+    if (array != nullptr) CHX_RETURN_IF_ERROR(session.CheckOwn("runs", array));
   }
+  if (request.rows != nullptr) spec->set_rows(request.rows->handle);
+  if (request.values != nullptr) spec->set_values(request.values->handle);
+  if (request.marks != nullptr) spec->set_marks(request.marks->handle);
+  spec->set_equal_weights(request.equal_weights);
   spec->set_log_every(request.log_every);
   if (request.evaluation.has_value()) {
     CHX_RETURN_IF_ERROR(FillCalls(session, *request.evaluation, spec->mutable_evaluation()));
@@ -80,6 +84,7 @@ absl::Status FillSpec(const Session& session, const RunRequest& request, v1::Run
     message->set_patience(rule.patience);
   }
   spec->set_time_limit(request.time_limit);
+  spec->set_snapshot_every(request.snapshot_every);
   return absl::OkStatus();
 }
 
@@ -144,6 +149,8 @@ absl::StatusOr<RunNews> WatchRun(Session* session, const std::string& name, uint
 }
 
 absl::Status ControlRun(Session* session, const std::string& name, RunOrder order) {
+  // What the caller has written while it was paused counts in its next step.
+  if (order == RunOrder::kGoOn) CHX_RETURN_IF_ERROR(session->Synchronize());
   v1::Reply reply;
   return Ask(
       session,

@@ -22,9 +22,10 @@ struct RunCalls {
   int64_t batch_size = 0;
   // Names, and which of the program's results they are, which have no dimensions.
   std::vector<std::pair<std::string, uint32_t>> metrics;
+  const RecordedProgram* rest = nullptr;  // for rows that are left over; null: they are left out
 };
 
-// As RunRule of proto/chxd.proto.
+// As RunRule of proto/runs.proto.
 struct RunRule {
   uint32_t kind = 0;
   bool of_evaluation = false;
@@ -33,24 +34,29 @@ struct RunRule {
   int64_t patience = 0;
 };
 
-// As RunSpec of proto/chxd.proto.
+// As RunSpec of proto/runs.proto.
 struct RunRequest {
   std::string name;
   RunCalls step;
   int64_t steps = 0;
   absl::optional<uint64_t> shuffle;
-  std::vector<ArrayBody*> first;  // metrics of the first step, if the caller has made it
+  ArrayBody* rows = nullptr;      // of each step; null: those of `shuffle`
+  int64_t done = 1;               // steps that the caller has made
+  std::vector<ArrayBody*> first;  // metrics of these
   ArrayBody* values = nullptr;    // null: the program has no slots
   int64_t log_every = 1;
   absl::optional<RunCalls> evaluation;
   int64_t evaluate_every = 0;
   std::vector<RunRule> rules;
   double time_limit = 0;
+  ArrayBody* marks = nullptr;  // null: none
+  bool equal_weights = false;
+  int64_t snapshot_every = 0;
 };
 
 struct RunInfo {
   std::string name;
-  uint32_t state = 0;  // 0: it runs, 1: it is paused, 2: it has ended
+  uint32_t state = 0;  // 0: it runs, 1: it is paused, 2: it has ended, 3: it is suspended
   int64_t step = 0;
   int64_t steps = 0;
   int64_t steps_per_epoch = 0;
@@ -58,7 +64,7 @@ struct RunInfo {
   std::vector<std::string> evaluation_metrics;
 };
 
-// As RunEvent of proto/chxd.proto.
+// As RunEvent of proto/runs.proto.
 struct RunEvent {
   uint64_t number = 0;
   uint32_t kind = 0;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "client/command_queue.h"
 #include "client/connection.h"
+#include "client/published_programs.h"
 #include "client/waiting.h"
 #include "ops/error.h"
 #include "proto/shared_names.h"
@@ -13,23 +14,33 @@
 namespace chx {
 namespace {
 
+absl::Status CheckKnown(Session& session, bool known, absl::string_view what) {
+  if (known) return absl::OkStatus();
+  return MakeError(ErrorKind::kNotImplemented,
+                   absl::StrCat("[share] the daemon at ", session.connection().address(),
+                                " is older: its sessions ", what));
+}
+
 // Sends a command and waits for its answer. Results that nobody waits for any more are released.
 template <typename Request>
 absl::StatusOr<std::string> Ask(Session& session, Request request,
                                 absl::Span<const Handle> results = {}) {
   CommandQueue& queue = session.queue();
   CHX_RETURN_IF_ERROR(queue.CheckUsable());
-  if (!session.connection().knows_sharing()) {
-    return MakeError(ErrorKind::kNotImplemented,
-                     absl::StrCat("[share] the daemon at ", session.connection().address(),
-                                  " is older: its sessions share no arrays"));
-  }
+  CHX_RETURN_IF_ERROR(CheckKnown(session, session.connection().knows_sharing(), "share no arrays"));
   absl::StatusOr<std::string> answer =
       queue.AnswerTo(queue.AppendRequest(std::move(request)), true);
   if (!answer.ok()) {
     for (Handle result : results) queue.Release(result, 0);
   }
   return answer;
+}
+
+absl::StatusOr<uint64_t> VersionFrom(const std::string& answer) {
+  uint64_t version = 0;
+  if (answer.size() != sizeof(version)) return ChainerxError("chxd answers with no version");
+  std::memcpy(&version, answer.data(), sizeof(version));
+  return version;
 }
 
 absl::StatusOr<SharedTree> Describe(Session& session, const std::string& name,
@@ -109,10 +120,28 @@ absl::StatusOr<uint64_t> Publish(Session& session, const std::string& name,
   publish.structure = options.structure;
   publish.keep = options.keep;
   CHX_ASSIGN_OR_RETURN(const std::string answer, Ask(session, std::move(publish)));
-  uint64_t version = 0;
-  if (answer.size() != sizeof(version)) return ChainerxError("chxd answers with no version");
-  std::memcpy(&version, answer.data(), sizeof(version));
-  return version;
+  return VersionFrom(answer);
+}
+
+absl::StatusOr<uint64_t> internal::PublishPrograms(Session& session, const std::string& name,
+                                                   absl::Span<RecordedProgram* const> programs,
+                                                   const PublishOptions& options) {
+  CHX_RETURN_IF_ERROR(
+      CheckKnown(session, session.connection().knows_published_programs(), "publish no programs"));
+  command::PublishProgram publish;
+  for (const RecordedProgram* program : programs) {
+    if (program->session().get() != &session) {
+      return ValueError("[publish] expects programs of this session");
+    }
+    publish.programs.push_back(static_cast<int64_t>(program->number()));
+  }
+  const std::string readers = absl::StrJoin(options.readers, "\n");
+  publish.name = name;
+  publish.readers = readers;
+  publish.structure = options.structure;
+  publish.keep = options.keep;
+  CHX_ASSIGN_OR_RETURN(const std::string answer, Ask(session, std::move(publish)));
+  return VersionFrom(answer);
 }
 
 ArrayMap Published::map() const {
@@ -121,10 +150,23 @@ ArrayMap Published::map() const {
   return map;
 }
 
-absl::StatusOr<Published> Lookup(Session& session, const std::string& name,
-                                 const LookupOptions& options) {
-  // First how many there are, then that version of them.
+absl::StatusOr<internal::Found> internal::Find(Session& session, const std::string& name,
+                                               const LookupOptions& options) {
+  // First what there is, then that version of it.
   CHX_ASSIGN_OR_RETURN(SharedTree tree, Describe(session, name, options));
+  Found found;
+  Published& published = found.arrays;
+  published.version = tree.version;
+  if (!tree.programs.empty()) {
+    published.structure = std::move(tree.structure);
+    command::OpenPrograms open;
+    open.tenant = options.tenant;
+    open.name = name;
+    open.version = tree.version;
+    CHX_ASSIGN_OR_RETURN(found.programs,
+                         session.programs().Open(std::move(open), std::move(tree.programs)));
+    return found;
+  }
   command::Lookup lookup;
   lookup.tenant = options.tenant;
   lookup.name = name;
@@ -140,14 +182,19 @@ absl::StatusOr<Published> Lookup(Session& session, const std::string& name,
   if (tree.arrays.size() != results.size()) {
     return ChainerxError("chxd answers with other arrays than asked for");
   }
-  Published published;
-  published.version = tree.version;
   published.structure = std::move(tree.structure);
   for (size_t i = 0; i < results.size(); ++i) {
     published.paths.push_back(std::move(tree.arrays[i].first));
     published.arrays.push_back(session.NewArray(results[i], tree.arrays[i].second));
   }
-  return published;
+  return found;
+}
+
+absl::StatusOr<Published> Lookup(Session& session, const std::string& name,
+                                 const LookupOptions& options) {
+  CHX_ASSIGN_OR_RETURN(internal::Found found, internal::Find(session, name, options));
+  if (found.programs.empty()) return std::move(found.arrays);
+  return ValueError("[lookup] expects a name of arrays, got one of programs: ", name);
 }
 
 absl::Status Unpublish(Session& session, const std::string& name, uint64_t version) {

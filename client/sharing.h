@@ -76,7 +76,8 @@ struct Published {
   ArrayMap map() const;
 };
 
-// What is published under a name. Waits. kContext: nothing is, or this tenant may not read it.
+// The arrays that are published under a name. Waits. kContext: none are, or this tenant may not
+// read it. Programs are found by LookupProgram (chx/program.h).
 absl::StatusOr<Published> Lookup(Session& session, const std::string& name,
                                  const LookupOptions& options = {});
 // Takes back a version, or with 0 all. Any session of the tenant may.

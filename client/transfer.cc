@@ -57,9 +57,12 @@ absl::Status Connection::Ask(const v1::Call& call, Clock::time_point deadline, v
 absl::Status Connection::AskAboutSession(
     absl::FunctionRef<void(const std::string& id, uint64_t epoch, v1::Call* call)> fill,
     std::chrono::seconds timeout, v1::Reply* reply) {
-  v1::Call call;
-  fill(session_id_, epoch_, &call);
-  return Ask(call, Clock::now() + timeout, reply);
+  const absl::Status status = Persist([&](CallChannel* channel) {
+    v1::Call call;
+    fill(session_id_, epoch_, &call);
+    return channel->Call(call, reply, Clock::now() + timeout) && !IsRefusal(reply->status());
+  });
+  return status.ok() || reply->has_status() ? FromReply(reply->status()) : status;
 }
 
 absl::Status Connection::Cancel() {

@@ -80,12 +80,6 @@ absl::StatusOr<std::vector<Array>> RunForward(UserFunction* function,
   return outputs;
 }
 
-std::vector<ArrayBody*> BodiesOf(absl::Span<const Array> arrays) {
-  std::vector<ArrayBody*> bodies;
-  for (const Array& array : arrays) bodies.push_back(array.body().get());
-  return bodies;
-}
-
 }  // namespace
 
 size_t BackwardContext::num_inputs() const { return applied_.num_inputs; }
@@ -127,7 +121,7 @@ Array BackwardContext::output(size_t output) const {
 absl::StatusOr<std::vector<Array>> ApplyFunction(std::shared_ptr<UserFunction> function,
                                                  absl::Span<const Array> inputs) {
   if (inputs.empty()) return TypeError("[function] expects at least one array");
-  for (const Array& input : inputs) CHX_RETURN_IF_ERROR(input.status());
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> xs, internal::BodiesOf(inputs));
   AppliedFunction applied;
   CHX_ASSIGN_OR_RETURN(std::vector<Array> outputs,
                        RunForward(function.get(), inputs, &applied.retained));
@@ -135,10 +129,10 @@ absl::StatusOr<std::vector<Array>> ApplyFunction(std::shared_ptr<UserFunction> f
   applied.function = std::move(function);
   applied.num_inputs = inputs.size();
   for (const Array& output : outputs) applied.outputs.push_back(output.spec());
-  ClientFunctions& functions = inputs[0].body()->session->functions();
-  CHX_RETURN_IF_ERROR(functions.Record(std::make_shared<UserFunctionCall>(std::move(applied)),
-                                       BodiesOf(inputs), BodiesOf(outputs), retained.inputs,
-                                       retained.outputs));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> ys, internal::BodiesOf(outputs));
+  ClientFunctions& functions = xs[0]->session->functions();
+  CHX_RETURN_IF_ERROR(functions.Record(std::make_shared<UserFunctionCall>(std::move(applied)), xs,
+                                       ys, retained.inputs, retained.outputs));
   return outputs;
 }
 

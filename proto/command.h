@@ -458,6 +458,30 @@ struct ExplainProgram {
   CHX_COMMAND("explain_program", request_id, program, measure)
 };
 
+// Programs of this session under a name of its tenant: others run them in their own sessions. The
+// answer is the version's number, a word; or an error: one of them writes to what it captures, or
+// has numbers that vary.
+struct PublishProgram {
+  uint64_t request_id = 0;
+  absl::string_view name;
+  absl::string_view structure;  // the client's
+  absl::string_view readers;    // as Publish's
+  bool keep = false;
+  Ints programs;
+  CHX_COMMAND("publish_program", request_id, name, structure, readers, keep, programs)
+};
+
+// Has the programs under a name, and shared arrays that they capture, as programs of these new
+// numbers. Lookup says how many there are. The answer is a SharedTree.
+struct OpenPrograms {
+  uint64_t request_id = 0;
+  absl::string_view tenant;  // as Lookup's
+  absl::string_view name;
+  uint64_t version = 0;
+  Ints programs;
+  CHX_COMMAND("open_programs", request_id, tenant, name, version, programs)
+};
+
 #undef CHX_COMMAND
 
 }  // namespace command
@@ -474,7 +498,8 @@ using Command = std::variant<
     command::Revoke, command::Publish, command::Lookup, command::Unpublish, command::ListNames,
     command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
     command::NoteGenerator, command::BeginProgram, command::EndProgram, command::RunProgram,
-    command::ReleaseProgram, command::HoldArray, command::ExplainProgram>;
+    command::ReleaseProgram, command::HoldArray, command::ExplainProgram, command::PublishProgram,
+    command::OpenPrograms>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

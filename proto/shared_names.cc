@@ -28,6 +28,10 @@ class Writer {
       Word(static_cast<uint64_t>(spec.strides[i]));
     }
   }
+  void Specs(const std::vector<ArraySpec>& specs) {
+    Word(specs.size());
+    for (const ArraySpec& spec : specs) Spec(spec);
+  }
   std::string Take() { return std::move(out_); }
 
  private:
@@ -74,6 +78,12 @@ class Reader {
     spec.strides = Strides(strides);
     return spec;
   }
+  std::vector<ArraySpec> Specs() {
+    const uint64_t count = Count();
+    std::vector<ArraySpec> specs;
+    for (uint64_t i = 0; i < count && ok_; ++i) specs.push_back(Spec());
+    return specs;
+  }
   // Of things that take a word at least.
   uint64_t Count() {
     const uint64_t count = Word();
@@ -81,6 +91,7 @@ class Reader {
     return ok_ ? count : 0;
   }
   bool ok() const { return ok_; }
+  bool empty() const { return data_.empty(); }
   absl::Status AtEnd() const {
     if (ok_ && data_.empty()) return absl::OkStatus();
     return ChainerxError("chxd answers in a form that this client does not know");
@@ -115,6 +126,12 @@ std::string EncodeSharedTree(const SharedTree& tree) {
     writer.Text(path);
     writer.Spec(spec);
   }
+  if (tree.programs.empty()) return writer.Take();  // as older clients expect it
+  writer.Word(tree.programs.size());
+  for (const SharedProgram& program : tree.programs) {
+    writer.Specs(program.arguments);
+    writer.Specs(program.results);
+  }
   return writer.Take();
 }
 
@@ -127,6 +144,13 @@ absl::StatusOr<SharedTree> DecodeSharedTree(absl::string_view data) {
   for (uint64_t i = 0; i < count && reader.ok(); ++i) {
     std::string path = reader.Text();
     tree.arrays.emplace_back(std::move(path), reader.Spec());
+  }
+  const uint64_t programs = reader.ok() && !reader.empty() ? reader.Count() : 0;
+  for (uint64_t i = 0; i < programs && reader.ok(); ++i) {
+    SharedProgram program;
+    program.arguments = reader.Specs();
+    program.results = reader.Specs();
+    tree.programs.push_back(std::move(program));
   }
   CHX_RETURN_IF_ERROR(reader.AtEnd());
   return tree;

@@ -17,11 +17,18 @@ namespace chx {
 std::string EncodeSharedSpec(const ArraySpec& spec);
 absl::StatusOr<ArraySpec> DecodeSharedSpec(absl::string_view data);
 
+// What a program takes and gives.
+struct SharedProgram {
+  std::vector<ArraySpec> arguments;
+  std::vector<ArraySpec> results;
+};
+
 // The answer to command::Lookup: a version of what is published under a name.
 struct SharedTree {
   uint64_t version = 0;
   std::string structure;                                  // as the publisher gave it
   std::vector<std::pair<std::string, ArraySpec>> arrays;  // by their paths, in its order
+  std::vector<SharedProgram> programs;                    // or these, and no arrays
 };
 std::string EncodeSharedTree(const SharedTree& tree);
 absl::StatusOr<SharedTree> DecodeSharedTree(absl::string_view data);

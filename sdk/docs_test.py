@@ -18,7 +18,8 @@ TARGETS = {
     "docs/cpp_sdk.md": (1, "sdk/BUILD"),
     "docs/plugins.md": (1, "examples/plugin/BUILD"),
     "docs/chainerx.md": (1, "tests/chainerx/BUILD"),
-    "docs/cpp.md": (6, "tests/client/BUILD"),
+    "docs/cpp.md": (7, "tests/client/BUILD"),
+    "docs/runs.md": (1, "tests/client/BUILD"),
 }
 OF_FILES = "docs/adding_an_operator.md"
 # Pages of other tests: docs/user_pages_test.py.

@@ -58,7 +58,7 @@ absl::Status CheckDevices(const std::vector<Tenant>& tenants, const Devices& dev
 }
 
 absl::StatusOr<std::unique_ptr<StateStore>> OpenState(const Options& options,
-                                                      const Tenants* tenants) {
+                                                      const Tenants* tenants, Runs* runs) {
   StateOptions state;
   state.folder = options.state_dir;
   state.interval = options.snapshot_interval;
@@ -70,6 +70,9 @@ absl::StatusOr<std::unique_ptr<StateStore>> OpenState(const Options& options,
     return nullptr;
   };
   state.read_stream = ReadStreamState;
+  state.on_restored = [runs](const SessionRecordPtr& record) {
+    runs->Resume(record->session, PlaceOfRun(*record));
+  };
   return StateStore::Open(std::move(state));
 }
 
@@ -118,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   manager.session.function_deadline = options.function_deadline;
   manager.session.max_command_time = options.max_command_time;
   manager.session.slow_command = options.slow_command;
+  manager.session.recognize_windows = options.recognize_windows;
   manager.metrics = std::make_shared<Metrics>(daemon->devices_.size());
   daemon->tracer_ = std::make_unique<Tracer>(daemon->budget_.get());
   manager.session.tracer = daemon->tracer_.get();
@@ -128,7 +132,13 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
     daemon->tenants_ = std::make_unique<Tenants>(options.credentials.tenants);
   }
   if (!options.state_dir.empty()) {
-    CHX_ASSIGN_OR_RETURN(daemon->state_, OpenState(options, daemon->tenants_.get()));
+    RunsOptions runs;
+    runs.snapshot = [state = &daemon->state_](const Session* session) {
+      (*state)->SnapshotSoon(session);
+    };
+    daemon->runs_ = std::make_unique<Runs>(std::move(runs));
+    CHX_ASSIGN_OR_RETURN(daemon->state_,
+                         OpenState(options, daemon->tenants_.get(), daemon->runs_.get()));
     manager.survives_restart = true;
     manager.on_ended = [state = daemon->state_.get()](const std::string& key) {
       state->Forget(key);
@@ -150,7 +160,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   frames.admit_session = [admission = daemon->admission_.get()](const PeerInfo& peer) {
     return admission->AdmitSession(peer);
   };
-  daemon->runs_ = std::make_unique<Runs>();
+  if (daemon->runs_ == nullptr) daemon->runs_ = std::make_unique<Runs>();
   daemon->frames_ = std::make_unique<FrameService>(daemon->manager_.get(), daemon->runs_.get(),
                                                    std::move(frames));
   if (daemon->tenants_ != nullptr) {
@@ -159,6 +169,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   }
   CHX_RETURN_IF_ERROR(daemon->Listen(options));
   CHX_RETURN_IF_ERROR(daemon->ListenForHttp(options));
+  daemon->runs_->Serve();
   return daemon;
 }
 

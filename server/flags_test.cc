@@ -39,6 +39,7 @@ TEST(Flags, Defaults) {
   EXPECT_EQ(flags.max_sessions_per_peer, 1024);
   EXPECT_EQ(flags.lease, absl::Seconds(30));
   EXPECT_EQ(flags.slow_command, absl::Seconds(1));
+  EXPECT_FALSE(flags.recognize_windows);
   EXPECT_EQ(flags.max_command_time, absl::nullopt);
   EXPECT_EQ(flags.log_level, absl::nullopt);
   EXPECT_EQ(flags.lifeline_fd, -1);
@@ -102,7 +103,7 @@ TEST(Flags, HelpNamesEachOnceInLinesThatFit) {
                 "Devices:", "Where it listens, and who may come in:", "Limits:",
                 "What it shows of itself, over HTTP:", "Log, on standard error:",
                 "Sessions on disk:", "Its end:", "Instead of a daemon:", "About all of these:"}));
-  EXPECT_EQ(names.size(), 37u) << text;
+  EXPECT_EQ(names.size(), 38u) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --max-sessions=2048\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --lease=30s\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --allow-unauthenticated-loopback\n")) << text;

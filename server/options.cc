@@ -272,6 +272,7 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   CHX_ASSIGN_OR_RETURN(options.socket_group, GroupOf(flags.socket_group));
   CHX_RETURN_IF_ERROR(ReadWebListeners(flags, protection, &options));
   CHX_ASSIGN_OR_RETURN(options.slow_command, CheckedDuration("--slow-command", flags.slow_command));
+  options.recognize_windows = flags.recognize_windows;
   CHX_ASSIGN_OR_RETURN(options.max_sessions, CheckedCount("--max-sessions", flags.max_sessions));
   CHX_ASSIGN_OR_RETURN(options.max_sessions_per_peer,
                        CheckedCount("--max-sessions-per-peer", flags.max_sessions_per_peer));

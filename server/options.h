@@ -63,6 +63,7 @@ struct Options {
   Listener status_listener;
   bool metrics_open = false;
   std::chrono::milliseconds slow_command{0};  // 0: none is
+  bool recognize_windows = false;
 };
 
 // Checked. Reads the named files.

@@ -78,6 +78,7 @@ export CHXD_BAZEL_OPTIONS="${bazel_options[*]}"
 check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
 check "demo: the main job" tools/demo.sh
+check "demo: without its client" tools/demo.sh --detach
 check "docs: site" tools/docs.sh check
 # Quickly compressed: these packages are for the test.
 XZ_OPT=-0 check "C++ SDK: build" tools/sdk.sh

@@ -267,6 +267,7 @@ from chx._numpy.transfer import (
 )
 from chx._overrides import OVERRIDES as _OVERRIDES
 from chx._programs import jit as jit
+from chx._published import PublishedProgram as PublishedProgram
 from chx._recurrent import (
     n_step_bigru as n_step_bigru,
     n_step_bilstm as n_step_bilstm,

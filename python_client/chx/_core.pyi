@@ -486,16 +486,21 @@ def _program_run(
 def _run_start(
     session: Session,
     name: str,
-    step: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]]],
+    step: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]], Any],
     steps: int,
     shuffle: int | None,
+    rows: Sequence[ndarray],
+    done: int,
     first: Sequence[ndarray],
     values: Sequence[ndarray],
     log_every: int,
-    evaluation: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]]] | None,
+    evaluation: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]], Any] | None,
     evaluate_every: int,
+    equal_weights: bool,
+    marks: Sequence[ndarray],
     rules: list[tuple[int, bool, int, float, int]],
     time_limit: float,
+    snapshot_every: int,
     /,
 ) -> None: ...
 def _run_watch(
@@ -521,6 +526,15 @@ def _share(array: ndarray, write: bool, keep: bool, expires_ms: int, tenant: str
 def _open_shared(session: Session, capability: str, copy: bool, /) -> ndarray: ...
 def _revoke(session: Session, capability: str, /) -> None: ...
 def _publish(session: Session, name: str, /, *tree: Sequence[Any] | bool | str) -> int: ...
+def _publish_programs(
+    session: Session,
+    name: str,
+    programs: list[Any],
+    readers: Sequence[str],
+    keep: bool,
+    structure: str,
+    /,
+) -> int: ...
 def _lookup(session: Session, tenant: str, name: str, version: int, copy: bool, /) -> Any: ...
 def _unpublish(session: Session, name: str, version: int, /) -> None: ...
 def _names(session: Session, prefix: str, /) -> list[tuple[str, str, int, int, int]]: ...

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import array
+import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ Metrics: TypeAlias = "list[tuple[str, int]]"
 
 EVALUATION = "evaluation/"
 _MOST_VALUES = 2**27
+_MANY = 256  # arrays of one operator
+_MARKS = {"log_at": 1, "evaluate_at": 2, "pause_at": 4}
 
 
 def data_of(data: Data) -> list[ndarray]:
@@ -86,25 +89,110 @@ def outputs(result: Any, metrics: Sequence[str] | None) -> tuple[Metrics, list[n
     return places, outputs
 
 
-def values(
-    recorded: Any, steps: int, schedule: Callable[[int], object] | None
-) -> npt.NDArray[np.int64] | None:
-    """What the numbers that vary are in all steps but the first: (steps - 1, numbers)."""
-    if not recorded.numbers or steps == 1:
-        return None
-    if (steps - 1) * recorded.numbers > _MOST_VALUES:
-        raise ValueError(
-            f"[runs] expects at most {_MOST_VALUES // recorded.numbers} steps of a function with "
-            f"{recorded.numbers} numbers that vary, got {steps}"
-        )
-    values = array.array("q")
-    numbers = recorded.tape.run([])
-    for number in range(1, steps):
+class Steps(NamedTuple):
+    """Those that the client has made itself, and the programs that repeat them."""
+
+    whole: Any
+    rest: Any  # for the rows that are left over; None: there are none
+    metrics: Metrics
+    first: list[ndarray]  # of each metric: (steps,), or without dimensions for one
+
+
+def _stacked(values: Sequence[ndarray]) -> ndarray:
+    if len(values) == 1:
+        return values[0]
+    parts = [_core.stack(values[i : i + _MANY]) for i in range(0, len(values), _MANY)]
+    while len(parts) > 1:
+        parts = [_core.concatenate(parts[i : i + _MANY]) for i in range(0, len(parts), _MANY)]
+    return parts[0]
+
+
+def make_steps(
+    function: Callable[..., Any],
+    arrays: Sequence[ndarray],
+    batches: Sequence[npt.NDArray[Any]],
+    metrics: Sequence[str] | None,
+    schedule: Callable[[int], object] | None = None,
+) -> Steps:
+    """Calls the function with the rows of each minibatch; the last may have fewer than the others."""
+    programs: dict[int, Any] = {}
+    names: Metrics | None = None
+    made: list[list[ndarray]] = []
+    for number, rows in enumerate(batches):
         if schedule is not None:
             schedule(number)
+        programs[len(rows)], result = call(function, arrays, rows)
+        found, results = outputs(result, metrics)
+        if names not in (None, found):
+            raise ValueError(
+                "[runs] expects the same results for minibatches of each size, got "
+                f"{[name for name, _ in names or ()]} and {[name for name, _ in found]}"
+            )
+        names = found
+        made.append([results[place] for _, place in found])
+    whole, *rest = programs.values()
+    first = [_stacked(each) for each in zip(*made)]
+    return Steps(whole, rest[0] if rest else None, names or [], first)
+
+
+def values(
+    made: Steps,
+    done: int,
+    steps: int,
+    per_epoch: int,
+    schedule: Callable[[int], object] | None,
+) -> npt.NDArray[np.int64] | None:
+    """What the numbers that vary are in all steps but those that are done: (steps - done, numbers)."""
+    programs = [made.whole] if made.rest is None else [made.whole, made.rest]
+    width = max(recorded.numbers for recorded in programs)
+    if not width or steps == done:
+        return None
+    if (steps - done) * width > _MOST_VALUES:
+        raise ValueError(
+            f"[runs] expects at most {_MOST_VALUES // width} steps of a function with "
+            f"{width} numbers that vary, got {steps}"
+        )
+    values = array.array("q")
+    tapes = [recorded.tape.run([]) for recorded in programs]
+    for number in range(done, steps):
+        if schedule is not None:
+            schedule(number)
+        which = len(programs) - 1 if (number + 1) % per_epoch == 0 else 0
+        recorded = programs[which]
         for slot in recorded.slots:
-            values.extend(_programs._bits(value) for value in slot(numbers))
-    return np.frombuffer(values, np.int64).reshape(steps - 1, recorded.numbers)
+            values.extend(_programs._bits(value) for value in slot(tapes[which]))
+        values.extend([0] * (width - recorded.numbers))
+    return np.frombuffer(values, np.int64).reshape(steps - done, width)
+
+
+def given_rows(given: Any, rows: int) -> npt.NDArray[np.int64]:
+    """What a caller says of the rows of each step: (steps, batch size)."""
+    table = np.asarray(given)
+    if table.ndim != 2 or table.dtype.kind not in "iu" or 0 in table.shape:
+        raise ValueError(
+            "[runs] expects rows as integers of (steps, batch size), got "
+            f"{table.dtype}{table.shape}"
+        )
+    if table.min() < 0 or table.max() >= rows:
+        raise ValueError(
+            f"[runs] expects rows of 0 to {rows - 1}, got {table.min()} to {table.max()}"
+        )
+    return table.astype(np.int64)
+
+
+def steps_of(numbers: Sequence[int] | None) -> list[int]:
+    return [] if numbers is None else [operator.index(number) for number in numbers]
+
+
+def marks(steps: int, **lists: Sequence[int] | None) -> npt.NDArray[np.int64] | None:
+    """The table of steps after which something is done beside the rest."""
+    table: dict[int, int] = {}
+    for name, numbers in lists.items():
+        for number in steps_of(numbers):
+            if not 1 <= number <= steps:
+                raise ValueError(f"[runs] expects {name} of steps 1 to {steps}, got {number}")
+            table[number] = table.get(number, 0) | _MARKS[name]
+    return np.array(sorted(table.items()), np.int64) if table else None
 
 
 def rule(
@@ -116,3 +204,16 @@ def rule(
     if metric not in among:
         raise ValueError(f"[runs] expects a rule about one of {among}, got {rule.metric!r}")
     return rule.kind, of_evaluation, among.index(metric), rule.bound, rule.patience
+
+
+def views() -> Any:
+    try:
+        import matplotlib  # noqa: F401
+        import tqdm  # type: ignore[import-untyped]  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "[runs] expects tqdm and Matplotlib to show runs: `pip install chx[runs]`"
+        ) from error
+    from chx import _run_views
+
+    return _run_views

@@ -22,11 +22,26 @@ from chx._numpy import creation
 from chx._run_calls import Data
 from chx._runtime import recording as _recording
 
+__all__ = [
+    "Event",
+    "Run",
+    "StopRule",
+    "above",
+    "attach",
+    "below",
+    "list",
+    "nan",
+    "no_improvement",
+    "order",
+    "start",
+]
+
 _KINDS = ("started", "log", "evaluation", "paused", "resumed", "warning", "ended")
-_STATES = ("running", "paused", "ended")
+_STATES = ("running", "paused", "ended", "suspended")
 _GO_ON, _PAUSE, _STOP = range(3)
 _WAIT = 1.0  # seconds, of one question for events: Ctrl-C is heard between two
 _NO_EVENTS = 2**63  # from there on there are none
+_NEVER = 2**62  # steps
 
 
 class StopRule(NamedTuple):
@@ -99,7 +114,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """running, paused or ended."""
+        """running, paused, ended, or suspended: while its daemon restarts."""
         return _STATES[self._info()[1]]
 
     @property
@@ -173,7 +188,7 @@ class Run:
           ChainerxError: a step has failed.
           ImportError: tqdm is not installed.
         """
-        return cast(Event, _views().show_progress(self))
+        return cast(Event, _run_calls.views().show_progress(self))
 
     def plot(self, file: str | os.PathLike[str], metrics: Sequence[str] | None = None) -> None:
         """Draws what metrics() has over epochs, with Matplotlib. Needs chx[runs].
@@ -186,14 +201,14 @@ class Run:
           ImportError: Matplotlib is not installed.
           ValueError: there is no such metric.
         """
-        _views().plot(self, file, metrics)
+        _run_calls.views().plot(self, file, metrics)
 
     def pause(self) -> None:
         """Returns when the run stands between two steps, or has ended. It waits for resume()."""
         self._control(_PAUSE, ("paused", "ended"))
 
     def resume(self) -> None:
-        """Goes on after pause()."""
+        """Goes on after pause(), or where `pause_at` has it wait."""
         self._control(_GO_ON, ("running", "ended"))
 
     def stop(self) -> None:
@@ -201,11 +216,13 @@ class Run:
         self._control(_STOP, ("ended",))
 
     def _control(self, order: int, states: tuple[str, ...]) -> None:
+        after = _core._run_watch(self._session, self.name, _NO_EVENTS, 0.0)[1]
         _core._run_control(self._session, self.name, order)
-        after = 0
         while True:
-            info, next_event, *_ = _core._run_watch(self._session, self.name, after, _WAIT)
-            if _STATES[info[1]] in states:
+            info, next_event, _, events = _core._run_watch(self._session, self.name, after, _WAIT)
+            # It may have paused again by itself.
+            resumed = order == _GO_ON and any(_KINDS[event[1]] == "resumed" for event in events)
+            if resumed or _STATES[info[1]] in states:
                 return
             after = next_event
 
@@ -258,19 +275,6 @@ class Run:
         )
 
 
-def _views() -> Any:
-    try:
-        import matplotlib  # noqa: F401
-        import tqdm  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "[runs] expects tqdm and Matplotlib to show runs: `pip install chx[runs]`"
-        ) from error
-    from chx import _run_views
-
-    return _run_views
-
-
 def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
     """The order in which an epoch of a shuffled run takes the rows of its data.
 
@@ -306,50 +310,67 @@ def start(
     step: Callable[..., Any],
     data: Data,
     *,
-    batch_size: int,
+    batch_size: int | None = None,
     epochs: int | None = None,
     steps: int | None = None,
     name: str = "run",
     shuffle: int | None = None,
+    rows: npt.ArrayLike | None = None,
     drop_last: bool = False,
     metrics: Sequence[str] | None = None,
     schedule: Callable[[int], object] | None = None,
     log_every: int | None = None,
+    log_at: Sequence[int] | None = None,
     evaluate: tuple[Callable[..., Any], Data] | None = None,
     evaluate_every: int = 1,
+    evaluate_at: Sequence[int] | None = None,
     evaluate_batch_size: int | None = None,
+    evaluate_weights: str = "rows",
+    pause_at: Sequence[int] = (),
     stop: Sequence[StopRule] = (),
     time_limit: float | None = None,
+    snapshot_every: int | None = None,
     session: Any = None,
 ) -> Run:
     """Starts a run: the daemon calls a step with minibatches, again and again.
 
     The first step is made here, by calling `step`, which records it if that is needed; its metrics
-    count as the others do. The daemon makes the others. It goes on with them when this process has
-    ended, where the session has a name.
+    count as the others do. So are those of the first epoch, if its last minibatch has fewer rows than
+    the others. The daemon makes the others. It goes on with them when this process has ended, where
+    the session has a name.
 
     Args:
       step: a function of chx.jit, or one for it. Is called as step(*minibatches), and gives arrays
         without dimensions: one, a tuple of them or a dict.
       data: arrays of as many rows each. A minibatch is `batch_size` rows of each.
-      batch_size: rows of a minibatch.
+      batch_size: rows of a minibatch; of an epoch's last one, those that are left over.
       epochs: how often all rows are taken.
       steps: how many steps there are, instead of `epochs`.
       name: of the run, in its session.
       shuffle: the seed of each epoch's order(); None: the rows are taken as they are.
-      drop_last: leaves out the rows of each epoch that are left over. Else there must be none.
+      rows: int array (steps, batch size): the rows of each step, instead of `batch_size`, `epochs`,
+        `steps` and `shuffle`. The same rows may be there again. Epochs are counted as if all rows were
+        taken in turn.
+      drop_last: leaves out the rows of each epoch that are left over.
       metrics: the names of what `step` gives, in that order; of a dict, the keys that are metrics.
         None: "loss" for one array, all keys of a dict.
       schedule: is called with the number of each step, from 0, before what the optimizers and random
         numbers of the step need is read: it may set `optimizer.lr`. All calls are made here.
       log_every: steps that a log event has the means of; None: those of an epoch.
+      log_at: steps, counted from 1, after which there is a log event, instead of `log_every`.
       evaluate: a function like `step` and its data. It may not draw random numbers or update
-        anything. It is called once here, to record it.
+        anything. It is called once here, to record it, for minibatches of each size.
       evaluate_every: epochs between evaluations. There is one after the last step, too.
-      evaluate_batch_size: rows of the evaluation's minibatches, of which there must be none left over;
-        None: all.
+      evaluate_at: steps after which there is one, instead of `evaluate_every`.
+      evaluate_batch_size: rows of the evaluation's minibatches; None: all.
+      evaluate_weights: "rows": an evaluation's means are over rows; "minibatches": over minibatches,
+        of which the last one may have fewer rows.
+      pause_at: steps after which the run pauses by itself, until resume() is called.
       stop: rules that end the run before its last step.
       time_limit: seconds.
+      snapshot_every: steps after each of which the daemon writes the session to its disk, so that the
+        run goes on from there if the daemon crashes. Needs `chxd --state-dir`. None: only as often as
+        the daemon writes all sessions.
       session: whose arrays it works on; None: that of the default device.
 
     Returns:
@@ -362,60 +383,98 @@ def start(
         raise _core.NotImplementedError("[jit] cannot record the start of a run")
     session = session or _default_session()
     arrays = _run_calls.data_of(data)
-    rows = _run_calls.rows_of(arrays)
-    if not 1 <= batch_size <= rows:
-        raise ValueError(f"[runs] expects a batch size of 1 to {rows}, got {batch_size}")
-    if rows % batch_size and not drop_last:
-        raise ValueError(
-            f"[runs] expects minibatches of one size, got {rows} rows for {batch_size} each: "
-            "drop_last=True leaves out the rest"
-        )
-    per_epoch = rows // batch_size
-    if (epochs is None) == (steps is None):
-        raise ValueError("[runs] expects either epochs or steps")
-    total = per_epoch * epochs if epochs is not None else cast(int, steps)
+    count = _run_calls.rows_of(arrays)
+    if rows is not None:
+        if (batch_size, epochs, steps, shuffle) != (None, None, None, None):
+            raise ValueError("[runs] expects rows, or batch_size, epochs, steps and shuffle")
+        given = _run_calls.given_rows(rows, count)
+        total, batch_size = given.shape
+        per_epoch, done = max(count // batch_size, 1), 1
+        taken = given[0]
+    else:
+        if batch_size is None or not 1 <= batch_size <= count:
+            raise ValueError(f"[runs] expects a batch size of 1 to {count}, got {batch_size}")
+        if (epochs is None) == (steps is None):
+            raise ValueError("[runs] expects either epochs or steps")
+        given = None
+        has_rest = count % batch_size > 0 and not drop_last
+        per_epoch = count // batch_size + has_rest
+        total = per_epoch * epochs if epochs is not None else cast(int, steps)
+        # Nobody but the client can record a step, and to record it is to make it.
+        done = per_epoch if has_rest and total >= per_epoch else 1
+        taken = order(shuffle, 0, count) if shuffle is not None else np.arange(count)
     if total < 1 or evaluate_every < 1:
         raise ValueError("[runs] expects 1 step and epoch at least")
+    if snapshot_every is not None and snapshot_every < 1:
+        raise ValueError(f"[runs] expects snapshots every 1 step at most, got {snapshot_every}")
+    if evaluate_weights not in ("rows", "minibatches"):
+        raise ValueError(
+            f"[runs] expects weights by 'rows' or 'minibatches', got {evaluate_weights!r}"
+        )
     for rule in stop:
         if not isinstance(rule, StopRule):
             raise TypeError(f"[runs] expects chx.runs.below(...) or the like, got {rule!r}")
+    marks = _run_calls.marks(total, log_at=log_at, evaluate_at=evaluate_at, pause_at=pause_at)
+    early = [
+        n for n in (*_run_calls.steps_of(evaluate_at), *_run_calls.steps_of(pause_at)) if n < done
+    ]
+    if early:
+        raise ValueError(
+            f"[runs] expects evaluate_at and pause_at from step {done} on, got {early[0]}: start() "
+            "makes the first epoch itself where rows are left over; drop_last=True leaves them out"
+        )
     if any(info[0] == name and _STATES[info[1]] != "ended" for info in _core._run_list(session)):
         raise ValueError(f"[runs] the session has a run {name!r} that has not ended")
     evaluation = None
-    evaluation_names: _run_calls.Metrics = []
+    evaluated = None
     if evaluate is not None:
         function, others = evaluate
         others = _run_calls.data_of(others)
-        count = _run_calls.rows_of(others)
-        size = evaluate_batch_size or count
-        if count % size:
-            raise ValueError(
-                f"[runs] expects evaluate_batch_size to divide {count} rows, got {size}"
-            )
-        recorded, result = _run_calls.call(function, others, np.arange(size))
-        evaluation_names, _ = _run_calls.outputs(result, None)
-        evaluation = (recorded.program, others, size, evaluation_names)
-    if schedule is not None:
-        schedule(0)
-    taken = order(shuffle, 0, rows) if shuffle is not None else np.arange(rows)
-    recorded, result = _run_calls.call(step, arrays, taken[:batch_size])
-    names, outputs = _run_calls.outputs(result, metrics)
-    values = _run_calls.values(recorded, total, schedule)
+        every = np.arange(_run_calls.rows_of(others))
+        size = len(every) if evaluate_batch_size is None else evaluate_batch_size
+        if not 1 <= size <= len(every):
+            raise ValueError(f"[runs] expects evaluate_batch_size of 1 to {len(every)}, got {size}")
+        left = [every[len(every) - len(every) % size :]] if len(every) % size else []
+        evaluated = _run_calls.make_steps(function, others, [every[:size], *left], None)
+        evaluation = _calls(evaluated, others, size)
+    batches = [taken[i * batch_size :][:batch_size] for i in range(done)]
+    made = _run_calls.make_steps(step, arrays, batches, metrics, schedule)
+    if given is None and has_rest and made.rest is None:
+        made = made._replace(rest=made.whole)  # there are too few steps to come to them
+    values = _run_calls.values(made, done, total, per_epoch, schedule)
+    device = arrays[0].device
+
+    def sent(table: npt.NDArray[np.int64] | None) -> builtins.list[_core.ndarray]:
+        return [] if table is None else [creation.array(table, device=device)]
+
     _core._run_start(
         session,
         name,
-        (recorded.program, arrays, batch_size, names),
+        _calls(made, arrays, batch_size),
         total,
         None if shuffle is None else shuffle % 2**64,
-        [outputs[number] for _, number in names],
-        [] if values is None else [creation.array(values, device=arrays[0].device)],
-        log_every or per_epoch,
+        sent(None if given is None else given[1:]),
+        done,
+        made.first,
+        sent(values),
+        log_every or (per_epoch if log_at is None else _NEVER),
         evaluation,
-        evaluate_every * per_epoch if evaluation is not None else 0,
-        [_run_calls.rule(rule, names, evaluation_names) for rule in stop],
+        _NEVER if evaluate_at is not None else evaluate_every * per_epoch,
+        evaluate_weights == "minibatches",
+        sent(marks),
+        [
+            _run_calls.rule(rule, made.metrics, evaluated.metrics if evaluated else [])
+            for rule in stop
+        ],
         0.0 if time_limit is None else time_limit,
+        snapshot_every or 0,
     )
     return Run(session, name)
+
+
+def _calls(made: _run_calls.Steps, data: builtins.list[_core.ndarray], size: int) -> Any:
+    rest = None if made.rest is None else made.rest.program
+    return made.whole.program, data, size, made.metrics, rest
 
 
 def attach(name: str = "run", *, session: Any = None) -> Run:

@@ -228,6 +228,8 @@ extern PyMethodDef optimizer_functions[];
 extern PyMethodDef program_functions[];
 // What a capsule of _program_end has; null with an exception set: it is another one.
 RecordedProgram* AsProgram(PyObject* capsule);
+// The capsule; null with an exception set.
+PyObject* FromProgram(const Ref<RecordedProgram>& program);
 
 // runs.cc
 extern PyMethodDef run_functions[];

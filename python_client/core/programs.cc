@@ -76,9 +76,7 @@ PyObject* End(PyObject*, PyObject* args) {
     program = Of(session)->programs().End(results.bodies, slots);
   }
   if (!program.ok()) return Raise(program.status(), Of(session));
-  (*program)->AddRef();
-  PyObject* const capsule = PyCapsule_New(program->get(), kProgram, DropProgram);
-  return Py_BuildValue("Ns", capsule, (*program)->declined().c_str());
+  return Py_BuildValue("Ns", FromProgram(*program), (*program)->declined().c_str());
 }
 
 // session
@@ -142,6 +140,11 @@ PyObject* AttributeIndex(PyObject*, PyObject* args) {
 
 RecordedProgram* AsProgram(PyObject* capsule) {
   return static_cast<RecordedProgram*>(PyCapsule_GetPointer(capsule, kProgram));
+}
+
+PyObject* FromProgram(const Ref<RecordedProgram>& program) {
+  program->AddRef();
+  return PyCapsule_New(program.get(), kProgram, DropProgram);
 }
 
 PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullptr},

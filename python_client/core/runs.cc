@@ -11,19 +11,22 @@ namespace {
 
 Session* Of(PyObject* self) { return AsSession(self)->session; }
 
-// (program, data, batch size, [(name, output)])
+// (program, data, batch size, [(name, output)], program of the rest or None)
 bool ToCalls(PyObject* tuple, RunCalls* calls, Arrays* arrays) {
   PyObject* program = nullptr;
   PyObject* data = nullptr;
   PyObject* metrics = nullptr;
+  PyObject* rest = nullptr;
   long long batch_size = 0;  // NOLINT(google-runtime-int): as "L" says
-  if (!PyArg_ParseTuple(tuple, "OOLO!", &program, &data, &batch_size, &PyList_Type, &metrics) ||
+  if (!PyArg_ParseTuple(tuple, "OOLO!O", &program, &data, &batch_size, &PyList_Type, &metrics,
+                        &rest) ||
       !ToArrays(data, false, arrays)) {
     return false;
   }
   calls->program = AsProgram(program);
   calls->data = arrays->bodies;
   calls->batch_size = batch_size;
+  if (rest != Py_None && (calls->rest = AsProgram(rest)) == nullptr) return false;
   for (Py_ssize_t i = 0; calls->program != nullptr && i < PyList_GET_SIZE(metrics); ++i) {
     const char* name = nullptr;
     unsigned int output = 0;
@@ -50,38 +53,56 @@ bool ToRules(PyObject* list, std::vector<RunRule>* rules) {
   return true;
 }
 
-// (session, name, step, steps, shuffle or None, first, [values], log_every, evaluation or None,
-// evaluate_every, rules, time_limit)
+ArrayBody* FirstOf(const Arrays& arrays) {
+  return arrays.bodies.empty() ? nullptr : arrays.bodies[0];
+}
+
+// (session, name, step, steps, shuffle or None, [rows], done, first, [values], log_every,
+// evaluation or None, evaluate_every, equal weights, [marks], rules, time_limit, snapshot_every)
 PyObject* Start(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
   const char* name = nullptr;
   PyObject* step = nullptr;
   PyObject* shuffle = nullptr;
+  PyObject* rows = nullptr;
   PyObject* first = nullptr;
   PyObject* values = nullptr;
+  PyObject* marks = nullptr;
   PyObject* evaluation = nullptr;
   PyObject* rules = nullptr;
   long long steps = 0;           // NOLINT(google-runtime-int): as "L" says
   long long log_every = 0;       // NOLINT(google-runtime-int): as "L" says
   long long evaluate_every = 0;  // NOLINT(google-runtime-int): as "L" says
+  long long snapshot_every = 0;  // NOLINT(google-runtime-int): as "L" says
+  long long done = 0;            // NOLINT(google-runtime-int): as "L" says
+  int equal_weights = 0;
   RunRequest request;
   Arrays data;
   Arrays evaluation_data;
   Arrays first_arrays;
+  Arrays rows_arrays;
   Arrays values_arrays;
-  if (!PyArg_ParseTuple(args, "O!sO!LOOOLOLO!d", &session_type, &session, &name, &PyTuple_Type,
-                        &step, &steps, &shuffle, &first, &values, &log_every, &evaluation,
-                        &evaluate_every, &PyList_Type, &rules, &request.time_limit) ||
-      !ToCalls(step, &request.step, &data) || !ToArrays(first, false, &first_arrays) ||
-      !ToArrays(values, false, &values_arrays) || !ToRules(rules, &request.rules)) {
+  Arrays marks_arrays;
+  if (!PyArg_ParseTuple(args, "O!sO!LOOLOOLOLpOO!dL", &session_type, &session, &name, &PyTuple_Type,
+                        &step, &steps, &shuffle, &rows, &done, &first, &values, &log_every,
+                        &evaluation, &evaluate_every, &equal_weights, &marks, &PyList_Type, &rules,
+                        &request.time_limit, &snapshot_every) ||
+      !ToCalls(step, &request.step, &data) || !ToArrays(rows, false, &rows_arrays) ||
+      !ToArrays(first, false, &first_arrays) || !ToArrays(values, false, &values_arrays) ||
+      !ToArrays(marks, false, &marks_arrays) || !ToRules(rules, &request.rules)) {
     return nullptr;
   }
   request.name = name;
   request.steps = steps;
   request.log_every = log_every;
   request.evaluate_every = evaluate_every;
+  request.snapshot_every = snapshot_every;
   request.first = first_arrays.bodies;
-  if (!values_arrays.bodies.empty()) request.values = values_arrays.bodies[0];
+  request.done = done;
+  request.rows = FirstOf(rows_arrays);
+  request.values = FirstOf(values_arrays);
+  request.marks = FirstOf(marks_arrays);
+  request.equal_weights = equal_weights != 0;
   if (shuffle != Py_None) {
     const auto seed = static_cast<uint64_t>(PyLong_AsUnsignedLongLongMask(shuffle));
     if (PyErr_Occurred() != nullptr) return nullptr;

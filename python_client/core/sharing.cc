@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "client/programs.h"
+#include "client/published_programs.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -121,7 +123,54 @@ PyObject* PublishFunction(PyObject*, PyObject* args) {
   return PyLong_FromUnsignedLongLong(*version);
 }
 
-// _lookup(session, tenant, name, version, copy) -> (version, structure, [(path, array), ...])
+// _publish_programs(session, name, programs, readers, keep, structure) -> version
+PyObject* PublishProgramsFunction(PyObject*, PyObject* args) {
+  PyObject *session = nullptr, *name_object = nullptr, *list = nullptr, *readers = nullptr;
+  PyObject* structure = nullptr;
+  int keep = 0;
+  std::string name;
+  PublishOptions options;
+  if (!PyArg_ParseTuple(args, "O!UO!OpU", &session_type, &session, &name_object, &PyList_Type,
+                        &list, &readers, &keep, &structure) ||
+      !ToText(name_object, &name) || !ToTexts(readers, &options.readers) ||
+      !ToText(structure, &options.structure)) {
+    return nullptr;
+  }
+  options.keep = keep != 0;
+  std::vector<RecordedProgram*> programs;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    programs.push_back(AsProgram(PyList_GET_ITEM(list, i)));
+    if (programs.back() == nullptr) return nullptr;
+  }
+  absl::StatusOr<uint64_t> version = absl::UnknownError("");
+  {
+    const WithoutGil nogil;
+    version = internal::PublishPrograms(*AsSession(session)->session, name, programs, options);
+  }
+  if (!version.ok()) return Raise(version.status(), AsSession(session)->session);
+  return PyLong_FromUnsignedLongLong(*version);
+}
+
+// [(dtype, shape, device), ...]
+PyObject* FromSpecs(const std::vector<ArraySpec>& specs, const Session& session) {
+  Owned list(PyList_New(0));
+  for (const ArraySpec& spec : specs) {
+    const std::string dtype(DtypeName(spec.dtype));
+    const bool known = spec.device < session.devices().size();
+    Owned shape(PyTuple_New(spec.ndim()));
+    if (!list || !shape) return nullptr;
+    for (int i = 0; i < spec.ndim(); ++i) {
+      PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(spec.shape[i]));
+    }
+    const Owned each(Py_BuildValue("(sNs)", dtype.c_str(), shape.release(),
+                                   known ? session.devices()[spec.device].c_str() : ""));
+    if (!each || PyList_Append(list.get(), each.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+// _lookup(session, tenant, name, version, copy) -> (version, structure, [(path, array), ...],
+// [(program, arguments, number of results), ...])
 PyObject* LookupFunction(PyObject*, PyObject* args) {
   PyObject *session = nullptr, *tenant = nullptr, *name_object = nullptr;
   unsigned long long version = 0;  // NOLINT(runtime/int): the format's
@@ -135,20 +184,28 @@ PyObject* LookupFunction(PyObject*, PyObject* args) {
   }
   options.version = version;
   options.mode = ModeOf(copy);
-  absl::StatusOr<Published> found = absl::UnknownError("");
+  Session* const opened = AsSession(session)->session;
+  absl::StatusOr<internal::Found> found = absl::UnknownError("");
   {
     const WithoutGil nogil;
-    found = Lookup(*AsSession(session)->session, name, options);
+    found = internal::Find(*opened, name, options);
   }
-  if (!found.ok()) return Raise(found.status(), AsSession(session)->session);
+  if (!found.ok()) return Raise(found.status(), opened);
+  Published& tree = found->arrays;
   Owned list(PyList_New(0));
-  for (size_t i = 0; list && i < found->arrays.size(); ++i) {
-    const Owned pair(
-        Py_BuildValue("(NN)", Text(found->paths[i]), Wrap(std::move(found->arrays[i]))));
+  for (size_t i = 0; list && i < tree.arrays.size(); ++i) {
+    const Owned pair(Py_BuildValue("(NN)", Text(tree.paths[i]), Wrap(std::move(tree.arrays[i]))));
     if (!pair || PyList_Append(list.get(), pair.get()) < 0) return nullptr;
   }
-  return Py_BuildValue("(KNN)", static_cast<unsigned long long>(found->version),  // NOLINT
-                       Text(found->structure), list.release());
+  Owned programs(PyList_New(0));
+  for (const Ref<RecordedProgram>& program : found->programs) {
+    const Owned row(Py_BuildValue("(NNn)", FromProgram(program),
+                                  FromSpecs(program->arguments(), *opened),
+                                  static_cast<Py_ssize_t>(program->results().size())));
+    if (!programs || !row || PyList_Append(programs.get(), row.get()) < 0) return nullptr;
+  }
+  return Py_BuildValue("(KNNN)", static_cast<unsigned long long>(tree.version),  // NOLINT
+                       Text(tree.structure), list.release(), programs.release());
 }
 
 // _unpublish(session, name, version)
@@ -196,13 +253,15 @@ PyObject* NamesFunction(PyObject*, PyObject* args) {
 
 }  // namespace
 
-PyMethodDef sharing_functions[] = {{"_share", ShareFunction, METH_VARARGS, nullptr},
-                                   {"_open_shared", Open, METH_VARARGS, nullptr},
-                                   {"_revoke", RevokeFunction, METH_VARARGS, nullptr},
-                                   {"_publish", PublishFunction, METH_VARARGS, nullptr},
-                                   {"_lookup", LookupFunction, METH_VARARGS, nullptr},
-                                   {"_unpublish", UnpublishFunction, METH_VARARGS, nullptr},
-                                   {"_names", NamesFunction, METH_VARARGS, nullptr},
-                                   {nullptr, nullptr, 0, nullptr}};
+PyMethodDef sharing_functions[] = {
+    {"_share", ShareFunction, METH_VARARGS, nullptr},
+    {"_open_shared", Open, METH_VARARGS, nullptr},
+    {"_revoke", RevokeFunction, METH_VARARGS, nullptr},
+    {"_publish", PublishFunction, METH_VARARGS, nullptr},
+    {"_publish_programs", PublishProgramsFunction, METH_VARARGS, nullptr},
+    {"_lookup", LookupFunction, METH_VARARGS, nullptr},
+    {"_unpublish", UnpublishFunction, METH_VARARGS, nullptr},
+    {"_names", NamesFunction, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace chx::python

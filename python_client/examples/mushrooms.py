@@ -2,10 +2,14 @@
 
 A 22-44-44-1 multi-layer perceptron with sigmoid cross entropy and SGD, batches of 100, 70 % of the
 8,124 mushrooms for training. Prints a table, saves the curves (PNG) and the weights (npz).
+
+With --detach the daemon trains by itself, as a run in the named session "mushrooms": the program starts
+that and ends. With --attach it looks at the run, waits for it, and saves what has come of it.
 """
 
 import argparse
 import csv
+import math
 import os
 import time
 
@@ -19,6 +23,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # , the backend comes first
 
 BATCH = 100
+SESSION = RUN = "mushrooms"
 
 
 def load(path):
@@ -31,24 +36,30 @@ def load(path):
 
 
 def evaluate(params, x, t):
-    """Mean loss and accuracy."""
+    """Mean loss and accuracy, as arrays."""
     with chx.no_backprop_mode():
         y = mlp(x, params)
         loss = chx.mean(chx.sigmoid_cross_entropy(y, t))
         accuracy = chx.mean((chx.greater(y, 0) == t.astype("bool")).astype("float32"))
-    return float(loss), float(accuracy)
+    return {"loss": loss, "accuracy": accuracy}
 
 
-def train(args):
+def load_parts(args, shuffler):
+    """Arrays of the daemon: x and t for training, and for validation."""
     x, t = load(args.data)
-    shuffler = Shuffler(args.seed)
     order = list(range(len(x)))
     shuffler.shuffle(order)
     split = int(len(x) * 0.7)
-    x_train, t_train = chx.array(x[order[:split]]), chx.array(t[order[:split]])
-    x_test, t_test = chx.array(x[order[split:]]), chx.array(t[order[split:]])
+    parts = order[:split], order[split:]
+    return [(chx.array(x[part]), chx.array(t[part])) for part in parts]
+
+
+def train(args):
+    shuffler = Shuffler(args.seed)
+    (x_train, t_train), test = load_parts(args, shuffler)
+    split = len(x_train)
     batches = list(range(split))
-    params = init_mlp([x.shape[1], 44, 44, 1], args.seed)
+    params = init_mlp([x_train.shape[1], 44, 44, 1], args.seed)
     history = []
     print(f"{'epoch':>5}  {'train loss':>10}  {'val loss':>10}  {'val acc':>8}  {'samples/s':>10}")
     for epoch in range(1, args.epochs + 1):
@@ -67,7 +78,7 @@ def train(args):
         # One wait for the whole epoch.
         train_loss = float(chx.mean(chx.stack(losses)))
         speed = split / (time.perf_counter() - start)
-        val_loss, val_accuracy = evaluate(params, x_test, t_test)
+        val_loss, val_accuracy = map(float, evaluate(params, *test).values())
         history.append((epoch, train_loss, val_loss, val_accuracy, speed))
         print(
             f"{epoch:5}  {train_loss:10.4f}  {val_loss:10.4f}  {val_accuracy:8.4f}  {speed:10.0f}"
@@ -75,11 +86,64 @@ def train(args):
     return params, history
 
 
-def save(out, params, history):
-    os.makedirs(out, exist_ok=True)
+def detach(args, session):
+    """Starts the run, which goes on when this process has ended."""
+    train, test = load_parts(args, Shuffler(args.seed))
+    params = init_mlp([train[0].shape[1], 44, 44, 1], args.seed)
+    optimizer = chx.optimizers.SGD(lr=args.lr).setup(params)
+    session.save("params", params)
+    per_epoch = math.ceil(len(train[0]) / BATCH)
+
+    @chx.jit
+    def step(x, t):
+        optimizer.cleargrads()
+        loss = chx.mean(chx.sigmoid_cross_entropy(mlp(x, params), t))
+        loss.backward()
+        optimizer.update()
+        return loss
+
+    def decay(number):
+        optimizer.lr = args.lr * (1 - number // per_epoch / args.epochs)
+
+    chx.runs.start(
+        step,
+        data=train,
+        batch_size=BATCH,
+        epochs=args.epochs,
+        name=RUN,
+        shuffle=args.seed,
+        schedule=decay,
+        evaluate=(lambda x, t: evaluate(params, x, t), test),
+        stop=[chx.runs.nan("loss")],
+    )
+    print(f"the daemon trains: run {RUN!r} in session {SESSION!r}")
+
+
+def attach(args, session):
+    """Shows the run to its end; saves its curves and the weights. The final accuracy."""
+    run = chx.runs.attach(RUN)
+    print(f"run {RUN!r}: {run.state}, step {run.step} of {run.steps}")
+    ended = run.show_progress()
+    os.makedirs(args.out, exist_ok=True)
+    curves = os.path.join(args.out, "mushrooms-run.png")
+    run.plot(curves)
+    print(f"it has ended: {ended.reason}, step {ended.step}\ncurves: {curves}")
+    save_weights(args.out, session.load("params"))
+    accuracy = run.metrics()["evaluation/accuracy"][-1]
+    print(f"validation accuracy: {accuracy:.4f}")
+    session.discard()
+    return accuracy
+
+
+def save_weights(out, params):
     names = [f"{kind}{i}" for i in range(1, len(params) // 2 + 1) for kind in "wb"]
     weights = os.path.join(out, "mushrooms.npz")
     np.savez(weights, **{n: chx.to_numpy(p) for n, p in zip(names, params, strict=True)})
+    print(f"weights: {weights}")
+
+
+def save(out, params, history):
+    os.makedirs(out, exist_ok=True)
     epochs, train_loss, val_loss, val_accuracy, _ = zip(*history, strict=True)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
     left.plot(epochs, train_loss, label="training")
@@ -91,7 +155,8 @@ def save(out, params, history):
     figure.tight_layout()
     curves = os.path.join(out, "mushrooms.png")
     figure.savefig(curves, dpi=100)
-    print(f"curves: {curves}\nweights: {weights}")
+    print(f"curves: {curves}")
+    save_weights(out, params)
 
 
 def main():
@@ -104,11 +169,25 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default="demo-results", help="folder for the results")
     parser.add_argument("--min-accuracy", type=float, default=0.0, help="fail below this")
+    parser.add_argument(
+        "--detach", action="store_true", help="start a run of the daemon's, and end"
+    )
+    parser.add_argument("--attach", action="store_true", help="wait for that run; save its results")
     args = parser.parse_args()
-    with chx.connect(args.server):
-        params, history = train(args)
-        save(args.out, params, history)
-    accuracy = history[-1][3]
+    if args.detach or args.attach:
+        if not (args.server or os.environ.get("CHX_SERVER")):
+            parser.error("a private daemon ends with this program: give --server")
+        with chx.connect(args.server, session=SESSION) as session:
+            if args.detach:
+                detach(args, session)
+            if not args.attach:
+                return
+            accuracy = attach(args, session)
+    else:
+        with chx.connect(args.server):
+            params, history = train(args)
+            save(args.out, params, history)
+        accuracy = history[-1][3]
     if accuracy < args.min_accuracy:
         raise SystemExit(f"validation accuracy {accuracy:.4f} is below {args.min_accuracy}")
 

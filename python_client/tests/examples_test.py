@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 
@@ -51,6 +52,33 @@ def test_mushrooms(tmp_path):
     table = re.compile(r"^ +1 +(\S+) +(\S+) +(\S+) ", re.MULTILINE)
     # A shorter run decays its rate sooner; the first epoch is the same.
     assert table.search(again.stdout).groups() == table.search(done.stdout).groups()
+
+
+def test_mushrooms_without_the_client(tmp_path):
+    """One process starts the training and ends; another one sees it from the beginning."""
+    socket = f"unix:{tmp_path}/chxd.sock"
+    with subprocess.Popen([os.environ["CHX_CHXD"], f"--listen={socket}"]) as daemon:
+        try:
+            while not os.path.exists(f"{tmp_path}/chxd.sock"):
+                assert daemon.poll() is None
+                time.sleep(0.01)
+            arguments = ("--server", socket, "--out", tmp_path, "--min-accuracy", 0.97)
+            started = run("mushrooms.py", "--detach", *arguments)
+            assert started.returncode == 0, started.stdout + started.stderr
+            assert "run 'mushrooms' in session 'mushrooms'" in started.stdout
+            assert not (tmp_path / "mushrooms.npz").exists()
+            done = run("mushrooms.py", "--attach", *arguments)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "it has ended: done, step 1710" in done.stdout
+            assert "1710/1710" in done.stderr  # the bar
+            assert (tmp_path / "mushrooms-run.png").read_bytes().startswith(b"\x89PNG")
+            assert np.load(tmp_path / "mushrooms.npz")["w1"].shape == (44, 22)
+            again = run("mushrooms.py", "--attach", *arguments)
+            assert again.returncode != 0 and "no run 'mushrooms'" in again.stderr
+        finally:
+            daemon.terminate()
+    alone = run("mushrooms.py", "--detach", "--out", tmp_path)
+    assert alone.returncode == 2 and "give --server" in alone.stderr
 
 
 def write_idx(path, values):

@@ -97,6 +97,18 @@ class Executor : private ScratchAllocator {
   // have too, until *use is gone, or says why not. What the operator writes is copied first if that
   // is what the session may do. What no Hold has named is held for one kernel or copy at a time.
   absl::Status Hold(const OpDef& op, absl::Span<const Array* const> inputs, SharedUse* use);
+  // The same for a command that is no operator.
+  struct SharedOperand {
+    const Array* array = nullptr;  // null: none
+    bool writes = false;
+  };
+  absl::Status Hold(absl::string_view op, absl::Span<const SharedOperand> operands, SharedUse* use);
+  // Whether a Hold covers the memory now.
+  bool Holds(const Buffer& buffer, bool writes) const {
+    return held_ != nullptr && held_->Holds(buffer.lease().get(), writes);
+  }
+  // False: none of the session's arrays is, or was, in memory that several sessions may have.
+  bool shares() const { return shares_; }
   // Moves the array's memory, and so that of all views of it, to where other sessions can have it
   // too, unless it is there. An error if it is another session's, or the client sees it.
   absl::StatusOr<Ref<SharedStorage>> MoveToStorage(const Array& array);
@@ -144,7 +156,7 @@ class Executor : private ScratchAllocator {
   absl::Status HoldOperands(const ArrayCall& call, SharedUse* use);
   // For an operator that reads the array; nothing to do in a Hold.
   absl::Status HoldOne(absl::string_view op, const Array& array, SharedUse* use);
-  absl::Status PrepareWrite(const OpDef& op, const Array& array);
+  absl::Status PrepareWrite(absl::string_view op, const Array& array);
   // Copies all elements of one buffer to another one.
   absl::Status CopyBuffer(const Ref<Buffer>& from, const Ref<Buffer>& to, DeviceId device);
   absl::StatusOr<DeviceState*> StateOf(DeviceId device);
@@ -182,6 +194,7 @@ class Executor : private ScratchAllocator {
   DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;
   SharedUse* held_ = nullptr;  // of the command that runs
+  bool shares_ = false;
   KernelObserver* observer_ = nullptr;
   // Memory that a client may be reading, of arrays that have moved from there to a storage.
   std::vector<Ref<Buffer>> left_;

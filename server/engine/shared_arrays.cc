@@ -11,30 +11,46 @@ namespace {
 
 bool IsShared(const Array* array) { return array != nullptr && array->buffer->lease(); }
 
+absl::Status CheckWritable(absl::string_view op, const Array& array) {
+  if (array.buffer->lease()->rights() != SharedRights::kRead) return absl::OkStatus();
+  return ValueError("[", op, "] expects an array that it may write to, got ", array.spec.ToString(),
+                    ", which was opened with rights=\"read\": open it with mode=\"copy\", or "
+                    "copy it");
+}
+
 }  // namespace
 
 absl::Status Executor::Hold(const OpDef& op, absl::Span<const Array* const> inputs,
                             SharedUse* use) {
-  bool any = false;
+  absl::InlinedVector<SharedOperand, 8> operands;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!IsShared(inputs[i])) continue;
-    const bool writes = op.IsWritten(i, inputs.size());
+    if (IsShared(inputs[i])) operands.push_back({inputs[i], op.IsWritten(i, inputs.size())});
+  }
+  return Hold(op.name, operands, use);
+}
+
+absl::Status Executor::Hold(absl::string_view op, absl::Span<const SharedOperand> operands,
+                            SharedUse* use) {
+  bool any = false;
+  for (const auto& [array, writes] : operands) {
+    if (!IsShared(array)) continue;
     if (held_ != nullptr) {
       // A part of a command that has said what it uses. To wait for more might be for ever.
-      if (held_->Holds(inputs[i]->buffer->lease().get(), writes)) continue;
-      return ChainerxError("[", op.name, "] uses shared memory that its command has not named");
+      if (held_->Holds(array->buffer->lease().get(), writes)) continue;
+      if (writes) CHX_RETURN_IF_ERROR(CheckWritable(op, *array));
+      return ChainerxError("[", op, "] uses shared memory that its command has not named");
     }
-    if (writes) CHX_RETURN_IF_ERROR(PrepareWrite(op, *inputs[i]));
+    if (writes) CHX_RETURN_IF_ERROR(PrepareWrite(op, *array));
     any = true;
   }
   if (!any) return absl::OkStatus();
   any = false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!IsShared(inputs[i])) continue;  // it has been copied
-    use->Add(inputs[i]->buffer->lease(), op.IsWritten(i, inputs.size()));
+  for (const auto& [array, writes] : operands) {
+    if (!IsShared(array)) continue;  // it has been copied
+    use->Add(array->buffer->lease(), writes);
     any = true;
   }
-  return any ? use->Begin(op.name, &held_) : absl::OkStatus();
+  return any ? use->Begin(op, &held_) : absl::OkStatus();
 }
 
 absl::Status Executor::HoldOperands(const ArrayCall& call, SharedUse* use) {
@@ -52,18 +68,13 @@ absl::Status Executor::HoldOne(absl::string_view op, const Array& array, SharedU
   return use->Begin(op, &held_);
 }
 
-absl::Status Executor::PrepareWrite(const OpDef& op, const Array& array) {
+absl::Status Executor::PrepareWrite(absl::string_view op, const Array& array) {
   const Ref<SharedLease> lease = array.buffer->lease();
   if (lease->rights() == SharedRights::kWrite) return absl::OkStatus();
-  if (lease->rights() == SharedRights::kRead) {
-    return ValueError("[", op.name, "] expects an array that it may write to, got ",
-                      array.spec.ToString(),
-                      ", which was opened with rights=\"read\": open it with mode=\"copy\", or "
-                      "copy it");
-  }
+  CHX_RETURN_IF_ERROR(CheckWritable(op, array));
   SharedUse use;
   use.Add(lease, false);
-  CHX_RETURN_IF_ERROR(use.Begin(op.name, &held_));
+  CHX_RETURN_IF_ERROR(use.Begin(op, &held_));
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(array.spec.device));
   CHX_ASSIGN_OR_RETURN(const Ref<Buffer> own, NewBuffer(*state, array.buffer->bytes()));
   CHX_RETURN_IF_ERROR(CopyBuffer(array.buffer, own, array.spec.device));
@@ -117,6 +128,7 @@ absl::StatusOr<Ref<SharedStorage>> Executor::MoveToStorage(const Array& array) {
   // Other sessions' work is in other orders than this one's.
   CHX_RETURN_IF_ERROR(state->stream->Synchronize());
   state->pool->Swap(buffer.get(), moved.get());
+  shares_ = true;
   if (moved->exported()) left_.push_back(moved);
   return storage;
 }
@@ -127,6 +139,7 @@ absl::StatusOr<Array> Executor::Attach(const Ref<SharedLease>& lease, const Arra
   absl::StatusOr<Ref<Buffer>> buffer = state->pool->Attach(lease, *storage);
   lease->Unpin();
   if (!buffer.ok()) return buffer.status();
+  shares_ = true;
   return Array{*std::move(buffer), spec};
 }
 

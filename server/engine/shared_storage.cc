@@ -116,14 +116,17 @@ bool SharedStorage::Lock(bool exclusive) {
   if (exclusive) ++waiting_writers_;
   ++waiting_;
   bool stopped = false;
-  while (!stopped && (writer_ || (exclusive ? readers_ > 0 : waiting_writers_ > 0))) {
+  bool waited = false;
+  while (!stopped && MustWait(exclusive)) {
+    waited = true;
     changed_.wait_for(mutex_, kLook);
     stopped = stop != nullptr && stop->Notice();
   }
   --waiting_;
   if (exclusive) --waiting_writers_;
+  if (!exclusive && waited && readers_first_ > 0) --readers_first_;
   if (stopped) {
-    changed_.notify_all();  // readers that have let this one go first
+    changed_.notify_all();  // whoever has let this one go first
     return false;
   }
   if (exclusive) {
@@ -134,10 +137,17 @@ bool SharedStorage::Lock(bool exclusive) {
   return true;
 }
 
+bool SharedStorage::MustWait(bool exclusive) const {
+  if (writer_) return true;
+  if (exclusive) return readers_ > 0 || readers_first_ > 0;
+  return waiting_writers_ > 0 && readers_first_ == 0;
+}
+
 void SharedStorage::Unlock(bool exclusive) {
   MutexLock lock(&mutex_);
   if (exclusive) {
     writer_ = false;
+    readers_first_ = waiting_ - waiting_writers_;
   } else {
     --readers_;
   }

@@ -49,6 +49,7 @@ class SharedStorage : public RefCounted<SharedStorage> {
   ~SharedStorage();
   friend class RefCounted<SharedStorage>;
   absl::Status Allocate();
+  bool MustWait(bool exclusive) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   DeviceSlot* const slot_;
   SlabSharing* const sharing_;  // null: the device's memory is not the host's
@@ -63,6 +64,8 @@ class SharedStorage : public RefCounted<SharedStorage> {
   int readers_ ABSL_GUARDED_BY(mutex_) = 0;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   int waiting_writers_ ABSL_GUARDED_BY(mutex_) = 0;  // new readers let them go first
+  // Who waited when a writer was done goes before the next one: a loop that writes starves nobody.
+  int readers_first_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writer_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

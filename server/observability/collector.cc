@@ -87,6 +87,10 @@ void AddCommands(const Sums& sums, std::vector<Family>* families) {
   families->push_back(OfSessions(sums, "chxd_slow_commands_total", Family::kCounter,
                                  "Commands that took longer than --slow-command.",
                                  [](const SessionCounters& c) { return c.slow_commands.value(); }));
+  families->push_back(
+      OfSessions(sums, "chxd_repeated_windows_total", Family::kCounter,
+                 "Windows of commands like those before them, each of which has run as one plan.",
+                 [](const SessionCounters& c) { return c.repeated_windows.value(); }));
   families->push_back(OfLists(
       sums, "chxd_errors_total",
       "Commands that have failed, by kind of error; those that only inherit an error are not "

@@ -62,6 +62,7 @@ void SessionCounters::Add(const SessionCounters& other) {
   for (size_t i = 0; i < devices.size(); ++i) devices[i].Add(other.devices[i]);
   commands.Add(other.commands.value());
   slow_commands.Add(other.slow_commands.value());
+  repeated_windows.Add(other.repeated_windows.value());
   wait_nanoseconds.Add(other.wait_nanoseconds.value());
   AddEach(other.errors, &errors);
   opened.Add(other.opened.value());

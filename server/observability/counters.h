@@ -134,6 +134,7 @@ struct SessionCounters {
   // Under the session's lock.
   Counter commands;
   Counter slow_commands;
+  Counter repeated_windows;  // that have run as plans
   Counter wait_nanoseconds;  // for turns to compute
   std::array<Counter, kNumErrorKinds> errors;
   // By any thread.

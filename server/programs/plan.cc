@@ -12,6 +12,16 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
+// By the values that it gets, such as labels and indices.
+bool MayFail(const PreparedKernel& kernel) {
+  if (kernel.op->checked != nullptr) return true;
+  const auto decides = [&](const KernelTensor& input) {
+    return input.present && !input.is_scalar && MustNotChange(*kernel.op, input.dtype);
+  };
+  return !kernel.op->elementwise &&
+         std::any_of(kernel.inputs.begin(), kernel.inputs.end(), decides);
+}
+
 }  // namespace
 
 ArgumentSpec ArgumentSpec::Of(const Variable& argument) {
@@ -97,6 +107,7 @@ void Plan::DropUnused() {
   size_t next = 0;
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (!kept[i]) {
+      drops_checks_ = drops_checks_ || MayFail(calls_[i].kernel);
       dropped_.push_back(calls_[i].kernel.op);
       continue;
     }
@@ -207,7 +218,7 @@ ArrayNode* Plan::NodeOf(const TraceGradient& gradient,
   return gradient.node ? gradient.node.get() : arguments[gradient.argument]->NodeOf(gradient.id);
 }
 
-bool Plan::Fits(absl::Span<Variable* const> arguments) const {
+bool Plan::Fits(const Executor& executor, absl::Span<Variable* const> arguments) const {
   if (arguments.size() != arguments_.size()) return false;
   // Kernels were called with memory that was apart.
   absl::flat_hash_set<const Buffer*> apart;
@@ -230,9 +241,13 @@ bool Plan::Fits(absl::Span<Variable* const> arguments) const {
       return false;
     }
   }
+  absl::flat_hash_set<const char*> shared;  // a session may have such memory twice
   for (const Object& object : objects_) {
     if (object.traced.kind != Kind::kHeld) continue;
-    if (object.traced.buffer->lease() || !apart.insert(object.traced.buffer.get()).second) {
+    const Buffer& buffer = *object.traced.buffer;
+    if (!apart.insert(&buffer).second) return false;
+    if (!buffer.lease()) continue;
+    if (!executor.Holds(buffer, object.traced.written) || !shared.insert(buffer.data()).second) {
       return false;
     }
   }
@@ -308,12 +323,14 @@ absl::Status Plan::RunStep(Executor& executor, const Step& step) const {
   return executor.Repeat(calls_[step.calls.first].kernel);
 }
 
-absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values, size_t* failed) {
+absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
+                          Progress* progress) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
   }
   for (Step& step : steps_) {
-    *failed = calls_[step.calls.first].command;
+    progress->command = calls_[step.calls.first].command;
+    progress->step = static_cast<size_t>(&step - steps_.data());
     if (!measures_) {
       CHX_RETURN_IF_ERROR(RunStep(executor, step));
       continue;
@@ -359,12 +376,42 @@ absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments
   if (calls_.empty()) times = 1;
   for (int64_t i = 0; i < times && status.ok(); ++i) {
     const size_t first = static_cast<size_t>(i) * slots_.size();
-    status = Repeat(executor, values.subspan(first, slots_.size()), &progress->command);
+    status = Repeat(executor, values.subspan(first, slots_.size()), progress);
   }
   if (status.ok()) Finish(arguments, results);
   arenas_.clear();
   made_.clear();
   return status;
+}
+
+bool Plan::WritesOutside(const Step& step) const {
+  bool writes = false;
+  for (size_t i = 0; i < step.calls.count; ++i) {
+    calls_[step.calls.first + i].ForEachWritten([&](const TraceTensor& tensor) {
+      const Kind kind = objects_[tensor.object].traced.kind;
+      writes = writes || (kind != Kind::kTemporary && kind != Kind::kResult);
+    });
+  }
+  return writes;
+}
+
+bool Plan::HasWritten(size_t step) const {
+  for (size_t i = 0; i <= step && i < steps_.size(); ++i) {
+    if (WritesOutside(steps_[i])) return true;
+  }
+  return false;
+}
+
+bool Plan::MayFailHalfway() const {
+  bool written = false;
+  for (const Step& step : steps_) {
+    written = written || WritesOutside(step);
+    if (!written) continue;
+    for (size_t i = 0; i < step.calls.count; ++i) {
+      if (MayFail(calls_[step.calls.first + i].kernel)) return true;
+    }
+  }
+  return false;
 }
 
 std::vector<const Buffer*> Plan::Unwritten(absl::Span<Variable* const> arguments,

@@ -37,18 +37,28 @@ class Plan {
   Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices);
 
   // Whether the plan does what the step's commands would do with these arguments, and all as it is.
-  bool Fits(absl::Span<Variable* const> arguments) const;
+  // What other sessions have, too, is held by the executor for the length of the run.
+  bool Fits(const Executor& executor, absl::Span<Variable* const> arguments) const;
   // Whether it still fits after a run.
   bool repeatable() const { return repeatable_; }
 
   struct Progress {
     bool began = false;  // else nothing has run: the plan cannot be used now
     size_t command = 0;  // that has run last
+    size_t step = 0;     // of the plan, likewise
   };
   // One run, or several: `values` are those of the slots in each. *results is replaced.
   absl::Status Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
                    absl::Span<const int64_t> values, std::vector<Array>* results,
                    Progress* progress);
+
+  // Whether an operator whose values may make it fail comes after, or makes, a write that can be
+  // seen outside.
+  bool MayFailHalfway() const;
+  // Whether an operator that may fail so is left out, as nothing depends on it.
+  bool DropsChecks() const { return drops_checks_; }
+  // Whether a run that has come to this step may have written what can be seen outside.
+  bool HasWritten(size_t step) const;
 
   // The time of each step of runs is measured from now on.
   void Measure() { measures_ = true; }
@@ -103,7 +113,8 @@ class Plan {
                                   absl::Span<Variable* const> arguments);
   absl::Status Prepare(Executor& executor, absl::Span<Variable* const> arguments);
   absl::Status RunStep(Executor& executor, const Step& step) const;
-  absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, size_t* failed);
+  bool WritesOutside(const Step& step) const;
+  absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, Progress* progress);
   void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
   ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
   Array ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const;
@@ -122,6 +133,7 @@ class Plan {
   std::vector<int64_t> arena_bytes_;  // by device
   std::vector<AttrValue*> slots_;
   bool repeatable_ = true;
+  bool drops_checks_ = false;
   bool measures_ = false;
   int64_t measured_runs_ = 0;
   // During a run.

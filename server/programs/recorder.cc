@@ -130,6 +130,11 @@ bool Recorder::IsConstant(const Array& array) const {
   return object != nullptr && object->is_constant;
 }
 
+bool Recorder::Writes(const Array& array) const {
+  const TraceObject* const object = Find(array);
+  return object != nullptr && object->written;
+}
+
 bool Recorder::Holds(const Array& array) const {
   const TraceObject* const object = Find(array);
   return object != nullptr && object->kind == TraceObject::Kind::kHeld;
@@ -180,7 +185,10 @@ int Recorder::ObjectOf(const Array& array) {
     object.kind = TraceObject::Kind::kHeld;
     object.buffer = array.buffer;
   }
-  if (buffer.lease()) Decline("an array is shared with other sessions");
+  if (buffer.lease() && (object.kind != TraceObject::Kind::kHeld ||
+                         buffer.lease()->rights() == SharedRights::kCopy)) {
+    Decline("an array is shared with other sessions");
+  }
   bytes_ += static_cast<int64_t>(2 * sizeof(object) + 64);
   trace_.objects.push_back(std::move(object));
   return it->second;

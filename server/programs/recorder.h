@@ -52,6 +52,8 @@ class Recorder final : public KernelObserver {
   void Adopt(const Array& array);
   bool Holds(const Array& array) const;
   bool IsConstant(const Array& array) const;
+  // Whether the step has written to the memory of an argument or of a held array.
+  bool Writes(const Array& array) const;
   // Whether the step has written to a constant: it would find it so when it is run again.
   bool WritesConstant() const;
   // After the last command. An Unimplemented error: there can be no plan.

@@ -257,18 +257,28 @@ absl::Status OpStream::Run(const v1::Submit& submit, StreamState* state) {
     if (!charge.ok()) window = 1;
   }
   size_t total = 0;
+  size_t left = 0;  // commands that wait for those behind them, at the front of the window
   while (!reader.AtEnd()) {
-    size_t count = 0;
-    while (count < window && !reader.AtEnd()) {
-      CHX_RETURN_IF_ERROR(reader.Next(&state->window[count++]));
+    size_t count = left;
+    if (state->window.size() < left + window) state->window.resize(left + window);
+    while (count < left + window && !reader.AtEnd()) {
+      Command& command = state->window[count++];
+      CHX_RETURN_IF_ERROR(reader.Next(&command));
+      if (NamesOthersHandle(command)) {
+        return absl::InvalidArgumentError("expects handles below 2^63");
+      }
     }
-    total += count;
+    total += count - left;
     if (total > kMaxInflightCommands) {
       return absl::InvalidArgumentError(
           absl::StrCat("expects batches of at most ", kMaxInflightCommands, " commands"));
     }
-    record_->session->Execute(absl::MakeConstSpan(state->window).subspan(0, count), &output_,
-                              submit.batch_seq());
+    const size_t done =
+        record_->session->Execute(absl::MakeConstSpan(state->window).subspan(0, count), &output_,
+                                  submit.batch_seq(), window == kWindow && !reader.AtEnd());
+    if (record_->session->stop().session_ended()) return absl::OkStatus();  // who calls sees it
+    left = count - std::min(done, count);
+    for (size_t i = 0; i < left; ++i) std::swap(state->window[i], state->window[done + i]);
     if (!output_.empty()) Collect(state, keep);
   }
   commands_since_ack_ += total;

@@ -20,6 +20,7 @@ RunCalls CallsFrom(const v1::RunCalls& message) {
   calls.program = message.program();
   calls.data.assign(message.data().begin(), message.data().end());
   calls.batch_size = message.batch_size();
+  calls.rest = message.rest();
   for (const v1::RunMetric& metric : message.metrics()) {
     calls.metrics.push_back({metric.name(), metric.output()});
   }
@@ -33,6 +34,7 @@ absl::StatusOr<RunSpec> SpecFrom(const v1::RunSpec& message) {
   spec.step = CallsFrom(message.step());
   spec.steps = message.steps();
   if (message.order_case() == v1::RunSpec::kShuffle) spec.shuffle = message.shuffle();
+  if (message.order_case() == v1::RunSpec::kRows) spec.rows = message.rows();
   spec.done = message.done();
   spec.first.assign(message.first().begin(), message.first().end());
   spec.values = message.values();
@@ -48,6 +50,17 @@ absl::StatusOr<RunSpec> SpecFrom(const v1::RunSpec& message) {
                           rule.metric(), rule.bound(), rule.patience()});
   }
   spec.time_limit = message.time_limit();
+  spec.marks = message.marks();
+  spec.equal_weights = message.equal_weights();
+  spec.snapshot_every = message.snapshot_every();
+  // Those of programs and runs are not for clients.
+  Handle all = spec.values | spec.rows | spec.marks;
+  for (const RunCalls* calls :
+       {&spec.step, spec.evaluation.has_value() ? &*spec.evaluation : &spec.step}) {
+    for (Handle handle : calls->data) all |= handle;
+  }
+  for (Handle handle : spec.first) all |= handle;
+  if (IsOfProgram(all)) return ValueError("[runs] expects handles below 2^63");
   return spec;
 }
 
@@ -97,10 +110,10 @@ absl::Status RunCallService::Start(const v1::StartRunRequest& request) {
   }
   if (manager_->draining()) return absl::UnavailableError("the daemon is shutting down");
   CHX_ASSIGN_OR_RETURN(RunSpec spec, SpecFrom(request.spec()));
-  TenantPlace place;
-  place.memory = record->place.memory;
-  place.turns = record->place.turns;
-  return runs_->Start(record->session, std::move(place), std::move(spec)).status();
+  if (spec.snapshot_every > 0) {
+    CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kSnapshots, "runs"));
+  }
+  return runs_->Start(record->session, PlaceOfRun(*record), std::move(spec)).status();
 }
 
 absl::Status RunCallService::Watch(const v1::WatchRunRequest& request, v1::WatchRunReply* reply) {

@@ -103,6 +103,7 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
   reply->set_server_version(kVersion);
   reply->set_knows_sharing(manager_->options().sharing != nullptr);
   reply->set_knows_programs(true);
+  reply->set_knows_published_programs(true);
   reply->set_knows_runs(true);
   for (const v1::OpSignature& signature : request.ops()) {
     const OpDef* op = OpRegistry::Global().Find(signature.name());

@@ -10,12 +10,18 @@ Run::Run(RunSpec spec, MemoryAccountPtr account, int64_t steps_per_epoch)
     : spec_(std::move(spec)),
       steps_per_epoch_(steps_per_epoch),
       meter_(std::move(account)),
-      step_(spec_.done) {}
+      step_(spec_.done) {
+  position_.step = spec_.done;
+}
 
 Run::Run(RunRecord record, MemoryAccountPtr account)
     : spec_(std::move(record.spec)),
       steps_per_epoch_(record.steps_per_epoch),
+      position_(std::move(record.position)),
       meter_(std::move(account)),
+      state_(record.view.state == RunState::kSuspended ? RunState::kRunning : record.view.state),
+      suspended_(record.view.state != RunState::kEnded),
+      order_(record.order),
       step_(record.view.step),
       next_(record.view.next),
       dropped_(record.view.dropped) {
@@ -26,27 +32,28 @@ Run::Run(RunRecord record, MemoryAccountPtr account)
     }
     events_.push_back(std::move(event));
   }
-  if (record.view.state == RunState::kEnded) {
-    state_ = RunState::kEnded;
-  } else {
-    Note(RunEventKind::kEnded, {}, "daemon", "the daemon has ended");
-  }
+}
+
+double Run::seconds() const {
+  const std::chrono::duration<double> since = std::chrono::steady_clock::now() - began_;
+  return position_.seconds + since.count();
 }
 
 RunRecord Run::Record() {
   RunRecord record;
-  record.spec.name = spec_.name;
-  record.spec.steps = spec_.steps;
-  record.spec.step.metrics = spec_.step.metrics;
-  record.spec.evaluation = spec_.evaluation;
+  record.spec = spec_;
   record.steps_per_epoch = steps_per_epoch_;
+  record.position = position_;
+  record.position.seconds = seconds();
   MutexLock lock(&mutex_);
+  record.order = order_;
   record.view.state = state_;
+  const size_t most = state_ == RunState::kEnded ? kMaxRecorded : kMaxEvents;
   record.view.step = step_;
   record.view.next = next_;
   record.view.dropped = dropped_;
   for (size_t i = 0; i < events_.size(); ++i) {
-    if (i == 0 || i + kMaxRecorded > events_.size()) {
+    if (i == 0 || i + most > events_.size()) {
       record.view.events.push_back(events_[i]);
     } else {
       ++record.view.dropped;
@@ -68,7 +75,7 @@ RunView Run::Watch(uint64_t from, std::chrono::milliseconds patience) {
     changed_.wait_until(mutex_, end);
   }
   RunView view;
-  view.state = state_;
+  view.state = state();
   view.step = step_;
   view.next = next_;
   view.dropped = dropped_;
@@ -85,22 +92,43 @@ void Run::Ask(RunOrder order) {
   changed_.notify_all();
 }
 
+void Run::Suspend() {
+  MutexLock lock(&mutex_);
+  suspended_ = true;
+  changed_.notify_all();
+}
+
 RunOrder Run::order() {
   MutexLock lock(&mutex_);
   return order_;
 }
 
+bool Run::suspended() {
+  MutexLock lock(&mutex_);
+  return suspended_;
+}
+
+void Run::Continue() {
+  MutexLock lock(&mutex_);
+  suspended_ = false;
+}
+
+bool Run::paused() {
+  MutexLock lock(&mutex_);
+  return state_ == RunState::kPaused;
+}
+
 void Run::AwaitOrder(RunOrder but, std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   MutexLock lock(&mutex_);
-  while (order_ == but && std::chrono::steady_clock::now() < end) {
+  while (order_ == but && !suspended_ && std::chrono::steady_clock::now() < end) {
     changed_.wait_until(mutex_, end);
   }
 }
 
-void Run::SetStep(int64_t step) {
+void Run::ShowStep() {
   MutexLock lock(&mutex_);
-  step_ = step;
+  step_ = position_.step;
 }
 
 bool Run::Thin() {

@@ -1,7 +1,6 @@
 #include "server/runs/run_loop.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -18,144 +17,182 @@ constexpr std::chrono::milliseconds kLook(100);
 constexpr std::chrono::milliseconds kRecordingLook(1);  // at first
 constexpr std::chrono::milliseconds kLongestLook(50);
 
-const char* NameOf(RunRule::Kind kind) {
-  switch (kind) {
-    case RunRule::Kind::kNan:
-      return "is NaN";
-    case RunRule::Kind::kBelow:
-      return "is below the bound";
-    case RunRule::Kind::kAbove:
-      return "is above the bound";
-    case RunRule::Kind::kNoImprovement:
-      return "has not improved";
-  }
-  return "";
-}
-
 }  // namespace
 
-void RunLoop::Sums::Add(const std::vector<double>& values) {
-  sums.resize(values.size());
-  for (size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
-  ++count;
+RunLoop::RunLoop(std::shared_ptr<Session> session, AskForSnapshot snapshot)
+    : session_(std::move(session)), snapshot_(std::move(snapshot)) {}
+
+RunLoop::~RunLoop() {
+  if (!holds_) return;
+  session_->Inspect([this](SessionState& state) { GiveBack(&state); });
 }
-
-std::vector<double> RunLoop::Sums::Take() {
-  for (double& sum : sums) sum /= static_cast<double>(count);
-  count = 0;
-  return std::exchange(sums, {});
-}
-
-RunLoop::RunLoop(std::shared_ptr<Session> session, RunSpec spec)
-    : session_(std::move(session)), asked_(std::move(spec)) {}
-
-RunLoop::~RunLoop() { GiveBackAll(); }
 
 absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Make(const std::shared_ptr<Session>& session,
-                                                       RunSpec spec) {
+                                                       RunSpec spec, AskForSnapshot snapshot) {
   CHX_RETURN_IF_ERROR(CheckRunSpec(spec));
-  std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(spec)));
-  loop->spec_ = &loop->asked_;
-  absl::Status taken;
+  std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(snapshot)));
+  absl::Status status;
   session->Inspect([&](SessionState& state) {
     ++state.live_runs;
     loop->holds_ = true;
-    taken = loop->Take(&state);
+    status = loop->Take(false, &spec, &state);
+    if (!status.ok()) return;
+    MemoryCharge charge;
+    const absl::StatusOr<std::vector<double>> first = TakeFirst(spec, &state, &charge);
+    status = first.status();
+    if (!status.ok()) return;
+    const int64_t per_epoch = loop->CountSteps(spec);
+    loop->SetRun(std::make_shared<Run>(std::move(spec), session->account(), per_epoch));
+    loop->run_->Note(RunEventKind::kStarted, {});
+    loop->CountFirst(*first);
   });
-  CHX_RETURN_IF_ERROR(taken);
-  const int64_t per_epoch = loop->step_part_.rows / loop->spec_->step.batch_size;
-  loop->run_ = std::make_shared<Run>(std::move(loop->asked_), session->account(), per_epoch);
-  loop->spec_ = &loop->run_->spec();
-  loop->step_part_.calls = &loop->spec_->step;
-  if (loop->spec_->evaluation.has_value()) {
-    loop->evaluation_part_.calls = &*loop->spec_->evaluation;
+  CHX_RETURN_IF_ERROR(status);
+  return loop;
+}
+
+absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Resume(const std::shared_ptr<Session>& session,
+                                                         std::shared_ptr<Run> run,
+                                                         AskForSnapshot snapshot) {
+  std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(snapshot)));
+  absl::Status status;
+  session->Inspect([&](SessionState& state) {
+    loop->holds_ = true;
+    RunSpec spec = run->spec();
+    // To be given back, if it cannot go on.
+    const auto hold = [](const RunCalls& calls, Part* part) {
+      part->whole.program = calls.program;
+      part->rest.program = calls.rest;
+      part->data.assign(calls.data.begin(), calls.data.end());
+    };
+    hold(spec.step, &loop->step_part_);
+    if (spec.evaluation.has_value()) hold(*spec.evaluation, &loop->evaluation_part_);
+    loop->values_ = StepTable(spec.values, 0, 0);
+    loop->given_rows_ = StepTable(spec.rows, 0, 0);
+    loop->marks_handle_ = spec.marks;
+    status = loop->Take(true, &spec, &state);
+  });
+  CHX_RETURN_IF_ERROR(status);
+  if (loop->CountSteps(run->spec()) != run->steps_per_epoch()) {
+    return ValueError("[runs] expects epochs of ", run->steps_per_epoch(), " steps");
+  }
+  loop->SetRun(std::move(run));
+  if (loop->position_->evaluates && loop->EvaluationRows() <= 0) {
+    return ValueError("[runs] expects a position within the evaluation");
   }
   return loop;
 }
 
-bool RunLoop::Step(Ending* ending) {
-  const size_t slots = step_part_.slots;
-  const auto row = static_cast<size_t>(step_ - spec_->done);
-  std::vector<double> metrics;
-  const absl::Status status =
-      Call(step_part_, RowsOf(step_),
-           absl::MakeConstSpan(values_).subspan(slots == 0 ? 0 : row * slots, slots), &metrics);
-  if (!status.ok()) {
-    *ending = WhyFailed(status);
-    return false;
-  }
-  run_->SetStep(++step_);
-  return AfterStep(metrics, ending);
+void RunLoop::SetRun(std::shared_ptr<Run> run) {
+  run_ = std::move(run);
+  spec_ = &run_->spec();
+  position_ = &run_->position();
+  step_part_.calls = &spec_->step;
+  if (spec_->evaluation.has_value()) evaluation_part_.calls = &*spec_->evaluation;
 }
 
-bool RunLoop::AfterStep(const std::vector<double>& metrics, Ending* ending) {
-  log_.Add(metrics);
-  const bool last = step_ == spec_->steps;
-  const bool broken = BreaksRule(false, metrics, ending);
-  if (broken || last || step_ % spec_->log_every == 0) {
-    run_->Note(RunEventKind::kLog, log_.Take());
-  }
-  if (broken) return false;
-  if (spec_->evaluation.has_value() && (last || step_ % spec_->evaluate_every == 0)) {
-    return Evaluate(ending);
-  }
-  return true;
+int64_t RunLoop::CountSteps(const RunSpec& spec) const {
+  return std::max<int64_t>(step_part_.rows / spec.step.batch_size, 1) +
+         (spec.step.rest != 0 ? 1 : 0);
 }
 
-bool RunLoop::Evaluate(Ending* ending) {
+void RunLoop::Step() {
+  const int64_t step = position_->step;
+  const absl::StatusOr<absl::Span<const int64_t>> values =
+      values_.Row(step - spec_->done, session_.get());
+  const absl::StatusOr<absl::Span<const int64_t>> rows = RowsOf(step);
+  if (!values.ok() || !rows.ok()) {
+    const absl::Status& status = values.ok() ? rows.status() : values.status();
+    session_->Inspect([&](SessionState& /*state*/) { EndBy(WhyFailed(status)); });
+    return;
+  }
+  Call(step_part_, *rows, *values, &RunLoop::CountStep);
+  if (spec_->snapshot_every > 0 && position_->step > step && snapshot_ != nullptr &&
+      position_->step % spec_->snapshot_every == 0) {
+    snapshot_(session_.get());
+  }
+}
+
+void RunLoop::Evaluate() {
+  rows_.resize(static_cast<size_t>(EvaluationRows()));
+  std::iota(rows_.begin(), rows_.end(), position_->evaluation_row);
+  Call(evaluation_part_, rows_, {}, &RunLoop::CountEvaluation);
+}
+
+// The client has gone on whatever came of a step: a rule ends the run behind the last of them.
+void RunLoop::CountFirst(const std::vector<double>& metrics) {
+  const size_t count = spec_->step.metrics.size();
+  position_->step = 0;
+  while (position_->step < spec_->done && position_->reason.empty()) {
+    const size_t begin = static_cast<size_t>(position_->step) * count;
+    CountStep(absl::MakeConstSpan(metrics).subspan(begin, count));
+  }
+  position_->step = spec_->done;
+  run_->ShowStep();
+}
+
+int64_t RunLoop::Marks(int64_t step) const {
+  size_t begin = 0;
+  size_t end = marks_.size() / 2;
+  while (begin < end) {
+    const size_t middle = (begin + end) / 2;
+    if (marks_[2 * middle] < step) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return 2 * begin < marks_.size() && marks_[2 * begin] == step ? marks_[2 * begin + 1] : 0;
+}
+
+void RunLoop::CountStep(absl::Span<const double> metrics) {
+  const int64_t step = ++position_->step;
+  run_->ShowStep();
+  position_->log.Add(metrics);
+  const bool last = step == spec_->steps;
+  const int64_t marks = Marks(step);
+  std::string broken = position_->Judge(*spec_, false, metrics);
+  if (!broken.empty() || last || (marks & RunMarks::kLog) != 0 || step % spec_->log_every == 0) {
+    run_->Note(RunEventKind::kLog, position_->log.Take());
+  }
+  if (!broken.empty()) return EndBy({"rule", std::move(broken)});
+  if (step < spec_->done) return;  // the client has gone on
+  position_->evaluates =
+      spec_->evaluation.has_value() &&
+      (last || (marks & RunMarks::kEvaluate) != 0 || step % spec_->evaluate_every == 0);
+  if (!position_->evaluates) PauseIfMarked();
+}
+
+int64_t RunLoop::EvaluationRows() const {
   const int64_t size = spec_->evaluation->batch_size;
-  Sums sums;
-  for (int64_t begin = 0; begin + size <= evaluation_part_.rows; begin += size) {
-    if (!MayGoOn(ending)) return false;
-    rows_.resize(static_cast<size_t>(size));
-    std::iota(rows_.begin(), rows_.end(), begin);
-    std::vector<double> metrics;
-    const absl::Status status = Call(evaluation_part_, rows_, {}, &metrics);
-    if (!status.ok()) {
-      *ending = WhyFailed(status);
-      return false;
-    }
-    sums.Add(metrics);
-  }
-  const std::vector<double> means = sums.Take();
-  run_->Note(RunEventKind::kEvaluation, means);
-  return !BreaksRule(true, means, ending);
+  const int64_t left = evaluation_part_.rows - position_->evaluation_row;
+  return left < size && spec_->evaluation->rest == 0 ? 0 : std::min(size, left);
 }
 
-bool RunLoop::BreaksRule(bool of_evaluation, const std::vector<double>& metrics, Ending* ending) {
-  best_.resize(spec_->rules.size());
-  for (size_t i = 0; i < spec_->rules.size(); ++i) {
-    const RunRule& rule = spec_->rules[i];
-    if (rule.of_evaluation != of_evaluation) continue;
-    const double value = metrics[rule.metric];
-    bool broken = false;
-    switch (rule.kind) {
-      case RunRule::Kind::kNan:
-        broken = std::isnan(value);
-        break;
-      case RunRule::Kind::kBelow:
-        broken = value < rule.bound;
-        break;
-      case RunRule::Kind::kAbove:
-        broken = value > rule.bound;
-        break;
-      case RunRule::Kind::kNoImprovement: {
-        Best& best = best_[i];
-        if (!best.any || std::isnan(best.value) || value < best.value) {
-          best = {true, value, 0};
-        } else {
-          broken = ++best.since >= rule.patience;
-        }
-        break;
-      }
-    }
-    if (!broken) continue;
-    const RunCalls& calls = of_evaluation ? *spec_->evaluation : spec_->step;
-    *ending = {"rule", absl::StrCat(of_evaluation ? "evaluation: " : "",
-                                    calls.metrics[rule.metric].name, " ", NameOf(rule.kind))};
-    return true;
-  }
-  return false;
+void RunLoop::CountEvaluation(absl::Span<const double> metrics) {
+  const int64_t rows = EvaluationRows();
+  position_->evaluation.Add(metrics, spec_->weighs_rows() ? rows : 1);
+  position_->evaluation_row += rows;
+  if (EvaluationRows() <= 0) EndEvaluation();
+}
+
+void RunLoop::EndEvaluation() {
+  const std::vector<double> means = position_->evaluation.Take();
+  position_->evaluates = false;
+  position_->evaluation_row = 0;
+  run_->Note(RunEventKind::kEvaluation, means);
+  std::string broken = position_->Judge(*spec_, true, means);
+  if (!broken.empty()) return EndBy({"rule", std::move(broken)});
+  PauseIfMarked();
+}
+
+void RunLoop::PauseIfMarked() {
+  const int64_t step = position_->step;
+  if (step < spec_->steps && (Marks(step) & RunMarks::kPause) != 0) run_->Ask(RunOrder::kPause);
+}
+
+void RunLoop::EndBy(Ending ending) {
+  position_->reason = std::move(ending.reason);
+  position_->text = std::move(ending.text);
 }
 
 bool RunLoop::Ended(Ending* ending) const {
@@ -165,7 +202,7 @@ bool RunLoop::Ended(Ending* ending) const {
     *ending = {"daemon", "the daemon has ended"};
   } else if (run_->order() == RunOrder::kStop) {
     *ending = {"stopped", ""};
-  } else if (spec_->time_limit > 0 && std::chrono::steady_clock::now() >= until_) {
+  } else if (spec_->time_limit > 0 && run_->seconds() >= spec_->time_limit) {
     *ending = {"time limit", absl::StrCat("it has run for ", spec_->time_limit, " s")};
   } else {
     return false;
@@ -180,53 +217,60 @@ RunLoop::Ending RunLoop::WhyFailed(const absl::Status& status) const {
 }
 
 bool RunLoop::MayGoOn(Ending* ending) {
-  if (Ended(ending)) return false;
-  if (run_->order() != RunOrder::kPause) return true;
-  run_->Note(RunEventKind::kPaused, {});
-  session_->runs().active.fetch_sub(1);
-  bool ended = false;
-  while (run_->order() == RunOrder::kPause && !(ended = Ended(ending))) {
-    run_->AwaitOrder(RunOrder::kPause, kLook);
+  if (run_->suspended() || Ended(ending)) return false;
+  if (run_->order() == RunOrder::kPause) {
+    if (!std::exchange(paused_, true)) run_->Note(RunEventKind::kPaused, {});
+    session_->runs().active.fetch_sub(1);
+    bool ended = false;
+    while (run_->order() == RunOrder::kPause && !(ended = run_->suspended() || Ended(ending))) {
+      run_->AwaitOrder(RunOrder::kPause, kLook);
+    }
+    session_->runs().active.fetch_add(1);
+    if (ended || Ended(ending)) return false;
   }
-  session_->runs().active.fetch_add(1);
-  if (ended || Ended(ending)) return false;
-  run_->Note(RunEventKind::kResumed, {});
+  if (std::exchange(paused_, false)) run_->Note(RunEventKind::kResumed, {});
   return true;
 }
 
 RunLoop::Ending RunLoop::RunSteps() {
   Ending ending = {"done", ""};
-  if (spec_->done > 0) {
-    step_ = spec_->done;
-    if (!AfterStep(first_, &ending)) return ending;
+  while (position_->reason.empty()) {
+    if (position_->step == spec_->steps && !position_->evaluates) return ending;
+    if (!MayGoOn(&ending)) return ending;
+    position_->evaluates ? Evaluate() : Step();
   }
-  while (step_ < spec_->steps) {
-    if (!MayGoOn(&ending) || !Step(&ending)) return ending;
-  }
-  return ending;
+  return {position_->reason, position_->text};
 }
 
 void RunLoop::Work() {
-  if (spec_->time_limit > 0) {
-    until_ = std::chrono::steady_clock::now() +
-             std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                 std::chrono::duration<double>(spec_->time_limit));
+  paused_ = run_->paused();
+  Ending ending = RunSteps();
+  if (run_->suspended()) {
+    if (!session_->stop().session_ended()) {
+      Leave();
+      session_->runs().active.fetch_sub(1);
+      return;
+    }
+    ending = {"session", "its session has ended"};
   }
-  run_->Note(RunEventKind::kStarted, {});
-  const Ending ending = RunSteps();
-  GiveBackAll();
-  session_->runs().active.fetch_sub(1);
-  run_->Note(RunEventKind::kEnded, {}, ending.reason, ending.text);
+  // No snapshot has it without its arrays.
+  session_->Inspect([&](SessionState& state) {
+    GiveBack(&state);
+    session_->runs().active.fetch_sub(1);
+    run_->Note(RunEventKind::kEnded, {}, ending.reason, ending.text);
+  });
 }
 
-absl::Span<const int64_t> RunLoop::RowsOf(int64_t step) {
-  const int64_t size = spec_->step.batch_size;
+absl::StatusOr<absl::Span<const int64_t>> RunLoop::RowsOf(int64_t step) {
+  if (spec_->rows != 0) return given_rows_.Row(step - spec_->done, session_.get());
+  int64_t size = spec_->step.batch_size;
   const int64_t epoch = step / run_->steps_per_epoch();
   const int64_t begin = step % run_->steps_per_epoch() * size;
+  size = std::min(size, step_part_.rows - begin);
   if (!spec_->shuffle.has_value()) {
     rows_.resize(static_cast<size_t>(size));
     std::iota(rows_.begin(), rows_.end(), begin);
-    return rows_;
+    return absl::MakeConstSpan(rows_);
   }
   if (order_epoch_ != epoch) {
     order_ = {};  // its memory is needed
@@ -236,9 +280,11 @@ absl::Span<const int64_t> RunLoop::RowsOf(int64_t step) {
   return absl::MakeConstSpan(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
 }
 
-absl::Status RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,
-                           absl::Span<const int64_t> values, std::vector<double>* metrics) {
+void RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,
+                   absl::Span<const int64_t> values, Count count) {
   static const OpDef* const take = OpRegistry::Global().Find("take");
+  const bool is_whole = static_cast<int64_t>(rows.size()) == part.calls->batch_size;
+  const Callee& callee = is_whole ? part.whole : part.rest;
   window_.clear();
   command::Upload index;
   index.result = part.index;
@@ -256,10 +302,10 @@ absl::Status RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,
     window_.emplace_back(std::move(gather));
   }
   command::RunProgram run;
-  run.program = part.program;
-  run.values.assign(values.begin(), values.end());
+  run.program = callee.program;
+  run.values.assign(values.begin(), values.begin() + static_cast<ptrdiff_t>(callee.slots));
   run.arguments = part.batch;
-  run.results.assign(part.outputs, 0);
+  run.results.assign(callee.outputs, 0);
   for (size_t i = 0; i < part.values.size(); ++i) {
     run.results[part.calls->metrics[i].output] = part.values[i];
   }
@@ -273,13 +319,17 @@ absl::Status RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,
   }
   window_.emplace_back(std::move(release));
   output_.Clear();
-  for (auto look = kRecordingLook; !session_->ExecuteForRun(window_, &output_);
+  const auto then = [&] {
+    metrics_.clear();
+    const absl::Status status = ReadValues(part, &metrics_);
+    status.ok() ? (this->*count)(metrics_) : EndBy(WhyFailed(status));
+  };
+  for (auto look = kRecordingLook; !session_->ExecuteForRun(window_, &output_, then);
        look = std::min(2 * look, kLongestLook)) {
     Ending ending;
-    if (Ended(&ending)) return MakeError(ErrorKind::kCancelled, ending.text);
+    if (run_->suspended() || Ended(&ending)) return;  // seen again before the next call
     std::this_thread::sleep_for(look);
   }
-  return ReadValues(part, metrics);
 }
 
 }  // namespace chx::server

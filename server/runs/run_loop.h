@@ -2,8 +2,10 @@
 #ifndef CHX_SERVER_RUNS_RUN_LOOP_H_
 #define CHX_SERVER_RUNS_RUN_LOOP_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "server/runs/run.h"
+#include "server/runs/step_table.h"
 #include "server/session/session.h"
 
 namespace chx::server {
@@ -19,29 +22,44 @@ namespace chx::server {
 // What a thread and its stack may take, and the records of the run.
 inline constexpr int64_t kRunBytes = int64_t{192} << 10;
 
+// Asks for a snapshot of a session, soon. Does not wait.
+using AskForSnapshot = std::function<void(const Session* session)>;
+
 // Used by one thread at a time.
 class RunLoop {
  public:
   // Takes from the session what the run needs, whatever becomes of the client's handles; an error
   // if that does not fit.
   static absl::StatusOr<std::unique_ptr<RunLoop>> Make(const std::shared_ptr<Session>& session,
-                                                       RunSpec spec);
+                                                       RunSpec spec, AskForSnapshot snapshot);
+  // Of a run that is suspended: what it needs is in the session under its own handles, or it is an
+  // error.
+  static absl::StatusOr<std::unique_ptr<RunLoop>> Resume(const std::shared_ptr<Session>& session,
+                                                         std::shared_ptr<Run> run,
+                                                         AskForSnapshot snapshot);
   // Gives it back, if Work has not.
   ~RunLoop();
   RunLoop(const RunLoop&) = delete;
 
   const std::shared_ptr<Run>& run() const { return run_; }
-  // Runs to the end. Fails in no other way than by the run's last event.
+  // The session keeps what the run needs: it is suspended.
+  void Leave() { holds_ = false; }
+  // Runs to the end, or until it is suspended: then the session keeps what it needs. Fails in no
+  // other way than by the run's last event.
   void Work();
 
  private:
-  // A program with its data, under handles of the run's.
-  struct Part {
-    const RunCalls* calls = nullptr;
-    uint64_t program = 0;
-    int64_t rows = 0;
+  struct Callee {
+    uint64_t program = 0;  // 0: there is none
     size_t slots = 0;
     size_t outputs = 0;
+  };
+  // Programs with their data, under handles of the run's.
+  struct Part {
+    const RunCalls* calls = nullptr;
+    Callee whole;
+    Callee rest;  // for minibatches of fewer rows, if there are such
+    int64_t rows = 0;
     DeviceId device = 0;
     Handles data;
     Handles batch;   // minibatches
@@ -53,65 +71,79 @@ class RunLoop {
     std::string reason;
     std::string text;
   };
-  // The means of metrics, so far.
-  struct Sums {
-    std::vector<double> sums;
-    int64_t count = 0;
+  // What its metrics are counted by, under the session's lock.
+  using Count = void (RunLoop::*)(absl::Span<const double> metrics);
 
-    void Add(const std::vector<double>& values);
-    std::vector<double> Take();
-  };
-  // What an evaluation's metric has come to.
-  struct Best {
-    bool any = false;
-    double value = 0;
-    int64_t since = 0;  // evaluations
-  };
-
-  RunLoop(std::shared_ptr<Session> session, RunSpec spec);
-  // Under the session's lock.
-  absl::Status Take(SessionState* state);
-  absl::Status TakePart(const RunCalls& calls, SessionState* state, Part* part);
-  absl::Status TakeValues(SessionState* state);
-  absl::Status TakeFirst(SessionState* state);
+  RunLoop(std::shared_ptr<Session> session, AskForSnapshot snapshot);
+  // Under the session's lock. What the spec names is then the run's own; with `own` it is already,
+  // in a spec that was read from a snapshot.
+  absl::Status Take(bool own, RunSpec* spec, SessionState* state);
+  static absl::Status TakeProgram(bool own, uint64_t* number, const RunCalls& calls,
+                                  SessionState* state, Callee* callee);
+  // `any_rows`: its minibatches may have the same rows again.
+  absl::Status TakePart(bool own, bool any_rows, RunCalls* calls, SessionState* state, Part* part);
+  // An int64 array of that shape. *handle is then the run's own.
+  static absl::StatusOr<Array> TakeTable(bool own, Handle* handle, const char* what,
+                                         const Shape& shape, SessionState* state);
+  absl::Status TakeValues(bool own, RunSpec* spec, SessionState* state);
+  absl::Status TakeRows(bool own, RunSpec* spec, SessionState* state);
+  absl::Status TakeMarks(bool own, RunSpec* spec, SessionState* state);
+  // The metrics of the steps that the client has made, of one step after the other.
+  static absl::StatusOr<std::vector<double>> TakeFirst(const RunSpec& spec, SessionState* state,
+                                                       MemoryCharge* charge);
+  void SetRun(std::shared_ptr<Run> run);
+  void CountFirst(const std::vector<double>& metrics);
+  // Of an epoch.
+  int64_t CountSteps(const RunSpec& spec) const;
+  // Of a step in the values.
+  int64_t NumSlots() const {
+    return static_cast<int64_t>(std::max(step_part_.whole.slots, step_part_.rest.slots));
+  }
   void GiveBack(SessionState* state);
-  void GiveBackAll();
 
   // Waits while it is paused. False: *ending says why it goes on no more.
   bool MayGoOn(Ending* ending);
   bool Ended(Ending* ending) const;
   Ending WhyFailed(const absl::Status& status) const;
-  // Calls the program with these rows.
-  absl::Status Call(const Part& part, absl::Span<const int64_t> rows,
-                    absl::Span<const int64_t> values, std::vector<double>* metrics);
+  // Calls the program with these rows, and counts what comes of it.
+  void Call(const Part& part, absl::Span<const int64_t> rows, absl::Span<const int64_t> values,
+            Count count);
+  // Under the session's lock.
   absl::Status ReadValues(const Part& part, std::vector<double>* metrics) const;
-  absl::Span<const int64_t> RowsOf(int64_t step);
-  // One more step, and what follows from it. False: as above.
-  bool Step(Ending* ending);
-  bool AfterStep(const std::vector<double>& metrics, Ending* ending);
-  bool Evaluate(Ending* ending);
-  // A rule that ends the run.
-  bool BreaksRule(bool of_evaluation, const std::vector<double>& metrics, Ending* ending);
+  void CountStep(absl::Span<const double> metrics);
+  void CountEvaluation(absl::Span<const double> metrics);
+  // That its next minibatch has; 0: it has no more.
+  int64_t EvaluationRows() const;
+  void EndEvaluation();
+  void PauseIfMarked();
+  void EndBy(Ending ending);
+
+  absl::StatusOr<absl::Span<const int64_t>> RowsOf(int64_t step);
+  // RunMarks of a step that was made.
+  int64_t Marks(int64_t step) const;
+  void Step();
+  void Evaluate();
   Ending RunSteps();
 
   const std::shared_ptr<Session> session_;
+  const AskForSnapshot snapshot_;
   std::shared_ptr<Run> run_;
   const RunSpec* spec_ = nullptr;  // the run's
-  RunSpec asked_;                  // until there is a run
+  RunPosition* position_ = nullptr;
   bool holds_ = false;
+  bool paused_ = false;  // as the last event about it has said
   MemoryCharge charge_;  // of the run, and what follows
-  MemoryCharge values_charge_;
   Part step_part_;
   Part evaluation_part_;
-  std::vector<int64_t> values_;
+  StepTable values_;
+  StepTable given_rows_;
+  Handle marks_handle_ = 0;
+  std::vector<int64_t> marks_;  // (step, RunMarks) one after the other
+  MemoryCharge marks_charge_;
   std::vector<int64_t> order_;
   int64_t order_epoch_ = -1;
   std::vector<int64_t> rows_;
-  std::vector<double> first_;
-  int64_t step_ = 0;
-  Sums log_;
-  std::vector<Best> best_;  // by rule
-  std::chrono::steady_clock::time_point until_;
+  std::vector<double> metrics_;
   std::vector<Command> window_;
   SessionOutput output_;
 };

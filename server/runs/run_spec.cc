@@ -12,6 +12,7 @@ namespace chx::server {
 namespace {
 
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
+constexpr int64_t kMaxDone = int64_t{1} << 24;
 constexpr size_t kMaxList = 64;
 constexpr size_t kMaxNameBytes = 128;
 constexpr double kMaxSeconds = 1e9;
@@ -45,12 +46,16 @@ absl::Status CheckRunSpec(const RunSpec& spec) {
   if (spec.steps < 1 || spec.steps > kMaxSteps) {
     return ValueError("[runs] expects 1 to ", kMaxSteps, " steps, got ", spec.steps);
   }
-  if (spec.done < 0 || spec.done > 1) {
-    return ValueError("[runs] expects 0 or 1 steps that are done, got ", spec.done);
+  if (spec.done < 0 || spec.done > std::min(spec.steps, kMaxDone)) {
+    return ValueError("[runs] expects 0 to ", std::min(spec.steps, kMaxDone),
+                      " steps that are done, got ", spec.done);
   }
   if (spec.first.size() != (spec.done == 0 ? 0 : spec.step.metrics.size())) {
     return ValueError("[runs] expects the first step's ", spec.step.metrics.size(),
                       " metrics, got ", spec.first.size());
+  }
+  if (spec.rows != 0 && (spec.shuffle.has_value() || spec.step.rest != 0)) {
+    return ValueError("[runs] expects rows of each step, or an order of epochs, not both");
   }
   if (spec.log_every < 1) {
     return ValueError("[runs] expects to log every 1 step at most, got ", spec.log_every);
@@ -78,6 +83,9 @@ absl::Status CheckRunSpec(const RunSpec& spec) {
   if (!(spec.time_limit >= 0 && spec.time_limit <= kMaxSeconds)) {
     return ValueError("[runs] expects a time limit of 0 to ", kMaxSeconds, " s, got ",
                       spec.time_limit);
+  }
+  if (spec.snapshot_every < 0) {
+    return ValueError("[runs] expects snapshots every 1 step at most, got ", spec.snapshot_every);
   }
   return absl::OkStatus();
 }

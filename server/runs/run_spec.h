@@ -24,6 +24,7 @@ struct RunCalls {
   std::vector<Handle> data;  // of as many rows each
   int64_t batch_size = 0;
   std::vector<RunMetric> metrics;
+  uint64_t rest = 0;  // the program for rows that are left over; 0: they are left out
 };
 
 // When a run ends before its last step.
@@ -43,7 +44,8 @@ struct RunSpec {
   RunCalls step;
   int64_t steps = 0;
   absl::optional<uint64_t> shuffle;  // the seed of the order of each epoch; else as it is
-  // Steps that the client has made already, and what their metrics came to: 0 or 1.
+  Handle rows = 0;  // int64(steps - done, batch size): those of each step. 0: as `shuffle` says
+  // Steps that the client has made already, and what their metrics came to.
   int64_t done = 0;
   std::vector<Handle> first;
   // int64(steps - done, slots): the numbers of the program that vary. 0: it has none.
@@ -52,7 +54,21 @@ struct RunSpec {
   absl::optional<RunCalls> evaluation;
   int64_t evaluate_every = 0;  // steps
   std::vector<RunRule> rules;
-  double time_limit = 0;  // seconds; 0: none
+  double time_limit = 0;       // seconds; 0: none
+  Handle marks = 0;            // int64(any, 2): steps, ascending, and RunMarks. 0: none
+  bool equal_weights = false;  // of an evaluation's minibatches; else their rows
+  int64_t snapshot_every = 0;  // steps; 0: only with the others
+
+  // An evaluation's minibatches count by their rows.
+  bool weighs_rows() const { return evaluation->rest != 0 && !equal_weights; }
+};
+
+// What is done after a step beside the rest. Values are on the wire: bits.
+struct RunMarks {
+  static constexpr int64_t kLog = 1;
+  static constexpr int64_t kEvaluate = 2;
+  static constexpr int64_t kPause = 4;
+  static constexpr int64_t kAll = 7;
 };
 
 // What can be said without the session.

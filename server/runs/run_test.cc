@@ -40,7 +40,8 @@ TEST(RunTest, OlderEventsMakeRoom) {
   run.Note(RunEventKind::kStarted, {});
   constexpr int kLogs = 100000;
   for (int i = 0; i < kLogs; ++i) {
-    run.SetStep(i);
+    run.position().step = i;
+    run.ShowStep();
     run.Note(RunEventKind::kLog, {1.0 * i});
   }
   run.Note(RunEventKind::kEnded, {}, "done");
@@ -80,26 +81,47 @@ TEST(RunTest, EventsAreChargedAndGivenUpWithoutMemory) {
   EXPECT_EQ(account->used(), 0);
 }
 
-TEST(RunTest, HasEndedWithItsDaemon) {
+TEST(RunTest, IsSuspendedInTheNextDaemon) {
   auto account = std::make_shared<MemoryAccount>(int64_t{1} << 30);
   server::Run run(Spec(), account, 7);
   run.Note(RunEventKind::kStarted, {});
   for (size_t i = 0; i < 2 * server::Run::kMaxRecorded; ++i) run.Note(RunEventKind::kLog, {0.5});
-  run.SetStep(9);
+  run.position().step = 9;
+  run.position().seconds = 1000;
+  run.ShowStep();
+  run.Ask(RunOrder::kPause);
   server::Run later(run.Record(), account);
   const uint64_t last = 2 * server::Run::kMaxRecorded + 1;
-  RunView view = later.Watch(last, kNow);
-  EXPECT_EQ(view.state, RunState::kEnded);
+  RunView view = later.Watch(0, kNow);
+  EXPECT_EQ(view.state, RunState::kSuspended);
   EXPECT_EQ(view.step, 9);
-  ASSERT_EQ(view.events.size(), 1u);
-  EXPECT_EQ(view.events[0].number, last);
-  EXPECT_EQ(view.events[0].reason, "daemon");
+  EXPECT_EQ(view.next, last);
+  EXPECT_EQ(view.dropped, 0u);
+  EXPECT_EQ(later.position().step, 9);
+  EXPECT_GE(later.seconds(), 1000);
+  EXPECT_EQ(later.order(), RunOrder::kPause);
   EXPECT_EQ(later.steps_per_epoch(), 7);
-  view = later.Watch(0, kNow);
-  EXPECT_EQ(view.events[0].kind, RunEventKind::kStarted);
-  // And once more: it has ended already.
+  later.Continue();
+  EXPECT_EQ(later.Watch(0, kNow).state, RunState::kRunning);
+  // One that has ended keeps the first event and the newest.
+  later.Note(RunEventKind::kEnded, {}, "stopped");
   server::Run again(later.Record(), account);
-  EXPECT_EQ(again.Watch(0, kNow).next, last + 1);
+  view = again.Watch(0, kNow);
+  EXPECT_EQ(view.state, RunState::kEnded);
+  EXPECT_EQ(view.next, last + 1);
+  EXPECT_EQ(view.events[0].kind, RunEventKind::kStarted);
+  EXPECT_EQ(view.dropped, last + 1 - server::Run::kMaxRecorded);
+}
+
+TEST(RunTest, APausedOneIsPausedInTheNextDaemon) {
+  auto account = std::make_shared<MemoryAccount>(int64_t{1} << 30);
+  server::Run run(Spec(), account, 7);
+  run.Note(RunEventKind::kPaused, {});
+  run.Suspend();
+  server::Run later(run.Record(), account);
+  EXPECT_TRUE(later.suspended());
+  EXPECT_TRUE(later.paused());
+  EXPECT_EQ(later.Watch(0, kNow).state, RunState::kPaused);
 }
 
 TEST(RunTest, AnOrderToStopStays) {

@@ -7,16 +7,22 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "server/runs/run.h"
+#include "server/runs/run_loop.h"
 #include "server/session/session.h"
 #include "server/tenancy/tenant_use.h"
 
 namespace chx::server {
+
+struct RunsOptions {
+  AskForSnapshot snapshot;  // null: sessions, and so runs, end with the daemon
+};
 
 // Runs belong to sessions, and live as long as these. Each that has not ended has a thread, which
 // executes commands in the session as a client's does. Thread-safe.
@@ -26,7 +32,7 @@ class Runs {
   static constexpr size_t kMaxOfDaemon = 1024;
   static constexpr int kMaxKept = 64;  // with those that have ended, of which the oldest goes
 
-  Runs() = default;
+  explicit Runs(RunsOptions options = {}) : options_(std::move(options)) {}
   ~Runs() { Stop(); }
   Runs(const Runs&) = delete;
 
@@ -37,10 +43,15 @@ class Runs {
   // A kValue error if the session has none of that name.
   static absl::StatusOr<std::shared_ptr<Run>> Find(Session* session, const std::string& name);
   static std::vector<std::shared_ptr<Run>> List(Session* session);
-  // Of a session that is restored from a snapshot; names and numbers are checked. Its runs have
-  // ended.
+  // Of a session that is restored from a snapshot, after its arrays and programs. Those that have
+  // not ended are suspended, or have ended if they cannot go on. A record that is none is left out.
+  // Returns the first such error; all others are there.
   static absl::Status Restore(Session* session, std::vector<RunRecord> records);
-  // None start any more, and all end after their steps.
+  // Those of a restored session that are suspended go on: now, or with Serve. One that cannot ends.
+  void Resume(const std::shared_ptr<Session>& session, TenantPlace place);
+  // The daemon serves.
+  void Serve();
+  // None start any more, and all end, or are suspended, after their steps.
   void AskToEnd();
   // Waits for that, but no longer: sessions whose runs have not ended by then are ended.
   void EndWithin(std::chrono::milliseconds patience);
@@ -54,13 +65,26 @@ class Runs {
     bool done = false;
   };
 
+  // Restored, before the daemon serves.
+  struct Waiting {
+    std::weak_ptr<Session> session;
+    TenantPlace place;
+  };
+
   static std::shared_ptr<OfSession> KeptBy(Session* session);
+  // Has a thread work.
+  absl::Status Launch(const std::shared_ptr<Session>& session, TenantPlace place,
+                      std::unique_ptr<RunLoop> loop);
+  void ResumeAll(const std::shared_ptr<Session>& session, const TenantPlace& place);
   void Stop();
   // Joins those that are done.
   void Reap() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  const RunsOptions options_;
   Mutex mutex_;
   CondVar ended_;
+  bool serves_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::list<Worker> workers_ ABSL_GUARDED_BY(mutex_);
 };

@@ -16,7 +16,7 @@ constexpr const char* ComputingName() {
   if (std::is_same_v<C, Barrier>) return "barrier";
   if (std::is_same_v<C, ShareArray> || std::is_same_v<C, ShareCopy>) return "share";
   if (std::is_same_v<C, GrantAccess>) return "share";
-  if (std::is_same_v<C, Publish>) return "publish";
+  if (std::is_same_v<C, Publish> || std::is_same_v<C, PublishProgram>) return "publish";
   if (std::is_same_v<C, Grad>) return "grad";
   if (std::is_same_v<C, Backward>) return "backward";
   if (std::is_same_v<C, RunProgram>) return "run_program";

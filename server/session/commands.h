@@ -6,6 +6,8 @@
 #ifndef CHX_SERVER_SESSION_COMMANDS_H_
 #define CHX_SERVER_SESSION_COMMANDS_H_
 
+#include <vector>
+
 #include "ops/op_def.h"
 #include "proto/command.h"
 #include "server/session/session_state.h"
@@ -17,6 +19,20 @@ void RunCommand(const command::ApplyOp& c, CommandContext& context);
 void RunCommand(const command::Release& c, CommandContext& context);
 // The operator that the command names; null if there is none.
 const OpDef* OpOf(const command::ApplyOp& c, const SessionState& state);
+
+// As long as it exists, commands name operators by this daemon's ids, as those of programs and runs
+// do, whatever the client's ids are.
+class OwnOperators {
+ public:
+  explicit OwnOperators(SessionState* state) : state_(*state) { state_.op_ids.swap(client_ids_); }
+  ~OwnOperators() { state_.op_ids.swap(client_ids_); }
+  OwnOperators(const OwnOperators&) = delete;
+  OwnOperators& operator=(const OwnOperators&) = delete;
+
+ private:
+  SessionState& state_;
+  std::vector<uint16_t> client_ids_;
+};
 
 // value_commands.cc
 void RunCommand(const command::Upload& c, CommandContext& context);
@@ -70,6 +86,8 @@ void RunCommand(const command::Publish& c, CommandContext& context);
 void RunCommand(const command::Lookup& c, CommandContext& context);
 void RunCommand(const command::Unpublish& c, CommandContext& context);
 void RunCommand(const command::ListNames& c, CommandContext& context);
+void RunCommand(const command::PublishProgram& c, CommandContext& context);
+void RunCommand(const command::OpenPrograms& c, CommandContext& context);
 // Whether an array of that spec lies within `bytes` of memory. Kernels rely on alignment. Without
 // overflow: a stride, and a sum of them, that passes is below the size. (share_commands.cc)
 bool LiesWithin(const ArraySpec& spec, int64_t bytes);
@@ -90,6 +108,9 @@ void RunCommand(const command::HoldArray& c, CommandContext& context);
 void RunCommand(const command::ExplainProgram& c, CommandContext& context);
 // program_runs.cc: what RunProgram does when it has been checked.
 void RunTimes(const command::RunProgram& c, Program* program, CommandContext& context);
+// Of a plan that has failed: what it would have written is not what the client takes it for.
+void PoisonUnwritten(const std::vector<const Buffer*>& list, const RootErrorPtr& error,
+                     HandleTable* handles);
 
 // cancelled_commands.cc: what becomes of a command of a batch that is cancelled. Those that compute
 // are not run; the others keep the books: handles, names and graphs stay as the client thinks they

@@ -76,6 +76,7 @@ void RunCommand(const command::NewBackpropId& c, CommandContext& context) {
 
 void RunCommand(const command::ReleaseBackpropId& c, CommandContext& context) {
   SessionState& state = context.state;
+  state.handles.MakeGraphs();  // they become members of the scope
   context.FailUnlessOk(c, state.scopes.Release(c.backprop_id, &state.handles), "");
 }
 

@@ -10,12 +10,49 @@
 namespace chx::server {
 
 HandleTable::Entry* HandleTable::Find(Handle handle) {
-  auto it = entries_.find(handle);
+  Entry* const entry = FindValue(handle);
+  if (entry == nullptr) return nullptr;
+  if (entry->graph != nullptr) MakeGraph(std::shared_ptr<DeferredGraph>(entry->graph));
+  return entry;
+}
+
+HandleTable::Entry* HandleTable::FindValue(Handle handle) {
+  const auto it = entries_.find(handle);
   return it == entries_.end() ? nullptr : &it->second;
 }
 
+void HandleTable::MakeGraph(const std::shared_ptr<DeferredGraph>& graph) {
+  const std::vector<GraphTemplate::Nodes> nodes = graph->Make();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const auto it = entries_.find(graph->handles[i]);
+    if (it == entries_.end() || it->second.graph != graph) continue;
+    Variable& variable = it->second.variable;
+    variable.nodes = nodes[i];
+    meter_->Charge(variable.HeapBytes());
+    it->second.graph = nullptr;
+    NoteNewNodes(graph->handles[i], variable, 0);
+  }
+}
+
+void HandleTable::MakeGraphs() {
+  std::vector<std::shared_ptr<DeferredGraph>> graphs;
+  for (const auto& [handle, entry] : entries_) {
+    if (entry.graph != nullptr) graphs.push_back(entry.graph);
+  }
+  absl::flat_hash_set<const DeferredGraph*> made;
+  for (const std::shared_ptr<DeferredGraph>& graph : graphs) {
+    if (made.insert(graph.get()).second) MakeGraph(graph);
+  }
+}
+
 absl::StatusOr<HandleTable::Entry*> HandleTable::Use(Handle handle, RootErrorPtr* inherited) {
-  Entry* entry = Find(handle);
+  CHX_ASSIGN_OR_RETURN(Entry * entry, UseValue(handle, inherited));
+  if (entry->graph != nullptr) MakeGraph(std::shared_ptr<DeferredGraph>(entry->graph));
+  return entry;
+}
+
+absl::StatusOr<HandleTable::Entry*> HandleTable::UseValue(Handle handle, RootErrorPtr* inherited) {
+  Entry* entry = FindValue(handle);
   if (entry == nullptr && lost() && handle != 0) entry = &lost_;
   if (entry == nullptr) {
     return ValueError("expects a handle of this session, got ", handle);
@@ -41,7 +78,7 @@ absl::StatusOr<std::vector<Variable*>> HandleTable::UseAll(absl::Span<const Hand
 
 absl::StatusOr<Variable*> HandleTable::Read(Handle handle) {
   RootErrorPtr inherited;
-  CHX_ASSIGN_OR_RETURN(Entry * entry, Use(handle, &inherited));
+  CHX_ASSIGN_OR_RETURN(Entry * entry, UseValue(handle, &inherited));
   if (inherited == nullptr) return &entry->variable;
   inherited->read = true;
   return inherited->status;
@@ -74,6 +111,12 @@ void HandleTable::Bind(Handle handle, Variable variable) {
   entries_[handle].variable = std::move(variable);
 }
 
+void HandleTable::Bind(Handle handle, Array array, std::shared_ptr<DeferredGraph> graph) {
+  Entry& entry = entries_[handle];
+  entry.variable.array = std::move(array);
+  entry.graph = std::move(graph);
+}
+
 void HandleTable::NoteNewNodes(Handle handle, const Variable& variable, size_t nodes_before) {
   for (size_t i = nodes_before; i < variable.nodes.size(); ++i) {
     ArrayNode& node = *variable.nodes[i];
@@ -95,21 +138,23 @@ void HandleTable::BindError(Handle handle, const RootErrorPtr& error) {
 void HandleTable::Poison(Handle handle, const RootErrorPtr& error) {
   Entry* entry = Find(handle);
   if (entry == nullptr || entry->error != nullptr) return;
-  Drop(&entry->variable);
+  Drop(entry);
   entry->error = error;
 }
 
 bool HandleTable::Release(Handle handle) {
   auto it = entries_.find(handle);
   if (it == entries_.end()) return false;
-  Drop(&it->second.variable);
+  if (it->second.graph != nullptr) it->second.graph->Forget(handle);
+  Drop(&it->second);
   entries_.erase(it);
   return true;
 }
 
-void HandleTable::Drop(Variable* variable) {
+void HandleTable::Drop(Entry* entry) {
   // A moved-from InlinedVector keeps its elements, which would be null.
-  const Variable dropped = std::exchange(*variable, Variable());
+  const Variable dropped = std::exchange(entry->variable, Variable());
+  entry->graph = nullptr;
   meter_->Release(dropped.HeapBytes());
   for (const Ref<ArrayNode>& node : dropped.nodes) {
     if (--node->handles == 0) node->grad = nullptr;
@@ -131,7 +176,7 @@ void HandleTable::LeaveGraph(Handle handle, BackpropId id) {
 }
 
 void HandleTable::Clear() {
-  for (auto& [handle, entry] : entries_) Drop(&entry.variable);
+  for (auto& [handle, entry] : entries_) Drop(&entry);
   entries_.clear();
 }
 

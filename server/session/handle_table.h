@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_SESSION_HANDLE_TABLE_H_
 #define CHX_SERVER_SESSION_HANDLE_TABLE_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "proto/ids.h"
+#include "server/autograd/graph_template.h"
 #include "server/autograd/variable.h"
 #include "server/engine/memory_budget.h"
 #include "server/session/charged_table.h"
@@ -24,6 +26,8 @@ class HandleTable {
   struct Entry {
     Variable variable;
     RootErrorPtr error;  // set: `variable` is empty
+    // Set: the array's nodes are not made yet. Who uses the array gets it with its nodes.
+    std::shared_ptr<DeferredGraph> graph;
   };
 
   HandleTable(MemoryMeter* meter, GraphScopes* scopes, int64_t max_handles)
@@ -36,10 +40,13 @@ class HandleTable {
   Entry* Find(Handle handle);
   // The entry, which must exist; the first error among all that are used is kept in *inherited.
   absl::StatusOr<Entry*> Use(Handle handle, RootErrorPtr* inherited);
+  // The same, for who asks nothing about graphs: one that is deferred stays so.
+  absl::StatusOr<Entry*> UseValue(Handle handle, RootErrorPtr* inherited);
   // The arrays, with errors as above. A null pointer stands for handle 0 if `optional`.
   absl::StatusOr<std::vector<Variable*>> UseAll(absl::Span<const Handle> handles,
                                                 RootErrorPtr* inherited, bool optional = false);
-  // The array for the client to see; its root error, which counts as read, comes as its Status.
+  // The array, without its graph, for the client to see; its root error, which counts as read,
+  // comes as its Status.
   absl::StatusOr<Variable*> Read(Handle handle);
 
   // Makes room for new handles. False: there is no memory for it, and CheckNew will fail.
@@ -49,6 +56,10 @@ class HandleTable {
   absl::Status CheckNew(absl::Span<const Handle> handles) const;
   // Binds a handle that CheckNew has passed.
   void Bind(Handle handle, Variable variable);
+  // The same for an array in a graph that is made when somebody uses the array.
+  void Bind(Handle handle, Array array, std::shared_ptr<DeferredGraph> graph);
+  // Makes all graphs that are deferred.
+  void MakeGraphs();
   // Binds the handle, unless it is 0 or in use, which keeps its value.
   void BindError(Handle handle, const RootErrorPtr& error);
   // Replaces an array by an error: it has lost its value.
@@ -61,7 +72,7 @@ class HandleTable {
   void Clear();
   // Releases all but these.
   void Keep(const absl::flat_hash_set<Handle>& kept);
-  // Calls fn(handle, entry) for each, in no order.
+  // Calls fn(handle, entry) for each, in no order. Graphs may be deferred.
   template <typename Fn>
   void ForEach(Fn fn) {
     for (auto& [handle, entry] : entries_) fn(handle, entry);
@@ -72,7 +83,9 @@ class HandleTable {
   bool lost() const { return lost_.error != nullptr; }
 
  private:
-  void Drop(Variable* variable);
+  Entry* FindValue(Handle handle);
+  void Drop(Entry* entry);
+  void MakeGraph(const std::shared_ptr<DeferredGraph>& graph);
 
   MemoryMeter* const meter_;
   GraphScopes* const scopes_;

@@ -44,16 +44,27 @@ absl::Status End(const command::EndProgram& c, SessionState* state, std::string*
   return absl::OkStatus();
 }
 
-absl::Status CheckRun(const command::RunProgram& c, const Program* program,
-                      const SessionState& state) {
+absl::Status CheckRun(const command::RunProgram& c, const Program* program, SessionState& state) {
   if (program == nullptr) {
     return ValueError("[run_program] expects a program of this session, got ", c.program);
   }
+  if (program->published != nullptr) CHX_RETURN_IF_ERROR(program->published->Check("run_program"));
   if (c.arguments.size() != program->arguments.size() ||
       c.results.size() != program->outputs.size()) {
     return TypeError("[run_program] expects ", program->arguments.size(), " arguments and ",
                      program->outputs.size(), " results, got ", c.arguments.size(), " and ",
                      c.results.size());
+  }
+  if (program->published != nullptr) {
+    RootErrorPtr inherited;
+    CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> given,
+                         state.handles.UseAll(c.arguments, &inherited));
+    const std::vector<const Variable*> arguments(given.begin(), given.end());
+    if (inherited == nullptr && !program->interface->Fits(arguments)) {
+      return TypeError(
+          "[run_program] expects arrays of the dtypes and shapes that the program was ",
+          "published for");
+    }
   }
   if (c.times < 1 || c.times > kMaxTimes) {
     return ValueError("[run_program] expects 1 to ", kMaxTimes, " times, got ", c.times);
@@ -81,7 +92,8 @@ absl::Status FindInherited(const command::RunProgram& c, const Program& program,
   for (const Program::Held& held : program.held) {
     for (Handle handle : {held.named, held.own}) {
       // A run's program may have been recorded by a client before this one.
-      if (handle == held.named && IsOfRun(c.program)) continue;
+      const bool foreign = IsOfRun(c.program) || program.published != nullptr;
+      if (handle == held.named && foreign) continue;
       const HandleTable::Entry* const entry = handles->Find(handle);
       if (*inherited == nullptr && entry != nullptr) *inherited = entry->error;
     }
@@ -120,6 +132,7 @@ void RunCommand(const command::RunProgram& c, CommandContext& context) {
     context.Inherit(c.results, inherited);
     return;
   }
+  const OwnOperators own(&state);
   RunTimes(c, program, context);
 }
 

@@ -34,7 +34,8 @@ class CommandRun {
   CommandRun(const Program& program, const command::RunProgram& c, CommandContext* context)
       : program_(program),
         // What the window of the run releases is no last use of an operator in it.
-        context_{context->state, context->output, ~size_t{0} - 1} {
+        context_{context->state, context->output, ~size_t{0} - 1},
+        location_(c.location) {
     for (size_t i = 0; i < program.arguments.size(); ++i) {
       names_[program.arguments[i]] = c.arguments[i];
     }
@@ -52,6 +53,9 @@ class CommandRun {
     Command command;
     while (!reader.AtEnd() && reader.Next(&command).ok()) {
       std::visit([this](auto& c) { Rename(&c); }, command);
+      if (program_.published != nullptr) {  // its lines are another client's
+        std::visit([this](auto& c) { SetLocation(location_, &c); }, command);
+      }
       if (auto* const apply = std::get_if<command::ApplyOp>(&command)) SetSlots(values, apply);
       RunCommand(command, context_);
     }
@@ -105,6 +109,11 @@ class CommandRun {
     return own;
   }
 
+  template <typename C>
+  static void SetLocation(uint32_t location, C* c) {
+    if constexpr (Has_location<C>::value) c->location = location;
+  }
+
   void SetSlots(absl::Span<const int64_t> values, command::ApplyOp* c) {
     const auto it = slots_.find(num_operations_++);
     if (it == slots_.end()) return;
@@ -136,23 +145,12 @@ class CommandRun {
 
   const Program& program_;
   CommandContext context_;
+  const uint32_t location_;
   absl::flat_hash_map<Handle, Handle> names_;
   absl::flat_hash_set<Handle> made_;
   absl::flat_hash_map<int64_t, absl::InlinedVector<size_t, 1>> slots_;  // by operation
   int64_t num_operations_ = 0;                                          // that have run
 };
-
-// What the run would have written is not what the client takes it for.
-void PoisonUnwritten(const std::vector<const Buffer*>& list, const RootErrorPtr& error,
-                     HandleTable* handles) {
-  const absl::flat_hash_set<const Buffer*> buffers(list.begin(), list.end());
-  std::vector<Handle> lost;
-  handles->ForEach([&](Handle handle, const HandleTable::Entry& entry) {
-    const Buffer* const buffer = entry.variable.array.buffer.get();
-    if (buffer != nullptr && buffers.contains(buffer)) lost.push_back(handle);
-  });
-  for (Handle handle : lost) handles->Poison(handle, error);
-}
 
 class ProgramRun {
  public:
@@ -163,13 +161,17 @@ class ProgramRun {
     const size_t each = program_.slots.size();
     for (int64_t done = 0; done < c_.times;) {
       absl::Status going_on = CheckNotStopped("run_program");
+      SharedUse use;
+      bool shares = false;
+      if (going_on.ok()) going_on = HoldShared(&use, &shares);
       if (!going_on.ok()) {
         context_.Fail(c_, std::move(going_on), "run_program");
         return;
       }
       const int64_t left = c_.times - done;
       const auto values = absl::MakeConstSpan(c_.values).subspan(static_cast<size_t>(done) * each);
-      const int64_t times = RunPlanned(left, values);
+      // Others have their turn between any two times.
+      const int64_t times = RunPlanned(shares ? 1 : left, left, values);
       if (times < 0) return;
       if (times > 0) {
         done += times;
@@ -187,13 +189,52 @@ class ProgramRun {
   }
 
  private:
-  // How often it has run; 0: no plan fits; -1: it has failed.
-  int64_t RunPlanned(int64_t times, absl::Span<const int64_t> values) {
+  // What other sessions have, too, is the same for the length of one time: what they write, and
+  // what this program writes, is seen as a whole.
+  absl::Status HoldShared(SharedUse* use, bool* shares) {
+    if (!state_.executor.shares() || program_.interface == nullptr) return absl::OkStatus();
+    RootErrorPtr none;
+    const auto arguments = state_.handles.UseAll(c_.arguments, &none);
+    if (!arguments.ok() || none != nullptr) return absl::OkStatus();
+    const bool as_recorded = program_.interface->Fits(
+        std::vector<const Variable*>(arguments->begin(), arguments->end()));
+    std::vector<Executor::SharedOperand> operands;
+    bool writes_any = false;
+    bool gradients = false;  // which no command names: commands lock them one by one
+    const auto add = [&](Handle handle, bool writes) {
+      const HandleTable::Entry* const entry = state_.handles.Find(handle);
+      if (entry == nullptr || entry->error != nullptr) return;
+      const Variable& variable = entry->variable;
+      if (variable.array.buffer->lease()) {
+        operands.push_back({&variable.array, writes});
+        writes_any = writes_any || writes;
+      }
+      for (const Ref<ArrayNode>& node : variable.nodes) {
+        gradients = gradients || (node->grad != nullptr && node->grad->array.buffer->lease());
+      }
+    };
+    for (size_t i = 0; i < program_.held.size(); ++i) {
+      add(program_.held[i].own, program_.interface->written_held[i]);
+    }
+    for (size_t i = 0; i < c_.arguments.size(); ++i) {
+      add(c_.arguments[i], program_.interface->written_arguments[i]);
+    }
+    // A run that writes what others have cannot be stopped. One that may be long is held command by
+    // command.
+    if (gradients || (writes_any && !(as_recorded && program_.interface->is_brief))) {
+      return absl::OkStatus();
+    }
+    *shares = !operands.empty();
+    return state_.executor.Hold("run_program", operands, use);
+  }
+
+  // Of `left` times `times` at most. How often it has run; 0: no plan fits; -1: it has failed.
+  int64_t RunPlanned(int64_t times, int64_t left, absl::Span<const int64_t> values) {
     RootErrorPtr none;
     absl::StatusOr<std::vector<Variable*>> arguments = state_.handles.UseAll(c_.arguments, &none);
     if (!arguments.ok() || none != nullptr) return 0;
     for (const std::unique_ptr<Plan>& plan : program_.plans) {
-      if (!plan->Fits(*arguments)) continue;
+      if (!plan->Fits(state_.executor, *arguments)) continue;
       const int64_t count = plan->repeatable() ? times : 1;
       std::vector<Array> results;
       Plan::Progress progress;
@@ -201,7 +242,7 @@ class ProgramRun {
           plan->Run(state_.executor, *arguments, count, values, &results, &progress);
       if (!progress.began) return 0;
       if (!status.ok()) return Fail(*plan, *arguments, progress.command, std::move(status));
-      if (count == times) Bind(results);
+      if (count == left) Bind(results);
       return count;
     }
     return 0;
@@ -275,6 +316,17 @@ class ProgramRun {
 };
 
 }  // namespace
+
+void PoisonUnwritten(const std::vector<const Buffer*>& list, const RootErrorPtr& error,
+                     HandleTable* handles) {
+  const absl::flat_hash_set<const Buffer*> buffers(list.begin(), list.end());
+  std::vector<Handle> lost;
+  handles->ForEach([&](Handle handle, const HandleTable::Entry& entry) {
+    const Buffer* const buffer = entry.variable.array.buffer.get();
+    if (buffer != nullptr && buffers.contains(buffer)) lost.push_back(handle);
+  });
+  for (Handle handle : lost) handles->Poison(handle, error);
+}
 
 void RunTimes(const command::RunProgram& c, Program* program, CommandContext& context) {
   ProgramRun(c, program, &context).Run();

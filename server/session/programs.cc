@@ -12,6 +12,8 @@
 namespace chx::server {
 namespace {
 
+constexpr size_t kMaxOfRuns = 64;  // numbers, beside the client's
+
 absl::Status Damaged(absl::string_view what) {
   return ValueError("[restore] expects a program, got one with ", what);
 }
@@ -40,6 +42,18 @@ absl::StatusOr<int64_t> CountCommands(const Program& program) {
 
 }  // namespace
 
+bool ProgramInterface::Fits(absl::Span<const Variable* const> others) const {
+  if (others.size() != arguments.size()) return false;
+  for (size_t i = 0; i < others.size(); ++i) {
+    const ArraySpec& spec = others[i]->array.spec;
+    if (spec.dtype != arguments[i].dtype || spec.shape != arguments[i].shape ||
+        spec.device != arguments[i].device) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Program* Programs::Find(uint64_t number) {
   const auto it = programs_.find(number);
   return it == programs_.end() ? nullptr : it->second.get();
@@ -54,17 +68,22 @@ void Programs::Add(uint64_t number, std::shared_ptr<Program> program) {
   programs_[number] = std::move(program);
 }
 
-absl::Status Programs::Restore(uint64_t number, std::unique_ptr<Program> program) {
-  if (programs_.size() >= kMaxPrograms || programs_.contains(number) || IsOfRun(number) ||
-      program->records.size() > kMaxRecordsBytes) {
-    return Damaged("a number or a size that none has");
+absl::Status Programs::Restore(absl::Span<const uint64_t> numbers,
+                               std::shared_ptr<Program> program) {
+  bool valid = !numbers.empty() && programs_.size() + numbers.size() <= kMaxPrograms + kMaxOfRuns &&
+               program->records.size() <= kMaxRecordsBytes;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    // The client has one number for each, and those of runs are different.
+    valid = valid && !programs_.contains(numbers[i]) && (i == 0 || numbers[i] > numbers[i - 1]) &&
+            (i == 0 || IsOfRun(numbers[i]));
   }
+  if (!valid) return Damaged("a number or a size that none has");
   CHX_ASSIGN_OR_RETURN(const int64_t commands, CountCommands(*program));
   const int64_t bytes = 2 * static_cast<int64_t>(program->records.size()) +
                         commands * kProgramCommandBytes + kProgramBytes;
   if (!meter_->TryCharge(bytes)) return MemoryError("[jit] ", meter_->Exhausted(bytes).message());
   program->charged = bytes;
-  Add(number, std::move(program));
+  for (uint64_t number : numbers) Add(number, program);
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_SESSION_PROGRAMS_H_
 #define CHX_SERVER_SESSION_PROGRAMS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -12,10 +13,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "proto/command.h"
 #include "server/autograd/apply.h"
 #include "server/programs/plan.h"
 #include "server/session/handle_table.h"
+#include "server/sharing/withdrawal.h"
 
 namespace chx::server {
 
@@ -28,10 +31,26 @@ inline bool IsOfProgram(Handle handle) { return handle >= kFirstProgramHandle; }
 // Of these, those from here on are of runs (server/runs); and such numbers of programs.
 inline constexpr Handle kFirstRunHandle = Handle{3} << 62;
 inline bool IsOfRun(uint64_t number) { return number >= kFirstRunHandle; }
+// More than these there are not in a session's life.
+inline constexpr uint64_t kMaxRunHandles = uint64_t{1} << 48;
 
 // What a program takes beside its records, of which strings double; and for each command.
 inline constexpr int64_t kProgramBytes = 2048;
 inline constexpr int64_t kProgramCommandBytes = 128;
+
+// What a program takes, gives and does to what is not its own.
+struct ProgramInterface {
+  std::vector<ArraySpec> arguments;
+  std::vector<ArraySpec> results;
+  std::vector<bool> written_arguments;
+  std::vector<bool> written_held;
+  bool is_brief = false;  // its commands took less than kBriefProgram
+
+  // Whether these are arrays as those that it was recorded with.
+  bool Fits(absl::Span<const Variable* const> others) const;
+};
+// What others may wait for without being able to stop it.
+inline constexpr std::chrono::milliseconds kBriefProgram(500);
 
 // The commands of a step, which are the truth about it, and plans that do the same faster for
 // arguments and gradients of one kind. Used under the session's lock.
@@ -42,7 +61,7 @@ struct Program {
     Handle own = 0;
   };
 
-  std::string records;  // of the commands
+  std::string records;  // of the commands, with this daemon's ids of operators
   std::vector<TraceSlot> slots;
   Handles arguments;  // as the commands name them
   Handles outputs;
@@ -52,6 +71,10 @@ struct Program {
   std::string declined;                                // why there is no plan
   int attempts = 0;                                    // to make one
   int64_t charged = 0;
+  // As it was recorded; null: it has come from a snapshot and has not been run by its commands.
+  std::unique_ptr<ProgramInterface> interface;
+  // Of one that another session has published: whether it may be run still. Null: the session's.
+  std::shared_ptr<const Withdrawal> published;
 };
 
 class Programs {
@@ -72,15 +95,13 @@ class Programs {
   std::shared_ptr<Program> Share(uint64_t number);
   size_t size() const { return programs_.size(); }
   void Add(uint64_t number, std::shared_ptr<Program> program);
-  // Adds one that was written before, whose held arrays are bound. An error if no recording can
-  // have made it.
-  absl::Status Restore(uint64_t number, std::unique_ptr<Program> program);
-  // Calls fn(number, program) for each of the client's, in no order.
+  // Adds one that was written before, whose held arrays are bound, under these numbers. An error if
+  // no recording can have made it.
+  absl::Status Restore(absl::Span<const uint64_t> numbers, std::shared_ptr<Program> program);
+  // Calls fn(number, program) for each, in no order. Runs have theirs under numbers of their own.
   template <typename Fn>
   void ForEach(Fn fn) const {
-    for (const auto& [number, program] : programs_) {
-      if (!IsOfRun(number)) fn(number, *program);
-    }
+    for (const auto& [number, program] : programs_) fn(number, *program);
   }
   // The handles that programs of runs hold.
   void AddHeldByRuns(absl::flat_hash_set<Handle>* handles) const;

@@ -102,6 +102,12 @@ void Recording::KeepCommand(const Command& command) {
     }
     CommandWriter(&program_->records).Release(made);
     num_commands_ += made.empty() ? 0 : 1;
+  } else if (const auto* apply = std::get_if<command::ApplyOp>(&command)) {
+    command::ApplyOp own = *apply;
+    const OpDef* const op = OpOf(own, state_);
+    own.op = static_cast<uint16_t>(op == nullptr ? 0 : op->id + 1);
+    CommandWriter(&program_->records).Write(own);
+    ++num_commands_;
   } else {
     CommandWriter(&program_->records).Write(command);
     ++num_commands_;
@@ -161,6 +167,7 @@ void Recording::NoteGradients(const C& c) {
 }
 
 void Recording::Before(const Command& command) {
+  began_ = std::chrono::steady_clock::now();
   if (!status_.ok()) return;
   const auto before = [&](const auto& c) {
     using C = std::decay_t<decltype(c)>;
@@ -197,6 +204,7 @@ void Recording::Before(const Command& command) {
 }
 
 void Recording::After(const Command& command, bool failed) {
+  ran_ += std::chrono::steady_clock::now() - began_;
   const int64_t grown = recorder_.Bytes() - recorded_;
   if (grown > 0 && Charge(grown)) recorded_ += grown;
   if (failed) Fail(CannotRecord("a function that fails", "an error was raised in it"));
@@ -231,15 +239,35 @@ absl::Status Recording::SetSlots(absl::Span<const int64_t> slots) {
   return absl::OkStatus();
 }
 
+void Recording::NoteInterface(absl::Span<const Variable* const> results, Program* program) const {
+  auto interface = std::make_unique<ProgramInterface>();
+  for (const Variable& argument : arguments_) {
+    interface->arguments.push_back(argument.array.spec);
+    interface->written_arguments.push_back(recorder_.Writes(argument.array));
+  }
+  for (const Variable* result : results) interface->results.push_back(result->array.spec);
+  for (const Program::Held& held : program->held) {
+    const HandleTable::Entry* const entry = state_.handles.Find(held.own);
+    if (entry == nullptr || entry->error != nullptr) return;
+    interface->written_held.push_back(recorder_.Writes(entry->variable.array));
+  }
+  interface->is_brief = ran_ < kBriefProgram;
+  program->interface = std::move(interface);
+}
+
 absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Handle> outputs,
-                                                          absl::Span<const TraceSlot> slots) {
+                                                          absl::Span<const Array> others,
+                                                          absl::Span<const TraceSlot> slots,
+                                                          Program* program) {
   RootErrorPtr inherited;
   CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> results,
                        state_.handles.UseAll(outputs, &inherited));
   if (inherited != nullptr) return inherited->status;
+  if (program != nullptr && program->interface == nullptr) NoteInterface(results, program);
   std::vector<const Array*> arrays;
-  arrays.reserve(results.size());
+  arrays.reserve(results.size() + others.size());
   for (const Variable* result : results) arrays.push_back(&result->array);
+  for (const Array& other : others) arrays.push_back(&other);
   CHX_ASSIGN_OR_RETURN(Trace trace, recorder_.Finish(arrays, slots));
   std::vector<const Variable*> arguments;
   arguments.reserve(arguments_.size());
@@ -250,7 +278,7 @@ absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Handl
 void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {
   constexpr size_t kMaxPlans = 4;
   ++program->attempts;
-  absl::StatusOr<std::unique_ptr<Plan>> plan = MakePlan(outputs, program->slots);
+  absl::StatusOr<std::unique_ptr<Plan>> plan = MakePlan(outputs, {}, program->slots, program);
   if (!plan.ok()) {
     program->declined = std::string(plan.status().message());
     return;
@@ -268,6 +296,14 @@ void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {
   program->charged -= freed;
   state_.meter.Release(freed);
   program->plans.pop_back();
+}
+
+absl::StatusOr<std::unique_ptr<Plan>> Recording::FinishPlan(absl::Span<const Handle> outputs,
+                                                            absl::Span<const Array> others,
+                                                            absl::Span<const TraceSlot> slots) {
+  state_.executor.set_observer(nullptr);
+  CHX_RETURN_IF_ERROR(status_);
+  return MakePlan(outputs, others, slots, nullptr);
 }
 
 absl::StatusOr<std::unique_ptr<Program>> Recording::Finish(absl::Span<const Handle> outputs,

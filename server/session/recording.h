@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_SESSION_RECORDING_H_
 #define CHX_SERVER_SESSION_RECORDING_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -40,6 +41,10 @@ class Recording {
                                                   absl::Span<const int64_t> slots);
   // The same for a program that there is: only the plan.
   void AddPlan(absl::Span<const Handle> outputs, Program* program);
+  // Only the plan, for no program. Its results are the outputs, and then `others`.
+  absl::StatusOr<std::unique_ptr<Plan>> FinishPlan(absl::Span<const Handle> outputs,
+                                                   absl::Span<const Array> others,
+                                                   absl::Span<const TraceSlot> slots);
 
  private:
   void KeepCommand(const Command& command);
@@ -52,8 +57,11 @@ class Recording {
   void NoteGradients(const C& c);
   absl::Status CheckLeaf(const Variable& variable) const;
   absl::Status SetSlots(absl::Span<const int64_t> slots);
+  void NoteInterface(absl::Span<const Variable* const> results, Program* program) const;
   absl::StatusOr<std::unique_ptr<Plan>> MakePlan(absl::Span<const Handle> outputs,
-                                                 absl::Span<const TraceSlot> slots);
+                                                 absl::Span<const Array> others,
+                                                 absl::Span<const TraceSlot> slots,
+                                                 Program* program);
 
   const uint64_t number_;
   SessionState& state_;
@@ -66,7 +74,9 @@ class Recording {
   absl::flat_hash_set<Handle> made_;
   absl::flat_hash_set<Handle> held_;
   size_t num_commands_ = 0;
-  std::vector<size_t> num_attributes_;  // by operator
+  std::vector<size_t> num_attributes_;           // by operator
+  std::chrono::steady_clock::time_point began_;  // the command that runs
+  std::chrono::steady_clock::duration ran_{0};   // commands
   absl::Status status_;
 };
 

@@ -44,6 +44,7 @@ Session::Session(const Devices* devices, const SessionLimits& limits, SessionRes
 
 Session::~Session() {
   MutexLock lock(&mutex_);
+  state_.windows.Clear();
   state_.programs.Clear();
   state_.handles.Clear();
   state_.saved.Clear();
@@ -82,12 +83,14 @@ Session::Lock::Lock(Session* session) ABSL_NO_THREAD_SAFETY_ANALYSIS : session_(
 
 Session::Lock::~Lock() ABSL_NO_THREAD_SAFETY_ANALYSIS { session_->mutex_.Unlock(); }
 
-void Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch) {
+size_t Session::Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch,
+                        bool more) {
   const Lock lock(this);
-  ExecuteLocked(window, output, batch);
+  return ExecuteLocked(window, output, batch, more);
 }
 
-bool Session::ExecuteForRun(absl::Span<const Command> window, SessionOutput* output) {
+bool Session::ExecuteForRun(absl::Span<const Command> window, SessionOutput* output,
+                            absl::FunctionRef<void()> then) {
   // The lock is not fair: whoever waits would see it taken again before it has woken up.
   const auto end = std::chrono::steady_clock::now() + kMostWay;
   while (waiting_.load(std::memory_order_relaxed) > 0 && std::chrono::steady_clock::now() < end) {
@@ -95,32 +98,51 @@ bool Session::ExecuteForRun(absl::Span<const Command> window, SessionOutput* out
   }
   const Lock lock(this);
   if (state_.programs.recording() != nullptr) return false;
-  ExecuteLocked(window, output, kBatchOfRun);
+  {
+    const OwnOperators own(&state_);
+    ExecuteLocked(window, output, kBatchOfRun, false);
+  }
+  then();
   return true;
 }
 
-void Session::ExecuteLocked(absl::Span<const Command> window, SessionOutput* output,
-                            uint64_t batch) {
+size_t Session::ExecuteLocked(absl::Span<const Command> window, SessionOutput* output,
+                              uint64_t batch, bool more) {
+  size_t done = 0;
   WindowTrace trace(row_, batch == kBatchOfRun ? 0 : batch);
   const TurnWait wait(this);
   ComputeSlots::Run(state_.limits.compute_slots, &turns_, &state_.stop, [&] {
     trace.HasTurn(wait.so_far());
-    ExecuteInTurn(window, output, batch, &trace);
+    done = ExecuteInTurn(window, output, batch, more, &trace);
     turns_.awaited = !output->values.empty();
   });
+  return done;
 }
 
-void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output, uint64_t batch,
-                            WindowTrace* trace) {
+size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output,
+                              uint64_t batch, bool more, WindowTrace* trace) {
   const Activity::Scope activity(&activity_);
   const StopScope scope(&state_.stop);
   const int64_t began = CoarseNow();
   state_.last_uses.Find(window);
   const int64_t slow = std::chrono::nanoseconds(state_.limits.slow_command).count();
   int64_t measured = count_->measured;
-  for (size_t i = 0; i < window.size(); ++i) {
+  const bool of_client = batch != kBatchOfRun;
+  size_t i = 0;
+  for (; i < window.size(); ++i) {
     CommandContext context{state_, *output, i};
     state_.executor.EndUses();
+    if (of_client) {
+      const size_t done = state_.windows.Run(window.subspan(i), more, batch, context);
+      if (done == RepeatedWindows::kMore) break;
+      if (done > 0) {
+        state_.windows.Tidy(&state_);
+        Count(static_cast<int64_t>(done));
+        if (trace->on()) trace->Ran("repeated_window", -1);
+        i += done - 1;
+        continue;
+      }
+    }
     const char* const name = NameOf(window[i], state_);
     activity_.Note(name);
     const bool timed = IsTimed(window[i]);
@@ -131,6 +153,10 @@ void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* out
       CancelCommand(window[i], context);
     } else {
       RunCommand(window[i], context);
+    }
+    if (of_client) {
+      state_.windows.Note(window[i]);
+      state_.windows.Tidy(&state_);
     }
     Count(1);
     if (trace->on()) trace->Ran(name, DeviceOf(window[i]));
@@ -146,11 +172,12 @@ void Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* out
   state_.stop.End();
   // With what is sent anyway, or when there are many.
   std::vector<uint64_t>& freed = state_.graph.freed_functions;
-  if (batch == kBatchOfRun) return;
+  if (!of_client) return i;
   if (!output->values.empty() || freed.size() >= kManyFreedFunctions) {
     output->freed_functions.insert(output->freed_functions.end(), freed.begin(), freed.end());
     freed.clear();
   }
+  return i;
 }
 
 void Session::NoteTime(const Command& command, int64_t nanoseconds, SessionOutput* output) {
@@ -196,6 +223,7 @@ absl::Status Session::Outside::Check() const {
 absl::StatusOr<Session::UploadSink> Session::BeginUpload(Handle handle, Dtype dtype,
                                                          absl::Span<const int64_t> shape,
                                                          DeviceId device) {
+  if (IsOfProgram(handle)) return ValueError("[upload] expects handles below 2^63");
   const Lock lock(this);
   state_.handles.Reserve(1);
   CHX_RETURN_IF_ERROR(state_.handles.CheckNew({&handle, 1}));
@@ -241,6 +269,7 @@ absl::Status Session::UploadSink::Finish() {
 }
 
 absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
+  if (IsOfProgram(handle)) return ValueError("[download] expects handles below 2^63");
   const Lock lock(this);
   Outside outside(this, "download");
   CHX_RETURN_IF_ERROR(outside.Check());

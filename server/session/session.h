@@ -33,12 +33,19 @@ class Session {
   // Carries out decoded commands in order. Never fails as a whole: a command's failure is an error
   // value under its results, and in *output. Commands of a batch that stop() has cancelled are not
   // run, but for those that only keep the books; once it has ended the session none are.
-  void Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch = 0);
+  // `more`: others follow at once. Then the last ones may be left, to be given again with those:
+  // how many have been carried out.
+  size_t Execute(absl::Span<const Command> window, SessionOutput* output, uint64_t batch = 0,
+                 bool more = false);
+  // How many commands may be left, at most.
+  static constexpr size_t kMaxLeft = RepeatedWindows::kMaxPending;
 
   // As Execute, for a run (server/runs): what the client cancels is not meant. It makes way for
-  // those who wait for the session. False: the client records a program just now, and nothing has
-  // been done.
-  bool ExecuteForRun(absl::Span<const Command> window, SessionOutput* output);
+  // those who wait for the session. `then` is called under the lock, so that nobody sees the
+  // session between the two. False: the client records a program just now, and nothing has been
+  // done.
+  bool ExecuteForRun(absl::Span<const Command> window, SessionOutput* output,
+                     absl::FunctionRef<void()> then);
 
   // Allocates the array for an upload; Write fills it from the front, Finish binds the handle.
   // Nothing is visible to commands before Finish.
@@ -138,7 +145,8 @@ class Session {
   };
   // Under the lock.
   void BeginAnewNow();
-  void ExecuteLocked(absl::Span<const Command> window, SessionOutput* output, uint64_t batch);
+  size_t ExecuteLocked(absl::Span<const Command> window, SessionOutput* output, uint64_t batch,
+                       bool more);
 
   // What the session waits for turns to compute, as long as this exists: counted when it ends.
   class TurnWait {
@@ -178,8 +186,8 @@ class Session {
   };
 
   // Under the lock, perhaps on another thread than the one that holds it.
-  void ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output, uint64_t batch,
-                     WindowTrace* trace);
+  size_t ExecuteInTurn(absl::Span<const Command> window, SessionOutput* output, uint64_t batch,
+                       bool more, WindowTrace* trace);
 
   // For those who may not wait for the lock. Written under it.
   struct Counters {

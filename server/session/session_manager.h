@@ -117,6 +117,12 @@ struct SessionRecord {
 };
 using SessionRecordPtr = std::shared_ptr<SessionRecord>;
 
+// What a run of the session computes and has its memory from: it may outlive the session's own
+// place.
+inline TenantPlace PlaceOfRun(const SessionRecord& record) {
+  return {record.place.memory, record.place.turns, nullptr};
+}
+
 // 16 bytes that cannot be guessed.
 absl::StatusOr<std::string> NewSessionId();
 

@@ -30,6 +30,7 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
 
 void SessionState::BeginAnew() {
   ++incarnation;
+  windows.Clear();
   programs.Clear();
   if (live_runs == 0) {
     handles.Clear();

@@ -22,6 +22,7 @@
 #include "server/session/last_uses.h"
 #include "server/session/pending_passes.h"
 #include "server/session/programs.h"
+#include "server/session/repeated_windows.h"
 #include "server/session/root_error_log.h"
 #include "server/session/saved_arrays.h"
 #include "server/session/session_types.h"
@@ -58,6 +59,7 @@ struct SessionState {
   HandleTable handles;
   SavedArrays saved{&meter};
   Programs programs{&meter};
+  RepeatedWindows windows{limits.recognize_windows, &meter};
   RootErrorLog errors;
   int live_runs = 0;                           // server/runs: they have not ended
   uint64_t next_run_handle = kFirstRunHandle;  // handles, and numbers of their programs

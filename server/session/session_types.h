@@ -44,6 +44,7 @@ struct SessionLimits {
   ComputeSlots* compute_slots = nullptr;          // all sessions'; null: each computes as it likes
   TurnGroup* turn_group = nullptr;                // whose share it computes from; outlives it
   TenantPtr tenant = DefaultTenant();             // for what it may use
+  bool recognize_windows = false;                 // that repeat themselves
   std::chrono::milliseconds slow_command{0};      // from when on one is told of; 0: none is
   Tracer* tracer = nullptr;                       // the daemon's; null: nothing is ever traced
 };

@@ -9,6 +9,7 @@
 #include "ops/error.h"
 #include "proto/shared_names.h"
 #include "server/session/commands.h"
+#include "server/session/published_programs.h"
 
 namespace chx::server {
 namespace {
@@ -76,19 +77,26 @@ absl::StatusOr<std::vector<std::string>> Lines(absl::string_view text, size_t ma
   return SplitPaths(text);
 }
 
-absl::Status FillPublication(const command::Publish& c, SessionState& state,
-                             NewPublication* publication, RootErrorPtr* inherited) {
+// What both kinds of publications have.
+template <typename C>
+absl::Status Describe(const C& c, NewPublication* publication) {
   CHX_RETURN_IF_ERROR(Names::CheckName("publish", c.name));
-  CHX_ASSIGN_OR_RETURN(std::vector<std::string> paths, Lines(c.paths, c.handles.size()));
-  if (paths.size() != c.handles.size()) {
-    return ValueError("[publish] expects a path for each of ", c.handles.size(), " arrays, got ",
-                      paths.size());
-  }
   publication->name = std::string(c.name);
   publication->structure = std::string(c.structure);
   publication->keep = c.keep;
   if (!c.readers.empty()) {
     CHX_ASSIGN_OR_RETURN(publication->readers, Lines(c.readers, kMaxReaders));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillPublication(const command::Publish& c, SessionState& state,
+                             NewPublication* publication, RootErrorPtr* inherited) {
+  CHX_RETURN_IF_ERROR(Describe(c, publication));
+  CHX_ASSIGN_OR_RETURN(std::vector<std::string> paths, Lines(c.paths, c.handles.size()));
+  if (paths.size() != c.handles.size()) {
+    return ValueError("[publish] expects a path for each of ", c.handles.size(), " arrays, got ",
+                      paths.size());
   }
   for (size_t i = 0; i < c.handles.size(); ++i) {
     CHX_ASSIGN_OR_RETURN(SharedArray array, Shared(c.handles[i], state, inherited));
@@ -156,6 +164,34 @@ void RunCommand(const command::Publish& c, CommandContext& context) {
         value->data.assign(reinterpret_cast<const char*>(&version), sizeof(version));
         return absl::OkStatus();
       });
+}
+
+void RunCommand(const command::PublishProgram& c, CommandContext& context) {
+  AnswerSharing(
+      c, "publish", context,
+      [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
+        CHX_RETURN_IF_ERROR(CheckSharingAllowed("publish", member.sharer()));
+        const TrimAfter trim(&context.state.executor);
+        NewPublication publication;
+        CHX_RETURN_IF_ERROR(Describe(c, &publication));
+        CHX_RETURN_IF_ERROR(FillPrograms(c.programs, &context.state, &publication, &value->error));
+        if (value->error != nullptr) return absl::OkStatus();
+        CHX_ASSIGN_OR_RETURN(const uint64_t version, member.store().names().Publish(
+                                                         member.sharer(), std::move(publication)));
+        value->data.assign(reinterpret_cast<const char*>(&version), sizeof(version));
+        return absl::OkStatus();
+      });
+}
+
+void RunCommand(const command::OpenPrograms& c, CommandContext& context) {
+  AnswerSharing(c, "lookup", context,
+                [&](SharingMember& member, SessionOutput::Value* value) -> absl::Status {
+                  CHX_ASSIGN_OR_RETURN(const OpenedPrograms opened,
+                                       member.store().names().OpenPrograms(
+                                           member.sharer(), {c.tenant, c.name, c.version}));
+                  CHX_RETURN_IF_ERROR(SetData(EncodeSharedTree(opened.tree), context, value));
+                  return AddPrograms(opened, c.programs, &context.state);
+                });
 }
 
 void RunCommand(const command::Lookup& c, CommandContext& context) {

@@ -100,7 +100,8 @@ void RunCommand(const command::UploadFrom& c, CommandContext& context) {
 void RunCommand(const command::Fetch& c, CommandContext& context) {
   SessionState& state = context.state;
   context.Answer(c, "fetch", [&](SessionOutput::Value* value) -> absl::Status {
-    CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry, state.handles.Use(c.handle, &value->error));
+    CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry,
+                         state.handles.UseValue(c.handle, &value->error));
     if (value->error != nullptr) return absl::OkStatus();
     const Array& array = entry->variable.array;
     if (array.spec.nbytes() > state.limits.max_inline_bytes) {
@@ -118,7 +119,7 @@ void RunCommand(const command::Fetch& c, CommandContext& context) {
 void RunCommand(const command::FetchInto& c, CommandContext& context) {
   context.Answer(c, "fetch", [&](SessionOutput::Value* value) -> absl::Status {
     CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry,
-                         context.state.handles.Use(c.handle, &value->error));
+                         context.state.handles.UseValue(c.handle, &value->error));
     if (value->error != nullptr) return absl::OkStatus();
     CHX_RETURN_IF_ERROR(CopyInto(c, entry->variable.array, context, value));
     context.state.counters.sent(Way::kShared).Add(c.bytes);

@@ -18,20 +18,31 @@ bool IsPlain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
+// As it is sent.
+size_t TreeBytes(const ArraySpec& spec) { return 16 * static_cast<size_t>(spec.ndim()) + 64; }
+size_t TreeBytes(const SharedProgram& program) {
+  size_t bytes = 64;
+  for (const ArraySpec& spec : program.arguments) bytes += TreeBytes(spec);
+  for (const ArraySpec& spec : program.results) bytes += TreeBytes(spec);
+  return bytes;
+}
+
 int64_t BytesOf(const NewPublication& publication) {
   size_t bytes = 2 * publication.structure.size() + 1024;
   for (const auto& [path, array] : publication.arrays) bytes += 2 * path.size() + 512;
   for (const std::string& reader : publication.readers) bytes += 2 * reader.size() + 64;
-  return static_cast<int64_t>(bytes);
+  for (const SharedProgram& program : publication.programs) bytes += 4 * TreeBytes(program);
+  return static_cast<int64_t>(bytes) + publication.code_bytes;
 }
 
 absl::Status CheckPublication(const NewPublication& publication) {
   CHX_RETURN_IF_ERROR(Names::CheckName("publish", publication.name));
-  if (publication.arrays.empty()) return ValueError("[publish] expects arrays, got none");
-  size_t bytes = publication.structure.size();
-  for (const auto& [path, array] : publication.arrays) {
-    bytes += path.size() + 16 * static_cast<size_t>(array.spec.ndim()) + 64;
+  if (publication.arrays.empty() && publication.programs.empty()) {
+    return ValueError("[publish] expects arrays, got none");
   }
+  size_t bytes = publication.structure.size();
+  for (const auto& [path, array] : publication.arrays) bytes += path.size() + TreeBytes(array.spec);
+  for (const SharedProgram& program : publication.programs) bytes += TreeBytes(program);
   if (bytes > Names::kMaxTreeBytes) {
     return ValueError("[publish] expects paths and a structure of at most ", Names::kMaxTreeBytes,
                       " bytes, got ", bytes);
@@ -52,6 +63,13 @@ absl::Status Names::CheckName(absl::string_view op, absl::string_view name) {
   if (!name.empty() && name.size() <= kMaxNameBytes && plain) return absl::OkStatus();
   return ValueError("[", op, "] expects a name of 1 to ", kMaxNameBytes,
                     " of the characters a-z, 0-9, '.', '_', '-' and '/'");
+}
+
+void Names::Publication::End(absl::string_view arrays, absl::string_view programs) const {
+  if (withdrawal != nullptr) withdrawal->End(Gone(programs));
+  for (const auto& grant : grants) {
+    grant->End(Gone(withdrawal != nullptr ? programs : arrays));
+  }
 }
 
 bool Names::MayRead(const Sharer& sharer, const Key& key, const Publication& publication) {
@@ -88,8 +106,12 @@ absl::StatusOr<uint64_t> Names::Publish(const Sharer& owner, NewPublication publ
   made.keep = publication.keep;
   made.readers = std::move(publication.readers);
   made.tree.structure = std::move(publication.structure);
+  made.tree.programs = std::move(publication.programs);
+  made.code = std::move(publication.code);
+  const bool is_tree = made.tree.programs.empty();
+  if (!is_tree) made.withdrawal = std::make_shared<Withdrawal>();
   for (auto& [path, array] : publication.arrays) {
-    made.tree.arrays.emplace_back(std::move(path), array.spec);
+    if (is_tree) made.tree.arrays.emplace_back(std::move(path), array.spec);
     CHX_ASSIGN_OR_RETURN(std::unique_ptr<Grant> grant,
                          Grant::New(owner, std::move(array), /*write=*/false));
     made.grants.push_back(std::move(grant));
@@ -135,11 +157,28 @@ absl::StatusOr<SharedTree> Names::Open(const Sharer& holder, const Query& query,
                                        std::vector<OpenedArray>* arrays) {
   MutexLock lock(&mutex_);
   CHX_ASSIGN_OR_RETURN(Publication* const found, Find(holder, query));
+  if (found->withdrawal != nullptr) {
+    return ValueError("[lookup] expects a name of arrays, got one of programs: ", query.name);
+  }
   for (const std::unique_ptr<Grant>& grant : found->grants) {
     CHX_ASSIGN_OR_RETURN(OpenedArray opened, grant->Open(holder, copy));
     arrays->push_back(std::move(opened));
   }
   return found->tree;
+}
+
+absl::StatusOr<OpenedPrograms> Names::OpenPrograms(const Sharer& holder, const Query& query) {
+  MutexLock lock(&mutex_);
+  CHX_ASSIGN_OR_RETURN(Publication* const found, Find(holder, query));
+  if (found->withdrawal == nullptr) {
+    return ValueError("[lookup] expects a name of programs, got one of arrays: ", query.name);
+  }
+  OpenedPrograms opened{found->tree, {}, found->code, found->withdrawal};
+  for (const std::unique_ptr<Grant>& grant : found->grants) {
+    CHX_ASSIGN_OR_RETURN(OpenedArray array, grant->Open(holder, /*copy=*/false));
+    opened.arrays.push_back(std::move(array));
+  }
+  return opened;
 }
 
 absl::Status Names::Unpublish(const Sharer& sharer, absl::string_view name, uint64_t version) {
@@ -152,9 +191,8 @@ absl::Status Names::Unpublish(const Sharer& sharer, absl::string_view name, uint
     for (auto each = versions.begin(); each != versions.end();) {
       const auto here = each++;
       if (version != 0 && here->first != version) continue;
-      for (const auto& grant : here->second.grants) {
-        grant->End(Gone("the array is not published any more"));
-      }
+      here->second.End("the array is not published any more",
+                       "the program is not published any more");
       ended.push_back(std::move(here->second));
       versions.erase(here);
     }
@@ -198,9 +236,8 @@ void Names::Leave(uint64_t number) {
       if (each->second.owner != number) continue;
       each->second.owner = 0;
       if (each->second.keep) continue;
-      for (const auto& grant : each->second.grants) {
-        grant->End(Gone("the session that published this array has ended, and its memory with it"));
-      }
+      each->second.End("the session that published this array has ended, and its memory with it",
+                       "the session that published this program has ended, and its arrays with it");
       ended.push_back(std::move(each->second));
       versions.erase(each);
     }

@@ -1,4 +1,4 @@
-// Arrays that are published under names, in versions.
+// Arrays and programs that are published under names, in versions.
 #ifndef CHX_SERVER_SHARING_NAMES_H_
 #define CHX_SERVER_SHARING_NAMES_H_
 
@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "proto/shared_names.h"
 #include "server/sharing/grant.h"
+#include "server/sharing/withdrawal.h"
 
 namespace chx::server {
 
@@ -26,6 +27,19 @@ struct NewPublication {
   std::string structure;             // the client's: how it puts the arrays together again
   std::vector<std::string> readers;  // other tenants that may open it; "*": all
   bool keep = false;                 // it outlives the session
+  // Programs, in place of a tree; `arrays`, without paths, are what they capture. What sessions
+  // make of them is theirs to know (server/session/published_programs.h).
+  std::vector<SharedProgram> programs;
+  std::shared_ptr<const void> code;
+  int64_t code_bytes = 0;
+};
+
+// Programs as a session that has opened them has them.
+struct OpenedPrograms {
+  SharedTree tree;
+  std::vector<OpenedArray> arrays;
+  std::shared_ptr<const void> code;
+  std::shared_ptr<const Withdrawal> withdrawal;
 };
 
 // All of a daemon. A name belongs to a tenant: all its sessions may publish and take back under it.
@@ -37,6 +51,7 @@ class Names {
   static constexpr size_t kMaxArraysOfTenant = 16384;
   static constexpr size_t kMaxNameBytes = 200;
   static constexpr size_t kMaxPathBytes = 1000;
+  static constexpr size_t kMaxPrograms = 64;                // of a version
   static constexpr size_t kMaxTreeBytes = size_t{2} << 20;  // as it is sent
 
   // What is asked for: version 0 is the newest, tenant "" the caller's own.
@@ -53,7 +68,8 @@ class Names {
   absl::StatusOr<SharedTree> Describe(const Sharer& sharer, const Query& query);
   absl::StatusOr<SharedTree> Open(const Sharer& holder, const Query& query, bool copy,
                                   std::vector<OpenedArray>* arrays);
-  // Version 0: all. Holders' arrays end.
+  absl::StatusOr<OpenedPrograms> OpenPrograms(const Sharer& holder, const Query& query);
+  // Version 0: all. Holders' arrays and programs end.
   absl::Status Unpublish(const Sharer& sharer, absl::string_view name, uint64_t version);
   // What the session may open, of all tenants, that begins so.
   std::vector<SharedName> List(const Sharer& sharer, absl::string_view prefix);
@@ -66,8 +82,12 @@ class Names {
     bool keep = false;
     std::vector<std::string> readers;
     SharedTree tree;
-    std::vector<std::unique_ptr<Grant>> grants;  // as tree.arrays
+    std::vector<std::unique_ptr<Grant>> grants;  // as tree.arrays, or what programs capture
+    std::shared_ptr<const void> code;            // of programs
+    std::shared_ptr<Withdrawal> withdrawal;      // of programs; null: it is a tree
     MemoryCharge charge;
+
+    void End(absl::string_view arrays, absl::string_view programs) const;
   };
   struct Name {
     uint64_t last_version = 0;

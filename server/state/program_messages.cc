@@ -1,11 +1,33 @@
 #include "server/state/program_messages.h"
 
 #include <limits>
+#include <utility>
+#include <variant>
 
 #include "ops/error.h"
+#include "proto/command_codec.h"
 #include "server/state/array_messages.h"
 
 namespace chx::server {
+namespace {
+
+// Commands with this daemon's ids of operators. 0: it has none, and the command will fail.
+absl::StatusOr<std::string> RecordsFrom(const std::string& records,
+                                        absl::Span<const uint16_t> op_ids) {
+  if (op_ids.empty()) return records;
+  std::string own;
+  CommandWriter writer(&own);
+  CommandReader reader(records);
+  for (Command command; !reader.AtEnd();) {
+    CHX_RETURN_IF_ERROR(reader.Next(&command));
+    auto* const apply = std::get_if<command::ApplyOp>(&command);
+    if (apply != nullptr) apply->op = apply->op < op_ids.size() ? op_ids[apply->op] : 0;
+    writer.Write(command);
+  }
+  return own;
+}
+
+}  // namespace
 
 void ToMessage(uint16_t number, const RecordMode& mode, state::Mode* message) {
   message->set_number(number);
@@ -25,8 +47,11 @@ absl::StatusOr<command::DefineMode> DefinitionFrom(const state::Mode& message) {
   return define;
 }
 
-void ToMessage(uint64_t number, const Program& program, state::Program* message) {
-  message->set_number(number);
+void ToMessage(absl::Span<const uint64_t> numbers, const Program& program,
+               state::Program* message) {
+  for (uint64_t number : numbers) message->add_numbers(number);
+  message->set_opened(program.published != nullptr);
+  if (message->opened()) return;
   message->set_records(program.records);
   for (const TraceSlot& slot : program.slots) {
     state::Slot* const each = message->add_slots();
@@ -47,16 +72,24 @@ void ToMessage(uint64_t number, const Program& program, state::Program* message)
 
 absl::StatusOr<std::unique_ptr<Program>> ProgramFrom(const state::Program& message,
                                                      const HandleTable& handles,
+                                                     absl::Span<const uint16_t> op_ids,
                                                      absl::flat_hash_set<Handle>* owned) {
   auto program = std::make_unique<Program>();
-  program->records = message.records();
+  if (message.opened()) {
+    program->published = std::make_shared<Withdrawal>(
+        MakeError(ErrorKind::kContext,
+                  "the program is another session's, which this one did not keep when the daemon "
+                  "was started anew: look it up again"));
+    return program;
+  }
+  CHX_ASSIGN_OR_RETURN(program->records, RecordsFrom(message.records(), op_ids));
   for (const state::Slot& slot : message.slots()) {
     program->slots.push_back({static_cast<int64_t>(slot.operation()), slot.attribute()});
   }
   program->arguments.assign(message.arguments().begin(), message.arguments().end());
   program->outputs.assign(message.outputs().begin(), message.outputs().end());
   for (const state::Held& held : message.held()) {
-    if (!IsOfProgram(held.own()) || !handles.contains(held.own()) ||
+    if (!IsOfProgram(held.own()) || IsOfRun(held.own()) || !handles.contains(held.own()) ||
         !owned->insert(held.own()).second) {
       return Unreadable("an array of a program that is not its own");
     }

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "server/session/programs.h"
 #include "server/state/snapshot.pb.h"
 
@@ -15,10 +16,13 @@ namespace chx::server {
 void ToMessage(uint16_t number, const RecordMode& mode, state::Mode* message);
 absl::StatusOr<command::DefineMode> DefinitionFrom(const state::Mode& message);
 
-void ToMessage(uint64_t number, const Program& program, state::Program* message);
+// `numbers`: ascending; runs share the client's programs, under numbers of their own.
+void ToMessage(absl::Span<const uint64_t> numbers, const Program& program, state::Program* message);
 // Without its plans. The arrays that it holds are bound before; *owned: those of all programs.
+// `op_ids`: this daemon's by those of the message, as SessionState::op_ids.
 absl::StatusOr<std::unique_ptr<Program>> ProgramFrom(const state::Program& message,
                                                      const HandleTable& handles,
+                                                     absl::Span<const uint16_t> op_ids,
                                                      absl::flat_hash_set<Handle>* owned);
 
 }  // namespace chx::server

@@ -32,17 +32,20 @@ absl::Status CheckDevices(const state::Head& head, const Devices& devices) {
   return absl::OkStatus();
 }
 
-void ReadOperators(const state::Head& head, SessionState* session) {
+using OperatorNames = google::protobuf::RepeatedPtrField<state::OperatorName>;
+
+// As SessionState::op_ids.
+std::vector<uint16_t> IdsFrom(const OperatorNames& names) {
   const OpRegistry& registry = OpRegistry::Global();
   std::vector<uint16_t> ids = {0};
-  bool same = head.ops_size() == registry.size();
-  for (const state::OperatorName& name : head.ops()) {
+  bool same = names.size() == registry.size();
+  for (const state::OperatorName& name : names) {
     const OpDef* const op = registry.Find(name.name());
     const bool known = op != nullptr && op->SignatureHash() == name.hash();
     same = same && known && static_cast<size_t>(op->id) + 1 == ids.size();
     ids.push_back(known ? static_cast<uint16_t>(op->id + 1) : 0);
   }
-  if (!same) session->op_ids = std::move(ids);
+  return same ? std::vector<uint16_t>() : ids;
 }
 
 absl::Status ReadDefinitions(const state::Head& head, SessionState* session) {
@@ -98,7 +101,9 @@ absl::Status ReadBuffers(const state::Head& head, PartReader* file, Executor* ex
 // Reads the parts behind the memory.
 class RecordReader {
  public:
-  RecordReader(SessionState* session, GraphReader* graphs) : session_(*session), graphs_(*graphs) {}
+  // `op_ids`: of programs, as SessionState::op_ids.
+  RecordReader(SessionState* session, GraphReader* graphs, std::vector<uint16_t> op_ids)
+      : session_(*session), graphs_(*graphs), op_ids_(std::move(op_ids)) {}
 
   absl::Status Read(const state::Records& records) {
     for (const state::RootError& error : records.errors()) CHX_RETURN_IF_ERROR(AddError(error));
@@ -112,8 +117,9 @@ class RecordReader {
     for (const state::Saved& saved : records.saved()) CHX_RETURN_IF_ERROR(AddSaved(saved));
     for (const state::Program& program : records.programs()) {
       CHX_ASSIGN_OR_RETURN(std::unique_ptr<Program> restored,
-                           ProgramFrom(program, session_.handles, &owned_by_programs_));
-      CHX_RETURN_IF_ERROR(session_.programs.Restore(program.number(), std::move(restored)));
+                           ProgramFrom(program, session_.handles, op_ids_, &owned_by_programs_));
+      for (uint64_t number : program.numbers()) CHX_RETURN_IF_ERROR(NoteRunHandle(number));
+      CHX_RETURN_IF_ERROR(session_.programs.Restore(program.numbers(), std::move(restored)));
     }
     for (const state::Unread& unread : records.unread()) {
       CHX_ASSIGN_OR_RETURN(const RootErrorPtr error, ErrorOf(unread.error()));
@@ -143,10 +149,18 @@ class RecordReader {
     if (number == 0 || number > errors_.size()) return Unreadable("an error's number");
     return errors_[number - 1];
   }
+  // Runs get others from now on.
+  absl::Status NoteRunHandle(uint64_t handle) {
+    if (!IsOfRun(handle)) return absl::OkStatus();
+    if (handle - kFirstRunHandle >= kMaxRunHandles) return Unreadable("a handle of a run");
+    session_.next_run_handle = std::max(session_.next_run_handle, handle + 1);
+    return absl::OkStatus();
+  }
   absl::Status AddHandle(const state::Handle& message) {
     const Handle handle = message.handle();
     session_.handles.Reserve(1);
     CHX_RETURN_IF_ERROR(session_.handles.CheckNew({&handle, 1}));
+    CHX_RETURN_IF_ERROR(NoteRunHandle(handle));
     if (message.error() != 0) {
       CHX_ASSIGN_OR_RETURN(const RootErrorPtr error, ErrorOf(message.error()));
       session_.handles.BindError(handle, error);
@@ -172,6 +186,7 @@ class RecordReader {
 
   SessionState& session_;
   GraphReader& graphs_;
+  const std::vector<uint16_t> op_ids_;
   std::vector<RootErrorPtr> errors_;
   absl::flat_hash_set<Handle> owned_by_programs_;
 };
@@ -188,10 +203,11 @@ absl::StatusOr<state::Head> ReadHead(PartReader* file) {
 absl::Status ReadSession(const state::Head& head, PartReader* file, SessionState* session) {
   CHX_RETURN_IF_ERROR(CheckDevices(head, session->executor.devices()));
   CHX_RETURN_IF_ERROR(ReadDefinitions(head, session));
-  ReadOperators(head, session);
+  session->op_ids = IdsFrom(head.ops());
   GraphReader graphs(session);
   CHX_RETURN_IF_ERROR(ReadBuffers(head, file, &session->executor, &graphs));
-  RecordReader reader(session, &graphs);
+  RecordReader reader(session, &graphs,
+                      head.own_ops().empty() ? session->op_ids : IdsFrom(head.own_ops()));
   for (;;) {
     PartKind kind;
     uint64_t size = 0;

@@ -74,13 +74,16 @@ class ErrorTable {
   absl::flat_hash_map<const RootError*, uint32_t> numbers_;
 };
 
-void AddOperators(const SessionState& session, state::Head* head) {
+using OperatorNames = google::protobuf::RepeatedPtrField<state::OperatorName>;
+
+// As SessionState::op_ids has them.
+void AddOperators(const std::vector<uint16_t>& op_ids, OperatorNames* names) {
   const OpRegistry& registry = OpRegistry::Global();
-  const bool own = session.op_ids.empty();
-  const int count = own ? registry.size() : static_cast<int>(session.op_ids.size()) - 1;
+  const bool own = op_ids.empty();
+  const int count = own ? registry.size() : static_cast<int>(op_ids.size()) - 1;
   for (int id = 1; id <= count; ++id) {
-    const int here = own ? id : session.op_ids[static_cast<size_t>(id)];
-    state::OperatorName* const name = head->add_ops();
+    const int here = own ? id : op_ids[static_cast<size_t>(id)];
+    state::OperatorName* const name = names->Add();
     if (here == 0) continue;
     const OpDef& op = registry.at(static_cast<OpId>(here - 1));
     name->set_name(op.name);
@@ -119,15 +122,19 @@ absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, Pa
   return file->Finish();
 }
 
-// Those that are written: not what a recording that has not ended holds.
+// Those that are written: not what a recording that has not ended holds. Between two of its steps a
+// run has only what it needs.
 class KeptHandles {
  public:
   explicit KeptHandles(const Programs& programs) {
     programs.ForEach([this](uint64_t /*number*/, const Program& program) {
+      if (program.published != nullptr) return;
       for (const Program::Held& held : program.held) owned_.insert(held.own);
     });
   }
-  bool contains(Handle handle) const { return !IsOfProgram(handle) || owned_.contains(handle); }
+  bool contains(Handle handle) const {
+    return !IsOfProgram(handle) || IsOfRun(handle) || owned_.contains(handle);
+  }
 
  private:
   absl::flat_hash_set<Handle> owned_;
@@ -163,16 +170,21 @@ absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const 
     records.Count(message);
     *records.Next().add_handles() = std::move(message);
   });
-  session->programs.ForEach([&](uint64_t number, const Program& program) {
+  absl::flat_hash_map<const Program*, std::vector<uint64_t>> programs;
+  session->programs.ForEach([&programs](uint64_t number, const Program& program) {
+    programs[&program].push_back(number);
+  });
+  for (auto& [program, numbers] : programs) {
     const bool whole =
-        std::all_of(program.held.begin(), program.held.end(),
+        std::all_of(program->held.begin(), program->held.end(),
                     [&](const Program::Held& held) { return session->handles.contains(held.own); });
-    if (!whole) return;  // a client has released what was not its own
+    if (!whole) continue;  // a client has released what was not its own
+    std::sort(numbers.begin(), numbers.end());
     state::Program message;
-    ToMessage(number, program, &message);
+    ToMessage(numbers, *program, &message);
     records.Count(message);
     *records.Next().add_programs() = std::move(message);
-  });
+  }
   for (const auto& [name, entry] : session->saved.entries()) {
     state::Saved message;
     message.set_name(name);
@@ -197,6 +209,7 @@ absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const 
 
 absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* file) {
   CHX_RETURN_IF_ERROR(session->executor.Synchronize());
+  session->handles.MakeGraphs();
   BufferTable buffers;
   GraphTable graphs(&buffers);
   const KeptHandles kept(session->programs);
@@ -206,7 +219,8 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   for (const auto& [name, entry] : session->saved.entries()) {
     for (const Variable& array : entry.arrays) graphs.Add(array);
   }
-  AddOperators(*session, &head);
+  AddOperators(session->op_ids, head.mutable_ops());
+  if (!session->op_ids.empty()) AddOperators({}, head.mutable_own_ops());
   AddDefinitions(session, &head);
   head.set_generator(session->saved.generator());
   for (uint64_t number : session->graph.freed_functions) head.add_freed_functions(number);

@@ -10,6 +10,7 @@
 #include "ops/error.h"
 #include "server/engine/memory_size.h"
 #include "server/log/log.h"
+#include "server/runs/runs.h"
 #include "server/state/array_messages.h"
 #include "server/state/run_messages.h"
 #include "server/state/session_reader.h"
@@ -19,7 +20,8 @@ namespace chx::server {
 namespace {
 
 constexpr absl::string_view kEnding = ".session";
-constexpr std::chrono::seconds kPatience(10);  // of snapshots at intervals
+constexpr std::chrono::seconds kPatience(10);  // of snapshots at intervals, and soon
+constexpr std::chrono::hours kNoInterval(24);
 // How long a client that asks for its session waits for others' to be restored: less than it waits
 // for the daemon.
 constexpr std::chrono::seconds kClientsPatience(3);
@@ -69,8 +71,14 @@ absl::Status CheckRoom(const state::Head& head, const SessionState& session) {
   return MemoryCharge::Of(account, static_cast<int64_t>(of_host), MemoryUse::kArrays).status();
 }
 
+// Of what has changed since a snapshot.
 int64_t WorkOf(const SessionRecord& record) {
-  return record.session->stats().commands + record.session->uploads();
+  Session* const session = record.session.get();
+  int64_t work = session->stats().commands + session->uploads();
+  for (const std::shared_ptr<Run>& run : Runs::List(session)) {
+    work += static_cast<int64_t>(run->Watch(~uint64_t{0}, std::chrono::milliseconds(0)).next);
+  }
+  return work;
 }
 
 }  // namespace
@@ -108,7 +116,7 @@ void StateStore::Start(SessionManager* manager) {
     if (kept->id.empty()) continue;
     manager->Keep(kept->id, kept->session, [this, kept] { return RestoreKept(kept.get()); });
   }
-  if (options_.interval.count() > 0) thread_ = std::thread([this] { SnapshotAtIntervals(); });
+  thread_ = std::thread([this] { SnapshotWhenDue(); });
 }
 
 absl::Status StateStore::NotRestored(const absl::Status& why) const {
@@ -161,6 +169,7 @@ absl::Status StateStore::Restore(const std::string& name, KeptFile* kept) {
     return absl::FailedPreconditionError(absl::StrCat("there is no tenant ", head.tenant()));
   }
   const SessionOwner owner = OwnerOf(head, std::move(tenant));
+  absl::Status runs;
   const auto fill = [&](SessionRecord* record) -> absl::Status {
     record->id = head.id();
     record->key = head.key();
@@ -175,7 +184,7 @@ absl::Status StateStore::Restore(const std::string& name, KeptFile* kept) {
       if (status.ok()) status = ReadSession(head, &file, &session);
     });
     CHX_RETURN_IF_ERROR(status);
-    CHX_RETURN_IF_ERROR(ReadRuns(head, record->session.get()));
+    runs = ReadRuns(head, record->session.get());
     record->session->set_uploads(static_cast<int64_t>(head.uploads()));
     if (head.stream().empty()) return absl::OkStatus();
     CHX_ASSIGN_OR_RETURN(auto transport,
@@ -191,6 +200,11 @@ absl::Status StateStore::Restore(const std::string& name, KeptFile* kept) {
        {"name", owner.name},
        {"client", owner.client_name},
        {"written", absl::FormatTime(record->snapshot_time, absl::UTCTimeZone())}});
+  if (!runs.ok()) {
+    Log(LogLevel::kError, "runs not restored",
+        {{"session", record->number}, {"reason", runs.message()}});
+  }
+  if (options_.on_restored != nullptr) options_.on_restored(record);
   return absl::OkStatus();
 }
 
@@ -221,7 +235,6 @@ absl::Status StateStore::Write(const SessionRecordPtr& record, std::chrono::mill
     head.set_last_batch_seq(record->last_batch_seq);
     head.set_cancelled_through(record->cancelled_through);
     if (record->transport != nullptr) head.set_stream(record->transport->Serialize());
-    AddRuns(record->session.get(), &head);
     head.set_unix_ms(static_cast<uint64_t>(absl::ToUnixMillis(absl::Now())));
     MutexLock lock(&writing_);
     if (manager_->Find(record->id) != record) {
@@ -232,6 +245,7 @@ absl::Status StateStore::Write(const SessionRecordPtr& record, std::chrono::mill
       status = absl::DeadlineExceededError("the session is busy with a run's step");
       record->session->InspectWithin(left, [&](SessionState& session) {
         head.set_uploads(static_cast<uint64_t>(record->session->uploads()));
+        AddRuns(record->session.get(), &head);
         status = folder_->Replace(FileOf(record->key), [&](int fd) {
           PartWriter file(fd);
           const absl::Status written = WriteSession(&session, std::move(head), &file);
@@ -305,35 +319,65 @@ void StateStore::RemoveEnded() {
   for (const std::string& key : ended) folder_->Remove(FileOf(key));
 }
 
-void StateStore::SnapshotAtIntervals() {
+void StateStore::SnapshotSoon(const Session* session) {
+  MutexLock lock(&mutex_);
+  if (asked_.insert(session).second) wake_.notify_all();
+}
+
+bool StateStore::AwaitWork(std::chrono::steady_clock::time_point interval,
+                           std::chrono::steady_clock::time_point asked,
+                           std::set<const Session*>* sessions) {
+  MutexLock lock(&mutex_);
   for (;;) {
-    {
-      MutexLock lock(&mutex_);
-      const auto next = std::chrono::steady_clock::now() + options_.interval;
-      while (!stopping_ && std::chrono::steady_clock::now() < next) wake_.wait_until(mutex_, next);
-      if (stopping_) return;
-    }
-    std::map<std::string, int64_t> work;
-    for (const SessionRecordPtr& record : manager_->List()) {
-      if (!Allows(*record->owner.tenant, Feature::kSnapshots)) continue;
-      const int64_t now = WorkOf(*record);
-      auto last = written_at_.find(record->key);
-      if (last != written_at_.end() && last->second == now) {
-        work[record->key] = now;
-        continue;
-      }
-      uint64_t bytes = 0;
-      const absl::Status status = Write(record, kPatience, &bytes);
-      if (status.ok()) {
-        work[record->key] = now;
-        continue;
-      }
-      static auto* const limit = new LogLimit;
-      Log(limit, LogLevel::kWarning, "no snapshot of a session",
-          {{"session", record->number}, {"reason", status.message()}});
-    }
-    written_at_ = std::move(work);
+    const auto now = std::chrono::steady_clock::now();
+    if (stopping_) return false;
+    if (now >= asked) sessions->swap(asked_);
+    if (now >= interval || !sessions->empty()) return true;
+    wake_.wait_until(mutex_, asked_.empty() ? interval : std::min(interval, asked));
   }
+}
+
+void StateStore::SnapshotWhenDue() {
+  const auto pause =
+      options_.interval.count() > 0 ? options_.interval : std::chrono::milliseconds(kNoInterval);
+  auto asked = std::chrono::steady_clock::now();
+  auto next = asked + pause;
+  for (std::set<const Session*> sessions; AwaitWork(next, asked, &sessions); sessions.clear()) {
+    const auto began = std::chrono::steady_clock::now();
+    if (!sessions.empty()) {
+      for (const SessionRecordPtr& record : manager_->List()) {
+        if (sessions.count(record->session.get()) > 0) SnapshotForThread(record);
+      }
+      const auto now = std::chrono::steady_clock::now();
+      asked = now + (now - began);
+    }
+    if (began < next) continue;
+    if (options_.interval.count() > 0) SnapshotChanged();
+    next = std::chrono::steady_clock::now() + pause;
+  }
+}
+
+bool StateStore::SnapshotForThread(const SessionRecordPtr& record) {
+  uint64_t bytes = 0;
+  const absl::Status status = Write(record, kPatience, &bytes);
+  if (status.ok()) return true;
+  static auto* const limit = new LogLimit;
+  Log(limit, LogLevel::kWarning, "no snapshot of a session",
+      {{"session", record->number}, {"reason", status.message()}});
+  return false;
+}
+
+void StateStore::SnapshotChanged() {
+  std::map<std::string, int64_t> work;
+  for (const SessionRecordPtr& record : manager_->List()) {
+    if (!Allows(*record->owner.tenant, Feature::kSnapshots)) continue;
+    const int64_t now = WorkOf(*record);
+    auto last = written_at_.find(record->key);
+    if ((last != written_at_.end() && last->second == now) || SnapshotForThread(record)) {
+      work[record->key] = now;
+    }
+  }
+  written_at_ = std::move(work);
 }
 
 void StateStore::Stop() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,8 @@ struct StateOptions {
   std::function<absl::StatusOr<std::unique_ptr<TransportState>>(const MemoryAccountPtr& account,
                                                                 absl::string_view data)>
       read_stream;
+  // A session is restored; null: nobody wants to know.
+  std::function<void(const SessionRecordPtr& record)> on_restored;
 };
 
 // What a round of snapshots came to.
@@ -52,6 +55,9 @@ class StateStore {
   SnapshotCounts SnapshotAll(std::chrono::milliseconds patience);
   // Of one session, by its number in listings.
   absl::StatusOr<SnapshotCounts> SnapshotOne(uint64_t number, std::chrono::milliseconds patience);
+  // Writes a session soon, as those at intervals. Does not wait. Whoever asks without end makes the
+  // session wait for half of the time.
+  void SnapshotSoon(const Session* session);
   // The session has ended. Does not wait.
   void Forget(const std::string& key);
   // No more snapshots at intervals. Before the manager goes.
@@ -70,7 +76,14 @@ class StateStore {
   absl::Status Write(const SessionRecordPtr& record, std::chrono::milliseconds patience,
                      uint64_t* bytes);
   void RemoveEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
-  void SnapshotAtIntervals();
+  // The thread: waits for the next interval, or until somebody asks; the asked sessions. False: it
+  // is to end.
+  bool AwaitWork(std::chrono::steady_clock::time_point interval,
+                 std::chrono::steady_clock::time_point asked, std::set<const Session*>* sessions);
+  void SnapshotWhenDue();
+  void SnapshotChanged();
+  // False: the log says why.
+  bool SnapshotForThread(const SessionRecordPtr& record);
 
   const StateOptions options_;
   std::unique_ptr<StateFolder> folder_;
@@ -82,6 +95,7 @@ class StateStore {
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> ended_ ABSL_GUARDED_BY(mutex_);  // whose files are to go
+  std::set<const Session*> asked_ ABSL_GUARDED_BY(mutex_);  // for snapshots soon
   std::thread thread_;
 };
 

@@ -48,10 +48,10 @@ class ClientTest : public server::DaemonTest {
   Ref<Session> session_;
 };
 
-#define ASSERT_OK(expression)                    \
-  do {                                           \
-    const absl::Status asserted_ = (expression); \
-    ASSERT_TRUE(asserted_.ok()) << asserted_;    \
+#define ASSERT_OK(expression)                     \
+  do {                                            \
+    const absl::Status& asserted_ = (expression); \
+    ASSERT_TRUE(asserted_.ok()) << asserted_;     \
   } while (false)
 
 }  // namespace chx

@@ -1,4 +1,4 @@
-"""The programs of docs/cpp.md print what it says."""
+"""The programs of docs/cpp.md and docs/runs.md print what these say."""
 
 import os
 import re
@@ -14,8 +14,11 @@ PROGRAMS = os.environ["PROGRAMS"].split()
 
 
 def blocks():
-    with open(os.environ["CPP_MD"], encoding="utf-8") as file:
-        return BLOCK.findall(file.read())
+    found = []
+    for page in os.environ["PAGES"].split():
+        with open(page, encoding="utf-8") as file:
+            found += BLOCK.findall(file.read())
+    return found
 
 
 def test_all_are_programs():

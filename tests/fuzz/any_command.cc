@@ -166,6 +166,17 @@ class Filler {
     if (!choices_.OnceIn(4)) c->tenant = "";
     if (!choices_.OnceIn(4)) c->version = static_cast<uint64_t>(choices_.UpTo(3));
   }
+  void Refine(command::PublishProgram* c) {
+    MostlyName(&c->name);
+    if (!choices_.OnceIn(8)) c->programs.assign(1, choices_.UpTo(3));
+    c->readers = choices_.OnceIn(2) ? "" : "*\nother";
+  }
+  void Refine(command::OpenPrograms* c) {
+    MostlyName(&c->name);
+    if (!choices_.OnceIn(4)) c->tenant = "";
+    if (!choices_.OnceIn(4)) c->version = static_cast<uint64_t>(choices_.UpTo(3));
+    if (!choices_.OnceIn(8)) c->programs.assign(1, choices_.UpTo(3));
+  }
   void Refine(command::Unpublish* c) { MostlyName(&c->name); }
   void Refine(command::ListNames* c) { MostlyName(&c->prefix); }
 

@@ -87,6 +87,8 @@ std::vector<Command> EachOtherKind() {
       command::EndProgram{21, 1, {2}, {}},
       command::RunProgram{1, 1, 2, {}, {1}, {45}},
       command::ExplainProgram{22, 1, true},
+      command::PublishProgram{23, "program", "{}", "", false, {1}},
+      command::OpenPrograms{24, "", "program", 0, {2}},
       command::ReleaseProgram{1},
       command::Release{{20, 21}},
   };

@@ -300,6 +300,9 @@ void AddCalls(Seeds* seeds) {
   start.mutable_spec()->mutable_step()->add_data(1);
   start.mutable_spec()->mutable_step()->add_metrics()->set_name("loss");
   start.mutable_spec()->add_rules()->set_kind(1);
+  start.mutable_spec()->mutable_step()->set_rest(2);
+  start.mutable_spec()->set_rows(3);
+  start.mutable_spec()->set_marks(4);
   seeds->Add(FrameKind::kCall, call);
   call.mutable_watch_run()->set_session_id(kSessionId);
   call.mutable_watch_run()->set_name("run");

@@ -53,6 +53,7 @@ void SmallSession::Execute(absl::Span<const Command> window) {
   for (const Command& command : window) {
     // Their answers are as long as what was published.
     if (std::holds_alternative<command::Lookup>(command) ||
+        std::holds_alternative<command::OpenPrograms>(command) ||
         std::holds_alternative<command::ListNames>(command)) {
       most = kMostNames;
     } else if (std::holds_alternative<command::QuerySaved>(command)) {

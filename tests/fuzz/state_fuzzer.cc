@@ -12,6 +12,7 @@
 #include "ops/registry.h"
 #include "server/native/native_backend.h"
 #include "server/session/session.h"
+#include "server/state/run_messages.h"
 #include "server/state/session_reader.h"
 #include "server/state/session_writer.h"
 #include "tests/fuzz/target.h"
@@ -68,6 +69,7 @@ void Read(int fd) {
   Session session(&SharedDevices(), Limits());
   if (status.ok()) {
     session.Inspect([&](SessionState& state) { status = ReadSession(*head, &reader, &state); });
+    if (status.ok()) static_cast<void>(ReadRuns(*head, &session));
   }
   if (session.stats().memory_bytes > 2 * kMemory) std::abort();
   if (!status.ok()) {

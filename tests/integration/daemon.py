@@ -57,3 +57,27 @@ class Daemon:
 
     def alive(self):
         return self.process.poll() is None
+
+
+class Keeper:
+    """One daemon after another, with the same folder and address."""
+
+    def __init__(self, tmp_path, *flags, tcp=False):
+        self.folder = str(tmp_path / "state")
+        self.flags = (f"--state-dir={self.folder}", *flags)
+        self.daemon = Daemon(*self.flags, listen="127.0.0.1:0" if tcp else None)
+        self.address = self.daemon.address
+
+    def terminate(self):
+        self.daemon.process.send_signal(signal.SIGTERM)
+        assert self.daemon.process.wait(60) == 0, self.daemon.process.stderr.read()
+
+    def start(self, *flags):
+        self.daemon = Daemon(*self.flags, *flags, listen=self.address)
+
+    def restart(self):
+        self.terminate()
+        self.start()
+
+    def files(self):
+        return sorted(name for name in os.listdir(self.folder) if name.endswith(".session"))

@@ -12,34 +12,10 @@ import chx
 import numpy as np
 import pytest
 
-from .daemon import Daemon, wait_until
+from .daemon import Daemon, Keeper, wait_until
 from .tenants import VISION, TenantsFile, by_token
 
 NAME = "exp-42"
-
-
-class Keeper:
-    """One daemon after another, with the same folder and address."""
-
-    def __init__(self, tmp_path, *flags, tcp=False):
-        self.folder = str(tmp_path / "state")
-        self.flags = (f"--state-dir={self.folder}", *flags)
-        self.daemon = Daemon(*self.flags, listen="127.0.0.1:0" if tcp else None)
-        self.address = self.daemon.address
-
-    def terminate(self):
-        self.daemon.process.send_signal(signal.SIGTERM)
-        assert self.daemon.process.wait(60) == 0, self.daemon.process.stderr.read()
-
-    def start(self, *flags):
-        self.daemon = Daemon(*self.flags, *flags, listen=self.address)
-
-    def restart(self):
-        self.terminate()
-        self.start()
-
-    def files(self):
-        return sorted(name for name in os.listdir(self.folder) if name.endswith(".session"))
 
 
 @pytest.fixture(params=["unix", "tcp"])

@@ -268,7 +268,6 @@ def test_arguments(session):
     x = chx.ones((8, 4))
     step = endless_step(chx.zeros((4,)))
     for options, message in [
-        ({"batch_size": 3, "epochs": 1}, "drop_last"),
         ({"batch_size": 9, "epochs": 1}, "batch size"),
         ({"batch_size": 2}, "either"),
         ({"batch_size": 2, "steps": 1, "epochs": 1}, "either"),

@@ -1,6 +1,6 @@
 """Arrays that processes share: what it takes to open one of 256 MiB, and many processes that serve one
-published model beside one that does, each step on one thread. `tools/bench.sh shared [PROCESSES]`;
-writes nothing."""
+published model beside one that does, each step on one thread: with its arrays, and by its program.
+`tools/bench.sh shared [PROCESSES]`; writes nothing."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ import tempfile
 import chx
 import numpy as np
 
-WIDTH, LAYERS, BATCH = 1024, 12, 8
+WIDTHS, LAYERS, BATCH = (1024, 64), 12, 8
 MIB = 1 << 20
 
 
@@ -66,11 +66,13 @@ def measure_open(address, daemon):
 SERVER = """
 import sys, time
 import chx
-address, layers, batch, width, seconds = sys.argv[1], *map(int, sys.argv[2:6])
+address, name, batch, width, seconds = *sys.argv[1:3], *map(int, sys.argv[3:6])
 chx.connect(address)
-model = chx.lookup("bench/model")
+model = chx.lookup(name)
 x = chx.ones((batch, width), "float32")
 def step():
+    if name == "bench/predict":
+        return float(model(x)[0, 0])
     y = x
     for layer in model:
         y = chx.relu(y @ layer["W"] + layer["b"])
@@ -86,9 +88,9 @@ print(count, flush=True)
 """
 
 
-def throughput(address, processes, seconds):
-    arguments = [sys.executable, "-c", SERVER, address]
-    arguments += [str(each) for each in (LAYERS, BATCH, WIDTH, seconds)]
+def throughput(address, name, processes, seconds, width):
+    arguments = [sys.executable, "-c", SERVER, address, name]
+    arguments += [str(each) for each in (BATCH, width, seconds)]
     servers = [
         subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(processes)
@@ -102,32 +104,45 @@ def throughput(address, processes, seconds):
     return sum(counts) / seconds
 
 
-def measure_serving(address, daemon, session, processes, seconds):
+def publish_model(session, width):
+    """Weights as bench/model, and what the servers compute from them as bench/predict."""
     rng = np.random.default_rng(0)
-    scale = 1 / np.sqrt(WIDTH)
+    scale = 1 / np.sqrt(width)
     model = [
         {
-            "W": chx.array(rng.normal(0, scale, (WIDTH, WIDTH)).astype("float32")),
-            "b": chx.zeros((WIDTH,), "float32"),
+            "W": chx.array(rng.normal(0, scale, (width, width)).astype("float32")),
+            "b": chx.zeros((width,), "float32"),
         }
         for _ in range(LAYERS)
     ]
+
+    @chx.jit
+    def predict(x):
+        for layer in model:
+            x = chx.relu(x @ layer["W"] + layer["b"])
+        return x
+
     session.publish("bench/model", model)
-    del model
+    session.publish("bench/predict", predict, chx.ones((BATCH, width), "float32"))
     session.synchronize()
-    bytes_of_model = LAYERS * (WIDTH + 1) * WIDTH * 4
-    rates, sizes = {}, {}
-    for count in (1, processes, 1, processes):
-        rates.setdefault(count, []).append(throughput(address, count, seconds))
-        sizes[count] = peak(daemon)
-    one, many = max(rates[1]), max(rates[processes])
+
+
+def measure_serving(address, daemon, session, processes, seconds, width):
+    publish_model(session, width)
+    bytes_of_model = LAYERS * (width + 1) * width * 4
     cores = len(os.sched_getaffinity(0))
-    print(f"model of {bytes_of_model / MIB:.0f} MiB; 1 process: {one:.0f} steps/s")
-    print(
-        f"{processes} processes: {many:.0f} steps/s, {many / one:.2f} times one process "
-        f"on {cores} cores; daemon {sizes[processes] / MIB:.0f} MiB, {sizes[processes] / sizes[1]:.2f} "
-        f"times that with one"
-    )
+    print(f"model of {LAYERS} layers, {width} wide: {bytes_of_model / MIB:.1f} MiB; {cores} cores")
+    for name, what in (("bench/model", "arrays"), ("bench/predict", "program")):
+        rates, sizes = {}, {}
+        for count in (1, processes, 1, processes):
+            rates.setdefault(count, []).append(throughput(address, name, count, seconds, width))
+            sizes[count] = peak(daemon)
+        one, many = max(rates[1]), max(rates[processes])
+        print(
+            f"published {what}: 1 process {one:.0f} steps/s; {processes} processes {many:.0f}, "
+            f"{many / one:.2f} times one; daemon {sizes[processes] / MIB:.0f} MiB, "
+            f"{sizes[processes] / sizes[1]:.2f} times that with one"
+        )
 
 
 def peak(pid):
@@ -161,9 +176,12 @@ def main():
             assert daemon.stdout.readline().startswith(b"chxd ready")
             with chx.connect(address):
                 measure_open(address, daemon.pid)
-            with chx.connect(address) as session:
-                peak(daemon.pid)
-                measure_serving(address, daemon.pid, session, args.processes, args.seconds)
+            for width in WIDTHS:  # the smaller one is about what calls cost
+                with chx.connect(address) as session:
+                    peak(daemon.pid)
+                    measure_serving(
+                        address, daemon.pid, session, args.processes, args.seconds, width
+                    )
         finally:
             daemon.terminate()
             daemon.wait()

@@ -1,20 +1,26 @@
 """Runs random steps eagerly and recorded, and compares them to the last bit.
 
-python -m tests.random_steps.check SECONDS [SEED]
+python -m tests.random_steps.check SECONDS [SEED]            # by chx.jit
+python -m tests.random_steps.check windows SECONDS [SEED]    # by windows that the daemon recognises
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import chx
 import numpy as np
 
+from tests.integration.observed import Observed
+
 from .generator import State, Step
 
 CALLS = 7
+LOOPS = 40
 
 
 def bits(array: Any) -> tuple[str, tuple[int, ...], bytes]:
@@ -66,7 +72,53 @@ def check(seed: int) -> str:
     return "unplanned" if info.unplanned else "planned"
 
 
-def main(seconds: float, seed: int) -> dict[str, int]:
+def loop(seed: int, session: Any) -> list[Any]:
+    """All that is seen now and then of a loop that nobody has recorded."""
+    chance = random.Random(seed)
+    with chx.using_device(session.devices[0]):
+        state = State(seed)
+        step = Step(seed, 3 + seed % 40)
+        seen: list[Any] = []
+        older = []
+        for i in range(LOOPS):
+            arguments = state.arguments(i // 16 if seed % 3 else 0)
+            result = step(state, *arguments)
+            if chance.random() < 0.2:
+                older.append(result)
+            if chance.random() < 0.2:
+                seen += [bits(v) for v in [*result["values"], *state.seen(), *arguments]]
+            if chance.random() < 0.1:
+                state.buffers[0] += 1  # outside of the step
+            if chance.random() < 0.1:
+                state.params[0].grad = None
+        for result in older:
+            seen += [bits(v) for v in result["values"]]
+        return seen + [bits(v) for v in state.seen()]
+
+
+def check_windows(seed: int, plain: str, recognizing: str) -> str:
+    """Compares one loop with two daemons, by their addresses: one runs windows of commands."""
+    with chx.connect(plain) as session:
+        want = loop(seed, session)
+    with chx.connect(recognizing) as session:
+        got = loop(seed, session)
+    assert got == want, f"the loop of seed {seed} differs where its windows are recognised"
+    return "equal"
+
+
+def check_windows_of_daemons(seconds: float, seed: int) -> tuple[dict[str, int], list[int]]:
+    """The outcomes with two daemons, and how many windows each has run."""
+    flags = ("--metrics-listen=127.0.0.1:0", "--metrics-open")
+    with Observed(*flags) as plain, Observed("--recognize-windows", *flags) as recognizing:
+        daemons = (plain, recognizing)
+        outcomes = main(
+            seconds, seed, lambda seed: check_windows(seed, *[each.address for each in daemons])
+        )
+        name = ("chxd_repeated_windows_total", "local", "default")
+        return outcomes, [int(each.metrics()[0][name]) for each in daemons]
+
+
+def main(seconds: float, seed: int, check: Callable[[int], str] = check) -> dict[str, int]:
     """Checks one seed after the other for a while. Gives how often each outcome was seen."""
     end = time.monotonic() + seconds
     outcomes: dict[str, int] = {}
@@ -78,8 +130,15 @@ def main(seconds: float, seed: int) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    windows = sys.argv[1] == "windows"
+    numbers = sys.argv[2:] if windows else sys.argv[1:]
+    first = int(numbers[1]) if len(numbers) > 1 else int(time.time())
     print(f"seeds from {first}", flush=True)
-    with chx.connect():
-        for outcome, count in sorted(main(float(sys.argv[1]), first).items()):
-            print(f"{count:6} {outcome}")
+    if windows:
+        outcomes, counts = check_windows_of_daemons(float(numbers[0]), first)
+        print(f"{counts[1]:6} windows")
+    else:
+        with chx.connect():
+            outcomes = main(float(numbers[0]), first)
+    for outcome, count in sorted(outcomes.items()):
+        print(f"{count:6} {outcome}")

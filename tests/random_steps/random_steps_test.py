@@ -25,6 +25,16 @@ def test_recorded_steps_are_equal_to_the_last_bit() -> None:
     assert planned > 0.8 * sum(outcomes.values()), outcomes
 
 
+def test_loops_are_equal_where_windows_are_recognised() -> None:
+    seed = int(os.environ.get("CHX_TEST_SEED", random.randrange(2**31)))
+    print(f"CHX_TEST_SEED={seed}")
+    outcomes, windows = check.check_windows_of_daemons(SECONDS, seed)
+    print(outcomes, windows)
+    assert outcomes["equal"] > 10
+    assert windows[0] == 0
+    assert windows[1] > 2 * outcomes["equal"]
+
+
 def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step whose Python differs in each call is another one when it is recorded."""
     whole = generator.Step.__call__

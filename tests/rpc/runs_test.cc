@@ -103,6 +103,20 @@ class RunsTest : public DaemonTest {
       }
     }
   }
+  // The run to its end, and the first metric of each log event.
+  v1::WatchRunReply WatchAll(std::vector<double>* logged) {
+    WatchToEnd();
+    v1::Call watch;
+    v1::Reply reply;
+    watch.mutable_watch_run()->set_session_id(client_->session_id());
+    watch.mutable_watch_run()->set_name("run");
+    EXPECT_TRUE(Ask(watch, &reply).ok());
+    logged->clear();
+    for (const v1::RunEvent& event : reply.watch_run().events()) {
+      if (event.kind() == 1) logged->push_back(event.values(0));
+    }
+    return reply.watch_run();
+  }
   int Count() {
     v1::Call call;
     v1::Reply reply;
@@ -133,19 +147,11 @@ TEST_F(RunsTest, TakesRowAfterRow) {
   v1::Call call = ACall();
   ASSERT_TRUE(Ask(call).ok());
   ASSERT_TRUE(Ask(call).ok());  // the same attempt
-  WatchToEnd();
-  v1::Call watch;
-  v1::Reply reply;
-  watch.mutable_watch_run()->set_session_id(client_->session_id());
-  watch.mutable_watch_run()->set_name("run");
-  ASSERT_TRUE(Ask(watch, &reply).ok());
   std::vector<double> sums;
-  for (const v1::RunEvent& event : reply.watch_run().events()) {
-    if (event.kind() == 1) sums.push_back(event.values(0));
-  }
+  const v1::WatchRunReply all = WatchAll(&sums);
   EXPECT_EQ(sums, (std::vector<double>{3, 7, 11, 15, 3, 7}));
-  EXPECT_EQ(reply.watch_run().run().steps_per_epoch(), 4);
-  EXPECT_EQ(reply.watch_run().events().rbegin()->reason(), "done");
+  EXPECT_EQ(all.run().steps_per_epoch(), 4);
+  EXPECT_EQ(all.events().rbegin()->reason(), "done");
   ASSERT_TRUE(Ask(call).ok());
   EXPECT_EQ(Count(), 1);
   call.mutable_start_run()->mutable_spec()->set_attempt(2);  // it has ended, and makes room
@@ -172,6 +178,18 @@ TEST_F(RunsTest, RefusesWhatItDoesNotHave) {
       [](auto* r) { r->mutable_spec()->set_done(2); },
       [](auto* r) { r->mutable_spec()->set_done(-1); },
       [](auto* r) { r->mutable_spec()->set_done(1); },
+      [](auto* r) { r->mutable_spec()->set_done(7); },
+      [](auto* r) { r->mutable_spec()->set_done(std::numeric_limits<int64_t>::max()); },
+      [](auto* r) { r->mutable_spec()->mutable_step()->set_rest(8); },
+      [](auto* r) { r->mutable_spec()->mutable_step()->set_rest(kProgram); },  // none are left over
+      [](auto* r) {
+        r->mutable_spec()->mutable_step()->set_batch_size(3);
+        r->mutable_spec()->mutable_step()->set_rest(kOfRuns);
+      },
+      [](auto* r) { r->mutable_spec()->set_rows(99); },
+      [](auto* r) { r->mutable_spec()->set_rows(kData); },
+      [](auto* r) { r->mutable_spec()->set_marks(99); },
+      [](auto* r) { r->mutable_spec()->set_marks(kData); },
       [](auto* r) { r->mutable_spec()->add_first(kUnrecorded); },
       [](auto* r) { r->mutable_spec()->set_values(kData); },
       [](auto* r) { r->mutable_spec()->set_values(99); },
@@ -204,6 +222,85 @@ TEST_F(RunsTest, RefusesWhatItDoesNotHave) {
   ExpectAlive();
 }
 
+TEST_F(RunsTest, TablesAreChecked) {
+  Start();
+  Prepare();
+  Handle handle = 1000;
+  const auto upload = [&](const std::vector<int64_t>& shape, const std::vector<int64_t>& values) {
+    std::string batch;
+    CommandWriter(&batch).Write(
+        command::Upload{++handle,
+                        Dtype::kInt64,
+                        0,
+                        {shape.begin(), shape.end()},
+                        {reinterpret_cast<const char*>(values.data()), 8 * values.size()}});
+    CommandWriter(&batch).Write(command::Fetch{7, handle});
+    EXPECT_TRUE(client_->Send(batch));
+    v1::Event event;
+    EXPECT_TRUE(client_->Read(&event));  // it is there
+    EXPECT_EQ(event.values_size(), 1);
+    return handle;
+  };
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  using Table = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
+  for (const auto& [shape, values] : std::vector<Table>{{{6, 1}, {0, 1, 2, 3, 0, 4}},
+                                                        {{6, 1}, {0, 1, 2, -1, 0, 3}},
+                                                        {{6, 1}, {kMin, 1, 2, 3, 0, 3}},
+                                                        {{6, 1}, {0, 1, 2, 3, 0, kMax}},
+                                                        {{6}, {0, 1, 2, 3, 0, 3}},
+                                                        {{1, 6}, {0, 1, 2, 3, 0, 3}},
+                                                        {{5, 1}, {0, 1, 2, 3, 0}},
+                                                        {{0, 1}, {}},
+                                                        {{}, {0}}}) {
+    v1::Call call = ACall();
+    call.mutable_start_run()->mutable_spec()->set_rows(upload(shape, values));
+    EXPECT_FALSE(Ask(call).ok()) << testing::PrintToString(values);
+  }
+  for (const auto& [shape, values] : std::vector<Table>{{{1, 2}, {0, 1}},
+                                                        {{1, 2}, {7, 1}},
+                                                        {{1, 2}, {-1, 1}},
+                                                        {{1, 2}, {kMax, 1}},
+                                                        {{1, 2}, {kMin, 1}},
+                                                        {{1, 2}, {1, 8}},
+                                                        {{1, 2}, {1, -1}},
+                                                        {{1, 2}, {1, kMin}},
+                                                        {{2, 2}, {2, 1, 2, 1}},
+                                                        {{2, 2}, {3, 1, 2, 1}},
+                                                        {{2}, {1, 1}},
+                                                        {{1, 3}, {1, 1, 1}},
+                                                        {{}, {1}}}) {
+    v1::Call call = ACall();
+    call.mutable_start_run()->mutable_spec()->set_marks(upload(shape, values));
+    EXPECT_FALSE(Ask(call).ok()) << testing::PrintToString(values);
+  }
+  EXPECT_EQ(Count(), 0);
+  v1::Call call = ACall();
+  call.mutable_start_run()->mutable_spec()->set_log_every(100);
+  call.mutable_start_run()->mutable_spec()->set_rows(upload({6, 1}, {3, 3, 0, 1, 0, 3}));
+  call.mutable_start_run()->mutable_spec()->set_marks(upload({3, 2}, {2, 1, 5, 3, 6, 0}));
+  ASSERT_TRUE(Ask(call).ok());
+  std::vector<double> means;
+  WatchAll(&means);
+  EXPECT_EQ(means, (std::vector<double>{15, 13.0 / 3, 15}));
+  // Steps that the client has made: what it says of them, in an array of them all.
+  call = ACall();
+  call.mutable_start_run()->mutable_spec()->set_attempt(2);
+  call.mutable_start_run()->mutable_spec()->set_done(5);
+  call.mutable_start_run()->mutable_spec()->add_first(upload({5}, {50, 40, 30, 20, 10}));
+  ASSERT_TRUE(Ask(call).ok());
+  WatchAll(&means);
+  EXPECT_EQ(means, (std::vector<double>{50, 40, 30, 20, 10, 7}));
+  for (auto [count, done] : {std::pair(5, 4), {5, 6}, {0, 5}, {0, 1}}) {
+    call.mutable_start_run()->mutable_spec()->set_attempt(3);
+    call.mutable_start_run()->mutable_spec()->set_done(done);
+    call.mutable_start_run()->mutable_spec()->set_first(
+        0, upload({count}, std::vector<int64_t>(static_cast<size_t>(count))));
+    EXPECT_FALSE(Ask(call).ok()) << count << " " << done;
+  }
+  ExpectAlive();
+}
+
 TEST_F(RunsTest, RandomSpecsDoNoHarm) {
   Start();
   Prepare();
@@ -228,7 +325,7 @@ TEST_F(RunsTest, RandomSpecsDoNoHarm) {
     spec.set_attempt(random());
     spec.set_name(absl::StrCat("run", random() % 3));
     for (int change = 0; change < 3; ++change) {
-      switch (random() % 9) {
+      switch (random() % 13) {
         case 0:
           spec.mutable_step()->set_batch_size(number());
           break;
@@ -258,6 +355,19 @@ TEST_F(RunsTest, RandomSpecsDoNoHarm) {
         case 7:
           spec.mutable_step()->set_data(0, static_cast<uint64_t>(number()));
           break;
+        case 8:
+          spec.set_rows(static_cast<uint64_t>(number()));
+          break;
+        case 9:
+          spec.set_marks(static_cast<uint64_t>(number()));
+          break;
+        case 10:
+          spec.mutable_step()->set_rest(random() % 2 == 0 ? kProgram : random());
+          spec.mutable_step()->set_batch_size(static_cast<int64_t>(random() % 4));
+          break;
+        case 11:
+          spec.set_done(number());
+          break;
         default:
           spec.set_values(static_cast<uint64_t>(number()));
       }
@@ -266,14 +376,25 @@ TEST_F(RunsTest, RandomSpecsDoNoHarm) {
     if (random() % 2 == 0 && started) {
       EXPECT_TRUE(Stop(spec.name()).ok());
     }
-    std::string batch;
-    CommandWriter(&batch).Release({kOfRuns + random() % 1000});  // not the client's
-    ASSERT_TRUE(client_->Send(batch));
   }
   for (const char* name : {"run0", "run1", "run2"}) {
     if (Stop(name).ok()) WatchToEnd(name);
   }
   ExpectAlive();
+}
+
+// What is under them is not the client's: a batch that names one is malformed.
+TEST_F(RunsTest, HandlesOfRunsAreNotForClients) {
+  Start();
+  Prepare();
+  v1::Call call = ACall();
+  call.mutable_start_run()->mutable_spec()->mutable_step()->set_data(0, uint64_t{1} << 63);
+  const absl::Status status = Ask(call);
+  EXPECT_NE(status.message().find("below 2^63"), absl::string_view::npos) << status;
+  std::string batch;
+  CommandWriter(&batch).Release({kOfRuns});
+  v1::Event event;
+  EXPECT_FALSE(client_->Send(batch) && client_->Read(&event));
 }
 
 TEST_F(RunsTest, AreTheirTenantsOnly) {

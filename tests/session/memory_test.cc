@@ -391,6 +391,33 @@ std::vector<RetainedMemoryTest::Row> RetainedMemoryTest::Rows() {
        true},
       {PositionOf<command::HoldArray>(), "errors of arrays that are not there",
        [](RetainedMemoryTest* t, Handle i) -> Commands { return {command::HoldArray{i}}; }, true},
+      {PositionOf<command::PublishProgram>(), "published programs",
+       [](RetainedMemoryTest* t, Handle i) -> Commands {
+         t->name_ = "program/" + std::to_string(i);
+         Commands commands = {command::PublishProgram{9, t->name_, kText, "", false, {1}}};
+         if (i == 1001) {
+           const Commands recorded = {command::BeginProgram{1, {2}},
+                                      Op("add", {A(2), S(1.0)}, {1000}), ReleaseOf({1000}),
+                                      command::EndProgram{9, 1, {}, {}}};
+           commands.insert(commands.begin(), recorded.begin(), recorded.end());
+         }
+         return commands;
+       },
+       true},
+      {PositionOf<command::OpenPrograms>(), "opened programs",
+       [](RetainedMemoryTest* t, Handle i) -> Commands {
+         Commands commands = {
+             command::OpenPrograms{9, "", "program", 0, {static_cast<int64_t>(i)}}};
+         if (i == 1001) {
+           const Commands published = {command::BeginProgram{1, {2}},
+                                       Op("add", {A(2), S(1.0)}, {1000}), ReleaseOf({1000}),
+                                       command::EndProgram{9, 1, {}, {}},
+                                       command::PublishProgram{9, "program", "", "", false, {1}}};
+           commands.insert(commands.begin(), published.begin(), published.end());
+         }
+         return commands;
+       },
+       true},
   };
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/session/session_fixture.h"
@@ -149,24 +150,77 @@ TEST_F(RunsTest, EndWithTheDaemon) {
   EXPECT_TRUE(absl::IsUnavailable(runs_.Start(session, {}, Spec("late")).status()));
 }
 
-TEST_F(RunsTest, ARecordOfNoneIsRefused) {
+// Where there is a next daemon, nothing of them ends.
+TEST_F(RunsTest, AreSuspendedForTheNextDaemon) {
+  RunsOptions options;
+  options.snapshot = [](const Session* /*session*/) {};
+  Runs runs(std::move(options));
+  Prepare();
+  const std::shared_ptr<Session> session(session_.get(), [](Session*) {});
+  const auto running = *runs.Start(session, {}, Spec("running"));
+  const auto paused = *runs.Start(session, {}, Spec("paused"));
+  paused->Ask(RunOrder::kPause);
+  AwaitSteps(running.get(), 5);
+  while (!paused->paused()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  runs.EndWithin(kLong);
+  EXPECT_EQ(running->Watch(0, kNow).state, RunState::kSuspended);
+  EXPECT_EQ(paused->Watch(0, kNow).state, RunState::kPaused);
+  EXPECT_EQ(session_->runs().active, 0);
+  const int64_t steps =
+      running->Watch(0, kNow).step + paused->Watch(0, kNow).step;  // all in the array
+  EXPECT_EQ(Fetch(2)[0], 2 + 2 * static_cast<float>(steps));
+  session_->BeginAnew();
+  SessionTest::Run({});
+  EXPECT_GT(session_->stats().handles, 0) << "for a snapshot";
+}
+
+TEST_F(RunsTest, AskForSnapshots) {
+  std::atomic<int> asked{0};
+  RunsOptions options;
+  options.snapshot = [&](const Session* session) { asked += session == session_.get() ? 1 : 0; };
+  Runs runs(std::move(options));
+  Prepare();
+  const std::shared_ptr<Session> session(session_.get(), [](Session*) {});
+  RunSpec spec = Spec("run");
+  spec.steps = 25;
+  spec.snapshot_every = 10;
+  EXPECT_EQ(End((*runs.Start(session, {}, spec)).get()).reason, "done");
+  EXPECT_EQ(asked, 2);
+  spec.name = "nowhere";
+  const absl::Status status = runs_.Start(session, {}, spec).status();
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--state-dir"));
+}
+
+TEST_F(RunsTest, ARecordOfNoneIsLeftOut) {
   RunRecord record;
   record.spec.name = "run";
   record.spec.steps = 1;
+  record.view.state = RunState::kEnded;
   record.view.next = 2;
   record.view.events.resize(2);
   record.view.events[1].number = 1;
   EXPECT_TRUE(Runs::Restore(session_.get(), {record}).ok());
   EXPECT_EQ(session_->runs().kept, 1);
-  std::vector<RunRecord> bad(6, record);
+  std::vector<RunRecord> bad(11, record);
   bad[0].spec.name = "a b";
   bad[1].spec.steps = 0;
   bad[2].steps_per_epoch = 0;
   bad[3].view.next = 1;
   bad[4].view.events[1].number = 0;
   bad[5].view.events[0].kind = static_cast<RunEventKind>(7);
-  for (const RunRecord& each : bad) EXPECT_FALSE(Runs::Restore(session_.get(), {each}).ok());
+  bad[6].view.events[1].reason = "\xff";
+  bad[7].view.next = uint64_t{1} << 63;
+  bad[8].view.dropped = ~uint64_t{0};
+  bad[9].view.state = static_cast<RunState>(4);
+  bad[10].view.state = RunState::kSuspended;
+  RunRecord good = record;
+  good.spec.name = "good";
+  for (const RunRecord& each : bad) {
+    EXPECT_FALSE(Runs::Restore(session_.get(), {each, good, record, record}).ok());
+    EXPECT_EQ(Runs::List(session_.get()).size(), 2u);
+  }
   EXPECT_FALSE(Runs::Restore(session_.get(), std::vector<RunRecord>(65, record)).ok());
+  EXPECT_EQ(Runs::List(session_.get()).size(), 1u);
 }
 
 }  // namespace

@@ -27,8 +27,9 @@ inline TenantPtr NewTenant(const std::string& name, bool may_share = true) {
 // A client of a session of its own.
 class Client {
  public:
-  Client(const Devices* devices, SharedStore* store, TenantPtr tenant = NewTenant("lab"))
-      : account_(std::make_shared<MemoryAccount>(int64_t{64} << 20)),
+  Client(const Devices* devices, SharedStore* store, TenantPtr tenant = NewTenant("lab"),
+         int64_t memory = int64_t{64} << 20)
+      : account_(std::make_shared<MemoryAccount>(memory)),
         session_(std::make_unique<Session>(
             devices, SessionLimits(),
             SessionResources{/*share=*/true, account_, nullptr,

@@ -37,8 +37,8 @@ class ProgramStateTest : public ProgramsTest {
     session_->Inspect([&](SessionState& state) {
       absl::flat_hash_set<Handle> owned;
       absl::StatusOr<std::unique_ptr<Program>> program =
-          ProgramFrom(message, state.handles, &owned);
-      status = program.ok() ? state.programs.Restore(message.number(), *std::move(program))
+          ProgramFrom(message, state.handles, {}, &owned);
+      status = program.ok() ? state.programs.Restore(message.numbers(), *std::move(program))
                             : program.status();
     });
     return status;
@@ -103,12 +103,12 @@ TEST_F(ProgramStateTest, WhatIsBeingRecordedIsNotKept) {
 TEST_F(ProgramStateTest, WhatNoRecordingMadeIsRefused) {
   Upload(1, {1, 2}, {2});
   state::Program good;
-  good.set_number(1);
+  good.add_numbers(1);
   CommandWriter(good.mutable_records()).Write(Op("sgd_update", {A(5), A(6)}, {}, {AttrValue(0.5)}));
   good.mutable_slots()->Add()->set_operation(0);
   ASSERT_TRUE(Read(good).ok()) << Read(good);
   EXPECT_FALSE(Read(good).ok()) << "the number is taken";
-  good.set_number(2);
+  good.set_numbers(0, 2);
   const auto refused = [&](const auto& damage) {
     state::Program bad = good;
     damage(&bad);
@@ -128,7 +128,11 @@ TEST_F(ProgramStateTest, WhatNoRecordingMadeIsRefused) {
   }));
   EXPECT_TRUE(refused([](state::Program* p) { p->add_held()->set_own(1); }));
   EXPECT_TRUE(refused([](state::Program* p) { p->add_held()->set_own(kFirstProgramHandle); }));
+  EXPECT_TRUE(refused([](state::Program* p) { p->add_held()->set_own(kFirstRunHandle); }));
   EXPECT_TRUE(refused([](state::Program* p) { p->add_modes()->set_number(1 << 16); }));
+  EXPECT_TRUE(refused([](state::Program* p) { p->clear_numbers(); }));
+  EXPECT_TRUE(refused([](state::Program* p) { p->add_numbers(3); }));
+  EXPECT_TRUE(refused([](state::Program* p) { p->add_numbers(2); }));
   ASSERT_TRUE(Read(good).ok());
   // Names of nothing are errors when it runs.
   command::RunProgram run = VaryingRun({}, {}, 1);

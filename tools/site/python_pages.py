@@ -125,6 +125,7 @@ MODULES = {
     "random": "Random numbers",
     "optimizers": "Optimizers",
     "kernels": "Kernels of your own",
+    "runs": "Runs of the daemon's",
     "admin": "Administration",
     "array_api": "The array API standard's names",
     "chainer": "The adapter of Chainer",

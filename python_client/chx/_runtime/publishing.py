@@ -1,4 +1,4 @@
-"""Trees of arrays under names that other sessions can look up."""
+"""Trees of arrays, and functions, under names that other sessions can look up."""
 
 from __future__ import annotations
 
@@ -86,12 +86,23 @@ def tree_of(structure: str, found: list[tuple[str, _core.ndarray]]) -> Any:
 
 
 def publish(
-    session: _core.Session, name: str, tree: Any, readers: Sequence[str], on_owner_exit: str
+    session: _core.Session,
+    name: str,
+    tree: Any,
+    examples: tuple[Any, ...],
+    readers: Sequence[str],
+    on_owner_exit: str,
 ) -> int:
     """See Session.publish()."""
+    from chx import _programs, _published  # which need sessions
+
     if isinstance(readers, str):
         raise TypeError("[publish] expects a list of tenants as readers, got a str")
     keep = keeps("publish", on_owner_exit)
+    if isinstance(tree, (_programs.Jitted, _programs._Method)):
+        return _published.publish(session, name, tree, examples, readers, keep)
+    if examples:
+        raise TypeError("[publish] expects arguments for a function of chx.jit only")
     paths: list[str] = []
     arrays: list[_core.ndarray] = []
     structure = _flatten(tree, "", 0, paths, arrays)

@@ -172,16 +172,21 @@ class Session(_core.Session):
         self,
         name: str,
         tree: Any,
+        *examples: Any,
         readers: Sequence[str] = (),
         on_owner_exit: str = "drop",
     ) -> int:
-        """Publishes arrays for reading: chx.lookup(name) finds them in any process of this tenant.
+        """Publishes arrays for reading, or a function of chx.jit for calls: chx.lookup(name) finds
+        them in any process of this tenant.
 
-        The arrays' memory moves once to where sessions share it, and counts for this session alone.
+        The arrays' memory, or that of arrays that the function captures, moves once to where
+        sessions share it, and counts for this session alone.
 
         Args:
           name: of a-z, 0-9, ".", "_", "-" and "/"; the tenant's. Each call makes a new version.
-          tree: dicts, lists and tuples of arrays, or an array.
+          tree: dicts, lists and tuples of arrays, or an array; or a function of chx.jit.
+          examples: of a function, arguments to call it with: it is published for such ones. None:
+            for all that it has recorded in this session.
           readers: other tenants that may look it up; ["*"]: all.
           on_owner_exit: "keep": it stays when this session ends, until unpublish(); "drop": who has
             it gets errors.
@@ -190,10 +195,13 @@ class Session(_core.Session):
           The version: 1, 2, ...
 
         Raises:
-          ValueError: a wrong name; or an array whose memory to_numpy(copy=False) has shown.
+          ValueError: a wrong name; or an array whose memory to_numpy(copy=False) has shown; or a
+            function that writes to arrays that it captures, computes their gradients, or has
+            numbers that vary, such as random ones.
+          TypeError: something that is no array; or a float among a function's arguments.
           OutOfMemoryError: a name has 64 versions at most, a tenant 4,096 names.
         """
-        return publishing.publish(self, name, tree, readers, on_owner_exit)
+        return publishing.publish(self, name, tree, examples, readers, on_owner_exit)
 
     def unpublish(self, name: str, version: int | None = None) -> None:
         """Takes back a version, or all: arrays that lookup() gave raise ContextError from then on.

@@ -111,13 +111,14 @@ def lookup(
     mode: str = "share",
     session: Session | None = None,
 ) -> Any:
-    """What Session.publish() has published: the same dicts, lists and tuples of arrays.
+    """What Session.publish() has published: the same dicts, lists and tuples of arrays, or a
+    PublishedProgram, which is called as the function was.
 
     Args:
       name: as it was published.
       version: 1, 2, ...; None: the newest.
       tenant: whose name it is; None: this session's tenant.
-      mode: as of chx.open(): "copy" to train from it.
+      mode: as of chx.open(): "copy" to train from it; of no account for programs.
       session: where to open it; the default one if None.
 
     Raises:
@@ -127,7 +128,11 @@ def lookup(
         raise ValueError(f"[lookup] expects a version of 1 or more, got {version}")
     opener = session or connection.connect_default()
     copy = _choice("lookup", "mode", mode, _MODES)
-    _, structure, found = _core._lookup(opener, tenant or "", name, version or 0, copy)
+    _, structure, found, programs = _core._lookup(opener, tenant or "", name, version or 0, copy)
+    if programs:
+        from chx import _published  # which needs sessions
+
+        return _published.PublishedProgram(name, structure, programs)
     return publishing.tree_of(structure, found)
 
 

@@ -1,0 +1,100 @@
+// Windows of commands that a client sends again and again, which run as one plan.
+#ifndef CHX_SERVER_SESSION_REPEATED_WINDOWS_H_
+#define CHX_SERVER_SESSION_REPEATED_WINDOWS_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/command.h"
+#include "server/autograd/graph_template.h"
+#include "server/engine/memory_budget.h"
+#include "server/programs/plan.h"
+#include "server/session/window_search.h"
+#include "server/session/window_shape.h"
+
+namespace chx::server {
+
+struct CommandContext;
+struct SessionState;
+
+// Nobody has to ask for it, and nobody can tell, but by the time that it takes: a window that is
+// not as those before, or cannot run as a plan, is carried out command by command. Used under the
+// session's lock.
+class RepeatedWindows {
+ public:
+  // Commands that a caller may have to keep until more come.
+  static constexpr size_t kMaxPending = 2 * WindowSearch::kMaxPeriod;
+  static constexpr size_t kMore = ~size_t{0};
+
+  RepeatedWindows(bool enabled, MemoryMeter* meter) : enabled_(enabled), meter_(meter) {}
+  ~RepeatedWindows() { Clear(); }
+  RepeatedWindows(const RepeatedWindows&) = delete;
+
+  // Carries out the window that the stream begins with, if there is one: how many commands that
+  // are. 0: none. kMore: there may be one, if the stream goes on as it has begun; only if `more`.
+  size_t Run(absl::Span<const Command> stream, bool more, uint64_t batch, CommandContext& context);
+  // After each other command.
+  void Note(const Command& command);
+  // After each command or window: what has been released is nobody's any more.
+  void Tidy(SessionState* state);
+  void Clear();
+
+ private:
+  // An array that all windows work on, as it was when the plan was made.
+  struct Held {
+    uint64_t buffer = 0;  // its serial
+    ArraySpec spec;
+    GraphTemplate::Nodes nodes;
+    std::vector<bool> grad_required;  // by node
+  };
+  struct Known {
+    WindowShape shape;
+    std::vector<char> kept;  // by result: it is there after a window
+    std::unique_ptr<Plan> plan;
+    std::shared_ptr<const GraphTemplate> graph;
+    std::vector<Held> held;
+    int64_t charged = 0;
+    int attempts = 0;  // to make a plan
+    int misses = 0;    // in a row
+    int64_t successes = 0;
+  };
+
+  size_t RunWindow(Known* known, absl::Span<const Command> stream, uint64_t batch,
+                   CommandContext& context);
+  size_t Record(Known* known, absl::Span<const Command> stream, uint64_t batch,
+                CommandContext& context);
+  absl::Status MakePlan(Known* known, SessionState* state);
+  // How a plan has run. False: it has not.
+  bool RunPlan(Known* known, absl::Span<const Command> stream, CommandContext& context);
+  void Bind(const Known& known, std::vector<Array> results, SessionState* state);
+  bool HeldIsThere(const Known& known, SessionState* state) const;
+  // The window's results that are there after it, of those that the plan keeps.
+  std::vector<Handle> KeptHandles(const Known& known) const;
+  bool IsKept(const Known& known, Handle result) const;
+  void ForgetPlan(Known* known);
+  void Drop(std::list<Known>::iterator known);
+  // From what was captured.
+  bool Learn();
+  void StopCapturing();
+  void Wait();
+
+  const bool enabled_;
+  MemoryMeter* const meter_;
+  WindowSearch search_;
+  size_t period_ = 0;              // > 0: three of them are captured
+  std::vector<Command> captured_;  // a Barrier stands for each command that is no step
+  int64_t captured_bytes_ = 0;     // in the heap
+  int64_t captured_charge_ = 0;
+  size_t waits_ = 0;  // commands, before it searches again
+  int failures_ = 0;
+  std::list<Known> known_;  // the one that has run last first
+  WindowMatch match_;
+  bool released_ = false;  // something, since Tidy
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_SESSION_REPEATED_WINDOWS_H_
