@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "client/program_state.h"
-#include "client/runs.h"
+#include "client/run_calls.h"
 #include "ops/error.h"
 
 namespace chx {

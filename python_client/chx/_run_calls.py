@@ -204,16 +204,3 @@ def rule(
     if metric not in among:
         raise ValueError(f"[runs] expects a rule about one of {among}, got {rule.metric!r}")
     return rule.kind, of_evaluation, among.index(metric), rule.bound, rule.patience
-
-
-def views() -> Any:
-    try:
-        import matplotlib  # noqa: F401
-        import tqdm  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "[runs] expects tqdm and Matplotlib to show runs: `pip install chx[runs]`"
-        ) from error
-    from chx import _run_views
-
-    return _run_views

@@ -12,9 +12,16 @@ if TYPE_CHECKING:
     from chx.runs import Event, Run
 
 
+def _missing(library: str) -> ImportError:
+    return ImportError(f"[runs] expects {library} to show runs: `pip install chx[runs]`")
+
+
 def show_progress(run: Run) -> Event:
     """Run.show_progress, with tqdm."""
-    from tqdm import auto  # type: ignore[import-untyped]
+    try:
+        from tqdm import auto  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise _missing("tqdm") from error
 
     with auto.tqdm(total=run.steps, desc=run.name, unit="step") as bar:
         for step, event in run._watched():
@@ -28,7 +35,10 @@ def show_progress(run: Run) -> Event:
 
 def plot(run: Run, file: str | os.PathLike[str], names: Sequence[str] | None) -> None:
     """Run.plot, with Matplotlib."""
-    from matplotlib import figure
+    try:
+        from matplotlib import figure
+    except ImportError as error:
+        raise _missing("Matplotlib") from error
 
     metrics = run.metrics()
     known = [n for n in metrics if n.removeprefix(EVALUATION) not in ("step", "epoch")]

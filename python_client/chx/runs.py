@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from chx import _core, _run_calls
+from chx import _core, _run_calls, _run_views
 from chx._numpy import creation
 from chx._run_calls import Data
 from chx._runtime import recording as _recording
@@ -188,7 +188,7 @@ class Run:
           ChainerxError: a step has failed.
           ImportError: tqdm is not installed.
         """
-        return cast(Event, _run_calls.views().show_progress(self))
+        return _run_views.show_progress(self)
 
     def plot(self, file: str | os.PathLike[str], metrics: Sequence[str] | None = None) -> None:
         """Draws what metrics() has over epochs, with Matplotlib. Needs chx[runs].
@@ -201,7 +201,7 @@ class Run:
           ImportError: Matplotlib is not installed.
           ValueError: there is no such metric.
         """
-        _run_calls.views().plot(self, file, metrics)
+        _run_views.plot(self, file, metrics)
 
     def pause(self) -> None:
         """Returns when the run stands between two steps, or has ended. It waits for resume()."""

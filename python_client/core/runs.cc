@@ -1,5 +1,5 @@
 // Runs, as chx/runs.py calls them.
-#include "client/runs.h"
+#include "client/run_calls.h"
 
 #include <utility>
 

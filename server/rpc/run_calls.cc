@@ -55,9 +55,9 @@ absl::StatusOr<RunSpec> SpecFrom(const v1::RunSpec& message) {
   spec.snapshot_every = message.snapshot_every();
   // Those of programs and runs are not for clients.
   Handle all = spec.values | spec.rows | spec.marks;
-  for (const RunCalls* calls :
-       {&spec.step, spec.evaluation.has_value() ? &*spec.evaluation : &spec.step}) {
-    for (Handle handle : calls->data) all |= handle;
+  for (Handle handle : spec.step.data) all |= handle;
+  if (spec.evaluation.has_value()) {
+    for (Handle handle : spec.evaluation->data) all |= handle;
   }
   for (Handle handle : spec.first) all |= handle;
   if (IsOfProgram(all)) return ValueError("[runs] expects handles below 2^63");

@@ -108,6 +108,18 @@ void RepeatedWindows::Drop(std::list<Known>::iterator known) {
   known_.erase(known);
 }
 
+void RepeatedWindows::Tidy(const SessionState& state) {
+  for (auto known = known_.begin(); known != known_.end();) {
+    const auto next = std::next(known);
+    const std::vector<Handle>& held = known->shape.held();
+    const bool whole = std::all_of(held.begin(), held.end(), [&state](Handle handle) {
+      return state.handles.contains(handle);
+    });
+    if (!whole) Drop(known);
+    known = next;
+  }
+}
+
 void RepeatedWindows::Clear() {
   while (!known_.empty()) Drop(known_.begin());
   StopCapturing();
@@ -126,13 +138,10 @@ void RepeatedWindows::Wait() {
   ++failures_;
 }
 
-void RepeatedWindows::Note(const Command& command) {
+void RepeatedWindows::Note(const Command& command, const SessionState& state) {
   if (!enabled_) return;
   const WindowRole role = RoleOf(command);
-  if (role == WindowRole::kRelease) {
-    released_ = true;
-    return;
-  }
+  if (role == WindowRole::kRelease) return Tidy(state);
   if (role == WindowRole::kReset) Clear();
   if (period_ > 0) {
     if (role == WindowRole::kStep) {
@@ -199,6 +208,7 @@ size_t RepeatedWindows::Run(absl::Span<const Command> stream, bool more, uint64_
       if (done > 0) {
         known->misses = 0;
         known_.splice(known_.begin(), known_, known);
+        Tidy(context.state);
         return done;
       }
       if (found != WindowShape::Found::kTooShort) ++known->misses;
@@ -268,7 +278,6 @@ size_t RepeatedWindows::RunWindow(Known* known, absl::Span<const Command> stream
     begin = end;
     if (others.empty()) continue;
     RunCommand(command::Release{{others.begin(), others.end()}}, context);
-    released_ = true;
   }
   return match_.consumed;
 }
@@ -394,7 +403,6 @@ size_t RepeatedWindows::Record(Known* known, absl::Span<const Command> stream, u
   }
   if (!made.ok()) ForgetPlan(known);
   release();
-  released_ = true;
   return match_.consumed;
 }
 
@@ -442,20 +450,6 @@ absl::Status RepeatedWindows::MakePlan(Known* known, SessionState* state) {
   if (!meter_->TryCharge(bytes)) return meter_->Exhausted(bytes);
   known->charged = bytes;
   return absl::OkStatus();
-}
-
-void RepeatedWindows::Tidy(SessionState* state) {
-  if (!released_ || known_.empty()) return;
-  released_ = false;
-  for (auto known = known_.begin(); known != known_.end();) {
-    const auto next = std::next(known);
-    const std::vector<Handle>& held = known->shape.held();
-    const bool whole = std::all_of(held.begin(), held.end(), [state](Handle handle) {
-      return state->handles.contains(handle);
-    });
-    if (!whole) Drop(known);
-    known = next;
-  }
 }
 
 }  // namespace chx::server

@@ -37,9 +37,7 @@ class RepeatedWindows {
   // are. 0: none. kMore: there may be one, if the stream goes on as it has begun; only if `more`.
   size_t Run(absl::Span<const Command> stream, bool more, uint64_t batch, CommandContext& context);
   // After each other command.
-  void Note(const Command& command);
-  // After each command or window: what has been released is nobody's any more.
-  void Tidy(SessionState* state);
+  void Note(const Command& command, const SessionState& state);
   void Clear();
 
  private:
@@ -76,6 +74,8 @@ class RepeatedWindows {
   bool IsKept(const Known& known, Handle result) const;
   void ForgetPlan(Known* known);
   void Drop(std::list<Known>::iterator known);
+  // After releases: forgets windows that work on arrays that are gone.
+  void Tidy(const SessionState& state);
   // From what was captured.
   bool Learn();
   void StopCapturing();
@@ -92,7 +92,6 @@ class RepeatedWindows {
   int failures_ = 0;
   std::list<Known> known_;  // the one that has run last first
   WindowMatch match_;
-  bool released_ = false;  // something, since Tidy
 };
 
 }  // namespace chx::server

@@ -136,7 +136,6 @@ size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* o
       const size_t done = state_.windows.Run(window.subspan(i), more, batch, context);
       if (done == RepeatedWindows::kMore) break;
       if (done > 0) {
-        state_.windows.Tidy(&state_);
         Count(static_cast<int64_t>(done));
         if (trace->on()) trace->Ran("repeated_window", -1);
         i += done - 1;
@@ -154,10 +153,7 @@ size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* o
     } else {
       RunCommand(window[i], context);
     }
-    if (of_client) {
-      state_.windows.Note(window[i]);
-      state_.windows.Tidy(&state_);
-    }
+    if (of_client) state_.windows.Note(window[i], state_);
     Count(1);
     if (trace->on()) trace->Ran(name, DeviceOf(window[i]));
     if (timed) {

@@ -1,4 +1,4 @@
-#include "client/runs.h"
+#include "client/run_calls.h"
 
 #include <random>
 

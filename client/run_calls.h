@@ -1,6 +1,6 @@
 // Training that the daemon does by itself, whether its client is there or not.
-#ifndef CHX_CLIENT_RUNS_H_
-#define CHX_CLIENT_RUNS_H_
+#ifndef CHX_CLIENT_RUN_CALLS_H_
+#define CHX_CLIENT_RUN_CALLS_H_
 
 #include <cstdint>
 #include <string>
@@ -96,4 +96,4 @@ absl::StatusOr<std::vector<RunInfo>> ListRuns(Session* session);
 
 }  // namespace chx
 
-#endif  // CHX_CLIENT_RUNS_H_
+#endif  // CHX_CLIENT_RUN_CALLS_H_
