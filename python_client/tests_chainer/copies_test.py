@@ -46,12 +46,17 @@ def host(array):
     return None if array is None else np.array(CPU.send(array))
 
 
+def values_of(link):
+    """Copies of all parameters, as a list of NumPy arrays."""
+    return [host(p.array) for _, p in sorted(link.namedparams())]
+
+
 def arrays(link):
     """Copies of all parameters and gradients, as a list of NumPy arrays."""
     return [host(a) for _, p in sorted(link.namedparams()) for a in (p.array, p.grad)]
 
 
-def compare(run, device, rtol=1e-6):
+def compare(run, device, rtol=1e-6, atol=1e-7):
     """run(device) gives what it gives on NumPy: arrays before, and after, which are others."""
     seed = np.random.randint(2**31)
     results = []
@@ -65,7 +70,7 @@ def compare(run, device, rtol=1e-6):
     for a, b in zip(got, want, strict=True):
         assert (a is None) == (b is None)
         if b is not None:
-            np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol / 10)
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -161,6 +166,7 @@ def test_a_copy_of_an_optimizer_goes_on(rng, device):
 
 @pytest.mark.parametrize("way", ["share", "copy"])
 def test_copies_of_half_precision_with_masters(rng, device, way):
+    # Of parameters: one bit of x changes gradients by up to 3e-2, and these by up to 1e-3 (700 seeds).
     values = rng.normal(size=(5, 3)).astype(np.float16)
 
     def run(place):
@@ -171,16 +177,16 @@ def test_copies_of_half_precision_with_masters(rng, device, way):
         optimizer.use_fp32_update()
         optimizer.setup(model)
         x = place.send(values)
-        before = arrays(model)
+        before = values_of(model)
         for _ in range(3):
             optimizer.update(lambda: F.sum(F.square(model[1](F.tanh(model[0](x))))))
         if way == "copy":  # NumPy's deep copies of shared arrays drift apart when they are rounded
             optimizer = copy.deepcopy(optimizer)
             model = optimizer.target
             optimizer.update(lambda: F.sum(F.square(model[1](F.tanh(model[0](x))))))
-        return before, arrays(model)
+        return before, values_of(model)
 
-    compare(run, device, rtol=3e-2)
+    compare(run, device, rtol=1e-2, atol=4e-3)
 
 
 def test_copies_with_a_scaled_loss_and_a_hook_that_watches(rng, device):
