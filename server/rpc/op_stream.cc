@@ -14,6 +14,7 @@
 #include "server/log/log.h"
 #include "server/log/printable.h"
 #include "server/rpc/limits.h"
+#include "server/session/command_handles.h"
 
 namespace chx::server {
 namespace {
