@@ -77,6 +77,18 @@ RATIOS = [
         1.0,
     ),
     (
+        "causal attention of a small GPT block, recorded, against JAX",
+        "step attention: chx jit",
+        "step attention: jax",
+        1.0,
+    ),
+    (
+        "the same against a compiled PyTorch",
+        "step attention: chx jit",
+        "step attention: new compiled torch",
+        1.0,
+    ),
+    (
         "Chainer on chxd against NumPy Chainer, host-bound, loss read every iteration",
         "step small, loss every 1: chainer on chx",
         "step small, loss every 1: chainer",
