@@ -277,6 +277,7 @@ absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
   CHX_RETURN_IF_ERROR(ChargeSlab(bytes));
   absl::StatusOr<char*> slab = SlabOfDevice(bytes, kind);
   if (!slab.ok() && TrimLocked()) slab = SlabOfDevice(bytes, kind);
+  if (!slab.ok() && has_own_memory() && slot_->device->Relieve()) slab = SlabOfDevice(bytes, kind);
   if (!slab.ok()) {
     ReleaseSlab(bytes);
     return slab.status();
@@ -325,8 +326,9 @@ bool MemoryPool::Trim() {
   return TrimLocked();
 }
 
-bool MemoryPool::TryTrim() {
-  if (use_ != MemoryUse::kArrays || !mutex_.TryLock()) return false;
+bool MemoryPool::TryTrim(const Device* device) {
+  if (device == nullptr ? has_own_memory() : device != slot_->device.get()) return false;
+  if (!mutex_.TryLock()) return false;
   const bool any = TrimLocked();
   mutex_.Unlock();
   return any;

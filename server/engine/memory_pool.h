@@ -71,9 +71,9 @@ class MemoryPool {
   bool sharing() const { return sharing_ != nullptr; }
   // Gives what is not in use back to the device; false if that is nothing.
   bool Trim();
-  // The same for another session that needs host memory: waits neither for who uses the pool nor
-  // for a device.
-  bool TryTrim();
+  // The same for another session that needs memory of this device, or, with null, of the host: does
+  // not wait for who uses the pool.
+  bool TryTrim(const Device* device);
 
  private:
   friend class Buffer;

@@ -242,7 +242,7 @@ class Convolution {
     call.ldc = leading;
     call.c_stride = step;
     call.count = count;
-    return StreamOf(args_).Gemm(call);
+    return StreamOf(args_).Gemm(args_, call);
   }
 
   const KernelArgs& args_;

@@ -115,7 +115,7 @@ absl::Status RunBlas(const KernelArgs& args, Product product) {
     call.a = product.b.data + at[1];
     call.b = product.a.data + at[0];
     call.c = out.data + first * call.c_stride * item_size;
-    CHX_RETURN_IF_ERROR(StreamOf(args).Gemm(call));
+    CHX_RETURN_IF_ERROR(StreamOf(args).Gemm(args, call));
   }
   return absl::OkStatus();
 }
