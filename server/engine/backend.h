@@ -34,7 +34,8 @@ class Stream {
   virtual absl::Status Zero(void* dst, size_t bytes) = 0;
   // From the memory of another device, after all work of its stream `from` and before what comes
   // next there; nobody waits. False: nothing was done, as these devices have no way but the host.
-  virtual absl::StatusOr<bool> CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) {
+  virtual absl::StatusOr<bool> CopyFrom(Stream& /*from*/, void* /*dst*/, const void* /*src*/,
+                                        size_t /*bytes*/) {
     return false;
   }
   // Waits; reports what went wrong since the last call.
