@@ -73,7 +73,10 @@ bazel_tests() {
 }
 
 check "style: clang-format, ruff" tools/lint.sh style
-bazel_tests "all tests" //...
+# Unit tests that are the same in every build are compiled once: below, for ASan.
+once=()
+[ "$fast" = 1 ] || once=(--build_tag_filters=-sanitized --test_tag_filters=-sanitized)
+bazel_tests "all tests" "${once[@]}" //...
 export CHXD_BAZEL_OPTIONS="${bazel_options[*]}"
 check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
