@@ -70,7 +70,8 @@ absl::Status RunPlain(const KernelArgs& args, const Product& product) {
                      PlainProduct<T>{DeviceNest<3>(nest), a.data, b.data,
                                      product.bias != nullptr ? product.bias->data : nullptr,
                                      reinterpret_cast<T*>(product.out.data), product.inner(),
-                                     a.strides[a.ndim() - 1], b.strides[b.ndim() - 2]});
+                                     a.strides[a.ndim() - 1], b.strides[b.ndim() - 2]},
+                     product.inner());
     }
   });
 }

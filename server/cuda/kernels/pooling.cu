@@ -27,7 +27,7 @@ absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&&
     body.windows = windows;
     fill(&body, reinterpret_cast<const T*>(inputs[0].data), reinterpret_cast<T*>(out.data),
          inputs.size() > 1 ? reinterpret_cast<const int64_t*>(inputs[1].data) : nullptr);
-    return ForEach(args, out.size(), body);
+    return ForEach(args, out.size(), body, windows.kernel_size);
   });
 }
 
