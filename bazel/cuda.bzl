@@ -9,6 +9,7 @@ load("//bazel:plugin.bzl", "host_headers", "plugin_binary")
 # Blackwell, and has the last one as PTX for what comes.
 _GENCODE = {
     "ci": ["-gencode=arch=compute_90,code=sm_90"],
+    "check": ["-gencode=arch=compute_90,code=[sm_90,compute_90]"],
     "release": [
         "-gencode=arch=compute_75,code=sm_75",
         "-gencode=arch=compute_80,code=sm_80",
