@@ -25,39 +25,35 @@ def loss(tmp_path, monkeypatch):
 
 def test_other_devices_and_sessions_go_on(loss):
     with Daemon("--devices=native:0,cuda:0") as daemon:
-        one, other = chx.connect(daemon.address), chx.connect(daemon.address)
-        with one:
-            there = chx.arange(4, device="cuda:0")
-            here = chx.arange(4, device="native:0") + 1
-        with other:
-            others = chx.ones(3, device="cuda:0")
+        sessions = [chx.connect(daemon.address) for _ in range(2)]
+        on_gpu = [chx.arange(4, device=session.devices[1]) for session in sessions]
+        on_cpu = chx.arange(4, device=sessions[0].devices[0]) + 1
         loss.touch()
-        for session, array in ((one, there), (other, others)):
-            with session, pytest.raises(chx.DeviceError, match="lost for a test"):
+        for session, array in zip(sessions, on_gpu):
+            with pytest.raises(chx.DeviceError, match="lost for a test"):
                 chx.to_numpy(array)
-            with session, pytest.raises(chx.DeviceError, match="the device cuda:0 is lost"):
-                chx.to_numpy(chx.ones(2, device="cuda:0"))
-        with one:
-            np.testing.assert_array_equal(chx.to_numpy(here), [1, 2, 3, 4])
-        with chx.connect(daemon.address):
-            assert chx.to_numpy(chx.ones(2, device="native:0") * 3).tolist() == [3, 3]
             with pytest.raises(chx.DeviceError, match="the device cuda:0 is lost"):
-                chx.to_numpy(chx.ones(2, device="cuda:0"))
+                chx.to_numpy(chx.ones(2, device=session.devices[1]))
+        np.testing.assert_array_equal(chx.to_numpy(on_cpu), [1, 2, 3, 4])
+        sessions.append(chx.connect(daemon.address))
+        cpu, gpu = sessions[-1].devices
+        assert chx.to_numpy(chx.ones(2, device=cpu) * 3).tolist() == [3, 3]
+        with pytest.raises(chx.DeviceError, match="the device cuda:0 is lost"):
+            chx.to_numpy(chx.ones(2, device=gpu))
         devices = {device.name: device.lost for device in chx.admin.connect(daemon.address).devices()}
         assert devices == {"native:0": "", "cuda:0": "cuda: synchronize: lost for a test"}
         assert healthy(daemon.address) and daemon.alive()
-        one.close()
-        other.close()
+        for session in sessions:
+            session.close()
 
 
 def test_the_loss_of_the_last_device_ends_the_daemon(loss):
     with Daemon("--devices=cuda:0", "--drain-timeout=5s") as daemon:
         session = chx.connect(daemon.address)
-        with session:
-            array = chx.ones(3)
-            loss.touch()
-            with pytest.raises(chx.DeviceError, match="lost for a test"):
-                chx.to_numpy(array)
+        array = chx.ones(3)
+        loss.touch()
+        with pytest.raises(chx.DeviceError, match="lost for a test"):
+            chx.to_numpy(array)
         # Sessions have as long as at any other end.
         assert wait_until(lambda: not healthy(daemon.address))
         session.close()

@@ -11,7 +11,7 @@ SHAPE = (37, 65)
 def main():
     begun = time.perf_counter()
     session = chx.connect()
-    print(f"ready after {time.perf_counter() - begun:.2f} s: {[d.name for d in session.devices()]}")
+    print(f"ready after {time.perf_counter() - begun:.2f} s: {[d.name for d in session.devices]}")
     rng = np.random.default_rng(7)
     x = rng.normal(size=SHAPE).astype(np.float32)
     y = rng.normal(size=SHAPE).astype(np.float32)
