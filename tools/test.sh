@@ -1,9 +1,9 @@
 #!/bin/bash
 # Sets up, checks style, builds everything and runs all tests; then the wheel, the demo, the site of
-# the documentation, the C++ SDK, the check for GPUs, the source distribution, clang-tidy, the unit tests under ASan and
-# UBSan, those of engine, session and autograd under TSan, and libFuzzer for some seconds.
-# `tools/test.sh --fast` stops after the check for GPUs. Ends with one line: "N passed, M failed", over all test
-# targets and checks.
+# the documentation, the C++ SDK, the check for GPUs, the source distribution, clang-tidy, the unit
+# tests under ASan and UBSan, those of engine, session and autograd under TSan, and libFuzzer for some
+# seconds. `tools/test.sh --fast` stops after the check for GPUs. Ends with one line: "N passed, M
+# failed", over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
