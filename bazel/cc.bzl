@@ -99,12 +99,28 @@ def chx_isa_library(name, srcs, deps):
         }),
     )
 
-def chx_cc_test(name, copts = [], deps = [], **kwargs):
+# Their unit tests depend on the instruction set, or on CUDA's headers: what the sanitizers' builds have
+# is not all of it.
+_SPECIAL = ["server/cuda", "server/kernels", "server/native", "tests/cuda"]
+
+def chx_cc_test(name, copts = [], deps = [], tags = [], **kwargs):
     """A GoogleTest, linked against the system's shared objects.
 
     That is a link of 0.3 s for a test of the server; from the archives it
     would be 45 MB and 1.6 s.
+
+    Args:
+      name: of the target.
+      copts: for the compiler.
+      deps: beside GoogleTest.
+      tags: "unit": runs under ASan, too; "tsan": under TSan, too. Unit tests that are the same in
+        every build get "sanitized": the whole of tools/test.sh runs them under ASan only.
+      **kwargs: of cc_test.
     """
+    package = native.package_name()
+    special = [True for folder in _SPECIAL if (package + "/").startswith(folder + "/")]
+    if "unit" in tags and not special:
+        tags = tags + ["sanitized"]
     kwargs.setdefault("linkstatic", False)
     kwargs.setdefault("size", "small")
     native.cc_test(
@@ -114,5 +130,6 @@ def chx_cc_test(name, copts = [], deps = [], **kwargs):
             "@system//:gtest",
             "@system//:gtest_main",
         ],
+        tags = tags,
         **kwargs
     )

@@ -5,15 +5,18 @@ load("@local_cuda//:defs.bzl", "CUDA_FOUND", "NVCC")
 load("//bazel:cc.bzl", "COPTS", "include_check")
 load("//bazel:plugin.bzl", "host_headers", "plugin_binary")
 
-# Hopper for development and CI; what is shipped (--define=cuda_arch=release) runs on Ampere and Ada
-# too, and has the last one as PTX for what comes.
+# Hopper for development and CI; what is shipped (--define=cuda_arch=release) runs on Turing to
+# Blackwell, and has the last one as PTX for what comes.
 _GENCODE = {
     "ci": ["-gencode=arch=compute_90,code=sm_90"],
+    "check": ["-gencode=arch=compute_90,code=[sm_90,compute_90]"],
     "release": [
+        "-gencode=arch=compute_75,code=sm_75",
         "-gencode=arch=compute_80,code=sm_80",
         "-gencode=arch=compute_86,code=sm_86",
         "-gencode=arch=compute_89,code=sm_89",
-        "-gencode=arch=compute_90,code=[sm_90,compute_90]",
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_100,code=[sm_100,compute_100]",
     ],
 }
 

@@ -169,8 +169,37 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   }
   CHX_RETURN_IF_ERROR(daemon->Listen(options));
   CHX_RETURN_IF_ERROR(daemon->ListenForHttp(options));
+  daemon->WatchDevices(options.on_useless);
   daemon->runs_->Serve();
   return daemon;
+}
+
+void Daemon::WatchDevices(const std::function<void()>& on_useless) {
+  std::map<std::string, bool> all;
+  for (int i = 0; i < devices_.size(); ++i) all[devices_.at(i).name()] = true;
+  admin_->SetDevices(std::move(all));
+  for (int i = 0; i < devices_.size(); ++i) {
+    Device* const device = &devices_.at(i);
+    device->health().SetOnLost([this, device, on_useless](const absl::Status& why) {
+      NoteLost(*device, why);
+      if (devices_.all_lost() && on_useless != nullptr) on_useless();
+    });
+  }
+}
+
+void Daemon::NoteLost(const Device& lost, const absl::Status& why) {
+  Log(LogLevel::kError,
+      "a device is lost: what sessions have on it is gone, and it fails until a restart",
+      {{"device", lost.name()}, {"reason", why.message()}});
+  std::map<std::string, bool> works;
+  for (int i = 0; i < devices_.size(); ++i) {
+    works[devices_.at(i).name()] = !devices_.at(i).health().lost();
+  }
+  admin_->SetDevices(std::move(works));
+}
+
+void Daemon::ForgetDevices() {
+  for (int i = 0; i < devices_.size(); ++i) devices_.at(i).health().SetOnLost(nullptr);
 }
 
 absl::Status Daemon::OpenSpillFolder(const Options& options) {
@@ -445,6 +474,7 @@ void Daemon::Drain(std::chrono::milliseconds timeout) {
 }
 
 void Daemon::StopListening() {
+  ForgetDevices();  // which tells the admin process
   web_ = nullptr;
   front_ = nullptr;  // before the acceptor, which takes what it lets in
   acceptor_ = nullptr;

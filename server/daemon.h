@@ -3,6 +3,7 @@
 #define CHX_SERVER_DAEMON_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +57,10 @@ class Daemon {
  private:
   Daemon() = default;
   absl::Status OpenSpillFolder(const Options& options);
+  // From now on until ForgetDevices.
+  void WatchDevices(const std::function<void()>& on_useless);
+  void NoteLost(const Device& lost, const absl::Status& why);
+  void ForgetDevices();
   absl::Status Listen(const Options& options);
   absl::Status ListenForFrames(const Options& options);
   absl::Status ListenForHttp(const Options& options);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ struct Listener {
 
 struct Options {
   std::string devices;
+  std::function<void()> on_useless;  // called when the last device is lost
   std::vector<Listener> listeners;
   int64_t session_memory = 0;
   // Of the whole daemon; by default what this machine suggests.

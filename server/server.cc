@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -53,6 +54,7 @@ int Fail(const Flags& flags, const absl::Status& status) {
 int stop_pipe[2];
 constexpr char kStop = 0;
 constexpr char kReload = 1;
+constexpr char kUseless = 2;
 
 void OnSignal(int signal) {
   const int error = errno;
@@ -92,8 +94,16 @@ void Adopt(const absl::StatusOr<Credentials>& read, absl::string_view why, bool 
   if (!read->warning.empty()) Log(LogLevel::kWarning, read->warning);
 }
 
-// Until SIGTERM, SIGINT or the end of the lifeline. True if there is time to drain.
-bool WaitForEnd(const Options& options, CredentialWatch* watch, Daemon* daemon) {
+// Why the daemon ends.
+enum class End {
+  kAsked,     // by SIGTERM or SIGINT: there is time to drain
+  kUseless,   // the last device is lost: the same, but it is a failure
+  kLifeline,  // at once
+};
+
+void SayUseless() { (void)!write(stop_pipe[1], &kUseless, 1); }
+
+End WaitForEnd(const Options& options, CredentialWatch* watch, Daemon* daemon) {
   const CredentialFiles& files = options.credential_files;
   const bool tenants = !files.tenants.empty();
   const int look_ms = files.tls_cert.empty() && files.token.empty() && !tenants ? -1 : 1000;
@@ -108,10 +118,11 @@ bool WaitForEnd(const Options& options, CredentialWatch* watch, Daemon* daemon) 
     }
     char byte = kStop;
     if (fds[0].revents != 0 && read(stop_pipe[0], &byte, 1) == 1) {
-      if (byte == kStop) return true;
+      if (byte == kStop) return End::kAsked;
+      if (byte == kUseless) return End::kUseless;
       Adopt(watch->Read(), "SIGHUP", tenants, daemon);
     }
-    if (fds[1].revents != 0) return false;
+    if (fds[1].revents != 0) return End::kLifeline;
   }
 }
 
@@ -175,6 +186,7 @@ int Main(const Flags& flags) {
   CredentialWatch watch(options->credential_files, options->credentials);
   ConfigureLog(options->log);
   options->helper_program = "/proc/self/exe";
+  options->on_useless = SayUseless;
   std::vector<std::unique_ptr<Backend>> owned;
   const NativeOptions native{options->threads};
   owned.push_back(CreateNativeBackend(native));
@@ -193,14 +205,15 @@ int Main(const Flags& flags) {
     Log(LogLevel::kWarning, options->credentials.warning);
   }
   std::cout << "chxd ready " << absl::StrJoin((*daemon)->addresses(), " ") << std::endl;
-  const bool drain = WaitForEnd(*options, &watch, daemon->get());
+  const End end = WaitForEnd(*options, &watch, daemon->get());
+  const bool drain = end != End::kLifeline;
   // Until streams have ended; and as long again for the snapshots.
   const int waits = drain ? (options->state_dir.empty() ? 1 : 2) : 0;
   ExitAfter(kGrace + waits * options->drain_timeout);
   if (drain) (*daemon)->Drain(options->drain_timeout);
   *daemon = nullptr;
   Log(LogLevel::kInfo, "ended");
-  return 0;
+  return end == End::kUseless ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 // Else what is opened first would be standard error, and get the log.

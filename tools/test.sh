@@ -1,9 +1,9 @@
 #!/bin/bash
 # Sets up, checks style, builds everything and runs all tests; then the wheel, the demo, the site of
-# the documentation, the C++ SDK, the source distribution, clang-tidy, the unit tests under ASan and
-# UBSan, those of engine, session and autograd under TSan, and libFuzzer for some seconds.
-# `tools/test.sh --fast` stops after the SDK. Ends with one line: "N passed, M failed", over all test
-# targets and checks.
+# the documentation, the C++ SDK, the check for GPUs, the source distribution, clang-tidy, the unit
+# tests under ASan and UBSan, those of engine, session and autograd under TSan, and libFuzzer for some
+# seconds. `tools/test.sh --fast` stops after the check for GPUs. Ends with one line: "N passed, M
+# failed", over all test targets and checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -73,7 +73,10 @@ bazel_tests() {
 }
 
 check "style: clang-format, ruff" tools/lint.sh style
-bazel_tests "all tests" //...
+# Unit tests that are the same in every build are compiled once: below, for ASan.
+once=()
+[ "$fast" = 1 ] || once=(--build_tag_filters=-sanitized --test_tag_filters=-sanitized)
+bazel_tests "all tests" "${once[@]}" //...
 export CHXD_BAZEL_OPTIONS="${bazel_options[*]}"
 check "wheel: build" tools/wheel.sh
 check "wheel: install and use" tools/test_wheel.sh
@@ -83,6 +86,7 @@ check "docs: site" tools/docs.sh check
 # Quickly compressed: these packages are for the test.
 XZ_OPT=-0 check "C++ SDK: build" tools/sdk.sh
 check "C++ SDK: outside projects" tools/test_sdk.sh
+check "GPU check: on the CPU" tools/test_gpu_check.sh
 if [ "$fast" = 0 ]; then
   check "source distribution: pack" tools/wheel.sh sdist
   check "source distribution: build, install and use" tools/test_sdist.sh

@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<DeviceStatus>> Admin::Devices() {
   std::vector<DeviceStatus> devices;
   for (const v1::DeviceInfo& info : reply.list_devices().devices()) {
     devices.push_back({info.name(), info.name().substr(0, info.name().find(':')),
-                       info.memory_bytes(), info.used_bytes()});
+                       info.memory_bytes(), info.used_bytes(), info.lost()});
   }
   return devices;
 }

@@ -37,6 +37,7 @@ struct DeviceStatus {
   std::string kind;  // "native"
   uint64_t memory_bytes = 0;
   uint64_t used_bytes = 0;  // what sessions have taken of it, with what they keep for later
+  std::string lost;         // why it does not work any more; empty: it does
 };
 
 struct SessionStatus {

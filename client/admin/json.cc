@@ -19,7 +19,8 @@ Json ToJson(const DeviceStatus& device) {
   return {{"name", device.name},
           {"kind", device.kind},
           {"memory_bytes", device.memory_bytes},
-          {"used_bytes", device.used_bytes}};
+          {"used_bytes", device.used_bytes},
+          {"lost", device.lost}};
 }
 
 Json ToJson(const SessionStatus& session) {

@@ -68,11 +68,13 @@ std::string DeviceTable(const std::vector<DeviceStatus>& devices) {
                {"KIND"},
                {"MEMORY", Table::kRight},
                {"USED", Table::kRight},
-               {"FREE", Table::kRight}});
+               {"FREE", Table::kRight},
+               {"STATE"}});
   for (const DeviceStatus& device : devices) {
     const uint64_t free = device.memory_bytes - std::min(device.memory_bytes, device.used_bytes);
     table.Add({device.name, device.kind, FormatBytes(device.memory_bytes),
-               FormatBytes(device.used_bytes), FormatBytes(free)});
+               FormatBytes(device.used_bytes), FormatBytes(free),
+               device.lost.empty() ? "serving" : "lost"});
   }
   return table.Render(ForATerminal());
 }

@@ -62,6 +62,7 @@ class Device:
     kind: str
     memory_bytes: int
     used_bytes: int  # what sessions have taken of it, with what they keep for later
+    lost: str  # why it does not work any more; "": it does
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,7 +77,16 @@ class Server {
   }
 
   bool started() const { return server_ != nullptr; }
-  void SetServing(bool serving) { server_->GetHealthCheckService()->SetServingStatus(serving); }
+  void SetServing(const admin::Packet::Settings& settings) {
+    grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
+    health.SetServingStatus(settings.serving());  // of all services, so it comes first
+    for (const std::string& device : settings.working_devices()) {
+      health.SetServingStatus(device, settings.serving());
+    }
+    for (const std::string& device : settings.lost_devices()) {
+      health.SetServingStatus(device, false);
+    }
+  }
   void Serve(int socket) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = socket;
@@ -112,9 +121,9 @@ int RunAdmin() {
   // Never destroyed: calls that wait do not keep the process from ending.
   auto& server = *new Server(sockets[0], packet.settings());
   if (!server.started()) return 1;
-  server.SetServing(packet.settings().serving());
+  server.SetServing(packet.settings());
   while (ReceivePacket(kControlDescriptor, &packet, &sockets) == PacketResult::kPacket) {
-    if (packet.has_settings()) server.SetServing(packet.settings().serving());
+    if (packet.has_settings()) server.SetServing(packet.settings());
     for (const int socket : sockets) server.Serve(socket);
   }
   _exit(0);

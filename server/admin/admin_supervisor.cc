@@ -58,6 +58,14 @@ void AdminSupervisor::SetServing(bool serving) {
   Wake();
 }
 
+void AdminSupervisor::SetDevices(std::map<std::string, bool> devices) {
+  {
+    MutexLock lock(&mutex_);
+    wanted_devices_ = std::move(devices);
+  }
+  Wake();
+}
+
 void AdminSupervisor::SetAccess(AdminAccess access) {
   {
     MutexLock lock(&mutex_);
@@ -120,7 +128,9 @@ bool AdminSupervisor::TakeOrders() {
     waiting_.insert(waiting_.end(), new_.begin(), new_.end());
     new_.clear();
     if (stop_) return false;
-    changed = std::exchange(serving_, wanted_serving_) != wanted_serving_;
+    changed = serving_ != wanted_serving_ || devices_ != wanted_devices_;
+    serving_ = wanted_serving_;
+    devices_ = wanted_devices_;
     other_access = !(access_ == wanted_access_);
     access_ = wanted_access_;
   }
@@ -193,6 +203,13 @@ bool AdminSupervisor::SendSettings(int daemon) const {
     packet.mutable_settings()->add_token_hashes(hash);
   }
   packet.mutable_settings()->set_serving(serving_);
+  for (const auto& [name, works] : devices_) {
+    if (works) {
+      packet.mutable_settings()->add_working_devices(name);
+    } else {
+      packet.mutable_settings()->add_lost_devices(name);
+    }
+  }
   return SendPacket(child_->control(), packet, absl::MakeConstSpan(&daemon, daemon < 0 ? 0 : 1));
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -56,6 +57,8 @@ class AdminSupervisor {
   void Adopt(int socket);
   // What gRPC's health service says; true at first.
   void SetServing(bool serving);
+  // What it says of these services: their names, and whether they serve.
+  void SetDevices(std::map<std::string, bool> devices);
   // The process that there is ends, and its connections with it: the next one asks for this one.
   void SetAccess(AdminAccess access);
   // 0 while there is none.
@@ -85,6 +88,7 @@ class AdminSupervisor {
   std::vector<int> new_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool wanted_serving_ ABSL_GUARDED_BY(mutex_) = true;
+  std::map<std::string, bool> wanted_devices_ ABSL_GUARDED_BY(mutex_);
   AdminAccess wanted_access_ ABSL_GUARDED_BY(mutex_);
   pid_t pid_ ABSL_GUARDED_BY(mutex_) = 0;
   // The thread's own.
@@ -93,6 +97,7 @@ class AdminSupervisor {
   std::vector<int> waiting_;      // to be handed over
   std::vector<int> connections_;  // handed over; ours tell when the peer has gone. Oldest first
   bool serving_ = true;
+  std::map<std::string, bool> devices_;
   AdminAccess access_;
   RestartPause pause_;
   Clock::time_point not_before_;  // for the next start

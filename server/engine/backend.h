@@ -5,13 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ops/settings.h"
+#include "server/engine/device_health.h"
 #include "server/engine/kernel.h"
 
 namespace chx::server {
@@ -29,6 +32,12 @@ class Stream {
   // Device to host; waits for all work before it.
   virtual absl::Status CopyOut(void* dst, const void* src, size_t bytes) = 0;
   virtual absl::Status Zero(void* dst, size_t bytes) = 0;
+  // From the memory of another device, after all work of its stream `from` and before what comes
+  // next there; nobody waits. False: nothing was done, as these devices have no way but the host.
+  virtual absl::StatusOr<bool> CopyFrom(Stream& /*from*/, void* /*dst*/, const void* /*src*/,
+                                        size_t /*bytes*/) {
+    return false;
+  }
   // Waits; reports what went wrong since the last call.
   virtual absl::Status Synchronize() = 0;
   // For kernels that are blockwise (KernelTable): calls run(begin, end) for parts of [0, n), of
@@ -59,6 +68,17 @@ class Device {
   virtual absl::StatusOr<void*> AllocateSlab(size_t bytes) = 0;
   // After all streams that used it are synchronized.
   virtual void FreeSlab(void* slab, size_t bytes) = 0;
+  // Once it is lost, the engine asks nothing of it any more but to free what it has.
+  DeviceHealth& health() { return health_; }
+  // Asks all sessions that do nothing now to give back what they keep of this memory for later.
+  // False: there is nothing.
+  bool Relieve() const { return relief_ != nullptr && relief_(); }
+  // Before there are sessions, and after them.
+  void set_relief(std::function<bool()> relief) { relief_ = std::move(relief); }
+
+ private:
+  DeviceHealth health_;
+  std::function<bool()> relief_;
 };
 
 // A kind of device: "native", "cuda", or a plug-in.
@@ -72,7 +92,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 3;
+inline constexpr int kBackendAbi = 4;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

@@ -1,5 +1,7 @@
 #include "server/engine/devices.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -31,6 +33,11 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name,
 }
 
 }  // namespace
+
+bool Devices::all_lost() const {
+  return std::all_of(slots_.begin(), slots_.end(),
+                     [](const auto& slot) { return slot->device->health().lost(); });
+}
 
 bool Devices::shares_memory(int i) const {
   return dynamic_cast<const SlabSharing*>(&at(i)) != nullptr;

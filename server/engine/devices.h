@@ -35,6 +35,8 @@ class Devices {
   int size() const { return static_cast<int>(slots_.size()); }
   DeviceSlot& slot(int i) const { return *slots_[i]; }
   Device& at(int i) const { return *slots_[i]->device; }
+  // Whether there is none left that works.
+  bool all_lost() const;
   // Whether its memory can be shared with clients on this host.
   bool shares_memory(int i) const;
 

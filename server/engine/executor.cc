@@ -116,6 +116,7 @@ absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
     return DeviceError("[device] expects a number below ", states_.size(), ", got ", device);
   }
   DeviceState& state = states_[device];
+  if (devices_->at(device).health().lost()) return LostError(device);
   if (state.stream == nullptr) {
     CHX_ASSIGN_OR_RETURN(state.stream, devices_->at(device).NewStream());
     state.stream->set_settings(settings_);
@@ -124,8 +125,16 @@ absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
                                               PoolBooks{account_.get(), &clock_, state.counters},
                                               share_ ? &segments_ : nullptr);
     state.kernels = &devices_->at(device).kernels();
+    state.health = &devices_->at(device).health();
   }
   return &state;
+}
+
+absl::Status Executor::LostError(DeviceId device) const {
+  Device& lost = devices_->at(device);
+  return DeviceError("the device ", lost.name(),
+                     " is lost, and what was on it: ", lost.health().status().message(),
+                     "; it does not work again before the daemon is restarted");
 }
 
 void Executor::Configure(const Settings& settings) {
@@ -284,6 +293,7 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
 
 absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64_t large_operand) {
   DeviceState& state = states_[call.device];
+  if (state.health->lost()) return LostError(call.device);
   current_ = &state;
   absl::Status status;
   {
@@ -413,26 +423,6 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
     RunOutputs none;
     CHX_RETURN_IF_ERROR(RunPart({*copyto, operands, {}}, &none));
   }
-  return absl::OkStatus();
-}
-
-absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
-                                   RunOutputs* outputs) {
-  if (spec.device >= states_.size()) {
-    return DeviceError("[", op.name, "] expects a device number below ", states_.size(), ", got ",
-                       spec.device);
-  }
-  if (spec.device == input.spec.device) {
-    outputs->push_back(input);
-    return absl::OkStatus();
-  }
-  CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,
-                       MemoryCharge::Of(account_, input.spec.nbytes(), MemoryUse::kTransfers));
-  CHX_ASSIGN_OR_RETURN(std::string bytes, CopyOut(input));
-  CHX_ASSIGN_OR_RETURN(Array array, Allocate(spec));
-  CHX_RETURN_IF_ERROR(CopyIn(array, 0, bytes));
-  if (observer_ != nullptr) observer_->Transferred();
-  outputs->push_back(std::move(array));
   return absl::OkStatus();
 }
 

@@ -126,7 +126,7 @@ class Executor : private ScratchAllocator {
   Segments& segments() { return segments_; }
 
   // As MemoryPool::TryTrim, of all pools.
-  bool TryTrim();
+  bool TryTrim(const Device* device);
   // Gives the pools' unused memory back to the devices; false if there is none.
   bool Trim();
   // That, or moves arrays to files for a little more room; false if there is none to be had.
@@ -140,6 +140,7 @@ class Executor : private ScratchAllocator {
     std::unique_ptr<MemoryPool> pool;
     const KernelTable* kernels = nullptr;
     DeviceCounters* counters = nullptr;
+    const DeviceHealth* health = nullptr;
   };
 
   // As Run, as a part of the operator that runs: what that uses stays in use.
@@ -160,6 +161,7 @@ class Executor : private ScratchAllocator {
   // Copies all elements of one buffer to another one.
   absl::Status CopyBuffer(const Ref<Buffer>& from, const Ref<Buffer>& to, DeviceId device);
   absl::StatusOr<DeviceState*> StateOf(DeviceId device);
+  absl::Status LostError(DeviceId device) const;
   // Of the device's pool. At the session's limit others give back what they do not use, or move it.
   absl::StatusOr<Ref<Buffer>> NewBuffer(const DeviceState& state, int64_t bytes);
   bool ReclaimFromOthers(const DeviceState& state, const absl::Status& why, int64_t bytes);
@@ -177,6 +179,8 @@ class Executor : private ScratchAllocator {
   absl::Status RunLists(const ArrayCall& call, const InferResult& inferred);
   absl::Status RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                            RunOutputs* outputs);
+  // All elements, without the host. False: there is no such way between their devices.
+  absl::StatusOr<bool> CopyAcross(absl::string_view op, const Array& from, const Array& to);
   absl::StatusOr<Array> Cast(const Array& array, Dtype dtype);
   absl::StatusOr<Array> Copy(const Array& array);
   // Runs a kernel on arrays as they are: one input, one output.

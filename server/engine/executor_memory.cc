@@ -78,6 +78,44 @@ absl::Status Executor::CopyOut(const Array& array, int64_t begin, int64_t bytes,
   return state->pool->CopyOut(*contiguous.buffer, contiguous.spec.offset + begin, bytes, out);
 }
 
+absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
+                                   RunOutputs* outputs) {
+  if (spec.device >= states_.size()) {
+    return DeviceError("[", op.name, "] expects a device number below ", states_.size(), ", got ",
+                       spec.device);
+  }
+  if (spec.device == input.spec.device) {
+    outputs->push_back(input);
+    return absl::OkStatus();
+  }
+  CHX_ASSIGN_OR_RETURN(Array array, Allocate(spec));
+  CHX_ASSIGN_OR_RETURN(const bool copied, CopyAcross(op.name, input, array));
+  if (!copied) {
+    const int64_t bytes = spec.nbytes();
+    CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,
+                         MemoryCharge::Of(account_, bytes, MemoryUse::kTransfers));
+    CHX_ASSIGN_OR_RETURN(const std::string elements, CopyOut(input));
+    CHX_RETURN_IF_ERROR(CopyIn(array, 0, elements));
+  }
+  if (observer_ != nullptr) observer_->Transferred();
+  outputs->push_back(std::move(array));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Executor::CopyAcross(absl::string_view op, const Array& from,
+                                          const Array& to) {
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldOne(op, from, &use));
+  CHX_ASSIGN_OR_RETURN(const Array contiguous, Contiguous(from));
+  // What is not on its device is copied from where it is.
+  if (contiguous.buffer->data() == nullptr || to.buffer->data() == nullptr) return false;
+  CHX_ASSIGN_OR_RETURN(DeviceState * source, StateOf(from.spec.device));
+  CHX_ASSIGN_OR_RETURN(DeviceState * target, StateOf(to.spec.device));
+  return target->stream->CopyFrom(*source->stream, to.buffer->data(),
+                                  contiguous.buffer->data() + contiguous.spec.offset,
+                                  static_cast<size_t>(to.spec.nbytes()));
+}
+
 bool Executor::Trim() {
   bool any = false;
   for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->Trim();
@@ -113,9 +151,11 @@ bool Executor::ReclaimFromOthers(const DeviceState& state, const absl::Status& w
   return false;
 }
 
-bool Executor::TryTrim() {
+bool Executor::TryTrim(const Device* device) {
   bool any = false;
-  for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->TryTrim();
+  for (const DeviceState& state : states_) {
+    any |= state.pool != nullptr && state.pool->TryTrim(device);
+  }
   return any;
 }
 

@@ -33,6 +33,9 @@ int64_t ClassBytes(int size_class) {
   return (int64_t{1} << log2) + (int64_t{quarter} + 1) * (int64_t{1} << (log2 - 2));
 }
 
+// Of a device's own memory: for several large blocks of less than half of it.
+constexpr int64_t kDividedSlab = int64_t{20} << 20;
+
 int64_t RoundLarge(int64_t bytes) {
   const int64_t unit = bytes < (int64_t{8} << 20) ? int64_t{64} << 10 : int64_t{1} << 20;
   return (bytes + unit - 1) / unit * unit;
@@ -70,13 +73,16 @@ MemoryPool::MemoryPool(DeviceSlot* slot, Stream* stream, const PoolBooks& books,
       sharing_(segments == nullptr ? nullptr : dynamic_cast<SlabSharing*>(slot->device.get())),
       use_(IsHostMemory(*slot->device) ? MemoryUse::kArrays : MemoryUse::kDeviceArrays),
       quota_(account_->group() == nullptr ? nullptr
-                                          : account_->group()->device(slot->device->name())) {}
+                                          : account_->group()->device(slot->device->name())),
+      blocks_{Blocks(has_own_memory()), Blocks(false)} {}
 
 MemoryPool::~MemoryPool() {
   MutexLock lock(&mutex_);
   stream_->Synchronize().IgnoreError();
   for (Kind kind : {kPrivate, kShared}) {
-    for (const auto& [bytes, data] : blocks_[kind].large) ReturnSlab(data, bytes, kind, true);
+    for (const Slab& slab : blocks_[kind].large.TakeUnused()) {
+      ReturnSlab(slab.data, slab.bytes, kind, true);
+    }
     for (const Slab& slab : blocks_[kind].small_slabs) {
       ReturnSlab(slab.data, slab.bytes, kind, true);
     }
@@ -225,9 +231,7 @@ void MemoryPool::FreeBlock(char* data, int64_t bytes, Kind kind) {
     free.push_back(data);
     --blocks_[kind].small_in_use;
   } else {
-    // In front of its equals, so that the block whose memory is still in the caches goes out next.
-    std::multimap<int64_t, char*>& large = blocks_[kind].large;
-    large.emplace_hint(large.lower_bound(bytes), bytes, data);
+    blocks_[kind].large.Give(data, bytes);
   }
 }
 
@@ -255,28 +259,34 @@ absl::StatusOr<char*> MemoryPool::AllocateSmall(int size_class, Kind kind) {
   return data;
 }
 
-char* MemoryPool::TakeLarge(int64_t* bytes, Kind kind) {
-  std::multimap<int64_t, char*>& free = blocks_[kind].large;
-  const auto it = free.lower_bound(*bytes);
-  if (it == free.end() || it->first > *bytes + *bytes / 4) return nullptr;
-  char* const data = it->second;
-  *bytes = it->first;
-  free.erase(it);
-  return data;
-}
-
 absl::StatusOr<char*> MemoryPool::AllocateLarge(int64_t* bytes, Kind kind, Room room) {
   for (;;) {
-    if (char* const data = TakeLarge(bytes, kind)) return data;
-    absl::StatusOr<char*> slab = NewSlab(*bytes, kind);
-    if (slab.ok() || !SpillLocked(*bytes, room)) return slab;
+    if (char* const data = blocks_[kind].large.Take(bytes)) return data;
+    const absl::StatusOr<Slab> slab = NewLargeSlab(*bytes, kind);
+    if (slab.ok()) {
+      blocks_[kind].large.Add(*slab);
+    } else if (!SpillLocked(*bytes, room)) {
+      return slab.status();
+    }
   }
+}
+
+absl::StatusOr<Slab> MemoryPool::NewLargeSlab(int64_t bytes, Kind kind) {
+  // Not where it would be much of what the session has.
+  if (kind == kPrivate && has_own_memory() && bytes < kDividedSlab / 2 &&
+      account_->limit() / 16 >= kDividedSlab) {
+    const absl::StatusOr<char*> data = NewSlab(kDividedSlab, kind);
+    if (data.ok()) return Slab{*data, kDividedSlab};
+  }
+  CHX_ASSIGN_OR_RETURN(char* const data, NewSlab(bytes, kind));
+  return Slab{data, bytes};
 }
 
 absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
   CHX_RETURN_IF_ERROR(ChargeSlab(bytes));
   absl::StatusOr<char*> slab = SlabOfDevice(bytes, kind);
   if (!slab.ok() && TrimLocked()) slab = SlabOfDevice(bytes, kind);
+  if (!slab.ok() && has_own_memory() && slot_->device->Relieve()) slab = SlabOfDevice(bytes, kind);
   if (!slab.ok()) {
     ReleaseSlab(bytes);
     return slab.status();
@@ -325,8 +335,9 @@ bool MemoryPool::Trim() {
   return TrimLocked();
 }
 
-bool MemoryPool::TryTrim() {
-  if (use_ != MemoryUse::kArrays || !mutex_.TryLock()) return false;
+bool MemoryPool::TryTrim(const Device* device) {
+  if (device == nullptr ? has_own_memory() : device != slot_->device.get()) return false;
+  if (!mutex_.TryLock()) return false;
   const bool any = TrimLocked();
   mutex_.Unlock();
   return any;
@@ -337,9 +348,10 @@ bool MemoryPool::TrimLocked() {
   if (StopRequested()) return false;  // it may not have waited
   bool any = false;
   for (Kind kind : {kPrivate, kShared}) {
-    any |= !blocks_[kind].large.empty();
-    for (const auto& [bytes, data] : blocks_[kind].large) ReturnSlab(data, bytes, kind, false);
-    blocks_[kind].large.clear();
+    for (const Slab& slab : blocks_[kind].large.TakeUnused()) {
+      ReturnSlab(slab.data, slab.bytes, kind, false);
+      any = true;
+    }
     any |= TrimSmall(kind);
   }
   if (any && counters_ != nullptr) counters_->trims.Add();

@@ -3,7 +3,6 @@
 #define CHX_SERVER_ENGINE_MEMORY_POOL_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "base/ref.h"
 #include "server/engine/array.h"
 #include "server/engine/devices.h"
+#include "server/engine/large_blocks.h"
 #include "server/engine/memory_budget.h"
 #include "server/engine/segments.h"
 #include "server/engine/slab_sharing.h"
@@ -71,16 +71,12 @@ class MemoryPool {
   bool sharing() const { return sharing_ != nullptr; }
   // Gives what is not in use back to the device; false if that is nothing.
   bool Trim();
-  // The same for another session that needs host memory: waits neither for who uses the pool nor
-  // for a device.
-  bool TryTrim();
+  // The same for another session that needs memory of this device, or, with null, of the host: does
+  // not wait for who uses the pool.
+  bool TryTrim(const Device* device);
 
  private:
   friend class Buffer;
-  struct Slab {
-    char* data;
-    int64_t bytes;
-  };
   static constexpr int kNumClasses = 56;
   static constexpr int64_t kSmallSlab = int64_t{1} << 20;
   static constexpr int64_t kMaxSmall = int64_t{256} << 10;
@@ -98,8 +94,9 @@ class MemoryPool {
     kInFiles,  // less under the session's limit, where host memory counts too
   };
   struct Blocks {
+    explicit Blocks(bool divides) : large(divides) {}
     std::vector<char*> small[kNumClasses];
-    std::multimap<int64_t, char*> large;
+    LargeBlocks large;
     std::vector<Slab> small_slabs;
     int64_t small_in_use = 0;  // blocks
     char* bump = nullptr;
@@ -121,8 +118,8 @@ class MemoryPool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> AllocateLarge(int64_t* bytes, Kind kind, Room room)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of the free blocks, one that fits; null: there is none.
-  char* TakeLarge(int64_t* bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For a large block, with room for others where blocks are divided.
+  absl::StatusOr<Slab> NewLargeSlab(int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> NewSlab(int64_t bytes, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TryChargeSlab(int64_t bytes);
   // For a slab; what is not in use is given back if that is needed.
@@ -170,7 +167,7 @@ class MemoryPool {
   const MemoryUse use_;             // of its slabs
   MemoryQuota* const quota_;        // of the session's tenant on this device; null: none
   Mutex mutex_;
-  Blocks blocks_[2] ABSL_GUARDED_BY(mutex_);  // by Kind
+  Blocks blocks_[2] ABSL_GUARDED_BY(mutex_);  // by Kind; shared ones are the host's
   Buffer* free_buffers_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::unique_ptr<Buffer[]>> all_buffers_ ABSL_GUARDED_BY(mutex_);
   int64_t record_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // charged for buffers and lists of blocks

@@ -183,7 +183,7 @@ absl::Status MemoryPool::Restore(const Ref<Buffer>& buffer) {
   if (!buffer->spilled()) return absl::OkStatus();
   int64_t bytes = buffer->bytes_;
   if (buffer->away_ == nullptr) {
-    char* data = TakeLarge(&bytes, kPrivate);
+    char* data = blocks_[kPrivate].large.Take(&bytes);
     if (data == nullptr && TryChargeSlab(bytes)) {
       const absl::StatusOr<char*> slab = SlabOfDevice(bytes, kPrivate);
       if (slab.ok()) CountHeld(bytes);

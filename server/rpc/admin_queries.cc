@@ -80,6 +80,7 @@ void ListDevices(const SessionManager& manager, v1::ListDevicesReply* reply) {
     info->set_name(devices.at(i).name());
     info->set_memory_bytes(devices.at(i).memory_bytes());
     info->set_used_bytes(static_cast<uint64_t>(devices.slot(i).used_bytes.load()));
+    info->set_lost(std::string(devices.at(i).health().status().message()));
   }
 }
 

@@ -246,7 +246,8 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, con
     case v1::Call::kCancel:
       return manager_->Cancel(call.cancel().session_id(), call.cancel().through_batch_seq());
     case v1::Call::kHealth:
-      reply->mutable_health()->set_serving(!manager_->draining());
+      reply->mutable_health()->set_serving(!manager_->draining() &&
+                                           !manager_->devices().all_lost());
       return absl::OkStatus();
     case v1::Call::kMetrics:
       FillMetrics(manager_, reply->mutable_metrics());

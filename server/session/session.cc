@@ -286,9 +286,9 @@ bool Session::Holds(Handle handle) {
   return state_.handles.contains(handle);
 }
 
-bool Session::GiveBackCaches() {
+bool Session::GiveBackCaches(const Device* device) {
   if (!mutex_.TryLock()) return false;
-  const bool any = state_.executor.TryTrim();
+  const bool any = state_.executor.TryTrim(device);
   mutex_.Unlock();
   return any;
 }

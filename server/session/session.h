@@ -120,7 +120,7 @@ class Session {
   void EndLatePasses();
 
   // Gives memory back that it does not use, for others; false: it has none, or is busy.
-  bool GiveBackCaches();
+  bool GiveBackCaches(const Device* device);
 
   // Errors that no read has shown, oldest first, at most `max`.
   std::vector<SessionOutput::Error> UnreadErrors(size_t max = 100);

@@ -86,6 +86,10 @@ SessionManager::SessionManager(const Devices* devices, const ManagerOptions& opt
       epoch_(NewEpoch()),
       tenants_(NamesOf(*devices)),
       reaper_([this] { ReapLoop(); }) {
+  for (int i = 0; i < devices->size(); ++i) {
+    Device* const device = &devices->at(i);
+    device->set_relief([this, device] { return RelieveDevice(*device); });
+  }
   if (options_.budget == nullptr) return;
   options_.budget->set_relief([this](const MemoryGroup* group) { return Relieve(group); });
 }
@@ -98,6 +102,7 @@ SessionManager::~SessionManager() {
   wake_.notify_all();
   reaper_.join();
   if (options_.budget != nullptr) options_.budget->set_relief(nullptr);
+  for (int i = 0; i < devices_->size(); ++i) devices_->at(i).set_relief(nullptr);
 }
 
 SessionLimits SessionManager::LimitsFor(const TenantPtr& tenant, const TenantPlace& place) const {
@@ -144,8 +149,17 @@ bool SessionManager::Relieve(const MemoryGroup* group) {
     const MemoryAccount& account = *record->session->account();
     const bool asked =
         group == nullptr ? account.beyond_guarantee() : account.group().get() == group;
-    any |= asked && record->session->GiveBackCaches();
+    any |= asked && record->session->GiveBackCaches(nullptr);
     // Not here, under the locks of whoever needs memory, if it has been closed meanwhile.
+    disposer_.Destroy(std::move(record));
+  }
+  return any;
+}
+
+bool SessionManager::RelieveDevice(const Device& device) {
+  bool any = false;
+  for (SessionRecordPtr& record : List()) {
+    any |= record->session->GiveBackCaches(&device);
     disposer_.Destroy(std::move(record));
   }
   return any;

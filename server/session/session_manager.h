@@ -199,6 +199,8 @@ class SessionManager {
                                               const TenantPlace& place) const;
   // As MemoryBudget::Relief.
   bool Relieve(const MemoryGroup* group);
+  // Of sessions that do nothing now.
+  bool RelieveDevice(const Device& device);
   absl::StatusOr<SessionRecordPtr> NewRecord(SessionOwner owner);
   // For metrics and the log.
   static void NoteOpened(const SessionRecord& record);

@@ -94,6 +94,17 @@ TEST_F(AdminSupervisorTest, HealthIsTheDaemons) {
   EXPECT_EQ(HealthOf(Connect()), kNotServing);
 }
 
+TEST_F(AdminSupervisorTest, EachDeviceIsAService) {
+  supervisor_->SetDevices({{"cuda:0", true}, {"cuda:1", false}});
+  const auto channel = Connect();
+  EXPECT_EQ(HealthOf(channel), kServing);
+  EXPECT_EQ(HealthOf(channel, "cuda:0"), kServing);
+  EXPECT_EQ(HealthOf(channel, "cuda:1"), kNotServing);
+  supervisor_->SetDevices({{"cuda:0", false}, {"cuda:1", false}});
+  EXPECT_TRUE(Soon([&] { return HealthOf(channel, "cuda:0") == kNotServing; }));
+  EXPECT_EQ(HealthOf(channel), kServing);
+}
+
 TEST_F(AdminSupervisorTest, TheOldestConnectionMakesRoom) {
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < 5; ++i) {

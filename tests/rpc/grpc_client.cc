@@ -55,13 +55,15 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
   return status;
 }
 
-std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel) {
+std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
   using grpc::health::v1::HealthCheckResponse;
   grpc::ClientContext context;
   Configure("", &context);
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
   HealthCheckResponse reply;
   const grpc::Status status =
-      grpc::health::v1::Health::NewStub(channel)->Check(&context, {}, &reply);
+      grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &reply);
   return status.ok() ? HealthCheckResponse::ServingStatus_Name(reply.status())
                      : status.error_message();
 }

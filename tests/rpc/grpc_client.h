@@ -18,7 +18,8 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
                      const std::string& token, const std::string& message, std::string* reply);
 
 // What gRPC's health service says: "SERVING", "NOT_SERVING", or why it says nothing.
-std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel);
+std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel,
+                     const std::string& service = "");
 
 }  // namespace chx::server
 

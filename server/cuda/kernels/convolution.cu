@@ -142,7 +142,8 @@ class Convolution {
           return InType([&](auto tag) {
             using T = typename decltype(tag)::Type;
             const Col2Im<T> body{part, reinterpret_cast<const T*>(col_), reinterpret_cast<T*>(to)};
-            return ForEach(args_, count * plan_.channels() * plan_.windows().image_size, body);
+            return ForEach(args_, count * plan_.channels() * plan_.windows().image_size, body,
+                           plan_.windows().kernel_size);
           });
         });
   }
@@ -222,7 +223,7 @@ class Convolution {
         } else {
           const PlainProduct<T> body{
               a, b, reinterpret_cast<T*>(out), call.n, call.m, call.k, leading, step, accumulate};
-          return ForEach(args_, count * call.n * call.m, body);
+          return ForEach(args_, count * call.n * call.m, body, call.k);
         }
       });
     }
@@ -242,7 +243,7 @@ class Convolution {
     call.ldc = leading;
     call.c_stride = step;
     call.count = count;
-    return StreamOf(args_).Gemm(call);
+    return StreamOf(args_).Gemm(args_, call);
   }
 
   const KernelArgs& args_;

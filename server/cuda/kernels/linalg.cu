@@ -70,7 +70,8 @@ absl::Status RunPlain(const KernelArgs& args, const Product& product) {
                      PlainProduct<T>{DeviceNest<3>(nest), a.data, b.data,
                                      product.bias != nullptr ? product.bias->data : nullptr,
                                      reinterpret_cast<T*>(product.out.data), product.inner(),
-                                     a.strides[a.ndim() - 1], b.strides[b.ndim() - 2]});
+                                     a.strides[a.ndim() - 1], b.strides[b.ndim() - 2]},
+                     product.inner());
     }
   });
 }
@@ -115,7 +116,7 @@ absl::Status RunBlas(const KernelArgs& args, Product product) {
     call.a = product.b.data + at[1];
     call.b = product.a.data + at[0];
     call.c = out.data + first * call.c_stride * item_size;
-    CHX_RETURN_IF_ERROR(StreamOf(args).Gemm(call));
+    CHX_RETURN_IF_ERROR(StreamOf(args).Gemm(args, call));
   }
   return absl::OkStatus();
 }

@@ -27,7 +27,7 @@ absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&&
     body.windows = windows;
     fill(&body, reinterpret_cast<const T*>(inputs[0].data), reinterpret_cast<T*>(out.data),
          inputs.size() > 1 ? reinterpret_cast<const int64_t*>(inputs[1].data) : nullptr);
-    return ForEach(args, out.size(), body);
+    return ForEach(args, out.size(), body, windows.kernel_size);
   });
 }
 
@@ -73,7 +73,7 @@ absl::StatusOr<bool> RunByDnn(const KernelArgs& args, const kernels::Windows& wi
   const KernelTensor& out = args.out(0);
   Dnn* const dnn = StreamOf(args).dnn();
   if (dnn == nullptr || out.size() == 0) return false;
-  absl::optional<PoolCall> call = PlanPool(out.dtype, spread, windows, out.shape[0] * out.shape[1]);
+  absl::optional<PoolCall> call = PlanPool(out.dtype, spread, windows, out.shape[0], out.shape[1]);
   if (!call.has_value()) return false;
   CHX_ASSIGN_OR_RETURN(const KernelTensor in, Contiguous(args, args.in(0)));
   call->in = in.data;

@@ -36,10 +36,9 @@ absl::Status SortWithPositions(const KernelArgs& args, const int64_t* keys, int6
         reinterpret_cast<uint64_t*>(sorted_keys), numbers, positions, size, 0, bits, handle);
   };
   size_t bytes = 0;
-  if (sort(nullptr, bytes) != cudaSuccess) return stream.Launched();
+  CHX_RETURN_IF_ERROR(stream.Outcome("radix sort", sort(nullptr, bytes)));
   CHX_ASSIGN_OR_RETURN(void* const temporary, args.scratch.Allocate(bytes + 1));
-  static_cast<void>(sort(temporary, bytes));
-  return stream.Launched();
+  return stream.Outcome("radix sort", sort(temporary, bytes));
 #else
   static_cast<void>(limit);
   std::iota(positions, positions + size, int64_t{0});

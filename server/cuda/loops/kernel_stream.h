@@ -21,12 +21,16 @@ class KernelStream : public Stream {
   virtual void* handle() = 0;
   // The outcome of the launch just made.
   virtual absl::Status Launched() = 0;
+  // The same for a call that returns its cudaError_t and leaves nothing for Launched.
+  virtual absl::Status Outcome(absl::string_view what, int error) = 0;
   // Kernels of more elements than this are launched in several parts of some 50 ms each. A command
   // can be stopped between two of them; a GPU always finishes what it has begun.
   virtual int64_t max_launch_elements() const { return int64_t{1} << 36; }
   // Between such parts: waits for all work, or returns an error if the command is to stop.
   virtual absl::Status Pause() = 0;
-  virtual absl::Status Gemm(const GemmCall& call) = 0;
+  // Gives what nobody uses of the device's memory back to the driver. False: that was nothing.
+  virtual bool MakeRoom() = 0;
+  virtual absl::Status Gemm(const KernelArgs& args, const GemmCall& call) = 0;
   // Null if the library is not installed, or the session's settings turn it off. Kernels then
   // compute without it.
   virtual Dnn* dnn() = 0;

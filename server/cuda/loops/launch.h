@@ -61,15 +61,16 @@ __global__ void __launch_bounds__(kThreads) GatherKernel(const Body body, int64_
 
 #endif  // __CUDACC__
 
-// body(i) for each i in [0, size), in any order.
+// body(i) for each i in [0, size), in any order. `cost`: what one takes, in loads or products.
 template <typename Body>
-absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body) {
+absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body, int64_t cost = 1) {
   if (size == 0) return absl::OkStatus();
   KernelStream& stream = StreamOf(args);
-  const int64_t part = stream.max_launch_elements();
-  for (int64_t first = 0; first < size; first += part) {
+  const int64_t part =
+      std::max<int64_t>(1, stream.max_launch_elements() / std::max<int64_t>(1, cost));
+  for (int64_t first = 0; first < size;) {
     if (first > 0) CHX_RETURN_IF_ERROR(stream.Pause());
-    const int64_t last = std::min(size, first + part);
+    const int64_t last = size - first > part ? first + part : size;
 #ifdef __CUDACC__
     const int64_t blocks = std::min(kMaxBlocks, (last - first + kThreads - 1) / kThreads);
     const auto handle = static_cast<cudaStream_t>(stream.handle());
@@ -78,6 +79,7 @@ absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body) {
 #else
     for (int64_t i = first; i < last; ++i) body(i);
 #endif
+    first = last;
   }
   return absl::OkStatus();
 }

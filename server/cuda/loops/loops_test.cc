@@ -1,11 +1,14 @@
 // Index arithmetic and launch configurations, which need no GPU.
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/loops/launch.h"
 #include "server/cuda/loops/reduce_plan.h"
 #include "server/cuda/loops/thread_groups.h"
 
@@ -135,6 +138,60 @@ TEST(ReducePlan, OfNothing) {
   ExpectCovers(plan);
   EXPECT_EQ(plan.splits, 1);
   EXPECT_EQ(plan.reduced.size, 0);
+}
+
+// Has launches of at most 100 units of work.
+class PausingStream : public KernelStream {
+ public:
+  Device& device() override { std::abort(); }
+  absl::Status CopyIn(void*, const void*, size_t) override { return absl::OkStatus(); }
+  absl::Status CopyOut(void*, const void*, size_t) override { return absl::OkStatus(); }
+  absl::Status Zero(void*, size_t) override { return absl::OkStatus(); }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+  void* handle() override { return nullptr; }
+  absl::Status Launched() override { return absl::OkStatus(); }
+  absl::Status Outcome(absl::string_view, int) override { return absl::OkStatus(); }
+  bool MakeRoom() override { return false; }
+  absl::Status Gemm(const KernelArgs&, const GemmCall&) override { return absl::OkStatus(); }
+  Dnn* dnn() override { return nullptr; }
+  Solver* solver() override { return nullptr; }
+  int64_t max_launch_elements() const override { return 100; }
+  absl::Status Pause() override {
+    ++pauses;
+    return pauses < stop_at ? absl::OkStatus() : absl::CancelledError("stopped");
+  }
+
+  int pauses = 0;
+  int stop_at = 1000;
+};
+
+class NoScratch : public ScratchAllocator {
+ public:
+  absl::StatusOr<void*> Allocate(size_t) override { return absl::UnimplementedError("none"); }
+};
+
+struct CountCalls {
+  std::vector<int>* calls;
+  void operator()(int64_t i) const { ++(*calls)[i]; }
+};
+
+// Between two launches a command can be stopped, however much each element takes.
+TEST(ForEach, CostlyElementsAreLaunchedInParts) {
+  const OpDef op;
+  for (const int64_t cost : {int64_t{0}, int64_t{1}, int64_t{30}, int64_t{100}, INT64_MAX}) {
+    PausingStream stream;
+    NoScratch scratch;
+    const KernelArgs args{op, stream, scratch, {}, {}, {}};
+    std::vector<int> calls(250);
+    ASSERT_TRUE(ForEach(args, 250, CountCalls{&calls}, cost).ok());
+    EXPECT_EQ(calls, std::vector<int>(250, 1)) << cost;
+    EXPECT_EQ(stream.pauses, cost <= 1 ? 2 : cost == 30 ? 83 : 249) << cost;
+    stream = PausingStream();
+    stream.stop_at = 1;
+    std::vector<int> begun(250);
+    EXPECT_FALSE(ForEach(args, 250, CountCalls{&begun}, cost).ok());
+    EXPECT_EQ(begun.back(), 0) << cost;
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -55,6 +56,10 @@ chx::server::Backend* ChxCreateBackend(int abi, std::string* error) {
                           ", but the daemon has interface ", abi);
     return nullptr;
   }
+  // Read by the first call. A kernel that is loaded when it is first used may wait for all others
+  // on the device; and with few connections streams of many sessions wait for each other.
+  setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     cudaGetLastError();

@@ -19,7 +19,12 @@ CudaDevice::CudaDevice(int index)
     : index_(index), name_(absl::StrCat("cuda:", index)), kernels_(AllKernels()) {}
 
 CudaDevice::~CudaDevice() {
-  // The engine is done with its streams. After a lasting error these fail, which changes nothing.
+  if (health().lost()) {
+    // The libraries' calls are undefined then, also those that destroy; the process ends soon.
+    for (std::unique_ptr<StreamParts>& parts : kept_) static_cast<void>(parts.release());
+    return;
+  }
+  // The engine is done with its streams.
   cudaSetDevice(index_);
   kept_.clear();
   if (allocations_ != nullptr) {
@@ -44,6 +49,11 @@ absl::Status CudaDevice::Init() {
   CHX_RETURN_IF_ERROR(
       CudaStatus("cudaDeviceGetAttribute",
                  cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, index_)));
+  int major = 0;
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaDeviceGetAttribute",
+                 cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_)));
+  if (major >= 9) blas_workspace_ = size_t{32} << 20;
   if (has_pools == 0) return DeviceError("cuda: ", name_, " has no memory pools");
   size_t free_bytes = 0;
   CHX_RETURN_IF_ERROR(CudaStatus("cudaMemGetInfo", cudaMemGetInfo(&free_bytes, &memory_bytes_)));
@@ -53,17 +63,61 @@ absl::Status CudaDevice::Init() {
   props.location.type = cudaMemLocationTypeDevice;
   props.location.id = index_;
   CHX_RETURN_IF_ERROR(CudaStatus("cudaMemPoolCreate", cudaMemPoolCreate(&pool_, &props)));
-  // The pool keeps up to this many freed bytes. By default the driver takes all of them back.
-  uint64_t threshold = memory_bytes_ / 4;
+  // The pool keeps what is freed. Else any session's synchronization would unmap it.
+  uint64_t threshold = UINT64_MAX;
   CHX_RETURN_IF_ERROR(
       CudaStatus("cudaMemPoolSetAttribute",
                  cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold)));
+  OpenToPeers();
+  // The first session finds the libraries open.
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<StreamParts> parts, StreamParts::New());
+  parts->WarmUp();
+  KeepParts(std::move(parts));
+  int least = 0;
+  int greatest = 0;
+  CHX_RETURN_IF_ERROR(CudaStatus("cudaDeviceGetStreamPriorityRange",
+                                 cudaDeviceGetStreamPriorityRange(&least, &greatest)));
   return CudaStatus("cudaStreamCreate",
-                    cudaStreamCreateWithFlags(&allocations_, cudaStreamNonBlocking));
+                    cudaStreamCreateWithPriority(&allocations_, cudaStreamNonBlocking, greatest));
+}
+
+void CudaDevice::OpenToPeers() {
+  int count = 0;
+  cudaGetDeviceCount(&count);
+  for (int peer = 0; peer < count; ++peer) {
+    int reaches = 0;
+    if (peer == index_ || cudaDeviceCanAccessPeer(&reaches, peer, index_) != cudaSuccess ||
+        reaches == 0) {
+      continue;
+    }
+    cudaMemAccessDesc access = {};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = peer;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    // Without it the driver copies by way of the host.
+    cudaMemPoolSetAccess(pool_, &access, 1);
+  }
+  cudaGetLastError();
+}
+
+absl::Status CudaDevice::Check(absl::string_view what, cudaError_t error) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const absl::Status status = CudaStatus(what, error);
+  // Errors that last are returned by the next call too.
+  const cudaError_t after = cudaStreamQuery(allocations_);
+  cudaGetLastError();
+  if (after != cudaSuccess && after != cudaErrorNotReady) health().Lose(status);
+  return status;
+}
+
+void CudaDevice::TrimPool() {
+  cudaStreamSynchronize(allocations_);
+  cudaMemPoolTrimTo(pool_, 0);
+  cudaGetLastError();
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream() {
-  CHX_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(index_)));
+  CHX_RETURN_IF_ERROR(Check("cudaSetDevice", cudaSetDevice(index_)));
   std::unique_ptr<StreamParts> parts;
   {
     MutexLock lock(&mutex_);
@@ -84,16 +138,14 @@ void CudaDevice::KeepParts(std::unique_ptr<StreamParts> parts) {
 }
 
 absl::StatusOr<void*> CudaDevice::AllocateSlab(size_t bytes) {
-  CHX_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(index_)));
+  CHX_RETURN_IF_ERROR(Check("cudaSetDevice", cudaSetDevice(index_)));
   const std::string what = absl::StrCat("allocation of ", bytes, " bytes on ", name_);
   void* slab = nullptr;
   const size_t rounded = bytes > 0 ? bytes : 1;
-  CHX_RETURN_IF_ERROR(
-      CudaStatus(what, cudaMallocFromPoolAsync(&slab, rounded, pool_, allocations_)));
-  absl::Status status =
-      CudaStatus("cudaMemsetAsync", cudaMemsetAsync(slab, 0, rounded, allocations_));
+  CHX_RETURN_IF_ERROR(Check(what, cudaMallocFromPoolAsync(&slab, rounded, pool_, allocations_)));
+  absl::Status status = Check("cudaMemsetAsync", cudaMemsetAsync(slab, 0, rounded, allocations_));
   // Other streams use the slab without waiting for this one.
-  if (status.ok()) status = CudaStatus(what, cudaStreamSynchronize(allocations_));
+  if (status.ok()) status = Check(what, cudaStreamSynchronize(allocations_));
   if (!status.ok()) {
     FreeSlab(slab, bytes);
     return status;

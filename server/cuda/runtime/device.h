@@ -30,19 +30,29 @@ class CudaDevice : public Device {
   void FreeSlab(void* slab, size_t bytes) override;
 
   int index() const { return index_; }
+  // The error of a CUDA call; one that lasts is the device's loss.
+  absl::Status Check(absl::string_view what, cudaError_t error);
+  // Gives freed slabs back to the driver, for what allocates without the pool.
+  void TrimPool();
+  // What NVIDIA recommends for products of matrices.
+  size_t blas_workspace() const { return blas_workspace_; }
   // Keeps them for the next stream. All their work is done.
   void KeepParts(std::unique_ptr<StreamParts> parts);
 
  private:
   explicit CudaDevice(int index);
   absl::Status Init();
+  // Lets the GPUs that can reach this one's memory do so, for copies between them.
+  void OpenToPeers();
 
   const int index_;
   const std::string name_;
   const KernelTable kernels_;
   size_t memory_bytes_ = 0;
+  size_t blas_workspace_ = size_t{4} << 20;
   cudaMemPool_t pool_ = nullptr;
-  cudaStream_t allocations_ = nullptr;  // orders allocations, fills and frees
+  // Orders allocations, fills and frees, before what other streams have queued.
+  cudaStream_t allocations_ = nullptr;
   Mutex mutex_;
   std::vector<std::unique_ptr<StreamParts>> kept_ ABSL_GUARDED_BY(mutex_);
 };

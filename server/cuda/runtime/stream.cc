@@ -9,9 +9,16 @@
 #include "ops/error.h"
 #include "server/cuda/runtime/device.h"
 #include "server/cuda/vendor/cuda_status.h"
+#include "server/cuda/vendor/library.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server::cuda {
+namespace {
+
+// Enough for each of cuBLAS's functions to work, some of them slowly.
+constexpr size_t kLeastWorkspace = size_t{16} << 10;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New() {
   std::unique_ptr<StreamParts> parts(new StreamParts);
@@ -24,6 +31,8 @@ absl::Status StreamParts::Open() {
       CudaStatus("cudaStreamCreate", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
   dnn_.set_stream(stream_);
   solver_.set_stream(stream_);
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaEventCreate", cudaEventCreateWithFlags(&order_, cudaEventDisableTiming)));
   void* memory = nullptr;
   CHX_RETURN_IF_ERROR(CudaStatus(
       "cudaHostAlloc", cudaHostAlloc(&memory, kSlots * kSlotBytes, cudaHostAllocDefault)));
@@ -36,10 +45,17 @@ absl::Status StreamParts::Open() {
   return absl::OkStatus();
 }
 
+void StreamParts::WarmUp() {
+  // What fails here fails again, and is reported, when it is needed.
+  blas_.Open(stream_).IgnoreError();
+  dnn_.Open().IgnoreError();
+}
+
 StreamParts::~StreamParts() {
   for (Slot& slot : slots_) {
     if (slot.done != nullptr) cudaEventDestroy(slot.done);
   }
+  if (order_ != nullptr) cudaEventDestroy(order_);
   if (pinned_ != nullptr) cudaFreeHost(pinned_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
   cudaGetLastError();
@@ -49,23 +65,22 @@ CudaStream::CudaStream(CudaDevice* device, std::unique_ptr<StreamParts> parts)
     : device_(device), parts_(std::move(parts)) {}
 
 CudaStream::~CudaStream() {
-  if (Synchronize().ok()) device_->KeepParts(std::move(parts_));
+  if (Synchronize().ok()) {
+    device_->KeepParts(std::move(parts_));
+  } else if (device_->health().lost()) {
+    // The libraries' calls are undefined then, also those that destroy.
+    static_cast<void>(parts_.release());
+  }
 }
 
 Device& CudaStream::device() { return *device_; }
 
 absl::Status CudaStream::Check(absl::string_view what, cudaError_t error) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  const absl::Status status = CudaStatus(what, error);
-  // Errors that last are returned by the next call too.
-  const cudaError_t after = cudaStreamQuery(parts_->stream_);
-  if (after != cudaSuccess && after != cudaErrorNotReady) broken_ = status;
-  cudaGetLastError();
-  return status;
+  return device_->Check(what, error);
 }
 
 absl::Status CudaStream::Enter() {
-  if (!broken_.ok()) return broken_;
+  if (device_->health().lost()) return device_->health().status();
   return Check("cudaSetDevice", cudaSetDevice(device_->index()));
 }
 
@@ -75,9 +90,16 @@ void* CudaStream::handle() {
   return parts_->stream_;
 }
 
-absl::Status CudaStream::Launched() {
-  const cudaError_t error = cudaGetLastError();
-  return broken_.ok() ? Check("launch", error) : broken_;
+absl::Status CudaStream::Launched() { return Check("launch", cudaGetLastError()); }
+
+bool CudaStream::MakeRoom() {
+  device_->Relieve();
+  device_->TrimPool();
+  return true;
+}
+
+absl::Status CudaStream::Outcome(absl::string_view what, int error) {
+  return Check(what, static_cast<cudaError_t>(error));
 }
 
 template <typename Done>
@@ -101,7 +123,7 @@ absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
 absl::Status CudaStream::Pause() { return Synchronize(); }
 
 // Large products are computed in parts, as by other kernels: some matrices, or some columns of one.
-absl::Status CudaStream::Gemm(const GemmCall& call) {
+absl::Status CudaStream::Gemm(const KernelArgs& args, const GemmCall& call) {
   constexpr double kMaxWork = int64_t{1} << 39;
   const double column = static_cast<double>(call.m) * static_cast<double>(call.k);
   const double matrix = column * static_cast<double>(call.n);
@@ -114,6 +136,14 @@ absl::Status CudaStream::Gemm(const GemmCall& call) {
   }
   const int64_t item = ItemSize(call.dtype);
   CHX_RETURN_IF_ERROR(Enter());
+  CHX_RETURN_IF_ERROR(WithRoom(*this, [this] { return parts_->blas_.Open(parts_->stream_); }));
+  size_t bytes = device_->blas_workspace();
+  absl::StatusOr<void*> memory = args.scratch.Allocate(bytes);
+  if (!memory.ok()) {
+    bytes = kLeastWorkspace;
+    CHX_ASSIGN_OR_RETURN(memory, args.scratch.Allocate(bytes));
+  }
+  const absl::Span<char> workspace(static_cast<char*>(*memory), bytes);
   for (int64_t i = 0; i < call.count; i += count) {
     for (int64_t j = 0; j < call.n; j += columns) {
       if (i + j > 0) CHX_RETURN_IF_ERROR(Pause());
@@ -124,7 +154,7 @@ absl::Status CudaStream::Gemm(const GemmCall& call) {
       part.a = static_cast<const char*>(call.a) + i * call.a_stride * item;
       part.b = static_cast<const char*>(call.b) + (i * call.b_stride + b_column) * item;
       part.c = static_cast<char*>(call.c) + (i * call.c_stride + j * call.ldc) * item;
-      CHX_RETURN_IF_ERROR(parts_->blas_.Gemm(parts_->stream_, part));
+      CHX_RETURN_IF_ERROR(parts_->blas_.Gemm(workspace, part));
     }
   }
   return Launched();
@@ -203,6 +233,28 @@ absl::Status CudaStream::Zero(void* dst, size_t bytes) {
   CHX_RETURN_IF_ERROR(Enter());
   if (bytes == 0) return absl::OkStatus();
   return Check("cudaMemsetAsync", cudaMemsetAsync(dst, 0, bytes, parts_->stream_));
+}
+
+absl::StatusOr<bool> CudaStream::CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) {
+  auto* const source = dynamic_cast<CudaStream*>(&from);
+  if (source == nullptr) return false;
+  if (bytes == 0) return true;
+  const auto after = [](CudaStream* later, CudaStream* earlier) -> absl::Status {
+    const cudaEvent_t event = earlier->parts_->order_;
+    CHX_RETURN_IF_ERROR(earlier->Enter());
+    CHX_RETURN_IF_ERROR(
+        earlier->Check("cudaEventRecord", cudaEventRecord(event, earlier->parts_->stream_)));
+    CHX_RETURN_IF_ERROR(later->Enter());
+    return later->Check("cudaStreamWaitEvent",
+                        cudaStreamWaitEvent(later->parts_->stream_, event, 0));
+  };
+  CHX_RETURN_IF_ERROR(after(this, source));
+  CHX_RETURN_IF_ERROR(Check("copy between devices",
+                            cudaMemcpyPeerAsync(dst, device_->index(), src,
+                                                source->device_->index(), bytes, parts_->stream_)));
+  // The source's memory may be used for something else by what comes next there.
+  CHX_RETURN_IF_ERROR(after(source, this));
+  return true;
 }
 
 absl::Status CudaStream::Synchronize() {

@@ -23,6 +23,8 @@ class CudaDevice;
 class StreamParts {
  public:
   static absl::StatusOr<std::unique_ptr<StreamParts>> New();
+  // Opens the libraries that there are, which takes long for the first time.
+  void WarmUp();
   ~StreamParts();
   StreamParts(const StreamParts&) = delete;
   StreamParts& operator=(const StreamParts&) = delete;
@@ -41,6 +43,7 @@ class StreamParts {
   absl::Status Open();
 
   cudaStream_t stream_ = nullptr;
+  cudaEvent_t order_ = nullptr;  // between this stream and another one
   char* pinned_ = nullptr;
   Slot slots_[kSlots];
   int next_ = 0;
@@ -50,7 +53,8 @@ class StreamParts {
 };
 
 // Owned by the session's executor; used by one thread at a time. After an error that CUDA cannot
-// recover from (an invalid access, say) every call reports that error, and the daemon goes on.
+// recover from (an invalid access, say) the device is lost (DeviceHealth), and every call reports
+// it.
 class CudaStream : public KernelStream {
  public:
   CudaStream(CudaDevice* device, std::unique_ptr<StreamParts> parts);
@@ -61,19 +65,21 @@ class CudaStream : public KernelStream {
   absl::Status CopyIn(void* dst, const void* src, size_t bytes) override;
   absl::Status CopyOut(void* dst, const void* src, size_t bytes) override;
   absl::Status Zero(void* dst, size_t bytes) override;
+  absl::StatusOr<bool> CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) override;
   absl::Status Synchronize() override;
 
   void* handle() override;
   absl::Status Launched() override;
   absl::Status Pause() override;
-  absl::Status Gemm(const GemmCall& call) override;
+  absl::Status Outcome(absl::string_view what, int error) override;
+  bool MakeRoom() override;
+  absl::Status Gemm(const KernelArgs& args, const GemmCall& call) override;
   Dnn* dnn() override;
   Solver* solver() override;
 
  private:
-  // Makes the device the thread's current one; the lasting error if there is one.
+  // Makes the device the thread's current one; an error if it is lost.
   absl::Status Enter();
-  // Remembers the error if it is a lasting one.
   absl::Status Check(absl::string_view what, cudaError_t error);
   absl::StatusOr<StreamParts::Slot*> NextSlot();
   // Waits until `done` returns something else than cudaErrorNotReady. If the command is to stop, it
@@ -83,7 +89,6 @@ class CudaStream : public KernelStream {
 
   CudaDevice* const device_;
   std::unique_ptr<StreamParts> parts_;
-  absl::Status broken_;
 };
 
 }  // namespace chx::server::cuda

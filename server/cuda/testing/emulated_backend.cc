@@ -1,5 +1,7 @@
 #include "server/cuda/testing/emulated_backend.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +52,7 @@ class EmulatedStream : public KernelStream {
     return absl::OkStatus();
   }
   absl::Status CopyOut(void* dst, const void* src, size_t bytes) override {
+    CHX_RETURN_IF_ERROR(Synchronize());
     if (bytes > 0) std::memcpy(dst, src, bytes);
     return absl::OkStatus();
   }
@@ -57,13 +60,22 @@ class EmulatedStream : public KernelStream {
     if (bytes > 0) std::memset(dst, 0, bytes);
     return absl::OkStatus();
   }
-  absl::Status Synchronize() override { return absl::OkStatus(); }
+  absl::Status Synchronize() override {
+    // A device that a test wants to be lost.
+    const char* const loss = std::getenv("CHX_EMULATED_LOSS");
+    if (loss == nullptr || access(loss, F_OK) != 0) return absl::OkStatus();
+    const absl::Status why = DeviceError("cuda: synchronize: lost for a test");
+    device_->health().Lose(why);
+    return why;
+  }
   void* handle() override { return nullptr; }
   absl::Status Launched() override { return absl::OkStatus(); }
+  bool MakeRoom() override { return false; }
+  absl::Status Outcome(absl::string_view, int) override { return absl::OkStatus(); }
   // So few that tests have kernels of several launches.
   int64_t max_launch_elements() const override { return 4096; }
   absl::Status Pause() override { return CheckNotStopped("pause"); }
-  absl::Status Gemm(const GemmCall& call) override {
+  absl::Status Gemm(const KernelArgs&, const GemmCall& call) override {
     // What cuBLAS refuses.
     const int64_t a_lines = call.transpose_a ? call.k : call.m;
     const int64_t b_lines = call.transpose_b ? call.n : call.k;

@@ -101,9 +101,10 @@ void ReferencePooling(const PoolCall& call) {
   const int64_t image = Product(w.image, w.ndim);
   const int64_t kernel = Product(w.kernel, w.ndim);
   const int64_t counts = Product(w.counts, w.ndim);
-  std::vector<Sum> sums(call.planes * (call.spread ? image : counts));
+  const int64_t planes = int64_t{call.samples} * call.channels;
+  std::vector<Sum> sums(planes * (call.spread ? image : counts));
   const auto* const in = static_cast<const T*>(call.in);
-  for (int64_t plane = 0; plane < call.planes; ++plane) {
+  for (int64_t plane = 0; plane < planes; ++plane) {
     for (int64_t o = 0; o < counts; ++o) {
       for (int64_t k = 0; k < kernel; ++k) {
         const int64_t position = PositionOf(w, o, k);
@@ -220,7 +221,7 @@ absl::StatusOr<bool> EmulatedDnn::Convolve(const KernelArgs& args, const ConvCal
 }
 
 absl::StatusOr<bool> EmulatedDnn::Pool(const KernelArgs&, const PoolCall& call) {
-  if (!Consistent(call.windows) || call.planes < 1 || call.in == nullptr || call.out == nullptr) {
+  if (!Consistent(call.windows) || call.samples < 1 || call.channels < 1 || call.in == nullptr || call.out == nullptr) {
     return BadParameter("a pooling");
   }
   ++calls;

@@ -1,5 +1,7 @@
 #include "server/cuda/vendor/blas.h"
 
+#include <cstdlib>
+
 #include "ops/error.h"
 #include "server/cuda/vendor/library.h"
 
@@ -11,6 +13,7 @@ bool LoadAll(void* library, BlasLibrary* blas) {
          LoadFunction(library, "cublasDestroy_v2", &blas->destroy) &&
          LoadFunction(library, "cublasSetStream_v2", &blas->set_stream) &&
          LoadFunction(library, "cublasSetMathMode", &blas->set_math_mode) &&
+         LoadFunction(library, "cublasSetWorkspace_v2", &blas->set_workspace) &&
          LoadFunction(library, "cublasGetStatusString", &blas->status_string) &&
          LoadFunction(library, "cublasGemmStridedBatchedEx_64", &blas->gemm);
 }
@@ -22,12 +25,16 @@ cudaDataType_t DataType(Dtype dtype) {
 }  // namespace
 
 absl::StatusOr<const BlasLibrary*> OpenBlas() {
-  static const auto* const result =
-      new absl::StatusOr<const BlasLibrary*>(OpenFunctions({"cuBLAS 12 or 13",
-                                                            "float matrices cannot be multiplied",
-                                                            "CHXD_CUBLAS",
-                                                            {"libcublas.so.13", "libcublas.so.12"}},
-                                                           LoadAll));
+  static const auto* const result = [] {
+    // Handles would have a workspace each, outside of every quota; ours is the session's.
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0", /*overwrite=*/0);
+    return new absl::StatusOr<const BlasLibrary*>(
+        OpenFunctions({"cuBLAS 12 or 13",
+                       "float matrices cannot be multiplied",
+                       "CHXD_CUBLAS",
+                       {"libcublas.so.13", "libcublas.so.12"}},
+                      LoadAll));
+  }();
   return *result;
 }
 
@@ -41,18 +48,30 @@ absl::Status Blas::Check(const char* what, cublasStatus_t status) const {
 }
 
 absl::Status Blas::Open(cudaStream_t stream) {
+  if (handle_ != nullptr) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(library_, OpenBlas());
   cublasHandle_t handle = nullptr;
-  CHX_RETURN_IF_ERROR(Check("cublasCreate", library_->create(&handle)));
-  handle_ = handle;
+  const cublasStatus_t made = library_->create(&handle);
+  if (made == CUBLAS_STATUS_ALLOC_FAILED || made == CUBLAS_STATUS_NOT_INITIALIZED) {
+    return MemoryError("cuda: cublasCreate: ", library_->status_string(made),
+                       "; the device may have no memory left");
+  }
+  CHX_RETURN_IF_ERROR(Check("cublasCreate", made));
   // No TF32: a float32 product is as exact as its dtype.
-  CHX_RETURN_IF_ERROR(
-      Check("cublasSetMathMode", library_->set_math_mode(handle, CUBLAS_DEFAULT_MATH)));
-  return Check("cublasSetStream", library_->set_stream(handle, stream));
+  absl::Status set =
+      Check("cublasSetMathMode", library_->set_math_mode(handle, CUBLAS_DEFAULT_MATH));
+  if (set.ok()) set = Check("cublasSetStream", library_->set_stream(handle, stream));
+  if (!set.ok()) {
+    library_->destroy(handle);
+    return set;
+  }
+  handle_ = handle;
+  return absl::OkStatus();
 }
 
-absl::Status Blas::Gemm(cudaStream_t stream, const GemmCall& call) {
-  if (handle_ == nullptr) CHX_RETURN_IF_ERROR(Open(stream));
+absl::Status Blas::Gemm(absl::Span<char> workspace, const GemmCall& call) {
+  CHX_RETURN_IF_ERROR(Check("cublasSetWorkspace",
+                            library_->set_workspace(handle_, workspace.data(), workspace.size())));
   const bool wide = call.dtype == Dtype::kFloat64;
   const double scales64[2] = {1, call.accumulate ? 1.0 : 0.0};
   const float scales32[2] = {1, call.accumulate ? 1.0f : 0.0f};

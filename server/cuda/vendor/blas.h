@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "server/cuda/vendor/gemm.h"
 
 namespace chx::server::cuda {
@@ -17,6 +18,7 @@ struct BlasLibrary {
   decltype(&cublasDestroy_v2) destroy = nullptr;
   decltype(&cublasSetStream_v2) set_stream = nullptr;
   decltype(&cublasSetMathMode) set_math_mode = nullptr;
+  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
   decltype(&cublasGetStatusString) status_string = nullptr;
   decltype(&cublasGemmStridedBatchedEx_64) gemm = nullptr;
 };
@@ -32,10 +34,13 @@ class Blas {
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  absl::Status Gemm(cudaStream_t stream, const GemmCall& call);
+  // Of the stream's device, which is current. Before all other calls; again, it does nothing.
+  absl::Status Open(cudaStream_t stream);
+  // `workspace` is not used after the call, in the stream's order; 256 bytes aligned, of 16 KiB at
+  // least.
+  absl::Status Gemm(absl::Span<char> workspace, const GemmCall& call);
 
  private:
-  absl::Status Open(cudaStream_t stream);
   absl::Status Check(const char* what, cublasStatus_t status) const;
 
   const BlasLibrary* library_ = nullptr;

@@ -1,6 +1,7 @@
 #include "server/cuda/vendor/dnn.h"
 
 #include <cmath>
+#include <vector>
 
 namespace chx::server::cuda {
 namespace {
@@ -70,10 +71,10 @@ absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Win
 }
 
 absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windows& windows,
-                                  int64_t planes) {
+                                  int64_t samples, int64_t channels) {
   const absl::optional<DnnWindows> dnn = ToDnn(windows);
-  if (!dnn.has_value() || !Countable(planes, 1, dnn->image, dnn->ndim) ||
-      !Countable(planes, 1, dnn->counts, dnn->ndim)) {
+  if (!dnn.has_value() || !Countable(samples, channels, dnn->image, dnn->ndim) ||
+      !Countable(samples, channels, dnn->counts, dnn->ndim)) {
     return absl::nullopt;
   }
   int64_t size = 1;  // of a window, by which averages are multiplied
@@ -85,7 +86,8 @@ absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windo
   PoolCall call;
   call.dtype = dtype;
   call.spread = spread;
-  call.planes = static_cast<int>(planes);
+  call.samples = static_cast<int>(samples);
+  call.channels = static_cast<int>(channels);
   call.windows = *dnn;
   return call;
 }
@@ -119,6 +121,25 @@ absl::optional<Algorithm> Choose(absl::Span<const Algorithm> algorithms, const S
     return algorithm;
   }
   return absl::nullopt;
+}
+
+std::string ChoiceKey(const ConvCall& call, const Settings& settings) {
+  const DnnWindows& w = call.windows;
+  std::vector<int64_t> numbers = {static_cast<int64_t>(call.part),
+                                  static_cast<int64_t>(call.dtype),
+                                  call.samples,
+                                  call.channels,
+                                  call.features,
+                                  call.accumulate,
+                                  w.ndim,
+                                  settings.cudnn_deterministic,
+                                  settings.autotune,
+                                  settings.max_workspace_size};
+  for (int d = 0; d < w.ndim; ++d) {
+    numbers.insert(numbers.end(), {w.image[d], w.counts[d], w.kernel[d], w.stride[d], w.pad[d]});
+  }
+  return std::string(reinterpret_cast<const char*>(numbers.data()),
+                     numbers.size() * sizeof(numbers[0]));
 }
 
 }  // namespace chx::server::cuda

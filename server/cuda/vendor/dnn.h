@@ -4,6 +4,7 @@
 #define CHX_SERVER_CUDA_VENDOR_DNN_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
@@ -56,11 +57,13 @@ struct ConvCall {
 absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Windows& windows,
                                   int64_t samples, int64_t channels, int64_t features);
 
-// Sums of the windows of `planes` images or, with `spread`, sums over the windows of each position.
+// Sums of the windows of images (samples, channels, image...) or, with `spread`, sums over the
+// windows of each position.
 struct PoolCall {
   Dtype dtype = Dtype::kFloat32;
   bool spread = false;
-  int planes = 0;
+  int samples = 0;
+  int channels = 0;
   DnnWindows windows;
   const void* in = nullptr;
   void* out = nullptr;
@@ -68,7 +71,7 @@ struct PoolCall {
 
 // As PlanConv. No window may lie entirely in the padding.
 absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windows& windows,
-                                  int64_t planes);
+                                  int64_t samples, int64_t channels);
 
 // Batch normalization by the moments of the batch, by given moments, or the gradient of the first.
 enum class NormPart { kBatch, kFixed, kGradient };
@@ -110,6 +113,9 @@ struct Algorithm {
 };
 // The first algorithm that the settings allow, of a list with the fastest first. Nothing if none.
 absl::optional<Algorithm> Choose(absl::Span<const Algorithm> algorithms, const Settings& settings);
+
+// All that the choice of an algorithm depends on.
+std::string ChoiceKey(const ConvCall& call, const Settings& settings);
 
 // cuDNN for one stream. Used by one thread at a time. Calls are asynchronous. False: the library
 // cannot do this within the settings of args.stream, and has done nothing.

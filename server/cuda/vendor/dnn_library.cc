@@ -21,25 +21,6 @@ bool LoadAll(void* library, DnnLibrary* dnn) {
 #undef CHX_LOAD
 }
 
-// All that the choice of an algorithm depends on.
-std::string KeyOf(const ConvCall& call, const Settings& settings) {
-  const DnnWindows& w = call.windows;
-  std::vector<int64_t> numbers = {static_cast<int64_t>(call.part),
-                                  static_cast<int64_t>(call.dtype),
-                                  call.samples,
-                                  call.channels,
-                                  call.features,
-                                  w.ndim,
-                                  settings.cudnn_deterministic,
-                                  settings.autotune,
-                                  settings.max_workspace_size};
-  for (int d = 0; d < w.ndim; ++d) {
-    numbers.insert(numbers.end(), {w.image[d], w.counts[d], w.kernel[d], w.stride[d], w.pad[d]});
-  }
-  return std::string(reinterpret_cast<const char*>(numbers.data()),
-                     numbers.size() * sizeof(numbers[0]));
-}
-
 template <typename Perf>
 std::vector<Algorithm> ToAlgorithms(const Perf* perfs, int count, Dtype dtype) {
   std::vector<Algorithm> algorithms(std::max(0, count));
@@ -115,9 +96,25 @@ absl::Status CudaDnn::Open() {
   if (handle_ != nullptr) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(library_, OpenDnn());
   cudnnHandle_t handle = nullptr;
-  CHX_RETURN_IF_ERROR(Check("cudnnCreate", library_->cudnnCreate(&handle)));
+  const cudnnStatus_t made = library_->cudnnCreate(&handle);
+  if (made == CUDNN_STATUS_NOT_INITIALIZED ||
+      made == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
+    return MemoryError("cuda: cudnnCreate: ", library_->cudnnGetErrorString(made),
+                       "; the device may have no memory left");
+  }
+  CHX_RETURN_IF_ERROR(Check("cudnnCreate", made));
+  const absl::Status set = Check("cudnnSetStream", library_->cudnnSetStream(handle, stream_));
+  if (!set.ok()) {
+    library_->cudnnDestroy(handle);
+    return set;
+  }
   handle_ = handle;
-  return Check("cudnnSetStream", library_->cudnnSetStream(handle_, stream_));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDnn::Open(const KernelArgs& args) {
+  StreamOf(args).handle();  // makes its device current
+  return WithRoom(StreamOf(args), [this] { return Open(); });
 }
 
 // The choice is by estimates or, to autotune, by trying algorithms with all the workspace that is
@@ -144,7 +141,7 @@ absl::StatusOr<absl::optional<Algorithm>> CudaDnn::Search(const KernelArgs& args
   int count = 0;
   const auto choose = [&](const auto* perfs,
                           cudnnStatus_t status) -> absl::StatusOr<absl::optional<Algorithm>> {
-    if (IsUnsupported(status)) return absl::optional<Algorithm>();
+    if (IsDeclined(status)) return absl::optional<Algorithm>();
     CHX_RETURN_IF_ERROR(Check("the search for a convolution's algorithm", status));
     return Choose(ToAlgorithms(perfs, std::min(count, kMaxAlgorithms), call.dtype), settings);
   };
@@ -214,11 +211,12 @@ cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Alg
 }
 
 absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
-  StreamOf(args).handle();  // makes its device current
-  CHX_RETURN_IF_ERROR(Open());
+  CHX_RETURN_IF_ERROR(Open(args));
   const ConvObjects objects(*library_);
-  CHX_RETURN_IF_ERROR(Check("a convolution's descriptors", objects.Set(*library_, call)));
-  const std::string key = KeyOf(call, args.stream.settings());
+  const cudnnStatus_t set = objects.Set(*library_, call);
+  if (IsDeclined(set)) return false;
+  CHX_RETURN_IF_ERROR(Check("a convolution's descriptors", set));
+  const std::string key = ChoiceKey(call, args.stream.settings());
   auto found = choices_.find(key);
   if (found == choices_.end()) {
     CHX_ASSIGN_OR_RETURN(const absl::optional<Algorithm> choice, Search(args, call, objects));
@@ -233,7 +231,7 @@ absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& c
     workspace = *memory;
   }
   const cudnnStatus_t status = Run(call, objects, *found->second, workspace);
-  if (IsUnsupported(status)) {
+  if (IsDeclined(status)) {
     found->second.reset();
     return false;
   }
@@ -243,8 +241,7 @@ absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& c
 }
 
 absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call) {
-  StreamOf(args).handle();  // makes its device current
-  CHX_RETURN_IF_ERROR(Open());
+  CHX_RETURN_IF_ERROR(Open(args));
   const DnnLibrary& dnn = *library_;
   const TensorDescriptor image(dnn);
   const TensorDescriptor sums(dnn);
@@ -254,13 +251,13 @@ absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call)
       Check("a pooling's descriptors", First({image.status(), sums.status(), windows.status()})));
   const DnnWindows& w = call.windows;
   const cudnnDataType_t type = DataType(call.dtype);
-  CHX_RETURN_IF_ERROR(
-      Check("a pooling's descriptors",
-            First({Dims(call.planes, 1, w.image, w.ndim).Set(dnn, type, image.get()),
-                   Dims(call.planes, 1, w.counts, w.ndim).Set(dnn, type, sums.get()),
-                   dnn.cudnnSetPoolingNdDescriptor(
-                       windows.get(), CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,
-                       CUDNN_PROPAGATE_NAN, w.ndim, w.kernel, w.pad, w.stride)})));
+  const cudnnStatus_t set = First(
+      {Dims(call.samples, call.channels, w.image, w.ndim).Set(dnn, type, image.get()),
+       Dims(call.samples, call.channels, w.counts, w.ndim).Set(dnn, type, sums.get()),
+       dnn.cudnnSetPoolingNdDescriptor(windows.get(), CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,
+                                       CUDNN_PROPAGATE_NAN, w.ndim, w.kernel, w.pad, w.stride)});
+  if (IsDeclined(set)) return false;
+  CHX_RETURN_IF_ERROR(Check("a pooling's descriptors", set));
   double size = 1;  // cuDNN has averages
   for (int d = 0; d < w.ndim; ++d) size *= w.kernel[d];
   const Factor scale(call.dtype, size);
@@ -272,7 +269,7 @@ absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call)
                                              zero.get(), image.get(), call.out)
                   : dnn.cudnnPoolingForward(handle_, windows.get(), scale.get(), image.get(),
                                             call.in, zero.get(), sums.get(), call.out);
-  if (IsUnsupported(status)) return false;
+  if (IsDeclined(status)) return false;
   CHX_RETURN_IF_ERROR(Check("pooling", status));
   CHX_RETURN_IF_ERROR(StreamOf(args).Launched());
   return true;

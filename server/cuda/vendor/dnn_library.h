@@ -93,6 +93,8 @@ class CudaDnn : public Dnn {
 
   // Before all other calls.
   void set_stream(cudaStream_t stream) { stream_ = stream; }
+  // Of its device, which is current. Else the first call does it.
+  absl::Status Open();
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
   absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
   absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
@@ -101,7 +103,7 @@ class CudaDnn : public Dnn {
  private:
   struct ConvObjects;
 
-  absl::Status Open();
+  absl::Status Open(const KernelArgs& args);
   absl::Status Check(const char* what, cudnnStatus_t status) const;
   absl::StatusOr<absl::optional<Algorithm>> Search(const KernelArgs& args, const ConvCall& call,
                                                    const ConvObjects& objects);

@@ -6,8 +6,7 @@
 namespace chx::server::cuda {
 
 absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& call) {
-  StreamOf(args).handle();  // makes its device current
-  CHX_RETURN_IF_ERROR(Open());
+  CHX_RETURN_IF_ERROR(Open(args));
   const DnnLibrary& dnn = *library_;
   const TensorDescriptor x(dnn);
   const TensorDescriptor gamma(dnn);
@@ -19,6 +18,7 @@ absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& 
   const int spatial[] = {call.inner, 1};
   const cudnnStatus_t set =
       Dims(call.outer, call.channels, spatial, 2).Set(dnn, DataType(call.dtype), x.get());
+  if (IsDeclined(set)) return false;
   CHX_RETURN_IF_ERROR(Check(kDescriptors, set));
   CHX_RETURN_IF_ERROR(
       Check(kDescriptors, dnn.cudnnDeriveBNTensorDescriptor(gamma.get(), x.get(), mode)));
@@ -44,8 +44,7 @@ absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& 
           nullptr, nullptr);
       break;
   }
-  // Statuses from 2000 on mean that cuDNN refuses the call: nothing has run.
-  if (IsUnsupported(status) || static_cast<int>(status) / 1000 == 2) return false;
+  if (IsDeclined(status)) return false;
   CHX_RETURN_IF_ERROR(Check("batch normalization", status));
   CHX_RETURN_IF_ERROR(StreamOf(args).Launched());
   return true;

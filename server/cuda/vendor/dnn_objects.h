@@ -22,8 +22,12 @@ inline cudnnDataType_t WorkType(Dtype dtype) {
   return dtype == Dtype::kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
 }
 
-// cuDNN's statuses 3000 to 3999 say that there is no such kernel.
-inline bool IsUnsupported(cudnnStatus_t status) { return static_cast<int>(status) / 1000 == 3; }
+// Nothing has run: cuDNN refuses such a call (2000 to 2999), or has no kernel for it (3000 to
+// 3999).
+inline bool IsDeclined(cudnnStatus_t status) {
+  const int category = static_cast<int>(status) / 1000;
+  return category == 2 || category == 3;
+}
 
 // A factor, which cuDNN expects as float or, for float64, as double.
 class Factor {

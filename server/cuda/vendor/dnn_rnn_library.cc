@@ -30,11 +30,6 @@ cudnnMathType_t MathOf(Dtype dtype) {
                                     : CUDNN_DEFAULT_MATH;
 }
 
-// Whether the status means that the library refuses the call: nothing has run.
-bool Declines(cudnnStatus_t status) {
-  return IsUnsupported(status) || static_cast<int>(status) / 1000 == 2;
-}
-
 // What a call needs beside its arrays.
 struct RnnMemory {
   void *work, *reserve, *weights, *weight_grads;
@@ -171,7 +166,7 @@ absl::StatusOr<bool> CudaDnn::CopyWeights(const RnnCall& call, const RnnObjects&
       const cudnnStatus_t status =
           dnn.cudnnGetRNNWeightParams(handle_, o.network.get(), part, bytes, space, layer,
                                       o.weight.get(), &matrix, o.bias.get(), &bias);
-      if (Declines(status)) return false;
+      if (IsDeclined(status)) return false;
       CHX_RETURN_IF_ERROR(Check("the place of a recurrent network's weights", status));
       if (matrix == nullptr || bias == nullptr || !IsMatrix(dnn, o.weight.get(), n.hidden, width) ||
           !IsMatrix(dnn, o.bias.get(), n.hidden, 1)) {
@@ -187,8 +182,7 @@ absl::StatusOr<bool> CudaDnn::CopyWeights(const RnnCall& call, const RnnObjects&
 }
 
 absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call) {
-  StreamOf(args).handle();  // makes its device current
-  CHX_RETURN_IF_ERROR(Open());
+  CHX_RETURN_IF_ERROR(Open(args));
   const DnnLibrary& dnn = *library_;
   const RnnNetwork& n = call.network;
   const RnnObjects o(dnn);
@@ -202,7 +196,7 @@ absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call)
                                                   &work_bytes, &reserve_bytes),
                     dnn.cudnnGetRNNWeightSpaceSize(handle_, o.network.get(), &weight_bytes)});
   }
-  if (Declines(status)) return false;
+  if (IsDeclined(status)) return false;
   CHX_RETURN_IF_ERROR(Check("a recurrent network's descriptors", status));
   const auto limit = static_cast<uint64_t>(RnnWorkspaceLimit(call, args.stream.settings()));
   if (work_bytes > limit) return false;
@@ -223,7 +217,7 @@ absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call)
   status = dnn.cudnnRNNForward(handle_, o.network.get(), mode, nullptr, o.x.get(), x, o.y.get(), y,
                                o.state.get(), hx, hy, cell_state, cx, cy, weight_bytes, weights,
                                work_bytes, work, reserve_bytes, reserve);
-  if (Declines(status)) return false;
+  if (IsDeclined(status)) return false;
   CHX_RETURN_IF_ERROR(Check("recurrent network", status));
   CHX_RETURN_IF_ERROR(StreamOf(args).Launched());
   if (!call.gradient) return true;
@@ -232,14 +226,14 @@ absl::StatusOr<bool> CudaDnn::Recur(const KernelArgs& args, const RnnCall& call)
       call.outputs[0], o.state.get(), hx, call.output_grads[1], call.outputs[1], cell_state, cx,
       cell ? call.output_grads[2] : nullptr, cell ? call.outputs[2] : nullptr, weight_bytes,
       weights, work_bytes, work, reserve_bytes, reserve);
-  if (Declines(status)) return false;
+  if (IsDeclined(status)) return false;
   CHX_RETURN_IF_ERROR(Check("recurrent network's gradient", status));
   // Gradients of weights are added to what is there.
   CHX_RETURN_IF_ERROR(args.stream.Zero(weight_grads, weight_bytes));
   status = dnn.cudnnRNNBackwardWeights_v8(
       handle_, o.network.get(), CUDNN_WGRAD_MODE_ADD, nullptr, o.x.get(), x, o.state.get(), hx,
       o.y.get(), y, weight_bytes, weight_grads, work_bytes, work, reserve_bytes, reserve);
-  if (Declines(status)) return false;
+  if (IsDeclined(status)) return false;
   CHX_RETURN_IF_ERROR(Check("recurrent network's gradient of weights", status));
   CHX_ASSIGN_OR_RETURN(const bool copied, CopyWeights(call, o, weight_grads, weight_bytes, true));
   CHX_RETURN_IF_ERROR(StreamOf(args).Launched());

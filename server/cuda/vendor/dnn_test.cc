@@ -2,6 +2,8 @@
 #include "server/cuda/vendor/dnn.h"
 
 #include <cmath>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -97,13 +99,14 @@ TEST(DnnTest, APlanHasTheSizesOfItsOperator) {
 
 TEST(DnnTest, PoolingWindowsMustTouchTheImage) {
   const auto fits = [](const Dim& d) {
-    return PlanPool(Dtype::kFloat32, false, Make({d, {4, 2}}), 6).has_value();
+    return PlanPool(Dtype::kFloat32, false, Make({d, {4, 2}}), 2, 3).has_value();
   };
   EXPECT_TRUE(fits({4, 2, 1, 1}));
   EXPECT_FALSE(fits({4, 2, 1, 2}));
   EXPECT_FALSE(fits({4, 1, 1, 1}));
-  EXPECT_FALSE(PlanPool(Dtype::kFloat32, false, Make({{4, 2}}), 0).has_value());
-  EXPECT_FALSE(PlanPool(Dtype::kFloat32, false, Make({{5000, 2000}, {5000, 2000}}), 1).has_value());
+  EXPECT_FALSE(PlanPool(Dtype::kFloat32, false, Make({{4, 2}}), 0, 1).has_value());
+  EXPECT_FALSE(
+      PlanPool(Dtype::kFloat32, false, Make({{5000, 2000}, {5000, 2000}}), 1, 1).has_value());
 }
 
 TEST(DnnTest, NormalizationsThatCudnnHas) {
@@ -172,6 +175,35 @@ TEST(DnnTest, TheFastestAlgorithmThatTheSettingsAllow) {
   algorithms[3].works = false;
   EXPECT_EQ(choose(1000, false), -1);
   EXPECT_FALSE(Choose({}, Settings()).has_value());
+}
+
+// Another choice for whatever may change it: among others, a call that adds to its output is tried
+// on another one.
+TEST(DnnTest, TheKeyOfAChoiceHasAllThatItDependsOn) {
+  const ConvCall call =
+      *PlanConv(ConvPart::kFeatures, Dtype::kFloat32, Make({{6, 3}, {5, 2}}), 2, 3, 4);
+  const Settings settings;
+  std::set<std::string> keys = {ChoiceKey(call, settings)};
+  const auto other = [&](auto change) {
+    ConvCall changed = call;
+    change(changed);
+    EXPECT_TRUE(keys.insert(ChoiceKey(changed, settings)).second) << keys.size();
+  };
+  other([](ConvCall& c) { c.part = ConvPart::kWeight; });
+  other([](ConvCall& c) { c.dtype = Dtype::kFloat64; });
+  other([](ConvCall& c) { c.samples = 9; });
+  other([](ConvCall& c) { c.channels = 9; });
+  other([](ConvCall& c) { c.features = 9; });
+  other([](ConvCall& c) { c.accumulate = true; });
+  other([](ConvCall& c) { c.windows.stride[1] = 2; });
+  other([](ConvCall& c) { c.windows.pad[0] = 1; });
+  Settings limited;
+  limited.max_workspace_size /= 2;
+  EXPECT_TRUE(keys.insert(ChoiceKey(call, limited)).second);
+  // Where its arrays are does not matter.
+  ConvCall moved = call;
+  moved.a = &moved;
+  EXPECT_FALSE(keys.insert(ChoiceKey(moved, settings)).second);
 }
 
 }  // namespace

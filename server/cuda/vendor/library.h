@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "ops/error.h"
+#include "server/cuda/loops/kernel_stream.h"
 
 namespace chx::server::cuda {
 
@@ -35,6 +36,15 @@ absl::StatusOr<const Functions*> OpenFunctions(const LibraryNames& names,
   CHX_RETURN_IF_ERROR(
       OpenLibrary(names, [load, functions](void* library) { return load(library, functions); }));
   return functions;
+}
+
+// make(), and once more after sessions have given back what they keep of the device's memory, if it
+// finds none: libraries allocate outside of the pool.
+template <typename Make>
+absl::Status WithRoom(KernelStream& stream, const Make& make) {
+  absl::Status status = make();
+  if (KindOf(status) == ErrorKind::kMemory && stream.MakeRoom()) status = make();
+  return status;
 }
 
 template <typename Function>

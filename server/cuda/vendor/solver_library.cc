@@ -81,12 +81,25 @@ absl::Status CudaSolver::Check(const char* what, cusolverStatus_t status) const 
 
 absl::Status CudaSolver::Open(const KernelArgs& args) {
   StreamOf(args).handle();  // makes its device current
+  return WithRoom(StreamOf(args), [this] { return Open(); });
+}
+
+absl::Status CudaSolver::Open() {
   CHX_ASSIGN_OR_RETURN(library_, OpenSolver());
   if (handle_ == nullptr) {
     cusolverDnHandle_t handle = nullptr;
-    CHX_RETURN_IF_ERROR(Check("cusolverDnCreate", library_->create(&handle)));
+    const cusolverStatus_t made = library_->create(&handle);
+    if (made == CUSOLVER_STATUS_ALLOC_FAILED || made == CUSOLVER_STATUS_NOT_INITIALIZED) {
+      return MemoryError("cuda: cusolverDnCreate: cuSOLVER's status is ", static_cast<int>(made),
+                         "; the device may have no memory left");
+    }
+    CHX_RETURN_IF_ERROR(Check("cusolverDnCreate", made));
+    const absl::Status set = Check("cusolverDnSetStream", library_->set_stream(handle, stream_));
+    if (!set.ok()) {
+      library_->destroy(handle);
+      return set;
+    }
     handle_ = handle;
-    CHX_RETURN_IF_ERROR(Check("cusolverDnSetStream", library_->set_stream(handle_, stream_)));
   }
   if (syevj_ == nullptr) {
     CHX_RETURN_IF_ERROR(Check("cusolverDnCreateSyevjInfo", library_->create_syevj(&syevj_)));

@@ -93,6 +93,7 @@ class CudaSolver : public Solver {
 
  private:
   absl::Status Open(const KernelArgs& args);
+  absl::Status Open();
   absl::Status Check(const char* what, cusolverStatus_t status) const;
   // query(&size), memory for so many elements, and run(i, memory, size) for each of `count`.
   template <typename T, typename Query, typename Run>

@@ -1,0 +1,196 @@
+#include "server/cuda/testing/fake_cuda.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "server/cuda/runtime/probe.h"
+
+namespace chx::server::cuda {
+namespace {
+
+std::map<void*, int64_t>& Blocks() {
+  static auto* const blocks = new std::map<void*, int64_t>;
+  return *blocks;
+}
+
+cudaError_t last = cudaSuccess;
+
+// What a call returns that would have succeeded.
+cudaError_t Return(cudaError_t error = cudaSuccess) {
+  if (TheFakeCuda().lasting != cudaSuccess) error = TheFakeCuda().lasting;
+  if (error != cudaSuccess) last = error;
+  return error;
+}
+
+cudaError_t ReturnOfCopy() {
+  const cudaError_t error = TheFakeCuda().next;
+  TheFakeCuda().next = cudaSuccess;
+  return Return(error);
+}
+
+struct FakeStream {
+  int priority = 0;
+};
+
+cudaError_t NewStream(cudaStream_t* stream, int priority) {
+  *stream = reinterpret_cast<cudaStream_t>(new FakeStream{priority});
+  return Return();
+}
+
+}  // namespace
+
+FakeCuda& TheFakeCuda() {
+  static auto* const fake = new FakeCuda;
+  return *fake;
+}
+
+void ResetFakeCuda() {
+  TheFakeCuda() = FakeCuda();
+  last = cudaSuccess;
+}
+
+cudaError_t ProbeKernels() { return Return(); }
+
+}  // namespace chx::server::cuda
+
+using chx::server::cuda::Blocks;
+using chx::server::cuda::FakeStream;
+using chx::server::cuda::NewStream;
+using chx::server::cuda::Return;
+using chx::server::cuda::ReturnOfCopy;
+using chx::server::cuda::TheFakeCuda;
+
+extern "C" {
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return Return();
+}
+cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = TheFakeCuda().devices;
+  return Return();
+}
+cudaError_t cudaSetDevice(int) { return Return(); }
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = chx::server::cuda::last;
+  chx::server::cuda::last = TheFakeCuda().lasting;
+  return error;
+}
+const char* cudaGetErrorString(cudaError_t) { return "a fake error"; }
+const char* cudaGetErrorName(cudaError_t) { return "cudaErrorFake"; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? TheFakeCuda().compute_capability : 1;
+  return Return();
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 1;
+  return Return();
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return Return();
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = static_cast<size_t>(TheFakeCuda().memory);
+  return Return();
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return NewStream(stream, 0);
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  return NewStream(stream, priority);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete reinterpret_cast<FakeStream*>(stream);
+  ++TheFakeCuda().destroyed;
+  return Return();
+}
+cudaError_t cudaStreamQuery(cudaStream_t) { return Return(); }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return Return(); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+  ++TheFakeCuda().orders;
+  return Return();
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = reinterpret_cast<cudaEvent_t>(new char);
+  return Return();
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete reinterpret_cast<char*>(event);
+  ++TheFakeCuda().destroyed;
+  return Return();
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return Return(); }
+cudaError_t cudaEventQuery(cudaEvent_t) { return Return(); }
+
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  *memory = std::malloc(bytes);
+  return Return();
+}
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return Return();
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+  *pool = reinterpret_cast<cudaMemPool_t>(new char);
+  return Return();
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  delete reinterpret_cast<char*>(pool);
+  return Return();
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
+  TheFakeCuda().release_threshold = *static_cast<uint64_t*>(value);
+  return Return();
+}
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, size_t) {
+  return Return();
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) {
+  TheFakeCuda().kept = 0;
+  return Return();
+}
+cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t, cudaStream_t) {
+  auto& fake = TheFakeCuda();
+  const auto size = static_cast<int64_t>(bytes);
+  if (fake.used + size + fake.outside > fake.memory) return Return(cudaErrorMemoryAllocation);
+  *memory = std::malloc(bytes);
+  Blocks()[*memory] = size;
+  fake.used += size;
+  fake.kept = fake.kept > size ? fake.kept - size : 0;
+  return Return();
+}
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
+  const auto block = Blocks().find(memory);
+  if (block == Blocks().end()) return Return(cudaErrorInvalidValue);
+  TheFakeCuda().used -= block->second;
+  TheFakeCuda().kept += block->second;
+  Blocks().erase(block);
+  std::free(memory);
+  return Return();
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  TheFakeCuda().priority_of_fills = reinterpret_cast<FakeStream*>(stream)->priority;
+  std::memset(memory, value, bytes);
+  return Return();
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t) {
+  const cudaError_t error = ReturnOfCopy();
+  if (error == cudaSuccess) std::memcpy(to, from, bytes);
+  return error;
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                size_t bytes, cudaStream_t) {
+  if (to_device == from_device) return Return(cudaErrorInvalidValue);
+  ++TheFakeCuda().peer_copies;
+  std::memcpy(to, from, bytes);
+  return ReturnOfCopy();
+}
+
+}  // extern "C"

@@ -1,0 +1,217 @@
+// Streams and devices on a CUDA runtime and a cuBLAS that compute nothing and fail when they are
+// asked to. What a GPU does is not seen here.
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ops/registry.h"
+#include "server/cuda/runtime/cuda_backend.h"
+#include "server/cuda/testing/fake_cublas.h"
+#include "server/cuda/testing/fake_cuda.h"
+#include "server/engine/executor.h"
+
+namespace chx::server::cuda {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+class RuntimeTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const char* const path = std::getenv("CHX_FAKE_CUBLAS");
+    setenv("CHXD_CUBLAS", path, 1);
+    setenv("CHXD_CUDNN", "off", 1);
+    setenv("CHXD_CUSOLVER", "off", 1);
+    void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    cublas_ = reinterpret_cast<ChxFakeCublasFunction*>(dlsym(library, "ChxFakeCublas"))();
+  }
+
+  void SetUp() override {
+    ResetFakeCuda();
+    *cublas_ = FakeCublas();
+  }
+
+  // Devices cuda:0 and cuda:1, and a session on them.
+  void Open(int64_t memory = int64_t{1} << 30) {
+    std::string error;
+    backend_.reset(ChxCreateBackend(kBackendAbi, &error));
+    ASSERT_NE(backend_, nullptr) << error;
+    const absl::Status status = devices_.Open("cuda:0,cuda:1", {backend_.get()});
+    ASSERT_TRUE(status.ok()) << status;
+    executor_ = NewExecutor(memory);
+  }
+  std::unique_ptr<Executor> NewExecutor(int64_t memory) {
+    return std::make_unique<Executor>(&devices_, std::make_shared<MemoryAccount>(memory));
+  }
+
+  Array Upload(Executor* executor, const std::vector<float>& values, DeviceId device = 0) {
+    const ArraySpec spec(Dtype::kFloat32, {static_cast<int64_t>(values.size())}, device);
+    Array array = *executor->Allocate(spec);
+    const absl::Status status = executor->CopyIn(
+        array, 0, {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    EXPECT_TRUE(status.ok()) << status;
+    return array;
+  }
+  absl::StatusOr<Array> Run(Executor* executor, const char* op,
+                            const std::vector<const Array*>& arrays, const Attrs& attrs = {}) {
+    const std::vector<ArrayOperand> inputs(arrays.begin(), arrays.end());
+    RunOutputs outputs;
+    const absl::Status status =
+        executor->Run({*OpRegistry::Global().Find(op), inputs, attrs, 0}, &outputs);
+    if (!status.ok()) return status;
+    return outputs[0];
+  }
+  absl::StatusOr<Array> Square(Executor* executor) {
+    const Array a = Upload(executor, {1, 2, 3, 4});
+    Array matrix = a;
+    matrix.spec = ArraySpec(Dtype::kFloat32, {2, 2}, 0);
+    return Run(executor, "matmul", {&matrix, &matrix});
+  }
+
+  static FakeCublas* cublas_;
+  std::unique_ptr<Backend> backend_;
+  Devices devices_;
+  std::unique_ptr<Executor> executor_;
+};
+
+FakeCublas* RuntimeTest::cublas_ = nullptr;
+
+TEST_F(RuntimeTest, ALastingErrorIsTheDevicesLoss) {
+  Open();
+  const Array a = Upload(executor_.get(), {1, 2});
+  const std::unique_ptr<Executor> other = NewExecutor(kMiB * 64);
+  Upload(other.get(), {1});
+  int noticed = 0;
+  devices_.at(0).health().SetOnLost([&](const absl::Status&) { ++noticed; });
+  TheFakeCuda().lasting = cudaErrorIllegalAddress;
+  EXPECT_FALSE(executor_->CopyOut(a).ok());
+  EXPECT_EQ(noticed, 1);
+  EXPECT_TRUE(devices_.at(0).health().lost());
+  EXPECT_FALSE(devices_.all_lost());  // nobody has used the other one
+  // For everybody, also those who have done nothing wrong.
+  const absl::Status status = other->Allocate(ArraySpec(Dtype::kFloat32, {1}, 0)).status();
+  EXPECT_EQ(KindOf(status), ErrorKind::kDevice);
+  EXPECT_NE(status.message().find("cuda:0 is lost"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("a fake error"), absl::string_view::npos) << status;
+  EXPECT_EQ(noticed, 1);
+}
+
+TEST_F(RuntimeTest, NothingOfALostDeviceIsDestroyed) {
+  Open();
+  Upload(executor_.get(), {1});
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  TheFakeCuda().lasting = cudaErrorIllegalAddress;
+  EXPECT_FALSE(executor_->Synchronize().ok());
+  const int before = TheFakeCuda().destroyed;
+  executor_ = nullptr;
+  EXPECT_EQ(TheFakeCuda().destroyed, before);
+  EXPECT_EQ(cublas_->destroyed, 0);
+}
+
+TEST_F(RuntimeTest, OtherErrorsAreOneCommands) {
+  Open();
+  const Array a = Upload(executor_.get(), {1, 2});
+  TheFakeCuda().next = cudaErrorInvalidValue;
+  EXPECT_FALSE(executor_->CopyOut(a).ok());
+  EXPECT_FALSE(devices_.at(0).health().lost());
+  EXPECT_TRUE(executor_->CopyOut(a).ok());
+}
+
+TEST_F(RuntimeTest, TheRuntimeIsConfiguredBeforeItsFirstCall) {
+  unsetenv("CUDA_MODULE_LOADING");
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);  // the operator's word
+  Open();
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
+}
+
+TEST_F(RuntimeTest, SlabsStayMappedAndAreFilledBeforeOtherWork) {
+  Open();
+  EXPECT_EQ(TheFakeCuda().release_threshold, UINT64_MAX);
+  Upload(executor_.get(), {1});
+  EXPECT_EQ(TheFakeCuda().priority_of_fills, -5);
+}
+
+TEST_F(RuntimeTest, LibrariesAreOpenBeforeTheFirstProduct) {
+  Open();
+  const int created = cublas_->created;
+  EXPECT_EQ(created, 2);  // of each device
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->created, created);
+  EXPECT_EQ(cublas_->products, 1);
+}
+
+TEST_F(RuntimeTest, AHandleWithoutAStreamIsNotKept) {
+  cublas_->next_set_stream = CUBLAS_STATUS_INTERNAL_ERROR;  // of the first device's
+  Open();
+  EXPECT_EQ(cublas_->destroyed, 1);
+  cublas_->next_set_stream = CUBLAS_STATUS_INTERNAL_ERROR;
+  EXPECT_FALSE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->products, 0);
+  EXPECT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->products, 1);
+}
+
+TEST_F(RuntimeTest, AFullDeviceMakesRoomForALibrary) {
+  cublas_->next_create = CUBLAS_STATUS_ALLOC_FAILED;
+  Open();
+  TheFakeCuda().kept = 5;
+  int asked = 0;
+  devices_.at(0).set_relief([&] {
+    ++asked;
+    return true;
+  });
+  cublas_->next_create = CUBLAS_STATUS_ALLOC_FAILED;
+  EXPECT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(TheFakeCuda().kept, 0);
+}
+
+TEST_F(RuntimeTest, AFullDeviceAsksOtherSessions) {
+  TheFakeCuda().memory = 100 * kMiB;
+  Open();
+  const ArraySpec spec(Dtype::kUint8, {60 * kMiB}, 0);
+  const std::unique_ptr<Executor> idle = NewExecutor(int64_t{1} << 30);
+  ASSERT_TRUE(idle->Allocate(spec).ok());  // and freed: the pool keeps it
+  EXPECT_EQ(KindOf(executor_->Allocate(spec).status()), ErrorKind::kMemory);
+  Device* const device = &devices_.at(0);
+  device->set_relief([&] { return idle->TryTrim(device); });
+  EXPECT_TRUE(executor_->Allocate(spec).ok());
+  device->set_relief(nullptr);
+}
+
+TEST_F(RuntimeTest, ProductsHaveAWorkspaceOfTheSession) {
+  Open();
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->workspace_bytes, 32 * kMiB);
+  EXPECT_GE(executor_->account()->used(), 32 * kMiB);
+  const std::unique_ptr<Executor> small = NewExecutor(8 * kMiB);
+  ASSERT_TRUE(Square(small.get()).ok());
+  EXPECT_EQ(cublas_->workspace_bytes, 16 << 10);
+}
+
+TEST_F(RuntimeTest, WorkspacesAreSmallerBeforeHopper) {
+  TheFakeCuda().compute_capability = 8;
+  Open();
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->workspace_bytes, 4 * kMiB);
+}
+
+TEST_F(RuntimeTest, ArraysGoFromOneDeviceToTheOther) {
+  Open();
+  const Array a = Upload(executor_.get(), {1, 2, 3});
+  absl::StatusOr<Array> there = Run(executor_.get(), "to_device", {&a}, {AttrValue(int64_t{1})});
+  ASSERT_TRUE(there.ok()) << there.status();
+  EXPECT_EQ(there->spec.device, 1);
+  EXPECT_EQ(TheFakeCuda().peer_copies, 1);
+  EXPECT_EQ(TheFakeCuda().orders, 2);  // after what came before, and before what comes next
+  EXPECT_EQ(*executor_->CopyOut(*there), *executor_->CopyOut(a));
+}
+
+}  // namespace
+}  // namespace chx::server::cuda

@@ -1,0 +1,180 @@
+#!/bin/bash
+# Checks the cuda backend on a machine with a GPU that has nothing of this project and no network: in
+# the unpacked bundle of tools/gpu_check.sh.
+#
+#   ./gpu_check.sh run [DEVICE]    all steps, one after the other; DEVICE is cuda:0 by default
+#   ./gpu_check.sh STEP [DEVICE]   one of them:
+#     smoke           a daemon starts, and some operators give what NumPy gives; under
+#                     compute-sanitizer, too, where there is one
+#     conformance     every operator against NumPy, on all cores; what is done is not done again
+#     libraries-off   rows of operators that have two ways, without cuDNN and cuSOLVER
+#     faults          sessions beside others that crash, take all memory, or never end
+#     bench           transfers, operators, training steps; beside PyTorch where it is installed
+#     table           what the logs say so far
+#
+# Each ends within $GPU_CHECK_SECONDS (540). The driver, cuBLAS, cuDNN and cuSOLVER are the machine's.
+# Results are in $OUT (./log): STEP.log, STEP.outcome, conformance/*.xml.
+set -uo pipefail
+
+root=$(cd "$(dirname "$0")" && pwd)
+step=${1:-}
+device=${2:-cuda:0}
+log=${OUT:-$root/log}
+seconds=${GPU_CHECK_SECONDS:-540}
+shards=${GPU_CHECK_SHARDS:-16}
+end=$((SECONDS + seconds))
+
+fail() {
+  echo "gpu_check: $*" >&2
+  exit 1
+}
+
+left() { echo $((end > SECONDS ? end - SECONDS : 1)); }
+
+# find_library VARIABLE PATTERN: where the machine keeps it, if the plug-in would not find it by
+# itself. The newest.
+find_library() {
+  local found
+  found=$(find /usr/local /usr/lib /opt -name "$2" -printf '%f %p\n' 2>/dev/null |
+    sort -rV | sed -n '1s/^[^ ]* //p')
+  if [ -z "$found" ]; then
+    echo "$2: not found"
+    return 0
+  fi
+  LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
+  export "$1=$found"
+  echo "$2: $found"
+}
+
+environment() {
+  [ -x "$root/bin/chxd" ] || fail "run this in an unpacked bundle (tools/gpu_check.sh bundle)"
+  mkdir -p "$log/conformance"
+  # The driver's libraries may be found by the machine's own setting only.
+  export LD_LIBRARY_PATH="$root/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:/usr/local/nvidia/lib64:/usr/local/nvidia/lib"
+  if ldd "$root/bin/chxd" "$root/py/chx/_core.so" | grep -E 'libstdc|libgcc_s' | grep -q 'not found'; then
+    LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$root/lib/fallback"
+  fi
+  case $device in
+    cuda*)
+      find_library CHXD_CUBLAS 'libcublas.so.1[23]'
+      # cuDNN and cuSOLVER load others, by names that are looked for along LD_LIBRARY_PATH.
+      find_library CHXD_CUDNN 'libcudnn.so.9'
+      find_library CHXD_CUSOLVER 'libcusolver.so.1[12]'
+      find_library CHXD_CUSPARSE 'libcusparse.so.12'
+      find_library CHXD_NVJITLINK 'libnvJitLink.so.1[23]' ;;
+  esac >"$log/libraries.txt"
+  export PYTHONHOME="$root/python" PYTHONPATH="$root/py:$root/site" PYTHONDONTWRITEBYTECODE=1
+  export CHX_CHXD="$root/bin/chxd" CHX_DEVICES="$device" PYTHONUNBUFFERED=1
+  python="$root/python/python3"
+  cd "$root/py" || exit 1
+}
+
+smoke() {
+  case $device in
+    cuda*) nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader ||
+      { echo "nvidia-smi does not run: is there a GPU?"; return 1; } ;;
+  esac
+  timeout "$(left)" "$python" -m gpu_check.smoke || return 1
+  [[ $device == cuda* ]] && command -v compute-sanitizer >/dev/null || return 0
+  # The daemon is a child of the client.
+  timeout "$(left)" compute-sanitizer --tool=memcheck --target-processes=all --error-exitcode=9 \
+    "$python" -m gpu_check.smoke
+}
+
+# one_shard I: its rows, unless that is done.
+one_shard() {
+  local name="$log/conformance/$1"
+  [ ! -e "$name.done" ] || return 0
+  # Small matrices too go to cuSOLVER.
+  CHXD_CUSOLVER_SMALLEST=0 GPU_CHECK_SHARD=$1/$shards \
+    timeout "$(left)" "$python" -m pytest -p no:cacheprovider -q --tb=short -p gpu_check.shard \
+    -s --junitxml="$name.xml" tests/conformance/conformance_test.py >"$name.log" 2>&1
+  local status=$?
+  # 1: some have failed; 5: it has none.
+  [ $status -le 1 ] || [ $status = 5 ] || return 1
+  touch "$name.done"
+}
+
+conformance() {
+  local i running=0 most
+  most=$(nproc)
+  for ((i = 0; i < shards; i++)); do
+    [ "$SECONDS" -lt "$end" ] || break
+    one_shard "$i" &
+    running=$((running + 1))
+    if [ "$running" -ge "$most" ]; then
+      wait -n
+      running=$((running - 1))
+    fi
+  done
+  wait
+  local finished failures
+  finished=$(find "$log/conformance" -name '*.done' | wc -l)
+  cat "$log"/conformance/*.log | grep -aE '^(FAILED|ERROR)' | sort
+  failures=$(cat "$log"/conformance/*.log | grep -acE '^(FAILED|ERROR)')
+  echo "$finished of $shards shards done, $(cat "$log"/conformance/*.log |
+    grep -aoE '[0-9]+ passed' | awk '{s += $1} END {print s + 0}') passed, $failures failed"
+  [ "$finished" = "$shards" ] || { echo "run this step again for the others"; return 1; }
+  if [[ $device == cuda* ]]; then
+    for library in 'cuBLAS 12 or 13' 'cuDNN 9' cuSOLVER; do
+      grep -ahom1 "cuda: $library: /.*" "$log"/conformance/*.log | head -n 1 | grep . ||
+        echo "$library was not used"
+    done
+  fi
+  [ "$failures" = 0 ]
+}
+
+libraries-off() {
+  local both='conv or pool or solve or inv or svd or qr or cholesky or eig or det or matrix_power'
+  CHXD_CUDNN=off CHXD_CUSOLVER=off timeout "$(left)" "$python" -m pytest -p no:cacheprovider -q \
+    --tb=short --junitxml="$log/without.xml" -k "$both or batch_norm or rnn" \
+    tests/conformance/conformance_test.py
+}
+
+faults() { timeout "$(left)" "$python" -m gpu_check.faults; }
+
+bench() {
+  # What takes a GPU seconds takes a CPU half an hour.
+  local scale=1
+  [[ $device == cuda* ]] || scale=${GPU_CHECK_SCALE:-16}
+  timeout "$(left)" "$python" gpu_bench.py --device="$device" --scale="$scale"
+}
+
+table() {
+  local name
+  for name in smoke conformance libraries-off faults bench; do
+    [ -e "$log/$name.outcome" ] || continue
+    printf '%-14s %s  %s\n' "$name" "$(cat "$log/$name.outcome")" \
+      "$(grep -aE 'passed|failed|error|ready|chxd:' "$log/$name.log" | tail -n 1)"
+  done
+  ! grep -qs FAILED "$log"/*.outcome
+}
+
+# outcome STEP: runs it with its output in a log.
+outcome() {
+  local begin=$SECONDS status=0
+  end=$((SECONDS + seconds))
+  echo "== $1"
+  "$1" >"$log/$1.log" 2>&1 || status=1
+  tail -n 60 "$log/$1.log"
+  printf '%-6s %5d s\n' "$([ $status = 0 ] && echo ok || echo FAILED)" $((SECONDS - begin)) \
+    >"$log/$1.outcome"
+  return $status
+}
+
+case $step in
+  run)
+    environment
+    for name in smoke conformance libraries-off faults bench; do outcome "$name" || true; done
+    table
+    ;;
+  smoke | conformance | libraries-off | faults | bench)
+    environment
+    outcome "$step"
+    ;;
+  table) table ;;
+  *)
+    sed -n '2,19s/^# \?//p' "$0" >&2
+    exit 2
+    ;;
+esac
