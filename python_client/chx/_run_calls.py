@@ -61,6 +61,14 @@ def call(
     return recorded, result
 
 
+def augmented(augment: Callable[..., Any], step: Callable[..., Any]) -> Callable[..., Any]:
+    def augmented_step(*rows: ndarray) -> Any:
+        result = augment(*rows)
+        return step(*result) if isinstance(result, (tuple, list)) else step(result)
+
+    return augmented_step
+
+
 def outputs(result: Any, metrics: Sequence[str] | None) -> tuple[Metrics, list[ndarray]]:
     """The metrics' names and places among a step's arrays, and these."""
     outputs: list[ndarray] = []

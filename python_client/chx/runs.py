@@ -317,6 +317,7 @@ def start(
     shuffle: int | None = None,
     rows: npt.ArrayLike | None = None,
     drop_last: bool = False,
+    augment: Callable[..., Any] | None = None,
     metrics: Sequence[str] | None = None,
     schedule: Callable[[int], object] | None = None,
     log_every: int | None = None,
@@ -352,6 +353,9 @@ def start(
         `steps` and `shuffle`. The same rows may be there again. Epochs are counted as if all rows were
         taken in turn.
       drop_last: leaves out the rows of each epoch that are left over.
+      augment: a function of a minibatch's arrays that gives those for `step`: one, or a tuple or
+        list. It is recorded with the step, and may draw random numbers: each step has others.
+        Evaluations are made without it.
       metrics: the names of what `step` gives, in that order; of a dict, the keys that are metrics.
         None: "loss" for one array, all keys of a dict.
       schedule: is called with the number of each step, from 0, before what the optimizers and random
@@ -437,6 +441,8 @@ def start(
         left = [every[len(every) - len(every) % size :]] if len(every) % size else []
         evaluated = _run_calls.make_steps(function, others, [every[:size], *left], None)
         evaluation = _calls(evaluated, others, size)
+    if augment is not None:
+        step = _run_calls.augmented(augment, step)
     batches = [taken[i * batch_size :][:batch_size] for i in range(done)]
     made = _run_calls.make_steps(step, arrays, batches, metrics, schedule)
     if given is None and has_rest and made.rest is None:

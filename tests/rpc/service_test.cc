@@ -45,7 +45,7 @@ TEST_F(ServiceTest, EveryCallAsksForTheToken) {
   options.listeners = *ParseListen(absl::StrCat("127.0.0.1:0,unix:", directory_.Socket()));
   Start();
   const std::vector<v1::Call> calls = AllCalls();
-  EXPECT_EQ(calls.size(), 22u);
+  EXPECT_EQ(calls.size(), 24u);
   for (const std::string& address : daemon_->addresses()) {
     for (const v1::Call& call : calls) {
       SCOPED_TRACE(address + call.ShortDebugString());
