@@ -485,10 +485,22 @@ def _program_explain(program: object, measure: bool, /) -> str: ...
 def _program_run(
     program: Any, arguments: Sequence[ndarray], times: int, values: Sequence[int], /
 ) -> list[ndarray]: ...
+def _data_describe(
+    session: Session, path: str, /
+) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]: ...
+def _data_read(
+    device: Device,
+    path: str,
+    name: str,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    rows: bytes,
+    /,
+) -> ndarray: ...
 def _run_start(
     session: Session,
     name: str,
-    step: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]], Any],
+    step: tuple[Any, ...],
     steps: int,
     shuffle: int | None,
     rows: Sequence[ndarray],
@@ -496,7 +508,7 @@ def _run_start(
     first: Sequence[ndarray],
     values: Sequence[ndarray],
     log_every: int,
-    evaluation: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]], Any] | None,
+    evaluation: tuple[Any, ...] | None,
     evaluate_every: int,
     equal_weights: bool,
     marks: Sequence[ndarray],

@@ -22,6 +22,10 @@ RunCalls CallsFrom(const v1::RunCalls& message) {
   calls.data.assign(message.data().begin(), message.data().end());
   calls.batch_size = message.batch_size();
   calls.rest = message.rest();
+  for (const v1::RunFile& file : message.files()) {
+    calls.files.push_back({file.path(), file.member(), {}});
+  }
+  calls.device = static_cast<DeviceId>(std::min(message.device(), uint32_t{65535}));
   for (const v1::RunMetric& metric : message.metrics()) {
     calls.metrics.push_back({metric.name(), metric.output()});
   }
@@ -99,6 +103,9 @@ absl::Status RunCallService::Start(const v1::StartRunRequest& request) {
   CHX_ASSIGN_OR_RETURN(RunSpec spec, SpecFrom(request.spec()));
   if (spec.snapshot_every > 0) {
     CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kSnapshots, "runs"));
+  }
+  if (!spec.step.files.empty() || (spec.evaluation && !spec.evaluation->files.empty())) {
+    CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kDataFiles, "runs"));
   }
   return runs_->Start(record->session, PlaceOfRun(*record), std::move(spec)).status();
 }
