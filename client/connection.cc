@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   connection->knows_sharing_ = reply.knows_sharing();
   connection->knows_programs_ = reply.knows_programs();
   connection->knows_runs_ = reply.knows_runs();
+  connection->knows_data_ = reply.knows_data();
   connection->knows_published_programs_ = reply.knows_published_programs();
   connection->segments_ =
       SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));

@@ -58,6 +58,8 @@ class Connection {
 
   absl::Status Upload(Handle handle, Dtype dtype, absl::Span<const int64_t> shape, DeviceId device,
                       absl::string_view data);
+  // Has the daemon make an array of a file's rows, as an upload does.
+  absl::Status ReadData(v1::ReadDataRequest request);
   // After a barrier.
   absl::Status Download(Handle handle, void* out, size_t bytes);
   // Whether arrays on the device can be in memory that is mapped here too.
@@ -102,6 +104,7 @@ class Connection {
   bool knows_sharing() const { return knows_sharing_; }
   bool knows_programs() const { return knows_programs_; }
   bool knows_runs() const { return knows_runs_; }
+  bool knows_data() const { return knows_data_; }
   bool knows_published_programs() const { return knows_published_programs_; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
@@ -200,6 +203,7 @@ class Connection {
   bool knows_sharing_ = false;
   bool knows_programs_ = false;
   bool knows_runs_ = false;
+  bool knows_data_ = false;
   bool knows_published_programs_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;

@@ -34,9 +34,15 @@ absl::Status Ask(Session* session, Fill fill, v1::Reply* reply) {
 absl::Status FillCalls(const Session& session, const RunCalls& calls, v1::RunCalls* message) {
   message->set_program(calls.program->number());
   for (const ArrayBody* array : calls.data) {
-    CHX_RETURN_IF_ERROR(session.CheckOwn("runs", array));
-    message->add_data(array->handle);
+    if (array != nullptr) CHX_RETURN_IF_ERROR(session.CheckOwn("runs", array));
+    message->add_data(array == nullptr ? 0 : array->handle);
   }
+  for (const auto& [path, member] : calls.files) {
+    v1::RunFile* const file = message->add_files();
+    file->set_path(path);
+    file->set_member(member);
+  }
+  message->set_device(calls.device);
   message->set_batch_size(calls.batch_size);
   for (const auto& [name, output] : calls.metrics) {
     v1::RunMetric* const metric = message->add_metrics();

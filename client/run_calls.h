@@ -18,7 +18,10 @@ namespace chx {
 // A recorded step, and the arrays whose rows are its arguments.
 struct RunCalls {
   const RecordedProgram* program = nullptr;
-  std::vector<ArrayBody*> data;
+  std::vector<ArrayBody*> data;  // null: the next one of `files`
+  std::vector<std::pair<std::string, std::string>>
+      files;            // of --data-root: the path, an array's name
+  DeviceId device = 0;  // if all data is in files
   int64_t batch_size = 0;
   // Names, and which of the program's results they are, which have no dimensions.
   std::vector<std::pair<std::string, uint32_t>> metrics;

@@ -139,6 +139,23 @@ absl::Status Connection::Upload(Handle handle, Dtype dtype, absl::Span<const int
   return FromReply(reply.status());
 }
 
+absl::Status Connection::ReadData(v1::ReadDataRequest request) {
+  internal::TraceSpan span("transfer", "read_data");
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  v1::Call call;
+  *call.mutable_read_data() = std::move(request);
+  call.mutable_read_data()->set_session_id(session_id_);
+  call.mutable_read_data()->set_epoch(epoch_);
+  v1::Reply reply;
+  CHX_RETURN_IF_ERROR(Persist([&](CallChannel* channel) {
+    const bool open = channel->Send(call);
+    call.mutable_read_data()->set_again(true);  // for the next attempt, if this one is cut
+    return open && channel->Receive(&reply) && !IsRefusal(reply.status());
+  }));
+  if (!reply.has_status()) uploads_.fetch_add(1, std::memory_order_relaxed);
+  return FromReply(reply.status());
+}
+
 absl::Status Connection::Download(Handle handle, void* out, size_t bytes) {
   internal::TraceSpan span("transfer", "download");
   span.SetBytes(bytes);

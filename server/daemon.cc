@@ -131,12 +131,16 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   if (!options.credentials.tenants.empty()) {
     daemon->tenants_ = std::make_unique<Tenants>(options.credentials.tenants);
   }
+  if (!options.data_root.empty()) {
+    CHX_ASSIGN_OR_RETURN(daemon->data_, DataRoot::Open(options.data_root));
+  }
+  RunsOptions runs;
+  runs.data = daemon->data_.get();
   if (!options.state_dir.empty()) {
-    RunsOptions runs;
     runs.snapshot = [state = &daemon->state_](const Session* session) {
       (*state)->SnapshotSoon(session);
     };
-    daemon->runs_ = std::make_unique<Runs>(std::move(runs));
+    daemon->runs_ = std::make_unique<Runs>(runs);
     CHX_ASSIGN_OR_RETURN(daemon->state_,
                          OpenState(options, daemon->tenants_.get(), daemon->runs_.get()));
     manager.survives_restart = true;
@@ -150,6 +154,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   daemon->admission_ = std::make_unique<Admission>(limits);
   FrameServiceOptions frames;
   frames.token = options.credentials.token;
+  frames.data = daemon->data_.get();
   if (daemon->state_ != nullptr) {
     daemon->state_->Start(daemon->manager_.get());
     frames.snapshot = [state = daemon->state_.get()](uint64_t number, v1::SnapshotReply* reply) {
@@ -160,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   frames.admit_session = [admission = daemon->admission_.get()](const PeerInfo& peer) {
     return admission->AdmitSession(peer);
   };
-  if (daemon->runs_ == nullptr) daemon->runs_ = std::make_unique<Runs>();
+  if (daemon->runs_ == nullptr) daemon->runs_ = std::make_unique<Runs>(runs);
   daemon->frames_ = std::make_unique<FrameService>(daemon->manager_.get(), daemon->runs_.get(),
                                                    std::move(frames));
   if (daemon->tenants_ != nullptr) {

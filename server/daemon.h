@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "server/admin/admin_supervisor.h"
+#include "server/data/data_root.h"
 #include "server/engine/compute_slots.h"
 #include "server/engine/devices.h"
 #include "server/engine/heap_trimmer.h"
@@ -93,7 +94,8 @@ class Daemon {
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<Tracer> tracer_;
   std::unique_ptr<SessionManager> manager_;
-  std::unique_ptr<Runs> runs_;  // they hold their sessions
+  std::unique_ptr<DataRoot> data_;  // null: no files are for sessions
+  std::unique_ptr<Runs> runs_;      // they hold their sessions
   std::unique_ptr<FrameService> frames_;
   std::unique_ptr<SegmentServer> segments_;  // null: no Unix socket, or no place beside it
   std::unique_ptr<AdminSupervisor> admin_;

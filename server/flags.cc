@@ -179,6 +179,10 @@ void AddRest(Adder* add, Flags* flags) {
             "started next takes them up. Default: none are kept.");
   add->Duration("snapshot-interval", &flags->snapshot_interval, "0s",
                 "How often sessions that changed are written in between; 0s: never.");
+  add->Group("Data");
+  add->Text("data-root", &flags->data_root,
+            "A folder with .npy, .npz and .safetensors files that every session may read. Default: "
+            "none.");
   add->Group("Its end");
   add->Duration("drain-timeout", &flags->drain_timeout, "20s",
                 "How long SIGTERM lets open streams go on; with --state-dir: their last batches.");

@@ -41,6 +41,7 @@ struct Flags {
   absl::Duration named_lease = absl::Hours(24);
 
   std::string state_dir;
+  std::string data_root;
   absl::Duration snapshot_interval = absl::ZeroDuration();
 
   std::string metrics_listen;

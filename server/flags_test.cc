@@ -99,11 +99,11 @@ TEST(Flags, HelpNamesEachOnceInLinesThatFit) {
     if (!line.empty() && line[0] != ' ' && line.back() == ':') titles.push_back(line);
   }
   EXPECT_EQ(titles,
-            (std::vector<std::string>{
-                "Devices:", "Where it listens, and who may come in:", "Limits:",
-                "What it shows of itself, over HTTP:", "Log, on standard error:",
-                "Sessions on disk:", "Its end:", "Instead of a daemon:", "About all of these:"}));
-  EXPECT_EQ(names.size(), 38u) << text;
+            (std::vector<std::string>{"Devices:", "Where it listens, and who may come in:",
+                                      "Limits:", "What it shows of itself, over HTTP:",
+                                      "Log, on standard error:", "Sessions on disk:", "Data:",
+                                      "Its end:", "Instead of a daemon:", "About all of these:"}));
+  EXPECT_EQ(names.size(), 39u) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --max-sessions=2048\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --lease=30s\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --allow-unauthenticated-loopback\n")) << text;

@@ -238,6 +238,7 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,
                        CheckedDuration("--drain-timeout", flags.drain_timeout));
   options.state_dir = flags.state_dir;
+  options.data_root = flags.data_root;
   CHX_ASSIGN_OR_RETURN(options.snapshot_interval,
                        CheckedDuration("--snapshot-interval", flags.snapshot_interval));
   if (options.snapshot_interval.count() != 0 && options.state_dir.empty()) {

@@ -1,6 +1,7 @@
 #include "client/admin/admin.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +53,37 @@ TenantStatus ToStatus(const v1::TenantInfo& info) {
   tenant.commands = info.commands();
   tenant.compute_seconds = info.compute_seconds();
   return tenant;
+}
+
+template <typename Names, typename Values>
+RunStatus::Metrics Join(const Names& names, const Values& values) {
+  RunStatus::Metrics metrics;
+  for (int i = 0; i < std::min(names.size(), values.size()); ++i) {
+    metrics.emplace_back(names[i], values[i]);
+  }
+  return metrics;
+}
+
+RunStatus ToStatus(const v1::RunStatus& message) {
+  const v1::RunInfo& info = message.run();
+  const char* const states[] = {"running", "paused", "ended", "suspended"};
+  RunStatus run;
+  run.session = message.session();
+  run.session_name = message.session_name();
+  run.tenant = message.tenant();
+  run.name = info.name();
+  run.state = info.state() < std::size(states) ? states[info.state()] : "unknown";
+  run.step = info.step();
+  run.steps = info.steps();
+  run.epoch = static_cast<double>(info.step()) /
+              static_cast<double>(std::max<int64_t>(info.steps_per_epoch(), 1));
+  run.age_seconds = message.age_seconds();
+  run.left_seconds = message.left_seconds();
+  run.metrics = Join(info.metrics(), message.metrics());
+  run.evaluation_metrics = Join(info.evaluation_metrics(), message.evaluation_metrics());
+  run.reason = message.reason();
+  run.message = message.text();
+  return run;
 }
 
 }  // namespace
@@ -164,6 +196,25 @@ absl::StatusOr<std::vector<TenantStatus>> Admin::Tenants() {
     tenants.push_back(ToStatus(info));
   }
   return tenants;
+}
+
+absl::StatusOr<std::vector<RunStatus>> Admin::Runs() {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_list_all_runs();
+  CHX_RETURN_IF_ERROR(Ask(call, true, &reply));
+  std::vector<RunStatus> runs;
+  for (const v1::RunStatus& run : reply.list_all_runs().runs()) runs.push_back(ToStatus(run));
+  return runs;
+}
+
+absl::Status Admin::OrderRun(uint64_t session, const std::string& name, RunAction order) {
+  v1::Call call;
+  v1::Reply reply;
+  call.mutable_order_run()->set_session(session);
+  call.mutable_order_run()->set_name(name);
+  call.mutable_order_run()->set_order(static_cast<uint32_t>(order));
+  return Ask(call, false, &reply);
 }
 
 absl::Status Admin::KillSession(uint64_t number) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -75,6 +76,29 @@ struct TenantStatus {
   double compute_seconds = 0;
 };
 
+// A run of somebody's session (chx/run.h).
+struct RunStatus {
+  // Its name, and the mean of what it was last.
+  using Metrics = std::vector<std::pair<std::string, double>>;
+
+  uint64_t session = 0;      // its number
+  std::string session_name;  // empty: it has none
+  std::string tenant;
+  std::string name;
+  std::string state;  // running, paused, suspended, ended
+  int64_t step = 0;   // that are done
+  int64_t steps = 0;
+  double epoch = 0;
+  double age_seconds = 0;   // from its start to its end, or until now
+  double left_seconds = 0;  // of its time limit; 0: it has none, or has ended
+  Metrics metrics;          // the means of the last log event
+  Metrics evaluation_metrics;
+  std::string reason;  // of its end
+  std::string message;
+};
+
+enum class RunAction : uint32_t { kResume = 0, kPause = 1, kStop = 2 };
+
 // Calls a daemon without a session. Used by one thread at a time. Errors: kConnection where nobody
 // answers; PERMISSION_DENIED or UNAUTHENTICATED where the daemon does not let in; NOT_FOUND for a
 // number that no session has.
@@ -89,6 +113,11 @@ class Admin {
   absl::StatusOr<std::vector<DeviceStatus>> Devices();
   absl::StatusOr<std::vector<SessionStatus>> Sessions();  // by number
   absl::StatusOr<std::vector<TenantStatus>> Tenants();
+  // Those that go on, then those that have ended; each by session.
+  absl::StatusOr<std::vector<RunStatus>> Runs();
+  // As the session's client would, after the step that is being made. Does not wait for that.
+  // kValue for a run that there is not, or has ended.
+  absl::Status OrderRun(uint64_t session, const std::string& name, RunAction order);
   // Ends the session and frees what it holds.
   absl::Status KillSession(uint64_t number);
   // How much memory it may hold from now on. What it holds it keeps.

@@ -57,6 +57,33 @@ Json ToJson(const TenantStatus& tenant) {
           {"compute_seconds", tenant.compute_seconds}};
 }
 
+namespace {
+
+Json MetricsToJson(const RunStatus::Metrics& metrics) {
+  Json json = Json::object();
+  for (const auto& [name, value] : metrics) json[name] = value;
+  return json;
+}
+
+}  // namespace
+
+Json ToJson(const RunStatus& run) {
+  return {{"session", run.session},
+          {"session_name", run.session_name},
+          {"tenant", run.tenant},
+          {"name", run.name},
+          {"state", run.state},
+          {"step", run.step},
+          {"steps", run.steps},
+          {"epoch", run.epoch},
+          {"age_seconds", run.age_seconds},
+          {"left_seconds", run.left_seconds},
+          {"metrics", MetricsToJson(run.metrics)},
+          {"evaluation_metrics", MetricsToJson(run.evaluation_metrics)},
+          {"reason", run.reason},
+          {"message", run.message}};
+}
+
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }

@@ -17,6 +17,8 @@ Json ToJson(const DaemonStatus& daemon);
 Json ToJson(const DeviceStatus& device);
 Json ToJson(const SessionStatus& session);
 Json ToJson(const TenantStatus& tenant);
+// A metric that is not finite is null.
+Json ToJson(const RunStatus& run);
 
 template <typename Status>
 Json ToJson(const std::vector<Status>& list) {

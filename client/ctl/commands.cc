@@ -123,6 +123,32 @@ std::string TenantTable(const std::vector<TenantStatus>& tenants) {
   return table.Render(ForATerminal());
 }
 
+std::string RunTable(const std::vector<RunStatus>& runs) {
+  Table table({{"SESSION", Table::kRight},
+               {"NAME"},
+               {"TENANT"},
+               {"RUN"},
+               {"STATE"},
+               {"STEP", Table::kRight},
+               {"STEPS", Table::kRight},
+               {"EPOCH", Table::kRight},
+               {"METRIC"},
+               {"AGE", Table::kRight},
+               {"LEFT", Table::kRight},
+               {"REASON"}});
+  for (const RunStatus& each : runs) {
+    const RunStatus::Metrics& metrics = each.metrics;
+    table.Add(
+        {absl::StrCat(each.session), each.session_name, each.tenant, each.name, each.state,
+         absl::StrCat(each.step), absl::StrCat(each.steps), absl::StrFormat("%.1f", each.epoch),
+         metrics.empty() ? "-" : absl::StrFormat("%s=%.4g", metrics[0].first, metrics[0].second),
+         FormatSeconds(each.age_seconds),
+         each.left_seconds > 0 ? FormatSeconds(each.left_seconds) : "-",
+         each.message.empty() ? each.reason : absl::StrCat(each.reason, ": ", each.message)});
+  }
+  return table.Render(ForATerminal());
+}
+
 std::string StatusText(const DaemonStatus& daemon) {
   std::string state = daemon.draining ? "draining" : "serving";
   if (daemon.tracing) state += ", tracing";
@@ -145,6 +171,11 @@ class Commands {
   absl::Status Devices() { return List(admin_.Devices(), DeviceTable); }
   absl::Status Sessions() { return List(admin_.Sessions(), SessionTable); }
   absl::Status Tenants() { return List(admin_.Tenants(), TenantTable); }
+  absl::Status Runs() { return List(admin_.Runs(), RunTable); }
+
+  absl::Status StopRun() { return Order(RunAction::kStop, "stopped"); }
+  absl::Status PauseRun() { return Order(RunAction::kPause, "paused"); }
+  absl::Status ResumeRun() { return Order(RunAction::kResume, "resumed"); }
 
   absl::Status Kill() {
     CHX_RETURN_IF_ERROR(admin_.KillSession(options_.session));
@@ -220,6 +251,13 @@ class Commands {
   }
 
  private:
+  absl::Status Order(RunAction order, const char* what) {
+    CHX_RETURN_IF_ERROR(admin_.OrderRun(options_.session, options_.run, order));
+    Say({{"session", options_.session}, {"run", options_.run}, {"asked", what}},
+        absl::StrCat("run ", Plain(options_.run), " of session ", options_.session, " is ", what,
+                     " after its step"));
+    return absl::OkStatus();
+  }
   template <typename Status>
   absl::Status List(const absl::StatusOr<std::vector<Status>>& list,
                     std::string (*table)(const std::vector<Status>&)) {
@@ -287,6 +325,10 @@ int Run(const Options& options) {
       {"devices", &Commands::Devices},
       {"sessions", &Commands::Sessions},
       {"tenants", &Commands::Tenants},
+      {"runs", &Commands::Runs},
+      {"run stop", &Commands::StopRun},
+      {"run pause", &Commands::PauseRun},
+      {"run resume", &Commands::ResumeRun},
       {"session kill", &Commands::Kill},
       {"session limit", &Commands::Limit},
       {"session trace", &Commands::Trace},

@@ -32,6 +32,7 @@ class Builder {
         ->default_str("table");
     AddListings();
     AddSession();
+    AddRun();
     AddTrace();
     AddRest();
   }
@@ -75,6 +76,7 @@ class Builder {
     Command("sessions", "All sessions.");
     Command("tenants", "Tenants, and what their sessions take.");
     Command("devices", "Devices and their memory.");
+    Command("runs", "Runs: training that the daemon does by itself.");
     CLI::App* const top = Command("top", "Sessions by what they use, live.");
     top->add_flag("--once", options_.once, "Print one table, over --interval, and exit.");
     top->add_option("--interval", options_.interval, "Seconds between two looks.")
@@ -99,6 +101,17 @@ class Builder {
     CLI::App* const trace = Command(session, "trace", "Records what one session does.");
     Number(trace);
     Recording(trace);
+  }
+  void AddRun() {
+    CLI::App* const run = app_.add_subcommand("run", "One run.");
+    run->fallthrough();
+    run->require_subcommand(1);
+    for (CLI::App* command : {Command(run, "stop", "Ends a run after the step that it makes."),
+                              Command(run, "pause", "Has a run wait after the step that it makes."),
+                              Command(run, "resume", "Has a run that was paused go on.")}) {
+      Number(command);
+      command->add_option("NAME", options_.run, "The run's name, as runs lists it.")->required();
+    }
   }
   void AddTrace() {
     CLI::App* const trace =

@@ -16,6 +16,7 @@ struct Options {
 
   std::string command;   // "status", "session kill", ...
   uint64_t session = 0;  // 0: all
+  std::string run;       // its name
   uint64_t memory = 0;
   bool wait = false;
   double timeout = 0;  // seconds; 0: none

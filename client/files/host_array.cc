@@ -7,8 +7,6 @@
 namespace chx {
 namespace {
 
-constexpr uint64_t kPiece = 16 << 20;
-
 void SwapBytes(size_t item_size, std::string* data) {
   for (size_t i = 0; i + item_size <= data->size(); i += item_size) {
     std::reverse(data->begin() + static_cast<std::ptrdiff_t>(i),
@@ -40,17 +38,6 @@ std::string ToCOrder(const std::string& data, const Shape& shape, size_t item_si
 }
 
 }  // namespace
-
-absl::Status ReadString(ReadFn read, uint64_t bytes, std::string* out) {
-  out->clear();
-  while (out->size() < bytes) {
-    const size_t have = out->size();
-    const size_t piece = static_cast<size_t>(std::min<uint64_t>(kPiece, bytes - have));
-    out->resize(have + piece);
-    CHX_RETURN_IF_ERROR(read(&(*out)[have], piece));
-  }
-  return absl::OkStatus();
-}
 
 void NormalizeElements(const ElementOrder& order, HostArray* array) {
   const size_t item_size = static_cast<size_t>(ItemSize(array->dtype));

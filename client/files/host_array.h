@@ -2,8 +2,6 @@
 #ifndef CHX_CLIENT_FILES_HOST_ARRAY_H_
 #define CHX_CLIENT_FILES_HOST_ARRAY_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -11,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "client/array.h"
 #include "client/session.h"
+#include "formats/npy_header.h"
 
 namespace chx {
 
@@ -21,19 +20,9 @@ struct HostArray {
   std::string data;
 };
 
-// Reads exactly so many bytes, the next ones.
-using ReadFn = absl::FunctionRef<absl::Status(char* out, size_t bytes)>;
 // Takes an array of a file.
 using ArraySink = absl::FunctionRef<absl::Status(const std::string& name, HostArray array)>;
 
-// Reads piece by piece, so that no more memory is used than there are bytes.
-absl::Status ReadString(ReadFn read, uint64_t bytes, std::string* out);
-
-// How the elements lie in a file.
-struct ElementOrder {
-  bool swapped = false;  // the bytes of each element
-  bool fortran = false;  // the first index moves fastest
-};
 // Changes the elements to what a HostArray has. Bools become 0 or 1.
 void NormalizeElements(const ElementOrder& order, HostArray* array);
 

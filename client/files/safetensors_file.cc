@@ -7,7 +7,7 @@
 #include "client/files/file_io.h"
 #include "client/files/host_array.h"
 #include "client/files/safetensors.h"
-#include "client/files/safetensors_format.h"
+#include "formats/safetensors_header.h"
 
 namespace chx {
 namespace {

@@ -418,7 +418,9 @@ _operators: list[str]
 _submodules: dict[str, dict[str, Callable[..., Any]]]
 
 def _admin_connect(address: str, token: str, tls_roots: str, /) -> object: ...
-def _admin_call(admin: object, method: str, session: int, size: int, seconds: float, /) -> str: ...
+def _admin_call(
+    admin: object, method: str, session: int, size: int, seconds: float, run: str, /
+) -> str: ...
 def _merge_traces(trace: str, client: str, /) -> str: ...
 def _start_trace() -> None: ...
 def _stop_trace() -> str: ...
@@ -483,10 +485,22 @@ def _program_explain(program: object, measure: bool, /) -> str: ...
 def _program_run(
     program: Any, arguments: Sequence[ndarray], times: int, values: Sequence[int], /
 ) -> list[ndarray]: ...
+def _data_describe(
+    session: Session, path: str, /
+) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]: ...
+def _data_read(
+    device: Device,
+    path: str,
+    name: str,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    rows: bytes,
+    /,
+) -> ndarray: ...
 def _run_start(
     session: Session,
     name: str,
-    step: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]], Any],
+    step: tuple[Any, ...],
     steps: int,
     shuffle: int | None,
     rows: Sequence[ndarray],
@@ -494,7 +508,7 @@ def _run_start(
     first: Sequence[ndarray],
     values: Sequence[ndarray],
     log_every: int,
-    evaluation: tuple[Any, Sequence[ndarray], int, list[tuple[str, int]], Any] | None,
+    evaluation: tuple[Any, ...] | None,
     evaluate_every: int,
     equal_weights: bool,
     marks: Sequence[ndarray],

@@ -13,12 +13,14 @@ import numpy.typing as npt
 from chx import _core, _programs
 from chx._compat import TypeAlias
 from chx._core import ndarray
+from chx._data_files import FileArray
 from chx._numpy import creation
 
 if TYPE_CHECKING:
     from chx.runs import StopRule
 
-Data: TypeAlias = Union[ndarray, Sequence[ndarray]]
+Each: TypeAlias = Union[ndarray, FileArray]
+Data: TypeAlias = Union[Each, Sequence[Each]]
 Metrics: TypeAlias = "list[tuple[str, int]]"
 
 EVALUATION = "evaluation/"
@@ -27,17 +29,17 @@ _MANY = 256  # arrays of one operator
 _MARKS = {"log_at": 1, "evaluate_at": 2, "pause_at": 4}
 
 
-def data_of(data: Data) -> list[ndarray]:
-    arrays = [data] if isinstance(data, ndarray) else list(data)
+def data_of(data: Data) -> list[Each]:
+    arrays = [data] if isinstance(data, (ndarray, FileArray)) else list(data)
     for each in arrays:
-        if not isinstance(each, ndarray):
+        if not isinstance(each, (ndarray, FileArray)):
             raise TypeError(f"[runs] expects chx arrays as data, got {type(each).__name__}")
     if not arrays:
         raise ValueError("[runs] expects an array of data at least")
     return arrays
 
 
-def rows_of(arrays: Sequence[ndarray]) -> int:
+def rows_of(arrays: Sequence[Each]) -> int:
     rows = {a.shape[0] if a.ndim else None for a in arrays}
     if None in rows or len(rows) != 1:
         shapes = ", ".join(str(a.shape) for a in arrays)
@@ -46,19 +48,32 @@ def rows_of(arrays: Sequence[ndarray]) -> int:
 
 
 def call(
-    function: Callable[..., Any], arrays: Sequence[ndarray], rows: npt.NDArray[Any]
+    function: Callable[..., Any], arrays: Sequence[Each], rows: npt.NDArray[Any]
 ) -> tuple[Any, Any]:
     """Calls the function with these rows. What was recorded, and its result."""
     if not isinstance(function, (_programs.Jitted, _programs._Method)):
         function = _programs.jit(function)
     index = creation.array(rows.astype(np.int64), device=arrays[0].device)
-    result = function(*[_core.take(a, index, axis=0) for a in arrays])
+    result = function(
+        *[
+            a.load(rows) if isinstance(a, FileArray) else _core.take(a, index, axis=0)
+            for a in arrays
+        ]
+    )
     jitted = function if isinstance(function, _programs.Jitted) else function._jitted
     with jitted._lock:
         if not jitted._recorded:
             raise ValueError("[runs] expects a function of chx.jit that keeps what it records")
         recorded = next(reversed(jitted._recorded.values()))  # what was used last
     return recorded, result
+
+
+def augmented(augment: Callable[..., Any], step: Callable[..., Any]) -> Callable[..., Any]:
+    def augmented_step(*rows: ndarray) -> Any:
+        result = augment(*rows)
+        return step(*result) if isinstance(result, (tuple, list)) else step(result)
+
+    return augmented_step
 
 
 def outputs(result: Any, metrics: Sequence[str] | None) -> tuple[Metrics, list[ndarray]]:
@@ -109,7 +124,7 @@ def _stacked(values: Sequence[ndarray]) -> ndarray:
 
 def make_steps(
     function: Callable[..., Any],
-    arrays: Sequence[ndarray],
+    arrays: Sequence[Each],
     batches: Sequence[npt.NDArray[Any]],
     metrics: Sequence[str] | None,
     schedule: Callable[[int], object] | None = None,

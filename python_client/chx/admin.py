@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,7 @@ __all__ = [
     "Admin",
     "Daemon",
     "Device",
+    "Run",
     "Session",
     "Tenant",
     "connect",
@@ -105,7 +107,27 @@ class Tenant:
     compute_seconds: float
 
 
-_Status = TypeVar("_Status", Daemon, Device, Session, Tenant)
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run of somebody's session (chx.runs)."""
+
+    session: int  # its number
+    session_name: str  # "": it has none
+    tenant: str
+    name: str
+    state: str  # running, paused, suspended or ended
+    step: int  # that are done
+    steps: int
+    epoch: float
+    age_seconds: float  # from its start to its end, or until now
+    left_seconds: float  # of its time limit; 0: it has none, or has ended
+    metrics: dict[str, float]  # means of the last log event; NaN also for an infinite one
+    evaluation_metrics: dict[str, float]
+    reason: str  # of its end, as in chx.runs.Event
+    message: str
+
+
+_Status = TypeVar("_Status", Daemon, Device, Run, Session, Tenant)
 
 
 def _make(kind: type[_Status], values: dict[str, Any]) -> _Status:
@@ -132,10 +154,12 @@ class Admin:
         """Closes the connection."""
         self._connection = None
 
-    def _call(self, method: str, session: int = 0, size: int = 0, seconds: float = 0) -> Any:
+    def _call(
+        self, method: str, session: int = 0, size: int = 0, seconds: float = 0, run: str = ""
+    ) -> Any:
         if self._connection is None:
             raise ConnectionError("the connection is closed")
-        return json.loads(_core._admin_call(self._connection, method, session, size, seconds))
+        return json.loads(_core._admin_call(self._connection, method, session, size, seconds, run))
 
     def describe(self) -> Daemon:
         """The daemon: version, uptime, how many sessions, how much memory."""
@@ -152,6 +176,30 @@ class Admin:
     def tenants(self) -> list[Tenant]:
         """Tenants, and what their sessions take together."""
         return [_make(Tenant, each) for each in self._call("tenants")]
+
+    def runs(self) -> list[Run]:
+        """Runs of all sessions: those that go on, then those that have ended; each by session."""
+        return [_make(Run, _with_numbers(each)) for each in self._call("runs")]
+
+    def stop_run(self, number: int, name: str) -> None:
+        """Ends a run after the step that it makes; does not wait for that.
+
+        Args:
+          number: of the session.
+          name: of the run.
+
+        Raises:
+          ValueError: the session has no such run, or it has ended.
+        """
+        self._call("stop_run", _number(number), run=name)
+
+    def pause_run(self, number: int, name: str) -> None:
+        """Has a run wait after the step that it makes, as stop_run() ends it."""
+        self._call("pause_run", _number(number), run=name)
+
+    def resume_run(self, number: int, name: str) -> None:
+        """Has a run that was paused go on, whoever has paused it."""
+        self._call("resume_run", _number(number), run=name)
 
     def kill(self, number: int) -> None:
         """Ends a session and frees what it holds."""
@@ -203,6 +251,13 @@ class Admin:
         time.sleep(seconds)
         trace: dict[str, Any] = self._call("read_trace")
         return trace
+
+
+def _with_numbers(run: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN."""
+    for key in ("metrics", "evaluation_metrics"):
+        run[key] = {name: math.nan if n is None else n for name, n in run[key].items()}
+    return run
 
 
 def _number(number: int) -> int:

@@ -17,18 +17,21 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from chx import _core, _run_calls, _run_views
+from chx import _core, _data_files, _run_calls, _run_views
+from chx._data_files import FileArray
 from chx._numpy import creation
 from chx._run_calls import Data
 from chx._runtime import recording as _recording
 
 __all__ = [
     "Event",
+    "FileArray",
     "Run",
     "StopRule",
     "above",
     "attach",
     "below",
+    "files",
     "list",
     "nan",
     "no_improvement",
@@ -306,6 +309,25 @@ def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
     return np.argsort(words[:rows], kind="stable").astype(np.int64)
 
 
+def files(path: str, *, device: Any = None) -> dict[str, FileArray]:
+    """Arrays in a file on the daemon's side, for `data` of start().
+
+    The file lies below the folder that the daemon's operator has named (chxd --data-root). Rows of a
+    minibatch are read when its step is made, so that the session has no more of it in memory.
+
+    Args:
+      path: relative to that folder: NAME.npy, NAME.npz without compression, or NAME.safetensors.
+      device: where minibatches are; None: the default device.
+
+    Returns:
+      The arrays by their names; that of a .npy file is the file's without its ending.
+
+    Raises:
+      ValueError: there is no such file, or it is damaged; elements are in Fortran's order.
+    """
+    return _data_files.files(path, _core._get_device(device))
+
+
 def start(
     step: Callable[..., Any],
     data: Data,
@@ -317,6 +339,7 @@ def start(
     shuffle: int | None = None,
     rows: npt.ArrayLike | None = None,
     drop_last: bool = False,
+    augment: Callable[..., Any] | None = None,
     metrics: Sequence[str] | None = None,
     schedule: Callable[[int], object] | None = None,
     log_every: int | None = None,
@@ -342,7 +365,8 @@ def start(
     Args:
       step: a function of chx.jit, or one for it. Is called as step(*minibatches), and gives arrays
         without dimensions: one, a tuple of them or a dict.
-      data: arrays of as many rows each. A minibatch is `batch_size` rows of each.
+      data: arrays of as many rows each, or arrays in files(). A minibatch is `batch_size` rows of
+        each.
       batch_size: rows of a minibatch; of an epoch's last one, those that are left over.
       epochs: how often all rows are taken.
       steps: how many steps there are, instead of `epochs`.
@@ -352,6 +376,9 @@ def start(
         `steps` and `shuffle`. The same rows may be there again. Epochs are counted as if all rows were
         taken in turn.
       drop_last: leaves out the rows of each epoch that are left over.
+      augment: a function of a minibatch's arrays that gives those for `step`: one, or a tuple or
+        list. It is recorded with the step, and may draw random numbers: each step has others.
+        Evaluations are made without it.
       metrics: the names of what `step` gives, in that order; of a dict, the keys that are metrics.
         None: "loss" for one array, all keys of a dict.
       schedule: is called with the number of each step, from 0, before what the optimizers and random
@@ -437,6 +464,8 @@ def start(
         left = [every[len(every) - len(every) % size :]] if len(every) % size else []
         evaluated = _run_calls.make_steps(function, others, [every[:size], *left], None)
         evaluation = _calls(evaluated, others, size)
+    if augment is not None:
+        step = _run_calls.augmented(augment, step)
     batches = [taken[i * batch_size :][:batch_size] for i in range(done)]
     made = _run_calls.make_steps(step, arrays, batches, metrics, schedule)
     if given is None and has_rest and made.rest is None:
@@ -472,9 +501,11 @@ def start(
     return Run(session, name)
 
 
-def _calls(made: _run_calls.Steps, data: builtins.list[_core.ndarray], size: int) -> Any:
+def _calls(made: _run_calls.Steps, data: Sequence[_core.ndarray | FileArray], size: int) -> Any:
     rest = None if made.rest is None else made.rest.program
-    return made.whole.program, data, size, made.metrics, rest
+    arrays = [None if isinstance(each, FileArray) else each for each in data]
+    in_files = [(each.path, each.name) for each in data if isinstance(each, FileArray)]
+    return made.whole.program, arrays, size, made.metrics, rest, in_files, data[0].device
 
 
 def attach(name: str = "run", *, session: Any = None) -> Run:

@@ -60,6 +60,7 @@ struct Arguments {
   uint64_t session = 0;
   uint64_t bytes = 0;
   double seconds = 0;
+  std::string run;
 };
 
 template <typename T>
@@ -71,6 +72,10 @@ absl::StatusOr<std::string> AsJson(const absl::StatusOr<T>& result) {
 absl::StatusOr<std::string> Nothing(const absl::Status& status) {
   CHX_RETURN_IF_ERROR(status);
   return std::string("null");
+}
+
+absl::StatusOr<std::string> Order(Admin& admin, const Arguments& a, RunAction order) {
+  return Nothing(admin.OrderRun(a.session, a.run, order));
 }
 
 absl::StatusOr<std::string> ReadTrace(Admin& admin) {
@@ -85,6 +90,13 @@ const absl::flat_hash_map<std::string, Method>& Methods() {
       {"devices", [](Admin& admin, const Arguments&) { return AsJson(admin.Devices()); }},
       {"sessions", [](Admin& admin, const Arguments&) { return AsJson(admin.Sessions()); }},
       {"tenants", [](Admin& admin, const Arguments&) { return AsJson(admin.Tenants()); }},
+      {"runs", [](Admin& admin, const Arguments&) { return AsJson(admin.Runs()); }},
+      {"stop_run",
+       [](Admin& admin, const Arguments& a) { return Order(admin, a, RunAction::kStop); }},
+      {"pause_run",
+       [](Admin& admin, const Arguments& a) { return Order(admin, a, RunAction::kPause); }},
+      {"resume_run",
+       [](Admin& admin, const Arguments& a) { return Order(admin, a, RunAction::kResume); }},
       {"kill",
        [](Admin& admin, const Arguments& a) { return Nothing(admin.KillSession(a.session)); }},
       {"limit", [](Admin& admin,
@@ -100,15 +112,17 @@ const absl::flat_hash_map<std::string, Method>& Methods() {
   return methods;
 }
 
-// _admin_call(admin, method, session, bytes, seconds): a text in JSON.
+// _admin_call(admin, method, session, bytes, seconds, run): a text in JSON.
 PyObject* CallAdmin(PyObject*, PyObject* args) {
   PyObject* capsule = nullptr;
-  const char* name = nullptr;
+  const char *name = nullptr, *run = nullptr;
   unsigned long long session = 0, bytes = 0;  // NOLINT(google-runtime-int)
   Arguments arguments;
-  if (!PyArg_ParseTuple(args, "OsKKd", &capsule, &name, &session, &bytes, &arguments.seconds)) {
+  if (!PyArg_ParseTuple(args, "OsKKds", &capsule, &name, &session, &bytes, &arguments.seconds,
+                        &run)) {
     return nullptr;
   }
+  arguments.run = run;
   arguments.session = session;
   arguments.bytes = bytes;
   Connected* const connected = Of(capsule);

@@ -234,6 +234,9 @@ PyObject* FromProgram(const Ref<RecordedProgram>& program);
 // runs.cc
 extern PyMethodDef run_functions[];
 
+// data.cc
+extern PyMethodDef data_functions[];
+
 // admin.cc
 extern PyMethodDef admin_functions[];
 

@@ -18,6 +18,7 @@ PyMODINIT_FUNC PyInit__core() {
       !InitExports(module) || !InitResultMemory(module) ||
       PyModule_AddFunctions(module, admin_functions) < 0 ||
       PyModule_AddFunctions(module, callback_functions) < 0 ||
+      PyModule_AddFunctions(module, data_functions) < 0 ||
       PyModule_AddFunctions(module, device_functions) < 0 ||
       PyModule_AddFunctions(module, default_functions) < 0 ||
       PyModule_AddFunctions(module, grad_functions) < 0 ||

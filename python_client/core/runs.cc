@@ -11,17 +11,28 @@ namespace {
 
 Session* Of(PyObject* self) { return AsSession(self)->session; }
 
-// (program, data, batch size, [(name, output)], program of the rest or None)
+// (program, data, with None for files, batch size, [(name, output)], program of the rest or None,
+// [(path, array)], device)
 bool ToCalls(PyObject* tuple, RunCalls* calls, Arrays* arrays) {
   PyObject* program = nullptr;
   PyObject* data = nullptr;
   PyObject* metrics = nullptr;
   PyObject* rest = nullptr;
+  PyObject* files = nullptr;
+  PyObject* device = nullptr;
   long long batch_size = 0;  // NOLINT(google-runtime-int): as "L" says
-  if (!PyArg_ParseTuple(tuple, "OOLO!O", &program, &data, &batch_size, &PyList_Type, &metrics,
-                        &rest) ||
-      !ToArrays(data, false, arrays)) {
+  Target target;
+  if (!PyArg_ParseTuple(tuple, "OOLO!OO!O", &program, &data, &batch_size, &PyList_Type, &metrics,
+                        &rest, &PyList_Type, &files, &device) ||
+      !ToArrays(data, true, arrays) || !ToTarget(device, &target)) {
     return false;
+  }
+  calls->device = target.device;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(files); ++i) {
+    const char* path = nullptr;
+    const char* name = nullptr;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(files, i), "ss", &path, &name)) return false;
+    calls->files.emplace_back(path, name);
   }
   calls->program = AsProgram(program);
   calls->data = arrays->bodies;

@@ -1,6 +1,7 @@
 """chx.admin and chx.tracing."""
 
 import json
+import math
 import os
 import threading
 
@@ -8,7 +9,7 @@ import chx
 import pytest
 from chx import admin
 
-from tests.integration.daemon import Daemon
+from tests.integration.daemon import Daemon, wait_until
 
 TOKEN = "correct horse battery staple"
 
@@ -69,6 +70,39 @@ def test_kill_and_limit(daemon, node):
             node.limit(number, 1 << 20)
     with pytest.raises(ConnectionError):
         chx.ones(3).sum().item()
+
+
+def test_runs(daemon, node):
+    with chx.connect(daemon.address, session="exp-1") as session:
+        w = chx.zeros(())
+
+        def step(x):
+            w.__iadd__(chx.sum(x))
+            return {"sum": w * 1.0, "nan": w * float("nan")}
+
+        chx.runs.start(step, chx.ones(8), batch_size=2, steps=10**9, name="fit", log_every=1)
+        (listed,) = node.sessions()
+        node.pause_run(listed.number, "fit")
+        assert wait_until(lambda: node.runs()[0].state == "paused")
+        (run,) = node.runs()
+        assert isinstance(run, admin.Run)
+        assert (run.session, run.session_name, run.name) == (listed.number, "exp-1", "fit")
+        assert (run.tenant, run.steps, run.reason) == ("default", 10**9, "")
+        assert run.epoch == run.step / 4 and run.left_seconds == 0
+        assert run.metrics["sum"] == 2 * run.step and math.isnan(run.metrics["nan"])
+        assert run.evaluation_metrics == {}
+        node.resume_run(listed.number, "fit")
+        assert wait_until(lambda: node.runs()[0].step > run.step)
+        node.stop_run(listed.number, "fit")
+        assert wait_until(lambda: node.runs()[0].reason == "stopped")
+        for method in (node.stop_run, node.pause_run, node.resume_run):
+            with pytest.raises(ValueError, match="has ended"):
+                method(listed.number, "fit")
+            with pytest.raises(ValueError, match="no run"):
+                method(listed.number, "other")
+            with pytest.raises(LookupError):
+                method(1 << 40, "fit")
+        session.discard()
 
 
 def test_drain():

@@ -105,4 +105,21 @@ grpc::Status AdminServiceImpl::ReadTrace(grpc::ServerContext* context,
              [reply](v1::Reply* answer) { reply->Swap(answer->mutable_read_trace()); });
 }
 
+grpc::Status AdminServiceImpl::ListAllRuns(grpc::ServerContext* context,
+                                           const v1::ListAllRunsRequest* request,
+                                           v1::ListAllRunsReply* reply) {
+  v1::Call call;
+  *call.mutable_list_all_runs() = *request;
+  return Ask(*context, call,
+             [reply](v1::Reply* answer) { reply->Swap(answer->mutable_list_all_runs()); });
+}
+
+grpc::Status AdminServiceImpl::OrderRun(grpc::ServerContext* context,
+                                        const v1::OrderRunRequest* request,
+                                        v1::OrderRunReply* reply) {
+  v1::Call call;
+  *call.mutable_order_run() = *request;
+  return Ask(*context, call, [](v1::Reply*) {});
+}
+
 }  // namespace chx::server

@@ -38,6 +38,10 @@ class AdminServiceImpl final : public v1::AdminService::Service {
                           v1::StartTraceReply* reply) override;
   grpc::Status ReadTrace(grpc::ServerContext* context, const v1::ReadTraceRequest* request,
                          v1::ReadTraceReply* reply) override;
+  grpc::Status ListAllRuns(grpc::ServerContext* context, const v1::ListAllRunsRequest* request,
+                           v1::ListAllRunsReply* reply) override;
+  grpc::Status OrderRun(grpc::ServerContext* context, const v1::OrderRunRequest* request,
+                        v1::OrderRunReply* reply) override;
 
  private:
   // Asks by `call`; if there is an answer, `take` gets it.

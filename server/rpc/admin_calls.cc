@@ -6,6 +6,7 @@
 #include "ops/error.h"
 #include "server/rpc/admin_queries.h"
 #include "server/rpc/audit.h"
+#include "server/rpc/run_listing.h"
 
 namespace chx::server {
 namespace {
@@ -31,6 +32,8 @@ bool AdminCalls::Is(const v1::Call& call) {
     case v1::Call::kStartTrace:
     case v1::Call::kReadTrace:
     case v1::Call::kSnapshot:
+    case v1::Call::kListAllRuns:
+    case v1::Call::kOrderRun:
       return true;
     default:
       return false;
@@ -60,6 +63,9 @@ absl::Status AdminCalls::Answer(const v1::Call& call, const PeerInfo& peer, cons
     case v1::Call::kSnapshot:
       return Audited(peer, "snapshot", call.snapshot().number(),
                      TakeSnapshot(call.snapshot(), who, reply->mutable_snapshot()));
+    case v1::Call::kOrderRun:
+      return Audited(peer, DescribeOrder(call.order_run()), call.order_run().session(),
+                     OrderRun(manager_, who, call.order_run()));
     default:
       return Look(call, who, reply);
   }
@@ -83,6 +89,9 @@ absl::Status AdminCalls::Look(const v1::Call& call, const Tenant& who, v1::Reply
           std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count());
       return absl::OkStatus();
     }
+    case v1::Call::kListAllRuns:
+      ListAllRuns(manager_, who, reply->mutable_list_all_runs());
+      return absl::OkStatus();
     case v1::Call::kReadTrace:
       CHX_RETURN_IF_ERROR(CheckRunsDaemon(who));
       return ReadTrace(manager_, reply->mutable_read_trace());

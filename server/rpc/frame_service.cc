@@ -45,7 +45,7 @@ bool Allows(Access access, const v1::Call& call) {
   if (access == Access::kNone) return false;
   const bool resumes = call.has_open() && !call.open().resume_session_id().empty();
   return resumes || call.has_close() || call.has_cancel() || call.has_upload() ||
-         call.has_download() || RunCallService::Is(call);
+         call.has_download() || RunCallService::Is(call) || DataCallService::Is(call);
 }
 
 // What no session has as its id.
@@ -72,6 +72,10 @@ std::string* SessionIdOf(v1::Call* call) {
       return call->mutable_control_run()->mutable_session_id();
     case v1::Call::kListRuns:
       return call->mutable_list_runs()->mutable_session_id();
+    case v1::Call::kDescribeData:
+      return call->mutable_describe_data()->mutable_session_id();
+    case v1::Call::kReadData:
+      return call->mutable_read_data()->mutable_session_id();
     default:
       return nullptr;
   }
@@ -104,7 +108,8 @@ FrameService::FrameService(SessionManager* manager, Runs* runs, FrameServiceOpti
       options_(std::move(options)),
       callers_(Tokens{options_.token, {}}),
       admin_calls_(manager, &callers_, options_.snapshot),
-      run_calls_(manager, runs) {}
+      run_calls_(manager, runs),
+      data_calls_(manager, options_.data) {}
 
 bool FrameService::Enter(FrameConnection* connection) {
   MutexLock lock(&mutex_);
@@ -257,6 +262,7 @@ absl::Status FrameService::Reply(const v1::Call& call, const PeerInfo& peer, con
       return absl::OkStatus();
     default:
       if (RunCallService::Is(call)) return run_calls_.Answer(call, reply);
+      if (DataCallService::Is(call)) return data_calls_.Answer(call, reply);
       if (AdminCalls::Is(call)) return admin_calls_.Answer(call, peer, *caller.tenant, reply);
       return absl::UnimplementedError("this daemon does not know the call");
   }

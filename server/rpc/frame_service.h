@@ -16,6 +16,7 @@
 #include "proto/frame.h"
 #include "server/rpc/admin_calls.h"
 #include "server/rpc/callers.h"
+#include "server/rpc/data_calls.h"
 #include "server/rpc/frame_connection.h"
 #include "server/rpc/peer_info.h"
 #include "server/rpc/run_calls.h"
@@ -30,6 +31,7 @@ struct FrameServiceOptions {
   std::function<absl::StatusOr<std::shared_ptr<void>>(const PeerInfo&)> admit_session;
   // Writes the session of that number to disk, or all (0). Null: there is no place for it.
   std::function<absl::Status(uint64_t number, v1::SnapshotReply* reply)> snapshot;
+  const DataRoot* data = nullptr;  // files for sessions; outlives the service. Null: there are none
 };
 
 // The daemon's one; thread-safe. A connection's thread runs its session's commands once it is an op
@@ -77,6 +79,7 @@ class FrameService {
   Callers callers_;
   AdminCalls admin_calls_;
   RunCallService run_calls_;
+  DataCallService data_calls_;
   std::atomic<bool> shared_memory_{false};
   Mutex mutex_;
   CondVar ended_;

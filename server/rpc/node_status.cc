@@ -10,6 +10,7 @@
 #include "server/observability/collector.h"
 #include "server/observability/process_stats.h"
 #include "server/rpc/admin_queries.h"
+#include "server/rpc/run_listing.h"
 #include "server/rpc/version.h"
 
 namespace chx::server {
@@ -126,6 +127,7 @@ void FillNodeStatus(SessionManager* manager, v1::NodeStatusReply* reply) {
   const std::chrono::duration<double> slow = options.session.slow_command;
   reply->set_slow_command_seconds(slow.count());
   FillSessions(manager, reply);
+  FillRuns(manager, reply);
   if (options.metrics == nullptr) return;
   SessionCounters all(manager->devices().size());
   std::map<std::string, v1::TenantStatus> tenants;

@@ -8,6 +8,7 @@
 #include "ops/error.h"
 #include "server/log/printable.h"
 #include "server/rpc/op_stream.h"
+#include "server/rpc/run_listing.h"
 
 namespace chx::server {
 namespace {
@@ -21,6 +22,10 @@ RunCalls CallsFrom(const v1::RunCalls& message) {
   calls.data.assign(message.data().begin(), message.data().end());
   calls.batch_size = message.batch_size();
   calls.rest = message.rest();
+  for (const v1::RunFile& file : message.files()) {
+    calls.files.push_back({file.path(), file.member(), {}});
+  }
+  calls.device = static_cast<DeviceId>(std::min(message.device(), uint32_t{65535}));
   for (const v1::RunMetric& metric : message.metrics()) {
     calls.metrics.push_back({metric.name(), metric.output()});
   }
@@ -64,20 +69,6 @@ absl::StatusOr<RunSpec> SpecFrom(const v1::RunSpec& message) {
   return spec;
 }
 
-void FillInfo(const Run& run, const RunView& view, v1::RunInfo* info) {
-  const RunSpec& spec = run.spec();
-  info->set_name(spec.name);
-  info->set_state(static_cast<uint32_t>(view.state));
-  info->set_step(view.step);
-  info->set_steps(spec.steps);
-  info->set_steps_per_epoch(run.steps_per_epoch());
-  for (const RunMetric& metric : spec.step.metrics) info->add_metrics(metric.name);
-  if (!spec.evaluation.has_value()) return;
-  for (const RunMetric& metric : spec.evaluation->metrics) {
-    info->add_evaluation_metrics(metric.name);
-  }
-}
-
 }  // namespace
 
 bool RunCallService::Is(const v1::Call& call) {
@@ -92,7 +83,7 @@ absl::Status RunCallService::Answer(const v1::Call& call, v1::Reply* reply) {
   CHX_ASSIGN_OR_RETURN(const SessionRecordPtr record, FindSession(call.list_runs().session_id()));
   v1::ListRunsReply* const list = reply->mutable_list_runs();
   for (const std::shared_ptr<Run>& run : Runs::List(record->session.get())) {
-    FillInfo(*run, run->Watch(~uint64_t{0}, std::chrono::milliseconds(0)), list->add_runs());
+    FillRunInfo(*run, run->Watch(~uint64_t{0}, std::chrono::milliseconds(0)), list->add_runs());
   }
   return absl::OkStatus();
 }
@@ -113,6 +104,9 @@ absl::Status RunCallService::Start(const v1::StartRunRequest& request) {
   if (spec.snapshot_every > 0) {
     CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kSnapshots, "runs"));
   }
+  if (!spec.step.files.empty() || (spec.evaluation && !spec.evaluation->files.empty())) {
+    CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kDataFiles, "runs"));
+  }
   return runs_->Start(record->session, PlaceOfRun(*record), std::move(spec)).status();
 }
 
@@ -127,7 +121,7 @@ absl::Status RunCallService::Watch(const v1::WatchRunRequest& request, v1::Watch
   const auto patience =
       std::chrono::milliseconds(static_cast<int64_t>(1000 * std::min(seconds, kLongestWait)));
   const RunView view = run->Watch(request.from(), patience);
-  FillInfo(*run, view, reply->mutable_run());
+  FillRunInfo(*run, view, reply->mutable_run());
   reply->set_next(view.next);
   reply->set_dropped(view.dropped);
   for (const RunEvent& event : view.events) {

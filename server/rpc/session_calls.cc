@@ -105,6 +105,7 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
   reply->set_knows_programs(true);
   reply->set_knows_published_programs(true);
   reply->set_knows_runs(true);
+  reply->set_knows_data(true);
   for (const v1::OpSignature& signature : request.ops()) {
     const OpDef* op = OpRegistry::Global().Find(signature.name());
     const bool known =

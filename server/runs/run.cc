@@ -1,6 +1,7 @@
 #include "server/runs/run.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/time/clock.h"
 
@@ -83,6 +84,25 @@ RunView Run::Watch(uint64_t from, std::chrono::milliseconds patience) {
       events_.begin(), events_.end(), from,
       [](const RunEvent& event, uint64_t number) { return event.number < number; });
   for (; it != events_.end() && view.events.size() < kMaxViewed; ++it) view.events.push_back(*it);
+  return view;
+}
+
+RunView Run::Sample(size_t of_each_kind) {
+  constexpr size_t kKinds = static_cast<size_t>(RunEventKind::kEnded) + 1;
+  MutexLock lock(&mutex_);
+  RunView view;
+  view.state = state();
+  view.step = step_;
+  view.next = next_;
+  view.dropped = dropped_;
+  std::array<size_t, kKinds> left = {};
+  for (const RunEvent& event : events_) ++left[static_cast<size_t>(event.kind)];
+  std::array<size_t, kKinds> stride = {};
+  for (size_t i = 0; i < kKinds; ++i) stride[i] = (left[i] + of_each_kind - 1) / of_each_kind;
+  for (const RunEvent& event : events_) {
+    const auto kind = static_cast<size_t>(event.kind);
+    if (--left[kind] % stride[kind] == 0 || view.events.empty()) view.events.push_back(event);
+  }
   return view;
 }
 

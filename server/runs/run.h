@@ -86,6 +86,8 @@ class Run {
 
   // The events from a number on; waits that long for the first.
   RunView Watch(uint64_t from, std::chrono::milliseconds patience);
+  // The first event and as many of each kind, evenly spread, with the last one. Does not wait.
+  RunView Sample(size_t of_each_kind);
   // Under the session's lock. Of one that has ended the first event and the newest ones.
   RunRecord Record();
   // A later order than to stop changes nothing.

@@ -42,6 +42,13 @@ absl::Status RunLoop::Take(bool own, RunSpec* spec, SessionState* state) {
     }
     bytes += step_part_.rows * kOrderBytes;
   }
+  CHX_ASSIGN_OR_RETURN(const int64_t step_files, FileBytes(step_part_, spec->step.batch_size));
+  bytes += step_files;
+  if (spec->evaluation.has_value()) {
+    CHX_ASSIGN_OR_RETURN(const int64_t files,
+                         FileBytes(evaluation_part_, spec->evaluation->batch_size));
+    bytes += files;
+  }
   CHX_ASSIGN_OR_RETURN(charge_, MemoryCharge::Of(state->account(), bytes));
   return absl::OkStatus();
 }
@@ -88,24 +95,39 @@ absl::Status RunLoop::TakePart(bool own, bool any_rows, RunCalls* taken, Session
     CHX_RETURN_IF_ERROR(TakeProgram(own, &calls.rest, calls, state, &part->rest));
   }
   std::vector<Array> arrays;
+  std::vector<ArraySpec> specs;
   for (Handle handle : calls.data) {
-    CHX_ASSIGN_OR_RETURN(Array array, ArrayOf(handle, state));
-    if (array.spec.shape.size() == 0) {
-      return DimensionError("[runs] expects data with a first axis, got ", array.spec.ToString());
+    if (handle == 0) {
+      CHX_ASSIGN_OR_RETURN(ArraySpec spec, TakeFile(own, taken, part));
+      specs.push_back(std::move(spec));
+      continue;
     }
+    CHX_ASSIGN_OR_RETURN(Array array, ArrayOf(handle, state));
+    specs.push_back(array.spec);
     arrays.push_back(std::move(array));
   }
-  // Arrays without elements may have any number of rows.
-  if (arrays[0].spec.shape[0] > kMaxRows) {
-    return DimensionError("[runs] expects data of at most ", kMaxRows, " rows, got ",
-                          arrays[0].spec.ToString());
+  for (ArraySpec& spec : specs) {
+    if (spec.shape.size() == 0) {
+      return DimensionError("[runs] expects data with a first axis, got ", spec.ToString());
+    }
   }
-  part->rows = arrays[0].spec.shape[0];
-  part->device = arrays[0].spec.device;
+  // Arrays without elements may have any number of rows.
+  if (specs[0].shape[0] > kMaxRows) {
+    return DimensionError("[runs] expects data of at most ", kMaxRows, " rows, got ",
+                          specs[0].ToString());
+  }
+  part->rows = specs[0].shape[0];
+  part->device = arrays.empty() ? calls.device : arrays[0].spec.device;
+  for (const ArraySpec& spec : specs) {
+    if (spec.shape[0] != part->rows) {
+      return DimensionError("[runs] expects data of as many rows each, got ", specs[0].ToString(),
+                            " and ", spec.ToString());
+    }
+  }
   for (const Array& array : arrays) {
-    if (array.spec.shape[0] != part->rows || array.spec.device != part->device) {
-      return DimensionError("[runs] expects data of as many rows each, on one device, got ",
-                            arrays[0].spec.ToString(), " and ", array.spec.ToString());
+    if (array.spec.device != part->device) {
+      return DimensionError("[runs] expects data on one device, got ", arrays[0].spec.ToString(),
+                            " and ", array.spec.ToString());
     }
   }
   const int64_t most = any_rows ? kMaxRows : part->rows;
@@ -118,15 +140,17 @@ absl::Status RunLoop::TakePart(bool own, bool any_rows, RunCalls* taken, Session
                       calls.batch_size, " each");
   }
   const auto next = [state] { return state->next_run_handle++; };
-  for (size_t i = 0; i < arrays.size(); ++i) part->batch.push_back(next());
+  for (size_t i = 0; i < calls.data.size(); ++i) part->batch.push_back(next());
   for (size_t i = 0; i < calls.metrics.size(); ++i) part->values.push_back(next());
   part->index = next();
   if (own) return absl::OkStatus();
-  for (Array& array : arrays) {
-    CHX_ASSIGN_OR_RETURN(const Handle handle, Keep(std::move(array), state));
+  auto array = arrays.begin();
+  for (Handle& handle : calls.data) {
+    if (handle != 0) {
+      CHX_ASSIGN_OR_RETURN(handle, Keep(std::move(*array++), state));
+    }
     part->data.push_back(handle);
   }
-  calls.data.assign(part->data.begin(), part->data.end());
   return absl::OkStatus();
 }
 
@@ -153,7 +177,9 @@ absl::Status RunLoop::ReadValues(const Part& part, std::vector<double>* metrics)
 void RunLoop::GiveBack(SessionState* state) {
   holds_ = false;
   for (const Part* part : {&step_part_, &evaluation_part_}) {
-    for (Handle handle : part->data) state->handles.Release(handle);
+    for (Handle handle : part->data) {
+      if (handle != 0) state->handles.Release(handle);
+    }
     for (const Callee* callee : {&part->whole, &part->rest}) {
       if (callee->program == 0) continue;
       std::shared_ptr<Program> program = state->programs.Take(callee->program);

@@ -17,10 +17,23 @@ constexpr std::chrono::milliseconds kLook(100);
 constexpr std::chrono::milliseconds kRecordingLook(1);  // at first
 constexpr std::chrono::milliseconds kLongestLook(50);
 
+// Of a minibatch.
+command::Upload UploadRows(const DataArray& array, const std::string& data, int64_t rows,
+                           DeviceId device, Handle result) {
+  command::Upload upload;
+  upload.result = result;
+  upload.dtype = array.dtype;
+  upload.device = device;
+  upload.shape.assign(array.shape.begin(), array.shape.end());
+  upload.shape[0] = rows;
+  upload.data = data;
+  return upload;
+}
+
 }  // namespace
 
-RunLoop::RunLoop(std::shared_ptr<Session> session, AskForSnapshot snapshot)
-    : session_(std::move(session)), snapshot_(std::move(snapshot)) {}
+RunLoop::RunLoop(std::shared_ptr<Session> session, RunsOptions options)
+    : session_(std::move(session)), options_(std::move(options)) {}
 
 RunLoop::~RunLoop() {
   if (!holds_) return;
@@ -28,9 +41,9 @@ RunLoop::~RunLoop() {
 }
 
 absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Make(const std::shared_ptr<Session>& session,
-                                                       RunSpec spec, AskForSnapshot snapshot) {
+                                                       RunSpec spec, RunsOptions options) {
   CHX_RETURN_IF_ERROR(CheckRunSpec(spec));
-  std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(snapshot)));
+  std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(options)));
   absl::Status status;
   session->Inspect([&](SessionState& state) {
     ++state.live_runs;
@@ -52,8 +65,8 @@ absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Make(const std::shared_ptr<Ses
 
 absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Resume(const std::shared_ptr<Session>& session,
                                                          std::shared_ptr<Run> run,
-                                                         AskForSnapshot snapshot) {
-  std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(snapshot)));
+                                                         RunsOptions options) {
+  std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(options)));
   absl::Status status;
   session->Inspect([&](SessionState& state) {
     loop->holds_ = true;
@@ -105,17 +118,17 @@ void RunLoop::Step() {
     session_->Inspect([&](SessionState& /*state*/) { EndBy(WhyFailed(status)); });
     return;
   }
-  Call(step_part_, *rows, *values, &RunLoop::CountStep);
-  if (spec_->snapshot_every > 0 && position_->step > step && snapshot_ != nullptr &&
+  Call(&step_part_, *rows, *values, &RunLoop::CountStep);
+  if (spec_->snapshot_every > 0 && position_->step > step && options_.snapshot != nullptr &&
       position_->step % spec_->snapshot_every == 0) {
-    snapshot_(session_.get());
+    options_.snapshot(session_.get());
   }
 }
 
 void RunLoop::Evaluate() {
   rows_.resize(static_cast<size_t>(EvaluationRows()));
   std::iota(rows_.begin(), rows_.end(), position_->evaluation_row);
-  Call(evaluation_part_, rows_, {}, &RunLoop::CountEvaluation);
+  Call(&evaluation_part_, rows_, {}, &RunLoop::CountEvaluation);
 }
 
 // The client has gone on whatever came of a step: a rule ends the run behind the last of them.
@@ -280,8 +293,14 @@ absl::StatusOr<absl::Span<const int64_t>> RunLoop::RowsOf(int64_t step) {
   return absl::MakeConstSpan(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
 }
 
-void RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,
-                   absl::Span<const int64_t> values, Count count) {
+void RunLoop::Call(Part* called, absl::Span<const int64_t> rows, absl::Span<const int64_t> values,
+                   Count count) {
+  const Part& part = *called;
+  const absl::Status read = ReadFiles(called, rows);
+  if (!read.ok()) {
+    session_->Inspect([&](SessionState& /*state*/) { EndBy(WhyFailed(read)); });
+    return;
+  }
   static const OpDef* const take = OpRegistry::Global().Find("take");
   const bool is_whole = static_cast<int64_t>(rows.size()) == part.calls->batch_size;
   const Callee& callee = is_whole ? part.whole : part.rest;
@@ -293,7 +312,14 @@ void RunLoop::Call(const Part& part, absl::Span<const int64_t> rows,
   index.shape = {static_cast<int64_t>(rows.size())};
   index.data = {reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(int64_t)};
   window_.emplace_back(std::move(index));
+  auto file = part.files.begin();
   for (size_t i = 0; i < part.data.size(); ++i) {
+    if (part.data[i] == 0) {
+      window_.emplace_back(UploadRows(file->array, file->rows, static_cast<int64_t>(rows.size()),
+                                      part.device, part.batch[i]));
+      ++file;
+      continue;
+    }
     command::ApplyOp gather;
     gather.op = static_cast<uint16_t>(take->id + 1);
     gather.inputs = {HandleOperand(part.data[i]), HandleOperand(part.index)};

@@ -25,18 +25,24 @@ inline constexpr int64_t kRunBytes = int64_t{192} << 10;
 // Asks for a snapshot of a session, soon. Does not wait.
 using AskForSnapshot = std::function<void(const Session* session)>;
 
+// What all runs of a daemon have.
+struct RunsOptions {
+  AskForSnapshot snapshot;         // null: sessions, and so runs, end with the daemon
+  const DataRoot* data = nullptr;  // null: there are no files
+};
+
 // Used by one thread at a time.
 class RunLoop {
  public:
   // Takes from the session what the run needs, whatever becomes of the client's handles; an error
   // if that does not fit.
   static absl::StatusOr<std::unique_ptr<RunLoop>> Make(const std::shared_ptr<Session>& session,
-                                                       RunSpec spec, AskForSnapshot snapshot);
+                                                       RunSpec spec, RunsOptions options);
   // Of a run that is suspended: what it needs is in the session under its own handles, or it is an
   // error.
   static absl::StatusOr<std::unique_ptr<RunLoop>> Resume(const std::shared_ptr<Session>& session,
                                                          std::shared_ptr<Run> run,
-                                                         AskForSnapshot snapshot);
+                                                         RunsOptions options);
   // Gives it back, if Work has not.
   ~RunLoop();
   RunLoop(const RunLoop&) = delete;
@@ -54,6 +60,11 @@ class RunLoop {
     size_t slots = 0;
     size_t outputs = 0;
   };
+  // An array in a file, and rows of it on their way.
+  struct FilePart {
+    DataArray array;
+    std::string rows;
+  };
   // Programs with their data, under handles of the run's.
   struct Part {
     const RunCalls* calls = nullptr;
@@ -61,7 +72,8 @@ class RunLoop {
     Callee rest;  // for minibatches of fewer rows, if there are such
     int64_t rows = 0;
     DeviceId device = 0;
-    Handles data;
+    Handles data;  // 0: the next one of `files`
+    std::vector<FilePart> files;
     Handles batch;   // minibatches
     Handles values;  // of the metrics
     Handle index = 0;
@@ -74,7 +86,7 @@ class RunLoop {
   // What its metrics are counted by, under the session's lock.
   using Count = void (RunLoop::*)(absl::Span<const double> metrics);
 
-  RunLoop(std::shared_ptr<Session> session, AskForSnapshot snapshot);
+  RunLoop(std::shared_ptr<Session> session, RunsOptions options);
   // Under the session's lock. What the spec names is then the run's own; with `own` it is already,
   // in a spec that was read from a snapshot.
   absl::Status Take(bool own, RunSpec* spec, SessionState* state);
@@ -85,6 +97,9 @@ class RunLoop {
   // An int64 array of that shape. *handle is then the run's own.
   static absl::StatusOr<Array> TakeTable(bool own, Handle* handle, const char* what,
                                          const Shape& shape, SessionState* state);
+  absl::StatusOr<ArraySpec> TakeFile(bool own, RunCalls* calls, Part* part);
+  // What the rows of a minibatch take.
+  static absl::StatusOr<int64_t> FileBytes(const Part& part, int64_t batch_size);
   absl::Status TakeValues(bool own, RunSpec* spec, SessionState* state);
   absl::Status TakeRows(bool own, RunSpec* spec, SessionState* state);
   absl::Status TakeMarks(bool own, RunSpec* spec, SessionState* state);
@@ -106,8 +121,10 @@ class RunLoop {
   bool Ended(Ending* ending) const;
   Ending WhyFailed(const absl::Status& status) const;
   // Calls the program with these rows, and counts what comes of it.
-  void Call(const Part& part, absl::Span<const int64_t> rows, absl::Span<const int64_t> values,
+  void Call(Part* called, absl::Span<const int64_t> rows, absl::Span<const int64_t> values,
             Count count);
+  // Without the session's lock: a disk may be slow.
+  absl::Status ReadFiles(Part* part, absl::Span<const int64_t> rows) const;
   // Under the session's lock.
   absl::Status ReadValues(const Part& part, std::vector<double>* metrics) const;
   void CountStep(absl::Span<const double> metrics);
@@ -126,7 +143,7 @@ class RunLoop {
   Ending RunSteps();
 
   const std::shared_ptr<Session> session_;
-  const AskForSnapshot snapshot_;
+  const RunsOptions options_;
   std::shared_ptr<Run> run_;
   const RunSpec* spec_ = nullptr;  // the run's
   RunPosition* position_ = nullptr;

@@ -21,6 +21,10 @@ absl::Status CheckCalls(const RunCalls& calls) {
   if (calls.data.empty() || calls.data.size() > kMaxList) {
     return ValueError("[runs] expects 1 to ", kMaxList, " arrays of data, got ", calls.data.size());
   }
+  if (static_cast<size_t>(std::count(calls.data.begin(), calls.data.end(), Handle{0})) !=
+      calls.files.size()) {
+    return ValueError("[runs] expects an array or a file for each argument");
+  }
   if (calls.metrics.size() > kMaxList) {
     return ValueError("[runs] expects at most ", kMaxList, " metrics, got ", calls.metrics.size());
   }

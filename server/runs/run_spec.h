@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "proto/ids.h"
+#include "server/data/data_root.h"
 
 namespace chx::server {
 
@@ -18,13 +19,22 @@ struct RunMetric {
   uint32_t output = 0;
 };
 
+// An array in a file of the operator's.
+struct RunFile {
+  std::string path;
+  std::string member;
+  DataStamp stamp;  // of the file that the run has begun with
+};
+
 // A program and what it is called with: minibatches of arrays, along their first axis.
 struct RunCalls {
   uint64_t program = 0;
   std::vector<Handle> data;  // of as many rows each
   int64_t batch_size = 0;
   std::vector<RunMetric> metrics;
-  uint64_t rest = 0;  // the program for rows that are left over; 0: they are left out
+  uint64_t rest = 0;           // the program for rows that are left over; 0: they are left out
+  std::vector<RunFile> files;  // what is 0 in `data`, in their order
+  DeviceId device = 0;         // of minibatches, if all data is in files
 };
 
 // When a run ends before its last step.

@@ -58,6 +58,13 @@ TEST(RunTest, OlderEventsMakeRoom) {
   EXPECT_EQ(all.front().kind, RunEventKind::kStarted);
   EXPECT_EQ(all.back().reason, "done");
   EXPECT_EQ(run.Watch(from, kNow).dropped + all.size(), kLogs + 2u);
+  const std::vector<RunEvent> few = run.Sample(10).events;
+  ASSERT_LE(few.size(), 12u);
+  EXPECT_GT(few.size(), 8u);
+  EXPECT_EQ(few.front().kind, RunEventKind::kStarted);
+  EXPECT_EQ(few.back().kind, RunEventKind::kEnded);
+  EXPECT_EQ(few[few.size() - 2].step, kLogs - 1);
+  EXPECT_EQ(run.Sample(1).events.size(), 3u);
   for (size_t i = 1; i < all.size(); ++i) {
     ASSERT_LT(all[i - 1].number, all[i].number);
     if (all[i].kind == RunEventKind::kLog) {

@@ -69,7 +69,9 @@ struct Owned {
   bool Add(const RunCalls& calls) {
     bool own = Add(calls.program, &programs);
     if (calls.rest != 0) own = Add(calls.rest, &programs) && own;
-    for (Handle handle : calls.data) own = Add(handle, &handles) && own;
+    for (Handle handle : calls.data) {
+      if (handle != 0) own = Add(handle, &handles) && own;  // else it is in a file
+    }
     return own;
   }
   static bool Add(uint64_t number, absl::flat_hash_set<uint64_t>* numbers) {
@@ -177,8 +179,7 @@ void Runs::Serve() {
 void Runs::ResumeAll(const std::shared_ptr<Session>& session, const TenantPlace& place) {
   for (const std::shared_ptr<Run>& run : List(session.get())) {
     if (!run->suspended()) continue;
-    absl::StatusOr<std::unique_ptr<RunLoop>> loop =
-        RunLoop::Resume(session, run, options_.snapshot);
+    absl::StatusOr<std::unique_ptr<RunLoop>> loop = RunLoop::Resume(session, run, options_);
     absl::Status status = loop.status();
     if (!loop.ok()) {
       run->Continue();
@@ -217,7 +218,7 @@ absl::StatusOr<std::shared_ptr<Run>> Runs::Start(const std::shared_ptr<Session>&
     return MemoryError("[runs] the session has ", kMaxActive, " runs, which is the limit");
   }
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<RunLoop> loop,
-                       RunLoop::Make(session, std::move(spec), options_.snapshot));
+                       RunLoop::Make(session, std::move(spec), options_));
   std::shared_ptr<Run> run = loop->run();
   const std::vector<std::shared_ptr<Run>> before = all;
   if (same != all.end()) {

@@ -20,10 +20,6 @@
 
 namespace chx::server {
 
-struct RunsOptions {
-  AskForSnapshot snapshot;  // null: sessions, and so runs, end with the daemon
-};
-
 // Runs belong to sessions, and live as long as these. Each that has not ended has a thread, which
 // executes commands in the session as a client's does. Thread-safe.
 class Runs {

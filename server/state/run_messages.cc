@@ -27,6 +27,14 @@ void ToMessage(const RunCalls& calls, state::RunCalls* message) {
     each->set_output(metric.output);
   }
   message->set_rest(calls.rest);
+  for (const RunFile& file : calls.files) {
+    state::RunFile* const each = message->add_files();
+    each->set_path(file.path);
+    each->set_member(file.member);
+    each->set_size(file.stamp.size);
+    each->set_mtime_ns(file.stamp.mtime_ns);
+  }
+  message->set_device(calls.device);
 }
 
 RunCalls CallsFrom(const state::RunCalls& message) {
@@ -38,6 +46,10 @@ RunCalls CallsFrom(const state::RunCalls& message) {
     calls.metrics.push_back({each.name(), each.output()});
   }
   calls.rest = message.rest();
+  for (const state::RunFile& each : message.files()) {
+    calls.files.push_back({each.path(), each.member(), {each.size(), each.mtime_ns()}});
+  }
+  calls.device = static_cast<DeviceId>(std::min(message.device(), uint32_t{65535}));
   return calls;
 }
 

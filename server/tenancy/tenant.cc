@@ -23,6 +23,8 @@ absl::string_view FeatureName(Feature feature) {
       return "shared_names";
     case Feature::kSnapshots:
       return "snapshots";
+    case Feature::kDataFiles:
+      return "data_files";
   }
   return "";
 }

@@ -28,7 +28,7 @@ struct TokenHash {
 };
 
 // What a tenant may use beside arrays, operators and gradients.
-enum class Feature { kSharedNames, kSnapshots };
+enum class Feature { kSharedNames, kSnapshots, kDataFiles };
 
 // One entry of the tenants file. Its sessions together are held to its limits.
 struct Tenant {
@@ -47,7 +47,7 @@ struct Tenant {
   int64_t guaranteed_bytes = 0;                  // of the host, kept free for each session
   int64_t session_memory_bytes = 0;              // of one session; 0: the daemon's limit
   std::map<std::string, int64_t> device_memory;  // "cuda:0": bytes of all its sessions
-  std::set<Feature> features = {Feature::kSharedNames, Feature::kSnapshots};
+  std::set<Feature> features = {Feature::kSharedNames, Feature::kSnapshots, Feature::kDataFiles};
   std::set<std::string> denied_operators;  // by name
   bool admin = false;                      // sees, limits and ends the sessions of all
   std::chrono::seconds idle_limit{0};      // how long a session may send nothing; 0: for ever

@@ -174,20 +174,23 @@ YamlReader Uids(std::set<uid_t>* out) {
 }
 
 YamlReader Features(std::set<Feature>* out) {
-  static const auto* const names = new std::map<std::string, Feature>{
-      {"shared_names", Feature::kSharedNames}, {"snapshots", Feature::kSnapshots}};
+  static const auto* const names =
+      new std::map<std::string, Feature>{{"shared_names", Feature::kSharedNames},
+                                         {"snapshots", Feature::kSnapshots},
+                                         {"data_files", Feature::kDataFiles}};
   return [out](const YAML::Node& node) {
     out->clear();
     return ReadYamlList(node, "features", [out](const YAML::Node& item) -> absl::Status {
       const std::string name = item.IsScalar() ? item.Scalar() : "";
       // Its absence would refuse nothing: they come as operators, which do not tell.
       if (name == "user_kernels") {
-        return Expected(item,
-                        "shared_names or snapshots (users' kernels are operators to this daemon: "
-                        "operators: {deny: [...]} refuses those)");
+        return Expected(
+            item,
+            "shared_names, snapshots or data_files (users' kernels are operators to this daemon: "
+            "operators: {deny: [...]} refuses those)");
       }
       const auto found = names->find(name);
-      if (found == names->end()) return Expected(item, "shared_names or snapshots");
+      if (found == names->end()) return Expected(item, "shared_names, snapshots or data_files");
       out->insert(found->second);
       return absl::OkStatus();
     });

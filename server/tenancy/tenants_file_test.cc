@@ -77,7 +77,7 @@ tenants:
   EXPECT_EQ(vision.named_session_lease, std::chrono::hours(48));
   const Tenant& speech = (*tenants)[1];
   EXPECT_EQ(speech.weight, 1);
-  EXPECT_EQ(speech.features.size(), 2);
+  EXPECT_EQ(speech.features.size(), 3);
   EXPECT_EQ(speech.max_sessions, 0);
   EXPECT_FALSE(speech.admin);
   EXPECT_TRUE(MayAdminister(vision, speech));
@@ -124,7 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"tenants:\n- name: a\n  operators: [svd]", "operators with the keys deny"},
         Bad{"tenants:\n- name: a\n  memory: 1GiB\n  guaranteed_memory: 2GiB",
             "a guaranteed_memory of at most memory"},
-        Bad{"tenants:\n- name: a\n  features: [all]", "shared_names or snapshots, got 'all'"},
+        Bad{"tenants:\n- name: a\n  features: [all]",
+            "shared_names, snapshots or data_files, got 'all'"},
         Bad{"tenants:\n- name: a\n  features: [snapshots, user_kernels]",
             "operators: {deny: [...]} refuses those), got 'user_kernels'"},
         Bad{"tenants:\n- name: a\n  tokens: [{expires: 2027-01-31T00:00:00Z}]", "sha256 in each"},

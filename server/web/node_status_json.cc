@@ -1,6 +1,8 @@
 #include <nlohmann/json.hpp>
 
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "server/web/daemon_link.h"
 
@@ -73,6 +75,34 @@ Json OfSlowCommands(const v1::NodeStatusReply& status) {
   return list;
 }
 
+// Values that are not finite are null.
+Json OfRuns(const v1::NodeStatusReply& status) {
+  const char* const states[] = {"running", "paused", "ended", "suspended"};
+  Json list = Json::array();
+  for (const v1::RunStatus& run : status.runs()) {
+    const v1::RunInfo& info = run.run();
+    Json curves = Json::array();
+    for (const v1::RunCurve& curve : run.curves()) {
+      curves.push_back(
+          {{"metric", curve.metric()}, {"steps", curve.steps()}, {"values", curve.values()}});
+    }
+    list.push_back({{"session", run.session()},
+                    {"session_name", run.session_name()},
+                    {"tenant", run.tenant()},
+                    {"name", info.name()},
+                    {"state", states[info.state() % std::size(states)]},
+                    {"step", info.step()},
+                    {"steps", info.steps()},
+                    {"steps_per_epoch", info.steps_per_epoch()},
+                    {"age_seconds", run.age_seconds()},
+                    {"left_seconds", run.left_seconds()},
+                    {"reason", run.reason()},
+                    {"message", run.text()},
+                    {"curves", std::move(curves)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string NodeStatusJson(const v1::NodeStatusReply& status) {
@@ -87,6 +117,8 @@ std::string NodeStatusJson(const v1::NodeStatusReply& status) {
                      {"devices", OfDevices(status)},
                      {"tenants", OfTenants(status)},
                      {"sessions", OfSessions(status)},
+                     {"num_runs", status.num_runs()},
+                     {"runs", OfRuns(status)},
                      {"op_groups", OfOpGroups(status)},
                      {"slow_commands", OfSlowCommands(status)}};
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);

@@ -72,7 +72,7 @@ TEST_F(AdminProcessTest, EveryMethodOfGrpcAsksForTheToken) {
   std::vector<std::string> methods = {kReflection};
   const char* const names[] = {"ListDevices", "ListSessions", "KillSession", "DescribeDaemon",
                                "ListTenants", "LimitSession", "Snapshot",    "StartTrace",
-                               "ReadTrace",   "Drain"};
+                               "ReadTrace",   "ListAllRuns",  "OrderRun",    "Drain"};
   for (const char* name : names) methods.push_back(absl::StrCat("/chx.v1.AdminService/", name));
   for (const std::string& method : methods) {
     SCOPED_TRACE(method);

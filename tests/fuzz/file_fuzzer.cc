@@ -1,4 +1,5 @@
-// Files of arrays: .npz, the header of .npy and that of .safetensors. The first byte says which.
+// Files of arrays: .npz, the header of .npy and that of .safetensors, as clients and the daemon
+// read them. The first byte says which.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -7,13 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "client/files/npy_format.h"
 #include "client/files/npz_reader.h"
-#include "client/files/safetensors_format.h"
+#include "formats/safetensors_header.h"
+#include "server/data/data_formats.h"
 #include "tests/fuzz/target.h"
 
 namespace chx {
 namespace {
 
-constexpr size_t kReaders = 3;
+constexpr size_t kReaders = 6;
 uint64_t counts[kReaders][2];  // taken, refused
 
 uint64_t BytesOf(Dtype dtype, const Shape& shape) {
@@ -56,14 +58,37 @@ bool SafetensorsAreSane(absl::string_view text) {
   return true;
 }
 
+bool DataIsSane(const char* path, absl::string_view bytes) {
+  const auto read = [bytes](uint64_t begin, char* out, size_t count) -> absl::Status {
+    if (begin > bytes.size() || count > bytes.size() - begin) return ValueError("is cut short");
+    std::memcpy(out, bytes.data() + begin, count);
+    return absl::OkStatus();
+  };
+  const auto arrays = server::ReadDataHeader(path, bytes.size(), read);
+  if (!arrays.ok()) return false;
+  for (const server::DataArray& array : *arrays) {
+    const uint64_t want = BytesOf(array.dtype, array.shape);
+    if (array.begin > bytes.size() || want > bytes.size() - array.begin) std::abort();
+    const auto rows = static_cast<uint64_t>(array.rows() * array.row_bytes());
+    if (rows != want) std::abort();
+  }
+  return true;
+}
+bool NpzOfDaemonIsSane(absl::string_view bytes) { return DataIsSane("a.npz", bytes); }
+bool NpyOfDaemonIsSane(absl::string_view bytes) { return DataIsSane("a.npy", bytes); }
+bool SafetensorsOfDaemonAreSane(absl::string_view bytes) {
+  return DataIsSane("a.safetensors", bytes);
+}
+
 }  // namespace
 }  // namespace chx
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  bool (*const readers[chx::kReaders])(absl::string_view) = {chx::NpzIsSane, chx::NpyIsSane,
-                                                             chx::SafetensorsAreSane};
+  bool (*const readers[chx::kReaders])(absl::string_view) = {
+      chx::NpzIsSane,         chx::NpyIsSane,         chx::SafetensorsAreSane,
+      chx::NpzOfDaemonIsSane, chx::NpyOfDaemonIsSane, chx::SafetensorsOfDaemonAreSane};
   const size_t which = data[0] % chx::kReaders;
   ++chx::counts[which][readers[which](bytes) ? 0 : 1];
   return 0;
@@ -73,7 +98,8 @@ namespace chx {
 
 std::string FuzzCounts() {
   std::string text;
-  const char* const names[] = {".npz", ".npy", ".safetensors"};
+  const char* const names[] = {".npz",          ".npy",          ".safetensors",
+                               "daemon's .npz", "daemon's .npy", "daemon's .safetensors"};
   for (size_t i = 0; i < kReaders; ++i) {
     absl::StrAppend(&text, "  ", names[i], " taken ", counts[i][0], ", refused ", counts[i][1],
                     "\n");
@@ -92,8 +118,15 @@ std::vector<std::string> FuzzSeeds() {
       "PK\1\2\x0a\0\x0a\0"s + fields + "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0a.npy"s;
   const std::string end = "PK\5\6\0\0\0\0\1\0\1\0"s + static_cast<char>(central.size()) +
                           "\0\0\0"s + static_cast<char>(local.size()) + "\0\0\0\0\0"s;
+  const std::string json = R"({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})";
+  const std::string tensors =
+      static_cast<char>(json.size()) + "\0\0\0\0\0\0\0"s + json + "01234567";
   return {
-      "\0"s + local + central + end, "\1"s + npy,
+      "\0"s + local + central + end,
+      "\1"s + npy,
+      "\3"s + local + central + end,
+      "\4"s + npy,
+      "\5"s + tensors,
       "\1\x93NUMPY\2\0\x40\0\0\0{'descr': '>f8', 'fortran_order': True, 'shape': (0, 3L), }"s,
       R"(2{"w": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]}})"s,
       R"(2{"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "__metadata__": {"a": "b"},

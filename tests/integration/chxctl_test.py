@@ -49,6 +49,67 @@ def test_listings(as_json, ctl, session):
     assert "default" in ctl("tenants")
 
 
+def endless(name, **options):
+    """A run that is never done with."""
+    w = chx.zeros((4,))
+
+    def step(x):
+        w.__iadd__(chx.sum(x, axis=0))
+        return {"loss": chx.sum(w), "nan": chx.sum(w) * float("nan")}
+
+    rows = chx.ones((8, 4))
+    return chx.runs.start(step, rows, batch_size=2, steps=10**9, name=name, log_every=1, **options)
+
+
+def test_runs(as_json, ctl, daemon):
+    assert as_json("runs") == []
+    with chx.connect(daemon.address, session="exp-42", client_name="trainer") as session:
+        number = number_of(as_json)
+        ended = endless("first", stop=[chx.runs.above("loss", 100.0)])
+        run_of_it = endless("second", time_limit=3600, evaluate=(lambda x: chx.sum(x), chx.ones(8)))
+        assert ended.wait(60).reason == "rule"
+        pause, resume, stop = (
+            lambda name="second", code=0, word=word: ctl("run", word, number, name, code=code)
+            for word in ("pause", "resume", "stop")
+        )
+        assert "run second of session" in pause()
+        assert wait_until(lambda: run_of_it.state == "paused")
+        second, first = as_json("runs")
+        assert (second["session"], second["session_name"]) == (number, "exp-42")
+        assert (second["tenant"], second["name"], second["state"]) == (
+            "default",
+            "second",
+            "paused",
+        )
+        assert second["step"] == run_of_it.step > 0 and second["steps"] == 10**9
+        assert second["epoch"] == run_of_it.step / 4
+        # Each step adds 2 to 4 elements.
+        assert second["metrics"] == {"loss": 8 * second["step"], "nan": None}
+        assert 0 < second["left_seconds"] < 3600 and second["age_seconds"] > 0
+        assert second["evaluation_metrics"] in ({}, {"loss": 8})
+        assert (first["name"], first["state"], first["reason"]) == ("first", "ended", "rule")
+        assert first["message"] == "loss is above the bound"
+        assert first["left_seconds"] == 0 and first["metrics"]["loss"] == 104
+        lines = ctl("runs").splitlines()
+        assert lines[0].split()[:5] == ["SESSION", "NAME", "TENANT", "RUN", "STATE"]
+        assert re.search(rf"{number} +exp-42 +default +second +paused .* loss=", lines[1])
+        assert re.search(r"first +ended +13 .* loss=104 .* rule: loss is above", lines[2])
+        resume()
+        step = second["step"]
+        assert wait_until(lambda: run_of_it.step > step)
+        assert as_json("run", "stop", number, "second") == {
+            "session": number,
+            "run": "second",
+            "asked": "stopped",
+        }
+        assert run_of_it.wait(60).reason == "stopped"
+        assert "has ended" in stop(code=1)
+        assert "no run 'third'" in stop("third", code=1)
+        assert "no session number" in ctl("run", "stop", 12345, "second", code=1)
+        session.discard()
+    assert as_json("runs") == []
+
+
 def test_kill(as_json, ctl, session):
     number = number_of(as_json)
     assert f"session {number} has ended" in ctl("session", "kill", number)
@@ -175,17 +236,29 @@ def test_actions_are_audited():
         node.kill(listed.number)
         with pytest.raises(LookupError):
             node.kill(listed.number)
+        chx.connect(daemon.address)
+        (listed,) = node.sessions()
+        endless("fit")
+        node.pause_run(listed.number, "fit")
+        node.resume_run(listed.number, "fit")
+        node.stop_run(listed.number, "fit")
+        with pytest.raises(ValueError, match="no run"):
+            node.stop_run(listed.number, "fit\nx")
         node.drain()
         daemon.process.terminate()
         log = daemon.process.stderr.read().decode()
     lines = [line for line in log.splitlines() if "administrator action=" in line]
-    assert len(lines) == 4
+    assert len(lines) == 8
     for line, words in zip(
         lines,
         [
             ("limit_session to 1048576", "done"),
             ("kill_session", "done"),
             ("kill_session", "there is no session"),
+            ("pause_run fit", "done"),
+            ("resume_run fit", "done"),
+            ("stop_run fit", "done"),
+            (r"stop_run fit\x0ax", "no run"),
             ("drain", "done"),
         ],
         strict=True,
@@ -229,6 +302,7 @@ def test_the_command_line(ctl):
     [
         ("chxctl ", {"status", "session", "sessions", "drain", "--address", "completion"}),
         ("chxctl se", {"session", "sessions"}),
+        ("chxctl run ", {"stop", "pause", "resume"}),
         ("chxctl session ", {"kill", "limit", "trace"}),
         ("chxctl session limit 3 --m", {"--memory"}),
         ("chxctl --address unix:/x top --o", {"--once", "--output"}),

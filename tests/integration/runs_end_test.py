@@ -181,16 +181,25 @@ def test_hostile_specs(session):
             "time_limit": 0.0,
             "snapshot_every": 0,
             "rest": None,
+            "files": [],
         } | changes
-        calls = (f["program"], f["data"], f["batch_size"], f["metrics"], f["rest"])
+        calls = (
+            f["program"],
+            f["data"],
+            f["batch_size"],
+            f["metrics"],
+            f["rest"],
+            f["files"],
+            x.device,
+        )
         _core._run_start(
             session,
             f["name"],
             calls,
-            *[f[key] for key in list(f)[5:-1]],
+            *[f[key] for key in list(f)[5:-2]],
         )
 
-    part = (recorded.program, [x], 2, [("loss", 0)], None)
+    part = (recorded.program, [x], 2, [("loss", 0)], None, [], x.device)
     longs = [chx.array(a, dtype="int64") for a in ([[8, 0]] * 3, [[0, 1]] * 2, [[5, 1]], [[2, 8]])]
     # Rows without elements cost nothing; what a run keeps of them does.
     many, most = (chx.zeros((2**n, 0), dtype="uint8") for n in (30, 61))
@@ -202,6 +211,10 @@ def test_hostile_specs(session):
         {"data": [x, x]},
         {"data": [chx.ones(())]},
         {"data": [x] * 65},
+        {"data": [None]},
+        {"files": [("x.npy", "x")]},
+        {"data": [None], "files": [("x.npy", "x")] * 2},
+        {"data": [None], "files": [("x.npy", "x")]},  # the daemon has none
         {"batch_size": 0},
         {"batch_size": -(2**63)},
         {"batch_size": 9},
@@ -223,9 +236,9 @@ def test_hostile_specs(session):
         {"log_every": 0},
         {"log_every": -(2**63)},
         {"evaluation": part, "evaluate_every": 0},
-        {"evaluation": (recorded.program, [x], 9, [], None)},
-        {"evaluation": (recorded.program, [], 1, [], None), "evaluate_every": 1},
-        {"evaluation": (recorded.program, [x], 2, [], recorded.program), "evaluate_every": 1},
+        {"evaluation": (recorded.program, [x], 9, [], None, [], x.device)},
+        {"evaluation": (recorded.program, [], 1, [], None, [], x.device), "evaluate_every": 1},
+        {"evaluation": (*part[:4], recorded.program, *part[5:]), "evaluate_every": 1},
         {"rest": recorded.program},
         {"rest": recorded.program, "batch_size": 8},
         {"rows": longs[:1]},

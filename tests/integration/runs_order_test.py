@@ -207,6 +207,59 @@ def test_a_rule_in_the_steps_of_the_client(session):
     assert chx.to_numpy(w).tolist() == [8.0] * 4
 
 
+@pytest.mark.parametrize("size", [10, 8])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_augmentation(session, rng, size, jitted):
+    """Random flips and noise, beside a step with dropout; also with rows that are left over."""
+    data, targets = problem(rng)
+    start = rng.normal(size=(5, 2)).astype("f")
+
+    def augment(x, t):
+        flipped = chx.where(chx.random.uniform(size=(x.shape[0], 1)) < 0.5, x[:, ::-1], x)
+        return [flipped + 0.1 * chx.random.normal(size=x.shape).astype(x.dtype), t]
+
+    def evaluate(x):
+        return chx.sum(x @ params[0])
+
+    step, params, optimizer = make_step("dropout", start)
+    run = chx.runs.start(
+        chx.jit(step) if jitted else step,
+        (chx.array(data), chx.array(targets)),
+        batch_size=size,
+        epochs=3,
+        shuffle=7,
+        augment=chx.jit(augment) if jitted else augment,
+        log_every=1,
+        evaluate=(evaluate, chx.array(data)),
+    )
+    assert run.wait(60).reason == "done"
+    logged = run.metrics()
+    later = chx.random.uniform(size=3).tolist()
+
+    trained = params
+    step, params, other = make_step("dropout", start)
+    losses = []
+    for epoch in range(3):
+        order = chx.runs.order(7, epoch, 60)
+        for begin in range(0, 60, size):
+            rows = order[begin:][:size]
+            result = step(*augment(chx.array(data[rows]), chx.array(targets[rows])))
+            losses.append(float(result["loss"]))
+    assert logged["loss"].tolist() == losses
+    assert logged["evaluation/loss"][-1] == float(evaluate(chx.array(data)))
+    assert_equal_bits(trained, params)
+    assert optimizer.t == other.t
+    assert chx.random.uniform(size=3).tolist() == later
+
+
+def test_augmentation_gives_one_array(session):
+    w = chx.zeros((4,))
+    x = chx.arange(32, dtype="float32").reshape(8, 4)
+    run = chx.runs.start(endless_step(w), x, batch_size=2, epochs=1, augment=lambda x: 2 * x)
+    assert run.wait(60).step == 4
+    np.testing.assert_array_equal(chx.to_numpy(w), 2 * chx.to_numpy(x).sum(0))
+
+
 def test_arguments(session):
     x = chx.ones((8, 4))
     step = endless_step(chx.zeros((4,)))

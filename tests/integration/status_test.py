@@ -172,6 +172,52 @@ def test_what_it_tells(open_page):
         assert 0 < slow[0]["seconds"] < 60 and "status_test.py" in slow[0]["location"]
 
 
+def start_run(session, name="fit", steps=300):
+    """Its metrics have hostile names; the first one is the step's number, or NaN at first."""
+    w = chx.zeros(())
+
+    def step(x):
+        w.__iadd__(chx.mean(x))
+        return {EVIL: chx.where(w < 11, w * float("nan"), w), "nan": w * float("nan")}
+
+    return chx.runs.start(
+        step, chx.ones(8), batch_size=2, steps=steps, name=name, log_every=1,
+        evaluate=(lambda x: chx.sum(x), chx.ones(8)), evaluate_every=10, session=session,
+    )  # fmt: skip
+
+
+def test_runs(open_page):
+    [web] = open_page.web
+
+    def status():
+        time.sleep(0.15)
+        return json.loads(request(web, "/status.json").body)
+
+    assert status()["runs"] == []
+    with chx.connect(open_page.address, session="exp-42") as session:
+        assert start_run(session).wait(60).reason == "done"
+        for i in range(22):
+            start_run(session, f"short-{i}", 1).wait(60)
+        endless = start_run(session, "endless", 10**9)
+        told = status()
+        assert told["num_runs"] == 24 and len(told["runs"]) == 20
+        goes_on, run = told["runs"][:2]
+        assert (goes_on["name"], goes_on["state"]) == ("endless", "running")
+        assert (run["name"], run["state"], run["reason"]) == ("fit", "ended", "done")
+        assert (run["session_name"], run["tenant"]) == ("exp-42", "default")
+        assert run["step"] == run["steps"] == 300 and run["steps_per_epoch"] == 4
+        first, nan, evaluation = run["curves"]
+        assert [c["metric"] for c in run["curves"]] == [EVIL, "nan", "evaluation/loss"]
+        # As many as fit, to the last one, and each the value of its step.
+        assert first["steps"] == list(range(3, 301, 3))
+        assert first["values"] == [None if step < 11 else step for step in first["steps"]]
+        assert set(nan["values"]) == {None}
+        assert evaluation["steps"] == [*range(40, 300, 40), 300]
+        assert set(evaluation["values"]) == {8}
+        endless.stop()
+        session.discard()
+
+
 def test_a_flood_hurts_no_session(guarded):
     [web] = guarded.web
     with chx.connect(guarded.address, token=TOKEN):
@@ -267,6 +313,7 @@ def test_in_a_browser(open_page, tmp_path):
     with chx.connect(open_page.address, client_name=EVIL):
         x = chx.ones((400, 400))
         chx.to_numpy(x @ x)
+        start_run(None).wait(60)
         shown = chromium("--dump-dom")
         dom = shown.stdout
     assert "<title>chxd status</title>" in dom, shown.stderr[-2000:]
@@ -274,8 +321,9 @@ def test_in_a_browser(open_page, tmp_path):
     assert ">serving<" in dom
     for text in ("native:0", "default", "linalg"):
         assert text in dom
-    # Both charts have something.
-    assert len(re.findall(r'<path class="curve"', dom)) >= 1
+    # A chart, the run's metric that is a number, and its evaluations.
+    assert len(re.findall(r'<path class="curve"', dom)) >= 3
+    assert "ended, done" in dom and "evaluation/loss: 8.000" in dom and "nan: not finite" in dom
     shot = os.environ.get("CHX_SCREENSHOT")
     if shot:  # for docs/images
         chromium("--window-size=1280,1180", f"--screenshot={pathlib.Path(shot)}")

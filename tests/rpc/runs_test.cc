@@ -422,7 +422,26 @@ TEST_F(RunsTest, AreTheirTenantsOnly) {
     EXPECT_TRUE(absl::IsNotFound(CallOnce(address(), kSpeech, call, &reply)));
     EXPECT_TRUE(Ask(call).ok()) << call.ShortDebugString();
   }
-  EXPECT_TRUE(Stop("run").ok());
+  // Nor do administrators see and order what is another tenant's.
+  v1::Call list;
+  list.mutable_list_all_runs();
+  v1::Call stop;
+  stop.mutable_order_run()->set_session(client_->opened.session_number());
+  stop.mutable_order_run()->set_name("run");
+  stop.mutable_order_run()->set_order(2);
+  v1::Reply reply;
+  ASSERT_TRUE(CallOnce(address(), kSpeech, list, &reply).ok());
+  EXPECT_EQ(reply.list_all_runs().num_runs(), 0u);
+  EXPECT_EQ(reply.list_all_runs().runs_size(), 0);
+  EXPECT_TRUE(absl::IsNotFound(CallOnce(address(), kSpeech, stop, &reply)));
+  ASSERT_TRUE(Ask(list, &reply).ok());
+  ASSERT_EQ(reply.list_all_runs().runs_size(), 1);
+  EXPECT_EQ(reply.list_all_runs().runs(0).tenant(), "vision");
+  EXPECT_EQ(reply.list_all_runs().runs(0).run().name(), "run");
+  stop.mutable_order_run()->set_order(3);
+  EXPECT_FALSE(Ask(stop).ok());
+  stop.mutable_order_run()->set_order(2);
+  EXPECT_TRUE(Ask(stop).ok());
   EXPECT_EQ(WatchToEnd().events().rbegin()->reason(), "stopped");
 }
 

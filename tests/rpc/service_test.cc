@@ -45,7 +45,7 @@ TEST_F(ServiceTest, EveryCallAsksForTheToken) {
   options.listeners = *ParseListen(absl::StrCat("127.0.0.1:0,unix:", directory_.Socket()));
   Start();
   const std::vector<v1::Call> calls = AllCalls();
-  EXPECT_EQ(calls.size(), 22u);
+  EXPECT_EQ(calls.size(), 26u);
   for (const std::string& address : daemon_->addresses()) {
     for (const v1::Call& call : calls) {
       SCOPED_TRACE(address + call.ShortDebugString());
@@ -103,7 +103,8 @@ TEST_F(ServiceTest, ATokenThatIsReplacedKeepsItsSessionsAndOpensNone) {
     const absl::Status status = CallOnce(address(), kToken, call, &reply);
     const bool of_a_session = call.has_close() || call.has_cancel() || call.has_upload() ||
                               call.has_download() || call.has_start_run() || call.has_watch_run() ||
-                              call.has_control_run() || call.has_list_runs();
+                              call.has_control_run() || call.has_list_runs() ||
+                              call.has_describe_data() || call.has_read_data();
     EXPECT_EQ(absl::IsUnauthenticated(status), !of_a_session && !call.has_health())
         << call.ShortDebugString() << status;
   }

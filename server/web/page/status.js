@@ -121,6 +121,53 @@ function chart(id, key, format, base) {
   svg.setAttribute("aria-label", `now ${last}, highest ${format(Math.max(0, ...values))}`);
 }
 
+// A metric over the steps, from its lowest to its highest value; null where it is not finite.
+function sparkline({ metric, steps, values }) {
+  const [width, height, edge] = [180, 36, 2];
+  const finite = values.filter((value) => value !== null);
+  const [lowest, highest] = [Math.min(...finite), Math.max(...finite)];
+  const x = (step) =>
+    edge + ((width - 2 * edge) * (step - steps[0])) / Math.max(steps[steps.length - 1] - steps[0], 1);
+  const y = (value) =>
+    height - edge - ((height - 2 * edge) * (value - lowest)) / (highest - lowest || 1);
+  let path = "";
+  values.forEach((value, i) => {
+    const begins = i === 0 || values[i - 1] === null;
+    if (value !== null) path += `${begins ? "M" : "L"}${x(steps[i]).toFixed(1)},${y(value).toFixed(1)}`;
+  });
+  const last = values[values.length - 1];
+  const svg = element("svg", { class: "spark", viewBox: `0 0 ${width} ${height}` });
+  svg.setAttribute("aria-hidden", "true"); // the caption says it
+  const figure = document.createElement("figure");
+  const caption = document.createElement("figcaption");
+  caption.textContent = `${metric}: ${last === null ? "not finite" : last.toPrecision(4)}`;
+  if (path !== "") {
+    svg.append(element("path", { class: "curve", d: `${path}h.01` }));
+    caption.textContent += ` (${lowest.toPrecision(4)} to ${highest.toPrecision(4)})`;
+  }
+  figure.append(svg, caption);
+  return figure;
+}
+
+function showRuns(status) {
+  fill("runs", status.runs.map((r) => {
+    const curves = document.createElement("div");
+    curves.className = "sparks";
+    curves.append(...r.curves.filter((c) => c.values.length > 0).map(sparkline));
+    const end = r.message === "" ? r.reason : `${r.reason}: ${r.message}`;
+    return [
+      [r.name], [r.session_name === "" ? r.session : `${r.session} ${r.session_name}`], [r.tenant],
+      [r.state === "ended" ? `ended, ${end}` : r.state], [`${count(r.step)} of ${count(r.steps)}`, 1],
+      [bar(r.step / r.steps, `${r.name}: done`)], [count(r.step / r.steps_per_epoch), 1],
+      [duration(r.age_seconds), 1], [r.left_seconds > 0 ? duration(r.left_seconds) : "–", 1],
+      [curves],
+    ];
+  }), "No session has one.");
+  const shown = status.runs.length;
+  byId("runs-note").textContent = status.num_runs > shown
+    ? `${shown} of ${status.num_runs} runs, those that go on first.` : "";
+}
+
 // Per second, since the last status; null where there is none, or the daemon is another one.
 function rate(now, was, seconds) {
   return was === undefined || was === null || now < was ? null : (now - was) / seconds;
@@ -188,6 +235,7 @@ function show(status) {
   chart("chart-memory", "memory", bytes, 1024);
   chart("chart-kernels", "kernels", count, 10);
   showTables(status, seconds);
+  showRuns(status);
   before = { status, now };
 }
 

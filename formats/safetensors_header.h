@@ -2,16 +2,17 @@
 // the object: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}, in
 // which "__metadata__" is an object of strings. Then the elements, little-endian, in C order. The
 // tensors cover all bytes after the header.
-#ifndef CHX_CLIENT_FILES_SAFETENSORS_FORMAT_H_
-#define CHX_CLIENT_FILES_SAFETENSORS_FORMAT_H_
+#ifndef CHX_FORMATS_SAFETENSORS_HEADER_H_
+#define CHX_FORMATS_SAFETENSORS_HEADER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "client/files/safetensors.h"
+#include "ops/array_spec.h"
 
 namespace chx {
 
@@ -24,7 +25,7 @@ struct SafetensorsEntry {
 };
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the order of their bytes
-  SafetensorsMetadata metadata;
+  std::map<std::string, std::string> metadata;
 };
 
 constexpr uint64_t kMaxSafetensorsHeader = 100 << 20;  // the reference's limit
@@ -38,4 +39,4 @@ absl::StatusOr<std::string> SafetensorsPrefix(SafetensorsHeader* header);
 
 }  // namespace chx
 
-#endif  // CHX_CLIENT_FILES_SAFETENSORS_FORMAT_H_
+#endif  // CHX_FORMATS_SAFETENSORS_HEADER_H_

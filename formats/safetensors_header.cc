@@ -1,4 +1,4 @@
-#include "client/files/safetensors_format.h"
+#include "formats/safetensors_header.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -99,7 +99,7 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const Json&
                     entry.end - entry.begin);
 }
 
-absl::Status ParseMetadata(const Json& json, SafetensorsMetadata* metadata) {
+absl::Status ParseMetadata(const Json& json, std::map<std::string, std::string>* metadata) {
   if (!json.is_object()) return ValueError("expects an object of strings");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) return ValueError("expects an object of strings");
