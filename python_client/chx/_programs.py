@@ -287,7 +287,9 @@ class Jitted(Generic[R]):
         structure = _flatten((args, kwargs), arrays, place_of)
         default = _core._get_device(None)
         session = (arrays[0].device if arrays else default).backend._session
-        key = (id(session), _core._records(None, session), default.name, owner, structure)
+        # Of an array that keeps no gradient, the function leaves none.
+        keep = tuple(array.is_grad_required() for array in arrays)
+        key = (id(session), _core._records(None, session), default.name, owner, keep, structure)
         recorded = self._find(key, floats)
         if recorded is not None:
             try:
