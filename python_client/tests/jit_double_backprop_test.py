@@ -156,9 +156,7 @@ def test_hessian_vector_products_are_right():
         x, v = _arrays(20 + i, (3, 4), (4,))
         wanted = 6 * chx.to_numpy(x) * chx.to_numpy(v)
         np.testing.assert_allclose(chx.to_numpy(third(x, v)[0]), wanted, 1e-13)
-        np.testing.assert_allclose(
-            chx.to_numpy(second(x, v)[0]), wanted * chx.to_numpy(w), 1e-13
-        )
+        np.testing.assert_allclose(chx.to_numpy(second(x, v)[0]), wanted * chx.to_numpy(w), 1e-13)
 
 
 def test_graphs_of_their_own_cannot_be_recorded():
