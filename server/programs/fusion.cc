@@ -150,7 +150,7 @@ class Finder {
       const CallRange by_rows = FindByRows(first, reduction);
       if (by_rows.count > range.count) return by_rows;
     }
-    if (range.row_dims > 0) AddFolding(&range);
+    if (range.count > 0 && range.row_dims > 0) AddFolding(&range);
     return range;
   }
 
