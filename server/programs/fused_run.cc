@@ -12,6 +12,9 @@ namespace {
 
 // What a block of all operands takes: the first-level cache of most processors has 32 KiB or more.
 constexpr int64_t kCacheBytes = 32 << 10;
+// Of rows that are longer than an element: each kernel should have several, so that its call does
+// not take longest, and the second-level cache is near enough.
+constexpr int64_t kRowCacheBytes = 128 << 10;
 // With fewer elements the calls themselves would take longest.
 constexpr int64_t kMinBlock = 256;
 // Elements of cheap work that are worth waking a thread for.
@@ -193,8 +196,10 @@ int64_t FusedRun::BytesPerRow(const std::vector<int64_t>& slots) const {
 }
 
 void FusedRun::Split(int64_t bytes_per_row) {
-  int64_t most = std::max(CeilDiv(kMinBlock, row_elements_), kCacheBytes / bytes_per_row);
-  if (row_elements_ == 1) most = std::max(kMinBlock, most / kAlignment * kAlignment);
+  int64_t most = std::max<int64_t>(1, kRowCacheBytes / bytes_per_row);
+  if (row_elements_ == 1) {
+    most = std::max(kMinBlock, kCacheBytes / bytes_per_row / kAlignment * kAlignment);
+  }
   most = std::max<int64_t>(1, most / folding_.piece) * folding_.piece;
   split_ = rows_.size() - 1;
   int64_t inner = 1;
