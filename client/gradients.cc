@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "client/backward_pass_driver.h"
 #include "client/exports.h"
+#include "client/programs.h"
 #include "client/session.h"
 #include "client/waiting.h"
 #include "ops/error.h"
@@ -161,6 +162,7 @@ absl::Status Gradients::Backward(absl::Span<ArrayBody* const> outputs, const Bac
                        StartPass("backward", outputs, args.id));
   if (nodes.empty()) return absl::OkStatus();
   const Reachable reachable = FindReachable(nodes);
+  session_.programs().NoteGradients();
   const bool in_graph = IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
   command::Backward command = BackwardCommand(nodes, args);
@@ -241,6 +243,7 @@ absl::StatusOr<std::vector<ArrayPtr>> Gradients::Grad(absl::Span<ArrayBody* cons
   const bool in_graph = starts_in_graph || IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
   const bool may_call = MayCallFunctions(reachable);
+  if (args.retain_grad) session_.programs().NoteGradients();
   if (args.retain_grad) backprop_ids_.IncrementGradVersion(args.id);
   command::Grad command = GradCommand(outputs, inputs, output_grads, args);
   std::vector<bool> sure;
@@ -329,6 +332,7 @@ absl::Status Gradients::SetGrad(ArrayBody* array, const ArrayPtr& grad, Backprop
   if (grad) CHX_RETURN_IF_ERROR(session_.CheckOwn("set_grad", grad.get()));
   CHX_ASSIGN_OR_RETURN(GraphMembership * membership, graphs_.MembershipOf("set_grad", array, id));
   if (grad) CHX_RETURN_IF_ERROR(CheckGrad("set_grad", *grad, *array));
+  session_.programs().NoteGradients();
   const ArrayPtr old = std::move(membership->grad);  // released after the lock
   MutexLock lock(&queue_.mutex());
   membership->has_grad = static_cast<bool>(grad);

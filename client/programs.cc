@@ -1,8 +1,10 @@
 #include "client/programs.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "client/connection.h"
 #include "client/exports.h"
 #include "client/session.h"
@@ -22,6 +24,27 @@ Handles HandlesOf(absl::Span<ArrayBody* const> arrays) {
   Handles handles;
   for (const ArrayBody* array : arrays) handles.push_back(array->handle);
   return handles;
+}
+
+// The leaves on which each array depends in the default graph, where the client knows them all and
+// there is no other graph.
+absl::optional<std::vector<std::vector<Ref<GraphNode>>>> LeavesOf(
+    absl::Span<ArrayBody* const> arrays) {
+  std::vector<std::vector<Ref<GraphNode>>> all(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (arrays[i]->graphs_unknown) return absl::nullopt;
+    for (const GraphMembership& membership : arrays[i]->memberships) {
+      GraphNode* const output = membership.node.get();
+      const Reachable reachable = FindReachable({&output, 1});
+      if (output->id != 0 || !output->creator || reachable.opaque || reachable.calls) {
+        return absl::nullopt;
+      }
+      for (const Ref<GraphNode>& node : reachable.nodes) {
+        if (!node->creator && node->owner != nullptr) all[i].push_back(node);
+      }
+    }
+  }
+  return all;
 }
 
 absl::Status CheckList(const Session& session, absl::string_view what,
@@ -49,6 +72,9 @@ absl::Status Programs::Begin(absl::Span<ArrayBody* const> arguments) {
   if (number_ != 0) return ValueError("[jit] expects one recording at a time");
   number_ = ++last_number_;
   arguments_ = SpecsOf(arguments);
+  in_graph_ = std::any_of(arguments.begin(), arguments.end(), [](const ArrayBody* argument) {
+    return argument->graphs_unknown || !argument->memberships.empty();
+  });
   queue_.Append(command::BeginProgram{number_, HandlesOf(arguments)});
   queue_.BeginRecording();
   return absl::OkStatus();
@@ -57,6 +83,10 @@ absl::Status Programs::Begin(absl::Span<ArrayBody* const> arguments) {
 int64_t Programs::num_operations() const {
   MutexLock lock(&queue_.mutex());
   return queue_.num_recorded();
+}
+
+void Programs::NoteGradients() {
+  if (queue_.Records()) in_graph_ = true;
 }
 
 void Programs::Vary(absl::Span<const int64_t> attributes, Numbers numbers) {
@@ -89,6 +119,9 @@ absl::StatusOr<Ref<RecordedProgram>> Programs::End(absl::Span<ArrayBody* const> 
   program->arguments_ = std::move(arguments_);
   for (const ArraySpec& spec : SpecsOf(results)) program->results_.push_back(spec);
   program->num_slots_ = slots.size();
+  auto leaves = LeavesOf(results);
+  program->keeps_graph_ = leaves.has_value() && !in_graph_;
+  if (program->keeps_graph_) program->leaves_ = *std::move(leaves);
   command::EndProgram end;
   end.program = program->number_;
   end.outputs = HandlesOf(results);
@@ -166,8 +199,6 @@ absl::Status RecordedProgram::CheckArguments(absl::Span<ArrayBody* const> argume
 absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody* const> arguments,
                                                            int64_t times,
                                                            absl::Span<const int64_t> values) {
-  CommandQueue& queue = session_->queue();
-  CHX_RETURN_IF_ERROR(queue.CheckUsable());
   CHX_RETURN_IF_ERROR(CheckArguments(arguments));
   if (times < 1 || values.size() != num_slots_ * static_cast<size_t>(times) ||
       values.size() > CommandWriter::kMaxCount) {
@@ -175,6 +206,37 @@ absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody*
                       " times, at most ", CommandWriter::kMaxCount, " together, got ",
                       values.size());
   }
+  CHX_ASSIGN_OR_RETURN(std::vector<ArrayPtr> results, Send(arguments, times, values));
+  // What it leaves as gradients only the daemon knows.
+  BackpropIds& graphs = session_->graphs().backprop_ids();
+  graphs.IncrementGradVersion(0);
+  for (BackpropId id : graphs.OpenAbove(0)) graphs.IncrementGradVersion(id);
+  return results;
+}
+
+absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::RunInGraph(
+    absl::Span<ArrayBody* const> arguments, absl::Span<const int64_t> values) {
+  CHX_RETURN_IF_ERROR(CheckArguments(arguments));
+  if (!keeps_graph_ || values.size() != num_slots_) {
+    return ValueError("[jit] expects a program whose results may be in a graph, and values of ",
+                      num_slots_, " slots, got ", values.size());
+  }
+  CHX_ASSIGN_OR_RETURN(std::vector<ArrayPtr> results, Send(arguments, 0, values));
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (leaves_[i].empty()) continue;
+    // Results need not depend on the same leaves.
+    Ref<MirrorOp> op = MakeRef<MirrorOp>();
+    op->inputs.assign(leaves_[i].begin(), leaves_[i].end());
+    results[i]->Connect(0, std::move(op));
+  }
+  return results;
+}
+
+absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Send(absl::Span<ArrayBody* const> arguments,
+                                                            int64_t times,
+                                                            absl::Span<const int64_t> values) {
+  CommandQueue& queue = session_->queue();
+  CHX_RETURN_IF_ERROR(queue.CheckUsable());
   command::RunProgram run;
   run.program = number_;
   run.times = times;
@@ -193,10 +255,6 @@ absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Run(absl::Span<ArrayBody*
     queue.Append(std::move(run));
     due = queue.Due();
   }
-  // What it leaves as gradients only the daemon knows.
-  BackpropIds& graphs = session_->graphs().backprop_ids();
-  graphs.IncrementGradVersion(0);
-  for (BackpropId id : graphs.OpenAbove(0)) graphs.IncrementGradVersion(id);
   if (session_->exports().any()) CHX_RETURN_IF_ERROR(session_->exports().Synchronize());
   if (due) CHX_RETURN_IF_ERROR(queue.Flush(true));
   return results;

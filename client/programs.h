@@ -13,6 +13,7 @@
 #include "base/ref.h"
 #include "client/array.h"
 #include "client/command_queue.h"
+#include "client/graph.h"
 #include "client/graph_mirror.h"
 #include "proto/command.h"
 #include "proto/shared_names.h"
@@ -44,12 +45,21 @@ class RecordedProgram : public RefCounted<RecordedProgram> {
   // float's bits. Gives the results of the last time, which are in no graph. Does not wait.
   absl::StatusOr<std::vector<ArrayPtr>> Run(absl::Span<ArrayBody* const> arguments, int64_t times,
                                             absl::Span<const int64_t> values);
+  // Once, with results in the default graph, as those of the step. Only if keeps_graph() and no
+  // argument is in a graph.
+  absl::StatusOr<std::vector<ArrayPtr>> RunInGraph(absl::Span<ArrayBody* const> arguments,
+                                                   absl::Span<const int64_t> values);
+  // Whether the step has only computed, from arguments in no graph and from leaves, arrays of which
+  // the client knows on which leaves they depend.
+  bool keeps_graph() const { return keeps_graph_; }
   // What a run does, as lines of fields with tabs in between (docs/protocol.md). `measure`: runs
   // from now on are measured. Waits for the daemon.
   absl::StatusOr<std::string> Explain(bool measure);
 
  private:
   friend class Programs;
+  absl::StatusOr<std::vector<ArrayPtr>> Send(absl::Span<ArrayBody* const> arguments, int64_t times,
+                                             absl::Span<const int64_t> values);
   RecordedProgram(Ref<Session> session, uint64_t number)
       : session_(std::move(session)), number_(number) {}
 
@@ -57,6 +67,8 @@ class RecordedProgram : public RefCounted<RecordedProgram> {
   uint64_t number_;  // 0: the daemon has none
   std::vector<ArraySpec> arguments_;
   std::vector<ArraySpec> results_;
+  bool keeps_graph_ = false;
+  std::vector<std::vector<Ref<GraphNode>>> leaves_;  // by result, if keeps_graph_
   size_t num_slots_ = 0;
   std::string declined_;
 };
@@ -84,6 +96,8 @@ class Programs {
   };
   // The calling thread's; null: it records nothing, or says itself what varies.
   Varying* varying() const { return queue_.Records() ? varying_ : nullptr; }
+  // Of what the calling thread records: it changes gradients.
+  void NoteGradients();
   // Of the operator that is called next: its attributes at these positions vary.
   void Vary(absl::Span<const int64_t> attributes, Numbers numbers);
   // From Begin on; null again before End or Abandon.
@@ -108,6 +122,7 @@ class Programs {
   uint64_t number_ = 0;  // of the one that is being recorded; 0: none is
   std::vector<ArraySpec> arguments_;
   Varying* varying_ = nullptr;  // used by the thread that records
+  bool in_graph_ = false;       // arguments are, or gradients have changed
 };
 
 }  // namespace chx

@@ -202,6 +202,9 @@ class Jitted(Generic[R]):
         self._lock = threading.Lock()
         self._hits = self._misses = 0
         self._before: Callable[[], None] | None = None  # called when there is something to record
+        # Results are in the default graph, as the function's. Arguments are in none.
+        self._in_graph = False
+        self._loses_graph = False  # a recording could not have them so
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """Calls the function, or repeats what it has done for such arguments."""
@@ -287,7 +290,9 @@ class Jitted(Generic[R]):
         structure = _flatten((args, kwargs), arrays, place_of)
         default = _core._get_device(None)
         session = (arrays[0].device if arrays else default).backend._session
-        key = (id(session), _core._records(None, session), default.name, owner, structure)
+        # Of an array that keeps no gradient, the function leaves none.
+        keep = tuple(array.is_grad_required() for array in arrays)
+        key = (id(session), _core._records(None, session), default.name, owner, keep, structure)
         recorded = self._find(key, floats)
         if recorded is not None:
             try:
@@ -298,7 +303,12 @@ class Jitted(Generic[R]):
         if recorded is None:
             if self._before is not None:
                 self._before()
-            first, recorded = _record(function, session, arrays, floats, args, kwargs)
+            first, recorded = _record(
+                function, session, arrays, floats, args, kwargs, self._in_graph
+            )
+            if self._in_graph and not _core._program_keeps_graph(recorded.program):
+                self._loses_graph = True
+                return first
             self._add(key, floats, recorded)
             if times == 1:
                 return first
@@ -312,7 +322,8 @@ class Jitted(Generic[R]):
             values: list[int] = []
             for _ in range(now if recorded.slots else 0):
                 values += [_bits(value) for slot in recorded.slots for value in slot(numbers)]
-            results = _core._program_run(recorded.program, arrays, now, values)
+            count = 0 if self._in_graph else now
+            results = _core._program_run(recorded.program, arrays, count, values)
             times -= now
         return cast(R, _rebuild(recorded.result, results, numbers))
 
@@ -383,6 +394,7 @@ def _record(
     floats: list[float],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    in_graph: bool,
 ) -> tuple[R, _Recorded]:
     _core._program_begin(session, arrays)
     recording = _recording.Recording(session, floats)
@@ -409,9 +421,9 @@ def _record(
         structure,
         declined,
     )
-    # As the results of runs are.
-    stopped = [a.as_grad_stopped() if a.is_backprop_required() else a for a in outputs]
-    return cast(R, _rebuild(structure, stopped, recording.tape.run(floats))), recorded
+    if not in_graph:  # as the results of runs are
+        outputs = [a.as_grad_stopped() if a.is_backprop_required() else a for a in outputs]
+    return cast(R, _rebuild(structure, outputs, recording.tape.run(floats))), recorded
 
 
 def jit(function: Callable[..., R], *, maxsize: int = 32) -> Jitted[R]:

@@ -85,7 +85,13 @@ PyObject* Abandon(PyObject*, PyObject* session) {
   Py_RETURN_NONE;
 }
 
-// (program, arguments, times, values) -> results
+// program -> whether runs of it may have results in a graph
+PyObject* KeepsGraph(PyObject*, PyObject* capsule) {
+  const RecordedProgram* const program = AsProgram(capsule);
+  return program == nullptr ? nullptr : PyBool_FromLong(program->keeps_graph() ? 1 : 0);
+}
+
+// (program, arguments, times, values) -> results; times 0: once, with results in the graph
 PyObject* Run(PyObject*, PyObject* args) {
   PyObject* capsule = nullptr;
   PyObject* list = nullptr;
@@ -100,7 +106,9 @@ PyObject* Run(PyObject*, PyObject* args) {
   auto* const program = static_cast<RecordedProgram*>(PyCapsule_GetPointer(capsule, kProgram));
   if (program == nullptr) return nullptr;
   SetCallerLocation();
-  absl::StatusOr<std::vector<ArrayPtr>> results = program->Run(arrays.bodies, times, values);
+  absl::StatusOr<std::vector<ArrayPtr>> results = times == 0
+                                                      ? program->RunInGraph(arrays.bodies, values)
+                                                      : program->Run(arrays.bodies, times, values);
   if (!results.ok()) return Raise(results.status(), program->session().get());
   Owned made(PyList_New(static_cast<Py_ssize_t>(results->size())));
   for (size_t i = 0; made && i < results->size(); ++i) {
@@ -152,6 +160,7 @@ PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullp
                                    {"_program_hold", Hold, METH_O, nullptr},
                                    {"_program_end", End, METH_VARARGS, nullptr},
                                    {"_program_abandon", Abandon, METH_O, nullptr},
+                                   {"_program_keeps_graph", KeepsGraph, METH_O, nullptr},
                                    {"_program_run", Run, METH_VARARGS, nullptr},
                                    {"_program_explain", Explain, METH_VARARGS, nullptr},
                                    {"_attribute_index", AttributeIndex, METH_VARARGS, nullptr},

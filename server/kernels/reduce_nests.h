@@ -16,14 +16,16 @@ namespace chx::server::kernels {
 
 // The reduced axes as a bit mask. `single`: attribute 0 is one axis (argmax); otherwise it is a
 // list. An absent attribute means all axes.
-inline absl::StatusOr<uint32_t> ReducedAxes(const KernelArgs& args, bool single) {
-  const int ndim = args.in(0).ndim();
+inline absl::StatusOr<uint32_t> ReducedAxes(const OpDef& op, int ndim, const AttrValue& axes,
+                                            bool single) {
   if (ndim == 0) return 0;
-  if (!single) return rules::NormalizeAxes(args.op.name, args.attrs[0], ndim);
-  if (!args.attrs[0].has_value()) return (uint32_t{1} << ndim) - 1;
-  CHX_ASSIGN_OR_RETURN(const int axis,
-                       rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), ndim));
+  if (!single) return rules::NormalizeAxes(op.name, axes, ndim);
+  if (!axes.has_value()) return (uint32_t{1} << ndim) - 1;
+  CHX_ASSIGN_OR_RETURN(const int axis, rules::NormalizeAxis(op.name, axes.AsInt(), ndim));
   return uint32_t{1} << axis;
+}
+inline absl::StatusOr<uint32_t> ReducedAxes(const KernelArgs& args, bool single) {
+  return ReducedAxes(args.op, args.in(0).ndim(), args.attrs[0], single);
 }
 
 struct ReduceNests {

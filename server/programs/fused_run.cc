@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "ops/error.h"
 #include "server/engine/stop_requested.h"
 
 namespace chx::server {
@@ -11,6 +12,9 @@ namespace {
 
 // What a block of all operands takes: the first-level cache of most processors has 32 KiB or more.
 constexpr int64_t kCacheBytes = 32 << 10;
+// Of rows that are longer than an element: each kernel should have several, so that its call does
+// not take longest, and the second-level cache is near enough.
+constexpr int64_t kRowCacheBytes = 128 << 10;
 // With fewer elements the calls themselves would take longest.
 constexpr int64_t kMinBlock = 256;
 // Elements of cheap work that are worth waking a thread for.
@@ -19,24 +23,87 @@ constexpr int64_t kGrain = 64 << 10;
 constexpr int64_t kMaxChunks = 64;
 constexpr int64_t kAlignment = 64;
 
+int64_t RowElements(const KernelTensor& tensor, int row_dims) {
+  int64_t n = 1;
+  for (int d = row_dims; d < tensor.ndim(); ++d) n *= tensor.shape[d];
+  return n;
+}
+
 int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 int64_t RoundUp(int64_t n, int64_t unit) { return CeilDiv(n, unit) * unit; }
 
-// Blockwise kernels need none.
+// Kernels that go by blocks need none.
 class NoScratch final : public ScratchAllocator {
  public:
   absl::StatusOr<void*> Allocate(size_t /*bytes*/) override {
-    return absl::InternalError("a blockwise kernel has asked for scratch memory");
+    return absl::InternalError("a kernel of a block has asked for scratch memory");
   }
 };
 
 }  // namespace
 
-FusedRun::FusedRun(absl::Span<const TraceCall> calls,
-                   const std::function<bool(int object)>& local) {
+// What a thread has of a block.
+class FusedRun::Blocks {
+ public:
+  explicit Blocks(const FusedRun& run)
+      : run_(run),
+        memory_(new char[run.local_bytes_ + kAlignment]),  // NOLINT
+        tensors_(run.tensors_),
+        extent_(run.extent_) {
+    char* const locals = reinterpret_cast<char*>(
+        RoundUp(static_cast<int64_t>(reinterpret_cast<intptr_t>(memory_.get())), kAlignment));
+    for (const Operand& operand : run.operands_) {
+      if (operand.whole == nullptr) tensors_[operand.tensor].data = locals + operand.offset;
+    }
+  }
+
+  // All calls, on `extent` rows along split_ from an index of dimensions through split_ on.
+  absl::Status Run(Stream& stream, const int64_t* index, int64_t extent) {
+    for (const Operand& operand : run_.operands_) {
+      KernelTensor& tensor = tensors_[operand.tensor];
+      if (extent != extent_) tensor.shape[operand.rows_at] = extent;
+      if (operand.whole == nullptr) continue;
+      tensor.data = operand.whole->data;
+      for (int d = 0; d <= run_.split_; ++d) {
+        tensor.data += index[d] * operand.steps[static_cast<size_t>(d)];
+      }
+    }
+    extent_ = extent;
+    for (const Call& call : run_.calls_) {
+      const PreparedKernel& kernel = *call.kernel;
+      const auto all = absl::MakeConstSpan(tensors_).subspan(call.first);
+      const absl::Status status =
+          kernel.kernel({*kernel.op, stream, scratch_, all.subspan(0, kernel.inputs.size()),
+                         all.subspan(kernel.inputs.size(), 1), kernel.attrs});
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  // Of the last operand.
+  const char* data() const { return tensors_.back().data; }
+
+ private:
+  const FusedRun& run_;
+  const std::unique_ptr<char[]> memory_;  // NOLINT
+  std::vector<KernelTensor> tensors_;
+  int64_t extent_;  // that they have
+  NoScratch scratch_;
+};
+
+FusedRun::FusedRun(absl::Span<const TraceCall> calls, const CallRange& range,
+                   const std::function<bool(int object)>& local)
+    : row_dims_(range.row_dims), folding_(range.folding) {
   for (const TraceCall& call : calls) AddCall(call, local);
-  Merge(calls[0].kernel.outputs[0].shape);
-  Split(PlaceLocals());
+  if (folding_.parts > 0) {  // of it there is the input only
+    result_ = &calls_.back().kernel->outputs[0];
+    tensors_.resize(calls_.back().first + 1);
+    operands_.pop_back();
+    calls_.pop_back();
+  }
+  Merge(Shape(calls[0].kernel.outputs[0].shape.span().subspan(0, row_dims_)));
+  const std::vector<int64_t> slots = PlaceLocals();
+  Split(BytesPerRow(slots));
+  ShapeBlocks(slots);
 }
 
 void FusedRun::AddCall(const TraceCall& call, const std::function<bool(int object)>& local) {
@@ -45,8 +112,14 @@ void FusedRun::AddCall(const TraceCall& call, const std::function<bool(int objec
     if (tensor.present && !tensor.is_scalar) {
       Operand operand;
       operand.tensor = tensors_.size();
-      if (!local(traced.object)) operand.whole = &tensor;
       operand.object = traced.object;
+      operand.is_rowwise = !call.kernel.op->elementwise;
+      if (local(traced.object)) {
+        operand.pitch = RowPitch(tensor, row_dims_);
+      } else {
+        operand.whole = &tensor;
+      }
+      row_elements_ = std::max(row_elements_, RowElements(tensor, row_dims_));
       operands_.push_back(std::move(operand));
     }
     tensors_.push_back(tensor);
@@ -60,13 +133,13 @@ void FusedRun::Merge(const Shape& shape) {
   for (int d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
     const bool merges =
-        !shape_.empty() && std::all_of(operands_.begin(), operands_.end(), [&](const Operand& o) {
+        !rows_.empty() && std::all_of(operands_.begin(), operands_.end(), [&](const Operand& o) {
           return o.whole == nullptr || o.steps.back() == o.whole->strides[d] * shape[d];
         });
     if (merges) {
-      shape_[shape_.size() - 1] *= shape[d];
+      rows_[rows_.size() - 1] *= shape[d];
     } else {
-      shape_.push_back(shape[d]);
+      rows_.push_back(shape[d]);
     }
     for (Operand& operand : operands_) {
       if (!merges) operand.steps.emplace_back();
@@ -75,84 +148,110 @@ void FusedRun::Merge(const Shape& shape) {
   }
 }
 
-int64_t FusedRun::PlaceLocals() {
-  struct Slot {
-    int64_t item_size;
-    int object;  // that has it now
-  };
+std::vector<int64_t> FusedRun::PlaceLocals() {
   absl::flat_hash_map<int, size_t> last_uses;  // operands
   for (size_t i = 0; i < operands_.size(); ++i) last_uses[operands_[i].object] = i;
-  std::vector<Slot> slots;
+  std::vector<int64_t> pitches;  // by slot
+  std::vector<int> owners;       // objects that have the slots now
   absl::flat_hash_map<int, size_t> slot_of;
-  absl::flat_hash_map<int, int64_t> others;  // item sizes, by object
-  size_t first_operand = 0;                  // of the call
+  size_t first_operand = 0;  // of the call
   for (size_t c = 0, i = 0; c < calls_.size(); ++c) {
     const size_t end = c + 1 < calls_.size() ? calls_[c + 1].first : tensors_.size();
     for (; i < operands_.size() && operands_[i].tensor < end; ++i) {
       Operand& operand = operands_[i];
-      const int64_t item_size = ItemSize(tensors_[operand.tensor].dtype);
-      if (operand.whole != nullptr) {
-        others[operand.object] = item_size;
-        continue;
-      }
-      const auto [it, is_new] = slot_of.emplace(operand.object, slots.size());
+      if (operand.whole != nullptr) continue;
+      const auto [it, is_new] = slot_of.emplace(operand.object, 0);
       if (is_new) {
         // Of an object that no call uses from this one on.
-        const auto free = std::find_if(slots.begin(), slots.end(), [&](const Slot& slot) {
-          return slot.item_size == item_size && last_uses[slot.object] < first_operand;
-        });
-        it->second = static_cast<size_t>(free - slots.begin());
-        if (free == slots.end()) slots.push_back({item_size, operand.object});
-        slots[it->second].object = operand.object;
+        size_t& slot = it->second;
+        while (slot < owners.size() &&
+               (pitches[slot] != operand.pitch || last_uses[owners[slot]] >= first_operand)) {
+          ++slot;
+        }
+        if (slot == owners.size()) {
+          pitches.push_back(operand.pitch);
+          owners.push_back(0);
+        }
+        owners[slot] = operand.object;
       }
-      operand.offset = static_cast<int64_t>(it->second);  // in slots, for now
+      operand.slot = it->second;
     }
     first_operand = i;
   }
-  // For each element of a block; slots begin where those before them end.
-  std::vector<int64_t> begins;
-  for (const Slot& slot : slots) {
-    begins.push_back(local_bytes_);
-    local_bytes_ += slot.item_size;
+  return pitches;
+}
+
+int64_t FusedRun::BytesPerRow(const std::vector<int64_t>& slots) const {
+  absl::flat_hash_map<int, int64_t> others;  // by object
+  for (const Operand& operand : operands_) {
+    if (operand.whole == nullptr) continue;
+    const int64_t item_size = ItemSize(operand.whole->dtype);
+    int64_t& bytes = others[operand.object];
+    bytes = std::max(bytes, item_size * RowElements(*operand.whole, row_dims_));
   }
-  for (Operand& operand : operands_) {
-    if (operand.whole == nullptr) operand.offset = begins[static_cast<size_t>(operand.offset)];
-  }
-  int64_t bytes = local_bytes_;
-  for (const auto& [object, item_size] : others) bytes += item_size;
+  int64_t bytes = 0;
+  for (int64_t pitch : slots) bytes += pitch;
+  for (const auto& [object, in_row] : others) bytes += in_row;
   return bytes;
 }
 
-void FusedRun::Split(int64_t bytes_per_element) {
-  const int64_t most = std::max(kMinBlock, kCacheBytes / bytes_per_element / 64 * 64);
-  split_ = shape_.size() - 1;
+void FusedRun::Split(int64_t bytes_per_row) {
+  int64_t most = std::max<int64_t>(1, kRowCacheBytes / bytes_per_row);
+  if (row_elements_ == 1) {
+    most = std::max(kMinBlock, kCacheBytes / bytes_per_row / kAlignment * kAlignment);
+  }
+  most = std::max<int64_t>(1, most / folding_.piece) * folding_.piece;
+  split_ = rows_.size() - 1;
   int64_t inner = 1;
-  while (split_ > 0 && inner * shape_[split_] <= most) inner *= shape_[split_--];
-  const int64_t whole = shape_[split_];
+  while (split_ > 0 && inner * rows_[split_] <= most) inner *= rows_[split_--];
+  const int64_t whole = rows_[split_];
   // Of almost the same size.
   const int64_t parts = CeilDiv(whole, std::max<int64_t>(1, most / inner));
   extent_ = CeilDiv(whole, parts);
-  if (inner == 1) extent_ = std::min(RoundUp(extent_, kAlignment), whole);
+  if (inner * row_elements_ == 1) {
+    extent_ = std::min(RoundUp(extent_, std::max(kAlignment, folding_.piece)), whole);
+  }
   parts_ = CeilDiv(whole, extent_);
   num_blocks_ = parts_;
-  for (int d = 0; d < split_; ++d) num_blocks_ *= shape_[d];
-  block_elements_ = extent_ * inner;
+  for (int d = 0; d < split_; ++d) num_blocks_ *= rows_[d];
+  block_elements_ = extent_ * inner * row_elements_;
+}
 
+void FusedRun::ShapeBlocks(const std::vector<int64_t>& slots) {
   Shape block({extent_});
-  for (int d = split_ + 1; d < shape_.size(); ++d) block.push_back(shape_[d]);
-  const int64_t slot_elements = RoundUp(block_elements_, kAlignment);
+  for (int d = split_ + 1; d < rows_.size(); ++d) block.push_back(rows_[d]);
+  std::vector<int64_t> offsets;
+  for (int64_t pitch : slots) {
+    offsets.push_back(local_bytes_);
+    local_bytes_ += RoundUp(pitch * NumElements(block), kAlignment);
+  }
   for (Operand& operand : operands_) {
     KernelTensor& tensor = tensors_[operand.tensor];
-    tensor.shape = block;
-    if (operand.whole == nullptr) {
-      tensor.strides = ContiguousStrides(block, ItemSize(tensor.dtype));
-      operand.offset *= slot_elements;
-      continue;
+    Shape shape;
+    Strides strides;
+    operand.rows_at = operand.is_rowwise ? row_dims_ - block.size() : 0;
+    for (int d = 0; d < operand.rows_at; ++d) {
+      shape.push_back(1);
+      strides.push_back(0);
     }
-    tensor.strides = Strides(absl::MakeConstSpan(operand.steps).subspan(split_));
-    operand.steps.resize(static_cast<size_t>(split_) + 1);
+    const Strides of_locals = ContiguousStrides(block, operand.pitch);
+    for (int d = 0; d < block.size(); ++d) {
+      shape.push_back(block[d]);
+      strides.push_back(operand.whole == nullptr ? of_locals[d]
+                                                 : operand.steps[static_cast<size_t>(split_ + d)]);
+    }
+    for (int d = row_dims_; d < tensor.ndim(); ++d) {
+      shape.push_back(tensor.shape[d]);
+      strides.push_back(tensor.strides[d]);
+    }
+    tensor.shape = shape;
+    tensor.strides = strides;
+    if (operand.whole == nullptr) {
+      operand.offset = offsets[operand.slot];
+    } else {
+      operand.steps.resize(static_cast<size_t>(split_) + 1);
+    }
   }
-  local_bytes_ *= slot_elements;
 }
 
 int64_t FusedRun::Bytes() const {
@@ -161,45 +260,53 @@ int64_t FusedRun::Bytes() const {
 }
 
 absl::Status FusedRun::RunBlocks(Stream& stream, int64_t begin, int64_t end) const {
-  const std::unique_ptr<char[]> memory(new char[local_bytes_ + kAlignment]);  // NOLINT
-  char* const locals = reinterpret_cast<char*>(
-      RoundUp(static_cast<int64_t>(reinterpret_cast<intptr_t>(memory.get())), kAlignment));
-  std::vector<KernelTensor> tensors = tensors_;
-  for (const Operand& operand : operands_) {
-    if (operand.whole == nullptr) tensors[operand.tensor].data = locals + operand.offset;
-  }
-  NoScratch scratch;
-  int64_t extent = extent_;
+  Blocks blocks(*this);
   for (int64_t block = begin; block < end && !StopRequested(); ++block) {
     int64_t index[kMaxNdim];
     index[split_] = block % parts_ * extent_;
     int64_t rest = block / parts_;
     for (int d = split_ - 1; d >= 0; --d) {
-      index[d] = rest % shape_[d];
-      rest /= shape_[d];
+      index[d] = rest % rows_[d];
+      rest /= rows_[d];
     }
-    const int64_t extent_now = std::min(extent_, shape_[split_] - index[split_]);
-    for (const Operand& operand : operands_) {
-      KernelTensor& tensor = tensors[operand.tensor];
-      if (extent_now != extent) tensor.shape[0] = extent_now;
-      if (operand.whole == nullptr) continue;
-      tensor.data = operand.whole->data;
-      for (int d = 0; d <= split_; ++d) tensor.data += index[d] * operand.steps[d];
-    }
-    extent = extent_now;
-    for (const Call& call : calls_) {
-      const PreparedKernel& kernel = *call.kernel;
-      const auto all = absl::MakeConstSpan(tensors).subspan(call.first);
-      const absl::Status status =
-          kernel.kernel({*kernel.op, stream, scratch, all.subspan(0, kernel.inputs.size()),
-                         all.subspan(kernel.inputs.size(), 1), kernel.attrs});
-      if (!status.ok()) return status;
-    }
+    const int64_t extent = std::min(extent_, rows_[split_] - index[split_]);
+    CHX_RETURN_IF_ERROR(blocks.Run(stream, index, extent));
   }
   return absl::OkStatus();
 }
 
+absl::Status FusedRun::RunPart(Stream& stream, int64_t part, Blocks* blocks, char* state) const {
+  const int64_t size = rows_[0];
+  const int64_t end = size * (part + 1) / folding_.parts;
+  folding_.init(state, 1);
+  for (int64_t at = size * part / folding_.parts; at < end && !StopRequested(); at += extent_) {
+    const int64_t extent = std::min(extent_, end - at);
+    CHX_RETURN_IF_ERROR(blocks->Run(stream, &at, extent));
+    folding_.gather(blocks->data(), ItemSize(tensors_.back().dtype), extent, at, state);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FusedRun::RunFolding(Executor& executor) const {
+  const int64_t bytes = folding_.state_bytes;
+  const std::unique_ptr<char[]> states(new char[folding_.parts * bytes]);  // NOLINT
+  CHX_RETURN_IF_ERROR(executor.RepeatBlocks(
+      *calls_[0].kernel, folding_.parts, 1, [&](Stream& stream, int64_t begin, int64_t end) {
+        Blocks blocks(*this);
+        for (int64_t part = begin; part < end; ++part) {
+          CHX_RETURN_IF_ERROR(RunPart(stream, part, &blocks, states.get() + part * bytes));
+        }
+        return absl::OkStatus();
+      }));
+  for (int64_t part = 1; part < folding_.parts; ++part) {
+    folding_.combine(states.get(), states.get() + part * bytes, 1);
+  }
+  folding_.finish(states.get(), 1, result_->data);
+  return absl::OkStatus();
+}
+
 absl::Status FusedRun::Run(Executor& executor) const {
+  if (folding_.parts > 0) return RunFolding(executor);
   const int64_t work = block_elements_ * static_cast<int64_t>(calls_.size());
   const int64_t grain = std::max<int64_t>({1, kGrain / work, num_blocks_ / kMaxChunks});
   return executor.RepeatBlocks(

@@ -1,5 +1,6 @@
-// Elementwise calls of a plan that are run together: one block of elements goes through all of
-// them before the next one begins, so that it stays in the cache.
+// Calls of a plan that are run together: one block of rows, which are single elements if the calls
+// are elementwise only, goes through all of them before the next one begins, and stays in the
+// cache.
 #ifndef CHX_SERVER_PROGRAMS_FUSED_RUN_H_
 #define CHX_SERVER_PROGRAMS_FUSED_RUN_H_
 
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "server/engine/executor.h"
+#include "server/programs/fusion.h"
 #include "server/programs/trace.h"
 
 namespace chx::server {
@@ -20,14 +22,15 @@ class FusedRun {
  public:
   // Of calls of one range of FindRuns, which outlive this and stay where they are. Objects that
   // are `local` are used nowhere else, and written first: of them there are only blocks.
-  FusedRun(absl::Span<const TraceCall> calls, const std::function<bool(int object)>& local);
+  FusedRun(absl::Span<const TraceCall> calls, const CallRange& range,
+           const std::function<bool(int object)>& local);
 
   // With the memory that the calls' tensors have now.
   absl::Status Run(Executor& executor) const;
 
   // What it takes itself, about.
   int64_t Bytes() const;
-  // Elements that go through all calls together, at most.
+  // Elements of the largest array that go through all calls together, at most.
   int64_t block_elements() const { return block_elements_; }
 
  private:
@@ -38,24 +41,38 @@ class FusedRun {
   struct Operand {
     size_t tensor = 0;                      // in tensors_
     const KernelTensor* whole = nullptr;    // null: a local object
-    absl::InlinedVector<int64_t, 3> steps;  // of `whole`, by dimension through split_
+    absl::InlinedVector<int64_t, 3> steps;  // of `whole`, by dimension of rows_ through split_
     int object = -1;
-    int64_t offset = 0;  // of a local object, in a thread's memory
+    bool is_rowwise = false;  // the call's kernel: dimensions keep their numbers
+    int64_t pitch = 0;        // of a local object: bytes from one row to the next
+    size_t slot = 0;          // of a local object
+    int64_t offset = 0;       // of its slot, in a thread's memory
+    int rows_at = 0;          // the dimension of a block's tensor that is split_
   };
 
   void AddCall(const TraceCall& call, const std::function<bool(int object)>& local);
-  // Dimensions merged as far as all operands allow it.
+  // Dimensions of rows merged as far as all operands allow it.
   void Merge(const Shape& shape);
-  // Gives local objects that live at the same time memory apart; bytes for each element.
-  int64_t PlaceLocals();
-  void Split(int64_t bytes_per_element);
+  // Gives local objects that live at the same time slots apart: their pitches.
+  std::vector<int64_t> PlaceLocals();
+  int64_t BytesPerRow(const std::vector<int64_t>& slots) const;
+  void Split(int64_t bytes_per_row);
+  void ShapeBlocks(const std::vector<int64_t>& slots);
+  class Blocks;
   absl::Status RunBlocks(Stream& stream, int64_t begin, int64_t end) const;
+  // Part `part` of the folding, gathered in its state.
+  absl::Status RunPart(Stream& stream, int64_t part, Blocks* blocks, char* state) const;
+  absl::Status RunFolding(Executor& executor) const;
 
+  const int row_dims_;
+  const Folding folding_;                 // of what the last operand has
+  const KernelTensor* result_ = nullptr;  // of the folding
   std::vector<Call> calls_;
   std::vector<KernelTensor> tensors_;  // of a whole block
   std::vector<Operand> operands_;      // by call
-  // A block has part of dimension split_, and all of those inside of it.
-  Shape shape_;
+  int64_t row_elements_ = 1;           // of the longest rows
+  // A block has part of dimension split_ of the rows, and all of those inside of it.
+  Shape rows_;
   int split_ = 0;
   int64_t extent_ = 1;  // of a block, along split_
   int64_t parts_ = 1;   // of split_

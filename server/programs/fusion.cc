@@ -1,5 +1,6 @@
 #include "server/programs/fusion.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -10,6 +11,8 @@ namespace {
 
 // Less than this is in the cache anyway.
 constexpr int64_t kMinElements = 8 << 10;
+// Longer rows would not be in the cache.
+constexpr int64_t kMaxRow = 16 << 10;
 constexpr size_t kMaxCalls = 64;
 // More streams of memory at a time would be in each other's way.
 constexpr size_t kMaxObjects = 24;
@@ -25,18 +28,44 @@ bool IsDenseEnough(const KernelTensor& tensor) {
   return d < 0 || std::abs(tensor.strides[d]) <= kMaxStep;
 }
 
-// The elements of an object that a tensor has, in their order.
-struct View {
-  int64_t offset = 0;
-  const KernelTensor* tensor = nullptr;
+// The elements of an object that a tensor has, in rows.
+class View {
+ public:
+  View(int64_t offset, const KernelTensor* tensor, int row_dims)
+      : offset_(offset), tensor_(tensor), row_dims_(row_dims) {}
 
-  bool operator==(const View& other) const {
-    if (offset != other.offset || tensor->dtype != other.tensor->dtype) return false;
-    for (int d = 0; d < tensor->ndim(); ++d) {
-      if (tensor->shape[d] > 1 && tensor->strides[d] != other.tensor->strides[d]) return false;
+  // Whether rows of the same index begin at the same place.
+  bool HasRowsOf(const View& other) const {
+    if (offset_ != other.offset_ || tensor_->dtype != other.tensor_->dtype) return false;
+    for (int d = 0; d < row_dims_; ++d) {
+      if (tensor_->shape[d] > 1 && tensor_->strides[d] != other.tensor_->strides[d]) return false;
     }
     return true;
   }
+  // From the first element of a row to behind its last one; -1: the first is not the lowest.
+  int64_t RowBytes() const {
+    int64_t bytes = ItemSize(tensor_->dtype);
+    for (int d = row_dims_; d < tensor_->ndim(); ++d) {
+      if (tensor_->shape[d] > 1 && tensor_->strides[d] < 0) return -1;
+      bytes += (tensor_->shape[d] - 1) * std::max<int64_t>(0, tensor_->strides[d]);
+    }
+    return bytes;
+  }
+  // Whether rows follow one another, so many bytes each at most.
+  bool HasDenseRows(int64_t bytes) const {
+    int64_t pitch = RowPitch(*tensor_, row_dims_);
+    if (bytes > pitch) return false;
+    for (int d = row_dims_ - 1; d >= 0; --d) {
+      if (tensor_->shape[d] > 1 && tensor_->strides[d] != pitch) return false;
+      pitch *= tensor_->shape[d];
+    }
+    return true;
+  }
+
+ private:
+  int64_t offset_;
+  const KernelTensor* tensor_;
+  int row_dims_;
 };
 
 // Calls fn(traced, tensor, is_output) for each array of a call.
@@ -50,38 +79,37 @@ void ForEachArray(const TraceCall& call, Fn fn) {
   }
 }
 
-bool IsBlockwise(const TraceCall& call, const Devices& devices) {
-  const PreparedKernel& kernel = call.kernel;
-  const KernelTable& kernels = devices.at(kernel.device).kernels();
-  if (!kernel.op->elementwise || !kernels.IsBlockwise(*kernel.op) || kernel.outputs.size() != 1 ||
-      kernel.op->written_inputs != 0 || kernel.outputs[0].size() < kMinElements) {
-    return false;
-  }
-  bool fits = true;
-  ForEachArray(call, [&](const TraceTensor& traced, const KernelTensor& tensor, bool /*output*/) {
-    fits = fits && traced.object >= 0 && tensor.shape == kernel.outputs[0].shape &&
-           IsDenseEnough(tensor);
-  });
-  return fits;
+// Dense, or one element for all.
+bool IsFlat(const KernelTensor& tensor) {
+  const bool repeats = std::all_of(tensor.strides.begin(), tensor.strides.end(),
+                                   [](int64_t stride) { return stride == 0; });
+  return repeats || tensor.strides == ContiguousStrides(tensor.shape, ItemSize(tensor.dtype));
+}
+
+bool BeginsWith(const Shape& shape, const Shape& rows) {
+  return shape.size() >= rows.size() && std::equal(rows.begin(), rows.end(), shape.begin());
 }
 
 // What the calls of a range do to their objects.
 class Accesses {
  public:
-  void Clear() { objects_.clear(); }
+  explicit Accesses(int row_dims) : row_dims_(row_dims) {}
+
   // False: the call and those that were added cannot go through a block one after the other.
   bool Add(const TraceCall& call) {
     absl::flat_hash_map<int, Access> after = objects_;
     bool fits = true;
     bool shares = objects_.empty();
     ForEachArray(call, [&](const TraceTensor& traced, const KernelTensor& tensor, bool output) {
-      const View view{traced.offset, &tensor};
-      const auto [it, is_new] = after.emplace(traced.object, Access{view, true, false});
+      const View view(traced.offset, &tensor, row_dims_);
+      const int64_t bytes = view.RowBytes();
+      const auto [it, is_new] = after.emplace(traced.object, Access{view, true, false, bytes});
       Access& access = it->second;
       shares = shares || objects_.contains(traced.object);
-      access.uniform = access.uniform && access.view == view;
+      access.uniform = access.uniform && bytes > 0 && access.view.HasRowsOf(view);
+      access.row_bytes = std::max(access.row_bytes, bytes);
       access.written = access.written || output;
-      fits = fits && (access.uniform || !access.written);
+      fits = fits && (!access.written || AreApart(access, ItemSize(tensor.dtype)));
     });
     if (!fits || !shares || after.size() > kMaxObjects) return false;
     objects_ = std::move(after);
@@ -91,32 +119,162 @@ class Accesses {
  private:
   struct Access {
     View view;
-    bool uniform = true;  // all have this view
+    bool uniform = true;  // all have its rows
     bool written = false;
+    int64_t row_bytes = 0;  // of the longest one
   };
+
+  // Whether no call sees, in a row, what another one writes in other rows. The elements of what is
+  // written are distinct in memory.
+  static bool AreApart(const Access& access, int64_t item_size) {
+    return access.uniform &&
+           (access.row_bytes == item_size || access.view.HasDenseRows(access.row_bytes));
+  }
+
+  const int row_dims_;
   absl::flat_hash_map<int, Access> objects_;
+};
+
+class Finder {
+ public:
+  Finder(absl::Span<const TraceCall> calls, const Devices& devices)
+      : calls_(calls), devices_(devices) {}
+
+  // The range that begins with a call.
+  CallRange Find(size_t first) const {
+    CallRange range = FindElementwise(first);
+    const size_t next = first + range.count;
+    // The one that follows may take the others into a range by rows; or this one is such a one.
+    for (const size_t reduction : {first, next}) {
+      if (reduction >= calls_.size()) continue;
+      const CallRange by_rows = FindByRows(first, reduction);
+      if (by_rows.count > range.count) return by_rows;
+    }
+    if (range.count > 0 && range.row_dims > 0) AddFolding(&range);
+    return range;
+  }
+
+ private:
+  bool IsBlockwise(const TraceCall& call) const {
+    const OpDef& op = *call.kernel.op;
+    return op.elementwise && devices_.at(call.kernel.device).kernels().IsBlockwise(op);
+  }
+  static int RowDimsOf(const TraceCall& call) {
+    const PreparedKernel& kernel = call.kernel;
+    const RowDims find = FindRowwise(kernel.kernel).row_dims;
+    if (find == nullptr || kernel.inputs.empty() || kernel.outputs.size() != 1) return 0;
+    return find(*kernel.op, kernel.inputs, kernel.outputs, kernel.attrs);
+  }
+  // Whether the call can work on some of these rows.
+  bool GoesByRows(const TraceCall& call, const Shape& rows) const {
+    const PreparedKernel& kernel = call.kernel;
+    if (kernel.op->written_inputs != 0 || kernel.outputs.size() != 1) return false;
+    const bool blockwise = IsBlockwise(call);
+    if (!blockwise && RowDimsOf(call) < rows.size()) return false;
+    const int64_t most = kMaxRow * NumElements(rows);
+    bool fits = true;
+    ForEachArray(call, [&](const TraceTensor& traced, const KernelTensor& tensor, bool /*output*/) {
+      fits = fits && traced.object >= 0 && BeginsWith(tensor.shape, rows) &&
+             tensor.size() <= most && IsDenseEnough(tensor) &&
+             (!blockwise || tensor.shape == kernel.outputs[0].shape);
+    });
+    return fits;
+  }
+
+  CallRange FindElementwise(size_t first) const {
+    CallRange range{first, 1, 0};
+    const PreparedKernel& kernel = calls_[first].kernel;
+    if (!IsBlockwise(calls_[first]) || kernel.outputs.size() != 1) return range;
+    const Shape& shape = kernel.outputs[0].shape;
+    if (NumElements(shape) < kMinElements) return range;
+    range.row_dims = shape.size();
+    return Extend(range, shape, [&](const TraceCall& call) {
+      return IsBlockwise(call) && call.kernel.outputs[0].ndim() == shape.size();
+    });
+  }
+  // With rows such as those that `reduction` goes through.
+  CallRange FindByRows(size_t first, size_t reduction) const {
+    CallRange range{first, 0, RowDimsOf(calls_[reduction])};
+    if (range.row_dims == 0) return range;
+    const KernelTensor& input = calls_[reduction].kernel.inputs[0];
+    const Shape rows(input.shape.span().subspan(0, range.row_dims));
+    const int64_t num_rows = NumElements(rows);
+    if (num_rows < 2 || input.size() < kMinElements) return range;
+    range = Extend(range, rows, [](const TraceCall& /*call*/) { return true; });
+    const auto has_long_rows = [&](const TraceCall& call) {
+      const PreparedKernel& kernel = call.kernel;
+      return std::max(kernel.inputs[0].size(), kernel.outputs[0].size()) > num_rows;
+    };
+    const auto all = calls_.subspan(first, range.count);
+    // Where an array is read once there is nothing to gain.
+    if (std::count_if(all.begin(), all.end(), has_long_rows) < 2) range.count = 0;
+    return range;
+  }
+  // The call that follows elementwise ones, if it reduces what they make.
+  void AddFolding(CallRange* range) const {
+    const size_t next = range->first + range->count;
+    if (next >= calls_.size()) return;
+    const TraceCall& call = calls_[next];
+    const FindFolding find = FindRowwise(call.kernel.kernel).folding;
+    const auto elementwise = calls_.subspan(range->first, range->count);
+    const PreparedKernel& first = elementwise[0].kernel;
+    if (find == nullptr || call.kernel.device != first.device ||
+        call.kernel.inputs[0].shape != first.outputs[0].shape) {
+      return;
+    }
+    const Folding folding =
+        find(*call.kernel.op, call.kernel.inputs, call.kernel.outputs, call.kernel.attrs);
+    const TraceTensor& input = call.inputs[0];
+    const TraceTensor& output = call.outputs[0];
+    bool fits = folding.parts > 0 && input.object >= 0 && output.object >= 0;
+    bool shares = false;
+    for (const TraceCall& other : elementwise) {
+      ForEachArray(other, [&](const TraceTensor& traced, const KernelTensor& tensor, bool /*out*/) {
+        fits = fits && IsFlat(tensor) && traced.object != output.object;
+        if (traced.object != input.object) return;
+        shares = true;
+        // Where the other is.
+        fits = fits && traced.offset == input.offset && tensor.strides.back() != 0 &&
+               tensor.dtype == call.kernel.inputs[0].dtype;
+      });
+    }
+    if (!fits || !shares) return;
+    ++range->count;
+    range->folding = folding;
+  }
+  template <typename Fn>
+  CallRange Extend(CallRange range, const Shape& rows, Fn is_one) const {
+    Accesses accesses(rows.size());
+    range.count = 0;
+    for (size_t i = range.first; i < calls_.size() && range.count < kMaxCalls; ++i) {
+      const TraceCall& call = calls_[i];
+      if (call.kernel.device != calls_[range.first].kernel.device || !GoesByRows(call, rows) ||
+          !is_one(call) || !accesses.Add(call)) {
+        break;
+      }
+      ++range.count;
+    }
+    return range;
+  }
+
+  const absl::Span<const TraceCall> calls_;
+  const Devices& devices_;
 };
 
 }  // namespace
 
+int64_t RowPitch(const KernelTensor& tensor, int row_dims) {
+  int d = row_dims - 1;
+  while (d > 0 && tensor.shape[d] == 1) --d;
+  return tensor.strides[d];
+}
+
 std::vector<CallRange> FindRuns(absl::Span<const TraceCall> calls, const Devices& devices) {
+  const Finder finder(calls, devices);
   std::vector<CallRange> ranges;
-  Accesses accesses;
-  bool open = false;  // the last range may have more
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const bool blockwise = IsBlockwise(calls[i], devices);
-    if (open && blockwise) {
-      CallRange& last = ranges.back();
-      const PreparedKernel& first = calls[last.first].kernel;
-      if (first.device == calls[i].kernel.device && last.count < kMaxCalls &&
-          first.outputs[0].shape == calls[i].kernel.outputs[0].shape && accesses.Add(calls[i])) {
-        ++last.count;
-        continue;
-      }
-    }
-    ranges.push_back({i, 1});
-    accesses.Clear();
-    open = blockwise && accesses.Add(calls[i]);
+  for (size_t i = 0; i < calls.size(); i += ranges.back().count) {
+    ranges.push_back(finder.Find(i));
+    ranges.back().count = std::max<size_t>(1, ranges.back().count);
   }
   return ranges;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "server/engine/devices.h"
+#include "server/engine/rowwise.h"
 #include "server/programs/trace.h"
 
 namespace chx::server {
@@ -15,13 +16,22 @@ namespace chx::server {
 struct CallRange {
   size_t first = 0;
   size_t count = 1;
+  // Of several: leading dimensions, which the shapes of all their arrays have in common. What they
+  // index is a row; of elementwise calls only, an element.
+  int row_dims = 0;
+  // Of its last call, which reduces what the others make to one result; they are elementwise then,
+  // and all arrays dense or one element.
+  Folding folding;
 };
 
-// All calls, in their order. Those of a range with several are elementwise over the same shape,
-// have kernels that are blockwise, and work on the same elements of whatever one of them writes: so
-// one block may go through all of them before the next one begins. Each uses memory that others of
-// the range use, too.
+// All calls, in their order. Those of a range with several have kernels that are blockwise or
+// rowwise, and work on the same rows of whatever one of them writes: so a block of rows may go
+// through all of them before the next one begins. Each uses memory that others of the range use,
+// too.
 std::vector<CallRange> FindRuns(absl::Span<const TraceCall> calls, const Devices& devices);
+
+// Of an array that a call of a range writes: the bytes from one row to the next.
+int64_t RowPitch(const KernelTensor& tensor, int row_dims);
 
 }  // namespace chx::server
 

@@ -154,7 +154,7 @@ void Plan::Fuse(const Devices& devices) {
   for (Step& step : steps_) {
     if (step.calls.count == 1) continue;
     step.fused = std::make_unique<FusedRun>(
-        absl::MakeConstSpan(calls_).subspan(step.calls.first, step.calls.count),
+        absl::MakeConstSpan(calls_).subspan(step.calls.first, step.calls.count), step.calls,
         [this](int object) { return objects_[object].in_blocks; });
   }
 }

@@ -1,4 +1,5 @@
 // Programs: recorded, checked before they run, and forgotten.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,12 +67,17 @@ absl::Status CheckRun(const command::RunProgram& c, const Program* program, Sess
           "published for");
     }
   }
-  if (c.times < 1 || c.times > kMaxTimes) {
-    return ValueError("[run_program] expects 1 to ", kMaxTimes, " times, got ", c.times);
+  if (c.times < 0 || c.times > kMaxTimes) {
+    return ValueError("[run_program] expects 0 to ", kMaxTimes, " times, got ", c.times);
+  }
+  if (c.times == 0 && (program->published != nullptr || IsOfRun(c.program))) {
+    return ValueError(
+        "[run_program] expects a program of this session's client for results in graphs");
   }
   const auto given = static_cast<int64_t>(c.values.size());
   const auto each = static_cast<int64_t>(program->slots.size());
-  if (each == 0 ? given != 0 : (given % each != 0 || given / each != c.times)) {
+  const int64_t times = std::max<int64_t>(1, c.times);
+  if (each == 0 ? given != 0 : (given % each != 0 || given / each != times)) {
     return ValueError("[run_program] expects values of ", each, " slots for each of ", c.times,
                       " times, got ", given);
   }

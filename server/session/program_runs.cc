@@ -158,6 +158,7 @@ class ProgramRun {
       : c_(c), program_(*program), context_(*context), state_(context->state) {}
 
   void Run() {
+    if (c_.times == 0) return RunInGraph();
     const size_t each = program_.slots.size();
     for (int64_t done = 0; done < c_.times;) {
       absl::Status going_on = CheckNotStopped("run_program");
@@ -189,6 +190,16 @@ class ProgramRun {
   }
 
  private:
+  // Once, by the commands: a plan makes no graph.
+  void RunInGraph() {
+    CommandRun run(program_, c_, &context_);
+    run.Run(c_.values);
+    Handles outputs;
+    for (Handle output : program_.outputs) outputs.push_back(run.NameOf(output));
+    BindOutputs(outputs);
+    run.Release();
+  }
+
   // What other sessions have, too, is the same for the length of one time: what they write, and
   // what this program writes, is seen as a whole.
   absl::Status HoldShared(SharedUse* use, bool* shares) {
@@ -299,6 +310,7 @@ class ProgramRun {
       if (entry != nullptr && entry->error == nullptr) {
         Variable variable;
         variable.array = entry->variable.array;
+        if (c_.times == 0) variable = Variable(entry->variable);
         state_.handles.Bind(c_.results[i], std::move(variable));
       } else if (entry != nullptr) {
         state_.handles.BindError(c_.results[i], entry->error);

@@ -206,6 +206,41 @@ TEST_F(ProgramTest, GradientsStayWhereTheFunctionLeavesThem) {
   EXPECT_EQ(Values(w.Grad()), Vector({5, 5}));
 }
 
+TEST_F(ProgramTest, GradientsOfGradientsAreThoseOfTheFunction) {
+  const Array w = MakeFloats(1, {4, 3}).RequireGrad();
+  const auto step = [&](absl::Span<const Array> in) -> Program::Results {
+    BackwardArgs twice;
+    twice.enable_double_backprop = true;
+    const Array loss = sum(tanh(matmul(in[0], w)));
+    CHX_ASSIGN_OR_RETURN(const Arrays first, Grad({loss}, {w}, {}, twice));
+    CHX_RETURN_IF_ERROR(w.ClearGrad());
+    const Array penalty = sum(square(first[0])) + sum(first[0] * in[1]);
+    CHX_RETURN_IF_ERROR(Backward(penalty));
+    return Arrays{penalty, w.Grad()};
+  };
+  absl::optional<Program> program;
+  for (unsigned i = 0; i < 3; ++i) {
+    const Arrays in = {MakeFloats(10 + i, {5, 4}), MakeFloats(20 + i, {4, 3})};
+    const Program::Results expected = step(in);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    Program::Results got;
+    if (i == 0) {
+      absl::StatusOr<Program> traced = Program::Trace(*session_, step, in);
+      ASSERT_TRUE(traced.ok()) << traced.status();
+      EXPECT_EQ(traced->declined(), "");
+      program = *traced;
+      got = program->first_results();
+    } else {
+      got = program->Run(in);
+      ASSERT_TRUE(got.ok()) << got.status();
+    }
+    ASSERT_EQ(got->size(), 2u);
+    EXPECT_EQ(Bytes((*got)[0]), Bytes((*expected)[0]));
+    EXPECT_EQ(Bytes((*got)[1]), Bytes((*expected)[1]));
+    EXPECT_EQ(Bytes(w.Grad()), Bytes((*expected)[1]));
+  }
+}
+
 TEST_F(ProgramTest, WhatCannotBeRecordedSaysWhatToDo) {
   const Array x = Make({1, 2});
   const auto trace = [&](const Program::Function& function) {

@@ -85,6 +85,7 @@ class Step:
         self.clears = self._random.choice(("before", "after", "never"))
         self.trains = self._random.random() < 0.7
         self.updates = self.trains and self._random.random() < 0.7
+        self.penalizes = self.trains and self._random.random() < 0.3
 
     def __call__(self, state: State, *arguments: Any) -> Any:
         if self.clears == "before":
@@ -101,6 +102,9 @@ class Step:
             for value in values[len(arguments) :]:
                 if value.is_backprop_required() and value.size and value.ndim:
                     loss = loss + chx.tanh(value).astype(state.dtype).sum() * 0.1
+            if self.penalizes:
+                grads = chx.grad([loss], state.params, enable_double_backprop=True)
+                loss = loss + sum((g * g).mean() for g in grads if g is not None) * 0.01
             loss.backward()
             if self.updates:
                 state.optimizer.update()

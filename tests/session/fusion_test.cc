@@ -245,6 +245,23 @@ class FusionTest : public SessionTest {
     return true;
   }
 
+  // Results of rows or of everything, which may be operands again.
+  Command RandomReduction(Handle x, Handle result) {
+    const int64_t kind = Random(0, 9);
+    if (kind == 0) return OpByDefault("sum", {A(x)}, {result});
+    if (kind == 1) return OpByDefault("sum", {A(x)}, {result}, {AttrValue(Ints{0})});
+    if (kind < 4) {
+      const std::string op = OneOf<std::string>({"softmax", "log_softmax"});
+      return OpByDefault(op, {A(x)}, {result}, {AttrValue(Ints{-1})});
+    }
+    const bool keepdims = Random(0, 5) > 0;
+    const Ints axes = Random(0, 3) == 0 ? Ints{-1, -2} : Ints{-1};
+    const std::string op = OneOf<std::string>(
+        {"sum", "sum", "mean", "amax", "amin", "logsumexp", "prod", "any", "argmax", "var"});
+    if (op == "argmax") return OpByDefault(op, {A(x)}, {result}, {AttrValue(-1), keepdims});
+    return OpByDefault(op, {A(x)}, {result}, {AttrValue(axes), keepdims});
+  }
+
   // Operators at random on arrays that are broadcast to `shape`. Calls that are an error are left
   // out.
   Example RandomExample(const Ints& shape);
@@ -291,9 +308,10 @@ Example FusionTest::RandomExample(const Ints& shape) {
     }
     Command command = OpByDefault(op.name, inputs, {});
     auto& apply = std::get<command::ApplyOp>(command);
-    if (kind == 1) command = OpByDefault("sum", {A(OneOf(live))}, {next});  // ends a run
+    const bool reduces = kind == 1 || kind == 3;
+    if (reduces) command = RandomReduction(OneOf(live), next);
     if (kind == 2) command = OpByDefault("copy", {A(OneOf(live))}, {next});
-    if (kind > 2) apply.results.push_back(next);
+    if (kind > 2 && !reduces) apply.results.push_back(next);
     if (kind > 7 && Repeat(example.commands, live, &command)) apply.results = {next};
     // What fails is tried on copies: it may have written.
     const size_t errors = output_.errors.size();
@@ -436,14 +454,39 @@ TEST_F(ExplainTest, SaysWhatRuns) {
             "step\t0\t0\ncall\tadd\tfloat32(2, 3), 1.5\tfloat32(2, 3)\n"
             "step\t0\t0\ncall\tsum\tfloat32(2, 3)\tfloat32()\n"
             "dropped\tlog\n");
-  // The intermediate array of what is fused is nowhere.
+  // The intermediate arrays of what is fused are nowhere.
   EXPECT_EQ(Explain({100, 200}, commands, {4}),
-            "program\t\nplan\t3\t0\narena\t0\t81920\nresults\t64\n"
-            "step\t0\t2560\ncall\texp\tfloat32(100, 200)\tfloat32(100, 200)\n"
+            "program\t\nplan\t3\t0\nresults\t64\n"
+            "step\t0\t2048\ncall\texp\tfloat32(100, 200)\tfloat32(100, 200)\n"
             "call\tadd\tfloat32(100, 200), 1.5\tfloat32(100, 200)\n"
-            "step\t0\t0\ncall\tsum\tfloat32(100, 200)\tfloat32()\n"
+            "call\tsum\tfloat32(100, 200)\tfloat32()\n"
             "dropped\tlog\n");
   EXPECT_THAT(Ask(2), testing::HasSubstr("expects a program of this session, got 2"));
+}
+
+// Layer normalization, with a sum of what it gives: one pass over rows, and one that ends in the
+// sum.
+TEST_F(ExplainTest, ReductionsOfRowsAreFused) {
+  const AttrValue last(Ints{-1});
+  const std::vector<Command> commands = {Op("multiply", {A(1), A(1)}, {2}),
+                                         OpByDefault("mean", {A(2)}, {3}, {last, true}),
+                                         Op("subtract", {A(2), A(3)}, {4}),
+                                         Op("multiply", {A(4), A(4)}, {5}),
+                                         OpByDefault("mean", {A(5)}, {6}, {last, false}),
+                                         Op("sqrt", {A(6)}, {7}),
+                                         OpByDefault("reshape", {A(7)}, {8}, {Ints{-1, 1}}),
+                                         Op("divide", {A(4), A(8)}, {9}),
+                                         OpByDefault("softmax", {A(9)}, {10}, {last}),
+                                         OpByDefault("sum", {A(10)}, {11}, {Ints{0}})};
+  const std::string text = Explain({100, 200}, commands, {11});
+  const auto count = [&text](const std::string& what) {
+    int64_t n = 0;
+    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  EXPECT_EQ(count("step\t"), 2) << text;
+  EXPECT_EQ(count("step\t0\t0\ncall\tsum"), 1) << text;  // of columns
+  EXPECT_EQ(count("arena\t0\t81920\n"), 1) << text;      // what it gets
 }
 
 TEST_F(ExplainTest, MeasuresRuns) {

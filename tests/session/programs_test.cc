@@ -26,6 +26,27 @@ TEST_F(ProgramsTest, ARunDoesWhatTheCommandsDid) {
   EXPECT_TRUE(output_.errors.empty());
 }
 
+// `times` 0: as the commands' own results.
+TEST_F(ProgramsTest, ResultsMayBeInTheGraph) {
+  Upload(1, {3, 4}, {2});
+  Upload(2, {1, 1}, {2});
+  Run({command::RequireGrad{1}});
+  EXPECT_EQ(Record({2},
+                   {Op("multiply", {A(1), A(1)}, {3}), Op("multiply", {A(2), A(3)}, {4}),
+                    OpByDefault("sum", {A(4)}, {5}), ReleaseOf({3, 4})},
+                   {5}),
+            "");
+  Upload(6, {10, 20}, {2});
+  Run({RunOf({6}, {7}, 0), RunOf({6}, {8})});
+  EXPECT_THAT(Fetch(7), ElementsAre(410));
+  EXPECT_THAT(Fetch(8), ElementsAre(410));
+  Run({BackwardOf({8}), BackwardOf({7}), GetGradOf(1, 9)});
+  EXPECT_THAT(Fetch(9), ElementsAre(60, 160));
+  EXPECT_TRUE(output_.errors.empty()) << LastError();
+  Run({RunOf({6}, {10}, -1)});
+  EXPECT_THAT(LastError(), HasSubstr("expects 0 to"));
+}
+
 TEST_F(ProgramsTest, HeldArraysAreWritten) {
   Upload(1, {1, 2}, {2});
   EXPECT_EQ(Record({}, {Op("multiply_", {A(1), S(2.0)}, {})}, {}), "");

@@ -76,7 +76,8 @@ def settings():
     return tuple((name, _hashable(values[name])) for name in sorted(values))
 
 
-def _persistents(link):
+def persistents(link):
+    """Links of a link, each with the name and the value of what it keeps beside parameters."""
     for part in link.links():
         for name in sorted(part._persistent):
             yield part, name, part.__dict__[name]
@@ -85,7 +86,7 @@ def _persistents(link):
 def arrays_of(link):
     """What a recording of the link has taken from it; it writes to these in place."""
     parts = [_Same(param._data[0]) for param in link.params()]
-    for _, _, value in _persistents(link):
+    for _, _, value in persistents(link):
         parts.append(_Same(value) if isinstance(value, chx.ndarray) else _hashable(value))
     return tuple(parts)
 
@@ -148,7 +149,7 @@ class _Snapshot:
             for rule in (p.update_rule for p in target.params())
             if rule is not None
         ]
-        self._persistents = list(_persistents(target))
+        self._persistents = list(persistents(target))
         arrays = [p.array for p in target.params() if p.array is not None]
         arrays += [value for _, _, value in self._persistents]
         for rule, _, state in self._rules:

@@ -27,7 +27,8 @@ constexpr int64_t kColumns = 512;     // results gathered together
 constexpr int64_t kSplit = 64 << 10;  // elements
 constexpr int64_t kMaxSplits = 64;
 constexpr int64_t kMaxAccSize = 16;
-constexpr int64_t kPiece = 32;  // rows that the columns' loops take together: 2, 16 or 32
+constexpr int64_t kBlockOfSums = 1024;  // elements that loops sum apart: kBlock of loops/fold.h
+constexpr int64_t kPiece = 32;          // rows that the columns' loops take together: 2, 16 or 32
 
 // A nest without its innermost dimension.
 Nest Outer(const Nest& nest) {
@@ -188,6 +189,33 @@ absl::Status Reduce(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+int RowDimsBefore(uint32_t axes, const KernelTensor& in) {
+  int rows = in.ndim();
+  int64_t size = 1;
+  for (; rows > 0 && ((axes >> (rows - 1)) & 1) != 0; --rows) {
+    const int d = rows - 1;
+    if (in.shape[d] != 1 && in.strides[d] != size * ItemSize(in.dtype)) return 0;
+    size *= in.shape[d];
+  }
+  const uint32_t before = axes & ((uint32_t{1} << rows) - 1);
+  return before == 0 && size < 2 * kSplit ? rows : 0;
+}
+
+void SetRowwise(KernelTable& table, absl::string_view op, Kernel kernel, const Rowwise& promise) {
+  table.Set(op, kernel);
+  PromiseRowwise(kernel, promise);
+}
+
+template <bool kSingle>
+int ReducedRowDims(const OpDef& op, absl::Span<const KernelTensor> inputs,
+                   absl::Span<const KernelTensor> /*outputs*/, absl::Span<const AttrValue> attrs) {
+  const auto axes = kernels::ReducedAxes(op, inputs[0].ndim(), attrs[0], kSingle);
+  return axes.ok() ? RowDimsBefore(*axes, inputs[0]) : 0;
+}
+template int ReducedRowDims<false>(const OpDef& op, absl::Span<const KernelTensor> inputs,
+                                   absl::Span<const KernelTensor> outputs,
+                                   absl::Span<const AttrValue> attrs);
+
 template absl::Status Reduce<ReduceOp::kMax>(const KernelArgs& args);
 template absl::Status Reduce<ReduceOp::kMin>(const KernelArgs& args);
 template absl::Status Reduce<ReduceOp::kProd>(const KernelArgs& args);
@@ -207,15 +235,39 @@ absl::Status ReduceNarrow(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+// Narrow results need scratch memory.
+bool IsNarrow(Dtype result) { return !IsFloat(result) && result != Dtype::kInt64; }
+
+int SumRowDims(const OpDef& op, absl::Span<const KernelTensor> inputs,
+               absl::Span<const KernelTensor> outputs, absl::Span<const AttrValue> attrs) {
+  return IsNarrow(outputs[0].dtype) ? 0 : ReducedRowDims<false>(op, inputs, outputs, attrs);
+}
+
+// As Reduce does it. Only sums of blocks are the same however the blocks come.
+Folding SumFolding(const OpDef& op, absl::Span<const KernelTensor> inputs,
+                   absl::Span<const KernelTensor> outputs, absl::Span<const AttrValue> attrs) {
+  const KernelTensor& in = inputs[0];
+  const ReduceLoops& loops =
+      Loops().reduce[static_cast<int>(ReduceOp::kSum)][static_cast<int>(in.dtype)];
+  const auto axes = kernels::ReducedAxes(op, in.ndim(), attrs[0], false);
+  if (!axes.ok() || IsNarrow(outputs[0].dtype)) return Folding();
+  const Plan plan = MakePlan(in, *axes, false, loops);
+  const bool is_row = plan.kept.size == 1 && plan.reduced_outer.size == 1 &&
+                      plan.inner == in.size() && plan.inner_stride == plan.item_size;
+  if (!is_row) return Folding();
+  return {plan.splits, kBlockOfSums,  loops.acc_size, loops.init,
+          loops.row,   loops.combine, loops.finish};
+}
+
 }  // namespace
 
 void RegisterReduction(KernelTable& table) {
-  table.Set("sum", ReduceNarrow<ReduceOp::kSum>);
-  table.Set("amax", Reduce<ReduceOp::kMax>);
-  table.Set("amin", Reduce<ReduceOp::kMin>);
-  table.Set("argmax", Reduce<ReduceOp::kArgMax>);
-  table.Set("argmin", Reduce<ReduceOp::kArgMin>);
-  table.Set("logsumexp", Reduce<ReduceOp::kLogSumExp>);
+  SetRowwise(table, "sum", ReduceNarrow<ReduceOp::kSum>, {SumRowDims, SumFolding});
+  SetRowwise(table, "amax", Reduce<ReduceOp::kMax>, {ReducedRowDims<false>});
+  SetRowwise(table, "amin", Reduce<ReduceOp::kMin>, {ReducedRowDims<false>});
+  SetRowwise(table, "argmax", Reduce<ReduceOp::kArgMax>, {ReducedRowDims<true>});
+  SetRowwise(table, "argmin", Reduce<ReduceOp::kArgMin>, {ReducedRowDims<true>});
+  SetRowwise(table, "logsumexp", Reduce<ReduceOp::kLogSumExp>, {ReducedRowDims<false>});
 }
 
 }  // namespace chx::server::native

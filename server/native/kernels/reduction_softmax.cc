@@ -4,6 +4,8 @@
 
 #include "ops/inference_rules.h"
 #include "server/kernels/axis.h"
+#include "server/kernels/indexer.h"
+#include "server/native/kernels/reduction.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/loops.h"
@@ -18,10 +20,13 @@ using kernels::AxisSlices;
 // Because of exp, an element costs about as much as 4 cheap ones.
 int64_t GrainOf(int64_t elements) { return std::max<int64_t>(1, kGrain / 4 / elements); }
 
+absl::StatusOr<uint32_t> AxesOf(const OpDef& op, int ndim, const AttrValue& axes) {
+  return rules::NormalizeAxes(op.name, axes.has_value() ? axes : AttrValue::FromInts({1}), ndim);
+}
+
 // The array as (before, axes, after). UnimplementedError if the axes are not adjacent.
 absl::StatusOr<AxisSlices> SlicesOf(const KernelArgs& args, const Shape& shape) {
-  const AttrValue axis = args.attrs[0].has_value() ? args.attrs[0] : AttrValue::FromInts({1});
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, rules::NormalizeAxes(args.op.name, axis, shape.size()));
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(args.op, shape.size(), args.attrs[0]));
   AxisSlices slices;
   bool inside = false;
   for (int d = 0; d < shape.size(); ++d) {
@@ -86,13 +91,25 @@ absl::Status RunSoftmaxGrad(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+// Other inputs are copied first.
+int SoftmaxRowDims(const OpDef& op, absl::Span<const KernelTensor> inputs,
+                   absl::Span<const KernelTensor> outputs, absl::Span<const AttrValue> attrs) {
+  const Dtype dtype = outputs[0].dtype;
+  for (const KernelTensor& in : inputs) {
+    if (in.dtype != dtype || !kernels::IsContiguous(in.shape, in.strides, ItemSize(dtype)))
+      return 0;
+  }
+  const auto axes = AxesOf(op, inputs[0].ndim(), attrs[0]);
+  return axes.ok() ? RowDimsBefore(*axes, inputs[0]) : 0;
+}
+
 }  // namespace
 
 void RegisterReductionSoftmax(KernelTable& table) {
-  table.Set("softmax", RunSoftmax<false>);
-  table.Set("log_softmax", RunSoftmax<true>);
-  table.Set("softmax_grad", RunSoftmaxGrad<false>);
-  table.Set("log_softmax_grad", RunSoftmaxGrad<true>);
+  SetRowwise(table, "softmax", RunSoftmax<false>, {SoftmaxRowDims});
+  SetRowwise(table, "log_softmax", RunSoftmax<true>, {SoftmaxRowDims});
+  SetRowwise(table, "softmax_grad", RunSoftmaxGrad<false>, {SoftmaxRowDims});
+  SetRowwise(table, "log_softmax_grad", RunSoftmaxGrad<true>, {SoftmaxRowDims});
 }
 
 }  // namespace chx::server::native

@@ -6,9 +6,9 @@ namespace chx::server::native {
 
 // all and any get bools: the smallest and the largest are their results.
 void RegisterStatistics(KernelTable& table) {
-  table.Set("all", Reduce<ReduceOp::kMin>);
-  table.Set("any", Reduce<ReduceOp::kMax>);
-  table.Set("prod", Reduce<ReduceOp::kProd>);
+  SetRowwise(table, "all", Reduce<ReduceOp::kMin>, {ReducedRowDims<false>});
+  SetRowwise(table, "any", Reduce<ReduceOp::kMax>, {ReducedRowDims<false>});
+  SetRowwise(table, "prod", Reduce<ReduceOp::kProd>, {ReducedRowDims<false>});
 }
 
 }  // namespace chx::server::native
