@@ -17,6 +17,10 @@ namespace {
 
 // Handles of other windows that are released in one.
 constexpr size_t kMaxOthers = 1024;
+// Handles from which on a list is looked up in a table.
+constexpr size_t kMany = 16;
+// Handles that take as long as a command.
+constexpr size_t kHandlesOfWork = 4;
 
 int64_t BitsOf(double number) {
   int64_t bits = 0;
@@ -101,10 +105,6 @@ absl::Span<const Handle> ResultsOfAny(const Command& command) {
   return std::visit([](const auto& c) { return ResultsOf(c); }, command);
 }
 
-bool Contains(const std::vector<Handle>& list, Handle handle) {
-  return std::find(list.begin(), list.end(), handle) != list.end();
-}
-
 }  // namespace
 
 WindowRole RoleOf(const Command& command) {
@@ -133,6 +133,7 @@ WindowRole RoleOf(const Command& command) {
 
 void WindowMatch::Clear() {
   consumed = 0;
+  work = 0;
   positions.clear();
   results.clear();
   released.clear();
@@ -140,6 +141,31 @@ void WindowMatch::Clear() {
   values.clear();
   others.clear();
   others_ends.clear();
+  numbers_.clear();
+  numbered_ = 0;
+  others_.clear();
+}
+
+size_t WindowMatch::NumberOf(Handle result) {
+  if (results.size() <= kMany) {
+    return static_cast<size_t>(std::find(results.begin(), results.end(), result) - results.begin());
+  }
+  for (; numbered_ < results.size(); ++numbered_) numbers_.emplace(results[numbered_], numbered_);
+  const auto it = numbers_.find(result);
+  return it == numbers_.end() ? results.size() : it->second;
+}
+
+bool WindowMatch::IsOther(Handle handle) const {
+  if (others.size() <= kMany) {
+    return std::find(others.begin(), others.end(), handle) != others.end();
+  }
+  return others_.contains(handle);
+}
+
+void WindowMatch::AddOther(Handle handle) {
+  others.push_back(handle);
+  if (others.size() == kMany + 1) others_.insert(others.begin(), others.end());
+  if (others.size() > kMany + 1) others_.insert(handle);
 }
 
 absl::optional<WindowShape> WindowShape::Of(absl::Span<const Command* const> first,
@@ -220,7 +246,7 @@ bool WindowShape::MatchStep(const Step& step, const Command& command, WindowMatc
       matches = matches && handle == match->results[use.number] && !match->released[use.number];
       return;
     }
-    if (!match->others.empty() && Contains(match->others, handle)) matches = false;
+    if (!match->others.empty() && match->IsOther(handle)) matches = false;
     if (use.kind == Use::kHeld) {
       matches = matches && handle == use.held;
     } else if (use.number == match->arguments.size()) {
@@ -231,7 +257,7 @@ bool WindowShape::MatchStep(const Step& step, const Command& command, WindowMatc
   });
   if (!matches) return false;
   for (Handle result : ResultsOfAny(command)) {
-    if (!match->others.empty() && Contains(match->others, result)) return false;
+    if (!match->others.empty() && match->IsOther(result)) return false;
     match->results.push_back(result);
     match->released.push_back(0);
   }
@@ -239,33 +265,32 @@ bool WindowShape::MatchStep(const Step& step, const Command& command, WindowMatc
 }
 
 WindowShape::Found WindowShape::Match(absl::Span<const Command> stream, WindowMatch* match) const {
-  match->Clear();
-  size_t step = 0;
-  for (const Command& command : stream) {
+  for (const Command& command : stream.subspan(match->consumed)) {
+    ++match->work;
     if (const auto* release = std::get_if<command::Release>(&command)) {
+      match->work += static_cast<int64_t>(release->handles.size() / kHandlesOfWork);
       for (Handle handle : release->handles) {
-        const auto it = std::find(match->results.rbegin(), match->results.rend(), handle);
-        if (it == match->results.rend() || handle == 0) {
-          if (match->others.size() == kMaxOthers || Contains(match->others, handle)) {
-            return Found::kNo;
-          }
-          match->others.push_back(handle);
-          continue;
+        if (handle == 0) return Found::kNo;
+        const size_t number = match->NumberOf(handle);
+        if (number == match->results.size()) {
+          if (match->others.size() == kMaxOthers || match->IsOther(handle)) return Found::kNo;
+          match->AddOther(handle);
+        } else if (std::exchange(match->released[number], 1) != 0) {
+          return Found::kNo;  // the command itself says so
         }
-        char& released = match->released[static_cast<size_t>(match->results.rend() - it) - 1];
-        if (released != 0) return Found::kNo;  // the command itself says so
-        released = 1;
       }
       match->others_ends.push_back(match->others.size());
     } else {
+      const size_t step = match->positions.size();
       if (step == steps_.size()) return Found::kYes;
       if (!MatchStep(steps_[step], command, match)) return Found::kNo;
+      const size_t handles = steps_[step].uses.size() + ResultsOfAny(command).size();
+      match->work += static_cast<int64_t>(handles / kHandlesOfWork);
       match->positions.push_back(match->consumed);
-      ++step;
     }
     ++match->consumed;
   }
-  return step == steps_.size() ? Found::kYes : Found::kTooShort;
+  return match->positions.size() == steps_.size() ? Found::kYes : Found::kTooShort;
 }
 
 int64_t WindowShape::Bytes() const {

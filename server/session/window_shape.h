@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -26,8 +28,12 @@ WindowRole RoleOf(const Command& command);
 struct WindowMatch {
   // Takes the memory of the one before.
   void Clear();
+  // The number of a result; results.size(): it is none.
+  size_t NumberOf(Handle result);
+  bool IsOther(Handle handle) const;
 
   size_t consumed = 0;              // commands, with releases
+  int64_t work = 0;                 // what it took to find it, in commands
   std::vector<size_t> positions;    // of the steps among them
   std::vector<Handle> results;      // by number
   std::vector<char> released;       // by number: the window itself releases the result
@@ -35,6 +41,16 @@ struct WindowMatch {
   std::vector<int64_t> values;      // of the slots
   std::vector<Handle> others;       // that are released and no results
   std::vector<size_t> others_ends;  // by release command: where its handles among them end
+
+ private:
+  friend class WindowShape;
+
+  void AddOther(Handle handle);
+
+  // Where they are many.
+  absl::flat_hash_map<Handle, size_t> numbers_;  // of the first results
+  size_t numbered_ = 0;                          // how many these are
+  absl::flat_hash_set<Handle> others_;
 };
 
 // Operators, attributes, modes and dataflow. Handles are renamed: an operand is the result of a
@@ -47,7 +63,8 @@ class WindowShape {
                                         absl::Span<const Command* const> second);
 
   enum class Found { kNo, kYes, kTooShort };
-  // Whether the stream begins with such a window. kTooShort: it may, if more comes.
+  // Whether the stream begins with such a window. kTooShort: it may, if more comes. Goes on where
+  // the match ends, if that is of the stream's first commands.
   Found Match(absl::Span<const Command> stream, WindowMatch* match) const;
   // Whether the stream's first command is that of such a window, but for its handles' values.
   bool MayBegin(const Command& command) const;
