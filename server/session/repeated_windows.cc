@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "proto/command_codec.h"
 #include "server/session/commands.h"
 #include "server/session/recording.h"
@@ -20,7 +22,9 @@ constexpr int64_t kMostHeap = 256 << 10;  // of what is captured: lists that are
 constexpr int kMaxMisses = 64;
 constexpr int64_t kSuccesses = 16;     // that make up for an attempt, or a failure
 constexpr size_t kShortestWait = 256;  // commands
-constexpr int kLongestWait = 8;        // as a power of two of it
+constexpr int kLongestWait = 10;       // as a power of two of it
+// A recording looks at all handles: in a session with more there is none.
+constexpr size_t kMostHandles = 8192;
 // What is there for windows, at most: plans above all.
 constexpr int64_t kMostBytes = int64_t{4} << 20;
 // What a look in vain takes of the credit, that each command gives 1 of.
@@ -77,6 +81,25 @@ size_t BestBegin(const std::vector<Command>& captured, size_t period) {
     }
   }
   return best;
+}
+
+// Steps up to the last pass that starts from what other windows have made: of a loop that reads its
+// loss before it asks for gradients. No plan can have that pass; what comes behind it may.
+size_t StepsOfOthers(absl::Span<const Command* const> steps) {
+  absl::flat_hash_set<Handle> made;
+  size_t others = 0;
+  const auto is_made = [&made](Handle handle) { return made.contains(handle); };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto visit = [&](const auto& c) {
+      using C = std::decay_t<decltype(c)>;
+      if constexpr (IsOneOf<C, command::Backward, command::Grad>()) {
+        if (!std::all_of(c.outputs.begin(), c.outputs.end(), is_made)) others = i + 1;
+      }
+      for (Handle result : ResultsOf(c)) made.insert(result);
+    };
+    std::visit(visit, *steps[i]);
+  }
+  return others;
 }
 
 }  // namespace
@@ -202,9 +225,12 @@ void RepeatedWindows::Note(const Command& command) {
 }
 
 bool RepeatedWindows::Learn() {
-  const size_t begin = BestBegin(captured_, period_);
-  const std::vector<const Command*> first = StepsFrom(captured_, begin, period_);
-  const std::vector<const Command*> second = StepsFrom(captured_, begin + period_, period_);
+  const size_t whole = BestBegin(captured_, period_);
+  const size_t others = StepsOfOthers(StepsFrom(captured_, whole, period_));
+  const size_t begin = whole + others;
+  const std::vector<const Command*> first = StepsFrom(captured_, begin, period_ - others);
+  const std::vector<const Command*> second =
+      StepsFrom(captured_, begin + period_, period_ - others);
   if (first.size() < WindowSearch::kMinPeriod || first.size() != second.size()) return false;
   absl::optional<WindowShape> shape = WindowShape::Of(first, second);
   if (!shape.has_value() || !Charge(shape->Bytes())) return false;
@@ -281,6 +307,7 @@ size_t RepeatedWindows::RunWindow(Known* known, absl::Span<const Command> stream
   }
   if (!state.handles.Reserve(made.size()) || !state.handles.CheckNew(made).ok()) return 0;
   if (known->plan == nullptr) {
+    if (state.handles.size() > kMostHandles) known->attempts = kMaxAttempts;
     if (++known->attempts > kMaxAttempts) return 0;
     return Record(known, stream, batch, context);
   }

@@ -1,6 +1,7 @@
 #include "server/session/window_shape.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -105,30 +106,41 @@ absl::Span<const Handle> ResultsOfAny(const Command& command) {
   return std::visit([](const auto& c) { return ResultsOf(c); }, command);
 }
 
+template <typename C>
+constexpr WindowRole RoleOfKind() {
+  if constexpr (std::is_same_v<C, command::Release>) {
+    return WindowRole::kRelease;
+  } else if constexpr (IsOneOf<C, command::ApplyOp, command::SetGrad, command::GetGrad,
+                               command::Backward, command::Grad>()) {
+    return WindowRole::kStep;
+  } else if constexpr (IsOneOf<C, command::Fetch, command::FetchInto, command::Barrier,
+                               command::Upload, command::UploadFrom, command::ShareArray,
+                               command::ShareCopy, command::ShareNew, command::ShareAlias,
+                               command::SaveArrays, command::QuerySaved, command::DefineLocation,
+                               command::QueryGraphs, command::DumpGraph, command::NoteGenerator,
+                               command::RequireGrad, command::RunProgram>()) {
+    return WindowRole::kBreak;
+  } else {
+    return WindowRole::kReset;
+  }
+}
+
+template <size_t... i>
+constexpr std::array<WindowRole, sizeof...(i)> RolesOf(std::index_sequence<i...> /*kinds*/) {
+  return {RoleOfKind<std::variant_alternative_t<i, Command>>()...};
+}
+
 }  // namespace
 
 WindowRole RoleOf(const Command& command) {
-  const auto role = [](const auto& c) {
-    using C = std::decay_t<decltype(c)>;
-    if constexpr (std::is_same_v<C, command::Release>) {
-      return WindowRole::kRelease;
-    } else if constexpr (IsOneOf<C, command::Backward, command::Grad>()) {
-      // One that may call functions of the client ends elsewhere.
-      return c.request_id == 0 ? WindowRole::kStep : WindowRole::kBreak;
-    } else if constexpr (IsOneOf<C, command::ApplyOp, command::SetGrad, command::GetGrad>()) {
-      return WindowRole::kStep;
-    } else if constexpr (IsOneOf<C, command::Fetch, command::FetchInto, command::Barrier,
-                                 command::Upload, command::UploadFrom, command::ShareArray,
-                                 command::ShareCopy, command::ShareNew, command::ShareAlias,
-                                 command::SaveArrays, command::QuerySaved, command::DefineLocation,
-                                 command::QueryGraphs, command::DumpGraph, command::NoteGenerator,
-                                 command::RequireGrad, command::RunProgram>()) {
-      return WindowRole::kBreak;
-    } else {
-      return WindowRole::kReset;
-    }
-  };
-  return std::visit(role, command);
+  static constexpr auto kRoles = RolesOf(std::make_index_sequence<std::variant_size_v<Command>>());
+  // One that may call functions of the client ends elsewhere.
+  if (const auto* const backward = std::get_if<command::Backward>(&command)) {
+    if (backward->request_id != 0) return WindowRole::kBreak;
+  } else if (const auto* const grad = std::get_if<command::Grad>(&command)) {
+    if (grad->request_id != 0) return WindowRole::kBreak;
+  }
+  return kRoles[command.index()];
 }
 
 void WindowMatch::Clear() {
@@ -219,7 +231,7 @@ absl::optional<WindowShape> WindowShape::Of(absl::Span<const Command* const> fir
   return shape;
 }
 
-bool WindowShape::MayBegin(const Command& command) const {
+bool WindowShape::BeginsWith(const Command& command) const {
   return SameKind(steps_[0].command, command);
 }
 

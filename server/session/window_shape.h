@@ -3,6 +3,7 @@
 #define CHX_SERVER_SESSION_WINDOW_SHAPE_H_
 
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -67,7 +68,13 @@ class WindowShape {
   // the match ends, if that is of the stream's first commands.
   Found Match(absl::Span<const Command> stream, WindowMatch* match) const;
   // Whether the stream's first command is that of such a window, but for its handles' values.
-  bool MayBegin(const Command& command) const;
+  bool MayBegin(const Command& command) const {
+    const auto* const apply = std::get_if<command::ApplyOp>(&command);
+    const auto* const first = std::get_if<command::ApplyOp>(&steps_[0].command);
+    // Nearly always this is enough.
+    if (apply != nullptr && first != nullptr && apply->op != first->op) return false;
+    return BeginsWith(command);
+  }
 
   size_t num_steps() const { return steps_.size(); }
   size_t num_results() const { return num_results_; }
@@ -77,6 +84,8 @@ class WindowShape {
   int64_t Bytes() const;
 
  private:
+  bool BeginsWith(const Command& command) const;
+
   struct Use {
     enum Kind : uint8_t { kResult, kHeld, kArgument } kind = kHeld;
     size_t number = 0;  // of the result or argument
