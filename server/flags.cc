@@ -167,8 +167,10 @@ void AddRest(Adder* add, Flags* flags) {
   add->Duration("slow-command", &flags->slow_command, "1s",
                 "From when on a command of a client is slow: it is logged, and shown on the status "
                 "page; 0s: never.");
-  add->Switch("recognize-windows", &flags->recognize_windows,
-              "Run windows of commands that a client sends again and again as one plan.");
+  add->Switch(
+      "recognize-windows", &flags->recognize_windows,
+      "Run windows of commands that a client sends again and again as one plan; false: each "
+      "command by itself.");
   add->Text("log-level", &flags->log_level,
             "The least important messages to log: debug, info, warning, error, or off. Default: "
             "info, or warning with --lifeline-fd.");

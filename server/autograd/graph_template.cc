@@ -23,7 +23,7 @@ class GraphTemplate::Reader {
     for (const Variable* output : outputs) {
       CHX_ASSIGN_OR_RETURN(made_.outputs_.emplace_back(), NumbersOf(output->nodes));
     }
-    NoteUsers();
+    CountReferences();
     return absl::OkStatus();
   }
 
@@ -63,6 +63,7 @@ class GraphTemplate::Reader {
     added.def = &op.op;
     added.attrs = op.attrs;
     added.rank = op.rank;
+    added.first_value = static_cast<size_t>(num_values_);
     added.bytes = OpNodeBytes(op.inputs.size(), op.outputs.size(), op.edges.size(), op.attrs);
     for (const OpNode::InputRecord& input : op.inputs) {
       Input& read = added.inputs.emplace_back();
@@ -87,39 +88,36 @@ class GraphTemplate::Reader {
         }
       }
     }
-    made_.node_bytes_ += added.bytes;
+    added.num_values = static_cast<size_t>(num_values_) - added.first_value;
     made_.ops_.push_back(std::move(added));
     return absl::OkStatus();
   }
 
-  // Which outputs need a value: those above the op nodes that have saved it.
-  void NoteUsers() {
-    made_.users_.resize(static_cast<size_t>(num_values_));
-    for (size_t output = 0; output < made_.outputs_.size(); ++output) {
-      std::vector<int> todo;
-      std::vector<bool> seen(made_.ops_.size());
-      const auto visit = [&](int node) {
-        const int op = node == kNone ? kNone : made_.nodes_[static_cast<size_t>(node)].op;
-        if (op == kNone || seen[static_cast<size_t>(op)]) return;
-        seen[static_cast<size_t>(op)] = true;
-        todo.push_back(op);
-      };
-      for (int node : made_.outputs_[output]) visit(node);
-      while (!todo.empty()) {
-        const Op& op = made_.ops_[static_cast<size_t>(todo.back())];
-        todo.pop_back();
-        const auto use = [&](int value) {
-          if (value != kNone) made_.users_[static_cast<size_t>(value)].push_back(output);
-        };
-        for (const Output& each : op.outputs) use(each.value);
-        for (const Input& input : op.inputs) {
-          use(input.value);
-          for (int node : input.nodes) visit(node);
-        }
-        for (const Edge& edge : op.edges) {
-          for (int node : edge.inputs) visit(node);
-        }
+  // What keeps an op: outputs, and the ops above it.
+  void CountReferences() {
+    const auto refer = [this](int node, std::vector<int>* below) {
+      const int op = node == kNone ? kNone : made_.nodes_[static_cast<size_t>(node)].op;
+      if (op == kNone) return;
+      ++made_.ops_[static_cast<size_t>(op)].references;
+      if (below != nullptr) below->push_back(op);
+    };
+    for (const Numbers& output : made_.outputs_) {
+      for (int node : output) refer(node, nullptr);
+    }
+    for (Op& op : made_.ops_) {
+      for (const Input& input : op.inputs) {
+        for (int node : input.nodes) refer(node, &op.below);
       }
+      for (const Edge& edge : op.edges) {
+        for (int node : edge.inputs) refer(node, &op.below);
+      }
+    }
+    for (const Node& node : made_.nodes_) {
+      if (node.op != kNone) made_.ops_[static_cast<size_t>(node.op)].charged += ArrayNode::Bytes();
+    }
+    for (Op& op : made_.ops_) {
+      op.charged += op.bytes;
+      made_.node_bytes_ += op.charged;
     }
   }
 
@@ -150,7 +148,6 @@ class GraphTemplate::Reader {
       if (node.grad != nullptr) return absl::UnimplementedError("a gradient that is kept");
       added.op = ops_.at(node.creator.get());
       added.output = node.output_index;
-      made_.node_bytes_ += ArrayNode::Bytes();
     }
     made_.nodes_.push_back(std::move(added));
     return it->second;
@@ -172,24 +169,27 @@ absl::StatusOr<GraphTemplate> GraphTemplate::Of(absl::Span<const Variable* const
 
 int64_t GraphTemplate::Bytes() const {
   auto bytes = static_cast<int64_t>(sizeof(*this) + nodes_.size() * sizeof(Node));
-  for (const std::vector<size_t>& users : users_) {
-    bytes += static_cast<int64_t>(sizeof(users) + users.size() * sizeof(size_t));
-  }
   for (const Op& op : ops_) {
     bytes += static_cast<int64_t>(sizeof(op) + op.inputs.size() * sizeof(Input) +
-                                  op.outputs.size() * sizeof(Output)) +
+                                  op.outputs.size() * sizeof(Output) +
+                                  2 * op.below.size() * sizeof(int)) +
              op.bytes;
   }
   return bytes;
 }
 
 std::vector<GraphTemplate::Nodes> GraphTemplate::Make(absl::Span<const Array> values,
+                                                      absl::Span<const int> references,
                                                       GraphAccount* account) const {
   const auto value_of = [&values](int number) {
     return number == kNone ? Array() : values[static_cast<size_t>(number)];
   };
   std::vector<Ref<OpNode>> ops;
   for (const Op& op : ops_) {
+    if (references[ops.size()] == 0) {
+      ops.emplace_back();
+      continue;
+    }
     Ref<OpNode> node = MakeRef<OpNode>(*op.def, account, op.bytes);
     node->attrs = op.attrs;
     node->rank = op.rank;
@@ -208,6 +208,10 @@ std::vector<GraphTemplate::Nodes> GraphTemplate::Make(absl::Span<const Array> va
       nodes.push_back(node.leaf);
       continue;
     }
+    if (!ops[static_cast<size_t>(node.op)]) {
+      nodes.emplace_back();
+      continue;
+    }
     OpNode& creator = *ops[static_cast<size_t>(node.op)];
     nodes.push_back(creator.OutputNode(creator.EdgeOf(node.id), node.output));
     nodes.back()->grad_required = node.grad_required;
@@ -218,6 +222,7 @@ std::vector<GraphTemplate::Nodes> GraphTemplate::Make(absl::Span<const Array> va
     return list;
   };
   for (size_t i = 0; i < ops_.size(); ++i) {
+    if (!ops[i]) continue;
     for (const Input& input : ops_[i].inputs) {
       OpNode::InputRecord record = input.record;
       record.value.array = value_of(input.value);
@@ -236,29 +241,43 @@ std::vector<GraphTemplate::Nodes> GraphTemplate::Make(absl::Span<const Array> va
   return outputs;
 }
 
-DeferredGraph::~DeferredGraph() {
-  if (template_ != nullptr) account_->meter->Release(template_->NodeBytes());
+DeferredGraph::DeferredGraph(std::shared_ptr<const GraphTemplate> made_by,
+                             std::vector<Array> values, GraphAccount* account)
+    : template_(std::move(made_by)),
+      values_(std::move(values)),
+      handles_(template_->outputs_.size()),
+      charged_(template_->NodeBytes()),
+      account_(account) {
+  references_.reserve(template_->ops_.size());
+  for (const GraphTemplate::Op& op : template_->ops_) references_.push_back(op.references);
 }
 
-void DeferredGraph::Forget(Handle handle) {
-  const auto it = std::find(handles.begin(), handles.end(), handle);
-  if (template_ == nullptr || it == handles.end()) return;
-  *it = 0;
-  DropUnused();
-}
+DeferredGraph::~DeferredGraph() { account_->meter->Release(charged_); }
 
-void DeferredGraph::DropUnused() {
-  for (size_t i = 0; i < values_.size(); ++i) {
-    const absl::Span<const size_t> users = template_->UsersOf(i);
-    const auto is_there = [this](size_t output) { return handles[output] != 0; };
-    if (std::none_of(users.begin(), users.end(), is_there)) values_[i] = Array();
+void DeferredGraph::Forget(size_t output) {
+  if (template_ == nullptr) return;
+  handles_[output] = 0;
+  std::vector<int> gone;
+  const auto forget = [&](int op) {
+    if (--references_[static_cast<size_t>(op)] == 0) gone.push_back(op);
+  };
+  for (int node : template_->outputs_[output]) {
+    forget(template_->nodes_[static_cast<size_t>(node)].op);  // no output is a leaf
+  }
+  while (!gone.empty()) {
+    const GraphTemplate::Op& op = template_->ops_[static_cast<size_t>(gone.back())];
+    gone.pop_back();
+    for (size_t i = 0; i < op.num_values; ++i) values_[op.first_value + i] = Array();
+    account_->meter->Release(op.charged);
+    charged_ -= op.charged;
+    for (int below : op.below) forget(below);
   }
 }
 
 std::vector<GraphTemplate::Nodes> DeferredGraph::Make() {
   const std::shared_ptr<const GraphTemplate> made_by = std::exchange(template_, nullptr);
-  account_->meter->Release(made_by->NodeBytes());
-  return made_by->Make(values_, account_);
+  account_->meter->Release(std::exchange(charged_, 0));
+  return made_by->Make(values_, references_, account_);
 }
 
 }  // namespace chx::server

@@ -30,14 +30,14 @@ class GraphTemplate {
 
   bool empty() const { return nodes_.empty(); }
   bool IsInGraph(size_t output) const { return !outputs_[output].empty(); }
-  // The outputs in whose graphs a value is.
-  absl::Span<const size_t> UsersOf(size_t value) const { return users_[value]; }
   // What a graph's nodes charge.
   int64_t NodeBytes() const { return node_bytes_; }
   // What this takes itself, about.
   int64_t Bytes() const;
-  // The nodes of each output, of a new graph with these values. The meter has room for NodeBytes().
-  std::vector<Nodes> Make(absl::Span<const Array> values, GraphAccount* account) const;
+  // The nodes of each output, of a new graph with these values. Ops without references are left
+  // out, and null stands for their nodes. The meter has room for the others.
+  std::vector<Nodes> Make(absl::Span<const Array> values, absl::Span<const int> references,
+                          GraphAccount* account) const;
 
  private:
   static constexpr int kNone = -1;
@@ -67,17 +67,22 @@ class GraphTemplate {
     const OpDef* def = nullptr;
     Attrs attrs;
     int64_t rank = 0;
-    int64_t bytes = 0;
+    int64_t bytes = 0;    // of the node
+    int64_t charged = 0;  // with the array nodes that it has made
     std::vector<Input> inputs;
     std::vector<Output> outputs;
     std::vector<Edge> edges;
+    size_t first_value = 0;  // of those that it has saved, which follow one another
+    size_t num_values = 0;
+    std::vector<int> below;  // ops that it keeps, as often as it refers to them
+    int references = 0;      // of outputs and other ops
   };
   class Reader;
+  friend class DeferredGraph;
 
   std::vector<Op> ops_;
   std::vector<Node> nodes_;
   std::vector<Numbers> outputs_;
-  std::vector<std::vector<size_t>> users_;  // outputs, by value
   int64_t node_bytes_ = 0;
 };
 
@@ -86,24 +91,25 @@ class DeferredGraph {
  public:
   // NodeBytes() of the template are charged, and given back here.
   DeferredGraph(std::shared_ptr<const GraphTemplate> made_by, std::vector<Array> values,
-                GraphAccount* account)
-      : template_(std::move(made_by)), values_(std::move(values)), account_(account) {}
+                GraphAccount* account);
   ~DeferredGraph();
   DeferredGraph(const DeferredGraph&) = delete;
 
   // Once.
   std::vector<GraphTemplate::Nodes> Make();
 
-  // An output is gone: so are the values that no other one needs.
-  void Forget(Handle handle);
-  void DropUnused();
-
-  // What each output is bound to; 0: to nothing.
-  std::vector<Handle> handles;
+  // What an output is bound to.
+  void SetHandle(size_t output, Handle handle) { handles_[output] = handle; }
+  absl::Span<const Handle> handles() const { return handles_; }
+  // An output is gone, or has not been bound: so is what no other one needs. Once for each.
+  void Forget(size_t output);
 
  private:
   std::shared_ptr<const GraphTemplate> template_;  // null: it is made
   std::vector<Array> values_;
+  std::vector<Handle> handles_;  // by output; 0: it is not there
+  std::vector<int> references_;  // by op
+  int64_t charged_;
   GraphAccount* const account_;
 };
 

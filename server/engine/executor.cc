@@ -11,6 +11,8 @@
 namespace chx::server {
 namespace {
 
+constexpr int64_t kAlignment = 64;  // of arrays
+
 // In place: a tensor is some hundred bytes.
 void SetTensor(const Array& array, KernelTensor* tensor) {
   tensor->data = array.data();
@@ -153,6 +155,13 @@ absl::Status Executor::Restore(const Array& array) {
 }
 
 absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
+  const auto rounded = (static_cast<int64_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  scratch_bytes_ += rounded;
+  if (rounded <= static_cast<int64_t>(scratch_room_.size())) {
+    char* const data = scratch_room_.data();
+    scratch_room_.remove_prefix(static_cast<size_t>(rounded));
+    return static_cast<void*>(data);
+  }
   CHX_ASSIGN_OR_RETURN(Ref<Buffer> buffer, NewBuffer(*current_, static_cast<int64_t>(bytes)));
   scratch_.push_back(std::move(buffer));
   return static_cast<void*>(scratch_.back()->data());
@@ -262,9 +271,15 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
     for (const ArraySpec& spec : inferred.outputs) {
       Array array;
       array.spec = spec;
-      if (kernel_op.elementwise) array.buffer = FindReusable(inputs, inferred, spec);
+      if (kernel_op.elementwise && !apart_) array.buffer = FindReusable(inputs, inferred, spec);
       if (!array.valid()) {
-        CHX_ASSIGN_OR_RETURN(array.buffer, NewBuffer(*state, spec.nbytes()));
+        absl::StatusOr<Ref<Buffer>> made = NewBuffer(*state, spec.nbytes());
+        if (made.ok()) {
+          array.buffer = *std::move(made);
+        } else if (kernel_op.elementwise && apart_) {
+          array.buffer = FindReusable(inputs, inferred, spec);
+        }
+        if (!array.valid()) return made.status();
       }
       outputs->push_back(std::move(array));
       out.emplace_back();
@@ -285,7 +300,7 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
     }
     for (const Array& array : temporaries) arrays.push_back(&array);
     for (const Array& array : *outputs) arrays.push_back(&array);
-    observer_->Ran(kernel_call, arrays);
+    observer_->Ran(kernel_call, arrays, scratch_bytes_);
   }
   if (!status.ok()) outputs->clear();
   return status;
@@ -295,6 +310,7 @@ absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64
   DeviceState& state = states_[call.device];
   if (state.health->lost()) return LostError(call.device);
   current_ = &state;
+  scratch_bytes_ = 0;
   absl::Status status;
   {
     const KernelTimer timer(state.counters, call.op.id, large_operand);
@@ -305,11 +321,14 @@ absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64
   return status;
 }
 
-absl::Status Executor::Repeat(const PreparedKernel& call) {
+absl::Status Executor::Repeat(const PreparedKernel& call, absl::Span<char> scratch) {
   CHX_RETURN_IF_ERROR(CheckNotStopped(call.op->name));
-  return CallKernel(*call.op,
-                    {*call.op, call.kernel, call.device, call.inputs, call.outputs, call.attrs},
-                    call.large_operand);
+  scratch_room_ = scratch;
+  const absl::Status status = CallKernel(
+      *call.op, {*call.op, call.kernel, call.device, call.inputs, call.outputs, call.attrs},
+      call.large_operand);
+  scratch_room_ = {};
+  return status;
 }
 
 absl::Status Executor::RepeatBlocks(
@@ -414,7 +433,7 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
     absl::InlinedVector<const Array*, 8> arrays;
     for (const ArrayOperand& input : inputs) arrays.push_back(input.array());
     for (const Array& array : temporaries) arrays.push_back(&array);
-    observer_->Ran(kernel_call, arrays);
+    observer_->Ran(kernel_call, arrays, scratch_bytes_);
   }
   static const OpDef* const copyto = OpRegistry::Global().Find("copyto");
   for (const auto& back : written_back) {
@@ -441,7 +460,7 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
   const absl::Status status = CallKernel(op, call, output.buffer->bytes());
   if (observer_ != nullptr && status.ok()) {
     const Array* const arrays[] = {&input, &output};
-    observer_->Ran(call, arrays);
+    observer_->Ran(call, arrays, scratch_bytes_);
   }
   return status;
 }

@@ -2,8 +2,10 @@
 #ifndef CHX_SERVER_ENGINE_EXECUTOR_H_
 #define CHX_SERVER_ENGINE_EXECUTOR_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -67,13 +69,20 @@ class Executor : private ScratchAllocator {
   // Moves an upload that the client could still write to, unless it has to stay.
   absl::Status Unshare(const Array& array);
   // Calls a kernel once more, with the tensors as they are now. All its memory must have been kept.
-  absl::Status Repeat(const PreparedKernel& call);
+  // Its scratch memory lies in `scratch`, which is aligned as arrays are, as far as that has room.
+  absl::Status Repeat(const PreparedKernel& call, absl::Span<char> scratch = {});
   // Calls run(stream, begin, end) for parts of [0, n), as Stream::RunBlocks does, as one kernel:
   // all of a run of blockwise kernels, of which `first` is the first.
   absl::Status RepeatBlocks(const PreparedKernel& first, int64_t n, int64_t grain,
                             absl::FunctionRef<absl::Status(Stream&, int64_t, int64_t)> run);
-  // Told of each kernel from now on; null: nobody is.
-  void set_observer(KernelObserver* observer) { observer_ = observer; }
+  // Told of each kernel from now on; null: nobody is. `apart`: results lie beside their inputs
+  // then, also where an input is not used again, unless there is no memory.
+  void set_observer(KernelObserver* observer, bool apart = false) {
+    observer_ = observer;
+    apart_ = apart;
+  }
+  // Asked to give memory back before an allocation fails; true: it has. Null: nobody is.
+  void set_relief(std::function<bool()> relief) { relief_ = std::move(relief); }
   // The serial of the last buffer that was made.
   uint64_t last_buffer() const { return clock_.buffers; }
 
@@ -197,9 +206,13 @@ class Executor : private ScratchAllocator {
   std::vector<DeviceState> states_;
   DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;
-  SharedUse* held_ = nullptr;  // of the command that runs
+  absl::Span<char> scratch_room_;  // for the kernel that runs
+  int64_t scratch_bytes_ = 0;      // that it has asked for
+  SharedUse* held_ = nullptr;      // of the command that runs
   bool shares_ = false;
   KernelObserver* observer_ = nullptr;
+  bool apart_ = false;
+  std::function<bool()> relief_;
   // Memory that a client may be reading, of arrays that have moved from there to a storage.
   std::vector<Ref<Buffer>> left_;
 };

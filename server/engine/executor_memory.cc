@@ -135,7 +135,10 @@ bool Executor::Reclaim() {
 absl::StatusOr<Ref<Buffer>> Executor::NewBuffer(const DeviceState& state, int64_t bytes) {
   for (;;) {
     absl::StatusOr<Ref<Buffer>> buffer = state.pool->Allocate(bytes);
-    if (buffer.ok() || !ReclaimFromOthers(state, buffer.status(), bytes)) return buffer;
+    if (buffer.ok()) return buffer;
+    const bool relieved =
+        relief_ != nullptr && KindOf(buffer.status()) == ErrorKind::kMemory && relief_();
+    if (!relieved && !ReclaimFromOthers(state, buffer.status(), bytes)) return buffer;
   }
 }
 

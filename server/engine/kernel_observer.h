@@ -26,8 +26,9 @@ struct KernelCall {
 
 class KernelObserver {
  public:
-  // A kernel has run, on tensors in the memory of `arrays`.
-  virtual void Ran(const KernelCall& call, absl::Span<const Array* const> arrays) = 0;
+  // A kernel has run, on tensors in the memory of `arrays`, with so many bytes of scratch memory.
+  virtual void Ran(const KernelCall& call, absl::Span<const Array* const> arrays,
+                   int64_t scratch) = 0;
   // An array has been copied to another device, which no call shows.
   virtual void Transferred() = 0;
 
@@ -44,6 +45,7 @@ struct PreparedKernel {
   absl::InlinedVector<KernelTensor, 1> outputs;
   Attrs attrs;
   int64_t large_operand = 0;  // bytes, for its KernelTimer
+  int64_t scratch = 0;        // bytes that it has taken
 };
 
 }  // namespace chx::server

@@ -173,7 +173,7 @@ absl::StatusOr<MemoryCharge> MemoryCharge::Of(const MemoryAccountPtr& account, i
 
 bool MemoryMeter::Refill(int64_t bytes) {
   const auto charge = [this](int64_t more) {
-    if (!account_->TryCharge(more, MemoryUse::kRecords)) return false;
+    if (!account_->TryCharge(more, use_)) return false;
     held_ += more;
     room_ += more;
     return true;
@@ -185,14 +185,14 @@ bool MemoryMeter::Refill(int64_t bytes) {
 }
 
 void MemoryMeter::Overdraw() {
-  account_->Charge(-room_, MemoryUse::kRecords);
+  account_->Charge(-room_, use_);
   held_ -= room_;
   room_ = 0;
 }
 
 void MemoryMeter::GiveBack() {
   const int64_t bytes = room_ - kChunk;
-  account_->Release(bytes, MemoryUse::kRecords);
+  account_->Release(bytes, use_);
   held_ -= bytes;
   room_ = kChunk;
 }

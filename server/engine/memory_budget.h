@@ -198,8 +198,9 @@ class MemoryMeter {
  public:
   static constexpr int64_t kChunk = 64 << 10;
 
-  explicit MemoryMeter(MemoryAccountPtr account) : account_(std::move(account)) {}
-  ~MemoryMeter() { account_->Release(held_, MemoryUse::kRecords); }
+  explicit MemoryMeter(MemoryAccountPtr account, MemoryUse use = MemoryUse::kRecords)
+      : account_(std::move(account)), use_(use) {}
+  ~MemoryMeter() { account_->Release(held_, use_); }
   MemoryMeter(const MemoryMeter&) = delete;
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 
@@ -231,6 +232,7 @@ class MemoryMeter {
   void GiveBack();
 
   const MemoryAccountPtr account_;
+  const MemoryUse use_;
   std::function<bool()> reclaim_;
   int64_t held_ = 0;  // what the account has been charged
   int64_t room_ = 0;  // of that, what is not in use

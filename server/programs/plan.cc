@@ -12,16 +12,6 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// By the values that it gets, such as labels and indices.
-bool MayFail(const PreparedKernel& kernel) {
-  if (kernel.op->checked != nullptr) return true;
-  const auto decides = [&](const KernelTensor& input) {
-    return input.present && !input.is_scalar && MustNotChange(*kernel.op, input.dtype);
-  };
-  return !kernel.op->elementwise &&
-         std::any_of(kernel.inputs.begin(), kernel.inputs.end(), decides);
-}
-
 }  // namespace
 
 ArgumentSpec ArgumentSpec::Of(const Variable& argument) {
@@ -48,7 +38,8 @@ bool ArgumentSpec::Fits(const Variable& argument) const {
   return true;
 }
 
-Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices)
+Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices,
+           bool checks_first)
     : shared_(ShareCommonCalls(&trace)),
       calls_(std::move(trace.calls)),
       results_(std::move(trace.results)),
@@ -72,10 +63,19 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
     if (!gradient.any_before && gradient.changes) repeatable_ = false;
   }
   DropUnused();
+  if (checks_first) CheckFirst();
   Fuse(devices);
   LayOut();
   FindPlaces();
   FindSlots(trace.slots);
+  for (const Step& step : steps_) {
+    const auto calls = absl::MakeConstSpan(calls_).subspan(step.calls.first, step.calls.count);
+    if (std::any_of(calls.begin(), calls.end(),
+                    [this](const auto& c) { return WritesOutside(c); })) {
+      break;
+    }
+    ++first_write_;
+  }
 }
 
 // Null: the kernel was left out.
@@ -107,7 +107,7 @@ void Plan::DropUnused() {
   size_t next = 0;
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (!kept[i]) {
-      drops_checks_ = drops_checks_ || MayFail(calls_[i].kernel);
+      drops_checks_ = drops_checks_ || MayFailByValues(calls_[i].kernel);
       dropped_.push_back(calls_[i].kernel.op);
       continue;
     }
@@ -191,6 +191,17 @@ void Plan::LayOut() {
     if (arena_bytes_.size() <= object.traced.device) arena_bytes_.resize(object.traced.device + 1);
     int64_t& bytes = arena_bytes_[object.traced.device];
     bytes = std::max(bytes, offset + object.traced.bytes);
+  }
+  for (const Step& step : steps_) {
+    const PreparedKernel& kernel = calls_[step.calls.first].kernel;
+    if (step.fused != nullptr || kernel.scratch == 0) continue;
+    if (scratch_bytes_.size() <= kernel.device) scratch_bytes_.resize(kernel.device + 1);
+    scratch_bytes_[kernel.device] = std::max(scratch_bytes_[kernel.device], kernel.scratch);
+  }
+  if (arena_bytes_.size() < scratch_bytes_.size()) arena_bytes_.resize(scratch_bytes_.size());
+  for (size_t i = 0; i < scratch_bytes_.size(); ++i) {
+    arena_bytes_[i] = (arena_bytes_[i] + kAlignment - 1) / kAlignment * kAlignment;
+    arena_bytes_[i] += scratch_bytes_[i];
   }
 }
 
@@ -320,17 +331,36 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
 
 absl::Status Plan::RunStep(Executor& executor, const Step& step) const {
   if (step.fused != nullptr) return step.fused->Run(executor);
-  return executor.Repeat(calls_[step.calls.first].kernel);
+  const PreparedKernel& kernel = calls_[step.calls.first].kernel;
+  if (kernel.scratch == 0) return executor.Repeat(kernel);
+  const int64_t room = scratch_bytes_[kernel.device];
+  char* const end = arenas_[kernel.device].buffer->data() + arena_bytes_[kernel.device];
+  return executor.Repeat(kernel, absl::MakeSpan(end - room, static_cast<size_t>(room)));
+}
+
+// What has begun to write goes on to its end: it is short, and a command that was cancelled a
+// moment later is cancelled all the same.
+absl::Status Plan::BeginStep(size_t step, const Source& source) const {
+  constexpr uint64_t kAfterAllThatIsCancelled = ~uint64_t{0};
+  StopReason reason = StopReason::kNone;
+  if (step <= first_write_) reason = source.stop->Begin(source.batch);
+  if (reason == StopReason::kNone && step >= first_write_) {
+    reason = source.stop->Begin(kAfterAllThatIsCancelled);
+  }
+  if (reason == StopReason::kNone) return absl::OkStatus();
+  return source.stop->Error(calls_[steps_[step].calls.first].kernel.op->name, reason);
 }
 
 absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
-                          Progress* progress) {
+                          const Source* source, Progress* progress) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
   }
-  for (Step& step : steps_) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
     progress->command = calls_[step.calls.first].command;
-    progress->step = static_cast<size_t>(&step - steps_.data());
+    if (source != nullptr) CHX_RETURN_IF_ERROR(BeginStep(i, *source));
+    progress->wrote = progress->wrote || i >= first_write_;
     if (!measures_) {
       CHX_RETURN_IF_ERROR(RunStep(executor, step));
       continue;
@@ -370,13 +400,13 @@ void Plan::Finish(absl::Span<Variable* const> arguments, std::vector<Array>* res
 
 absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
                        absl::Span<const int64_t> values, std::vector<Array>* results,
-                       Progress* progress) {
+                       Progress* progress, const Source* source) {
   absl::Status status = Prepare(executor, arguments);
   progress->began = status.ok();
   if (calls_.empty()) times = 1;
   for (int64_t i = 0; i < times && status.ok(); ++i) {
     const size_t first = static_cast<size_t>(i) * slots_.size();
-    status = Repeat(executor, values.subspan(first, slots_.size()), progress);
+    status = Repeat(executor, values.subspan(first, slots_.size()), source, progress);
   }
   if (status.ok()) Finish(arguments, results);
   arenas_.clear();
@@ -384,34 +414,21 @@ absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments
   return status;
 }
 
-bool Plan::WritesOutside(const Step& step) const {
+bool Plan::WritesOutside(const TraceCall& call) const {
   bool writes = false;
-  for (size_t i = 0; i < step.calls.count; ++i) {
-    calls_[step.calls.first + i].ForEachWritten([&](const TraceTensor& tensor) {
-      const Kind kind = objects_[tensor.object].traced.kind;
-      writes = writes || (kind != Kind::kTemporary && kind != Kind::kResult);
-    });
-  }
+  call.ForEachWritten([&](const TraceTensor& tensor) {
+    const Kind kind = objects_[tensor.object].traced.kind;
+    writes = writes || (kind != Kind::kTemporary && kind != Kind::kResult);
+  });
   return writes;
 }
 
-bool Plan::HasWritten(size_t step) const {
-  for (size_t i = 0; i <= step && i < steps_.size(); ++i) {
-    if (WritesOutside(steps_[i])) return true;
-  }
-  return false;
-}
-
 bool Plan::MayFailHalfway() const {
-  bool written = false;
-  for (const Step& step : steps_) {
-    written = written || WritesOutside(step);
-    if (!written) continue;
-    for (size_t i = 0; i < step.calls.count; ++i) {
-      if (MayFail(calls_[step.calls.first + i].kernel)) return true;
-    }
-  }
-  return false;
+  if (first_write_ == steps_.size()) return false;
+  const auto calls = absl::MakeConstSpan(calls_).subspan(steps_[first_write_].calls.first);
+  return std::any_of(calls.begin(), calls.end(), [](const TraceCall& call) {
+    return !call.checked && MayFailByValues(call.kernel);
+  });
 }
 
 std::vector<const Buffer*> Plan::Unwritten(absl::Span<Variable* const> arguments,

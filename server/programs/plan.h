@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "server/autograd/variable.h"
 #include "server/engine/executor.h"
+#include "server/engine/stop_token.h"
 #include "server/programs/fused_run.h"
 #include "server/programs/fusion.h"
 #include "server/programs/trace.h"
@@ -29,12 +30,17 @@ struct ArgumentSpec {
   bool Fits(const Variable& argument) const;
 };
 
+// Whether the values that a kernel gets, such as labels and indices, may make it fail.
+bool MayFailByValues(const PreparedKernel& kernel);
+
 // One step's, for arguments and gradients of one kind. Used under the session's lock.
 class Plan {
  public:
   // Leaves out what was computed before and what nothing depends on, fuses what can be, and lays
-  // the temporaries out in one block per device.
-  Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices);
+  // the temporaries out in one block per device. `checks_first`: what may fail by values that are
+  // there before the run, such as labels, is tried out before anything is written.
+  Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devices& devices,
+       bool checks_first = false);
 
   // Whether the plan does what the step's commands would do with these arguments, and all as it is.
   // What other sessions have, too, is held by the executor for the length of the run.
@@ -44,21 +50,26 @@ class Plan {
 
   struct Progress {
     bool began = false;  // else nothing has run: the plan cannot be used now
+    bool wrote = false;  // what can be seen outside, or it was about to
     size_t command = 0;  // that has run last
-    size_t step = 0;     // of the plan, likewise
   };
-  // One run, or several: `values` are those of the slots in each. *results is replaced.
+  // Whose commands a run stands for: each step has the time that a command may take, and what has
+  // begun to write can be cancelled no more.
+  struct Source {
+    StopToken* stop;
+    uint64_t batch;
+  };
+  // One run, or several: `values` are those of the slots in each. *results is replaced. All memory
+  // that a run needs is there before it begins. `source`: null: it is one command.
   absl::Status Run(Executor& executor, absl::Span<Variable* const> arguments, int64_t times,
                    absl::Span<const int64_t> values, std::vector<Array>* results,
-                   Progress* progress);
+                   Progress* progress, const Source* source = nullptr);
 
   // Whether an operator whose values may make it fail comes after, or makes, a write that can be
   // seen outside.
   bool MayFailHalfway() const;
   // Whether an operator that may fail so is left out, as nothing depends on it.
   bool DropsChecks() const { return drops_checks_; }
-  // Whether a run that has come to this step may have written what can be seen outside.
-  bool HasWritten(size_t step) const;
 
   // The time of each step of runs is measured from now on.
   void Measure() { measures_ = true; }
@@ -103,6 +114,11 @@ class Plan {
   };
 
   void DropUnused();
+  void CheckFirst();
+  // The object in calls that come first, with the calls that make it; -1: it is not known then.
+  int SettledObject(int object, int depth, std::vector<TraceCall>* first);
+  bool AddCheck(const TraceCall& call, std::vector<TraceCall>* first);
+  int NewTemporary(DeviceId device, int64_t bytes);
   std::vector<Life> FindLives() const;
   void Fuse(const Devices& devices);
   void LayOut();
@@ -113,8 +129,10 @@ class Plan {
                                   absl::Span<Variable* const> arguments);
   absl::Status Prepare(Executor& executor, absl::Span<Variable* const> arguments);
   absl::Status RunStep(Executor& executor, const Step& step) const;
-  bool WritesOutside(const Step& step) const;
-  absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, Progress* progress);
+  absl::Status BeginStep(size_t step, const Source& source) const;
+  bool WritesOutside(const TraceCall& call) const;
+  absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, const Source* source,
+                      Progress* progress);
   void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
   ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
   Array ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const;
@@ -131,7 +149,10 @@ class Plan {
   std::vector<TraceArray> results_;
   std::vector<TraceGradient> gradients_;
   std::vector<int64_t> arena_bytes_;  // by device
+  // By device: behind the temporaries, for one kernel after the other.
+  std::vector<int64_t> scratch_bytes_;
   std::vector<AttrValue*> slots_;
+  size_t first_write_ = 0;  // the first step that writes what can be seen outside
   bool repeatable_ = true;
   bool drops_checks_ = false;
   bool measures_ = false;

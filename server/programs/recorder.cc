@@ -239,9 +239,10 @@ TraceCall Recorder::Traced(const KernelCall& call, absl::Span<const Array* const
   return traced;
 }
 
-void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays) {
+void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays, int64_t scratch) {
   if (trace_.calls.size() >= kMaxCalls) Decline("it runs more kernels than a plan has room for");
   TraceCall traced = Traced(call, arrays);
+  traced.kernel.scratch = scratch;
   if (!declined_.empty()) return;
   bytes_ += BytesOf(traced);
   trace_.calls.push_back(std::move(traced));
@@ -252,6 +253,14 @@ void Recorder::Transferred() { Decline("an array has been copied to another devi
 void Recorder::Decline(std::string why) {
   if (declined_.empty()) declined_ = std::move(why);
   std::vector<TraceCall>().swap(trace_.calls);
+}
+
+void Recorder::GiveUp(std::string why) {
+  Decline(std::move(why));
+  for (TraceObject& object : trace_.objects) object.buffer = nullptr;
+  watched_.clear();
+  std::vector<Watched>().swap(nodes_);
+  bytes_ = 0;
 }
 
 TraceArray Recorder::Keep(const Array& array) {

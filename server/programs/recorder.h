@@ -41,10 +41,12 @@ class Recorder final : public KernelObserver {
   // Of a command: it asks for the gradient.
   void UseGradient(const ArrayNode* node);
 
-  void Ran(const KernelCall& call, absl::Span<const Array* const> arrays) override;
+  void Ran(const KernelCall& call, absl::Span<const Array* const> arrays, int64_t scratch) override;
   void Transferred() override;
   // Why the step cannot be repeated as a plan; it may still be run by its commands.
   void Decline(std::string why);
+  // The same, and lets go of all that it has noted.
+  void GiveUp(std::string why);
   // What it takes, about.
   int64_t Bytes() const { return bytes_; }
 

@@ -51,6 +51,7 @@ struct StreamState final : TransportState {
   std::deque<UnackedEvent> unacked;
   uint64_t unacked_bytes = 0;
   std::vector<Command> window = std::vector<Command>(kWindow);
+  MemoryCharge wide;   // of a window that is larger
   size_t decoded = 0;  // bytes, since the window's memory was looked at
 
   // The next event's number, then each event with its size.
@@ -89,6 +90,19 @@ struct StreamState final : TransportState {
   // Whether the session has the memory for a message of so many bytes.
   bool HasMemory(uint64_t bytes) {
     return meter.Reserve(static_cast<int64_t>(bytes + 2 * kObjectBytes));
+  }
+
+  // Makes room for commands that wait for those behind them. False: there is no memory for it.
+  bool Widen(size_t size, const MemoryAccountPtr& account) {
+    if (size <= window.size()) return true;
+    if (wide.bytes() == 0) {
+      const auto bytes = static_cast<int64_t>((Session::kMaxLeft + kWindow) * sizeof(Command));
+      absl::StatusOr<MemoryCharge> charge = MemoryCharge::Of(account, bytes, MemoryUse::kFixed);
+      if (!charge.ok()) return false;
+      wide = *std::move(charge);
+    }
+    window.resize(size);
+    return true;
   }
 
   // Commands keep their memory for the next batch, unless that is much.
@@ -261,8 +275,8 @@ absl::Status OpStream::Run(const v1::Submit& submit, StreamState* state) {
   size_t left = 0;  // commands that wait for those behind them, at the front of the window
   while (!reader.AtEnd()) {
     size_t count = left;
-    if (state->window.size() < left + window) state->window.resize(left + window);
-    while (count < left + window && !reader.AtEnd()) {
+    const bool may_wait = state->Widen(left + window, record_->session->account());
+    while (may_wait && count < left + window && !reader.AtEnd()) {
       Command& command = state->window[count++];
       CHX_RETURN_IF_ERROR(reader.Next(&command));
       if (NamesOthersHandle(command)) {
@@ -274,9 +288,9 @@ absl::Status OpStream::Run(const v1::Submit& submit, StreamState* state) {
       return absl::InvalidArgumentError(
           absl::StrCat("expects batches of at most ", kMaxInflightCommands, " commands"));
     }
-    const size_t done =
-        record_->session->Execute(absl::MakeConstSpan(state->window).subspan(0, count), &output_,
-                                  submit.batch_seq(), window == kWindow && !reader.AtEnd());
+    const size_t done = record_->session->Execute(
+        absl::MakeConstSpan(state->window).subspan(0, count), &output_, submit.batch_seq(),
+        may_wait && window == kWindow && !reader.AtEnd());
     if (record_->session->stop().session_ended()) return absl::OkStatus();  // who calls sees it
     left = count - std::min(done, count);
     for (size_t i = 0; i < left; ++i) std::swap(state->window[i], state->window[done + i]);

@@ -24,13 +24,13 @@ HandleTable::Entry* HandleTable::FindValue(Handle handle) {
 void HandleTable::MakeGraph(const std::shared_ptr<DeferredGraph>& graph) {
   const std::vector<GraphTemplate::Nodes> nodes = graph->Make();
   for (size_t i = 0; i < nodes.size(); ++i) {
-    const auto it = entries_.find(graph->handles[i]);
+    const auto it = entries_.find(graph->handles()[i]);
     if (it == entries_.end() || it->second.graph != graph) continue;
     Variable& variable = it->second.variable;
     variable.nodes = nodes[i];
     meter_->Charge(variable.HeapBytes());
     it->second.graph = nullptr;
-    NoteNewNodes(graph->handles[i], variable, 0);
+    NoteNewNodes(graph->handles()[i], variable, 0);
   }
 }
 
@@ -111,10 +111,13 @@ void HandleTable::Bind(Handle handle, Variable variable) {
   entries_[handle].variable = std::move(variable);
 }
 
-void HandleTable::Bind(Handle handle, Array array, std::shared_ptr<DeferredGraph> graph) {
+void HandleTable::Bind(Handle handle, Array array, std::shared_ptr<DeferredGraph> graph,
+                       size_t output) {
   Entry& entry = entries_[handle];
   entry.variable.array = std::move(array);
+  if (graph != nullptr) graph->SetHandle(output, handle);
   entry.graph = std::move(graph);
+  entry.output = output;
 }
 
 void HandleTable::NoteNewNodes(Handle handle, const Variable& variable, size_t nodes_before) {
@@ -145,7 +148,7 @@ void HandleTable::Poison(Handle handle, const RootErrorPtr& error) {
 bool HandleTable::Release(Handle handle) {
   auto it = entries_.find(handle);
   if (it == entries_.end()) return false;
-  if (it->second.graph != nullptr) it->second.graph->Forget(handle);
+  if (it->second.graph != nullptr) it->second.graph->Forget(it->second.output);
   Drop(&it->second);
   entries_.erase(it);
   return true;

@@ -28,6 +28,7 @@ class HandleTable {
     RootErrorPtr error;  // set: `variable` is empty
     // Set: the array's nodes are not made yet. Who uses the array gets it with its nodes.
     std::shared_ptr<DeferredGraph> graph;
+    size_t output = 0;  // of the graph
   };
 
   HandleTable(MemoryMeter* meter, GraphScopes* scopes, int64_t max_handles)
@@ -57,7 +58,7 @@ class HandleTable {
   // Binds a handle that CheckNew has passed.
   void Bind(Handle handle, Variable variable);
   // The same for an array in a graph that is made when somebody uses the array.
-  void Bind(Handle handle, Array array, std::shared_ptr<DeferredGraph> graph);
+  void Bind(Handle handle, Array array, std::shared_ptr<DeferredGraph> graph, size_t output);
   // Makes all graphs that are deferred.
   void MakeGraphs();
   // Binds the handle, unless it is 0 or in use, which keeps its value.

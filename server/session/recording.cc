@@ -24,7 +24,18 @@ absl::Status CannotRecord(absl::string_view what, absl::string_view how) {
 Recording::Recording(uint64_t number, SessionState* state, bool keep_commands)
     : number_(number),
       state_(*state),
+      meter_(state->meter),
       keeps_(keep_commands),
+      of_window_(false),
+      recorder_(state->executor.last_buffer()),
+      program_(std::make_unique<Program>()) {}
+
+Recording::Recording(SessionState* state, MemoryMeter* meter)
+    : number_(0),
+      state_(*state),
+      meter_(*meter),
+      keeps_(false),
+      of_window_(true),
       recorder_(state->executor.last_buffer()),
       program_(std::make_unique<Program>()) {}
 
@@ -55,7 +66,7 @@ absl::Status Recording::Begin(absl::Span<const Handle> arguments) {
       if (node->creator == nullptr) recorder_.WatchGradient(node.get());
     }
   });
-  state_.executor.set_observer(&recorder_);
+  state_.executor.set_observer(&recorder_, /*apart=*/of_window_);
   return absl::OkStatus();
 }
 
@@ -120,11 +131,11 @@ void Recording::KeepCommand(const Command& command) {
 
 // If there is no memory for it, nothing is noted from now on.
 bool Recording::Charge(int64_t bytes) {
-  if (state_.meter.TryCharge(bytes)) {
+  if (meter_.TryCharge(bytes)) {
     program_->charged += bytes;
     return true;
   }
-  Fail(MemoryError("[jit] ", state_.meter.Exhausted(bytes).message()));
+  Fail(MemoryError("[jit] ", meter_.Exhausted(bytes).message()));
   recorder_.Decline("there is no memory for it");
   return false;
 }
@@ -256,29 +267,32 @@ void Recording::NoteInterface(absl::Span<const Variable* const> results, Program
 }
 
 absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Handle> outputs,
-                                                          absl::Span<const Array> others,
-                                                          absl::Span<const TraceSlot> slots,
                                                           Program* program) {
   RootErrorPtr inherited;
   CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> results,
                        state_.handles.UseAll(outputs, &inherited));
   if (inherited != nullptr) return inherited->status;
-  if (program != nullptr && program->interface == nullptr) NoteInterface(results, program);
+  if (program->interface == nullptr) NoteInterface(results, program);
   std::vector<const Array*> arrays;
-  arrays.reserve(results.size() + others.size());
+  arrays.reserve(results.size());
   for (const Variable* result : results) arrays.push_back(&result->array);
-  for (const Array& other : others) arrays.push_back(&other);
-  CHX_ASSIGN_OR_RETURN(Trace trace, recorder_.Finish(arrays, slots));
+  return MakePlan(arrays, program->slots);
+}
+
+absl::StatusOr<std::unique_ptr<Plan>> Recording::MakePlan(absl::Span<const Array* const> results,
+                                                          absl::Span<const TraceSlot> slots) {
+  CHX_ASSIGN_OR_RETURN(Trace trace, recorder_.Finish(results, slots));
   std::vector<const Variable*> arguments;
   arguments.reserve(arguments_.size());
   for (const Variable& argument : arguments_) arguments.push_back(&argument);
-  return std::make_unique<Plan>(std::move(trace), arguments, state_.executor.devices());
+  return std::make_unique<Plan>(std::move(trace), arguments, state_.executor.devices(),
+                                /*checks_first=*/of_window_);
 }
 
 void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {
   constexpr size_t kMaxPlans = 4;
   ++program->attempts;
-  absl::StatusOr<std::unique_ptr<Plan>> plan = MakePlan(outputs, {}, program->slots, program);
+  absl::StatusOr<std::unique_ptr<Plan>> plan = MakePlan(outputs, program);
   if (!plan.ok()) {
     program->declined = std::string(plan.status().message());
     return;
@@ -298,12 +312,20 @@ void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {
   program->plans.pop_back();
 }
 
-absl::StatusOr<std::unique_ptr<Plan>> Recording::FinishPlan(absl::Span<const Handle> outputs,
-                                                            absl::Span<const Array> others,
+absl::StatusOr<std::unique_ptr<Plan>> Recording::FinishPlan(absl::Span<const Array* const> results,
                                                             absl::Span<const TraceSlot> slots) {
   state_.executor.set_observer(nullptr);
   CHX_RETURN_IF_ERROR(status_);
-  return MakePlan(outputs, others, slots, nullptr);
+  return MakePlan(results, slots);
+}
+
+// Arrays that are kept for the plan, too.
+void Recording::GiveUp() {
+  Fail(MemoryError("[jit] there is no memory for it"));
+  recorder_.GiveUp("there is no memory for it");
+  arguments_.clear();
+  meter_.Release(std::exchange(program_->charged, 0));
+  recorded_ = 0;
 }
 
 absl::StatusOr<std::unique_ptr<Program>> Recording::Finish(absl::Span<const Handle> outputs,
@@ -340,7 +362,9 @@ absl::StatusOr<std::unique_ptr<Program>> Recording::Finish(absl::Span<const Hand
 
 Recording::~Recording() {
   state_.executor.set_observer(nullptr);
-  if (program_ != nullptr) FreeProgram(program_.get(), &state_);
+  if (program_ == nullptr) return;
+  meter_.Release(std::exchange(program_->charged, 0));
+  FreeProgram(program_.get(), &state_);
 }
 
 }  // namespace chx::server

@@ -21,6 +21,8 @@ namespace chx::server {
 class Recording {
  public:
   Recording(uint64_t number, SessionState* state, bool keep_commands);
+  // Of a window that nobody has asked to record: what is noted is charged elsewhere.
+  Recording(SessionState* state, MemoryMeter* meter);
   // Frees what it holds, unless Finish has given it away.
   ~Recording();
   Recording(const Recording&) = delete;
@@ -41,10 +43,11 @@ class Recording {
                                                   absl::Span<const int64_t> slots);
   // The same for a program that there is: only the plan.
   void AddPlan(absl::Span<const Handle> outputs, Program* program);
-  // Only the plan, for no program. Its results are the outputs, and then `others`.
-  absl::StatusOr<std::unique_ptr<Plan>> FinishPlan(absl::Span<const Handle> outputs,
-                                                   absl::Span<const Array> others,
+  // Only the plan, of a window.
+  absl::StatusOr<std::unique_ptr<Plan>> FinishPlan(absl::Span<const Array* const> results,
                                                    absl::Span<const TraceSlot> slots);
+  // Lets go of all that is noted: there is no memory for it.
+  void GiveUp();
 
  private:
   void KeepCommand(const Command& command);
@@ -59,13 +62,15 @@ class Recording {
   absl::Status SetSlots(absl::Span<const int64_t> slots);
   void NoteInterface(absl::Span<const Variable* const> results, Program* program) const;
   absl::StatusOr<std::unique_ptr<Plan>> MakePlan(absl::Span<const Handle> outputs,
-                                                 absl::Span<const Array> others,
-                                                 absl::Span<const TraceSlot> slots,
                                                  Program* program);
+  absl::StatusOr<std::unique_ptr<Plan>> MakePlan(absl::Span<const Array* const> results,
+                                                 absl::Span<const TraceSlot> slots);
 
   const uint64_t number_;
   SessionState& state_;
+  MemoryMeter& meter_;
   const bool keeps_;
+  const bool of_window_;
   Recorder recorder_;
   std::unique_ptr<Program> program_;
   std::vector<Variable> arguments_;  // as they were at first; whatever becomes of their handles

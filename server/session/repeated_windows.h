@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "proto/command.h"
 #include "server/autograd/graph_template.h"
@@ -17,6 +20,7 @@
 
 namespace chx::server {
 
+class Recording;
 struct CommandContext;
 struct SessionState;
 
@@ -29,18 +33,26 @@ class RepeatedWindows {
   static constexpr size_t kMaxPending = 2 * WindowSearch::kMaxPeriod;
   static constexpr size_t kMore = ~size_t{0};
 
-  RepeatedWindows(bool enabled, MemoryMeter* meter) : enabled_(enabled), meter_(meter) {}
+  RepeatedWindows(bool enabled, MemoryAccountPtr account)
+      : enabled_(enabled), meter_(std::move(account), MemoryUse::kFixed) {}
   ~RepeatedWindows() { Clear(); }
   RepeatedWindows(const RepeatedWindows&) = delete;
 
   // Carries out the window that the stream begins with, if there is one: how many commands that
   // are. 0: none. kMore: there may be one, if the stream goes on as it has begun; only if `more`.
+  // What is given next is that stream then, and more of it, if the batch is the same.
   size_t Run(absl::Span<const Command> stream, bool more, uint64_t batch, CommandContext& context);
   // After each other command.
-  void Note(const Command& command, const SessionState& state);
+  void Note(const Command& command);
   void Clear();
+  // The session has no memory: gives back what is there for windows alone. False: there was
+  // nothing.
+  bool GiveBack();
 
  private:
+  static constexpr int64_t kMostCredit = 4096;
+  static constexpr int kMaxAttempts = 6;
+
   // An array that all windows work on, as it was when the plan was made.
   struct Held {
     uint64_t buffer = 0;  // its serial
@@ -62,27 +74,31 @@ class RepeatedWindows {
 
   size_t RunWindow(Known* known, absl::Span<const Command> stream, uint64_t batch,
                    CommandContext& context);
+  // repeated_windows_plans.cc
   size_t Record(Known* known, absl::Span<const Command> stream, uint64_t batch,
                 CommandContext& context);
   absl::Status MakePlan(Known* known, SessionState* state);
+  absl::Status NoteHeld(Known* known, SessionState* state);
   // How a plan has run. False: it has not.
-  bool RunPlan(Known* known, absl::Span<const Command> stream, CommandContext& context);
+  bool RunPlan(Known* known, absl::Span<const Command> stream, uint64_t batch,
+               CommandContext& context);
   void Bind(const Known& known, std::vector<Array> results, SessionState* state);
   bool HeldIsThere(const Known& known, SessionState* state) const;
-  // The window's results that are there after it, of those that the plan keeps.
-  std::vector<Handle> KeptHandles(const Known& known) const;
-  bool IsKept(const Known& known, Handle result) const;
+
+  bool Charge(int64_t bytes);
+  void Release(int64_t bytes);
   void ForgetPlan(Known* known);
   void Drop(std::list<Known>::iterator known);
-  // After releases: forgets windows that work on arrays that are gone.
-  void Tidy(const SessionState& state);
+  // Forgets windows that work on an array that is released.
+  void Forget(absl::Span<const Handle> released);
   // From what was captured.
   bool Learn();
   void StopCapturing();
   void Wait();
 
   const bool enabled_;
-  MemoryMeter* const meter_;
+  MemoryMeter meter_;    // beside the session's limit, which is to be as it would be without this
+  int64_t charged_ = 0;  // of it
   WindowSearch search_;
   size_t period_ = 0;              // > 0: three of them are captured
   std::vector<Command> captured_;  // a Barrier stands for each command that is no step
@@ -90,8 +106,16 @@ class RepeatedWindows {
   int64_t captured_charge_ = 0;
   size_t waits_ = 0;  // commands, before it searches again
   int failures_ = 0;
-  std::list<Known> known_;  // the one that has run last first
+  std::list<Known> known_;                 // the one that has run last first
+  absl::flat_hash_map<Handle, int> held_;  // by how many of these
   WindowMatch match_;
+  const Known* waiting_ = nullptr;  // whose match has not come to its end
+  uint64_t waiting_batch_ = 0;
+  int64_t credit_ = kMostCredit;  // commands that may be looked at in vain
+  bool busy_ = false;             // what is known stays as it is
+  const Known* recorded_ = nullptr;
+  Recording* recording_ = nullptr;  // of it; null: it has been given up, or there is none
+  std::vector<Variable> late_;      // results of the window that is recorded, by number
 };
 
 }  // namespace chx::server

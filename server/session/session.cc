@@ -124,7 +124,7 @@ size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* o
   const Activity::Scope activity(&activity_);
   const StopScope scope(&state_.stop);
   const int64_t began = CoarseNow();
-  state_.last_uses.Find(window);
+  bool last_uses = false;  // whether they are known
   const int64_t slow = std::chrono::nanoseconds(state_.limits.slow_command).count();
   int64_t measured = count_->measured;
   const bool of_client = batch != kBatchOfRun;
@@ -139,9 +139,12 @@ size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* o
         Count(static_cast<int64_t>(done));
         if (trace->on()) trace->Ran("repeated_window", -1);
         i += done - 1;
+        last_uses = false;  // those are others
         continue;
       }
     }
+    if (!last_uses) state_.last_uses.Find(window);
+    last_uses = true;
     const char* const name = NameOf(window[i], state_);
     activity_.Note(name);
     const bool timed = IsTimed(window[i]);
@@ -153,7 +156,7 @@ size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* o
     } else {
       RunCommand(window[i], context);
     }
-    if (of_client) state_.windows.Note(window[i], state_);
+    if (of_client) state_.windows.Note(window[i]);
     Count(1);
     if (trace->on()) trace->Ran(name, DeviceOf(window[i]));
     if (timed) {

@@ -25,7 +25,8 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
       passes(&meter, limits.function_deadline),
       handles(&meter, &scopes, limits.max_handles),
       errors(meter.account(), &definitions, &handles, &counters.errors) {
-  meter.set_reclaim([this] { return executor.Reclaim(); });
+  executor.set_relief([this] { return windows.GiveBack(); });
+  meter.set_reclaim([this] { return windows.GiveBack() || executor.Reclaim(); });
 }
 
 void SessionState::BeginAnew() {

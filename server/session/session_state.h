@@ -59,7 +59,7 @@ struct SessionState {
   HandleTable handles;
   SavedArrays saved{&meter};
   Programs programs{&meter};
-  RepeatedWindows windows{limits.recognize_windows, &meter};
+  RepeatedWindows windows{limits.recognize_windows, meter.account()};
   RootErrorLog errors;
   int live_runs = 0;                           // server/runs: they have not ended
   uint64_t next_run_handle = kFirstRunHandle;  // handles, and numbers of their programs

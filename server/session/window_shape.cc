@@ -1,6 +1,7 @@
 #include "server/session/window_shape.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -17,6 +18,10 @@ namespace {
 
 // Handles of other windows that are released in one.
 constexpr size_t kMaxOthers = 1024;
+// Handles from which on a list is looked up in a table.
+constexpr size_t kMany = 16;
+// Handles that take as long as a command.
+constexpr size_t kHandlesOfWork = 4;
 
 int64_t BitsOf(double number) {
   int64_t bits = 0;
@@ -101,38 +106,46 @@ absl::Span<const Handle> ResultsOfAny(const Command& command) {
   return std::visit([](const auto& c) { return ResultsOf(c); }, command);
 }
 
-bool Contains(const std::vector<Handle>& list, Handle handle) {
-  return std::find(list.begin(), list.end(), handle) != list.end();
+template <typename C>
+constexpr WindowRole RoleOfKind() {
+  if constexpr (std::is_same_v<C, command::Release>) {
+    return WindowRole::kRelease;
+  } else if constexpr (IsOneOf<C, command::ApplyOp, command::SetGrad, command::GetGrad,
+                               command::Backward, command::Grad>()) {
+    return WindowRole::kStep;
+  } else if constexpr (IsOneOf<C, command::Fetch, command::FetchInto, command::Barrier,
+                               command::Upload, command::UploadFrom, command::ShareArray,
+                               command::ShareCopy, command::ShareNew, command::ShareAlias,
+                               command::SaveArrays, command::QuerySaved, command::DefineLocation,
+                               command::QueryGraphs, command::DumpGraph, command::NoteGenerator,
+                               command::RequireGrad, command::RunProgram>()) {
+    return WindowRole::kBreak;
+  } else {
+    return WindowRole::kReset;
+  }
+}
+
+template <size_t... i>
+constexpr std::array<WindowRole, sizeof...(i)> RolesOf(std::index_sequence<i...> /*kinds*/) {
+  return {RoleOfKind<std::variant_alternative_t<i, Command>>()...};
 }
 
 }  // namespace
 
 WindowRole RoleOf(const Command& command) {
-  const auto role = [](const auto& c) {
-    using C = std::decay_t<decltype(c)>;
-    if constexpr (std::is_same_v<C, command::Release>) {
-      return WindowRole::kRelease;
-    } else if constexpr (IsOneOf<C, command::Backward, command::Grad>()) {
-      // One that may call functions of the client ends elsewhere.
-      return c.request_id == 0 ? WindowRole::kStep : WindowRole::kBreak;
-    } else if constexpr (IsOneOf<C, command::ApplyOp, command::SetGrad, command::GetGrad>()) {
-      return WindowRole::kStep;
-    } else if constexpr (IsOneOf<C, command::Fetch, command::FetchInto, command::Barrier,
-                                 command::Upload, command::UploadFrom, command::ShareArray,
-                                 command::ShareCopy, command::ShareNew, command::ShareAlias,
-                                 command::SaveArrays, command::QuerySaved, command::DefineLocation,
-                                 command::QueryGraphs, command::DumpGraph, command::NoteGenerator,
-                                 command::RequireGrad, command::RunProgram>()) {
-      return WindowRole::kBreak;
-    } else {
-      return WindowRole::kReset;
-    }
-  };
-  return std::visit(role, command);
+  static constexpr auto kRoles = RolesOf(std::make_index_sequence<std::variant_size_v<Command>>());
+  // One that may call functions of the client ends elsewhere.
+  if (const auto* const backward = std::get_if<command::Backward>(&command)) {
+    if (backward->request_id != 0) return WindowRole::kBreak;
+  } else if (const auto* const grad = std::get_if<command::Grad>(&command)) {
+    if (grad->request_id != 0) return WindowRole::kBreak;
+  }
+  return kRoles[command.index()];
 }
 
 void WindowMatch::Clear() {
   consumed = 0;
+  work = 0;
   positions.clear();
   results.clear();
   released.clear();
@@ -140,6 +153,31 @@ void WindowMatch::Clear() {
   values.clear();
   others.clear();
   others_ends.clear();
+  numbers_.clear();
+  numbered_ = 0;
+  others_.clear();
+}
+
+size_t WindowMatch::NumberOf(Handle result) {
+  if (results.size() <= kMany) {
+    return static_cast<size_t>(std::find(results.begin(), results.end(), result) - results.begin());
+  }
+  for (; numbered_ < results.size(); ++numbered_) numbers_.emplace(results[numbered_], numbered_);
+  const auto it = numbers_.find(result);
+  return it == numbers_.end() ? results.size() : it->second;
+}
+
+bool WindowMatch::IsOther(Handle handle) const {
+  if (others.size() <= kMany) {
+    return std::find(others.begin(), others.end(), handle) != others.end();
+  }
+  return others_.contains(handle);
+}
+
+void WindowMatch::AddOther(Handle handle) {
+  others.push_back(handle);
+  if (others.size() == kMany + 1) others_.insert(others.begin(), others.end());
+  if (others.size() > kMany + 1) others_.insert(handle);
 }
 
 absl::optional<WindowShape> WindowShape::Of(absl::Span<const Command* const> first,
@@ -193,7 +231,7 @@ absl::optional<WindowShape> WindowShape::Of(absl::Span<const Command* const> fir
   return shape;
 }
 
-bool WindowShape::MayBegin(const Command& command) const {
+bool WindowShape::BeginsWith(const Command& command) const {
   return SameKind(steps_[0].command, command);
 }
 
@@ -220,7 +258,7 @@ bool WindowShape::MatchStep(const Step& step, const Command& command, WindowMatc
       matches = matches && handle == match->results[use.number] && !match->released[use.number];
       return;
     }
-    if (!match->others.empty() && Contains(match->others, handle)) matches = false;
+    if (!match->others.empty() && match->IsOther(handle)) matches = false;
     if (use.kind == Use::kHeld) {
       matches = matches && handle == use.held;
     } else if (use.number == match->arguments.size()) {
@@ -231,7 +269,7 @@ bool WindowShape::MatchStep(const Step& step, const Command& command, WindowMatc
   });
   if (!matches) return false;
   for (Handle result : ResultsOfAny(command)) {
-    if (!match->others.empty() && Contains(match->others, result)) return false;
+    if (!match->others.empty() && match->IsOther(result)) return false;
     match->results.push_back(result);
     match->released.push_back(0);
   }
@@ -239,33 +277,32 @@ bool WindowShape::MatchStep(const Step& step, const Command& command, WindowMatc
 }
 
 WindowShape::Found WindowShape::Match(absl::Span<const Command> stream, WindowMatch* match) const {
-  match->Clear();
-  size_t step = 0;
-  for (const Command& command : stream) {
+  for (const Command& command : stream.subspan(match->consumed)) {
+    ++match->work;
     if (const auto* release = std::get_if<command::Release>(&command)) {
+      match->work += static_cast<int64_t>(release->handles.size() / kHandlesOfWork);
       for (Handle handle : release->handles) {
-        const auto it = std::find(match->results.rbegin(), match->results.rend(), handle);
-        if (it == match->results.rend() || handle == 0) {
-          if (match->others.size() == kMaxOthers || Contains(match->others, handle)) {
-            return Found::kNo;
-          }
-          match->others.push_back(handle);
-          continue;
+        if (handle == 0) return Found::kNo;
+        const size_t number = match->NumberOf(handle);
+        if (number == match->results.size()) {
+          if (match->others.size() == kMaxOthers || match->IsOther(handle)) return Found::kNo;
+          match->AddOther(handle);
+        } else if (std::exchange(match->released[number], 1) != 0) {
+          return Found::kNo;  // the command itself says so
         }
-        char& released = match->released[static_cast<size_t>(match->results.rend() - it) - 1];
-        if (released != 0) return Found::kNo;  // the command itself says so
-        released = 1;
       }
       match->others_ends.push_back(match->others.size());
     } else {
+      const size_t step = match->positions.size();
       if (step == steps_.size()) return Found::kYes;
       if (!MatchStep(steps_[step], command, match)) return Found::kNo;
+      const size_t handles = steps_[step].uses.size() + ResultsOfAny(command).size();
+      match->work += static_cast<int64_t>(handles / kHandlesOfWork);
       match->positions.push_back(match->consumed);
-      ++step;
     }
     ++match->consumed;
   }
-  return step == steps_.size() ? Found::kYes : Found::kTooShort;
+  return match->positions.size() == steps_.size() ? Found::kYes : Found::kTooShort;
 }
 
 int64_t WindowShape::Bytes() const {

@@ -379,5 +379,38 @@ TEST_F(ProgramsTest, ProgramsAreReleasedWithWhatTheyHold) {
   EXPECT_LE(session_->stats().memory_bytes, before + (4 << 20));
 }
 
+// A plan has all its memory before it writes anything, that of its kernels too: with less the
+// commands run, of which those that need none are carried out.
+TEST_F(ProgramsTest, WhatHasNoMemoryHasWrittenNothing) {
+  constexpr int64_t kRows = 400;
+  Upload(1, Floats(kRows * kRows, 0.5f), {kRows, kRows});
+  Upload(2, {0}, {1});
+  Upload(3, {0}, {1});
+  const command::ApplyOp view = Op("transpose", {A(1)}, {10}, {AttrValue()});
+  EXPECT_EQ(Record({},
+                   {Op("add_", {A(2), S(1.0)}, {}), view, OpByDefault("sort", {A(10)}, {11}),
+                    Op("add_", {A(3), S(1.0)}, {}), ReleaseOf({10})},
+                   {11}),
+            "");
+  Run({ReleaseOf({11})});
+  int failures = 0;
+  float runs = 1;
+  const int64_t least = session_->account()->used_for(MemoryUse::kRecords) + (2 << 20);
+  for (int64_t limit = 6 << 20; limit > least; limit -= 64 << 10) {
+    while (session_->GiveBackCaches()) {
+    }
+    session_->account()->set_limit(limit);
+    output_.Clear();
+    Run({RunOf({}, {20}), ReleaseOf({20})});
+    failures += output_.errors.empty() ? 0 : 1;
+    session_->account()->set_limit(64 << 20);
+    ++runs;
+    ASSERT_EQ(Fetch(2), Floats{runs}) << limit;
+    ASSERT_EQ(Fetch(3), Floats{runs}) << limit;
+  }
+  EXPECT_GT(failures, 0);
+  EXPECT_LT(failures, runs - 10);
+}
+
 }  // namespace
 }  // namespace chx::server

