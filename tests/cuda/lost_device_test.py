@@ -40,7 +40,9 @@ def test_other_devices_and_sessions_go_on(loss):
         assert chx.to_numpy(chx.ones(2, device=cpu) * 3).tolist() == [3, 3]
         with pytest.raises(chx.DeviceError, match="the device cuda:0 is lost"):
             chx.to_numpy(chx.ones(2, device=gpu))
-        devices = {device.name: device.lost for device in chx.admin.connect(daemon.address).devices()}
+        devices = {
+            device.name: device.lost for device in chx.admin.connect(daemon.address).devices()
+        }
         assert devices == {"native:0": "", "cuda:0": "cuda: synchronize: lost for a test"}
         assert healthy(daemon.address) and daemon.alive()
         for session in sessions:
