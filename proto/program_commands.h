@@ -34,6 +34,7 @@ struct EndProgram {
 // Does what the program's commands do, `times` times: arrays that they write are written, and
 // gradients are left where they leave them. `results` (0: not wanted) are the outputs of the last
 // time, and in no graph. `values`: of the slots, one time after the other; a float's bits.
+// `times` 0: once, and the results are in the graphs in which the commands make them.
 struct RunProgram {
   uint64_t program = 0;
   uint32_t location = 0;
