@@ -150,9 +150,11 @@ size_t RepeatedWindows::Record(Known* known, absl::Span<const Command> stream, u
     if (bytes > most) GiveBack();
   }
   absl::Status made = MakePlan(known, &state);
-  if (bytes > most || std::chrono::steady_clock::now() - began > LongestWindow(state.limits)) {
-    made = absl::UnimplementedError("it takes too much memory or time");
+  if (bytes > most) {
+    made = absl::UnimplementedError("it takes too much memory");
     known->attempts = kMaxAttempts;
+  } else if (std::chrono::steady_clock::now() - began > LongestWindow(state.limits)) {
+    made = absl::UnimplementedError("it takes too long");  // perhaps this time only
   }
   if (!made.ok()) ForgetPlan(known);
   late_.clear();

@@ -397,7 +397,7 @@ TEST_F(ProgramsTest, WhatHasNoMemoryHasWrittenNothing) {
   float runs = 1;
   const int64_t least = session_->account()->used_for(MemoryUse::kRecords) + (2 << 20);
   for (int64_t limit = 6 << 20; limit > least; limit -= 64 << 10) {
-    while (session_->GiveBackCaches()) {
+    while (session_->GiveBackCaches(nullptr)) {
     }
     session_->account()->set_limit(limit);
     output_.Clear();

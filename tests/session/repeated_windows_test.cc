@@ -320,7 +320,7 @@ TEST_F(TrainingLoopTest, NothingIsHeldThatTheClientHasReleased) {
     commands.emplace_back(ReleaseOf({1, 2, 3}));
     const Seen seen = Send(commands, recognize, 1);
     EXPECT_EQ(seen.windows > 0, recognize);
-    while (session_->GiveBackCaches()) {
+    while (session_->GiveBackCaches(nullptr)) {
     }
     EXPECT_EQ(session_->account()->used_for(MemoryUse::kArrays), 0);
   }
