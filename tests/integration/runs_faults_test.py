@@ -12,7 +12,7 @@ import pytest
 
 from .daemon import Keeper, wait_until
 from .runs import NAME
-from .runs_restart_test import fit, found, uninterrupted
+from .whole_runs import fit, found, uninterrupted
 
 ROUNDS = int(os.environ.get("CHX_FAULTS_ROUNDS", 2))
 
