@@ -10,7 +10,6 @@
 #include "client/files/npz.h"
 #include "client/files/npz_reader.h"
 #include "client/files/safetensors.h"
-#include "client/files/safetensors_format.h"
 #include "tests/client/client_fixture.h"
 
 namespace chx {
