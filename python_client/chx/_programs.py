@@ -292,7 +292,7 @@ class Jitted(Generic[R]):
         session = (arrays[0].device if arrays else default).backend._session
         # Of an array that keeps no gradient, the function leaves none.
         keep = tuple(array.is_grad_required() for array in arrays)
-        key = (id(session), _core._records(None, session), default.name, owner, keep, structure)
+        key = (id(session), _core._records(None, session), default.name, keep, owner, structure)
         recorded = self._find(key, floats)
         if recorded is not None:
             try:

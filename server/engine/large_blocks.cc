@@ -3,24 +3,32 @@
 #include <iterator>
 
 namespace chx::server {
+namespace {
+
+// Of smaller slabs a part that is left over is seldom of use, and the array that was to come back
+// to them later has no place.
+constexpr int64_t kLeastDivided = int64_t{20} << 20;
+
+}  // namespace
 
 char* LargeBlocks::Take(int64_t* bytes) {
-  const auto block = free_.lower_bound(*bytes);
-  if (block == free_.end()) return nullptr;
-  const auto [size, data] = *block;
-  if (!divides_) {
-    if (size > *bytes + *bytes / 4) return nullptr;
+  for (auto block = free_.lower_bound(*bytes); block != free_.end(); ++block) {
+    const auto [size, data] = *block;
+    const bool divides = divides_ && std::prev(slabs_.upper_bound(data))->second >= kLeastDivided;
+    if (!divides && size > *bytes + *bytes / 4) {
+      if (divides_) continue;
+      return nullptr;  // all are whole slabs, and the others are larger still
+    }
     free_.erase(block);
-    *bytes = size;
+    if (divides_) places_.erase(data);
+    if (divides && size - *bytes >= kLeastPart) {
+      Insert(data + *bytes, size - *bytes);
+    } else {
+      *bytes = size;
+    }
     return data;
   }
-  Erase(places_.find(data));
-  if (size - *bytes < kLeastPart) {
-    *bytes = size;
-  } else {
-    Insert(data + *bytes, size - *bytes);
-  }
-  return data;
+  return nullptr;
 }
 
 void LargeBlocks::Give(char* data, int64_t bytes) {

@@ -70,16 +70,27 @@ TEST(LargeBlocksTest, OtherShapesNeedNoOtherSlab) {
 
 TEST(LargeBlocksTest, NeighboursOfAnotherSlabDoNotJoin) {
   LargeBlocks blocks(/*divides=*/true);
-  blocks.Add({At(0), 2 * kMiB});
-  blocks.Add({At(2 * kMiB), 2 * kMiB});
+  blocks.Add({At(0), 20 * kMiB});
+  blocks.Add({At(20 * kMiB), 20 * kMiB});
   int64_t got;
-  EXPECT_EQ(Take(&blocks, 4 * kMiB, &got), nullptr);
-  char* const first = Take(&blocks, 2 * kMiB, &got);
-  char* const second = Take(&blocks, 2 * kMiB, &got);
-  blocks.Give(first, 2 * kMiB);
-  blocks.Give(second, 2 * kMiB);
-  EXPECT_EQ(Take(&blocks, 4 * kMiB, &got), nullptr);
+  EXPECT_EQ(Take(&blocks, 40 * kMiB, &got), nullptr);
+  char* const first = Take(&blocks, 20 * kMiB, &got);
+  char* const second = Take(&blocks, 20 * kMiB, &got);
+  blocks.Give(first, 20 * kMiB);
+  blocks.Give(second, 20 * kMiB);
+  EXPECT_EQ(Take(&blocks, 40 * kMiB, &got), nullptr);
   EXPECT_EQ(blocks.TakeUnused().size(), 2);
+}
+
+TEST(LargeBlocksTest, SmallSlabsAreWhole) {
+  LargeBlocks blocks(/*divides=*/true);
+  blocks.Add({At(0), 3 * kMiB});
+  blocks.Add({At(3 * kMiB), 20 * kMiB});
+  int64_t got;
+  EXPECT_EQ(Take(&blocks, 2 * kMiB, &got), At(3 * kMiB));
+  EXPECT_EQ(got, 2 * kMiB);
+  EXPECT_EQ(Take(&blocks, 5 * kMiB / 2, &got), At(0));
+  EXPECT_EQ(got, 3 * kMiB);
 }
 
 TEST(LargeBlocksTest, RandomUse) {
@@ -96,7 +107,8 @@ TEST(LargeBlocksTest, RandomUse) {
       int64_t got = wanted;
       char* data = blocks.Take(&got);
       if (data == nullptr) {
-        const int64_t bytes = std::max<int64_t>(wanted, static_cast<int64_t>(rng() % 8) * kMiB);
+        const int64_t bytes =
+            std::max<int64_t>(wanted, static_cast<int64_t>(rng() % 2) * 24 * kMiB);
         slabs[At(end)] = bytes;
         blocks.Add({At(end), bytes});
         end += bytes + (rng() % 2 == 0 ? kMiB : 0);  // some touch each other
