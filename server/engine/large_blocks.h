@@ -15,9 +15,9 @@ struct Slab {
   int64_t bytes;
 };
 
-// Of the host's memory, each slab is one block. Of a device's own, a block is divided where less is
-// wanted, and joins its neighbours when it is free: slabs are slow to come by there, so that arrays
-// of varying shapes must not need new ones. Used under the pool's lock.
+// Of the host's memory, each slab is one block. Of a device's own, a block of a large slab is
+// divided where less is wanted, and joins its neighbours when it is free: slabs are slow to come by
+// there, so that arrays of varying shapes must not need new ones. Used under the pool's lock.
 class LargeBlocks {
  public:
   // Of what is divided, no smaller part is left over.
