@@ -186,6 +186,7 @@ absl::Status RepeatedWindows::MakePlan(Known* known, SessionState* state) {
   std::vector<Array> values;
   CHX_ASSIGN_OR_RETURN(GraphTemplate graph, GraphTemplate::Of(outputs, &values));
   std::vector<const Array*> results;
+  results.reserve(outputs.size() + values.size());
   for (const Variable* output : outputs) results.push_back(&output->array);
   for (const Array& value : values) results.push_back(&value);
   CHX_ASSIGN_OR_RETURN(known->plan, recording->FinishPlan(results, known->shape.slots()));
