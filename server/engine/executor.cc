@@ -276,10 +276,10 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
         absl::StatusOr<Ref<Buffer>> made = NewBuffer(*state, spec.nbytes());
         if (made.ok()) {
           array.buffer = *std::move(made);
-        } else if (kernel_op.elementwise && apart_) {
-          array.buffer = FindReusable(inputs, inferred, spec);
+        } else {
+          if (kernel_op.elementwise && apart_) array.buffer = FindReusable(inputs, inferred, spec);
+          if (!array.valid()) return made.status();
         }
-        if (!array.valid()) return made.status();
       }
       outputs->push_back(std::move(array));
       out.emplace_back();
