@@ -72,6 +72,7 @@ class RowwiseTest : public testing::Test {
     for (int64_t begin = 0; begin < rows;) {
       const int64_t end = std::min(rows, begin + RandomInt(rng_, 1, 12));
       std::vector<KernelTensor> of_part;
+      of_part.reserve(inputs.size());
       for (const KernelTensor& input : inputs) {
         of_part.push_back(Rows(input, row_dims, begin, end));
       }
