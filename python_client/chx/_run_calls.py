@@ -219,3 +219,16 @@ def rule(
     if metric not in among:
         raise ValueError(f"[runs] expects a rule about one of {among}, got {rule.metric!r}")
     return rule.kind, of_evaluation, among.index(metric), rule.bound, rule.patience
+
+
+def sent(table: npt.NDArray[np.int64] | None, device: Any) -> list[ndarray]:
+    """A table in the daemon, if there is one."""
+    return [] if table is None else [creation.array(table, device=device)]
+
+
+def calls(made: Steps, data: Sequence[ndarray | FileArray], size: int) -> Any:
+    """How the daemon is told of a step: the programs, and what they are called with."""
+    rest = None if made.rest is None else made.rest.program
+    arrays = [None if isinstance(each, FileArray) else each for each in data]
+    in_files = [(each.path, each.name) for each in data if isinstance(each, FileArray)]
+    return made.whole.program, arrays, size, made.metrics, rest, in_files, data[0].device

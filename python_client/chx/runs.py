@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from chx import _core, _data_files, _run_calls, _run_views
+from chx import _core, _data_files, _run_calls, _run_order, _run_views
 from chx._data_files import FileArray
-from chx._numpy import creation
 from chx._run_calls import Data
 from chx._runtime import recording as _recording
 
@@ -266,16 +265,9 @@ class Run:
     def _event(self, fields: tuple[Any, ...]) -> Event:
         number, kind, step, when, values, reason, text = fields
         names = self._evaluation_metrics if _KINDS[kind] == "evaluation" else self._metrics
-        return Event(
-            number,
-            _KINDS[kind],
-            step,
-            step / self.steps_per_epoch,
-            when,
-            dict(zip(names, values)),
-            reason,
-            text,
-        )
+        epoch = step / self.steps_per_epoch
+        metrics = dict(zip(names, values))
+        return Event(number, _KINDS[kind], step, epoch, when, metrics, reason, text)
 
 
 def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
@@ -290,23 +282,7 @@ def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
       int64 array (rows,): a permutation. Row i has the random number that is word i % 2 of 64 bits of
       Philox4x32-10's block with the key `seed` and the counter (i // 2, epoch); rows are sorted by it.
     """
-    mask = np.uint64(0xFFFFFFFF)
-    shift = np.uint64(32)
-    blocks = np.arange((rows + 1) // 2, dtype=np.uint64)
-    c = [blocks & mask, blocks >> shift, np.full_like(blocks, epoch % 2**32), np.zeros_like(blocks)]
-    key = [seed % 2**32, (seed >> 32) % 2**32]
-    for _ in range(10):
-        p0 = np.uint64(0xD2511F53) * c[0]
-        p1 = np.uint64(0xCD9E8D57) * c[2]
-        c = [
-            (p1 >> shift) ^ c[1] ^ np.uint64(key[0]),
-            p1 & mask,
-            (p0 >> shift) ^ c[3] ^ np.uint64(key[1]),
-            p0 & mask,
-        ]
-        key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
-    words = np.stack([c[1] << shift | c[0], c[3] << shift | c[2]], axis=1).reshape(-1)
-    return np.argsort(words[:rows], kind="stable").astype(np.int64)
+    return _run_order.permutation(seed, epoch, rows)
 
 
 def files(path: str, *, device: Any = None) -> dict[str, FileArray]:
@@ -463,7 +439,7 @@ def start(
             raise ValueError(f"[runs] expects evaluate_batch_size of 1 to {len(every)}, got {size}")
         left = [every[len(every) - len(every) % size :]] if len(every) % size else []
         evaluated = _run_calls.make_steps(function, others, [every[:size], *left], None)
-        evaluation = _calls(evaluated, others, size)
+        evaluation = _run_calls.calls(evaluated, others, size)
     if augment is not None:
         step = _run_calls.augmented(augment, step)
     batches = [taken[i * batch_size :][:batch_size] for i in range(done)]
@@ -473,24 +449,21 @@ def start(
     values = _run_calls.values(made, done, total, per_epoch, schedule)
     device = arrays[0].device
 
-    def sent(table: npt.NDArray[np.int64] | None) -> builtins.list[_core.ndarray]:
-        return [] if table is None else [creation.array(table, device=device)]
-
     _core._run_start(
         session,
         name,
-        _calls(made, arrays, batch_size),
+        _run_calls.calls(made, arrays, batch_size),
         total,
         None if shuffle is None else shuffle % 2**64,
-        sent(None if given is None else given[1:]),
+        _run_calls.sent(None if given is None else given[1:], device),
         done,
         made.first,
-        sent(values),
+        _run_calls.sent(values, device),
         log_every or (per_epoch if log_at is None else _NEVER),
         evaluation,
         _NEVER if evaluate_at is not None else evaluate_every * per_epoch,
         evaluate_weights == "minibatches",
-        sent(marks),
+        _run_calls.sent(marks, device),
         [
             _run_calls.rule(rule, made.metrics, evaluated.metrics if evaluated else [])
             for rule in stop
@@ -499,13 +472,6 @@ def start(
         snapshot_every or 0,
     )
     return Run(session, name)
-
-
-def _calls(made: _run_calls.Steps, data: Sequence[_core.ndarray | FileArray], size: int) -> Any:
-    rest = None if made.rest is None else made.rest.program
-    arrays = [None if isinstance(each, FileArray) else each for each in data]
-    in_files = [(each.path, each.name) for each in data if isinstance(each, FileArray)]
-    return made.whole.program, arrays, size, made.metrics, rest, in_files, data[0].device
 
 
 def attach(name: str = "run", *, session: Any = None) -> Run:
