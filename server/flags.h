@@ -48,7 +48,7 @@ struct Flags {
   std::string status_listen;
   bool metrics_open = false;
   absl::Duration slow_command = absl::Seconds(1);
-  bool recognize_windows = false;
+  bool recognize_windows = true;
 
   absl::optional<std::string> log_level;
   std::string log_format = "text";

@@ -39,7 +39,7 @@ TEST(Flags, Defaults) {
   EXPECT_EQ(flags.max_sessions_per_peer, 1024);
   EXPECT_EQ(flags.lease, absl::Seconds(30));
   EXPECT_EQ(flags.slow_command, absl::Seconds(1));
-  EXPECT_FALSE(flags.recognize_windows);
+  EXPECT_TRUE(flags.recognize_windows);
   EXPECT_EQ(flags.max_command_time, absl::nullopt);
   EXPECT_EQ(flags.log_level, absl::nullopt);
   EXPECT_EQ(flags.lifeline_fd, -1);

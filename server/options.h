@@ -66,7 +66,7 @@ struct Options {
   Listener status_listener;
   bool metrics_open = false;
   std::chrono::milliseconds slow_command{0};  // 0: none is
-  bool recognize_windows = false;
+  bool recognize_windows = true;
 };
 
 // Checked. Reads the named files.

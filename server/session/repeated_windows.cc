@@ -28,7 +28,7 @@ constexpr size_t kMostHandles = 8192;
 // What is there for windows, at most: plans above all.
 constexpr int64_t kMostBytes = int64_t{4} << 20;
 // What a look in vain takes of the credit, that each command gives 1 of.
-constexpr int64_t kPriceOfWork = 2;
+constexpr int64_t kPriceOfWork = 4;
 
 bool IsStep(const Command& command) { return RoleOf(command) == WindowRole::kStep; }
 

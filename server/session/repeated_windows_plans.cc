@@ -13,15 +13,13 @@
 namespace chx::server {
 namespace {
 
-// One that takes longer gains nothing: its commands are stopped, and make way, one by one.
-constexpr std::chrono::milliseconds kLongestWindow(20);
 // What a window may make, as a plan has all of it at once; and that as a part of what the session
 // may have.
 constexpr int64_t kMostResults = int64_t{256} << 20;
 constexpr int64_t kShareOfMemory = 4;
 
 std::chrono::milliseconds LongestWindow(const SessionLimits& limits) {
-  std::chrono::milliseconds longest = kLongestWindow;
+  std::chrono::milliseconds longest = limits.longest_window;
   if (limits.max_command_time.count() > 0) longest = std::min(longest, limits.max_command_time / 4);
   // What is slow is in the log by its name.
   if (limits.slow_command.count() > 0) longest = std::min(longest, limits.slow_command / 2);

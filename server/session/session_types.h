@@ -44,9 +44,12 @@ struct SessionLimits {
   ComputeSlots* compute_slots = nullptr;          // all sessions'; null: each computes as it likes
   TurnGroup* turn_group = nullptr;                // whose share it computes from; outlives it
   TenantPtr tenant = DefaultTenant();             // for what it may use
-  bool recognize_windows = false;                 // that repeat themselves
-  std::chrono::milliseconds slow_command{0};      // from when on one is told of; 0: none is
-  Tracer* tracer = nullptr;                       // the daemon's; null: nothing is ever traced
+  bool recognize_windows = true;                  // that repeat themselves
+  // Of those: one that takes longer gains nothing. Its commands are stopped, and make way, one by
+  // one.
+  std::chrono::milliseconds longest_window{20};
+  std::chrono::milliseconds slow_command{0};  // from when on one is told of; 0: none is
+  Tracer* tracer = nullptr;                   // the daemon's; null: nothing is ever traced
 };
 
 // What a run of commands has for the client.

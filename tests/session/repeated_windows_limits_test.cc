@@ -124,8 +124,7 @@ TEST_F(WindowsAtLimitsTest, LabelsAreCheckedBeforeAWrite) {
 
 // Whenever it comes, a window is carried out or it is not.
 TEST_F(WindowsAtLimitsTest, WhatIsCancelledIsDoneOrNot) {
-  SessionLimits limits;
-  limits.recognize_windows = true;
+  const SessionLimits limits = WithWindows({});
   const uint32_t seed = std::random_device()();
   printf("seed %u\n", seed);
   std::mt19937 random(seed);

@@ -3,6 +3,7 @@
 #define CHX_TESTS_SESSION_WINDOWS_FIXTURE_H_
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <random>
 #include <string>
@@ -24,11 +25,16 @@ class RepeatedWindowsTest : public SessionTest {
     }
   };
 
+  static SessionLimits WithWindows(SessionLimits limits, bool recognize = true) {
+    limits.recognize_windows = recognize;
+    limits.longest_window = std::chrono::hours(1);  // also where others use the processor
+    return limits;
+  }
+
   // As batches bring it: in parts, and what a session leaves is given again.
   Seen Send(const std::vector<Command>& commands, bool recognize, uint32_t seed,
             SessionLimits limits = {}) {
-    limits.recognize_windows = recognize;
-    Reset(limits);
+    Reset(WithWindows(limits, recognize));
     std::mt19937 random(seed);
     size_t done = 0;
     for (size_t end = 0; end < commands.size();) {

@@ -221,7 +221,8 @@ absl::StatusOr<bool> EmulatedDnn::Convolve(const KernelArgs& args, const ConvCal
 }
 
 absl::StatusOr<bool> EmulatedDnn::Pool(const KernelArgs&, const PoolCall& call) {
-  if (!Consistent(call.windows) || call.samples < 1 || call.channels < 1 || call.in == nullptr || call.out == nullptr) {
+  if (!Consistent(call.windows) || call.samples < 1 || call.channels < 1 || call.in == nullptr ||
+      call.out == nullptr) {
     return BadParameter("a pooling");
   }
   ++calls;
