@@ -29,6 +29,7 @@
   F(dnnl_primitive_execute)                      \
   F(dnnl_reorder_primitive_desc_create)          \
   F(dnnl_set_primitive_cache_capacity)           \
+  F(dnnl_sgemm)                                  \
   F(dnnl_stream_create)                          \
   F(dnnl_stream_destroy)                         \
   F(dnnl_version)

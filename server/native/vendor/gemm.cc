@@ -5,16 +5,20 @@
 #include <algorithm>
 
 #include "server/native/runtime/stops.h"
+#include "server/native/vendor/dnnl_gemm.h"
 
 namespace chx::server::native {
 namespace {
 
-void CblasGemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a, int lda,
-               const float* b, int ldb, float beta, float* c, int ldc) {
+void BlasGemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a, int lda,
+              const float* b, int ldb, float beta, float* c, int ldc) {
+  const DnnlGemmCall call{
+      ta == CblasTrans, tb == CblasTrans, m, n, k, a, lda, b, ldb, beta, c, ldc};
+  if (DnnlGemmIsFaster(call) && DnnlGemm(call)) return;
   cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);
 }
-void CblasGemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a,
-               int lda, const double* b, int ldb, double beta, double* c, int ldc) {
+void BlasGemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a, int lda,
+              const double* b, int ldb, double beta, double* c, int ldc) {
   cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, a, lda, b, ldb, beta, c, ldc);
 }
 void CblasGemv(CBLAS_TRANSPOSE trans, int m, int n, const float* a, int lda, const float* x,
@@ -83,9 +87,9 @@ void Panel(const Matrix& a, const Matrix& b, T beta, T* c, int64_t ldc) {
   } else {
     const BlasView va = ViewOf(a, kItem);
     const BlasView vb = ViewOf(b, kItem);
-    CblasGemm(va.transpose, vb.transpose, static_cast<int>(m), static_cast<int>(n),
-              static_cast<int>(k), reinterpret_cast<const T*>(a.data), va.ld,
-              reinterpret_cast<const T*>(b.data), vb.ld, beta, c, static_cast<int>(ldc));
+    BlasGemm(va.transpose, vb.transpose, static_cast<int>(m), static_cast<int>(n),
+             static_cast<int>(k), reinterpret_cast<const T*>(a.data), va.ld,
+             reinterpret_cast<const T*>(b.data), vb.ld, beta, c, static_cast<int>(ldc));
   }
 }
 
@@ -171,8 +175,8 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
     Panel(first_a, first_b, beta, c, ldc);
     return;
   }
-  // The longer side of the result is cut.
-  const bool cut_rows = m > n;
+  // The longer side of the result is cut. Wide panels suit oneDNN.
+  const bool cut_rows = m >= n;
   const int64_t side = cut_rows ? m : n;
   const int64_t panels =
       std::max<int64_t>(1, std::min({kMaxPanels, side / kMinPanel, work / kParallelWork}));

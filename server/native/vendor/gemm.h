@@ -1,4 +1,5 @@
-// Products of float32 or float64 matrices by OpenBLAS, cut into panels for our own threads.
+// Products of float32 or float64 matrices by OpenBLAS or oneDNN, cut into panels for our own
+// threads.
 #ifndef CHX_SERVER_NATIVE_VENDOR_GEMM_H_
 #define CHX_SERVER_NATIVE_VENDOR_GEMM_H_
 

@@ -1,0 +1,41 @@
+#include "server/native/vendor/dnnl_gemm.h"
+
+#include <algorithm>
+
+#include "server/native/vendor/dnnl_library.h"
+
+namespace chx::server::native {
+namespace {
+
+// Measured with one thread of a Zen 4 (AVX-512), oneDNN 2.6 against OpenBLAS 0.3.21, 50 shapes in
+// each layout. Above: 2 to 60 % less time; elsewhere up to 2.5 times as long.
+constexpr int64_t kMinWork = 512 << 10;  // multiplications
+constexpr int64_t kMinColumns = 64;      // of b
+constexpr int64_t kMinColumnsTransposed = 128;
+// Its machine code has 32 bits for offsets.
+constexpr int64_t kMaxStride = 1 << 20;
+
+}  // namespace
+
+bool DnnlGemmIsFaster(const DnnlGemmCall& call) {
+  if (call.transpose_a && call.transpose_b) return false;
+  if (call.n < (call.transpose_b ? kMinColumnsTransposed : kMinColumns)) return false;
+  if (std::max({call.m, call.n, call.k, call.lda, call.ldb, call.ldc}) > kMaxStride) return false;
+  // A product of three numbers up to 2^20 fits.
+  return call.m * call.n * call.k >= kMinWork;
+}
+
+bool DnnlGemm(const DnnlGemmCall& call) {
+  const DnnlLibrary* const library = Dnnl();
+  if (library == nullptr) return false;
+  thread_local const bool alone = [library] {
+    library->omp_set_num_threads(1);  // for this thread
+    return true;
+  }();
+  static_cast<void>(alone);
+  return library->dnnl_sgemm(call.transpose_a ? 'T' : 'N', call.transpose_b ? 'T' : 'N', call.m,
+                             call.n, call.k, 1.0f, call.a, call.lda, call.b, call.ldb, call.beta,
+                             call.c, call.ldc) == dnnl_success;
+}
+
+}  // namespace chx::server::native
