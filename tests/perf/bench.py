@@ -18,10 +18,13 @@ import time
 import chx
 import forward_sides
 import numpy as np
-from sides import Side, check_same_results, check_same_training
+import run_sides
+from sides import Side, check_same_results, check_same_runs, check_same_training
 
 # Who has the steps of forward_sides.py.
 FORWARD = ("chx unix", "chx jit", "torch", "new torch", "new compiled torch", "jax")
+# And whole runs.
+RUN = ("chx jit", "torch", "new torch")
 
 
 def enqueue(session, require_grad):
@@ -93,6 +96,9 @@ def make_cases(unix, sides):
             cases[f"step {name}: {peer}"] = lambda side=sides[peer], name=name: side.time(
                 name, 5, 1
             )
+    for name in run_sides.SIZES:
+        for peer in RUN:
+            cases[f"run {name}: {peer}"] = lambda side=sides[peer], name=name: side.time(name, 1, 1)
     values = np.random.default_rng(0).standard_normal(16 << 20).astype(np.float32)
     out = np.empty_like(values)
     cases |= {
@@ -129,6 +135,7 @@ def main():
     }
     check_same_training(sides)
     check_same_results([side for peer, side in sides.items() if peer in FORWARD])
+    check_same_runs({peer: sides[peer] for peer in RUN})
     cases = make_cases(chx.connect(args.unix), sides)
     times = {name: [] for name in cases}
     for _ in range(args.rounds):

@@ -14,13 +14,13 @@ RATIOS = [
         "host-bound step, loss read every iteration, against PyTorch {torch}",
         "step small, loss every 1: chx unix",
         "step small, loss every 1: torch",
-        0.6,
+        0.3,
     ),
     (
         "host-bound step, loss read every 100 iterations, against PyTorch {torch}",
         "step small, loss every 100: chx unix",
         "step small, loss every 100: torch",
-        0.35,
+        0.12,
     ),
     (
         "compute-bound step, against PyTorch {torch}",
@@ -89,16 +89,22 @@ RATIOS = [
         1.0,
     ),
     (
+        "a whole run, ten epochs of the mushroom demo, against PyTorch {torch}",
+        "run mushrooms: chx jit",
+        "run mushrooms: torch",
+        0.3,
+    ),
+    (
         "Chainer on chxd against NumPy Chainer, host-bound, loss read every iteration",
         "step small, loss every 1: chainer on chx",
         "step small, loss every 1: chainer",
-        0.5,
+        0.2,
     ),
     (
         "Chainer on chxd against NumPy Chainer, host-bound, loss read every 100",
         "step small, loss every 100: chainer on chx",
         "step small, loss every 100: chainer",
-        0.5,
+        0.2,
     ),
     (
         "Chainer on chxd against NumPy Chainer, compute-bound",

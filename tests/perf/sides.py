@@ -8,6 +8,7 @@ import time
 
 import forward_sides
 import numpy as np
+import run_sides
 from training_sides import batch_of
 from training_step import SIZES
 
@@ -53,16 +54,18 @@ class Side:
 def check_same_training(sides):
     """The same steps from the same values must have led all sides to the same parameters."""
     for name, size in SIZES.items():
-        begin = batch_of(*size)[2]
-        want = None
-        for peer, side in sides.items():
-            got = side.parameters(name)
-            want = got if want is None else want
-            for b, w, g in zip(begin, want, got, strict=True):
-                error = np.linalg.norm(g - w) / np.linalg.norm(w - b)
-                if not error <= TOLERANCE:
-                    raise AssertionError(f"{peer} trains the {name} network otherwise: {error:.1e}")
+        trained = {peer: side.parameters(name) for peer, side in sides.items()}
+        check_same_parameters(name, batch_of(*size)[2], trained)
     print("all sides train both networks to the same parameters")
+
+
+def check_same_parameters(name, begin, trained):
+    want = next(iter(trained.values()))
+    for peer, got in trained.items():
+        for b, w, g in zip(begin, want, got, strict=True):
+            error = np.linalg.norm(g - w) / np.linalg.norm(w - b)
+            if not error <= TOLERANCE:
+                raise AssertionError(f"{peer} trains the {name} network otherwise: {error:.1e}")
 
 
 def check_same_results(sides):
@@ -71,3 +74,12 @@ def check_same_results(sides):
         want = sides[0].parameters(name)[0]
         for side in sides[1:]:
             np.testing.assert_allclose(side.parameters(name)[0], want, rtol=1e-4, atol=1e-4)
+
+
+def check_same_runs(sides):
+    """Whole runs must have led all sides to the same parameters."""
+    for name, sizes in run_sides.SIZES.items():
+        for side in sides.values():
+            side.time(name, 1, 1)
+        trained = {peer: side.parameters(name) for peer, side in sides.items()}
+        check_same_parameters(name, batch_of(sizes, 1)[2], trained)

@@ -9,7 +9,8 @@ lines and answers each with JSON:
                         commands and round trips of one
     save SIZE FILE      writes the parameters to a .npz file
 
-Sides of forward_sides.py also take its steps; `save` writes their results.
+Sides of forward_sides.py also take its steps; `save` writes their results. Those of run_sides.py also
+train wholly.
 
 A process for each side: chx adapts the Chainer that it shares a process with, and libraries must not
 share threads.
@@ -21,6 +22,7 @@ import time
 
 import forward_sides
 import numpy as np
+import run_sides
 import training_sides as sides
 
 SIZES = {"small": ([784, 32, 32, 10], 1), "large": ([784, 1000, 1000, 10], 100)}
@@ -77,6 +79,8 @@ def main(side, where=None):
         made |= {name: forward_sides.make(side, session, name) for name in forward_sides.SIZES}
     for step, _ in made.values():
         step(WARM_UP, 1)
+    if side in run_sides.PEERS:
+        made |= {name: run_sides.make(side, session, name) for name in run_sides.SIZES}
     libraries = [sys.modules[name] for name in ("torch", "jax", "chainer") if name in sys.modules]
     print(json.dumps({m.__name__: m.__version__ for m in libraries}), flush=True)
     for line in sys.stdin:
