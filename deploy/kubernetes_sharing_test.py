@@ -229,6 +229,25 @@ def test_state_has_room_and_time(render):
     assert int(storage.removesuffix("Gi")) >= 2 * memory
 
 
+@pytest.mark.parametrize("base", ["base", "overlays/node"])
+def test_data_cannot_be_written(render, base):
+    """Neither through the mount nor by the claim; the daemon has no other path to it."""
+    before, after = pod_of(render(base, [])), pod_of(render(base, ["data"]))
+    [volume] = [each for each in after["volumes"] if each not in before["volumes"]]
+    claim = volume.pop("persistentVolumeClaim")
+    assert claim == {"claimName": "chxd-data", "readOnly": True}
+    assert f"the claim `{claim['claimName']}`" in (DEPLOY / "README.md").read_text()
+    [container] = after["containers"]
+    [mount] = [each for each in container["volumeMounts"] if each["name"] == volume["name"]]
+    assert mount["readOnly"] is True
+    assert f"--data-root={mount['mountPath']}" in container["args"]
+    # No volume lies in it, and it lies in none that clients or secrets are in.
+    for other in container["volumeMounts"]:
+        if other is not mount:
+            paths = sorted([f"{other['mountPath']}/", f"{mount['mountPath']}/"], key=len)
+            assert not paths[1].startswith(paths[0])
+
+
 def test_the_example_of_a_pod_is_no_part_of_any_kustomization(kustomize, manifests):
     for base in ["base", *(f"overlays/{each}" for each in ["cpu", "gpu-operator", "node"])]:
         kinds = [each["kind"] for each in copy.deepcopy(kustomize(manifests / base))]
