@@ -5,6 +5,7 @@
 #include "client/array.h"            // IWYU pragma: export
 #include "client/autograd.h"         // IWYU pragma: export
 #include "client/connect_options.h"  // IWYU pragma: export
+#include "client/file_array.h"       // IWYU pragma: export
 #include "client/function.h"         // IWYU pragma: export
 #include "client/log.h"              // IWYU pragma: export
 #include "client/modes.h"            // IWYU pragma: export

@@ -38,16 +38,22 @@ class Deadline {
   absl::optional<Clock::time_point> end_;
 };
 
-// Of the data of a step.
+// Of data without an error.
+const ArraySpec& SpecOf(const RunData& data) {
+  return absl::visit([](const auto& array) -> const ArraySpec& { return array.spec(); }, data);
+}
+
+// Of the data of a step, which has no errors then.
 absl::StatusOr<int64_t> RowsOf(const RunStep& step) {
   if (step.data.empty()) return ValueError("[runs] expects an array of data at least");
   absl::optional<int64_t> rows;
-  for (const Array& array : step.data) {
-    CHX_RETURN_IF_ERROR(array.status());
-    const Shape& shape = array.spec().shape;
+  for (const RunData& data : step.data) {
+    const auto* const array = absl::get_if<Array>(&data);
+    if (array != nullptr) CHX_RETURN_IF_ERROR(array->status());
+    const Shape& shape = SpecOf(data).shape;
     if (shape.size() == 0 || (rows.has_value() && *rows != shape[0])) {
       return DimensionError("[runs] expects data of as many rows each, got ",
-                            array.spec().ToString());
+                            SpecOf(data).ToString());
     }
     rows = shape[0];
   }
@@ -61,7 +67,7 @@ absl::Status CheckBatches(const RunStep& step, const RecordedProgram& program) {
   }
   for (size_t i = 0; i < step.data.size(); ++i) {
     const ArraySpec& recorded = program.arguments()[i];
-    ArraySpec batch = step.data[i].spec();
+    ArraySpec batch = SpecOf(step.data[i]);
     batch.shape[0] = step.batch_size;
     if (batch.shape == recorded.shape && batch.dtype == recorded.dtype) continue;
     return DimensionError("[runs] expects minibatches of ", recorded.ToString(),
@@ -83,7 +89,17 @@ absl::StatusOr<RunCalls> CallsOf(const RunStep& step, bool drop_last) {
   RunCalls calls;
   calls.program = step.program.state()->programs[0].get();
   CHX_RETURN_IF_ERROR(CheckBatches(step, *calls.program));
-  CHX_ASSIGN_OR_RETURN(calls.data, internal::BodiesOf(step.data));
+  for (const RunData& data : step.data) {
+    const auto* const file = absl::get_if<FileArray>(&data);
+    calls.data.push_back(file == nullptr ? absl::get<Array>(data).body().get() : nullptr);
+    if (file == nullptr) continue;
+    if (file->session() != calls.program->session()) {
+      return ValueError("[runs] expects files that the program's session has found, got '",
+                        file->path(), "'");
+    }
+    calls.files.emplace_back(file->path(), file->name());
+  }
+  calls.device = SpecOf(step.data[0]).device;
   calls.batch_size = step.batch_size;
   const std::vector<ArraySpec>& results = calls.program->results();
   if (step.metrics.size() > results.size()) {

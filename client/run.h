@@ -21,18 +21,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "absl/types/variant.h"
 #include "base/ref.h"
 #include "client/array.h"
+#include "client/file_array.h"
 #include "client/program.h"
 #include "client/session.h"
 
 namespace chx {
 
+// Data of a run: an array of the session's, or one in a file on the daemon's side.
+using RunData = absl::variant<Array, FileArray>;
+
 // A program and the arrays whose rows are its arguments: minibatches, along the first axis.
 struct RunStep {
   Program program;
-  std::vector<Array> data;  // of as many rows each
-  int64_t batch_size = 0;   // that of the arguments the program was recorded with
+  std::vector<RunData> data;  // of as many rows each
+  int64_t batch_size = 0;     // that of the arguments the program was recorded with
   // Names of its results, in their order; those without a name are left out. They have no
   // dimensions.
   std::vector<std::string> metrics;

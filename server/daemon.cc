@@ -71,7 +71,8 @@ absl::StatusOr<std::unique_ptr<StateStore>> OpenState(const Options& options,
   };
   state.read_stream = ReadStreamState;
   state.on_restored = [runs](const SessionRecordPtr& record) {
-    runs->Resume(record->session, PlaceOfRun(*record));
+    runs->Resume(record->session, CheckAllowed(*record->owner.tenant, Feature::kDataFiles, "runs"),
+                 PlaceOfRun(*record));
   };
   return StateStore::Open(std::move(state));
 }

@@ -1,7 +1,9 @@
 #include "server/data/data_root.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,11 +32,20 @@ absl::Status At(const std::string& path, const absl::Status& status) {
   return MakeError(KindOf(status), absl::StrCat("[data] '", path, "': ", text));
 }
 
-DataStamp StampOf(const struct stat& status) {
+absl::StatusOr<DataStamp> StampOf(int fd) {
   constexpr uint64_t kNanoseconds = 1000000000;
-  return {static_cast<uint64_t>(status.st_size),
-          static_cast<uint64_t>(status.st_mtim.tv_sec) * kNanoseconds +
-              static_cast<uint64_t>(status.st_mtim.tv_nsec)};
+  struct stat status = {};
+  struct statfs system = {};
+  if (fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0) {
+    return ValueError("cannot be read: ", std::strerror(errno));
+  }
+  if (!S_ISREG(status.st_mode)) return ValueError("expects a regular file");
+  // Those of object stores number their files anew when they are mounted again.
+  const bool numbers_stay = system.f_type != FUSE_SUPER_MAGIC;
+  return DataStamp{static_cast<uint64_t>(status.st_size),
+                   static_cast<uint64_t>(status.st_mtim.tv_sec) * kNanoseconds +
+                       static_cast<uint64_t>(status.st_mtim.tv_nsec),
+                   numbers_stay ? static_cast<uint64_t>(status.st_ino) : 0};
 }
 
 }  // namespace
@@ -78,10 +89,7 @@ class DataRoot::File {
     const int error = errno;
     Replace(opened);
     if (opened < 0) return Cannot(error);
-    struct stat status = {};
-    if (fstat(fd_, &status) != 0) return Cannot(errno);
-    if (!S_ISREG(status.st_mode)) return ValueError("expects a regular file");
-    stamp_ = StampOf(status);
+    CHX_ASSIGN_OR_RETURN(stamp_, StampOf(fd_));
     return absl::OkStatus();
   }
   const DataStamp& stamp() const { return stamp_; }
@@ -101,9 +109,8 @@ class DataRoot::File {
   }
   // What was read is of one file, unless somebody writes to it within a tick of its clock.
   absl::Status CheckUnchanged(const DataStamp& stamp) const {
-    struct stat status = {};
-    if (fstat(fd_, &status) == 0 && StampOf(status) == stamp) return absl::OkStatus();
-    return ValueError("has changed");
+    CHX_ASSIGN_OR_RETURN(const DataStamp now, StampOf(fd_));
+    return now == stamp ? absl::OkStatus() : ValueError("has changed");
   }
 
  private:

@@ -22,8 +22,12 @@ inline constexpr int64_t kDataParseBytes = int64_t{16} << 20;
 struct DataStamp {
   uint64_t size = 0;
   uint64_t mtime_ns = 0;
+  uint64_t inode = 0;  // 0: not known
 
-  bool operator==(const DataStamp& o) const { return size == o.size && mtime_ns == o.mtime_ns; }
+  bool operator==(const DataStamp& o) const {
+    return size == o.size && mtime_ns == o.mtime_ns &&
+           (inode == o.inode || inode == 0 || o.inode == 0);
+  }
 };
 
 // An array in a file, in C order and this machine's byte order.

@@ -104,7 +104,7 @@ absl::Status RunCallService::Start(const v1::StartRunRequest& request) {
   if (spec.snapshot_every > 0) {
     CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kSnapshots, "runs"));
   }
-  if (!spec.step.files.empty() || (spec.evaluation && !spec.evaluation->files.empty())) {
+  if (spec.reads_files()) {
     CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kDataFiles, "runs"));
   }
   return runs_->Start(record->session, PlaceOfRun(*record), std::move(spec)).status();

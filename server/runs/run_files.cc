@@ -15,8 +15,13 @@ absl::StatusOr<ArraySpec> RunLoop::TakeFile(bool own, RunCalls* calls, Part* par
   if (own && !(array.stamp == file.stamp)) {
     return ValueError("[runs] the file '", file.path, "' has changed since the run has begun");
   }
-  file.stamp = array.stamp;
   ArraySpec spec(array.dtype, array.shape);
+  if (own && !file.spec.empty() && file.spec != spec.ToString()) {
+    return ValueError("[runs] expects '", file.member, "' of the file '", file.path, "' to be ",
+                      file.spec, ", as it was when the run began, got ", spec.ToString());
+  }
+  file.stamp = array.stamp;
+  file.spec = spec.ToString();
   part->files.push_back({std::move(array), ""});
   return spec;
 }

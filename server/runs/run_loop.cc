@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Make(const std::shared_ptr<Ses
 }
 
 absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Resume(const std::shared_ptr<Session>& session,
+                                                         const absl::Status& may_read_files,
                                                          std::shared_ptr<Run> run,
                                                          RunsOptions options) {
   std::unique_ptr<RunLoop> loop(new RunLoop(session, std::move(options)));
@@ -82,7 +83,9 @@ absl::StatusOr<std::unique_ptr<RunLoop>> RunLoop::Resume(const std::shared_ptr<S
     loop->values_ = StepTable(spec.values, 0, 0);
     loop->given_rows_ = StepTable(spec.rows, 0, 0);
     loop->marks_handle_ = spec.marks;
-    status = loop->Take(true, &spec, &state);
+    // Its tenant may have had more than it has in this daemon.
+    if (spec.reads_files()) status = may_read_files;
+    if (status.ok()) status = loop->Take(true, &spec, &state);
   });
   CHX_RETURN_IF_ERROR(status);
   if (loop->CountSteps(run->spec()) != run->steps_per_epoch()) {

@@ -39,8 +39,9 @@ class RunLoop {
   static absl::StatusOr<std::unique_ptr<RunLoop>> Make(const std::shared_ptr<Session>& session,
                                                        RunSpec spec, RunsOptions options);
   // Of a run that is suspended: what it needs is in the session under its own handles, or it is an
-  // error.
+  // error. So is `may_read_files`, if it does.
   static absl::StatusOr<std::unique_ptr<RunLoop>> Resume(const std::shared_ptr<Session>& session,
+                                                         const absl::Status& may_read_files,
                                                          std::shared_ptr<Run> run,
                                                          RunsOptions options);
   // Gives it back, if Work has not.

@@ -23,7 +23,9 @@ struct RunMetric {
 struct RunFile {
   std::string path;
   std::string member;
-  DataStamp stamp;  // of the file that the run has begun with
+  // As the run has begun with them.
+  DataStamp stamp;
+  std::string spec;  // dtype and shape; empty: not known
 };
 
 // A program and what it is called with: minibatches of arrays, along their first axis.
@@ -69,6 +71,9 @@ struct RunSpec {
   bool equal_weights = false;  // of an evaluation's minibatches; else their rows
   int64_t snapshot_every = 0;  // steps; 0: only with the others
 
+  bool reads_files() const {
+    return !step.files.empty() || (evaluation.has_value() && !evaluation->files.empty());
+  }
   // An evaluation's minibatches count by their rows.
   bool weighs_rows() const { return evaluation->rest != 0 && !equal_weights; }
 };

@@ -152,15 +152,16 @@ absl::Status Runs::Restore(Session* session, std::vector<RunRecord> records) {
   return bad;
 }
 
-void Runs::Resume(const std::shared_ptr<Session>& session, TenantPlace place) {
+void Runs::Resume(const std::shared_ptr<Session>& session, absl::Status may_read_files,
+                  TenantPlace place) {
   {
     MutexLock lock(&mutex_);
     if (!serves_) {
-      waiting_.push_back({session, std::move(place)});
+      waiting_.push_back({session, std::move(may_read_files), std::move(place)});
       return;
     }
   }
-  ResumeAll(session, place);
+  ResumeAll(session, may_read_files, place);
 }
 
 void Runs::Serve() {
@@ -172,14 +173,16 @@ void Runs::Serve() {
   }
   for (const Waiting& each : waiting) {
     const std::shared_ptr<Session> session = each.session.lock();
-    if (session != nullptr) ResumeAll(session, each.place);
+    if (session != nullptr) ResumeAll(session, each.may_read_files, each.place);
   }
 }
 
-void Runs::ResumeAll(const std::shared_ptr<Session>& session, const TenantPlace& place) {
+void Runs::ResumeAll(const std::shared_ptr<Session>& session, const absl::Status& may_read_files,
+                     const TenantPlace& place) {
   for (const std::shared_ptr<Run>& run : List(session.get())) {
     if (!run->suspended()) continue;
-    absl::StatusOr<std::unique_ptr<RunLoop>> loop = RunLoop::Resume(session, run, options_);
+    absl::StatusOr<std::unique_ptr<RunLoop>> loop =
+        RunLoop::Resume(session, may_read_files, run, options_);
     absl::Status status = loop.status();
     if (!loop.ok()) {
       run->Continue();

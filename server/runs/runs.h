@@ -43,8 +43,10 @@ class Runs {
   // not ended are suspended, or have ended if they cannot go on. A record that is none is left out.
   // Returns the first such error; all others are there.
   static absl::Status Restore(Session* session, std::vector<RunRecord> records);
-  // Those of a restored session that are suspended go on: now, or with Serve. One that cannot ends.
-  void Resume(const std::shared_ptr<Session>& session, TenantPlace place);
+  // Those of a restored session that are suspended go on: now, or with Serve. One that cannot ends,
+  // and so does one that reads files, if `may_read_files` is an error.
+  void Resume(const std::shared_ptr<Session>& session, absl::Status may_read_files,
+              TenantPlace place);
   // The daemon serves.
   void Serve();
   // None start any more, and all end, or are suspended, after their steps.
@@ -64,6 +66,7 @@ class Runs {
   // Restored, before the daemon serves.
   struct Waiting {
     std::weak_ptr<Session> session;
+    absl::Status may_read_files;
     TenantPlace place;
   };
 
@@ -71,7 +74,8 @@ class Runs {
   // Has a thread work.
   absl::Status Launch(const std::shared_ptr<Session>& session, TenantPlace place,
                       std::unique_ptr<RunLoop> loop);
-  void ResumeAll(const std::shared_ptr<Session>& session, const TenantPlace& place);
+  void ResumeAll(const std::shared_ptr<Session>& session, const absl::Status& may_read_files,
+                 const TenantPlace& place);
   void Stop();
   // Joins those that are done.
   void Reap() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -33,6 +33,8 @@ void ToMessage(const RunCalls& calls, state::RunCalls* message) {
     each->set_member(file.member);
     each->set_size(file.stamp.size);
     each->set_mtime_ns(file.stamp.mtime_ns);
+    each->set_inode(file.stamp.inode);
+    each->set_spec(file.spec);
   }
   message->set_device(calls.device);
 }
@@ -47,7 +49,8 @@ RunCalls CallsFrom(const state::RunCalls& message) {
   }
   calls.rest = message.rest();
   for (const state::RunFile& each : message.files()) {
-    calls.files.push_back({each.path(), each.member(), {each.size(), each.mtime_ns()}});
+    calls.files.push_back(
+        {each.path(), each.member(), {each.size(), each.mtime_ns(), each.inode()}, each.spec()});
   }
   calls.device = static_cast<DeviceId>(std::min(message.device(), uint32_t{65535}));
   return calls;

@@ -31,6 +31,8 @@ _TRIGGERS = (
     triggers.OnceTrigger,
     types.FunctionType,  # the one that never fires
 )
+# They fire only when their inner trigger does, and if what was reported has become better than ever.
+_OF_VALUES = (triggers.BestValueTrigger, triggers.MaxValueTrigger, triggers.MinValueTrigger)
 # They read what was reported, and nothing of the model.
 SUMMARIES = (extensions.LogReport, extensions.PlotReport)
 _OF_THE_GRAPH = (
@@ -131,12 +133,56 @@ def is_each_iteration(trigger):
     )
 
 
-def check_trigger(trigger, owner):
-    if type(trigger) not in _TRIGGERS or (
-        type(trigger) is types.FunctionType and trigger is not trigger_module._never_fire_trigger
-    ):
-        name = getattr(type(trigger), "__name__", "")
-        raise refuse(f"triggers that depend on the iteration or the epoch, got {name} of {owner}")
+def is_decided(trigger):
+    """Whether it depends on nothing but the iteration and the epoch."""
+    if type(trigger) is types.FunctionType:
+        return trigger is trigger_module._never_fire_trigger
+    return type(trigger) in _TRIGGERS
+
+
+def is_time(trigger):
+    return type(trigger) is triggers.TimeTrigger
+
+
+def _check_trigger(trigger, owner):
+    inner = trigger._interval_trigger if type(trigger) in _OF_VALUES else trigger
+    if not is_decided(inner) and not is_time(trigger):
+        raise refuse(
+            "triggers of Chainer's that depend on the iteration, the epoch, the time or what is "
+            f"reported, got {_name(inner)} of {owner}"
+        )
+
+
+def _name(trigger):
+    return type(trigger).__name__
+
+
+def value_of(trigger):
+    """What a trigger makes summaries of, as its name; None: of nothing."""
+    if type(trigger) in _OF_VALUES:
+        return trigger._key
+    return trigger.monitor if type(trigger) is triggers.EarlyStoppingTrigger else None
+
+
+class _Sometimes:
+    """Fires when a TimeTrigger is asked: each time a thousandth more iterations have been made."""
+
+    def __init__(self):
+        self._next = 0
+
+    def __call__(self, trainer):
+        iteration = trainer.updater.iteration
+        if iteration < self._next:
+            return False
+        self._next = iteration + max(1, iteration // 1000)
+        return True
+
+
+def _candidate(trigger):
+    """Fires after all iterations after which a trigger may fire."""
+    if is_time(trigger):
+        return _Sometimes()
+    return copy.copy(trigger._interval_trigger if type(trigger) in _OF_VALUES else trigger)
 
 
 class Kind:
@@ -177,13 +223,18 @@ def kind_of(name, entry, optimizer):
       ValueError: it cannot be called at all.
     """
     extension = entry.extension
-    check_trigger(entry.trigger, f"extension {name!r}")
+    _check_trigger(entry.trigger, f"extension {name!r}")
     if type(extension) in _SHIFTS:
+        if not is_decided(entry.trigger):
+            raise refuse(
+                "schedules whose triggers depend on the iteration or the epoch, got "
+                f"{_name(entry.trigger)} of extension {name!r}"
+            )
         if extension._optimizer not in (None, optimizer):
             raise refuse(f"extension {name!r} to change the optimizer that is trained")
         return Kind.SHIFT
     if type(extension) in SUMMARIES:
-        check_trigger(extension._trigger, f"extension {name!r}")
+        _check_trigger(extension._trigger, f"extension {name!r}")
         return Kind.READER
     if type(extension) is extensions.PrintReport:
         return Kind.READER if isinstance(extension._log_report, str) else Kind.OTHER
@@ -192,7 +243,7 @@ def kind_of(name, entry, optimizer):
     if type(extension) is extensions.FailOnNonNumber and is_each_iteration(entry.trigger):
         return Kind.CHECK
     if isinstance(extension, extensions.Evaluator) and _can_evaluate(extension):
-        return Kind.EVALUATION
+        return Kind.EVALUATION if is_decided(entry.trigger) else Kind.OTHER
     if isinstance(extension, _OF_THE_GRAPH):
         raise refuse(
             f"no extension {name!r}: an iteration's graph and gradients are not known here"
@@ -223,6 +274,10 @@ class Plan:
         """Of steps after which something is called: names of the extensions whose triggers fire."""
         self.shifts = {}
         """Of steps: the extensions that change the optimizer then."""
+        self.undecided = {name for name, entry in entries if not is_decided(entry.trigger)}
+        """Names of extensions whose triggers only may fire after those steps."""
+        self.checks = set()
+        """Steps after which the trainer may stop early."""
         self.steps = self._simulate(trainer)
         self._orders = [self._state.order]  # of epochs
         self._last_drawn = 0  # the step that comes to the end of the last of them
@@ -242,17 +297,19 @@ class Plan:
         """Calls copies of the triggers as the trainer would; the number of steps."""
         updater = types.SimpleNamespace()
         seen = types.SimpleNamespace(updater=updater, stop_trigger=trainer.stop_trigger)
-        stop = copy.copy(trainer.stop_trigger)
+        stop, check = copy.copy(trainer.stop_trigger), trigger_module._never_fire_trigger
+        if type(stop) is triggers.EarlyStoppingTrigger:
+            stop, check = copy.copy(stop._max_trigger), copy.copy(stop._interval_trigger)
         calls = []
         for name, entry in self._entries:
             extension, kind = entry.extension, self._kinds[name]
             # What observe_lr() reports is another number after each step.
             follows = kind in (Kind.READER, Kind.CHECK) and is_each_iteration(entry.trigger)
             follows = follows and not _is_observe_lr(extension)
-            inner = copy.copy(extension._trigger) if type(extension) in SUMMARIES else None
+            inner = _candidate(extension._trigger) if type(extension) in SUMMARIES else None
             interval = getattr(extension, "_update_interval", None)
             calls.append(
-                (name, kind, copy.copy(entry.trigger), follows, inner, interval, extension)
+                (name, kind, _candidate(entry.trigger), follows, inner, interval, extension)
             )
         self.following = {call[0] for call in calls if call[3]}
         """Names of extensions that would be called after each step."""
@@ -268,6 +325,9 @@ class Plan:
             updater.is_new_epoch = step > 0 and self.is_new_epoch(step)
             if step:
                 fired = self._fire(step, seen, calls)
+                if check(seen):
+                    self.checks.add(step)
+                    self.fired[step] = fired
             if stop(seen):
                 break
             step += 1
@@ -304,7 +364,7 @@ class Plan:
         return self.fired.get(step, self.following)
 
     def pauses_after(self, step):
-        return any(self._kinds[name] == Kind.OTHER for name in self.fired[step])
+        return step in self.checks or any(self._kinds[name] == Kind.OTHER for name in self.fired[step])
 
     def draw(self, steps):
         """Draws the orders of epochs up to the last of so many steps, as the iterator would."""
@@ -373,8 +433,17 @@ def check(trainer):
         raise refuse("an iterator that repeats its epochs")
     if not isinstance(optimizers["main"], chainer.GradientMethod):
         raise refuse(f"a GradientMethod, got {type(optimizers['main']).__name__}")
-    if type(trainer.stop_trigger) is not triggers.IntervalTrigger:
+    stop = trainer.stop_trigger
+    if type(stop) is triggers.EarlyStoppingTrigger:
+        if not is_decided(stop._interval_trigger):
+            raise refuse(f"a check_trigger in epochs or iterations, got {_name(stop._interval_trigger)}")
+        stop = stop._max_trigger
+    if type(stop) is triggers.ManualScheduleTrigger:
+        done = updater.iteration if stop.unit == "iteration" else updater.epoch_detail
+        if max(stop.points) <= done:
+            raise refuse(f"a stop trigger that is still to fire, got points up to {max(stop.points)}")
+    elif type(stop) is not triggers.IntervalTrigger:
         raise refuse(
-            "a stop trigger in epochs or iterations, got "
-            f"{getattr(type(trainer.stop_trigger), '__name__', '')}"
+            "a stop trigger in epochs or iterations, or an EarlyStoppingTrigger whose max_trigger is "
+            f"one, as it has the rows of all iterations in advance, got {_name(stop)}"
         )

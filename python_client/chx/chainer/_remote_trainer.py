@@ -23,7 +23,7 @@ from chx.chainer._remote_plans import Columns, Kind, Plan
 from chx.optimizers._rules import operators
 
 _FINITE = "all parameters are finite"  # a metric beside those that are reported
-_GO_ON = 0
+_GO_ON, _STOP = 0, 2
 # So many events of stops at most between two pauses: a run keeps many more.
 _STOPS_AT_ONCE = 1000
 
@@ -297,10 +297,9 @@ class _Driver:
                     self._visit(event.step, waiting, evaluated)
                     waiting = None
             elif event.kind == "paused" and event.step in self._pauses:
-                if waiting is not None:
-                    self._visit(event.step, waiting, evaluated)
+                stops = waiting is not None and self._visit(event.step, waiting, evaluated)
                 waiting = None
-                _core._run_control(run._session, run.name, _GO_ON)
+                _core._run_control(run._session, run.name, _STOP if stops else _GO_ON)
             elif event.kind == "ended":
                 self._end(event, waiting, evaluated)
 
@@ -312,6 +311,10 @@ class _Driver:
         steps, self._last_logged = event.step - self._last_logged, event.step
         if event.step in self._plan.fired:
             return _observed(event.metrics, self._dtypes)
+        for trigger in self._triggers_of_values():
+            name = _remote_plans.value_of(trigger)
+            if name in event.metrics:
+                trigger._summary.add({name: (event.metrics[name], steps)})
         for name, entry in self._entries:
             extension = entry.extension
             if type(extension) not in _remote_plans.SUMMARIES or name not in self._plan.following:
@@ -326,32 +329,46 @@ class _Driver:
             )
         return waiting
 
+    def _triggers_of_values(self):
+        yield self._trainer.stop_trigger
+        for _, entry in self._entries:
+            yield entry.trigger
+            if type(entry.extension) in _remote_plans.SUMMARIES:
+                yield entry.extension._trigger
+
     def _go_to(self, step):
         self._positions.go_to(step)
         self._plan.go_to(step, self._updater)
 
     def _visit(self, step, observed, evaluated, diverged=False):
-        """Calls the extensions of a step."""
+        """Calls the extensions of a step; whether the trainer stops after it."""
         trainer = self._trainer
-        # Triggers have been called after each iteration, as far as they know.
+        # Triggers have been called after each iteration, as far as they know. What was reported
+        # in these is in their summaries.
+        trainer.observation = {}
         self._plan.go_to(step - 1, self._updater)
         trainer.stop_trigger(trainer)
         if step > 1:
             for name, entry in self._entries:
-                entry.trigger(trainer)
+                called = [entry.trigger]
                 if (
                     name in self._plan.following
                     and type(entry.extension) in _remote_plans.SUMMARIES
                 ):
-                    entry.extension._trigger(trainer)
+                    called.append(entry.extension._trigger)
+                for trigger in called:
+                    if not _remote_plans.is_time(trigger):
+                        trigger(trainer)
         self._go_to(step)
         trainer.observation = dict(observed)
         called = self._plan.calls_after(step)
         with trainer.reporter.scope(trainer.observation):
             for name, entry in self._entries:
                 kind = self._kinds[name]
-                entry.trigger(trainer)  # it remembers where it was called
+                fires = entry.trigger(trainer)  # it remembers where it was called
                 if name not in called or (kind == Kind.CHECK and not diverged):
+                    continue
+                if name in self._plan.undecided and not fires:
                     continue
                 if kind == Kind.EVALUATION:
                     reporter_module.report(evaluated)
@@ -359,6 +376,7 @@ class _Driver:
                     self._call(name, entry.extension)
                 else:
                     entry.extension(trainer)
+        return trainer.stop_trigger(trainer)
 
     def _call(self, name, extension):
         before = self._positions.state()
@@ -374,7 +392,6 @@ class _Driver:
         step = event.step
         if event.reason == "done":
             self._visit(step, waiting, evaluated)
-            self._trainer.stop_trigger(self._trainer)
         elif event.reason == "stopped":
             self._go_to(step)
         else:
