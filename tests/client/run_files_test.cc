@@ -133,12 +133,13 @@ TEST_F(RunFilesTest, AreEqualToArraysToTheLastBit) {
 }
 
 TEST_F(RunFilesTest, FileThatChangesEndsARun) {
-  absl::StatusOr<Training> run = StartSum(File("x"));
+  const FileArray x = File("x");
+  absl::StatusOr<Training> run = StartSum(x);
   ASSERT_OK(run.status());
   std::ofstream(root_ + "/train.npz", std::ios::app) << "more";
   const absl::StatusOr<Training::Event> last = run->Wait();
   EXPECT_THAT(last.status().message(), HasSubstr("'train.npz': has changed"));
-  EXPECT_THAT(File("x").Load().status().message(), HasSubstr("train.npz"));
+  EXPECT_THAT(x.Load().status().message(), HasSubstr("train.npz"));
 }
 
 TEST_F(RunFilesTest, WrongDataIsSaidBeforeItStarts) {
