@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "server/runs/run_arrays.h"
 #include "server/runs/run_loop.h"
@@ -154,20 +155,31 @@ absl::Status RunLoop::TakePart(bool own, bool any_rows, RunCalls* taken, Session
   return absl::OkStatus();
 }
 
+namespace {
+
+// With the operator, and where the client has called it.
+absl::Status Told(RootError* error) {
+  error->read = true;  // by the run's last event, and by nobody else
+  const absl::Status& status = error->status;
+  std::string text(status.message());
+  if (!error->op.empty() && text.rfind('[', 0) != 0)
+    text = absl::StrCat("[", error->op, "] ", text);
+  if (!error->location.empty()) absl::StrAppend(&text, ", at ", error->location);
+  return MakeError(KindOf(status), text);
+}
+
+}  // namespace
+
 absl::Status RunLoop::ReadValues(const Part& part, std::vector<double>* metrics) const {
   if (!output_.errors.empty()) {
-    // Told by the run's last event, and to nobody else.
     for (const SessionOutput::Error& error : output_.errors) error.error->read = true;
-    return output_.errors[0].error->status;
+    return Told(output_.errors[0].error.get());
   }
   if (output_.values.size() != part.values.size()) {
     return MakeError(ErrorKind::kCancelled, "[runs] the session has ended");
   }
   for (const SessionOutput::Value& value : output_.values) {
-    if (value.error != nullptr) {
-      value.error->read = true;
-      return value.error->status;
-    }
+    if (value.error != nullptr) return Told(value.error.get());
     CHX_ASSIGN_OR_RETURN(const double number, MetricOf(value.dtype, value.shape, value.data));
     metrics->push_back(number);
   }

@@ -229,7 +229,9 @@ bool RunLoop::Ended(Ending* ending) const {
 RunLoop::Ending RunLoop::WhyFailed(const absl::Status& status) const {
   Ending ending;
   if (KindOf(status) == ErrorKind::kCancelled && Ended(&ending)) return ending;
-  return {"error", std::string(status.message())};
+  return {"error",
+          absl::StrCat(position_->evaluates ? "evaluation after step " : "step ",
+                       position_->step + (position_->evaluates ? 0 : 1), ": ", status.message())};
 }
 
 bool RunLoop::MayGoOn(Ending* ending) {

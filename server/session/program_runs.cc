@@ -251,7 +251,13 @@ class ProgramRun {
       Plan::Progress progress;
       absl::Status status =
           plan->Run(state_.executor, *arguments, count, values, &results, &progress);
-      if (!progress.began) return 0;
+      if (!progress.began) {
+        if (!IsOfRun(c_.program) || KindOf(status) != ErrorKind::kMemory) return 0;
+        // A run's step is made as a whole or not at all: its commands, one by one, could run out of
+        // memory behind the first of them that writes.
+        context_.Fail(c_, std::move(status), "run_program");
+        return -1;
+      }
       if (!status.ok()) return Fail(*plan, *arguments, progress.command, std::move(status));
       if (count == left) Bind(results);
       return count;
