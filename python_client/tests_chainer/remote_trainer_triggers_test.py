@@ -205,7 +205,9 @@ def test_ends_that_nobody_knows(name, device, tmp_path, rng):
         chx.chainer.remote_trainer(trainer)
 
 
-@pytest.mark.parametrize("trigger", [triggers.TimeTrigger(1.0), triggers.MinValueTrigger("main/loss")])
+@pytest.mark.parametrize(
+    "trigger", [triggers.TimeTrigger(1.0), triggers.MinValueTrigger("main/loss")]
+)
 def test_schedules_do_not_depend_on_values(trigger, device, tmp_path, rng):
     trainer, *_ = make(device, tmp_path, chainer.datasets.TupleDataset(*classes(rng, 20)))
     trainer.extend(extensions.ExponentialShift("lr", 0.5), trigger=trigger)

@@ -53,7 +53,9 @@ class Training:
         self.step = step
 
     def start(self, rows, **options):
-        return chx.runs.start(self.step, self.data, rows=rows, log_at=range(1, len(rows) + 1), **options)
+        return chx.runs.start(
+            self.step, self.data, rows=rows, log_at=range(1, len(rows) + 1), **options
+        )
 
     def bits(self):
         return [chx.to_numpy(a.as_grad_stopped()).tobytes() for a in (self.w, self.b, self.mean)]
@@ -143,7 +145,9 @@ def test_an_evaluation_takes_it(rows, expected, session):
     assert wait_until(lambda: run.state == "paused", 30)
     kept = fill(session, 7 << 20)
     run.resume()
-    with pytest.raises(chx.ChainerxError, match="evaluation after step 7: \\[.*\\] out of memory: "):
+    with pytest.raises(
+        chx.ChainerxError, match="evaluation after step 7: \\[.*\\] out of memory: "
+    ):
         run.wait(30)
     assert run.step == 7 and training.bits() == states[7]
     del kept

@@ -364,7 +364,9 @@ class Plan:
         return self.fired.get(step, self.following)
 
     def pauses_after(self, step):
-        return step in self.checks or any(self._kinds[name] == Kind.OTHER for name in self.fired[step])
+        return step in self.checks or any(
+            self._kinds[name] == Kind.OTHER for name in self.fired[step]
+        )
 
     def draw(self, steps):
         """Draws the orders of epochs up to the last of so many steps, as the iterator would."""
@@ -436,12 +438,16 @@ def check(trainer):
     stop = trainer.stop_trigger
     if type(stop) is triggers.EarlyStoppingTrigger:
         if not is_decided(stop._interval_trigger):
-            raise refuse(f"a check_trigger in epochs or iterations, got {_name(stop._interval_trigger)}")
+            raise refuse(
+                f"a check_trigger in epochs or iterations, got {_name(stop._interval_trigger)}"
+            )
         stop = stop._max_trigger
     if type(stop) is triggers.ManualScheduleTrigger:
         done = updater.iteration if stop.unit == "iteration" else updater.epoch_detail
         if max(stop.points) <= done:
-            raise refuse(f"a stop trigger that is still to fire, got points up to {max(stop.points)}")
+            raise refuse(
+                f"a stop trigger that is still to fire, got points up to {max(stop.points)}"
+            )
     elif type(stop) is not triggers.IntervalTrigger:
         raise refuse(
             "a stop trigger in epochs or iterations, or an EarlyStoppingTrigger whose max_trigger is "
