@@ -14,16 +14,24 @@ namespace chx::server {
 using RowDims = int (*)(const OpDef& op, absl::Span<const KernelTensor> inputs,
                         absl::Span<const KernelTensor> outputs, absl::Span<const AttrValue> attrs);
 
-// How a call reduces a dense array to one result. The array is in parts, which are almost equal:
-// part i has the elements from size * i / parts on. Each is gathered in a state of its own, in
-// order, by whole pieces but for its end; then the states are combined, in order.
+// How a call reduces the first dimensions of an array, whose indices are "rows" that follow one
+// another in C order, at one distance. Each row is of `width` dense elements, and so are the
+// results. The rows are in parts, which are almost equal: part i has those from rows * i / parts
+// on. Each is gathered in states of its own, one for each result, in order, by whole pieces but for
+// its end; then the states are combined, in order.
 struct Folding {
   int64_t parts = 0;  // 0: the call does something else
-  int64_t piece = 1;  // elements
+  int row_dims = 0;   // leading dimensions that are reduced
+  int64_t width = 1;
+  int64_t piece = 1;  // rows
   int64_t state_bytes = 0;
-  // Functions of `n` states; `first`: the position of the first element.
+  // Functions of `n` states; `first`: the position of the first row; `stride`: from one to the
+  // next.
   void (*init)(void* states, int64_t n) = nullptr;
+  // If the width is 1: of n rows. Else, of `rows` rows:
   void (*gather)(const char* x, int64_t stride, int64_t n, int64_t first, void* state) = nullptr;
+  void (*gather_rows)(const char* x, int64_t stride, int64_t rows, int64_t n, int64_t first,
+                      void* states) = nullptr;
   void (*combine)(void* states, const void* others, int64_t n) = nullptr;
   void (*finish)(const void* states, int64_t n, char* out) = nullptr;
 };

@@ -58,7 +58,8 @@ class FusedRun::Blocks {
   }
 
   // All calls, on `extent` rows along split_ from an index of dimensions through split_ on.
-  absl::Status Run(Stream& stream, const int64_t* index, int64_t extent) {
+  // `states`: of a part, for reductions.
+  absl::Status Run(Stream& stream, const int64_t* index, int64_t extent, char* states) {
     for (const Operand& operand : run_.operands_) {
       KernelTensor& tensor = tensors_[operand.tensor];
       if (extent != extent_) tensor.shape[operand.rows_at] = extent;
@@ -70,6 +71,10 @@ class FusedRun::Blocks {
     }
     extent_ = extent;
     for (const Call& call : run_.calls_) {
+      if (call.reduction != nullptr) {
+        Gather(*call.reduction, tensors_[call.first], index[0], states);
+        continue;
+      }
       const PreparedKernel& kernel = *call.kernel;
       const auto all = absl::MakeConstSpan(tensors_).subspan(call.first);
       const absl::Status status =
@@ -79,10 +84,21 @@ class FusedRun::Blocks {
     }
     return absl::OkStatus();
   }
-  // Of the last operand.
-  const char* data() const { return tensors_.back().data; }
 
  private:
+  // Rows from number `first` on. The dimension before a row's own is that of the block's rows.
+  void Gather(const Reduction& reduction, const KernelTensor& x, int64_t first,
+              char* states) const {
+    const Folding& folding = reduction.folding;
+    const int64_t stride = x.strides[run_.row_dims_ - 1];
+    void* const to = states + reduction.states;
+    if (folding.width == 1) {
+      folding.gather(x.data, stride, extent_, first, to);
+    } else {
+      folding.gather_rows(x.data, stride, extent_, folding.width, first, to);
+    }
+  }
+
   const FusedRun& run_;
   const std::unique_ptr<char[]> memory_;  // NOLINT
   std::vector<KernelTensor> tensors_;
@@ -92,13 +108,14 @@ class FusedRun::Blocks {
 
 FusedRun::FusedRun(absl::Span<const TraceCall> calls, const CallRange& range,
                    const std::function<bool(int object)>& local)
-    : row_dims_(range.row_dims), folding_(range.folding) {
-  for (const TraceCall& call : calls) AddCall(call, local);
-  if (folding_.parts > 0) {  // of it there is the input only
-    result_ = &calls_.back().kernel->outputs[0];
-    tensors_.resize(calls_.back().first + 1);
-    operands_.pop_back();
-    calls_.pop_back();
+    : row_dims_(range.row_dims) {
+  reductions_.reserve(range.reductions.size());  // calls have pointers to them
+  for (size_t i = 0; i < calls.size(); ++i) {
+    AddCall(calls[i], local);
+    const size_t next = reductions_.size();
+    if (next < range.reductions.size() && range.reductions[next].call == i) {
+      AddReduction(range.reductions[next]);
+    }
   }
   Merge(Shape(calls[0].kernel.outputs[0].shape.span().subspan(0, row_dims_)));
   const std::vector<int64_t> slots = PlaceLocals();
@@ -127,6 +144,17 @@ void FusedRun::AddCall(const TraceCall& call, const std::function<bool(int objec
   };
   for (size_t i = 0; i < call.inputs.size(); ++i) add(call.kernel.inputs[i], call.inputs[i]);
   for (size_t i = 0; i < call.outputs.size(); ++i) add(call.kernel.outputs[i], call.outputs[i]);
+}
+
+void FusedRun::AddReduction(const CallRange::Reduction& reduction) {
+  const Folding& folding = reduction.folding;
+  reductions_.push_back({folding, &calls_.back().kernel->outputs[0], part_bytes_});
+  parts_of_rows_ = folding.parts;
+  part_bytes_ += RoundUp(folding.width * folding.state_bytes, kAlignment);
+  calls_.back().reduction = &reductions_.back();
+  // Of the call there is the input only.
+  tensors_.pop_back();
+  operands_.pop_back();
 }
 
 void FusedRun::Merge(const Shape& shape) {
@@ -200,7 +228,8 @@ void FusedRun::Split(int64_t bytes_per_row) {
   if (row_elements_ == 1) {
     most = std::max(kMinBlock, kCacheBytes / bytes_per_row / kAlignment * kAlignment);
   }
-  most = std::max<int64_t>(1, most / folding_.piece) * folding_.piece;
+  const int64_t piece = reductions_.empty() ? 1 : reductions_[0].folding.piece;
+  most = std::max<int64_t>(1, most / piece) * piece;
   split_ = rows_.size() - 1;
   int64_t inner = 1;
   while (split_ > 0 && inner * rows_[split_] <= most) inner *= rows_[split_--];
@@ -208,9 +237,8 @@ void FusedRun::Split(int64_t bytes_per_row) {
   // Of almost the same size.
   const int64_t parts = CeilDiv(whole, std::max<int64_t>(1, most / inner));
   extent_ = CeilDiv(whole, parts);
-  if (inner * row_elements_ == 1) {
-    extent_ = std::min(RoundUp(extent_, std::max(kAlignment, folding_.piece)), whole);
-  }
+  const int64_t unit = inner * row_elements_ == 1 ? std::max(kAlignment, piece) : piece;
+  extent_ = std::min(RoundUp(extent_, unit), whole);
   parts_ = CeilDiv(whole, extent_);
   num_blocks_ = parts_;
   for (int d = 0; d < split_; ++d) num_blocks_ *= rows_[d];
@@ -270,43 +298,45 @@ absl::Status FusedRun::RunBlocks(Stream& stream, int64_t begin, int64_t end) con
       rest /= rows_[d];
     }
     const int64_t extent = std::min(extent_, rows_[split_] - index[split_]);
-    CHX_RETURN_IF_ERROR(blocks.Run(stream, index, extent));
+    CHX_RETURN_IF_ERROR(blocks.Run(stream, index, extent, nullptr));
   }
   return absl::OkStatus();
 }
 
-absl::Status FusedRun::RunPart(Stream& stream, int64_t part, Blocks* blocks, char* state) const {
-  const int64_t size = rows_[0];
-  const int64_t end = size * (part + 1) / folding_.parts;
-  folding_.init(state, 1);
-  for (int64_t at = size * part / folding_.parts; at < end && !StopRequested(); at += extent_) {
-    const int64_t extent = std::min(extent_, end - at);
-    CHX_RETURN_IF_ERROR(blocks->Run(stream, &at, extent));
-    folding_.gather(blocks->data(), ItemSize(tensors_.back().dtype), extent, at, state);
+absl::Status FusedRun::RunPart(Stream& stream, int64_t part, Blocks* blocks, char* states) const {
+  const int64_t rows = rows_[0];
+  const int64_t end = rows * (part + 1) / parts_of_rows_;
+  for (const Reduction& reduction : reductions_) {
+    reduction.folding.init(states + reduction.states, reduction.folding.width);
+  }
+  for (int64_t at = rows * part / parts_of_rows_; at < end && !StopRequested(); at += extent_) {
+    CHX_RETURN_IF_ERROR(blocks->Run(stream, &at, std::min(extent_, end - at), states));
   }
   return absl::OkStatus();
 }
 
-absl::Status FusedRun::RunFolding(Executor& executor) const {
-  const int64_t bytes = folding_.state_bytes;
-  const std::unique_ptr<char[]> states(new char[folding_.parts * bytes]);  // NOLINT
+absl::Status FusedRun::RunReductions(Executor& executor, char* states) const {
   CHX_RETURN_IF_ERROR(executor.RepeatBlocks(
-      *calls_[0].kernel, folding_.parts, 1, [&](Stream& stream, int64_t begin, int64_t end) {
+      *calls_[0].kernel, parts_of_rows_, 1, [&](Stream& stream, int64_t begin, int64_t end) {
         Blocks blocks(*this);
         for (int64_t part = begin; part < end; ++part) {
-          CHX_RETURN_IF_ERROR(RunPart(stream, part, &blocks, states.get() + part * bytes));
+          CHX_RETURN_IF_ERROR(RunPart(stream, part, &blocks, states + part * part_bytes_));
         }
         return absl::OkStatus();
       }));
-  for (int64_t part = 1; part < folding_.parts; ++part) {
-    folding_.combine(states.get(), states.get() + part * bytes, 1);
+  for (const Reduction& reduction : reductions_) {
+    const Folding& folding = reduction.folding;
+    char* const first = states + reduction.states;
+    for (int64_t part = 1; part < parts_of_rows_; ++part) {
+      folding.combine(first, first + part * part_bytes_, folding.width);
+    }
+    folding.finish(first, folding.width, reduction.result->data);
   }
-  folding_.finish(states.get(), 1, result_->data);
   return absl::OkStatus();
 }
 
-absl::Status FusedRun::Run(Executor& executor) const {
-  if (folding_.parts > 0) return RunFolding(executor);
+absl::Status FusedRun::Run(Executor& executor, char* scratch) const {
+  if (parts_of_rows_ > 0) return RunReductions(executor, scratch);
   const int64_t work = block_elements_ * static_cast<int64_t>(calls_.size());
   const int64_t grain = std::max<int64_t>({1, kGrain / work, num_blocks_ / kMaxChunks});
   return executor.RepeatBlocks(

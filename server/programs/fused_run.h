@@ -25,8 +25,10 @@ class FusedRun {
   FusedRun(absl::Span<const TraceCall> calls, const CallRange& range,
            const std::function<bool(int object)>& local);
 
-  // With the memory that the calls' tensors have now.
-  absl::Status Run(Executor& executor) const;
+  // With the memory that the calls' tensors have now, and scratch_bytes() of scratch memory.
+  absl::Status Run(Executor& executor, char* scratch) const;
+
+  int64_t scratch_bytes() const { return parts_of_rows_ * part_bytes_; }
 
   // What it takes itself, about.
   int64_t Bytes() const;
@@ -34,9 +36,15 @@ class FusedRun {
   int64_t block_elements() const { return block_elements_; }
 
  private:
+  struct Reduction {
+    Folding folding;
+    const KernelTensor* result;
+    int64_t states;  // where they begin in those of a part
+  };
   struct Call {
     const PreparedKernel* kernel;
-    size_t first;  // in tensors_: inputs, then outputs
+    size_t first;                          // in tensors_: inputs, then outputs
+    const Reduction* reduction = nullptr;  // that the call is: it has no outputs in tensors_
   };
   struct Operand {
     size_t tensor = 0;                      // in tensors_
@@ -51,6 +59,7 @@ class FusedRun {
   };
 
   void AddCall(const TraceCall& call, const std::function<bool(int object)>& local);
+  void AddReduction(const CallRange::Reduction& reduction);
   // Dimensions of rows merged as far as all operands allow it.
   void Merge(const Shape& shape);
   // Gives local objects that live at the same time slots apart: their pitches.
@@ -60,13 +69,14 @@ class FusedRun {
   void ShapeBlocks(const std::vector<int64_t>& slots);
   class Blocks;
   absl::Status RunBlocks(Stream& stream, int64_t begin, int64_t end) const;
-  // Part `part` of the folding, gathered in its state.
-  absl::Status RunPart(Stream& stream, int64_t part, Blocks* blocks, char* state) const;
-  absl::Status RunFolding(Executor& executor) const;
+  // The blocks of part `part` of the rows.
+  absl::Status RunPart(Stream& stream, int64_t part, Blocks* blocks, char* states) const;
+  absl::Status RunReductions(Executor& executor, char* states) const;
 
   const int row_dims_;
-  const Folding folding_;                 // of what the last operand has
-  const KernelTensor* result_ = nullptr;  // of the folding
+  std::vector<Reduction> reductions_;
+  int64_t parts_of_rows_ = 0;  // that they have
+  int64_t part_bytes_ = 0;     // of states
   std::vector<Call> calls_;
   std::vector<KernelTensor> tensors_;  // of a whole block
   std::vector<Operand> operands_;      // by call

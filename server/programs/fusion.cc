@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace chx::server {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 constexpr int64_t kMinElements = 8 << 10;
 // Longer rows would not be in the cache.
 constexpr int64_t kMaxRow = 16 << 10;
+// Nor would as many rows as are reduced together.
+constexpr int64_t kMaxReducedRow = 2 << 10;
 constexpr size_t kMaxCalls = 64;
 // More streams of memory at a time would be in each other's way.
 constexpr size_t kMaxObjects = 24;
@@ -86,6 +89,19 @@ bool IsFlat(const KernelTensor& tensor) {
   return repeats || tensor.strides == ContiguousStrides(tensor.shape, ItemSize(tensor.dtype));
 }
 
+// Whether all rows are one distance apart, and so short that many of them are in the cache.
+bool MayBeReduced(const KernelTensor& tensor, int row_dims) {
+  int64_t step = RowPitch(tensor, row_dims);
+  int64_t rows = 1;
+  for (int d = row_dims - 1; d >= 0; --d) {
+    if (tensor.shape[d] == 1) continue;
+    if (tensor.strides[d] != step) return false;
+    step *= tensor.shape[d];
+    rows *= tensor.shape[d];
+  }
+  return tensor.size() <= kMaxReducedRow * rows;
+}
+
 bool BeginsWith(const Shape& shape, const Shape& rows) {
   return shape.size() >= rows.size() && std::equal(rows.begin(), rows.end(), shape.begin());
 }
@@ -96,11 +112,14 @@ class Accesses {
   explicit Accesses(int row_dims) : row_dims_(row_dims) {}
 
   // False: the call and those that were added cannot go through a block one after the other.
-  bool Add(const TraceCall& call) {
+  // `reduces`: it has its result when all blocks are through.
+  bool Add(const TraceCall& call, bool reduces) {
     absl::flat_hash_map<int, Access> after = objects_;
     bool fits = true;
     bool shares = objects_.empty();
     ForEachArray(call, [&](const TraceTensor& traced, const KernelTensor& tensor, bool output) {
+      fits = fits && !results_.contains(traced.object);
+      if (reduces && output) return;
       const View view(traced.offset, &tensor, row_dims_);
       const int64_t bytes = view.RowBytes();
       const auto [it, is_new] = after.emplace(traced.object, Access{view, true, false, bytes});
@@ -111,8 +130,10 @@ class Accesses {
       access.written = access.written || output;
       fits = fits && (!access.written || AreApart(access, ItemSize(tensor.dtype)));
     });
+    if (reduces) fits = fits && !after.contains(call.outputs[0].object);
     if (!fits || !shares || after.size() > kMaxObjects) return false;
     objects_ = std::move(after);
+    if (reduces) results_.insert(call.outputs[0].object);
     return true;
   }
 
@@ -133,6 +154,7 @@ class Accesses {
 
   const int row_dims_;
   absl::flat_hash_map<int, Access> objects_;
+  absl::flat_hash_set<int> results_;
 };
 
 class Finder {
@@ -150,7 +172,7 @@ class Finder {
       const CallRange by_rows = FindByRows(first, reduction);
       if (by_rows.count > range.count) return by_rows;
     }
-    if (range.count > 0 && range.row_dims > 0) AddFolding(&range);
+    if (range.count > 0 && range.row_dims > 0) AddSumOfAll(&range);
     return range;
   }
 
@@ -164,6 +186,15 @@ class Finder {
     const RowDims find = FindRowwise(kernel.kernel).row_dims;
     if (find == nullptr || kernel.inputs.empty() || kernel.outputs.size() != 1) return 0;
     return find(*kernel.op, kernel.inputs, kernel.outputs, kernel.attrs);
+  }
+  // How the call reduces all rows of an array, which are of several elements.
+  static Folding FoldingOf(const TraceCall& call) {
+    const PreparedKernel& kernel = call.kernel;
+    const FindFolding find = FindRowwise(kernel.kernel).folding;
+    if (find == nullptr || call.inputs[0].object < 0 || call.outputs[0].object < 0)
+      return Folding();
+    Folding folding = find(*kernel.op, kernel.inputs, kernel.outputs, kernel.attrs);
+    return folding.width > 1 ? folding : Folding();
   }
   // Whether the call can work on some of these rows.
   bool GoesByRows(const TraceCall& call, const Shape& rows) const {
@@ -194,9 +225,10 @@ class Finder {
   }
   // With rows such as those that `reduction` goes through.
   CallRange FindByRows(size_t first, size_t reduction) const {
-    CallRange range{first, 0, RowDimsOf(calls_[reduction])};
+    const TraceCall& by = calls_[reduction];
+    CallRange range{first, 0, std::max(RowDimsOf(by), FoldingOf(by).row_dims)};
     if (range.row_dims == 0) return range;
-    const KernelTensor& input = calls_[reduction].kernel.inputs[0];
+    const KernelTensor& input = by.kernel.inputs[0];
     const Shape rows(input.shape.span().subspan(0, range.row_dims));
     const int64_t num_rows = NumElements(rows);
     if (num_rows < 2 || input.size() < kMinElements) return range;
@@ -210,8 +242,9 @@ class Finder {
     if (std::count_if(all.begin(), all.end(), has_long_rows) < 2) range.count = 0;
     return range;
   }
-  // The call that follows elementwise ones, if it reduces what they make.
-  void AddFolding(CallRange* range) const {
+  // The call that follows elementwise ones, if it reduces all of what they make to one result.
+  // Their arrays must be dense, or one element.
+  void AddSumOfAll(CallRange* range) const {
     const size_t next = range->first + range->count;
     if (next >= calls_.size()) return;
     const TraceCall& call = calls_[next];
@@ -226,7 +259,7 @@ class Finder {
         find(*call.kernel.op, call.kernel.inputs, call.kernel.outputs, call.kernel.attrs);
     const TraceTensor& input = call.inputs[0];
     const TraceTensor& output = call.outputs[0];
-    bool fits = folding.parts > 0 && input.object >= 0 && output.object >= 0;
+    bool fits = folding.parts > 0 && folding.width == 1 && input.object >= 0 && output.object >= 0;
     bool shares = false;
     for (const TraceCall& other : elementwise) {
       ForEachArray(other, [&](const TraceTensor& traced, const KernelTensor& tensor, bool /*out*/) {
@@ -239,22 +272,39 @@ class Finder {
       });
     }
     if (!fits || !shares) return;
+    range->reductions.push_back({range->count, folding});
     ++range->count;
-    range->folding = folding;
   }
   template <typename Fn>
   CallRange Extend(CallRange range, const Shape& rows, Fn is_one) const {
     Accesses accesses(rows.size());
+    bool may_reduce = true;
     range.count = 0;
     for (size_t i = range.first; i < calls_.size() && range.count < kMaxCalls; ++i) {
       const TraceCall& call = calls_[i];
-      if (call.kernel.device != calls_[range.first].kernel.device || !GoesByRows(call, rows) ||
-          !is_one(call) || !accesses.Add(call)) {
-        break;
-      }
+      if (call.kernel.device != calls_[range.first].kernel.device) break;
+      const Folding folding = FoldingOf(call);
+      const bool reduces = Reduces(folding, call, rows, range);
+      if ((!reduces && !GoesByRows(call, rows)) || !is_one(call)) break;
+      ForEachArray(
+          call, [&](const TraceTensor& /*traced*/, const KernelTensor& tensor, bool output) {
+            may_reduce = may_reduce && ((reduces && output) || MayBeReduced(tensor, rows.size()));
+          });
+      if ((reduces || !range.reductions.empty()) && !may_reduce) break;
+      if (!accesses.Add(call, reduces)) break;
+      if (reduces) range.reductions.push_back({range.count, folding});
       ++range.count;
     }
     return range;
+  }
+  // Whether that is how the call reduces these rows, and how others of the range do.
+  static bool Reduces(const Folding& folding, const TraceCall& call, const Shape& rows,
+                      const CallRange& range) {
+    if (folding.parts == 0 || folding.row_dims != rows.size()) return false;
+    if (!BeginsWith(call.kernel.inputs[0].shape, rows)) return false;
+    if (range.reductions.empty()) return true;
+    const Folding& other = range.reductions[0].folding;
+    return other.parts == folding.parts && other.piece == folding.piece;
   }
 
   const absl::Span<const TraceCall> calls_;

@@ -19,9 +19,13 @@ struct CallRange {
   // Of several: leading dimensions, which the shapes of all their arrays have in common. What they
   // index is a row; of elementwise calls only, an element.
   int row_dims = 0;
-  // Of its last call, which reduces what the others make to one result; they are elementwise then,
-  // and all arrays dense or one element.
-  Folding folding;
+  struct Reduction {
+    size_t call = 0;  // in the range
+    Folding folding;
+  };
+  // Those that reduce all rows, in the same parts, to what no other call of the range uses. If
+  // there are any, the rows of each array are one distance apart.
+  std::vector<Reduction> reductions;
 };
 
 // All calls, in their order. Those of a range with several have kernels that are blockwise or

@@ -194,9 +194,10 @@ void Plan::LayOut() {
   }
   for (const Step& step : steps_) {
     const PreparedKernel& kernel = calls_[step.calls.first].kernel;
-    if (step.fused != nullptr || kernel.scratch == 0) continue;
+    const int64_t bytes = step.fused != nullptr ? step.fused->scratch_bytes() : kernel.scratch;
+    if (bytes == 0) continue;
     if (scratch_bytes_.size() <= kernel.device) scratch_bytes_.resize(kernel.device + 1);
-    scratch_bytes_[kernel.device] = std::max(scratch_bytes_[kernel.device], kernel.scratch);
+    scratch_bytes_[kernel.device] = std::max(scratch_bytes_[kernel.device], bytes);
   }
   if (arena_bytes_.size() < scratch_bytes_.size()) arena_bytes_.resize(scratch_bytes_.size());
   for (size_t i = 0; i < scratch_bytes_.size(); ++i) {
@@ -330,12 +331,16 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
 }
 
 absl::Status Plan::RunStep(Executor& executor, const Step& step) const {
-  if (step.fused != nullptr) return step.fused->Run(executor);
   const PreparedKernel& kernel = calls_[step.calls.first].kernel;
-  if (kernel.scratch == 0) return executor.Repeat(kernel);
+  const bool is_fused = step.fused != nullptr;
+  const int64_t bytes = is_fused ? step.fused->scratch_bytes() : kernel.scratch;
+  if (bytes == 0) {
+    return is_fused ? step.fused->Run(executor, nullptr) : executor.Repeat(kernel);
+  }
   const int64_t room = scratch_bytes_[kernel.device];
-  char* const end = arenas_[kernel.device].buffer->data() + arena_bytes_[kernel.device];
-  return executor.Repeat(kernel, absl::MakeSpan(end - room, static_cast<size_t>(room)));
+  char* const scratch = arenas_[kernel.device].buffer->data() + arena_bytes_[kernel.device] - room;
+  if (is_fused) return step.fused->Run(executor, scratch);
+  return executor.Repeat(kernel, absl::MakeSpan(scratch, static_cast<size_t>(room)));
 }
 
 // What has begun to write goes on to its end: it is short, and a command that was cancelled a

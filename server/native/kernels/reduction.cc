@@ -29,6 +29,7 @@ constexpr int64_t kMaxSplits = 64;
 constexpr int64_t kMaxAccSize = 16;
 constexpr int64_t kBlockOfSums = 1024;  // elements that loops sum apart: kBlock of loops/fold.h
 constexpr int64_t kPiece = 32;          // rows that the columns' loops take together: 2, 16 or 32
+constexpr int64_t kRowsOfSums = 16;     // those that sums take together: kRows of their loops
 
 // A nest without its innermost dimension.
 Nest Outer(const Nest& nest) {
@@ -243,7 +244,18 @@ int SumRowDims(const OpDef& op, absl::Span<const KernelTensor> inputs,
   return IsNarrow(outputs[0].dtype) ? 0 : ReducedRowDims<false>(op, inputs, outputs, attrs);
 }
 
-// As Reduce does it. Only sums of blocks are the same however the blocks come.
+// Whether the indices of dimensions [begin, end) are `step` bytes apart, in C order.
+bool AreApart(const KernelTensor& in, int begin, int end, int64_t step) {
+  for (int d = end - 1; d >= begin; --d) {
+    if (in.shape[d] == 1) continue;
+    if (in.strides[d] != step) return false;
+    step *= in.shape[d];
+  }
+  return true;
+}
+
+// As Reduce does it. Only sums of blocks are the same however the blocks come. Rows of several
+// elements that are not cut are left alone: threads share them by columns.
 Folding SumFolding(const OpDef& op, absl::Span<const KernelTensor> inputs,
                    absl::Span<const KernelTensor> outputs, absl::Span<const AttrValue> attrs) {
   const KernelTensor& in = inputs[0];
@@ -252,11 +264,23 @@ Folding SumFolding(const OpDef& op, absl::Span<const KernelTensor> inputs,
   const auto axes = kernels::ReducedAxes(op, in.ndim(), attrs[0], false);
   if (!axes.ok() || IsNarrow(outputs[0].dtype)) return Folding();
   const Plan plan = MakePlan(in, *axes, false, loops);
-  const bool is_row = plan.kept.size == 1 && plan.reduced_outer.size == 1 &&
-                      plan.inner == in.size() && plan.inner_stride == plan.item_size;
-  if (!is_row) return Folding();
-  return {plan.splits, kBlockOfSums,  loops.acc_size, loops.init,
-          loops.row,   loops.combine, loops.finish};
+  Folding folding{plan.splits, in.ndim(), 1,       kBlockOfSums,  loops.acc_size,
+                  loops.init,  loops.row, nullptr, loops.combine, loops.finish};
+  if (plan.kept.size == 1) {
+    const bool is_row = plan.reduced_outer.size == 1 && plan.inner == in.size() &&
+                        plan.inner_stride == plan.item_size;
+    return is_row ? folding : Folding();
+  }
+  while (folding.row_dims > 0 && ((*axes >> (folding.row_dims - 1)) & 1) == 0) --folding.row_dims;
+  folding.width = plan.width();
+  folding.piece = kRowsOfSums;
+  folding.gather_rows = loops.columns;
+  const bool is_first = *axes == (uint32_t{1} << folding.row_dims) - 1;
+  const bool fits = is_first && plan.by_columns && plan.splits > 1 &&
+                    plan.kept.size == folding.width && plan.reduced_outer.size == 1 &&
+                    AreApart(in, 0, folding.row_dims, plan.inner_stride) &&
+                    AreApart(in, folding.row_dims, in.ndim(), plan.item_size);
+  return fits ? folding : Folding();
 }
 
 }  // namespace
