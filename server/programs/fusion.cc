@@ -14,8 +14,10 @@ namespace {
 constexpr int64_t kMinElements = 8 << 10;
 // Longer rows would not be in the cache.
 constexpr int64_t kMaxRow = 16 << 10;
-// Nor would as many rows as are reduced together.
-constexpr int64_t kMaxReducedRow = 2 << 10;
+// Bytes. Rows that are reduced go through all calls by the piece, which should be in the cache.
+constexpr int64_t kMaxReducedRow = 8 << 10;
+// Of such rows: threads share the work by these parts, and smaller arrays are in the cache anyway.
+constexpr int64_t kMinParts = 4;
 constexpr size_t kMaxCalls = 64;
 // More streams of memory at a time would be in each other's way.
 constexpr size_t kMaxObjects = 24;
@@ -89,7 +91,7 @@ bool IsFlat(const KernelTensor& tensor) {
   return repeats || tensor.strides == ContiguousStrides(tensor.shape, ItemSize(tensor.dtype));
 }
 
-// Whether all rows are one distance apart, and so short that many of them are in the cache.
+// Whether all rows are one distance apart, and so short that a piece of them is in the cache.
 bool MayBeReduced(const KernelTensor& tensor, int row_dims) {
   int64_t step = RowPitch(tensor, row_dims);
   int64_t rows = 1;
@@ -99,7 +101,7 @@ bool MayBeReduced(const KernelTensor& tensor, int row_dims) {
     step *= tensor.shape[d];
     rows *= tensor.shape[d];
   }
-  return tensor.size() <= kMaxReducedRow * rows;
+  return tensor.size() * ItemSize(tensor.dtype) <= kMaxReducedRow * rows;
 }
 
 bool BeginsWith(const Shape& shape, const Shape& rows) {
@@ -194,7 +196,7 @@ class Finder {
     if (find == nullptr || call.inputs[0].object < 0 || call.outputs[0].object < 0)
       return Folding();
     Folding folding = find(*kernel.op, kernel.inputs, kernel.outputs, kernel.attrs);
-    return folding.width > 1 ? folding : Folding();
+    return folding.width > 1 && folding.parts >= kMinParts ? folding : Folding();
   }
   // Whether the call can work on some of these rows.
   bool GoesByRows(const TraceCall& call, const Shape& rows) const {

@@ -38,7 +38,7 @@ TEST_F(ExplainTest, SaysWhatRuns) {
             "dropped\tlog\n");
   // The intermediate arrays of what is fused are nowhere.
   EXPECT_EQ(Explain({100, 200}, commands, {4}),
-            "program\t\nplan\t3\t0\nresults\t64\n"
+            "program\t\nplan\t3\t0\narena\t0\t64\nresults\t64\n"
             "step\t0\t2048\ncall\texp\tfloat32(100, 200)\tfloat32(100, 200)\n"
             "call\tadd\tfloat32(100, 200), 1.5\tfloat32(100, 200)\n"
             "call\tsum\tfloat32(100, 200)\tfloat32()\n"
@@ -67,8 +67,28 @@ TEST_F(ExplainTest, ReductionsOfRowsAreFused) {
     return n;
   };
   EXPECT_EQ(count("step\t"), 2) << text;
-  EXPECT_EQ(count("step\t0\t0\ncall\tsum"), 1) << text;  // of columns
+  EXPECT_EQ(count("step\t0\t0\ncall\tsum"), 1) << text;  // of few rows
   EXPECT_EQ(count("arena\t0\t81920\n"), 1) << text;      // what it gets
+}
+
+TEST_F(ExplainTest, SumsOfLargeColumnsAreFused) {
+  const auto sum = [](Handle x, Handle y) { return OpByDefault("sum", {A(x)}, {y}, {Ints{0}}); };
+  // Where what they sum is used by nothing else it is nowhere.
+  const std::vector<Command> two = {Op("exp", {A(1)}, {2}), sum(2, 3), sum(1, 4)};
+  EXPECT_EQ(Explain({600, 500}, two, {3, 4}),
+            "program\t\nplan\t3\t0\narena\t0\t32256\nresults\t4096\n"
+            "step\t0\t16000\ncall\texp\tfloat32(600, 500)\tfloat32(600, 500)\n"
+            "call\tsum\tfloat32(600, 500)\tfloat32(500,)\n"
+            "call\tsum\tfloat32(600, 500)\tfloat32(500,)\n");
+  // What uses a sum waits for all rows. Wide rows would not be in the cache; few are not cut.
+  const std::vector<Command> used = {sum(1, 2), Op("multiply", {A(1), A(2)}, {3}), sum(3, 4)};
+  EXPECT_THAT(Explain({600, 500}, used, {4}),
+              testing::AllOf(testing::HasSubstr("step\t0\t0\ncall\tsum"),
+                             testing::HasSubstr("step\t0\t8000\ncall\tmultiply")));
+  const std::vector<Command> one = {Op("exp", {A(1)}, {2}), sum(2, 3)};
+  for (const Ints& shape : {Ints{600, 3000}, Ints{400, 500}, Ints{100000, 5}}) {
+    EXPECT_THAT(Explain(shape, one, {3}), testing::HasSubstr("step\t0\t0\ncall\tsum"));
+  }
 }
 
 TEST_F(ExplainTest, MeasuresRuns) {

@@ -1,4 +1,5 @@
-// Programs of random operators on arrays of a size that is fused, run by their commands and by plans.
+// Programs of random operators on arrays of a size that is fused, run by their commands and by
+// plans.
 #ifndef CHX_TESTS_SESSION_FUSION_FIXTURE_H_
 #define CHX_TESTS_SESSION_FUSION_FIXTURE_H_
 
@@ -16,7 +17,6 @@
 #include "tests/session/session_fixture.h"
 
 namespace chx::server {
-
 
 struct Value {
   Dtype dtype = Dtype::kFloat32;

@@ -171,5 +171,74 @@ TEST_F(RowwiseTest, FoldingGivesTheKernelsBits) {
   }
 }
 
+// Sums over the first dimensions, by hand, of rows that need not be dense.
+TEST_F(RowwiseTest, FoldingOfRowsGivesTheKernelsBits) {
+  const OpDef& op = *OpRegistry::Global().Find("sum");
+  const FindFolding find = PromiseOf(op).folding;
+  const std::vector<Shape> shapes = {
+      {16400, 8}, {300, 500}, {3, 100, 513}, {260, 2000}, {5000, 1, 31}};
+  for (Dtype dtype : {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64}) {
+    for (const Shape& shape : shapes) {
+      const int64_t width = shape.back();
+      const int64_t rows = NumElements(shape) / width;
+      Shape wide = shape;
+      wide[wide.size() - 1] += RandomInt(rng_, 0, 3);
+      TestArray x(dtype, wide);
+      x.FillRandom(rng_, false);
+      KernelTensor in = x.tensor();
+      in.shape = shape;
+      Attrs attrs = AttrsOf(op, 0, shape.size() - 1);
+      const TestArray wanted(dtype, Shape({width}));
+      ASSERT_TRUE(runner_.Call(op, {&in, 1}, {&wanted.tensor(), 1}, attrs).ok());
+      const Folding folding = find(op, {&in, 1}, {&wanted.tensor(), 1}, attrs);
+      ASSERT_GT(folding.parts, 1) << shape.ToString();
+      ASSERT_EQ(folding.row_dims, shape.size() - 1);
+      ASSERT_EQ(folding.width, width);
+      const int64_t stride = in.strides[folding.row_dims - 1];
+      std::string first;
+      for (int64_t part = 0; part < folding.parts; ++part) {
+        std::string states(static_cast<size_t>(width * folding.state_bytes), '\0');
+        folding.init(states.data(), width);
+        const int64_t end = rows * (part + 1) / folding.parts;
+        for (int64_t at = rows * part / folding.parts; at < end;) {
+          const int64_t n = std::min(end - at, RandomInt(rng_, 1, 4) * folding.piece);
+          folding.gather_rows(in.data + at * stride, stride, n, width, at, states.data());
+          at += n;
+        }
+        if (part == 0) {
+          first = states;
+        } else {
+          folding.combine(first.data(), states.data(), width);
+        }
+      }
+      const TestArray found(dtype, Shape({width}));
+      folding.finish(first.data(), width, found.tensor().data);
+      EXPECT_EQ(found.Bytes(), wanted.Bytes()) << DtypeName(dtype) << shape.ToString();
+    }
+  }
+}
+
+TEST_F(RowwiseTest, OtherSumsAreNoFoldings) {
+  const OpDef& op = *OpRegistry::Global().Find("sum");
+  const FindFolding find = PromiseOf(op).folding;
+  const auto parts = [&](const KernelTensor& in, const Ints& axes) {
+    const TestArray out(in.dtype, Shape({1}));
+    return find(op, {&in, 1}, {&out.tensor(), 1}, {AttrValue(axes), false, AttrValue()}).parts;
+  };
+  const TestArray x(Dtype::kFloat32, Shape({40, 50, 300}));
+  EXPECT_GT(parts(x.tensor(), {0, 1}), 1);
+  EXPECT_EQ(parts(x.tensor(), {1}), 0);
+  EXPECT_EQ(parts(x.tensor(), {0, 2}), 0);
+  KernelTensor turned = x.tensor();  // of rows in another order
+  std::swap(turned.shape[0], turned.shape[1]);
+  std::swap(turned.strides[0], turned.strides[1]);
+  EXPECT_EQ(parts(turned, {0, 1}), 0);
+  KernelTensor columns = x.tensor();
+  std::swap(columns.shape[0], columns.shape[2]);
+  std::swap(columns.strides[0], columns.strides[2]);
+  EXPECT_EQ(parts(columns, {0, 1}), 0);
+  EXPECT_EQ(parts(TestArray(Dtype::kFloat32, Shape({200, 4000})).tensor(), {0}), 0);  // not cut
+}
+
 }  // namespace
 }  // namespace chx::server::native
