@@ -51,7 +51,7 @@ def remote_trainer(
 
     Args:
       trainer: over a StandardUpdater with one SerialIterator, whose dataset is of arrays, and one
-        optimizer; the model is on a device of the daemon. Its triggers depend on iterations and epochs.
+        optimizer; the model is on a device of the daemon. Its triggers are Chainer's own.
       name: of the run, in its session; chx.runs.attach(name) shows it to others.
       show_loop_exception_msg: as Trainer.run's.
 
