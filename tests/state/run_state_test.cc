@@ -138,7 +138,7 @@ class RunStateTest : public SessionTest {
     (void)Runs::Restore(session_.get(), std::move(records));
     Runs runs(Survives());
     runs.Serve();
-    runs.Resume(shared_, {});
+    runs.Resume(shared_, absl::OkStatus(), {});
     const auto all = Runs::List(session_.get());
     if (all.empty()) return "left out";
     const RunEvent last = Events(all[0].get()).back();
@@ -242,7 +242,7 @@ TEST_F(RunStateTest, GoesOnFromAnyMoment) {
     const auto run = Runs::List(session_.get())[0];
     EXPECT_EQ(run->Watch(0, kNow).state, RunState::kSuspended);
     Runs runs(Survives());
-    runs.Resume(shared_, {});
+    runs.Resume(shared_, absl::OkStatus(), {});
     EXPECT_EQ(run->Watch(0, kNow).state, RunState::kSuspended) << "before the daemon serves";
     if (random_() % 2 == 0) session_->BeginAnew();  // another client
     const bool anew = !session_->Holds(2);
@@ -393,7 +393,7 @@ TEST_F(RunStateTest, WhatIsMissingIsSaid) {
   rest = *MemoryCharge::Of(account, account->limit() - account->used() - kRunBytes / 2);
   Runs runs(Survives());
   runs.Serve();
-  runs.Resume(shared_, {});
+  runs.Resume(shared_, absl::OkStatus(), {});
   const RunEvent last = Events(Runs::List(session_.get())[0].get()).back();
   EXPECT_EQ(last.reason, "daemon");
   EXPECT_THAT(last.text, HasSubstr("memory"));
@@ -427,7 +427,7 @@ TEST_F(RunStateTest, ADaemonThatEndsAtOnceKeepsIt) {
   Runs runs(Survives());
   runs.Serve();
   runs.EndWithin(kLong);
-  runs.Resume(shared_, {});  // too late
+  runs.Resume(shared_, absl::OkStatus(), {});  // too late
   const auto run = Runs::List(session_.get())[0];
   EXPECT_EQ(run->Watch(0, kNow).state, RunState::kSuspended);
   // And the next one goes on with it.
