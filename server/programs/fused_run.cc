@@ -117,7 +117,10 @@ FusedRun::FusedRun(absl::Span<const TraceCall> calls, const CallRange& range,
       AddReduction(range.reductions[next]);
     }
   }
-  Merge(Shape(calls[0].kernel.outputs[0].shape.span().subspan(0, row_dims_)));
+  // What reduces all rows has none in its result.
+  const PreparedKernel& first = calls[0].kernel;
+  const KernelTensor& with_rows = calls_[0].reduction ? first.inputs[0] : first.outputs[0];
+  Merge(Shape(with_rows.shape.span().subspan(0, row_dims_)));
   const std::vector<int64_t> slots = PlaceLocals();
   Split(BytesPerRow(slots));
   ShapeBlocks(slots);

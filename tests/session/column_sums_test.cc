@@ -60,6 +60,19 @@ TEST_F(ColumnSumsTest, OfAnyDtypeRowsAndThreads) {
   }
 }
 
+// A run may begin with a sum.
+TEST_F(ColumnSumsTest, OfArgumentsBeforeAllElse) {
+  for (const bool keepdims : {false, true}) {
+    Example example;
+    example.arguments = {Of({600, 500})};
+    example.commands = {OpByDefault("sum", {A(1)}, {10}, {Ints{0}, keepdims}),
+                        Op("square", {A(1)}, {11}),
+                        OpByDefault("sum", {A(11)}, {12}, {Ints{0}, keepdims}), ReleaseOf({11})};
+    example.outputs = {10, 12};
+    Check(example);
+  }
+}
+
 // What a sum gives is there when all rows are through, and not before.
 TEST_F(ColumnSumsTest, WhatUsesASumComesAfterIt) {
   Example example;
