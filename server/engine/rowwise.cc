@@ -18,6 +18,15 @@ Promises& All() {
 
 }  // namespace
 
+bool AreApart(const KernelTensor& tensor, int begin, int end, int64_t step) {
+  for (int d = end - 1; d >= begin; --d) {
+    if (tensor.shape[d] == 1) continue;
+    if (tensor.strides[d] != step) return false;
+    step *= tensor.shape[d];
+  }
+  return true;
+}
+
 void PromiseRowwise(Kernel kernel, const Rowwise& promise) {
   Promises& all = All();
   MutexLock lock(&all.mutex);

@@ -14,6 +14,9 @@ namespace chx::server {
 using RowDims = int (*)(const OpDef& op, absl::Span<const KernelTensor> inputs,
                         absl::Span<const KernelTensor> outputs, absl::Span<const AttrValue> attrs);
 
+// Whether the indices of dimensions [begin, end) are `step` bytes apart, in C order.
+bool AreApart(const KernelTensor& tensor, int begin, int end, int64_t step);
+
 // How a call reduces the first dimensions of an array, whose indices are "rows" that follow one
 // another in C order, at one distance. Each row is of `width` dense elements, and so are the
 // results. The rows are in parts, which are almost equal: part i has those from rows * i / parts

@@ -58,13 +58,8 @@ class View {
   }
   // Whether rows follow one another, so many bytes each at most.
   bool HasDenseRows(int64_t bytes) const {
-    int64_t pitch = RowPitch(*tensor_, row_dims_);
-    if (bytes > pitch) return false;
-    for (int d = row_dims_ - 1; d >= 0; --d) {
-      if (tensor_->shape[d] > 1 && tensor_->strides[d] != pitch) return false;
-      pitch *= tensor_->shape[d];
-    }
-    return true;
+    const int64_t pitch = RowPitch(*tensor_, row_dims_);
+    return bytes <= pitch && AreApart(*tensor_, 0, row_dims_, pitch);
   }
 
  private:
@@ -93,15 +88,9 @@ bool IsFlat(const KernelTensor& tensor) {
 
 // Whether all rows are one distance apart, and so short that a piece of them is in the cache.
 bool MayBeReduced(const KernelTensor& tensor, int row_dims) {
-  int64_t step = RowPitch(tensor, row_dims);
-  int64_t rows = 1;
-  for (int d = row_dims - 1; d >= 0; --d) {
-    if (tensor.shape[d] == 1) continue;
-    if (tensor.strides[d] != step) return false;
-    step *= tensor.shape[d];
-    rows *= tensor.shape[d];
-  }
-  return tensor.size() * ItemSize(tensor.dtype) <= kMaxReducedRow * rows;
+  const int64_t rows = NumElements(Shape(tensor.shape.span().subspan(0, row_dims)));
+  return AreApart(tensor, 0, row_dims, RowPitch(tensor, row_dims)) &&
+         tensor.size() * ItemSize(tensor.dtype) <= kMaxReducedRow * rows;
 }
 
 bool BeginsWith(const Shape& shape, const Shape& rows) {

@@ -33,6 +33,13 @@ def load():
     return (x[:split], t[:split]), (x[split:], t[split:])
 
 
+def mlp(lib, x, params):
+    for k in range(0, len(params), 2):
+        x = lib.linear(x, params[k], params[k + 1])
+        x = lib.relu(x) if k + 2 < len(params) else x
+    return x
+
+
 def chx_run(session, sizes):
     import chx
 
@@ -41,19 +48,13 @@ def chx_run(session, sizes):
     names = (f"mushrooms-{i}" for i in itertools.count())
     trained = []
 
-    def mlp(x, params):
-        for k in range(0, len(params), 2):
-            x = chx.linear(x, params[k], params[k + 1])
-            x = chx.relu(x) if k + 2 < len(params) else x
-        return x
-
     def run():
         params = [chx.array(p, device=device).require_grad() for p in batch_of(sizes, 1)[2]]
         optimizer = chx.optimizers.SGD(lr=RATE).setup(params)
 
         @chx.jit
         def update(x, t):
-            loss = chx.mean(chx.sigmoid_cross_entropy(mlp(x, params), t))
+            loss = chx.mean(chx.sigmoid_cross_entropy(mlp(chx, x, params), t))
             loss.backward()
             optimizer.update()
             optimizer.cleargrads()
@@ -61,7 +62,7 @@ def chx_run(session, sizes):
 
         def evaluate(x, t):
             with chx.no_backprop_mode():
-                y = mlp(x, params)
+                y = mlp(chx, x, params)
                 right = chx.greater(y, 0) == t.astype("bool")
                 return {
                     "loss": chx.mean(chx.sigmoid_cross_entropy(y, t)),
@@ -100,19 +101,15 @@ def torch_run(sizes):
     orders = [order(SEED, epoch, len(x_train)) for epoch in range(EPOCHS)]  # the daemon's
     trained = []
 
-    def mlp(x, params):
-        for k in range(0, len(params), 2):
-            x = F.linear(x, params[k], params[k + 1])
-            x = F.relu(x) if k + 2 < len(params) else x
-        return x
-
     def run():
         params = [torch.from_numpy(p).requires_grad_() for p in batch_of(sizes, 1)[2]]
         for rows_of_epoch in orders:
             losses = []
             for i in range(0, len(rows_of_epoch), BATCH):
                 rows = torch.from_numpy(rows_of_epoch[i : i + BATCH])
-                loss = F.binary_cross_entropy_with_logits(mlp(x_train[rows], params), t_train[rows])
+                loss = F.binary_cross_entropy_with_logits(
+                    mlp(F, x_train[rows], params), t_train[rows]
+                )
                 loss.backward()
                 with torch.no_grad():
                     for p in params:
@@ -121,7 +118,7 @@ def torch_run(sizes):
                 losses.append(loss.detach())
             with torch.no_grad():
                 torch.stack(losses).mean().item()
-                y = mlp(x_test, params)
+                y = mlp(F, x_test, params)
                 F.binary_cross_entropy_with_logits(y, t_test).item()
                 ((y > 0) == t_test.bool()).float().mean().item()
         trained[:] = params

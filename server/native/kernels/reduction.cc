@@ -244,16 +244,6 @@ int SumRowDims(const OpDef& op, absl::Span<const KernelTensor> inputs,
   return IsNarrow(outputs[0].dtype) ? 0 : ReducedRowDims<false>(op, inputs, outputs, attrs);
 }
 
-// Whether the indices of dimensions [begin, end) are `step` bytes apart, in C order.
-bool AreApart(const KernelTensor& in, int begin, int end, int64_t step) {
-  for (int d = end - 1; d >= begin; --d) {
-    if (in.shape[d] == 1) continue;
-    if (in.strides[d] != step) return false;
-    step *= in.shape[d];
-  }
-  return true;
-}
-
 // As Reduce does it. Only sums of blocks are the same however the blocks come. Rows of several
 // elements that are not cut are left alone: threads share them by columns.
 Folding SumFolding(const OpDef& op, absl::Span<const KernelTensor> inputs,

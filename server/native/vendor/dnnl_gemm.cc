@@ -27,13 +27,8 @@ bool DnnlGemmIsFaster(const DnnlGemmCall& call) {
 
 bool DnnlGemm(const DnnlGemmCall& call) {
   const DnnlLibrary* const library = Dnnl();
-  if (library == nullptr) return false;
-  thread_local const bool alone = [library] {
-    library->omp_set_num_threads(1);  // for this thread
-    return true;
-  }();
-  static_cast<void>(alone);
-  return library->dnnl_sgemm(call.transpose_a ? 'T' : 'N', call.transpose_b ? 'T' : 'N', call.m,
+  return library != nullptr &&
+         library->dnnl_sgemm(call.transpose_a ? 'T' : 'N', call.transpose_b ? 'T' : 'N', call.m,
                              call.n, call.k, 1.0f, call.a, call.lda, call.b, call.ldb, call.beta,
                              call.c, call.ldc) == dnnl_success;
 }

@@ -47,7 +47,9 @@ const DnnlLibrary* Load() {
 
 const DnnlLibrary* Dnnl() {
   static const DnnlLibrary* const library = Load();
-  return library;
+  // Once for each thread, which keeps it.
+  thread_local const bool is_alone = library != nullptr && (library->omp_set_num_threads(1), true);
+  return is_alone ? library : nullptr;
 }
 
 }  // namespace chx::server::native

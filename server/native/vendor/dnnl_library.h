@@ -40,12 +40,13 @@ struct DnnlLibrary {
 #define CHX_DNNL_MEMBER(name) decltype(&::name) name = nullptr;
   CHX_DNNL_FUNCTIONS(CHX_DNNL_MEMBER)
 #undef CHX_DNNL_MEMBER
-  // Of the OpenMP runtime that oneDNN is linked with; for the calling thread.
+  // Of the OpenMP runtime that oneDNN is linked with; for the thread that calls it.
   void (*omp_set_num_threads)(int threads) = nullptr;
   dnnl_engine_t engine = nullptr;
 };
 
-// Null if there is no oneDNN 2 beside the program or where the system keeps libraries.
+// Null if there is no oneDNN 2 beside the program or where the system keeps libraries. Runs on the
+// calling thread alone.
 const DnnlLibrary* Dnnl();
 
 }  // namespace chx::server::native

@@ -16,7 +16,6 @@ dnnl_stream_t Stream() {
     dnnl_stream_t stream = nullptr;
     Holder() {
       if (Dnnl() == nullptr) return;
-      Dnnl()->omp_set_num_threads(1);
       if (Dnnl()->dnnl_stream_create(&stream, Dnnl()->engine, dnnl_stream_default_flags) !=
           dnnl_success) {
         stream = nullptr;
