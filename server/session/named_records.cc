@@ -167,6 +167,11 @@ void SessionManager::Keep(const std::string& id, SessionName name,
   names_.Keep(id, std::move(name), std::move(restore));
 }
 
+void SessionManager::KeepUnreadable(const std::string& key, absl::Status why) {
+  MutexLock lock(&mutex_);
+  names_.KeepUnreadable(key, std::move(why));
+}
+
 absl::StatusOr<SessionRecordPtr> SessionManager::FindOrRestore(const std::string& id,
                                                                const Tenant& tenant) {
   NamedSessions::Restorer restore;

@@ -1,5 +1,6 @@
 #include "server/session/named_sessions.h"
 
+#include "absl/strings/str_cat.h"
 #include "ops/error.h"
 
 namespace chx::server {
@@ -7,6 +8,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxGone = 1024;
+constexpr size_t kKeyPrefixDigits = 16;
 
 }  // namespace
 
@@ -21,6 +23,14 @@ absl::Status CheckSessionName(absl::string_view name) {
                     " letters, digits and -_./:@+");
 }
 
+std::string KeyPrefix(const SessionName& name) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : absl::StrCat(name.first, "\n", name.second)) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return absl::StrCat(absl::Hex(hash, absl::kZeroPad16));
+}
+
 std::string NamedSessions::Find(const SessionName& name) const {
   auto it = ids_.find(name);
   return it == ids_.end() ? std::string() : it->second;
@@ -31,6 +41,10 @@ void NamedSessions::Erase(const SessionName& name, const std::string& id) {
   if (it != ids_.end() && it->second == id) ids_.erase(it);
 }
 
+void NamedSessions::KeepUnreadable(const std::string& key, absl::Status why) {
+  kept_[key] = {{}, key.substr(0, kKeyPrefixDigits), [why = std::move(why)] { return why; }};
+}
+
 NamedSessions::Restorer NamedSessions::KeptById(const std::string& id,
                                                 const std::string& tenant) const {
   auto it = kept_.find(id);
@@ -38,8 +52,9 @@ NamedSessions::Restorer NamedSessions::KeptById(const std::string& id,
 }
 
 NamedSessions::Restorer NamedSessions::KeptByName(const SessionName& name) const {
+  const std::string prefix = KeyPrefix(name);
   for (const auto& [id, kept] : kept_) {
-    if (kept.name == name) return kept.restore;
+    if (kept.name == name || kept.key_prefix == prefix) return kept.restore;
   }
   return nullptr;
 }

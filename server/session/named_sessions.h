@@ -20,6 +20,10 @@ using SessionName = std::pair<std::string, std::string>;
 // OK for what may be a session's name.
 absl::Status CheckSessionName(absl::string_view name);
 
+// What the key of each session of that name begins with: 16 hexadecimal digits, in all versions. It
+// tells whose a file is that cannot be read.
+std::string KeyPrefix(const SessionName& name);
+
 // The manager's, under its lock. Sessions are known by their ids.
 class NamedSessions {
  public:
@@ -33,8 +37,10 @@ class NamedSessions {
   using Restorer = std::function<absl::Status()>;
   // The session of that id is on disk. `name`: with its tenant; the name itself may be empty.
   void Keep(const std::string& id, SessionName name, Restorer restore) {
-    kept_[id] = {std::move(name), std::move(restore)};
+    kept_[id] = {std::move(name), "", std::move(restore)};
   }
+  // A session that cannot be read is on disk; `why`: for clients that ask for its name.
+  void KeepUnreadable(const std::string& key, absl::Status why);
   void EndKeeping(const std::string& id) { kept_.erase(id); }
   // Null: none of the tenant is kept by that id, or that name.
   Restorer KeptById(const std::string& id, const std::string& tenant) const;
@@ -49,9 +55,10 @@ class NamedSessions {
   std::map<SessionName, std::string> ids_;
   struct Kept {
     SessionName name;
+    std::string key_prefix;  // of one whose name is not known
     Restorer restore;
   };
-  std::map<std::string, Kept> kept_;
+  std::map<std::string, Kept> kept_;  // by id, or by key if it is unreadable
   std::map<std::string, absl::Status> gone_;
   std::deque<std::string> order_;  // of gone_, oldest first
 };

@@ -200,6 +200,9 @@ absl::StatusOr<SessionRecordPtr> SessionManager::NewRecord(SessionOwner owner) {
   CHX_ASSIGN_OR_RETURN(record->id, NewSessionId());
   CHX_ASSIGN_OR_RETURN(const std::string key, NewSessionId());
   record->key = absl::BytesToHexString(key);
+  if (!owner.name.empty()) {
+    record->key = KeyPrefix({owner.tenant->name, owner.name}) + record->key;
+  }
   record->owner = std::move(owner);
   record->place = std::move(place);
   record->metrics = options_.metrics;

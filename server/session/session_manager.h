@@ -153,6 +153,7 @@ class SessionManager {
   // A session that is on disk and could not be restored: as long as Restore has not had it, whoever
   // asks for it by its id or name has `restore` called, and gets its error.
   void Keep(const std::string& id, SessionName name, NamedSessions::Restorer restore);
+  void KeepUnreadable(const std::string& key, absl::Status why);
   // Null for an id that doesn't exist, without a hint why.
   SessionRecordPtr Find(const std::string& id);
   // As Find, for a client of that tenant that comes back: also a session that is kept.

@@ -113,7 +113,10 @@ void StateStore::Start(SessionManager* manager) {
     if (restored.ok()) continue;
     Log(LogLevel::kError, "session not restored",
         {{"file", absl::StrCat(folder_->path(), "/", name)}, {"reason", restored.message()}});
-    if (kept->id.empty()) continue;
+    if (kept->id.empty()) {
+      manager->KeepUnreadable(name.substr(0, name.size() - kEnding.size()), NotRestored(restored));
+      continue;
+    }
     manager->Keep(kept->id, kept->session, [this, kept] { return RestoreKept(kept.get()); });
   }
   thread_ = std::thread([this] { SnapshotWhenDue(); });

@@ -238,6 +238,30 @@ def test_damaged_files_hurt_nothing_else(keeper):
     keeper.start()
 
 
+@pytest.mark.parametrize("size", [0, 1, 20, 60, -1])
+def test_a_file_that_is_cut_off_keeps_its_name(keeper, size):
+    """Nobody gets an empty session in place of one that cannot be read; a file removed frees it."""
+    with chx.connect(keeper.address, session="exp") as session:
+        session.save("w", chx.arange(1000))
+    keeper.terminate()
+    (name,) = keeper.files()
+    path = os.path.join(keeper.folder, name)
+    os.truncate(path, size % os.path.getsize(path))
+    keeper.start()
+    for _ in range(2):
+        with pytest.raises(chx.ChainerxError, match="the snapshot is damaged: .* it is kept there"):
+            chx.connect(keeper.address, session="exp")
+    with chx.connect(keeper.address, session="another") as session:
+        assert not session.taken_up
+        session.discard()
+    keeper.terminate()
+    assert keeper.files() == [name]
+    os.remove(path)
+    keeper.start()
+    with chx.connect(keeper.address, session="exp") as session:
+        assert not session.taken_up
+
+
 def test_a_session_that_does_not_fit_stays_on_disk(tmp_path):
     keeper = Keeper(tmp_path, "--lease=1h")
     session = chx.connect(keeper.address, session=NAME)
