@@ -52,6 +52,7 @@ class FileArray {
   ArraySpec spec_;
 };
 
+// A file's arrays by their names.
 using FileArrayMap = std::map<std::string, FileArray>;
 
 // The arrays of a file NAME.npy, NAME.npz without compression or NAME.safetensors, by their names;
