@@ -67,7 +67,7 @@ void ComputeSlots::Run(ComputeSlots* slots, Account* account, const StopToken* s
   const Time start = TurnClock::now();
   Duration taken;
   if (account->takes_long && start >= account->starved_until &&
-      slots->HasShortBeside(account, start)) {
+      slots->ExpectsShortBeside(account, start)) {
     account->low = true;
     taken = slots->RunAtLowPriority(account, stop, commands);
     account->low = false;
@@ -92,15 +92,21 @@ void ComputeSlots::NoteLength(Account* account, bool is_long) {
   differing = 0;
 }
 
-void ComputeSlots::NoteShort(const Account* account, Time now) {
+void ComputeSlots::NoteShort(Account* account, Time now) {
+  const Duration shorter = account->pause - account->pause / kPausePart;
+  const bool is_first = account->last_short == Time();
+  account->pause = std::max(shorter, is_first ? Duration() : now - account->last_short);
+  account->last_short = now;
   if (short_[0].account != account) short_[1] = short_[0];
-  short_[0] = {account, now};
+  short_[0] = {account,
+               now + std::clamp<Duration>(2 * account->pause, kLeastExpected, kMostExpected)};
 }
 
-bool ComputeSlots::HasShortBeside(const Account* account, Time now) {
+bool ComputeSlots::ExpectsShortBeside(const Account* account, Time now) {
   MutexLock lock(&mutex_);
-  const Short& other = short_[0].account != account ? short_[0] : short_[1];
-  return other.account != nullptr && now - other.at < kForgotten;
+  return std::any_of(short_.begin(), short_.end(), [account, now](const Short& other) {
+    return other.account != account && now < other.expected_until;
+  });
 }
 
 ComputeSlots::Duration ComputeSlots::RunAtLowPriority(Account* account, const StopToken* stop,

@@ -28,9 +28,9 @@ namespace chx::server {
 // waits, and a turn costs two looks at the clock.
 //
 // Commands of a session that takes long run on threads of low priority, which leave one core alone,
-// if another session has short commands: then these, and their client, have a core at once. They do
-// not wait for the slots of these threads, which have what they leave, or, if that is too little,
-// normal priority again.
+// while another session is expected to have short commands soon: then these, and their client, have
+// a core at once. They do not wait for the slots of these threads, which have what they leave, or,
+// if that is too little, normal priority again.
 //
 // A thread that waits may hold its session's locks and no others. Thread-safe.
 class ComputeSlots {
@@ -47,8 +47,12 @@ class ComputeSlots {
   static constexpr std::chrono::milliseconds kNoTrial{100};
   // A session whose commands, sent together, take longer is one that takes long.
   static constexpr std::chrono::milliseconds kLong{1};
-  // Who has had its last short commands before this has none.
-  static constexpr std::chrono::seconds kForgotten{2};
+  // After short commands a session is expected to have the next ones within twice its usual pause,
+  // but at least and at most this. The longest pause counts as the usual one; it shrinks by a part
+  // with each run of commands, as a step may have several.
+  static constexpr std::chrono::milliseconds kLeastExpected{50};
+  static constexpr std::chrono::seconds kMostExpected{2};
+  static constexpr int kPausePart = 32;
 
   // So many have a turn at a time, and at most `most` with those who want less than their share.
   explicit ComputeSlots(int slots, int most = 0);
@@ -70,6 +74,8 @@ class ComputeSlots {
     Duration waited{};                   // for turns, in all
     bool takes_long = false;
     int differing_runs = 0;  // the last ones that were not as takes_long says
+    Time last_short;         // when it has had short commands
+    Duration pause{};        // the usual one between them
     bool low = false;        // it has its turn, or waits for it, at low priority
     Time starved_until;      // it gets too little at low priority
     Duration low_time{};
@@ -153,9 +159,9 @@ class ComputeSlots {
   Duration RunAtLowPriority(Account* account, const StopToken* stop,
                             absl::FunctionRef<void()> commands);
   static void NoteLength(Account* account, bool is_long);
-  void NoteShort(const Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether another session has had short commands lately.
-  bool HasShortBeside(const Account* account, Time now);
+  void NoteShort(Account* account, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether another session is expected to have short commands.
+  bool ExpectsShortBeside(const Account* account, Time now);
 
   const int slots_;
   const int most_;
@@ -173,7 +179,7 @@ class ComputeSlots {
   // The last two sessions with short commands.
   struct Short {
     const void* account = nullptr;
-    Time at;
+    Time expected_until;
   };
   std::array<Short, 2> short_ ABSL_GUARDED_BY(mutex_);
   const Waiter* watcher_ ABSL_GUARDED_BY(mutex_) = nullptr;  // looks for turns kept in vain

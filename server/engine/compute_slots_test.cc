@@ -244,6 +244,7 @@ class LowPriorityTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (int i = 0; i < 2; ++i) EXPECT_FALSE(Run(&long_, 2 * ComputeSlots::kLong));  // nobody knew
+    short_.pause = ComputeSlots::kMostExpected;  // it is expected for as long as a test takes
   }
 
   // Whether commands that compute for so long had low priority.
@@ -291,6 +292,26 @@ TEST_F(LowPriorityTest, AShortOneInBetweenChangesNothing) {
   EXPECT_TRUE(Run(&long_, 2 * ComputeSlots::kLong));
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(Run(&long_, {})) << i;
   EXPECT_FALSE(Run(&long_, {}));
+}
+
+TEST_F(LowPriorityTest, NotForLongBesideWhoHadShortOnesOnce) {
+  ComputeSlots::Account once;
+  Run(&once, {});
+  std::this_thread::sleep_for(ComputeSlots::kLeastExpected);
+  EXPECT_FALSE(Run(&long_, {}));
+}
+
+TEST_F(LowPriorityTest, BesideWhoPausesForLongItLastsAsLong) {
+  constexpr auto kPause = 10 * ComputeSlots::kLeastExpected;
+  ComputeSlots::Account slow;
+  Run(&slow, {});
+  slow.last_short -= kPause;
+  Run(&slow, {});
+  std::this_thread::sleep_for(ComputeSlots::kLeastExpected);
+  EXPECT_TRUE(Run(&long_, {}));
+  // It has changed its ways.
+  for (int i = 0; i < 4 * ComputeSlots::kPausePart; ++i) Run(&slow, {});
+  EXPECT_LT(slow.pause, kPause / 2);
 }
 
 TEST_F(LowPriorityTest, NotForWhoTookLongOnce) {

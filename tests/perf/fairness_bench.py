@@ -25,7 +25,7 @@ from quiet import Others
 SESSIONS = [1, 2, 4, 8]
 WEIGHTS = {"heavy": 3, "light": 1}
 HOGS = [0, 1, 4]
-PAUSES = [0.0, 0.001]  # seconds between a small client's steps
+PAUSES = [0.0, 0.001, 0.25]  # seconds between a small client's steps
 SETTLE_SECONDS = 1.0  # until hogs have something queued
 IDLE = 1000
 
