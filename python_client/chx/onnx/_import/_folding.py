@@ -30,7 +30,8 @@ def fold(node: Node) -> Any:
     if all(value.dtype.kind == "f" for value in values):
         return None
     with np.errstate(all="ignore"):
-        return function(node, *values)
+        result = function(node, *values)
+    return None if result is None else np.asarray(result)
 
 
 def _axes(node: Node) -> tuple[int, ...] | None:

@@ -124,6 +124,7 @@ class Graph:
             raise ValueError(f"[onnx] expects dense initializers, got sparse ones ({where})")
         self.inputs = [i if isinstance(i, str) else i.name for i in proto.input]
         self.outputs = [o if isinstance(o, str) else o.name for o in proto.output]
+        self.output_types = [None if isinstance(o, str) else o.type for o in proto.output]
         self.steps = [
             Step(node, context, number, outer or {}) for number, node in enumerate(proto.node)
         ]
@@ -141,8 +142,16 @@ class Graph:
             result.append(list(names))
         return result[::-1]
 
-    def run(self, inputs: Sequence[Value] | dict[str, Value], around: Scope | None) -> list[Value]:
-        """The outputs. Inputs that are left out are initializers."""
+    def run(
+        self,
+        inputs: Sequence[Value] | dict[str, Value],
+        around: Scope | None,
+        wanted: Sequence[str] | None = None,
+    ) -> list[Value]:
+        """The outputs, or those before the first that is not wanted: "" as a name.
+
+        Inputs that are left out are initializers.
+        """
         context = self.context
         scope = Scope(around)
         scope.values.update(self.constants)
@@ -157,7 +166,13 @@ class Graph:
                     scope.values.pop(name, None)
         finally:
             context.depth -= 1
-        return [scope.find(name, self.where) for name in self.outputs]
+        names = self.outputs
+        if wanted is not None:  # a body may leave out what its node leaves out
+            return [
+                scope.find(name, self.where) if want else None
+                for name, want in zip(names, wanted)
+            ]
+        return [scope.find(name, self.where) for name in names]
 
 
 def _initializer(value: Any) -> Value:
@@ -209,4 +224,4 @@ def _call_function(proto: Any, node: Node, context: Context) -> tuple[Value, ...
     attributes.update(node.attributes)
     body = Graph(proto, inner, node.label, attributes)
     values = [*node.inputs] + [None] * (len(body.inputs) - len(node.inputs))
-    return tuple(body.run(values, None))
+    return tuple(body.run(values, None, node.outputs))
