@@ -80,12 +80,12 @@ def conv_transpose(node: Node) -> Any:
     full = [(n - 1) * s + k for n, s, k in zip(sizes, strides, w.shape[2:])]
     if wanted is not None or mode.startswith("SAME"):
         outs = list(wanted)[-count:] if wanted else [n * s for n, s in zip(sizes, strides)]
+        # What a shape has beyond the last window is more of output_padding.
+        extra = [max(e, o - f) for f, e, o in zip(full, extra, outs)]
         total = [f + e - o for f, e, o in zip(full, extra, outs)]
         less = [t // 2 for t in total]
         more = [t - h for t, h in zip(total, less)]
-        before, after = (less, more) if mode != "SAME_LOWER" else (more, less)
-        if wanted is not None and mode == "NOTSET":
-            before, after = less, more
+        before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
     else:
         before, after = pads[:count], pads[count:]
     stride = tuple(strides)

@@ -154,6 +154,8 @@ def bit_shift(node: Node) -> Any:
     shift = chx.left_shift if node.attr("direction") == "LEFT" else chx.right_shift
     x, y = node.array(0), node.array(1)
     bits = x.dtype.itemsize * 8
+    if x.dtype.kind == "i" and shift is chx.right_shift:
+        return shift(x, chx.minimum(y, bits - 1))  # copies of the sign come in
     return chx.where(y < bits, shift(x, chx.minimum(y, bits - 1)), chx.zeros_like(x))
 
 

@@ -15,6 +15,8 @@ from chx.onnx._import import (
     _recurrent as _recurrent,
     _reductions as _reductions,
     _resizing as _resizing,
+    _sampling as _sampling,
     _sequences as _sequences,
     _shapes as _shapes,
+    _signals as _signals,
 )
