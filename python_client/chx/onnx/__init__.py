@@ -10,6 +10,7 @@ It needs the package onnx: `pip install chx[onnx]`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 try:
@@ -17,6 +18,7 @@ try:
 except ImportError as _error:
     raise ImportError("[onnx] expects the package onnx: pip install 'chx[onnx]'") from _error
 
+from chx.onnx._export import _export
 from chx.onnx._import._model import Model as Model
 
 
@@ -33,3 +35,38 @@ def load(source: Any) -> Model:
       chx.NotImplementedError: in a call, an operator that is not known here.
     """
     return Model(source)
+
+
+def export(
+    function: Callable[..., Any],
+    inputs: Any,
+    path: Any = None,
+    *,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Any:
+    """The operators that a function calls, as an ONNX model of the newest operator set.
+
+    The function runs once, with these arrays, and what it calls is noted: the model has their shapes.
+    What does not depend on the inputs is stored as its value. The model has been checked by
+    onnx.checker.
+
+    Args:
+      function: takes arrays; returns arrays, or lists, tuples and dicts of them. It may be a function of
+        chx.jit, or a model of Chainer's on a device of the daemon, which is called in test mode; names
+        of its parameters are those of the file's initializers.
+      inputs: an array, or a list or tuple of them, to call the function with.
+      path: of the file to write; None: none is written.
+      input_names: of the model; input_0, input_1 and so on unless they are given.
+      output_names: likewise: output, or output_0 and so on, or the keys of a dict.
+
+    Returns:
+      An onnx.ModelProto.
+
+    Raises:
+      TypeError: inputs or results that are not arrays.
+      ValueError: names that do not fit, or a model of 2 GiB or more.
+      chx.NotImplementedError: the function reads a value, computes gradients, draws random numbers,
+        writes to an array, or calls an operator that has no form in ONNX.
+    """
+    return _export.export(function, inputs, path, input_names, output_names)
