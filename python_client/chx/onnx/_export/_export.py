@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,9 +39,11 @@ def export(
     # Each a place of its own, also where one array is given twice.
     arrays = [a.as_grad_stopped() for a in arrays]
     call, parameters = _callable(function)
+    if any(parameter is None for _, parameter in parameters()):
+        call(*arrays)  # layers make their parameters when they see what they are given
     calls, results = trace(call, arrays)
     builder = Builder()
-    kept = parameters()  # a layer may have made its own in the call
+    kept = _with_views(parameters(), calls)
     for name, parameter in kept:
         builder.names[id(parameter)] = name
     names_in = _names("input_names", input_names, [f"input_{i}" for i in range(len(arrays))])
@@ -50,9 +51,9 @@ def export(
     builder.names.update({id(array): name for array, name in zip(arrays, names_in)})
     needed = _needed(calls, arrays, results)
     used = {id(value) for c in needed for value in c.inputs} | {id(a) for _, a in results}
-    for name, parameter in kept:
-        if id(parameter) in used:
-            builder.initializer(chx.to_numpy(parameter), name)
+    stored = {name: parameter for name, parameter in kept if id(parameter) in used}
+    for name, parameter in stored.items():
+        builder.initializer(chx.to_numpy(parameter), name)
     for c in needed:
         _convert(builder, c)
     for (_, array), name in zip(results, names_out):
@@ -96,19 +97,31 @@ def _callable(function: Any) -> tuple[Callable[..., Any], Callable[[], list[tupl
         return function, list
     import chainer
 
-    @functools.wraps(function.__call__)
     def call(*arrays: Any) -> Any:
         with chainer.using_config("train", False), chainer.using_config("enable_backprop", False):
             return function(*[chainer.Variable(a, requires_grad=False) for a in arrays])
 
     def parameters() -> list[tuple[str, Any]]:
         return [
-            (name.strip("/").replace("/", "."), parameter._data[0])
+            (name.strip("/").replace("/", "."), array)
             for name, parameter in sorted(function.namedparams())
-            if parameter.array is not None
+            for array in (parameter._data[0], parameter.array)  # in its graph, and outside
         ]
 
     return call, parameters
+
+
+def _with_views(
+    parameters: list[tuple[str, Any]], calls: Sequence[Call]
+) -> list[tuple[str, chx.ndarray]]:
+    """The parameters, and what calls make of them that is the same array."""
+    names = {id(parameter): name for name, parameter in parameters}
+    found = list(parameters)
+    for call in calls:
+        if call.op == "view" and id(call.inputs[0]) in names:
+            name = names[id(call.outputs[0])] = names[id(call.inputs[0])]
+            found.append((name, call.outputs[0]))
+    return found
 
 
 def _needed(

@@ -84,13 +84,8 @@ def _max_pool(b: Builder, call: Call) -> Any:
     strides = _spatial(call, "stride") if call.attrs["stride"] is not None else kernel
     name = b.operands(call)[0]
     pads = _pads(call, kernel, strides)
-    half = len(kernel)
     if any(p >= k for p, k in zip(pads, kernel + kernel)):
-        # Runtimes refuse windows of padding alone; what is padded before is no window's whole.
-        widths = [0, 0, *pads[:half], 0, 0, *pads[half:]]
-        low = b.constant(-np.inf, call.outputs[0].dtype)
-        name = b.op("Pad", name, b.ints(widths), low)
-        pads = [0] * (2 * half)
+        raise refuse(call, f"pads below the size of a window, {kernel}", pads)
     return b.op("MaxPool", name, kernel_shape=kernel, strides=strides, pads=pads)
 
 
@@ -98,7 +93,7 @@ def _max_pool(b: Builder, call: Call) -> Any:
 def _average_pool(b: Builder, call: Call) -> Any:
     kernel = _spatial(call, "ksize")
     strides = _spatial(call, "stride") if call.attrs["stride"] is not None else kernel
-    include = int(call.attrs["pad_mode"] == 0)
+    include = call.attrs["pad_mode"]  # 0: padding is ignored
     pad = _spatial(call, "pad")
     return b.op(
         "AveragePool",
@@ -143,8 +138,7 @@ def _batch_norm(b: Builder, call: Call) -> Any:
     dtype = call.outputs[0].dtype
     names = [b.operand(value, dtype) for value in call.inputs[:3]]
     shape = _statistics_shape(call)
-    axes = b.ints([i for i, n in enumerate(shape) if n == 1 and call.inputs[0].shape[i] != 1]
-                  or axes_of(call))
+    axes = b.ints(axes_of(call) if call.attrs["axis"] is not None else [0])
     mean = b.op("ReduceMean", names[0], axes)
     distance = b.op("Sub", names[0], mean)
     var = b.op("ReduceMean", b.op("Mul", distance, distance), axes)

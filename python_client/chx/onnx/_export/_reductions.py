@@ -99,14 +99,13 @@ def _softmax(b: Builder, call: Call) -> Any:
     return b.op("Transpose", back, perm=[order.index(i) for i in range(a.ndim)])
 
 
-@converter("cumsum", "cumprod")
+@converter("cumsum")
 def _running(b: Builder, call: Call) -> Any:
     (x,) = b.operands(call)
     axis = call.attrs["axis"]
     if axis is None:
         x, axis = b.reshape(x, (-1,)), 0
-    op = "CumSum" if call.op == "cumsum" else "CumProd"
-    return b.op(op, x, b.constant(axis, np.int64))
+    return b.op("CumSum", x, b.constant(axis, np.int64))
 
 
 @converter("sort", "argsort")

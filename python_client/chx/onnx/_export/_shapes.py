@@ -10,7 +10,7 @@ from chx.onnx._export._builder import Builder, converter, refuse
 from chx.onnx._export._trace import Call
 
 
-@converter("view", "as_grad_stopped", "stop_gradient")
+@converter("view")
 def _same(b: Builder, call: Call) -> Any:
     return b.op("Identity", b.name(call.inputs[0]))
 

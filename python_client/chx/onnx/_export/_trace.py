@@ -33,14 +33,14 @@ def trace(
     try:
         _core._call_log_begin()
         try:
-            result = function(*arrays)
+            results = list(_flat(function(*arrays), "output"))
         finally:
             calls, gradients = _core._call_log_end()
     finally:
         _core._program_abandon(session)
     if gradients:
         raise chx.NotImplementedError("[export] expects a function without gradients, got some")
-    return [Call(*call) for call in calls], list(_flat(result, "output"))
+    return [Call(*call) for call in calls], results
 
 
 def _flat(result: Any, name: str) -> Any:
@@ -48,7 +48,7 @@ def _flat(result: Any, name: str) -> Any:
     if isinstance(result, chx.ndarray):
         yield name, result
     elif hasattr(result, "_data") and hasattr(result, "array"):  # a Variable of Chainer's
-        yield name, result.array
+        yield name, result._data[0]  # .array would be another one, made after what was called
     elif isinstance(result, (list, tuple)):
         for i, value in enumerate(result):
             yield from _flat(value, f"{name}_{i}")
