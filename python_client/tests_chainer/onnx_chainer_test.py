@@ -121,7 +121,9 @@ def test_a_model_of_links_is_exported_with_its_testcase(device, rng, tmp_path):
     assert files[0].keys() == files[1].keys()
     assert any(name.startswith("gradient") for name in files[0])
     for name, path in files[0].items():
-        want, got = (numpy_helper.to_array(onnx.load_tensor(str(p))) for p in (path, files[1][name]))
+        want, got = (
+            numpy_helper.to_array(onnx.load_tensor(str(p))) for p in (path, files[1][name])
+        )
         np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5, err_msg=name)
 
 

@@ -1,15 +1,14 @@
 """Models of Chainer's on the daemon, exported by chx.onnx.export, against onnxruntime."""
 
+import chainer
+import chainer.functions as F
+import chainer.links as L
 import chx
 import chx.chainer
 import chx.onnx
 import numpy as np
 import onnxruntime
 import pytest
-
-import chainer
-import chainer.functions as F
-import chainer.links as L
 
 onnxruntime.set_default_logger_severity(3)
 

@@ -14,7 +14,8 @@ onnxruntime.set_default_logger_severity(3)
 
 def inputs_of(case, rng):
     return [
-        make(rng) if callable(make) else rng.normal(size=make).astype("f") for make in CASES[case][1]
+        make(rng) if callable(make) else rng.normal(size=make).astype("f")
+        for make in CASES[case][1]
     ]
 
 

@@ -10,13 +10,19 @@ from chx.onnx._import._tensors import DTYPES
 from onnx import AttributeProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-KINDS = {"node": "nodes", "simple": "simple", "pytorch-converted": "converted from PyTorch",
-         "pytorch-operator": "operators of PyTorch"}
+KINDS = {
+    "node": "nodes",
+    "simple": "simple",
+    "pytorch-converted": "converted from PyTorch",
+    "pytorch-operator": "operators of PyTorch",
+}
 
 # Why cases whose dtypes exist here do not pass.
 _IMAGES = "decodes image files, which no operator of the daemon does"
 _RANDOM = "compares random numbers with those of another generator"
-_GRADIENT = "differentiates a part of the graph by names in it: chx.grad does that for a loaded model"
+_GRADIENT = (
+    "differentiates a part of the graph by names in it: chx.grad does that for a loaded model"
+)
 _TREES = "tree ensembles of ai.onnx.ml are not known here"
 _TEXT = "counts n-grams of tokens, which is text processing"
 _HALF = "differs in the last place of float16, in 2 of 192 elements"

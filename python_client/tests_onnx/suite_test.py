@@ -79,5 +79,3 @@ def test_the_documentation_has_the_counts():
     page = pathlib.Path(os.environ["ONNX_MD"]).read_text(encoding="utf-8")
     assert table() in page, f"docs/onnx.md expects\n{table()}"
     assert reasons() in page, f"docs/onnx.md expects\n{reasons()}"
-
-

@@ -124,9 +124,7 @@ def _fixed_batch_norm(b: Builder, call: Call) -> Any:
     return _normalized(b, call, names[0], gamma, beta, mean, var)
 
 
-def _normalized(
-    b: Builder, call: Call, x: str, gamma: str, beta: str, mean: str, var: str
-) -> Any:
+def _normalized(b: Builder, call: Call, x: str, gamma: str, beta: str, mean: str, var: str) -> Any:
     eps = b.constant(call.attrs["eps"], call.outputs[0].dtype)
     scaled = b.op("Div", b.op("Sub", x, mean), b.op("Sqrt", b.op("Add", var, eps)))
     return b.op("Add", b.op("Mul", scaled, gamma), beta)

@@ -67,9 +67,7 @@ def _scan(node: Node, inputs: list[Value]) -> Any:
     scans = [to_array(value) for value in inputs[len(states) :]]
     axes = node.attr("scan_input_axes", [0] * count)
     backwards = node.attr("scan_input_directions", node.attr("directions", [0] * count))
-    scans = [
-        chx.moveaxis(x, node.checked_axis(axis, x.ndim), 0) for x, axis in zip(scans, axes)
-    ]
+    scans = [chx.moveaxis(x, node.checked_axis(axis, x.ndim), 0) for x, axis in zip(scans, axes)]
     scans = [chx.flip(x, 0) if b else x for x, b in zip(scans, backwards)]
     rows: list[list[Any]] = [[] for _ in range(outputs)]
     if not scans or len({x.shape[0] for x in scans}) != 1:

@@ -97,8 +97,10 @@ def conv_transpose(node: Node) -> Any:
     # A size beyond the last window is filled with zeros; what is padded is cut off.
     ends = [e - a for e, a in zip(extra, after)]
     y = padded(y, [max(-p, 0) for p in before], [max(e, 0) for e in ends])
-    key = [slice(max(p, 0), n + min(e, 0) if e < 0 else None)
-           for p, e, n in zip(before, ends, y.shape[2:])]
+    key = [
+        slice(max(p, 0), n + min(e, 0) if e < 0 else None)
+        for p, e, n in zip(before, ends, y.shape[2:])
+    ]
     y = y[(slice(None), slice(None), *key)]
     return y if b is None else y + b.reshape(-1, *[1] * count)
 

@@ -169,8 +169,7 @@ class Graph:
         names = self.outputs
         if wanted is not None:  # a body may leave out what its node leaves out
             return [
-                scope.find(name, self.where) if want else None
-                for name, want in zip(names, wanted)
+                scope.find(name, self.where) if want else None for name, want in zip(names, wanted)
             ]
         return [scope.find(name, self.where) for name in names]
 
@@ -188,7 +187,8 @@ def _run_step(step: Step, scope: Scope, context: Context) -> None:
     def call(graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         return graph.run(inputs, scope)
 
-    node = Node(step.label, step.op, step.version, step.attributes, values, step.outputs, call)
+    attributes = dict(step.attributes)
+    node = Node(step.label, step.op, step.version, attributes, values, step.outputs, call)
     results: Any
     try:
         folded = _folding.fold(node) if step.domain == "" else None
@@ -199,7 +199,9 @@ def _run_step(step: Step, scope: Scope, context: Context) -> None:
         elif step.function is not None:
             results = step.function(node)
         else:
-            results = _expansion.expand(step, node, context)
+            opset = context.opsets.get("", 1)
+            body = _expansion.body(step.proto, step.domain, node, opset)
+            results = _call_function(body, node, context)
     except (ValueError, TypeError, IndexError, RuntimeError) as error:
         if step.label in str(error):
             raise

@@ -68,9 +68,7 @@ def scatter(node: Node, x: Any, places: Any, values: Any, reduction: str) -> Any
         chx.index_put(result, places, values)
         return result
     if reduction == "add":
-        added = chx._core.take_along_axis_grad(
-            values, _like_rows(places, values), x.shape, 0
-        )
+        added = chx._core.take_along_axis_grad(values, _like_rows(places, values), x.shape, 0)
         return x + added
     # No operator multiplies or compares at equal places: those of the n-th occurrence, n by n.
     result = x.copy()
@@ -211,9 +209,7 @@ def reverse_sequence(node: Node) -> Any:
     steps = chx.arange(front.shape[1], dtype="int64")
     ends = lengths.reshape(-1, 1)
     places = chx.where(steps < ends, ends - 1 - steps, steps)
-    places = chx.broadcast_to(
-        places.reshape(*places.shape, *[1] * (x.ndim - 2)), front.shape
-    )
+    places = chx.broadcast_to(places.reshape(*places.shape, *[1] * (x.ndim - 2)), front.shape)
     return chx.moveaxis(chx.take_along_axis(front, places, axis=1), (0, 1), (batch, time))
 
 

@@ -26,7 +26,9 @@ class Model:
 
     def __init__(self, source: Any) -> None:
         proto, folder = read_model(source)
-        opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import}
+        opsets = {
+            ("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import
+        }
         if opsets.get("", 1) > _NEWEST:
             raise ValueError(
                 f"[onnx] expects operators of version {_NEWEST} or before, as this onnx package "
@@ -90,7 +92,9 @@ def _checked(value: Any, kind: Any, where: str) -> Value:
     if str(array.dtype) != dtype:
         raise TypeError(f"[onnx] expects an array of {dtype}, got {array.dtype} ({where})")
     if kind.tensor_type.HasField("shape"):
-        sizes = [d.dim_value if d.HasField("dim_value") else None for d in kind.tensor_type.shape.dim]
+        sizes = [
+            d.dim_value if d.HasField("dim_value") else None for d in kind.tensor_type.shape.dim
+        ]
         if len(sizes) != array.ndim or any(
             want not in (None, size) for want, size in zip(sizes, array.shape)
         ):

@@ -35,5 +35,3 @@ def einsum(node: Node) -> Any:
 @operator("Det")
 def det(node: Node) -> Any:
     return chx.linalg.det(node.array(0))
-
-

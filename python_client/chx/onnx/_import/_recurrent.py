@@ -63,8 +63,8 @@ class _Layer:
         both = node[3]
         width = gates * self.hidden
         zeros = chx.zeros((width,), dtype=x.dtype)
-        self.wb, self.rb = (zeros, zeros) if both is None else (
-            both[direction, :width], both[direction, width:]
+        self.wb, self.rb = (
+            (zeros, zeros) if both is None else (both[direction, :width], both[direction, width:])
         )
         self.inputs = chx.matmul(x, self.w.T) + self.wb
         self.states = []
@@ -166,7 +166,9 @@ def lstm(node: Node) -> Any:
             gates = x + chx.matmul(h, layer.r.T) + layer.rb
             i, o, forget, cell = (gates[:, j * n : (j + 1) * n] for j in range(4))
             i = f(i + pi * c if peeps else i)
-            forget = 1 - i if node.attr("input_forget", 0) else f(forget + pf * c if peeps else forget)
+            forget = (
+                1 - i if node.attr("input_forget", 0) else f(forget + pf * c if peeps else forget)
+            )
             c = forget * c + i * g(cell)
             return f(o + po * c if peeps else o) * k(c), c
 

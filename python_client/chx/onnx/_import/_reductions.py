@@ -42,8 +42,10 @@ def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
-    return chx.logsumexp(x, axis=axis, keepdims=keepdims) if x.size else chx.log(
-        chx.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+    return (
+        chx.logsumexp(x, axis=axis, keepdims=keepdims)
+        if x.size
+        else chx.log(chx.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype))
     )
 
 

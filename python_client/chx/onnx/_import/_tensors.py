@@ -68,7 +68,9 @@ def _external(tensor: Any, folder: str | None, nbytes: int, where: str) -> bytes
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if folder is None:
-        raise ValueError(f"[onnx] expects a path for a model with external data, got none ({where})")
+        raise ValueError(
+            f"[onnx] expects a path for a model with external data, got none ({where})"
+        )
     root = os.path.realpath(folder)
     path = os.path.realpath(os.path.join(root, location))
     if os.path.isabs(location) or os.path.commonpath([root, path]) != root or path == root:
@@ -78,7 +80,9 @@ def _external(tensor: Any, folder: str | None, nbytes: int, where: str) -> bytes
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", nbytes))
     except ValueError:
-        raise ValueError(f"[onnx] expects an offset and a length, got {entries} ({where})") from None
+        raise ValueError(
+            f"[onnx] expects an offset and a length, got {entries} ({where})"
+        ) from None
     if not os.path.isfile(path):
         raise ValueError(f"[onnx] expects external data in a file, got {location!r} ({where})")
     size = os.path.getsize(path)
@@ -106,5 +110,7 @@ def read_model(source: Any) -> tuple[Any, str | None]:
     try:
         model.ParseFromString(bytes(source))
     except Exception as error:  # protobuf's own exception class depends on its version
-        raise ValueError(f"[onnx] expects an ONNX model, got what does not parse: {error}") from None
+        raise ValueError(
+            f"[onnx] expects an ONNX model, got what does not parse: {error}"
+        ) from None
     return model, folder
