@@ -206,14 +206,14 @@ def test_damaged_files_hurt_nothing_else(keeper):
     """Truncated, changed, foreign, a link: each is passed over, and the log says why."""
     with chx.connect(keeper.address, session="good") as session:
         session.save("w", chx.arange(1000))
-    with chx.connect(keeper.address, session="bad") as session:
+    with chx.connect(keeper.address, session="worse") as session:
         session.save("w", chx.arange(1000))
     keeper.terminate()
     folder = keeper.folder
     names = keeper.files()
     assert len(names) == 2
     contents = [pathlib.Path(folder, name).read_bytes() for name in names]
-    bad = 0 if b"bad" in contents[0] else 1
+    bad = 0 if b"worse" in contents[0] else 1  # ids have only hexadecimal digits
     middle = len(contents[bad]) // 2
     damaged = bytearray(contents[bad])
     damaged[middle] ^= 1
