@@ -57,7 +57,7 @@ absl::StatusOr<ArrayPtr> ArrayTransfer::Upload(absl::string_view data, Dtype dty
     Handle handle = 0;
     const bool due = queue_.UploadInline(dtype, device, shape, data, &handle);
     ArrayPtr array = session_.NewArray(handle, spec);
-    if (due) CHX_RETURN_IF_ERROR(queue_.Flush(true));
+    if (due) CHX_RETURN_IF_ERROR(queue_.FlushDue());
     return array;
   }
   CHX_ASSIGN_OR_RETURN(const Handle handle, UploadLarge(data, spec));

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "client/fork_guard.h"
@@ -15,7 +17,9 @@
 namespace chx {
 namespace {
 
+// Who sends batches of its own is looked after less often: many clients' threads would take turns.
 constexpr std::chrono::milliseconds kFlushInterval{1};
+constexpr std::chrono::milliseconds kMostFlushInterval{8};
 constexpr int kQuietIntervals = 20;  // after which the thread sleeps until it is woken
 
 // An address that no other thread has.
@@ -98,7 +102,17 @@ uint16_t CommandQueue::Mode() {
   return number;
 }
 
+void CommandQueue::NoteStep(const Command& command) {
+  if (std::holds_alternative<command::Backward>(command) ||
+      std::holds_alternative<command::Grad>(command)) {
+    step_ends_.NoteBackward();
+  } else if (std::holds_alternative<command::SetGrad>(command)) {
+    step_ends_.NoteWrite();
+  }
+}
+
 void CommandQueue::Append(const Command& command) {
+  NoteStep(command);
   pending_.writer().Write(command);
   Appended();
   pending_.SealIfLarge();
@@ -119,6 +133,11 @@ bool CommandQueue::ApplyOp(uint16_t op_id, const OpCall<HandleOperand>& call,
   for (Handle& handle : outputs) handle = next_handle_++;
   const uint32_t location = Location();
   const uint16_t mode = Mode();
+  if (outputs.empty()) {
+    step_ends_.NoteWrite();
+  } else if (step_ends_.NoteOperator() && pending_.StepIsDue() && connection_->TakesAtOnce()) {
+    pending_.EndStep();
+  }
   pending_.writer().ApplyOp({op_id, call.device, mode, location, call.inputs, call.attrs, outputs});
   ++num_operators_;
   Appended();
@@ -168,6 +187,22 @@ absl::Status CommandQueue::Flush(bool interruptible) {
     return pending_.Take(commands, &more);
   };
   while (more) CHX_RETURN_IF_ERROR(connection_->Send(take, interruptible));
+  return absl::OkStatus();
+}
+
+absl::Status CommandQueue::FlushDue() {
+  CHX_RETURN_IF_ERROR(CheckOpen());
+  bool due = true;
+  const auto take = [this, &due](std::string* commands) {
+    MutexLock lock(&mutex_);
+    if (!pending_.due()) return uint32_t{0};  // another thread has sent it
+    if (!pending_.has_ended()) AppendReleases();
+    bool more = false;
+    const uint32_t taken = pending_.Take(commands, &more);
+    due = pending_.due();
+    return taken;
+  };
+  while (std::exchange(due, false)) CHX_RETURN_IF_ERROR(connection_->Send(take, true));
   return absl::OkStatus();
 }
 
@@ -221,13 +256,16 @@ bool CommandQueue::WaitForWork(int* quiet, std::chrono::steady_clock::time_point
     flusher_idle_ = false;
   }
   // Who sends batches of its own need not wait behind this thread for one of them.
-  int64_t batches = 0;
+  bool sends_itself = false;
   do {
-    batches = pending_.total_batches();
+    const int64_t batches = pending_.total_batches();
     if (!pending_.empty() || *quiet <= kQuietIntervals) {
-      wake_flusher_.wait_for(mutex_, kFlushInterval);
+      wake_flusher_.wait_for(mutex_, flush_interval_);
     }
-  } while (!closed_ && !pending_.empty() && pending_.total_batches() != batches &&
+    sends_itself = pending_.total_batches() != batches;
+    flush_interval_ =
+        sends_itself ? std::min(2 * flush_interval_, kMostFlushInterval) : kFlushInterval;
+  } while (!closed_ && !pending_.empty() && sends_itself &&
            std::chrono::steady_clock::now() < deadline);
   *quiet = pending_.empty() ? *quiet + 1 : 0;
   return !closed_;

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "client/command_stats.h"
 #include "client/connection.h"
 #include "client/pending_commands.h"
+#include "client/step_ends.h"
 #include "ops/op_call.h"
 #include "proto/command.h"
 
@@ -30,8 +32,8 @@ class Session;
 //
 // Owned by a Session. Thread-safe. Functions that need mutex() are for callers that take a handle
 // or a request id and append the command in one critical section: the daemon then sees both in one
-// order. While mutex() is held, only the locks of BackpropIds and of locations.h are taken, and no
-// array may be released, as its destructor calls Release.
+// order. While mutex() is held, only the locks of BackpropIds, of the Connection and of locations.h
+// are taken, and no array may be released, as its destructor calls Release.
 class CommandQueue {
  public:
   // `session` only identifies the session in modes (client/modes.h).
@@ -53,7 +55,7 @@ class CommandQueue {
   uint32_t Location() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint16_t Mode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Append(const Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the pending commands are worth a Flush.
+  // Whether there is something for FlushDue.
   bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pending_.due(); }
   // The calling thread records a program: its operators are counted, and nothing can be waited for.
   void BeginRecording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -89,6 +91,8 @@ class CommandQueue {
   // Sends what is pending; waits only while the daemon has enough to do. If it may be interrupted
   // and is, the rest is sent later.
   absl::Status Flush(bool interruptible = false) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sends, interruptibly, what is worth a message.
+  absl::Status FlushDue() ABSL_LOCKS_EXCLUDED(mutex_);
   // An interruptible Flush before a wait for the answer to a request. If it is interrupted, nobody
   // waits for the answer.
   absl::Status FlushFor(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -115,6 +119,7 @@ class CommandQueue {
     if (flusher_idle_) wake_flusher_.notify_one();
   }
   void AppendReleases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteStep(const Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FlushLoop() ABSL_LOCKS_EXCLUDED(mutex_);
   // Sleeps until there may be something to flush, or until `deadline` if nothing was pending the
   // last `quiet` times. False if the queue is closed.
@@ -127,6 +132,7 @@ class CommandQueue {
   const pid_t process_;
   Mutex mutex_;
   PendingCommands pending_ ABSL_GUARDED_BY(mutex_);
+  StepEnds step_ends_ ABSL_GUARDED_BY(mutex_);
   Handle next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<uint32_t> defined_modes_ ABSL_GUARDED_BY(mutex_);  // versions by number; 0: never
@@ -136,6 +142,7 @@ class CommandQueue {
   int64_t num_operators_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t recorded_from_ ABSL_GUARDED_BY(mutex_) = 0;
   bool flusher_idle_ ABSL_GUARDED_BY(mutex_) = false;
+  std::chrono::milliseconds flush_interval_ ABSL_GUARDED_BY(mutex_){1};
   CondVar wake_flusher_;
   std::thread flusher_;
 };

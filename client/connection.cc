@@ -187,6 +187,11 @@ absl::Status Connection::Send(absl::FunctionRef<uint32_t(std::string*)> take, bo
   return ReadUntil(has_room, interruptible);
 }
 
+bool Connection::TakesAtOnce() {
+  MutexLock lock(&mutex_);
+  return link_ != nullptr && link_->AllTaken();
+}
+
 absl::Status Connection::WaitForRoom(bool interruptible) {
   absl::optional<Waiting> waiting;
   for (;;) {

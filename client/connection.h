@@ -46,6 +46,8 @@ class Connection {
   // it may be interrupted, and is, it returns Interruption::Error(), whether it has sent or not.
   absl::Status Send(absl::FunctionRef<uint32_t(std::string* commands)> take,
                     bool interruptible = false);
+  // Whether the daemon has taken in all that was sent, and so may have nothing to do.
+  bool TakesAtOnce() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for the answer to a kFetch or kBarrier that has been sent. The array's bytes are copied
   // to `out`, which must be of their size.
   absl::Status Wait(uint64_t request_id, void* out, size_t bytes);

@@ -185,7 +185,7 @@ absl::Status Gradients::Backward(absl::Span<ArrayBody* const> outputs, const Bac
     due = queue_.Due();
   }
   if (session_.exports().any()) return session_.exports().Synchronize();
-  if (flush_due == nullptr) return due ? queue_.Flush(true) : absl::OkStatus();
+  if (flush_due == nullptr) return due ? queue_.FlushDue() : absl::OkStatus();
   *flush_due = due;
   return absl::OkStatus();
 }

@@ -29,7 +29,7 @@ class Gradients {
 
   // See Array for what these mean.
   absl::Status RequireGrad(ArrayBody* array, BackpropId id);
-  // Commands that have become due are sent, or, with `flush_due`, left to the caller to Flush.
+  // Commands that have become due are sent, or, with `flush_due`, left to the caller to FlushDue.
   absl::Status Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
                         bool* flush_due = nullptr);
   // Null entries: not reachable. A null or missing output grad stands for ones.

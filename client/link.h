@@ -24,6 +24,8 @@ class Link {
   // is room. What the daemon says meanwhile is taken in, unless another thread reads: it may be
   // waiting for that, and reads nothing itself till then. Any thread may call it.
   bool WaitForRoom(int timeout_ms);
+  // Whether the daemon has read all that was written; any thread may ask.
+  bool AllTaken() const { return channel_->socket().AllTaken(); }
   // kNothing: there is nothing yet, and a while has passed or a signal come. kOn never gives up,
   // and kNot does not wait at all.
   enum class Got { kEvent, kCut, kNothing };

@@ -3,9 +3,26 @@
 #include <utility>
 
 namespace chx {
+namespace {
+
+// Fewer would cost the client more than it costs the daemon to wait for the next step.
+constexpr size_t kStepBytes = 1 << 10;
+
+}  // namespace
 
 void PendingCommands::SealIfLarge() {
   if (records_.size() < max_batch_bytes_ / 2 && commands_ < max_batch_commands_ / 2) return;
+  Seal();
+}
+
+bool PendingCommands::StepIsDue() const { return records_.size() >= kStepBytes; }
+
+void PendingCommands::EndStep() {
+  AppendReleases();
+  if (commands_ > 0) Seal();
+}
+
+void PendingCommands::Seal() {
   sealed_.push_back({std::exchange(records_, {}), std::exchange(commands_, 0)});
 }
 

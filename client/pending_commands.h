@@ -30,6 +30,10 @@ class PendingCommands {
   // Ends the batch before it grows beyond what the daemon accepts. For commands after which
   // nothing flushes: nothing else bounds the batch then.
   void SealIfLarge();
+  // Where a step of the client ends: whether the open batch is worth a message to a daemon that has
+  // nothing to do. EndStep ends it there.
+  bool StepIsDue() const;
+  void EndStep();
 
   // Remembers an array of `bytes` to release. True if AppendReleases is to be called now: what
   // frees much goes before the next operator, whose result then takes the same memory, which is
@@ -42,8 +46,11 @@ class PendingCommands {
   // Turns the remembered releases into a command. True if there were any.
   bool AppendReleases();
 
-  // Whether the open batch is worth a message.
-  bool due() const { return records_.size() >= kDueBytes || commands_ >= kDueCommands; }
+  // Whether a batch has ended, or the open one is worth a message.
+  bool due() const {
+    return !sealed_.empty() || records_.size() >= kDueBytes || commands_ >= kDueCommands;
+  }
+  bool has_ended() const { return !sealed_.empty(); }
   bool empty() const { return commands_ == 0 && released_.empty() && sealed_.empty(); }
   // Moves the oldest batch to `records`, which is empty, and returns its number of commands.
   // *more: whether there is another batch.
@@ -63,6 +70,8 @@ class PendingCommands {
     std::string records;
     uint32_t commands;
   };
+
+  void Seal();
 
   const size_t max_batch_bytes_;
   const size_t max_batch_commands_;

@@ -74,6 +74,24 @@ TEST(PendingCommandsTest, ReleasesWaitForACommandOrForEachOther) {
   EXPECT_EQ(std::get<command::Release>(commands[1]).handles.size(), 32u);
 }
 
+TEST(PendingCommandsTest, ABatchEndsWithAStep) {
+  PendingCommands pending(1 << 20, 1000);
+  AppendBarriers(10, &pending);
+  EXPECT_FALSE(pending.StepIsDue());
+  AppendBarriers(54, &pending);
+  EXPECT_TRUE(pending.StepIsDue());  // of 1 KiB
+  EXPECT_FALSE(pending.due());
+  pending.Release(7, 4);
+  pending.EndStep();
+  EXPECT_TRUE(pending.due());
+  AppendBarriers(1, &pending);
+  std::string records;
+  bool more = false;
+  EXPECT_EQ(pending.Take(&records, &more), 65u);  // with the release
+  EXPECT_TRUE(more);
+  EXPECT_FALSE(pending.due());
+}
+
 TEST(PendingCommandsTest, ManyCommandsOrBytesAreDue) {
   PendingCommands many(1 << 30, 1 << 30);
   AppendBarriers(511, &many);

@@ -258,7 +258,7 @@ absl::StatusOr<std::vector<ArrayPtr>> RecordedProgram::Send(absl::Span<ArrayBody
     due = queue.Due();
   }
   if (session_->exports().any()) CHX_RETURN_IF_ERROR(session_->exports().Synchronize());
-  if (due) CHX_RETURN_IF_ERROR(queue.Flush(true));
+  if (due) CHX_RETURN_IF_ERROR(queue.FlushDue());
   return results;
 }
 

@@ -174,7 +174,7 @@ absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, boo
     return absl::OkStatus();
   }
   if (op.IsChecked(call.attrs) && !outputs->empty()) return Confirm(*(*outputs)[0]);
-  return due ? Flush(true) : absl::OkStatus();
+  return due ? FlushDue() : absl::OkStatus();
 }
 
 // By a fetch, which an error comes back from; of a view without elements where there are many.
@@ -279,6 +279,7 @@ absl::Status Session::Fetch(const ArrayBody& array, void* out, size_t bytes) {
 }
 absl::Status Session::Synchronize() { return parts_->queue.Synchronize(); }
 absl::Status Session::Flush(bool interruptible) { return parts_->queue.Flush(interruptible); }
+absl::Status Session::FlushDue() { return parts_->queue.FlushDue(); }
 CommandStats Session::stats() { return parts_->queue.stats(); }
 const std::vector<std::string>& Session::devices() const { return parts_->connection->devices(); }
 bool Session::draining() const { return parts_->connection->draining(); }

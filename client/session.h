@@ -48,7 +48,7 @@ class Session : public RefCounted<Session> {
   static void Destroy(const Session* session);
 
   // The checked, non-waiting path of every operator. In-place operators give no outputs. A batch
-  // that has become due is sent, or, with `flush_due`, left to the caller to Flush.
+  // that has become due is sent, or, with `flush_due`, left to the caller to FlushDue.
   absl::Status Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due = nullptr);
   // Waits until the operator that made the array has run, and says whether it failed.
   absl::Status Confirm(const ArrayBody& array);
@@ -63,6 +63,8 @@ class Session : public RefCounted<Session> {
   // Sends what is pending; waits only while the daemon has enough to do. If it may be interrupted
   // and is, the rest is sent later.
   absl::Status Flush(bool interruptible = false);
+  // Sends, interruptibly, what is worth a message.
+  absl::Status FlushDue();
   CommandStats stats();
 
   // Changes a setting for what is called from now on (ops/settings.h); does not wait.

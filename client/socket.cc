@@ -1,6 +1,8 @@
 #include "client/socket.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -34,6 +36,11 @@ Socket::Ready Socket::WaitForRoom(bool or_input, int timeout_ms) const {
   pollfd state = {fd_, events, 0};
   poll(&state, 1, timeout_ms);
   return {(state.revents & POLLIN) != 0, (state.revents & ~POLLIN) != 0};
+}
+
+bool Socket::AllTaken() const {
+  int bytes = 0;
+  return ioctl(fd_, SIOCOUTQ, &bytes) == 0 && bytes == 0;
 }
 
 }  // namespace chx

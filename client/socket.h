@@ -26,6 +26,8 @@ class Socket : public ByteStream {
     bool out;
   };
   Ready WaitForRoom(bool or_input, int timeout_ms) const;
+  // Whether the peer has read all that was sent; of TCP, whether its host has received it.
+  bool AllTaken() const;
   int fd() const { return fd_; }
 
  private:

@@ -45,7 +45,7 @@ PyObject* Backward(PyObject*, PyObject* args) {
   absl::Status status = bodies[0]->session->gradients().Backward(bodies, options, &flush_due);
   if (status.ok() && flush_due) {
     const WithoutGil nogil;
-    status = bodies[0]->session->Flush(true);
+    status = bodies[0]->session->FlushDue();
   }
   if (!status.ok()) return RaiseFromBackward(status, bodies[0]->session.get());
   Py_RETURN_NONE;

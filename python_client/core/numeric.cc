@@ -17,7 +17,7 @@ PyObject* Call(Session* session, const OpDef& op, absl::Span<const Operand> inpu
     status = session->Confirm(*outputs[0]);
   } else if (status.ok() && flush_due) {
     const WithoutGil nogil;
-    status = session->Flush(true);
+    status = session->FlushDue();
   }
   if (!status.ok()) return Raise(status, session);
   if (op.in_place) Py_RETURN_NONE;

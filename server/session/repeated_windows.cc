@@ -37,11 +37,23 @@ bool WritesInPlace(const Command& command) {
   return apply != nullptr && apply->results.empty();
 }
 
-// The steps from `begin` on, until one that is none.
-std::vector<const Command*> StepsFrom(const std::vector<Command>& captured, size_t begin,
-                                      size_t most) {
+// Where batches begin, by number in the period: in two of the three that are captured, at least.
+std::vector<bool> CutsOf(const std::vector<bool>& begins_batch, size_t period) {
+  std::vector<bool> cuts(period);
+  for (size_t i = 0; i < period; ++i) {
+    const int begun = begins_batch[i] + begins_batch[i + period] + begins_batch[i + 2 * period];
+    cuts[i] = begun >= 2;
+  }
+  return cuts;
+}
+
+// The steps from `begin` on, until a command that is none or one that begins a batch: of a window
+// no part may be missing.
+std::vector<const Command*> StepsFrom(const std::vector<Command>& captured,
+                                      const std::vector<bool>& cuts, size_t begin, size_t most) {
   std::vector<const Command*> steps;
   for (size_t i = begin; i < begin + most && IsStep(captured[i]); ++i) {
+    if (i > begin && cuts[i % cuts.size()]) break;
     steps.push_back(&captured[i]);
   }
   return steps;
@@ -49,7 +61,8 @@ std::vector<const Command*> StepsFrom(const std::vector<Command>& captured, size
 
 // Where a window begins best: so that the longest run of steps is one; else where nothing that a
 // step has made is used by a later window; and then where a client's loop is likely to begin.
-size_t BestBegin(const std::vector<Command>& captured, size_t period) {
+size_t BestBegin(const std::vector<Command>& captured, const std::vector<bool>& cuts) {
+  const size_t period = cuts.size();
   absl::flat_hash_map<Handle, size_t> makers;
   std::vector<int> crossing(period);
   for (size_t i = 0; i < captured.size(); ++i) {
@@ -68,7 +81,7 @@ size_t BestBegin(const std::vector<Command>& captured, size_t period) {
   std::tuple<size_t, int, int> best_score;
   for (size_t begin = 0; begin < period; ++begin) {
     const Command& before = captured[(begin + period - 1) % period];
-    const size_t steps = StepsFrom(captured, begin, period).size();
+    const size_t steps = StepsFrom(captured, cuts, begin, period).size();
     const bool computes = std::holds_alternative<command::ApplyOp>(captured[begin]) &&
                           !WritesInPlace(captured[begin]);
     const bool after_update =
@@ -174,6 +187,7 @@ bool RepeatedWindows::GiveBack() {
 void RepeatedWindows::StopCapturing() {
   period_ = 0;
   std::vector<Command>().swap(captured_);
+  begins_batch_.clear();
   captured_bytes_ = 0;
   Release(std::exchange(captured_charge_, 0));
 }
@@ -184,13 +198,14 @@ void RepeatedWindows::Wait() {
   ++failures_;
 }
 
-void RepeatedWindows::Note(const Command& command) {
+void RepeatedWindows::Note(const Command& command, uint64_t batch) {
   if (!enabled_) return;
   if (credit_ < kMostCredit) ++credit_;
   const WindowRole role = RoleOf(command);
   if (const auto* const release = std::get_if<command::Release>(&command)) {
     return Forget(release->handles);
   }
+  const bool begins_batch = std::exchange(noted_batch_, batch) != batch;
   if (role == WindowRole::kReset) Clear();
   if (period_ > 0) {
     if (role == WindowRole::kStep) {
@@ -203,6 +218,7 @@ void RepeatedWindows::Note(const Command& command) {
     } else {
       captured_.emplace_back(command::Barrier());
     }
+    begins_batch_.push_back(begins_batch);
     if (captured_.size() < 3 * period_) return;
     if (!Learn()) Wait();
     StopCapturing();
@@ -225,12 +241,13 @@ void RepeatedWindows::Note(const Command& command) {
 }
 
 bool RepeatedWindows::Learn() {
-  const size_t whole = BestBegin(captured_, period_);
-  const size_t others = StepsOfOthers(StepsFrom(captured_, whole, period_));
+  const std::vector<bool> cuts = CutsOf(begins_batch_, period_);
+  const size_t whole = BestBegin(captured_, cuts);
+  const size_t others = StepsOfOthers(StepsFrom(captured_, cuts, whole, period_));
   const size_t begin = whole + others;
-  const std::vector<const Command*> first = StepsFrom(captured_, begin, period_ - others);
+  const std::vector<const Command*> first = StepsFrom(captured_, cuts, begin, period_ - others);
   const std::vector<const Command*> second =
-      StepsFrom(captured_, begin + period_, period_ - others);
+      StepsFrom(captured_, cuts, begin + period_, period_ - others);
   if (first.size() < WindowSearch::kMinPeriod || first.size() != second.size()) return false;
   absl::optional<WindowShape> shape = WindowShape::Of(first, second);
   if (!shape.has_value() || !Charge(shape->Bytes())) return false;

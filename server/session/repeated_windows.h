@@ -42,8 +42,8 @@ class RepeatedWindows {
   // are. 0: none. kMore: there may be one, if the stream goes on as it has begun; only if `more`.
   // What is given next is that stream then, and more of it, if the batch is the same.
   size_t Run(absl::Span<const Command> stream, bool more, uint64_t batch, CommandContext& context);
-  // After each other command.
-  void Note(const Command& command);
+  // After each other command, of that batch.
+  void Note(const Command& command, uint64_t batch);
   void Clear();
   // The session has no memory: gives back what is there for windows alone. False: there was
   // nothing.
@@ -100,9 +100,11 @@ class RepeatedWindows {
   MemoryMeter meter_;    // beside the session's limit, which is to be as it would be without this
   int64_t charged_ = 0;  // of it
   WindowSearch search_;
-  size_t period_ = 0;              // > 0: three of them are captured
-  std::vector<Command> captured_;  // a Barrier stands for each command that is no step
-  int64_t captured_bytes_ = 0;     // in the heap
+  size_t period_ = 0;               // > 0: three of them are captured
+  std::vector<Command> captured_;   // a Barrier stands for each command that is no step
+  std::vector<bool> begins_batch_;  // each of captured_
+  uint64_t noted_batch_ = 0;        // the last command's
+  int64_t captured_bytes_ = 0;      // in the heap
   int64_t captured_charge_ = 0;
   size_t waits_ = 0;  // commands, before it searches again
   int failures_ = 0;

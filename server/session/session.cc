@@ -156,7 +156,7 @@ size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* o
     } else {
       RunCommand(window[i], context);
     }
-    if (of_client) state_.windows.Note(window[i]);
+    if (of_client) state_.windows.Note(window[i], batch);
     Count(1);
     if (trace->on()) trace->Ran(name, DeviceOf(window[i]));
     if (timed) {

@@ -6,6 +6,13 @@
 #include "server/state/array_messages.h"
 
 namespace chx::server {
+namespace {
+
+bool IsBorrowed(const Array& array) {
+  return array.valid() && array.buffer->lease() && !array.buffer->lease()->owner();
+}
+
+}  // namespace
 
 void BufferTable::Add(const Array& array) {
   if (!array.valid()) return;
@@ -60,7 +67,7 @@ void GraphTable::Number(const Item& item) {
   order_.push_back(item);
   if (item.node != nullptr) {
     nodes_.emplace(item.node, static_cast<uint32_t>(nodes_.size() + 1));
-    if (item.node->grad != nullptr) AddArrays(*item.node->grad);
+    if (item.node->grad != nullptr && !LeavesOut(*item.node)) AddArrays(*item.node->grad);
     return;
   }
   ops_.emplace(item.op, static_cast<uint32_t>(ops_.size() + 1));
@@ -86,6 +93,47 @@ void GraphTable::Visit(const Item& root) {
       if (!Known(input)) stack.emplace_back(input, false);
     }
   }
+}
+
+bool GraphTable::LeavesOut(const ArrayNode& node) const {
+  return whole_ != nullptr && whole_->Borrows(*node.grad);
+}
+
+bool GraphTable::Borrows(const OpNode& op) const {
+  const auto is_saved = [](const OpNode::InputRecord& input) {
+    return IsBorrowed(input.value.array);
+  };
+  const auto is_output = [](const OpNode::Output& output) { return IsBorrowed(output.saved); };
+  const auto depends = [this](const OpNode::Edge& edge) {
+    return std::any_of(edge.inputs.begin(), edge.inputs.end(), [this](const Ref<ArrayNode>& node) {
+      return node && borrowed_nodes_.contains(node.get());
+    });
+  };
+  return std::any_of(op.inputs.begin(), op.inputs.end(), is_saved) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), is_output) ||
+         std::any_of(op.edges.begin(), op.edges.end(), depends);
+}
+
+// Inputs come before what is made of them.
+bool GraphTable::FindBorrowed() {
+  for (const Item& item : order_) {
+    if (item.node == nullptr) {
+      if (Borrows(*item.op)) borrowed_ops_.insert(item.op);
+    } else if (borrowed_ops_.contains(item.node->creator.get())) {
+      borrowed_nodes_.insert(item.node);
+    }
+  }
+  return std::any_of(buffers_.entries().begin(), buffers_.entries().end(),
+                     [](const BufferTable::Entry& entry) {
+                       return entry.buffer->lease() && !entry.buffer->lease()->owner();
+                     });
+}
+
+bool GraphTable::Borrows(const Variable& variable) const {
+  return IsBorrowed(variable.array) || std::any_of(variable.nodes.begin(), variable.nodes.end(),
+                                                   [this](const Ref<ArrayNode>& node) {
+                                                     return borrowed_nodes_.contains(node.get());
+                                                   });
 }
 
 void GraphTable::Fill(const Variable& variable, state::Variable* message) const {
@@ -154,7 +202,7 @@ void GraphTable::Items(absl::FunctionRef<void(state::GraphItem item)> give) cons
 
 void GraphTable::Gradients(absl::FunctionRef<void(state::Gradient gradient)> give) const {
   for (const Item& item : order_) {
-    if (item.node == nullptr || item.node->grad == nullptr) continue;
+    if (item.node == nullptr || item.node->grad == nullptr || LeavesOut(*item.node)) continue;
     state::Gradient gradient;
     gradient.set_node(nodes_.at(item.node));
     Fill(*item.node->grad, gradient.mutable_value());

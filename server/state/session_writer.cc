@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/types/optional.h"
 #include "ops/error.h"
 #include "ops/registry.h"
+#include "server/engine/shared_storage.h"
 #include "server/state/array_messages.h"
 #include "server/state/graph_writer.h"
 #include "server/state/program_messages.h"
@@ -106,6 +108,12 @@ void AddDefinitions(SessionState* session, state::Head* head) {
 }
 
 absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, PartWriter* file) {
+  // Other sessions write to what this one shares, between two commands of theirs not.
+  SharedUse use;
+  if (entry.buffer->lease()) {
+    use.Add(entry.buffer->lease(), false);
+    CHX_RETURN_IF_ERROR(use.Begin("snapshot"));
+  }
   CHX_RETURN_IF_ERROR(file->Begin(PartKind::kBuffer, static_cast<uint64_t>(entry.bytes)));
   if (executor->devices().shares_memory(entry.device)) {
     CHX_RETURN_IF_ERROR(file->Append({entry.buffer->data(), static_cast<size_t>(entry.bytes)}));
@@ -140,8 +148,55 @@ class KeptHandles {
   absl::flat_hash_set<Handle> owned_;
 };
 
-absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const GraphTable& graphs,
+// What is written of a session's arrays. Not those that it has of other sessions, and what depends
+// on them: `whole`, which has all, says which these are.
+class Contents {
+ public:
+  Contents(SessionState* session, const KeptHandles& kept, const Contents* whole)
+      : graphs_(&buffers_, whole == nullptr ? nullptr : &whole->graphs_), whole_(whole) {
+    session->handles.ForEach([&](Handle handle, const HandleTable::Entry& entry) {
+      if (entry.error == nullptr && kept.contains(handle) && Has(entry.variable)) {
+        graphs_.Add(entry.variable);
+      }
+    });
+    for (const auto& [name, entry] : session->saved.entries()) {
+      if (!HasAll(entry.arrays)) continue;
+      for (const Variable& array : entry.arrays) graphs_.Add(array);
+    }
+  }
+  Contents(const Contents&) = delete;
+
+  bool FindBorrowed() { return graphs_.FindBorrowed(); }
+  bool Has(const Variable& variable) const {
+    return whole_ == nullptr || !whole_->graphs_.Borrows(variable);
+  }
+  bool HasAll(const std::vector<Variable>& variables) const {
+    return std::all_of(variables.begin(), variables.end(),
+                       [this](const Variable& variable) { return Has(variable); });
+  }
+  const GraphTable& graphs() const { return graphs_; }
+  const BufferTable& buffers() const { return buffers_; }
+
+ private:
+  BufferTable buffers_;
+  GraphTable graphs_;
+  const Contents* const whole_;
+};
+
+RootErrorPtr BorrowedError() {
+  auto error = std::make_shared<RootError>();
+  error->op = "snapshot";
+  error->status = MakeError(ErrorKind::kContext,
+                            "[snapshot] the daemon has been restarted since, and keeps no arrays "
+                            "that a session has of others, nor what their graphs need: open or "
+                            "look them up again");
+  return error;
+}
+
+absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const Contents& contents,
                           PartWriter* file) {
+  const GraphTable& graphs = contents.graphs();
+  const RootErrorPtr borrowed = BorrowedError();
   RecordStream records(file);
   ErrorTable errors(&records);
   for (const auto& [number, text] : session->definitions.locations()) {
@@ -164,6 +219,8 @@ absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const 
     message.set_handle(handle);
     if (entry.error != nullptr) {
       message.set_error(errors.Number(entry.error));
+    } else if (!contents.Has(entry.variable)) {
+      message.set_error(errors.Number(borrowed));
     } else {
       graphs.Fill(entry.variable, message.mutable_variable());
     }
@@ -186,6 +243,7 @@ absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const 
     *records.Next().add_programs() = std::move(message);
   }
   for (const auto& [name, entry] : session->saved.entries()) {
+    if (!contents.HasAll(entry.arrays)) continue;
     state::Saved message;
     message.set_name(name);
     message.set_tree(entry.tree);
@@ -210,15 +268,12 @@ absl::Status WriteRecords(SessionState* session, const KeptHandles& kept, const 
 absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* file) {
   CHX_RETURN_IF_ERROR(session->executor.Synchronize());
   session->handles.MakeGraphs();
-  BufferTable buffers;
-  GraphTable graphs(&buffers);
   const KeptHandles kept(session->programs);
-  session->handles.ForEach([&](Handle handle, const HandleTable::Entry& entry) {
-    if (entry.error == nullptr && kept.contains(handle)) graphs.Add(entry.variable);
-  });
-  for (const auto& [name, entry] : session->saved.entries()) {
-    for (const Variable& array : entry.arrays) graphs.Add(array);
-  }
+  Contents whole(session, kept, nullptr);
+  absl::optional<Contents> own;
+  if (whole.FindBorrowed()) own.emplace(session, kept, &whole);
+  const Contents& contents = own.has_value() ? *own : whole;
+  const BufferTable& buffers = contents.buffers();
   AddOperators(session->op_ids, head.mutable_ops());
   if (!session->op_ids.empty()) AddOperators({}, head.mutable_own_ops());
   AddDefinitions(session, &head);
@@ -237,7 +292,7 @@ absl::Status WriteSession(SessionState* session, state::Head head, PartWriter* f
   for (const BufferTable::Entry& entry : buffers.entries()) {
     CHX_RETURN_IF_ERROR(WriteBuffer(entry, &session->executor, file));
   }
-  CHX_RETURN_IF_ERROR(WriteRecords(session, kept, graphs, file));
+  CHX_RETURN_IF_ERROR(WriteRecords(session, kept, contents, file));
   return file->End();
 }
 

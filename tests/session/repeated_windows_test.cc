@@ -234,6 +234,38 @@ TEST_F(TrainingLoopTest, RunsAsWindows) {
   EXPECT_GT(Compare(Loop(200, /*fetches=*/false), 1), 100);
 }
 
+// Two steps in turns, as of a GAN, each in a batch of its own: no batch has the whole period.
+TEST_F(TrainingLoopTest, StepsThatBatchesSeparateAreWindowsOfTheirOwn) {
+  std::vector<Command> commands = Begin();
+  const size_t begin = commands.size();
+  size_t size = 0;
+  Handle next = 100;
+  std::vector<Handle> made;
+  for (int i = 0; i < 60; ++i) {
+    const size_t first = commands.size();
+    const std::vector<Handle> before = std::exchange(made, {});
+    for (int j = 0; j < 5; ++j) made.push_back(next++);
+    commands.emplace_back(Op("dot", {A(1), A(2)}, {made[0]}));
+    commands.emplace_back(Op(i % 2 == 0 ? "tanh" : "exp", {A(made[0])}, {made[1]}));
+    commands.emplace_back(
+        Op("sum", {A(made[1])}, {made[2]}, {AttrValue(), AttrValue(false), AttrValue()}));
+    commands.emplace_back(BackwardOf({made[2]}));
+    commands.emplace_back(command::GetGrad{2, 0, made[3]});
+    commands.emplace_back(command::SetGrad{2, 0, 0});
+    commands.emplace_back(Op("multiply", {A(made[3]), S(0.01)}, {made[4]}));
+    commands.emplace_back(Op("subtract_", {A(3), A(made[4])}, {}));
+    commands.emplace_back(before.empty() ? ReleaseOf({}) : ReleaseOf(before));
+    size = commands.size() - first;
+  }
+  commands.emplace_back(command::Fetch{7, 3});
+  commands.insert(commands.begin(), size - begin, ReleaseOf({}));  // its batch is as long
+  const Seen eager = SendBatches(commands, false, size);
+  const Seen windows = SendBatches(commands, true, size);
+  EXPECT_TRUE(eager == windows);
+  EXPECT_EQ(eager.windows, 0);
+  EXPECT_GT(windows.windows, 20);
+}
+
 TEST_F(TrainingLoopTest, GraphsAreThereWhenSomebodyAsks) {
   std::vector<Command> commands = Loop(30);
   const Handle loss = last_[2];

@@ -44,6 +44,21 @@ class RepeatedWindowsTest : public SessionTest {
                                 1, more);
       EXPECT_TRUE(more || done == end);
     }
+    return Result();
+  }
+
+  // Batches of these many commands each.
+  Seen SendBatches(const std::vector<Command>& commands, bool recognize, size_t size) {
+    Reset(WithWindows({}, recognize));
+    uint64_t batch = 0;
+    for (size_t begin = 0; begin < commands.size(); begin += size) {
+      const auto window = absl::MakeConstSpan(commands).subspan(begin, size);
+      EXPECT_EQ(session_->Execute(window, &output_, ++batch, false), window.size());
+    }
+    return Result();
+  }
+
+  Seen Result() {
     Seen seen;
     for (const SessionOutput::Value& value : output_.values) {
       seen.values.push_back(value.error == nullptr ? value.data

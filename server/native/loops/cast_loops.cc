@@ -29,6 +29,18 @@ struct BitsOfSize<8> {
   using Type = uint64_t;
 };
 
+// Of dense operands, or of one element each of `a` or `b`.
+template <bool kOneA, bool kOneB, typename T>
+void DenseWhere(const kernels::Bool* condition, const T* a, const T* b, int64_t n, T* out) {
+  const kernels::Where where;
+  const T one_a = *a;
+  const T one_b = *b;
+  CHX_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = where(Load(condition[i]), kOneA ? one_a : a[i], kOneB ? one_b : b[i]);
+  }
+}
+
 template <typename T>
 void WhereLoop(char* const* data, const int64_t* strides, int64_t n) {
   using kernels::Bool;
@@ -37,15 +49,15 @@ void WhereLoop(char* const* data, const int64_t* strides, int64_t n) {
   const int64_t sa = strides[2];
   const int64_t sb = strides[3];
   constexpr int64_t kItem = sizeof(T);
-  const kernels::Where where;
-  if (strides[0] == kItem && sc == 1 && sa == kItem && sb == kItem) {
-    T* const out = reinterpret_cast<T*>(y);
-    const Bool* const condition = reinterpret_cast<const Bool*>(data[1]);
-    const T* const in_a = reinterpret_cast<const T*>(data[2]);
-    const T* const in_b = reinterpret_cast<const T*>(data[3]);
-    CHX_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = where(Load(condition[i]), in_a[i], in_b[i]);
+  const auto is_dense = [](int64_t stride) { return stride == kItem || stride == 0; };
+  if (strides[0] == kItem && sc == 1 && is_dense(sa) && is_dense(sb)) {
+    const auto dense = sa == 0
+                           ? (sb == 0 ? DenseWhere<true, true, T> : DenseWhere<true, false, T>)
+                           : (sb == 0 ? DenseWhere<false, true, T> : DenseWhere<false, false, T>);
+    dense(reinterpret_cast<const Bool*>(data[1]), reinterpret_cast<const T*>(data[2]),
+          reinterpret_cast<const T*>(data[3]), n, reinterpret_cast<T*>(y));
   } else {
+    const kernels::Where where;
     CHX_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       At<T>(y, i * strides[0]) =

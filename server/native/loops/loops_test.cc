@@ -163,6 +163,29 @@ TEST_F(LoopsTest, StridesDontChangeElements) {
   }
 }
 
+TEST_F(LoopsTest, WhereTakesOneElementForAll) {
+  for (const LoopSet* const set : SupportedLoops()) {
+    for (const Dtype dtype : kAllDtypes) {
+      const TestArray condition = Random(Dtype::kBool);
+      for (const bool one_x : {false, true}) {
+        for (const bool one_y : {false, true}) {
+          TestArray x = Random(dtype);
+          TestArray y = Random(dtype);
+          if (one_x) x.tensor().strides = {0};
+          if (one_y) y.tensor().strides = {0};
+          const TestArray out = Run(set->where[static_cast<int>(dtype)], TestArray(dtype, {kSize}),
+                                    {condition, x, y});
+          TestArray expected(dtype, {kSize});
+          for (int64_t i = 0; i < kSize; ++i) {
+            expected.Set(i, condition.Get(i) != 0 ? x.Get(i) : y.Get(i));
+          }
+          ExpectSame(expected, out, std::string(set->name) + std::string(DtypeName(dtype)));
+        }
+      }
+    }
+  }
+}
+
 // Some loops take blocks without special cases together; a special neighbour must not change a
 // result.
 TEST_F(LoopsTest, BlocksGiveWhatElementsGive) {
