@@ -3,6 +3,7 @@
 import os
 
 import chx
+import chx.chainer  # before Chainer
 import numpy as np
 import pytest
 

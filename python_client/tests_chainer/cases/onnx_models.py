@@ -111,7 +111,7 @@ CASES = {
     "LeakyReLU": (lambda: lambda x: F.leaky_relu(x, 0.1), [A]),
     "LogSoftmax": (lambda: F.log_softmax, [A]),
     "LogSoftmax/axis": (lambda: lambda x: F.log_softmax(x, axis=1), [(2, 3, 4)]),
-    "PReLUFunction": (lambda: Of(lambda l, x: l(x), l=L.PReLU()), [A]),
+    "PReLUFunction": (lambda: Of(lambda link, x: link(x), link=L.PReLU()), [A]),
     "ReLU": (lambda: F.relu, [A]),
     "Selu": (lambda: wrapped("Selu", F.selu, alpha=1.6, scale=1.1), [A]),
     "Selu/ELU": (lambda: F.selu, [A]),
@@ -168,28 +168,35 @@ CASES = {
     "Where": (lambda: F.where, [mask(2, 3), A, A]),
     # connection
     "Convolution2DFunction": (
-        lambda: Of(lambda l, x: l(x), l=L.Convolution2D(4, 6, 3, stride=2, pad=1, groups=2)),
+        lambda: Of(
+            lambda link, x: link(x), link=L.Convolution2D(4, 6, 3, stride=2, pad=1, groups=2)
+        ),
         [(2, 4, 7, 7)],
     ),
     "Convolution2DFunction/dilated": (
-        lambda: Of(lambda l, x: l(x), l=L.DilatedConvolution2D(3, 2, 2, dilate=2, nobias=True)),
+        lambda: Of(
+            lambda link, x: link(x), link=L.DilatedConvolution2D(3, 2, 2, dilate=2, nobias=True)
+        ),
         [IMAGE],
     ),
     "ConvolutionND": (
-        lambda: Of(lambda l, x: l(x), l=L.ConvolutionND(3, 2, 4, 2, pad=1)),
+        lambda: Of(lambda link, x: link(x), link=L.ConvolutionND(3, 2, 4, 2, pad=1)),
         [(1, 2, 4, 4, 4)],
     ),
     "Deconvolution2DFunction": (
-        lambda: Of(lambda l, x: l(x), l=L.Deconvolution2D(3, 2, 3, stride=2, pad=1)),
+        lambda: Of(lambda link, x: link(x), link=L.Deconvolution2D(3, 2, 3, stride=2, pad=1)),
         [IMAGE],
     ),
     "DeconvolutionND": (
-        lambda: Of(lambda l, x: l(x), l=L.DeconvolutionND(1, 3, 2, 3, stride=2)),
+        lambda: Of(lambda link, x: link(x), link=L.DeconvolutionND(1, 3, 2, 3, stride=2)),
         [(2, 3, 5)],
     ),
-    "EmbedIDFunction": (lambda: Of(lambda l, x: l(x), l=L.EmbedID(7, 3)), [ints(7, 2, 4)]),
-    "LinearFunction": (lambda: Of(lambda l, x: l(x), l=L.Linear(3, 4)), [A]),
-    "LinearFunction/nobias": (lambda: Of(lambda l, x: l(x), l=L.Linear(3, 4, nobias=True)), [A]),
+    "EmbedIDFunction": (lambda: Of(lambda link, x: link(x), link=L.EmbedID(7, 3)), [ints(7, 2, 4)]),
+    "LinearFunction": (lambda: Of(lambda link, x: link(x), link=L.Linear(3, 4)), [A]),
+    "LinearFunction/nobias": (
+        lambda: Of(lambda link, x: link(x), link=L.Linear(3, 4, nobias=True)),
+        [A],
+    ),
     # loss
     "SoftmaxCrossEntropy": (lambda: _cross_entropy, [(4, 5), ints(5, 4)]),
     # math
@@ -242,9 +249,12 @@ CASES = {
     # noise
     "Dropout": (lambda: lambda x: F.dropout(x, 0.3), [A]),
     # normalization
-    "BatchNormalization": (lambda: Of(lambda l, x: l(x), l=L.BatchNormalization(3)), [IMAGE]),
+    "BatchNormalization": (
+        lambda: Of(lambda link, x: link(x), link=L.BatchNormalization(3)),
+        [IMAGE],
+    ),
     "FixedBatchNormalization": (
-        lambda: Of(lambda l, x: l(x), l=L.BatchNormalization(3)),
+        lambda: Of(lambda link, x: link(x), link=L.BatchNormalization(3)),
         [IMAGE],
     ),
     "GroupNormalization": (lambda: _group_norm, [(2, 4, 3, 3)]),

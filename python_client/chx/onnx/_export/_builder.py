@@ -75,10 +75,10 @@ class Builder:
             self.names[id(array)] = self.initializer(chx.to_numpy(array), self.fresh("value"))
         return self.names[id(array)]
 
-    def cast(self, name: str, have: Any, want: Any) -> str:
+    def cast(self, name: str, have: Any, want: Any) -> Any:
         return name if have == want else self.op("Cast", name, to=NUMBERS[str(want)])
 
-    def operand(self, value: Any, dtype: Any) -> str:
+    def operand(self, value: Any, dtype: Any) -> Any:
         """An input of a call, an array or a number, as one of a dtype."""
         if isinstance(value, chx.ndarray):
             return self.cast(self.name(value), value.dtype, dtype)
@@ -89,7 +89,7 @@ class Builder:
         dtype = call.outputs[0].dtype if dtype is None else dtype
         return [self.operand(value, dtype) for value in call.inputs if value is not None]
 
-    def reshape(self, name: str, shape: Sequence[int]) -> str:
+    def reshape(self, name: str, shape: Sequence[int]) -> Any:
         return self.op("Reshape", name, self.ints(shape), allowzero=int(0 in shape))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import chx
-from chx.onnx._export._builder import CONVERTERS, Builder, converter
+from chx.onnx._export._builder import CONVERTERS, Builder, Converter, converter
 from chx.onnx._export._trace import Call
 
 _SAME = {
@@ -49,8 +49,14 @@ _SAME = {
     "tanh": "Tanh",
     "true_divide": "Div",
 }
+
+
+def _by_one(op: str) -> Converter:
+    return lambda b, call: b.op(op, *b.operands(call))
+
+
 for _name, _op in _SAME.items():
-    CONVERTERS[_name] = lambda b, call, op=_op: b.op(op, *b.operands(call))
+    CONVERTERS[_name] = _by_one(_op)
 
 
 def common_dtype(call: Call) -> Any:
@@ -148,8 +154,11 @@ _FACTORS = {
     "degrees": ("", 180 / math.pi),
     "rad2deg": ("", 180 / math.pi),
 }
-for _name, _pair in _FACTORS.items():
-    CONVERTERS[_name] = lambda b, call, pair=_pair: _scaled(b, call, *pair)
+
+
+@converter(*_FACTORS)
+def _with_factor(b: Builder, call: Call) -> Any:
+    return _scaled(b, call, *_FACTORS[call.op])
 
 
 @converter("exp2")

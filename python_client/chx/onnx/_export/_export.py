@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -95,7 +96,7 @@ def _callable(function: Any) -> tuple[Callable[..., Any], Callable[[], list[tupl
         return function._function, list
     if not hasattr(function, "namedparams"):
         return function, list
-    import chainer
+    chainer: Any = importlib.import_module("chainer")  # a Link is there, so it is
 
     def call(*arrays: Any) -> Any:
         with chainer.using_config("train", False), chainer.using_config("enable_backprop", False):

@@ -37,7 +37,7 @@ def _spatial(call: Call, name: str, default: int | None = None) -> list[int]:
     values = call.attrs[name]
     if values is None:
         return [default or 0] * ndim
-    values = [values] if isinstance(values, int) else list(values)
+    values = [values] if isinstance(values, int) else [int(v) for v in values]
     return values * ndim if len(values) == 1 else values
 
 

@@ -34,7 +34,8 @@ def _reduced(b: Builder, op: str, name: str, call: Call, keepdims: bool | None =
 
 @converter(*_NAMES)
 def _reduce(b: Builder, call: Call) -> Any:
-    return _reduced(b, _NAMES[call.op], *b.operands(call), call)
+    (x,) = b.operands(call)
+    return _reduced(b, _NAMES[call.op], x, call)
 
 
 @converter("all", "any")

@@ -119,7 +119,10 @@ def _getitem(b: Builder, call: Call) -> Any:
     items = list(key)
     place = places[0] if places else len(items)
     items[place : place + len(places)] = whole
-    starts, ends, axes, steps = [], [], [], []
+    starts: list[int] = []
+    ends: list[int] = []
+    axes: list[int] = []
+    steps: list[int] = []
     axis = 0
     for item in items:
         if item is None:

@@ -46,7 +46,7 @@ def convolve(node: Node, x: Any, w: Any, b: Any, outside: Any = 0) -> Any:
     stride = tuple(win.strides)
     if groups == 1:
         return chx.conv(x, w, b, stride, pad)
-    bs = [None] * groups if b is None else chx.split(b, groups, 0)
+    bs: list[Any] = [None] * groups if b is None else chx.split(b, groups, 0)
     parts = zip(chx.split(x, groups, 1), chx.split(w, groups, 0), bs)
     return chx.concatenate([chx.conv(xg, wg, bg, stride, pad) for xg, wg, bg in parts], 1)
 

@@ -74,7 +74,7 @@ def _divide(a: Any, b: Any) -> Any:
     return quotient + chx.logical_and(inexact, quotient < 0).astype(a.dtype)
 
 
-for _name, _function in {
+_BINARY: dict[str, Callable[..., Any]] = {
     "Add": chx.add,
     "Sub": chx.subtract,
     "Mul": chx.multiply,
@@ -84,7 +84,8 @@ for _name, _function in {
     "Less": chx.less,
     "Or": chx.logical_or,
     "Xor": chx.logical_xor,
-}.items():
+}
+for _name, _function in _BINARY.items():
     TABLE["", _name] = _binary(_function)
 
 
@@ -120,8 +121,13 @@ def _fold(node: Node, function: Callable[..., Any]) -> Any:
     return result
 
 
-for _name, _function in {"Sum": chx.add, "Max": chx.maximum, "Min": chx.minimum}.items():
-    TABLE["", _name] = lambda node, f=_function: _fold(node, f)
+def _folded(function: Callable[..., Any]) -> Callable[[Node], Any]:
+    return lambda node: _fold(node, function)
+
+
+TABLE["", "Sum"] = _folded(chx.add)
+TABLE["", "Max"] = _folded(chx.maximum)
+TABLE["", "Min"] = _folded(chx.minimum)
 
 
 @operator("Mean")
@@ -203,6 +209,6 @@ def dropout(node: Node) -> Any:
     if not training or ratio == 0:
         return x, chx.ones(x.shape, dtype="bool" if node.version >= 10 else x.dtype)
     seed = node.attr("seed")
-    source = chx.random.default_rng(seed) if seed is not None else chx.random
+    source: Any = chx.random.default_rng(seed) if seed is not None else chx.random
     kept = source.random(x.shape) >= ratio
     return chx.where(kept, x / (1.0 - ratio), chx.zeros_like(x)), kept

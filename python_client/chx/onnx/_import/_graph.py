@@ -155,7 +155,8 @@ class Graph:
         context = self.context
         scope = Scope(around)
         scope.values.update(self.constants)
-        scope.values.update(inputs if isinstance(inputs, dict) else zip(self.inputs, inputs))
+        given = inputs if isinstance(inputs, dict) else dict(zip(self.inputs, inputs))
+        scope.values.update(given)
         context.depth += 1
         try:
             if context.depth > _MAX_DEPTH:
@@ -215,7 +216,8 @@ def _run_step(step: Step, scope: Scope, context: Context) -> None:
 def _with_label(error: Exception, label: str) -> Exception:
     """The same kind of error, which says in which node it is."""
     kinds = [kind for kind in type(error).__mro__ if kind.__module__ in ("builtins", "chx._core")]
-    return kinds[0](f"{error} ({label})")
+    labelled: Exception = kinds[0](f"{error} ({label})")
+    return labelled
 
 
 def _call_function(proto: Any, node: Node, context: Context) -> tuple[Value, ...]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
+
 import chx
 from chx.onnx._import import _families as _families
-from chx.onnx._import._expansion import onnx as _onnx
 from chx.onnx._import._graph import Context, Graph
 from chx.onnx._import._node import Constant, Value, to_array
 from chx.onnx._import._tensors import dtype_name, read_model
 
-_NEWEST = _onnx.defs.onnx_opset_version()
+_NEWEST = onnx.defs.onnx_opset_version()
 
 
 class Model:
@@ -71,7 +72,7 @@ class Model:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _is_optional(self, name: str) -> bool:
-        return self._types[name].WhichOneof("value") == "optional_type"
+        return bool(self._types[name].WhichOneof("value") == "optional_type")
 
     def _checked(self, name: str, value: Any) -> Value:
         return _checked(value, self._types[name], f"input {name!r}")

@@ -39,7 +39,7 @@ def max_pool(node: Node) -> Any:
         if _plain(w) and x.dtype.kind == "f":
             y = chx.max_pool(whole, tuple(w.kernel), tuple(w.strides))
             return y[(slice(None), slice(None), *map(slice, w.outs))]
-        result = None
+        result: Any = None
         for part in shifts(whole, w):
             result = part if result is None else chx.maximum(result, part)
         return result
@@ -74,7 +74,7 @@ def _sums(x: Any, w: Windows) -> Any:
     if _plain(w):
         y = chx.average_pool(x, tuple(w.kernel), tuple(w.strides), 0, "zero")
         return y[(slice(None), slice(None), *map(slice, w.outs))] * float(product(w.kernel))
-    total = None
+    total: Any = None
     for part in shifts(x, w):
         total = part if total is None else total + part
     return total
@@ -86,7 +86,7 @@ def average_pool(node: Node) -> Any:
     w = _windows(node, x)
     include = bool(node.attr("count_include_pad", 0))
     if _plain(w) and w.before == w.after and not any(w.beyond(x.shape[2:])):
-        mode = "zero" if include else "ignore"
+        mode: Any = "zero" if include else "ignore"
         return chx.average_pool(x, tuple(w.kernel), tuple(w.strides), tuple(w.before), mode)
     ones = chx.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
     if include:

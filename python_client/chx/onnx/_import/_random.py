@@ -42,7 +42,7 @@ def uniform(node: Node) -> Any:
 def bernoulli(node: Node) -> Any:
     p = node.array(0)
     number = node.attr("dtype")
-    dtype = p.dtype if number is None else dtype_name(number, node.label)
+    dtype = str(p.dtype) if number is None else dtype_name(number, node.label)
     return chx.less(_source(node).random(p.shape), p).astype(dtype)
 
 

@@ -32,7 +32,7 @@ def _functions(node: Node, default: list[str], directions: int) -> list[list[Cal
     if len(names) != len(default) * directions:
         raise node.error(f"{len(default) * directions} activations", names)
     alphas, betas = iter(node.attr("activation_alpha", [])), iter(node.attr("activation_beta", []))
-    functions = []
+    functions: list[Callable[[Any], Any]] = []
     limit = node.attr("clip")
     for name in names:
         if name not in _ACTIVATIONS:

@@ -27,4 +27,8 @@ def operator(*names: str, domain: str = "") -> Callable[[Function], Function]:
 def elementwise(functions: dict[str, Callable[..., Any]]) -> None:
     """Enters functions of arrays alone."""
     for name, function in functions.items():
-        TABLE["", name] = lambda node, f=function: f(*node.arrays())
+        TABLE["", name] = _of_arrays(function)
+
+
+def _of_arrays(function: Callable[..., Any]) -> Function:
+    return lambda node: function(*node.arrays())

@@ -12,7 +12,7 @@ from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
 
-def _coordinates(node: Node, n: int, outs: int, scale: float, roi: tuple[float, float]) -> Any:
+def _coordinates(node: Node, n: int, outs: int, scale: float, roi: Any) -> Any:
     """Where the elements of the result are in the input."""
     new = node.version >= 11
     mode = node.attr("coordinate_transformation_mode", "half_pixel" if new else "asymmetric")
@@ -48,7 +48,7 @@ def _taps(node: Node, x: Any, n: int, scale: float) -> tuple[Any, Any]:
     mode = node.attr("mode", "nearest")
     if mode == "nearest":
         how = node.attr("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
-        rounding = {
+        rounding: dict[str, Any] = {
             "round_prefer_floor": lambda x: np.ceil(x - 0.5),
             "round_prefer_ceil": lambda x: np.floor(x + 0.5),
             "floor": np.floor,
@@ -78,10 +78,10 @@ def _along(node: Node, x: Any, axis: int, outs: int, scale: float, roi: Any) -> 
     places, weights = _taps(node, coordinates, n, scale)
     shape = [1] * x.ndim
     shape[axis] = outs
+    y: Any = None
     if weights is None:
         y = chx.take(x, chx.array(places[:, 0]), axis=axis)
     else:
-        y = None
         for place, weight in zip(places.T, weights.T):
             term = chx.take(x, chx.array(np.ascontiguousarray(place)), axis=axis)
             term = term * chx.array(weight.reshape(shape).astype(str(x.dtype)))

@@ -16,8 +16,8 @@ from chx.onnx._import._registry import operator
 def _fetch(x: Any, places: Sequence[Any], mode: str, limits: Any) -> Any:
     """Elements of x (N, C, spatial...) at whole places (N, P) in each dimension, as (N, C, P)."""
     sizes = x.shape[2:]
-    inside = None
-    position = None
+    inside: Any = None
+    position: Any = None
     for place, size, limit in zip(places, sizes, limits):
         if mode == "zeros":
             within = chx.logical_and(place >= 0, place <= size - 1)
@@ -48,9 +48,9 @@ def interpolate(x: Any, places: Sequence[Any], mode: str, limits: Any) -> Any:
     """Between the elements around places (N, P), linearly in each dimension: (N, C, P)."""
     floors = [chx.floor(place) for place in places]
     apart = [place - floor for place, floor in zip(places, floors)]
-    total = None
+    total: Any = None
     for corner in itertools.product((0, 1), repeat=len(places)):
-        weight = None
+        weight: Any = None
         for side, r in zip(corner, apart):
             part = r if side else 1 - r
             weight = part if weight is None else weight * part
@@ -75,9 +75,9 @@ def _cubic_weights(r: Any) -> list[Any]:
 def _interpolate_cubic(x: Any, places: Sequence[Any], mode: str, limits: Any) -> Any:
     floors = [chx.floor(place) for place in places]
     weights = [_cubic_weights(place - floor) for place, floor in zip(places, floors)]
-    total = None
+    total: Any = None
     for taps in itertools.product(range(4), repeat=len(places)):
-        weight = None
+        weight: Any = None
         for tap, choices in zip(taps, weights):
             weight = choices[tap] if weight is None else weight * choices[tap]
         values = _fetch(x, [f + (tap - 1) for f, tap in zip(floors, taps)], mode, limits)

@@ -212,9 +212,12 @@ def constant_of_shape(node: Node) -> Any:
 @operator("EyeLike")
 def eye_like(node: Node) -> Any:
     x = node.array(0)
+    if x.ndim != 2:
+        raise node.error("an array of 2 dimensions", x.shape)
     number = node.attr("dtype")
-    dtype = x.dtype if number is None else dtype_name(number, node.label)
-    return chx.eye(*x.shape, k=node.attr("k", 0), dtype=dtype)
+    dtype = str(x.dtype) if number is None else dtype_name(number, node.label)
+    rows, columns = x.shape
+    return chx.eye(rows, columns, k=node.attr("k", 0), dtype=dtype)
 
 
 @operator("Range")
