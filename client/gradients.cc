@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "client/backward_pass_driver.h"
+#include "client/call_log.h"
 #include "client/exports.h"
 #include "client/programs.h"
 #include "client/session.h"
@@ -243,6 +244,7 @@ absl::StatusOr<std::vector<ArrayPtr>> Gradients::Grad(absl::Span<ArrayBody* cons
   const bool in_graph = starts_in_graph || IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
   const bool may_call = MayCallFunctions(reachable);
+  if (CallLog* const log = CallLog::Current()) log->NoteGradients();
   if (args.retain_grad) session_.programs().NoteGradients();
   if (args.retain_grad) backprop_ids_.IncrementGradVersion(args.id);
   command::Grad command = GradCommand(outputs, inputs, output_grads, args);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "client/call_log.h"
 #include "client/connection.h"
 #include "client/exports.h"
 #include "client/session.h"
@@ -86,6 +87,7 @@ int64_t Programs::num_operations() const {
 }
 
 void Programs::NoteGradients() {
+  if (CallLog* const log = CallLog::Current()) log->NoteGradients();
   if (queue_.Records()) in_graph_ = true;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "client/array_transfer.h"
+#include "client/call_log.h"
 #include "client/client_functions.h"
 #include "client/command_queue.h"
 #include "client/connection.h"
@@ -164,6 +165,7 @@ absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, boo
     }
   }
   if (op.differentiable()) parts_->graphs.Record(op, inputs, *outputs);
+  if (CallLog* const log = CallLog::Current()) log->Note(call, *outputs);
   if (parts_->exports.any() && !is_view && parts_->exports.Touches(inputs)) {
     CHX_RETURN_IF_ERROR(parts_->exports.Synchronize());
   }

@@ -46,6 +46,9 @@ setup(
         "chx.chainerx",
         "chx.chainerx.testing",
         "chx.kernels",
+        "chx.onnx",
+        "chx.onnx._export",
+        "chx.onnx._import",
         "chx.optimizers",
         "chx.random",
     ],
@@ -57,6 +60,8 @@ setup(
         "chainer": ["chainer==7.8.1", "numpy>=1.22,<2", "setuptools<81"],
         # A plug-in works with the daemon that it was built with only.
         "cuda": [f"chx-cuda=={VERSION}"],
+        # chx.onnx.
+        "onnx": ["onnx>=1.17"],
         # chx.admin.export_trace().
         "opentelemetry": [
             "opentelemetry-sdk>=1.27",

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what the build and the tests need, by name, on a bare Debian 12 machine. Idempotent: a
 # second run does nothing. Needs root only if a package is missing. The Python environment is made at
-# $CHXD_VENV, by default ~/.cache/chxd/venv.
+# $CHXD_VENV, by default ~/.cache/chxd/venv; that of the tests of ONNX beside it, at $CHXD_VENV-onnx.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,4 +47,17 @@ if [ "$(cat "$venv/.requirements" 2>/dev/null || true)" != "$want" ]; then
   # --no-deps: requirements.txt names everything, so no version depends on the day.
   "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -r tools/requirements.txt
   echo "$want" >"$venv/.requirements"
+fi
+
+onnx="$venv-onnx"
+want+=" $(sha256sum tools/requirements-onnx.txt | cut -d' ' -f1)"
+if [ "$(cat "$onnx/.requirements" 2>/dev/null || true)" != "$want" ]; then
+  echo "tools/setup.sh: making the Python environment $onnx" >&2
+  /usr/bin/python3 -m venv --without-pip "$onnx"
+  "$venv/bin/pip" --python "$onnx/bin/python" install -q --disable-pip-version-check --no-deps \
+    -r tools/requirements-onnx.txt
+  # Behind its own packages, those of the other environment.
+  packages='import sysconfig; print(sysconfig.get_path("purelib"))'
+  "$venv/bin/python" -c "$packages" >"$("$onnx/bin/python" -c "$packages")/others.pth"
+  echo "$want" >"$onnx/.requirements"
 fi

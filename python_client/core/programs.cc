@@ -1,8 +1,10 @@
-// Recorded programs, as chx/_programs.py calls them.
+// Recorded programs, as chx/_programs.py calls them; and what a thread calls, for chx/onnx.
 #include "client/programs.h"
 
+#include <memory>
 #include <vector>
 
+#include "client/call_log.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -144,6 +146,89 @@ PyObject* AttributeIndex(PyObject*, PyObject* args) {
   return PyLong_FromLong(op == nullptr ? -1 : op->AttrIndex(attribute));
 }
 
+PyObject* FromAnyScalar(const Scalar& scalar) {
+  if (scalar.kind() == ScalarKind::kBool) return PyBool_FromLong(scalar.AsBool() ? 1 : 0);
+  return scalar.is_float() ? PyFloat_FromDouble(scalar.AsDouble())
+                           : PyLong_FromLongLong(scalar.AsInt());
+}
+
+PyObject* FromAttr(const AttrValue& value) {
+  switch (value.type()) {
+    case AttrType::kBool:
+      return PyBool_FromLong(value.AsBool() ? 1 : 0);
+    case AttrType::kInt:
+      return PyLong_FromLongLong(value.AsInt());
+    case AttrType::kFloat:
+      return PyFloat_FromDouble(value.AsFloat());
+    case AttrType::kDtype:
+      return FromDtype(value.AsDtype());
+    case AttrType::kScalar:
+      return FromAnyScalar(value.AsScalar());
+    case AttrType::kInts:
+    case AttrType::kIndex: {
+      Owned list(PyList_New(static_cast<Py_ssize_t>(value.ints().size())));
+      for (size_t i = 0; list && i < value.ints().size(); ++i) {
+        PyObject* const item = PyLong_FromLongLong(value.ints()[i]);
+        if (item == nullptr) return nullptr;
+        PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item);
+      }
+      return list.release();
+    }
+    case AttrType::kNone:
+      break;
+  }
+  Py_RETURN_NONE;
+}
+
+bool Append(PyObject* list, Owned item) { return item && PyList_Append(list, item.get()) == 0; }
+
+PyObject* FromInput(const CallLog::Input& input) {
+  if (input.array) return Wrap(input.array);
+  if (input.is_scalar) return FromAnyScalar(input.scalar);
+  Py_RETURN_NONE;
+}
+
+// (operator, whether it writes to inputs, inputs, attributes by name, outputs)
+PyObject* FromEntry(const CallLog::Entry& entry) {
+  const Owned inputs(PyList_New(0));
+  const Owned attributes(PyDict_New());
+  const Owned outputs(PyList_New(0));
+  if (!inputs || !attributes || !outputs) return nullptr;
+  for (const CallLog::Input& input : entry.inputs) {
+    if (!Append(inputs.get(), Owned(FromInput(input)))) return nullptr;
+  }
+  for (size_t i = 0; i < entry.attrs.size(); ++i) {
+    const Owned value(FromAttr(entry.attrs[i]));
+    if (!value ||
+        PyDict_SetItemString(attributes.get(), entry.op->attrs[i].name.c_str(), value.get()) != 0) {
+      return nullptr;
+    }
+  }
+  for (const ArrayPtr& output : entry.outputs) {
+    if (!Append(outputs.get(), Owned(Wrap(output)))) return nullptr;
+  }
+  return Py_BuildValue("sOOOO", entry.op->name.c_str(), entry.op->in_place ? Py_True : Py_False,
+                       inputs.get(), attributes.get(), outputs.get());
+}
+
+// Of the calling thread: the log of what it calls from now on.
+PyObject* BeginCallLog(PyObject*, PyObject*) {
+  if (!CallLog::Begin()) return Raise(ValueError("[export] expects one export at a time"));
+  Py_RETURN_NONE;
+}
+
+// -> (what was called, whether gradients were computed or changed)
+PyObject* EndCallLog(PyObject*, PyObject*) {
+  const std::unique_ptr<CallLog> log = CallLog::End();
+  const Owned calls(PyList_New(0));
+  if (!calls) return nullptr;
+  if (log == nullptr) return Py_BuildValue("OO", calls.get(), Py_False);
+  for (const CallLog::Entry& entry : log->entries()) {
+    if (!Append(calls.get(), Owned(FromEntry(entry)))) return nullptr;
+  }
+  return Py_BuildValue("OO", calls.get(), log->gradients() ? Py_True : Py_False);
+}
+
 }  // namespace
 
 RecordedProgram* AsProgram(PyObject* capsule) {
@@ -163,6 +248,8 @@ PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullp
                                    {"_program_keeps_graph", KeepsGraph, METH_O, nullptr},
                                    {"_program_run", Run, METH_VARARGS, nullptr},
                                    {"_program_explain", Explain, METH_VARARGS, nullptr},
+                                   {"_call_log_begin", BeginCallLog, METH_NOARGS, nullptr},
+                                   {"_call_log_end", EndCallLog, METH_NOARGS, nullptr},
                                    {"_attribute_index", AttributeIndex, METH_VARARGS, nullptr},
                                    {nullptr, nullptr, 0, nullptr}};
 

@@ -25,8 +25,9 @@ print(xp.sum(softmax(xp.asarray([1.0, 2.0, 3.0]))))  # → array(1., shape=(), d
 }
 # A line of one of our own files, which docs/adding_an_operator.md tells to write.
 LINES = {"adding_an_operator.md": 1}
-# Pages of other tests: docs/user_pages_test.py, tests/integration/chxctl_trace_test.py.
-ELSEWHERE = re.compile(r"(for_\w+|index|chxctl)\.md")
+# Pages of other tests: docs/user_pages_test.py, tests/integration/chxctl_trace_test.py, and
+# tests_onnx/docs_test.py.
+ELSEWHERE = re.compile(r"(for_\w+|index|chxctl|onnx)\.md")
 
 
 def blocks(page):

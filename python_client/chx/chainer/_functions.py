@@ -61,8 +61,9 @@ def _apply(self, inputs, arrays):
     if debug:
         _walk.check_nan(self.label, "forward", "output", range(len(results)), results)
     outputs = tuple([_graph.make_variable(y) for y in results])
+    everything = any([getattr(hook, "links_everything", False) for hook in hooks])
     for y in outputs:
-        if y._requires_grad:
+        if y._requires_grad or everything:
             _graph.link(self, inputs, outputs, arrays if watched else None)
             break
     return outputs

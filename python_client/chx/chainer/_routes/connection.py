@@ -15,6 +15,7 @@ from chainer.functions.connection import (
     local_convolution_2d,
     shift,
 )
+from chainer.utils import conv
 
 import chx
 from chx._compat import zip_strict
@@ -118,6 +119,10 @@ def _deconvolution_2d(f, xs):
 
 @route(deconvolution_nd.DeconvolutionND)
 def _deconvolution_nd(f, xs):
+    if f.outs is None:
+        x, w = xs[:2]
+        sizes = zip_strict(x.shape[2:], w.shape[2:], f.stride, f.pad, f.dilate)
+        f.outs = tuple([conv.get_deconv_outsize(n, k, s, p, d=d) for n, k, s, p, d in sizes])
     return (_deconvolution(xs, f.stride, f.pad, f.outs, f.dilate, f.groups),)
 
 

@@ -112,6 +112,7 @@ def _sigmoid_cross_entropy(f, xs):
 
 @route(softmax_cross_entropy.SoftmaxCrossEntropy)
 def _softmax_cross_entropy(f, xs):
+    f.retain_inputs((0, 1))  # exporters ask for them, where functions are recorded
     x, t = xs
     if x.shape == t.shape:
         return (_soft_targets(f, x, t),)

@@ -20,10 +20,10 @@ from chx.chainer._routes._registry import route
 
 
 def _axes(f, x, gamma):
-    """The axes that statistics are over."""
-    if f.axis is not None:
-        return f.axis
-    return (0, *range(gamma.ndim + 1, x.ndim))
+    """The axes that statistics are over, noted as NumPy's path notes them: exporters read them."""
+    if f.axis is None:
+        f.axis = (0, *range(gamma.ndim + 1, x.ndim))
+    return f.axis
 
 
 @route(batch_normalization.BatchNormalization)

@@ -1,0 +1,1 @@
+"""Export of functions and of Chainer's models: chx.onnx.export."""
