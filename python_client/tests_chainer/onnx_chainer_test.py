@@ -105,9 +105,10 @@ def renumber(graph):
     for value in (*graph.input, *graph.output, *graph.initializer):
         value.name = new(value.name)
     # Their order is that of the names, and so of the addresses.
-    tensors = sorted(graph.initializer, key=lambda tensor: tensor.name)
-    del graph.initializer[:]
-    graph.initializer.extend(tensors)
+    for values in (graph.input, graph.initializer):
+        ordered = sorted(values, key=lambda value: value.name)
+        del values[:]
+        values.extend(ordered)
 
 
 def test_a_model_of_links_is_exported_with_its_testcase(device, rng, tmp_path):
