@@ -37,7 +37,7 @@ def _spatial(call: Call, name: str, default: int | None = None) -> list[int]:
     given = call.attrs[name]
     if given is None:
         return [default or 0] * ndim
-    values = [given] if isinstance(given, int) else [int(v) for v in given]
+    values: list[int] = [given] if isinstance(given, int) else [int(v) for v in given]
     return values * ndim if len(values) == 1 else values
 
 
