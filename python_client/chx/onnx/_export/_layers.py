@@ -33,11 +33,11 @@ def _linear(b: Builder, call: Call) -> Any:
 
 def _spatial(call: Call, name: str, default: int | None = None) -> list[int]:
     """An attribute with a number for each spatial dimension."""
-    ndim = call.inputs[0].ndim - 2
+    ndim: int = call.inputs[0].ndim - 2
     given = call.attrs[name]
     if given is None:
         return [default or 0] * ndim
-    values: list[int] = [given] if isinstance(given, int) else [int(v) for v in given]
+    values = [given] if isinstance(given, int) else [int(v) for v in given]
     return values * ndim if len(values) == 1 else values
 
 
