@@ -215,7 +215,9 @@ def _run_step(step: Step, scope: Scope, context: Context) -> None:
 
 def _with_label(error: Exception, label: str) -> Exception:
     """The same kind of error, which says in which node it is."""
-    kinds = [kind for kind in type(error).__mro__ if kind.__module__ in ("builtins", "chx._core")]
+    kinds = [
+        kind for kind in type(error).__mro__ if kind.__module__ in ("builtins", "chx", "chx._core")
+    ]
     labelled: Exception = kinds[0](f"{error} ({label})")
     return labelled
 
