@@ -44,6 +44,7 @@ CommandQueue::CommandQueue(Connection* connection, const Session* session)
       fork_generation_(ForkGeneration()),
       process_(getpid()),
       pending_(connection->max_batch_bytes(), connection->max_batch_commands()),
+      flush_interval_(kFlushInterval),
       flusher_([this] { FlushLoop(); }) {}
 
 bool CommandQueue::Forked() const { return fork_generation_ != ForkGeneration(); }

@@ -142,7 +142,7 @@ class CommandQueue {
   int64_t num_operators_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t recorded_from_ ABSL_GUARDED_BY(mutex_) = 0;
   bool flusher_idle_ ABSL_GUARDED_BY(mutex_) = false;
-  std::chrono::milliseconds flush_interval_ ABSL_GUARDED_BY(mutex_){1};
+  std::chrono::milliseconds flush_interval_ ABSL_GUARDED_BY(mutex_);
   CondVar wake_flusher_;
   std::thread flusher_;
 };

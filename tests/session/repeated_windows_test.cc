@@ -199,20 +199,25 @@ class TrainingLoopTest : public RepeatedWindowsTest {
     for (int i = 0; i < times; ++i) {
       const std::vector<Handle> before = std::exchange(made, {});
       for (int j = 0; j < 5; ++j) made.push_back(next++);
-      commands.emplace_back(Op("dot", {A(1), A(2)}, {made[0]}));
-      commands.emplace_back(Op("tanh", {A(made[0])}, {made[1]}));
-      commands.emplace_back(
-          Op("sum", {A(made[1])}, {made[2]}, {AttrValue(), AttrValue(false), AttrValue()}));
-      commands.emplace_back(BackwardOf({made[2]}));
-      commands.emplace_back(command::GetGrad{2, 0, made[3]});
-      commands.emplace_back(command::SetGrad{2, 0, 0});
-      commands.emplace_back(Op("multiply", {A(made[3]), S(0.01)}, {made[4]}));
-      commands.emplace_back(Op("subtract_", {A(3), A(made[4])}, {}));
+      AddStep("tanh", made, &commands);
       if (!before.empty()) commands.emplace_back(ReleaseOf(before));
       if (fetches) commands.emplace_back(command::Fetch{7, made[2]});
     }
     last_ = made;
     return commands;
+  }
+  // Of these results: the loss is made[2].
+  static void AddStep(const std::string& activation, const std::vector<Handle>& made,
+                      std::vector<Command>* commands) {
+    commands->emplace_back(Op("dot", {A(1), A(2)}, {made[0]}));
+    commands->emplace_back(Op(activation, {A(made[0])}, {made[1]}));
+    commands->emplace_back(
+        Op("sum", {A(made[1])}, {made[2]}, {AttrValue(), AttrValue(false), AttrValue()}));
+    commands->emplace_back(BackwardOf({made[2]}));
+    commands->emplace_back(command::GetGrad{2, 0, made[3]});
+    commands->emplace_back(command::SetGrad{2, 0, 0});
+    commands->emplace_back(Op("multiply", {A(made[3]), S(0.01)}, {made[4]}));
+    commands->emplace_back(Op("subtract_", {A(3), A(made[4])}, {}));
   }
   // x, and w with a view of it without a graph, in which it is updated.
   std::vector<Command> Begin() {
@@ -245,16 +250,8 @@ TEST_F(TrainingLoopTest, StepsThatBatchesSeparateAreWindowsOfTheirOwn) {
     const size_t first = commands.size();
     const std::vector<Handle> before = std::exchange(made, {});
     for (int j = 0; j < 5; ++j) made.push_back(next++);
-    commands.emplace_back(Op("dot", {A(1), A(2)}, {made[0]}));
-    commands.emplace_back(Op(i % 2 == 0 ? "tanh" : "exp", {A(made[0])}, {made[1]}));
-    commands.emplace_back(
-        Op("sum", {A(made[1])}, {made[2]}, {AttrValue(), AttrValue(false), AttrValue()}));
-    commands.emplace_back(BackwardOf({made[2]}));
-    commands.emplace_back(command::GetGrad{2, 0, made[3]});
-    commands.emplace_back(command::SetGrad{2, 0, 0});
-    commands.emplace_back(Op("multiply", {A(made[3]), S(0.01)}, {made[4]}));
-    commands.emplace_back(Op("subtract_", {A(3), A(made[4])}, {}));
-    commands.emplace_back(before.empty() ? ReleaseOf({}) : ReleaseOf(before));
+    AddStep(i % 2 == 0 ? "tanh" : "exp", made, &commands);
+    commands.emplace_back(ReleaseOf(before));
     size = commands.size() - first;
   }
   commands.emplace_back(command::Fetch{7, 3});

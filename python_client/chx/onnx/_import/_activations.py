@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import chx
-from chx.onnx._import._node import Node, product
+from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
 
@@ -121,7 +121,7 @@ def over_rows(node: Node, function: Any) -> Any:
     if node.version >= 13:
         return function(x, node.axis(x.ndim, -1))
     axis = node.axis(x.ndim, 1) if x.ndim > 1 or "axis" in node.attributes else 0
-    rows = x.reshape(product(x.shape[:axis]), product(x.shape[axis:]))
+    rows = x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
     return function(rows, 1).reshape(x.shape)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 import chx
-from chx.onnx._import._node import Node, product
+from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
 
@@ -55,9 +56,9 @@ def gather_nd(node: Node) -> Any:
     rest = x.shape[batch + depth :]
     position = _positions(node, indices, sizes)
     if batch:
-        offsets = chx.arange(product(lead), dtype="int64") * product(sizes)
+        offsets = chx.arange(math.prod(lead), dtype="int64") * math.prod(sizes)
         position = position + offsets.reshape(*lead, *[1] * (position.ndim - batch))
-    rows = x.reshape(product(lead) * product(sizes), *rest)
+    rows = x.reshape(math.prod(lead) * math.prod(sizes), *rest)
     return chx.take(rows, position, axis=0)
 
 
@@ -117,7 +118,7 @@ def scatter_nd(node: Node) -> Any:
     depth = indices.shape[-1]
     rest = x.shape[depth:]
     position = _positions(node, indices, x.shape[:depth])
-    rows = x.reshape(product(x.shape[:depth]), *rest)
+    rows = x.reshape(math.prod(x.shape[:depth]), *rest)
     values = values.reshape(position.size, *rest)
     return scatter(node, rows, position.ravel(), values, node.attr("reduction", "none")).reshape(
         x.shape

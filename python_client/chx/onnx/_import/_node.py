@@ -89,11 +89,7 @@ class Node:
         if not self.has(index):
             return None
         value = self.inputs[index]
-        if isinstance(value, Constant):
-            return value.value
-        if not isinstance(value, chx.ndarray):
-            raise self.error(f"an array as input {index}", type(value).__name__)
-        return chx.to_numpy(value)
+        return value.value if isinstance(value, Constant) else chx.to_numpy(self.array(index))
 
     def ints(self, index: int) -> list[int] | None:
         """An integer input as a list; None where it is left out."""
@@ -133,10 +129,3 @@ class Node:
 
     def error(self, expects: str, got: Any) -> ValueError:
         return ValueError(f"[{self.op}] expects {expects}, got {got} ({self.label})")
-
-
-def product(sizes: Sequence[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import chx
 from chx.onnx._import._indexing import scatter
-from chx.onnx._import._node import Node, product
+from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 from chx.onnx._import._windows import Windows, padded, shifts, windows
 
@@ -58,7 +59,7 @@ def _indices(node: Node, x: Any, w: Windows, chosen: Any) -> Any:
     for i in order if node.attr("storage_order", 0) else reversed(order):
         steps[i] = step
         step *= sizes[i]
-    planes = chx.arange(x.shape[0] * x.shape[1], dtype="int64") * product(sizes)
+    planes = chx.arange(x.shape[0] * x.shape[1], dtype="int64") * math.prod(sizes)
     result = planes.reshape(*x.shape[:2], *[1] * len(sizes))
     for i in reversed(order):
         within = chx.remainder(chosen, w.kernel[i]) * w.dilations[i]
@@ -73,7 +74,7 @@ def _indices(node: Node, x: Any, w: Windows, chosen: Any) -> Any:
 def _sums(x: Any, w: Windows) -> Any:
     if _plain(w):
         y = chx.average_pool(x, tuple(w.kernel), tuple(w.strides), 0, "zero")
-        return y[(slice(None), slice(None), *map(slice, w.outs))] * float(product(w.kernel))
+        return y[(slice(None), slice(None), *map(slice, w.outs))] * float(math.prod(w.kernel))
     total: Any = None
     for part in shifts(x, w):
         total = part if total is None else total + part
@@ -136,7 +137,7 @@ def max_unpool(node: Node) -> Any:
         for i, (n, s, k) in enumerate(zip(x.shape[2:], strides, kernel))
     ]
     shape = (*x.shape[:2], *sizes)
-    flat = chx.zeros((product(shape),), dtype=x.dtype)
+    flat = chx.zeros((math.prod(shape),), dtype=x.dtype)
     y = scatter(node, flat, places.ravel(), x.ravel(), "none").reshape(shape)
     wanted = node.ints(2)
     if wanted is None or tuple(wanted) == shape:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import chx
-from chx.onnx._import._node import Node, product
+from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
 
@@ -130,9 +131,9 @@ def deform_conv(node: Node) -> Any:
     pads = node.attr("pads", [0] * 2 * dims)
     groups, offset_groups = node.attr("group", 1), node.attr("offset_group", 1)
     outs = offset.shape[2:]
-    elements = product(kernel)
+    elements = math.prod(kernel)
     each = channels // offset_groups
-    offsets = offset.reshape(n, offset_groups, elements, dims, product(outs))
+    offsets = offset.reshape(n, offset_groups, elements, dims, math.prod(outs))
     columns = []
     for k, tap in enumerate(itertools.product(*map(range, kernel))):
         parts = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 import chx
-from chx.onnx._import._node import Constant, Node, product
+from chx.onnx._import._node import Constant, Node
 from chx.onnx._import._registry import operator
 from chx.onnx._import._tensors import dtype_name
 
@@ -36,7 +37,7 @@ def reshape(node: Node) -> Any:
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
         raise node.error("sizes, and -1 at most once", sizes)
     if -1 in sizes:
-        known = product([n for n in sizes if n != -1])
+        known = math.prod([n for n in sizes if n != -1])
         if known == 0 or x.size % known:
             raise node.error(f"a shape of {x.size} elements", sizes)
         sizes[sizes.index(-1)] = x.size // known
@@ -48,7 +49,7 @@ def flatten(node: Node) -> Any:
     x = node.array(0)
     axis = node.attr("axis", 1)
     axis += x.ndim if axis < 0 else 0
-    return x.reshape(product(x.shape[:axis]), product(x.shape[axis:]))
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
 @operator("Transpose")
