@@ -15,6 +15,7 @@ packages=(
   python3-dev python3-venv
   cmake doxygen dpkg-dev pkg-config
   clang libclang-rt-14-dev lld clang-format clang-tidy
+  chromium fonts-dejavu-core
 )
 
 missing() {
