@@ -127,8 +127,11 @@ def check_turns(turns, kills=()):
 
 
 def _is_certain(turn, kills):
-    """Whether all that it was told was in a snapshot when the daemon was killed next."""
-    written = next((written for when, written in kills if when > turn.told_at), 0.0)
+    """Whether all that it was told was in a snapshot when the daemon was killed next.
+
+    Since it began: what it was told just before the kill it may have noted after it.
+    """
+    written = next((written for when, written in kills if when > turn.began), 0.0)
     return turn.told_at == 0.0 or turn.told_at < written - _MARGIN
 
 
