@@ -107,6 +107,9 @@ def check_turns(turns, kills=()):
         for turn in mine:
             if first_of_epoch:
                 wrong += _check_return(turn, kept, kills)
+                highest = max((each.called for each in turns if each.began < turn.began), default=0)
+                if turn.found > highest:
+                    wrong.append(f"{turn} has found what nobody had written")
                 # What it found was in the file.
                 kept = [
                     dataclasses.replace(each, told=min(each.told, turn.found), told_at=0.0)
@@ -140,11 +143,8 @@ def _check_return(turn, kept, kills):
     wrong = []
     certain = [each for each in kept if _is_certain(each, kills)]
     lowest = max((each.told for each in certain), default=0)
-    highest = max((each.called for each in kept), default=None)
     if turn.found < lowest or turn.number <= max((each.number for each in certain), default=0):
         wrong.append(f"{turn} has lost what was in a snapshot: {certain[-1]}")
-    if highest is not None and turn.found > highest:
-        wrong.append(f"{turn} has found what nobody had written: {kept[-1]}")
     for each in kept:
         if each.number + 1 == turn.number and not each.found <= turn.found <= each.called:
             wrong.append(f"{turn} goes on where {each} never was")
