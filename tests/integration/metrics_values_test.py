@@ -1,7 +1,6 @@
 """Metrics that move with what sessions do: memory, spilled arrays, caches, turns, repeated windows."""
 
 import os
-import pathlib
 import threading
 
 import chx
