@@ -348,7 +348,9 @@ def test_large_reads_are_of_one_version(daemon):
 def test_names_and_capabilities_end_with_the_daemon(tmp_path):
     """The owner's arrays are in the next one, under no name that others know."""
     keeper = Keeper(tmp_path)
-    with chx.connect(keeper.address) as owner:
+    with contextlib.ExitStack() as end:
+        end.callback(lambda: keeper.daemon.kill())  # the last one
+        owner = end.enter_context(chx.connect(keeper.address))
         a = chx.arange(10, dtype="float32")
         capability = a.share()
         owner.publish("model", {"a": a})
@@ -362,4 +364,3 @@ def test_names_and_capabilities_end_with_the_daemon(tmp_path):
         # It may be published and shared again.
         owner.publish("model", {"a": a})
         assert float(chx.open(a.share()).sum()) == float(chx.lookup("model")["a"].sum()) == 45
-    keeper.daemon.kill()
