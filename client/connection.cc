@@ -109,6 +109,10 @@ absl::Status Connection::FromReply(const v1::Status& status) const {
     case absl::StatusCode::kUnauthenticated:
       return MakeError(ErrorKind::kConnection,
                        absl::StrCat("chxd at ", address_, ": ", error.message()));
+    // Why there is no such session any more, from a transfer that asked before the stream did.
+    case absl::StatusCode::kFailedPrecondition:
+      return MakeError(ErrorKind::kConnection, absl::StrCat("lost the session with chxd at ",
+                                                            address_, ": ", error.message()));
     default:
       return error;
   }

@@ -44,8 +44,13 @@ def kustomize(kubectl):
 
 @pytest.fixture
 def manifests(tmp_path):
-    """A copy of kubernetes/ to change."""
-    return shutil.copytree(DEPLOY / "kubernetes", tmp_path / "kubernetes")
+    """A copy of kubernetes/ to change, beside what it refers to."""
+    return copied(tmp_path)
+
+
+def copied(folder):
+    shutil.copytree(DEPLOY / "observability", folder / "observability")
+    return shutil.copytree(DEPLOY / "kubernetes", folder / "kubernetes")
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +59,9 @@ def rendered(tmp_path_factory, kustomize):
 
     Of a copy: kustomize refuses the links that Bazel makes.
     """
-    copied = tmp_path_factory.mktemp("rendered") / "kubernetes"
-    shutil.copytree(DEPLOY / "kubernetes", copied)
+    manifests = copied(tmp_path_factory.mktemp("rendered"))
     return {
-        folder: {each["kind"]: each for each in kustomize(copied / folder)}
+        folder: {each["kind"]: each for each in kustomize(manifests / folder)}
         for folder in ["base", "overlays/cpu", "overlays/gpu-operator"]
     }
 

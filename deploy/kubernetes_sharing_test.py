@@ -11,17 +11,17 @@ import yaml
 DEPLOY = pathlib.Path(__file__).parent
 VERSIONS = ["1.27", "1.31"]
 COMPONENTS = sorted(path.name for path in (DEPLOY / "kubernetes/components").iterdir())
-# Those that a daemon without a network, or without a volume of its own, cannot use.
+# Those that a daemon without a network cannot use, and its own.
 NOT_ON_NODES = {
     "autoscaling",
     "cert-manager",
     "cross-namespace",
     "metrics",
-    "state",
     "tenants",
 }
+ON_NODES_ONLY = {"node-metrics"}
 # By their own controllers' schemas, which kubernetes_validate does not have.
-FOREIGN = {"Certificate", "ServiceMonitor"}
+FOREIGN = {"Certificate", "PodMonitor", "PrometheusRule", "ServiceMonitor"}
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def check(objects):
 
 
 @pytest.mark.parametrize("base", ["base", "overlays/cpu", "overlays/gpu-operator"])
-@pytest.mark.parametrize("name", COMPONENTS)
+@pytest.mark.parametrize("name", [each for each in COMPONENTS if each not in ON_NODES_ONLY])
 def test_each_component_alone(render, base, name):
     needs = ["tenants"] if name == "service-accounts" else []
     objects = render(base, [*needs, name])
@@ -92,7 +92,8 @@ def test_each_component_alone(render, base, name):
 
 @pytest.mark.parametrize("base", ["base", "overlays/cpu"])
 def test_all_components_in_any_order(render, base):
-    rest = [name for name in COMPONENTS if name not in {"tenants", "service-accounts"}]
+    others = {"tenants", "service-accounts"} | ON_NODES_ONLY
+    rest = [name for name in COMPONENTS if name not in others]
     first = None
     for order in [rest, rest[::-1], *(rest[i:] + rest[:i] for i in (2, 4))]:
         objects = render(base, [*order, "tenants", "service-accounts"])
@@ -209,6 +210,51 @@ def test_prometheus_reaches_the_port_that_the_daemon_listens_on(render):
     assert endpoint["authorization"]["type"] == "Bearer"
 
 
+def test_prometheus_reaches_the_daemons_of_nodes(render):
+    objects = render("overlays/node", ["node-metrics"])
+    [container] = pod_of(objects)["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert f"--metrics-listen=0.0.0.0:{ports['metrics']}" in container["args"]
+    # Whoever reaches the port may read it: only Prometheus does.
+    assert "--metrics-open" in container["args"]
+    [rule] = objects["NetworkPolicy"]["spec"]["ingress"]
+    assert [each["port"] for each in rule["ports"]] == ["metrics"]
+    [source] = rule["from"]
+    assert source["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "monitoring"
+    }
+    monitor = objects["PodMonitor"]["spec"]
+    labels = workload_of(objects)["spec"]["template"]["metadata"]["labels"]
+    assert monitor["selector"]["matchLabels"].items() <= labels.items()
+    # The rules say job="chxd".
+    assert labels[monitor["jobLabel"]] == "chxd"
+    [endpoint] = monitor["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("metrics", "/metrics")
+    assert "Service" not in objects and "ServiceMonitor" not in objects
+
+
+@pytest.mark.parametrize(
+    ("base", "metrics"),
+    [("base", "metrics"), ("overlays/cpu", "metrics"), ("overlays/node", "node-metrics")],
+)
+def test_dashboards_and_rules_are_those_of_observability(render, base, metrics):
+    objects = render(base, [metrics, "dashboards"])
+    check(objects)
+    config = objects["ConfigMap"]
+    assert config["metadata"]["name"] == "chxd-dashboard"
+    assert config["metadata"]["labels"]["grafana_dashboard"] == "1"
+    [(name, text)] = config["data"].items()
+    assert name.endswith(".json")
+    assert text == (DEPLOY / "observability/dashboard.json").read_text()
+    rule = objects["PrometheusRule"]
+    assert rule["apiVersion"] == "monitoring.coreos.com/v1"
+    alerts = yaml.safe_load((DEPLOY / "observability/alerts.yaml").read_text())
+    assert rule["spec"] == alerts
+    # Beside them all is as without.
+    del objects["ConfigMap"], objects["PrometheusRule"]
+    assert objects == render(base, [metrics])
+
+
 def test_autoscaling_adds_daemons_and_removes_none(render):
     objects = render("base", ["autoscaling"])
     scaler = objects["HorizontalPodAutoscaler"]["spec"]
@@ -227,6 +273,29 @@ def test_state_has_room_and_time(render):
     memory = int(container["resources"]["limits"]["memory"].removesuffix("Gi"))
     storage = claim["spec"]["resources"]["requests"]["storage"]
     assert int(storage.removesuffix("Gi")) >= 2 * memory
+
+
+def test_state_of_nodes_is_the_daemons_alone(render):
+    node, objects = render("overlays/node", []), render("overlays/node", ["state"])
+    before, after = pod_of(node), pod_of(objects)
+    assert "volumeClaimTemplates" not in workload_of(objects)["spec"]
+    assert after["terminationGracePeriodSeconds"] > before["terminationGracePeriodSeconds"]
+    [volume] = [each for each in after["volumes"] if each not in before["volumes"]]
+    [container] = after["containers"]
+    [mount] = [each for each in container["volumeMounts"] if each["name"] == volume["name"]]
+    assert f"--state-dir={mount['mountPath']}" in container["args"]
+    # Not in the folder that clients' pods mount.
+    sockets = [each["hostPath"]["path"] for each in before["volumes"] if "hostPath" in each]
+    assert all(not volume["hostPath"]["path"].startswith(path) for path in sockets)
+    [folder] = [each for each in after["initContainers"] if each not in before["initContainers"]]
+    user = str(after["securityContext"]["runAsUser"])
+    assert folder["image"] == container["image"]
+    # The daemon refuses a folder that others may write to.
+    command = ["install", "-d", "-o", user, "-g", user, "-m", "0700", mount["mountPath"]]
+    assert folder["command"] == command
+    socket_folder = before["initContainers"][0]
+    assert folder["securityContext"] == socket_folder["securityContext"]
+    assert folder["volumeMounts"] == [{"name": volume["name"], "mountPath": mount["mountPath"]}]
 
 
 @pytest.mark.parametrize("base", ["base", "overlays/node"])

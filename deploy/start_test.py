@@ -181,6 +181,7 @@ JWK = """{"issuer": "https://kubernetes.default.svc", "keys": [{"kty": "EC", "cr
     ("base", "components"),
     [
         ("overlays/node", ["service-accounts"]),
+        ("overlays/node", ["state", "node-metrics", "dashboards"]),
         ("overlays/cpu", ["tenants", "service-accounts", "state", "metrics"]),
     ],
 )

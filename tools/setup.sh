@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what the build and the tests need, by name, on a bare Debian 12 machine. Idempotent: a
 # second run does nothing. Needs root only if a package is missing. The Python environment is made at
-# $CHXD_VENV, by default ~/.cache/chxd/venv; that of the tests of ONNX beside it, at $CHXD_VENV-onnx.
+# $CHXD_VENV, by default ~/.cache/chxd/venv; that of the tests of ONNX and promtool are put beside it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,7 @@ packages=(
   python3-dev python3-venv
   cmake doxygen dpkg-dev pkg-config
   clang libclang-rt-14-dev lld clang-format clang-tidy
+  chromium fonts-dejavu-core
 )
 
 missing() {
@@ -37,6 +38,20 @@ if [ -n "$(missing)" ]; then
   update_lists
   apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600 \
     "${packages[@]}" >/dev/null
+fi
+
+# promtool alone, of the package prometheus, whose installation would start a server.
+promtool="$HOME/.cache/chxd/bin/promtool"
+if [ ! -x "$promtool" ]; then
+  echo "tools/setup.sh: getting $promtool" >&2
+  mkdir -p "${promtool%/*}"
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  (cd "$folder" && { apt-get download -qq prometheus 2>/dev/null ||
+    { update_lists && apt-get download -qq prometheus; }; })
+  dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -xO ./usr/bin/promtool >"$promtool.new"
+  chmod 755 "$promtool.new"
+  mv "$promtool.new" "$promtool"
 fi
 
 venv="${CHXD_VENV:-$HOME/.cache/chxd/venv}"

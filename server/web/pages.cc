@@ -63,7 +63,8 @@ const std::vector<std::pair<std::string, std::string>>& SecurityHeaders() {
        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
        "'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
       {"Cross-Origin-Resource-Policy", "same-origin"},
-      {"Referrer-Policy", "no-referrer"},
+      // Not "no-referrer": browsers would then send the forms with "Origin: null".
+      {"Referrer-Policy", "same-origin"},
       {"X-Content-Type-Options", "nosniff"},
       {"X-Frame-Options", "DENY"}};
   return *headers;

@@ -7,6 +7,7 @@ happened. ("ask", what, slot) and ("answer", value): a read. ("lost", text,
 seconds): the session is gone, and so long the daemon had not answered.
 """
 
+import dataclasses
 import pickle
 
 from .operations import Numpy
@@ -66,25 +67,89 @@ def check(records, name):
     return counts
 
 
-def check_turns(turns):
-    """What is wrong with the records ("turn", number, before, after) of several clients of a session.
+@dataclasses.dataclass
+class Turn:
+    """What a client of a session that several take up from each other has seen in its turn."""
+
+    number: int  # of the session's turns
+    found: int  # the value that it found
+    told: int  # the last that a read gave
+    called: int  # the largest that its calls may have led to
+    began: float  # seconds of the clock: before it found that, after, and when it was told
+    found_at: float
+    told_at: float
+
+
+# A file's time is that of its last byte; what a read gave so long before is in it.
+_MARGIN = 1.0
+
+
+def check_turns(turns, kills=()):
+    """What is wrong with turns, and the last one that is still in the session, or None.
 
     Each turn finds a value, adds to it as long as it has the session, and notes what it was told last.
     The next turn may find more, from calls whose answers were cut off, but never less; and never
-    two turns of one number.
+    two turns of one number. After kill -9 of the daemon the session goes back: to a moment that it
+    had, and none before the last snapshot.
+
+    Args:
+      kills: (when, when the last snapshot of before was written) of each, in order.
     """
     wrong = []
-    last = None
-    for turn in sorted(turn[1:] for turn in turns):
-        number, before, told, called = turn
-        if last is not None:
-            if number == last[0]:
-                wrong.append(f"two clients had turn {number}: {last} and {turn}")
-            elif number == last[0] + 1 and not last[2] <= before <= last[3]:
-                wrong.append(f"turn {number} found {before} after {last}")
-        if told < before:
-            wrong.append(f"turn {number} lost what it had: {turn}")
-        last = turn
+    kept = []  # the turns that are in the session, by number
+    for epoch in range(len(kills) + 1):
+        after = kills[epoch - 1][0] if epoch else 0.0
+        before = kills[epoch][0] if epoch < len(kills) else float("inf")
+        # One that found its value while the daemon was killed is of either: it tells too little.
+        mine = [turn for turn in turns if after < turn.began and turn.found_at < before]
+        mine.sort(key=lambda turn: turn.number)
+        first_of_epoch = epoch > 0
+        for turn in mine:
+            if first_of_epoch:
+                wrong += _check_return(turn, kept, kills)
+                highest = max((each.called for each in turns if each.began < turn.began), default=0)
+                if turn.found > highest:
+                    wrong.append(f"{turn} has found what nobody had written")
+                # What it found was in the file.
+                kept = [
+                    dataclasses.replace(each, told=min(each.told, turn.found), told_at=0.0)
+                    for each in kept
+                    if each.number < turn.number
+                ]
+                first_of_epoch = False
+            elif kept:
+                last = kept[-1]
+                if turn.number == last.number:
+                    wrong.append(f"two clients had turn {turn.number}: {last} and {turn}")
+                elif turn.number == last.number + 1 and not last.told <= turn.found <= last.called:
+                    wrong.append(f"{turn} follows {last}")
+            if turn.told < turn.found:
+                wrong.append(f"{turn} has lost what it had")
+            kept.append(turn)
+    return wrong, kept[-1] if kept else None
+
+
+def _is_certain(turn, kills):
+    """Whether all that it was told was in a snapshot when the daemon was killed next.
+
+    Since it began: what it was told just before the kill it may have noted after it.
+    """
+    written = next((written for when, written in kills if when > turn.began), 0.0)
+    return turn.told_at == 0.0 or turn.told_at < written - _MARGIN
+
+
+def _check_return(turn, kept, kills):
+    """What is wrong with the first turn after a kill."""
+    wrong = []
+    certain = [each for each in kept if _is_certain(each, kills)]
+    lowest = max((each.told for each in certain), default=0)
+    if turn.found < lowest or turn.number <= max((each.number for each in certain), default=0):
+        wrong.append(f"{turn} has lost what was in a snapshot: {certain[-1]}")
+    for each in kept:
+        if each.number + 1 == turn.number and not each.found <= turn.found <= each.called:
+            wrong.append(f"{turn} goes on where {each} never was")
+    if turn.number == 1 and turn.found != 0:
+        wrong.append(f"{turn} begins with a value")
     return wrong
 
 

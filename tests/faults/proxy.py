@@ -100,7 +100,7 @@ class FaultProxy:
         self._connections = set()
         self._stop_read, self._stop_write = os.pipe()
         self._stopping = False
-        self._orders = []  # from other threads
+        self._orders = []  # from other threads: cut all until then
         self._selector.register(self._stop_read, selectors.EVENT_READ)
         if target.startswith("unix:"):
             path = target[len("unix:") :]
@@ -124,8 +124,18 @@ class FaultProxy:
 
     def cut_all(self):
         """Ends all connections that there are now."""
-        self._orders.append("cut")
+        self.cut_for(0)
+
+    def cut_for(self, seconds):
+        """Ends all connections, and for so long nobody gets through: a network that is gone."""
+        self._orders.append(time.monotonic() + seconds)
         os.write(self._stop_write, b"x")
+
+    def _obey(self, order):
+        for connection in list(self._connections):
+            self._end(connection)
+        while not self._stopping and (left := order - time.monotonic()) > 0:
+            time.sleep(min(left, 0.05))
 
     def _listen(self, family, place, target):
         listener = socket.socket(family)
@@ -145,9 +155,7 @@ class FaultProxy:
                 if key.fd == self._stop_read:
                     os.read(self._stop_read, 1)
                     while self._orders:
-                        self._orders.pop()
-                        for connection in list(self._connections):
-                            self._end(connection)
+                        self._obey(self._orders.pop())
                 elif isinstance(key.data, tuple):
                     self._accept(key.fileobj, *key.data)
         for connection in list(self._connections):

@@ -10,9 +10,11 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
-from .proxy import Weather
+from .proxy import CLEAR, Weather
+from .takers import NAME as TAKERS
 from .world import TOKEN, World, wait_until
 
 # No wait of an innocent client may be as long, on a machine that does a lot else.
@@ -90,6 +92,40 @@ def idle(seed, seconds):
         world.report(f"idle clients over {transport}")
 
 
+def lease_expiry(seed, seconds):
+    """Away for longer than the lease: a network that is gone, a process that is stopped when its
+    connections are cut. A session ends and its client says so; clients beside them lose nothing."""
+    transport = random.Random(seed).choice(("unix", "tcp", "tls"))
+    with World(transport, seed, lease=1) as world:
+        world.warm_up()
+        seconds = max(seconds, 8)
+        network, stopping = world.proxy(CLEAR), world.proxy(CLEAR)
+        world.add_clients(network.address, seconds, ["python", "c++"])
+        world.add_clients(stopping.address, seconds, ["python"])
+        world.add_innocents(seconds)
+        world.stopped.append(world.clients[-1])
+        # As long as any runs, however late it has begun.
+        end = time.monotonic() + seconds + GRACE
+        while time.monotonic() < end and any(each.process.poll() is None for each in world.clients):
+            time.sleep(world.draw.uniform(0.7, 1.7))
+            away = world.lease * world.draw.uniform(1.5, 3)
+            network.cut_for(away)
+            world.counts["absences"] += 1
+            cut = threading.Timer(0.1, stopping.cut_all)  # as soon as it stands
+            cut.start()
+            world.stop_for([each.process.pid for each in world.stopped], away)
+            cut.join()
+        world.finish(seconds + GRACE)
+        _check_world(world)
+        expired = world.daemon.log().count("its lease has run out")
+        world.counts["leases that ran out"] = expired
+        if not world.counts["lost"]:
+            world.wrong.append("no client has lost its session, away for longer than its lease")
+        if not expired:
+            world.wrong.append(f"no lease ran out, says the log: {world.daemon.log()[-2000:]}")
+        world.report(f"away for longer than the lease, over {transport}")
+
+
 def processes(seed, seconds):
     """Clients, the front and the daemon are stopped; clients and the front are killed."""
     transport = random.Random(seed).choice(("unix", "tcp", "tls"))
@@ -159,18 +195,68 @@ def _check_end_of_restarts(world):
     world.check_end()
 
 
+# Longer than takers pause, with a restart in between.
+NAMED_LEASE = 8
+
+
 def takeovers(seed, seconds):
-    """One named session, which many processes take up from each other, through cuts and restarts."""
+    """One named session, which many processes take up from each other, through cuts and ends of
+    daemons, orderly and not; when nobody takes it up for its lease it is gone."""
+    seconds = max(seconds, 6)  # for an end of either kind
     transport = random.Random(seed).choice(("unix", "tcp", "tls"))
-    with World(transport, seed, lease=20, keeps_sessions=False, keeps_state=True) as world:
+    flags = [f"--named-lease={NAMED_LEASE}s", "--snapshot-interval=150ms"]
+    with World(transport, seed, *flags, lease=20, keeps_sessions=False, keeps_state=True) as world:
         address = (
             world.proxy(Weather(lifetime=1.0)).address if transport == "tcp" else world.address
         )
         takers = [world.add_taker(address, seconds) for _ in range(3)]
-        world.restart_for(seconds, world.daemon.stop, most_pause=1.5)
-        world.finish_takers(takers, seconds + GRACE)
+        world.restart_for(seconds, world.end_or_kill_daemon, most_pause=1.5)
+        if not world.kills:
+            world.restart_for(0, world.kill_daemon)
+        last = world.finish_takers(takers, seconds + GRACE)
+        _check_named_lease(world, last)
         _check_end_of_restarts(world)
         world.report(f"takeovers, over {transport}")
+
+
+def _check_named_lease(world, last):
+    """What was saved is there within the lease, as the last turn has left it; then it is gone."""
+
+    def taken_up():
+        code = f"""
+            import time
+            import chx
+            with chx.connect({world.daemon.unix!r}, token={TOKEN!r}, session={TAKERS!r}) as session:
+                state = session.load("state") if "state" in session.saved() else None
+                print(session.taken_up, state and int(state["turn"]), state and int(state["value"]))
+            print(time.time())
+        """
+        done = _run(code, 60)
+        if done.returncode != 0:
+            world.wrong.append(f"the named session cannot be taken up: {done.stderr[-500:]}")
+            raise AssertionError("\n".join(world.wrong))
+        *found, left = done.stdout.split()
+        return found, float(left)
+
+    found, left = taken_up()
+    if last is None:
+        world.wrong.append("nobody had a turn")
+    elif found[:1] != ["True"] or found[1] == "None":
+        world.wrong.append(f"the named session is gone within its lease: {found} after {last}")
+    elif int(found[1]) == last.number and not last.told <= int(found[2]) <= last.called:
+        world.wrong.append(f"at the end there is {found} after {last}")
+    if not wait_until(lambda: not world.daemon.sessions(), NAMED_LEASE + 15):
+        world.wrong.append(f"sessions stay: {world.daemon.sessions()}")
+    lived = time.time() - left
+    world.counts["named lease, ms"] = int(1000 * lived)
+    if lived < NAMED_LEASE - 1:
+        world.wrong.append(f"a named session was gone after {lived:.1f} s of {NAMED_LEASE}")
+    # Nor does the next daemon have it.
+    if status := world.daemon.stop():
+        world.wrong.append(f"chxd exits with {status}: {world.daemon.log()[-2000:]}")
+    world.daemon.restart()
+    if (found := taken_up()[0]) != ["False", "None", "None"]:
+        world.wrong.append(f"a session whose lease has run out is back: {found}")
 
 
 def descriptors(seed, seconds):
@@ -337,6 +423,7 @@ SCENARIOS = {
         connections_tls,
         cuts,
         idle,
+        lease_expiry,
         processes,
         daemon_killed,
         restarts,

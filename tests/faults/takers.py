@@ -1,8 +1,7 @@
 """Clients that take one named session up from each other: `python -m tests.faults.takers`.
 
 The session has a counter of turns and a value. Who takes it up increments the first, then adds to
-the second until somebody else takes over, and notes ("turn", number, found, told, called): the value
-that it found, the last that a read gave, and the largest that its calls may have led to.
+the second until somebody else takes over, and notes a history.Turn.
 """
 
 import argparse
@@ -12,9 +11,7 @@ import signal
 import sys
 import time
 
-import chx
-
-from .history import Writer
+from .history import Turn, Writer
 
 NAME = "faults/takers"
 
@@ -26,6 +23,8 @@ class Taker:
         self.draw = random.Random(options.seed)
 
     def run(self):
+        import chx  # only here: the harness has the name from this file
+
         end = time.monotonic() + self.options.seconds
         while time.monotonic() < end:
             try:
@@ -43,7 +42,10 @@ class Taker:
             time.sleep(self.draw.uniform(0, 0.3))
 
     def _turn(self, session, end):
-        number = found = told = called = None
+        import chx
+
+        number = found = told = called = told_at = None
+        began = time.time()
         try:
             if "state" not in session.saved():
                 session.save(
@@ -51,6 +53,7 @@ class Taker:
                 )
             state = session.load("state")
             found = told = called = int(state["value"])
+            found_at = told_at = time.time()
             turn = int(state["turn"]) + 1
             state["turn"] += 1
             if int(state["turn"]) == turn:
@@ -60,6 +63,7 @@ class Taker:
                     called += 1
                     state["value"] += 1
                 told = int(state["value"])
+                told_at = time.time()
                 if told != called:
                     raise AssertionError(f"the value is {told} after {called}")
             if self.draw.random() < 0.5:
@@ -69,7 +73,7 @@ class Taker:
             if "taken over" not in text and "reach" not in text and "lost the session" not in text:
                 raise
         if number is not None:
-            self.history.add("turn", number, found, told, called)
+            self.history.add("turn", Turn(number, found, told, called, began, found_at, told_at))
 
 
 def main():

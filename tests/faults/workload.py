@@ -96,9 +96,10 @@ class Client:
         start = time.monotonic()
         try:
             self.chx.apply(operation)
-        except ConnectionError as error:
+        except (ConnectionError, self.chx.xp.CancelledError) as error:
             if not self.session_is_usable():
-                raise
+                # An upload under way is cancelled when its session ends.
+                raise ConnectionError(str(error)) from error
             # An upload that was cut while its session goes on.
             self.history.add("raised", type(error).__name__, str(error))
         self.longest = max(self.longest, time.monotonic() - start)

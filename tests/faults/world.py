@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import glob
 import os
 import random
 import re
@@ -62,6 +63,8 @@ class World:
         self.counts = collections.Counter()
         self.longest = {"innocent": 0.0, "other": 0.0}
         self.wrong = []
+        self.kills = []
+        self.stopped = []  # clients, for longer than their lease
         self.rest = None
         self._next_seed = seed * 1000
 
@@ -125,7 +128,7 @@ class World:
         return Client("taker", address, self._seed(), seconds, self.directory, roots)
 
     def finish_takers(self, takers, grace):
-        """All that they noted about the session, in the order of their turns, must be one history."""
+        """All that they noted about the session must be one history; returns its last turn."""
         end = time.monotonic() + grace
         turns = []
         for taker in takers:
@@ -139,11 +142,25 @@ class World:
                 self.wrong.append(f"{taker.name}: {taker.text()}")
             turns += history.read(taker.history) if os.path.exists(taker.history) else []
         self.counts["turns"] += len(turns)
-        self.wrong += history.check_turns(turns)
+        wrong, last = history.check_turns([turn[1] for turn in turns], self.kills)
+        self.wrong += wrong
+        return last
 
     def kill_daemon(self):
+        """kill -9; remembers when, and when the last snapshot of before was written."""
+        written = 0.0
+        for path in glob.glob(f"{self.directory}/state/*.session"):
+            with contextlib.suppress(FileNotFoundError):
+                written = max(written, os.stat(path).st_mtime)
         self.daemon.process.kill()
         self.daemon.process.wait()
+        self.kills.append((time.time(), written))
+        self.counts["kill daemon"] += 1
+
+    def end_or_kill_daemon(self):
+        """One as often as the other, beginning with SIGTERM; its status, if there is one."""
+        self.counts["ends"] += 1
+        return self.daemon.stop() if self.counts["ends"] % 2 else self.kill_daemon()
 
     def restart_for(self, seconds, end_daemon, most_pause=1.0):
         """The daemon ends again and again, by `end_daemon`, and is started on the same addresses."""
@@ -251,7 +268,8 @@ class World:
 
     def _check_lost(self, client, text, silence):
         """A session may be lost when the daemon has not been reached for its lease."""
-        if self.keeps_sessions and silence < self.lease - 0.5:
+        # One that was stopped may read after that what had come before: it heard from the daemon.
+        if self.keeps_sessions and silence < self.lease - 0.5 and client not in self.stopped:
             self.wrong.append(f"{client.name}: lost after {silence:.1f} s: {text}")
 
     def _check_cpp(self, client):

@@ -1,14 +1,16 @@
 """A daemon that has ended is told from one that is away: its clients do not wait for the lease."""
 
+import contextlib
 import os
 import threading
 import time
 
 import chx
+import chx.admin
 import numpy as np
 import pytest
 
-from .daemon import Daemon
+from .daemon import Daemon, wait_until
 from .proxy import Proxy
 from .tls_proxy import Authority
 
@@ -97,3 +99,23 @@ def test_who_waits_for_a_proxy_says_so():
         back.start()
         assert float(x + 1) == 2
         back.join()
+
+
+def test_an_upload_tells_that_its_session_has_ended():
+    """A transfer, on a connection of its own, may hear of it before the stream is cut."""
+    values = np.ones(30_000)
+    with Daemon(listen="127.0.0.1:0") as daemon, chx.admin.connect(daemon.address) as admin:
+        for _ in range(20):
+            session = chx.connect(daemon.address)
+            chx.to_numpy(chx.ones(3))
+            [number] = [each.number for each in admin.sessions()]
+            killer = threading.Timer(0.02, admin.kill, (number,))
+            killer.start()
+            end = time.monotonic() + 30
+            with pytest.raises(ConnectionError, match="lost the session .*killed by"):
+                while time.monotonic() < end:
+                    with contextlib.suppress(chx.CancelledError):  # one that was under way
+                        chx.array(values)
+            killer.join()
+            session.close()
+            assert wait_until(lambda: not admin.sessions())

@@ -11,7 +11,7 @@ import chx
 import numpy as np
 import pytest
 
-from .daemon import Daemon, wait_until
+from .daemon import Daemon, Keeper, wait_until
 from .processes import Process, error_of
 
 SIZE = 1 << 20
@@ -343,3 +343,24 @@ def test_large_reads_are_of_one_version(daemon):
             assert values[0] >= last
             last = values[0]
         assert wait_until(lambda: float(a[0]) > last)
+
+
+def test_names_and_capabilities_end_with_the_daemon(tmp_path):
+    """The owner's arrays are in the next one, under no name that others know."""
+    keeper = Keeper(tmp_path)
+    with contextlib.ExitStack() as end:
+        end.callback(lambda: keeper.daemon.kill())  # the last one
+        owner = end.enter_context(chx.connect(keeper.address))
+        a = chx.arange(10, dtype="float32")
+        capability = a.share()
+        owner.publish("model", {"a": a})
+        assert [each.name for each in chx.names()] == ["model"]
+        keeper.restart()
+        assert float(a.sum()) == 45
+        assert chx.names() == []
+        assert "one that never was" in error_of(lambda: chx.open(capability))
+        with pytest.raises(chx.ContextError):
+            chx.lookup("model")
+        # It may be published and shared again.
+        owner.publish("model", {"a": a})
+        assert float(chx.open(a.share()).sum()) == float(chx.lookup("model")["a"].sum()) == 45

@@ -1,20 +1,21 @@
 """The status page: who gets to see it, what is on it, and what it does not let in."""
 
-import html
 import json
 import os
 import pathlib
 import re
-import shutil
+import struct
 import subprocess
 import time
 import urllib.parse
+import zlib
 
 import chx
 import numpy as np
 import pytest
 
 from . import raw_frames
+from .browser import Browser
 from .observed import Observed, connection, request
 
 TOKEN = "0123456789abcdef+secret&%"
@@ -123,6 +124,8 @@ def test_headers_keep_others_out(guarded):
         assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy and "*" not in policy
         assert headers["x-content-type-options"] == "nosniff"
+        # "no-referrer" would make the origin of the page's own forms "null".
+        assert headers["referrer-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in headers
         assert "server" not in headers
@@ -294,36 +297,127 @@ def test_over_tls(tmp_path):
             assert b"HTTP/1.1 200" not in plain.recv(1000)
 
 
-CHROMIUM = shutil.which("chromium", path="/usr/bin:/usr/local/bin")
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-def test_in_a_browser(open_page, tmp_path):
-    def chromium(*flags):
-        return subprocess.run(
-            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-            + [f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=4000"]
-            + [*flags, f"http://{open_page.web[0]}/"],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            env={**os.environ, "HOME": str(tmp_path)},
+def shoot(browser, name, selector="html"):
+    """A picture; kept, for docs/images, in the folder $CHX_SCREENSHOTS."""
+    png = browser.picture(selector)
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    assert width >= 300 and height >= 100
+    # More than one plain surface.
+    pixels = zlib.decompress(
+        b"".join(
+            png[at + 8 : at + 8 + size] for at, size, kind in png_chunks(png) if kind == b"IDAT"
         )
+    )
+    assert len(set(pixels)) > 20, f"{name} shows nothing"
+    if folder := os.environ.get("CHX_SCREENSHOTS"):
+        pathlib.Path(folder, name).write_bytes(png)
 
-    with chx.connect(open_page.address, client_name=EVIL):
+
+def png_chunks(png):
+    at = 8
+    while at < len(png):
+        size, kind = struct.unpack(">I4s", png[at : at + 8])
+        yield at, size, kind
+        at += 12 + size
+
+
+def test_in_a_browser(open_page, tmp_path):
+    [web] = open_page.web
+    with (
+        chx.connect(open_page.address, client_name=EVIL),
+        chx.connect(open_page.address, session="exp-42") as named,
+        Browser(tmp_path) as browser,
+    ):
         x = chx.ones((400, 400))
         chx.to_numpy(x @ x)
-        start_run(None).wait(60)
-        shown = chromium("--dump-dom")
-        dom = shown.stdout
-    assert "<title>chxd status</title>" in dom, shown.stderr[-2000:]
-    assert html.escape(EVIL, quote=False) in dom and EVIL not in dom
-    assert ">serving<" in dom
-    for text in ("native:0", "default", "linalg"):
-        assert text in dom
-    # A chart, the run's metric that is a number, and its evaluations.
-    assert len(re.findall(r'<path class="curve"', dom)) >= 3
-    assert "ended, done" in dom and "evaluation/loss: 8.000" in dom and "nan: not finite" in dom
-    shot = os.environ.get("CHX_SCREENSHOT")
-    if shot:  # for docs/images
-        chromium("--window-size=1280,1180", f"--screenshot={pathlib.Path(shot)}")
+        assert start_run(named).wait(60).reason == "done"
+        endless = start_run(named, "endless", 10**9)
+        browser.open(f"http://{web}/")
+        browser.wait("document.querySelectorAll('#runs svg path.curve, #runs path').length >= 2")
+        browser.wait("document.querySelector('#chart-kernels path.curve') !== null")
+        assert browser.run("document.title") == "chxd status"
+        text = browser.text()
+        # The hostile name is text, and nothing of it has become an element.
+        assert EVIL in text and "serving" in text
+        assert browser.run("document.querySelectorAll('main img, main script').length") == 0
+        for word in ("native:0", "default", "linalg", "exp-42"):
+            assert word in text
+        runs = browser.run("document.querySelector('#runs').innerText")
+        assert "fit" in runs and "ended, done" in runs
+        assert "evaluation/loss: 8.000" in runs and "nan: not finite" in runs
+        # It is live: the page asks again, and the step of a run that goes on grows.
+        step = (
+            "(row => Number(row.cells[4].innerText.split(' ')[0].replaceAll(',', '')))"
+            "([...document.querySelectorAll('#runs tr')].find(r => r.innerText.includes('endless')))"
+        )
+        first = browser.run(step)
+        assert first > 0
+        browser.wait(f"{step} > {first}")
+        assert not browser.errors
+        endless.stop()
+        named.discard()
+
+
+def train(session, name, step, steps):
+    """A model whose loss falls to the noise in its data."""
+    draw = np.random.default_rng(7)
+    x = draw.standard_normal((512, 16)).astype("float32")
+    y = x @ draw.standard_normal((16, 1)) + 0.3 * draw.standard_normal((512, 1))
+    w = chx.zeros((16, 1), "float32", device=session.devices[0])
+
+    def one(x, y):
+        error = x @ w - y
+        w.__isub__(x.T @ error * step)
+        return {"loss": chx.mean(error * error)}
+
+    return chx.runs.start(
+        one, (chx.array(x), chx.array(y.astype("float32"))), batch_size=64, steps=steps, name=name,
+        log_every=8, session=session,
+    )  # fmt: skip
+
+
+def test_pictures(open_page, tmp_path):
+    """Of a node at work: those of docs/images."""
+    with (
+        chx.connect(open_page.address, client_name="eval.py"),
+        chx.connect(open_page.address, client_name="train.py", session="resnet50") as named,
+        Browser(tmp_path) as browser,
+    ):
+        runs = [train(named, "fit", 2e-5, 4000), train(named, "slow", 1e-7, 10**6)]
+        browser.open(f"http://{open_page.web[0]}/")
+        for _ in range(8):
+            x = chx.ones((600, 600), device=named.devices[0])
+            chx.to_numpy(x @ x)
+            browser.wait("document.querySelector('#state').innerText === 'serving'")
+            time.sleep(1)
+        browser.wait("document.querySelectorAll('#runs path.curve').length >= 2")
+        shoot(browser, "status.png")
+        shoot(browser, "status-runs.png", "section:has(#runs)")
+        for run in runs:
+            run.stop()
+        named.discard()
+
+
+def test_a_login_in_a_browser(guarded, tmp_path):
+    [web] = guarded.web
+    with Browser(tmp_path, 800, 480) as browser:
+        browser.open(f"http://{web}/")
+        browser.wait("location.pathname === '/login' && document.hasFocus()")
+        assert "native:0" not in browser.text()
+        shoot(browser, "status-login.png")
+        browser.type(TOKEN + "x")
+        browser.press_enter()
+        browser.wait('document.body.innerText.includes("not the daemon\'s token")')
+        assert browser.run("document.querySelector('#token').value") == ""
+        browser.run("document.querySelector('#token').focus()")
+        browser.type(TOKEN)
+        browser.press_enter()
+        browser.wait("location.pathname === '/' && document.body.innerText.includes('native:0')")
+        # Scripts do not see the cookie.
+        assert browser.run("document.cookie") == ""
+        browser.run("document.querySelector('form[action=\"/logout\"] button').click()")
+        browser.wait("location.pathname === '/login'")
+        browser.open(f"http://{web}/")
+        browser.wait("location.pathname === '/login'")
+        assert not browser.errors
