@@ -87,8 +87,7 @@ void RegisterActivationSmooth(OpRegistry& r) {
   Add<MishSecond>(r, "mish", "x * tanh(log(1 + exp(x))).");
   Add<HardswishSecond>(r, "hardswish", "x * min(max(x + 3, 0), 6) / 6.");
   Add<GeluErfSecond>(r, "gelu_erf", "x * (1 + erf(x / sqrt(2))) / 2.").Internal();
-  Add<GeluTanhSecond>(r, "gelu_tanh",
-                      "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.")
+  Add<GeluTanhSecond>(r, "gelu_tanh", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.")
       .Internal();
   r.Add("gelu")
       .Doc(

@@ -1,5 +1,5 @@
-// Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017). The compositions
-// here have the whole matrix of scores; kernels need not.
+// Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017). The
+// compositions here have the whole matrix of scores; kernels need not.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -112,8 +112,8 @@ absl::Status GradRule(InferContext& c) {
   for (int i = 3; i < 6; ++i) {
     const Shape& expected = i == 4 ? rows : result;
     if (c.input(i).shape == expected && IsFloat(c.input(i).dtype)) continue;
-    return DimensionError("[", c.name(), "] expects floats of shape ", expected.ToString(),
-                          " as '", c.op().inputs[i].name, "', got ", c.input(i).ToString());
+    return DimensionError("[", c.name(), "] expects floats of shape ", expected.ToString(), " as '",
+                          c.op().inputs[i].name, "', got ", c.input(i).ToString());
   }
   for (int i = 0; i < 3; ++i) {
     CHX_RETURN_IF_ERROR(c.AddOutput(c.input(i).dtype, c.input(i).shape));
@@ -122,8 +122,7 @@ absl::Status GradRule(InferContext& c) {
   if (!c.has_array(6) || !IsFloat(c.input(6).dtype)) {
     return DtypeError("[", c.name(), "] expects a mask of floats for its gradient");
   }
-  return c.AddOutput(WideDtype(c.input(0).dtype),
-                     ScoresShape(c.input(0).shape, c.input(1).shape));
+  return c.AddOutput(WideDtype(c.input(0).dtype), ScoresShape(c.input(0).shape, c.input(1).shape));
 }
 
 // What the composition and the gradient share, in a float of 32 bits or more.
@@ -154,8 +153,8 @@ class Attention {
       return;
     }
     // A row without any score that counts has weights of zero.
-    dead_ = c.Apply("equal", {c.Apply("amax", {scores}, {{"axis", Last()}, {"keepdims", true}}),
-                              -kInf});
+    dead_ = c.Apply("equal",
+                    {c.Apply("amax", {scores}, {{"axis", Last()}, {"keepdims", true}}), -kInf});
     scores_ = Where(dead_, 0.0, scores);
     weights_ = Where(dead_, 0.0, c.Apply("softmax", {scores_}, {{"axis", Last()}}));
   }
@@ -165,8 +164,9 @@ class Attention {
   // Of each row: the logarithm of its sum of exponentials, infinite if that is zero.
   Value LogSumExp(const Shape& rows) const {
     if (weights_.shape().back() == 0) {
-      return c_.Apply("full", {},
-                      {{"shape", ShapeAttr(rows)}, {"fill_value", Scalar(kInf)}, {"dtype", dtype_}});
+      return c_.Apply(
+          "full", {},
+          {{"shape", ShapeAttr(rows)}, {"fill_value", Scalar(kInf)}, {"dtype", dtype_}});
     }
     const Value sums = c_.Apply("logsumexp", {scores_}, {{"axis", Last()}, {"keepdims", true}});
     return Reshape(Where(dead_, kInf, sums), rows);
@@ -221,8 +221,8 @@ class Attention {
     const auto positions = [this](int64_t n) {
       return c_.Apply("arange", {}, {{"start", Scalar(n)}});
     };
-    return c_.Apply("greater_equal", {ExpandDims(positions(q[q.size() - 2]), -1),
-                                      positions(k[k.size() - 2])});
+    return c_.Apply("greater_equal",
+                    {ExpandDims(positions(q[q.size() - 2]), -1), positions(k[k.size() - 2])});
   }
 
   OpContext& c_;
@@ -285,38 +285,36 @@ OpDef& WithOptions(OpDef& op) {
 
 void RegisterAttention(OpRegistry& r) {
   WithOptions(r.Add("scaled_dot_product_attention")
-                  .Doc(
-                      "softmax(query key^T * scale + attn_mask) value, for query (..., L, E), key "
-                      "(..., S, E) and value (..., S, Ev). A bool attn_mask tells which scores "
-                      "count. is_causal: position i of L sees the first i + 1 of S. scale: "
-                      "1 / sqrt(E) by default. enable_gqa: key and value have fewer heads (the "
-                      "dimension before L), each for several of query's. A row in which no score "
-                      "counts gives 0.")
+                  .Doc("softmax(query key^T * scale + attn_mask) value, for query (..., L, E), key "
+                       "(..., S, E) and value (..., S, Ev). A bool attn_mask tells which scores "
+                       "count. is_causal: position i of L sees the first i + 1 of S. scale: "
+                       "1 / sqrt(E) by default. enable_gqa: key and value have fewer heads (the "
+                       "dimension before L), each for several of query's. A row in which no score "
+                       "counts gives 0.")
                   .Inputs({"query", "key", "value", "attn_mask?"})
                   .Outputs({"y"}))
       .Compose(AttentionRule, [](ComposeContext& c) {
-        c.SetOutput(0, c.Apply("attention_forward",
-                               {c.input(0), c.input(1), c.input(2), OptionalInput(c, 3)},
-                               {{"is_causal", c.attr(0)},
-                                {"scale", c.attr(1)},
-                                {"enable_gqa", c.attr(2)}}));
+        c.SetOutput(
+            0,
+            c.Apply("attention_forward", {c.input(0), c.input(1), c.input(2), OptionalInput(c, 3)},
+                    {{"is_causal", c.attr(0)}, {"scale", c.attr(1)}, {"enable_gqa", c.attr(2)}}));
       });
-  WithOptions(r.Add("attention_forward")
-                  .Doc(
-                      "scaled_dot_product_attention's y, and for each row the logarithm of its sum "
-                      "of exponentials.")
-                  .Inputs({"query", "key", "value", "attn_mask?"})
-                  .Outputs({"y", "lse"}))
+  WithOptions(
+      r.Add("attention_forward")
+          .Doc("scaled_dot_product_attention's y, and for each row the logarithm of its sum "
+               "of exponentials.")
+          .Inputs({"query", "key", "value", "attn_mask?"})
+          .Outputs({"y", "lse"}))
       .Compose(ForwardRule, ForwardCompose)
       .Internal()
       .Saves({"query", "key", "value", "attn_mask", "y", "lse"})
       .Gradient(ForwardGradient);
-  WithOptions(r.Add("attention_grad")
-                  .Doc(
-                      "Gradients of attention_forward's query, key and value and, if mask_grad, of "
-                      "the scores, from that of y.")
-                  .Inputs({"query", "key", "value", "y", "lse", "gy", "attn_mask?"})
-                  .Outputs({"grads..."}))
+  WithOptions(
+      r.Add("attention_grad")
+          .Doc("Gradients of attention_forward's query, key and value and, if mask_grad, of "
+               "the scores, from that of y.")
+          .Inputs({"query", "key", "value", "y", "lse", "gy", "attn_mask?"})
+          .Outputs({"grads..."}))
       .Attr("mask_grad", AttrType::kBool, false)
       .ConstantInputs({"y", "lse"})
       .Compose(GradRule, GradCompose)

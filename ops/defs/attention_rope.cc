@@ -13,9 +13,9 @@ namespace {
 absl::Status RopeRule(InferContext& c) {
   const ArraySpec& x = c.input(0);
   if (x.ndim() < 2 || x.ndim() == kMaxNdim || x.shape.back() % 2 != 0) {
-    return DimensionError("[", c.name(), "] expects x of shape (..., length, features), of at most ",
-                          kMaxNdim - 1, " dimensions and an even number of features, got ",
-                          x.shape.ToString());
+    return DimensionError("[", c.name(),
+                          "] expects x of shape (..., length, features), of at most ", kMaxNdim - 1,
+                          " dimensions and an even number of features, got ", x.shape.ToString());
   }
   if (c.has_array(1)) {
     const ArraySpec& positions = c.input(1);
@@ -51,8 +51,8 @@ Value AnglesOf(ComposeContext& c, int64_t length, int64_t pairs) {
   const auto given = [&c](int i) { return i < c.num_inputs() && c.input(i).is_array(); };
   const Value positions = given(1) ? Cast(c.input(1), Dtype::kFloat64) : Numbers(c, length);
   const double step = pairs > 0 ? -std::log(c.attr(0).AsFloat()) / static_cast<double>(pairs) : 0;
-  const Value frequencies = given(2) ? Cast(c.input(2), Dtype::kFloat64)
-                                     : c.Apply("exp", {Numbers(c, pairs) * step});
+  const Value frequencies =
+      given(2) ? Cast(c.input(2), Dtype::kFloat64) : c.Apply("exp", {Numbers(c, pairs) * step});
   return ExpandDims(positions, -1) * frequencies;
 }
 
@@ -78,8 +78,8 @@ void RopeCompose(ComposeContext& c) {
   const int64_t half = interleaved ? 1 : pairs;
   const Value a = SliceAxis(wide, last, 0, half);
   const Value b = SliceAxis(wide, last, half, 2 * half);
-  const Value turned = c.Apply("concatenate", {a * cos - b * sin, b * cos + a * sin},
-                               {{"axis", AttrValue(last)}});
+  const Value turned =
+      c.Apply("concatenate", {a * cos - b * sin, b * cos + a * sin}, {{"axis", AttrValue(last)}});
   c.SetOutput(0, Cast(interleaved ? Reshape(turned, x.shape()) : turned, x.dtype()));
 }
 

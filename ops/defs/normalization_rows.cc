@@ -238,7 +238,8 @@ void NormalizeGroups(ComposeContext& c, int64_t groups, double eps) {
 void AddChannels(OpRegistry& r) {
   r.Add("group_norm")
       .Doc(
-          "Normalizes each sample's groups of channels to mean 0 and variance 1, times weight, plus "
+          "Normalizes each sample's groups of channels to mean 0 and variance 1, times weight, "
+          "plus "
           "bias, which are (C). x: (N, C, ...).")
       .Inputs({"x", "weight?", "bias?"})
       .Outputs({"y"})
@@ -263,9 +264,10 @@ void AddChannels(OpRegistry& r) {
 }  // namespace
 
 void RegisterNormalizationRows(OpRegistry& r) {
-  AddRows<true>(r, "layer_norm",
-                "Normalizes x over its last axes to mean 0 and variance 1, times weight, plus bias.",
-                {"x", "weight?", "bias?"}, 1e-5);
+  AddRows<true>(
+      r, "layer_norm",
+      "Normalizes x over its last axes to mean 0 and variance 1, times weight, plus bias.",
+      {"x", "weight?", "bias?"}, 1e-5);
   AddRows<false>(r, "rms_norm",
                  "Divides x by the root of its mean square over its last axes, times weight. eps: "
                  "that of x's dtype by default.",

@@ -326,9 +326,8 @@ std::vector<Sample> RowsAndAttention() {
     samples.push_back({op, {q, F({2, 4, 6, 3}), v}, {}});
     samples.push_back({op, {q, F({2, 4, 6, 3}), v, F({4, 1, 6})}, {{"scale", 2.0}}});
     samples.push_back({op, {q, F({2, 4, 6, 3}), v, I({5, 6}, Dtype::kBool)}, {}});
-    samples.push_back({op,
-                       {q, F({2, 2, 6, 3}), F({2, 2, 6, 7})},
-                       {{"is_causal", true}, {"enable_gqa", true}}});
+    samples.push_back(
+        {op, {q, F({2, 2, 6, 3}), F({2, 2, 6, 7})}, {{"is_causal", true}, {"enable_gqa", true}}});
     samples.push_back({op, {F({5, 3}), F({0, 3}), F({0, 7})}, {}});
   }
   for (const char* op : {"rope", "rope_grad"}) {
@@ -338,12 +337,10 @@ std::vector<Sample> RowsAndAttention() {
   }
   const ArraySpec lse = F({2, 4, 5});
   samples.push_back({"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y}, {{"is_causal", true}}});
-  samples.push_back({"attention_grad",
-                     {q, F({2, 4, 6, 3}), v, y, lse, y, F({5, 6})},
-                     {{"mask_grad", true}}});
-  samples.push_back({"attention_grad",
-                     {q, F({2, 2, 6, 3}), F({2, 2, 6, 7}), y, lse, y},
-                     {{"enable_gqa", true}}});
+  samples.push_back(
+      {"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y, F({5, 6})}, {{"mask_grad", true}}});
+  samples.push_back(
+      {"attention_grad", {q, F({2, 2, 6, 3}), F({2, 2, 6, 7}), y, lse, y}, {{"enable_gqa", true}}});
   return samples;
 }
 
@@ -448,9 +445,10 @@ std::vector<Call> MadeUp(const OpDef& op) {
 
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
-  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
-                            LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics(),
-                            Decompositions(), Recurrent(), Sequences(), NeuralNetworks(), RowsAndAttention()}) {
+  for (const auto& group :
+       {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
+        ViewsAndJoining(), SortingAndStatistics(), Decompositions(), Recurrent(), Sequences(),
+        NeuralNetworks(), RowsAndAttention()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

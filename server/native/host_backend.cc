@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
-#include "server/native/kernels/layers.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/runtime/device.h"
 
@@ -24,7 +23,6 @@ class HostBackend : public Backend {
     }
     KernelTable kernels;
     native::RegisterKernels(kernels);
-    native::RegisterLayers(kernels);
     HostKernels replaceable(&kernels);
     if (const absl::Status status = plugin_.set_kernels(&replaceable); !status.ok()) {
       return MakeError(

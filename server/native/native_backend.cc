@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "server/engine/host_cpus.h"
-#include "server/native/kernels/layers.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/runtime/device.h"
 
@@ -27,7 +26,6 @@ class NativeBackend : public Backend {
     }
     KernelTable kernels;
     native::RegisterKernels(kernels);
-    native::RegisterLayers(kernels);
     return std::unique_ptr<Device>(std::make_unique<native::NativeDevice>(
         absl::StrCat(name_, ":", index), threads_, std::move(kernels)));
   }

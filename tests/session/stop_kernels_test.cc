@@ -177,9 +177,8 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   }
   const Input sequence = {kF, {16, 3072, 64}};
   rows["attention_forward"] = {{sequence, sequence, sequence}, {false, none, false}};
-  rows["attention_grad"] = {
-      {sequence, sequence, sequence, sequence, {kF, {16, 3072}}, sequence},
-      {false, none, false, false}};
+  rows["attention_grad"] = {{sequence, sequence, sequence, sequence, {kF, {16, 3072}}, sequence},
+                            {false, none, false, false}};
   return rows;
 }
 

@@ -1,6 +1,6 @@
 // Kernels of ops/defs/activation_smooth.cc: one loop per formula of server/kernels/smooth_fns.h.
 #include "server/kernels/smooth_fns.h"
-#include "server/native/kernels/layers.h"
+#include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/layer_loops.h"
 #include "server/native/loops/nest.h"
 

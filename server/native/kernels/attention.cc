@@ -1,6 +1,7 @@
 // Kernels of ops/defs/attention.cc. Blocks of rows and columns of the scores are computed, used and
 // forgotten: memory grows with the length of the sequences, not with its square. After Rabe and
-// Staats, "Self-attention does not need O(n^2) memory", 2021, and Dao et al., "FlashAttention", 2022.
+// Staats, "Self-attention does not need O(n^2) memory", 2021, and Dao et al., "FlashAttention",
+// 2022.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,7 +10,7 @@
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
-#include "server/native/kernels/layers.h"
+#include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
 #include "server/native/loops/nest.h"
@@ -55,7 +56,7 @@ absl::StatusOr<Matrices> DenseRows(const KernelArgs& args, const KernelTensor& i
 
 // Everything about a call but its data.
 struct Plan {
-  int64_t batch = 1;  // matrices of query
+  int64_t batch = 1;   // matrices of query
   int64_t groups = 1;  // heads of query for each of key
   int64_t length = 0;
   int64_t keys = 0;

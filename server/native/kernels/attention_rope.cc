@@ -6,7 +6,7 @@
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/indexer.h"
-#include "server/native/kernels/layers.h"
+#include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
 #include "server/native/loops/nest.h"
@@ -91,8 +91,7 @@ absl::Status Rotate(const KernelArgs& args) {
   const int64_t features = out.shape.back();
   const int64_t pairs = features / 2;
   const bool interleaved = args.attrs[1].AsBool();
-  const int64_t tables =
-      IsGiven(args, 1) ? args.in(1).size() : out.shape[out.ndim() - 2];
+  const int64_t tables = IsGiven(args, 1) ? args.in(1).size() : out.shape[out.ndim() - 2];
   CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor cos, NewTensor(args, out.dtype, Shape({tables, pairs})));
   CHX_ASSIGN_OR_RETURN(const KernelTensor sin, NewTensor(args, out.dtype, Shape({tables, pairs})));

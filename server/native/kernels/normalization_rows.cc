@@ -1,10 +1,11 @@
-// Kernels of ops/defs/normalization_rows.cc. What they decline, the operators' compositions compute.
+// Kernels of ops/defs/normalization_rows.cc. What they decline, the operators' compositions
+// compute.
 #include <algorithm>
 #include <limits>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
-#include "server/native/kernels/layers.h"
+#include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
 #include "server/native/loops/nest.h"
@@ -73,8 +74,8 @@ absl::Status RunRows(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
-// The rows are in parts, which are summed by themselves, so that the gradients of weight and bias do
-// not depend on how many threads there are.
+// The rows are in parts, which are summed by themselves, so that the gradients of weight and bias
+// do not depend on how many threads there are.
 constexpr int64_t kMaxParts = 16;
 constexpr int64_t kRowsAtATime = 64;  // that are summed in the computed type, before double
 
@@ -92,7 +93,7 @@ void StoreTotals(const double* totals, int64_t parts, int64_t n, int which, C* o
 // x, gy, weight?; normalized_shape, eps, affine.
 template <bool kCentered, typename C>
 absl::Status RunGradRows(const KernelArgs& args, const KernelTensor& x, const KernelTensor& gy,
-                 const KernelTensor& weight) {
+                         const KernelTensor& weight) {
   const RowSizes sizes = SizesOf(x.shape, args.attrs[0]);
   const int64_t n = sizes.n;
   const double eps = Eps(args.attrs[1], x.dtype);

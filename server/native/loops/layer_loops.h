@@ -1,5 +1,5 @@
-// The inner loops of layers of neural networks, compiled once per instruction set as those of loops.h.
-// All sets give the same bits.
+// The inner loops of layers of neural networks, compiled once per instruction set as those of
+// loops.h. All sets give the same bits.
 #ifndef CHX_SERVER_NATIVE_LOOPS_LAYER_LOOPS_H_
 #define CHX_SERVER_NATIVE_LOOPS_LAYER_LOOPS_H_
 
@@ -12,8 +12,9 @@
 
 namespace chx::server::native {
 
-// Normalization of one row of n dense elements of a floating type T, and its gradient; what they sum
-// is in T's computed type C, as weight and bias are. Where it is not centered, the mean counts as 0.
+// Normalization of one row of n dense elements of a floating type T, and its gradient; what they
+// sum is in T's computed type C, as weight and bias are. Where it is not centered, the mean counts
+// as 0.
 struct RowNormLoops {
   // y = (x - mean) / sqrt(variance + eps) * weight + bias. weight and bias may be null.
   void (*row)(bool centered, const void* x, int64_t n, double eps, const void* weight,

@@ -43,8 +43,9 @@ struct RowNorm {
   };
   CHX_HD static Moments MomentsOf(bool centered, const T* x, int64_t n, double eps) {
     const auto count = static_cast<double>(n);
-    const C mean =
-        centered ? static_cast<C>(SumOf<C>(n, [x](int64_t i) { return Load(x[i]); }) / count) : C(0);
+    const C mean = centered
+                       ? static_cast<C>(SumOf<C>(n, [x](int64_t i) { return Load(x[i]); }) / count)
+                       : C(0);
     const double squares = SumOf<C>(n, [x, mean](int64_t i) {
       const C away = Load(x[i]) - mean;
       return away * away;
@@ -92,17 +93,16 @@ struct RowNorm {
     const C mean = moments.mean;
     const double sum =
         centered ? SumOf<C>(n, [=](int64_t i) { return Load(gy[i]) * weight(i); }) / count : 0;
-    const double product = SumOf<C>(n, [=](int64_t i) {
-                             return Load(gy[i]) * weight(i) * (Load(x[i]) - mean);
-                           }) / count;
+    const double product =
+        SumOf<C>(n, [=](int64_t i) { return Load(gy[i]) * weight(i) * (Load(x[i]) - mean); }) /
+        count;
     const C scale = static_cast<C>(moments.inverse);
     const C slope = static_cast<C>(product * moments.inverse * moments.inverse);
     const C shift = static_cast<C>(sum);
     InPieces(n, [=](int64_t begin, int64_t end) {
       CHX_INDEPENDENT
       for (int64_t i = begin; i < end; ++i) {
-        gx[i] =
-            Store<T>((Load(gy[i]) * weight(i) - shift - (Load(x[i]) - mean) * slope) * scale);
+        gx[i] = Store<T>((Load(gy[i]) * weight(i) - shift - (Load(x[i]) - mean) * slope) * scale);
       }
     });
   }
@@ -115,9 +115,11 @@ struct RowNorm {
     const Moments moments = MomentsOf(centered, x, n, eps);
     T* const gx = static_cast<T*>(out);
     if (weight != nullptr) {
-      GradX(centered, x, gy, n, moments, [weight](int64_t i) { return weight[i]; }, gx);
+      GradX(
+          centered, x, gy, n, moments, [weight](int64_t i) { return weight[i]; }, gx);
     } else {
-      GradX(centered, x, gy, n, moments, [](int64_t) { return C(1); }, gx);
+      GradX(
+          centered, x, gy, n, moments, [](int64_t) { return C(1); }, gx);
     }
     if (gweights == nullptr) return;
     C* const gweight = static_cast<C*>(gweights);

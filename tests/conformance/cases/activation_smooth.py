@@ -40,9 +40,7 @@ SMOOTH = {
     ),
     "gelu_erf": (
         lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
-        lambda x: (
-            (1 + erf(x / np.sqrt(2))) / 2 + x * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-        ),
+        lambda x: ((1 + erf(x / np.sqrt(2))) / 2 + x * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)),
     ),
     "gelu_tanh": (gelu_tanh, gelu_tanh_slope),
 }

@@ -7,8 +7,8 @@ from ..table import row
 
 
 def scores_of(q, k, mask=None, is_causal=False, scale=None):
-    scores = q @ np.swapaxes(k, -1, -2) * (
-        1 / np.sqrt(max(1, q.shape[-1])) if scale is None else scale
+    scores = (
+        q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(max(1, q.shape[-1])) if scale is None else scale)
     )
     if mask is not None and mask.dtype.kind == "b":
         scores = np.where(mask, scores, -np.inf)
@@ -42,7 +42,9 @@ def seen(rng, shape):
     return (rng.random(shape) < 0.6) & (rng.random((*shape[:-1], 1)) < 0.8)
 
 
-def add(name, q, k, v, mask=None, mask_dtype=None, domain=(-2, 2), grad=True, dtypes=None, **options):
+def add(
+    name, q, k, v, mask=None, mask_dtype=None, domain=(-2, 2), grad=True, dtypes=None, **options
+):
     floats = dtypes or ("float16", "float32", "float64")
     shapes = [q, k, v] + ([] if mask is None else [mask])
     both = [floats] * 3 + ([] if mask is None else [mask_dtype or floats])
@@ -131,9 +133,7 @@ def np_gradients(gy, q, k, v, **options):
     gscores = (products - weights * products.sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     gk = np.swapaxes(gscores, -1, -2) @ q
     gv = np.swapaxes(weights, -1, -2) @ gy
-    gk, gv = (
-        a.reshape(*a.shape[:-3], -1, groups, *a.shape[-2:]).sum(-3) for a in (gk, gv)
-    )
+    gk, gv = (a.reshape(*a.shape[:-3], -1, groups, *a.shape[-2:]).sum(-3) for a in (gk, gv))
     return [a.astype(dtype) for a in (gscores @ wide_k, gk, gv)]
 
 

@@ -109,9 +109,7 @@ def np_gradients(op):
     def ref(gy, x, weight, bias=None):
         wide, g = x.astype("float64"), gy.astype("float64")
         normalized = normalize(wide, -1, EPS, op == "layer_norm")
-        inverse = 1 / np.sqrt(
-            (wide.var(-1) if op == "layer_norm" else (wide**2).mean(-1)) + EPS
-        )
+        inverse = 1 / np.sqrt((wide.var(-1) if op == "layer_norm" else (wide**2).mean(-1)) + EPS)
         scaled = g * weight
         gx = scaled - normalized * (scaled * normalized).mean(-1, keepdims=True)
         if op == "layer_norm":
