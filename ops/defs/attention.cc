@@ -260,12 +260,18 @@ void GradCompose(ComposeContext& c) {
   if (c.attr(3).AsBool()) c.SetOutput(3, grads[3]);
 }
 
+// lse, which is there for the gradient, counts as constant.
 void ForwardGradient(GradContext& g) {
+  const ArraySpec& y = g.output_spec(0);
+  Value gy = g.output_grad(0);
+  if (gy.absent()) {
+    gy = g.Apply("zeros", {}, {{"shape", ShapeAttr(y.shape)}, {"dtype", y.dtype}});
+  }
   const bool masked = g.num_inputs() > 3 && g.input_is_array(3);
   const bool mask_grad = masked && g.needs_grad(3);
   const Value gq = g.Apply("attention_grad",
-                           {g.input(0), g.input(1), g.input(2), g.output(0), g.output(1),
-                            g.output_grad(0), masked ? g.input(3) : Value()},
+                           {g.input(0), g.input(1), g.input(2), g.output(0), g.output(1), gy,
+                            masked ? g.input(3) : Value()},
                            {{"is_causal", g.attr(0)},
                             {"scale", g.attr(1)},
                             {"enable_gqa", g.attr(2)},

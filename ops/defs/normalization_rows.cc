@@ -161,7 +161,7 @@ void RowsGradCompose(ComposeContext& c) {
 
 void RowsGradient(GradContext& g) {
   const auto is_array = [&g](int i) { return i < g.num_inputs() && g.input_is_array(i); };
-  const Value x = g.input(0);
+  const Value x = Cast(g.input(0), g.output_spec(0).dtype);
   const bool affine = (is_array(1) && g.needs_grad(1)) || (is_array(2) && g.needs_grad(2));
   const Value gx =
       g.Apply(g.op().name + "_grad", {x, g.output_grad(0), is_array(1) ? g.input(1) : Value()},

@@ -114,6 +114,19 @@ def test_dropout_has_gradients(rng):
     ).all()
 
 
+def test_parameters_have_gradients_beside_integers(rng):
+    """x itself has none."""
+    x = rng.integers(-5, 6, (4, 6))
+    weight, bias = (chx.array(rng.standard_normal(6, dtype=np.float32)) for _ in range(2))
+    y = chx.layer_norm(chx.array(x), 6, weight.require_grad(), bias.require_grad())
+    grads = chx.grad([chx.sum(y * y)], [weight, bias])
+    wide = x - x.mean(1, keepdims=True)
+    normalized = wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5)
+    gy = 2 * chx.to_numpy(y)
+    for grad, want in zip(grads, [(gy * normalized).sum(0), gy.sum(0)], strict=True):
+        np.testing.assert_allclose(chx.to_numpy(grad), want, rtol=1e-4, atol=1e-4)
+
+
 # Eight heads of 4096 x 4096 scores are 512 MiB of float32; the arrays are 4 MiB each.
 LENGTH = 4096
 

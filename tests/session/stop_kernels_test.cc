@@ -176,9 +176,14 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
     rows[op] = {{{kF, matrix}, {kF, matrix}, features}, {none, 1e-5, true}};
   }
   const Input sequence = {kF, {16, 3072, 64}};
-  rows["attention_forward"] = {{sequence, sequence, sequence}, {false, none, false}};
-  rows["attention_grad"] = {{sequence, sequence, sequence, sequence, {kF, {16, 3072}}, sequence},
-                            {false, none, false, false}};
+  const Input mask = {kF, {3072, 3072}};
+  rows["attention_forward"] = {{sequence, sequence, sequence, mask}, {false, none, false}};
+  rows["attention_grad"] = {
+      {sequence, sequence, sequence, sequence, {kF, {16, 3072}}, sequence, mask},
+      {false, none, false, false}};
+  for (const char* op : {"rope", "rope_grad"}) {
+    rows[op] = {{{kF, matrix}, {kI, {1536}}, {kF, {1024}}}, {1e4, false}};
+  }
   return rows;
 }
 
