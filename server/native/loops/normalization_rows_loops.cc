@@ -11,6 +11,17 @@
 namespace chx::server::native::CHX_ISA {
 namespace {
 
+// Independent chains of additions: enough to hide how long one takes.
+inline constexpr int kChains = 32;
+
+template <typename C>
+CHX_HD double Total(C* lanes) {
+  for (int width = kChains / 2; width > 0; width /= 2) {
+    for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
+  }
+  return static_cast<double>(lanes[0]);
+}
+
 // f(0) + ... + f(n - 1), by blocks that are summed as C.
 template <typename C, typename F>
 CHX_HD double SumOf(int64_t n, F f) {
@@ -18,17 +29,48 @@ CHX_HD double SumOf(int64_t n, F f) {
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     if (StopBefore(begin)) return total;
     const int64_t end = n - begin < kBlock ? n : begin + kBlock;
-    C lanes[kLanes] = {};
+    C lanes[kChains] = {};
     int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) lanes[l] += f(i + l);
+    for (; i + kChains <= end; i += kChains) {
+      for (int l = 0; l < kChains; ++l) lanes[l] += f(i + l);
     }
     C rest = C(0);
     for (; i < end; ++i) rest += f(i);
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
+    total += Total(lanes) + static_cast<double>(rest);
+  }
+  return total;
+}
+
+// Of f and, times it, of g, in one pass.
+struct Sums {
+  double of_f = 0;
+  double of_product = 0;
+};
+template <typename C, typename F, typename G>
+CHX_HD Sums SumsOf(int64_t n, F f, G g) {
+  Sums total;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    if (StopBefore(begin)) return total;
+    const int64_t end = n - begin < kBlock ? n : begin + kBlock;
+    C sums[kChains] = {};
+    C products[kChains] = {};
+    int64_t i = begin;
+    for (; i + kChains <= end; i += kChains) {
+      for (int l = 0; l < kChains; ++l) {
+        const C value = f(i + l);
+        sums[l] += value;
+        products[l] += value * g(i + l);
+      }
     }
-    total += static_cast<double>(lanes[0]) + static_cast<double>(rest);
+    C sum = C(0);
+    C product = C(0);
+    for (; i < end; ++i) {
+      const C value = f(i);
+      sum += value;
+      product += value * g(i);
+    }
+    total.of_f += Total(sums) + static_cast<double>(sum);
+    total.of_product += Total(products) + static_cast<double>(product);
   }
   return total;
 }
@@ -87,22 +129,34 @@ struct RowNorm {
 
   // weight(i): of element i.
   template <typename Weight>
-  CHX_HD static void GradX(bool centered, const T* x, const T* gy, int64_t n,
-                           const Moments& moments, Weight weight, T* gx) {
+  CHX_HD static void GradRow(bool centered, const T* x, const T* gy, int64_t n, double eps,
+                             Weight weight, T* gx, C* gweight, C* gbias) {
+    const Moments moments = MomentsOf(centered, x, n, eps);
     const auto count = static_cast<double>(n);
     const C mean = moments.mean;
-    const double sum =
-        centered ? SumOf<C>(n, [=](int64_t i) { return Load(gy[i]) * weight(i); }) / count : 0;
-    const double product =
-        SumOf<C>(n, [=](int64_t i) { return Load(gy[i]) * weight(i) * (Load(x[i]) - mean); }) /
-        count;
-    const C scale = static_cast<C>(moments.inverse);
-    const C slope = static_cast<C>(product * moments.inverse * moments.inverse);
-    const C shift = static_cast<C>(sum);
+    const Sums sums = SumsOf<C>(
+        n, [=](int64_t i) { return Load(gy[i]) * weight(i); },
+        [=](int64_t i) { return Load(x[i]) - mean; });
+    const C inverse = static_cast<C>(moments.inverse);
+    // Of the normalized x.
+    const C slope = static_cast<C>(sums.of_product / count * moments.inverse);
+    const C shift = centered ? static_cast<C>(sums.of_f / count) : C(0);
     InPieces(n, [=](int64_t begin, int64_t end) {
-      CHX_INDEPENDENT
-      for (int64_t i = begin; i < end; ++i) {
-        gx[i] = Store<T>((Load(gy[i]) * weight(i) - shift - (Load(x[i]) - mean) * slope) * scale);
+      if (gweight == nullptr) {
+        CHX_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) {
+          const C normalized = (Load(x[i]) - mean) * inverse;
+          gx[i] = Store<T>((Load(gy[i]) * weight(i) - shift - normalized * slope) * inverse);
+        }
+      } else {
+        CHX_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) {
+          const C normalized = (Load(x[i]) - mean) * inverse;
+          const C grad = Load(gy[i]);
+          gx[i] = Store<T>((grad * weight(i) - shift - normalized * slope) * inverse);
+          gweight[i] += grad * normalized;
+          gbias[i] += grad;
+        }
       }
     });
   }
@@ -112,27 +166,16 @@ struct RowNorm {
     const T* const x = static_cast<const T*>(data);
     const T* const gy = static_cast<const T*>(grads);
     const C* const weight = static_cast<const C*>(weights);
-    const Moments moments = MomentsOf(centered, x, n, eps);
     T* const gx = static_cast<T*>(out);
-    if (weight != nullptr) {
-      GradX(
-          centered, x, gy, n, moments, [weight](int64_t i) { return weight[i]; }, gx);
-    } else {
-      GradX(
-          centered, x, gy, n, moments, [](int64_t) { return C(1); }, gx);
-    }
-    if (gweights == nullptr) return;
     C* const gweight = static_cast<C*>(gweights);
     C* const gbias = static_cast<C*>(gbiases);
-    const C mean = moments.mean;
-    const C inverse = static_cast<C>(moments.inverse);
-    InPieces(n, [=](int64_t begin, int64_t end) {
-      CHX_INDEPENDENT
-      for (int64_t i = begin; i < end; ++i) {
-        gweight[i] += Load(gy[i]) * ((Load(x[i]) - mean) * inverse);
-        gbias[i] += Load(gy[i]);
-      }
-    });
+    if (weight != nullptr) {
+      GradRow(
+          centered, x, gy, n, eps, [weight](int64_t i) { return weight[i]; }, gx, gweight, gbias);
+    } else {
+      GradRow(
+          centered, x, gy, n, eps, [](int64_t) { return C(1); }, gx, gweight, gbias);
+    }
   }
 
   static void Collect(void* data, int64_t n, double* totals) {
