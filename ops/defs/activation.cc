@@ -82,11 +82,19 @@ void RegisterComposed(OpRegistry& r) {
       });
   Activation(r, "softplus", "log(1 + exp(beta * x)) / beta, without overflow.")
       .Attr("beta", AttrType::kFloat, 1.0)
-      .Compose(rules::FloatUnary, [](ComposeContext& c) {
-        const double beta = c.attr(0).AsFloat();
-        const Value x = FloatInput(c, 0);
-        if (beta == 1) return c.SetOutput(0, c.Apply("logaddexp", {x, 0.0}));
-        c.SetOutput(0, c.Apply("logaddexp", {x * beta, 0.0}) / beta);
+      .Compose(rules::FloatUnary,
+               [](ComposeContext& c) {
+                 const double beta = c.attr(0).AsFloat();
+                 const Value x = FloatInput(c, 0);
+                 if (beta == 1) return c.SetOutput(0, c.Apply("logaddexp", {x, 0.0}));
+                 c.SetOutput(0, c.Apply("logaddexp", {x * beta, 0.0}) / beta);
+               })
+      .Saves({"x"})
+      .Gradient([](GradContext& g) {
+        const double beta = g.attr(0).AsFloat();
+        const Value x = FloatInput(g, 0);
+        const Value slope = g.Apply("sigmoid", {beta == 1 ? x : x * beta});
+        g.SetInputGrad(0, g.output_grad(0) * slope);
       });
 }
 

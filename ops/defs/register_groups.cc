@@ -14,6 +14,7 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterMath(r);
   r.BeginGroup("activation");
   RegisterActivation(r);
+  RegisterActivationSmooth(r);
   r.BeginGroup("reduction");
   RegisterReduction(r);
   RegisterReductionSoftmax(r);
@@ -42,6 +43,10 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterPooling(r);
   r.BeginGroup("normalization");
   RegisterNormalization(r);
+  RegisterNormalizationRows(r);
+  r.BeginGroup("attention");
+  RegisterAttention(r);
+  RegisterAttentionRope(r);
   r.BeginGroup("loss");
   RegisterLoss(r);
   RegisterLossElementwise(r);

@@ -301,6 +301,49 @@ std::vector<Sample> NeuralNetworks() {
   };
 }
 
+std::vector<Sample> RowsAndAttention() {
+  std::vector<Sample> samples = {
+      {"gelu", {F({2, 3})}, {{"approximate", 1}}},
+      {"gelu", {I({2, 3})}, {}},
+      {"layer_norm", {F({4, 3, 5}), F({3, 5}), F({3, 5})}, {{"normalized_shape", Dims({3, 5})}}},
+      {"layer_norm", {F({4, 3}, Dtype::kFloat16), Argument(), F({3})}, {}},
+      {"layer_norm", {I({4, 3})}, {}},
+      {"rms_norm", {F({4, 3}), F({3}, Dtype::kFloat64)}, {}},
+      {"rms_norm", {F({4, 3})}, {{"eps", 1e-3}}},
+      {"group_norm", {F({2, 6, 5}), F({6}), F({6})}, {{"num_groups", 3}}},
+      {"group_norm", {F({2, 6}, Dtype::kFloat16), F({6})}, {{"num_groups", 2}}},
+      {"instance_norm", {F({2, 3, 4, 5}), F({3}), F({3})}, {}},
+      {"instance_norm", {F({2, 3, 4})}, {}},
+  };
+  for (const char* op : {"layer_norm_grad", "rms_norm_grad"}) {
+    samples.push_back({op, {F({4, 3}), F({4, 3}), F({3})}, {}});
+    samples.push_back({op, {F({4, 3}), F({4, 3})}, {{"affine", false}}});
+  }
+  const ArraySpec q = F({2, 4, 5, 3});
+  const ArraySpec v = F({2, 4, 6, 7});
+  const ArraySpec y = F({2, 4, 5, 7});
+  for (const char* op : {"scaled_dot_product_attention", "attention_forward"}) {
+    samples.push_back({op, {q, F({2, 4, 6, 3}), v}, {}});
+    samples.push_back({op, {q, F({2, 4, 6, 3}), v, F({4, 1, 6})}, {{"scale", 2.0}}});
+    samples.push_back({op, {q, F({2, 4, 6, 3}), v, I({5, 6}, Dtype::kBool)}, {}});
+    samples.push_back(
+        {op, {q, F({2, 2, 6, 3}), F({2, 2, 6, 7})}, {{"is_causal", true}, {"enable_gqa", true}}});
+    samples.push_back({op, {F({5, 3}), F({0, 3}), F({0, 7})}, {}});
+  }
+  for (const char* op : {"rope", "rope_grad"}) {
+    samples.push_back({op, {F({2, 5, 6})}, {}});
+    samples.push_back({op, {F({2, 5, 6}, Dtype::kFloat16), I({5}), F({3})}, {}});
+    samples.push_back({op, {F({2, 5, 6}), I({2, 1})}, {{"interleaved", true}}});
+  }
+  const ArraySpec lse = F({2, 4, 5});
+  samples.push_back({"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y}, {{"is_causal", true}}});
+  samples.push_back(
+      {"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y, F({5, 6})}, {{"mask_grad", true}}});
+  samples.push_back(
+      {"attention_grad", {q, F({2, 2, 6, 3}), F({2, 2, 6, 7}), y, lse, y}, {{"enable_gqa", true}}});
+  return samples;
+}
+
 std::vector<Sample> Recurrent() {
   return {
       {"lstm", {F({4, 3}), F({2, 12})}, {}},
@@ -402,9 +445,10 @@ std::vector<Call> MadeUp(const OpDef& op) {
 
 std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
-  for (const auto& group : {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(),
-                            LossesAndRandom(), ViewsAndJoining(), SortingAndStatistics(),
-                            Decompositions(), Recurrent(), Sequences(), NeuralNetworks()}) {
+  for (const auto& group :
+       {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
+        ViewsAndJoining(), SortingAndStatistics(), Decompositions(), Recurrent(), Sequences(),
+        NeuralNetworks(), RowsAndAttention()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

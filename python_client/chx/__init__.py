@@ -88,6 +88,12 @@ from chx._core import (
 from chx._install import (
     install_chainerx as install_chainerx,
 )
+from chx._layers import (
+    group_norm as group_norm,
+    layer_norm as layer_norm,
+    rms_norm as rms_norm,
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)
 from chx._numpy import interoperability as _interoperability
 from chx._numpy.calculus import (
     diff as diff,

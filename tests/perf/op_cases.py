@@ -72,6 +72,11 @@ def elementwise():
         ("erf", torch.erf),
         ("floor", torch.floor),
         ("isnan", torch.isnan),
+        ("gelu", F.gelu),
+        ("silu", F.silu),
+        ("mish", F.mish),
+        ("hardswish", F.hardswish),
+        ("softplus", F.softplus),
     ]
     of_positive = [("sqrt", torch.sqrt), ("log", torch.log), ("log1p", torch.log1p)]
     binary = [
@@ -95,6 +100,16 @@ def elementwise():
                     getattr(chx, name),
                     theirs,
                 )
+        for name in ("gelu", "silu", "mish", "hardswish", "softplus"):
+            yield Case(
+                "elementwise",
+                f"{name}, gradient",
+                label(n),
+                lambda n=n: [normal(n)],
+                getattr(chx, name),
+                getattr(F, name),
+                wrt=(0,),
+            )
         for name, theirs in binary:
             yield Case(
                 "elementwise",
@@ -286,6 +301,8 @@ def layers():
             yield Case("layer", name, size, make, ours, theirs)
             yield Case("layer", name + ", gradient", size, make, ours, theirs, wrt=(0,))
     yield from normalizations()
+    yield from normalizations_of_rows()
+    yield from attentions()
     yield from losses()
     yield from recurrent()
 
@@ -307,6 +324,60 @@ def normalizations():
         yield Case("layer", "batch_norm, gradients", size, make, ours, theirs, wrt=(0, 1, 2),
                    rtol=1e-3)  # fmt: skip
         yield Case("layer", "fixed_batch_norm", size, make, fixed, their_fixed, rtol=1e-3)
+
+
+def normalizations_of_rows():
+    """What normalizes each sample by itself. PyTorch has rms_norm since 2.4."""
+    names = ["layer_norm"] + (["rms_norm"] if hasattr(F, "rms_norm") else [])
+    for n, width in ((1, 64), (64, 768), (4096, 1024)):
+        make = lambda n=n, w=width: [normal(n, w), positive(w), normal(w)]  # noqa: E731
+        for name in names:
+            parameters = 2 if name == "layer_norm" else 1
+            call = lambda f, w=width, p=parameters: (  # noqa: E731
+                lambda x, *a: f(x, (w,), *a[:p], eps=1e-5))  # fmt: skip
+            sides = call(getattr(chx, name)), call(getattr(F, name))
+            yield Case("layer", name, f"{n} x {width}", make, *sides, rtol=1e-4)
+            yield Case("layer", f"{name}, gradients", f"{n} x {width}", make, *sides,
+                       wrt=tuple(range(1 + parameters)), rtol=1e-3)  # fmt: skip
+    for n, c, side in ((8, 64, 56), (8, 512, 7)):
+        make = lambda n=n, c=c, s=side: [normal(n, c, s, s), positive(c), normal(c)]  # noqa: E731
+        for name, ours, theirs in (
+            ("group_norm", lambda x, w, b: chx.group_norm(x, 32, w, b),
+             lambda x, w, b: F.group_norm(x, 32, w, b)),
+            ("instance_norm", lambda x, w, b: chx.instance_norm(x, w, b),
+             lambda x, w, b: F.instance_norm(x, weight=w, bias=b)),
+        ):  # fmt: skip
+            size = f"{n} x {c} x {side}^2"
+            yield Case("layer", name, size, make, ours, theirs, rtol=1e-3)
+            yield Case("layer", name + ", gradients", size, make, ours, theirs, wrt=(0, 1, 2),
+                       rtol=1e-3)  # fmt: skip
+
+
+def half_split_rope(x):
+    """As PyTorch's users write it."""
+    pairs = x.shape[-1] // 2
+    frequencies = 10000.0 ** (-torch.arange(pairs) / pairs)
+    angles = torch.arange(x.shape[-2])[:, None] * frequencies
+    cos, sin = torch.cos(angles), torch.sin(angles)
+    a, b = x[..., :pairs], x[..., pairs:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def attentions():
+    """Of (batch, heads, length, features)."""
+    for shape in ((1, 2, 16, 16), (4, 8, 256, 32), (1, 8, 2048, 64)):
+        make = lambda s=shape: [normal(*s), normal(*s)[::-1].copy(), normal(*s)]  # noqa: E731
+        size = " x ".join(map(str, shape))
+        for suffix, options in (("", {}), (", causal", {"is_causal": True})):
+            sides = [
+                lambda *a, f=f, o=options: f(*a, **o)
+                for f in (chx.scaled_dot_product_attention, F.scaled_dot_product_attention)
+            ]
+            yield Case("layer", "attention" + suffix, size, make, *sides, rtol=1e-3)
+            yield Case("layer", f"attention{suffix}, gradients", size, make, *sides, wrt=(0, 1, 2),
+                       rtol=1e-3)  # fmt: skip
+        yield Case("layer", "rope", size, lambda s=shape: [normal(*s)], chx.rope, half_split_rope,
+                   rtol=1e-3)  # fmt: skip
 
 
 def losses():

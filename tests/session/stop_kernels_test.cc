@@ -170,6 +170,20 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["batch_norm_forward"] = {{{kF, matrix}, features, features}, {2e-5, none}};
   rows["batch_norm_grad"] = {{{kF, matrix}, features, {kF, matrix}}, {2e-5, none}};
   rows["fixed_batch_norm"] = {{{kF, matrix}, features, features, features, features}, {2e-5, none}};
+  rows["layer_norm"] = {{{kF, matrix}, features, features}, {none, 1e-5}};
+  rows["rms_norm"] = {{{kF, matrix}, features}, {none, none}};
+  for (const char* op : {"layer_norm_grad", "rms_norm_grad"}) {
+    rows[op] = {{{kF, matrix}, {kF, matrix}, features}, {none, 1e-5, true}};
+  }
+  const Input sequence = {kF, {16, 3072, 64}};
+  const Input mask = {kF, {3072, 3072}};
+  rows["attention_forward"] = {{sequence, sequence, sequence, mask}, {false, none, false}};
+  rows["attention_grad"] = {
+      {sequence, sequence, sequence, sequence, {kF, {16, 3072}}, sequence, mask},
+      {false, none, false, false}};
+  for (const char* op : {"rope", "rope_grad"}) {
+    rows[op] = {{{kF, matrix}, {kI, {1536}}, {kF, {1024}}}, {1e4, false}};
+  }
   return rows;
 }
 

@@ -1,8 +1,9 @@
 // Elementwise kernels for floats only: mainly those of ops/defs/math.cc. One kernel per formula of
-// server/kernels/elementwise_fns.h and dtype.
+// server/kernels/elementwise_fns.h and smooth_fns.h, and dtype.
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/elementwise.h"
 #include "server/kernels/elementwise_fns.h"
+#include "server/kernels/smooth_fns.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -27,10 +28,12 @@ absl::Status RunBinary(const KernelArgs& args) {
 }  // namespace
 
 void RegisterMath(KernelTable& table) {
-  kernels::ForEachFn(kernels::UnaryFloatFns(),
-                     [&](auto fn) { table.Set(decltype(fn)::kOp, RunUnary<decltype(fn)>); });
-  kernels::ForEachFn(kernels::BinaryFloatFns(),
-                     [&](auto fn) { table.Set(decltype(fn)::kOp, RunBinary<decltype(fn)>); });
+  const auto unary = [&](auto fn) { table.Set(decltype(fn)::kOp, RunUnary<decltype(fn)>); };
+  const auto binary = [&](auto fn) { table.Set(decltype(fn)::kOp, RunBinary<decltype(fn)>); };
+  kernels::ForEachFn(kernels::UnaryFloatFns(), unary);
+  kernels::ForEachFn(kernels::SmoothFns(), unary);
+  kernels::ForEachFn(kernels::BinaryFloatFns(), binary);
+  kernels::ForEachFn(kernels::SmoothGradFns(), binary);
 }
 
 }  // namespace chx::server::cuda

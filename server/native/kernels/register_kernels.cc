@@ -3,6 +3,9 @@
 namespace chx::server::native {
 
 void RegisterKernels(KernelTable& table) {
+  RegisterActivation(table);
+  RegisterAttention(table);
+  RegisterAttentionRope(table);
   RegisterConvolution(table);
   RegisterCreation(table);
   RegisterDecompositions(table);
@@ -12,6 +15,7 @@ void RegisterKernels(KernelTable& table) {
   RegisterLoss(table);
   RegisterManipulation(table);
   RegisterNormalization(table);
+  RegisterNormalizationRows(table);
   RegisterOptimizers(table);
   RegisterPooling(table);
   RegisterRandom(table);

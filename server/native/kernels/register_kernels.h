@@ -7,6 +7,9 @@
 
 namespace chx::server::native {
 
+void RegisterActivation(KernelTable& table);  // the smooth ones
+void RegisterAttention(KernelTable& table);
+void RegisterAttentionRope(KernelTable& table);
 void RegisterConvolution(KernelTable& table);
 void RegisterCreation(KernelTable& table);
 void RegisterDecompositions(KernelTable& table);
@@ -16,6 +19,7 @@ void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterManipulation(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
+void RegisterNormalizationRows(KernelTable& table);
 void RegisterOptimizers(KernelTable& table);
 void RegisterPooling(KernelTable& table);
 void RegisterRandom(KernelTable& table);

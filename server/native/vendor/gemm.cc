@@ -205,6 +205,21 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
   });
 }
 
+template <typename T>
+void SerialGemm(const Matrix& a, const Matrix& b, bool accumulate, T* c, int64_t ldc) {
+  if (a.rows == 0 || b.columns == 0) return;
+  if (a.columns == 0) {
+    StopWatch watch;
+    for (int64_t row = 0; row < a.rows && !accumulate && !watch.After(b.columns); ++row) {
+      FillZero(c + row * ldc, b.columns * static_cast<int64_t>(sizeof(T)));
+    }
+    return;
+  }
+  Blocks(a, b, accumulate ? T(1) : T(0), c, ldc);
+}
+
+template void SerialGemm(const Matrix&, const Matrix&, bool, float*, int64_t);
+template void SerialGemm(const Matrix&, const Matrix&, bool, double*, int64_t);
 template void Gemm(ThreadPool&, int64_t, const Matrix&, const int64_t*, const Matrix&,
                    const int64_t*, bool, float*, int64_t, int64_t);
 template void Gemm(ThreadPool&, int64_t, const Matrix&, const int64_t*, const Matrix&,

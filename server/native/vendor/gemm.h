@@ -30,6 +30,11 @@ void Gemm(ThreadPool& pool, int64_t count, const Matrix& a, const int64_t* a_off
           const Matrix& b, const int64_t* b_offsets, bool accumulate, T* c, int64_t ldc = 0,
           int64_t c_step = 0);
 
+// One product on the calling thread, for kernels that have threads of their own: c = a b, or c += a
+// b, with rows of c `ldc` elements apart. Conditions as above.
+template <typename T>
+void SerialGemm(const Matrix& a, const Matrix& b, bool accumulate, T* c, int64_t ldc);
+
 }  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_VENDOR_GEMM_H_

@@ -2,7 +2,9 @@
 
 from . import (
     activation,
+    activation_smooth,
     arithmetic,
+    attention,
     comparison,
     convolution,
     creation,
@@ -21,6 +23,7 @@ from . import (
     manipulation_diagonals,
     math,
     normalization,
+    normalization_rows,
     optimizers,
     pooling,
     random,
@@ -36,7 +39,9 @@ from . import (
 
 __all__ = [
     "activation",
+    "activation_smooth",
     "arithmetic",
+    "attention",
     "comparison",
     "convolution",
     "creation",
@@ -55,6 +60,7 @@ __all__ = [
     "manipulation_diagonals",
     "math",
     "normalization",
+    "normalization_rows",
     "optimizers",
     "pooling",
     "random",

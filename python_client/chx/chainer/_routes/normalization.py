@@ -122,16 +122,11 @@ def _fixed_decorrelated_batch_normalization(f, xs):
 @route(group_normalization.GroupNormalization)
 def _group_normalization(f, xs):
     x, gamma, beta = xs
-    n, c = x.shape[:2]
+    c = x.shape[1]
     if c % f.groups:
         raise ValueError(f"[group_normalization] expects {f.groups} groups to divide {c} channels")
-    dtype = np.promote_types(x.dtype, gamma.dtype)
-    g = cast(x, dtype).reshape(n * f.groups, -1)
-    centered = g - chx.mean(g, 1, True)
-    x_hat = centered / chx.sqrt(chx.mean(centered * centered, 1, True) + f.eps)
-    x_hat = x_hat.reshape(n, c, -1)
-    y = x_hat * cast(gamma, dtype).reshape(c, 1) + cast(beta, dtype).reshape(c, 1)
-    return (cast(y.reshape(x.shape), x.dtype),)
+    # Chainer's statistics are in the wider dtype of x and gamma; these are in float32 at least.
+    return (chx.group_norm(x, f.groups, gamma, beta, f.eps),)
 
 
 @route(l2_normalization.NormalizeL2)
@@ -147,9 +142,9 @@ def _normalize_l2(f, xs):
 @route(layer_normalization.LayerNormalization)
 def _layer_normalization(f, xs):
     x, gamma, beta = xs
-    centered = x - chx.mean(x, 1, True)
-    deviation = chx.sqrt(chx.mean(chx.square(centered), 1, True) + f.eps)
-    return (centered / deviation * gamma + beta,)
+    if gamma.shape != x.shape[1:]:  # which Chainer broadcasts
+        return (chx.layer_norm(x, x.shape[1:], eps=f.eps) * gamma + beta,)
+    return (chx.layer_norm(x, x.shape[1:], gamma, beta, f.eps),)
 
 
 @route(local_response_normalization.LocalResponseNormalization)

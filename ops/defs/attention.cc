@@ -1,0 +1,330 @@
+// Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017). The
+// compositions here have the whole matrix of scores; kernels need not.
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "ops/defs/common/expressions.h"
+#include "ops/defs/common/matrices.h"
+#include "ops/defs/register_groups.h"
+#include "ops/inference_rules.h"
+
+namespace chx {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// The first attributes.
+struct Options {
+  bool causal;
+  AttrValue scale;
+  bool grouped;
+};
+Options OptionsOf(absl::Span<const AttrValue> attrs) {
+  return {attrs[0].AsBool(), attrs[1], attrs[2].AsBool()};
+}
+
+absl::Status CheckOperand(const InferContext& c, int i) {
+  const ArraySpec& q = c.input(0);
+  const ArraySpec& x = c.input(i);
+  const std::string& name = c.op().inputs[i].name;
+  if (!IsFloat(x.dtype) || x.dtype != q.dtype) {
+    return DtypeError("[", c.name(), "] expects floats of one dtype, got ", DtypeName(x.dtype),
+                      " as '", name, "'");
+  }
+  if (x.ndim() < 2 || x.ndim() != q.ndim()) {
+    return DimensionError("[", c.name(), "] expects arrays (..., length, features) of as many ",
+                          "dimensions each, got ", x.shape.ToString(), " as '", name, "'");
+  }
+  return absl::OkStatus();
+}
+
+// query (..., L, E), key (..., S, E), value (..., S, Ev). Grouped: key and value have a divisor of
+// query's heads, which are the dimension before L.
+absl::Status CheckShapes(const InferContext& c, bool grouped) {
+  for (int i = 0; i < 3; ++i) CHX_RETURN_IF_ERROR(CheckOperand(c, i));
+  const Shape& q = c.input(0).shape;
+  const Shape& k = c.input(1).shape;
+  const Shape& v = c.input(2).shape;
+  const int n = q.size();
+  if (grouped && n == kMaxNdim) {
+    return DimensionError("[", c.name(), "] expects less than ", kMaxNdim,
+                          " dimensions with enable_gqa, got ", q.ToString());
+  }
+  bool fits = k[n - 1] == q[n - 1] && v[n - 2] == k[n - 2] && (!grouped || n >= 3);
+  for (int d = 0; fits && d < n - 2; ++d) {
+    const bool heads = grouped && d == n - 3;
+    fits = k[d] == v[d] && (heads ? k[d] > 0 && q[d] % k[d] == 0 : k[d] == q[d]);
+  }
+  if (fits) return absl::OkStatus();
+  return DimensionError("[", c.name(), "] expects query (..., L, E), key (..., S, E) and value ",
+                        "(..., S, Ev)", grouped ? " whose heads divide query's" : "", ", got ",
+                        q.ToString(), ", ", k.ToString(), " and ", v.ToString());
+}
+
+Shape RowsShape(const Shape& q) { return Shape(q.span().first(q.size() - 1)); }
+Shape WithLast(const Shape& q, int64_t last) {
+  Shape shape = RowsShape(q);
+  shape.push_back(last);
+  return shape;
+}
+// The scores' shape, (..., L, S).
+Shape ScoresShape(const Shape& q, const Shape& k) { return WithLast(q, k[k.size() - 2]); }
+
+absl::Status CheckMask(const InferContext& c, int i) {
+  if (!c.has_array(i)) return absl::OkStatus();
+  const ArraySpec& mask = c.input(i);
+  if (!IsFloat(mask.dtype) && !IsBool(mask.dtype)) {
+    return DtypeError("[", c.name(), "] expects a mask of bool or floats, got ",
+                      DtypeName(mask.dtype));
+  }
+  const Shape scores = ScoresShape(c.input(0).shape, c.input(1).shape);
+  bool fits = mask.ndim() <= scores.size();
+  for (int d = 0; fits && d < mask.ndim(); ++d) {
+    const int64_t size = mask.shape[d];
+    fits = size == 1 || size == scores[scores.size() - mask.ndim() + d];
+  }
+  if (fits) return absl::OkStatus();
+  return DimensionError("[", c.name(), "] expects a mask that broadcasts to the scores' shape ",
+                        scores.ToString(), ", got ", mask.shape.ToString());
+}
+
+Shape ResultShape(const Shape& q, const Shape& v) { return WithLast(q, v.back()); }
+Dtype WideDtype(Dtype dtype) { return PromoteTypes(dtype, Dtype::kFloat32); }
+
+// query, key, value, attn_mask?; is_causal, scale, enable_gqa.
+absl::Status AttentionRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckShapes(c, c.attr(2).AsBool()));
+  CHX_RETURN_IF_ERROR(CheckMask(c, 3));
+  return c.AddOutput(c.input(0).dtype, ResultShape(c.input(0).shape, c.input(2).shape));
+}
+absl::Status ForwardRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(AttentionRule(c));
+  return c.AddOutput(WideDtype(c.input(0).dtype), RowsShape(c.input(0).shape));
+}
+
+// query, key, value, y, lse, gy, attn_mask?; is_causal, scale, enable_gqa, mask_grad.
+absl::Status GradRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckShapes(c, c.attr(2).AsBool()));
+  CHX_RETURN_IF_ERROR(CheckMask(c, 6));
+  const Shape result = ResultShape(c.input(0).shape, c.input(2).shape);
+  const Shape rows = RowsShape(c.input(0).shape);
+  for (int i = 3; i < 6; ++i) {
+    const Shape& expected = i == 4 ? rows : result;
+    if (c.input(i).shape == expected && IsFloat(c.input(i).dtype)) continue;
+    return DimensionError("[", c.name(), "] expects floats of shape ", expected.ToString(), " as '",
+                          c.op().inputs[i].name, "', got ", c.input(i).ToString());
+  }
+  for (int i = 0; i < 3; ++i) {
+    CHX_RETURN_IF_ERROR(c.AddOutput(c.input(i).dtype, c.input(i).shape));
+  }
+  if (!c.attr(3).AsBool()) return absl::OkStatus();
+  if (!c.has_array(6) || !IsFloat(c.input(6).dtype)) {
+    return DtypeError("[", c.name(), "] expects a mask of floats for its gradient");
+  }
+  return c.AddOutput(WideDtype(c.input(0).dtype), ScoresShape(c.input(0).shape, c.input(1).shape));
+}
+
+// What the composition and the gradient share, in a float of 32 bits or more.
+class Attention {
+ public:
+  Attention(OpContext& c, const Options& options, Value q, Value k, Value v, Value mask)
+      : c_(c),
+        options_(options),
+        dtype_(WideDtype(q.dtype())),
+        heads_(q.ndim() - 3),
+        key_shape_(k.shape()),
+        value_shape_(v.shape()),
+        q_(Cast(q, dtype_)),
+        k_(Spread(k)),
+        v_(Spread(v)) {
+    const double features = static_cast<double>(q.shape().back());
+    scale_ = options.scale.has_value() ? options.scale.AsFloat()
+                                       : (features > 0 ? 1 / std::sqrt(features) : 1);
+    Value scores = matrices::MatMul(q_, matrices::T(k_)) * scale_;
+    if (mask.is_array() && IsBool(mask.dtype())) {
+      scores = Where(mask, scores, -kInf);
+    } else if (mask.is_array()) {
+      scores = scores + Cast(mask, dtype_);
+    }
+    if (options.causal) scores = Where(Causal(q.shape(), k.shape()), scores, -kInf);
+    if (scores.shape().back() == 0) {
+      weights_ = scores;
+      return;
+    }
+    // A row without any score that counts has weights of zero.
+    dead_ = c.Apply("equal",
+                    {c.Apply("amax", {scores}, {{"axis", Last()}, {"keepdims", true}}), -kInf});
+    scores_ = Where(dead_, 0.0, scores);
+    weights_ = Where(dead_, 0.0, c.Apply("softmax", {scores_}, {{"axis", Last()}}));
+  }
+
+  Value Result() const { return matrices::MatMul(weights_, v_); }
+
+  // Of each row: the logarithm of its sum of exponentials, infinite if that is zero.
+  Value LogSumExp(const Shape& rows) const {
+    if (weights_.shape().back() == 0) {
+      return c_.Apply(
+          "full", {},
+          {{"shape", ShapeAttr(rows)}, {"fill_value", Scalar(kInf)}, {"dtype", dtype_}});
+    }
+    const Value sums = c_.Apply("logsumexp", {scores_}, {{"axis", Last()}, {"keepdims", true}});
+    return Reshape(Where(dead_, kInf, sums), rows);
+  }
+
+  // Of query, key and value, and of what is added to the scores, from that of the result.
+  void Gradients(Value gy, Value* gq, Value* gk, Value* gv, Value* gscores) const {
+    gy = Cast(gy, dtype_);
+    const Value gweights = matrices::MatMul(gy, matrices::T(v_));
+    const Value products = weights_ * gweights;
+    const Value sums = c_.Apply("sum", {products}, {{"axis", Last()}, {"keepdims", true}});
+    *gscores = products - weights_ * sums;
+    const Value scaled = *gscores * scale_;
+    *gq = matrices::MatMul(scaled, k_);
+    *gk = Gather(matrices::MatMul(matrices::T(scaled), q_), key_shape_);
+    *gv = Gather(matrices::MatMul(matrices::T(weights_), gy), value_shape_);
+  }
+
+ private:
+  static AttrValue Last() { return AttrValue(Ints{-1}); }
+
+  // (..., heads, 1, length, features)
+  static Shape WithGroups(const Shape& shape, int heads, int64_t groups) {
+    Shape wide;
+    for (int d = 0; d < shape.size(); ++d) {
+      wide.push_back(shape[d]);
+      if (d == heads) wide.push_back(groups);
+    }
+    return wide;
+  }
+  int64_t Groups(const Shape& shape) const {
+    return options_.grouped ? q_.shape()[heads_] / shape[heads_] : 1;
+  }
+  // Heads of key or value, each for as many of query's.
+  Value Spread(Value x) const {
+    x = Cast(x, dtype_);
+    const int64_t groups = Groups(x.shape());
+    if (groups == 1) return x;
+    const Value wide = BroadcastTo(Reshape(x, WithGroups(x.shape(), heads_, 1)),
+                                   WithGroups(x.shape(), heads_, groups));
+    Shape shape = x.shape();
+    shape[heads_] *= groups;
+    return Reshape(wide, shape);
+  }
+  Value Gather(Value grad, const Shape& shape) const {
+    const int64_t groups = Groups(shape);
+    if (groups == 1) return grad;
+    return matrices::Sum(Reshape(grad, WithGroups(shape, heads_, groups)), {heads_ + 1});
+  }
+  // Whether position i may see position j: j <= i.
+  Value Causal(const Shape& q, const Shape& k) const {
+    const auto positions = [this](int64_t n) {
+      return c_.Apply("arange", {}, {{"start", Scalar(n)}});
+    };
+    return c_.Apply("greater_equal",
+                    {ExpandDims(positions(q[q.size() - 2]), -1), positions(k[k.size() - 2])});
+  }
+
+  OpContext& c_;
+  const Options options_;
+  const Dtype dtype_;
+  const int heads_;
+  const Shape key_shape_;
+  const Shape value_shape_;
+  const Value q_;
+  const Value k_;
+  const Value v_;
+  double scale_;
+  Value dead_;
+  Value scores_;
+  Value weights_;
+};
+
+Value OptionalInput(ComposeContext& c, int i) { return i < c.num_inputs() ? c.input(i) : Value(); }
+
+void ForwardCompose(ComposeContext& c) {
+  const Attention attention(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2),
+                            OptionalInput(c, 3));
+  c.SetOutput(0, Cast(attention.Result(), c.input(0).dtype()));
+  c.SetOutput(1, attention.LogSumExp(RowsShape(c.input(0).shape())));
+}
+
+// The weights are computed again from query and key, which lets these gradients be differentiated
+// too: they do not use y and lse.
+void GradCompose(ComposeContext& c) {
+  const Attention attention(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2),
+                            OptionalInput(c, 6));
+  Value grads[4];
+  attention.Gradients(c.input(5), &grads[0], &grads[1], &grads[2], &grads[3]);
+  for (int i = 0; i < 3; ++i) c.SetOutput(i, Cast(grads[i], c.input(i).dtype()));
+  if (c.attr(3).AsBool()) c.SetOutput(3, grads[3]);
+}
+
+// lse, which is there for the gradient, counts as constant.
+void ForwardGradient(GradContext& g) {
+  const ArraySpec& y = g.output_spec(0);
+  Value gy = g.output_grad(0);
+  if (gy.absent()) {
+    gy = g.Apply("zeros", {}, {{"shape", ShapeAttr(y.shape)}, {"dtype", y.dtype}});
+  }
+  const bool masked = g.num_inputs() > 3 && g.input_is_array(3);
+  const bool mask_grad = masked && g.needs_grad(3);
+  const Value gq = g.Apply("attention_grad",
+                           {g.input(0), g.input(1), g.input(2), g.output(0), g.output(1), gy,
+                            masked ? g.input(3) : Value()},
+                           {{"is_causal", g.attr(0)},
+                            {"scale", g.attr(1)},
+                            {"enable_gqa", g.attr(2)},
+                            {"mask_grad", mask_grad}});
+  for (int i = 0; i < (mask_grad ? 4 : 3); ++i) {
+    if (g.needs_grad(i)) g.SetInputGrad(i, Value(&g, gq.id() + i));
+  }
+}
+
+OpDef& WithOptions(OpDef& op) {
+  return op.Attr("is_causal", AttrType::kBool, false)
+      .Attr("scale", AttrType::kFloat, AttrValue())
+      .Attr("enable_gqa", AttrType::kBool, false);
+}
+
+}  // namespace
+
+void RegisterAttention(OpRegistry& r) {
+  WithOptions(r.Add("scaled_dot_product_attention")
+                  .Doc("softmax(query key^T * scale + attn_mask) value, for query (..., L, E), key "
+                       "(..., S, E) and value (..., S, Ev). A bool attn_mask tells which scores "
+                       "count. is_causal: position i of L sees the first i + 1 of S. scale: "
+                       "1 / sqrt(E) by default. enable_gqa: key and value have fewer heads (the "
+                       "dimension before L), each for several of query's. A row in which no score "
+                       "counts gives 0.")
+                  .Inputs({"query", "key", "value", "attn_mask?"})
+                  .Outputs({"y"}))
+      .Compose(AttentionRule, [](ComposeContext& c) {
+        c.SetOutput(
+            0,
+            c.Apply("attention_forward", {c.input(0), c.input(1), c.input(2), OptionalInput(c, 3)},
+                    {{"is_causal", c.attr(0)}, {"scale", c.attr(1)}, {"enable_gqa", c.attr(2)}}));
+      });
+  WithOptions(
+      r.Add("attention_forward")
+          .Doc("scaled_dot_product_attention's y, and for each row the logarithm of its sum "
+               "of exponentials.")
+          .Inputs({"query", "key", "value", "attn_mask?"})
+          .Outputs({"y", "lse"}))
+      .Compose(ForwardRule, ForwardCompose)
+      .Internal()
+      .Saves({"query", "key", "value", "attn_mask", "y", "lse"})
+      .Gradient(ForwardGradient);
+  WithOptions(
+      r.Add("attention_grad")
+          .Doc("Gradients of attention_forward's query, key and value and, if mask_grad, of "
+               "the scores, from that of y.")
+          .Inputs({"query", "key", "value", "y", "lse", "gy", "attn_mask?"})
+          .Outputs({"grads..."}))
+      .Attr("mask_grad", AttrType::kBool, false)
+      .ConstantInputs({"y", "lse"})
+      .Compose(GradRule, GradCompose)
+      .Internal();
+}
+
+}  // namespace chx
