@@ -108,9 +108,9 @@ Value Depthwise(OpContext& c, Value x, Value w, const Geometry& g, const Shape& 
     IndexBuilder image;
     IndexBuilder element;
     image.Slice({}, {}, {}).Slice({}, {}, {});
-    if (multiple > 1) image.NewAxis();
+    if (multiple != 1) image.NewAxis();
     element.Slice({}, {}, {}).Int(0);
-    Shape column = multiple > 1 ? Shape{g.groups, multiple} : Shape{w.shape()[0]};
+    Shape column = multiple != 1 ? Shape{g.groups, multiple} : Shape{w.shape()[0]};
     for (int i = 0; i < spatial; ++i) {
       const int64_t start = tap[i] * g.dilate[i];
       image.Slice(start, start + (result[i + 2] - 1) * g.stride[i] + 1, g.stride[i]);
@@ -125,7 +125,7 @@ Value Depthwise(OpContext& c, Value x, Value w, const Geometry& g, const Shape& 
     while (i >= 0 && ++tap[i] == w.shape()[i + 2]) tap[i--] = 0;
     if (i < 0) break;
   }
-  return multiple > 1 ? Reshape(sum, result) : sum;
+  return multiple != 1 ? Reshape(sum, result) : sum;
 }
 
 Value ByGroups(OpContext& c, Value x, Value w, const Geometry& g) {

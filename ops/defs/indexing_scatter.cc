@@ -114,10 +114,10 @@ Value ScannedSegments(OpContext& c, int64_t reduction, Value x, Value ids, int64
   const Scalar identity = Identity(reduction, x.dtype());
   const Value checked = CheckedIds(c, ids, segments);
   if (ids.shape()[0] == 0) {
-    Ints dims(x.shape().begin(), x.shape().end());
-    dims[0] = segments;
-    return c.Apply("full", {},
-                   {{"shape", AttrValue(dims)}, {"fill_value", identity}, {"dtype", x.dtype()}});
+    // Sums of nothing: zeros that depend on x, as its gradient expects.
+    const Value zeros = AddRows(c, x, checked, segments);
+    const Value all = c.Apply("equal", {zeros, 0});
+    return Where(all, identity, zeros);
   }
   const Value counts = Counts(c, checked, segments);
   const Value order = c.Apply("argsort", {checked}, {{"axis", 0}});
@@ -152,9 +152,6 @@ void ExtremeGradient(GradContext& g) {
   const Value x = g.input(0);
   const int64_t segments = g.attr(0).AsInt();
   const Value ids = CheckedIds(g, g.input(1), segments);
-  if (x.shape()[0] == 0) {
-    return g.SetInputGrad(0, g.Apply("zeros_like", {x}));
-  }
   const Value chosen = g.Apply("equal", {x, TakeRows(g, g.output(0), ids)});
   const Value ties = AddRows(g, Cast(chosen, x.dtype()), ids, segments);
   const Value share = TakeRows(g, g.output_grad(0) / g.Apply("maximum", {ties, 1.0}), ids);
@@ -183,6 +180,10 @@ absl::Status ScatterReduceRule(InferContext& c) {
     return DimensionError("[scatter_reduce] expects indices and source of one shape that fits ",
                           x.shape.ToString(), " but for axis ", axis, ", got ",
                           indices.shape.ToString(), " and ", source.shape.ToString());
+  }
+  if (x.shape[axis] == 0 && indices.size() != 0) {
+    return IndexError("[scatter_reduce] expects elements along axis ", axis, ", got shape ",
+                      x.shape.ToString());
   }
   const Ints all = {x.size() + source.size()};
   CHX_RETURN_IF_ERROR(CheckShape(c.name(), all, Dtype::kInt64));
