@@ -123,8 +123,13 @@ void Interpolate(ComposeContext& c) {
       const Ints& sizes = c.attr(0).ints();
       to = sizes[sizes.size() == 1 ? 0 : axis - 2];
     }
-    x = nearest ? Nearest(c, x, axis, to) : Linear(c, x, axis, to);
+    if (nearest) {
+      x = Nearest(c, x, axis, to);
+    } else if (to != from) {
+      x = Linear(c, x, axis, to);
+    }
   }
+  if (x.id() == c.input(0).id()) x = c.Apply("copy", {x});
   c.SetOutput(0, Cast(x, dtype));
 }
 
@@ -185,7 +190,7 @@ void RegisterResampling(OpRegistry& r) {
           "mix "
           "neighbours along 1, 2 or 3 axes. With align_corners the first and last elements stay "
           "where they are; otherwise elements are areas. step is the quotient of the sizes, or 1 / "
-          "scale_factor.")
+          "scale_factor; nothing is mixed along an axis whose size stays.")
       .Inputs({"x"})
       .Outputs({"y"})
       .SpatialAttr("size", AttrValue())

@@ -154,7 +154,7 @@ def test_values_of_masked_fill():
     x, mask = chx.arange(4), chx.array([True, False, True, False])
     assert chx.masked_fill(x, mask, 9).tolist() == [9, 1, 9, 3]
     assert chx.masked_fill(x.astype("float32"), mask, -chx.inf).tolist()[0] == -np.inf
-    with pytest.raises(chx.DtypeError, match=r"\[masked_fill\] expects a value that int64 has"):
+    with pytest.raises(chx.DtypeError, match=r"\[masked_fill\] expects a value that int32 has"):
         chx.masked_fill(x, mask, 0.5)
     with pytest.raises(chx.DtypeError, match=r"\[masked_fill\] expects a bool mask"):
         chx.masked_fill(x, x, 1)
@@ -255,14 +255,14 @@ def test_sizes_of_resampling(rng):
         chx.interpolate(x, 3, mode="linear")
     with pytest.raises(ValueError, match=r"\[interpolate\] expects no align_corners"):
         chx.interpolate(x, 3, align_corners=True)
-    with pytest.raises(chx.DimensionError):
+    with pytest.raises(ValueError, match=r"\[interpolate\] expects size from 1"):
         chx.interpolate(x, 0)
     for factor in (3, 0, -2, 2**40):
         with pytest.raises(chx.DimensionError, match=r"\[pixel_shuffle\]"):
             chx.pixel_shuffle(x, factor)
     with pytest.raises(chx.DimensionError, match=r"\[pixel_unshuffle\]"):
         chx.pixel_unshuffle(x, 4)
-    with pytest.raises(chx.DimensionError):
+    with pytest.raises(ValueError, match=r"\[adaptive_average_pool\] expects output_size from 1"):
         chx.adaptive_average_pool(x, 0)
     with pytest.raises(chx.DimensionError):
         chx.adaptive_max_pool(chx.zeros((1, 2, 0, 3)), 2)

@@ -14,6 +14,8 @@ def resample(x, sizes, mode, corners, scale=None):
             index = [min(math.floor(i * step + 1e-9), size - 1) for i in range(out)]
             y = np.take(y, index, axis)
             continue
+        if out == size:
+            continue
         if corners:
             position = np.linspace(0, size - 1, out) if out > 1 else np.zeros(1)
         else:
@@ -52,7 +54,13 @@ for shape, sizes, mode in CASES:
             grad=[0],
             name=f"interpolate-{mode}-{shape}-{sizes}-{corners}",
         )
-for scale, mode in ((2.0, "nearest"), (1.5, "bilinear"), (0.6, "bilinear"), (0.5, "nearest")):
+for scale, mode in (
+    (2.0, "nearest"),
+    (1.5, "bilinear"),
+    (0.6, "bilinear"),
+    (1.2, "bilinear"),
+    (0.5, "nearest"),
+):
     shape = (1, 2, 5, 4)
     sizes = tuple(math.floor(n * scale) for n in shape[2:])
     row(
