@@ -46,7 +46,7 @@ def shell(tmp_path):
 
 @pytest.mark.parametrize(
     ("page", "number"),
-    [("RESEARCHERS", i) for i in range(3)] + [("CHAINER_USERS", i) for i in (1, 2)],
+    [("RESEARCHERS", i) for i in range(4)] + [("CHAINER_USERS", i) for i in (1, 2)],
 )
 def test_python(shell, page, number):
     program = blocks(page, "python")[number]
@@ -57,7 +57,7 @@ def test_python(shell, page, number):
 
 
 def test_all_python_is_tested():
-    assert len(blocks("RESEARCHERS", "python")) == 3
+    assert len(blocks("RESEARCHERS", "python")) == 4
     assert len(blocks("CHAINER_USERS", "python")) == 3
 
 

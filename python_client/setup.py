@@ -38,6 +38,7 @@ setup(
     packages=[
         "chx",
         "chx._autograd",
+        "chx._functions",
         "chx._numpy",
         "chx._runtime",
         "chx.array_api",

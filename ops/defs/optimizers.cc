@@ -162,6 +162,8 @@ void RegisterOptimizers(OpRegistry& r) {
   AddRule(r, "lasso", "grads += rate * sign(params).", {"grads", "params"}, {"grads"}, {{"rate"}});
   AddRule(r, "gradient_hard_clipping", "Clips every gradient to [lower, upper].", {"grads"},
           {"grads"}, {{"lower"}, {"upper"}});
+  AddRule(r, "moving_average", "averages += (1 - decay) * (params - averages).",
+          {"averages", "params"}, {"averages"}, {{"decay"}});
   AddRule(r, "gradient_clipping",
           "Scales all gradients so that their common L2 norm is at most threshold.", {"grads"},
           {"grads"}, {{"threshold"}})

@@ -31,6 +31,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterJoining(r);
   r.BeginGroup("indexing");
   RegisterIndexing(r);
+  RegisterIndexingEmbedding(r);
+  RegisterIndexingScatter(r);
   r.BeginGroup("linalg");
   RegisterLinalg(r);
   RegisterLinalgNorms(r);
@@ -39,8 +41,12 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterDecompositionsEig(r);
   r.BeginGroup("convolution");
   RegisterConvolution(r);
+  RegisterConvolutionGroups(r);
   r.BeginGroup("pooling");
   RegisterPooling(r);
+  RegisterPoolingAdaptive(r);
+  r.BeginGroup("resampling");
+  RegisterResampling(r);
   r.BeginGroup("normalization");
   RegisterNormalization(r);
   RegisterNormalizationRows(r);
@@ -49,7 +55,9 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterAttentionRope(r);
   r.BeginGroup("loss");
   RegisterLoss(r);
+  RegisterLossClasses(r);
   RegisterLossElementwise(r);
+  RegisterLossSequences(r);
   r.BeginGroup("recurrent");
   RegisterRecurrent(r);
   r.BeginGroup("sequences");

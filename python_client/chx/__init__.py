@@ -52,6 +52,9 @@ from chx._autograd.backward import (
     backward as backward,
     grad as grad,
 )
+from chx._autograd.checkpointing import (
+    checkpoint as checkpoint,
+)
 from chx._autograd.gradient_check import (
     check_backward as check_backward,
     check_double_backward as check_double_backward,
@@ -84,6 +87,14 @@ from chx._core import (
     get_default_device as get_default_device,
     ndarray as ndarray,
     set_default_device as set_default_device,
+)
+from chx._functions.convolution import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+)
+from chx._functions.dropout import (
+    dropout as dropout,
 )
 from chx._install import (
     install_chainerx as install_chainerx,

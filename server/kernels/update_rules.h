@@ -275,14 +275,24 @@ struct HardClipping {
   }
 };
 
+template <typename C>
+struct MovingAverage {
+  static constexpr const char* kName = "moving_average";
+  static constexpr int kLists = 2;
+  static constexpr uint32_t kWritten = 0b01;
+  C rest;
+  CHX_HD explicit MovingAverage(const double* a) : rest(static_cast<C>(1 - a[0])) {}
+  CHX_HD void operator()(C* x) const { x[0] += rest * (x[1] - x[0]); }
+};
+
 template <template <typename> class... Rules>
 struct RuleList {
   static constexpr int kSize = sizeof...(Rules);
 };
 
-using UpdateRules =
-    RuleList<Sgd, MomentumSgd, CorrectedMomentumSgd, NesterovAg, AdaGrad, AdaDelta, Adam, AmsGrad,
-             RmsProp, RmsPropGraves, Smorms3, MsVag, WeightDecay, Lasso, HardClipping>;
+using UpdateRules = RuleList<Sgd, MomentumSgd, CorrectedMomentumSgd, NesterovAg, AdaGrad, AdaDelta,
+                             Adam, AmsGrad, RmsProp, RmsPropGraves, Smorms3, MsVag, WeightDecay,
+                             Lasso, HardClipping, MovingAverage>;
 
 }  // namespace chx::server::kernels
 

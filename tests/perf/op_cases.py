@@ -304,6 +304,7 @@ def layers():
     yield from normalizations_of_rows()
     yield from attentions()
     yield from losses()
+    yield from models()
     yield from recurrent()
 
 
@@ -388,6 +389,74 @@ def losses():
         yield Case("layer", "softmax_cross_entropy", f"{n} x {c}", make, ours, theirs, rtol=1e-4)
         yield Case("layer", "softmax_cross_entropy, gradient", f"{n} x {c}", make, ours, theirs,
                    wrt=(0,), rtol=1e-4)  # fmt: skip
+
+
+def models():
+    """What models of today are made of besides."""
+    for n, v, d in ((100, 1000, 64), (4096, 50_000, 256)):
+        make = lambda n=n, v=v, d=d: [integers(v, n), normal(v, d)]  # noqa: E731
+        size = f"{n} of {v} x {d}"
+        yield Case("layer", "embedding", size, make, chx.embedding, F.embedding)
+        yield Case("layer", "embedding, gradient", size, make, chx.embedding, F.embedding,
+                   wrt=(1,), rtol=1e-4)  # fmt: skip
+    smooth = (
+        lambda x, t: chx.cross_entropy(x, t, label_smoothing=0.1),
+        lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1),
+    )
+    for n, c in ((100, 10), (256, 1000), (100, 100_000)):
+        make = lambda n=n, c=c: [normal(n, c), integers(c, n)]  # noqa: E731
+        for name, pair in (("cross_entropy", (chx.cross_entropy, F.cross_entropy)),
+                           ("cross_entropy, smooth", smooth)):  # fmt: skip
+            yield Case("layer", name, f"{n} x {c}", make, *pair, rtol=1e-4)
+            yield Case("layer", name + ", gradient", f"{n} x {c}", make, *pair, wrt=(0,),
+                       rtol=1e-4)  # fmt: skip
+    for steps, n, c, s in ((50, 16, 30, 10), (200, 16, 100, 30)):
+        make = lambda t=steps, n=n, c=c, s=s: [  # noqa: E731
+            normal(t, n, c), 1 + integers(c - 1, n, s), np.full(n, t), np.full(n, s)]  # fmt: skip
+        ours = lambda x, *ts: chx.ctc_loss(chx.log_softmax(x, 2), *ts)  # noqa: E731
+        theirs = lambda x, *ts: F.ctc_loss(F.log_softmax(x, 2), *ts)  # noqa: E731
+        size = f"{steps} x {n} x {c}, {s} labels"
+        yield Case("layer", "ctc_loss", size, make, ours, theirs, rtol=1e-4)
+        yield Case("layer", "ctc_loss, gradient", size, make, ours, theirs, wrt=(0,), rtol=1e-3)
+    yield from images()
+    yield from segments()
+
+
+def images():
+    for n, c, side in ((1, 32, 28), (8, 64, 56)):
+        make = lambda n=n, c=c, s=side: [normal(n, c, s, s), normal(c, 1, 3, 3)]  # noqa: E731
+        ours = lambda x, w, c=c: chx.conv2d(x, w, None, 1, 1, 1, c)  # noqa: E731
+        theirs = lambda x, w, c=c: F.conv2d(x, w, None, 1, 1, 1, c)  # noqa: E731
+        size = f"{n} x {c} x {side}^2"
+        for suffix, wrt in (("", ()), (", gradients", (0, 1))):
+            yield Case("layer", "conv2d, depthwise" + suffix, size, make, ours, theirs, wrt=wrt,
+                       rtol=2e-3)  # fmt: skip
+        one = lambda n=n, c=c, s=side: [normal(n, c, s, s)]  # noqa: E731
+        for name, mine, other in (
+            ("interpolate, nearest", lambda x: chx.interpolate(x, scale_factor=2.0),
+             lambda x: F.interpolate(x, scale_factor=2.0)),
+            ("interpolate, bilinear",
+             lambda x: chx.interpolate(x, scale_factor=2.0, mode="bilinear"),
+             lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear")),
+            ("adaptive_average_pool", lambda x: chx.adaptive_average_pool(x, (7, 7)),
+             lambda x: F.adaptive_avg_pool2d(x, (7, 7))),
+            ("adaptive_max_pool", lambda x: chx.adaptive_max_pool(x, (5, 5)),
+             lambda x: F.adaptive_max_pool2d(x, (5, 5))),
+        ):  # fmt: skip
+            yield Case("layer", name, size, one, mine, other, rtol=1e-4)
+            yield Case("layer", name + ", gradient", size, one, mine, other, wrt=(0,), rtol=1e-4)
+
+
+def segments():
+    for n, d, count in ((1000, 16, 50), (100_000, 64, 1000)):
+        make = lambda n=n, d=d, k=count: [normal(n, d), integers(k, n)]  # noqa: E731
+        for name, reduce in (("sum", "sum"), ("max", "amax")):
+            ours = lambda x, i, f=name, k=count: getattr(chx, f"segment_{f}")(x, i, k)  # noqa: E731
+            theirs = lambda x, i, r=reduce, k=count, d=d: (  # noqa: E731
+                torch.full((k, d), 0.0 if r == "sum" else -torch.inf).index_reduce(0, i, x, r)
+                if r != "sum" else torch.zeros(k, d).index_add(0, i, x))  # fmt: skip
+            yield Case("index", f"segment_{name}", f"{n} x {d} to {count}", make, ours, theirs,
+                       rtol=1e-4)  # fmt: skip
 
 
 def recurrent():

@@ -6,10 +6,12 @@ stream has a key of its own, so that what other streams draw in between doesn't 
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 import secrets
 import threading
+from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -65,6 +67,9 @@ def seeded(name: str, seed: Any) -> Stream:
 # A key is the session's for the time of one draw.
 _drawing = threading.RLock()
 
+# Of each thread: the streams that stand for sessions' own.
+_thread = threading.local()
+
 
 def _after_fork() -> None:
     global _drawing
@@ -74,9 +79,47 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def _own(session: Any) -> Stream:
+    """The stream that a session's draws on this thread are from."""
+    replayed: Stream | None = getattr(_thread, "replayed", {}).get(id(session))
+    if replayed is not None:
+        return replayed
+    stream: Stream = session._stream or Stream()
+    session._stream = stream
+    return stream
+
+
+def copied(session: Any) -> Stream:
+    """A stream that gives what the session's will give."""
+    with _drawing:
+        own = _own(session)
+        copy = Stream(own.seed)
+        copy.draws = own.draws
+        return copy
+
+
+@contextlib.contextmanager
+def replayed(session: Any, stream: Stream | None) -> Iterator[None]:
+    """Within the block this thread's draws of the session are those of a stream, if there is one.
+
+    The stream stays as it is.
+    """
+    if stream is None:
+        yield
+        return
+    copy = Stream(stream.seed)
+    copy.draws = stream.draws
+    before = getattr(_thread, "replayed", {})
+    _thread.replayed = {**before, id(session): copy}
+    try:
+        yield
+    finally:
+        _thread.replayed = before
+
+
 def _key(stream: Stream | None, session: Any) -> None:
     if stream is None:
-        stream = session._stream = session._stream or Stream()
+        stream = _own(session)
     _core.Session.seed(session, stream.next())
 
 
@@ -88,7 +131,7 @@ def _vary(stream: Stream | None, session: Any, name: str) -> None:
 
     def key_of_run() -> tuple[int, int]:
         with _drawing:
-            return (stream or session._stream).next(), 0
+            return (stream or _own(session)).next(), 0
 
     attributes = [_core._attribute_index(name, attribute) for attribute in ("seed", "counter")]
     recorded.vary(attributes, key_of_run)

@@ -11,6 +11,12 @@ lists of arrays, are here too: adam_update and so on.
 
 import typing as _typing
 
+from chx.optimizers import schedules as schedules
+from chx.optimizers._averages import MovingAverage as MovingAverage
+from chx.optimizers._clipping import (
+    clip_grad_norm as clip_grad_norm,
+    clip_grad_value as clip_grad_value,
+)
 from chx.optimizers._hooks import (
     GradientClipping as GradientClipping,
     GradientHardClipping as GradientHardClipping,
@@ -63,10 +69,14 @@ else:
         "GradientNoise",
         "Lasso",
         "MomentumSGD",
+        "MovingAverage",
         "NesterovAG",
         "Optimizer",
         "RMSprop",
         "RMSpropGraves",
         "WeightDecay",
+        "clip_grad_norm",
+        "clip_grad_value",
+        "schedules",
         *_operators,
     ]

@@ -131,6 +131,7 @@ step("smorms3_update", [0, 2, 3, 4], smorms3, 0.1, 1e-3, positive=[2, 4], count=
 step("msvag_update", [0, 2, 3], msvag, 0.1, 0.9, 0.7, 0.02, 0.81, positive=[3], count=4)
 step("weight_decay", [0], lambda g, p, rate: g + rate * p, 0.3, count=2)
 step("lasso", [0], lambda g, p, rate: g + rate * np.sign(p), 0.3, count=2)
+step("moving_average", [0], lambda a, p, decay: decay * a + (1 - decay) * p, 0.9, count=2)
 step("gradient_hard_clipping", [0], lambda g, low, high: np.clip(g, low, high), -1.0, 0.5, count=1)
 
 

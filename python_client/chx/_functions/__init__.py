@@ -1,0 +1,1 @@
+"""Functions of neural networks that are more than one operator of the table."""
