@@ -35,7 +35,7 @@ def test_formulas(rng):
         (
             "multi_step",
             schedules.multi_step(v, at[::-1], rate),
-            v * rate ** np.sum([STEPS >= a for a in at], axis=0),
+            v * rate ** np.sum([a <= STEPS for a in at], axis=0),
         ),
         ("exponential", schedules.exponential(v, rate), v * rate**STEPS),
         ("inverse", schedules.inverse(v, rate, power), v * (1 + rate * STEPS) ** -power),
@@ -49,7 +49,7 @@ def test_formulas(rng):
         (
             "warm_up",
             schedules.warm_up(k, schedules.exponential(v, rate), w),
-            np.where(STEPS < k, w + cut * (v - w), v * rate ** np.maximum(STEPS - k, 0)),
+            np.where(k > STEPS, w + cut * (v - w), v * rate ** np.maximum(STEPS - k, 0)),
         ),
         ("warm_up to a value", schedules.warm_up(k, v), v * cut),
     ):
