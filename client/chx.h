@@ -13,6 +13,7 @@
 #include "client/optimizers.h"       // IWYU pragma: export
 #include "client/program.h"          // IWYU pragma: export
 #include "client/run.h"              // IWYU pragma: export
+#include "client/schedules.h"        // IWYU pragma: export
 #include "client/session.h"          // IWYU pragma: export
 #include "client/sharing.h"          // IWYU pragma: export
 #include "client/trace.h"            // IWYU pragma: export

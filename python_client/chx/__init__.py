@@ -47,6 +47,7 @@ from chx import (
     optimizers as optimizers,
     random as random,
     runs as runs,
+    schedules as schedules,
 )
 from chx._autograd.backward import (
     backward as backward,

@@ -1,101 +1,82 @@
-"""Schedules of learning rates, moving averages and clipping by hand.
-
-The schedules are those of PyTorch (its recurrences, written out here; with torch, its own).
-"""
+"""chx.schedules: each against its formula, in loops and in runs. tests_chainer: against Chainer."""
 
 import math
 
 import chx
 import numpy as np
 import pytest
-from chx.optimizers import schedules
+from chx import schedules
 
-STEPS = 60
-
-
-def recurrence(first, following):
-    """Rates of steps 0, 1, ..., each from the one before."""
-    rates = [first]
-    for t in range(1, STEPS):
-        rates.append(following(rates[-1], t))
-    return rates
-
-
-def rates_of(schedule):
-    return [schedule(t) for t in range(STEPS)]
+STEPS = np.arange(60)
 
 
 @pytest.fixture
-def numbers(rng):
-    return rng.uniform(0.01, 1), rng.uniform(0.5, 0.99), int(rng.integers(1, 20))
+def rng():
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    return np.random.default_rng(seed)
 
 
-def test_decays(numbers, rng):
-    rate, gamma, size = numbers
-    milestones = [int(m) for m in rng.permutation(50)[:4]]
-    for schedule, expected in (
-        (schedules.constant(rate), [rate] * STEPS),
+def of(schedule):
+    return np.array([schedule(int(n)) for n in STEPS])
+
+
+def test_formulas(rng):
+    v, w = rng.uniform(0.1, 2, 2)
+    rate = rng.uniform(0.5, 0.99)
+    power = rng.uniform(0.5, 3)
+    k = int(rng.integers(1, 30))
+    at = sorted(map(int, rng.choice(50, 3, replace=False)))
+    cut = np.clip(STEPS / k, 0, 1)
+    begin = int(rng.integers(0, 20))
+    for name, found, want in (
+        ("constant", schedules.constant(v), np.full(60, v)),
+        ("step", schedules.step(v, k, rate), v * rate ** (STEPS // k)),
         (
-            schedules.step(rate, size, gamma),
-            recurrence(rate, lambda r, t: r * gamma if t % size == 0 else r),
+            "multi_step",
+            schedules.multi_step(v, at[::-1], rate),
+            v * rate ** np.sum([a <= STEPS for a in at], axis=0),
         ),
-        (schedules.exponential(rate, gamma), recurrence(rate, lambda r, t: r * gamma)),
+        ("exponential", schedules.exponential(v, rate), v * rate**STEPS),
+        ("inverse", schedules.inverse(v, rate, power), v * (1 + rate * STEPS) ** -power),
+        (
+            "linear",
+            schedules.linear(v, w, k, begin),
+            v + np.clip((STEPS - begin) / k, 0, 1) * (w - v),
+        ),
+        ("polynomial", schedules.polynomial(v, k, power), v * (1 - cut) ** power),
+        ("cosine", schedules.cosine(v, k, w), w + (v - w) * (1 + np.cos(np.pi * cut)) / 2),
+        (
+            "warm_up",
+            schedules.warm_up(k, schedules.exponential(v, rate), w),
+            np.where(k > STEPS, w + cut * (v - w), v * rate ** np.maximum(STEPS - k, 0)),
+        ),
+        ("warm_up to a value", schedules.warm_up(k, v), v * cut),
     ):
-        np.testing.assert_allclose(rates_of(schedule), expected, rtol=1e-12)
-    expected = recurrence(
-        rate * gamma if 0 in milestones else rate,
-        lambda r, t: r * gamma ** milestones.count(t),
-    )
-    np.testing.assert_allclose(
-        rates_of(schedules.multi_step(rate, milestones, gamma)), expected, rtol=1e-12
-    )
-
-
-def test_cosine(numbers):
-    rate, share, _ = numbers
-    least = rate * share
-
-    def following(r, t):
-        step = math.pi / STEPS
-        return (1 + math.cos(step * t)) / (1 + math.cos(step * (t - 1))) * (r - least) + least
-
-    expected = recurrence(rate, following)
-    np.testing.assert_allclose(rates_of(schedules.cosine(rate, STEPS, least)), expected, rtol=1e-10)
-    schedule = schedules.cosine(rate, STEPS, least)
-    assert schedule(0) == pytest.approx(rate)
-    assert schedule(STEPS) == pytest.approx(least)
+        np.testing.assert_allclose(of(found), want, rtol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("anneal", ["cos", "linear"])
-def test_one_cycle(numbers, anneal):
-    rate, _, _ = numbers
+def test_one_cycle(rng, anneal):
+    rate = rng.uniform(0.01, 1)
     first = rate / 25
-    schedule = schedules.one_cycle(rate, STEPS, 0.25, anneal)
+    schedule = schedules.one_cycle(rate, 60, 0.25, anneal)
     assert schedule(0) == pytest.approx(first)
     assert schedule(14) == pytest.approx(rate)  # 0.25 * 60 - 1
-    assert schedule(STEPS - 1) == pytest.approx(first / 1e4)
-    assert schedule(STEPS + 5) == schedule(STEPS - 1)
+    assert schedule(60 - 1) == pytest.approx(first / 1e4)
+    assert schedule(60 + 5) == schedule(60 - 1)
     assert schedule(7) == pytest.approx((first + rate) / 2)  # half way, in both forms
-    mirrored = schedules.one_cycle(rate, STEPS, 0.25, anneal, three_phase=True)
+    mirrored = schedules.one_cycle(rate, 60, 0.25, anneal, three_phase=True)
     for t in range(15):
         assert mirrored(t) == pytest.approx(mirrored(28 - t))
-    assert mirrored(STEPS - 1) == pytest.approx(first / 1e4)
+    assert mirrored(60 - 1) == pytest.approx(first / 1e4)
 
 
-def test_warm_up(numbers):
-    rate, gamma, size = numbers
-    after = schedules.exponential(rate, gamma)
-    schedule = schedules.warm_up(after, size, 0.2)
-    expected = [rate * (0.2 + 0.8 * t / size) for t in range(size)]
-    expected += [rate * gamma ** (t - size) for t in range(size, STEPS)]
-    np.testing.assert_allclose(rates_of(schedule), expected[:STEPS], rtol=1e-12)
-    assert schedules.warm_up(rate, size)(size + 3) == rate
-
-
-def test_pytorch_step_by_step(numbers, rng):
+def test_pytorch_step_by_step(rng):
     torch = pytest.importorskip("torch")
     lr_scheduler = torch.optim.lr_scheduler
-    rate, gamma, size = numbers
+    rate, gamma = rng.uniform(0.01, 1), rng.uniform(0.5, 0.99)
+    size = int(rng.integers(1, 20))
     milestones = [int(m) for m in rng.permutation(np.arange(1, 50))[:4]]
     up = rng.uniform(0.25, 0.45)
     pairs = [
@@ -106,15 +87,15 @@ def test_pytorch_step_by_step(numbers, rng):
             lambda o: lr_scheduler.MultiStepLR(o, milestones, gamma),
         ),
         (schedules.exponential(rate, gamma), lambda o: lr_scheduler.ExponentialLR(o, gamma)),
-        (schedules.cosine(rate, STEPS, 0.001), lambda o: lr_scheduler.CosineAnnealingLR(o, STEPS, 0.001)),
+        (schedules.cosine(rate, 60, 0.001), lambda o: lr_scheduler.CosineAnnealingLR(o, 60, 0.001)),
         (
-            schedules.one_cycle(rate, STEPS, up),
+            schedules.one_cycle(rate, 60, up),
             lambda o: lr_scheduler.OneCycleLR(
-                o, rate, total_steps=STEPS, pct_start=up, cycle_momentum=False
+                o, rate, total_steps=60, pct_start=up, cycle_momentum=False
             ),
         ),
         (
-            schedules.warm_up(schedules.step(rate, 3, gamma), size, 0.2),
+            schedules.warm_up(size, schedules.step(rate, 3, gamma), 0.2 * rate),
             lambda o: lr_scheduler.SequentialLR(
                 o,
                 [lr_scheduler.LinearLR(o, 0.2, 1.0, size), lr_scheduler.StepLR(o, 3, gamma)],
@@ -125,83 +106,89 @@ def test_pytorch_step_by_step(numbers, rng):
     for schedule, make in pairs:
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate)
         theirs = make(optimizer)
-        for t in range(STEPS - 1):
+        for t in range(59):
             assert schedule(t) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9)
             optimizer.step()
             theirs.step()
 
 
-def test_wrong_arguments():
-    for call in (
-        lambda: schedules.step(0.1, 0),
-        lambda: schedules.cosine(0.1, 0),
-        lambda: schedules.one_cycle(0.1, 10, 1.5),
-        lambda: schedules.one_cycle(0.1, 10, anneal="quadratic"),
-        lambda: schedules.warm_up(0.1, 0),
-    ):
-        with pytest.raises(ValueError, match=r"^\[\w+\] expects"):
-            call()
+@pytest.mark.parametrize("sign", [1, -1])
+def test_targets(sign):
+    v = 2.0 * sign
+    falls = sign * np.maximum(sign * np.array(v) * 0.9**STEPS, 0.5)
+    assert of(schedules.exponential(v, 0.9, 0.5 * sign)) == pytest.approx(falls)
+    rises = sign * np.minimum(2.0 * 1.1**STEPS, 7.0)
+    assert of(schedules.exponential(v, 1.1, 7.0 * sign)) == pytest.approx(rises)
+    assert of(schedules.step(v, 3, 1.1, 7.0 * sign))[-1] == 7.0 * sign
+    assert of(schedules.inverse(v, 0.1, 2.0, 0.5 * sign))[-1] == 0.5 * sign
+    assert of(schedules.inverse(v, 0.1, -2.0, 7.0 * sign))[-1] == 7.0 * sign
+    assert of(schedules.polynomial(v, 50, 2.0, 0.5 * sign))[-1] == 0.5 * sign
 
 
-@pytest.fixture
-def params(seeded_session, rng):
-    return {name: chx.array(rng.normal(size=(3, 4))).require_grad() for name in ("w", "b")}
+def test_last_values_are_reached_to_the_last_bit():
+    assert schedules.cosine(0.3, 7, 0.1)(7) == 0.1
+    assert schedules.linear(0.3, 0.1, 7)(7) == 0.1
+    assert schedules.polynomial(0.3, 7)(7) == 0
+    assert schedules.warm_up(7, 0.3)(7) == 0.3
 
 
-def test_a_scheduler_sets_the_rate(params):
-    for make, name in (
-        (chx.optimizers.SGD, "lr"),
-        (chx.optimizers.Adam, "alpha"),
-        (chx.optimizers.RMSprop, "lr"),
-    ):
-        optimizer = make().setup(params)
-        scheduler = chx.optimizers.schedules.Scheduler(optimizer, schedules.exponential(0.5, 0.5))
-        assert getattr(optimizer, name) == 0.5
-        scheduler.step()
-        assert getattr(optimizer, name) == 0.25
-    momentum = chx.optimizers.MomentumSGD().setup(params)
-    schedules.Scheduler(momentum, lambda t: 0.8 + t, "momentum", t=1)
-    assert momentum.momentum == 1.8
-    with pytest.raises(ValueError, match=r"\[Scheduler\] expects one of lr, momentum, got 'beta'"):
-        schedules.Scheduler(momentum, schedules.constant(1), "beta")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: schedules.step(1, 0, 0.1), r"\[step\] .* got 0"),
+        (lambda: schedules.exponential(1, -0.1), r"\[exponential\] .* got -0.1"),
+        (lambda: schedules.exponential(1, math.nan), r"\[exponential\] .* got nan"),
+        (lambda: schedules.inverse(1, -1, 2), r"\[inverse\]"),
+        (lambda: schedules.linear(1, 2, 0), r"\[linear\]"),
+        (lambda: schedules.polynomial(1, -1), r"\[polynomial\] expects 1 step"),
+        (lambda: schedules.polynomial(1, 1, -1), r"\[polynomial\] expects a power"),
+        (lambda: schedules.cosine(1, 0), r"\[cosine\]"),
+        (lambda: schedules.one_cycle(1, 0), r"\[one_cycle\] expects 1 step"),
+        (lambda: schedules.one_cycle(1, 10, 1.5), r"\[one_cycle\] expects a share"),
+        (lambda: schedules.one_cycle(1, 10, anneal="quadratic"), r"\[one_cycle\] .* 'quadratic'"),
+        (lambda: schedules.warm_up(0, 1), r"\[warm_up\]"),
+    ],
+)
+def test_arguments_that_do_not_fit(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
-def test_moving_averages(params, rng):
-    averages = chx.optimizers.MovingAverage(params, decay=0.9)
-    expected = {name: chx.to_numpy(p).copy() for name, p in params.items()}
-    for _ in range(5):
-        for name, p in params.items():
-            new = rng.normal(size=p.shape)
-            p.as_grad_stopped()[...] = chx.array(new)
-            expected[name] = 0.9 * expected[name] + 0.1 * new
-        averages.update()
-    for name, want in expected.items():
-        np.testing.assert_allclose(chx.to_numpy(averages.averages[name]), want, rtol=1e-12)
-        assert not averages.averages[name].is_backprop_required()
-    averages.copy_to(params)
-    np.testing.assert_allclose(chx.to_numpy(params["w"]), expected["w"], rtol=1e-12)
-    with pytest.raises(KeyError, match="copy_to"):
-        averages.copy_to([params["w"]])
-    averages.decay = 0.0
-    params["w"].as_grad_stopped()[...] = 2.0
-    averages.update()
-    np.testing.assert_allclose(chx.to_numpy(averages.averages["w"]), 2.0, rtol=1e-15)
-
-
-def test_clipping_by_hand(params, rng):
-    values = {name: rng.normal(size=p.shape) * 3 for name, p in params.items()}
-    for name, p in params.items():
-        p.set_grad(chx.array(values[name]))
-    norm = np.sqrt(sum((v * v).sum() for v in values.values()))
-    chx.optimizers.clip_grad_norm(params.values(), 1e4)
-    np.testing.assert_array_equal(chx.to_numpy(params["w"].grad), values["w"])
-    chx.optimizers.clip_grad_norm(params.values(), 2.0)
-    for name, p in params.items():
-        np.testing.assert_allclose(chx.to_numpy(p.grad), values[name] * (2 / norm), rtol=1e-12)
-    params["b"].cleargrad()
-    chx.optimizers.clip_grad_value(list(params.values()), 0.1)
-    np.testing.assert_allclose(
-        chx.to_numpy(params["w"].grad), np.clip(values["w"] * (2 / norm), -0.1, 0.1), rtol=1e-12
+def test_on_sets_hyperparameters():
+    optimizer = chx.optimizers.MomentumSGD()
+    update = schedules.on(
+        optimizer, lr=schedules.step(1.0, 2, 0.5), momentum=lambda number: 0.1 * number
     )
-    chx.optimizers.clip_grad_norm([params["b"]], 1.0)  # without a gradient
-    assert params["b"].grad is None
+    for number, want in enumerate([(1.0, 0.0), (1.0, 0.1), (0.5, 0.2)]):
+        update(number)
+        assert (optimizer.lr, optimizer.momentum) == want
+    with pytest.raises(AttributeError):
+        schedules.on(optimizer, alpha=schedules.constant(1))
+
+
+def test_a_run_takes_each_step_at_its_rate(rng):
+    """SGD on the sum of w: each step takes the rate away from it."""
+    rate = schedules.warm_up(3, schedules.cosine(0.5, 8), 0.1)
+    w = chx.array(np.float64(rng.normal())).require_grad()
+    start = float(w)
+    optimizer = chx.optimizers.SGD().setup([w])
+
+    @chx.jit
+    def step(x):
+        optimizer.cleargrads()
+        (w * 1.0).backward()
+        optimizer.update()
+        return chx.sum(w.as_grad_stopped())
+
+    run = chx.runs.start(
+        step,
+        data=chx.zeros((4, 1)),
+        batch_size=2,
+        steps=12,
+        log_every=1,
+        schedule=schedules.on(optimizer, lr=rate),
+    )
+    run.wait(60)
+    want = start - np.cumsum([rate(n) for n in range(12)])
+    np.testing.assert_allclose(run.metrics()["loss"], want, rtol=1e-12)
+    assert len({rate(n) for n in range(12)}) == 12  # a rate that never changes would not do

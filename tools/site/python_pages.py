@@ -126,6 +126,7 @@ MODULES = {
     "optimizers": "Optimizers",
     "kernels": "Kernels of your own",
     "runs": "Runs of the daemon's",
+    "schedules": "Values that change from step to step",
     "admin": "Administration",
     "array_api": "The array API standard's names",
     "chainer": "The adapter of Chainer",

@@ -11,7 +11,6 @@ lists of arrays, are here too: adam_update and so on.
 
 import typing as _typing
 
-from chx.optimizers import schedules as schedules
 from chx.optimizers._averages import MovingAverage as MovingAverage
 from chx.optimizers._clipping import (
     clip_grad_norm as clip_grad_norm,
@@ -77,6 +76,5 @@ else:
         "WeightDecay",
         "clip_grad_norm",
         "clip_grad_value",
-        "schedules",
         *_operators,
     ]
