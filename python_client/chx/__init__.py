@@ -89,6 +89,9 @@ from chx._core import (
     ndarray as ndarray,
     set_default_device as set_default_device,
 )
+from chx._functions.attention import (
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)
 from chx._functions.convolution import (
     conv1d as conv1d,
     conv2d as conv2d,
@@ -97,14 +100,13 @@ from chx._functions.convolution import (
 from chx._functions.dropout import (
     dropout as dropout,
 )
-from chx._install import (
-    install_chainerx as install_chainerx,
-)
-from chx._layers import (
+from chx._functions.normalization import (
     group_norm as group_norm,
     layer_norm as layer_norm,
     rms_norm as rms_norm,
-    scaled_dot_product_attention as scaled_dot_product_attention,
+)
+from chx._install import (
+    install_chainerx as install_chainerx,
 )
 from chx._numpy import interoperability as _interoperability
 from chx._numpy.calculus import (

@@ -10,13 +10,6 @@ from chx import schedules
 STEPS = np.arange(60)
 
 
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy % 2**32
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 def of(schedule):
     return np.array([schedule(int(n)) for n in STEPS])
 

@@ -1,4 +1,4 @@
-"""Layers with PyTorch's arguments: what the table of operators does not say."""
+"""Functions of neural networks with PyTorch's arguments: what the table of operators does not say."""
 
 import inspect
 
@@ -7,11 +7,6 @@ import numpy as np
 import pytest
 
 pytestmark = pytest.mark.usefixtures("seeded_session")
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(np.random.SeedSequence().entropy % 2**32)
 
 
 @pytest.mark.parametrize(
