@@ -25,47 +25,42 @@ def norm(lib, x):
 def attention(lib, x):
     """Causal self-attention of (batch, time, width), as in a small GPT block."""
     batch, time, width = x.shape
-    q, k, v = (
-        lib.transpose((x @ w).reshape(batch, time, HEADS, width // HEADS), (0, 2, 1, 3))
-        for w in lib.weights[:3]
-    )
-    scores = q @ lib.transpose(k, (0, 1, 3, 2)) * (width // HEADS) ** -0.5
-    mixed = lib.softmax(scores + lib.mask) @ v
-    return lib.transpose(mixed, (0, 2, 1, 3)).reshape(batch, time, width) @ lib.weights[3]
+    q, k, v = ((x @ w).reshape(batch, time, HEADS, width // HEADS) for w in lib.weights[:3])
+    return lib.attention(q, k, v).reshape(batch, time, width) @ lib.weights[3]
 
 
-def _constants(asarray):
-    """The weights and the mask of attention()."""
-    _, time, width = SIZES["attention"]
+def _weights(asarray):
+    """Those of attention()."""
+    width = SIZES["attention"][-1]
     rng = np.random.default_rng(1)
-    weights = [
+    return [
         asarray((rng.standard_normal((width, width)) / width**0.5).astype(np.float32))
         for _ in range(4)
     ]
-    mask = np.triu(np.full((time, time), -1e9, np.float32), 1)
-    return {"weights": weights, "mask": asarray(mask)}
 
 
-def _composed(lib, erf, **more):
+def _heads_first(attention, transpose):
+    """Attention of (batch, time, heads, features) by a function of (batch, heads, time, features)."""
+
+    def call(q, k, v):
+        q, k, v = (transpose(a, (0, 2, 1, 3)) for a in (q, k, v))
+        return transpose(attention(q, k, v, is_causal=True), (0, 2, 1, 3))
+
+    return call
+
+
+def _jax_functions(jax):
     def layer_norm(x):
-        d = x - lib.mean(x, axis=1, keepdims=True)
-        return d / lib.sqrt(lib.mean(d * d, axis=1, keepdims=True) + 1e-5)
-
-    def gelu(x):
-        return 0.5 * x * (1.0 + erf(x / 2**0.5))
-
-    def softmax(x):
-        e = lib.exp(x - lib.max(x, axis=-1, keepdims=True))
-        return e / lib.sum(e, axis=-1, keepdims=True)
+        d = x - x.mean(axis=1, keepdims=True)
+        return d / jax.numpy.sqrt((d * d).mean(axis=1, keepdims=True) + 1e-5)
 
     return types.SimpleNamespace(
-        tanh=lib.tanh,
-        abs=lib.abs,
-        transpose=lib.transpose,
+        tanh=jax.numpy.tanh,
+        abs=jax.numpy.abs,
         layer_norm=layer_norm,
-        gelu=gelu,
-        softmax=softmax,
-        **more,
+        gelu=lambda x: jax.nn.gelu(x, approximate=False),
+        attention=lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
+        weights=_weights(jax.device_put),
     )
 
 
@@ -79,16 +74,22 @@ def make(side, session, name):
         def asarray(values):
             return chx.array(values, device=session.devices[0])
 
-        lib, x = _composed(chx, chx.erf, **_constants(asarray)), asarray(values)
+        lib = types.SimpleNamespace(
+            tanh=chx.tanh,
+            abs=chx.abs,
+            layer_norm=lambda x: chx.layer_norm(x, x.shape[1:]),
+            gelu=chx.gelu,
+            attention=_heads_first(chx.scaled_dot_product_attention, chx.transpose),
+            weights=_weights(asarray),
+        )
+        x = asarray(values)
         wait, to_numpy = lambda y: session.synchronize(), chx.to_numpy
         wrap = chx.jit if side == "jit" else lambda f: f
     elif side == "jax":
         import jax
 
         jax.config.update("jax_platforms", "cpu")
-        lib = _composed(jax.numpy, jax.scipy.special.erf, **_constants(jax.device_put))
-        lib.softmax = jax.nn.softmax
-        x = jax.device_put(values)
+        lib, x = _jax_functions(jax), jax.device_put(values)
         wait, to_numpy, wrap = lambda y: y.block_until_ready(), np.asarray, jax.jit
     else:
         import torch
@@ -99,9 +100,8 @@ def make(side, session, name):
             abs=torch.abs,
             layer_norm=lambda x: F.layer_norm(x, x.shape[1:]),
             gelu=F.gelu,
-            transpose=torch.permute,
-            softmax=lambda x: F.softmax(x, -1),
-            **_constants(torch.from_numpy),
+            attention=_heads_first(F.scaled_dot_product_attention, torch.permute),
+            weights=_weights(torch.from_numpy),
         )
         x = torch.from_numpy(values)
         wait, to_numpy = lambda y: None, lambda y: y.numpy()
