@@ -288,13 +288,16 @@ class World:
             self.counts[kind] += int(found[name])
         self.counts["refused"] += int(found["refused"])
         self.counts["raised"] += int(found["failed_transfers"])
+        self.counts["not closed"] += int(found["not_closed"])
         if self.keeps_sessions and int(found["failed_transfers"]):
             self.wrong.append(f"{client.name}: {client.text()}")
         for silence, text in re.findall(r"lost after ([\d.e+-]+) s: (.*)", client.text()):
             self._check_lost(client, text, float(silence))
         who = "innocent" if innocent else "other"
         self.longest[who] = max(self.longest[who], float(found["longest_wait"]))
-        if innocent and any(int(found[name]) for name in ("lost", "refused", "failed_transfers")):
+        if innocent and any(
+            int(found[name]) for name in ("lost", "refused", "failed_transfers", "not_closed")
+        ):
             self.wrong.append(f"innocent {client.name}: {client.text()}")
 
     def check_rest(self, seconds=10, descriptors=8, threads=16, mebibytes=96):
