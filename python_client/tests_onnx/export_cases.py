@@ -6,6 +6,7 @@ or a function of a random generator.
 
 import chx
 import numpy as np
+from export_cases_networks import NETWORK_CASES
 
 
 def of(dtype, *shape, low=-3, high=4):
@@ -260,3 +261,4 @@ CASES = {
     "where": (lambda c, x, y: chx.where(c, x, y), [B, A, (4,)]),
     "where/scalar": (lambda x: chx.where(x > 0, x, -1), [A]),
 }
+CASES |= NETWORK_CASES

@@ -30,9 +30,11 @@ _SAME = {
     "exp": "Exp",
     "fabs": "Abs",
     "floor": "Floor",
+    "hardswish": "HardSwish",
     "log": "Log",
     "maximum": "Max",
     "minimum": "Min",
+    "mish": "Mish",
     "negative": "Neg",
     "positive": "Identity",
     "power": "Pow",
@@ -257,6 +259,18 @@ def _crelu(b: Builder, call: Call) -> Any:
     (x,) = b.operands(call)
     parts = [b.op("Relu", x), b.op("Relu", b.op("Neg", x))]
     return b.op("Concat", *parts, axis=int(call.attrs["axis"]))
+
+
+@converter("gelu")
+def _gelu(b: Builder, call: Call) -> Any:
+    return b.op("Gelu", *b.operands(call), approximate=("none", "tanh")[call.attrs["approximate"]])
+
+
+@converter("silu")
+def _silu(b: Builder, call: Call) -> Any:
+    """Not by Swish, of which onnxruntime has no kernel."""
+    (x,) = b.operands(call)
+    return b.op("Mul", x, b.op("Sigmoid", x))
 
 
 @converter("softplus")
