@@ -146,6 +146,10 @@ NETWORK_CASES = {
         lambda x, w: chx.layer_norm(x, 4, w),
         [ints(9, 3, 4), floats("float64", 4)],
     ),
+    "layer_norm/float16": (
+        lambda x, w, b: chx.layer_norm(x, 4, w, b),
+        [floats("float16", 3, 4), (4,), floats("float16", 4)],
+    ),
     "layer_norm/float64": (
         lambda x, w, b: chx.layer_norm(x, 4, w, b),
         [floats("float64", 3, 4), (4,), (4,)],
@@ -165,6 +169,7 @@ NETWORK_CASES = {
     "pixel_unshuffle/3d": (lambda x: chx.pixel_unshuffle(x, 3), [(2, 6, 3)]),
     "rms_norm": (lambda x, w: chx.rms_norm(x, 4, w), [A, (4,)]),
     "rms_norm/plain": (lambda x: chx.rms_norm(x, (3, 4), eps=1e-2), [(2, 3, 4)]),
+    "rms_norm/float16": (lambda x: chx.rms_norm(x, 4), [floats("float16", 3, 4)]),
     "rms_norm/float64": (lambda x, w: chx.rms_norm(x, 4, w), [floats("float64", 3, 4), (4,)]),
     "rope": (chx.rope, [(2, 3, 5, 8)]),
     "rope/interleaved": (lambda x: chx.rope(x, base=500.0, interleaved=True), [(3, 5, 6)]),
@@ -177,6 +182,7 @@ NETWORK_CASES = {
         [(2, 3, 5, 6), ints(9, 3, 1), positive(3)],
     ),
     "rope/2d": (lambda x, f: chx.rope(x, None, f), [(5, 4), positive(2)]),
+    "rope/float16": (chx.rope, [floats("float16", 2, 5, 6)]),
     "rope/float64": (chx.rope, [floats("float64", 2, 5, 6), ints(4000, 5)]),
     "rope/float64_interleaved": (
         lambda x: chx.rope(x, interleaved=True),
@@ -200,6 +206,10 @@ NETWORK_CASES = {
         attention,
         [(2, 3, 2, 5, 4), (2, 3, 2, 7, 4), (2, 3, 2, 7, 4), (3, 1, 5, 7)],
     ),
+    "scaled_dot_product_attention/float16": (
+        attention,
+        [floats("float16", *s) for s in (Q, K, V, (5, 7))],
+    ),
     "scaled_dot_product_attention/float64": (
         attention,
         [floats("float64", *s) for s in (Q, K, V)],
@@ -219,6 +229,7 @@ NETWORK_CASES = {
     "segment_min/int": (_segment("min"), [ints(9, 7, dtype="int32"), ints(3, 7)]),
     "segment_prod": (_segment("prod"), [(7, 2), ints(4, 7)]),
     "segment_sum": (_segment("sum"), [(7, 2), ints(4, 7)]),
+    "segment_sum/float16": (_segment("sum"), [floats("float16", 7, 2), ints(4, 7)]),
     "segment_sum/int": (_segment("sum"), [ints(9, 7), ints(4, 7)]),
     "silu": (chx.silu, [A]),
 }
