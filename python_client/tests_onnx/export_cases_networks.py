@@ -53,6 +53,10 @@ NETWORK_CASES = {
     "adaptive_average_pool/global": (lambda x: chx.adaptive_average_pool(x, 1), [IMAGE]),
     "adaptive_average_pool/uneven": (lambda x: chx.adaptive_average_pool(x, (4, 7)), [IMAGE]),
     "adaptive_average_pool/more": (lambda x: chx.adaptive_average_pool(x, 11), [(2, 3, 7)]),
+    "adaptive_average_pool/float64": (
+        lambda x: chx.adaptive_average_pool(x, (2, 3)),
+        [floats("float64", *IMAGE)],
+    ),
     "adaptive_max_pool": (lambda x: chx.adaptive_max_pool(x, 3), [IMAGE]),
     "adaptive_max_pool/global": (lambda x: chx.adaptive_max_pool(x, 1), [IMAGE]),
     "adaptive_max_pool/uneven": (lambda x: chx.adaptive_max_pool(x, (5, 2)), [IMAGE]),
@@ -132,6 +136,22 @@ NETWORK_CASES = {
     "interpolate/corners": (
         lambda x: chx.interpolate(x, (3, 1, 7), mode="trilinear", align_corners=True),
         [(1, 2, 4, 3, 4)],
+    ),
+    "interpolate/corners_float64": (
+        lambda x: chx.interpolate(x, (9, 5), mode="bilinear", align_corners=True),
+        [floats("float64", 1, 2, 4, 5)],
+    ),
+    "interpolate/corners_scale": (
+        lambda x: chx.interpolate(x, scale_factor=1.3, mode="linear", align_corners=True),
+        [(1, 2, 6)],
+    ),
+    "interpolate/float64": (
+        lambda x: chx.interpolate(x, (9, 5), mode="bilinear"),
+        [floats("float64", 1, 2, 4, 7)],
+    ),
+    "interpolate/same": (
+        lambda x: chx.interpolate(x, scale_factor=1.05, mode="linear"),
+        [(1, 2, 6)],
     ),
     "kl_div": (chx.kl_div, [A, probabilities(3, 4)]),
     "kl_div/log": (lambda x, t: chx.kl_div(x, t, "batchmean", True), [A, (4,)]),

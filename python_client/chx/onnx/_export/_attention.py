@@ -12,19 +12,17 @@ from chx.onnx._export._builder import Builder, converter
 from chx.onnx._export._trace import Call
 
 
-def _as_batch(b: Builder, name: str, shape: Sequence[int]) -> str:
+def _as_batch(b: Builder, name: str, shape: Sequence[int]) -> Any:
     """(..., length, features) as (batch, heads, length, features)."""
     if len(shape) == 4:
         return name
-    result: str = b.reshape(
-        name, [math.prod(shape[:-3]), *[1] * (3 - len(shape)), *list(shape)[-3:]]
-    )
-    return result
+    lead = [math.prod(shape[:-3]), *[1] * (3 - len(shape))]
+    return b.reshape(name, [*lead, *list(shape)[-3:]])
 
 
-def _mask(b: Builder, mask: Any, scores: Sequence[int], dtype: Any) -> str:
+def _mask(b: Builder, mask: Any, scores: Sequence[int], dtype: Any) -> Any:
     """A mask of at most 4 dimensions that is as long as the scores in the last one."""
-    name: str = b.operand(mask, np.dtype("bool") if mask.dtype == "bool" else dtype)
+    name = b.operand(mask, np.dtype("bool") if mask.dtype == "bool" else dtype)
     shape = [1] * (2 - mask.ndim) + list(mask.shape)
     shape[-1] = scores[-1]  # ONNX has no score count beyond a shorter mask
     if len(scores) > 4 and len(shape) > 3:
@@ -43,12 +41,12 @@ def _attention(b: Builder, call: Call) -> Any:
         scores = [*arrays[0].shape[:-1], arrays[1].shape[-2]]
         inputs.append(_mask(b, mask, scores, y.dtype))
     scale = call.attrs["scale"]
-    attributes = {} if scale is None else {"scale": float(scale)}
+    attributes: dict[str, Any] = {} if scale is None else {"scale": float(scale)}
     result = b.op("Attention", *inputs, is_causal=int(call.attrs["is_causal"]), **attributes)
     return result if y.ndim == 4 else b.reshape(result, y.shape)
 
 
-def _angles(b: Builder, call: Call) -> str:
+def _angles(b: Builder, call: Call) -> Any:
     """Positions times frequencies, (..., L, D / 2), in float64: far positions have many digits."""
     (x, positions, frequencies), wide = call.inputs, np.dtype("float64")
     pairs = x.shape[-1] // 2
@@ -61,8 +59,7 @@ def _angles(b: Builder, call: Call) -> str:
     else:
         column = b.op("Unsqueeze", b.operand(positions, wide), b.ints([-1]))
     steps = b.constant(powers, wide) if frequencies is None else b.operand(frequencies, wide)
-    result: str = b.op("Mul", column, steps)
-    return result
+    return b.op("Mul", column, steps)
 
 
 @converter("rope")
@@ -85,16 +82,16 @@ def _rope(b: Builder, call: Call) -> Any:
         )
     angles = b.op("Expand", angles, b.ints([*batch, length, features // 2]))
     angles = b.reshape(angles, [math.prod(batch), length, features // 2])
-    waves = [b.cast(b.op(op, angles), np.dtype("float64"), dtype) for op in ("Cos", "Sin")]
+    cos, sin = (b.cast(b.op(op, angles), np.dtype("float64"), dtype) for op in ("Cos", "Sin"))
     interleaved = call.attrs["interleaved"]
     if dtype == "float64":  # which RotaryEmbedding does not take
-        y = _rotated(b, flat, *waves, interleaved, features)
+        y = _rotated(b, flat, cos, sin, interleaved, features)
     else:
-        y = b.op("RotaryEmbedding", flat, *waves, interleaved=int(interleaved))
+        y = b.op("RotaryEmbedding", flat, cos, sin, interleaved=int(interleaved))
     return b.cast(b.reshape(y, x.shape), dtype, result)
 
 
-def _rotated(b: Builder, x: str, cos: str, sin: str, interleaved: bool, features: int) -> str:
+def _rotated(b: Builder, x: str, cos: str, sin: str, interleaved: bool, features: int) -> Any:
     """x (batch, heads, length, features), by cosines and sines (batch, length, features / 2)."""
     axes = [1, 4] if interleaved else [1]
     cos, sin = (b.op("Unsqueeze", wave, b.ints(axes)) for wave in (cos, sin))
@@ -103,5 +100,4 @@ def _rotated(b: Builder, x: str, cos: str, sin: str, interleaved: bool, features
     p, q = b.op("Split", x, outputs=2, axis=-1, num_outputs=2)
     first = b.op("Sub", b.op("Mul", p, cos), b.op("Mul", q, sin))
     second = b.op("Add", b.op("Mul", q, cos), b.op("Mul", p, sin))
-    result: str = b.op("Concat", first, second, axis=-1)
-    return result
+    return b.op("Concat", first, second, axis=-1)

@@ -39,11 +39,11 @@ def _sigmoid_cross_entropy(b: Builder, call: Call) -> Any:
     return b.op("Where", ignored, b.constant(0, dtype), loss)
 
 
-def _reduced(b: Builder, loss: str, reduction: str, count: str = "") -> str:
+def _reduced(b: Builder, loss: str, reduction: str, count: str = "") -> Any:
     """Elements, their sum, or their sum divided by a count."""
     if reduction == "none":
         return loss
-    total: str = b.op("ReduceSum", loss, keepdims=0)
+    total = b.op("ReduceSum", loss, keepdims=0)
     return total if reduction == "sum" else b.op("Div", total, count)
 
 
@@ -79,15 +79,20 @@ def _smoothed(
     smoothing: float,
     shape: Sequence[int],
     dtype: Any,
-) -> str:
+) -> Any:
     """A share of the loss is that of all classes alike."""
 
-    def counts(*weights: str, how: str) -> str:
+    def counts(*weights: str, how: str) -> Any:
         """1, or its weight, for each label that counts."""
         same = b.op("Expand", b.constant(-1, dtype), b.ints(shape))
-        options = {"reduction": how, "ignore_index": ignored}
-        result: str = b.op("NegativeLogLikelihoodLoss", same, labels, *weights, **options)
-        return result
+        return b.op(
+            "NegativeLogLikelihoodLoss",
+            same,
+            labels,
+            *weights,
+            reduction=how,
+            ignore_index=ignored,
+        )
 
     own, logs = b.op(
         "SoftmaxCrossEntropyLoss",
@@ -103,13 +108,13 @@ def _smoothed(
     others = b.op("Mul", b.op("ReduceSum", logs, b.ints([1]), keepdims=0), counts(how="none"))
     own = b.op("Mul", own, b.constant(1 - smoothing, dtype))
     others = b.op("Mul", others, b.constant(smoothing / shape[1], dtype))
-    loss: str = b.op("Sub", own, others)
+    loss = b.op("Sub", own, others)
     if reduction == "mean":
         return _reduced(b, loss, reduction, counts(*factors, how="sum"))
     return _reduced(b, loss, reduction)
 
 
-def _of_probabilities(b: Builder, call: Call, reduction: str) -> str:
+def _of_probabilities(b: Builder, call: Call, reduction: str) -> Any:
     x, target, weight = call.inputs
     axis, smoothing = min(x.ndim - 1, 1), call.attrs["label_smoothing"]
     wanted = b.operand(target, x.dtype)

@@ -27,8 +27,11 @@ def _scaled(b: Builder, x: str, axes: str, eps: float, dtype: Any) -> Any:
 
 
 def _affine(b: Builder, y: str, weight: str | None, bias: str | None) -> str:
-    y = y if weight is None else b.op("Mul", y, weight)
-    return y if bias is None else b.op("Add", y, bias)
+    if weight is not None:
+        y = b.op("Mul", y, weight)
+    if bias is not None:
+        y = b.op("Add", y, bias)
+    return y
 
 
 @converter("layer_norm", "rms_norm")
@@ -68,10 +71,10 @@ def _groups(b: Builder, call: Call) -> Any:
         column = (channels, *[1] * (x.ndim - 2))
         y = _affine(b, y, *[None if n is None else b.reshape(n, column) for n in names])
     else:
-        for i, value in enumerate((np.ones, np.zeros)):
-            names[i] = names[i] or b.constant(value(channels), dtype)
+        scale = names[0] or b.constant(np.ones(channels), dtype)
+        shift = names[1] or b.constant(np.zeros(channels), dtype)
         if call.op == "group_norm":
-            y = b.op("GroupNormalization", name, *names, num_groups=groups, epsilon=eps)
+            y = b.op("GroupNormalization", name, scale, shift, num_groups=groups, epsilon=eps)
         else:
-            y = b.op("InstanceNormalization", name, *names, epsilon=eps)
+            y = b.op("InstanceNormalization", name, scale, shift, epsilon=eps)
     return b.cast(y, dtype, result)

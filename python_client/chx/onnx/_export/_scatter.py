@@ -42,9 +42,8 @@ def _wide(dtype: Any) -> Any:
     return np.dtype("float32") if dtype == "float16" else dtype
 
 
-def _filled(b: Builder, shape: Any, value: Any, dtype: Any) -> str:
-    result: str = b.op("Expand", b.constant(value, dtype), b.ints(shape))
-    return result
+def _filled(b: Builder, shape: Any, value: Any, dtype: Any) -> Any:
+    return b.op("Expand", b.constant(value, dtype), b.ints(shape))
 
 
 @converter(*[f"segment_{name}" for name in (*_REDUCTIONS, "mean")])
@@ -55,10 +54,9 @@ def _segments(b: Builder, call: Call) -> Any:
     reduction = call.op.split("_")[1]
     places = b.op("Unsqueeze", b.operand(ids, _INT64), b.ints([1]))
 
-    def scattered(values: str, shape: Any, how: str) -> str:
+    def scattered(values: str, shape: Any, how: str) -> Any:
         empty = _filled(b, shape, _identity(how, dtype), dtype)
-        result: str = b.op("ScatterND", empty, places, values, reduction=_REDUCTIONS[how])
-        return result
+        return b.op("ScatterND", empty, places, values, reduction=_REDUCTIONS[how])
 
     name = b.operand(x, dtype)
     if reduction != "mean":
@@ -77,9 +75,8 @@ def _scatter_reduce(b: Builder, call: Call) -> Any:
     how = "sum" if reduction == "mean" else reduction
     places = b.operand(indices, _INT64)
 
-    def scatter(base: str, values: str, kind: str) -> str:
-        result: str = b.op("ScatterElements", base, places, values, axis=axis, reduction=kind)
-        return result
+    def scatter(base: str, values: str, kind: str) -> Any:
+        return b.op("ScatterElements", base, places, values, axis=axis, reduction=kind)
 
     base = b.operand(x, dtype)
     if not own:
