@@ -36,23 +36,20 @@ def convolve(node: Node, x: Any, w: Any, b: Any, outside: Any = 0) -> Any:
     if list(kernel) != list(w.shape[2:]):
         raise node.error(f"the kernel_shape of w, {list(w.shape[2:])}", kernel)
     win = windows(node, x.shape[2:], kernel)
-    if groups > 4 and w.shape[1] == 1 and w.shape[0] == groups:
+    if groups > 4 and w.shape[1] == 1 and w.shape[0] == groups and x.dtype.kind != "f":
         y = _depthwise(padded(x, win.before, win.after, outside), w, win)
         return y if b is None else y + b.reshape(-1, *[1] * len(kernel))
     pad: Any = tuple(win.before)
     if win.before != win.after or outside != 0:
         x, pad = padded(x, win.before, win.after, outside), 0
-    w = dilated(w, win.dilations)
     stride = tuple(win.strides)
-    if groups == 1:
+    if groups == 1 and set(win.dilations) == {1}:
         return chx.conv(x, w, b, stride, pad)
-    bs: list[Any] = [None] * groups if b is None else chx.split(b, groups, 0)
-    parts = zip(chx.split(x, groups, 1), chx.split(w, groups, 0), bs)
-    return chx.concatenate([chx.conv(xg, wg, bg, stride, pad) for xg, wg, bg in parts], 1)
+    return chx.grouped_conv(x, w, b, stride, pad, tuple(win.dilations), groups)
 
 
 def _depthwise(x: Any, w: Any, win: Windows) -> Any:
-    """A kernel for each channel: sums over the kernel's elements, not a convolution per channel."""
+    """Integers, and a kernel for each channel, of which grouped_conv makes as many convolutions."""
     flat = w.reshape(w.shape[0], -1)
     total = None
     for i, part in enumerate(shifts(x, win)):
