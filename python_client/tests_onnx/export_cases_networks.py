@@ -153,6 +153,7 @@ NETWORK_CASES = {
         lambda x: chx.interpolate(x, scale_factor=1.05, mode="linear"),
         [(1, 2, 6)],
     ),
+    "interpolate/empty": (lambda x: chx.interpolate(x, 7, mode="linear"), [(0, 2, 3)]),
     "kl_div": (chx.kl_div, [A, probabilities(3, 4)]),
     "kl_div/log": (lambda x, t: chx.kl_div(x, t, "batchmean", True), [A, (4,)]),
     "kl_div/none": (lambda x, t: chx.kl_div(x, t, "none"), [A, probabilities(3, 4)]),
@@ -176,6 +177,7 @@ NETWORK_CASES = {
     ),
     "masked_fill": (lambda x, m: chx.masked_fill(x, m, -1), [A, bools(2, 3, 4)]),
     "masked_fill/array": (chx.masked_fill, [ints(9, 3, 4), bools(4), ints(3, dtype="int32")]),
+    "masked_fill/bool": (lambda x, m: chx.masked_fill(x, m, True), [bools(3, 4), bools(4)]),
     "mish": (chx.mish, [A]),
     "nll_loss": (chx.nll_loss, [A, ints(4, 3)]),
     "nll_loss/weights": (

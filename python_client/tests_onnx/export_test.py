@@ -117,6 +117,40 @@ def test_a_network(rng, tmp_path):
     same(list(chx.onnx.load(path)(image=x)), list(call(chx.array(x)).values()))
 
 
+def language_model(table, gain, projections, rise, fall):
+    """Scores of the next tokens: a layer of attention with positions, and one of features."""
+
+    def heads(x, w):
+        return chx.transpose((x @ w).reshape(*x.shape[:2], 4, -1), (0, 2, 1, 3))
+
+    def call(ids):
+        x = chx.embedding(ids, table)
+        h = chx.rms_norm(x, gain.shape, gain)
+        q, k, v = (heads(h, w) for w in projections)
+        y = chx.scaled_dot_product_attention(chx.rope(q), chx.rope(k), v, is_causal=True)
+        x = x + chx.transpose(y, (0, 2, 1, 3)).reshape(x.shape)
+        x = x + chx.silu(chx.layer_norm(x, gain.shape) @ rise) @ fall
+        return x @ table.T
+
+    return call
+
+
+def test_a_language_model(rng, tmp_path):
+    shapes = [(50, 16), (16,), (16, 16), (16, 16), (16, 16), (16, 24), (24, 16)]
+    table, gain, *projections, rise, fall = (
+        chx.array(rng.normal(size=s).astype("f") * 0.3) for s in shapes
+    )
+    call = language_model(table, gain, projections, rise, fall)
+    ids, others = rng.integers(0, 50, (2, 3, 9))
+    model = chx.onnx.export(call, chx.array(ids), tmp_path / "model.onnx")
+    written = {node.op_type for node in model.graph.node}
+    assert {"RMSNormalization", "LayerNormalization", "Attention", "RotaryEmbedding"} <= written
+    for tokens in (ids, others):
+        expected = [call(chx.array(tokens))]
+        same(run(model, [tokens]), expected)
+        same([chx.onnx.load(tmp_path / "model.onnx")(tokens)], expected)
+
+
 def test_a_recorded_function(rng):
     step = chx.jit(lambda x: chx.sum(x * x, axis=0))
     x = rng.normal(size=(3, 4)).astype("f")

@@ -29,7 +29,7 @@ def _mask(b: Builder, mask: Any, scores: Sequence[int], dtype: Any) -> Any:
         shape = [*scores[:-3], *shape[-3:]]
     if tuple(shape) != mask.shape:
         name = b.op("Expand", name, b.ints(shape))
-    return name if len(shape) <= 4 else b.reshape(name, [-1, *shape[-3:]])
+    return name if len(shape) <= 4 else b.reshape(name, [math.prod(shape[:-3]), *shape[-3:]])
 
 
 @converter("scaled_dot_product_attention")
@@ -75,13 +75,12 @@ def _rope(b: Builder, call: Call) -> Any:
     batch = list(x.shape[:differ])
     name = b.operand(x, dtype)
     flat = b.reshape(name, [math.prod(batch), math.prod(x.shape[differ:-2]), length, features])
-    angles = _angles(b, call)
+    angles, pairs = _angles(b, call), features // 2
     if positions is not None:
-        angles = b.reshape(
-            angles, [*lead[:differ], positions.shape[-1] if positions.ndim else 1, -1]
-        )
-    angles = b.op("Expand", angles, b.ints([*batch, length, features // 2]))
-    angles = b.reshape(angles, [math.prod(batch), length, features // 2])
+        last = positions.shape[-1] if positions.ndim else 1
+        angles = b.reshape(angles, [*lead[:differ], last, pairs])
+    angles = b.op("Expand", angles, b.ints([*batch, length, pairs]))
+    angles = b.reshape(angles, [math.prod(batch), length, pairs])
     cos, sin = (b.cast(b.op(op, angles), np.dtype("float64"), dtype) for op in ("Cos", "Sin"))
     interleaved = call.attrs["interleaved"]
     if dtype == "float64":  # which RotaryEmbedding does not take

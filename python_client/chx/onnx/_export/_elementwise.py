@@ -219,16 +219,17 @@ def _on_floats(b: Builder, call: Call, op: str) -> str:
     return name
 
 
+def selected(b: Builder, condition: Any, x: Any, y: Any, dtype: Any) -> Any:
+    """Where, also of dtypes of which onnxruntime has none."""
+    wide = np.dtype({"bool": "uint8", "int16": "int32"}.get(str(dtype), dtype))
+    names = [b.cast(b.operand(value, dtype), dtype, wide) for value in (x, y)]
+    return b.cast(b.op("Where", b.operand(condition, np.dtype("bool")), *names), wide, dtype)
+
+
 @converter("where")
 def _where(b: Builder, call: Call) -> Any:
     condition, x, y = call.inputs
-    dtype = call.outputs[0].dtype
-    return b.op(
-        "Where",
-        b.operand(condition, np.dtype("bool")),
-        b.operand(x, dtype),
-        b.operand(y, dtype),
-    )
+    return selected(b, condition, x, y, call.outputs[0].dtype)
 
 
 @converter("astype")

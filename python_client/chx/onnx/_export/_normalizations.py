@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def _groups(b: Builder, call: Call) -> Any:
     name = b.operand(x, dtype)
     names = [None if p is None else b.operand(p, dtype) for p in (weight, bias)]
     if dtype == "float64" or (call.op == "instance_norm" and x.ndim == 2):
-        rows, axes = b.reshape(name, (x.shape[0], groups, -1)), b.ints([2])
+        size = math.prod(x.shape[1:]) // groups
+        rows, axes = b.reshape(name, (x.shape[0], groups, size)), b.ints([2])
         y = b.reshape(_scaled(b, _centered(b, rows, axes), axes, eps, dtype), x.shape)
         column = (channels, *[1] * (x.ndim - 2))
         y = _affine(b, y, *[None if n is None else b.reshape(n, column) for n in names])

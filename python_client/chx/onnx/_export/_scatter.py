@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chx.onnx._export._builder import Builder, converter
+from chx.onnx._export._elementwise import selected
 from chx.onnx._export._trace import Call
 
 _INT64 = np.dtype("int64")
@@ -22,7 +23,7 @@ def _embedding(b: Builder, call: Call) -> Any:
 @converter("masked_fill")
 def _masked_fill(b: Builder, call: Call) -> Any:
     x, mask, value = call.inputs
-    return b.op("Where", b.name(mask), b.operand(value, x.dtype), b.name(x))
+    return selected(b, mask, value, x, x.dtype)
 
 
 _REDUCTIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
@@ -94,7 +95,7 @@ def _index_add(b: Builder, call: Call) -> Any:
     x, indices, source = call.inputs
     dtype = _wide(x.dtype)
     axis = call.attrs["axis"] % x.ndim
-    line = [-1 if i == axis else 1 for i in range(x.ndim)]
+    line = [indices.size if i == axis else 1 for i in range(x.ndim)]
     places = b.reshape(b.operand(indices, _INT64), line)
     places = b.op("Expand", places, b.ints(source.shape))
     arrays = [b.operand(a, dtype) for a in (x, source)]

@@ -104,7 +104,7 @@ def _plan(node: Node, x: Any) -> tuple[list[int], list[float], list[int], list[A
         scales = [1, 1, node.attr("height_scale"), node.attr("width_scale")]
     sizes = node.ints(3) if index == 2 else None
     if sizes:
-        scales = [m / n for m, n in zip(sizes, lengths)]
+        scales = [m / n if n else 1.0 for m, n in zip(sizes, lengths)]
         policy = node.attr("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             scale = (min if policy == "not_larger" else max)(scales)
