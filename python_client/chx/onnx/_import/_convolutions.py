@@ -36,7 +36,7 @@ def convolve(node: Node, x: Any, w: Any, b: Any, outside: Any = 0) -> Any:
     if list(kernel) != list(w.shape[2:]):
         raise node.error(f"the kernel_shape of w, {list(w.shape[2:])}", kernel)
     win = windows(node, x.shape[2:], kernel)
-    if groups > 4 and w.shape[1] == 1 and w.shape[0] == groups and x.dtype.kind != "f":
+    if groups > 4 and w.shape[1] == 1 and w.shape[0] == groups:
         y = _depthwise(padded(x, win.before, win.after, outside), w, win)
         return y if b is None else y + b.reshape(-1, *[1] * len(kernel))
     pad: Any = tuple(win.before)
@@ -49,7 +49,8 @@ def convolve(node: Node, x: Any, w: Any, b: Any, outside: Any = 0) -> Any:
 
 
 def _depthwise(x: Any, w: Any, win: Windows) -> Any:
-    """Integers, and a kernel for each channel, of which grouped_conv makes as many convolutions."""
+    """A kernel for each channel: sums over the kernel's elements, each in the memory of the last,
+    which takes less time than grouped_conv."""
     flat = w.reshape(w.shape[0], -1)
     total = None
     for i, part in enumerate(shifts(x, win)):
