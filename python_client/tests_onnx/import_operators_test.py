@@ -182,6 +182,19 @@ def test_reductions_at_equal_places(reduction, dtype, rng):
     check(model_of("ScatterElements", elements, reduction=reduction, axis=1), elements)
 
 
+def test_past_keys_without_values_are_refused(rng):
+    arrays = made([Q, K, V, None, (2, 3, 4, 8)], rng)
+    given = [a for a in arrays if a is not None]
+    with pytest.raises(ValueError, match=r"past keys with past values.*node 0"):
+        chx.onnx.load(model_of("Attention", arrays))(*given)
+
+
+def test_no_elements_of_a_resized_axis(rng):
+    arrays = [rng.normal(size=IMAGE).astype("f"), None, np.array([1, 1, 0.1, 1], "f")]
+    given = [arrays[0], arrays[2]]
+    assert chx.onnx.load(model_of("Resize", arrays))(*given).shape == (2, 4, 0, 8)
+
+
 def test_heads_that_do_not_fit_are_refused(rng):
     arrays = made([(2, 5, 48), (2, 7, 24), (2, 7, 12)], rng)
     for heads in (

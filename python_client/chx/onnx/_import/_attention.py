@@ -35,10 +35,12 @@ def attention(node: Node) -> Any:
     windows = [node.attr(f"{side}_window_size", -1) for side in ("left", "right")]
     if node.attr("softcap", 0.0) or windows != [-1, -1] or node.has(6) or node.wants(3):
         return NotImplemented
+    if node.has(4) != node.has(5):
+        raise node.error("past keys with past values", "one of them")
     counts = [node.attr("q_num_heads"), *[node.attr("kv_num_heads")] * 2]
     q, k, v = (_heads(node, node.array(i), count) for i, count in enumerate(counts))
     mask, past = node[3], 0
-    if node.has(4) and node.has(5):
+    if node.has(4):
         past = node.array(4).shape[2]
         k, v = (chx.concatenate([node.array(4 + i), x], axis=2) for i, x in enumerate((k, v)))
     length, total = q.shape[2], k.shape[2]

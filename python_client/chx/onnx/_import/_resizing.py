@@ -137,6 +137,8 @@ def _as_interpolate(node: Node, x: Any, plan: list[Any]) -> dict[str, Any] | Non
     corners = mode == "linear" and how == "align_corners"
     for axis, scale, outs, part in plan:
         n = x.shape[axis]
+        if outs == 0:
+            return None
         coordinates, counted = _coordinates(node, n, outs, scale, part), np.arange(outs)
         if mode == "nearest":
             same = (_taps(node, coordinates, n, scale)[0][:, 0] == counted * n // outs).all()
