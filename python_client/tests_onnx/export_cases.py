@@ -6,6 +6,7 @@ or a function of a random generator.
 
 import chx
 import numpy as np
+from export_cases_networks import NETWORK_CASES
 
 
 def of(dtype, *shape, low=-3, high=4):
@@ -258,5 +259,8 @@ CASES = {
     "vstack": (lambda x, y: chx.vstack([x, y]), [A, (2, 4)]),
     "vstack/1": (lambda x, y: chx.vstack([x, y]), [(4,), (4,)]),
     "where": (lambda c, x, y: chx.where(c, x, y), [B, A, (4,)]),
+    "where/bool": (lambda c, x: chx.where(c, x, False), [B, B]),
+    "where/int16": (chx.where, [B, of("int16", 3, 4), of("int16", 3, 4)]),
     "where/scalar": (lambda x: chx.where(x > 0, x, -1), [A]),
 }
+CASES |= NETWORK_CASES

@@ -64,7 +64,6 @@ DIFFERENCES = {
     },
     "test_ai_onnx_ml_tree_ensemble_set_membership": _TREES,
     "test_ai_onnx_ml_tree_ensemble_single_tree": _TREES,
-    "test_attention_4d_causal_fp16": _HALF,
     "test_attention_4d_causal_fp16_expanded": _HALF,
     "test_gradient_of_add": _GRADIENT,
     "test_gradient_of_add_and_mul": _GRADIENT,

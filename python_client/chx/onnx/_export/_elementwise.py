@@ -30,9 +30,11 @@ _SAME = {
     "exp": "Exp",
     "fabs": "Abs",
     "floor": "Floor",
+    "hardswish": "HardSwish",
     "log": "Log",
     "maximum": "Max",
     "minimum": "Min",
+    "mish": "Mish",
     "negative": "Neg",
     "positive": "Identity",
     "power": "Pow",
@@ -217,16 +219,17 @@ def _on_floats(b: Builder, call: Call, op: str) -> str:
     return name
 
 
+def selected(b: Builder, condition: Any, x: Any, y: Any, dtype: Any) -> Any:
+    """Where, also of dtypes of which onnxruntime has none."""
+    wide = np.dtype({"bool": "uint8", "int16": "int32"}.get(str(dtype), dtype))
+    names = [b.cast(b.operand(value, dtype), dtype, wide) for value in (x, y)]
+    return b.cast(b.op("Where", b.operand(condition, np.dtype("bool")), *names), wide, dtype)
+
+
 @converter("where")
 def _where(b: Builder, call: Call) -> Any:
     condition, x, y = call.inputs
-    dtype = call.outputs[0].dtype
-    return b.op(
-        "Where",
-        b.operand(condition, np.dtype("bool")),
-        b.operand(x, dtype),
-        b.operand(y, dtype),
-    )
+    return selected(b, condition, x, y, call.outputs[0].dtype)
 
 
 @converter("astype")
@@ -257,6 +260,18 @@ def _crelu(b: Builder, call: Call) -> Any:
     (x,) = b.operands(call)
     parts = [b.op("Relu", x), b.op("Relu", b.op("Neg", x))]
     return b.op("Concat", *parts, axis=int(call.attrs["axis"]))
+
+
+@converter("gelu")
+def _gelu(b: Builder, call: Call) -> Any:
+    return b.op("Gelu", *b.operands(call), approximate=("none", "tanh")[call.attrs["approximate"]])
+
+
+@converter("silu")
+def _silu(b: Builder, call: Call) -> Any:
+    """Not by Swish, of which onnxruntime has no kernel."""
+    (x,) = b.operands(call)
+    return b.op("Mul", x, b.op("Sigmoid", x))
 
 
 @converter("softplus")

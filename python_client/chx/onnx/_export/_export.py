@@ -13,9 +13,14 @@ from onnx import helper
 import chx
 from chx._programs import Jitted
 from chx.onnx._export import (
+    _attention as _attention,
     _elementwise as _elementwise,
     _layers as _layers,
+    _losses as _losses,
+    _normalizations as _normalizations,
     _reductions as _reductions,
+    _resampling as _resampling,
+    _scatter as _scatter,
     _shapes as _shapes,
 )
 from chx.onnx._export._builder import CONVERTERS, Builder

@@ -1,10 +1,8 @@
-"""Products, convolutions, pooling, normalizations, and losses."""
+"""Products, convolutions, pooling, and batch normalization."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from chx.onnx._export._builder import Builder, axes_of, converter, refuse
 from chx.onnx._export._trace import Call
@@ -58,6 +56,20 @@ def _conv(b: Builder, call: Call) -> Any:
     names = b.operands(call)
     pads = _pads(call, kernel, strides)
     return b.op("Conv", *names, kernel_shape=kernel, strides=strides, pads=pads)
+
+
+@converter("grouped_conv")
+def _grouped_conv(b: Builder, call: Call) -> Any:
+    pad = _spatial(call, "pad")
+    return b.op(
+        "Conv",
+        *b.operands(call),
+        kernel_shape=list(call.inputs[1].shape[2:]),
+        strides=_spatial(call, "stride"),
+        dilations=_spatial(call, "dilate"),
+        pads=pad + pad,
+        group=call.attrs["groups"],
+    )
 
 
 @converter("conv_transpose")
@@ -142,28 +154,3 @@ def _batch_norm(b: Builder, call: Call) -> Any:
     var = b.op("ReduceMean", b.op("Mul", distance, distance), axes)
     gamma, beta = (b.reshape(name, shape) for name in names[1:])
     return _normalized(b, call, names[0], gamma, beta, mean, var)
-
-
-@converter("softmax_cross_entropy")
-def _softmax_cross_entropy(b: Builder, call: Call) -> Any:
-    x, t = call.inputs
-    dtype = call.outputs[0].dtype
-    labels = b.operand(t, np.dtype("int64"))
-    # A label of -1 counts as nothing.
-    return b.op(
-        "SoftmaxCrossEntropyLoss",
-        b.operand(x, dtype),
-        labels,
-        reduction="none",
-        ignore_index=-1,
-    )
-
-
-@converter("sigmoid_cross_entropy")
-def _sigmoid_cross_entropy(b: Builder, call: Call) -> Any:
-    x, t = call.inputs
-    dtype = call.outputs[0].dtype
-    score, label = b.operand(x, dtype), b.operand(t, dtype)
-    loss = b.op("Sub", b.op("Softplus", score), b.op("Mul", score, label))
-    ignored = b.op("Equal", label, b.constant(-1, dtype))
-    return b.op("Where", ignored, b.constant(0, dtype), loss)

@@ -67,8 +67,7 @@ def hard_sigmoid(node: Node) -> Any:
 
 @operator("HardSwish")
 def hard_swish(node: Node) -> Any:
-    x = node.array(0)
-    return x * chx.clip(x * (1 / 6) + 0.5, 0, 1)
+    return chx.hardswish(node.array(0))
 
 
 @operator("Softplus")
@@ -84,22 +83,18 @@ def softsign(node: Node) -> Any:
 
 @operator("Mish")
 def mish(node: Node) -> Any:
-    x = node.array(0)
-    return x * chx.tanh(chx.softplus(x))
+    return chx.mish(node.array(0))
 
 
 @operator("Swish")
 def swish(node: Node) -> Any:
-    x = node.array(0)
-    return x * chx.sigmoid(node.attr("alpha", 1.0) * x)
+    x, alpha = node.array(0), node.attr("alpha", 1.0)
+    return chx.silu(x) if alpha == 1 else x * chx.sigmoid(alpha * x)
 
 
 @operator("Gelu")
 def gelu(node: Node) -> Any:
-    x = node.array(0)
-    if node.attr("approximate", "none") == "tanh":
-        return 0.5 * x * (1 + chx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-    return 0.5 * x * (1 + chx.erf(x * math.sqrt(0.5)))
+    return chx.gelu(node.array(0), node.attr("approximate", "none"))
 
 
 @operator("Shrink")

@@ -2,6 +2,7 @@
 
 from chx.onnx._import import (
     _activations as _activations,
+    _attention as _attention,
     _control as _control,
     _convolutions as _convolutions,
     _elementwise as _elementwise,

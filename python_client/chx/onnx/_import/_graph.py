@@ -197,9 +197,9 @@ def _run_step(step: Step, scope: Scope, context: Context) -> None:
             results = folded
         elif step.model_function is not None:
             results = _call_function(step.model_function, node, context)
-        elif step.function is not None:
-            results = step.function(node)
         else:
+            results = NotImplemented if step.function is None else step.function(node)
+        if results is NotImplemented:
             opset = context.opsets.get("", 1)
             body = _expansion.body(step.proto, step.domain, node, opset)
             results = _call_function(body, node, context)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 import chx
 from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
@@ -71,19 +69,10 @@ def scatter(node: Node, x: Any, places: Any, values: Any, reduction: str) -> Any
     if reduction == "add":
         added = chx._core.take_along_axis_grad(values, _like_rows(places, values), x.shape, 0)
         return x + added
-    # No operator multiplies or compares at equal places: those of the n-th occurrence, n by n.
-    result = x.copy()
-    combine = {"mul": chx.multiply, "max": chx.maximum, "min": chx.minimum}[reduction]
-    host = chx.to_numpy(places)
-    order = np.argsort(host, kind="stable")
-    starts = np.r_[True, host[order][1:] != host[order][:-1]] if host.size else np.zeros(0, bool)
-    run = np.arange(host.size) - np.maximum.accumulate(np.where(starts, np.arange(host.size), 0))
-    for n in range(int(run.max()) + 1 if host.size else 0):
-        chosen = chx.array(order[run == n])
-        where = chx.take(places, chosen, axis=0)
-        new = combine(chx.take(result, where, axis=0), chx.take(values, chosen, axis=0))
-        chx.index_put(result, where, new)
-    return result
+    rows = chx.concatenate([x, values], axis=0)
+    ids = chx.concatenate([chx.arange(x.shape[0], dtype="int64"), places], axis=0)
+    combine = {"mul": chx.segment_prod, "max": chx.segment_max, "min": chx.segment_min}[reduction]
+    return combine(rows, ids, x.shape[0])
 
 
 def _like_rows(places: Any, values: Any) -> Any:

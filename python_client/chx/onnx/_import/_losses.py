@@ -9,34 +9,24 @@ from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
 
-def _negative_log_likelihood(node: Node, log_prob: Any, labels: Any, weights: Any) -> Any:
+def _options(node: Node) -> dict[str, Any]:
     ignored = node.attr("ignore_index")
-    places = labels.astype("int64")
-    kept = None
-    if ignored is not None:
-        kept = chx.not_equal(places, ignored)
-        places = chx.where(kept, places, 0)
-    loss = -chx.squeeze(chx.take_along_axis(log_prob, chx.expand_dims(places, 1), axis=1), 1)
-    weight = chx.ones_like(loss) if weights is None else chx.take(weights, places, axis=0)
-    if kept is not None:
-        weight = chx.where(kept, weight, chx.zeros_like(weight))
-    loss = loss * weight
-    reduction = node.attr("reduction", "mean")
-    if reduction == "none":
-        return loss
-    total = chx.sum(loss)
-    return total if reduction == "sum" else total / chx.sum(weight)
+    options = {} if ignored is None else {"ignore_index": ignored}
+    return {"weight": node[2], "reduction": node.attr("reduction", "mean"), **options}
 
 
 @operator("NegativeLogLikelihoodLoss")
 def negative_log_likelihood(node: Node) -> Any:
-    return _negative_log_likelihood(node, node.array(0), node.array(1), node[2])
+    return chx.nll_loss(node.array(0), node.array(1), **_options(node))
 
 
 @operator("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy(node: Node) -> Any:
-    log_prob = chx.log_softmax(node.array(0), axis=1)
-    return _negative_log_likelihood(node, log_prob, node.array(1), node[2]), log_prob
+    x, labels = node.array(0), node.array(1)
+    if not node.wants(1):
+        return chx.cross_entropy(x, labels, **_options(node))
+    log_prob = chx.log_softmax(x, axis=1)
+    return chx.nll_loss(log_prob, labels, **_options(node)), log_prob
 
 
 _TRAINING = "ai.onnx.preview.training"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 import chx
 from chx.onnx._import._node import Node
@@ -40,29 +43,52 @@ def batch_normalization(node: Node) -> Any:
     return y, *running
 
 
-def _normalized(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
-    """x with mean 0 and variance 1 over axes; the mean; and what was divided by, inverted."""
-    mean = chx.mean(x, axis=axes, keepdims=True)
-    inverse = 1 / chx.sqrt(chx.var(x, axis=axes, keepdims=True) + eps)
-    return (x - mean) * inverse, mean, inverse
-
-
 @operator("InstanceNormalization")
 def instance_normalization(node: Node) -> Any:
     x, gamma, beta = (node.array(i) for i in range(3))
-    y, _, _ = _normalized(x, tuple(range(2, x.ndim)), node.attr("epsilon", 1e-5))
-    return y * _along_channels(gamma, x.ndim) + _along_channels(beta, x.ndim)
+    return chx.instance_norm(x, gamma, beta, node.attr("epsilon", 1e-5))
+
+
+@operator("GroupNormalization")
+def group_normalization(node: Node) -> Any:
+    if node.version < 21:  # a weight for each group, not channel
+        return NotImplemented
+    x, gamma, beta = (node.array(i) for i in range(3))
+    return chx.group_norm(x, node.attr("num_groups"), gamma, beta, node.attr("epsilon", 1e-5))
+
+
+def _rows(node: Node, x: Any, parameters: Sequence[Any]) -> tuple[Any, Any, bool]:
+    """The shape and the dtype of what is normalized, and whether one operator does all."""
+    shape = x.shape[node.axis(x.ndim, -1) :]
+    dtype = np.dtype(dtype_name(node.attr("stash_type", 1), node.label))
+    plain = all(p is None or p.shape == shape for p in parameters)
+    return shape, dtype, plain and dtype == np.promote_types(x.dtype, "float32")
 
 
 @operator("LayerNormalization")
 def layer_normalization(node: Node) -> Any:
     x, gamma, beta = node.array(0), node.array(1), node[2]
-    axis = node.axis(x.ndim, -1)
-    wide = x.astype(dtype_name(node.attr("stash_type", 1), node.label))
-    axes = tuple(range(axis, x.ndim))
-    y, mean, inverse = _normalized(wide, axes, node.attr("epsilon", 1e-5))
-    y = y.astype(x.dtype) * gamma
-    return y if beta is None else y + beta, mean, inverse
+    eps = node.attr("epsilon", 1e-5)
+    shape, dtype, plain = _rows(node, x, (gamma, beta))
+    if plain:
+        y = chx.layer_norm(x, shape, gamma, beta, eps)
+    else:
+        y = chx.layer_norm(x.astype(dtype), shape, eps=eps).astype(x.dtype) * gamma
+        y = y if beta is None else y + beta
+    if not node.wants(1) and not node.wants(2):
+        return y
+    axes, wide = tuple(range(x.ndim - len(shape), x.ndim)), x.astype(dtype)
+    mean = chx.mean(wide, axis=axes, keepdims=True)
+    return y, mean, 1 / chx.sqrt(chx.var(wide, axis=axes, keepdims=True) + eps)
+
+
+@operator("RMSNormalization")
+def rms_normalization(node: Node) -> Any:
+    x, gamma, eps = node.array(0), node.array(1), node.attr("epsilon", 1e-5)
+    shape, dtype, plain = _rows(node, x, (gamma,))
+    if plain:
+        return chx.rms_norm(x, shape, gamma, eps)
+    return chx.rms_norm(x.astype(dtype), shape, eps=eps).astype(x.dtype) * gamma
 
 
 @operator("LpNormalization")

@@ -8,7 +8,8 @@ from typing import Any
 from chx.onnx._import._node import Node
 
 Function = Callable[[Node], Any]
-"""Gives an array or a Constant, or a tuple of several outputs."""
+"""Gives an array or a Constant, or a tuple of several outputs; NotImplemented for a node that the
+standard's own definition is for."""
 
 TABLE: dict[tuple[str, str], Function] = {}
 

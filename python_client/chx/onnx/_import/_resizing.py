@@ -72,7 +72,7 @@ def _taps(node: Node, x: Any, n: int, scale: float) -> tuple[Any, Any]:
     return np.clip(places, 0, n - 1).astype(np.int64), weights
 
 
-def _along(node: Node, x: Any, axis: int, outs: int, scale: float, roi: Any) -> Any:
+def _along(node: Node, x: Any, axis: int, scale: float, outs: int, roi: Any) -> Any:
     n = x.shape[axis]
     coordinates = _coordinates(node, n, outs, scale, roi)
     places, weights = _taps(node, coordinates, n, scale)
@@ -104,7 +104,7 @@ def _plan(node: Node, x: Any) -> tuple[list[int], list[float], list[int], list[A
         scales = [1, 1, node.attr("height_scale"), node.attr("width_scale")]
     sizes = node.ints(3) if index == 2 else None
     if sizes:
-        scales = [m / n for m, n in zip(sizes, lengths)]
+        scales = [m / n if n else 1.0 for m, n in zip(sizes, lengths)]
         policy = node.attr("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             scale = (min if policy == "not_larger" else max)(scales)
@@ -123,13 +123,52 @@ def _plan(node: Node, x: Any) -> tuple[list[int], list[float], list[int], list[A
     return axes, scales, sizes, parts
 
 
+def _as_interpolate(node: Node, x: Any, plan: list[Any]) -> dict[str, Any] | None:
+    """The arguments by which one operator gives the same; None where there are none."""
+    mode, how = node.attr("mode", "nearest"), node.attr("coordinate_transformation_mode")
+    if x.dtype.kind != "f" or how == "tf_crop_and_resize" or any(axis < 2 for axis, *_ in plan):
+        return None
+    if mode == "linear":
+        if x.ndim > 5 or node.attr("antialias", 0) or node.attr("exclude_outside", 0):
+            return None
+    elif mode != "nearest":
+        return None
+    size = list(x.shape[2:])
+    corners = mode == "linear" and how == "align_corners"
+    for axis, scale, outs, part in plan:
+        n = x.shape[axis]
+        if outs == 0:
+            return None
+        coordinates, counted = _coordinates(node, n, outs, scale, part), np.arange(outs)
+        if mode == "nearest":
+            same = (_taps(node, coordinates, n, scale)[0][:, 0] == counted * n // outs).all()
+        else:
+            step = (n - 1) / max(outs - 1, 1) if corners else n / outs
+            places = counted * step if corners else (counted + 0.5) * step - 0.5
+            coordinates, places = (np.clip(p, 0, n - 1) for p in (coordinates, places))
+            same = np.allclose(coordinates, places, 1e-12, 1e-12)
+        if not same:
+            return None
+        size[axis - 2] = outs
+    if mode == "linear":
+        mode = ("linear", "bilinear", "trilinear")[x.ndim - 3]
+    return {"size": tuple(size), "mode": mode, "align_corners": corners}
+
+
 @operator("Resize", "Upsample")
 def resize(node: Node) -> Any:
     x = node.array(0)
     dtype = x.dtype
+    plan = [
+        (axis, scale, outs, part)
+        for axis, scale, outs, part in zip(*_plan(node, x))
+        if scale != 1 or outs != x.shape[axis] or part != (0.0, 1.0)
+    ]
+    arguments = _as_interpolate(node, x, plan) if plan else None
+    if arguments is not None:
+        return chx.interpolate(x, **arguments)
     if node.attr("mode", "nearest") != "nearest" and dtype.kind != "f":
         x = x.astype("float32")
-    for axis, scale, outs, part in zip(*_plan(node, x)):
-        if scale != 1 or outs != x.shape[axis] or part != (0.0, 1.0):
-            x = _along(node, x, axis, outs, scale, part)
+    for step in plan:
+        x = _along(node, x, *step)
     return x.astype(dtype)

@@ -169,20 +169,20 @@ def trilu(node: Node) -> Any:
 @operator("DepthToSpace")
 def depth_to_space(node: Node) -> Any:
     x, b = node.array(0), node.attr("blocksize")
+    if node.attr("mode", "DCR") == "CRD":
+        return chx.pixel_shuffle(x, b)
     n, c, h, w = x.shape
-    if node.attr("mode", "DCR") == "DCR":
-        y = chx.transpose(x.reshape(n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2))
-    else:
-        y = chx.transpose(x.reshape(n, c // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3))
+    y = chx.transpose(x.reshape(n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2))
     return y.reshape(n, c // (b * b), h * b, w * b)
 
 
 @operator("SpaceToDepth")
 def space_to_depth(node: Node) -> Any:
     x, b = node.array(0), node.attr("blocksize")
+    if node.attr("mode", "DCR") == "CRD":
+        return chx.pixel_unshuffle(x, b)
     n, c, h, w = x.shape
-    order = (0, 3, 5, 1, 2, 4) if node.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    y = chx.transpose(x.reshape(n, c, h // b, b, w // b, b), order)
+    y = chx.transpose(x.reshape(n, c, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4))
     return y.reshape(n, c * b * b, h // b, w // b)
 
 
