@@ -19,7 +19,9 @@
 
 namespace chx::server {
 
+class Counter;
 class Device;
+struct TurnGroup;
 
 // One session's ordered work on one device. Kernels and copies take effect in the order of the
 // calls; only CopyOut and Synchronize wait. Used by one thread at a time.
@@ -46,6 +48,18 @@ class Stream {
   virtual absl::Status RunBlocks(int64_t n, int64_t grain,
                                  absl::FunctionRef<absl::Status(int64_t, int64_t)> run) {
     return absl::UnimplementedError("the device has no blockwise kernels");
+  }
+
+  // Of devices that work apart from the threads that queue their work: around each kernel. The
+  // first may wait until it is the session's turn, and returns an error if the command is to stop.
+  virtual absl::Status BeginKernel() { return absl::OkStatus(); }
+  virtual absl::Status EndKernel() { return absl::OkStatus(); }
+  // Perhaps nothing more is queued for a while.
+  virtual void Flush() {}
+  // Before the first kernel. Both may be null and outlive the stream: whose share of the device it
+  // has, and where the nanoseconds are counted that the device works for it.
+  virtual absl::Status SetShare(TurnGroup* /*group*/, Counter* /*busy*/) {
+    return absl::OkStatus();
   }
 
   // The session's, which the executor keeps up to date.
@@ -92,7 +106,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 4;
+inline constexpr int kBackendAbi = 5;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

@@ -120,9 +120,12 @@ absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
   DeviceState& state = states_[device];
   if (devices_->at(device).health().lost()) return LostError(device);
   if (state.stream == nullptr) {
-    CHX_ASSIGN_OR_RETURN(state.stream, devices_->at(device).NewStream());
-    state.stream->set_settings(settings_);
+    CHX_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, devices_->at(device).NewStream());
+    stream->set_settings(settings_);
     state.counters = counters_ == nullptr ? nullptr : &(*counters_)[device];
+    CHX_RETURN_IF_ERROR(stream->SetShare(
+        turn_group_, state.counters == nullptr ? nullptr : &state.counters->busy_nanoseconds));
+    state.stream = std::move(stream);
     state.pool = std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(),
                                               PoolBooks{account_.get(), &clock_, state.counters},
                                               share_ ? &segments_ : nullptr);
@@ -137,6 +140,12 @@ absl::Status Executor::LostError(DeviceId device) const {
   return DeviceError("the device ", lost.name(),
                      " is lost, and what was on it: ", lost.health().status().message(),
                      "; it does not work again before the daemon is restarted");
+}
+
+void Executor::Flush() {
+  for (const DeviceState& state : states_) {
+    if (state.stream != nullptr) state.stream->Flush();
+  }
 }
 
 void Executor::Configure(const Settings& settings) {
@@ -314,8 +323,12 @@ absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64
   absl::Status status;
   {
     const KernelTimer timer(state.counters, call.op.id, large_operand);
-    status = Outcome(
-        op, call.kernel({call.op, *state.stream, *this, call.inputs, call.outputs, call.attrs}));
+    status = state.stream->BeginKernel();
+    if (status.ok()) {
+      status = call.kernel({call.op, *state.stream, *this, call.inputs, call.outputs, call.attrs});
+    }
+    if (status.ok()) status = state.stream->EndKernel();
+    status = Outcome(op, std::move(status));
   }
   scratch_.clear();
   return status;

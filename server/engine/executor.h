@@ -83,6 +83,8 @@ class Executor : private ScratchAllocator {
   }
   // Asked to give memory back before an allocation fails; true: it has. Null: nobody is.
   void set_relief(std::function<bool()> relief) { relief_ = std::move(relief); }
+  // Whose share of devices it has that work apart from the calling thread. Before the first array.
+  void set_turn_group(TurnGroup* group) { turn_group_ = group; }
   // The serial of the last buffer that was made.
   uint64_t last_buffer() const { return clock_.buffers; }
 
@@ -95,6 +97,8 @@ class Executor : private ScratchAllocator {
   // A C-contiguous array with the same values; `array` itself if it is one.
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();
+  // At the end of a window of commands: Stream::Flush.
+  void Flush();
   // Whether an operator over lists may write to these arrays: their elements are distinct, and no
   // other array at the same position of the lists has any of them.
   static absl::Status CheckApart(const OpDef& op, absl::Span<const Array* const> arrays);
@@ -213,6 +217,7 @@ class Executor : private ScratchAllocator {
   KernelObserver* observer_ = nullptr;
   bool apart_ = false;
   std::function<bool()> relief_;
+  TurnGroup* turn_group_ = nullptr;
   // Memory that a client may be reading, of arrays that have moved from there to a storage.
   std::vector<Ref<Buffer>> left_;
 };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -200,6 +201,77 @@ TEST_F(RuntimeTest, WorkspacesAreSmallerBeforeHopper) {
   Open();
   ASSERT_TRUE(Square(executor_.get()).ok());
   EXPECT_EQ(cublas_->workspace_bytes, 4 * kMiB);
+}
+
+TEST_F(RuntimeTest, TheTimeOfKernelsIsMeasuredByEvents) {
+  Open();
+  TheFakeCuda().mark_micros = 400;  // a piece takes as long as its last mark
+  std::vector<DeviceCounters> counters(2);
+  const auto micros = [&] { return counters[0].busy_nanoseconds.value() / 1000; };
+  auto executor = std::make_unique<Executor>(
+      &devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30), false, &counters);
+  ASSERT_TRUE(Square(executor.get()).ok());
+  executor->Flush();
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(micros(), 400);
+  // Between two pieces it does nothing for the session.
+  ASSERT_TRUE(Square(executor.get()).ok());
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(micros(), 800);
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(micros(), 800);
+  EXPECT_EQ(counters[1].busy_nanoseconds.value(), 0);
+  // A kernel of known length is a piece of its own if it is as long as one, else many are.
+  TheFakeCuda().mark_micros = 0;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(Square(executor.get()).ok());
+    ASSERT_TRUE(executor->Synchronize().ok());
+  }
+  const int before = TheFakeCuda().marks;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Square(executor.get()).ok());
+  // Uploads have marks of their own, one each.
+  EXPECT_LE(TheFakeCuda().marks - before, 100 + 2);
+  const int events = TheFakeCuda().events;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(Square(executor.get()).ok());
+    ASSERT_TRUE(executor->Synchronize().ok());
+  }
+  EXPECT_LE(TheFakeCuda().events, events + 2);  // they are used again
+}
+
+TEST_F(RuntimeTest, APieceThatIsNotDoneIsMeasuredLater) {
+  Open();
+  TheFakeCuda().mark_micros = 400;
+  std::vector<DeviceCounters> counters(2);
+  auto executor = std::make_unique<Executor>(
+      &devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30), false, &counters);
+  const Array a = Upload(executor.get(), {1, 2});
+  ASSERT_TRUE(Run(executor.get(), "exp", {&a}).ok());
+  executor->Flush();
+  TheFakeCuda().not_ready = 1;
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(counters[0].busy_nanoseconds.value(), 0);
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(counters[0].busy_nanoseconds.value(), 400000);
+}
+
+TEST_F(RuntimeTest, StreamsHaveTheirTenantsPriorities) {
+  Open();
+  // 0 is the lowest here, and -5 is for fills.
+  for (const auto& [of_tenant, of_stream] : std::vector<std::pair<int, int>>{{-1, 0}, {1, -2}}) {
+    TurnGroup group(1, of_tenant);
+    TheFakeCuda().priority_of_streams = 7;
+    for (int i = 0; i < 2; ++i) {  // then it is kept
+      const std::unique_ptr<Executor> executor = NewExecutor(int64_t{1} << 30);
+      executor->set_turn_group(&group);
+      ASSERT_TRUE(Square(executor.get()).ok());
+      EXPECT_EQ(TheFakeCuda().priority_of_streams, i == 0 ? of_stream : 7);
+      TheFakeCuda().priority_of_streams = 7;
+    }
+  }
+  TheFakeCuda().priority_of_streams = 7;
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(TheFakeCuda().priority_of_streams, 7);  // the one of the device's start
 }
 
 TEST_F(RuntimeTest, ArraysGoFromOneDeviceToTheOther) {

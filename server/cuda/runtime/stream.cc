@@ -20,15 +20,16 @@ constexpr size_t kLeastWorkspace = size_t{16} << 10;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New() {
-  std::unique_ptr<StreamParts> parts(new StreamParts);
+absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New(int priority) {
+  std::unique_ptr<StreamParts> parts(new StreamParts(priority));
   CHX_RETURN_IF_ERROR(parts->Open());
   return parts;
 }
 
 absl::Status StreamParts::Open() {
   CHX_RETURN_IF_ERROR(
-      CudaStatus("cudaStreamCreate", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+      CudaStatus("cudaStreamCreate",
+                 cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority_)));
   dnn_.set_stream(stream_);
   solver_.set_stream(stream_);
   CHX_RETURN_IF_ERROR(
@@ -62,10 +63,14 @@ StreamParts::~StreamParts() {
 }
 
 CudaStream::CudaStream(CudaDevice* device, std::unique_ptr<StreamParts> parts)
-    : device_(device), parts_(std::move(parts)) {}
+    : device_(device), parts_(std::move(parts)) {
+  client_.emplace(nullptr, nullptr);
+}
 
 CudaStream::~CudaStream() {
-  if (Synchronize().ok()) {
+  const bool done = Synchronize().ok();
+  device_->work().Forget(&*client_);
+  if (done) {
     device_->KeepParts(std::move(parts_));
   } else if (device_->health().lost()) {
     // The libraries' calls are undefined then, also those that destroy.
@@ -120,7 +125,62 @@ absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
   }
 }
 
-absl::Status CudaStream::Pause() { return Synchronize(); }
+absl::Status CudaStream::SetShare(TurnGroup* group, Counter* busy) {
+  client_.emplace(group, busy);
+  const int priority = device_->StreamPriority(group == nullptr ? 0 : group->priority.load());
+  if (priority == parts_->priority()) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<StreamParts> parts, device_->TakeParts(priority));
+  device_->KeepParts(std::exchange(parts_, std::move(parts)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<cudaEvent_t> CudaStream::Mark() {
+  auto event = static_cast<cudaEvent_t>(device_->work().TakeSpare());
+  if (event == nullptr) {
+    CHX_RETURN_IF_ERROR(Check("cudaEventCreate", cudaEventCreateWithFlags(&event, 0)));
+  }
+  CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(event, parts_->stream_)));
+  return event;
+}
+
+absl::Status CudaStream::BeginKernel() {
+  if (client_->is_open()) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(Enter());
+  const auto is_turn = [this] {
+    const bool begins = device_->work().TryBegin(&*client_, TurnClock::now());
+    return begins ? cudaSuccess : cudaErrorNotReady;
+  };
+  absl::Status status = Await("turn", is_turn);
+  if (status.ok()) {
+    absl::StatusOr<cudaEvent_t> begin = Mark();
+    if (begin.ok()) {
+      device_->work().Open(&*client_, *begin);
+      return absl::OkStatus();
+    }
+    status = begin.status();
+  }
+  device_->work().GiveUp(&*client_);
+  return status;
+}
+
+absl::Status CudaStream::EndKernel() {
+  return client_->is_open() && client_->AddKernel() ? ClosePiece() : absl::OkStatus();
+}
+
+// Errors show when the device is asked for something.
+void CudaStream::Flush() { ClosePiece().IgnoreError(); }
+
+absl::Status CudaStream::ClosePiece() {
+  if (!client_->is_open()) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const cudaEvent_t end, Mark());
+  device_->work().Close(&*client_, end);
+  return absl::OkStatus();
+}
+
+absl::Status CudaStream::Pause() {
+  CHX_RETURN_IF_ERROR(Synchronize());
+  return BeginKernel();  // others may go first
+}
 
 // Large products are computed in parts, as by other kernels: some matrices, or some columns of one.
 absl::Status CudaStream::Gemm(const KernelArgs& args, const GemmCall& call) {
@@ -192,6 +252,7 @@ absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
 
 absl::Status CudaStream::CopyOut(void* dst, const void* src, size_t bytes) {
   CHX_RETURN_IF_ERROR(Enter());
+  CHX_RETURN_IF_ERROR(ClosePiece());
   char* const to = static_cast<char*>(dst);
   const char* const from = static_cast<const char*>(src);
   struct Part {
@@ -259,7 +320,10 @@ absl::StatusOr<bool> CudaStream::CopyFrom(Stream& from, void* dst, const void* s
 
 absl::Status CudaStream::Synchronize() {
   CHX_RETURN_IF_ERROR(Enter());
-  return Await("synchronize", [this] { return cudaStreamQuery(parts_->stream_); });
+  CHX_RETURN_IF_ERROR(ClosePiece());
+  CHX_RETURN_IF_ERROR(Await("synchronize", [this] { return cudaStreamQuery(parts_->stream_); }));
+  device_->work().Notice();
+  return absl::OkStatus();
 }
 
 }  // namespace chx::server::cuda
