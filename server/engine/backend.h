@@ -3,6 +3,7 @@
 #ifndef CHX_SERVER_ENGINE_BACKEND_H_
 #define CHX_SERVER_ENGINE_BACKEND_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,7 +20,6 @@
 
 namespace chx::server {
 
-class Counter;
 class Device;
 struct TurnGroup;
 
@@ -56,9 +56,11 @@ class Stream {
   virtual absl::Status EndKernel() { return absl::OkStatus(); }
   // Perhaps nothing more is queued for a while.
   virtual void Flush() {}
-  // Before the first kernel. Both may be null and outlive the stream: whose share of the device it
-  // has, and where the nanoseconds are counted that the device works for it.
-  virtual absl::Status SetShare(TurnGroup* /*group*/, Counter* /*busy*/) {
+  // Before the first kernel: whose share of the device the stream has (null: nobody's in
+  // particular; it outlives the stream), and who is told, by any thread but one at a time, how long
+  // the device has worked for it.
+  using Worked = std::function<void(std::chrono::nanoseconds)>;
+  virtual absl::Status SetShare(TurnGroup* /*group*/, Worked /*worked*/) {
     return absl::OkStatus();
   }
 

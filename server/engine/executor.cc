@@ -123,8 +123,11 @@ absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
     CHX_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, devices_->at(device).NewStream());
     stream->set_settings(settings_);
     state.counters = counters_ == nullptr ? nullptr : &(*counters_)[device];
-    CHX_RETURN_IF_ERROR(stream->SetShare(
-        turn_group_, state.counters == nullptr ? nullptr : &state.counters->busy_nanoseconds));
+    Stream::Worked worked;
+    if (DeviceCounters* const counters = state.counters) {
+      worked = [counters](auto time) { counters->busy_nanoseconds.Add(time.count()); };
+    }
+    CHX_RETURN_IF_ERROR(stream->SetShare(turn_group_, std::move(worked)));
     state.stream = std::move(stream);
     state.pool = std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(),
                                               PoolBooks{account_.get(), &clock_, state.counters},

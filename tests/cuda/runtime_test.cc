@@ -14,6 +14,7 @@
 #include "server/cuda/testing/fake_cublas.h"
 #include "server/cuda/testing/fake_cuda.h"
 #include "server/engine/executor.h"
+#include "server/engine/turn_queue.h"
 
 namespace chx::server::cuda {
 namespace {

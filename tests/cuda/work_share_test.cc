@@ -28,9 +28,10 @@ class WorkShareTest : public testing::Test {
  protected:
   // A session that queues kernels as soon as it may, or one piece now and then.
   struct Session {
-    Session(TurnGroup* group, Duration kernel) : client(group, &busy), kernel(kernel) {}
+    Session(TurnGroup* group, Duration kernel)
+        : client(group, [this](auto time) { worked += time; }), kernel(kernel) {}
 
-    Counter busy;
+    std::chrono::nanoseconds worked{};
     WorkShare::Client client;
     Duration kernel;            // what one takes
     Duration every{};           // so often it has a step of one kernel; 0: it always has work
@@ -40,7 +41,7 @@ class WorkShareTest : public testing::Test {
     Mark* end = nullptr;        // the step's last mark
     int pieces = 0;
 
-    double seconds() const { return static_cast<double>(busy.value()) * 1e-9; }
+    double seconds() const { return std::chrono::duration<double>(worked).count(); }
   };
 
   Session* Add(TurnGroup* group, Duration kernel, Duration every = {}) {

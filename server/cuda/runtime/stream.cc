@@ -125,8 +125,8 @@ absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
   }
 }
 
-absl::Status CudaStream::SetShare(TurnGroup* group, Counter* busy) {
-  client_.emplace(group, busy);
+absl::Status CudaStream::SetShare(TurnGroup* group, Worked worked) {
+  client_.emplace(group, std::move(worked));
   const int priority = device_->StreamPriority(group == nullptr ? 0 : group->priority.load());
   if (priority == parts_->priority()) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<StreamParts> parts, device_->TakeParts(priority));

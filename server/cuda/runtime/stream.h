@@ -75,7 +75,7 @@ class CudaStream : public KernelStream {
   absl::Status BeginKernel() override;
   absl::Status EndKernel() override;
   void Flush() override;
-  absl::Status SetShare(TurnGroup* group, Counter* busy) override;
+  absl::Status SetShare(TurnGroup* group, Worked worked) override;
 
   void* handle() override;
   absl::Status Launched() override;

@@ -99,9 +99,7 @@ void WorkShare::Finish(const Piece& piece, Duration elapsed) {
   spare_.push_back(piece.begin);
   queue_.Charge(&client.account_, had,
                 client.state_ == Client::State::kWaiting ? &client.waiter_ : nullptr);
-  if (client.busy_ != nullptr) {
-    client.busy_->Add(std::chrono::duration_cast<std::chrono::nanoseconds>(had).count());
-  }
+  if (client.worked_ != nullptr) client.worked_(had);
   // A quarter of the mean is the last piece's.
   if (piece.kernels > 0) client.kernel_ += (had / piece.kernels - client.kernel_) / 4;
   --client.in_flight_;

@@ -11,7 +11,6 @@
 #include "absl/types/optional.h"
 #include "base/mutex.h"
 #include "server/engine/turn_queue.h"
-#include "server/observability/counters.h"
 
 namespace chx::server::cuda {
 
@@ -41,8 +40,10 @@ class WorkShare {
   // A session on this device, with at most one piece that is open. Used by the session's thread.
   class Client {
    public:
-    // Both may be null and outlive it: whose share it has, and where busy nanoseconds are counted.
-    Client(TurnGroup* group, Counter* busy) : busy_(busy) {
+    // Both may be null: whose share it has, which outlives it, and who is told how long the device
+    // has worked for it.
+    Client(TurnGroup* group, std::function<void(std::chrono::nanoseconds)> worked)
+        : worked_(std::move(worked)) {
       account_.group = group;
       waiter_.account = &account_;
       waiter_.client = this;
@@ -63,7 +64,7 @@ class WorkShare {
 
     TurnAccount account_;
     Waiter waiter_;
-    Counter* const busy_;
+    const std::function<void(std::chrono::nanoseconds)> worked_;
     State state_ = State::kIdle;
     Time since_;  // of kGranted and kOpen
     Event begin_ = nullptr;
