@@ -197,6 +197,17 @@ TEST_F(RuntimeTest, ProductsHaveAWorkspaceOfTheSession) {
   EXPECT_EQ(cublas_->workspace_bytes, 16 << 10);
 }
 
+TEST_F(RuntimeTest, ProductsAreExactUnlessTheSessionAllowsTf32) {
+  Open();
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->compute, CUBLAS_COMPUTE_32F);
+  Settings settings;
+  settings.tf32 = true;
+  executor_->Configure(settings);
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->compute, CUBLAS_COMPUTE_32F_FAST_TF32);
+}
+
 TEST_F(RuntimeTest, WorkspacesAreSmallerBeforeHopper) {
   TheFakeCuda().compute_capability = 8;
   Open();

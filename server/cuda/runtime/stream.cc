@@ -208,6 +208,7 @@ absl::Status CudaStream::Gemm(const KernelArgs& args, const GemmCall& call) {
     for (int64_t j = 0; j < call.n; j += columns) {
       if (i + j > 0) CHX_RETURN_IF_ERROR(Pause());
       GemmCall part = call;
+      part.tf32 = settings().tf32;
       part.count = std::min(count, call.count - i);
       part.n = std::min(columns, call.n - j);
       const int64_t b_column = call.transpose_b ? j : j * call.ldb;
