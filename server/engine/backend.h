@@ -23,6 +23,14 @@ namespace chx::server {
 class Device;
 struct TurnGroup;
 
+// Work that a stream repeats as one. It ends before its stream.
+class Sequence {
+ public:
+  virtual ~Sequence() = default;
+  // Queues it once more.
+  virtual absl::Status Repeat() = 0;
+};
+
 // One session's ordered work on one device. Kernels and copies take effect in the order of the
 // calls; only CopyOut and Synchronize wait. Used by one thread at a time.
 class Stream {
@@ -54,6 +62,12 @@ class Stream {
   // first may wait until it is the session's turn, and returns an error if the command is to stop.
   virtual absl::Status BeginKernel() { return absl::OkStatus(); }
   virtual absl::Status EndKernel() { return absl::OkStatus(); }
+  // Queues what queue() queues, as one that can be repeated with the same addresses and numbers.
+  // UNIMPLEMENTED: nothing is queued, as the device, or a kernel of these, cannot do that.
+  virtual absl::StatusOr<std::unique_ptr<Sequence>> Capture(
+      absl::FunctionRef<absl::Status()> /*queue*/) {
+    return absl::UnimplementedError("the device has no sequences");
+  }
   // Perhaps nothing more is queued for a while.
   virtual void Flush() {}
   // Before the first kernel: whose share of the device the stream has (null: nobody's in
@@ -86,6 +100,8 @@ class Device {
   virtual void FreeSlab(void* slab, size_t bytes) = 0;
   // Once it is lost, the engine asks nothing of it any more but to free what it has.
   DeviceHealth& health() { return health_; }
+  // Whether its streams may have sequences (Stream::Capture).
+  virtual bool has_sequences() const { return false; }
   // Asks all sessions that do nothing now to give back what they keep of this memory for later.
   // False: there is nothing.
   bool Relieve() const { return relief_ != nullptr && relief_(); }

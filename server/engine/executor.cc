@@ -153,6 +153,7 @@ void Executor::Flush() {
 
 void Executor::Configure(const Settings& settings) {
   settings_ = settings;
+  ++configured_;
   for (const DeviceState& state : states_) {
     if (state.stream != nullptr) state.stream->set_settings(settings);
   }
@@ -174,6 +175,8 @@ absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
     scratch_room_.remove_prefix(static_cast<size_t>(rounded));
     return static_cast<void*>(data);
   }
+  // Other memory would be somebody else's when the sequence is repeated.
+  if (captures_) return absl::UnimplementedError("a kernel takes more memory than before");
   CHX_ASSIGN_OR_RETURN(Ref<Buffer> buffer, NewBuffer(*current_, static_cast<int64_t>(bytes)));
   scratch_.push_back(std::move(buffer));
   return static_cast<void*>(scratch_.back()->data());
@@ -345,6 +348,26 @@ absl::Status Executor::Repeat(const PreparedKernel& call, absl::Span<char> scrat
       call.large_operand);
   scratch_room_ = {};
   return status;
+}
+
+absl::StatusOr<std::unique_ptr<Sequence>> Executor::Capture(DeviceId device,
+                                                            absl::FunctionRef<absl::Status()> run) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(device));
+  captures_ = true;
+  absl::StatusOr<std::unique_ptr<Sequence>> sequence = state->stream->Capture(run);
+  captures_ = false;
+  return sequence;
+}
+
+absl::Status Executor::Repeat(DeviceId device, Sequence* sequence, absl::Span<const OpId> kernels) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(device));
+  const OpDef& first = OpRegistry::Global().at(kernels[0]);
+  CHX_RETURN_IF_ERROR(CheckNotStopped(first.name));
+  CHX_RETURN_IF_ERROR(Outcome(first, sequence->Repeat()));
+  if (DeviceCounters* const counters = state->counters) {
+    for (OpId op : kernels) counters->groups[counters->group_of[op]].kernels.Add();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Executor::RepeatBlocks(

@@ -75,6 +75,11 @@ class Executor : private ScratchAllocator {
   // all of a run of blockwise kernels, of which `first` is the first.
   absl::Status RepeatBlocks(const PreparedKernel& first, int64_t n, int64_t grain,
                             absl::FunctionRef<absl::Status(Stream&, int64_t, int64_t)> run);
+  // As Stream::Capture. run() calls Repeat, with room for all scratch memory.
+  absl::StatusOr<std::unique_ptr<Sequence>> Capture(DeviceId device,
+                                                    absl::FunctionRef<absl::Status()> run);
+  // A sequence of so many kernels of these operators, once more.
+  absl::Status Repeat(DeviceId device, Sequence* sequence, absl::Span<const OpId> kernels);
   // Told of each kernel from now on; null: nobody is. `apart`: results lie beside their inputs
   // then, also where an input is not used again, unless there is no memory.
   void set_observer(KernelObserver* observer, bool apart = false) {
@@ -105,6 +110,8 @@ class Executor : private ScratchAllocator {
   // For all that runs from now on.
   void Configure(const Settings& settings);
   const Settings& settings() const { return settings_; }
+  // How often.
+  uint64_t configured() const { return configured_; }
 
   // Before a command runs on arrays (null: an operand is none): locks those that other sessions may
   // have too, until *use is gone, or says why not. What the operator writes is copied first if that
@@ -205,6 +212,8 @@ class Executor : private ScratchAllocator {
   const bool share_;
   std::vector<DeviceCounters>* const counters_;
   Settings settings_;
+  uint64_t configured_ = 0;
+  bool captures_ = false;
   UseClock clock_;     // outlives the pools
   Segments segments_;  // so does this
   std::vector<DeviceState> states_;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -284,6 +285,51 @@ TEST_F(RuntimeTest, StreamsHaveTheirTenantsPriorities) {
   TheFakeCuda().priority_of_streams = 7;
   ASSERT_TRUE(Square(executor_.get()).ok());
   EXPECT_EQ(TheFakeCuda().priority_of_streams, 7);  // the one of the device's start
+}
+
+TEST_F(RuntimeTest, SequencesAreGraphs) {
+  Open();
+  const Array a = Upload(executor_.get(), {1, 2, 3, 4});
+  Array matrix = a;
+  matrix.spec = ArraySpec(Dtype::kFloat32, {2, 2}, 0);
+  int inside = 0;
+  // Stands for kernels, which these fakes do not have.
+  absl::StatusOr<std::unique_ptr<Sequence>> sequence = executor_->Capture(0, [&] {
+    inside += TheFakeCuda().captures;
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  EXPECT_EQ(inside, 1);
+  EXPECT_EQ(TheFakeCuda().captures, 0);
+  EXPECT_EQ(TheFakeCuda().graph_launches, 1);
+  const OpId op = OpRegistry::Global().Find("exp")->id;
+  ASSERT_TRUE(executor_->Repeat(0, sequence->get(), {op, op}).ok());
+  EXPECT_EQ(TheFakeCuda().graph_launches, 2);
+  EXPECT_EQ(TheFakeCuda().graphs, 1);
+  sequence->reset();
+  EXPECT_EQ(TheFakeCuda().graphs, 0);
+}
+
+TEST_F(RuntimeTest, WhatWaitsIsInNoSequence) {
+  Open();
+  const Array a = Upload(executor_.get(), {1, 2, 3, 4});
+  const std::vector<std::function<absl::Status()>> calls = {
+      [&] { return executor_->CopyOut(a).status(); }, [&] { return executor_->Synchronize(); },
+      [&] { return executor_->CopyIn(a, 0, "abcd"); },
+      [&] { return Square(executor_.get()).status(); }};  // uploads
+  for (const auto& call : calls) {
+    EXPECT_TRUE(absl::IsUnimplemented(executor_->Capture(0, call).status()));
+    EXPECT_EQ(TheFakeCuda().captures, 0);
+  }
+  // Nor is what CUDA does not like.
+  TheFakeCuda().next_capture = cudaErrorStreamCaptureInvalidated;
+  EXPECT_TRUE(
+      absl::IsUnimplemented(executor_->Capture(0, [] { return absl::OkStatus(); }).status()));
+  EXPECT_EQ(TheFakeCuda().graph_launches, 0);
+  EXPECT_EQ(TheFakeCuda().graphs, 0);
+  // And then all is as before.
+  EXPECT_TRUE(Square(executor_.get()).ok());
+  EXPECT_TRUE(executor_->Synchronize().ok());
 }
 
 TEST_F(RuntimeTest, ArraysGoFromOneDeviceToTheOther) {

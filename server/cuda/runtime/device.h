@@ -24,6 +24,7 @@ class CudaDevice : public Device {
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return memory_bytes_; }
   const KernelTable& kernels() const override { return kernels_; }
+  bool has_sequences() const override { return true; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
   // From a memory pool of our own; waits until the slab is filled with zeros.
   absl::StatusOr<void*> AllocateSlab(size_t bytes) override;

@@ -107,8 +107,14 @@ absl::Status CudaStream::Outcome(absl::string_view what, int error) {
   return Check(what, static_cast<cudaError_t>(error));
 }
 
+absl::Status CudaStream::CheckNoCapture(absl::string_view what) const {
+  if (!captures_) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("cuda: no ", what, " within a graph"));
+}
+
 template <typename Done>
 absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
+  CHX_RETURN_IF_ERROR(CheckNoCapture(what));
   // Most waits are short, and sleeping takes longer.
   constexpr auto kBusy = std::chrono::milliseconds(1);
   const auto begin = std::chrono::steady_clock::now();
@@ -144,7 +150,7 @@ absl::StatusOr<cudaEvent_t> CudaStream::Mark() {
 }
 
 absl::Status CudaStream::BeginKernel() {
-  if (client_->is_open()) return absl::OkStatus();
+  if (captures_ || client_->is_open()) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(Enter());
   const auto is_turn = [this] {
     const bool begins = device_->work().TryBegin(&*client_, TurnClock::now());
@@ -164,7 +170,51 @@ absl::Status CudaStream::BeginKernel() {
 }
 
 absl::Status CudaStream::EndKernel() {
+  if (captures_) return absl::OkStatus();
   return client_->is_open() && client_->AddKernel() ? ClosePiece() : absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Sequence>> CudaStream::Capture(
+    absl::FunctionRef<absl::Status()> queue) {
+  CHX_RETURN_IF_ERROR(Enter());
+  const auto none = [this](absl::string_view what, cudaError_t error) -> absl::Status {
+    if (error == cudaSuccess) return absl::OkStatus();
+    const absl::Status status = Check(what, error);  // the device may be lost
+    if (device_->health().lost()) return status;
+    return absl::UnimplementedError(status.message());
+  };
+  CHX_RETURN_IF_ERROR(
+      none("cudaStreamBeginCapture",
+           cudaStreamBeginCapture(parts_->stream_, cudaStreamCaptureModeThreadLocal)));
+  captures_ = true;
+  const absl::Status queued = queue();
+  captures_ = false;
+  cudaGraph_t graph = nullptr;
+  const absl::Status ended =
+      none("cudaStreamEndCapture", cudaStreamEndCapture(parts_->stream_, &graph));
+  cudaGraphExec_t ready = nullptr;
+  absl::Status made = queued.ok() ? ended : queued;
+  if (made.ok()) made = none("cudaGraphInstantiate", cudaGraphInstantiate(&ready, graph, 0));
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  CHX_RETURN_IF_ERROR(made);
+  auto sequence = std::make_unique<CudaSequence>(this, ready);
+  CHX_RETURN_IF_ERROR(sequence->Repeat());
+  return std::unique_ptr<Sequence>(std::move(sequence));
+}
+
+CudaSequence::~CudaSequence() {
+  if (stream_->device_->health().lost()) return;
+  cudaGraphExecDestroy(graph_);
+  cudaGetLastError();
+}
+
+absl::Status CudaSequence::Repeat() { return stream_->Launch(graph_); }
+
+absl::Status CudaStream::Launch(cudaGraphExec_t graph) {
+  CHX_RETURN_IF_ERROR(Enter());
+  CHX_RETURN_IF_ERROR(BeginKernel());
+  CHX_RETURN_IF_ERROR(Check("cudaGraphLaunch", cudaGraphLaunch(graph, parts_->stream_)));
+  return EndKernel();
 }
 
 // Errors show when the device is asked for something.
@@ -233,6 +283,7 @@ absl::StatusOr<StreamParts::Slot*> CudaStream::NextSlot() {
 }
 
 absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
+  CHX_RETURN_IF_ERROR(CheckNoCapture("copy"));
   CHX_RETURN_IF_ERROR(Enter());
   char* to = static_cast<char*>(dst);
   const char* from = static_cast<const char*>(src);
@@ -298,6 +349,7 @@ absl::Status CudaStream::Zero(void* dst, size_t bytes) {
 }
 
 absl::StatusOr<bool> CudaStream::CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) {
+  CHX_RETURN_IF_ERROR(CheckNoCapture("copy"));
   auto* const source = dynamic_cast<CudaStream*>(&from);
   if (source == nullptr) return false;
   if (bytes == 0) return true;

@@ -19,6 +19,7 @@
 namespace chx::server::cuda {
 
 class CudaDevice;
+class CudaStream;
 
 // The CUDA objects of a stream. CUDA waits for the whole device when they are created or destroyed,
 // which would delay other sessions. So the device keeps them for the next session.
@@ -74,6 +75,8 @@ class CudaStream : public KernelStream {
   absl::Status Synchronize() override;
   absl::Status BeginKernel() override;
   absl::Status EndKernel() override;
+  absl::StatusOr<std::unique_ptr<Sequence>> Capture(
+      absl::FunctionRef<absl::Status()> queue) override;
   void Flush() override;
   absl::Status SetShare(TurnGroup* group, Worked worked) override;
 
@@ -87,10 +90,14 @@ class CudaStream : public KernelStream {
   Solver* solver() override;
 
  private:
+  friend class CudaSequence;
   // Makes the device the thread's current one; an error if it is lost.
   absl::Status Enter();
   absl::Status Check(absl::string_view what, cudaError_t error);
   absl::StatusOr<StreamParts::Slot*> NextSlot();
+  // A call that cannot be in a sequence.
+  absl::Status CheckNoCapture(absl::string_view what) const;
+  absl::Status Launch(cudaGraphExec_t graph);
   // Marks the end of what the stream has been given, for the device's WorkShare.
   absl::Status ClosePiece();
   // A new mark at the end of the stream.
@@ -103,6 +110,20 @@ class CudaStream : public KernelStream {
   CudaDevice* const device_;
   std::unique_ptr<StreamParts> parts_;
   absl::optional<WorkShare::Client> client_;
+  bool captures_ = false;
+};
+
+// A CUDA graph of kernels.
+class CudaSequence : public Sequence {
+ public:
+  CudaSequence(CudaStream* stream, cudaGraphExec_t graph) : stream_(stream), graph_(graph) {}
+  ~CudaSequence() override;
+
+  absl::Status Repeat() override;
+
+ private:
+  CudaStream* const stream_;
+  const cudaGraphExec_t graph_;
 };
 
 }  // namespace chx::server::cuda

@@ -149,6 +149,37 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   return Return();
 }
 
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  ++TheFakeCuda().captures;
+  return Return();
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  --TheFakeCuda().captures;
+  const cudaError_t error = TheFakeCuda().next_capture;
+  TheFakeCuda().next_capture = cudaSuccess;
+  *graph = error == cudaSuccess ? reinterpret_cast<cudaGraph_t>(new char) : nullptr;
+  return Return(error);
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t,
+                                 unsigned long long) {  // NOLINT
+  *exec = reinterpret_cast<cudaGraphExec_t>(new char);
+  ++TheFakeCuda().graphs;
+  return Return();
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete reinterpret_cast<char*>(graph);
+  return Return();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete reinterpret_cast<char*>(exec);
+  --TheFakeCuda().graphs;
+  return Return();
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) {
+  ++TheFakeCuda().graph_launches;
+  return Return();
+}
+
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
   *memory = std::malloc(bytes);
   return Return();
