@@ -12,6 +12,11 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
+// In each run, most likely: clients send new arguments, and release results late.
+bool IsElsewhere(const TraceObject& object) {
+  return object.kind == TraceObject::Kind::kArgument || object.kind == TraceObject::Kind::kResult;
+}
+
 }  // namespace
 
 ArgumentSpec ArgumentSpec::Of(const Variable& argument) {
@@ -109,8 +114,11 @@ void Plan::FindSequences(const Devices& devices) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const TraceCall& call = calls_[steps_[i].calls.first];
     const PreparedKernel& kernel = call.kernel;
-    const bool fits = steps_[i].fused == nullptr && !varying.contains(&call) &&
-                      !MayFailByValues(kernel) && devices.at(kernel.device).has_sequences();
+    bool fits = steps_[i].fused == nullptr && !varying.contains(&call) &&
+                !MayFailByValues(kernel) && devices.at(kernel.device).has_sequences();
+    call.ForEachTensor([&](const TraceTensor& tensor) {
+      fits = fits && !IsElsewhere(objects_[tensor.object].traced);
+    });
     if (!part.kernels.empty() && (!fits || kernel.device != part.device)) end(i);
     if (!fits) continue;
     if (part.kernels.empty()) part.begin = i;
@@ -358,7 +366,9 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
   }
   if (!sequences_.empty()) {
     addresses_.clear();
-    for (const Object& object : objects_) addresses_.push_back(object.address);
+    for (const Object& object : objects_) {
+      if (!IsElsewhere(object.traced)) addresses_.push_back(object.address);
+    }
     sequences_.Start(executor, addresses_);
   }
   return absl::OkStatus();

@@ -14,13 +14,13 @@
 
 namespace chx::server {
 
-// A sequence has the addresses of its kernels' arrays. Those of a plan's results differ from run to
-// run, but in a loop they are the same ones again soon: there are sequences for some sets of
-// addresses, made when a set is seen for the second time.
+// A sequence has the addresses of its kernels' arrays. They are usually the same ones in each run,
+// or again soon: there are sequences for some sets of addresses, made when a set is seen for the
+// second time.
 class Sequences {
  public:
   // Steps [begin, end) of the plan, whose kernels are on one device, do not wait for it, and do the
-  // same in each run but for the addresses.
+  // same in each run, with arrays that are usually where they were.
   struct Part {
     size_t begin = 0;
     size_t end = 0;

@@ -50,15 +50,12 @@ def test_training_is_the_same_as_step_by_step(session, rng, make):
     plain, plain_params = network(np.random.default_rng(seed), device, make())
     step, params = network(np.random.default_rng(seed), device, make())
     step = chx.jit(step)
-    losses = []
     for i in range(12):
         x = chx.array(rng.normal(size=(4, 6)).astype("float32"), device=device)
         t = chx.array(rng.integers(0, 3, 4), device=device)
-        losses.append((step(x, t), plain(x, t)))
-        if i == 7:  # others' addresses
+        assert float(step(x, t)) == float(plain(x, t))
+        if i == 7:  # other addresses
             kept = [chx.ones((n, 7), device=device) for n in range(1, 20)]  # noqa: F841
-    for got, want in losses:
-        assert float(got) == float(want)
     for got, want in zip(params, plain_params, strict=True):
         np.testing.assert_array_equal(chx.to_numpy(got), chx.to_numpy(want))
     assert sequences(step) > 0
@@ -92,14 +89,14 @@ def test_what_waits_or_varies_stays_outside(session, rng):
     @chx.jit
     def step(x, factor):
         y = chx.take(chx.exp(x) * 2 + 1, rows, axis=0)  # looks at its indices
-        z = chx.linalg.inv(y @ y.T + chx.eye(2, device=device))  # on the host
+        z = chx.sort(y @ y.T + 1, axis=0)
         return (z * factor + 1) @ z
 
     for i in range(10):
         x = chx.array(rng.normal(size=(3, 3)), device=device) + a
         got = chx.to_numpy(step(x, 0.5 + i))
         y = (np.exp(chx.to_numpy(x)) * 2 + 1)[[2, 0]]
-        z = np.linalg.inv(y @ y.T + np.eye(2))
+        z = np.sort(y @ y.T + 1, axis=0)
         np.testing.assert_allclose(got, (z * (0.5 + i) + 1) @ z, rtol=1e-9)
 
 
