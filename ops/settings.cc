@@ -11,7 +11,9 @@ struct Flag {
 };
 constexpr Flag kFlags[] = {{"use_cudnn", &Settings::use_cudnn},
                            {"cudnn_deterministic", &Settings::cudnn_deterministic},
-                           {"autotune", &Settings::autotune}};
+                           {"autotune", &Settings::autotune},
+                           {"tf32", &Settings::tf32},
+                           {"cudnn_tf32", &Settings::cudnn_tf32}};
 
 }  // namespace
 
@@ -31,7 +33,7 @@ absl::Status ChangeSetting(absl::string_view name, Scalar value, Settings* setti
   }
   if (name != "max_workspace_size") {
     return ValueError(
-        "[configure] expects use_cudnn, cudnn_deterministic, autotune or "
+        "[configure] expects use_cudnn, cudnn_deterministic, autotune, tf32, cudnn_tf32 or "
         "max_workspace_size, got '",
         name.substr(0, 40), "'");
   }

@@ -21,6 +21,10 @@ struct Settings {
   bool autotune = false;
   // Bytes that one convolution may take beside its arrays.
   int64_t max_workspace_size = int64_t{8} << 20;
+  // Whether tensor cores may round the factors of float32 products to TF32, whose mantissa has 10
+  // bits: in products of matrices, and in cuDNN's convolutions. The defaults are PyTorch's.
+  bool tf32 = false;
+  bool cudnn_tf32 = true;
 };
 
 // A kValue error if there is no such setting, kType or kValue if it has no such value: flags are

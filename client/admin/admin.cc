@@ -36,6 +36,7 @@ SessionStatus ToStatus(const v1::SessionInfo& info) {
   session.commands = info.commands();
   session.errors = info.errors();
   session.compute_seconds = info.usage().compute_seconds();
+  session.device_seconds = info.usage().device_seconds();
   session.last_operator = info.last_operator();
   return session;
 }

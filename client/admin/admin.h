@@ -59,6 +59,7 @@ struct SessionStatus {
   uint64_t commands = 0;
   uint64_t errors = 0;
   double compute_seconds = 0;
+  double device_seconds = 0;  // that GPUs have worked for it
   std::string last_operator;
 };
 

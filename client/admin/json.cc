@@ -41,6 +41,7 @@ Json ToJson(const SessionStatus& session) {
           {"commands", session.commands},
           {"errors", session.errors},
           {"compute_seconds", session.compute_seconds},
+          {"device_seconds", session.device_seconds},
           {"last_operator", session.last_operator}};
 }
 

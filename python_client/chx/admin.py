@@ -88,6 +88,7 @@ class Session:
     commands: int
     errors: int
     compute_seconds: float  # how long its commands and transfers have run
+    device_seconds: float  # how long GPUs have worked for it
     last_operator: str
 
 

@@ -163,10 +163,12 @@ PyObject* Configure(PyObject* self, PyObject* args) {
 PyObject* GetSettings(PyObject* self, PyObject*) {
   if (!CheckProcess(self)) return nullptr;
   const Settings settings = Of(self)->settings();
-  return Py_BuildValue("{s:N,s:N,s:N,s:L}", "use_cudnn", PyBool_FromLong(settings.use_cudnn),
-                       "cudnn_deterministic", PyBool_FromLong(settings.cudnn_deterministic),
-                       "autotune", PyBool_FromLong(settings.autotune), "max_workspace_size",
-                       static_cast<long long>(settings.max_workspace_size));  // NOLINT
+  return Py_BuildValue(
+      "{s:N,s:N,s:N,s:L,s:N,s:N}", "use_cudnn", PyBool_FromLong(settings.use_cudnn),
+      "cudnn_deterministic", PyBool_FromLong(settings.cudnn_deterministic), "autotune",
+      PyBool_FromLong(settings.autotune), "max_workspace_size",
+      static_cast<long long>(settings.max_workspace_size),  // NOLINT
+      "tf32", PyBool_FromLong(settings.tf32), "cudnn_tf32", PyBool_FromLong(settings.cudnn_tf32));
 }
 
 PyObject* Draining(PyObject* self, void*) {

@@ -8,6 +8,8 @@ DEFAULTS = {
     "cudnn_deterministic": False,
     "autotune": False,
     "max_workspace_size": 8 << 20,
+    "tf32": False,
+    "cudnn_tf32": True,
 }
 
 
@@ -21,12 +23,14 @@ def session(monkeypatch):
 def test_settings_change_and_reach_the_daemon(session):
     assert session.settings == DEFAULTS
     session.configure(cudnn_deterministic=True, max_workspace_size=0, autotune=True)
-    session.configure(use_cudnn=False)
+    session.configure(use_cudnn=False, tf32=True, cudnn_tf32=False)
     assert session.settings == {
         "use_cudnn": False,
         "cudnn_deterministic": True,
         "autotune": True,
         "max_workspace_size": 0,
+        "tf32": True,
+        "cudnn_tf32": False,
     }
     session.synchronize()
     assert session.take_errors() == []

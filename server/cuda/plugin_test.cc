@@ -33,7 +33,7 @@ TEST_F(PluginTest, RefusesAnotherInterface) {
   std::string error;
   const auto create = Get<decltype(ChxCreateBackend)>(kBackendEntryPoint);
   EXPECT_EQ(create(kBackendAbi + 1, &error), nullptr);
-  EXPECT_EQ(error, "made for backend interface 4, but the daemon has interface 5");
+  EXPECT_EQ(error, "made for backend interface 5, but the daemon has interface 6");
 }
 
 TEST_F(PluginTest, HasEveryKernel) {

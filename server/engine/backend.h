@@ -3,6 +3,7 @@
 #ifndef CHX_SERVER_ENGINE_BACKEND_H_
 #define CHX_SERVER_ENGINE_BACKEND_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,6 +21,15 @@
 namespace chx::server {
 
 class Device;
+struct TurnGroup;
+
+// Work that a stream repeats as one. It ends before its stream.
+class Sequence {
+ public:
+  virtual ~Sequence() = default;
+  // Queues it once more.
+  virtual absl::Status Repeat() = 0;
+};
 
 // One session's ordered work on one device. Kernels and copies take effect in the order of the
 // calls; only CopyOut and Synchronize wait. Used by one thread at a time.
@@ -48,6 +58,26 @@ class Stream {
     return absl::UnimplementedError("the device has no blockwise kernels");
   }
 
+  // Of devices that work apart from the threads that queue their work: around each kernel. The
+  // first may wait until it is the session's turn, and returns an error if the command is to stop.
+  virtual absl::Status BeginKernel() { return absl::OkStatus(); }
+  virtual absl::Status EndKernel() { return absl::OkStatus(); }
+  // Queues what queue() queues, as one that can be repeated with the same addresses and numbers.
+  // UNIMPLEMENTED: nothing is queued, as the device, or a kernel of these, cannot do that.
+  virtual absl::StatusOr<std::unique_ptr<Sequence>> Capture(
+      absl::FunctionRef<absl::Status()> /*queue*/) {
+    return absl::UnimplementedError("the device has no sequences");
+  }
+  // Perhaps nothing more is queued for a while.
+  virtual void Flush() {}
+  // Before the first kernel: whose share of the device the stream has (null: nobody's in
+  // particular; it outlives the stream), and who is told, by any thread but one at a time, how long
+  // the device has worked for it.
+  using Worked = std::function<void(std::chrono::nanoseconds)>;
+  virtual absl::Status SetShare(TurnGroup* /*group*/, Worked /*worked*/) {
+    return absl::OkStatus();
+  }
+
   // The session's, which the executor keeps up to date.
   const Settings& settings() const { return settings_; }
   void set_settings(const Settings& settings) { settings_ = settings; }
@@ -70,6 +100,8 @@ class Device {
   virtual void FreeSlab(void* slab, size_t bytes) = 0;
   // Once it is lost, the engine asks nothing of it any more but to free what it has.
   DeviceHealth& health() { return health_; }
+  // Whether its streams may have sequences (Stream::Capture).
+  virtual bool has_sequences() const { return false; }
   // Asks all sessions that do nothing now to give back what they keep of this memory for later.
   // False: there is nothing.
   bool Relieve() const { return relief_ != nullptr && relief_(); }
@@ -92,7 +124,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 4;
+inline constexpr int kBackendAbi = 5;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

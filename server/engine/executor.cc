@@ -120,9 +120,15 @@ absl::StatusOr<Executor::DeviceState*> Executor::StateOf(DeviceId device) {
   DeviceState& state = states_[device];
   if (devices_->at(device).health().lost()) return LostError(device);
   if (state.stream == nullptr) {
-    CHX_ASSIGN_OR_RETURN(state.stream, devices_->at(device).NewStream());
-    state.stream->set_settings(settings_);
+    CHX_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, devices_->at(device).NewStream());
+    stream->set_settings(settings_);
     state.counters = counters_ == nullptr ? nullptr : &(*counters_)[device];
+    Stream::Worked worked;
+    if (DeviceCounters* const counters = state.counters) {
+      worked = [counters](auto time) { counters->busy_nanoseconds.Add(time.count()); };
+    }
+    CHX_RETURN_IF_ERROR(stream->SetShare(turn_group_, std::move(worked)));
+    state.stream = std::move(stream);
     state.pool = std::make_unique<MemoryPool>(&devices_->slot(device), state.stream.get(),
                                               PoolBooks{account_.get(), &clock_, state.counters},
                                               share_ ? &segments_ : nullptr);
@@ -139,8 +145,15 @@ absl::Status Executor::LostError(DeviceId device) const {
                      "; it does not work again before the daemon is restarted");
 }
 
+void Executor::Flush() {
+  for (const DeviceState& state : states_) {
+    if (state.stream != nullptr) state.stream->Flush();
+  }
+}
+
 void Executor::Configure(const Settings& settings) {
   settings_ = settings;
+  ++configured_;
   for (const DeviceState& state : states_) {
     if (state.stream != nullptr) state.stream->set_settings(settings);
   }
@@ -162,6 +175,8 @@ absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
     scratch_room_.remove_prefix(static_cast<size_t>(rounded));
     return static_cast<void*>(data);
   }
+  // Other memory would be somebody else's when the sequence is repeated.
+  if (captures_) return absl::UnimplementedError("a kernel takes more memory than before");
   CHX_ASSIGN_OR_RETURN(Ref<Buffer> buffer, NewBuffer(*current_, static_cast<int64_t>(bytes)));
   scratch_.push_back(std::move(buffer));
   return static_cast<void*>(scratch_.back()->data());
@@ -314,8 +329,12 @@ absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64
   absl::Status status;
   {
     const KernelTimer timer(state.counters, call.op.id, large_operand);
-    status = Outcome(
-        op, call.kernel({call.op, *state.stream, *this, call.inputs, call.outputs, call.attrs}));
+    status = state.stream->BeginKernel();
+    if (status.ok()) {
+      status = call.kernel({call.op, *state.stream, *this, call.inputs, call.outputs, call.attrs});
+    }
+    if (status.ok()) status = state.stream->EndKernel();
+    status = Outcome(op, std::move(status));
   }
   scratch_.clear();
   return status;
@@ -329,6 +348,26 @@ absl::Status Executor::Repeat(const PreparedKernel& call, absl::Span<char> scrat
       call.large_operand);
   scratch_room_ = {};
   return status;
+}
+
+absl::StatusOr<std::unique_ptr<Sequence>> Executor::Capture(DeviceId device,
+                                                            absl::FunctionRef<absl::Status()> run) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(device));
+  captures_ = true;
+  absl::StatusOr<std::unique_ptr<Sequence>> sequence = state->stream->Capture(run);
+  captures_ = false;
+  return sequence;
+}
+
+absl::Status Executor::Repeat(DeviceId device, Sequence* sequence, absl::Span<const OpId> kernels) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(device));
+  const OpDef& first = OpRegistry::Global().at(kernels[0]);
+  CHX_RETURN_IF_ERROR(CheckNotStopped(first.name));
+  CHX_RETURN_IF_ERROR(Outcome(first, sequence->Repeat()));
+  if (DeviceCounters* const counters = state->counters) {
+    for (OpId op : kernels) counters->groups[counters->group_of[op]].kernels.Add();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Executor::RepeatBlocks(

@@ -75,6 +75,11 @@ class Executor : private ScratchAllocator {
   // all of a run of blockwise kernels, of which `first` is the first.
   absl::Status RepeatBlocks(const PreparedKernel& first, int64_t n, int64_t grain,
                             absl::FunctionRef<absl::Status(Stream&, int64_t, int64_t)> run);
+  // As Stream::Capture. run() calls Repeat, with room for all scratch memory.
+  absl::StatusOr<std::unique_ptr<Sequence>> Capture(DeviceId device,
+                                                    absl::FunctionRef<absl::Status()> run);
+  // A sequence of so many kernels of these operators, once more.
+  absl::Status Repeat(DeviceId device, Sequence* sequence, absl::Span<const OpId> kernels);
   // Told of each kernel from now on; null: nobody is. `apart`: results lie beside their inputs
   // then, also where an input is not used again, unless there is no memory.
   void set_observer(KernelObserver* observer, bool apart = false) {
@@ -83,6 +88,8 @@ class Executor : private ScratchAllocator {
   }
   // Asked to give memory back before an allocation fails; true: it has. Null: nobody is.
   void set_relief(std::function<bool()> relief) { relief_ = std::move(relief); }
+  // Whose share of devices it has that work apart from the calling thread. Before the first array.
+  void set_turn_group(TurnGroup* group) { turn_group_ = group; }
   // The serial of the last buffer that was made.
   uint64_t last_buffer() const { return clock_.buffers; }
 
@@ -95,12 +102,16 @@ class Executor : private ScratchAllocator {
   // A C-contiguous array with the same values; `array` itself if it is one.
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();
+  // At the end of a window of commands: Stream::Flush.
+  void Flush();
   // Whether an operator over lists may write to these arrays: their elements are distinct, and no
   // other array at the same position of the lists has any of them.
   static absl::Status CheckApart(const OpDef& op, absl::Span<const Array* const> arrays);
   // For all that runs from now on.
   void Configure(const Settings& settings);
   const Settings& settings() const { return settings_; }
+  // How often.
+  uint64_t configured() const { return configured_; }
 
   // Before a command runs on arrays (null: an operand is none): locks those that other sessions may
   // have too, until *use is gone, or says why not. What the operator writes is copied first if that
@@ -201,6 +212,8 @@ class Executor : private ScratchAllocator {
   const bool share_;
   std::vector<DeviceCounters>* const counters_;
   Settings settings_;
+  uint64_t configured_ = 0;
+  bool captures_ = false;
   UseClock clock_;     // outlives the pools
   Segments segments_;  // so does this
   std::vector<DeviceState> states_;
@@ -213,6 +226,7 @@ class Executor : private ScratchAllocator {
   KernelObserver* observer_ = nullptr;
   bool apart_ = false;
   std::function<bool()> relief_;
+  TurnGroup* turn_group_ = nullptr;
   // Memory that a client may be reading, of arrays that have moved from there to a storage.
   std::vector<Ref<Buffer>> left_;
 };

@@ -3,13 +3,10 @@
 #include <algorithm>
 
 namespace chx::server {
-namespace {
 
 TurnClock::duration Weighted(TurnClock::duration used, const TurnGroup& group) {
   return std::chrono::duration_cast<TurnClock::duration>(used / group.weight.load());
 }
-
-}  // namespace
 
 TurnGroup* TurnQueue::GroupOf(const TurnAccount& account) {
   return account.group != nullptr ? account.group : &own_;
@@ -41,15 +38,24 @@ void TurnQueue::Remove(TurnWaiter* waiter) {
   --waiting_;
 }
 
-TurnWaiter* TurnQueue::TakeNext(TurnClock::time_point now) {
-  if (lines_.empty()) return nullptr;
+std::vector<TurnQueue::GroupLine>::const_iterator TurnQueue::NextLine(
+    TurnClock::time_point now) const {
   const auto before = [now](const GroupLine& a, const GroupLine& b) {
     const auto rank = [now](const GroupLine& line) {
       return line.group->priority + (now - line.since) / kAging;
     };
     return rank(a) != rank(b) ? rank(a) > rank(b) : a.group->used < b.group->used;
   };
-  GroupLine& line = *std::min_element(lines_.begin(), lines_.end(), before);
+  return std::min_element(lines_.begin(), lines_.end(), before);
+}
+
+TurnWaiter* TurnQueue::Next(TurnClock::time_point now) const {
+  return lines_.empty() ? nullptr : NextLine(now)->waiters.begin()->second;
+}
+
+TurnWaiter* TurnQueue::TakeNext(TurnClock::time_point now) {
+  if (lines_.empty()) return nullptr;
+  GroupLine& line = lines_[NextLine(now) - lines_.cbegin()];
   TurnGroup* const group = line.group;
   TurnWaiter* const waiter = line.waiters.begin()->second;
   line.since = now;
@@ -69,9 +75,14 @@ bool TurnQueue::GoesFirst(TurnAccount* account) {
          group.used <= floor_ + Weighted(kMostDebt * slots_, group);
 }
 
-void TurnQueue::Charge(TurnAccount* account, TurnClock::duration used) {
-  account->used += used;
+void TurnQueue::Charge(TurnAccount* account, TurnClock::duration used, TurnWaiter* waiting) {
   TurnGroup* const group = GroupOf(*account);
+  if (waiting != nullptr) {
+    SessionLine& line = LineOf(group)->waiters;
+    line.erase({account->used, waiting});
+    line.emplace(account->used + used, waiting);
+  }
+  account->used += used;
   group->used += Weighted(used, *group);
 }
 

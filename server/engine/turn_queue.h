@@ -13,6 +13,10 @@ namespace chx::server {
 
 using TurnClock = std::chrono::steady_clock;
 
+struct TurnGroup;
+// What so much counts for a group.
+TurnClock::duration Weighted(TurnClock::duration used, const TurnGroup& group);
+
 // What sessions have that share one share of the device: those of a tenant. Weight and priority may
 // change at any time; whatever guards the TurnQueue guards the others.
 struct TurnGroup {
@@ -58,14 +62,16 @@ class TurnQueue {
 
   void Add(TurnWaiter* waiter, TurnClock::time_point now);
   void Remove(TurnWaiter* waiter);
-  // Who goes next, and waits no longer; null: nobody waits.
+  // Who would go next; null: nobody waits.
+  TurnWaiter* Next(TurnClock::time_point now) const;
+  // That one, who waits no longer.
   TurnWaiter* TakeNext(TurnClock::time_point now);
   // Whether one that does not wait yet may go on beside those who have a turn: it is far behind
   // each of its group that has gone on, its group is not far ahead, and nobody of a higher priority
   // waits. Not for ever: what it has is charged.
   bool GoesFirst(TurnAccount* account);
-  // A session has had so much.
-  void Charge(TurnAccount* account, TurnClock::duration used);
+  // A session has had so much; `waiting`: it waits already.
+  void Charge(TurnAccount* account, TurnClock::duration used, TurnWaiter* waiting = nullptr);
 
   bool empty() const { return waiting_ == 0; }
   size_t size() const { return waiting_; }
@@ -85,6 +91,7 @@ class TurnQueue {
 
   TurnGroup* GroupOf(const TurnAccount& account);
   std::vector<GroupLine>::iterator LineOf(TurnGroup* group);
+  std::vector<GroupLine>::const_iterator NextLine(TurnClock::time_point now) const;
 
   const int slots_;
   TurnGroup own_;

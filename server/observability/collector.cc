@@ -141,6 +141,21 @@ void AddMemory(const Sums& sums, const Devices& devices, std::vector<Family>* fa
   families->push_back(std::move(trims));
 }
 
+void AddDeviceTime(const Sums& sums, const Devices& devices, std::vector<Family>* families) {
+  Family busy{"chxd_device_busy_seconds_total",
+              "Seconds that a GPU has worked; of several at once each has its part.",
+              Family::kCounter,
+              {}};
+  for (const auto& [labels, counters] : sums) {
+    for (int i = 0; i < devices.size(); ++i) {
+      const int64_t nanoseconds = counters->devices[i].busy_nanoseconds.value();
+      if (nanoseconds == 0) continue;
+      busy.Add(With(labels, {{"device", devices.at(i).name()}}), Seconds(nanoseconds));
+    }
+  }
+  families->push_back(std::move(busy));
+}
+
 void AddKernels(const Sums& sums, const Devices& devices, std::vector<Family>* families) {
   Family kernels{
       "chxd_kernels_total", "Kernels that have run, by group of operators.", Family::kCounter, {}};
@@ -234,6 +249,7 @@ std::vector<Family> CollectFamilies(const MetricSources& sources) {
   AddSessions(sums, &families);
   AddCommands(sums, &families);
   AddMemory(sums, *sources.devices, &families);
+  AddDeviceTime(sums, *sources.devices, &families);
   AddKernels(sums, *sources.devices, &families);
   AddProcess(&families);
   return families;

@@ -34,6 +34,7 @@ void DeviceCounters::Add(const DeviceCounters& other) {
     groups[i].kernels.Add(other.groups[i].kernels.value());
     groups[i].nanoseconds.Add(other.groups[i].nanoseconds.value());
   }
+  busy_nanoseconds.Add(other.busy_nanoseconds.value());
   live_bytes.Add(other.live_bytes.value());
   held_bytes.Add(other.held_bytes.value());
   spilled_bytes.Add(other.spilled_bytes.value());

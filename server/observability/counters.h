@@ -73,10 +73,11 @@ struct alignas(64) DeviceCounters {
   int64_t own_measured = 0;
   int64_t* measured = &own_measured;  // what has been added to `nanoseconds`, of all groups
 
-  Counter live_bytes;     // of blocks in use
-  Counter held_bytes;     // of slabs
-  Counter spilled_bytes;  // of blocks in files, and of another device's in host memory
-  Counter trims;          // how often unused slabs were given back
+  Counter live_bytes;        // of blocks in use
+  Counter held_bytes;        // of slabs
+  Counter spilled_bytes;     // of blocks in files, and of another device's in host memory
+  Counter trims;             // how often unused slabs were given back
+  Counter busy_nanoseconds;  // that the device has worked for the session, if it can tell
   std::array<Group, OpGroups::kMax> groups;
 
   void Add(const DeviceCounters& other);

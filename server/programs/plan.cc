@@ -12,6 +12,11 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
+// In each run, most likely: clients send new arguments, and release results late.
+bool IsElsewhere(const TraceObject& object) {
+  return object.kind == TraceObject::Kind::kArgument || object.kind == TraceObject::Kind::kResult;
+}
+
 }  // namespace
 
 ArgumentSpec ArgumentSpec::Of(const Variable& argument) {
@@ -68,6 +73,7 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
   LayOut();
   FindPlaces();
   FindSlots(trace.slots);
+  FindSequences(devices);
   for (const Step& step : steps_) {
     const auto calls = absl::MakeConstSpan(calls_).subspan(step.calls.first, step.calls.count);
     if (std::any_of(calls.begin(), calls.end(),
@@ -89,6 +95,37 @@ void Plan::FindSlots(absl::Span<const TraceSlot> slots) {
       if (is_it) slots_.back() = &call.kernel.attrs[slot.attribute];
     }
   }
+}
+
+void Plan::FindSequences(const Devices& devices) {
+  absl::flat_hash_set<const TraceCall*> varying;  // their attributes differ in each run
+  for (const TraceCall& call : calls_) {
+    const bool varies = std::any_of(slots_.begin(), slots_.end(), [&](const AttrValue* slot) {
+      return slot >= call.kernel.attrs.begin() && slot < call.kernel.attrs.end();
+    });
+    if (varies) varying.insert(&call);
+  }
+  Sequences::Part part;
+  const auto end = [&](size_t step) {
+    part.end = step;
+    if (part.kernels.size() >= Sequences::kLeastKernels) sequences_.Add(std::move(part));
+    part = {};
+  };
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const TraceCall& call = calls_[steps_[i].calls.first];
+    const PreparedKernel& kernel = call.kernel;
+    bool fits = steps_[i].fused == nullptr && !varying.contains(&call) &&
+                !MayFailByValues(kernel) && devices.at(kernel.device).has_sequences();
+    call.ForEachTensor([&](const TraceTensor& tensor) {
+      fits = fits && !IsElsewhere(objects_[tensor.object].traced);
+    });
+    if (!part.kernels.empty() && (!fits || kernel.device != part.device)) end(i);
+    if (!fits) continue;
+    if (part.kernels.empty()) part.begin = i;
+    part.device = kernel.device;
+    part.kernels.push_back(kernel.op->id);
+  }
+  end(steps_.size());
 }
 
 // Of temporaries only: what is written elsewhere can be seen.
@@ -327,6 +364,13 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
     for (const Place& place : object.places) place.tensor->data = address + place.offset;
     object.address = address;
   }
+  if (!sequences_.empty()) {
+    addresses_.clear();
+    for (const Object& object : objects_) {
+      if (!IsElsewhere(object.traced)) addresses_.push_back(object.address);
+    }
+    sequences_.Start(executor, addresses_);
+  }
   return absl::OkStatus();
 }
 
@@ -341,6 +385,23 @@ absl::Status Plan::RunStep(Executor& executor, const Step& step) const {
   char* const scratch = arenas_[kernel.device].buffer->data() + arena_bytes_[kernel.device] - room;
   if (is_fused) return step.fused->Run(executor, scratch);
   return executor.Repeat(kernel, absl::MakeSpan(scratch, static_cast<size_t>(room)));
+}
+
+absl::StatusOr<size_t> Plan::RunSteps(Executor& executor, size_t step,
+                                      const Sequences::Part* part) {
+  if (part != nullptr) {
+    const size_t count = part->end - step;
+    const auto run = [&]() -> absl::Status {
+      for (size_t i = step; i < step + count; ++i) {
+        CHX_RETURN_IF_ERROR(RunStep(executor, steps_[i]));
+      }
+      return absl::OkStatus();
+    };
+    CHX_ASSIGN_OR_RETURN(const bool ran, sequences_.Run(executor, *part, run));
+    if (ran) return count;
+  }
+  CHX_RETURN_IF_ERROR(RunStep(executor, steps_[step]));
+  return 1;
 }
 
 // What has begun to write goes on to its end: it is short, and a command that was cancelled a
@@ -361,19 +422,23 @@ absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
   }
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < steps_.size();) {
     Step& step = steps_[i];
     progress->command = calls_[step.calls.first].command;
     if (source != nullptr) CHX_RETURN_IF_ERROR(BeginStep(i, *source));
     progress->wrote = progress->wrote || i >= first_write_;
     if (!measures_) {
-      CHX_RETURN_IF_ERROR(RunStep(executor, step));
+      const Sequences::Part* const part = sequences_.At(i);
+      if (part != nullptr) progress->wrote = progress->wrote || part->end > first_write_;
+      CHX_ASSIGN_OR_RETURN(const size_t count, RunSteps(executor, i, part));
+      i += count;
       continue;
     }
     const auto began = std::chrono::steady_clock::now();
     CHX_RETURN_IF_ERROR(RunStep(executor, step));
     const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
     step.nanoseconds += took.count();
+    ++i;
   }
   if (measures_) ++measured_runs_;
   return absl::OkStatus();
@@ -410,6 +475,7 @@ absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments
   progress->began = status.ok();
   if (calls_.empty()) times = 1;
   for (int64_t i = 0; i < times && status.ok(); ++i) {
+    if (i > 0) sequences_.StartAgain();
     const size_t first = static_cast<size_t>(i) * slots_.size();
     status = Repeat(executor, values.subspan(first, slots_.size()), source, progress);
   }

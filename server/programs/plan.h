@@ -17,6 +17,7 @@
 #include "server/engine/stop_token.h"
 #include "server/programs/fused_run.h"
 #include "server/programs/fusion.h"
+#include "server/programs/sequences.h"
 #include "server/programs/trace.h"
 
 namespace chx::server {
@@ -124,11 +125,14 @@ class Plan {
   void LayOut();
   void FindPlaces();
   void FindSlots(absl::Span<const TraceSlot> slots);
+  void FindSequences(const Devices& devices);
   absl::Status KeepAll(Executor& executor, absl::Span<Variable* const> arguments) const;
   absl::StatusOr<char*> AddressOf(size_t number, Executor& executor,
                                   absl::Span<Variable* const> arguments);
   absl::Status Prepare(Executor& executor, absl::Span<Variable* const> arguments);
   absl::Status RunStep(Executor& executor, const Step& step) const;
+  // A step, or all of a part that begins with it: how many.
+  absl::StatusOr<size_t> RunSteps(Executor& executor, size_t step, const Sequences::Part* part);
   absl::Status BeginStep(size_t step, const Source& source) const;
   bool WritesOutside(const TraceCall& call) const;
   absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, const Source* source,
@@ -157,6 +161,8 @@ class Plan {
   bool drops_checks_ = false;
   bool measures_ = false;
   int64_t measured_runs_ = 0;
+  Sequences sequences_;
+  std::vector<char*> addresses_;  // of objects, for sequences
   // During a run.
   std::vector<Array> arenas_;      // by device
   std::vector<Ref<Buffer>> made_;  // by object, of results

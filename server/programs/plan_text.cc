@@ -39,6 +39,9 @@ void Plan::Describe(size_t most, std::string* text) const {
     if (object.traced.kind == Kind::kResult) result_bytes += object.traced.bytes;
   }
   absl::StrAppend(text, "results\t", result_bytes, "\n");
+  if (!sequences_.empty()) {
+    absl::StrAppend(text, "sequences\t", sequences_.steps(), "\t", sequences_.repeats(), "\n");
+  }
   size_t described = 0;  // steps
   for (; described < steps_.size() && text->size() < most; ++described) {
     const Step& step = steps_[described];

@@ -37,6 +37,7 @@ void FillUsage(const SessionSnapshot& session, v1::SessionUsage* usage) {
   usage->set_record_bytes(Bytes(account.used_for(MemoryUse::kRecords)));
   usage->set_transfer_bytes(Bytes(account.used_for(MemoryUse::kTransfers)));
   usage->set_compute_seconds(Seconds(session.activity.computed).count());
+  usage->set_device_seconds(Seconds(session.stats.device_time).count());
 }
 
 const char* NameOf(Priority priority) {

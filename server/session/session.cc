@@ -168,6 +168,7 @@ size_t Session::ExecuteInTurn(absl::Span<const Command> window, SessionOutput* o
       measured = count_->measured;
     }
   }
+  state_.executor.Flush();
   state_.stop.End();
   // With what is sent anyway, or when there are many.
   std::vector<uint64_t>& freed = state_.graph.freed_functions;
@@ -381,6 +382,9 @@ SessionStats Session::stats() const {
   SessionStats stats;
   stats.handles = counters_.handles.load(std::memory_order_relaxed);
   stats.commands = count_->commands.value();
+  for (const DeviceCounters& device : count_->devices) {
+    stats.device_time += std::chrono::nanoseconds(device.busy_nanoseconds.value());
+  }
   stats.errors = counters_.errors.load(std::memory_order_relaxed);
   stats.memory_bytes = account()->held();
   if (state_.sharing != nullptr) {

@@ -25,6 +25,7 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
       passes(&meter, limits.function_deadline),
       handles(&meter, &scopes, limits.max_handles),
       errors(meter.account(), &definitions, &handles, &counters.errors) {
+  executor.set_turn_group(limits.turn_group);
   executor.set_relief([this] { return windows.GiveBack(); });
   meter.set_reclaim([this] { return windows.GiveBack() || executor.Reclaim(); });
 }

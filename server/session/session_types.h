@@ -96,6 +96,7 @@ struct SessionStats {
   int64_t shared_bytes = 0;   // that it holds of others, which are charged for it
   int64_t commands = 0;
   int64_t errors = 0;
+  std::chrono::nanoseconds device_time{};  // that GPUs have worked for it
 };
 
 }  // namespace chx::server

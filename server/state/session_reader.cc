@@ -59,6 +59,8 @@ absl::Status ReadDefinitions(const state::Head& head, SessionState* session) {
   settings.cudnn_deterministic = head.settings().cudnn_deterministic();
   settings.autotune = head.settings().autotune();
   settings.max_workspace_size = std::max<int64_t>(head.settings().max_workspace_size(), 0);
+  settings.tf32 = head.settings().tf32();
+  settings.cudnn_tf32 = !head.settings().exact_convolutions();
   session->executor.Configure(settings);
   return session->saved.NoteGenerator(head.generator());
 }

@@ -105,6 +105,8 @@ void AddDefinitions(SessionState* session, state::Head* head) {
   message->set_cudnn_deterministic(settings.cudnn_deterministic);
   message->set_autotune(settings.autotune);
   message->set_max_workspace_size(settings.max_workspace_size);
+  message->set_tf32(settings.tf32);
+  message->set_exact_convolutions(!settings.cudnn_tf32);
 }
 
 absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, PartWriter* file) {

@@ -25,6 +25,7 @@ TOLERANCE = {"float16": 5e-3, "float32": 2e-5, "float64": 1e-12}
 def session():
     print(f"CHX_SEED={SEED}")
     with chx.connect(devices=",".join(DEVICES)) as session:
+        session.configure(cudnn_tf32=False)  # the tolerances are those of float32
         yield session
 
 

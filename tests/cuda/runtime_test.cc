@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -13,6 +15,7 @@
 #include "server/cuda/testing/fake_cublas.h"
 #include "server/cuda/testing/fake_cuda.h"
 #include "server/engine/executor.h"
+#include "server/engine/turn_queue.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -195,11 +198,137 @@ TEST_F(RuntimeTest, ProductsHaveAWorkspaceOfTheSession) {
   EXPECT_EQ(cublas_->workspace_bytes, 16 << 10);
 }
 
+TEST_F(RuntimeTest, ProductsAreExactUnlessTheSessionAllowsTf32) {
+  Open();
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->compute, CUBLAS_COMPUTE_32F);
+  Settings settings;
+  settings.tf32 = true;
+  executor_->Configure(settings);
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(cublas_->compute, CUBLAS_COMPUTE_32F_FAST_TF32);
+}
+
 TEST_F(RuntimeTest, WorkspacesAreSmallerBeforeHopper) {
   TheFakeCuda().compute_capability = 8;
   Open();
   ASSERT_TRUE(Square(executor_.get()).ok());
   EXPECT_EQ(cublas_->workspace_bytes, 4 * kMiB);
+}
+
+TEST_F(RuntimeTest, TheTimeOfKernelsIsMeasuredByEvents) {
+  Open();
+  TheFakeCuda().mark_micros = 400;  // a piece takes as long as its last mark
+  std::vector<DeviceCounters> counters(2);
+  const auto micros = [&] { return counters[0].busy_nanoseconds.value() / 1000; };
+  auto executor = std::make_unique<Executor>(
+      &devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30), false, &counters);
+  ASSERT_TRUE(Square(executor.get()).ok());
+  executor->Flush();
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(micros(), 400);
+  // Between two pieces it does nothing for the session.
+  ASSERT_TRUE(Square(executor.get()).ok());
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(micros(), 800);
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(micros(), 800);
+  EXPECT_EQ(counters[1].busy_nanoseconds.value(), 0);
+  // A kernel of known length is a piece of its own if it is as long as one, else many are.
+  TheFakeCuda().mark_micros = 0;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(Square(executor.get()).ok());
+    ASSERT_TRUE(executor->Synchronize().ok());
+  }
+  const int before = TheFakeCuda().marks;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Square(executor.get()).ok());
+  // Uploads have marks of their own, one each.
+  EXPECT_LE(TheFakeCuda().marks - before, 100 + 2);
+  const int events = TheFakeCuda().events;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(Square(executor.get()).ok());
+    ASSERT_TRUE(executor->Synchronize().ok());
+  }
+  EXPECT_LE(TheFakeCuda().events, events + 2);  // they are used again
+}
+
+TEST_F(RuntimeTest, APieceThatIsNotDoneIsMeasuredLater) {
+  Open();
+  TheFakeCuda().mark_micros = 400;
+  std::vector<DeviceCounters> counters(2);
+  auto executor = std::make_unique<Executor>(
+      &devices_, std::make_shared<MemoryAccount>(int64_t{1} << 30), false, &counters);
+  const Array a = Upload(executor.get(), {1, 2});
+  ASSERT_TRUE(Run(executor.get(), "exp", {&a}).ok());
+  executor->Flush();
+  TheFakeCuda().not_ready = 1;
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(counters[0].busy_nanoseconds.value(), 0);
+  ASSERT_TRUE(executor->Synchronize().ok());
+  EXPECT_EQ(counters[0].busy_nanoseconds.value(), 400000);
+}
+
+TEST_F(RuntimeTest, StreamsHaveTheirTenantsPriorities) {
+  Open();
+  // 0 is the lowest here, and -5 is for fills.
+  for (const auto& [of_tenant, of_stream] : std::vector<std::pair<int, int>>{{-1, 0}, {1, -2}}) {
+    TurnGroup group(1, of_tenant);
+    TheFakeCuda().priority_of_streams = 7;
+    for (int i = 0; i < 2; ++i) {  // then it is kept
+      const std::unique_ptr<Executor> executor = NewExecutor(int64_t{1} << 30);
+      executor->set_turn_group(&group);
+      ASSERT_TRUE(Square(executor.get()).ok());
+      EXPECT_EQ(TheFakeCuda().priority_of_streams, i == 0 ? of_stream : 7);
+      TheFakeCuda().priority_of_streams = 7;
+    }
+  }
+  TheFakeCuda().priority_of_streams = 7;
+  ASSERT_TRUE(Square(executor_.get()).ok());
+  EXPECT_EQ(TheFakeCuda().priority_of_streams, 7);  // the one of the device's start
+}
+
+TEST_F(RuntimeTest, SequencesAreGraphs) {
+  Open();
+  const Array a = Upload(executor_.get(), {1, 2, 3, 4});
+  Array matrix = a;
+  matrix.spec = ArraySpec(Dtype::kFloat32, {2, 2}, 0);
+  int inside = 0;
+  // Stands for kernels, which these fakes do not have.
+  absl::StatusOr<std::unique_ptr<Sequence>> sequence = executor_->Capture(0, [&] {
+    inside += TheFakeCuda().captures;
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  EXPECT_EQ(inside, 1);
+  EXPECT_EQ(TheFakeCuda().captures, 0);
+  EXPECT_EQ(TheFakeCuda().graph_launches, 1);
+  const OpId op = OpRegistry::Global().Find("exp")->id;
+  ASSERT_TRUE(executor_->Repeat(0, sequence->get(), {op, op}).ok());
+  EXPECT_EQ(TheFakeCuda().graph_launches, 2);
+  EXPECT_EQ(TheFakeCuda().graphs, 1);
+  sequence->reset();
+  EXPECT_EQ(TheFakeCuda().graphs, 0);
+}
+
+TEST_F(RuntimeTest, WhatWaitsIsInNoSequence) {
+  Open();
+  const Array a = Upload(executor_.get(), {1, 2, 3, 4});
+  const std::vector<std::function<absl::Status()>> calls = {
+      [&] { return executor_->CopyOut(a).status(); }, [&] { return executor_->Synchronize(); },
+      [&] { return executor_->CopyIn(a, 0, "abcd"); }};
+  for (const auto& call : calls) {
+    EXPECT_TRUE(absl::IsUnimplemented(executor_->Capture(0, call).status()));
+    EXPECT_EQ(TheFakeCuda().captures, 0);
+  }
+  // Nor is what CUDA does not like.
+  TheFakeCuda().next_capture = cudaErrorStreamCaptureInvalidated;
+  EXPECT_TRUE(
+      absl::IsUnimplemented(executor_->Capture(0, [] { return absl::OkStatus(); }).status()));
+  EXPECT_EQ(TheFakeCuda().graph_launches, 0);
+  EXPECT_EQ(TheFakeCuda().graphs, 0);
+  // And then all is as before.
+  EXPECT_TRUE(Square(executor_.get()).ok());
+  EXPECT_TRUE(executor_->Synchronize().ok());
 }
 
 TEST_F(RuntimeTest, ArraysGoFromOneDeviceToTheOther) {

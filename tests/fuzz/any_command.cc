@@ -142,9 +142,9 @@ class Filler {
   void Refine(command::DefineMode* c) { FewNumbers(&c->mode); }
   void Refine(command::DefineLocation* c) { FewNumbers(&c->location); }
   void Refine(command::Configure* c) {
-    static constexpr absl::string_view kNames[] = {"use_cudnn", "cudnn_deterministic", "autotune",
-                                                   "max_workspace_size"};
-    if (!choices_.OnceIn(8)) c->name = kNames[choices_.UpTo(3)];
+    static constexpr absl::string_view kNames[] = {
+        "use_cudnn", "cudnn_deterministic", "autotune", "max_workspace_size", "tf32", "cudnn_tf32"};
+    if (!choices_.OnceIn(8)) c->name = kNames[choices_.UpTo(5)];
   }
 
   // Capabilities cannot be made up: what is opened is published. Names meet, and paths fit.

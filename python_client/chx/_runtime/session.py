@@ -74,7 +74,7 @@ class Session(_core.Session):
     def configure(self, **settings: bool | int) -> None:
         """Changes what the daemon's libraries may do for this session, from now on.
 
-        The names are Chainer's. They count on GPUs, and where cuDNN is installed.
+        The first names are Chainer's. They count on GPUs, and where cuDNN is installed.
 
         Args:
           use_cudnn: whether cuDNN is used at all; True by default.
@@ -84,6 +84,9 @@ class Session(_core.Session):
           max_workspace_size: bytes that one convolution may take beside its arrays, or a recurrent
             network beside what its gates amount to; by default
             $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 8 MiB. They count as the session's memory.
+          tf32: whether products of float32 matrices may round their factors to TF32, whose mantissa
+            has 10 bits, for tensor cores; False by default, as in PyTorch.
+          cudnn_tf32: the same for cuDNN's convolutions; True by default, as in PyTorch.
 
         Raises:
           ValueError, TypeError: there is no such setting, or not with such a value. Those before

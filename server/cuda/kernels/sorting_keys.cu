@@ -6,6 +6,7 @@
 #ifdef __CUDACC__
 #include <cub/device/device_radix_sort.cuh>
 #else
+#include <algorithm>
 #include <numeric>
 #endif
 
@@ -41,10 +42,12 @@ absl::Status SortWithPositions(const KernelArgs& args, const int64_t* keys, int6
   return stream.Outcome("radix sort", sort(temporary, bytes));
 #else
   static_cast<void>(limit);
-  std::iota(positions, positions + size, int64_t{0});
-  std::stable_sort(positions, positions + size,
-                   [keys](int64_t a, int64_t b) { return keys[a] < keys[b]; });
-  for (int64_t i = 0; i < size; ++i) sorted_keys[i] = keys[positions[i]];
+  StreamOf(args).Emulate([=] {
+    std::iota(positions, positions + size, int64_t{0});
+    std::stable_sort(positions, positions + size,
+                     [keys](int64_t a, int64_t b) { return keys[a] < keys[b]; });
+    for (int64_t i = 0; i < size; ++i) sorted_keys[i] = keys[positions[i]];
+  });
   return absl::OkStatus();
 #endif
 }

@@ -4,6 +4,7 @@
 #define CHX_SERVER_CUDA_LOOPS_KERNEL_STREAM_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/status/status.h"
 #include "server/engine/backend.h"
@@ -31,6 +32,8 @@ class KernelStream : public Stream {
   // Gives what nobody uses of the device's memory back to the driver. False: that was nothing.
   virtual bool MakeRoom() = 0;
   virtual absl::Status Gemm(const KernelArgs& args, const GemmCall& call) = 0;
+  // Where kernels run on the host (launch.h): does what one does, now or, in a sequence, each time.
+  virtual void Emulate(const std::function<void()>& kernel) { kernel(); }
   // Null if the library is not installed, or the session's settings turn it off. Kernels then
   // compute without it.
   virtual Dnn* dnn() = 0;

@@ -77,7 +77,9 @@ absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body, int
     ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, handle>>>(body, first, last);
     CHX_RETURN_IF_ERROR(stream.Launched());
 #else
-    for (int64_t i = first; i < last; ++i) body(i);
+    stream.Emulate([body, first, last] {
+      for (int64_t i = first; i < last; ++i) body(i);
+    });
 #endif
     first = last;
   }
@@ -96,20 +98,22 @@ absl::Status ForEachGroup(const KernelArgs& args, int64_t blocks, const Body& bo
   GatherKernel<<<grid, kThreads, 0, handle>>>(body, blocks);
   return stream.Launched();
 #else
-  using Acc = typename Body::Acc;
-  for (int64_t block = 0; block < blocks; ++block) {
-    Acc shared[kThreads];
-    for (int thread = 0; thread < kThreads; ++thread) shared[thread] = body.Gather(block, thread);
-    for (int step = body.groups.size() / 2; step > 0; step /= 2) {
+  StreamOf(args).Emulate([body, blocks] {
+    using Acc = typename Body::Acc;
+    for (int64_t block = 0; block < blocks; ++block) {
+      Acc shared[kThreads];
+      for (int thread = 0; thread < kThreads; ++thread) shared[thread] = body.Gather(block, thread);
+      for (int step = body.groups.size() / 2; step > 0; step /= 2) {
+        for (int thread = 0; thread < kThreads; ++thread) {
+          if (body.groups.RankOf(thread) >= step) continue;
+          shared[thread] = Body::Combine(shared[thread], shared[body.groups.Ahead(thread, step)]);
+        }
+      }
       for (int thread = 0; thread < kThreads; ++thread) {
-        if (body.groups.RankOf(thread) >= step) continue;
-        shared[thread] = Body::Combine(shared[thread], shared[body.groups.Ahead(thread, step)]);
+        body.Finish(block, thread, shared[body.groups.First(thread)]);
       }
     }
-    for (int thread = 0; thread < kThreads; ++thread) {
-      body.Finish(block, thread, shared[body.groups.First(thread)]);
-    }
-  }
+  });
   return absl::OkStatus();
 #endif
 }

@@ -1,5 +1,7 @@
 #include "server/cuda/runtime/device.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "ops/error.h"
@@ -13,10 +15,24 @@ namespace {
 // Beyond these, the parts of a closed stream are freed.
 constexpr size_t kMaxKept = 64;
 
+// The time between two events; none while the device has not come to the second one.
+absl::optional<WorkShare::Duration> Elapsed(WorkShare::Event from, WorkShare::Event to) {
+  const auto end = static_cast<cudaEvent_t>(to);
+  const cudaError_t state = cudaEventQuery(end);
+  float milliseconds = 0;
+  if (state == cudaSuccess) {
+    cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(from), end);
+  }
+  cudaGetLastError();  // a lost device shows elsewhere, too
+  if (state == cudaErrorNotReady) return absl::nullopt;
+  return std::chrono::duration_cast<WorkShare::Duration>(
+      std::chrono::duration<float, std::milli>(milliseconds));
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(int index)
-    : index_(index), name_(absl::StrCat("cuda:", index)), kernels_(AllKernels()) {}
+    : index_(index), name_(absl::StrCat("cuda:", index)), kernels_(AllKernels()), work_(Elapsed) {}
 
 CudaDevice::~CudaDevice() {
   if (health().lost()) {
@@ -26,6 +42,9 @@ CudaDevice::~CudaDevice() {
   }
   // The engine is done with its streams.
   cudaSetDevice(index_);
+  for (const WorkShare::Event event : work_.TakeAll()) {
+    cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
   kept_.clear();
   if (allocations_ != nullptr) {
     cudaStreamSynchronize(allocations_);
@@ -69,16 +88,16 @@ absl::Status CudaDevice::Init() {
       CudaStatus("cudaMemPoolSetAttribute",
                  cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold)));
   OpenToPeers();
+  CHX_RETURN_IF_ERROR(
+      CudaStatus("cudaDeviceGetStreamPriorityRange",
+                 cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_)));
   // The first session finds the libraries open.
-  CHX_ASSIGN_OR_RETURN(std::unique_ptr<StreamParts> parts, StreamParts::New());
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<StreamParts> parts, StreamParts::New(StreamPriority(0)));
   parts->WarmUp();
   KeepParts(std::move(parts));
-  int least = 0;
-  int greatest = 0;
-  CHX_RETURN_IF_ERROR(CudaStatus("cudaDeviceGetStreamPriorityRange",
-                                 cudaDeviceGetStreamPriorityRange(&least, &greatest)));
-  return CudaStatus("cudaStreamCreate",
-                    cudaStreamCreateWithPriority(&allocations_, cudaStreamNonBlocking, greatest));
+  return CudaStatus(
+      "cudaStreamCreate",
+      cudaStreamCreateWithPriority(&allocations_, cudaStreamNonBlocking, greatest_priority_));
 }
 
 void CudaDevice::OpenToPeers() {
@@ -116,19 +135,30 @@ void CudaDevice::TrimPool() {
   cudaGetLastError();
 }
 
-absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream() {
-  CHX_RETURN_IF_ERROR(Check("cudaSetDevice", cudaSetDevice(index_)));
-  std::unique_ptr<StreamParts> parts;
+int CudaDevice::StreamPriority(int priority) const {
+  const int above_least = least_priority_ - 1 - priority;
+  return std::clamp(above_least, std::min(greatest_priority_ + 1, least_priority_),
+                    least_priority_);
+}
+
+absl::StatusOr<std::unique_ptr<StreamParts>> CudaDevice::TakeParts(int priority) {
   {
     MutexLock lock(&mutex_);
-    if (!kept_.empty()) {
-      parts = std::move(kept_.back());
-      kept_.pop_back();
+    const auto kept = std::find_if(kept_.rbegin(), kept_.rend(), [priority](const auto& parts) {
+      return parts->priority() == priority;
+    });
+    if (kept != kept_.rend()) {
+      std::unique_ptr<StreamParts> parts = std::move(*kept);
+      kept_.erase(std::next(kept).base());
+      return parts;
     }
   }
-  if (parts == nullptr) {
-    CHX_ASSIGN_OR_RETURN(parts, StreamParts::New());
-  }
+  return StreamParts::New(priority);
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream() {
+  CHX_RETURN_IF_ERROR(Check("cudaSetDevice", cudaSetDevice(index_)));
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<StreamParts> parts, TakeParts(StreamPriority(0)));
   return std::unique_ptr<Stream>(std::make_unique<CudaStream>(this, std::move(parts)));
 }
 

@@ -24,6 +24,7 @@ class CudaDevice : public Device {
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return memory_bytes_; }
   const KernelTable& kernels() const override { return kernels_; }
+  bool has_sequences() const override { return true; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
   // From a memory pool of our own; waits until the slab is filled with zeros.
   absl::StatusOr<void*> AllocateSlab(size_t bytes) override;
@@ -38,6 +39,11 @@ class CudaDevice : public Device {
   size_t blas_workspace() const { return blas_workspace_; }
   // Keeps them for the next stream. All their work is done.
   void KeepParts(std::unique_ptr<StreamParts> parts);
+  // Kept ones, or new ones.
+  absl::StatusOr<std::unique_ptr<StreamParts>> TakeParts(int priority);
+  // CUDA's for a tenant's, of which higher ones go first.
+  int StreamPriority(int priority) const;
+  WorkShare& work() { return work_; }
 
  private:
   explicit CudaDevice(int index);
@@ -49,12 +55,15 @@ class CudaDevice : public Device {
   const std::string name_;
   const KernelTable kernels_;
   size_t memory_bytes_ = 0;
+  int least_priority_ = 0;  // of streams; the greatest, which fills have, is lower
+  int greatest_priority_ = 0;
   size_t blas_workspace_ = size_t{4} << 20;
   cudaMemPool_t pool_ = nullptr;
   // Orders allocations, fills and frees, before what other streams have queued.
   cudaStream_t allocations_ = nullptr;
   Mutex mutex_;
   std::vector<std::unique_ptr<StreamParts>> kept_ ABSL_GUARDED_BY(mutex_);
+  WorkShare work_;
 };
 
 }  // namespace chx::server::cuda

@@ -20,15 +20,16 @@ constexpr size_t kLeastWorkspace = size_t{16} << 10;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New() {
-  std::unique_ptr<StreamParts> parts(new StreamParts);
+absl::StatusOr<std::unique_ptr<StreamParts>> StreamParts::New(int priority) {
+  std::unique_ptr<StreamParts> parts(new StreamParts(priority));
   CHX_RETURN_IF_ERROR(parts->Open());
   return parts;
 }
 
 absl::Status StreamParts::Open() {
   CHX_RETURN_IF_ERROR(
-      CudaStatus("cudaStreamCreate", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+      CudaStatus("cudaStreamCreate",
+                 cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority_)));
   dnn_.set_stream(stream_);
   solver_.set_stream(stream_);
   CHX_RETURN_IF_ERROR(
@@ -62,10 +63,14 @@ StreamParts::~StreamParts() {
 }
 
 CudaStream::CudaStream(CudaDevice* device, std::unique_ptr<StreamParts> parts)
-    : device_(device), parts_(std::move(parts)) {}
+    : device_(device), parts_(std::move(parts)) {
+  client_.emplace(nullptr, nullptr);
+}
 
 CudaStream::~CudaStream() {
-  if (Synchronize().ok()) {
+  const bool done = Synchronize().ok();
+  device_->work().Forget(&*client_);
+  if (done) {
     device_->KeepParts(std::move(parts_));
   } else if (device_->health().lost()) {
     // The libraries' calls are undefined then, also those that destroy.
@@ -102,8 +107,14 @@ absl::Status CudaStream::Outcome(absl::string_view what, int error) {
   return Check(what, static_cast<cudaError_t>(error));
 }
 
+absl::Status CudaStream::CheckNoCapture(absl::string_view what) const {
+  if (!captures_) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("cuda: no ", what, " within a graph"));
+}
+
 template <typename Done>
 absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
+  CHX_RETURN_IF_ERROR(CheckNoCapture(what));
   // Most waits are short, and sleeping takes longer.
   constexpr auto kBusy = std::chrono::milliseconds(1);
   const auto begin = std::chrono::steady_clock::now();
@@ -120,7 +131,106 @@ absl::Status CudaStream::Await(absl::string_view what, const Done& done) {
   }
 }
 
-absl::Status CudaStream::Pause() { return Synchronize(); }
+absl::Status CudaStream::SetShare(TurnGroup* group, Worked worked) {
+  client_.emplace(group, std::move(worked));
+  const int priority = device_->StreamPriority(group == nullptr ? 0 : group->priority.load());
+  if (priority == parts_->priority()) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<StreamParts> parts, device_->TakeParts(priority));
+  device_->KeepParts(std::exchange(parts_, std::move(parts)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<cudaEvent_t> CudaStream::Mark() {
+  auto event = static_cast<cudaEvent_t>(device_->work().TakeSpare());
+  if (event == nullptr) {
+    CHX_RETURN_IF_ERROR(Check("cudaEventCreate", cudaEventCreateWithFlags(&event, 0)));
+  }
+  CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(event, parts_->stream_)));
+  return event;
+}
+
+absl::Status CudaStream::BeginKernel() {
+  if (captures_ || client_->is_open()) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(Enter());
+  const auto is_turn = [this] {
+    const bool begins = device_->work().TryBegin(&*client_, TurnClock::now());
+    return begins ? cudaSuccess : cudaErrorNotReady;
+  };
+  absl::Status status = Await("turn", is_turn);
+  if (status.ok()) {
+    absl::StatusOr<cudaEvent_t> begin = Mark();
+    if (begin.ok()) {
+      device_->work().Open(&*client_, *begin);
+      return absl::OkStatus();
+    }
+    status = begin.status();
+  }
+  device_->work().GiveUp(&*client_);
+  return status;
+}
+
+absl::Status CudaStream::EndKernel() {
+  if (captures_) return absl::OkStatus();
+  return client_->is_open() && client_->AddKernel() ? ClosePiece() : absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Sequence>> CudaStream::Capture(
+    absl::FunctionRef<absl::Status()> queue) {
+  CHX_RETURN_IF_ERROR(Enter());
+  const auto none = [this](absl::string_view what, cudaError_t error) -> absl::Status {
+    if (error == cudaSuccess) return absl::OkStatus();
+    const absl::Status status = Check(what, error);  // the device may be lost
+    if (device_->health().lost()) return status;
+    return absl::UnimplementedError(status.message());
+  };
+  CHX_RETURN_IF_ERROR(
+      none("cudaStreamBeginCapture",
+           cudaStreamBeginCapture(parts_->stream_, cudaStreamCaptureModeThreadLocal)));
+  captures_ = true;
+  const absl::Status queued = queue();
+  captures_ = false;
+  cudaGraph_t graph = nullptr;
+  const absl::Status ended =
+      none("cudaStreamEndCapture", cudaStreamEndCapture(parts_->stream_, &graph));
+  cudaGraphExec_t ready = nullptr;
+  absl::Status made = queued.ok() ? ended : queued;
+  if (made.ok()) made = none("cudaGraphInstantiate", cudaGraphInstantiate(&ready, graph, 0));
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  CHX_RETURN_IF_ERROR(made);
+  auto sequence = std::make_unique<CudaSequence>(this, ready);
+  CHX_RETURN_IF_ERROR(sequence->Repeat());
+  return std::unique_ptr<Sequence>(std::move(sequence));
+}
+
+CudaSequence::~CudaSequence() {
+  if (stream_->device_->health().lost()) return;
+  cudaGraphExecDestroy(graph_);
+  cudaGetLastError();
+}
+
+absl::Status CudaSequence::Repeat() { return stream_->Launch(graph_); }
+
+absl::Status CudaStream::Launch(cudaGraphExec_t graph) {
+  CHX_RETURN_IF_ERROR(Enter());
+  CHX_RETURN_IF_ERROR(BeginKernel());
+  CHX_RETURN_IF_ERROR(Check("cudaGraphLaunch", cudaGraphLaunch(graph, parts_->stream_)));
+  return EndKernel();
+}
+
+// Errors show when the device is asked for something.
+void CudaStream::Flush() { ClosePiece().IgnoreError(); }
+
+absl::Status CudaStream::ClosePiece() {
+  if (!client_->is_open()) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const cudaEvent_t end, Mark());
+  device_->work().Close(&*client_, end);
+  return absl::OkStatus();
+}
+
+absl::Status CudaStream::Pause() {
+  CHX_RETURN_IF_ERROR(Synchronize());
+  return BeginKernel();  // others may go first
+}
 
 // Large products are computed in parts, as by other kernels: some matrices, or some columns of one.
 absl::Status CudaStream::Gemm(const KernelArgs& args, const GemmCall& call) {
@@ -148,6 +258,7 @@ absl::Status CudaStream::Gemm(const KernelArgs& args, const GemmCall& call) {
     for (int64_t j = 0; j < call.n; j += columns) {
       if (i + j > 0) CHX_RETURN_IF_ERROR(Pause());
       GemmCall part = call;
+      part.tf32 = settings().tf32;
       part.count = std::min(count, call.count - i);
       part.n = std::min(columns, call.n - j);
       const int64_t b_column = call.transpose_b ? j : j * call.ldb;
@@ -172,6 +283,7 @@ absl::StatusOr<StreamParts::Slot*> CudaStream::NextSlot() {
 }
 
 absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
+  CHX_RETURN_IF_ERROR(CheckNoCapture("copy"));
   CHX_RETURN_IF_ERROR(Enter());
   char* to = static_cast<char*>(dst);
   const char* from = static_cast<const char*>(src);
@@ -192,6 +304,7 @@ absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
 
 absl::Status CudaStream::CopyOut(void* dst, const void* src, size_t bytes) {
   CHX_RETURN_IF_ERROR(Enter());
+  CHX_RETURN_IF_ERROR(ClosePiece());
   char* const to = static_cast<char*>(dst);
   const char* const from = static_cast<const char*>(src);
   struct Part {
@@ -236,6 +349,7 @@ absl::Status CudaStream::Zero(void* dst, size_t bytes) {
 }
 
 absl::StatusOr<bool> CudaStream::CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) {
+  CHX_RETURN_IF_ERROR(CheckNoCapture("copy"));
   auto* const source = dynamic_cast<CudaStream*>(&from);
   if (source == nullptr) return false;
   if (bytes == 0) return true;
@@ -259,7 +373,10 @@ absl::StatusOr<bool> CudaStream::CopyFrom(Stream& from, void* dst, const void* s
 
 absl::Status CudaStream::Synchronize() {
   CHX_RETURN_IF_ERROR(Enter());
-  return Await("synchronize", [this] { return cudaStreamQuery(parts_->stream_); });
+  CHX_RETURN_IF_ERROR(ClosePiece());
+  CHX_RETURN_IF_ERROR(Await("synchronize", [this] { return cudaStreamQuery(parts_->stream_); }));
+  device_->work().Notice();
+  return absl::OkStatus();
 }
 
 }  // namespace chx::server::cuda

@@ -9,7 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/runtime/work_share.h"
 #include "server/cuda/vendor/blas.h"
 #include "server/cuda/vendor/dnn_library.h"
 #include "server/cuda/vendor/solver_library.h"
@@ -17,12 +19,15 @@
 namespace chx::server::cuda {
 
 class CudaDevice;
+class CudaStream;
 
 // The CUDA objects of a stream. CUDA waits for the whole device when they are created or destroyed,
 // which would delay other sessions. So the device keeps them for the next session.
 class StreamParts {
  public:
-  static absl::StatusOr<std::unique_ptr<StreamParts>> New();
+  // `priority`: as CUDA's, lower goes first.
+  static absl::StatusOr<std::unique_ptr<StreamParts>> New(int priority);
+  int priority() const { return priority_; }
   // Opens the libraries that there are, which takes long for the first time.
   void WarmUp();
   ~StreamParts();
@@ -39,9 +44,10 @@ class StreamParts {
     cudaEvent_t done = nullptr;  // of the last copy that used the slot
   };
 
-  StreamParts() = default;
+  explicit StreamParts(int priority) : priority_(priority) {}
   absl::Status Open();
 
+  const int priority_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t order_ = nullptr;  // between this stream and another one
   char* pinned_ = nullptr;
@@ -67,6 +73,12 @@ class CudaStream : public KernelStream {
   absl::Status Zero(void* dst, size_t bytes) override;
   absl::StatusOr<bool> CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) override;
   absl::Status Synchronize() override;
+  absl::Status BeginKernel() override;
+  absl::Status EndKernel() override;
+  absl::StatusOr<std::unique_ptr<Sequence>> Capture(
+      absl::FunctionRef<absl::Status()> queue) override;
+  void Flush() override;
+  absl::Status SetShare(TurnGroup* group, Worked worked) override;
 
   void* handle() override;
   absl::Status Launched() override;
@@ -78,10 +90,18 @@ class CudaStream : public KernelStream {
   Solver* solver() override;
 
  private:
+  friend class CudaSequence;
   // Makes the device the thread's current one; an error if it is lost.
   absl::Status Enter();
   absl::Status Check(absl::string_view what, cudaError_t error);
   absl::StatusOr<StreamParts::Slot*> NextSlot();
+  // A call that cannot be in a sequence.
+  absl::Status CheckNoCapture(absl::string_view what) const;
+  absl::Status Launch(cudaGraphExec_t graph);
+  // Marks the end of what the stream has been given, for the device's WorkShare.
+  absl::Status ClosePiece();
+  // A new mark at the end of the stream.
+  absl::StatusOr<cudaEvent_t> Mark();
   // Waits until `done` returns something else than cudaErrorNotReady. If the command is to stop, it
   // returns an error at once while the work goes on, so its memory must not be freed yet.
   template <typename Done>
@@ -89,6 +109,21 @@ class CudaStream : public KernelStream {
 
   CudaDevice* const device_;
   std::unique_ptr<StreamParts> parts_;
+  absl::optional<WorkShare::Client> client_;
+  bool captures_ = false;
+};
+
+// A CUDA graph of kernels.
+class CudaSequence : public Sequence {
+ public:
+  CudaSequence(CudaStream* stream, cudaGraphExec_t graph) : stream_(stream), graph_(graph) {}
+  ~CudaSequence() override;
+
+  absl::Status Repeat() override;
+
+ private:
+  CudaStream* const stream_;
+  const cudaGraphExec_t graph_;
 };
 
 }  // namespace chx::server::cuda

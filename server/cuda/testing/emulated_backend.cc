@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
@@ -42,12 +44,28 @@ void ReferenceGemm(const GemmCall& call) {
   }
 }
 
+// A CUDA graph's stand-in: what kernels do, each time.
+class EmulatedSequence : public Sequence {
+ public:
+  explicit EmulatedSequence(std::vector<std::function<void()>> kernels)
+      : kernels_(std::move(kernels)) {}
+
+  absl::Status Repeat() override {
+    for (const auto& kernel : kernels_) kernel();
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<std::function<void()>> kernels_;
+};
+
 class EmulatedStream : public KernelStream {
  public:
   EmulatedStream(Device* device, bool libraries) : device_(device), libraries_(libraries) {}
 
   Device& device() override { return *device_; }
   absl::Status CopyIn(void* dst, const void* src, size_t bytes) override {
+    if (captures_) return InSequence("copy");
     if (bytes > 0) std::memcpy(dst, src, bytes);
     return absl::OkStatus();
   }
@@ -57,10 +75,11 @@ class EmulatedStream : public KernelStream {
     return absl::OkStatus();
   }
   absl::Status Zero(void* dst, size_t bytes) override {
-    if (bytes > 0) std::memset(dst, 0, bytes);
+    if (bytes > 0) Emulate([=] { std::memset(dst, 0, bytes); });
     return absl::OkStatus();
   }
   absl::Status Synchronize() override {
+    if (captures_) return InSequence("wait");
     // A device that a test wants to be lost.
     const char* const loss = std::getenv("CHX_EMULATED_LOSS");
     if (loss == nullptr || access(loss, F_OK) != 0) return absl::OkStatus();
@@ -74,7 +93,26 @@ class EmulatedStream : public KernelStream {
   absl::Status Outcome(absl::string_view, int) override { return absl::OkStatus(); }
   // So few that tests have kernels of several launches.
   int64_t max_launch_elements() const override { return 4096; }
-  absl::Status Pause() override { return CheckNotStopped("pause"); }
+  absl::Status Pause() override {
+    return captures_ ? InSequence("wait") : CheckNotStopped("pause");
+  }
+  void Emulate(const std::function<void()>& kernel) override {
+    if (captures_) {
+      captured_.push_back(kernel);
+    } else {
+      kernel();
+    }
+  }
+  absl::StatusOr<std::unique_ptr<Sequence>> Capture(
+      absl::FunctionRef<absl::Status()> queue) override {
+    captures_ = true;
+    const absl::Status status = queue();
+    captures_ = false;
+    auto sequence = std::make_unique<EmulatedSequence>(std::exchange(captured_, {}));
+    if (!status.ok()) return status;
+    CHX_RETURN_IF_ERROR(sequence->Repeat());
+    return std::unique_ptr<Sequence>(std::move(sequence));
+  }
   absl::Status Gemm(const KernelArgs&, const GemmCall& call) override {
     // What cuBLAS refuses.
     const int64_t a_lines = call.transpose_a ? call.k : call.m;
@@ -84,19 +122,27 @@ class EmulatedStream : public KernelStream {
         call.ldc < std::max<int64_t>(1, call.m)) {
       return DeviceError("invalid argument of a BLAS call");
     }
-    kernels::VisitFloat(call.dtype,
-                        [&](auto tag) { ReferenceGemm<typename decltype(tag)::Type>(call); });
+    Emulate([call] {
+      kernels::VisitFloat(call.dtype,
+                          [&](auto tag) { ReferenceGemm<typename decltype(tag)::Type>(call); });
+    });
     return absl::OkStatus();
   }
 
-  Dnn* dnn() override { return libraries_ && settings().use_cudnn ? &dnn_ : nullptr; }
-  Solver* solver() override { return libraries_ ? &solver_ : nullptr; }
+  Dnn* dnn() override { return libraries_ && settings().use_cudnn && !captures_ ? &dnn_ : nullptr; }
+  Solver* solver() override { return libraries_ && !captures_ ? &solver_ : nullptr; }
 
  private:
+  static absl::Status InSequence(absl::string_view what) {
+    return absl::UnimplementedError(absl::StrCat("cuda: no ", what, " within a sequence"));
+  }
+
   Device* const device_;
   const bool libraries_;
   EmulatedDnn dnn_;
   EmulatedSolver solver_;
+  bool captures_ = false;
+  std::vector<std::function<void()>> captured_;
 };
 
 class EmulatedDevice : public Device {
@@ -106,6 +152,7 @@ class EmulatedDevice : public Device {
 
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return size_t{1} << 30; }
+  bool has_sequences() const override { return true; }
   const KernelTable& kernels() const override { return kernels_; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
     return std::unique_ptr<Stream>(std::make_unique<EmulatedStream>(this, libraries_));

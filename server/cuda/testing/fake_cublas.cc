@@ -53,8 +53,9 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
                                              const void*, const void*, cudaDataType, int64_t,
                                              long long int, const void*, cudaDataType, int64_t,
                                              long long int, const void*, void*, cudaDataType,
-                                             int64_t, long long int, int64_t, cublasComputeType_t,
-                                             cublasGemmAlgo_t) {
+                                             int64_t, long long int, int64_t,
+                                             cublasComputeType_t compute, cublasGemmAlgo_t) {
+  fake.compute = compute;
   if (From(handle)->has_stream) ++fake.products;
   return CUBLAS_STATUS_SUCCESS;
 }

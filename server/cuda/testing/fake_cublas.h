@@ -15,7 +15,8 @@ struct FakeCublas {
 
   int created = 0;
   int destroyed = 0;
-  int products = 0;  // by handles that have a stream
+  int products = 0;                                  // by handles that have a stream
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;  // of the last one
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
 };

@@ -32,9 +32,14 @@ cudaError_t ReturnOfCopy() {
 struct FakeStream {
   int priority = 0;
 };
+struct FakeEvent {
+  int64_t micros = 0;
+};
+int64_t micros = 0;  // that the device has worked
 
 cudaError_t NewStream(cudaStream_t* stream, int priority) {
   *stream = reinterpret_cast<cudaStream_t>(new FakeStream{priority});
+  TheFakeCuda().priority_of_streams = priority;
   return Return();
 }
 
@@ -55,6 +60,7 @@ cudaError_t ProbeKernels() { return Return(); }
 }  // namespace chx::server::cuda
 
 using chx::server::cuda::Blocks;
+using chx::server::cuda::FakeEvent;
 using chx::server::cuda::FakeStream;
 using chx::server::cuda::NewStream;
 using chx::server::cuda::Return;
@@ -116,16 +122,63 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
   return Return();
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new char);
+  *event = reinterpret_cast<cudaEvent_t>(new FakeEvent);
+  ++TheFakeCuda().events;
   return Return();
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<char*>(event);
+  delete reinterpret_cast<FakeEvent*>(event);
   ++TheFakeCuda().destroyed;
+  --TheFakeCuda().events;
   return Return();
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return Return(); }
-cudaError_t cudaEventQuery(cudaEvent_t) { return Return(); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  ++TheFakeCuda().marks;
+  chx::server::cuda::micros += TheFakeCuda().mark_micros;
+  reinterpret_cast<FakeEvent*>(event)->micros = chx::server::cuda::micros;
+  return Return();
+}
+cudaError_t cudaEventQuery(cudaEvent_t) {
+  if (TheFakeCuda().not_ready == 0) return Return();
+  --TheFakeCuda().not_ready;
+  return Return(cudaErrorNotReady);
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  *milliseconds = 1e-3F * static_cast<float>(reinterpret_cast<FakeEvent*>(to)->micros -
+                                             reinterpret_cast<FakeEvent*>(from)->micros);
+  return Return();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  ++TheFakeCuda().captures;
+  return Return();
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  --TheFakeCuda().captures;
+  const cudaError_t error = TheFakeCuda().next_capture;
+  TheFakeCuda().next_capture = cudaSuccess;
+  *graph = error == cudaSuccess ? reinterpret_cast<cudaGraph_t>(new char) : nullptr;
+  return Return(error);
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t,
+                                 unsigned long long) {  // NOLINT
+  *exec = reinterpret_cast<cudaGraphExec_t>(new char);
+  ++TheFakeCuda().graphs;
+  return Return();
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete reinterpret_cast<char*>(graph);
+  return Return();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete reinterpret_cast<char*>(exec);
+  --TheFakeCuda().graphs;
+  return Return();
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) {
+  ++TheFakeCuda().graph_launches;
+  return Return();
+}
 
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
   *memory = std::malloc(bytes);

@@ -24,7 +24,16 @@ struct FakeCuda {
   int64_t outside = 0;             // what libraries have allocated
   int priority_of_fills = 0;       // of the stream of the last fill
   int destroyed = 0;               // streams and events
-  int orders = 0;                  // cudaStreamWaitEvent
+  int events = 0;                  // that there are
+  int marks = 0;                   // events that were recorded
+  int64_t mark_micros = 0;         // what the device works before each of them
+  int captures = 0;                // of streams that are captured now
+  int graphs = 0;                  // that can be launched
+  int graph_launches = 0;
+  cudaError_t next_capture = cudaSuccess;  // what the end of the next one returns
+  int not_ready = 0;                       // so many queries of events find them ahead
+  int priority_of_streams = 0;             // of the stream that was made last
+  int orders = 0;                          // cudaStreamWaitEvent
   int peer_copies = 0;
 };
 

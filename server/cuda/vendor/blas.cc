@@ -57,7 +57,7 @@ absl::Status Blas::Open(cudaStream_t stream) {
                        "; the device may have no memory left");
   }
   CHX_RETURN_IF_ERROR(Check("cublasCreate", made));
-  // No TF32: a float32 product is as exact as its dtype.
+  // TF32 is each call's own.
   absl::Status set =
       Check("cublasSetMathMode", library_->set_math_mode(handle, CUBLAS_DEFAULT_MATH));
   if (set.ok()) set = Check("cublasSetStream", library_->set_stream(handle, stream));
@@ -78,13 +78,16 @@ absl::Status Blas::Gemm(absl::Span<char> workspace, const GemmCall& call) {
   const void* const alpha = wide ? static_cast<const void*>(&scales64[0]) : &scales32[0];
   const void* const beta = wide ? static_cast<const void*>(&scales64[1]) : &scales32[1];
   const cudaDataType_t type = DataType(call.dtype);
-  return Check(
-      "cublasGemmStridedBatchedEx",
-      library_->gemm(handle_, call.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                     call.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, call.m, call.n, call.k, alpha,
-                     call.a, type, call.lda, call.a_stride, call.b, type, call.ldb, call.b_stride,
-                     beta, call.c, type, call.ldc, call.c_stride, call.count,
-                     wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  const cublasComputeType_t work = wide ? CUBLAS_COMPUTE_64F
+                                   : call.tf32 && call.dtype == Dtype::kFloat32
+                                       ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                       : CUBLAS_COMPUTE_32F;
+  return Check("cublasGemmStridedBatchedEx",
+               library_->gemm(handle_, call.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                              call.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, call.m, call.n, call.k,
+                              alpha, call.a, type, call.lda, call.a_stride, call.b, type, call.ldb,
+                              call.b_stride, beta, call.c, type, call.ldc, call.c_stride,
+                              call.count, work, CUBLAS_GEMM_DEFAULT));
 }
 
 }  // namespace chx::server::cuda

@@ -115,7 +115,7 @@ absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::Nor
 
 absl::optional<Algorithm> Choose(absl::Span<const Algorithm> algorithms, const Settings& settings) {
   for (const Algorithm& algorithm : algorithms) {
-    if (!algorithm.works || !algorithm.exact) continue;
+    if (!algorithm.works || !(algorithm.exact || settings.cudnn_tf32)) continue;
     if (algorithm.workspace < 0 || algorithm.workspace > settings.max_workspace_size) continue;
     if (settings.cudnn_deterministic && !algorithm.deterministic) continue;
     return algorithm;
@@ -134,6 +134,7 @@ std::string ChoiceKey(const ConvCall& call, const Settings& settings) {
                                   w.ndim,
                                   settings.cudnn_deterministic,
                                   settings.autotune,
+                                  settings.cudnn_tf32,
                                   settings.max_workspace_size};
   for (int d = 0; d < w.ndim; ++d) {
     numbers.insert(numbers.end(), {w.image[d], w.counts[d], w.kernel[d], w.stride[d], w.pad[d]});

@@ -105,7 +105,7 @@ absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::Nor
 // cuDNN's description of an algorithm for one convolution.
 struct Algorithm {
   int number = 0;
-  bool works = false;
+  bool works = false;  // and does not round float32 to float16
   bool exact = false;  // computes in the dtype of the call: no TF32
   bool deterministic = false;
   int math = 0;           // its cudnnMathType_t

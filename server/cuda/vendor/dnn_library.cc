@@ -26,8 +26,11 @@ std::vector<Algorithm> ToAlgorithms(const Perf* perfs, int count, Dtype dtype) {
   std::vector<Algorithm> algorithms(std::max(0, count));
   for (size_t i = 0; i < algorithms.size(); ++i) {
     algorithms[i].number = static_cast<int>(perfs[i].algo);
-    algorithms[i].works = perfs[i].status == CUDNN_STATUS_SUCCESS;
+    algorithms[i].works =
+        perfs[i].status == CUDNN_STATUS_SUCCESS &&
+        (dtype == Dtype::kFloat16 || perfs[i].mathType != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
     algorithms[i].math = static_cast<int>(perfs[i].mathType);
+    // With FMA_MATH in the call, DEFAULT_MATH is that, too.
     algorithms[i].exact = dtype == Dtype::kFloat16 || perfs[i].mathType == CUDNN_FMA_MATH ||
                           perfs[i].mathType == CUDNN_DEFAULT_MATH;
     algorithms[i].deterministic = perfs[i].determinism == CUDNN_DETERMINISTIC;
@@ -57,7 +60,7 @@ struct CudaDnn::ConvObjects {
         weight(dnn.cudnnCreateFilterDescriptor, dnn.cudnnDestroyFilterDescriptor),
         windows(dnn.cudnnCreateConvolutionDescriptor, dnn.cudnnDestroyConvolutionDescriptor) {}
 
-  cudnnStatus_t Set(const DnnLibrary& dnn, const ConvCall& call) const {
+  cudnnStatus_t Set(const DnnLibrary& dnn, const ConvCall& call, bool tf32) const {
     const cudnnStatus_t made =
         First({image.status(), features.status(), weight.status(), windows.status()});
     if (made != CUDNN_STATUS_SUCCESS) return made;
@@ -70,11 +73,11 @@ struct CudaDnn::ConvObjects {
          Dims(call.features, call.channels, w.kernel, w.ndim).Set(dnn, type, weight.get()),
          dnn.cudnnSetConvolutionNdDescriptor(windows.get(), w.ndim, w.pad, w.stride, kDense,
                                              CUDNN_CROSS_CORRELATION, WorkType(call.dtype)),
-         // No TF32 for float32, whose products are as exact as their dtype.
-         dnn.cudnnSetConvolutionMathType(windows.get(),
-                                         call.dtype == Dtype::kFloat16   ? CUDNN_TENSOR_OP_MATH
-                                         : call.dtype == Dtype::kFloat32 ? CUDNN_FMA_MATH
-                                                                         : CUDNN_DEFAULT_MATH)});
+         // Of float32, DEFAULT_MATH may use TF32.
+         dnn.cudnnSetConvolutionMathType(
+             windows.get(), call.dtype == Dtype::kFloat16            ? CUDNN_TENSOR_OP_MATH
+                            : call.dtype == Dtype::kFloat32 && !tf32 ? CUDNN_FMA_MATH
+                                                                     : CUDNN_DEFAULT_MATH)});
   }
 
   const TensorDescriptor image;
@@ -185,7 +188,7 @@ cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Alg
   const Factor one(call.dtype, 1);
   const Factor before(call.dtype, call.accumulate ? 1 : 0);
   const auto bytes = static_cast<size_t>(algorithm.workspace);
-  if (call.dtype == Dtype::kFloat16) {
+  if (call.dtype == Dtype::kFloat16 || !algorithm.exact) {
     const cudnnStatus_t status = library_->cudnnSetConvolutionMathType(
         o.windows.get(), static_cast<cudnnMathType_t>(algorithm.math));
     if (status != CUDNN_STATUS_SUCCESS) return status;
@@ -213,7 +216,7 @@ cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Alg
 absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
   CHX_RETURN_IF_ERROR(Open(args));
   const ConvObjects objects(*library_);
-  const cudnnStatus_t set = objects.Set(*library_, call);
+  const cudnnStatus_t set = objects.Set(*library_, call, args.stream.settings().cudnn_tf32);
   if (IsDeclined(set)) return false;
   CHX_RETURN_IF_ERROR(Check("a convolution's descriptors", set));
   const std::string key = ChoiceKey(call, args.stream.settings());

@@ -153,10 +153,12 @@ Algorithm Make(int number, int64_t workspace, bool deterministic) {
 TEST(DnnTest, TheFastestAlgorithmThatTheSettingsAllow) {
   std::vector<Algorithm> algorithms = {Make(3, 100, false), Make(1, 50, true), Make(2, 0, false),
                                        Make(0, 0, true)};
+  bool tf32 = false;
   const auto choose = [&](int64_t workspace, bool deterministic) {
     Settings settings;
     settings.max_workspace_size = workspace;
     settings.cudnn_deterministic = deterministic;
+    settings.cudnn_tf32 = tf32;
     const absl::optional<Algorithm> chosen = Choose(algorithms, settings);
     return chosen.has_value() ? chosen->number : -1;
   };
@@ -170,6 +172,9 @@ TEST(DnnTest, TheFastestAlgorithmThatTheSettingsAllow) {
   EXPECT_EQ(choose(1000, false), 1);
   algorithms[1].exact = false;
   EXPECT_EQ(choose(1000, false), 2);
+  tf32 = true;
+  EXPECT_EQ(choose(1000, false), 1);
+  tf32 = false;
   algorithms[2].workspace = -1;
   EXPECT_EQ(choose(1000, false), 0);
   algorithms[3].works = false;
@@ -200,6 +205,9 @@ TEST(DnnTest, TheKeyOfAChoiceHasAllThatItDependsOn) {
   Settings limited;
   limited.max_workspace_size /= 2;
   EXPECT_TRUE(keys.insert(ChoiceKey(call, limited)).second);
+  Settings exact;
+  exact.cudnn_tf32 = false;
+  EXPECT_TRUE(keys.insert(ChoiceKey(call, exact)).second);
   // Where its arrays are does not matter.
   ConvCall moved = call;
   moved.a = &moved;
