@@ -46,9 +46,9 @@ struct Plan {
   std::vector<std::string> shared;
   std::vector<std::string> dropped;
 
-  int64_t nanoseconds() const {
-    int64_t sum = 0;
-    for (const Step& step : steps) sum += step.nanoseconds;
+  double nanoseconds() const {
+    double sum = 0;
+    for (const Step& step : steps) sum += static_cast<double>(step.nanoseconds);
     return sum;
   }
 };
@@ -109,11 +109,11 @@ void AddTo(Plan* plan, const Line& line) {
   } else if (line.kind() == "call" && !plan->steps.empty()) {
     plan->steps.back().calls.push_back({line.Text(0), line.Text(1), line.Text(2)});
   } else if (line.kind() == "more") {
-    plan->omitted += line.Number(0);
+    plan->omitted = line.Number(0);
   } else if (line.kind() == "arena") {
     plan->arena.push_back(absl::StrCat(Size(line.Number(1)), " on device ", line.Number(0)));
   } else if (line.kind() == "results") {
-    plan->results += line.Number(0);
+    plan->results = line.Number(0);
   } else if (line.kind() == "shared") {
     plan->shared.push_back(line.Text(0));
   } else if (line.kind() == "dropped") {
@@ -149,8 +149,7 @@ std::vector<std::string> Facts(const Plan& plan) {
     facts.push_back(absl::StrCat("left out, as nothing depends on it: ", Names(plan.dropped)));
   }
   if (plan.measured > 0) {
-    const double each =
-        static_cast<double>(plan.nanoseconds()) / static_cast<double>(plan.measured);
+    const double each = plan.nanoseconds() / static_cast<double>(plan.measured);
     facts.push_back(absl::StrCat("measured: ", plan.measured, " runs of ", Time(each), " each"));
   }
   return facts;
@@ -170,7 +169,7 @@ size_t Columns(absl::string_view text) {
 
 // How long a step takes, in columns; empty: nobody knows.
 std::string Share(const Plan& plan, const Step& step) {
-  const auto all = static_cast<double>(plan.nanoseconds());
+  const double all = plan.nanoseconds();
   if (all == 0 || plan.measured == 0) return "";
   const auto own = static_cast<double>(step.nanoseconds);
   const std::string each = Time(own / static_cast<double>(plan.measured));
@@ -248,8 +247,7 @@ class Drawing {
         y_, kWidth - 16, height, fused ? "#fff1d6" : "#eef3fb"));
     const std::string share = Share(plan, step);
     if (!share.empty()) {
-      const double bar = 200.0 * static_cast<double>(step.nanoseconds) /
-                         static_cast<double>(plan.nanoseconds());
+      const double bar = 200 * static_cast<double>(step.nanoseconds) / plan.nanoseconds();
       parts_.push_back(absl::StrFormat(
           "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"12\" fill=\"#e07a5f\"/>", kWidth - 216,
           y_ + 3, bar));
