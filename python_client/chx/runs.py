@@ -253,8 +253,8 @@ class Run:
     def _watch(self, after: int, wait: float) -> tuple[Any, ...]:
         """The run, where its events end, how many there are not any more, and those from one on."""
         answer = _core._run_watch(self._session, self.name, after, wait)
-        if not answer[3] and _STATES[answer[0][1]] == "ended" and answer[1] < after:
-            # Another run has the name by now, or an older snapshot: its last event says so.
+        if not answer[3] and _STATES[answer[0][1]] == "ended" and answer[1] <= after:
+            # It has been told, or another run has the name by now: its last event says so.
             answer = _core._run_watch(self._session, self.name, max(answer[1] - 1, 0), wait)
         return answer
 

@@ -59,15 +59,12 @@ def test_its_end_is_that_of_runs(daemon, end):
     with chx.connect(daemon.address) as owner:
         owner.publish("data/train", chx.ones((8, 4)))
         with chx.connect(daemon.address):
+            shared = chx.lookup("data/train")
             runs = [
                 chx.runs.start(
-                    endless_step(chx.zeros((4,))),
-                    chx.lookup("data/train", mode=mode),
-                    batch_size=2,
-                    steps=ENDLESS,
-                    name=mode,
+                    endless_step(chx.zeros((4,))), x, batch_size=2, steps=ENDLESS, name=name
                 )
-                for mode in ("share", "copy")
+                for name, x in (("shared", shared), ("copied", shared.copy()))
             ]
             owner.unpublish("data/train") if end == "unpublish" else owner.close()
             with pytest.raises(chx.ChainerxError, match=r"step \d+: \[take\] the (array|session)"):

@@ -185,14 +185,15 @@ def test_steps_without_metrics_are_made_once(session):
     assert int(count) == 9
 
 
-def test_another_run_of_the_name_ends_an_iterator(session):
+@pytest.mark.parametrize("epochs", [1, 18])  # fewer events than were seen, or as many
+def test_another_run_of_the_name_ends_an_iterator(session, epochs):
     step = chx.jit(lambda x: chx.sum(x))
     x = chx.ones((8, 1))
     run = chx.runs.start(step, x, batch_size=1, epochs=4, log_every=1)
     events = iter(run)
     seen = [next(events) for _ in range(20)]
     assert run.wait().reason == "done"
-    assert chx.runs.start(step, x, batch_size=8, epochs=1).wait().reason == "done"
+    assert chx.runs.start(step, x, batch_size=8, epochs=epochs).wait().reason == "done"
     assert [event.kind for event in events][-1:] == ["ended"]
     assert len(seen) == 20
 
