@@ -248,9 +248,9 @@ class Drawing {
     const std::string share = Share(plan, step);
     if (!share.empty()) {
       const double bar = 200 * static_cast<double>(step.nanoseconds) / plan.nanoseconds();
-      parts_.push_back(absl::StrFormat(
-          "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"12\" fill=\"#e07a5f\"/>", kWidth - 216,
-          y_ + 3, bar));
+      parts_.push_back(
+          absl::StrFormat("<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"12\" fill=\"#e07a5f\"/>",
+                          kWidth - 216, y_ + 3, bar));
       Write(absl::StripAsciiWhitespace(share), kWidth - 224, "text-anchor=\"end\" fill=\"#555\"");
     }
     if (fused) {

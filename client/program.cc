@@ -39,8 +39,8 @@ std::string Listed(const std::vector<Ref<RecordedProgram>>& programs) {
   return absl::StrJoin(programs, " or ", add);
 }
 
-absl::StatusOr<std::vector<Explained>> ExplainAll(
-    const std::vector<Ref<RecordedProgram>>& programs, bool profile) {
+absl::StatusOr<std::vector<Explained>> ExplainAll(const std::vector<Ref<RecordedProgram>>& programs,
+                                                  bool profile) {
   std::vector<Explained> all;
   for (const Ref<RecordedProgram>& program : programs) {
     CHX_ASSIGN_OR_RETURN(std::string lines, program->Explain(profile));

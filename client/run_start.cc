@@ -111,8 +111,8 @@ absl::StatusOr<RunCalls> CallsOf(const RunStep& step, int64_t rows, bool drop_la
   const int64_t left = rows % step.batch_size;
   if (left != 0 && !drop_last && !step.rest.has_value()) {
     return ValueError("[runs] expects minibatches of which ", rows,
-                      " rows make a whole number, or a program for the rest, got ",
-                      step.batch_size, ": drop_last leaves the others out");
+                      " rows make a whole number, or a program for the rest, got ", step.batch_size,
+                      ": drop_last leaves the others out");
   }
   CHX_ASSIGN_OR_RETURN(RunCalls calls, WholeCallsOf(step));
   if (left == 0 || drop_last) return calls;
@@ -178,12 +178,11 @@ absl::StatusOr<ArrayPtr> TableOf(const std::vector<int64_t>& numbers, int64_t co
 }
 
 // What the numbers that vary are in each step. Without a body: there are none.
-absl::StatusOr<ArrayPtr> ValuesOf(const RunStep& step, const RunRequest& request,
-                                  int64_t per_epoch,
+absl::StatusOr<ArrayPtr> ValuesOf(const RunStep& step, const RunRequest& request, int64_t per_epoch,
                                   const std::function<absl::Status(int64_t)>& schedule) {
   const bool has_rest = request.step.rest != nullptr;
-  const size_t slots = std::max(request.step.program->num_slots(),
-                                has_rest ? request.step.rest->num_slots() : 0);
+  const size_t slots =
+      std::max(request.step.program->num_slots(), has_rest ? request.step.rest->num_slots() : 0);
   if (slots == 0) return ArrayPtr();
   const int64_t most = kMostValues / static_cast<int64_t>(slots);
   if (request.steps > most) {
@@ -257,10 +256,10 @@ absl::StatusOr<Run> StartRun(const RunStep& step, const RunOptions& options) {
   const bool given = !options.rows.empty();
   CHX_ASSIGN_OR_RETURN(request.step,
                        given ? WholeCallsOf(step) : CallsOf(step, rows, options.drop_last));
-  const int64_t per_epoch = std::max<int64_t>(rows / step.batch_size, 1) +
-                            (request.step.rest != nullptr ? 1 : 0);
-  CHX_ASSIGN_OR_RETURN(request.steps, given ? GivenSteps(step, options, rows)
-                                            : StepsOf(options, per_epoch));
+  const int64_t per_epoch =
+      std::max<int64_t>(rows / step.batch_size, 1) + (request.step.rest != nullptr ? 1 : 0);
+  CHX_ASSIGN_OR_RETURN(request.steps,
+                       given ? GivenSteps(step, options, rows) : StepsOf(options, per_epoch));
   request.log_every = options.log_every;
   if (options.log_every == 0) request.log_every = options.log_at.empty() ? per_epoch : kNever;
   if (options.evaluation.has_value()) {
@@ -273,8 +272,7 @@ absl::StatusOr<Run> StartRun(const RunStep& step, const RunOptions& options) {
   Session* const session = request.step.program->session().get();
   CHX_ASSIGN_OR_RETURN(const ArrayPtr marks, MarksOf(options, request));
   request.marks = marks.get();
-  CHX_ASSIGN_OR_RETURN(const ArrayPtr values,
-                       ValuesOf(step, request, per_epoch, options.schedule));
+  CHX_ASSIGN_OR_RETURN(const ArrayPtr values, ValuesOf(step, request, per_epoch, options.schedule));
   request.values = values.get();
   ArrayPtr table;
   if (given) {

@@ -26,6 +26,7 @@ using Training = Run;  // as a test has a Run of its own
 using Kind = Run::Event::Kind;
 
 constexpr int64_t kRows = 22;
+constexpr int64_t kBatch = 5;  // so that there is a rest
 
 class RunStepsTest : public ClientTest {
  protected:
@@ -78,9 +79,10 @@ class RunStepsTest : public ClientTest {
     const auto step = [this, model, noise](absl::Span<const Array> in) -> Program::Results {
       Array x = in[0];
       for (int i = 0; i < noise; ++i) {
-        const Array drawn =
+        absl::StatusOr<ArrayPtr> drawn =
             session_->Random("random_normal", x.shape().span(), 0, 0.1, Dtype::kFloat64, 0);
-        x = x + drawn;
+        CHX_RETURN_IF_ERROR(drawn.status());
+        x = x + Array(*std::move(drawn));
       }
       const Array loss = mean(square(matmul(x, model->w) - in[1]));
       CHX_RETURN_IF_ERROR(Backward(loss));
@@ -168,7 +170,6 @@ TEST_F(RunStepsTest, RowsAreThoseThatAreGiven) {
 
 // Minibatches of 5 and of the 2 that are left over, whose program has more numbers that vary.
 TEST_F(RunStepsTest, RestOfAnEpochIsAMinibatch) {
-  constexpr int64_t kBatch = 5;
   constexpr int64_t kEpochs = 3;
   constexpr int64_t kPerEpoch = 5;
   const auto rows_of = [](int64_t step) {
@@ -191,8 +192,7 @@ TEST_F(RunStepsTest, RestOfAnEpochIsAMinibatch) {
   session_->Seed(4);
   const auto model = MakeModel();
   const Program program = Trace(model.get(), kBatch, 1);
-  const RunStep step = {
-      program, {x_, t_}, kBatch, {"loss"}, Trace(model.get(), kRows % kBatch, 2)};
+  const RunStep step = {program, {x_, t_}, kBatch, {"loss"}, Trace(model.get(), kRows % kBatch, 2)};
   RunOptions run_options;
   run_options.epochs = kEpochs;
   run_options.log_every = 1;
@@ -211,7 +211,6 @@ TEST_F(RunStepsTest, RestOfAnEpochIsAMinibatch) {
 }
 
 TEST_F(RunStepsTest, EvaluationCountsByRowsOrByMinibatches) {
-  constexpr int64_t kBatch = 5;
   const Vector x = Values(x_);
   Vector sums;  // of each minibatch
   for (int64_t begin = 0; begin < kRows; begin += kBatch) {
@@ -310,7 +309,9 @@ TEST_F(RunStepsTest, WrongStepsAreSaidBeforeItStarts) {
     change(&run_options);
     return MessageOf(StartSums(run_options));
   };
-  EXPECT_THAT(message([](RunOptions* o) { o->rows = {0, 1, 2}; }),
+  EXPECT_THAT(message([](RunOptions* o) {
+                o->rows = {0, 1, 2};
+              }),
               HasSubstr("whole minibatches of 2, got 3"));
   for (const int64_t row : {int64_t{-1}, kRows}) {
     RunOptions run_options;
@@ -328,7 +329,9 @@ TEST_F(RunStepsTest, WrongStepsAreSaidBeforeItStarts) {
   }
   EXPECT_THAT(message([](RunOptions* o) { o->steps = 3, o->log_at = {4}; }),
               HasSubstr("log_at of steps 1 to 3, got 4"));
-  EXPECT_THAT(message([](RunOptions* o) { o->steps = 3, o->evaluate_at = {1, 0}; }),
+  EXPECT_THAT(message([](RunOptions* o) {
+                o->steps = 3, o->evaluate_at = {1, 0};
+              }),
               HasSubstr("evaluate_at of steps 1 to 3, got 0"));
   EXPECT_THAT(message([](RunOptions* o) { o->steps = 3, o->pause_at = {-1}; }),
               HasSubstr("pause_at of steps 1 to 3, got -1"));

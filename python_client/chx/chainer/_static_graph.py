@@ -155,7 +155,12 @@ class _Recordings:
 
 
 def _wrapped(
-    made, function, force_test_define_by_run=False, minimize_cache_size=False, verbosity_level=0, **_
+    made,
+    function,
+    force_test_define_by_run=False,
+    minimize_cache_size=False,
+    verbosity_level=0,
+    **_,
 ):
     recordings = weakref.WeakKeyDictionary()  # by chain, then by whether results are in a graph
 
