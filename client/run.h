@@ -176,6 +176,9 @@ absl::StatusOr<Run> StartRun(const RunStep& step, const RunOptions& options = {}
 absl::StatusOr<Run> AttachRun(Session& session, const std::string& name);
 // The session's, with those that have ended, oldest first.
 absl::StatusOr<std::vector<Run>> ListRuns(Session& session);
+// The order in which an epoch, counted from 0, of a run that is shuffled takes the rows of its data
+// (docs/runs.md).
+std::vector<int64_t> EpochOrder(uint64_t seed, int64_t epoch, int64_t rows);
 
 }  // namespace chx
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from chx import _core, _data_files, _run_calls, _run_order, _run_views
+from chx import _core, _data_files, _run_calls, _run_views
 from chx._data_files import FileArray
 from chx._run_calls import Data
 from chx._runtime import recording as _recording
@@ -300,7 +300,7 @@ def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
       int64 array (rows,): a permutation. Row i has the random number that is word i % 2 of 64 bits of
       Philox4x32-10's block with the key `seed` and the counter (i // 2, epoch); rows are sorted by it.
     """
-    return _run_order.permutation(seed, epoch, rows)
+    return np.frombuffer(_core._run_order(seed % 2**64, epoch % 2**32, rows), np.int64).copy()
 
 
 def files(path: str, *, device: Any = None) -> dict[str, FileArray]:

@@ -132,6 +132,30 @@ class RunStepsTest : public ClientTest {
   Array x_, t_, w_;
 };
 
+// The rows of each step are those of the daemon's order.
+TEST_F(RunStepsTest, OrderOfAnEpochIsTheDaemons) {
+  Vector numbers(kRows);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const auto seed = random_();
+  RunOptions run_options;
+  run_options.epochs = 3;
+  run_options.shuffle = seed;
+  run_options.log_every = 1;
+  const auto step = [](absl::Span<const Array> in) -> Program::Results {
+    return std::vector<Array>{sum(in[0])};
+  };
+  const Program program = Program::Trace(*session_, step, {Make({0})}).value();
+  absl::StatusOr<Training> run = StartRun({program, {Make(numbers)}, 1, {"row"}}, run_options);
+  ASSERT_OK(run.status());
+  ASSERT_OK(run->Wait().status());
+  Vector rows;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    for (int64_t row : EpochOrder(seed, epoch, kRows)) rows.push_back(static_cast<double>(row));
+  }
+  EXPECT_EQ(run->Metrics()->at("row"), rows);
+  EXPECT_THAT(EpochOrder(seed, 0, 0), IsEmpty());
+}
+
 // Also more rows in a step than there are.
 TEST_F(RunStepsTest, RowsAreThoseThatAreGiven) {
   for (const int64_t size : {int64_t{1}, int64_t{5}, kRows + 3}) {
