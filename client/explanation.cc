@@ -78,7 +78,11 @@ std::string Names(const std::vector<std::string>& ops) {
   for (const std::string& op : ops) {
     const auto found = std::find_if(counts.begin(), counts.end(),
                                     [&op](const auto& count) { return count.first == op; });
-    found == counts.end() ? (void)counts.emplace_back(op, 1) : (void)++found->second;
+    if (found == counts.end()) {
+      counts.emplace_back(op, 1);
+    } else {
+      ++found->second;
+    }
   }
   return absl::StrJoin(counts, ", ", [](std::string* text, const auto& count) {
     absl::StrAppend(text, count.first);
