@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/explanation.h"
 #include "client/program_state.h"
 #include "client/programs.h"
 #include "client/published_programs.h"
@@ -22,15 +23,30 @@ std::string Listed(absl::Span<ArrayBody* const> arrays) {
   return absl::StrCat("(", absl::StrJoin(arrays, ", ", add), ")");
 }
 
-// What each of them takes.
-std::string Listed(const std::vector<Ref<RecordedProgram>>& programs) {
-  const auto add_spec = [](std::string* text, const ArraySpec& spec) {
+// What it takes.
+std::string Listed(const RecordedProgram& program) {
+  const auto add = [](std::string* text, const ArraySpec& spec) {
     absl::StrAppend(text, spec.ToString());
   };
-  const auto add = [&](std::string* text, const Ref<RecordedProgram>& program) {
-    absl::StrAppend(text, "(", absl::StrJoin(program->arguments(), ", ", add_spec), ")");
+  return absl::StrCat("(", absl::StrJoin(program.arguments(), ", ", add), ")");
+}
+
+// What each of them takes.
+std::string Listed(const std::vector<Ref<RecordedProgram>>& programs) {
+  const auto add = [](std::string* text, const Ref<RecordedProgram>& program) {
+    absl::StrAppend(text, Listed(*program));
   };
   return absl::StrJoin(programs, " or ", add);
+}
+
+absl::StatusOr<std::vector<Explained>> ExplainAll(const std::vector<Ref<RecordedProgram>>& programs,
+                                                  bool profile) {
+  std::vector<Explained> all;
+  for (const Ref<RecordedProgram>& program : programs) {
+    CHX_ASSIGN_OR_RETURN(std::string lines, program->Explain(profile));
+    all.push_back({absl::StrCat("program", Listed(*program)), std::move(lines)});
+  }
+  return all;
 }
 
 }  // namespace
@@ -68,6 +84,16 @@ absl::StatusOr<Program> Program::Trace(Session& session, const Function& functio
 const std::vector<Array>& Program::first_results() const { return state_->first_results; }
 
 const std::string& Program::declined() const { return state_->programs[0]->declined(); }
+
+absl::StatusOr<std::string> Program::Explain(bool profile) const {
+  CHX_ASSIGN_OR_RETURN(const std::vector<Explained> all, ExplainAll(state_->programs, profile));
+  return ExplanationAsText(all);
+}
+
+absl::StatusOr<std::string> Program::ExplainAsSvg(bool profile) const {
+  CHX_ASSIGN_OR_RETURN(const std::vector<Explained> all, ExplainAll(state_->programs, profile));
+  return ExplanationAsSvg(all);
+}
 
 Program::Results Program::Run(absl::Span<const Array> arguments, int64_t times) const {
   if (times < 1) return ValueError("[jit] expects 1 time at least, got ", times);

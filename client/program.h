@@ -61,6 +61,12 @@ class Program {
 
   // Why the daemon runs the function's commands one by one, and not by a plan; empty: it does not.
   const std::string& declined() const;
+  // What the daemon does in a run, as text: operators in their order, with what was fused, computed
+  // once or left out, and the memory of a run. `profile`: runs are measured from now on, and it
+  // says how long each part took in those before. Waits.
+  absl::StatusOr<std::string> Explain(bool profile = false) const;
+  // The same drawn, as SVG.
+  absl::StatusOr<std::string> ExplainAsSvg(bool profile = false) const;
 
   // The parts, for what is built on the client. Their headers are no part of the public API.
   struct State;

@@ -41,6 +41,9 @@ struct RunStep {
   // Names of its results, in their order; those without a name are left out. They have no
   // dimensions.
   std::vector<std::string> metrics;
+  // The same program for the rows that are left over in an epoch, as it was recorded with so many;
+  // without it they have to be none, or be left out.
+  absl::optional<Program> rest = absl::nullopt;
 };
 
 // When a run ends before its last step. "evaluation/NAME" is a metric of the evaluation.
@@ -60,14 +63,24 @@ struct StopRule {
 
 // What a run does beside its step.
 struct RunOptions {
+  // By what an evaluation's minibatches count, of which the last one may have fewer rows.
+  enum class Weights { kRows, kMinibatches };
+
   std::string name = "run";  // among the session's; one that has ended makes room
   int64_t epochs = 0;        // this, or `steps`
   int64_t steps = 0;
   bool drop_last = false;            // rows that are left over in an epoch are left out
   absl::optional<uint64_t> shuffle;  // the seed of the order of each epoch; else as they are
-  int64_t log_every = 0;             // steps; 0: an epoch's
+  // The rows of each step, one step after the other, instead of `epochs`, `steps` and `shuffle`.
+  // The same ones may be there again.
+  std::vector<int64_t> rows;
+  int64_t log_every = 0;        // steps; 0: an epoch's
+  std::vector<int64_t> log_at;  // steps, counted from 1; unless empty, instead of `log_every`
   absl::optional<RunStep> evaluation;
-  int64_t evaluate_every = 1;  // epochs; and after the last step
+  int64_t evaluate_every = 1;        // epochs; and after the last step
+  std::vector<int64_t> evaluate_at;  // steps; unless empty, instead of `evaluate_every`
+  Weights evaluate_weights = Weights::kRows;
+  std::vector<int64_t> pause_at;  // steps after which it pauses by itself, until Resume
   std::vector<StopRule> stop;
   double time_limit = 0;  // seconds since the start; 0: none
   // Steps after each of which the daemon, with --state-dir, writes the session to its disk; 0: only
@@ -106,8 +119,8 @@ class Run {
 
   absl::StatusOr<State> state() const;
   absl::StatusOr<int64_t> step() const;  // that are done
-  // Those that there are. RunEvents waits for others.
-  absl::StatusOr<std::vector<Event>> Events() const;
+  // Those that there are, from a number on. RunEvents waits for others.
+  absl::StatusOr<std::vector<Event>> Events(uint64_t start = 0) const;
   // "step", "epoch" and each metric, a value for each log event; and those of evaluations as
   // "evaluation/step" and so on.
   absl::StatusOr<std::map<std::string, std::vector<double>>> Metrics() const;
@@ -117,7 +130,7 @@ class Run {
   absl::StatusOr<Event> Wait(std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
   // Returns when it stands between two steps, or has ended.
   absl::Status Pause();
-  absl::Status Resume();
+  absl::Status Resume();  // after Pause, or where `pause_at` has it wait
   // Ends it after the step that it makes, and waits for that.
   absl::Status Stop();
 
@@ -135,10 +148,11 @@ class Run {
   std::vector<std::string> evaluation_metrics_;
 };
 
-// A run's events from the first to the last. Used by one thread at a time.
+// A run's events from a number on to the last, which is given in any case. Where some of them are
+// not kept any more it goes on with the next one that is. Used by one thread at a time.
 class RunEvents {
  public:
-  explicit RunEvents(Run run) : run_(std::move(run)) {}
+  explicit RunEvents(Run run, uint64_t start = 0) : run_(std::move(run)), next_(start) {}
 
   // Waits for the next one, so long at most. False: there are no more; absl::IsDeadlineExceeded:
   // there is none yet.
@@ -147,7 +161,7 @@ class RunEvents {
 
  private:
   Run run_;
-  uint64_t next_ = 0;
+  uint64_t next_;
   bool ended_ = false;
   std::vector<Run::Event> ready_;  // the next one last
 };
@@ -162,6 +176,9 @@ absl::StatusOr<Run> StartRun(const RunStep& step, const RunOptions& options = {}
 absl::StatusOr<Run> AttachRun(Session& session, const std::string& name);
 // The session's, with those that have ended, oldest first.
 absl::StatusOr<std::vector<Run>> ListRuns(Session& session);
+// The order in which an epoch, counted from 0, of a run that is shuffled takes the rows of its data
+// (docs/runs.md).
+std::vector<int64_t> EpochOrder(uint64_t seed, int64_t epoch, int64_t rows);
 
 }  // namespace chx
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from chx import _core, _explanation
+from chx import _core
 from chx._core import ndarray
 from chx._runtime import recording as _recording
 from chx._runtime.traced_numbers import Number, Tape
@@ -254,15 +254,16 @@ class Jitted(Generic[R]):
         with self._lock:
             recordings = list(self._recorded.items())
         name = getattr(self._function, "__qualname__", "step")
-        explanations = []
+        explanations: list[tuple[str, str]] = []
         for (key, *_), recorded in recordings:
             arrays: list[str] = []
             _array_texts(key[-1], arrays)
             text = _core._program_explain(recorded.program, profile)
-            explanations.append(_explanation.parse(f"{name}({', '.join(arrays)})", text))
+            explanations.append((f"{name}({', '.join(arrays)})", text))
         if svg is not None:
-            pathlib.Path(svg).write_text(_explanation.to_svg(explanations), encoding="utf-8")
-        return _explanation.to_text(explanations)
+            picture = _core._explanations(explanations, True)
+            pathlib.Path(svg).write_text(picture, encoding="utf-8")
+        return _core._explanations(explanations, False)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: each instance has recordings of its own."""

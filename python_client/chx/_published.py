@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from chx import _core, _explanation, _programs
+from chx import _core, _programs
 from chx._core import ndarray
 from chx._programs import Jitted, _Array, _Float, _Method
 from chx._runtime import recording as _recording
@@ -168,11 +168,11 @@ class PublishedProgram:
 
     def explain(self, *, profile: bool = False) -> str:
         """What the daemon does in calls by this session, as Jitted.explain()."""
-        explanations = []
+        explanations: list[tuple[str, str]] = []
         for program, signature in zip(self._programs, self.signatures):
             text = _core._program_explain(program.program, profile)
-            explanations.append(_explanation.parse(self._name + signature, text))
-        return _explanation.to_text(explanations)
+            explanations.append((self._name + signature, text))
+        return _core._explanations(explanations, False)
 
     def __repr__(self) -> str:
         return f"<PublishedProgram {' or '.join(self._name + each for each in self.signatures)}>"

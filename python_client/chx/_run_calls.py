@@ -24,6 +24,7 @@ Data: TypeAlias = Union[Each, Sequence[Each]]
 Metrics: TypeAlias = "list[tuple[str, int]]"
 
 EVALUATION = "evaluation/"
+NO_EVENTS = 2**63  # from there on there are none
 _MOST_VALUES = 2**27
 _MANY = 256  # arrays of one operator
 _MARKS = {"log_at": 1, "evaluate_at": 2, "pause_at": 4}
@@ -210,6 +211,30 @@ def marks(steps: int, **lists: Sequence[int] | None) -> npt.NDArray[np.int64] | 
     return np.array(sorted(table.items()), np.int64) if table else None
 
 
+def equal_weights(by: str) -> bool:
+    """Whether an evaluation's minibatches count alike, whatever rows they have."""
+    if by not in ("rows", "minibatches"):
+        raise ValueError(f"[runs] expects weights by 'rows' or 'minibatches', got {by!r}")
+    return by == "minibatches"
+
+
+def event_number(start: int) -> int:
+    number = operator.index(start)
+    if number < 0:
+        raise ValueError(f"[runs] expects the number of an event, 0 or more, got {number}")
+    return min(number, NO_EVENTS)
+
+
+def check_from(done: int, *lists: Sequence[int] | None) -> None:
+    """That these steps are not among those that the client makes itself, but for the last of them."""
+    early = [number for numbers in lists for number in steps_of(numbers) if number < done]
+    if early:
+        raise ValueError(
+            f"[runs] expects evaluate_at and pause_at from step {done} on, got {early[0]}: start() "
+            "makes the first epoch itself where rows are left over; drop_last=True leaves them out"
+        )
+
+
 def rule(
     rule: StopRule, names: Metrics, evaluation_names: Metrics
 ) -> tuple[int, bool, int, float, int]:
@@ -232,3 +257,20 @@ def calls(made: Steps, data: Sequence[ndarray | FileArray], size: int) -> Any:
     arrays = [None if isinstance(each, FileArray) else each for each in data]
     in_files = [(each.path, each.name) for each in data if isinstance(each, FileArray)]
     return made.whole.program, arrays, size, made.metrics, rest, in_files, data[0].device
+
+
+def make_evaluation(
+    evaluate: tuple[Callable[..., Any], Data] | None, size: int | None
+) -> tuple[Steps | None, Any]:
+    """Calls an evaluation once for minibatches of each size; how the daemon is told of it, too."""
+    if evaluate is None:
+        return None, None
+    function, data = evaluate
+    arrays = data_of(data)
+    every = np.arange(rows_of(arrays))
+    size = len(every) if size is None else size
+    if not 1 <= size <= len(every):
+        raise ValueError(f"[runs] expects evaluate_batch_size of 1 to {len(every)}, got {size}")
+    left = [every[len(every) - len(every) % size :]] if len(every) % size else []
+    made = make_steps(function, arrays, [every[:size], *left], None)
+    return made, calls(made, arrays, size)

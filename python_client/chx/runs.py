@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from chx import _core, _data_files, _run_calls, _run_order, _run_views
+from chx import _core, _data_files, _run_calls, _run_views
 from chx._data_files import FileArray
 from chx._run_calls import Data
 from chx._runtime import recording as _recording
@@ -42,7 +42,6 @@ _KINDS = ("started", "log", "evaluation", "paused", "resumed", "warning", "ended
 _STATES = ("running", "paused", "ended", "suspended")
 _GO_ON, _PAUSE, _STOP = range(3)
 _WAIT = 1.0  # seconds, of one question for events: Ctrl-C is heard between two
-_NO_EVENTS = 2**63  # from there on there are none
 _NEVER = 2**62  # steps
 
 
@@ -125,12 +124,32 @@ class Run:
         return cast(int, self._info()[2])
 
     def __iter__(self) -> Iterator[Event]:
-        """All events from the first one to the end; waits for those that are to come."""
-        return self._events(None)
+        """As watch(): all events."""
+        return self.watch()
 
-    def events(self) -> builtins.list[Event]:
-        """Those that there are; does not wait."""
-        return builtins.list(self._events(0.0))
+    def watch(self, start: int = 0) -> Iterator[Event]:
+        """Events to the end; waits for those that are to come.
+
+        Args:
+          start: the number of the first one, `event.number + 1` to go on behind an event. Where it is
+            not kept any more the next one that is comes first. The last event, "ended", comes in any
+            case.
+
+        Raises:
+          ValueError: the number is negative.
+        """
+        return self._events(_run_calls.event_number(start), None)
+
+    def events(self, start: int = 0) -> builtins.list[Event]:
+        """Those that there are; does not wait.
+
+        Args:
+          start: as watch().
+
+        Raises:
+          ValueError: the number is negative.
+        """
+        return builtins.list(self._events(_run_calls.event_number(start), 0.0))
 
     def wait(self, timeout: float | None = None) -> Event:
         """Waits for the end of the run.
@@ -218,7 +237,7 @@ class Run:
         self._control(_STOP, ("ended",))
 
     def _control(self, order: int, states: tuple[str, ...]) -> None:
-        after = _core._run_watch(self._session, self.name, _NO_EVENTS, 0.0)[1]
+        after = _core._run_watch(self._session, self.name, _run_calls.NO_EVENTS, 0.0)[1]
         _core._run_control(self._session, self.name, order)
         while True:
             info, next_event, _, events = _core._run_watch(self._session, self.name, after, _WAIT)
@@ -229,18 +248,17 @@ class Run:
             after = next_event
 
     def _info(self) -> tuple[Any, ...]:
-        return _core._run_watch(self._session, self.name, _NO_EVENTS, 0.0)[0]
+        return _core._run_watch(self._session, self.name, _run_calls.NO_EVENTS, 0.0)[0]
 
     def _watch(self, after: int, wait: float) -> tuple[Any, ...]:
         """The run, where its events end, how many there are not any more, and those from one on."""
         answer = _core._run_watch(self._session, self.name, after, wait)
-        if not answer[3] and _STATES[answer[0][1]] == "ended" and answer[1] < after:
-            # Another run has the name by now, or an older snapshot: its last event says so.
+        if not answer[3] and _STATES[answer[0][1]] == "ended" and answer[1] <= after:
+            # It has been told, or another run has the name by now: its last event says so.
             answer = _core._run_watch(self._session, self.name, max(answer[1] - 1, 0), wait)
         return answer
 
-    def _events(self, timeout: float | None) -> Iterator[Event]:
-        after = 0
+    def _events(self, after: int, timeout: float | None) -> Iterator[Event]:
         while True:
             wait = _WAIT if timeout is None else timeout
             _, _, _, events = self._watch(after, wait)
@@ -282,7 +300,7 @@ def order(seed: int, epoch: int, rows: int) -> npt.NDArray[np.int64]:
       int64 array (rows,): a permutation. Row i has the random number that is word i % 2 of 64 bits of
       Philox4x32-10's block with the key `seed` and the counter (i // 2, epoch); rows are sorted by it.
     """
-    return _run_order.permutation(seed, epoch, rows)
+    return np.frombuffer(_core._run_order(seed % 2**64, epoch % 2**32, rows), np.int64).copy()
 
 
 def files(path: str, *, device: Any = None) -> dict[str, FileArray]:
@@ -410,36 +428,15 @@ def start(
         raise ValueError("[runs] expects 1 step and epoch at least")
     if snapshot_every is not None and snapshot_every < 1:
         raise ValueError(f"[runs] expects snapshots every 1 step at most, got {snapshot_every}")
-    if evaluate_weights not in ("rows", "minibatches"):
-        raise ValueError(
-            f"[runs] expects weights by 'rows' or 'minibatches', got {evaluate_weights!r}"
-        )
+    equal_weights = _run_calls.equal_weights(evaluate_weights)
     for rule in stop:
         if not isinstance(rule, StopRule):
             raise TypeError(f"[runs] expects chx.runs.below(...) or the like, got {rule!r}")
     marks = _run_calls.marks(total, log_at=log_at, evaluate_at=evaluate_at, pause_at=pause_at)
-    early = [
-        n for n in (*_run_calls.steps_of(evaluate_at), *_run_calls.steps_of(pause_at)) if n < done
-    ]
-    if early:
-        raise ValueError(
-            f"[runs] expects evaluate_at and pause_at from step {done} on, got {early[0]}: start() "
-            "makes the first epoch itself where rows are left over; drop_last=True leaves them out"
-        )
+    _run_calls.check_from(done, evaluate_at, pause_at)
     if any(info[0] == name and _STATES[info[1]] != "ended" for info in _core._run_list(session)):
         raise ValueError(f"[runs] the session has a run {name!r} that has not ended")
-    evaluation = None
-    evaluated = None
-    if evaluate is not None:
-        function, others = evaluate
-        others = _run_calls.data_of(others)
-        every = np.arange(_run_calls.rows_of(others))
-        size = len(every) if evaluate_batch_size is None else evaluate_batch_size
-        if not 1 <= size <= len(every):
-            raise ValueError(f"[runs] expects evaluate_batch_size of 1 to {len(every)}, got {size}")
-        left = [every[len(every) - len(every) % size :]] if len(every) % size else []
-        evaluated = _run_calls.make_steps(function, others, [every[:size], *left], None)
-        evaluation = _run_calls.calls(evaluated, others, size)
+    evaluated, evaluation = _run_calls.make_evaluation(evaluate, evaluate_batch_size)
     if augment is not None:
         step = _run_calls.augmented(augment, step)
     batches = [taken[i * batch_size :][:batch_size] for i in range(done)]
@@ -462,7 +459,7 @@ def start(
         log_every or (per_epoch if log_at is None else _NEVER),
         evaluation,
         _NEVER if evaluate_at is not None else evaluate_every * per_epoch,
-        evaluate_weights == "minibatches",
+        equal_weights,
         _run_calls.sent(marks, device),
         [
             _run_calls.rule(rule, made.metrics, evaluated.metrics if evaluated else [])

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/call_log.h"
+#include "client/explanation.h"
 #include "python_client/core/common.h"
 
 namespace chx::python {
@@ -137,6 +138,23 @@ PyObject* Explain(PyObject*, PyObject* args) {
   return PyUnicode_FromStringAndSize(text->data(), static_cast<Py_ssize_t>(text->size()));
 }
 
+// ([(title, what Explain gives)], as SVG) -> text
+PyObject* ShowExplanations(PyObject*, PyObject* args) {
+  PyObject* list = nullptr;
+  int as_svg = 0;
+  if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &list, &as_svg)) return nullptr;
+  std::vector<Explained> recordings;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    const char* title = nullptr;
+    const char* lines = nullptr;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "ss", &title, &lines)) return nullptr;
+    recordings.push_back({title, lines});
+  }
+  const std::string text =
+      as_svg != 0 ? ExplanationAsSvg(recordings) : ExplanationAsText(recordings);
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
 // (operator, attribute) -> its position among the operator's attributes
 PyObject* AttributeIndex(PyObject*, PyObject* args) {
   const char* name = nullptr;
@@ -248,6 +266,7 @@ PyMethodDef program_functions[] = {{"_program_begin", Begin, METH_VARARGS, nullp
                                    {"_program_keeps_graph", KeepsGraph, METH_O, nullptr},
                                    {"_program_run", Run, METH_VARARGS, nullptr},
                                    {"_program_explain", Explain, METH_VARARGS, nullptr},
+                                   {"_explanations", ShowExplanations, METH_VARARGS, nullptr},
                                    {"_call_log_begin", BeginCallLog, METH_NOARGS, nullptr},
                                    {"_call_log_end", EndCallLog, METH_NOARGS, nullptr},
                                    {"_attribute_index", AttributeIndex, METH_VARARGS, nullptr},

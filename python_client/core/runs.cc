@@ -1,4 +1,5 @@
 // Runs, as chx/runs.py calls them.
+#include "client/run.h"
 #include "client/run_calls.h"
 
 #include <utility>
@@ -221,12 +222,26 @@ PyObject* List(PyObject*, PyObject* args) {
   return list.release();
 }
 
+// (seed, epoch, rows) -> bytes of int64
+PyObject* Order(PyObject*, PyObject* args) {
+  unsigned long long seed = 0;  // NOLINT(google-runtime-int): as "K" says
+  unsigned int epoch = 0;
+  long long rows = 0;  // NOLINT(google-runtime-int): as "L" says
+  if (!PyArg_ParseTuple(args, "KIL", &seed, &epoch, &rows)) return nullptr;
+  std::vector<int64_t> order;
+  {
+    const WithoutGil nogil;
+    order = EpochOrder(seed, epoch, rows);
+  }
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(order.data()),
+                                   static_cast<Py_ssize_t>(order.size() * sizeof(int64_t)));
+}
+
 }  // namespace
 
-PyMethodDef run_functions[] = {{"_run_start", Start, METH_VARARGS, nullptr},
-                               {"_run_watch", Watch, METH_VARARGS, nullptr},
-                               {"_run_control", Control, METH_VARARGS, nullptr},
-                               {"_run_list", List, METH_VARARGS, nullptr},
-                               {nullptr, nullptr, 0, nullptr}};
+PyMethodDef run_functions[] = {
+    {"_run_start", Start, METH_VARARGS, nullptr},     {"_run_watch", Watch, METH_VARARGS, nullptr},
+    {"_run_control", Control, METH_VARARGS, nullptr}, {"_run_list", List, METH_VARARGS, nullptr},
+    {"_run_order", Order, METH_VARARGS, nullptr},     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace chx::python

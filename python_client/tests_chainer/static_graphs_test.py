@@ -9,20 +9,22 @@ import chainer.functions as F
 import chainer.links as L
 import chx
 import numpy as np
+import pytest
+from chainer.graph_optimizations import static_code
 
 
 def bits(y):
     return chx.to_numpy(y.array if isinstance(y, chainer.Variable) else y).tobytes()
 
 
-def make(device, body, decorate=True):
+def make(device, body, decorate=True, **norm):
     class Net(chainer.Chain):
         def __init__(self):
             super().__init__()
             self.calls = 0
             with self.init_scope():
                 self.first = L.Linear(5, 6)
-                self.norm = L.BatchNormalization(6)
+                self.norm = L.BatchNormalization(6, **norm)
 
         def forward(self, *args, **kwargs):
             self.calls += 1
@@ -200,3 +202,144 @@ def test_a_chain_is_freed_with_its_recordings(device):
     del net
     gc.collect()
     assert ref() is None
+
+
+class Counting(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        self.counts, self.calls = 0, 0
+        with self.init_scope():
+            self.first = L.Linear(5, 6)
+            self.norm = L.BatchNormalization(6)
+
+    @static_code
+    def count(self, by):
+        self.counts += by
+
+    def written(self, x):
+        self.calls += 1
+        self.count(3)
+        return outputs(self, x)[0]
+
+    recorded = chainer.static_graph(written)
+
+
+def test_static_code_is_called_in_each_iteration(device, caplog):
+    """In training, in test mode, and in a function of chx.jit, which cannot call it."""
+    np.random.seed(1)
+    nets = [Counting().to_device(device)]
+    nets.append(nets[0].copy("copy"))
+    x = device.send(np.random.normal(size=(4, 5)).astype("f"))
+    found = []
+    with caplog.at_level(logging.WARNING, "chx"):
+        for net, call in zip(nets, (Counting.written, Counting.recorded)):
+            seen = []
+            for _ in range(3):
+                net.cleargrads()
+                y = call(net, x)
+                F.sum(y * y).backward()
+                seen += [bits(y), bits(net.first.W.grad), bits(net.norm.avg_mean)]
+            with chainer.using_config("train", False), chainer.no_backprop_mode():
+                seen += [bits(call(net, x)) for _ in range(3)]
+            found.append(seen)
+    assert found[0] == found[1]
+    assert nets[0].counts == nets[1].counts == 18
+    # Once for each mode, and it says why.
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2
+    assert all("cannot record static_code: Counting.count is called" in m for m in messages)
+    with pytest.raises(chx.NotImplementedError, match="static_code: Counting.count"):
+        chx.jit(lambda x: nets[1].recorded(x).array)(x)
+
+
+def test_static_code_of_chainer_is_recorded(device):
+    """Batch normalization without gamma and beta makes them by such functions."""
+    without = {"use_gamma": False, "use_beta": False}
+    nets = [make(device, outputs, decorate, **without) for decorate in (False, True)]
+    x = device.send(np.random.normal(size=(4, 5)).astype("f"))
+    found = [[bits(net(x)[0]) for _ in range(3)] for net in nets]
+    assert found[0] == found[1]
+    assert [net.calls for net in nets] == [3, 1]
+
+
+def test_modes_have_recordings_of_their_own(device):
+    nets = [make(device, drops, decorate) for decorate in (False, True)]
+    x = device.send(np.random.normal(size=(4, 5)).astype("f"))
+    found = []
+    for net in nets:
+        chx.random.seed(7)
+        seen = []
+        for train, backprop in [(True, True), (False, False), (False, True), (True, False)] * 3:
+            with (
+                chainer.using_config("train", train),
+                chainer.using_config("enable_backprop", backprop),
+            ):
+                seen.append(bits(net(x)[0]))
+        found.append(seen)
+    assert found[0] == found[1]
+    assert [net.calls for net in nets] == [12, 4]
+
+
+def test_static_graphs_can_be_turned_off(device):
+    """By the configuration, and in test mode by the decorator."""
+    net = make(device, outputs)
+    x = device.send(np.ones((4, 5), "f"))
+    with chainer.using_config("use_static_graph", False):
+        for _ in range(3):
+            net(x)
+    assert net.calls == 3
+
+    class Tested(MLP):
+        calls = 0
+
+        @chainer.static_graph(force_test_define_by_run=True)
+        def forward(self, x):
+            self.calls += 1
+            return self.written(x)
+
+    net = Tested(static=False).to_device(device)
+    x = device.send(np.ones((4, 20), "f"))
+    for train, calls in ((True, 1), (False, 4), (True, 4)):
+        with chainer.using_config("train", train):
+            for _ in range(3):
+                net(x)
+        assert net.calls == calls
+
+
+def test_end_forward_may_be_called(device):
+    """As training without a backward pass has to with Chainer's own."""
+    net = make(device, outputs)
+    for _ in range(3):
+        net(device.send(np.ones((4, 5), "f")))
+        net.schedule_manager.end_forward()
+    assert net.calls == 1
+
+
+class Nested(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        with self.init_scope():
+            self.inner = MLP(static=True)
+
+    @chainer.static_graph
+    def forward(self, x):
+        self.calls += 1
+        return F.relu(self.inner(x))
+
+
+def test_nested_ones_are_a_part_of_the_outer(device):
+    """Chainer's own refuse that."""
+    net = Nested().to_device(device)
+    x = device.send(np.random.normal(size=(4, 20)).astype("f"))
+    found = []
+    for _ in range(3):
+        net.cleargrads()
+        y = net(x)
+        F.sum(y).backward()
+        found.append((bits(y), bits(net.inner.l1.W.grad)))
+    assert net.calls == 1
+    want = F.relu(net.inner.written(x))
+    net.cleargrads()
+    F.sum(want).backward()
+    assert set(found) == {(bits(want), bits(net.inner.l1.W.grad))}

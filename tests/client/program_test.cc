@@ -310,5 +310,47 @@ TEST_F(ProgramTest, RunsAreChecked) {
   EXPECT_THAT(MessageOf(program->Run({x})), HasSubstr("which is gone"));
 }
 
+TEST_F(ProgramTest, SaysWhatItDoes) {
+  const auto step = [](absl::Span<const Array> in) -> Program::Results {
+    const Array unused = log(in[0]);
+    return Arrays{sum(exp(in[0]) * 2.0 + exp(in[0]))};
+  };
+  const Array x = ones(*session_, {200, 100}, Dtype::kFloat32);
+  const absl::StatusOr<Program> program = Program::Trace(*session_, step, {x});
+  ASSERT_TRUE(program.ok()) << program.status();
+  absl::StatusOr<std::string> text = program->Explain(/*profile=*/true);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, testing::StartsWith("program(float32(200, 100)): runs by a plan\n"));
+  for (const char* part :
+       {"computed once, used again: exp", "left out, as nothing depends on it: log",
+        "fused, in blocks of", "exp(float32(200, 100)) -> float32(200, 100)"}) {
+    EXPECT_THAT(*text, HasSubstr(part));
+  }
+  EXPECT_THAT(*text, testing::Not(HasSubstr("measured")));
+  ASSERT_TRUE(program->Run({x}, 5).ok());
+  EXPECT_THAT(*program->Explain(), HasSubstr("measured: 5 runs of"));
+  const absl::StatusOr<std::string> svg = program->ExplainAsSvg();
+  ASSERT_TRUE(svg.ok()) << svg.status();
+  EXPECT_THAT(*svg, testing::StartsWith("<svg "));
+  EXPECT_THAT(*svg, HasSubstr("exp(float32(200, 100)) → float32(200, 100)"));
+  EXPECT_THAT(*svg, HasSubstr("measured: 5 runs of"));
+
+  // Of a published one, for each of its shapes.
+  const Program narrow = Program::Trace(*session_, step, {Make({1, 2})}).value();
+  ASSERT_TRUE(PublishProgram(*session_, "sum", {*program, narrow}).ok());
+  const absl::StatusOr<Ref<Session>> other = Session::Connect(UnixAddress());
+  ASSERT_TRUE(other.ok());
+  const absl::StatusOr<Program> found = LookupProgram(**other, "sum");
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_TRUE(found->Run({ones(**other, {2}, Dtype::kFloat64)}).ok());
+  text = found->Explain();
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("program(float32(200, 100)): runs by "));
+  EXPECT_THAT(*text, HasSubstr("program(float64(2,)): runs by a plan"));
+  // A session that has ended does not answer.
+  ASSERT_OK((*other)->Close());
+  EXPECT_FALSE(found->Explain().ok());
+}
+
 }  // namespace
 }  // namespace chx

@@ -1,5 +1,6 @@
 """Runs: training that the daemon does by itself, and that outlives its client."""
 
+import threading
 import time
 
 import chx
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from .daemon import wait_until
-from .runs import ENDLESS, NAME, endless, endless_step, make_step, problem
+from .runs import ENDLESS, NAME, endless, endless_step, in_another_process, make_step, problem
 
 pytest_plugins = ["tests.integration.runs"]
 
@@ -184,14 +185,15 @@ def test_steps_without_metrics_are_made_once(session):
     assert int(count) == 9
 
 
-def test_another_run_of_the_name_ends_an_iterator(session):
+@pytest.mark.parametrize("epochs", [1, 18])  # fewer events than were seen, or as many
+def test_another_run_of_the_name_ends_an_iterator(session, epochs):
     step = chx.jit(lambda x: chx.sum(x))
     x = chx.ones((8, 1))
     run = chx.runs.start(step, x, batch_size=1, epochs=4, log_every=1)
     events = iter(run)
     seen = [next(events) for _ in range(20)]
     assert run.wait().reason == "done"
-    assert chx.runs.start(step, x, batch_size=8, epochs=1).wait().reason == "done"
+    assert chx.runs.start(step, x, batch_size=8, epochs=epochs).wait().reason == "done"
     assert [event.kind for event in events][-1:] == ["ended"]
     assert len(seen) == 20
 
@@ -320,3 +322,40 @@ def test_many_events_make_room(session):
     assert numbers == sorted(set(numbers))
     assert events[-1].kind == "ended"
     assert [event.step for event in events[-1001:-1]] == list(range(run.step - 999, run.step + 1))
+    # From a number that has made room on: the next one that is there.
+    gone = next(i for i, number in enumerate(numbers) if number != i)
+    assert run.events(gone) == list(run.watch(start=gone)) == events[gone:]
+
+
+def test_events_from_a_number_on(session, daemon):
+    _, run = endless(log_every=1)
+    assert wait_until(lambda: run.step > 3000, 60)
+    run.pause()
+    events = run.events()
+    for start in (0, 1, 1500, len(events) - 1, len(events)):
+        assert run.events(start=start) == events[start:]
+    attached = chx.runs.attach(run.name)
+    watched = attached.watch(len(events) - 1)
+    assert next(watched).kind == "paused"
+    timer = threading.Timer(0.1, run.stop)
+    timer.start()
+    rest = list(watched)
+    timer.join()
+    assert [event.kind for event in rest] == ["ended"]
+    assert rest[0].number == len(events)
+    # Behind the end, or more than there are: the end says that there will be none.
+    for start in (len(events), len(events) + 1, 10**12, 2**70):
+        assert run.events(start) == list(run.watch(start)) == rest
+    out = in_another_process(
+        daemon,
+        f"""
+        events = runs.attach({run.name!r}).events(start={len(events) - 2})
+        print(*[event.number - {len(events)} for event in events], events[-1].reason)
+        """,
+    )
+    assert out == "-2 -1 0 stopped"
+    for start in (-1, -(2**70)):
+        with pytest.raises(ValueError, match=f"0 or more, got {start}"):
+            run.events(start)
+        with pytest.raises(ValueError, match="number of an event"):
+            run.watch(start)

@@ -3,7 +3,8 @@
 In test mode without backpropagation the daemon runs it by a plan. With backpropagation a run is one
 command, too: the daemon carries out the function's commands, so the results are in the graph as ever,
 and backward is what it is without a recording. In an iteration that is recorded as a whole
-(chx.config.jit_updaters) the function is a part of that.
+(chx.config.jit_updaters) the function is a part of that. A function of `static_code` is to be called in
+each iteration, so one that calls such a function is not recorded.
 """
 
 import functools
@@ -76,6 +77,24 @@ class _Kept:
         numpy.random.set_state(self._random[1])
 
 
+class _Schedule:
+    """What functions of `static_code` find as chainer.config.schedule_func while there is a recording."""
+
+    verbosity_level = 0
+
+    def append_function(self, function, args, kwargs, func_name=None):
+        # Chainer's own have no side effects.
+        if function.__module__.partition(".")[0] == "chainer":
+            return function(*args, **kwargs)
+        name = func_name or function.__qualname__
+        raise chx.NotImplementedError(
+            f"[jit] cannot record static_code: {name} is called in each iteration"
+        )
+
+
+_SCHEDULE = _Schedule()
+
+
 class _Recordings:
     """Those of one function of one chain; `in_graph`: with backpropagation."""
 
@@ -93,7 +112,8 @@ class _Recordings:
         self._kept = _Kept(self._chain())
 
     def _call(self, state, args, kwargs):
-        result = self._function(self._chain(), *_variables(args), **_variables(kwargs))
+        with chainer.using_config("schedule_func", _SCHEDULE):
+            result = self._function(self._chain(), *_variables(args), **_variables(kwargs))
         return _arrays(result, self._in_graph)
 
     def call(self, args, kwargs):
@@ -134,7 +154,14 @@ class _Recordings:
         )
 
 
-def _wrapped(made, function):
+def _wrapped(
+    made,
+    function,
+    force_test_define_by_run=False,
+    minimize_cache_size=False,
+    verbosity_level=0,
+    **_,
+):
     recordings = weakref.WeakKeyDictionary()  # by chain, then by whether results are in a graph
 
     @functools.wraps(made)
@@ -142,10 +169,18 @@ def _wrapped(made, function):
         if not isinstance(chain.device, chainer.backend.ChainerxDevice):
             return made(chain, *args, **kwargs)
         config = chainer.config
+        if not config.use_static_graph:
+            return made(chain, *args, **kwargs)
+        if not hasattr(chain, "schedule_manager"):
+            # For callers of end_forward().
+            chain.schedule_manager = module.ScheduleManager(minimize_cache_size, verbosity_level)
+        if recording.current() is not None:
+            with chainer.using_config("schedule_func", _SCHEDULE):
+                return function(chain, *args, **kwargs)
         in_graph = config.enable_backprop
         # Hooks would see the first call only.
-        recordable = config.use_static_graph and not chainer.get_function_hooks()
-        if recordable and recording.current() is None:
+        recordable = not chainer.get_function_hooks()
+        if recordable and (config.train or not force_test_define_by_run):
             of_chain = recordings.setdefault(chain, {})
             if in_graph not in of_chain:
                 of_chain[in_graph] = _Recordings(function, chain, in_graph)
@@ -163,7 +198,7 @@ def static_graph(*args, **kwargs):
     made = _static_graph(*args, **kwargs)
     if len(args) == 1 and not kwargs and callable(args[0]):
         return _wrapped(made, args[0])
-    return lambda function: _wrapped(made(function), function)
+    return lambda function: _wrapped(made(function), function, **kwargs)
 
 
 def adapt(chainer):
