@@ -43,6 +43,8 @@ struct Plan {
   int64_t measured = 0;
   std::vector<std::string> arena;  // temporaries
   int64_t results = 0;             // bytes
+  int64_t in_sequences = 0;        // steps that the device may repeat as one with those beside them
+  int64_t repeated = 0;            // how often it has repeated a sequence
   std::vector<std::string> shared;
   std::vector<std::string> dropped;
 
@@ -118,6 +120,9 @@ void AddTo(Plan* plan, const Line& line) {
     plan->arena.push_back(absl::StrCat(Size(line.Number(1)), " on device ", line.Number(0)));
   } else if (line.kind() == "results") {
     plan->results = line.Number(0);
+  } else if (line.kind() == "sequences") {
+    plan->in_sequences = line.Number(0);
+    plan->repeated = line.Number(1);
   } else if (line.kind() == "shared") {
     plan->shared.push_back(line.Text(0));
   } else if (line.kind() == "dropped") {
@@ -151,6 +156,10 @@ std::vector<std::string> Facts(const Plan& plan) {
   }
   if (!plan.dropped.empty()) {
     facts.push_back(absl::StrCat("left out, as nothing depends on it: ", Names(plan.dropped)));
+  }
+  if (plan.in_sequences > 0) {
+    facts.push_back(absl::StrCat("in sequences that the device repeats as one: ", plan.in_sequences,
+                                 " steps, ", plan.repeated, " repetitions"));
   }
   if (plan.measured > 0) {
     const double each = plan.nanoseconds() / static_cast<double>(plan.measured);

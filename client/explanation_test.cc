@@ -69,6 +69,15 @@ TEST(ExplanationTest, IsAPicture) {
   EXPECT_THAT(ExplanationAsSvg({}), Not(HasSubstr("text")));
 }
 
+TEST(ExplanationTest, OnDevicesThatRepeatSequences) {
+  EXPECT_EQ(
+      ExplanationAsText({{"f()",
+                          "program\t\nplan\t1\t0\nresults\t0\nsequences\t4\t17\n"
+                          "step\t0\t0\ncall\tadd\tx\ty\n"}}),
+      "f(): runs by a plan\n  temporaries: none; results: 0 B\n"
+      "  in sequences that the device repeats as one: 4 steps, 17 repetitions\n  add(x) -> y");
+}
+
 // Whatever a daemon says.
 TEST(ExplanationTest, OtherLinesAreNoMatter) {
   EXPECT_EQ(ExplanationAsText({{"f()",
