@@ -129,8 +129,12 @@ bool Gradients::IsRecorded(const std::vector<GraphNode*>& nodes, const BackwardA
   });
 }
 
-bool Gradients::MayCallFunctions(const Reachable& reachable) const {
-  return reachable.calls || (reachable.opaque && functions_.any());
+absl::StatusOr<bool> Gradients::MayCallFunctions(const Reachable& reachable) const {
+  if (!reachable.calls && !(reachable.opaque && functions_.any())) return false;
+  if (!queue_.Records()) return true;
+  return MakeError(ErrorKind::kNotImplemented,
+                   "[jit] cannot record a backward pass that may call a function of the client: "
+                   "compute these gradients outside of the function");
 }
 
 void Gradients::UpdateMemberships(const std::vector<GraphNode*>& outputs,
@@ -163,11 +167,12 @@ absl::Status Gradients::Backward(absl::Span<ArrayBody* const> outputs, const Bac
                        StartPass("backward", outputs, args.id));
   if (nodes.empty()) return absl::OkStatus();
   const Reachable reachable = FindReachable(nodes);
+  CHX_ASSIGN_OR_RETURN(const bool may_call, MayCallFunctions(reachable));
   session_.programs().NoteGradients();
   const bool in_graph = IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
   command::Backward command = BackwardCommand(nodes, args);
-  if (MayCallFunctions(reachable)) {
+  if (may_call) {
     absl::Status driven = BackwardPassDriver(&session_, args).Run(std::move(command));
     // How far an interrupted pass has come only the daemon knows.
     if (driven.ok() || Interruption::Is(driven)) {
@@ -241,9 +246,10 @@ absl::StatusOr<std::vector<ArrayPtr>> Gradients::Grad(absl::Span<ArrayBody* cons
   CHX_RETURN_IF_ERROR(CheckGradArguments(outputs, inputs, output_grads));
   CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes, StartPass("grad", outputs, args.id));
   const Reachable reachable = FindReachable(nodes);
+  // Before there are handles that nothing would be bound to.
+  CHX_ASSIGN_OR_RETURN(const bool may_call, MayCallFunctions(reachable));
   const bool in_graph = starts_in_graph || IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
-  const bool may_call = MayCallFunctions(reachable);
   if (CallLog* const log = CallLog::Current()) log->NoteGradients();
   if (args.retain_grad) session_.programs().NoteGradients();
   if (args.retain_grad) backprop_ids_.IncrementGradVersion(args.id);
