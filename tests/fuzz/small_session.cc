@@ -1,5 +1,6 @@
 #include "tests/fuzz/small_session.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
 
@@ -27,8 +28,10 @@ const Devices& SharedDevices() {
 
 }  // namespace
 
-SmallSession::SmallSession() {
+SmallSession::SmallSession(bool recognize_windows) {
   SessionLimits limits;
+  limits.recognize_windows = recognize_windows;
+  limits.longest_window = std::chrono::hours(1);  // also under sanitizers
   limits.memory_bytes = kMemory;
   limits.max_handles = kHandles;
   limits.max_inline_bytes = kInlineBytes;
