@@ -28,7 +28,7 @@ OPERATORS = 240
 CALM = 12  # calls in a row between which the loop does nothing else
 LOOPS = 3 * CALM
 REPEATS = 3
-MOST_OF_WINDOWS = 120
+MOST_OF_WINDOWS = 90
 # The same number of threads everywhere: a loop over many elements is split for each.
 FLAGS = ("--threads=3", "--metrics-listen=127.0.0.1:0", "--metrics-open")
 WINDOWS = ("chxd_repeated_windows_total", "local", "default")
@@ -173,7 +173,7 @@ class Checker:
 
     def check(self, seed: int) -> Outcome:
         """Compares the ways to run one step."""
-        name = f"the step of seed {seed}, {self.operators} operators"
+        name = f"the step of seed {seed} (of {self.operators} operators at most)"
         addresses = [daemon.address for daemon in self.daemons]
         with chx.connect(addresses[0]) as session:
             with chx.using_device(session.devices[0]):
@@ -184,12 +184,12 @@ class Checker:
         before = self.windows()[1]
         with chx.connect(addresses[1]) as session:
             got, _ = history(seed, step, session, Eager)
-        compare(f"{name}, differs by recognised windows", want, got)
+        compare(f"{name}, by windows", want, got)
         outcome.windows = self.windows()[1] - before
         try:
             with chx.connect(addresses[0]) as session:
                 got, call = history(seed, step, session, chx.jit)
-                compare(f"{name}, differs when it is recorded", want, got)
+                compare(f"{name}, when it is recorded", want, got)
                 outcome.kind = "unplanned" if call.cache_info().unplanned else "planned"
                 text = call.explain()
                 outcome.fused = text.count("fused, in blocks of")

@@ -92,7 +92,7 @@ CHECKED = ("take", "sort", "argsort", "cumsum", "dot", "matmul", "join", "stack"
 
 def choose_kinds(rng: random.Random) -> Callable[[str], bool]:
     """Which kinds of instructions a step has: what some of them prevent is seen without them."""
-    groups = [group for group in (WRITES, CHECKED) if rng.random() < 0.4]
+    groups = [group for group in (WRITES, CHECKED) if rng.random() < 0.55]
     without = tuple(name for group in groups for name in group)
     salt = rng.random()
 
