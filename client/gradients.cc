@@ -41,6 +41,14 @@ absl::Status CheckCount(absl::string_view op, absl::string_view what, size_t cou
                     count);
 }
 
+// A pass that may call functions of the client waits for the daemon.
+absl::Status CheckNotRecorded(const CommandQueue& queue) {
+  if (!queue.Records()) return absl::OkStatus();
+  return MakeError(ErrorKind::kNotImplemented,
+                   "[jit] cannot record a backward pass that may call a function of the client: "
+                   "compute these gradients outside of the function");
+}
+
 ArraySpec ContiguousLike(const ArraySpec& spec) {
   return ArraySpec(spec.dtype, spec.shape, spec.device);
 }
@@ -129,12 +137,8 @@ bool Gradients::IsRecorded(const std::vector<GraphNode*>& nodes, const BackwardA
   });
 }
 
-absl::StatusOr<bool> Gradients::MayCallFunctions(const Reachable& reachable) const {
-  if (!reachable.calls && !(reachable.opaque && functions_.any())) return false;
-  if (!queue_.Records()) return true;
-  return MakeError(ErrorKind::kNotImplemented,
-                   "[jit] cannot record a backward pass that may call a function of the client: "
-                   "compute these gradients outside of the function");
+bool Gradients::MayCallFunctions(const Reachable& reachable) const {
+  return reachable.calls || (reachable.opaque && functions_.any());
 }
 
 void Gradients::UpdateMemberships(const std::vector<GraphNode*>& outputs,
@@ -167,7 +171,8 @@ absl::Status Gradients::Backward(absl::Span<ArrayBody* const> outputs, const Bac
                        StartPass("backward", outputs, args.id));
   if (nodes.empty()) return absl::OkStatus();
   const Reachable reachable = FindReachable(nodes);
-  CHX_ASSIGN_OR_RETURN(const bool may_call, MayCallFunctions(reachable));
+  const bool may_call = MayCallFunctions(reachable);
+  if (may_call) CHX_RETURN_IF_ERROR(CheckNotRecorded(queue_));
   session_.programs().NoteGradients();
   const bool in_graph = IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
@@ -246,8 +251,9 @@ absl::StatusOr<std::vector<ArrayPtr>> Gradients::Grad(absl::Span<ArrayBody* cons
   CHX_RETURN_IF_ERROR(CheckGradArguments(outputs, inputs, output_grads));
   CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes, StartPass("grad", outputs, args.id));
   const Reachable reachable = FindReachable(nodes);
+  const bool may_call = MayCallFunctions(reachable);
   // Before there are handles that nothing would be bound to.
-  CHX_ASSIGN_OR_RETURN(const bool may_call, MayCallFunctions(reachable));
+  if (may_call) CHX_RETURN_IF_ERROR(CheckNotRecorded(queue_));
   const bool in_graph = starts_in_graph || IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
   if (CallLog* const log = CallLog::Current()) log->NoteGradients();

@@ -50,9 +50,7 @@ class Gradients {
                                                     BackpropId id);
   // Whether the pass may be recorded, so that its gradients are in graphs.
   bool IsRecorded(const std::vector<GraphNode*>& nodes, const BackwardArgs& args) const;
-  // Whether the daemon may call functions of the client in the pass; an error while a program is
-  // recorded, which cannot wait for them.
-  absl::StatusOr<bool> MayCallFunctions(const Reachable& reachable) const;
+  bool MayCallFunctions(const Reachable& reachable) const;
   // What Backward means for the memberships of the arrays that it reaches.
   void UpdateMemberships(const std::vector<GraphNode*>& outputs, const Reachable& reachable,
                          BackpropId id, bool in_graph);

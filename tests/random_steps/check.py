@@ -217,7 +217,7 @@ def summary(outcomes: list[Outcome]) -> str:
     lines = [
         f"{len(outcomes)} steps of up to {lengths[-1]} operators, {sum(lengths)} in all; {dict(sizes)}",
         f"{sum(o.windows for o in outcomes)} windows, in {sum(o.windows > 0 for o in outcomes)} "
-        f"steps of up to {max(o.operators for o in outcomes if o.windows or o is outcomes[0])}",
+        f"steps of up to {max((o.operators for o in outcomes if o.windows), default=0)}",
         f"{sum(o.runs for o in outcomes)} runs of plans of recordings",
         f"{sum(o.fused for o in outcomes)} fused passes, in {sum(o.fused > 0 for o in outcomes)} "
         f"steps",
