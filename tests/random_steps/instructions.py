@@ -184,16 +184,22 @@ def draw(
         "dropout": (1, lambda v, r: v[a] * (chx.random.uniform(size=v[a].shape) > 0.5)),
         "randint": (1, lambda v, r: chx.random.randint(0, 9, v[a].shape) + v[a]),
         # Writes: to anything, to buffers, to views of them, and from what overlaps.
-        "write": (3, lambda v, r: getattr(v[a], inplace)(v[b])),
-        "write number": (2, lambda v, r: getattr(v[a], inplace)(number)),
-        "write rate": (1, lambda v, r: getattr(v[buffer], inplace)(r)),
-        "write view": (2, lambda v, r: getattr(v[a][..., ::step], inplace)(number)),
-        "write buffer": (3, lambda v, r: getattr(v[buffer], inplace)(v[b].astype(v[buffer].dtype))),
-        "write transposed": (1, lambda v, r: getattr(v[buffer].T, inplace)(v[INTS].T)),
-        "write itself": (1, lambda v, r: getattr(v[buffer], inplace)(v[buffer][..., ::-1])),
-        "assign": (2, lambda v, r: _assign(v[buffer], (..., slice(None, None, step)), v[b])),
-        "assign row": (1, lambda v, r: _assign(v[buffer], start % 2, v[b])),
-        "assign number": (1, lambda v, r: _assign(v[a], (..., slice(start, None)), number)),
+        "write": (8, lambda v, r: getattr(v[a], inplace)(v[b])),
+        "write number": (6, lambda v, r: getattr(v[a], inplace)(number)),
+        "write rate": (2, lambda v, r: getattr(v[buffer], inplace)(r)),
+        "write view": (6, lambda v, r: getattr(v[a][..., ::step], inplace)(number)),
+        "write buffer": (8, lambda v, r: getattr(v[buffer], inplace)(v[b].astype(v[buffer].dtype))),
+        "write transposed": (3, lambda v, r: getattr(v[buffer].T, inplace)(v[INTS].T)),
+        "write itself": (3, lambda v, r: getattr(v[buffer], inplace)(v[buffer][..., ::-1])),
+        "write shifted": (3, lambda v, r: getattr(v[buffer][1:], inplace)(v[buffer][:-1])),
+        "write copy": (4, lambda v, r: getattr(v[a].as_grad_stopped().copy(), inplace)(v[buffer])),
+        "assign": (5, lambda v, r: _assign(v[buffer], (..., slice(None, None, step)), v[b])),
+        "assign row": (3, lambda v, r: _assign(v[buffer], start % 2, v[b])),
+        "assign number": (3, lambda v, r: _assign(v[a], (..., slice(start, None)), number)),
+        # Others see what is written through these, and the other way round.
+        "alias": (4, lambda v, r: v[buffer][..., ::step]),
+        "alias transposed": (2, lambda v, r: v[buffer].T),
+        "alias rows": (2, lambda v, r: v[buffer][start:]),
     }
     weights = [weight if has(name) else 0 for name, (weight, _) in kinds.items()]
     name = rng.choices(list(kinds), weights)[0]
