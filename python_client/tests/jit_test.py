@@ -7,7 +7,6 @@ import xml.etree.ElementTree
 import chx
 import numpy as np
 import pytest
-from chx.chainerx import _core
 
 
 def _model(seed):
@@ -352,41 +351,6 @@ def test_what_cannot_be_recorded_raises_at_its_line():
     with pytest.raises(RuntimeError, match="mine"):
         fails(chx.ones(2))
     assert chx.jit(lambda x: x + 1)(chx.ones(1)).shape == (1,)
-
-
-class _Twice:
-    """A function of the client, as Chainer's function nodes are: y = 2 x."""
-
-    def _backward_chainerx(self, targets, grads, inputs, outputs):
-        return [2 * grads[0] for _ in targets]
-
-    def __call__(self, x):
-        y = x.as_grad_stopped() * 2
-        _core._function_node_forward(self, [x], [y], [], [])
-        return y
-
-
-@pytest.mark.parametrize("differentiates", ["backward", "grad", "outside"])
-def test_a_function_of_the_client_is_refused_and_leaves_nothing_behind(differentiates):
-    @chx.jit
-    def step(x):
-        loss = outside if differentiates == "outside" else chx.sum(_Twice()(w) * x)
-        if differentiates == "backward":
-            loss.backward()
-            return w.grad
-        return chx.grad([loss], [w])[0]
-
-    with chx.connect() as session:
-        w, x = chx.ones(3).require_grad(), chx.ones(3)
-        outside = chx.sum(_Twice()(w) * 3)
-        with pytest.raises(chx.NotImplementedError, match="may call a function of the client"):
-            step(x)
-        assert chx.to_numpy(x + 1).tolist() == [2, 2, 2]
-        assert session.take_errors() == []
-        assert w.grad is None
-        chx.sum(_Twice()(w) * x).backward()
-        assert chx.to_numpy(w.grad).tolist() == [2, 2, 2]
-        assert chx.jit(lambda x: x + 1)(x).tolist() == [2, 2, 2]
 
 
 def test_a_function_in_a_function_is_a_part_of_it():

@@ -1,6 +1,6 @@
-// Programs and loops, by tests/fuzz/step_plans.h, and any commands between: what is planned and what
-// the daemon recognises. Two sessions get the same, and one recognises no windows: they answer the
-// same.
+// Programs and loops, by tests/fuzz/step_plans.h, and any commands between: what is planned and
+// what the daemon recognises. Two sessions get the same, and one recognises no windows: they answer
+// the same.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +64,8 @@ void Compare(absl::Span<const Command> window, const SessionOutput& plain,
            absl::StrCat(recognizing.errors.size()));
   }
   for (size_t i = 0; i < plain.errors.size(); ++i) {
-    const std::string texts[] = {TextOf(plain.errors[i].error), TextOf(recognizing.errors[i].error)};
+    const std::string texts[] = {TextOf(plain.errors[i].error),
+                                 TextOf(recognizing.errors[i].error)};
     if (texts[0] != texts[1]) Differ("an error", texts[0], texts[1]);
   }
   size_t answer = 0;

@@ -126,9 +126,11 @@ def compare(what: str, want: Seen, got: Seen) -> None:
     """An AssertionError that says where they differ first."""
     assert len(want) == len(got), f"{what}: {len(want)} and {len(got)} arrays were seen"
     for (where, dtype, a), (other, other_dtype, b) in zip(want, got):
-        assert (where, dtype, a.shape) == (other, other_dtype, b.shape), (
-            f"{what}: {where} of {dtype}{a.shape} is {other} of {other_dtype}{b.shape}"
-        )
+        assert (where, dtype, a.shape) == (
+            other,
+            other_dtype,
+            b.shape,
+        ), f"{what}: {where} of {dtype}{a.shape} is {other} of {other_dtype}{b.shape}"
         if a.tobytes() == b.tobytes():
             continue
         bits = [np.ascontiguousarray(x).reshape(-1).view(f"u{x.itemsize}") for x in (a, b)]

@@ -104,9 +104,7 @@ def choose_kinds(rng: random.Random) -> Callable[[str], bool]:
     return has
 
 
-def draw(
-    rng: random.Random, count: int, num_given: int, has: Callable[[str], bool]
-) -> Instruction:
+def draw(rng: random.Random, count: int, num_given: int, has: Callable[[str], bool]) -> Instruction:
     """An instruction for a step that has `count` values, of which it was given `num_given`."""
     a, b = (rng.randrange(count) for _ in range(2))
     # Later values more often: chains rather than bushes.

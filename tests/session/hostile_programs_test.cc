@@ -113,8 +113,8 @@ TEST_F(HostileProgramsTest, CyclesOfArrays) {
   const std::string said =
       Record({1},
              {command::SetGrad{1, 1, 0}, Op("multiply", {A(1), A(1)}, {3}),
-              Op("sum", {A(3)}, {4}, {AttrValue(), AttrValue(false), AttrValue()}),
-              BackwardOf({4}), GetGradOf(1, 5), command::SetGrad{1, 5, 0}},
+              Op("sum", {A(3)}, {4}, {AttrValue(), AttrValue(false), AttrValue()}), BackwardOf({4}),
+              GetGradOf(1, 5), command::SetGrad{1, 5, 0}},
              {5});
   Floats first = Fetch(5);
   EXPECT_THAT(first, ElementsAre(3, 6));  // 1 + 2 x
