@@ -1,6 +1,5 @@
 #include "tests/fuzz/step_plans.h"
 
-#include <string>
 #include <utility>
 
 #include "ops/registry.h"

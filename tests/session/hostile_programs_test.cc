@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gmock/gmock.h"
+#include "server/session/command_handles.h"
 #include "tests/session/programs_fixture.h"
 
 namespace chx::server {
@@ -55,9 +56,8 @@ class HostileProgramsTest : public ProgramsTest {
 
 TEST_F(HostileProgramsTest, HandlesThatThereAreNot) {
   RecordSum();
-  for (const Handle handle :
-       {Handle{0}, Handle{99}, Handle{1} << 31, (Handle{1} << 63) - 1, kFirstProgramHandle + 9,
-        kFirstRunHandle, kFirstRunHandle + kMaxRunHandles, ~Handle{0}}) {
+  for (const Handle handle : {Handle{0}, Handle{99}, Handle{1} << 31, (Handle{1} << 63) - 1,
+                              kFirstProgramHandle + 9, kFirstRunHandle, ~Handle{0}}) {
     EXPECT_THAT(ErrorOf(RunOf({handle}, {4})), HasSubstr("expects a handle")) << handle;
     Run({ReleaseOf({4})});  // an error
     EXPECT_NE(Try({handle}, {}, {}), "") << handle;
@@ -70,11 +70,35 @@ TEST_F(HostileProgramsTest, HandlesThatThereAreNot) {
   ExpectAsBefore();
 }
 
+// A batch with such a command is malformed: under these handles are also arrays of those who have
+// published programs.
+TEST_F(HostileProgramsTest, HandlesOfProgramsAreNotForClients) {
+  const Handle own = kFirstProgramHandle;
+  const std::vector<Command> refused = {command::Fetch{7, own},
+                                        command::Fetch{own, own},  // the request's number, too
+                                        command::ShareArray{own, own},
+                                        command::ShareCopy{own, 1, own},
+                                        command::GrantAccess{own, own, false, false, 0, ""},
+                                        command::SaveArrays{own, "name", "", {1, own}},
+                                        command::HoldArray{own},
+                                        Op("copy", {A(own)}, {1}),
+                                        Op("copy", {A(1)}, {own}),
+                                        ReleaseOf({1, own}),
+                                        RunOf({own}, {}),
+                                        RunOf({}, {kFirstRunHandle}),
+                                        command::EndProgram{own, 1, {own}, {}}};
+  for (const Command& command : refused) EXPECT_TRUE(NamesOthersHandle(command)) << command.index();
+  const std::vector<Command> allowed = {command::Fetch{own, 1}, command::Barrier{own},
+                                        command::EndProgram{own, 1, {1}, {}}, RunOf({1}, {2})};
+  for (const Command& command : allowed) {
+    EXPECT_FALSE(NamesOthersHandle(command)) << command.index();
+  }
+}
+
 // A result under a handle that is an argument's would be a cycle.
 TEST_F(HostileProgramsTest, ResultsThatAreNotNew) {
   RecordSum();
-  for (const Handle result :
-       {Handle{1}, Handle{2}, kFirstProgramHandle, kFirstProgramHandle + 9, ~Handle{0}}) {
+  for (const Handle result : {Handle{1}, Handle{2}, kFirstProgramHandle, kFirstProgramHandle + 9}) {
     EXPECT_NE(ErrorOf(RunOf({1}, {result})), "") << result;
     EXPECT_NE(Try({}, {Op("add", {A(1), S(1.0)}, {1})}, {1}), "");
     ExpectAsBefore();
