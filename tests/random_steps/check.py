@@ -1,5 +1,5 @@
-"""Random steps, run in four ways, must do the same to the last bit: operator by operator, by windows
-that the daemon recognises, as recordings, and by repeat.
+"""Random steps must do the same, to the last bit, operator by operator, by windows that the daemon
+recognises, and as recordings, also by repeat.
 
     python -m tests.random_steps.check SECONDS [SEED [OPERATORS]]
 
@@ -40,7 +40,7 @@ Seen = list[tuple[str, str, np.ndarray]]
 class Outcome:
     """How one step was run."""
 
-    kind: str  # "planned", "unplanned", "too large" or why it cannot be recorded
+    kind: str  # "planned", "unplanned" or why it cannot be recorded
     operators: int
     size: str
     dtypes: set[str]
