@@ -125,13 +125,11 @@ std::vector<Command> PlanCall(const Call& call, Handle first) {
 void CommandGenerator::Plan() {
   const Handle first = 6 + choices_->AnyHandle() / 2;
   std::vector<Command> plan;
-  const int kind = choices_->UpTo(63);
-  if (kind < 16) {
+  const int kind = choices_->UpTo(31);
+  if (kind < 8) {
     plan = PlanFunction(choices_, first);
-  } else if (kind < 18) {
+  } else if (kind == 8) {
     plan = PlanProgram(choices_, first);
-  } else if (kind == 18) {  // it is long: of each kind of command there are to be many
-    plan = PlanLoop(choices_, first);
   } else {
     const std::vector<Call> calls = SampleCalls(choices_->AnyOperator());
     plan = PlanCall(calls[static_cast<size_t>(choices_->Byte()) % calls.size()], first);

@@ -14,6 +14,7 @@ constexpr int64_t kMemory = 8 << 20;
 constexpr int64_t kHandles = 64;
 constexpr int64_t kInlineBytes = 1024;
 constexpr size_t kMostNames = 64 << 10;
+constexpr size_t kMostExplained = 260 << 10;  // server/session/program_commands.cc
 
 const Devices& SharedDevices() {
   static const Devices* const devices = [] {
@@ -59,6 +60,8 @@ void SmallSession::Execute(absl::Span<const Command> window) {
         std::holds_alternative<command::OpenPrograms>(command) ||
         std::holds_alternative<command::ListNames>(command)) {
       most = kMostNames;
+    } else if (std::holds_alternative<command::ExplainProgram>(command)) {
+      most = std::max(most, kMostExplained);
     } else if (std::holds_alternative<command::QuerySaved>(command)) {
       most = std::max<size_t>(most, 32 * kInlineBytes);  // server/session/saved_commands.cc
     }

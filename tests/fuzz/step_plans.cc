@@ -112,7 +112,7 @@ void Advance(int round, Command* command) {
   apply->attrs[kRandomAttrs - 1] = AttrValue(int64_t{round});
 }
 
-// Leaves one out, has it twice, or puts any other in its place.
+// Leaves a command out, has it twice, or puts any other in its place.
 void Spoil(Choices* choices, std::vector<Command>* plan) {
   const auto at = plan->begin() + choices->UpTo(static_cast<int>(plan->size()) - 1);
   switch (choices->UpTo(2)) {
@@ -184,7 +184,7 @@ std::vector<Command> PlanProgram(Choices* choices, Handle first) {
     open.programs = {4};
     plan.insert(plan.end(), {publish, open, AnyRun(choices, 4, first), command::ReleaseProgram{4}});
   }
-  while (choices->OnceIn(3)) Spoil(choices, &plan);
+  for (int i = choices->UpTo(2); i > 0; --i) Spoil(choices, &plan);
   return plan;
 }
 
