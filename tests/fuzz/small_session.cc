@@ -59,7 +59,7 @@ void SmallSession::Execute(absl::Span<const Command> window) {
     if (std::holds_alternative<command::Lookup>(command) ||
         std::holds_alternative<command::OpenPrograms>(command) ||
         std::holds_alternative<command::ListNames>(command)) {
-      most = kMostNames;
+      most = std::max(most, kMostNames);
     } else if (std::holds_alternative<command::ExplainProgram>(command)) {
       most = std::max(most, kMostExplained);
     } else if (std::holds_alternative<command::QuerySaved>(command)) {
