@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 
 #include "server/session/command_traits.h"
@@ -15,6 +16,12 @@ constexpr int64_t kHandles = 64;
 constexpr int64_t kInlineBytes = 1024;
 constexpr size_t kMostNames = 64 << 10;
 constexpr size_t kMostExplained = 260 << 10;  // server/session/program_commands.cc
+
+void Expect(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "expects " << what << std::endl;
+  std::abort();
+}
 
 const Devices& SharedDevices() {
   static const Devices* const devices = [] {
@@ -41,7 +48,7 @@ SmallSession::SmallSession(bool recognize_windows) {
       &SharedDevices(), limits,
       SessionResources{true, account, nullptr, store_.Join(DefaultTenant(), account)});
   Execute(InitialArrays());
-  if (session_->stats().errors != 0) std::abort();
+  Expect(session_->stats().errors == 0, "no errors at first");
 }
 
 CommandCounts& SmallSession::Counts() {
@@ -67,12 +74,13 @@ void SmallSession::Execute(absl::Span<const Command> window) {
     }
     answers += std::visit([](const auto& c) { return RequestOf(c).has_value(); }, command);
   }
-  if (output_.values.size() != answers) std::abort();
+  Expect(output_.values.size() == answers, "an answer for each question");
   for (const SessionOutput::Value& value : output_.values) {
-    if (value.data.size() > most) std::abort();
+    Expect(value.data.size() <= most, "short answers");
   }
   const SessionStats stats = session_->stats();
-  if (stats.handles > kHandles || stats.memory_bytes > kMemory) std::abort();
+  Expect(stats.handles <= kHandles, "few handles");
+  Expect(stats.memory_bytes <= kMemory, "little memory");
 }
 
 }  // namespace chx::server
