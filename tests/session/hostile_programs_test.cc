@@ -156,6 +156,22 @@ TEST_F(HostileProgramsTest, CyclesOfArrays) {
   EXPECT_THAT(Fetch(11), ElementsAre(128, 32768));
 }
 
+// Each run would answer, and the answers of 10^12 of them would be kept until the last one ends.
+TEST_F(HostileProgramsTest, PassesThatAreAnswered) {
+  RecordSum();
+  Run({command::RequireGrad{1}});
+  const command::ApplyOp sum =
+      Op("sum", {A(1)}, {5}, {AttrValue(), AttrValue(false), AttrValue()});
+  command::Backward backward = BackwardOf({5});
+  backward.request_id = 6;
+  EXPECT_THAT(Try({}, {sum, backward}, {}), HasSubstr("functions of the client"));
+  command::Grad grad = GradOf({5}, {1}, {7});
+  grad.request_id = 6;
+  EXPECT_THAT(Try({}, {grad}, {}), HasSubstr("functions of the client"));
+  Run({ReleaseOf({5, 7})});
+  ExpectAsBefore();
+}
+
 template <size_t... i>
 std::vector<Command> OneOfEachKind(std::index_sequence<i...> /*kinds*/) {
   return {std::variant_alternative_t<i, Command>()...};
