@@ -33,8 +33,8 @@ constexpr bool kKept =
 template <typename C>
 constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom>();
 
-// Whether the client hears of its end: a pass that may call functions of the client. No step has it,
-// as each run would answer again.
+// Whether the client hears of its end: a pass that may call functions of the client. No step has
+// it, as each run would answer again.
 template <typename C>
 bool IsAnswered(const C& c) {
   if constexpr (IsOneOf<C, command::Backward, command::Grad>()) return c.request_id != 0;

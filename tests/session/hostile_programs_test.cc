@@ -160,8 +160,7 @@ TEST_F(HostileProgramsTest, CyclesOfArrays) {
 TEST_F(HostileProgramsTest, PassesThatAreAnswered) {
   RecordSum();
   Run({command::RequireGrad{1}});
-  const command::ApplyOp sum =
-      Op("sum", {A(1)}, {5}, {AttrValue(), AttrValue(false), AttrValue()});
+  const command::ApplyOp sum = Op("sum", {A(1)}, {5}, {AttrValue(), AttrValue(false), AttrValue()});
   command::Backward backward = BackwardOf({5});
   backward.request_id = 6;
   EXPECT_THAT(Try({}, {sum, backward}, {}), HasSubstr("functions of the client"));
