@@ -53,8 +53,7 @@ DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "u
 class Instruction:
     """One, with the numbers of the values that it works on."""
 
-    def __init__(self, name: str, function: Callable[[list[Any], Any], Any]) -> None:
-        self.name = name
+    def __init__(self, function: Callable[[list[Any], Any], Any]) -> None:
         self.dtype = ""  # of what it made when it was drawn
         self._function = function
 
@@ -201,4 +200,4 @@ def draw(rng: random.Random, count: int, num_given: int, has: Callable[[str], bo
     }
     weights = [weight if has(name) else 0 for name, (weight, _) in kinds.items()]
     name = rng.choices(list(kinds), weights)[0]
-    return Instruction(name, kinds[name][1])
+    return Instruction(kinds[name][1])
