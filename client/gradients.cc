@@ -41,6 +41,14 @@ absl::Status CheckCount(absl::string_view op, absl::string_view what, size_t cou
                     count);
 }
 
+// A pass that may call functions of the client waits for the daemon.
+absl::Status CheckNotRecorded(const CommandQueue& queue) {
+  if (!queue.Records()) return absl::OkStatus();
+  return MakeError(ErrorKind::kNotImplemented,
+                   "[jit] cannot record a backward pass that may call a function of the client: "
+                   "compute these gradients outside of the function");
+}
+
 ArraySpec ContiguousLike(const ArraySpec& spec) {
   return ArraySpec(spec.dtype, spec.shape, spec.device);
 }
@@ -163,11 +171,13 @@ absl::Status Gradients::Backward(absl::Span<ArrayBody* const> outputs, const Bac
                        StartPass("backward", outputs, args.id));
   if (nodes.empty()) return absl::OkStatus();
   const Reachable reachable = FindReachable(nodes);
+  const bool may_call = MayCallFunctions(reachable);
+  if (may_call) CHX_RETURN_IF_ERROR(CheckNotRecorded(queue_));
   session_.programs().NoteGradients();
   const bool in_graph = IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
   command::Backward command = BackwardCommand(nodes, args);
-  if (MayCallFunctions(reachable)) {
+  if (may_call) {
     absl::Status driven = BackwardPassDriver(&session_, args).Run(std::move(command));
     // How far an interrupted pass has come only the daemon knows.
     if (driven.ok() || Interruption::Is(driven)) {
@@ -241,9 +251,11 @@ absl::StatusOr<std::vector<ArrayPtr>> Gradients::Grad(absl::Span<ArrayBody* cons
   CHX_RETURN_IF_ERROR(CheckGradArguments(outputs, inputs, output_grads));
   CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes, StartPass("grad", outputs, args.id));
   const Reachable reachable = FindReachable(nodes);
+  const bool may_call = MayCallFunctions(reachable);
+  // Before there are handles that nothing would be bound to.
+  if (may_call) CHX_RETURN_IF_ERROR(CheckNotRecorded(queue_));
   const bool in_graph = starts_in_graph || IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
-  const bool may_call = MayCallFunctions(reachable);
   if (CallLog* const log = CallLog::Current()) log->NoteGradients();
   if (args.retain_grad) session_.programs().NoteGradients();
   if (args.retain_grad) backprop_ids_.IncrementGradVersion(args.id);

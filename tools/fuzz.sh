@@ -28,7 +28,7 @@ fi
 
 seconds=${1:-20}
 targets=("${@:2}")
-[ ${#targets[@]} -gt 0 ] || targets=(command_fuzzer session_fuzzer frame_fuzzer message_fuzzer segment_fuzzer text_fuzzer file_fuzzer state_fuzzer)
+[ ${#targets[@]} -gt 0 ] || targets=(command_fuzzer session_fuzzer program_fuzzer frame_fuzzer message_fuzzer segment_fuzzer text_fuzzer file_fuzzer state_fuzzer)
 read -ra options <<<"${CHXD_BAZEL_OPTIONS:---config=ci}"
 options+=(--config=asan)
 corpora=$HOME/.cache/chxd/fuzz

@@ -68,6 +68,43 @@ def test_only_wanted_gradients_are_asked_for():
     assert x2.grad is None
 
 
+class Twice(Node):
+    """y = 2 x, which reads no value."""
+
+    def apply(self, x):
+        y = x.as_grad_stopped() * 2
+        _core._function_node_forward(self, [x], [y], [], [])
+        return y
+
+    def _backward_chainerx(self, targets, grads, inputs, outputs):
+        return [2 * grads[0] for _ in targets]
+
+
+@pytest.mark.parametrize("differentiates", ["backward", "grad", "outside"])
+def test_a_recording_refuses_it_and_leaves_nothing_behind(differentiates):
+    w, x = chx.ones(3).require_grad(), chx.ones(3)
+    session = x.device.backend._session
+    session.take_errors()
+    outside = chx.sum(Twice().apply(w) * 3)
+
+    @chx.jit
+    def step(x):
+        loss = outside if differentiates == "outside" else chx.sum(Twice().apply(w) * x)
+        if differentiates == "backward":
+            loss.backward()
+            return w.grad
+        return chx.grad([loss], [w])[0]
+
+    with pytest.raises(chx.NotImplementedError, match="may call a function of the client"):
+        step(x)
+    assert chx.to_numpy(x + 1).tolist() == [2, 2, 2]
+    assert session.take_errors() == []
+    assert w.grad is None
+    chx.sum(Twice().apply(w) * x).backward()
+    assert chx.to_numpy(w.grad).tolist() == [2, 2, 2]
+    assert chx.jit(lambda x: x + 1)(x).tolist() == [2, 2, 2]
+
+
 def test_double_backprop_is_the_function_s_own_operators():
     x, w = leaf([1.5, -2.0]), leaf([3.0, 0.5])
     node = Node()

@@ -7,22 +7,28 @@
 #include <utility>
 #include <variant>
 
-#include "absl/types/optional.h"
 #include "server/session/command_traits.h"
 #include "server/session/programs.h"
 
 namespace chx::server {
+
+// The field of a command that is a request's number; null: it has none.
+template <typename C>
+const uint64_t* RequestField(const C& c) {
+  if constexpr (Has_request_id<C>::value) return &c.request_id;
+  return nullptr;
+}
 
 // Calls `use` with every number that may be a handle: one too many only costs a chance to reuse
 // memory.
 template <typename Use>
 struct NamedField {
   Use use;
-  absl::optional<uint64_t> request;  // which is no handle
+  const uint64_t* request;  // which is no handle, but may be the same number as one
   template <typename T>
   void operator()(const T& /*field*/) const {}
   void operator()(const Handle& handle) const {
-    if (handle != request) use(handle);
+    if (&handle != request) use(handle);
   }
   void operator()(const Handles& handles) const {
     for (Handle handle : handles) use(handle);
@@ -36,7 +42,7 @@ void ForEachNamed(const Command& command, Use use) {
     return;
   }
   const auto visit = [&](const auto& c) {
-    const NamedField<Use> use_field{use, RequestOf(c)};
+    const NamedField<Use> use_field{use, RequestField(c)};
     std::apply([&](const auto&... fields) { (use_field(fields), ...); }, c.Fields());
   };
   std::visit(visit, command);

@@ -25,8 +25,10 @@ absl::StatusOr<int64_t> CountCommands(const Program& program) {
   CommandReader reader(program.records);
   for (Command command; !reader.AtEnd(); ++count) {
     CHX_RETURN_IF_ERROR(reader.Next(&command));
-    const bool kept =
-        std::visit([](const auto& c) { return kKept<std::decay_t<decltype(c)>>; }, command);
+    const auto is_kept = [](const auto& c) {
+      return kKept<std::decay_t<decltype(c)>> && !IsAnswered(c);
+    };
+    const bool kept = std::visit(is_kept, command);
     if (!kept) return Damaged("a command that none has");
     const auto* const call = std::get_if<command::ApplyOp>(&command);
     if (call != nullptr) num_attributes.push_back(call->attrs.size());

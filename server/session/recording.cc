@@ -187,6 +187,9 @@ void Recording::Before(const Command& command) {
     } else if constexpr (!kKept<C>) {
       Fail(CannotRecord(absl::StrCat("the command ", C::kName),
                         "values are read, and functions of the client called, outside"));
+    } else if (IsAnswered(c)) {
+      Fail(CannotRecord("a backward pass that may call functions of the client",
+                        "compute these gradients outside"));
     } else {
       ForEachUse(c, [this](Handle handle) {
         if (!argument_handles_.contains(handle) && !made_.contains(handle)) Hold(handle, false);

@@ -33,6 +33,14 @@ constexpr bool kKept =
 template <typename C>
 constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom>();
 
+// Whether the client hears of its end: a pass that may call functions of the client. No step has
+// it, as each run would answer again.
+template <typename C>
+bool IsAnswered(const C& c) {
+  if constexpr (IsOneOf<C, command::Backward, command::Grad>()) return c.request_id != 0;
+  return false;
+}
+
 // Calls fn(handle) for each array that a command of a step works on; what it releases is not used.
 // If the command is not const, fn may take the handle by reference and change it.
 template <typename C, typename Fn>

@@ -137,6 +137,12 @@ class Filler {
     Retain(c->inputs.size(), &c->retained_inputs);
     Retain(c->outputs.size(), &c->retained_outputs);
   }
+  // Few programs, so that they are found.
+  void Refine(command::BeginProgram* c) { FewNumbers(&c->program); }
+  void Refine(command::EndProgram* c) { FewNumbers(&c->program); }
+  void Refine(command::RunProgram* c) { FewNumbers(&c->program); }
+  void Refine(command::ReleaseProgram* c) { FewNumbers(&c->program); }
+  void Refine(command::ExplainProgram* c) { FewNumbers(&c->program); }
   void Refine(command::NewBackpropId* c) { FewNumbers(&c->backprop_id); }
   void Refine(command::ReleaseBackpropId* c) { FewNumbers(&c->backprop_id); }
   void Refine(command::DefineMode* c) { FewNumbers(&c->mode); }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/testing/samples.h"
 #include "tests/fuzz/any_command.h"
+#include "tests/fuzz/step_plans.h"
 
 namespace chx {
 namespace {
@@ -81,6 +82,8 @@ std::vector<Command> InitialArrays() {
 }
 
 bool TakesLong(const Command& command) {
+  const auto* const run = std::get_if<command::RunProgram>(&command);
+  if (run != nullptr) return IsLongRun(*run);
   const auto* const apply = std::get_if<command::ApplyOp>(&command);
   if (apply == nullptr) return false;
   for (const AttrValue& attr : apply->attrs) {
@@ -122,8 +125,11 @@ std::vector<Command> PlanCall(const Call& call, Handle first) {
 void CommandGenerator::Plan() {
   const Handle first = 6 + choices_->AnyHandle() / 2;
   std::vector<Command> plan;
-  if (choices_->OnceIn(4)) {
+  const int kind = choices_->UpTo(31);
+  if (kind < 8) {
     plan = PlanFunction(choices_, first);
+  } else if (kind == 8) {
+    plan = PlanProgram(choices_, first);
   } else {
     const std::vector<Call> calls = SampleCalls(choices_->AnyOperator());
     plan = PlanCall(calls[static_cast<size_t>(choices_->Byte()) % calls.size()], first);
@@ -131,7 +137,7 @@ void CommandGenerator::Plan() {
   planned_.assign(plan.begin(), plan.end());
   // Most are in use.
   command::Release release;
-  for (Handle i = 0; i < 8; ++i) release.handles.push_back(first + i);
+  for (Handle i = 0; i < kStepHandles; ++i) release.handles.push_back(first + i);
   planned_.emplace_front(release);
 }
 

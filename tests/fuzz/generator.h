@@ -13,8 +13,8 @@
 namespace chx {
 
 // Well-formed commands of any kind with operators, handles, attributes and scalars that nearly
-// always exist, in any order; now and then a valid call of an operator with arrays made for it, or
-// a backward pass that calls a function of the client.
+// always exist, in any order; now and then a valid call of an operator with arrays made for it, a
+// backward pass that calls a function of the client, or a program.
 class CommandGenerator {
  public:
   explicit CommandGenerator(Choices* choices) : choices_(choices) {}

@@ -1,6 +1,8 @@
 #include "tests/fuzz/small_session.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 
 #include "server/session/command_traits.h"
@@ -13,6 +15,13 @@ constexpr int64_t kMemory = 8 << 20;
 constexpr int64_t kHandles = 64;
 constexpr int64_t kInlineBytes = 1024;
 constexpr size_t kMostNames = 64 << 10;
+constexpr size_t kMostExplained = 260 << 10;  // server/session/program_commands.cc
+
+void Expect(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "expects " << what << std::endl;
+  std::abort();
+}
 
 const Devices& SharedDevices() {
   static const Devices* const devices = [] {
@@ -27,8 +36,10 @@ const Devices& SharedDevices() {
 
 }  // namespace
 
-SmallSession::SmallSession() {
+SmallSession::SmallSession(bool recognize_windows) {
   SessionLimits limits;
+  limits.recognize_windows = recognize_windows;
+  limits.longest_window = std::chrono::hours(1);  // also under sanitizers
   limits.memory_bytes = kMemory;
   limits.max_handles = kHandles;
   limits.max_inline_bytes = kInlineBytes;
@@ -37,7 +48,7 @@ SmallSession::SmallSession() {
       &SharedDevices(), limits,
       SessionResources{true, account, nullptr, store_.Join(DefaultTenant(), account)});
   Execute(InitialArrays());
-  if (session_->stats().errors != 0) std::abort();
+  Expect(session_->stats().errors == 0, "no errors at first");
 }
 
 CommandCounts& SmallSession::Counts() {
@@ -55,18 +66,21 @@ void SmallSession::Execute(absl::Span<const Command> window) {
     if (std::holds_alternative<command::Lookup>(command) ||
         std::holds_alternative<command::OpenPrograms>(command) ||
         std::holds_alternative<command::ListNames>(command)) {
-      most = kMostNames;
+      most = std::max(most, kMostNames);
+    } else if (std::holds_alternative<command::ExplainProgram>(command)) {
+      most = std::max(most, kMostExplained);
     } else if (std::holds_alternative<command::QuerySaved>(command)) {
       most = std::max<size_t>(most, 32 * kInlineBytes);  // server/session/saved_commands.cc
     }
     answers += std::visit([](const auto& c) { return RequestOf(c).has_value(); }, command);
   }
-  if (output_.values.size() != answers) std::abort();
+  Expect(output_.values.size() == answers, "an answer for each question");
   for (const SessionOutput::Value& value : output_.values) {
-    if (value.data.size() > most) std::abort();
+    Expect(value.data.size() <= most, "short answers");
   }
   const SessionStats stats = session_->stats();
-  if (stats.handles > kHandles || stats.memory_bytes > kMemory) std::abort();
+  Expect(stats.handles <= kHandles, "few handles");
+  Expect(stats.memory_bytes <= kMemory, "little memory");
 }
 
 }  // namespace chx::server

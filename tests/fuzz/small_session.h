@@ -17,9 +17,12 @@ namespace chx::server {
 // Used by one thread. Devices are shared by all; the session, with InitialArrays(), is new.
 class SmallSession {
  public:
-  SmallSession();
+  explicit SmallSession(bool recognize_windows = true);
   // Aborts if the session's books are wrong afterwards.
   void Execute(absl::Span<const Command> window);
+  // Of the last window.
+  const SessionOutput& output() const { return output_; }
+  int64_t repeated_windows() const { return session_->counters().repeated_windows.value(); }
   // How many commands have failed.
   int64_t errors() const { return static_cast<int64_t>(session_->stats().errors); }
   // What a fuzzer has had executed, in all sessions.

@@ -55,6 +55,22 @@ class Daemon:
         with open(f"/proc/{self.process.pid}/status") as file:
             return int(re.search(r"VmRSS:\s+(\d+) kB", file.read())[1]) * 1024
 
+    def cpu_seconds(self):
+        with open(f"/proc/{self.process.pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def await_idle(self, seconds):
+        """Whether it stops computing in that time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            before = self.cpu_seconds()
+            time.sleep(1)
+            # Also where others want the processors, it has more than that while it computes.
+            if self.cpu_seconds() - before < 0.05:
+                return True
+        return False
+
     def alive(self):
         return self.process.poll() is None
 

@@ -1,6 +1,5 @@
 """Work that does not end, of a client that is gone or goes on, beside one that must not notice."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -26,24 +25,6 @@ HOG = """
 def endless_sum(log):
     """Of 2^log elements that take no memory."""
     return chx.sum(chx.broadcast_to(chx.ones((), "uint8"), (1 << log,)))
-
-
-def cpu_seconds(daemon):
-    with open(f"/proc/{daemon.process.pid}/stat") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def await_idle(daemon, seconds):
-    """Whether the daemon stops computing in that time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        before = cpu_seconds(daemon)
-        time.sleep(1)
-        # Also where others want the processors, it has more than that while it computes.
-        if cpu_seconds(daemon) - before < 0.05:
-            return True
-    return False
 
 
 def start_hog(daemon):
@@ -72,10 +53,10 @@ def test_a_killed_clients_work_ends_with_its_lease():
         at_rest = daemon.resident_bytes()
         hog = start_hog(daemon)
         check_innocent(session)
-        assert not await_idle(daemon, 1.5)
+        assert not daemon.await_idle(1.5)
         hog.kill()
         hog.wait()
-        assert await_idle(daemon, 20)
+        assert daemon.await_idle(20)
         assert daemon.resident_bytes() < at_rest + (100 << 20)
         check_innocent(session)
 
@@ -85,10 +66,10 @@ def test_a_stopped_client_keeps_its_work():
     with Daemon("--lease=1s") as daemon:
         hog = start_hog(daemon)
         hog.send_signal(signal.SIGSTOP)
-        assert not await_idle(daemon, 4)
+        assert not daemon.await_idle(4)
         hog.kill()
         hog.wait()
-        assert await_idle(daemon, 20)
+        assert daemon.await_idle(20)
 
 
 def test_a_command_has_a_time_limit():

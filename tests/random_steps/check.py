@@ -1,15 +1,20 @@
-"""Runs random steps eagerly and recorded, and compares them to the last bit.
+"""Random steps must do the same, to the last bit, operator by operator, by windows that the daemon
+recognises, and as recordings, also by repeat.
 
-python -m tests.random_steps.check SECONDS [SEED]            # by chx.jit
-python -m tests.random_steps.check windows SECONDS [SEED]    # by windows that the daemon recognises
+    python -m tests.random_steps.check SECONDS [SEED [OPERATORS]]
+
+needs CHX_CHXD, the path of a chxd. OPERATORS: of the longest steps.
 """
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import random
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import chx
@@ -17,132 +22,216 @@ import numpy as np
 
 from tests.integration.observed import Observed
 
-from .generator import State, Step
+from .generator import PARTS, State, Step, size_of
 
-CALLS = 7
-LOOPS = 40
+OPERATORS = 240
+CALM = 12  # calls in a row between which the loop does nothing else
+LOOPS = 3 * CALM
+REPEATS = 3
+MOST_OF_WINDOWS = 90
+# The same number of threads everywhere: a loop over many elements is split for each.
+FLAGS = ("--threads=3", "--metrics-listen=127.0.0.1:0", "--metrics-open")
+WINDOWS = ("chxd_repeated_windows_total", "local", "default")
 
-
-def bits(array: Any) -> tuple[str, tuple[int, ...], bytes]:
-    """All NaNs are one: fused operators may give another."""
-    values = chx.to_numpy(array).copy()
-    if values.dtype.kind == "f":
-        values[np.isnan(values)] = np.nan
-    return str(array.dtype), array.shape, values.tobytes()
-
-
-def history(seed: int, recorded: bool) -> tuple[list[Any], Any]:
-    """All that can be seen of some calls of the step, and chx.jit's account of them, if any."""
-    length = 3 + seed % 40
-    state = State(seed)
-    step = Step(seed, length)
-
-    def function(*arguments: Any) -> Any:
-        return step(state, *arguments)
-
-    # The step is drawn by a call that both have.
-    seen: list[Any] = [bits(v) for v in function(*state.arguments(0))["values"]]
-    call = chx.jit(function) if recorded else function
-    for i in range(1, CALLS):
-        arguments = state.arguments(i if seed % 3 else 0)
-        if i == 4:
-            state.buffers[0] += 1  # outside of the step
-            state.params[0].grad = None
-        if i == 5 and seed % 2:
-            if recorded:
-                result = call.repeat(3, *arguments)
-            else:
-                for _ in range(3):
-                    result = call(*arguments)
-        else:
-            result = call(*arguments)
-        seen += [bits(v) for v in result["values"]]
-        seen += [bits(v) for v in [*state.seen(), *arguments]]
-    return seen, call.cache_info() if recorded else None
+Seen = list[tuple[str, str, np.ndarray]]
 
 
-def check(seed: int) -> str:
-    """Compares one step. Gives "planned", "unplanned", or why it could not be recorded."""
-    want, _ = history(seed, False)
-    try:
-        got, info = history(seed, True)
-    except chx.NotImplementedError as error:
-        return str(error)
-    assert got == want, f"the step of seed {seed} differs when it is recorded"
-    return "unplanned" if info.unplanned else "planned"
+@dataclasses.dataclass
+class Outcome:
+    """How one step was run."""
+
+    kind: str  # "planned", "unplanned" or why it cannot be recorded
+    operators: int
+    size: str
+    dtypes: set[str]
+    fused: int = 0  # passes over several operators, in plans of recordings
+    runs: int = 0  # of such plans
+    windows: int = 0  # that ran as plans
+    trains: bool = False
+    penalizes: bool = False  # by double backward
 
 
-def loop(seed: int, session: Any) -> list[Any]:
-    """All that is seen now and then of a loop that nobody has recorded."""
+def note(where: str, arrays: dict[str, Any]) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Names and bits. All NaNs are one: fused operators may give another."""
+    for name, array in arrays.items():
+        values = chx.to_numpy(array).copy()
+        if values.dtype.kind == "f":
+            values[np.isnan(values)] = np.nan
+        yield f"{where}: {name}", str(array.dtype), values
+
+
+def history(seed: int, step: Step, session: Any, wrap: Callable[..., Any]) -> tuple[Seen, Any]:
+    """What is seen of a loop over the step, and the function that was called."""
     chance = random.Random(seed)
+    reads = chance.random() < 0.7  # a result of each call
+    seen: Seen = []
     with chx.using_device(session.devices[0]):
         state = State(seed)
-        step = Step(seed, 3 + seed % 40)
-        seen: list[Any] = []
-        older = []
+
+        def function(rate: Any, *arguments: Any) -> Any:
+            return step(state, rate, *arguments)
+
+        call = wrap(function)
+        older = {}
+        call(0.5, *state.arguments(0))
+        call.explain(profile=True)
+        # Windows are recognised where nothing else happens for a while.
         for i in range(LOOPS):
-            arguments = state.arguments(i // 16 if seed % 3 else 0)
-            result = step(state, *arguments)
-            if chance.random() < 0.2:
-                older.append(result)
-            if chance.random() < 0.2:
-                seen += [bits(v) for v in [*result["values"], *state.seen(), *arguments]]
-            if chance.random() < 0.1:
+            where = f"call {i}"
+            part = i // CALM
+            arguments = state.arguments(part if seed % 4 else 0)
+            rate = 0.5 / (1 + part // 2)
+            if i % CALM == CALM - 1:
+                result = call.repeat(REPEATS, rate, *arguments)
+            else:
+                result = call(rate, *arguments)
+            values = {f"values[{k}]": v for k, v in enumerate(result["values"])}
+            if i in (0, CALM // 2, LOOPS // 2):
+                older[where] = values
+            if reads:
+                seen += note(where, {"values[0]": values["values[0]"]})
+            if i % CALM == CALM - 1 or (part > 0 and chance.random() < 0.1):
+                given = {f"arguments[{k}]": a for k, a in enumerate(arguments)}
+                seen += note(where, values | state.seen() | given)
+            if part > 0 and chance.random() < 0.15:
                 state.buffers[0] += 1  # outside of the step
-            if chance.random() < 0.1:
+            if part > 0 and chance.random() < 0.15:
                 state.params[0].grad = None
-        for result in older:
-            seen += [bits(v) for v in result["values"]]
-        return seen + [bits(v) for v in state.seen()]
+            if i % CALM == CALM - 1:
+                state.renew()
+        for where, values in older.items():
+            seen += note(f"{where}, later", values)
+        return seen, call
 
 
-def check_windows(seed: int, plain: str, recognizing: str) -> str:
-    """Compares one loop with two daemons, by their addresses: one runs windows of commands."""
-    try:
-        with chx.connect(plain) as session:
-            want = loop(seed, session)
-    except chx.OutOfMemoryError:
-        return "too large"
-    with chx.connect(recognizing) as session:
-        got = loop(seed, session)
-    assert got == want, f"the loop of seed {seed} differs where its windows are recognised"
-    return "equal"
+class Eager:
+    """Operator by operator, with the methods of chx.jit's functions."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def explain(self, *, profile: bool = False) -> str:
+        return ""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def repeat(self, times: int, *arguments: Any) -> Any:
+        for _ in range(times - 1):
+            self._function(*arguments)
+        return self._function(*arguments)
 
 
-def check_windows_of_daemons(seconds: float, seed: int) -> tuple[dict[str, int], list[int]]:
-    """The outcomes with two daemons, and how many windows each has run."""
-    flags = ("--metrics-listen=127.0.0.1:0", "--metrics-open")
-    off, on = ((f"--recognize-windows={on}", *flags) for on in ("false", "true"))
-    with Observed(*off) as plain, Observed(*on) as recognizing:
-        daemons = (plain, recognizing)
-        outcomes = main(
-            seconds, seed, lambda seed: check_windows(seed, *[each.address for each in daemons])
+def compare(what: str, want: Seen, got: Seen) -> None:
+    """An AssertionError that says where they differ first."""
+    assert len(want) == len(got), f"{what}: {len(want)} and {len(got)} arrays were seen"
+    for (where, dtype, a), (other, other_dtype, b) in zip(want, got):
+        assert (where, dtype, a.shape) == (
+            other,
+            other_dtype,
+            b.shape,
+        ), f"{what}: {where} of {dtype}{a.shape} is {other} of {other_dtype}{b.shape}"
+        if a.tobytes() == b.tobytes():
+            continue
+        bits = [np.ascontiguousarray(x).reshape(-1).view(f"u{x.itemsize}") for x in (a, b)]
+        places = np.nonzero(bits[0] != bits[1])[0]
+        first = places[0]
+        raise AssertionError(
+            f"{what}: {where} of {dtype}{a.shape} differs in {len(places)} elements, at {first} "
+            f"{a.reshape(-1)[first]!r} is {b.reshape(-1)[first]!r}"
         )
-        name = ("chxd_repeated_windows_total", "local", "default")
-        return outcomes, [int(each.metrics()[0][name]) for each in daemons]
 
 
-def main(seconds: float, seed: int, check: Callable[[int], str] = check) -> dict[str, int]:
-    """Checks one seed after the other for a while. Gives how often each outcome was seen."""
+def length_of(seed: int, operators: int) -> int:
+    """How many operators a step has at most: more often many than few.
+
+    Half of the steps are of so many that all their commands are usually in one batch, as those of a
+    window have to be.
+    """
+    chance = random.Random(seed)
+    most = operators * PARTS[size_of(seed)]
+    if chance.random() < 0.5:
+        most = min(most, MOST_OF_WINDOWS)
+    return 3 + int(most * chance.random() ** 0.4)
+
+
+class Checker:
+    """Two daemons; the second one recognises windows."""
+
+    def __init__(self, operators: int = OPERATORS) -> None:
+        self.operators = operators
+
+    def __enter__(self) -> Checker:
+        self.daemons = [Observed(f"--recognize-windows={on}", *FLAGS) for on in ("false", "true")]
+        return self
+
+    def __exit__(self, *arguments: Any) -> None:
+        for daemon in self.daemons:
+            daemon.__exit__(*arguments)
+
+    def windows(self) -> list[int]:
+        """How many each daemon has run."""
+        return [int(daemon.metrics()[0].get(WINDOWS, 0)) for daemon in self.daemons]
+
+    def check(self, seed: int) -> Outcome:
+        """Compares the ways to run one step."""
+        name = f"the step of seed {seed} (of {self.operators} operators at most)"
+        addresses = [daemon.address for daemon in self.daemons]
+        with chx.connect(addresses[0]) as session:
+            with chx.using_device(session.devices[0]):
+                step = Step(seed, length_of(seed, self.operators))
+            outcome = Outcome("", len(step.instructions), size_of(seed), step.dtypes)
+            outcome.trains, outcome.penalizes = step.trains, step.penalizes
+            want, _ = history(seed, step, session, Eager)
+        before = self.windows()[1]
+        with chx.connect(addresses[1]) as session:
+            got, _ = history(seed, step, session, Eager)
+        compare(f"{name}, by windows", want, got)
+        outcome.windows = self.windows()[1] - before
+        try:
+            with chx.connect(addresses[0]) as session:
+                got, call = history(seed, step, session, chx.jit)
+                compare(f"{name}, when it is recorded", want, got)
+                outcome.kind = "unplanned" if call.cache_info().unplanned else "planned"
+                text = call.explain()
+                outcome.fused = text.count("fused, in blocks of")
+                outcome.runs = sum(map(int, re.findall(r"measured: (\d+) runs", text)))
+        except chx.NotImplementedError as error:
+            outcome.kind = str(error)
+        return outcome
+
+
+def main(checker: Checker, seconds: float, seed: int) -> list[Outcome]:
+    """Checks one seed after the other for a while."""
     end = time.monotonic() + seconds
-    outcomes: dict[str, int] = {}
+    outcomes = []
     while time.monotonic() < end:
-        outcome = check(seed)
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        outcomes.append(checker.check(seed))
         seed += 1
     return outcomes
 
 
+def summary(outcomes: list[Outcome]) -> str:
+    """What was covered."""
+    lengths = sorted(outcome.operators for outcome in outcomes)
+    kinds = collections.Counter(outcome.kind for outcome in outcomes)
+    sizes = collections.Counter(outcome.size for outcome in outcomes)
+    lines = [
+        f"{len(outcomes)} steps of up to {lengths[-1]} operators, {sum(lengths)} in all; {dict(sizes)}",
+        f"{sum(o.windows for o in outcomes)} windows, in {sum(o.windows > 0 for o in outcomes)} "
+        f"steps of up to {max((o.operators for o in outcomes if o.windows), default=0)}",
+        f"{sum(o.runs for o in outcomes)} runs of plans of recordings",
+        f"{sum(o.fused for o in outcomes)} fused passes, in {sum(o.fused > 0 for o in outcomes)} "
+        f"steps",
+        f"backward in {sum(o.trains for o in outcomes)} steps, double in "
+        f"{sum(o.penalizes for o in outcomes)}",
+        f"dtypes: {', '.join(sorted(set().union(*(o.dtypes for o in outcomes))))}",
+    ]
+    return "\n".join(lines + [f"{count:6} {kind}" for kind, count in sorted(kinds.items())])
+
+
 if __name__ == "__main__":
-    windows = sys.argv[1] == "windows"
-    numbers = sys.argv[2:] if windows else sys.argv[1:]
-    first = int(numbers[1]) if len(numbers) > 1 else int(time.time())
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
     print(f"seeds from {first}", flush=True)
-    if windows:
-        outcomes, counts = check_windows_of_daemons(float(numbers[0]), first)
-        print(f"{counts[1]:6} windows")
-    else:
-        with chx.connect():
-            outcomes = main(float(numbers[0]), first)
-    for outcome, count in sorted(outcomes.items()):
-        print(f"{count:6} {outcome}")
+    with Checker(int(sys.argv[3]) if len(sys.argv) > 3 else OPERATORS) as checker:
+        print(summary(main(checker, float(sys.argv[1]), first)))

@@ -12,6 +12,7 @@
 #include "proto/messages.h"
 #include "server/native/native_backend.h"
 #include "server/rpc/limits.h"
+#include "server/session/programs.h"
 
 namespace chx::server {
 namespace {
@@ -96,6 +97,15 @@ TEST_F(OpStreamTest, ValuesComeAtOnce) {
   ASSERT_EQ(event.values_size(), 1);
   EXPECT_EQ(event.values(0).data(), std::string(12, 'x'));
   EXPECT_EQ(event.values(0).shape(0), 3);
+}
+
+// Arrays of those who have published programs are there, too.
+TEST_F(OpStreamTest, AHandleOfProgramsIsNotForClientsWhateverTheRequestsNumber) {
+  auto peer = Resumed();
+  std::string batch;
+  CommandWriter(&batch).Write(command::Fetch{kFirstProgramHandle, kFirstProgramHandle});
+  EXPECT_EQ(Apply(peer.get(), 1, batch).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(peer->events.empty());
 }
 
 TEST_F(OpStreamTest, AcknowledgesAtAQuarterOfTheCredits) {

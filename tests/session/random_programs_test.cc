@@ -34,7 +34,7 @@ TEST_F(ProgramsTest, RandomStepsAreEqualToTheLastBit) {
       for (Handle run = 0; run < 4; ++run) {
         const Handle argument = 1000 * (run + 1);
         Upload(argument, values(), {3, 3});
-        RandomStep step(seed);  // the same one, with other handles
+        RandomStep step(seed, seed % 10 == 0 ? 300 : 0);  // the same one, with other handles
         const std::vector<Command> commands = step.Make(WireId, argument + 1, argument);
         Handle output = step.output();
         if (!recorded) {

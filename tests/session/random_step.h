@@ -15,7 +15,8 @@ namespace chx::server {
 // Any step: views, writes, broadcasts, gradients.
 class RandomStep {
  public:
-  explicit RandomStep(uint32_t seed) : random_(seed) {}
+  // `operators`: about so many; 0: few.
+  explicit RandomStep(uint32_t seed, int operators = 0) : random_(seed), operators_(operators) {}
 
   // Held arrays 1 to 4 are (3, 3), of which 1 and 2 require gradients; the argument is 5.
   std::vector<Command> Make(uint16_t (*id)(const std::string&), Handle first, Handle argument) {
@@ -24,7 +25,7 @@ class RandomStep {
     next_ = first;
     pool_ = {1, 2, 3, 4, argument};
     in_graph_ = {1, 2};
-    const int count = 5 + Pick(25);
+    const int count = operators_ > 0 ? operators_ : 5 + Pick(25);
     if (Pick(2) == 0) Clear();
     for (int i = 0; i < count; ++i) AddOperator();
     const Handle total = next_++;
@@ -105,6 +106,7 @@ class RandomStep {
   }
 
   std::mt19937 random_;
+  const int operators_;
   uint16_t (*id_)(const std::string&) = nullptr;
   std::vector<Command> commands_;
   std::vector<Handle> pool_;

@@ -14,7 +14,9 @@ namespace {
 // A training loop: random steps, fetches, releases that come late, graphs that are used again.
 class RandomLoop {
  public:
-  explicit RandomLoop(uint32_t seed) : seed_(seed), random_(seed) {}
+  // `operators`: of each step, about; 0: few.
+  explicit RandomLoop(uint32_t seed, int operators = 0)
+      : seed_(seed), operators_(operators), random_(seed) {}
 
   template <typename Upload>
   std::vector<Command> Make(uint16_t (*id)(const std::string&), Upload upload) {
@@ -39,15 +41,16 @@ class RandomLoop {
         alive_.push_back(argument);
         if (seed_ % 5 == 0) commands_.emplace_back(command::RequireGrad{argument});
       }
-      RandomStep step(seed_);
+      RandomStep step(seed_, operators_);
       const std::vector<Command> made = step.Make(id, first + 1, argument);
+      const int quiet = noise * 4 * (1 + operators_ / 10);
       for (const Command& command : made) {
         commands_.push_back(command);
         const auto* const apply = std::get_if<command::ApplyOp>(&command);
         if (apply != nullptr)
           alive_.insert(alive_.end(), apply->results.begin(), apply->results.end());
         if (Pick(12) == 0) ReleaseSome(first);
-        if (Pick(noise * 4) == 0) Look();
+        if (Pick(quiet) == 0) Look();
       }
       last_ = step.output();
       if (Pick(noise) == 0) Look();
@@ -105,6 +108,7 @@ class RandomLoop {
   }
 
   const uint32_t seed_;
+  const int operators_;
   std::mt19937 random_;
   std::vector<Command> commands_;
   std::vector<Handle> alive_;
@@ -126,6 +130,30 @@ TEST_F(RepeatedWindowsTest, RandomLoopsAreEqualToTheLastBit) {
   }
   printf("%d of 200 loops with windows\n", with_windows);
   EXPECT_GT(with_windows, 30);
+}
+
+// Of hundreds of operators, in batches that have all of an iteration and ones that do not.
+TEST_F(RepeatedWindowsTest, LongRandomLoopsAreEqualToTheLastBit) {
+  const uint32_t first_seed = std::random_device()();
+  printf("seed %u\n", first_seed);
+  int with_windows = 0;
+  for (uint32_t seed = first_seed; seed < first_seed + 24 && !HasFailure(); ++seed) {
+    data_.clear();
+    const int operators = 100 + static_cast<int>(seed % 24) * 12;
+    const std::vector<Command> commands =
+        RandomLoop(seed, operators)
+            .Make(WireId, [this](Handle handle, const std::vector<float>& values) {
+              return UploadOf(handle, values, {3, 3});
+            });
+    const size_t batch = seed % 3 == 0 ? 700 : 5000;
+    const Seen eager = SendBatches(commands, false, batch);
+    const Seen windows = SendBatches(commands, true, batch);
+    EXPECT_EQ(eager.errors, windows.errors) << "seed " << seed;
+    EXPECT_TRUE(eager.values == windows.values) << "seed " << seed;
+    with_windows += windows.windows > 0 ? 1 : 0;
+  }
+  printf("%d of 24 loops with windows\n", with_windows);
+  EXPECT_GT(with_windows, 3);
 }
 
 // Handles that are in use, unknown, or of something else: what a client may send by mistake, or

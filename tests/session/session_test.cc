@@ -240,6 +240,18 @@ TEST_F(SessionTest, MetricsAndTracesShowTheSameWaitForATurn) {
   EXPECT_EQ(shown, std::vector<std::chrono::nanoseconds>{waited});
 }
 
+// An operator may write to an input that is not used again. A read is a use, whatever its number.
+TEST_F(SessionTest, ARequestsNumberMayBeThatOfItsArray) {
+  for (const uint64_t request : {uint64_t{6}, uint64_t{7}}) {
+    Upload(7, {1, 2, 3, 4}, {4});
+    Run({Op("negative", {A(7)}, {8}), command::Fetch{request, 7}, ReleaseOf({7, 8})});
+    float values[4] = {};
+    ASSERT_EQ(output_.values.back().data.size(), sizeof(values));
+    std::memcpy(values, output_.values.back().data.data(), sizeof(values));
+    EXPECT_EQ(Floats(values, values + 4), (Floats{1, 2, 3, 4})) << request;
+  }
+}
+
 TEST_F(SessionTest, AnUploadIsVisibleWhenItIsWhole) {
   const int64_t shape[] = {4};
   absl::StatusOr<Session::UploadSink> sink = session_->BeginUpload(1, Dtype::kFloat32, shape, 0);
