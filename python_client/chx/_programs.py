@@ -387,6 +387,7 @@ class _Method(Generic[R]):
         return id(self.instance)
 
 
+@_recording.alone()
 def _record(
     function: Callable[..., R],
     session: Any,
