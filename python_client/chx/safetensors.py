@@ -104,9 +104,11 @@ def save_file(
     values = {name: _dense(name, array) for name, array in arrays.items()}
     temporary = f"{path}.{os.getpid()}-{next(_temporary)}.tmp"
     try:
-        # With the permissions of any new file; the library's own would be narrower.
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        mode = os.fstat(descriptor).st_mode
+        os.close(descriptor)
         library.numpy.save_file(values, temporary, None if metadata is None else dict(metadata))
+        os.chmod(temporary, stat.S_IMODE(mode))  # as any new file has; the library's has less
         os.replace(temporary, path)
     except library.SafetensorError as error:
         raise ValueError(f"[save_file] could not write {path!r}: {error}") from error
@@ -119,7 +121,7 @@ def _library() -> Any:
     try:
         import safetensors.numpy
     except ImportError as error:
-        raise ImportError("chx.safetensors needs the library: pip install safetensors") from error
+        raise ImportError("chx.safetensors needs the library: pip install chx[safetensors]") from error
     return safetensors
 
 
@@ -157,7 +159,8 @@ def _opened(path: str) -> Iterator[tuple[int, Any]]:
 def _load(path: str, names: set[str] | None, device: DeviceLike) -> dict[str, ndarray]:
     """The arrays of one file: all, or those named."""
     arrays: dict[str, ndarray] = {}
-    with _opened(path) as (descriptor, file), _mapped(descriptor) as memory:
+    with _opened(path) as (descriptor, file):
+        memory = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
         # Behind its length and the header the arrays follow one another without holes.
         begin = 8 + int.from_bytes(memory[:8], "little")
         for name in file.offset_keys():
@@ -178,12 +181,6 @@ def _load(path: str, names: set[str] | None, device: DeviceLike) -> dict[str, nd
     if missing:
         raise ValueError(f"[load_file] expects {min(missing)!r} in {path!r}, as the index says")
     return arrays
-
-
-@contextlib.contextmanager
-def _mapped(descriptor: int) -> Iterator[memoryview]:
-    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as file, memoryview(file) as memory:
-        yield memory
 
 
 def _upload(

@@ -16,7 +16,8 @@ import pytest
 import resnet
 import vae
 
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_curves.json")) as file:
+HERE = os.path.dirname(os.path.abspath(__file__))
+with open(os.path.join(HERE, "torch_curves.json")) as file:
     CURVES = json.load(file)
 
 
@@ -89,3 +90,16 @@ def test_losses_are_those_of_pytorch(model, dtype, jit):
     print(model, dtype, "differs by", error, "and PyTorch's float32 by", by_rounding)
     assert want[0] - want.min() > 1  # it learns
     assert error <= (1e-9 * want[0] if dtype == "float64" else 10 * by_rounding)
+
+
+def test_a_state_dict_of_pytorch_gives_the_scores_of_pytorch():
+    """Of the residual network that PyTorch has trained in float32."""
+    case = cases.resnet_case()
+    state = chx.safetensors.load_file(os.path.join(HERE, "torch_resnet.safetensors"))
+    tracked = [name for name in state if name.endswith("num_batches_tracked")]
+    assert set(state) - set(tracked) == set(case.initial) | set(case.stats)
+    assert {(state[name].dtype.name, state[name].item()) for name in tracked} == {("int64", 40)}
+    model = resnet.ResNet(case.widths, state, state)
+    scores = model(chx.array(case.batches[0][0]), training=False)
+    want = CURVES["resnet"]["float32"][-10:]
+    np.testing.assert_allclose(scores[0].tolist(), want, rtol=1e-4, atol=1e-5)

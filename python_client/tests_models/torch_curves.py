@@ -1,8 +1,9 @@
 """The losses of PyTorch for cases.py, which models_test.py compares with those of chx.
 
-    PYTHONPATH=FOLDER_WITH_CHX python torch_curves.py     # writes torch_curves.json
+    PYTHONPATH=FOLDER_WITH_CHX python torch_curves.py
 
-Needs torch. Each curve is there in float64, and in float32: how far they are from each other shows
+Writes torch_curves.json, and the state_dict of the residual network once it is trained. Needs torch and
+safetensors. Each curve is there in float64, and in float32: how far they are from each other shows
 what rounding does to such a curve.
 """
 
@@ -11,10 +12,12 @@ import os
 
 import cases
 import numpy as np
+import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 BETAS, EPS = (0.9, 0.95), 1e-8
 
 
@@ -151,6 +154,10 @@ def resnet_curve(dtype):
     model.eval()
     with torch.no_grad():
         scores = model(torch.from_numpy(case.batches[0][0]).to(dtype))
+    if dtype == torch.float32:
+        safetensors.torch.save_file(
+            model.state_dict(), os.path.join(HERE, "torch_resnet.safetensors")
+        )
     return [*losses, *scores[0].tolist()]
 
 
@@ -195,8 +202,7 @@ def main():
         }
         for name, curve in (("gpt", gpt_curve), ("resnet", resnet_curve), ("vae", vae_curve))
     }
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_curves.json")
-    with open(path, "w") as file:
+    with open(os.path.join(HERE, "torch_curves.json"), "w") as file:
         json.dump({"torch": torch.__version__} | curves, file, indent=1)
     for name, curve in curves.items():
         double, single = np.array(curve["float64"]), np.array(curve["float32"])
