@@ -130,16 +130,30 @@ def test_the_thread_ends_with_the_iteration():
 
 
 def test_uploads_wait_for_what_is_recorded(rng):
-    """A first call of chx.jit may come at any time, and another thread's uploads would fail or be part of it."""
-    values = rng.standard_normal((60, 200)).astype("float32")
-    for _ in range(20):
-        step = chx.jit(lambda x, w: chx.sum(chx.tanh(x) * w))
-        w = chx.ones(200, "float32")
-        got = [step(x, w) for x in chx.data.prefetch(values, ahead=8)]
+    """Without that they would fail, or be a part of it."""
+    values = rng.standard_normal((8, 200)).astype("float32")
+    w = chx.ones(200, "float32")
+
+    def slowly():
+        for row in values:
+            time.sleep(0.002)
+            yield row
+
+    @chx.jit
+    def step(x, w):
+        time.sleep(0.02)  # while it is recorded
+        return chx.sum(chx.tanh(x) * w)
+
+    for _ in range(5):
+        step.cache_clear()
+        got = [step(x, w) for x in chx.data.prefetch(slowly())]
         want = np.tanh(values.astype("float64")).sum(1)
         np.testing.assert_allclose(chx.stack(got).tolist(), want, rtol=1e-4, atol=1e-4)
         assert step.cache_info().misses == 1
 
-    iterator = chx.data.prefetch(values)
+
+def test_what_is_recorded_reads_no_minibatch():
+    iterator = chx.data.prefetch(np.ones((3, 2)))
     with pytest.raises(chx.ContextError, match="outside of what is recorded"):
-        chx.jit(lambda w: w + next(iterator))(w)
+        chx.jit(lambda w: w + next(iterator))(chx.zeros(2))
+    wait_for(lambda: not threads())

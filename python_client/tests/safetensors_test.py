@@ -264,5 +264,5 @@ def test_hostile_indices(sharded):
 
 def test_without_the_library(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "safetensors.numpy", None)
-    with pytest.raises(ImportError, match=r"pip install chx\[safetensors\]"):
+    with pytest.raises(ImportError, match=r"pip install 'chx\[safetensors\]'"):
         chx.safetensors.load_file(tmp_path / "model.safetensors")
