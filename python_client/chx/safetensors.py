@@ -121,7 +121,9 @@ def _library() -> Any:
     try:
         import safetensors.numpy
     except ImportError as error:
-        raise ImportError("chx.safetensors needs the library: pip install 'chx[safetensors]'") from error
+        raise ImportError(
+            "chx.safetensors needs the library: pip install 'chx[safetensors]'"
+        ) from error
     return safetensors
 
 
