@@ -160,10 +160,16 @@ def main():
         {name: side.take(args.steps) for name, side in sides.items()} for _ in range(args.rounds)
     ]
     tokens = BATCH * SIZE["context"]
-    print(f"PyTorch {sides['torch'].first['torch']}; {SIZE}, {tokens} tokens; medians of {args.rounds}")
-    base = [statistics.median(r["torch"][key] for r in rounds) for key in ("seconds", "peak", "more")]
+    print(
+        f"PyTorch {sides['torch'].first['torch']}; {SIZE}, {tokens} tokens; medians of {args.rounds}"
+    )
+    base = [
+        statistics.median(r["torch"][key] for r in rounds) for key in ("seconds", "peak", "more")
+    ]
     for name in SIDES:
-        values = [statistics.median(r[name][key] for r in rounds) for key in ("seconds", "peak", "more")]
+        values = [
+            statistics.median(r[name][key] for r in rounds) for key in ("seconds", "peak", "more")
+        ]
         ratios = [value / peer for value, peer in zip(values, base, strict=True)]
         print(
             f"{name:8} step {values[0] * 1e3:7.1f} ms ({ratios[0]:.2f})   "
