@@ -26,7 +26,7 @@ from chx import _core
 from chx._compat import TypeAlias
 from chx._core import ndarray
 from chx._numpy import transfer
-from chx._types import DeviceLike, NumpyArray
+from chx._types import DeviceLike, NumpyArray, Shape
 
 __all__ = ["load_file", "load_metadata", "save_file"]
 
@@ -167,7 +167,7 @@ def _load(path: str, names: set[str] | None, device: DeviceLike) -> dict[str, nd
         begin = 8 + int.from_bytes(memory[:8], "little")
         for name in file.offset_keys():
             part = file.get_slice(name)
-            dtype, shape = _DTYPES.get(part.get_dtype()), part.get_shape()
+            dtype, shape = _DTYPES.get(part.get_dtype()), tuple(part.get_shape())
             if dtype is None:
                 raise _core.DtypeError(
                     f"[load_file] expects dtypes of chx, got {part.get_dtype()} for {name!r} in {path!r}"
@@ -186,7 +186,7 @@ def _load(path: str, names: set[str] | None, device: DeviceLike) -> dict[str, nd
 
 
 def _upload(
-    elements: memoryview, dtype: np.dtype[Any], shape: list[int], device: DeviceLike
+    elements: memoryview, dtype: np.dtype[Any], shape: Shape, device: DeviceLike
 ) -> ndarray:
     values: Any = elements
     if dtype.kind == "b":
