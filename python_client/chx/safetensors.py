@@ -16,7 +16,7 @@ import math
 import mmap
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Union
 
@@ -43,6 +43,7 @@ _DTYPES = {
     "I8": np.dtype("int8"),
     "U8": np.dtype("uint8"),
 }
+_SUFFIX = ".safetensors"
 _INDEX = ".index.json"
 _MAX_INDEX = 100 << 20  # bytes; also the library's limit for a header
 _temporary = itertools.count()
@@ -84,34 +85,81 @@ def load_metadata(path: _Path) -> dict[str, str]:
 
 
 def save_file(
-    arrays: Mapping[str, Any], path: _Path, metadata: Mapping[str, str] | None = None
+    arrays: Mapping[str, Any],
+    path: _Path,
+    metadata: Mapping[str, str] | None = None,
+    shard_bytes: int = 5 << 30,
 ) -> None:
-    """Writes arrays of chx or of NumPy to a file.
+    """Writes arrays of chx or of NumPy to a file, or to several and their index.
 
-    A file of that name is replaced once all is written, and stays as it is after an error.
+    A file of that name is replaced once all of it is written, and stays as it is after an error. The
+    index is written after the files that it names.
 
     Args:
       arrays: by name.
-      path: of the file.
+      path: of the file; or of the index, NAME.safetensors.index.json, for files of the names
+        NAME-00001-of-00002.safetensors and so on, beside it.
       metadata: texts by name; other libraries look for {"format": "pt"}.
+      shard_bytes: of the elements in each of several files; a larger array has one for itself.
 
     Raises:
       ImportError: the library safetensors is not installed.
       DtypeError: an array is of a dtype that chx does not have.
+      OSError: the file could not be written.
     """
-    library = _library()
     path = os.fspath(path)
     values = {name: _dense(name, array) for name, array in arrays.items()}
+    texts = None if metadata is None else dict(metadata)
+    if not path.endswith(_INDEX):
+        library = _library()
+
+        def write(temporary: str) -> None:
+            try:
+                library.numpy.save_file(values, temporary, texts)
+            except library.SafetensorError as error:
+                raise OSError(f"[save_file] could not write {path!r}: {error}") from error
+
+        return _replace(path, write)
+    shards = _divided(values, shard_bytes)
+    folder, stem = os.path.split(path[: -len(_SUFFIX + _INDEX)])
+    files = {}
+    for i, shard in enumerate(shards):
+        name = f"{stem}-{i + 1:05}-of-{len(shards):05}{_SUFFIX}"
+        save_file(shard, os.path.join(folder, name), texts)
+        files.update(dict.fromkeys(shard, name))
+    total = sum(value.nbytes for value in values.values())
+    index = {"metadata": {"total_size": total}, "weight_map": files}
+
+    def write_index(temporary: str) -> None:
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(index, file, indent=2)
+
+    _replace(path, write_index)
+
+
+def _divided(values: dict[str, NumpyArray], most: int) -> list[dict[str, NumpyArray]]:
+    """The arrays in their order, as many in each part as have `most` bytes."""
+    parts: list[dict[str, NumpyArray]] = [{}]
+    room = most
+    for name, value in values.items():
+        if value.nbytes > room and parts[-1]:
+            parts.append({})
+            room = most
+        parts[-1][name] = value
+        room -= value.nbytes
+    return parts
+
+
+def _replace(path: str, write: Callable[[str], None]) -> None:
+    """Writes to a new file beside the path, then puts that in its place."""
     temporary = f"{path}.{os.getpid()}-{next(_temporary)}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         mode = os.fstat(descriptor).st_mode
         os.close(descriptor)
-        library.numpy.save_file(values, temporary, None if metadata is None else dict(metadata))
+        write(temporary)
         os.chmod(temporary, stat.S_IMODE(mode))  # as any new file has; the library's has less
         os.replace(temporary, path)
-    except library.SafetensorError as error:
-        raise ValueError(f"[save_file] could not write {path!r}: {error}") from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

@@ -223,6 +223,34 @@ def test_models_in_several_files(sharded, arrays, monkeypatch):
     check_equal(chx.safetensors.load_file(sharded.name), arrays)
 
 
+def test_models_are_saved_in_several_files(tmp_path, arrays):
+    """As many as their sizes need, which the library reads one by one."""
+    index = tmp_path / "model.safetensors.index.json"
+    given = {name: chx.array(a) for name, a in arrays.items()}
+    chx.safetensors.save_file(given, index, {"format": "pt"}, shard_bytes=400000)
+    written = json.loads(index.read_text())
+    assert written["metadata"]["total_size"] == sum(a.nbytes for a in arrays.values())
+    shards = sorted(set(written["weight_map"].values()))
+    count = len(shards)
+    assert count > 3
+    assert shards == [f"model-{i + 1:05}-of-{count:05}.safetensors" for i in range(count)]
+    assert sorted(os.listdir(tmp_path)) == sorted([*shards, index.name])
+    parts = [safetensors.numpy.load_file(tmp_path / shard) for shard in shards]
+    assert all(sum(a.nbytes for a in part.values()) <= 400000 or len(part) == 1 for part in parts)
+    check_equal({name: a for part in parts for name, a in part.items()}, arrays)
+    assert all(written["weight_map"][n] == s for s, part in zip(shards, parts) for n in part)
+    check_equal(chx.safetensors.load_file(index), arrays)
+    assert chx.safetensors.load_metadata(tmp_path / shards[-1]) == {"format": "pt"}
+    # All in one, also if there is nothing.
+    for model in (given, {}):
+        chx.safetensors.save_file(model, tmp_path / "one.safetensors.index.json")
+        check_equal(
+            chx.safetensors.load_file(tmp_path / "one.safetensors.index.json"),
+            {name: arrays[name] for name in model},
+        )
+    assert (tmp_path / "one-00001-of-00001.safetensors").exists()
+
+
 def test_shards_are_beside_the_index(sharded, tmp_path):
     (tmp_path / "folder").mkdir()
     secret = tmp_path / "secret.safetensors"

@@ -156,6 +156,7 @@ class Plan {
   bool repeatable_ = true;
   bool drops_checks_ = false;
   bool measures_ = false;
+  bool prepared_ = false;  // once at least
   int64_t measured_runs_ = 0;
   // During a run.
   std::vector<Array> arenas_;      // by device
