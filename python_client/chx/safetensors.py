@@ -44,7 +44,7 @@ _DTYPES = {
     "U8": np.dtype("uint8"),
 }
 _SUFFIX = ".safetensors"
-_INDEX = ".index.json"
+_INDEX = ".safetensors.index.json"
 _MAX_INDEX = 100 << 20  # bytes; also the library's limit for a header
 _temporary = itertools.count()
 
@@ -121,7 +121,7 @@ def save_file(
 
         return _replace(path, write)
     shards = _divided(values, shard_bytes)
-    folder, stem = os.path.split(path[: -len(_SUFFIX + _INDEX)])
+    folder, stem = os.path.split(path[: -len(_INDEX)])
     files = {}
     for i, shard in enumerate(shards):
         name = f"{stem}-{i + 1:05}-of-{len(shards):05}{_SUFFIX}"
