@@ -43,7 +43,6 @@ _DTYPES = {
     "I8": np.dtype("int8"),
     "U8": np.dtype("uint8"),
 }
-_SUFFIX = ".safetensors"
 _INDEX = ".safetensors.index.json"
 _MAX_INDEX = 100 << 20  # bytes; also the library's limit for a header
 _temporary = itertools.count()
@@ -124,7 +123,7 @@ def save_file(
     folder, stem = os.path.split(path[: -len(_INDEX)])
     files = {}
     for i, shard in enumerate(shards):
-        name = f"{stem}-{i + 1:05}-of-{len(shards):05}{_SUFFIX}"
+        name = f"{stem}-{i + 1:05}-of-{len(shards):05}.safetensors"
         save_file(shard, os.path.join(folder, name), texts)
         files.update(dict.fromkeys(shard, name))
     total = sum(value.nbytes for value in values.values())
