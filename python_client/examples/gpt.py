@@ -110,7 +110,7 @@ def step_of(params, config, optimizer, max_norm=1.0):
         chx.optimizers.clip_grad_norm(params.values(), max_norm)
         optimizer.update()
         optimizer.cleargrads()
-        return loss
+        return loss.as_grad_stopped()  # whoever keeps that, keeps no graph
 
     return step
 
@@ -177,7 +177,7 @@ def main():
         start, losses, test_loss = time.perf_counter(), [], float("nan")
         for number, (ids, targets) in enumerate(chx.data.prefetch(batches)):
             set_rate(number)
-            losses.append(step(ids, targets).as_grad_stopped())
+            losses.append(step(ids, targets))
             if (number + 1) % 100 == 0 or number + 1 == args.steps:
                 train_loss = float(chx.mean(chx.stack(losses)))
                 speed = len(losses) * ids.size / (time.perf_counter() - start)

@@ -92,7 +92,7 @@ def step_of(model, optimizer):
         loss.backward()
         optimizer.update()
         optimizer.cleargrads()
-        return loss
+        return loss.as_grad_stopped()  # whoever keeps that, keeps no graph
 
     return step
 
@@ -134,7 +134,7 @@ def main():
         start, losses, accuracy = time.perf_counter(), [], 0.0
         for number, (x, t) in enumerate(batches):
             set_rate(number)
-            losses.append(step(x, t).as_grad_stopped())
+            losses.append(step(x, t))
             if len(losses) == per_epoch:
                 # The only wait of the epoch.
                 train_loss = float(chx.mean(chx.stack(losses)))

@@ -61,7 +61,7 @@ def step_of(params, optimizer):
         loss.backward()
         optimizer.update()
         optimizer.cleargrads()
-        return loss
+        return loss.as_grad_stopped()  # whoever keeps that, keeps no graph
 
     return step
 
@@ -115,7 +115,7 @@ def main():
         print("epoch  train loss  test loss  samples/s")
         start, losses, test_loss = time.perf_counter(), [], float("nan")
         for number, x in enumerate(chx.data.prefetch(scaled(x) for (x,) in batches)):
-            losses.append(step(x, noise_for(x)).as_grad_stopped())
+            losses.append(step(x, noise_for(x)))
             if len(losses) == per_epoch:
                 train_loss = float(chx.mean(chx.stack(losses)))
                 speed = per_epoch * args.batch_size / (time.perf_counter() - start)
