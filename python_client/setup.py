@@ -70,6 +70,8 @@ setup(
         ],
         # What chx.runs shows.
         "runs": ["matplotlib>=3.6", "tqdm>=4.60"],
+        # chx.safetensors.
+        "safetensors": ["safetensors>=0.7"],
     },
     distclass=BinaryDistribution,
     cmdclass={"bdist_wheel": TaggedWheel},

@@ -5,6 +5,7 @@
 # `tools/bench.sh ops`: each operator against PyTorch (CPU); writes ops.json and the tables in
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
+# `tools/bench.sh gpt`: a small GPT's steps against PyTorch, time and peak memory; writes nothing.
 # `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
@@ -55,6 +56,12 @@ case "${1:-}" in
 esac
 
 make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps
+if [ "${1:-}" = gpt ]; then
+  shift
+  CHX_CHXD=.bazel/bin/server/chxd PYTHONPATH="$stage" "$venv/bin/python" tests/perf/gpt_bench.py \
+    --new-python="$new_venv/bin/python" "$@"
+  exit
+fi
 coproc DAEMON {
   exec .bazel/bin/server/chxd --listen="unix:$stage/chxd.sock,127.0.0.1:0" --allow-unauthenticated-loopback
 }

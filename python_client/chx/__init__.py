@@ -42,11 +42,13 @@ from chx import (
     _core as _core,
     admin as admin,
     array_api as array_api,
+    data as data,
     kernels as kernels,
     linalg as linalg,
     optimizers as optimizers,
     random as random,
     runs as runs,
+    safetensors as safetensors,
     schedules as schedules,
 )
 from chx._autograd.backward import (

@@ -307,6 +307,7 @@ class Jitted(Generic[R]):
             first, recorded = _record(
                 function, session, arrays, floats, args, kwargs, self._in_graph
             )
+            session.flush()  # the graph that it has left is freed before the next run
             if self._in_graph and not _core._program_keeps_graph(recorded.program):
                 self._loses_graph = True
                 return first
@@ -388,6 +389,7 @@ class _Method(Generic[R]):
         return id(self.instance)
 
 
+@_recording.alone()
 def _record(
     function: Callable[..., R],
     session: Any,

@@ -1,8 +1,13 @@
 """What the examples share."""
 
+import gzip
 import math
+import os
 
 import chx
+import numpy as np
+
+_DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
 
 def init_mlp(sizes, seed):
@@ -35,6 +40,37 @@ def sgd(params, lr):
     chx.optimizers.sgd_update(values, [p.grad for p in params], lr)
     for p in params:
         p.cleargrad()
+
+
+def load_idx(path):
+    """An IDX file of unsigned bytes as a NumPy array."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        data = file.read()
+    ndim = data[3]
+    shape = np.frombuffer(data, ">i4", ndim, 4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * ndim).reshape(shape)
+
+
+def add_digits(parser):
+    """The arguments that say where digits() finds them."""
+    for name in ("images", "labels"):
+        parser.add_argument(
+            f"--{name}",
+            default=os.path.join(_DATA, f"mnist-{name}.gz"),
+            help="an IDX file of MNIST, plain or gzipped; default: 3,000 of its test set",
+        )
+
+
+def digits(args, held_out):
+    """Two pairs of images (N, 1, 28, 28) uint8 and labels (N,) int32: to train with, and the last ones."""
+    images, labels = load_idx(args.images)[:, None], load_idx(args.labels).astype(np.int32)
+    split = len(labels) - held_out
+    return (images[:split], labels[:split]), (images[split:], labels[split:])
+
+
+def scaled(images):
+    """Pixels in [0, 1], float32."""
+    return images.astype(np.float32) / np.float32(255)
 
 
 class Shuffler:

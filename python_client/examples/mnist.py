@@ -6,24 +6,14 @@ Images and labels are IDX files (LeCun, Cortes, Burges), plain or gzipped.
 """
 
 import argparse
-import gzip
 import time
 
 import chx
 import numpy as np
-from common import Shuffler, init_mlp, mlp, sgd
+from common import Shuffler, init_mlp, load_idx, mlp, sgd
 
 BATCH = 100
 HELD_OUT = 2000
-
-
-def load_idx(path):
-    """An IDX file of unsigned bytes as a NumPy array."""
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-        data = file.read()
-    ndim = data[3]
-    shape = np.frombuffer(data, ">i4", ndim, 4)
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * ndim).reshape(shape)
 
 
 def main():

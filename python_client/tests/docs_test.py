@@ -14,7 +14,16 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"# → (.*)$", re.MULTILINE)
 
 # Pages whose programs stand alone.
-APART = ["clients.md", "numpy.md", "programs.md", "runs.md", "sharing.md", "state.md"]
+APART = [
+    "clients.md",
+    "migrating_from_numpy.md",
+    "migrating_from_pytorch.md",
+    "numpy.md",
+    "programs.md",
+    "runs.md",
+    "sharing.md",
+    "state.md",
+]
 # Pages whose programs go on from one another, and what is added to see that they work.
 TOGETHER = {
     "array_api.md": """

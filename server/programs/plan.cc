@@ -11,6 +11,7 @@ namespace chx::server {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kLargeArena = int64_t{16} << 20;  // bytes worth giving back others for
 
 // In each run, most likely: clients send new arguments, and release results late.
 bool IsElsewhere(const TraceObject& object) {
@@ -350,6 +351,12 @@ absl::StatusOr<char*> Plan::AddressOf(size_t number, Executor& executor,
 absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> arguments) {
   CHX_RETURN_IF_ERROR(KeepAll(executor, arguments));
   arenas_.resize(arena_bytes_.size());
+  // What the commands had for their temporaries, and the pools keep, does not fit an arena. Once:
+  // from then on the pools keep the arena.
+  const bool is_large = std::any_of(arena_bytes_.begin(), arena_bytes_.end(),
+                                    [](int64_t bytes) { return bytes >= kLargeArena; });
+  if (is_large && !prepared_) executor.Trim();
+  prepared_ = true;
   for (size_t i = 0; i < arena_bytes_.size(); ++i) {
     if (arena_bytes_[i] == 0) continue;
     const ArraySpec bytes(Dtype::kUint8, Shape({arena_bytes_[i]}), static_cast<DeviceId>(i));

@@ -160,6 +160,7 @@ class Plan {
   bool repeatable_ = true;
   bool drops_checks_ = false;
   bool measures_ = false;
+  bool prepared_ = false;  // once at least
   int64_t measured_runs_ = 0;
   Sequences sequences_;
   std::vector<char*> addresses_;  // of objects, for sequences

@@ -381,6 +381,26 @@ TEST_F(ProgramsTest, ProgramsAreReleasedWithWhatTheyHold) {
 
 // A plan has all its memory before it writes anything, that of its kernels too: with less the
 // commands run, of which those that need none are carried out.
+// The commands' blocks and the plan's are not there at the same time.
+TEST_F(ProgramsTest, TemporariesAreTakenOnce) {
+  constexpr int64_t kElements = 4 << 20;
+  constexpr int64_t kBytes = kElements * 4;
+  Upload(1, Floats(kElements, 0.5f), {kElements});
+  EXPECT_EQ(Record({1},
+                   {OpByDefault("cumsum", {A(1)}, {2}), OpByDefault("cumsum", {A(2)}, {3}),
+                    OpByDefault("sum", {A(3)}, {4}), ReleaseOf({2, 3})},
+                   {4}),
+            "");
+  const int64_t recorded = session_->stats().memory_bytes;
+  EXPECT_GE(recorded, 3 * kBytes);
+  for (Handle result = 5; result < 8; ++result) {
+    Run({RunOf({1}, {result})});
+    EXPECT_EQ(Fetch(result), Fetch(4));
+    EXPECT_LT(session_->stats().memory_bytes, recorded + kBytes / 2);
+  }
+  EXPECT_TRUE(output_.errors.empty());
+}
+
 TEST_F(ProgramsTest, WhatHasNoMemoryHasWrittenNothing) {
   constexpr int64_t kRows = 400;
   Upload(1, Floats(kRows * kRows, 0.5f), {kRows, kRows});

@@ -127,6 +127,8 @@ MODULES = {
     "kernels": "Kernels of your own",
     "runs": "Runs of the daemon's",
     "schedules": "Values that change from step to step",
+    "data": "Minibatches",
+    "safetensors": "Files of safetensors",
     "admin": "Administration",
     "array_api": "The array API standard's names",
     "chainer": "The adapter of Chainer",
@@ -148,6 +150,8 @@ def definitions(body):
         elif isinstance(node, ast.Assign):
             targets = [t for t in node.targets if isinstance(t, ast.Name)]
             found |= {t.id: "=" for t in targets}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] = "="
         elif isinstance(node, ast.If):
             found |= definitions(node.body)
     return {n: m for n, m in found.items() if not n.startswith("_") and n != "*"}

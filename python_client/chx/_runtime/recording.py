@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from chx import _core
@@ -11,6 +12,40 @@ from chx._compat import Self
 from chx._runtime.traced_numbers import Number, Tape
 
 _thread = threading.local()
+_changed = threading.Condition()
+_recordings = 0
+_uploads = 0
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Records within the block, once no thread is in beside_recordings()."""
+    global _recordings
+    with _changed:
+        _recordings += 1
+    try:
+        with _changed:
+            _changed.wait_for(lambda: not _uploads)
+        yield
+    finally:
+        with _changed:
+            _recordings -= 1
+            _changed.notify_all()
+
+
+@contextlib.contextmanager
+def beside_recordings() -> Iterator[None]:
+    """Uploads within the block, on a thread of chx's own, once no thread records."""
+    global _uploads
+    with _changed:
+        _changed.wait_for(lambda: not _recordings)
+        _uploads += 1
+    try:
+        yield
+    finally:
+        with _changed:
+            _uploads -= 1
+            _changed.notify_all()
 
 
 def current() -> Recording | None:

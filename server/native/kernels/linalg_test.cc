@@ -28,6 +28,23 @@ class LinalgTest : public testing::Test {
       ASSERT_EQ(std::fmod(got - want, modulus), 0) << what;
     }
   }
+  void CheckLinear(Dtype dtype, const Shape& batch, const Shape& features, int64_t outputs,
+                   bool with_bias) {
+    const int64_t k = features[0] * features[1];
+    const TestArray x = Random(dtype, {batch[0], batch[1], features[0], features[1]});
+    const TestArray w = Random(dtype, {outputs, k});
+    const TestArray b = Random(dtype, {outputs});
+    std::vector<TestOperand> inputs = {x, w};
+    if (with_bias) inputs.push_back(b);
+    const TestArray got = runner_.Run("linear", inputs, {AttrValue(2)});
+    for (int64_t i = 0; i < got.size(); ++i) {
+      Number want = with_bias ? b.Get(i % outputs) : 0;
+      for (int64_t p = 0; p < k; ++p) {
+        want += x.Get(i / outputs * k + p) * w.Get(i % outputs * k + p);
+      }
+      ExpectClose(dtype, k, got.Get(i), want, std::string(DtypeName(dtype)));
+    }
+  }
   void CheckMatmul(Dtype dtype, const TestArray& a, const TestArray& b) {
     const TestArray got = runner_.Run("matmul", {a, b});
     TestArray x = a;
@@ -109,24 +126,17 @@ TEST_F(LinalgTest, LargeMatmulInPanels) {
 TEST_F(LinalgTest, Linear) {
   for (int round = 0; round < 30; ++round) {
     for (const Dtype dtype : kAllDtypes) {
-      const Shape batch = {RandomInt(rng_, 0, 5), RandomInt(rng_, 1, 4)};
-      const Shape features = {RandomInt(rng_, 1, 4), RandomInt(rng_, 0, 5)};
-      const int64_t outputs = RandomInt(rng_, 0, 6);
-      const int64_t k = features[0] * features[1];
-      const TestArray x = Random(dtype, {batch[0], batch[1], features[0], features[1]});
-      const TestArray w = Random(dtype, {outputs, k});
-      const TestArray b = Random(dtype, {outputs});
-      std::vector<TestOperand> inputs = {x, w};
-      if (round % 2 == 0) inputs.push_back(b);
-      const TestArray got = runner_.Run("linear", inputs, {AttrValue(2)});
-      for (int64_t i = 0; i < got.size(); ++i) {
-        Number want = round % 2 == 0 ? b.Get(i % outputs) : 0;
-        for (int64_t p = 0; p < k; ++p) {
-          want += x.Get(i / outputs * k + p) * w.Get(i % outputs * k + p);
-        }
-        ExpectClose(dtype, k, got.Get(i), want, std::string(DtypeName(dtype)));
-      }
+      CheckLinear(dtype, {RandomInt(rng_, 0, 5), RandomInt(rng_, 1, 4)},
+                  {RandomInt(rng_, 1, 4), RandomInt(rng_, 0, 5)}, RandomInt(rng_, 0, 6),
+                  round % 2 == 0);
     }
+  }
+}
+
+TEST_F(LinalgTest, LinearOfManyRows) {
+  for (const Dtype dtype : kAllDtypes) {
+    CheckLinear(dtype, {3, 100}, {4, 10}, 70, true);
+    CheckLinear(dtype, {256, 1}, {1, 33}, 129, false);
   }
 }
 

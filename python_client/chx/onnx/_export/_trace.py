@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import chx
 from chx import _core
+from chx._runtime import recording
 
 
 class Call(NamedTuple):
@@ -20,6 +21,7 @@ class Call(NamedTuple):
     outputs: list[chx.ndarray]
 
 
+@recording.alone()
 def trace(
     function: Callable[..., Any], arrays: Sequence[chx.ndarray]
 ) -> tuple[list[Call], list[tuple[str, chx.ndarray]]]:
