@@ -19,9 +19,9 @@ import numpy as np
 from chx import _core
 from chx._core import Device, ndarray
 from chx._numpy import creation
-from chx._run_order import permutation
 from chx._runtime import recording
 from chx._types import DeviceLike, NumpyArray
+from chx.runs import order
 
 __all__ = ["minibatches", "prefetch"]
 
@@ -63,7 +63,7 @@ def _minibatches(
 ) -> Iterator[tuple[NumpyArray, ...]]:
     end = length - length % batch_size if drop_last else length
     for epoch in range(epochs):
-        rows = np.arange(length) if shuffle is None else permutation(shuffle, epoch, length)
+        rows = np.arange(length) if shuffle is None else order(shuffle, epoch, length)
         for i in range(0, end, batch_size):
             chosen = rows[i : i + batch_size]
             yield tuple(array[chosen] for array in arrays)
