@@ -7,7 +7,8 @@ ChainerX have, and call the operator.
 from collections.abc import Callable
 from typing import Any
 
-from chx import _layers, _recurrent
+from chx import _recurrent
+from chx._functions import attention, normalization
 from chx._numpy import (
     creation,
     index_arrays,
@@ -28,14 +29,14 @@ OVERRIDES: dict[str, Callable[..., Any]] = {
     "copyto": manipulation.copyto,
     "expand_dims": manipulation.expand_dims,
     "flip": manipulation.flip,
-    "group_norm": _layers.group_norm,
+    "group_norm": normalization.group_norm,
     "isclose": logic.isclose,
-    "layer_norm": _layers.layer_norm,
+    "layer_norm": normalization.layer_norm,
     "median": statistics.median,
     "meshgrid": creation.meshgrid,
-    "rms_norm": _layers.rms_norm,
+    "rms_norm": normalization.rms_norm,
     "roll": manipulation.roll,
-    "scaled_dot_product_attention": _layers.scaled_dot_product_attention,
+    "scaled_dot_product_attention": attention.scaled_dot_product_attention,
     "sort": sorting.sort,
     "split": manipulation.split,
     "std": statistics.std,
