@@ -12,13 +12,22 @@ namespace chx::server::native {
 
 enum class ConvKind { kForward, kImage, kWeight };
 
-// x (samples, channels, image), w (features, channels, kernel) and y (samples, features, counts).
+// x (samples, channels, image), w (features, channels / groups, kernel) and y (samples, features,
+// counts).
 struct ConvShape {
   ConvKind kind;  // which of y, x and w is computed from the others
   int64_t samples;
   int64_t channels;
   int64_t features;
   kernels::Windows windows;
+  int64_t groups = 1;  // of channels and features, each with weights of its own
+  int64_t gaps[kernels::Windows::kMaxDims] = {};  // between elements of the kernel
+
+  // Of the kernel, with its gaps.
+  int64_t extent(int d) const { return (windows.kernel[d] - 1) * (gaps[d] + 1) + 1; }
+  int64_t num_weights() const { return features * (channels / groups) * windows.kernel_size; }
+  // Each channel has features of its own.
+  bool is_depthwise() const { return groups > 1 && groups == channels; }
 };
 
 // Whether oneDNN is faster than products of matrices.
