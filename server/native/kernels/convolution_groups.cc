@@ -29,13 +29,6 @@ ConvShape ShapeOf(const KernelArgs& args, ConvKind kind, const Shape& x, const S
   return shape;
 }
 
-bool HasGaps(const ConvShape& shape) {
-  for (int d = 0; d < shape.windows.ndim; ++d) {
-    if (shape.gaps[d] != 0) return true;
-  }
-  return false;
-}
-
 // Dense float32; float16 is computed in it.
 absl::StatusOr<float*> Dense(const KernelArgs& args, const KernelTensor& in) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, in, Dtype::kFloat32));
@@ -46,7 +39,7 @@ absl::Status Run(const KernelArgs& args, const ConvShape& shape) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   if (out.dtype != Dtype::kFloat32 && out.dtype != Dtype::kFloat16) return Declined();
-  if (shape.groups == 1 && !HasGaps(shape)) return Declined();  // conv does it
+  if (shape.is_plain()) return Declined();  // conv does it
   if (args.in(0).size() == 0 || args.in(1).size() == 0 || !DnnlIsFaster(shape)) return Declined();
   CHX_ASSIGN_OR_RETURN(float* const a, Dense(args, args.in(0)));
   CHX_ASSIGN_OR_RETURN(float* const b, Dense(args, args.in(1)));

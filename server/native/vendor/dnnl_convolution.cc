@@ -103,7 +103,9 @@ std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, b
           after.data()) != dnnl_success) {
     return nullptr;
   }
-  DnnlPrimitive forward = DnnlPrimitive::Create(&op, nullptr);
+  // Otherwise our own products of matrices are as fast.
+  const bool by_gemm = !shape.is_plain();
+  DnnlPrimitive forward = DnnlPrimitive::Create(&op, nullptr, by_gemm);
   if (!forward) return nullptr;
   dnnl_query_t of_image = dnnl_query_src_md;
   dnnl_query_t of_weight = dnnl_query_weights_md;
@@ -125,7 +127,7 @@ std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, b
           after.data());
     }
     if (status != dnnl_success) return nullptr;
-    plan->convolution = DnnlPrimitive::Create(&op, &forward);
+    plan->convolution = DnnlPrimitive::Create(&op, &forward, by_gemm);
     if (!plan->convolution) return nullptr;
   }
   const DnnlPrimitive& made = plan->convolution;
@@ -219,6 +221,7 @@ constexpr int64_t kMinTasks = 8;    // where there is work for them
 constexpr int64_t kMinGroup = 128;  // features or channels, times the kernel
 constexpr int64_t kBlock = 16;      // what oneDNN puts side by side
 constexpr double kMaxElements = 1 << 28;
+constexpr size_t kMaxScratchpad = 256 << 20;  // of a task: of its windows, for products of matrices
 constexpr int64_t kMaxStep = 256;  // of a stride or along a kernel
 
 class Run {
@@ -234,6 +237,7 @@ class Run {
     plan_ = Plans().Get(shape_, part, biased());
     last_ = rest == 0 || plan_ == nullptr ? plan_ : Plans().Get(shape_, PartOf(rest), biased());
     if (plan_ == nullptr || last_ == nullptr) return false;
+    if (DnnlBytes(plan_->scratchpad) > kMaxScratchpad) return false;
     // The weights have one layout in both.
     if (!SameLayout(plan_->weight.inner, last_->weight.inner)) return false;
     CHX_RETURN_IF_ERROR(Allocate());

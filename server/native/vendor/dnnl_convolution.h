@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
 #define CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,10 @@ struct ConvShape {
   // Of the kernel, with its gaps.
   int64_t extent(int d) const { return (windows.kernel[d] - 1) * (gaps[d] + 1) + 1; }
   int64_t num_weights() const { return features * (channels / groups) * windows.kernel_size; }
+  // Of one group, without gaps.
+  bool is_plain() const {
+    return groups == 1 && std::all_of(gaps, gaps + windows.ndim, [](int64_t g) { return g == 0; });
+  }
   // Each channel has features of its own.
   bool is_depthwise() const { return groups > 1 && groups == channels; }
 };
