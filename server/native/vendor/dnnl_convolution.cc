@@ -222,7 +222,7 @@ constexpr int64_t kMinGroup = 128;  // features or channels, times the kernel
 constexpr int64_t kBlock = 16;      // what oneDNN puts side by side
 constexpr double kMaxElements = 1 << 28;
 constexpr size_t kMaxScratchpad = 256 << 20;  // of a task: of its windows, for products of matrices
-constexpr int64_t kMaxStep = 256;  // of a stride or along a kernel
+constexpr int64_t kMaxStep = 256;             // of a stride or along a kernel
 
 class Run {
  public:
