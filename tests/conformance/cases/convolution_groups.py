@@ -66,7 +66,8 @@ def gradients(x, w, gy, stride=1, pad=0, dilate=1, groups=1):
             )
             part = padded[(slice(None), channels, *where)]
             grad, element = gy[:, outputs], (outputs, slice(None), *at)
-            gw[element] = np.einsum("nk...,nc...->kc", grad, part)
+            axes = (0, *range(2, x.ndim))
+            gw[element] = np.tensordot(grad, part, (axes, axes))
             gx[(slice(None), channels, *where)] += np.einsum("nk...,kc->nc...", grad, w[element])
     inside = tuple(slice(p, p + k) for p, k in zip(pad, x.shape[2:], strict=True))
     return gx[(slice(None), slice(None), *inside)], gw
