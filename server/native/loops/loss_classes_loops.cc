@@ -1,5 +1,6 @@
 // Cross entropy of a row with smoothed labels, and its gradient.
 #include <cstdint>
+#include <type_traits>
 
 #include "server/kernels/dispatch.h"
 #include "server/native/loops/elements.h"
@@ -39,19 +40,41 @@ struct SmoothLoss {
                    void* out) {
     const T* const x = static_cast<const T*>(data);
     T* const gx = static_cast<T*>(out);
-    const auto acc = GatherRow(x, n);
-    const C max = acc.max;
-    const C factor = C(1) / acc.sum;
     const C scale = Load(*static_cast<const T*>(grad));
     const C share = static_cast<C>(smoothing / static_cast<double>(n));
-    InPieces(n, [=](int64_t begin, int64_t end) {
-      CHX_INDEPENDENT
-      for (int64_t i = begin; i < end; ++i) {
-        gx[i] = Store<T>((kernels::Exp(Load(x[i]) - max) * factor - share) * scale);
-      }
-    });
     const C expected = static_cast<C>(1 - smoothing) + share;
-    gx[label] = Store<T>((kernels::Exp(Load(x[label]) - max) * factor - expected) * scale);
+    if constexpr (std::is_same<T, C>::value) {
+      // Exponentials are kept in the result.
+      C max = Gather::Identity().max;
+      InPieces(n, [&max, x](int64_t begin, int64_t end) {
+        const C identity = Gather::Identity().max;
+        const C here = FoldDense<kernels::Maximum>(x + begin, end - begin, identity);
+        max = kernels::Maximum()(max, here);
+      });
+      InPieces(n, [=](int64_t begin, int64_t end) {
+        CHX_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) gx[i] = kernels::Exp(x[i] - max);
+      });
+      const double sum = SumOf<C>(n, [gx](int64_t i) { return gx[i]; });
+      const C factor = static_cast<C>(1 / sum);
+      const C at_label = gx[label];
+      InPieces(n, [=](int64_t begin, int64_t end) {
+        CHX_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) gx[i] = (gx[i] * factor - share) * scale;
+      });
+      gx[label] = (at_label * factor - expected) * scale;
+    } else {
+      const auto acc = GatherRow(x, n);
+      const C max = acc.max;
+      const C factor = C(1) / acc.sum;
+      InPieces(n, [=](int64_t begin, int64_t end) {
+        CHX_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) {
+          gx[i] = Store<T>((kernels::Exp(Load(x[i]) - max) * factor - share) * scale);
+        }
+      });
+      gx[label] = Store<T>((kernels::Exp(Load(x[label]) - max) * factor - expected) * scale);
+    }
   }
 
   static constexpr SmoothLossLoops kLoops = {Row, Grad};

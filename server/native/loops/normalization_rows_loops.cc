@@ -189,10 +189,7 @@ struct GroupNorm {
       const Sums sums = SumsOf<C>(
           size, [=](int64_t i) { return Load(grad[i]); },
           [=](int64_t i) { return Load(in[i]) - mean; });
-      const double w = weight != nullptr ? static_cast<double>(weight[c]) : 1;
-      total.of_f += w * sums.of_f;
-      total.of_product += w * sums.of_product;
-      total.of_square += sums.of_square;
+      total.Add(sums, weight != nullptr ? static_cast<double>(weight[c]) : 1);
       gweight[c] = sums.of_product;
       gbias[c] = sums.of_f;
     });
