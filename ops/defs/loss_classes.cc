@@ -120,6 +120,60 @@ Value LogSoftmax(Value x, int64_t axis) {
   return x.context()->Apply("log_softmax", {x}, {{"axis", AttrValue(Ints{axis})}});
 }
 
+// x (N, C), labels (N,)[, gy (N,)]; smoothing.
+absl::Status SmoothRule(InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  const ArraySpec& labels = c.input(1);
+  if (!IsFloat(x.dtype) || labels.dtype != Dtype::kInt64) {
+    return DtypeError("[", c.name(), "] expects float scores and int64 labels, got ",
+                      DtypeName(x.dtype), " and ", DtypeName(labels.dtype));
+  }
+  if (x.ndim() != 2 || labels.ndim() != 1 || x.shape[0] != labels.shape[0]) {
+    return DimensionError("[", c.name(), "] expects shapes (N, C) and (N,), got ",
+                          x.shape.ToString(), " and ", labels.shape.ToString());
+  }
+  const double smoothing = c.attr(0).AsFloat();
+  if (!(smoothing >= 0 && smoothing <= 1)) {
+    return ValueError("[", c.name(), "] expects smoothing in [0, 1], got ", smoothing);
+  }
+  CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), x.shape, 1u << 1));
+  if (c.num_inputs() == 2) return c.AddOutput(x.dtype, labels.shape);
+  if (c.input(2).shape != labels.shape || c.input(2).dtype != x.dtype) {
+    return DimensionError("[", c.name(), "] expects a gradient for each sample, got ",
+                          c.input(2).ToString());
+  }
+  return c.AddOutput(x.dtype, x.shape);
+}
+
+// -1 is what softmax_cross_entropy ignores.
+Value Used(OpContext& c, Value labels) { return c.Apply("not_equal", {labels, Scalar(-1)}); }
+
+void Smooth(ComposeContext& c) {
+  const Value x = c.input(0);
+  const Value labels = c.input(1);
+  const double smoothing = c.attr(0).AsFloat();
+  const double share = smoothing / static_cast<double>(x.shape()[1]);
+  const Value others = Where(Used(c, labels), -SumAxis(LogSoftmax(x, 1), 1), 0);
+  c.SetOutput(0, c.Apply("softmax_cross_entropy", {x, labels}) * (1 - smoothing) + others * share);
+}
+
+// softmax(x) - (1 - smoothing) onehot - smoothing / C, times gy.
+void SmoothGrad(ComposeContext& c) {
+  const Value x = c.input(0);
+  const Value labels = c.input(1);
+  const double smoothing = c.attr(0).AsFloat();
+  const double share = 1 / static_cast<double>(x.shape()[1]);
+  const Value gy = Where(Used(c, labels), c.input(2), 0);
+  const Value own = c.Apply("softmax_cross_entropy_grad", {x, labels, gy * (1 - smoothing)});
+  const Value softmax = c.Apply("softmax", {x}, {{"axis", AttrValue(Ints{1})}});
+  c.SetOutput(0, own + (softmax - share) * ExpandDims(gy * smoothing, 1));
+}
+
+void SmoothGradient(GradContext& g) {
+  g.SetInputGrad(0, g.Apply("smooth_cross_entropy_grad", {g.input(0), g.input(1), g.output_grad(0)},
+                            {{"smoothing", g.attr(0)}}));
+}
+
 void CrossEntropyOfIndices(ComposeContext& c) {
   const Value x = c.input(0);
   const Dtype dtype = x.dtype();
@@ -128,13 +182,15 @@ void CrossEntropyOfIndices(ComposeContext& c) {
   const Value rows = Rows(x);
   const int64_t classes = rows.shape()[1];
   const Labels labels(c, Reshape(c.input(1), {rows.shape()[0]}), classes);
-  // -1 is what the operator ignores.
-  Value loss =
-      c.Apply("softmax_cross_entropy", {rows, Where(labels.used, labels.index, Scalar(-1))});
-  if (!labels.weight.absent()) loss = loss * labels.weight;
-  if (smoothing != 0) {
-    Value all = LogSoftmax(rows, 1);
-    if (!labels.weight.absent()) all = all * Cast(c.input(2), dtype);
+  // -1 is what the operators ignore.
+  const Value used = Where(labels.used, labels.index, Scalar(-1));
+  const bool weighted = !labels.weight.absent();
+  Value loss = smoothing != 0 && !weighted
+                   ? c.Apply("smooth_cross_entropy", {rows, used}, {{"smoothing", smoothing}})
+                   : c.Apply("softmax_cross_entropy", {rows, used});
+  if (weighted) loss = loss * labels.weight;
+  if (smoothing != 0 && weighted) {
+    const Value all = LogSoftmax(rows, 1) * Cast(c.input(2), dtype);
     const Value others = Where(labels.used, -SumAxis(all, 1), 0);
     loss = loss * (1 - smoothing) + others * (smoothing / static_cast<double>(classes));
   }
@@ -211,6 +267,24 @@ void KlDiv(ComposeContext& c) {
 }  // namespace
 
 void RegisterLossClasses(OpRegistry& r) {
+  r.Add("smooth_cross_entropy")
+      .Doc(
+          "softmax_cross_entropy of x (N, C) and labels (N,), int64 and -1 where ignored, of which "
+          "all classes get a share alike.")
+      .Inputs({"x", "labels"})
+      .Outputs({"y"})
+      .Attr("smoothing", AttrType::kFloat)
+      .Compose(SmoothRule, Smooth)
+      .Internal()
+      .Saves({"x", "labels"})
+      .Gradient(SmoothGradient);
+  r.Add("smooth_cross_entropy_grad")
+      .Doc("Gradient of smooth_cross_entropy's x, from that of y.")
+      .Inputs({"x", "labels", "gy"})
+      .Outputs({"gx"})
+      .Attr("smoothing", AttrType::kFloat)
+      .Compose(SmoothRule, SmoothGrad)
+      .Internal();
   r.Add("cross_entropy")
       .Doc(
           "-log_softmax(x) at the target: float scores x (C,), (N, C) or (N, C, ...), and either "

@@ -159,16 +159,22 @@ void RowsGradCompose(ComposeContext& c) {
   c.SetOutput(2, rows.Total(gy));
 }
 
-void RowsGradient(GradContext& g) {
+// By an operator that takes x, gy and weight, and says by `affine` whether it gives all gradients.
+// `rows`: the attribute that says what a row is.
+void SetGradients(GradContext& g, const std::string& op, const NamedAttr& rows,
+                  const AttrValue& eps) {
   const auto is_array = [&g](int i) { return i < g.num_inputs() && g.input_is_array(i); };
   const Value x = Cast(g.input(0), g.output_spec(0).dtype);
   const bool affine = (is_array(1) && g.needs_grad(1)) || (is_array(2) && g.needs_grad(2));
-  const Value gx =
-      g.Apply(g.op().name + "_grad", {x, g.output_grad(0), is_array(1) ? g.input(1) : Value()},
-              {{"normalized_shape", g.attr(0)}, {"eps", g.attr(1)}, {"affine", affine}});
+  const Value gx = g.Apply(op, {x, g.output_grad(0), is_array(1) ? g.input(1) : Value()},
+                           {rows, {"eps", eps}, {"affine", affine}});
   for (int i = 0; i < (affine ? 3 : 1); ++i) {
     if (i < g.num_inputs() && g.needs_grad(i)) g.SetInputGrad(i, Value(&g, gx.id() + i));
   }
+}
+
+void RowsGradient(GradContext& g) {
+  SetGradients(g, g.op().name + "_grad", {"normalized_shape", g.attr(0)}, g.attr(1));
 }
 
 template <bool kCentered>
@@ -195,7 +201,7 @@ void AddRows(OpRegistry& r, const std::string& name, const std::string& doc,
 }
 
 // x (N, C, ...), weight?, bias? of (C).
-absl::Status ChannelsRule(InferContext& c, int64_t groups) {
+absl::Status CheckGroups(InferContext& c, int64_t groups) {
   const ArraySpec& x = c.input(0);
   if (x.ndim() < 2) {
     return DimensionError("[", c.name(), "] expects x of shape (N, C, ...), got ",
@@ -205,6 +211,12 @@ absl::Status ChannelsRule(InferContext& c, int64_t groups) {
     return ValueError("[", c.name(), "] expects num_groups to divide ", x.shape[1],
                       " channels, got ", groups);
   }
+  return absl::OkStatus();
+}
+
+absl::Status ChannelsRule(InferContext& c, int64_t groups) {
+  const ArraySpec& x = c.input(0);
+  CHX_RETURN_IF_ERROR(CheckGroups(c, groups));
   for (int i = 1; i < c.num_inputs(); ++i) {
     CHX_RETURN_IF_ERROR(CheckFloatOf(c, i, Shape({x.shape[1]})));
   }
@@ -216,26 +228,86 @@ absl::Status InstanceNormRule(InferContext& c) {
   return ChannelsRule(c, c.input(0).ndim() < 2 ? 1 : std::max<int64_t>(1, c.input(0).shape[1]));
 }
 
-// Each group of channels is a row of layer_norm.
+// (N, C, ...) as rows of layer_norm, one for each group of channels.
+Value GroupRows(Value x, int64_t groups) {
+  int64_t size = x.shape()[1] / groups;
+  for (int i = 2; i < x.ndim(); ++i) size *= x.shape()[i];
+  return Reshape(x, Shape({x.shape()[0], groups, size}));
+}
+
+// (C,) as (C, 1, ...), to go with x (N, C, ...).
+Value Spread(Value parameter, const Shape& x) {
+  Shape column({x[1]});
+  for (int i = 2; i < x.size(); ++i) column.push_back(1);
+  return Reshape(parameter, column);
+}
+
 void NormalizeGroups(ComposeContext& c, int64_t groups, double eps) {
   const Value x = FloatInput(c, 0);
   const Value weight = OptionalInput(c, 1);
   const Value bias = OptionalInput(c, 2);
   const Dtype dtype = WideDtype(x.dtype(), weight, bias);
-  const Shape& shape = x.shape();
-  int64_t size = shape[1] / groups;
-  for (int i = 2; i < shape.size(); ++i) size *= shape[i];
+  const Shape shape = x.shape();
   const bool affine = weight.is_array() || bias.is_array();
-  const Value rows = Reshape(affine ? Cast(x, dtype) : x, Shape({shape[0], groups, size}));
+  const Value rows = GroupRows(affine ? Cast(x, dtype) : x, groups);
   Value y = Reshape(c.Apply("layer_norm", {rows, Value(), Value()}, {{"eps", eps}}), shape);
-  Shape spread({shape[1]});
-  for (int i = 2; i < shape.size(); ++i) spread.push_back(1);
-  if (weight.is_array()) y = y * Reshape(Cast(weight, dtype), spread);
-  if (bias.is_array()) y = y + Reshape(Cast(bias, dtype), spread);
+  if (weight.is_array()) y = y * Spread(Cast(weight, dtype), shape);
+  if (bias.is_array()) y = y + Spread(Cast(bias, dtype), shape);
   c.SetOutput(0, Cast(y, x.dtype()));
 }
 
+// x, gy, weight?; num_groups, eps, affine.
+absl::Status GroupNormGradRule(InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  CHX_RETURN_IF_ERROR(CheckGroups(c, c.attr(0).AsInt()));
+  CHX_RETURN_IF_ERROR(CheckFloatOf(c, 0, x.shape));
+  CHX_RETURN_IF_ERROR(CheckFloatOf(c, 1, x.shape));
+  const Shape channels({x.shape[1]});
+  CHX_RETURN_IF_ERROR(CheckFloatOf(c, 2, channels));
+  Dtype dtype = PromoteTypes(x.dtype, Dtype::kFloat32);
+  if (c.has_array(2)) dtype = PromoteTypes(dtype, c.input(2).dtype);
+  CHX_RETURN_IF_ERROR(c.AddOutput(x.dtype, x.shape));
+  if (!c.attr(2).AsBool()) return absl::OkStatus();
+  CHX_RETURN_IF_ERROR(c.AddOutput(dtype, channels));
+  return c.AddOutput(dtype, channels);
+}
+
+// By layer_norm, whose gradients can be differentiated.
+void GroupNormGradCompose(ComposeContext& c) {
+  const int64_t groups = c.attr(0).AsInt();
+  const Value weight = OptionalInput(c, 2);
+  const Dtype dtype = WideDtype(c.input(0).dtype(), weight, Value());
+  const Value x = Cast(c.input(0), dtype);
+  const Value gy = Cast(c.input(1), dtype);
+  const Shape shape = x.shape();
+  const Value rows = GroupRows(x, groups);
+  const Value scaled = weight.is_array() ? gy * Spread(Cast(weight, dtype), shape) : gy;
+  const Value gx = c.Apply("layer_norm_grad", {rows, GroupRows(scaled, groups), Value()},
+                           {{"eps", c.attr(1)}, {"affine", false}});
+  c.SetOutput(0, Cast(Reshape(gx, shape), c.input(0).dtype()));
+  if (!c.attr(2).AsBool()) return;
+  Ints axes = {0};
+  for (int i = 2; i < shape.size(); ++i) axes.push_back(i);
+  const Value normalized =
+      Reshape(c.Apply("layer_norm", {rows, Value(), Value()}, {{"eps", c.attr(1)}}), shape);
+  c.SetOutput(1, c.Apply("sum", {gy * normalized}, {{"axis", AttrValue(axes)}}));
+  c.SetOutput(2, c.Apply("sum", {gy}, {{"axis", AttrValue(axes)}}));
+}
+
+void GroupsGradient(GradContext& g, int64_t groups, const AttrValue& eps) {
+  SetGradients(g, "group_norm_grad", {"num_groups", groups}, eps);
+}
+
 void AddChannels(OpRegistry& r) {
+  r.Add("group_norm_grad")
+      .Doc("Gradients of group_norm's x and, if affine, weight and bias, from that of y.")
+      .Inputs({"x", "gy", "weight?"})
+      .Outputs({"grads..."})
+      .Attr("num_groups", AttrType::kInt)
+      .Attr("eps", AttrType::kFloat, 1e-5)
+      .Attr("affine", AttrType::kBool, true)
+      .Compose(GroupNormGradRule, GroupNormGradCompose)
+      .Internal();
   r.Add("group_norm")
       .Doc(
           "Normalizes each sample's groups of channels to mean 0 and variance 1, times weight, "
@@ -245,9 +317,11 @@ void AddChannels(OpRegistry& r) {
       .Outputs({"y"})
       .Attr("num_groups", AttrType::kInt, 1)
       .Attr("eps", AttrType::kFloat, 1e-5)
-      .Compose(GroupNormRule, [](ComposeContext& c) {
-        NormalizeGroups(c, c.attr(0).AsInt(), c.attr(1).AsFloat());
-      });
+      .Compose(
+          GroupNormRule,
+          [](ComposeContext& c) { NormalizeGroups(c, c.attr(0).AsInt(), c.attr(1).AsFloat()); })
+      .Saves({"x", "weight"})
+      .Gradient([](GradContext& g) { GroupsGradient(g, g.attr(0).AsInt(), g.attr(1)); });
   r.Add("instance_norm")
       .Doc(
           "Normalizes each channel of each sample to mean 0 and variance 1, times weight, plus "
@@ -255,9 +329,15 @@ void AddChannels(OpRegistry& r) {
       .Inputs({"x", "weight?", "bias?"})
       .Outputs({"y"})
       .Attr("eps", AttrType::kFloat, 1e-5)
-      .Compose(InstanceNormRule, [](ComposeContext& c) {
-        const int64_t channels = c.input(0).shape()[1];
-        NormalizeGroups(c, std::max<int64_t>(1, channels), c.attr(0).AsFloat());
+      .Compose(InstanceNormRule,
+               [](ComposeContext& c) {
+                 const int64_t channels = c.input(0).shape()[1];
+                 NormalizeGroups(c, std::max<int64_t>(1, channels), c.attr(0).AsFloat());
+               })
+      .Saves({"x", "weight"})
+      .Gradient([](GradContext& g) {
+        const int64_t channels = g.input_spec(0).shape[1];
+        GroupsGradient(g, std::max<int64_t>(1, channels), g.attr(0));
       });
 }
 

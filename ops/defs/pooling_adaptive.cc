@@ -16,7 +16,7 @@ int64_t Longest(int64_t size, int64_t windows) {
 }
 
 // x (N, C, spatial...); output_size.
-absl::Status AdaptiveRule(InferContext& c) {
+absl::Status CheckAdaptive(InferContext& c, Dtype result) {
   const ArraySpec& x = c.input(0);
   if (!IsFloat(x.dtype)) {
     return DtypeError("[", c.name(), "] expects floats, got ", DtypeName(x.dtype));
@@ -38,7 +38,7 @@ absl::Status AdaptiveRule(InferContext& c) {
     windows.push_back(longest);
     CHX_RETURN_IF_ERROR(CheckShape(c.name(), windows, Dtype::kFloat64));
   }
-  return c.AddOutput(x.dtype, shape);
+  return c.AddOutput(result, shape);
 }
 
 Value Arange(OpContext& c, int64_t n) {
@@ -70,40 +70,87 @@ Value EvenWindows(Value x, int axis, int64_t windows) {
   return Reshape(x, shape);
 }
 
-// One axis pooled.
-Value Pooled(OpContext& c, Value x, int axis, int64_t windows, bool average) {
-  const int64_t size = x.shape()[axis];
+// Windows of an axis of different lengths, as two axes in its place: what is taken for them, as
+// long as the longest, and which of it is inside.
+struct UnevenWindows {
+  Value index;   // (windows, longest) int64
+  Value inside;  // to broadcast against an array of the windows
+  Value length;  // (windows,), to broadcast against one element of each
+
+  UnevenWindows(OpContext& c, const Shape& shape, int axis, int64_t windows) {
+    const int64_t size = shape[axis];
+    const int after = shape.size() - axis - 1;
+    const Value number = Arange(c, windows);
+    const Value start = FloorDivide(c, number * Scalar(size), windows);
+    const Value end = FloorDivide(c, (number + 1) * Scalar(size) + Scalar(windows - 1), windows);
+    const Value all = ExpandDims(start, 1) + Arange(c, Longest(size, windows));
+    inside = Before(c.Apply("less", {all, ExpandDims(end, 1)}), after);
+    index = c.Apply("minimum", {all, Scalar(size - 1)});
+    length = Before(end - start, after);
+  }
+};
+
+// The mean of each window along one axis.
+Value MeanAlong(OpContext& c, Value x, int axis, int64_t windows) {
   const AttrValue axes(Ints{axis + 1});
-  if (size % windows == 0) {
-    return c.Apply(average ? "mean" : "amax", {EvenWindows(x, axis, windows)}, {{"axis", axes}});
+  if (x.shape()[axis] % windows == 0) {
+    return c.Apply("mean", {EvenWindows(x, axis, windows)}, {{"axis", axes}});
   }
-  const int64_t longest = Longest(size, windows);
-  const int after = x.ndim() - axis - 1;
-  const Value number = Arange(c, windows);
-  const Value start = FloorDivide(c, number * Scalar(size), windows);
-  const Value end = FloorDivide(c, (number + 1) * Scalar(size) + Scalar(windows - 1), windows);
-  const Value index = ExpandDims(start, 1) + Arange(c, longest);
-  const Value inside = Before(c.Apply("less", {index, ExpandDims(end, 1)}), after);
-  const Value taken =
-      c.Apply("take", {x, c.Apply("minimum", {index, Scalar(size - 1)})}, {{"axis", axis}});
-  if (!average) {
-    const double never = -std::numeric_limits<double>::infinity();
-    return c.Apply("amax", {Where(inside, taken, never)}, {{"axis", axes}});
-  }
-  const Value sum = c.Apply("sum", {Where(inside, taken, 0)}, {{"axis", axes}});
-  return sum / Before(Cast(end - start, x.dtype()), after);
+  const UnevenWindows uneven(c, x.shape(), axis, windows);
+  const Value taken = c.Apply("take", {x, uneven.index}, {{"axis", axis}});
+  const Value sum = c.Apply("sum", {Where(uneven.inside, taken, 0)}, {{"axis", axes}});
+  return sum / Cast(uneven.length, x.dtype());
 }
 
-template <bool average>
-void AdaptivePool(ComposeContext& c) {
+int64_t SizeOf(const AttrValue& sizes, int axis) {
+  return sizes.ints()[sizes.ints().size() == 1 ? 0 : axis - 2];
+}
+
+void AdaptiveAverage(ComposeContext& c) {
   const Dtype dtype = c.input(0).dtype();
   // A mean of means is rounded once.
-  Value x = average ? Cast(c.input(0), PromoteTypes(dtype, Dtype::kFloat32)) : c.input(0);
-  const Ints& sizes = c.attr(0).ints();
-  for (int axis = 2; axis < c.input(0).ndim(); ++axis) {
-    x = Pooled(c, x, axis, sizes[sizes.size() == 1 ? 0 : axis - 2], average);
+  Value x = Cast(c.input(0), PromoteTypes(dtype, Dtype::kFloat32));
+  for (int axis = 2; axis < x.ndim(); ++axis) {
+    x = MeanAlong(c, x, axis, SizeOf(c.attr(0), axis));
   }
   c.SetOutput(0, Cast(x, dtype));
+}
+
+// The last axis first, so that of equal elements the first in C order is chosen.
+void AdaptiveMaxIndex(ComposeContext& c) {
+  Value x = c.input(0);
+  Value at = Reshape(Arange(c, NumElements(x.shape())), x.shape());
+  for (int axis = x.ndim() - 1; axis >= 2; --axis) {
+    const int64_t windows = SizeOf(c.attr(0), axis);
+    if (x.shape()[axis] % windows == 0) {
+      x = EvenWindows(x, axis, windows);
+      at = EvenWindows(at, axis, windows);
+    } else {
+      const UnevenWindows uneven(c, x.shape(), axis, windows);
+      const double never = -std::numeric_limits<double>::infinity();
+      x = Where(uneven.inside, c.Apply("take", {x, uneven.index}, {{"axis", axis}}), never);
+      at = c.Apply("take", {at, uneven.index}, {{"axis", axis}});
+    }
+    const Value chosen = c.Apply("argmax", {x}, {{"axis", axis + 1}});
+    Shape shape = chosen.shape();
+    const auto pick = [&](Value from) {
+      return Reshape(
+          c.Apply("take_along_axis", {from, ExpandDims(chosen, axis + 1)}, {{"axis", axis + 1}}),
+          shape);
+    };
+    x = pick(x);
+    at = pick(at);
+  }
+  c.SetOutput(0, at);
+}
+
+absl::Status AdaptiveIndexRule(InferContext& c) { return CheckAdaptive(c, Dtype::kInt64); }
+absl::Status AdaptiveRule(InferContext& c) { return CheckAdaptive(c, c.input(0).dtype); }
+
+void AdaptiveMax(ComposeContext& c) {
+  const Value x = c.input(0);
+  const Value index = c.Apply("adaptive_max_index", {x}, {{"output_size", c.attr(0)}});
+  c.SetOutput(0, c.Apply("take", {Reshape(x, {NumElements(x.shape())}), index}, {{"axis", 0}}));
 }
 
 }  // namespace
@@ -116,13 +163,23 @@ void RegisterPoolingAdaptive(OpRegistry& r) {
       .Inputs({"x"})
       .Outputs({"y"})
       .SpatialAttr("output_size")
-      .Compose(AdaptiveRule, AdaptivePool<true>);
+      .Compose(AdaptiveRule, AdaptiveAverage);
   r.Add("adaptive_max_pool")
-      .Doc("The largest elements of the windows of adaptive_average_pool.")
+      .Doc(
+          "The largest elements of the windows of adaptive_average_pool, NaN if there is one. Of "
+          "equal elements the first gets the gradient.")
       .Inputs({"x"})
       .Outputs({"y"})
       .SpatialAttr("output_size")
-      .Compose(AdaptiveRule, AdaptivePool<false>);
+      .Compose(AdaptiveRule, AdaptiveMax);
+  r.Add("adaptive_max_index")
+      .Doc("The positions in x, as an array of one dimension, of what adaptive_max_pool chooses.")
+      .Inputs({"x"})
+      .Outputs({"index"})
+      .SpatialAttr("output_size")
+      .Compose(AdaptiveIndexRule, AdaptiveMaxIndex)
+      .NoGradient()
+      .Internal();
 }
 
 }  // namespace chx

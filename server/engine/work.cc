@@ -53,6 +53,15 @@ double PoolingSpread(const Call& call) {
   return SizeOf(call.in(0)) * KernelSize(call.attrs[1].ints(), call.in(0));
 }
 
+// With windows that overlap.
+double AdaptivePooling(const Call& call) {
+  const Shape& x = call.in(0).shape;
+  const Shape& y = call.out(0).shape;
+  double work = static_cast<double>(x[0]) * static_cast<double>(x[1]);
+  for (int d = 2; d < x.size(); ++d) work *= static_cast<double>(x[d]) + 2.0 * y[d];
+  return work;
+}
+
 double Sort(const Call& call) { return 40 * SizeOf(call.in(0)); }
 
 // Of one matrix.
@@ -80,6 +89,10 @@ const std::vector<const Estimate*>& Estimates() {
         {"conv", {Linear, kMaxWork}},
         {"conv_transpose", {ConvTranspose, kMaxWork}},
         {"conv_grad_weight", {ConvGradWeight, kMaxWork}},
+        {"grouped_conv", {Linear, kMaxWork}},
+        {"grouped_conv_grad_image", {ConvTranspose, kMaxWork}},
+        {"grouped_conv_grad_weight", {ConvGradWeight, kMaxWork}},
+        {"adaptive_max_index", {AdaptivePooling, kMaxWork}},
         {"max_pool_index", {Pooling, kMaxWork}},
         {"pool_sum", {Pooling, kMaxWork}},
         {"pool_spread", {PoolingSpread, kMaxWork}},

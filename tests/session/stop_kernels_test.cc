@@ -136,6 +136,10 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["getitem_grad"] = {{{kF, many}}, {Ints{kMany}, IndexBuilder().Ellipsis().Build()}};
   rows["take"] = {{{kF, many}, {kI, many}}, {int64_t{0}, none}};
   rows["take_grad"] = {{{kF, many}, {kI, many}}, {Ints{kMany}, int64_t{0}, none}};
+  for (const char* op : {"segment_max", "segment_min", "segment_prod"}) {
+    rows[op] = {{{kF, many}, {kI, many}}, {kMany}};
+  }
+  rows["scatter_reduce"] = {{{kF, many}, {kI, many}, {kF, many}}, {int64_t{0}, int64_t{3}, true}};
   rows["take_along_axis"] = {{{kF, many}, {kI, many}}, {int64_t{0}}};
   rows["take_along_axis_grad"] = {{{kF, many}, {kI, many}}, {Ints{kMany}, int64_t{0}}};
   rows["index_put"] = {{{kF, many}, {kI, many}, {kF, many}}, {}};
@@ -144,6 +148,8 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["linear"] = {{{kF, matrix}, {kF, {2048, 2048}}, {kF, {2048}}}, {int64_t{1}}};
   rows["softmax_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {}};
   rows["softmax_cross_entropy_grad"] = {{{kF, {kMany, 1}}, {kI, many}, {kF, many}}, {}};
+  rows["smooth_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {0.1}};
+  rows["smooth_cross_entropy_grad"] = {{{kF, {kMany, 1}}, {kI, many}, {kF, many}}, {0.1}};
   rows["lstm_cell"] = {{{kF, {1024, 4 * 3072}}, {kF, {1024, 4 * 3072}}, {kF, {1024, 3072}}}, {}};
   rows["lstm_cell_grad"] = {{{kF, {1024, 4 * 3072}},
                              {kF, {1024, 4 * 3072}},
@@ -160,6 +166,15 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["conv"] = {{{kF, image}, {kF, {2, 1, 3, 3}}, {kF, {2}}}, {Ints{1}, Ints{1}, false}};
   rows["conv_transpose"] = {{{kF, image}, {kF, {1, 2, 3, 3}}, {kF, {2}}}, {Ints{1}, Ints{1}, none}};
   rows["conv_grad_weight"] = {{{kF, image}, {kF, image}}, {Ints{3, 3}, Ints{1}, Ints{1}}};
+  const Shape channels({1, 16, 384, 512});
+  const Shape kernels({16, 1, 3, 3});
+  rows["grouped_conv"] = {{{kF, channels}, {kF, kernels}, {kF, {16}}},
+                          {Ints{1}, Ints{1}, Ints{1}, int64_t{16}}};
+  rows["grouped_conv_grad_image"] = {{{kF, channels}, {kF, kernels}},
+                                     {Ints{1}, Ints{1}, Ints{1}, int64_t{16}, Ints{384, 512}}};
+  rows["grouped_conv_grad_weight"] = {{{kF, channels}, {kF, channels}},
+                                      {Ints{1}, Ints{1}, Ints{1}, int64_t{16}, Ints{3, 3}}};
+  rows["adaptive_max_index"] = {{{kF, image}}, {Ints{1000}}};
   rows["max_pool_index"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};
   rows["pool_sum"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}}};
   rows["pool_gather"] = {{{kF, image}, {kI, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};
@@ -175,6 +190,10 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   for (const char* op : {"layer_norm_grad", "rms_norm_grad"}) {
     rows[op] = {{{kF, matrix}, {kF, matrix}, features}, {none, 1e-5, true}};
   }
+  const Input groups = {kF, {1, 2048, 1536}};
+  rows["group_norm"] = {{groups, features, features}, {int64_t{1}, 1e-5}};
+  rows["group_norm_grad"] = {{groups, groups, features}, {int64_t{1}, 1e-5, true}};
+  rows["instance_norm"] = {{groups, features, features}, {1e-5}};
   const Input sequence = {kF, {16, 3072, 64}};
   const Input mask = {kF, {3072, 3072}};
   rows["attention_forward"] = {{sequence, sequence, sequence, mask}, {false, none, false}};

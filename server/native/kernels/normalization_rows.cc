@@ -158,9 +158,102 @@ absl::Status RunGrad(const KernelArgs& args) {
   return RunGradRows<kCentered, float>(args, x, gy, weight);
 }
 
+struct GroupSizes {
+  int64_t samples;
+  int64_t groups;
+  int64_t channels;  // of a group
+  int64_t size;      // of a channel
+};
+// x: (N, C, ...).
+GroupSizes GroupsOf(const Shape& x, int64_t groups) {
+  GroupSizes sizes = {x[0], groups, x[1] / groups, 1};
+  for (int d = 2; d < x.size(); ++d) sizes.size *= x[d];
+  return sizes;
+}
+
+// x, weight?, bias?; eps.
+absl::Status RunGroups(const KernelArgs& args, int64_t groups, double eps) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  const Dtype dtype = ComputeDtype(out.dtype);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor weight, Parameter(args, 1, dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor bias, Parameter(args, 2, dtype));
+  const GroupSizes sizes = GroupsOf(out.shape, groups);
+  const GroupNormLoops& loops = LayersLoops().group_norm[static_cast<int>(out.dtype)];
+  const int64_t n = sizes.channels * sizes.size;
+  const int64_t bytes = n * ItemSize(out.dtype);
+  const int64_t parameters = sizes.channels * ItemSize(dtype);
+  const auto at = [&](const KernelTensor& parameter, int64_t group) {
+    return parameter.data == nullptr ? nullptr : parameter.data + group * parameters;
+  };
+  PoolOf(args).ParallelFor(sizes.samples * groups, GrainOf(n), [&](int64_t begin, int64_t end) {
+    StopWatch watch;
+    for (int64_t row = begin; row < end && !watch.After(n); ++row) {
+      const int64_t group = row % groups;
+      loops.row(x.data + row * bytes, sizes.channels, sizes.size, eps, at(weight, group),
+                at(bias, group), out.data + row * bytes);
+    }
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunGroupNorm(const KernelArgs& args) {
+  return RunGroups(args, args.attrs[0].AsInt(), args.attrs[1].AsFloat());
+}
+absl::Status RunInstanceNorm(const KernelArgs& args) {
+  return RunGroups(args, args.in(0).shape[1], args.attrs[0].AsFloat());
+}
+
+// x, gy, weight?; num_groups, eps, affine.
+absl::Status RunGroupNormGrad(const KernelArgs& args) {
+  const Dtype dtype = args.in(0).dtype;
+  const Dtype compute = ComputeDtype(dtype);
+  if (args.in(1).dtype != dtype || args.in(0).size() == 0) return absl::UnimplementedError("");
+  CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(1), dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor weight, Parameter(args, 2, compute));
+  const GroupSizes sizes = GroupsOf(x.shape, args.attrs[0].AsInt());
+  const double eps = args.attrs[1].AsFloat();
+  const int64_t channels = x.shape[1];
+  // Those of each sample; they are added up in order.
+  CHX_ASSIGN_OR_RETURN(const KernelTensor all_totals,
+                       NewTensor(args, Dtype::kFloat64, Shape({sizes.samples, 2, channels})));
+  double* const totals = reinterpret_cast<double*>(all_totals.data);
+  const GroupNormLoops& loops = LayersLoops().group_norm[static_cast<int>(dtype)];
+  const int64_t n = sizes.channels * sizes.size;
+  const int64_t bytes = n * ItemSize(dtype);
+  char* const gx = args.out(0).data;
+  PoolOf(args).ParallelFor(
+      sizes.samples * sizes.groups, GrainOf(n), [&](int64_t begin, int64_t end) {
+        StopWatch watch;
+        for (int64_t row = begin; row < end && !watch.After(n); ++row) {
+          const int64_t first = row % sizes.groups * sizes.channels;
+          double* const total = totals + row / sizes.groups * 2 * channels + first;
+          const char* const factors =
+              weight.data == nullptr ? nullptr : weight.data + first * ItemSize(compute);
+          loops.grad(x.data + row * bytes, gy.data + row * bytes, sizes.channels, sizes.size, eps,
+                     factors, gx + row * bytes, total, total + channels);
+        }
+      });
+  if (!args.attrs[2].AsBool()) return absl::OkStatus();
+  for (int i = 0; i < 2; ++i) {
+    char* const out = args.out(1 + i).data;
+    if (compute == Dtype::kFloat64) {
+      StoreTotals(totals, sizes.samples, channels, i, reinterpret_cast<double*>(out));
+    } else {
+      StoreTotals(totals, sizes.samples, channels, i, reinterpret_cast<float*>(out));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterNormalizationRows(KernelTable& table) {
+  table.Set("group_norm", RunGroupNorm);
+  table.Set("group_norm_grad", RunGroupNormGrad);
+  table.Set("instance_norm", RunInstanceNorm);
   table.Set("layer_norm", RunRows<true>);
   table.Set("layer_norm_grad", RunGrad<true>);
   table.Set("rms_norm", RunRows<false>);

@@ -11,17 +11,21 @@ void RegisterActivation(KernelTable& table);  // the smooth ones
 void RegisterAttention(KernelTable& table);
 void RegisterAttentionRope(KernelTable& table);
 void RegisterConvolution(KernelTable& table);
+void RegisterConvolutionGroups(KernelTable& table);
 void RegisterCreation(KernelTable& table);
 void RegisterDecompositions(KernelTable& table);
 void RegisterElementwise(KernelTable& table);  // arithmetic, comparison and math
 void RegisterIndexing(KernelTable& table);
+void RegisterIndexingScatter(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
+void RegisterLossClasses(KernelTable& table);
 void RegisterManipulation(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
 void RegisterNormalizationRows(KernelTable& table);
 void RegisterOptimizers(KernelTable& table);
 void RegisterPooling(KernelTable& table);
+void RegisterPoolingAdaptive(KernelTable& table);
 void RegisterRandom(KernelTable& table);
 void RegisterRecurrent(KernelTable& table);
 void RegisterReduction(KernelTable& table);

@@ -27,6 +27,23 @@ struct RowNormLoops {
   void (*collect)(void* sums, int64_t n, double* totals);
 };
 
+// Normalization of a group of channels of one sample, which follow each other with `size` elements
+// each, and its gradient; weight and bias have an element for each channel, and may be null.
+struct GroupNormLoops {
+  void (*row)(const void* x, int64_t channels, int64_t size, double eps, const void* weight,
+              const void* bias, void* y);
+  // gweight and gbias: those of this sample, for each channel.
+  void (*grad)(const void* x, const void* gy, int64_t channels, int64_t size, double eps,
+               const void* weight, void* gx, double* gweight, double* gbias);
+};
+
+// Cross entropy of one row of n scores with smoothed labels, and its gradient:
+// (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean(x)), where lse = log(sum(exp(x))).
+struct SmoothLossLoops {
+  void (*row)(const void* x, int64_t n, int64_t label, double smoothing, void* loss);
+  void (*grad)(const void* x, int64_t n, int64_t label, double smoothing, const void* gy, void* gx);
+};
+
 // What is added to scores of attention: `bias`, of their type, and infinity is subtracted where
 // `keep` is false. Either may be null.
 struct AttentionMask {
@@ -62,6 +79,8 @@ struct LayerLoops {
   Loop smooth[kernels::SmoothFns::kSize][kNumDtypes];
   Loop smooth_grad[kernels::SmoothGradFns::kSize][kNumDtypes];
   RowNormLoops row_norm[kNumDtypes];
+  GroupNormLoops group_norm[kNumDtypes];
+  SmoothLossLoops smooth_loss[kNumDtypes];
   AttentionLoops attention[kNumDtypes];  // float32 and float64
 };
 

@@ -60,6 +60,27 @@ class Layers {
           return out;
         });
       }
+      Compare("group", [&](const LayerLoops& set) {
+        // Three channels of n elements.
+        std::vector<T> in = x;
+        in.insert(in.end(), gy.begin(), gy.end());
+        in.insert(in.end(), weight.begin(), weight.end());
+        std::vector<T> grads(in.rbegin(), in.rend());
+        const T parameters[] = {static_cast<T>(0.5), static_cast<T>(-2), static_cast<T>(1.25)};
+        std::vector<T> out(6 * n);
+        double sums[6];
+        set.group_norm[d].row(in.data(), 3, n, 1e-5, parameters, parameters, out.data());
+        set.group_norm[d].grad(in.data(), grads.data(), 3, n, 1e-5, parameters, out.data() + 3 * n,
+                               sums, sums + 3);
+        for (const double sum : sums) out.push_back(static_cast<T>(sum));
+        return out;
+      });
+      Compare("smooth loss", [&](const LayerLoops& set) {
+        std::vector<T> out(n + 1);
+        set.smooth_loss[d].row(x.data(), n, n / 2, 0.1, out.data() + n);
+        set.smooth_loss[d].grad(x.data(), n, n / 2, 0.1, gy.data(), out.data());
+        return out;
+      });
       Compare("attention", [&](const LayerLoops& set) {
         std::vector<T> out = x;
         AttentionRow row{-std::numeric_limits<double>::infinity(), 0};

@@ -8,6 +8,7 @@ namespace chx::server::native::CHX_ISA {
 
 void FillActivation(LayerLoops* set);
 void FillAttention(LayerLoops* set);
+void FillLossClasses(LayerLoops* set);
 void FillNormalizationRows(LayerLoops* set);
 
 }  // namespace chx::server::native::CHX_ISA

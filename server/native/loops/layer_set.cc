@@ -12,6 +12,7 @@ LayerLoops MakeLayerLoops() {
   set.name = CHX_STRING(CHX_ISA);
   FillActivation(&set);
   FillAttention(&set);
+  FillLossClasses(&set);
   FillNormalizationRows(&set);
   return set;
 }

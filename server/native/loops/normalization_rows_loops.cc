@@ -1,5 +1,5 @@
-// Normalization of rows, for layer_norm and rms_norm. A row of usual length stays in the cache
-// between the passes.
+// Normalization of rows, for layer_norm, rms_norm and group_norm. A row of usual length stays in
+// the cache between the passes.
 #include <cmath>
 #include <cstdint>
 
@@ -7,92 +7,34 @@
 #include "server/native/loops/elements.h"
 #include "server/native/loops/fold.h"
 #include "server/native/loops/layer_parts.h"
+#include "server/native/loops/sums.h"
 
 namespace chx::server::native::CHX_ISA {
 namespace {
 
-// Independent chains of additions: enough to hide how long one takes.
-inline constexpr int kChains = 32;
-
-template <typename C>
-CHX_HD double Total(C* lanes) {
-  for (int width = kChains / 2; width > 0; width /= 2) {
-    for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-  }
-  return static_cast<double>(lanes[0]);
-}
-
-// f(0) + ... + f(n - 1), by blocks that are summed as C.
-template <typename C, typename F>
-CHX_HD double SumOf(int64_t n, F f) {
-  double total = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    if (StopBefore(begin)) return total;
-    const int64_t end = n - begin < kBlock ? n : begin + kBlock;
-    C lanes[kChains] = {};
-    int64_t i = begin;
-    for (; i + kChains <= end; i += kChains) {
-      for (int l = 0; l < kChains; ++l) lanes[l] += f(i + l);
-    }
-    C rest = C(0);
-    for (; i < end; ++i) rest += f(i);
-    total += Total(lanes) + static_cast<double>(rest);
-  }
-  return total;
-}
-
-// Of f and, times it, of g, in one pass.
-struct Sums {
-  double of_f = 0;
-  double of_product = 0;
-};
-template <typename C, typename F, typename G>
-CHX_HD Sums SumsOf(int64_t n, F f, G g) {
-  Sums total;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    if (StopBefore(begin)) return total;
-    const int64_t end = n - begin < kBlock ? n : begin + kBlock;
-    C sums[kChains] = {};
-    C products[kChains] = {};
-    int64_t i = begin;
-    for (; i + kChains <= end; i += kChains) {
-      for (int l = 0; l < kChains; ++l) {
-        const C value = f(i + l);
-        sums[l] += value;
-        products[l] += value * g(i + l);
-      }
-    }
-    C sum = C(0);
-    C product = C(0);
-    for (; i < end; ++i) {
-      const C value = f(i);
-      sum += value;
-      product += value * g(i);
-    }
-    total.of_f += Total(sums) + static_cast<double>(sum);
-    total.of_product += Total(products) + static_cast<double>(product);
-  }
-  return total;
-}
-
 template <typename T>
 struct RowNorm {
   using C = Compute<T>;
+
+  CHX_HD static C MeanOf(const T* x, int64_t n) {
+    return static_cast<C>(SumOf<C>(n, [x](int64_t i) { return Load(x[i]); }) /
+                          static_cast<double>(n));
+  }
+  CHX_HD static double Inverse(double squares, int64_t n, double eps) {
+    return 1 / std::sqrt(squares / static_cast<double>(n) + eps);
+  }
 
   struct Moments {
     C mean;
     double inverse;
   };
   CHX_HD static Moments MomentsOf(bool centered, const T* x, int64_t n, double eps) {
-    const auto count = static_cast<double>(n);
-    const C mean = centered
-                       ? static_cast<C>(SumOf<C>(n, [x](int64_t i) { return Load(x[i]); }) / count)
-                       : C(0);
+    const C mean = centered ? MeanOf(x, n) : C(0);
     const double squares = SumOf<C>(n, [x, mean](int64_t i) {
       const C away = Load(x[i]) - mean;
       return away * away;
     });
-    return {mean, 1 / std::sqrt(squares / count + eps)};
+    return {mean, Inverse(squares, n, eps)};
   }
 
   static void Row(bool centered, const void* data, int64_t n, double eps, const void* weights,
@@ -131,15 +73,15 @@ struct RowNorm {
   template <typename Weight>
   CHX_HD static void GradRow(bool centered, const T* x, const T* gy, int64_t n, double eps,
                              Weight weight, T* gx, C* gweight, C* gbias) {
-    const Moments moments = MomentsOf(centered, x, n, eps);
     const auto count = static_cast<double>(n);
-    const C mean = moments.mean;
+    const C mean = centered ? MeanOf(x, n) : C(0);
     const Sums sums = SumsOf<C>(
         n, [=](int64_t i) { return Load(gy[i]) * weight(i); },
         [=](int64_t i) { return Load(x[i]) - mean; });
-    const C inverse = static_cast<C>(moments.inverse);
+    const double wide_inverse = Inverse(sums.of_square, n, eps);
+    const C inverse = static_cast<C>(wide_inverse);
     // Of the normalized x.
-    const C slope = static_cast<C>(sums.of_product / count * moments.inverse);
+    const C slope = static_cast<C>(sums.of_product / count * wide_inverse);
     const C shift = centered ? static_cast<C>(sums.of_f / count) : C(0);
     InPieces(n, [=](int64_t begin, int64_t end) {
       if (gweight == nullptr) {
@@ -192,9 +134,91 @@ struct RowNorm {
   static constexpr RowNormLoops kLoops = {Row, Grad, Collect};
 };
 
+// Of rows of `channels` times `size` elements.
+template <typename T>
+struct GroupNorm {
+  using C = Compute<T>;
+
+  // fn(channel) for each channel, until it is to stop.
+  template <typename Fn>
+  CHX_HD static void ForChannels(int64_t channels, int64_t size, Fn fn) {
+    int64_t done = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      fn(c);
+      done += size;
+      if (done < kPiece) continue;
+      if (StopRequested()) return;
+      done = 0;
+    }
+  }
+
+  static void Row(const void* data, int64_t channels, int64_t size, double eps, const void* weights,
+                  const void* biases, void* out) {
+    const T* const x = static_cast<const T*>(data);
+    const C* const weight = static_cast<const C*>(weights);
+    const C* const bias = static_cast<const C*>(biases);
+    T* const y = static_cast<T*>(out);
+    const auto moments = RowNorm<T>::MomentsOf(true, x, channels * size, eps);
+    const C mean = moments.mean;
+    ForChannels(channels, size, [=](int64_t c) {
+      const C scale = static_cast<C>(moments.inverse) * (weight != nullptr ? weight[c] : C(1));
+      const C shift = bias != nullptr ? bias[c] : C(0);
+      const T* const from = x + c * size;
+      T* const to = y + c * size;
+      InPieces(size, [=](int64_t begin, int64_t end) {
+        CHX_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) {
+          to[i] = Store<T>((Load(from[i]) - mean) * scale + shift);
+        }
+      });
+    });
+  }
+
+  static void Grad(const void* data, const void* grads, int64_t channels, int64_t size, double eps,
+                   const void* weights, void* out, double* gweight, double* gbias) {
+    const T* const x = static_cast<const T*>(data);
+    const T* const gy = static_cast<const T*>(grads);
+    const C* const weight = static_cast<const C*>(weights);
+    T* const gx = static_cast<T*>(out);
+    const auto count = static_cast<double>(channels * size);
+    const C mean = RowNorm<T>::MeanOf(x, channels * size);
+    Sums total;
+    ForChannels(channels, size, [=, &total](int64_t c) {
+      const T* const in = x + c * size;
+      const T* const grad = gy + c * size;
+      const Sums sums = SumsOf<C>(
+          size, [=](int64_t i) { return Load(grad[i]); },
+          [=](int64_t i) { return Load(in[i]) - mean; });
+      total.Add(sums, weight != nullptr ? static_cast<double>(weight[c]) : 1);
+      gweight[c] = sums.of_product;
+      gbias[c] = sums.of_f;
+    });
+    const double inverse = RowNorm<T>::Inverse(total.of_square, channels * size, eps);
+    // gx = gy * weight * inverse - (x - mean) * slope - shift
+    const C slope = static_cast<C>(total.of_product / count * inverse * inverse * inverse);
+    const C shift = static_cast<C>(total.of_f / count * inverse);
+    ForChannels(channels, size, [=](int64_t c) {
+      const C scale = static_cast<C>(inverse) * (weight != nullptr ? weight[c] : C(1));
+      const T* const in = x + c * size;
+      const T* const grad = gy + c * size;
+      T* const to = gx + c * size;
+      gweight[c] *= inverse;
+      InPieces(size, [=](int64_t begin, int64_t end) {
+        CHX_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) {
+          to[i] = Store<T>(Load(grad[i]) * scale - (Load(in[i]) - mean) * slope - shift);
+        }
+      });
+    });
+  }
+
+  static constexpr GroupNormLoops kLoops = {Row, Grad};
+};
+
 template <typename... Ts>
 void FillTypes(LayerLoops* set, kernels::TypeList<Ts...>) {
   ((set->row_norm[static_cast<int>(kernels::kDtypeOf<Ts>)] = RowNorm<Ts>::kLoops), ...);
+  ((set->group_norm[static_cast<int>(kernels::kDtypeOf<Ts>)] = GroupNorm<Ts>::kLoops), ...);
 }
 
 }  // namespace

@@ -19,12 +19,13 @@ namespace {
 using kernels::Windows;
 using Sizes = absl::InlinedVector<int64_t, 5>;
 
-// A part of the work: some samples, and a group of the features (of the channels where the image is
-// computed).
+// A part of the work: some samples, and some of the features (of the channels where the image is
+// computed; of both, with their weights, where the convolution itself is one of groups).
 struct Part {
   int64_t samples;
   int64_t channels;
   int64_t features;
+  int64_t groups;  // of the convolution
 };
 
 // One of the three arrays: as it lies in memory, and as the primitive wants it.
@@ -75,13 +76,19 @@ bool MakeSide(const Sizes& sizes, int64_t channels, const DnnlDesc& inner, bool 
 std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, bool biased) {
   const Windows& w = shape.windows;
   const Sizes image = WithSpatialSizes(part.samples, part.channels, w.image, w.ndim);
-  const Sizes weight = WithSpatialSizes(part.features, part.channels, w.kernel, w.ndim);
+  Sizes weight =
+      WithSpatialSizes(part.features / part.groups, part.channels / part.groups, w.kernel, w.ndim);
+  int64_t weight_channels = shape.channels;
+  if (shape.groups > 1) {
+    weight_channels = weight[0];
+    weight.insert(weight.begin(), part.groups);
+  }
   const Sizes features = WithSpatialSizes(part.samples, part.features, w.counts, w.ndim);
   Sizes before;
   Sizes after;
   for (int d = 0; d < w.ndim; ++d) {
     before.push_back(w.pad[d]);
-    const int64_t end = (w.counts[d] - 1) * w.stride[d] + w.kernel[d];
+    const int64_t end = (w.counts[d] - 1) * w.stride[d] + shape.extent(d);
     after.push_back(std::max<int64_t>(0, end - w.image[d] - w.pad[d]));
   }
   const DnnlDesc x = DnnlAnyLayout(image);
@@ -90,13 +97,15 @@ std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, b
   auto plan = std::make_shared<Plan>();
   plan->bias = DnnlStrided({part.features}, {1});
   dnnl_convolution_desc_t op;
-  if (Dnnl()->dnnl_convolution_forward_desc_init(&op, dnnl_forward_training,
-                                                 dnnl_convolution_direct, &x, &k,
-                                                 biased ? &plan->bias : nullptr, &y, w.stride,
-                                                 before.data(), after.data()) != dnnl_success) {
+  if (Dnnl()->dnnl_dilated_convolution_forward_desc_init(
+          &op, dnnl_forward_training, dnnl_convolution_direct, &x, &k,
+          biased ? &plan->bias : nullptr, &y, w.stride, shape.gaps, before.data(),
+          after.data()) != dnnl_success) {
     return nullptr;
   }
-  DnnlPrimitive forward = DnnlPrimitive::Create(&op, nullptr);
+  // Otherwise our own products of matrices are as fast.
+  const bool by_gemm = !shape.is_plain();
+  DnnlPrimitive forward = DnnlPrimitive::Create(&op, nullptr, by_gemm);
   if (!forward) return nullptr;
   dnnl_query_t of_image = dnnl_query_src_md;
   dnnl_query_t of_weight = dnnl_query_weights_md;
@@ -108,15 +117,17 @@ std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, b
     dnnl_status_t status;
     if (shape.kind == ConvKind::kImage) {
       of_image = dnnl_query_diff_src_md;
-      status = Dnnl()->dnnl_convolution_backward_data_desc_init(
-          &op, dnnl_convolution_direct, &x, &k, &y, w.stride, before.data(), after.data());
+      status = Dnnl()->dnnl_dilated_convolution_backward_data_desc_init(
+          &op, dnnl_convolution_direct, &x, &k, &y, w.stride, shape.gaps, before.data(),
+          after.data());
     } else {
       of_weight = dnnl_query_diff_weights_md;
-      status = Dnnl()->dnnl_convolution_backward_weights_desc_init(
-          &op, dnnl_convolution_direct, &x, &k, nullptr, &y, w.stride, before.data(), after.data());
+      status = Dnnl()->dnnl_dilated_convolution_backward_weights_desc_init(
+          &op, dnnl_convolution_direct, &x, &k, nullptr, &y, w.stride, shape.gaps, before.data(),
+          after.data());
     }
     if (status != dnnl_success) return nullptr;
-    plan->convolution = DnnlPrimitive::Create(&op, &forward);
+    plan->convolution = DnnlPrimitive::Create(&op, &forward, by_gemm);
     if (!plan->convolution) return nullptr;
   }
   const DnnlPrimitive& made = plan->convolution;
@@ -124,7 +135,7 @@ std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, b
   const ConvKind kind = shape.kind;
   if (!MakeSide(image, shape.channels, made.desc(of_image), kind == ConvKind::kImage,
                 &plan->image) ||
-      !MakeSide(weight, shape.channels, made.desc(of_weight), kind == ConvKind::kWeight,
+      !MakeSide(weight, weight_channels, made.desc(of_weight), kind == ConvKind::kWeight,
                 &plan->weight) ||
       !MakeSide(features, shape.features, made.desc(of_features), kind == ConvKind::kForward,
                 &plan->features)) {
@@ -142,11 +153,12 @@ class PlanCache {
                biased,
                shape.channels,
                shape.features,
+               shape.groups,
                part.samples,
                part.channels,
                part.features};
     for (int d = 0; d < w.ndim; ++d) {
-      for (const int64_t* sizes : {w.image, w.counts, w.kernel, w.stride, w.pad}) {
+      for (const int64_t* sizes : {w.image, w.counts, w.kernel, w.stride, w.pad, shape.gaps}) {
         key.push_back(sizes[d]);
       }
     }
@@ -163,7 +175,7 @@ class PlanCache {
   }
 
  private:
-  using Key = absl::InlinedVector<int64_t, 24>;
+  using Key = absl::InlinedVector<int64_t, 26>;
   static constexpr size_t kMaxPlans = 512;  // of about 50 KB
 
   Mutex mutex_;
@@ -198,6 +210,9 @@ class Slots {
 };
 
 constexpr int64_t kTaskWork = 4 << 20;  // multiplications of a task, at least
+// Of single channels, which read and write an element for a few multiplications: what a task
+// reorders stays in the cache.
+constexpr int64_t kDepthwiseTaskWork = 256 << 10;
 // Beyond this, some 25 ms, tasks are cut further, as none can be stopped. Where they cannot be cut
 // so far the kernel that multiplies matrices takes over.
 constexpr double kMaxTaskWork = 1 << 29;
@@ -206,7 +221,8 @@ constexpr int64_t kMinTasks = 8;    // where there is work for them
 constexpr int64_t kMinGroup = 128;  // features or channels, times the kernel
 constexpr int64_t kBlock = 16;      // what oneDNN puts side by side
 constexpr double kMaxElements = 1 << 28;
-constexpr int64_t kMaxStep = 256;  // of a stride or along a kernel
+constexpr size_t kMaxScratchpad = 256 << 20;  // of a task: of its windows, for products of matrices
+constexpr int64_t kMaxStep = 256;             // of a stride or along a kernel
 
 class Run {
  public:
@@ -221,6 +237,7 @@ class Run {
     plan_ = Plans().Get(shape_, part, biased());
     last_ = rest == 0 || plan_ == nullptr ? plan_ : Plans().Get(shape_, PartOf(rest), biased());
     if (plan_ == nullptr || last_ == nullptr) return false;
+    if (DnnlBytes(plan_->scratchpad) > kMaxScratchpad) return false;
     // The weights have one layout in both.
     if (!SameLayout(plan_->weight.inner, last_->weight.inner)) return false;
     CHX_RETURN_IF_ERROR(Allocate());
@@ -243,29 +260,37 @@ class Run {
  private:
   bool biased() const { return bias_ != nullptr && shape_.kind == ConvKind::kForward; }
   Part PartOf(int64_t samples) const {
-    const bool image = shape_.kind == ConvKind::kImage;
-    return {samples, image ? shape_.channels / groups_ : shape_.channels,
-            image ? shape_.features : shape_.features / groups_};
+    return {samples, splits_channels() ? shape_.channels / groups_ : shape_.channels,
+            splits_features() ? shape_.features / groups_ : shape_.features,
+            grouped() ? shape_.groups / groups_ : 1};
   }
+  bool grouped() const { return shape_.groups > 1; }
+  bool splits_channels() const { return grouped() || shape_.kind == ConvKind::kImage; }
+  bool splits_features() const { return grouped() || shape_.kind != ConvKind::kImage; }
 
   // False if there is a task of too much work.
   bool Cut() {
     const Windows& w = shape_.windows;
-    const double weights = static_cast<double>(shape_.channels) * shape_.features * w.kernel_size;
+    const auto weights = static_cast<double>(shape_.num_weights());
     const double work = weights * w.count;
     const double sample = static_cast<double>(shape_.channels) * w.image_size +
                           static_cast<double>(shape_.features) * w.count;
     // A chunk reads all weights, or makes its own sum of them: they should not be the most of it.
     const double worth = shape_.kind == ConvKind::kWeight ? 4 * weights : weights;
-    const double step = std::clamp(std::max(kTaskWork / work, worth / sample), 1.0,
+    const double task_work = shape_.is_depthwise() ? kDepthwiseTaskWork : kTaskWork;
+    const double step = std::clamp(std::max(task_work / work, worth / sample), 1.0,
                                    std::max(1.0, kMaxElements / sample));
     step_ = step < shape_.samples ? static_cast<int64_t>(step) : shape_.samples;
     chunks_ = (shape_.samples + step_ - 1) / step_;
-    const int64_t split = shape_.kind == ConvKind::kImage ? shape_.channels : shape_.features;
-    // Each group changes the layout of the other side again.
-    while (chunks_ * groups_ < kMinTasks && split % (2 * groups_ * kBlock) == 0 &&
-           split / (2 * groups_) * w.kernel_size >= kMinGroup &&
-           work * step_ / (2 * groups_) >= kTaskWork) {
+    const int64_t split = grouped()                         ? shape_.groups
+                          : shape_.kind == ConvKind::kImage ? shape_.channels
+                                                            : shape_.features;
+    // Groups of a convolution have blocks of their own, unless they are single channels.
+    const int64_t block = grouped() && !shape_.is_depthwise() ? 1 : kBlock;
+    // Otherwise each group changes the layout of the other side again.
+    while ((grouped() || (chunks_ * groups_ < kMinTasks &&
+                          split / (2 * groups_) * w.kernel_size >= kMinGroup)) &&
+           split % (2 * groups_ * block) == 0 && work * step_ / (2 * groups_) >= task_work) {
       groups_ *= 2;
     }
     // Smaller chunks of samples would make more sums of weights, which take memory.
@@ -274,7 +299,7 @@ class Run {
       step_ = std::max<int64_t>(1, static_cast<int64_t>(largest));
       chunks_ = (shape_.samples + step_ - 1) / step_;
     }
-    while (work * step_ / groups_ > kMaxTaskWork && split % (2 * groups_ * kBlock) == 0) {
+    while (work * step_ / groups_ > kMaxTaskWork && split % (2 * groups_ * block) == 0) {
       groups_ *= 2;
     }
     return work * step_ / groups_ <= kMostTaskWork;
@@ -303,21 +328,20 @@ class Run {
 
   // Where group `g` of an array begins.
   float* PlainWeight(int64_t g) const {
-    const int64_t step = shape_.kind == ConvKind::kImage
-                             ? shape_.channels / groups_
-                             : shape_.features / groups_ * shape_.channels;
-    return w_ + g * step * shape_.windows.kernel_size;
+    const int64_t step = splits_features() ? shape_.num_weights() / groups_
+                                           : shape_.channels / groups_ * shape_.windows.kernel_size;
+    return w_ + g * step;
   }
   char* InnerWeight(int64_t g, int64_t copy) const {
     return weights_ == nullptr ? reinterpret_cast<char*>(PlainWeight(g))
                                : weights_ + (g * copies_ + copy) * weight_bytes_;
   }
   float* PlainImage(int64_t chunk, int64_t g) const {
-    const int64_t group = shape_.kind == ConvKind::kImage ? shape_.channels / groups_ * g : 0;
+    const int64_t group = splits_channels() ? shape_.channels / groups_ * g : 0;
     return x_ + (chunk * step_ * shape_.channels + group) * shape_.windows.image_size;
   }
   float* PlainFeatures(int64_t chunk, int64_t g) const {
-    const int64_t group = shape_.kind == ConvKind::kImage ? 0 : shape_.features / groups_ * g;
+    const int64_t group = splits_features() ? shape_.features / groups_ * g : 0;
     return y_ + (chunk * step_ * shape_.features + group) * shape_.windows.count;
   }
 
@@ -345,7 +369,7 @@ class Run {
 
   // One layout, but summed aside: groups of features follow one another.
   void CopyWeights() {
-    const int64_t n = shape_.features / groups_ * shape_.channels * shape_.windows.kernel_size;
+    const int64_t n = shape_.num_weights() / groups_;
     for (int64_t g = 0; g < groups_; ++g) {
       CopyBytes(PlainWeight(g), InnerWeight(g, 0), n * static_cast<int64_t>(sizeof(float)));
     }
@@ -451,10 +475,12 @@ bool Fits(const ConvShape& shape) {
   if (w.ndim > 3 || w.image_size == 0) return false;
   const double channels = static_cast<double>(shape.channels) + kBlock;
   const double features = static_cast<double>(shape.features) + kBlock;
-  bool fits = std::max(channels * w.image_size, features * w.count) < kMaxElements &&
-              channels * features * w.kernel_size < kMaxElements;
+  bool fits =
+      std::max(channels * w.image_size, features * w.count) < kMaxElements &&
+      channels * features / static_cast<double>(shape.groups) * w.kernel_size < kMaxElements;
   for (int d = 0; d < w.ndim; ++d) {
-    fits = fits && w.stride[d] <= kMaxStep && w.kernel[d] <= kMaxStep && w.pad[d] < w.kernel[d];
+    fits = fits && w.stride[d] <= kMaxStep && shape.extent(d) <= kMaxStep &&
+           w.pad[d] < shape.extent(d);
   }
   return fits;
 }
@@ -464,6 +490,8 @@ bool Fits(const ConvShape& shape) {
 bool DnnlIsFaster(const ConvShape& shape) {
   const Windows& w = shape.windows;
   if (!Fits(shape)) return false;
+  // Matrices of single groups are small, and many.
+  if (shape.groups > 1) return true;
   const double windows = static_cast<double>(shape.samples) * w.count;
   // The overhead of a call: a few microseconds for each of its primitives.
   if (windows * shape.channels * shape.features * w.kernel_size < 50e3) return false;

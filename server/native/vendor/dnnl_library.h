@@ -6,32 +6,32 @@
 #include <dnnl.h>
 
 // The functions that we use.
-#define CHX_DNNL_FUNCTIONS(F)                    \
-  F(dnnl_convolution_backward_data_desc_init)    \
-  F(dnnl_convolution_backward_weights_desc_init) \
-  F(dnnl_convolution_forward_desc_init)          \
-  F(dnnl_engine_create)                          \
-  F(dnnl_memory_create)                          \
-  F(dnnl_memory_desc_equal)                      \
-  F(dnnl_memory_desc_get_size)                   \
-  F(dnnl_memory_desc_init_by_strides)            \
-  F(dnnl_memory_desc_init_by_tag)                \
-  F(dnnl_memory_destroy)                         \
-  F(dnnl_primitive_attr_create)                  \
-  F(dnnl_primitive_attr_destroy)                 \
-  F(dnnl_primitive_attr_set_scratchpad_mode)     \
-  F(dnnl_primitive_create)                       \
-  F(dnnl_primitive_desc_create)                  \
-  F(dnnl_primitive_desc_destroy)                 \
-  F(dnnl_primitive_desc_query)                   \
-  F(dnnl_primitive_desc_query_md)                \
-  F(dnnl_primitive_destroy)                      \
-  F(dnnl_primitive_execute)                      \
-  F(dnnl_reorder_primitive_desc_create)          \
-  F(dnnl_set_primitive_cache_capacity)           \
-  F(dnnl_sgemm)                                  \
-  F(dnnl_stream_create)                          \
-  F(dnnl_stream_destroy)                         \
+#define CHX_DNNL_FUNCTIONS(F)                            \
+  F(dnnl_dilated_convolution_backward_data_desc_init)    \
+  F(dnnl_dilated_convolution_backward_weights_desc_init) \
+  F(dnnl_dilated_convolution_forward_desc_init)          \
+  F(dnnl_engine_create)                                  \
+  F(dnnl_memory_create)                                  \
+  F(dnnl_memory_desc_equal)                              \
+  F(dnnl_memory_desc_get_size)                           \
+  F(dnnl_memory_desc_init_by_strides)                    \
+  F(dnnl_memory_desc_init_by_tag)                        \
+  F(dnnl_memory_destroy)                                 \
+  F(dnnl_primitive_attr_create)                          \
+  F(dnnl_primitive_attr_destroy)                         \
+  F(dnnl_primitive_attr_set_scratchpad_mode)             \
+  F(dnnl_primitive_create)                               \
+  F(dnnl_primitive_desc_create)                          \
+  F(dnnl_primitive_desc_destroy)                         \
+  F(dnnl_primitive_desc_query)                           \
+  F(dnnl_primitive_desc_query_md)                        \
+  F(dnnl_primitive_destroy)                              \
+  F(dnnl_primitive_execute)                              \
+  F(dnnl_reorder_primitive_desc_create)                  \
+  F(dnnl_set_primitive_cache_capacity)                   \
+  F(dnnl_sgemm)                                          \
+  F(dnnl_stream_create)                                  \
+  F(dnnl_stream_destroy)                                 \
   F(dnnl_version)
 
 namespace chx::server::native {

@@ -75,7 +75,8 @@ DnnlPrimitive DnnlPrimitive::Compile(dnnl_primitive_desc* desc) {
   return result;
 }
 
-DnnlPrimitive DnnlPrimitive::Create(const_dnnl_op_desc_t op, const DnnlPrimitive* forward) {
+DnnlPrimitive DnnlPrimitive::Create(const_dnnl_op_desc_t op, const DnnlPrimitive* forward,
+                                    bool by_gemm) {
   if (Stream() == nullptr) return {};
   const Attr attr = UserScratchpad();
   dnnl_primitive_desc_t desc = nullptr;
@@ -87,7 +88,7 @@ DnnlPrimitive DnnlPrimitive::Create(const_dnnl_op_desc_t op, const DnnlPrimitive
   const char* name = "";
   Dnnl()->dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
   if (!absl::StrContains(name, "jit:") && !absl::StrContains(name, "jit_") &&
-      !absl::StrContains(name, "brg")) {
+      !absl::StrContains(name, "brg") && !(by_gemm && absl::StrContains(name, "gemm"))) {
     Dnnl()->dnnl_primitive_desc_destroy(desc);
     return {};
   }

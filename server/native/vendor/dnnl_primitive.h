@@ -33,8 +33,9 @@ class DnnlPrimitive {
  public:
   DnnlPrimitive() = default;
   // `op` points to one of dnnl.h's operation descriptors. Null if oneDNN can't do it, or only by
-  // its slow general code. `forward`, for gradients: the primitive that this is the gradient of.
-  static DnnlPrimitive Create(const_dnnl_op_desc_t op, const DnnlPrimitive* forward);
+  // its slow general code, or by products of matrices unless `by_gemm`. `forward`, for gradients:
+  // the primitive that this is the gradient of.
+  static DnnlPrimitive Create(const_dnnl_op_desc_t op, const DnnlPrimitive* forward, bool by_gemm);
   static DnnlPrimitive Reorder(const DnnlDesc& from, const DnnlDesc& to);
 
   explicit operator bool() const { return primitive_ != nullptr; }

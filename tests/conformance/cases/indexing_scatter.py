@@ -67,6 +67,28 @@ for reduce in ("sum", "prod", "mean", "max", "min"):
         )
 
 
+def with_nan(rng, shape):
+    return np.where(rng.random(shape) < 0.1, np.nan, rng.integers(-4, 5, shape))
+
+
+# Rows long enough for vectors, and enough of them for several threads; NaNs and equal elements.
+for reduce in ("prod", "max", "min"):
+    for shape, count in (((40, 2, 13), 6), ((2200, 64), 37), ((135_000,), 11)):
+        row(
+            f"segment_{reduce}",
+            lambda chx, x, i, r=reduce, n=count: getattr(chx, f"segment_{r}")(x, i, n),
+            lambda x, i, r=reduce, n=count: segments(x, i.astype(int), n, r),
+            [shape, shape[:1]],
+            dtypes=[("float32",), ("int32",)],
+            domain=[
+                (0.9999, 1.0001) if reduce == "prod" else with_nan,
+                lambda rng, shape, n=count: rng.integers(0, n, shape),
+            ],
+            same_dtypes=False,
+            name=f"segment_{reduce}-long-{shape}",
+        )
+
+
 def scatter(x, index, source, axis, reduce, include):
     wide = x.dtype if x.dtype.kind != "f" else np.dtype("float64")
     y = x.astype(wide)
@@ -112,6 +134,38 @@ for reduce in ("sum", "prod", "mean", "max", "min"):
                 ],
                 name=f"scatter_reduce-{reduce}-{include}-{shape}",
                 same_dtypes=False,
+            )
+# Columns in several pieces, a smaller source, integers, NaNs.
+for reduce in ("sum", "prod", "mean", "max", "min"):
+    for include in (True, False):
+        nan = include and reduce in ("max", "min")
+        for axis, shape, index in (
+            (0, (3, 150), (7, 130)),
+            (1, (3, 4, 70), (2, 9, 70)),
+            (2, (2, 3, 4), (2, 2, 300)),
+            (0, (5,), (0,)),
+        ):
+            row(
+                "scatter_reduce",
+                lambda chx, x, i, s, a=axis, r=reduce, n=include: chx.scatter_reduce(
+                    x, i, s.astype(x.dtype), a, r, n
+                ),
+                lambda x, i, s, a=axis, r=reduce, n=include: scatter(
+                    x, i, s.astype(x.dtype), a, r, n
+                ),
+                [shape, index, index],
+                dtypes=[
+                    FLOATS[1:] if reduce == "mean" or nan else ("float32", *NUMBERS[:5]),
+                    ("int64", "int32"),
+                    ("float64",),
+                ],
+                domain=[
+                    (1, 3),
+                    lambda rng, shape, n=shape[axis]: rng.integers(0, n, shape),
+                    with_nan if nan else (0.9, 1.1),
+                ],
+                same_dtypes=False,
+                name=f"scatter_reduce-{reduce}-{include}-long-{shape}",
             )
 for axis, shape, count in ((0, (4, 3), 6), (-1, (4, 3), 5), (1, (2, 3, 2), 0)):
     source = list(shape)

@@ -106,6 +106,59 @@ row(
 )
 
 
+def smooth_gradient(x, t, gy):
+    used = (t != -100)[:, None]
+    onehot = np.eye(x.shape[1])[np.where(t == -100, 0, t).astype(int)]
+    expected = 0.8 * onehot + 0.2 / x.shape[1]
+    return np.where(used, np.exp(log_softmax(x, 1)) - expected, 0) * gy[:, None]
+
+
+def chx_smooth_gradient(chx, x, t, gy):
+    x = x.as_grad_stopped().require_grad()
+    y = chx.cross_entropy(x, t, reduction="none", label_smoothing=0.2)
+    return chx.grad([y], [x], grad_outputs=[gy])[0]
+
+
+def with_infinity(rng, shape):
+    x = np.where(rng.random(shape) < 0.2, -np.inf, rng.normal(size=shape))
+    x[:, 0] = 0
+    return x
+
+
+def some_ignored(classes):
+    return lambda rng, shape: np.where(
+        rng.random(shape) < 0.2, -100, rng.integers(0, classes, shape)
+    )
+
+
+# Longer than a block of 1024; many rows; classes that are ruled out.
+for shape, domain, targets in (
+    ((5, 2500), (-9, 9), some_ignored(2500)),
+    ((300, 130), (-9, 9), some_ignored(130)),
+    ((7, 3), with_infinity, labels(0, 3)),
+):
+    row(
+        "smooth_cross_entropy",
+        lambda chx, x, t: chx.cross_entropy(x, t, reduction="none", label_smoothing=0.2),
+        lambda x, t: cross_entropy(x, t, reduction="none", smoothing=0.2),
+        [shape, shape[:1]],
+        dtypes=[FLOATS, INTEGERS[:2]],
+        domain=[domain, targets],
+        same_dtypes=False,
+        name=f"smooth_cross_entropy-{shape}",
+    )
+    row(
+        "smooth_cross_entropy_grad",
+        lambda chx, x, t, gy: chx_smooth_gradient(chx, x, t, gy.astype(x.dtype)),
+        lambda x, t, gy: smooth_gradient(x, t, gy.astype(x.dtype)).astype(x.dtype),
+        [shape, shape[:1], shape[:1]],
+        dtypes=[FLOATS, INTEGERS[:2], ("float64",)],
+        domain=[domain, targets, (-1, 1)],
+        same_dtypes=False,
+        name=f"smooth_cross_entropy_grad-{shape}",
+    )
+
+
 def distribution(rng, shape):
     x = np.exp(rng.normal(size=shape))
     return x / x.sum(1, keepdims=True)

@@ -172,3 +172,62 @@ for x in ((2, 3, 4), (3, 2, 2, 3)):
             domain=STATISTICS[:given],
             name=f"instance_norm-{'x'.join(map(str, x))}-{given}",
         )
+
+
+def np_group_gradients(groups):
+    def ref(gy, x, weight, bias):
+        del bias
+        split = (x.shape[0], groups, -1)
+        column = (-1, *[1] * (x.ndim - 2))
+        wide, g = x.astype("float64").reshape(split), gy.astype("float64")
+        normalized = normalize(wide, -1, EPS)
+        scaled = (g * weight.reshape(column)).reshape(split)
+        gx = scaled - normalized * (scaled * normalized).mean(-1, keepdims=True)
+        gx = (gx - scaled.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + EPS)
+        axes = (0, *range(2, x.ndim))
+        grads = [gx.reshape(x.shape), (g * normalized.reshape(x.shape)).sum(axes), g.sum(axes)]
+        return [a.astype(x.dtype) for a in grads]
+
+    return ref
+
+
+# Channels longer than are summed in one go, and short ones; several threads.
+for x, groups in (((2, 6, 2500), 3), ((40, 8, 30, 31), 4), ((300, 12), 4), ((2, 4, 3, 3, 2), 4)):
+    floats = FLOATS if np.prod(x) < 50_000 else FLOATS[1:]
+    call = lambda chx, x, w, b, g=groups: chx.group_norm(x, g, w, b, eps=EPS)  # noqa: E731
+    row(
+        "group_norm",
+        call,
+        channels(groups),
+        [x, x[1:2], x[1:2]],
+        [floats] * 3,
+        domain=STATISTICS,
+        name=f"group_norm-long-{'x'.join(map(str, x))}",
+    )
+    row(
+        "group_norm_grad",
+        gradients(call, 3),
+        np_group_gradients(groups),
+        [x, x, x[1:2], x[1:2]],
+        [floats[-2:]] * 4,
+        domain=[(-1, 1), *STATISTICS],
+        name=f"group_norm_grad-{'x'.join(map(str, x))}",
+    )
+row(
+    "instance_norm",
+    lambda chx, x, w, b: chx.instance_norm(x, weight=w, bias=b, eps=EPS),
+    channels(None),
+    [(3, 5, 2500), (5,), (5,)],
+    domain=STATISTICS,
+    name="instance_norm-long",
+)
+row(
+    "group_norm",
+    lambda chx, x, w: chx.group_norm(x, 2, w, eps=EPS),
+    lambda x, w: channels(2)(x, w),
+    [(3, 4, 5), (4,)],
+    [("float16", "float32"), ("float64", "float32")],
+    domain=STATISTICS[:2],
+    same_dtypes=False,
+    name="group_norm-mixed-dtypes",
+)
