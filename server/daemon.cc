@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<StateStore>> OpenState(const Options& options,
   StateOptions state;
   state.folder = options.state_dir;
   state.interval = options.snapshot_interval;
+  state.keep = options.state_keep;
   state.find_tenant = [tenants](const std::string& name) -> TenantPtr {
     if (tenants == nullptr) return name == DefaultTenant()->name ? DefaultTenant() : nullptr;
     for (const TenantPtr& tenant : tenants->List()) {
