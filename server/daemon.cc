@@ -91,6 +91,7 @@ absl::Status Snapshot(StateStore* state, uint64_t number, v1::SnapshotReply* rep
   reply->set_sessions(static_cast<uint32_t>(counts.sessions));
   reply->set_failed(static_cast<uint32_t>(counts.failed));
   reply->set_bytes(counts.bytes);
+  reply->set_why(std::string(counts.why.message()));
   return absl::OkStatus();
 }
 

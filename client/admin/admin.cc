@@ -246,9 +246,10 @@ absl::Status Admin::Snapshot() {
   CHX_RETURN_IF_ERROR(Ask(call, false, &reply, kSnapshotTimeout));
   const v1::SnapshotReply& written = reply.snapshot();
   if (written.failed() == 0) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("[snapshot] could not write ", written.failed(), " of ",
-                                         written.sessions() + written.failed(),
-                                         " sessions: the daemon's log says why"));
+  return absl::AbortedError(absl::StrCat(
+      "[snapshot] could not write ", written.failed(), " of ",
+      written.sessions() + written.failed(),
+      " sessions: ", written.why().empty() ? "the daemon's log says why" : written.why()));
 }
 
 absl::Status Admin::StartTrace(uint64_t session, double seconds) {

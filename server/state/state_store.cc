@@ -164,19 +164,30 @@ absl::Status StateStore::RestoreKept(Kept* kept) ABSL_NO_THREAD_SAFETY_ANALYSIS 
 
 absl::Status StateStore::Restore(Kept* kept) {
   absl::Status damaged;  // of the newest
+  std::string newest;    // its session's id
   kept->id.clear();
   for (const std::string& name : files_->Of(kept->key)) {
     const absl::Status status = RestoreFrom(name, kept);
-    if (status.ok() && !damaged.ok()) {
-      Log(LogLevel::kError, "snapshot damaged",
-          {{"file", PathOf(files_->Of(kept->key)[0])},
-           {"reason", damaged.message()},
-           {"instead", name}});
-    }
+    if (status.ok() && !damaged.ok()) NoteOlder(*kept, name, newest, damaged);
     if (!absl::IsDataLoss(status)) return status;
-    if (damaged.ok()) damaged = status;
+    if (!damaged.ok()) continue;
+    damaged = status;
+    newest = kept->id;
   }
   return damaged;
+}
+
+void StateStore::NoteOlder(const Kept& kept, const std::string& name, const std::string& newest,
+                           const absl::Status& damaged) {
+  Log(LogLevel::kError, "snapshot damaged",
+      {{"file", PathOf(files_->Of(kept.key)[0])},
+       {"reason", damaged.message()},
+       {"instead", name}});
+  if (newest.empty() || newest == kept.id) return;
+  manager_->Retire(newest, absl::FailedPreconditionError(absl::StrCat(
+                               "the newest snapshot of the session '", kept.session.second,
+                               "' is damaged, and the session is again as a former client had it: "
+                               "connect again for what was saved in it")));
 }
 
 absl::Status StateStore::RestoreFrom(const std::string& name, Kept* kept) {
@@ -299,6 +310,7 @@ SnapshotCounts StateStore::SnapshotAll(std::chrono::milliseconds patience) {
       continue;
     }
     ++counts.failed;
+    if (counts.why.ok()) counts.why = status;
     Log(LogLevel::kError, "no snapshot of a session",
         {{"session", record->number},
          {"tenant", record->owner.tenant->name},

@@ -38,6 +38,7 @@ struct StateOptions {
 struct SnapshotCounts {
   int sessions = 0;  // written
   int failed = 0;    // as the log says
+  absl::Status why;  // the first of them has failed
   uint64_t bytes = 0;
 };
 
@@ -71,6 +72,9 @@ class StateStore {
   // be restored; without an id: nobody knows.
   absl::Status Restore(Kept* kept);
   absl::Status RestoreFrom(const std::string& name, Kept* kept);
+  // That it was restored from an older one. `newest`: the session's id in the one that is damaged.
+  void NoteOlder(const Kept& kept, const std::string& name, const std::string& newest,
+                 const absl::Status& damaged);
   // For a client that asks for it. Waits a while for other sessions that are being restored.
   absl::Status RestoreKept(Kept* kept);
   std::string PathOf(const std::string& name) const;

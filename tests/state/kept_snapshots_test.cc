@@ -187,5 +187,26 @@ TEST_F(KeptSnapshotsTest, IfAllAreDamagedTheyStay) {
   EXPECT_EQ(FilesOf(".session").size() + FilesOf(".older").size(), 2u);
 }
 
+// The one before may be of a former client, and the one that has lost the session is told so.
+TEST_F(KeptSnapshotsTest, OfAFormerClient) {
+  std::string former;
+  std::string id;
+  {
+    const Keeper keeper = Start(2);
+    former = (*keeper.Open())->id;
+    EXPECT_EQ(keeper.store->SnapshotAll(kPatience).sessions, 1);
+    id = (*keeper.Open())->id;
+    ASSERT_NE(id, former);
+    EXPECT_EQ(keeper.store->SnapshotAll(kPatience).sessions, 1);
+  }
+  const std::string newest = FilesOf(".session")[0];
+  std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 1);
+  const Keeper keeper = Start(2);
+  EXPECT_EQ(keeper.manager->Find(id), nullptr);
+  ASSERT_NE(keeper.manager->Find(former), nullptr);
+  EXPECT_THAT(std::string(keeper.manager->WhyGone(id).message()),
+              HasSubstr("the newest snapshot of the session 'exp' is damaged"));
+}
+
 }  // namespace
 }  // namespace chx::server
