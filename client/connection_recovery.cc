@@ -115,7 +115,7 @@ absl::Status Connection::CheckRestored(const v1::OpenReply& reply) {
   const absl::Time written =
       absl::FromUnixMillis(static_cast<int64_t>(reply.kept().snapshot_unix_ms()));
   return absl::DataLossError(absl::StrCat(
-      "the daemon has ended without notice, and its session was restored from a snapshot of ",
+      "the daemon has ended, and its session was restored from a snapshot of ",
       absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", written, absl::UTCTimeZone()),
       ", before what this client was told is done; connect again",
       named() ? absl::StrCat(" to the session '", options_.session, "' for what was saved in it")

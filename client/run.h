@@ -86,6 +86,7 @@ struct RunOptions {
   // Steps after each of which the daemon, with --state-dir, writes the session to its disk; 0: only
   // as often as it writes all sessions.
   int64_t snapshot_every = 0;
+  double snapshot_seconds = 0;  // likewise, in seconds; both may be given
   // Called with the number of each step, from 0, before its numbers that vary are read: it may set
   // an optimizer's hyperparameters.
   std::function<absl::Status(int64_t step)> schedule;

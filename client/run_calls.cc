@@ -91,6 +91,7 @@ absl::Status FillSpec(const Session& session, const RunRequest& request, v1::Run
   }
   spec->set_time_limit(request.time_limit);
   spec->set_snapshot_every(request.snapshot_every);
+  spec->set_snapshot_seconds(request.snapshot_seconds);
   return absl::OkStatus();
 }
 

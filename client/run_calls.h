@@ -55,6 +55,7 @@ struct RunRequest {
   ArrayBody* marks = nullptr;  // null: none
   bool equal_weights = false;
   int64_t snapshot_every = 0;
+  double snapshot_seconds = 0;
 };
 
 struct RunInfo {

@@ -252,6 +252,7 @@ absl::StatusOr<Run> StartRun(const RunStep& step, const RunOptions& options) {
   request.shuffle = options.shuffle;
   request.time_limit = options.time_limit;
   request.snapshot_every = options.snapshot_every;
+  request.snapshot_seconds = options.snapshot_seconds;
   CHX_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(step));
   const bool given = !options.rows.empty();
   CHX_ASSIGN_OR_RETURN(request.step,

@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<StateStore>> OpenState(const Options& options,
   StateOptions state;
   state.folder = options.state_dir;
   state.interval = options.snapshot_interval;
+  state.keep = options.state_keep;
   state.find_tenant = [tenants](const std::string& name) -> TenantPtr {
     if (tenants == nullptr) return name == DefaultTenant()->name ? DefaultTenant() : nullptr;
     for (const TenantPtr& tenant : tenants->List()) {
@@ -90,6 +91,7 @@ absl::Status Snapshot(StateStore* state, uint64_t number, v1::SnapshotReply* rep
   reply->set_sessions(static_cast<uint32_t>(counts.sessions));
   reply->set_failed(static_cast<uint32_t>(counts.failed));
   reply->set_bytes(counts.bytes);
+  reply->set_why(std::string(counts.why.message()));
   return absl::OkStatus();
 }
 

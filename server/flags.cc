@@ -181,6 +181,9 @@ void AddRest(Adder* add, Flags* flags) {
             "started next takes them up. Default: none are kept.");
   add->Duration("snapshot-interval", &flags->snapshot_interval, "0s",
                 "How often sessions that changed are written in between; 0s: never.");
+  add->Number("state-keep", &flags->state_keep,
+              "How many snapshots of each session stay: if the newest is damaged, the session is "
+              "taken up from the one before.");
   add->Group("Data");
   add->Text("data-root", &flags->data_root,
             "A folder with .npy, .npz and .safetensors files that every session may read. Default: "

@@ -43,6 +43,7 @@ struct Flags {
   std::string state_dir;
   std::string data_root;
   absl::Duration snapshot_interval = absl::ZeroDuration();
+  int state_keep = 1;
 
   std::string metrics_listen;
   std::string status_listen;

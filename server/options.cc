@@ -27,6 +27,7 @@ namespace {
 constexpr int64_t kMinMemory = int64_t{128} << 20;
 constexpr int64_t kMinSessionMemory = int64_t{1} << 20;
 constexpr int kMaxThreads = 1024;
+constexpr int kMaxStateKeep = 100;
 
 // A directory of the user's own: others could otherwise put a socket in the way.
 absl::StatusOr<std::string> DefaultSocket() {
@@ -243,6 +244,14 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
                        CheckedDuration("--snapshot-interval", flags.snapshot_interval));
   if (options.snapshot_interval.count() != 0 && options.state_dir.empty()) {
     return absl::InvalidArgumentError("--snapshot-interval expects --state-dir, got none");
+  }
+  options.state_keep = flags.state_keep;
+  if (options.state_keep < 1 || options.state_keep > kMaxStateKeep) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--state-keep expects 1 to ", kMaxStateKeep, ", got ", options.state_keep));
+  }
+  if (options.state_keep != 1 && options.state_dir.empty()) {
+    return absl::InvalidArgumentError("--state-keep expects --state-dir, got none");
   }
   options.lifeline_fd = flags.lifeline_fd;
   // A daemon of one client's own has nobody to protect from it, and logs to that client's terminal.

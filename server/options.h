@@ -49,6 +49,7 @@ struct Options {
   std::chrono::milliseconds drain_timeout{0};
   std::string state_dir;                           // empty: no session outlives the daemon
   std::chrono::milliseconds snapshot_interval{0};  // 0: none
+  int state_keep = 1;                              // snapshots of each session
   std::string data_root;                           // empty: no files are for sessions
   int threads = 0;
   CredentialFiles credential_files;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace chx::server {
@@ -69,6 +70,23 @@ TEST(Options, LeasesThatClocksCannotHoldAreRefused) {
   EXPECT_FALSE(lease(absl::InfiniteDuration()).ok());
   EXPECT_FALSE(lease(-absl::Seconds(1)).ok());
   EXPECT_EQ(lease(absl::Seconds(1))->function_deadline, std::chrono::hours(1));
+}
+
+TEST(Options, SnapshotsThatStay) {
+  const auto keep = [](int count, const std::string& folder) {
+    Flags flags;
+    flags.listen = "unix:/tmp/a.sock";
+    flags.state_dir = folder;
+    flags.state_keep = count;
+    return OptionsFromFlags(flags);
+  };
+  EXPECT_EQ(keep(1, "")->state_keep, 1);
+  EXPECT_EQ(keep(100, "/tmp/state")->state_keep, 100);
+  EXPECT_EQ(keep(2, "").status().message(), "--state-keep expects --state-dir, got none");
+  for (const int wrong : {-1, 0, 101}) {
+    EXPECT_EQ(keep(wrong, "/tmp/state").status().message(),
+              absl::StrCat("--state-keep expects 1 to 100, got ", wrong));
+  }
 }
 
 TEST(Options, TheLogOfAPrivateDaemonIsQuiet) {

@@ -244,7 +244,13 @@ absl::Status Admin::Snapshot() {
   v1::Call call;
   v1::Reply reply;
   call.mutable_snapshot();
-  return Ask(call, false, &reply, kSnapshotTimeout);
+  CHX_RETURN_IF_ERROR(Ask(call, false, &reply, kSnapshotTimeout));
+  const v1::SnapshotReply& written = reply.snapshot();
+  if (written.failed() == 0) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      "[snapshot] could not write ", written.failed(), " of ",
+      written.sessions() + written.failed(),
+      " sessions: ", written.why().empty() ? "the daemon's log says why" : written.why()));
 }
 
 absl::Status Admin::StartTrace(uint64_t session, double seconds) {

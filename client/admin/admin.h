@@ -125,7 +125,7 @@ class Admin {
   absl::Status LimitSession(uint64_t number, uint64_t memory_bytes);
   // No sessions are opened any more, and the clients of those there are are told.
   absl::Status Drain();
-  // Has the state of all sessions written now.
+  // Has the state of all sessions written now. absl::IsAborted: some were not.
   absl::Status Snapshot();
   // Records what sessions do, for at most so long. `session`: 0: all.
   absl::Status StartTrace(uint64_t session, double seconds);

@@ -521,6 +521,7 @@ def _run_start(
     rules: list[tuple[int, bool, int, float, int]],
     time_limit: float,
     snapshot_every: int,
+    snapshot_seconds: float,
     /,
 ) -> None: ...
 def _run_watch(

@@ -235,6 +235,14 @@ def check_from(done: int, *lists: Sequence[int] | None) -> None:
         )
 
 
+def snapshots(every: int | None, seconds: float | None) -> tuple[int, float]:
+    if every is not None and every < 1:
+        raise ValueError(f"[runs] expects snapshots every 1 step at most, got {every}")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"[runs] expects snapshot_seconds above 0, got {seconds}")
+    return every or 0, seconds or 0.0
+
+
 def rule(
     rule: StopRule, names: Metrics, evaluation_names: Metrics
 ) -> tuple[int, bool, int, float, int]:

@@ -229,7 +229,7 @@ class Admin:
         """Has the state of all sessions written now.
 
         Raises:
-          ChainerxError: the daemon keeps none.
+          ChainerxError: the daemon keeps none, or has no room for it.
         """
         self._call("snapshot")
 

@@ -347,6 +347,7 @@ def start(
     stop: Sequence[StopRule] = (),
     time_limit: float | None = None,
     snapshot_every: int | None = None,
+    snapshot_seconds: float | None = None,
     session: Any = None,
 ) -> Run:
     """Starts a run: the daemon calls a step with minibatches, again and again.
@@ -392,6 +393,7 @@ def start(
       snapshot_every: steps after each of which the daemon writes the session to its disk, so that the
         run goes on from there if the daemon crashes. Needs `chxd --state-dir`. None: only as often as
         the daemon writes all sessions.
+      snapshot_seconds: the same by time, since the last one that it has asked for. Both may be given.
       session: whose arrays it works on; None: that of the default device.
 
     Returns:
@@ -426,8 +428,7 @@ def start(
         taken = order(shuffle, 0, count) if shuffle is not None else np.arange(count)
     if total < 1 or evaluate_every < 1:
         raise ValueError("[runs] expects 1 step and epoch at least")
-    if snapshot_every is not None and snapshot_every < 1:
-        raise ValueError(f"[runs] expects snapshots every 1 step at most, got {snapshot_every}")
+    snapshots = _run_calls.snapshots(snapshot_every, snapshot_seconds)
     equal_weights = _run_calls.equal_weights(evaluate_weights)
     for rule in stop:
         if not isinstance(rule, StopRule):
@@ -466,7 +467,7 @@ def start(
             for rule in stop
         ],
         0.0 if time_limit is None else time_limit,
-        snapshot_every or 0,
+        *snapshots,
     )
     return Run(session, name)
 

@@ -70,7 +70,8 @@ ArrayBody* FirstOf(const Arrays& arrays) {
 }
 
 // (session, name, step, steps, shuffle or None, [rows], done, first, [values], log_every,
-// evaluation or None, evaluate_every, equal weights, [marks], rules, time_limit, snapshot_every)
+// evaluation or None, evaluate_every, equal weights, [marks], rules, time_limit, snapshot_every,
+// snapshot_seconds)
 PyObject* Start(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
   const char* name = nullptr;
@@ -95,10 +96,11 @@ PyObject* Start(PyObject*, PyObject* args) {
   Arrays rows_arrays;
   Arrays values_arrays;
   Arrays marks_arrays;
-  if (!PyArg_ParseTuple(args, "O!sO!LOOLOOLOLpOO!dL", &session_type, &session, &name, &PyTuple_Type,
-                        &step, &steps, &shuffle, &rows, &done, &first, &values, &log_every,
-                        &evaluation, &evaluate_every, &equal_weights, &marks, &PyList_Type, &rules,
-                        &request.time_limit, &snapshot_every) ||
+  if (!PyArg_ParseTuple(args, "O!sO!LOOLOOLOLpOO!dLd", &session_type, &session, &name,
+                        &PyTuple_Type, &step, &steps, &shuffle, &rows, &done, &first, &values,
+                        &log_every, &evaluation, &evaluate_every, &equal_weights, &marks,
+                        &PyList_Type, &rules, &request.time_limit, &snapshot_every,
+                        &request.snapshot_seconds) ||
       !ToCalls(step, &request.step, &data) || !ToArrays(rows, false, &rows_arrays) ||
       !ToArrays(first, false, &first_arrays) || !ToArrays(values, false, &values_arrays) ||
       !ToArrays(marks, false, &marks_arrays) || !ToRules(rules, &request.rules)) {

@@ -58,6 +58,7 @@ absl::StatusOr<RunSpec> SpecFrom(const v1::RunSpec& message) {
   spec.marks = message.marks();
   spec.equal_weights = message.equal_weights();
   spec.snapshot_every = message.snapshot_every();
+  spec.snapshot_seconds = message.snapshot_seconds();
   // Those of programs and runs are not for clients.
   Handle all = spec.values | spec.rows | spec.marks;
   for (Handle handle : spec.step.data) all |= handle;
@@ -101,7 +102,7 @@ absl::Status RunCallService::Start(const v1::StartRunRequest& request) {
   }
   if (manager_->draining()) return absl::UnavailableError("the daemon is shutting down");
   CHX_ASSIGN_OR_RETURN(RunSpec spec, SpecFrom(request.spec()));
-  if (spec.snapshot_every > 0) {
+  if (spec.asks_for_snapshots()) {
     CHX_RETURN_IF_ERROR(CheckAllowed(*record->owner.tenant, Feature::kSnapshots, "runs"));
   }
   if (spec.reads_files()) {

@@ -30,6 +30,12 @@ command::Upload UploadRows(const DataArray& array, const std::string& data, int6
   return upload;
 }
 
+std::chrono::steady_clock::time_point After(std::chrono::steady_clock::time_point time,
+                                            double seconds) {
+  return time + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                    std::chrono::duration<double>(seconds));
+}
+
 }  // namespace
 
 RunLoop::RunLoop(std::shared_ptr<Session> session, RunsOptions options)
@@ -122,10 +128,17 @@ void RunLoop::Step() {
     return;
   }
   Call(&step_part_, *rows, *values, &RunLoop::CountStep);
-  if (spec_->snapshot_every > 0 && position_->step > step && options_.snapshot != nullptr &&
-      position_->step % spec_->snapshot_every == 0) {
-    options_.snapshot(session_.get());
+}
+
+void RunLoop::SnapshotIfDue(bool stepped) {
+  if (!spec_->asks_for_snapshots() || options_.snapshot == nullptr) return;
+  bool due = stepped && spec_->snapshot_every > 0 && position_->step % spec_->snapshot_every == 0;
+  if (spec_->snapshot_seconds > 0) {
+    const auto now = std::chrono::steady_clock::now();
+    due = due || now >= snapshot_due_;
+    if (due) snapshot_due_ = After(now, spec_->snapshot_seconds);
   }
+  if (due) options_.snapshot(session_.get());
 }
 
 void RunLoop::Evaluate() {
@@ -251,11 +264,14 @@ bool RunLoop::MayGoOn(Ending* ending) {
 }
 
 RunLoop::Ending RunLoop::RunSteps() {
+  snapshot_due_ = After(std::chrono::steady_clock::now(), spec_->snapshot_seconds);
   Ending ending = {"done", ""};
   while (position_->reason.empty()) {
     if (position_->step == spec_->steps && !position_->evaluates) return ending;
     if (!MayGoOn(&ending)) return ending;
+    const int64_t step = position_->step;
     position_->evaluates ? Evaluate() : Step();
+    SnapshotIfDue(position_->step > step);
   }
   return {position_->reason, position_->text};
 }

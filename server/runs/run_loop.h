@@ -141,6 +141,7 @@ class RunLoop {
   int64_t Marks(int64_t step) const;
   void Step();
   void Evaluate();
+  void SnapshotIfDue(bool stepped);
   Ending RunSteps();
 
   const std::shared_ptr<Session> session_;
@@ -149,8 +150,9 @@ class RunLoop {
   const RunSpec* spec_ = nullptr;  // the run's
   RunPosition* position_ = nullptr;
   bool holds_ = false;
-  bool paused_ = false;  // as the last event about it has said
-  MemoryCharge charge_;  // of the run, and what follows
+  bool paused_ = false;                                 // as the last event about it has said
+  std::chrono::steady_clock::time_point snapshot_due_;  // if the spec has seconds
+  MemoryCharge charge_;                                 // of the run, and what follows
   Part step_part_;
   Part evaluation_part_;
   StepTable values_;

@@ -91,6 +91,10 @@ absl::Status CheckRunSpec(const RunSpec& spec) {
   if (spec.snapshot_every < 0) {
     return ValueError("[runs] expects snapshots every 1 step at most, got ", spec.snapshot_every);
   }
+  if (!(spec.snapshot_seconds >= 0 && spec.snapshot_seconds <= kMaxSeconds)) {
+    return ValueError("[runs] expects snapshots every 0 to ", kMaxSeconds, " s, got ",
+                      spec.snapshot_seconds);
+  }
   return absl::OkStatus();
 }
 

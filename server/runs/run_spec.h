@@ -66,11 +66,13 @@ struct RunSpec {
   absl::optional<RunCalls> evaluation;
   int64_t evaluate_every = 0;  // steps
   std::vector<RunRule> rules;
-  double time_limit = 0;       // seconds; 0: none
-  Handle marks = 0;            // int64(any, 2): steps, ascending, and RunMarks. 0: none
-  bool equal_weights = false;  // of an evaluation's minibatches; else their rows
-  int64_t snapshot_every = 0;  // steps; 0: only with the others
+  double time_limit = 0;        // seconds; 0: none
+  Handle marks = 0;             // int64(any, 2): steps, ascending, and RunMarks. 0: none
+  bool equal_weights = false;   // of an evaluation's minibatches; else their rows
+  int64_t snapshot_every = 0;   // steps; 0: only with the others
+  double snapshot_seconds = 0;  // likewise
 
+  bool asks_for_snapshots() const { return snapshot_every > 0 || snapshot_seconds > 0; }
   bool reads_files() const {
     return !step.files.empty() || (evaluation.has_value() && !evaluation->files.empty());
   }

@@ -200,7 +200,7 @@ void Runs::ResumeAll(const std::shared_ptr<Session>& session, const absl::Status
 absl::StatusOr<std::shared_ptr<Run>> Runs::Start(const std::shared_ptr<Session>& session,
                                                  TenantPlace place, RunSpec spec) {
   Reap();
-  if (spec.snapshot_every > 0 && options_.snapshot == nullptr) {
+  if (spec.asks_for_snapshots() && options_.snapshot == nullptr) {
     return ValueError("[runs] cannot write snapshots: the daemon has no --state-dir");
   }
   const std::shared_ptr<OfSession> kept = KeptBy(session.get());

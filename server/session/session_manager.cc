@@ -240,6 +240,11 @@ absl::Status SessionManager::WhyGone(const std::string& id) {
   return names_.WhyGone(id);
 }
 
+void SessionManager::Retire(const std::string& id, absl::Status why) {
+  MutexLock lock(&mutex_);
+  names_.Retire(id, std::move(why));
+}
+
 uint64_t SessionManager::Attach(const SessionRecordPtr& record, StreamHooks stream) {
   const auto hooks = std::make_shared<const StreamHooks>(std::move(stream));
   std::shared_ptr<const StreamHooks> older;

@@ -162,6 +162,8 @@ class SessionManager {
   SessionRecordPtr FindByNumber(uint64_t number);
   // What a client is told that has lost its session to another one; OK: no such thing is known.
   absl::Status WhyGone(const std::string& id);
+  // A session that is not there any more by that id, as `why` says.
+  void Retire(const std::string& id, absl::Status why);
   // Makes a stream the session's only one; an older one is cancelled. Returns its attachment, a
   // larger number than all before, or 0 if the session has been freed.
   uint64_t Attach(const SessionRecordPtr& record, StreamHooks stream);

@@ -79,6 +79,7 @@ void ToMessage(const RunSpec& spec, state::RunSpec* message) {
   }
   message->set_time_limit(spec.time_limit);
   message->set_snapshot_every(spec.snapshot_every);
+  message->set_snapshot_seconds(spec.snapshot_seconds);
   message->set_rows(spec.rows);
   message->set_marks(spec.marks);
   message->set_equal_weights(spec.equal_weights);
@@ -103,6 +104,7 @@ RunSpec SpecFrom(const state::RunSpec& message) {
   }
   spec.time_limit = message.time_limit();
   spec.snapshot_every = message.snapshot_every();
+  spec.snapshot_seconds = message.snapshot_seconds();
   spec.rows = message.rows();
   spec.marks = message.marks();
   spec.equal_weights = message.equal_weights();

@@ -97,6 +97,13 @@ class StateFolder {
   // Writes a file by `write`, which gets a descriptor. Either all of it is there afterwards, and
   // stays there after a crash, or what was there before. `name`: letters, digits and dots.
   absl::Status Replace(const std::string& name, absl::FunctionRef<absl::Status(int fd)> write);
+  // Gives a file another name, by which it stays when another one replaces it. kNotFound: there is
+  // none.
+  absl::Status Link(const std::string& name, const std::string& other);
+  // Replaces a file by another one that is there, for good.
+  absl::Status Rename(const std::string& name, const std::string& to);
+  // Whether the names are both of one file.
+  bool AreSame(const std::string& a, const std::string& b) const;
   absl::StatusOr<OwnedFd> OpenFile(const std::string& name) const;
   // Names of files with that ending, in order.
   absl::StatusOr<std::vector<std::string>> List(absl::string_view ending) const;

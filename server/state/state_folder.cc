@@ -95,15 +95,38 @@ absl::Status StateFolder::Replace(const std::string& name,
   const OwnedFd file(OpenBeneath(folder_.get(), unfinished, O_WRONLY | O_CREAT | O_EXCL));
   if (file.get() < 0) return FolderError("make a file in", path_);
   absl::Status status = write(file.get());
-  if (status.ok() &&
-      renameat(folder_.get(), unfinished.c_str(), folder_.get(), name.c_str()) != 0) {
-    status = FolderError("rename a file in", path_);
+  if (status.ok()) status = Rename(unfinished, name);
+  if (!status.ok()) unlinkat(folder_.get(), unfinished.c_str(), 0);
+  return status;
+}
+
+absl::Status StateFolder::Link(const std::string& name, const std::string& other) {
+  const int folder = folder_.get();
+  const bool plain = IsPlainName(name) && IsPlainName(other);
+  if (!plain) errno = EINVAL;
+  if (plain && linkat(folder, name.c_str(), folder, other.c_str(), 0) == 0) return absl::OkStatus();
+  return FolderError("link a file in", path_);
+}
+
+absl::Status StateFolder::Rename(const std::string& name, const std::string& to) {
+  const int folder = folder_.get();
+  const bool plain = IsPlainName(name) && IsPlainName(to);
+  if (!plain) errno = EINVAL;
+  if (!plain || renameat(folder, name.c_str(), folder, to.c_str()) != 0) {
+    return FolderError("rename a file in", path_);
   }
-  if (!status.ok()) {
-    unlinkat(folder_.get(), unfinished.c_str(), 0);
-    return status;
-  }
-  return fsync(folder_.get()) == 0 ? absl::OkStatus() : FolderError("sync", path_);
+  return fsync(folder) == 0 ? absl::OkStatus() : FolderError("sync", path_);
+}
+
+bool StateFolder::AreSame(const std::string& a, const std::string& b) const {
+  const auto look = [this](const std::string& name, struct stat* status) {
+    return IsPlainName(name) &&
+           fstatat(folder_.get(), name.c_str(), status, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  struct stat first = {};
+  struct stat second = {};
+  return look(a, &first) && look(b, &second) && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
 }
 
 absl::StatusOr<OwnedFd> StateFolder::OpenFile(const std::string& name) const {

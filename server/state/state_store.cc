@@ -19,7 +19,6 @@
 namespace chx::server {
 namespace {
 
-constexpr absl::string_view kEnding = ".session";
 constexpr std::chrono::seconds kPatience(10);  // of snapshots at intervals, and soon
 constexpr std::chrono::hours kNoInterval(24);
 // How long a client that asks for its session waits for others' to be restored: less than it waits
@@ -29,11 +28,9 @@ constexpr std::chrono::seconds kClientsPatience(3);
 // ask without end do not keep the disk busy.
 constexpr int kPausePerTry = 10;
 
-std::string FileOf(const std::string& key) { return absl::StrCat(key, kEnding); }
-
-// Of a file: what names of files and log lines are made of.
-absl::Status CheckHead(const state::Head& head, const std::string& name) {
-  if (FileOf(head.key()) != name) return Unreadable("it is another session's file");
+// Of a file of that key: what names of files and log lines are made of.
+absl::Status CheckHead(const state::Head& head, const std::string& key) {
+  if (head.key() != key) return Unreadable("it is another session's file");
   if (head.id().size() != 16) return Unreadable("the session's id");
   return head.name().empty() ? absl::OkStatus() : CheckSessionName(head.name());
 }
@@ -83,13 +80,13 @@ int64_t WorkOf(const SessionRecord& record) {
 
 }  // namespace
 
-// A session's file that was there when the daemon began.
-struct StateStore::KeptFile {
-  std::string name;
+// A session whose files were there when the daemon began.
+struct StateStore::Kept {
+  std::string key;
   std::string id;
   SessionName session;
   // Under restoring_: what came of the last try, and when the next one may be.
-  bool restored = false;  // for good: from then on the file may be older than the session
+  bool restored = false;  // for good: from then on the files may be older than the session
   absl::Status why;
   std::chrono::steady_clock::time_point next_try;
 };
@@ -97,6 +94,7 @@ struct StateStore::KeptFile {
 absl::StatusOr<std::unique_ptr<StateStore>> StateStore::Open(StateOptions options) {
   std::unique_ptr<StateStore> store(new StateStore(std::move(options)));
   CHX_ASSIGN_OR_RETURN(store->folder_, StateFolder::Open(store->options_.folder));
+  store->files_ = std::make_unique<SessionFiles>(store->folder_.get(), store->options_.keep);
   return store;
 }
 
@@ -104,22 +102,27 @@ StateStore::~StateStore() { Stop(); }
 
 void StateStore::Start(SessionManager* manager) {
   manager_ = manager;
-  const auto names = folder_->List(kEnding);
-  if (!names.ok())
-    Log(LogLevel::kError, "no sessions restored", {{"reason", names.status().message()}});
-  for (const std::string& name : names.value_or(std::vector<std::string>())) {
-    const auto kept = std::make_shared<KeptFile>();
-    const absl::Status restored = Restore(name, kept.get());
+  const auto keys = files_->Load();
+  if (!keys.ok())
+    Log(LogLevel::kError, "no sessions restored", {{"reason", keys.status().message()}});
+  for (const std::string& key : keys.value_or(std::vector<std::string>())) {
+    const auto kept = std::make_shared<Kept>();
+    kept->key = key;
+    const absl::Status restored = Restore(kept.get());
     if (restored.ok()) continue;
     Log(LogLevel::kError, "session not restored",
-        {{"file", absl::StrCat(folder_->path(), "/", name)}, {"reason", restored.message()}});
+        {{"file", PathOf(files_->Of(key)[0])}, {"reason", restored.message()}});
     if (kept->id.empty()) {
-      manager->KeepUnreadable(name.substr(0, name.size() - kEnding.size()), NotRestored(restored));
+      manager->KeepUnreadable(key, NotRestored(restored));
       continue;
     }
     manager->Keep(kept->id, kept->session, [this, kept] { return RestoreKept(kept.get()); });
   }
   thread_ = std::thread([this] { SnapshotWhenDue(); });
+}
+
+std::string StateStore::PathOf(const std::string& name) const {
+  return absl::StrCat(folder_->path(), "/", name);
 }
 
 absl::Status StateStore::NotRestored(const absl::Status& why) const {
@@ -135,7 +138,7 @@ absl::Status StateStore::NotRestored(const absl::Status& why) const {
                      " s, when sessions that nobody uses any more have ended");
 }
 
-absl::Status StateStore::RestoreKept(KeptFile* kept) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::Status StateStore::RestoreKept(Kept* kept) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const auto end = std::chrono::steady_clock::now() + kClientsPatience;
   while (!restoring_.TryLock()) {
     if (std::chrono::steady_clock::now() >= end) {
@@ -149,7 +152,7 @@ absl::Status StateStore::RestoreKept(KeptFile* kept) ABSL_NO_THREAD_SAFETY_ANALY
   if (kept->restored) {
     status = absl::OkStatus();  // another client was faster
   } else if (began >= kept->next_try) {
-    status = Restore(kept->name, kept);
+    status = Restore(kept);
     kept->restored = status.ok();
     if (!status.ok()) kept->why = status = NotRestored(status);
     const auto now = std::chrono::steady_clock::now();
@@ -159,12 +162,39 @@ absl::Status StateStore::RestoreKept(KeptFile* kept) ABSL_NO_THREAD_SAFETY_ANALY
   return status;
 }
 
-absl::Status StateStore::Restore(const std::string& name, KeptFile* kept) {
+absl::Status StateStore::Restore(Kept* kept) {
+  absl::Status damaged;  // of the newest
+  std::string newest;    // its session's id
+  kept->id.clear();
+  for (const std::string& name : files_->Of(kept->key)) {
+    const absl::Status status = RestoreFrom(name, kept);
+    if (status.ok() && !damaged.ok()) NoteOlder(*kept, name, newest, damaged);
+    if (!absl::IsDataLoss(status)) return status;
+    if (!damaged.ok()) continue;
+    damaged = status;
+    newest = kept->id;
+  }
+  return damaged;
+}
+
+void StateStore::NoteOlder(const Kept& kept, const std::string& name, const std::string& newest,
+                           const absl::Status& damaged) {
+  Log(LogLevel::kError, "snapshot damaged",
+      {{"file", PathOf(files_->Of(kept.key)[0])},
+       {"reason", damaged.message()},
+       {"instead", name}});
+  if (newest.empty() || newest == kept.id) return;
+  manager_->Retire(newest, absl::FailedPreconditionError(absl::StrCat(
+                               "the newest snapshot of the session '", kept.session.second,
+                               "' is damaged, and the session is again as a former client had it: "
+                               "connect again for what was saved in it")));
+}
+
+absl::Status StateStore::RestoreFrom(const std::string& name, Kept* kept) {
   CHX_ASSIGN_OR_RETURN(const OwnedFd fd, folder_->OpenFile(name));
   PartReader file(fd.get());
   CHX_ASSIGN_OR_RETURN(const state::Head head, ReadHead(&file));
-  CHX_RETURN_IF_ERROR(CheckHead(head, name));
-  kept->name = name;
+  CHX_RETURN_IF_ERROR(CheckHead(head, kept->key));
   kept->id = head.id();
   kept->session = {head.tenant(), head.name()};
   TenantPtr tenant = options_.find_tenant(head.tenant());
@@ -189,12 +219,14 @@ absl::Status StateStore::Restore(const std::string& name, KeptFile* kept) {
     CHX_RETURN_IF_ERROR(status);
     runs = ReadRuns(head, record->session.get());
     record->session->set_uploads(static_cast<int64_t>(head.uploads()));
-    if (head.stream().empty()) return absl::OkStatus();
-    CHX_ASSIGN_OR_RETURN(auto transport,
-                         options_.read_stream(record->session->account(), head.stream()));
-    MutexLock lock(&record->stream_mutex);
-    record->transport = std::move(transport);
-    return absl::OkStatus();
+    if (!head.stream().empty()) {
+      CHX_ASSIGN_OR_RETURN(auto transport,
+                           options_.read_stream(record->session->account(), head.stream()));
+      MutexLock lock(&record->stream_mutex);
+      record->transport = std::move(transport);
+    }
+    // Before a client is told anything of it: no later daemon may take up a newer file.
+    return files_->ReturnTo(kept->key, name);
   };
   CHX_ASSIGN_OR_RETURN(const SessionRecordPtr record, manager_->Restore(owner, fill));
   Log(LogLevel::kInfo, "session restored",
@@ -249,7 +281,7 @@ absl::Status StateStore::Write(const SessionRecordPtr& record, std::chrono::mill
       record->session->InspectWithin(left, [&](SessionState& session) {
         head.set_uploads(static_cast<uint64_t>(record->session->uploads()));
         AddRuns(record->session.get(), &head);
-        status = folder_->Replace(FileOf(record->key), [&](int fd) {
+        status = files_->Write(record->key, [&](int fd) {
           PartWriter file(fd);
           const absl::Status written = WriteSession(&session, std::move(head), &file);
           *bytes = file.bytes();
@@ -278,6 +310,7 @@ SnapshotCounts StateStore::SnapshotAll(std::chrono::milliseconds patience) {
       continue;
     }
     ++counts.failed;
+    if (counts.why.ok()) counts.why = status;
     Log(LogLevel::kError, "no snapshot of a session",
         {{"session", record->number},
          {"tenant", record->owner.tenant->name},
@@ -319,7 +352,7 @@ void StateStore::RemoveEnded() {
     MutexLock lock(&mutex_);
     ended.swap(ended_);
   }
-  for (const std::string& key : ended) folder_->Remove(FileOf(key));
+  for (const std::string& key : ended) files_->Remove(key);
 }
 
 void StateStore::SnapshotSoon(const Session* session) {

@@ -16,13 +16,14 @@
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
 #include "server/session/session_manager.h"
-#include "server/state/snapshot_file.h"
+#include "server/state/session_files.h"
 
 namespace chx::server {
 
 struct StateOptions {
   std::string folder;
   std::chrono::milliseconds interval{0};  // between snapshots of sessions that changed; 0: none
+  int keep = 1;                           // snapshots of each session
   // Null: there is no such tenant any more.
   std::function<TenantPtr(const std::string& name)> find_tenant;
   // As ReadStreamState of server/rpc.
@@ -37,10 +38,11 @@ struct StateOptions {
 struct SnapshotCounts {
   int sessions = 0;  // written
   int failed = 0;    // as the log says
+  absl::Status why;  // the first of them has failed
   uint64_t bytes = 0;
 };
 
-// The daemon's one. Each session has a file of its own, by a random name. Thread-safe.
+// The daemon's one. Each session has files of its own, by a random name. Thread-safe.
 class StateStore {
  public:
   // Opens the folder. An error if it cannot be used, or others may write to it.
@@ -65,11 +67,17 @@ class StateStore {
 
  private:
   explicit StateStore(StateOptions options) : options_(std::move(options)) {}
-  struct KeptFile;
-  // *kept: whose the file is, also if it cannot be restored; without an id: nobody knows.
-  absl::Status Restore(const std::string& name, KeptFile* kept);
+  struct Kept;
+  // From the newest of its snapshots that is not damaged. *kept: whose they are, also if none can
+  // be restored; without an id: nobody knows.
+  absl::Status Restore(Kept* kept);
+  absl::Status RestoreFrom(const std::string& name, Kept* kept);
+  // That it was restored from an older one. `newest`: the session's id in the one that is damaged.
+  void NoteOlder(const Kept& kept, const std::string& name, const std::string& newest,
+                 const absl::Status& damaged);
   // For a client that asks for it. Waits a while for other sessions that are being restored.
-  absl::Status RestoreKept(KeptFile* kept);
+  absl::Status RestoreKept(Kept* kept);
+  std::string PathOf(const std::string& name) const;
   // What clients are told of a session that could not be restored.
   absl::Status NotRestored(const absl::Status& why) const;
   // *bytes: of the file.
@@ -87,6 +95,7 @@ class StateStore {
 
   const StateOptions options_;
   std::unique_ptr<StateFolder> folder_;
+  std::unique_ptr<SessionFiles> files_;
   SessionManager* manager_ = nullptr;
   Mutex restoring_;  // one at a time: two might take from each other the memory that one needs
   Mutex writing_;    // held while a file is written or removed

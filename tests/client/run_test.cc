@@ -292,6 +292,9 @@ TEST_F(RunTest, WrongOptionsAreSaidBeforeItStarts) {
   EXPECT_THAT(start(step, [](RunOptions* o) { o->name = "a b"; }), HasSubstr("a run's name"));
   EXPECT_THAT(start(step, [](RunOptions* o) { o->log_every = -1; }), HasSubstr("to log every"));
   EXPECT_THAT(start(step, [](RunOptions* o) { o->snapshot_every = 1; }), HasSubstr("--state-dir"));
+  EXPECT_THAT(start(step, [](RunOptions* o) { o->snapshot_seconds = 1; }),
+              HasSubstr("--state-dir"));
+  EXPECT_THAT(start(step, [](RunOptions* o) { o->snapshot_seconds = -1; }), HasSubstr("got -1"));
   EXPECT_THAT(start({program, {}, kBatch, {}}, none), HasSubstr("an array of data at least"));
   EXPECT_THAT(start({program, {model.x}, kBatch, {}}, none), HasSubstr("expects 2 arrays"));
   EXPECT_THAT(start({program, {model.x, model.w}, kBatch, {}}, none),

@@ -180,6 +180,7 @@ def test_hostile_specs(session):
             "rules": [],
             "time_limit": 0.0,
             "snapshot_every": 0,
+            "snapshot_seconds": 0.0,
             "rest": None,
             "files": [],
         } | changes
@@ -267,6 +268,10 @@ def test_hostile_specs(session):
         {"time_limit": float("inf")},
         {"snapshot_every": -1},
         {"snapshot_every": 1},  # the daemon has no place for it
+        {"snapshot_seconds": -1.0},
+        {"snapshot_seconds": float("nan")},
+        {"snapshot_seconds": 1e10},
+        {"snapshot_seconds": 1.0},
     ]:
         with pytest.raises((chx.ChainerxError, ValueError, TypeError), match=r"\[runs\]"):
             start(**changes)

@@ -79,6 +79,27 @@ def test_goes_on_after_kill(keeper, rng):
     session.discard()
 
 
+def test_snapshots_by_time(keeper, rng):
+    """As those by steps; and the daemon goes on with them after a restart."""
+    seed = rng.randrange(1000)
+    want = uninterrupted(seed)
+    run = fit(chx.connect(keeper.address, session=NAME), seed, snapshot_seconds=0.02)
+    for _ in range(3):
+        assert wait_until(keeper.files)
+        first = os.stat(os.path.join(keeper.folder, keeper.files()[0])).st_mtime_ns
+        wait_until(
+            lambda run=run, first=first: run.state == "ended"
+            or os.stat(os.path.join(keeper.folder, keeper.files()[0])).st_mtime_ns > first
+        )
+        time.sleep(rng.random() / 10)
+        keeper.daemon.kill()
+        keeper.start()
+        session = chx.connect(keeper.address, session=NAME)
+        run = chx.runs.attach("fit")
+    assert found(session, run) == want
+    session.discard()
+
+
 def other_orders(rng):
     """Options of fit(): rows that are given, and minibatches of those that are left over."""
     given = np.random.default_rng(rng.randrange(2**32)).integers(0, 600, size=(1800, 10))
@@ -232,6 +253,11 @@ def test_snapshots_need_a_place(rng):
             endless(snapshot_every=10)
         with pytest.raises(ValueError, match="1 step"):
             endless(snapshot_every=0)
+        with pytest.raises(ValueError, match="--state-dir"):
+            endless(snapshot_seconds=0.5)
+        for wrong in (0, -1.0, float("nan")):
+            with pytest.raises(ValueError, match="snapshot_seconds above 0"):
+                endless(snapshot_seconds=wrong)
         assert chx.runs.list() == []
 
 

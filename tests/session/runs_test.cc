@@ -187,8 +187,47 @@ TEST_F(RunsTest, AskForSnapshots) {
   EXPECT_EQ(End((*runs.Start(session, {}, spec)).get()).reason, "done");
   EXPECT_EQ(asked, 2);
   spec.name = "nowhere";
-  const absl::Status status = runs_.Start(session, {}, spec).status();
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--state-dir"));
+  for (const double seconds : {0.0, 1.0}) {
+    const absl::Status status = runs_.Start(session, {}, spec).status();
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--state-dir")) << seconds;
+    spec.snapshot_every = 0;
+    spec.snapshot_seconds = 1;
+  }
+}
+
+// By time, also beside those by steps, and no more of them than the time has room for.
+TEST_F(RunsTest, AskForSnapshotsByTime) {
+  constexpr double kSeconds = 0.02;
+  std::atomic<int> asked{0};
+  RunsOptions options;
+  options.snapshot = [&](const Session* /*session*/) { ++asked; };
+  Runs runs(std::move(options));
+  Prepare();
+  const std::shared_ptr<Session> session(session_.get(), [](Session*) {});
+  RunSpec spec = Spec("run");
+  spec.steps = int64_t{1} << 40;
+  spec.log_every = spec.steps;
+  spec.snapshot_every = spec.steps;
+  spec.snapshot_seconds = kSeconds;
+  const auto began = std::chrono::steady_clock::now();
+  const auto seconds = [began] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  const auto run = *runs.Start(session, {}, spec);
+  while (asked < 5 && seconds() < 60) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const int count = asked;
+  EXPECT_GE(count, 5);
+  EXPECT_LE(count * kSeconds, seconds());
+  // Nothing changes while it is paused.
+  run->Ask(RunOrder::kPause);
+  while (run->Watch(0, std::chrono::milliseconds(0)).state != RunState::kPaused) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const int paused = asked;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(asked, paused);
+  run->Ask(RunOrder::kStop);
+  EXPECT_EQ(End(run.get()).reason, "stopped");
 }
 
 TEST_F(RunsTest, ARecordOfNoneIsLeftOut) {

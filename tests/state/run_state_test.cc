@@ -159,6 +159,7 @@ TEST_F(RunStateTest, RecordsAreReadAsTheyWereWritten) {
   record.spec.values = 9;
   record.spec.time_limit = 10.5;
   record.spec.snapshot_every = 11;
+  record.spec.snapshot_seconds = 11.25;
   record.spec.rows = 26;
   record.spec.marks = 27;
   record.spec.equal_weights = true;
@@ -187,6 +188,7 @@ TEST_F(RunStateTest, RecordsAreReadAsTheyWereWritten) {
   EXPECT_EQ(read.spec.step.data, record.spec.step.data);
   EXPECT_EQ(read.spec.evaluation->metrics[0].name, "distance");
   EXPECT_EQ(read.spec.snapshot_every, 11);
+  EXPECT_EQ(read.spec.snapshot_seconds, 11.25);
   EXPECT_EQ(read.spec.rows, 26u);
   EXPECT_EQ(read.spec.marks, 27u);
   EXPECT_TRUE(read.spec.equal_weights);
@@ -301,6 +303,8 @@ TEST_F(RunStateTest, WhatCannotGoOnEnds) {
       [](RunRecord* r) { r->spec.evaluation->rest = r->spec.evaluation->program; },
       [](RunRecord* r) { r->spec.rules[0].metric = 1; },
       [](RunRecord* r) { r->spec.snapshot_every = -1; },
+      [](RunRecord* r) { r->spec.snapshot_seconds = -1; },
+      [](RunRecord* r) { r->spec.snapshot_seconds = std::numeric_limits<double>::infinity(); },
       [](RunRecord* r) { r->spec.first = {1}; },
       [](RunRecord* r) { r->steps_per_epoch = 1; },
       [](RunRecord* r) { r->order = RunOrder::kEndWithDaemon; },
