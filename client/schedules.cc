@@ -42,7 +42,8 @@ Schedule Constant(double value) {
 Schedule Step(double value, int64_t every, double rate, absl::optional<double> target) {
   if (every < 1) return Wrong("[step] expects a change every 1 step or more", every);
   return [=](int64_t step) {
-    return Until(target, value * std::pow(rate, static_cast<double>(step / every)), rate > 1);
+    const int64_t changes = step / every;
+    return Until(target, value * std::pow(rate, static_cast<double>(changes)), rate > 1);
   };
 }
 

@@ -247,7 +247,7 @@ void NormalizeGroups(ComposeContext& c, int64_t groups, double eps) {
   const Value weight = OptionalInput(c, 1);
   const Value bias = OptionalInput(c, 2);
   const Dtype dtype = WideDtype(x.dtype(), weight, bias);
-  const Shape shape = x.shape();
+  const Shape shape = c.input(0).shape();
   const bool affine = weight.is_array() || bias.is_array();
   const Value rows = GroupRows(affine ? Cast(x, dtype) : x, groups);
   Value y = Reshape(c.Apply("layer_norm", {rows, Value(), Value()}, {{"eps", eps}}), shape);
@@ -279,7 +279,7 @@ void GroupNormGradCompose(ComposeContext& c) {
   const Dtype dtype = WideDtype(c.input(0).dtype(), weight, Value());
   const Value x = Cast(c.input(0), dtype);
   const Value gy = Cast(c.input(1), dtype);
-  const Shape shape = x.shape();
+  const Shape shape = c.input(0).shape();
   const Value rows = GroupRows(x, groups);
   const Value scaled = weight.is_array() ? gy * Spread(Cast(weight, dtype), shape) : gy;
   const Value gx = c.Apply("layer_norm_grad", {rows, GroupRows(scaled, groups), Value()},
