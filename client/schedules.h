@@ -21,12 +21,14 @@
 namespace chx {
 namespace schedules {
 
+// The value in a step, counted from 0.
 using Schedule = std::function<absl::StatusOr<double>(int64_t step)>;
 
 // For RunOptions::schedule, or to call in each step of a loop. The numbers, such as an optimizer's
 // hyperparameters, have to be there as long as it is called.
 std::function<absl::Status(int64_t step)> Set(std::vector<std::pair<double*, Schedule>> values);
 
+// value, in all steps.
 Schedule Constant(double value);
 // value * rate^floor(n / every), until it is `target`, if there is one.
 Schedule Step(double value, int64_t every, double rate, absl::optional<double> target = {});
@@ -44,6 +46,7 @@ Schedule Polynomial(double value, int64_t steps, double power = 1,
 // last + (value - last) * (1 + cos(pi * n / steps)) / 2, and `last` from step `steps` on.
 Schedule Cosine(double value, int64_t steps, double last = 0);
 
+// The shape of OneCycle.
 struct OneCycleOptions {
   double up = 0.3;                // the share of the steps on the way up
   bool linear = false;            // lines in place of half periods of a cosine
