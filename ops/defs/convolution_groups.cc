@@ -32,8 +32,8 @@ absl::Status ReadGeometry(absl::string_view op, absl::Span<const AttrValue> attr
 
 // The extent of a kernel, with the gaps between its elements.
 Dims Extent(const Dims& kernel, const Dims& dilate) {
-  Dims extent = kernel;
-  for (int i = 0; i < kernel.size(); ++i) extent[i] = (kernel[i] - 1) * dilate[i] + 1;
+  Dims extent(kernel.size(), 1);
+  for (int i = 0; i < kernel.size(); ++i) extent[i] += (kernel[i] - 1) * dilate[i];
   return extent;
 }
 
