@@ -90,7 +90,6 @@ absl::Status CheckMask(const InferContext& c, int i) {
 }
 
 Shape ResultShape(const Shape& q, const Shape& v) { return WithLast(q, v.back()); }
-Dtype WideDtype(Dtype dtype) { return PromoteTypes(dtype, Dtype::kFloat32); }
 
 // query, key, value, attn_mask?; is_causal, scale, enable_gqa.
 absl::Status AttentionRule(InferContext& c) {
@@ -239,8 +238,6 @@ class Attention {
   Value scores_;
   Value weights_;
 };
-
-Value OptionalInput(ComposeContext& c, int i) { return i < c.num_inputs() ? c.input(i) : Value(); }
 
 void ForwardCompose(ComposeContext& c) {
   const Attention attention(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2),

@@ -60,7 +60,7 @@ template <bool kInverse>
 void RopeCompose(ComposeContext& c) {
   const Value x = FloatInput(c, 0);
   const bool interleaved = c.attr(1).AsBool();
-  const Dtype dtype = PromoteTypes(x.dtype(), Dtype::kFloat32);
+  const Dtype dtype = WideDtype(x.dtype());
   const int64_t pairs = x.shape().back() / 2;
   Value angles = AnglesOf(c, x.shape()[x.ndim() - 2], pairs);
   Shape shape = x.shape();

@@ -1,5 +1,6 @@
 // Convolutions with any number of spatial dimensions, also none: x (N, C, spatial...), w (out, in,
 // kernel...).
+#include "ops/defs/common/expressions.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"
@@ -157,8 +158,6 @@ bool NeedsCoverAll(OpContext& c, const Dims& image, const Dims& counts, const Di
   return !Matches(image, counts, kernel, g, false);
 }
 
-AttrValue ToAttr(const Dims& dims) { return AttrValue::FromInts(dims.span()); }
-
 // gb: the sum over all but the channels.
 void BiasGradient(GradContext& g) {
   if (g.num_inputs() < 3 || !g.input_is_array(2) || !g.needs_grad(2)) return;
@@ -174,11 +173,11 @@ void ConvGradient(GradContext& g) {
     g.SetInputGrad(0, g.Apply("conv_transpose", {gy, g.input(1), Value()},
                               {{"stride", g.attr(0)},
                                {"pad", g.attr(1)},
-                               {"outsize", ToAttr(SpatialOf(g.input_spec(0).shape))}}));
+                               {"outsize", ShapeAttr(SpatialOf(g.input_spec(0).shape))}}));
   }
   if (g.needs_grad(1)) {
     g.SetInputGrad(1, g.Apply("conv_grad_weight", {g.input(0), gy},
-                              {{"ksize", ToAttr(SpatialOf(g.input_spec(1).shape))},
+                              {{"ksize", ShapeAttr(SpatialOf(g.input_spec(1).shape))},
                                {"stride", g.attr(0)},
                                {"pad", g.attr(1)}}));
   }
@@ -196,9 +195,9 @@ void ConvTransposeGradient(GradContext& g) {
                            {{"stride", g.attr(0)}, {"pad", g.attr(1)}, {"cover_all", cover_all}}));
   }
   if (g.needs_grad(1)) {
-    g.SetInputGrad(1,
-                   g.Apply("conv_grad_weight", {gy, g.input(0)},
-                           {{"ksize", ToAttr(kernel)}, {"stride", g.attr(0)}, {"pad", g.attr(1)}}));
+    g.SetInputGrad(
+        1, g.Apply("conv_grad_weight", {gy, g.input(0)},
+                   {{"ksize", ShapeAttr(kernel)}, {"stride", g.attr(0)}, {"pad", g.attr(1)}}));
   }
   BiasGradient(g);
 }
@@ -209,7 +208,7 @@ void ConvGradWeightGradient(GradContext& g) {
   if (g.needs_grad(0)) {
     g.SetInputGrad(
         0, g.Apply("conv_transpose", {g.input(1), gw, Value()},
-                   {{"stride", g.attr(1)}, {"pad", g.attr(2)}, {"outsize", ToAttr(image)}}));
+                   {{"stride", g.attr(1)}, {"pad", g.attr(2)}, {"outsize", ShapeAttr(image)}}));
   }
   if (g.needs_grad(1)) {
     const bool cover_all = NeedsCoverAll(g, image, SpatialOf(g.input_spec(1).shape),

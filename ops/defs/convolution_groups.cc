@@ -37,8 +37,6 @@ Dims Extent(const Dims& kernel, const Dims& dilate) {
   return extent;
 }
 
-AttrValue ToAttr(const Dims& dims) { return AttrValue::FromInts(dims.span()); }
-
 // The numbers of windows of x and w, which fit each other.
 absl::StatusOr<Dims> CheckShapes(const InferContext& c, const Shape& x, const Shape& w,
                                  const Geometry& g) {
@@ -293,9 +291,7 @@ bool IsDepthwise(const Geometry& g, const Shape& w, Dtype dtype) {
 }
 
 // Where single channels are summed element by element: sums of float16 are rounded once.
-Dtype SumDtype(bool depthwise, Dtype dtype) {
-  return depthwise ? PromoteTypes(dtype, Dtype::kFloat32) : dtype;
-}
+Dtype SumDtype(bool depthwise, Dtype dtype) { return depthwise ? WideDtype(dtype) : dtype; }
 
 void GroupedConv(ComposeContext& c) {
   const bool biased = c.num_inputs() > 2 && c.input(2).is_array();
@@ -321,7 +317,7 @@ void GroupedConv(ComposeContext& c) {
   } else {
     y = ByGroups(c, g, x, 1, Dilated(c, w, g.dilate), 0, 1, [&](Value of_x, Value of_w) {
       return c.Apply("conv", {of_x, of_w, Value()},
-                     {{"stride", ToAttr(g.stride)}, {"pad", ToAttr(g.pad)}});
+                     {{"stride", ShapeAttr(g.stride)}, {"pad", ShapeAttr(g.pad)}});
     });
   }
   if (biased) {
@@ -350,7 +346,7 @@ void GradImage(ComposeContext& c) {
     gx = ByGroups(c, g, gy, 1, Dilated(c, w, g.dilate), 0, 1, [&](Value of_gy, Value of_w) {
       return c.Apply(
           "conv_transpose", {of_gy, of_w, Value()},
-          {{"stride", ToAttr(g.stride)}, {"pad", ToAttr(g.pad)}, {"outsize", c.attr(4)}});
+          {{"stride", ShapeAttr(g.stride)}, {"pad", ShapeAttr(g.pad)}, {"outsize", c.attr(4)}});
     });
   }
   c.SetOutput(0, Cast(gx, dtype));
@@ -376,7 +372,7 @@ void GradWeight(ComposeContext& c) {
   const Value gw = ByGroups(c, g, x, 1, gy, 1, 0, [&](Value of_x, Value of_gy) {
     return c.Apply(
         "conv_grad_weight", {of_x, of_gy},
-        {{"ksize", ToAttr(extent)}, {"stride", ToAttr(g.stride)}, {"pad", ToAttr(g.pad)}});
+        {{"ksize", ShapeAttr(extent)}, {"stride", ShapeAttr(g.stride)}, {"pad", ShapeAttr(g.pad)}});
   });
   IndexBuilder elements;
   elements.Slice({}, {}, {}).Slice({}, {}, {});
@@ -392,7 +388,7 @@ void GroupedConvGradient(GradContext& g) {
                     {"pad", g.attr(1)},
                     {"dilate", g.attr(2)},
                     {"groups", g.attr(3)},
-                    {size, ToAttr(SpatialOf(g.input_spec(of).shape))}});
+                    {size, ShapeAttr(SpatialOf(g.input_spec(of).shape))}});
   };
   if (g.needs_grad(0)) {
     g.SetInputGrad(0, grad_of("grouped_conv_grad_image", gy, g.input(1), "outsize", 0));

@@ -11,7 +11,6 @@ namespace chx {
 namespace {
 
 using losses::Reduced;
-using losses::WideDtype;
 
 // The axis of classes: x is (C,), (N, C) or (N, C, ...).
 int ClassAxis(int ndim) { return ndim > 1 ? 1 : 0; }

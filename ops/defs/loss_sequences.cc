@@ -48,7 +48,7 @@ class Ctc {
  public:
   explicit Ctc(ComposeContext& c)
       : c_(c),
-        x_(Cast(c.input(0), losses::WideDtype(c.input(0).dtype()))),
+        x_(Cast(c.input(0), WideDtype(c.input(0).dtype()))),
         steps_(x_.shape()[0]),
         batch_(x_.shape()[1]),
         places_(2 * c.input(1).shape()[1] + 1) {

@@ -125,8 +125,6 @@ class Rows {
   double count_ = 1;
 };
 
-Value OptionalInput(ComposeContext& c, int i) { return i < c.num_inputs() ? c.input(i) : Value(); }
-
 template <bool kCentered>
 void RowsCompose(ComposeContext& c) {
   const Value x = FloatInput(c, 0);

@@ -109,7 +109,7 @@ int64_t SizeOf(const AttrValue& sizes, int axis) {
 void AdaptiveAverage(ComposeContext& c) {
   const Dtype dtype = c.input(0).dtype();
   // A mean of means is rounded once.
-  Value x = Cast(c.input(0), PromoteTypes(dtype, Dtype::kFloat32));
+  Value x = Cast(c.input(0), WideDtype(dtype));
   for (int axis = 2; axis < x.ndim(); ++axis) {
     x = MeanAlong(c, x, axis, SizeOf(c.attr(0), axis));
   }

@@ -113,7 +113,7 @@ void Interpolate(ComposeContext& c) {
   const Dtype dtype = c.input(0).dtype();
   const bool nearest = c.attr(2).AsInt() == kNearest;
   // Axis by axis, rounded once.
-  Value x = nearest ? c.input(0) : Cast(c.input(0), PromoteTypes(dtype, Dtype::kFloat32));
+  Value x = nearest ? c.input(0) : Cast(c.input(0), WideDtype(dtype));
   for (int axis = 2; axis < x.ndim(); ++axis) {
     const int64_t from = x.shape()[axis];
     int64_t to = 0;

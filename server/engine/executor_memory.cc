@@ -1,10 +1,62 @@
 // The executor's part about memory: what is copied in and out, shared with the client, given back.
 #include <algorithm>
+#include <utility>
 
 #include "ops/error.h"
 #include "server/engine/executor.h"
 
 namespace chx::server {
+namespace {
+
+constexpr int64_t kAlignment = 64;  // of arrays
+
+}  // namespace
+
+absl::Status Executor::Restore(const Array& array) {
+  const DeviceState& state = states_[array.spec.device];
+  for (;;) {
+    absl::Status status = state.pool->Restore(array.buffer);
+    if (status.ok() || !ReclaimFromOthers(state, status, array.buffer->bytes())) return status;
+  }
+}
+
+absl::StatusOr<void*> Executor::Allocate(size_t bytes) {
+  const auto rounded = (static_cast<int64_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  scratch_bytes_ += rounded;
+  if (rounded <= static_cast<int64_t>(scratch_room_.size())) {
+    char* const data = scratch_room_.data();
+    scratch_room_.remove_prefix(static_cast<size_t>(rounded));
+    return static_cast<void*>(data);
+  }
+  // Other memory would be somebody else's when the sequence is repeated.
+  if (captures_) return absl::UnimplementedError("a kernel takes more memory than before");
+  CHX_ASSIGN_OR_RETURN(Ref<Buffer> buffer, NewBuffer(*current_, static_cast<int64_t>(bytes)));
+  scratch_.push_back(std::move(buffer));
+  return static_cast<void*>(scratch_.back()->data());
+}
+
+absl::StatusOr<Array> Executor::Allocate(const ArraySpec& contiguous) {
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(contiguous.device));
+  Array array;
+  CHX_ASSIGN_OR_RETURN(array.buffer, NewBuffer(*state, contiguous.nbytes()));
+  array.spec = contiguous;
+  return array;
+}
+
+absl::StatusOr<Array> Executor::Cast(const Array& array, Dtype dtype) {
+  CHX_ASSIGN_OR_RETURN(Array result,
+                       Allocate(ArraySpec(dtype, array.spec.shape, array.spec.device)));
+  const AttrValue attr(dtype);
+  CHX_RETURN_IF_ERROR(RunUnary("astype", array, result, absl::MakeConstSpan(&attr, 1)));
+  return result;
+}
+
+absl::StatusOr<Array> Executor::Copy(const Array& array) {
+  CHX_ASSIGN_OR_RETURN(Array result,
+                       Allocate(ArraySpec(array.spec.dtype, array.spec.shape, array.spec.device)));
+  CHX_RETURN_IF_ERROR(RunUnary("copy", array, result, {}));
+  return result;
+}
 
 absl::StatusOr<Array> Executor::Contiguous(const Array& array) {
   return array.spec.is_contiguous() ? array : Copy(array);

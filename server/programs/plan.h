@@ -163,7 +163,8 @@ class Plan {
   bool prepared_ = false;  // once at least
   int64_t measured_runs_ = 0;
   Sequences sequences_;
-  std::vector<char*> addresses_;  // of objects, for sequences
+  std::vector<size_t> steady_;    // objects that are usually where they were in the last run
+  std::vector<char*> addresses_;  // theirs
   // During a run.
   std::vector<Array> arenas_;      // by device
   std::vector<Ref<Buffer>> made_;  // by object, of results

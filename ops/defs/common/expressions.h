@@ -11,6 +11,14 @@ namespace chx {
 
 inline AttrValue ShapeAttr(const Shape& shape) { return AttrValue::FromInts(shape.span()); }
 
+// For sums and what is made of them: float16 has too small a range.
+inline Dtype WideDtype(Dtype dtype) { return PromoteTypes(dtype, Dtype::kFloat32); }
+
+// Absent, too, where the call leaves out the last inputs.
+inline Value OptionalInput(ComposeContext& c, int i) {
+  return i < c.num_inputs() ? c.input(i) : Value();
+}
+
 inline Value Where(Value condition, Value x, Value y) {
   return condition.context()->Apply("where", {condition, x, y});
 }

@@ -21,9 +21,6 @@ inline Shape ReducedTo(const AttrValue& reduction, const Shape& shape) {
   return reduction.AsInt() == kNone ? shape : Shape();
 }
 
-// float16 has too small a range for sums and counts.
-inline Dtype WideDtype(Dtype dtype) { return PromoteTypes(dtype, Dtype::kFloat32); }
-
 inline Value Sum(Value x) { return x.context()->Apply("sum", {x}); }
 
 // Elements, their sum, or the sum divided by `total`, a function that gives a value or a number.

@@ -2,6 +2,7 @@
 #include "server/kernels/smooth_fns.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/layer_loops.h"
+#include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
 
 namespace chx::server::native {
@@ -9,7 +10,7 @@ namespace {
 
 template <auto kRows, int kIndex>
 absl::Status RunFn(const KernelArgs& args) {
-  return RunLoop(args, (LayersLoops().*kRows)[kIndex][static_cast<int>(args.in(0).dtype)]);
+  return RunLoop(args, (Loops().layers->*kRows)[kIndex][static_cast<int>(args.in(0).dtype)]);
 }
 
 template <auto kRows, typename... Fns>

@@ -13,6 +13,7 @@
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
+#include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/scratch.h"
@@ -176,7 +177,7 @@ template <typename T>
 void ForwardBlock(const Plan& plan, const Matrix& q, const Matrices& k, int64_t k_offset,
                   const Matrices& v, int64_t v_offset, MaskRows<T>& mask, int64_t begin, T* scores,
                   T* y, T* lse) {
-  const AttentionLoops& loops = LayersLoops().attention[static_cast<int>(kernels::kDtypeOf<T>)];
+  const AttentionLoops& loops = Loops().layers->attention[static_cast<int>(kernels::kDtypeOf<T>)];
   const int64_t features = v.columns();
   AttentionRow rows[kRows];
   for (AttentionRow& row : rows) row = {-kInf, 0};
@@ -243,7 +244,7 @@ class Backward {
            const Matrices& v, const Matrices& y, const Matrices& gy, const T* lse,
            const KernelTensor* mask)
       : plan_(plan),
-        loops_(LayersLoops().attention[static_cast<int>(kernels::kDtypeOf<T>)]),
+        loops_(Loops().layers->attention[static_cast<int>(kernels::kDtypeOf<T>)]),
         q_(q),
         k_(k),
         v_(v),

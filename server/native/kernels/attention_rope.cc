@@ -9,6 +9,7 @@
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
+#include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/scratch.h"
@@ -97,7 +98,7 @@ absl::Status Rotate(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor sin, NewTensor(args, out.dtype, Shape({tables, pairs})));
   CHX_RETURN_IF_ERROR(FillTables<T>(args, kInverse, cos, sin));
   const kernels::LoopNest<1> rows = TableRows(args, out.shape);
-  const AttentionLoops& loops = LayersLoops().attention[static_cast<int>(out.dtype)];
+  const AttentionLoops& loops = Loops().layers->attention[static_cast<int>(out.dtype)];
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   const int64_t grain = std::max<int64_t>(1, kGrain / 2 / features);
   PoolOf(args).ParallelFor(out.size() / features, grain, [&](int64_t begin, int64_t end) {

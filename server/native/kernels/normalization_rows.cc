@@ -8,6 +8,7 @@
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
+#include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/scratch.h"
@@ -62,7 +63,7 @@ absl::Status RunRows(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor bias, Parameter(args, 2, dtype));
   const RowSizes sizes = SizesOf(out.shape, args.attrs[0]);
   const double eps = Eps(args.attrs[1], out.dtype);
-  const RowNormLoops& loops = LayersLoops().row_norm[static_cast<int>(out.dtype)];
+  const RowNormLoops& loops = Loops().layers->row_norm[static_cast<int>(out.dtype)];
   const int64_t bytes = sizes.n * ItemSize(out.dtype);
   PoolOf(args).ParallelFor(sizes.rows, GrainOf(sizes.n), [&](int64_t begin, int64_t end) {
     StopWatch watch;
@@ -98,7 +99,7 @@ absl::Status RunGradRows(const KernelArgs& args, const KernelTensor& x, const Ke
   const int64_t n = sizes.n;
   const double eps = Eps(args.attrs[1], x.dtype);
   const bool affine = args.attrs[2].AsBool();
-  const RowNormLoops& loops = LayersLoops().row_norm[static_cast<int>(x.dtype)];
+  const RowNormLoops& loops = Loops().layers->row_norm[static_cast<int>(x.dtype)];
   const int64_t bytes = n * ItemSize(x.dtype);
   char* const gx = args.out(0).data;
   if (!affine) {
@@ -180,7 +181,7 @@ absl::Status RunGroups(const KernelArgs& args, int64_t groups, double eps) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor weight, Parameter(args, 1, dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor bias, Parameter(args, 2, dtype));
   const GroupSizes sizes = GroupsOf(out.shape, groups);
-  const GroupNormLoops& loops = LayersLoops().group_norm[static_cast<int>(out.dtype)];
+  const GroupNormLoops& loops = Loops().layers->group_norm[static_cast<int>(out.dtype)];
   const int64_t n = sizes.channels * sizes.size;
   const int64_t bytes = n * ItemSize(out.dtype);
   const int64_t parameters = sizes.channels * ItemSize(dtype);
@@ -220,7 +221,7 @@ absl::Status RunGroupNormGrad(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor all_totals,
                        NewTensor(args, Dtype::kFloat64, Shape({sizes.samples, 2, channels})));
   double* const totals = reinterpret_cast<double*>(all_totals.data);
-  const GroupNormLoops& loops = LayersLoops().group_norm[static_cast<int>(dtype)];
+  const GroupNormLoops& loops = Loops().layers->group_norm[static_cast<int>(dtype)];
   const int64_t n = sizes.channels * sizes.size;
   const int64_t bytes = n * ItemSize(dtype);
   char* const gx = args.out(0).data;

@@ -15,7 +15,6 @@ void RegisterKernels(KernelTable& table) {
   RegisterIndexingScatter(table);
   RegisterLinalg(table);
   RegisterLoss(table);
-  RegisterLossClasses(table);
   RegisterManipulation(table);
   RegisterNormalization(table);
   RegisterNormalizationRows(table);

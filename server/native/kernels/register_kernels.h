@@ -19,7 +19,6 @@ void RegisterIndexing(KernelTable& table);
 void RegisterIndexingScatter(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
-void RegisterLossClasses(KernelTable& table);
 void RegisterManipulation(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
 void RegisterNormalizationRows(KernelTable& table);

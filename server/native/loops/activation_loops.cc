@@ -1,7 +1,8 @@
 // Elementwise loops of activations and their gradients.
 #include "server/kernels/smooth_fns.h"
 #include "server/native/loops/elementwise_loops.h"
-#include "server/native/loops/layer_parts.h"
+#include "server/native/loops/layer_loops.h"
+#include "server/native/loops/parts.h"
 
 namespace chx::server::native::CHX_ISA {
 

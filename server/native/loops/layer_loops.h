@@ -1,10 +1,8 @@
-// The inner loops of layers of neural networks, compiled once per instruction set as those of
-// loops.h. All sets give the same bits.
+// The inner loops of layers of neural networks: LoopSet::layers.
 #ifndef CHX_SERVER_NATIVE_LOOPS_LAYER_LOOPS_H_
 #define CHX_SERVER_NATIVE_LOOPS_LAYER_LOOPS_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "ops/dtype.h"
 #include "server/kernels/smooth_fns.h"
@@ -74,7 +72,6 @@ struct AttentionLoops {
 };
 
 struct LayerLoops {
-  const char* name;  // of the instruction set
   // By position in the list of server/kernels/smooth_fns.h, then by dtype: floats only.
   Loop smooth[kernels::SmoothFns::kSize][kNumDtypes];
   Loop smooth_grad[kernels::SmoothGradFns::kSize][kNumDtypes];
@@ -83,12 +80,6 @@ struct LayerLoops {
   SmoothLossLoops smooth_loss[kNumDtypes];
   AttentionLoops attention[kNumDtypes];  // float32 and float64
 };
-
-// Those for the sets of SupportedLoops(), in their order.
-std::vector<const LayerLoops*> SupportedLayerLoops();
-
-// The fastest of them.
-const LayerLoops& LayersLoops();
 
 }  // namespace chx::server::native
 

@@ -33,8 +33,8 @@ class Layers {
   template <typename Fn>
   void Compare(const std::string& what, Fn&& fn) {
     std::vector<T> first;
-    for (const LayerLoops* set : SupportedLayerLoops()) {
-      const std::vector<T> result = fn(*set);
+    for (const LoopSet* set : SupportedLoops()) {
+      const std::vector<T> result = fn(*set->layers);
       if (first.empty()) first = result;
       ASSERT_EQ(std::memcmp(result.data(), first.data(), first.size() * sizeof(T)), 0)
           << what << " of " << set->name;
@@ -126,8 +126,7 @@ class Layers {
 };
 
 TEST(LayerLoopsTest, SetsGiveTheSameBits) {
-  EXPECT_EQ(SupportedLayerLoops().size(), SupportedLoops().size());
-  EXPECT_EQ(std::string(LayersLoops().name), Loops().name);
+  for (const LoopSet* set : SupportedLoops()) EXPECT_NE(set->layers, nullptr) << set->name;
   Layers<float>().Check(Dtype::kFloat32);
 }
 

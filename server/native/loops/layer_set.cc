@@ -1,27 +1,24 @@
 // The LayerLoops of one instruction set.
-#include "server/native/loops/layer_parts.h"
+#include "server/native/loops/layer_loops.h"
+#include "server/native/loops/parts.h"
 
 namespace chx::server::native::CHX_ISA {
 namespace {
 
-#define CHX_STRING_(text) #text
-#define CHX_STRING(text) CHX_STRING_(text)
-
-LayerLoops MakeLayerLoops() {
-  LayerLoops set = {};
-  set.name = CHX_STRING(CHX_ISA);
-  FillActivation(&set);
-  FillAttention(&set);
-  FillLossClasses(&set);
-  FillNormalizationRows(&set);
-  return set;
+LayerLoops MakeLayers() {
+  LayerLoops layers = {};
+  FillActivation(&layers);
+  FillAttention(&layers);
+  FillLossClasses(&layers);
+  FillNormalizationRows(&layers);
+  return layers;
 }
 
 }  // namespace
 
-const LayerLoops& GetLayerLoops() {
-  static const LayerLoops set = MakeLayerLoops();
-  return set;
+void FillLayers(LoopSet* set) {
+  static const LayerLoops layers = MakeLayers();
+  set->layers = &layers;
 }
 
 }  // namespace chx::server::native::CHX_ISA

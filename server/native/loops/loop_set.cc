@@ -13,6 +13,7 @@ LoopSet MakeLoopSet() {
   FillArithmetic(&set);
   FillCasts(&set);
   FillComparison(&set);
+  FillLayers(&set);
   FillLoss(&set);
   FillMath(&set);
   FillNormalization(&set);

@@ -74,6 +74,7 @@ struct NormLoops {
                const void* scale, const void* slope, const void* shift, void* gx);
 };
 
+struct LayerLoops;    // layer_loops.h
 struct PoolingLoops;  // pooling_loops.h
 struct UpdateLoops;   // update_loops.h
 
@@ -97,6 +98,7 @@ struct LoopSet {
   SoftmaxLoops softmax[kNumDtypes];
   LstmLoops lstm[kNumDtypes];
   NormLoops norm[kNumDtypes];  // float32 and float64
+  const LayerLoops* layers;
   const PoolingLoops* pooling;
   const UpdateLoops* updates;
 };

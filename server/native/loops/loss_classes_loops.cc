@@ -5,8 +5,9 @@
 #include "server/kernels/dispatch.h"
 #include "server/native/loops/elements.h"
 #include "server/native/loops/fold.h"
-#include "server/native/loops/layer_parts.h"
+#include "server/native/loops/layer_loops.h"
 #include "server/native/loops/logsumexp.h"
+#include "server/native/loops/parts.h"
 #include "server/native/loops/sums.h"
 
 namespace chx::server::native::CHX_ISA {

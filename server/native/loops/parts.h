@@ -13,6 +13,7 @@ namespace chx::server::native::CHX_ISA {
 void FillArithmetic(LoopSet* set);
 void FillCasts(LoopSet* set);
 void FillComparison(LoopSet* set);
+void FillLayers(LoopSet* set);
 void FillLoss(LoopSet* set);
 void FillMath(LoopSet* set);
 void FillNormalization(LoopSet* set);
@@ -21,6 +22,11 @@ void FillRecurrent(LoopSet* set);
 void FillReduction(LoopSet* set);
 void FillSoftmax(LoopSet* set);
 void FillUpdates(LoopSet* set);
+
+void FillActivation(LayerLoops* layers);
+void FillAttention(LayerLoops* layers);
+void FillLossClasses(LayerLoops* layers);
+void FillNormalizationRows(LayerLoops* layers);
 
 }  // namespace chx::server::native::CHX_ISA
 

@@ -5,187 +5,18 @@
 #include <memory>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "base/mutex.h"
 #include "ops/error.h"
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/stops.h"
+#include "server/native/vendor/dnnl_conv_plans.h"
 #include "server/native/vendor/dnnl_primitive.h"
 
 namespace chx::server::native {
 namespace {
 
 using kernels::Windows;
-using Sizes = absl::InlinedVector<int64_t, 5>;
-
-// A part of the work: some samples, and some of the features (of the channels where the image is
-// computed; of both, with their weights, where the convolution itself is one of groups).
-struct Part {
-  int64_t samples;
-  int64_t channels;
-  int64_t features;
-  int64_t groups;  // of the convolution
-};
-
-// One of the three arrays: as it lies in memory, and as the primitive wants it.
-struct Side {
-  DnnlDesc plain;
-  DnnlDesc inner;
-  DnnlPrimitive reorder;  // null: both are the same
-
-  size_t bytes() const { return reorder ? DnnlBytes(inner) : 0; }
-};
-
-struct Plan {
-  DnnlPrimitive convolution;
-  Side image;
-  Side weight;
-  Side features;
-  DnnlDesc bias;
-  DnnlDesc scratchpad;
-};
-
-Sizes WithSpatialSizes(int64_t first, int64_t second, const int64_t* spatial, int ndim) {
-  Sizes sizes = {first, second};
-  sizes.insert(sizes.end(), spatial, spatial + ndim);
-  return sizes;
-}
-
-// Of an array of these sizes that is a part, along its first two dimensions, of one with `channels`
-// in the second.
-Sizes StridesWithin(const Sizes& sizes, int64_t channels) {
-  Sizes strides(sizes.size(), 1);
-  for (int d = static_cast<int>(sizes.size()) - 1; d > 0; --d) {
-    strides[d - 1] = strides[d] * (d == 1 ? channels : sizes[d]);
-  }
-  return strides;
-}
-
-bool MakeSide(const Sizes& sizes, int64_t channels, const DnnlDesc& inner, bool is_output,
-              Side* side) {
-  side->plain = DnnlStrided(sizes, StridesWithin(sizes, channels));
-  side->inner = inner;
-  if (SameLayout(side->plain, inner)) return true;
-  side->reorder = is_output ? DnnlPrimitive::Reorder(inner, side->plain)
-                            : DnnlPrimitive::Reorder(side->plain, inner);
-  return static_cast<bool>(side->reorder);
-}
-
-// Null if oneDNN does not support it.
-std::shared_ptr<const Plan> MakePlan(const ConvShape& shape, const Part& part, bool biased) {
-  const Windows& w = shape.windows;
-  const Sizes image = WithSpatialSizes(part.samples, part.channels, w.image, w.ndim);
-  Sizes weight =
-      WithSpatialSizes(part.features / part.groups, part.channels / part.groups, w.kernel, w.ndim);
-  int64_t weight_channels = shape.channels;
-  if (shape.groups > 1) {
-    weight_channels = weight[0];
-    weight.insert(weight.begin(), part.groups);
-  }
-  const Sizes features = WithSpatialSizes(part.samples, part.features, w.counts, w.ndim);
-  Sizes before;
-  Sizes after;
-  for (int d = 0; d < w.ndim; ++d) {
-    before.push_back(w.pad[d]);
-    const int64_t end = (w.counts[d] - 1) * w.stride[d] + shape.extent(d);
-    after.push_back(std::max<int64_t>(0, end - w.image[d] - w.pad[d]));
-  }
-  const DnnlDesc x = DnnlAnyLayout(image);
-  const DnnlDesc k = DnnlAnyLayout(weight);
-  const DnnlDesc y = DnnlAnyLayout(features);
-  auto plan = std::make_shared<Plan>();
-  plan->bias = DnnlStrided({part.features}, {1});
-  dnnl_convolution_desc_t op;
-  if (Dnnl()->dnnl_dilated_convolution_forward_desc_init(
-          &op, dnnl_forward_training, dnnl_convolution_direct, &x, &k,
-          biased ? &plan->bias : nullptr, &y, w.stride, shape.gaps, before.data(),
-          after.data()) != dnnl_success) {
-    return nullptr;
-  }
-  // Otherwise our own products of matrices are as fast.
-  const bool by_gemm = !shape.is_plain();
-  DnnlPrimitive forward = DnnlPrimitive::Create(&op, nullptr, by_gemm);
-  if (!forward) return nullptr;
-  dnnl_query_t of_image = dnnl_query_src_md;
-  dnnl_query_t of_weight = dnnl_query_weights_md;
-  dnnl_query_t of_features = dnnl_query_dst_md;
-  if (shape.kind == ConvKind::kForward) {
-    plan->convolution = std::move(forward);
-  } else {
-    of_features = dnnl_query_diff_dst_md;
-    dnnl_status_t status;
-    if (shape.kind == ConvKind::kImage) {
-      of_image = dnnl_query_diff_src_md;
-      status = Dnnl()->dnnl_dilated_convolution_backward_data_desc_init(
-          &op, dnnl_convolution_direct, &x, &k, &y, w.stride, shape.gaps, before.data(),
-          after.data());
-    } else {
-      of_weight = dnnl_query_diff_weights_md;
-      status = Dnnl()->dnnl_dilated_convolution_backward_weights_desc_init(
-          &op, dnnl_convolution_direct, &x, &k, nullptr, &y, w.stride, shape.gaps, before.data(),
-          after.data());
-    }
-    if (status != dnnl_success) return nullptr;
-    plan->convolution = DnnlPrimitive::Create(&op, &forward, by_gemm);
-    if (!plan->convolution) return nullptr;
-  }
-  const DnnlPrimitive& made = plan->convolution;
-  plan->scratchpad = made.desc(dnnl_query_scratchpad_md);
-  const ConvKind kind = shape.kind;
-  if (!MakeSide(image, shape.channels, made.desc(of_image), kind == ConvKind::kImage,
-                &plan->image) ||
-      !MakeSide(weight, weight_channels, made.desc(of_weight), kind == ConvKind::kWeight,
-                &plan->weight) ||
-      !MakeSide(features, shape.features, made.desc(of_features), kind == ConvKind::kForward,
-                &plan->features)) {
-    return nullptr;
-  }
-  return plan;
-}
-
-// A bounded cache of plans: compiling one takes a millisecond, and clients choose the shapes.
-class PlanCache {
- public:
-  std::shared_ptr<const Plan> Get(const ConvShape& shape, const Part& part, bool biased) {
-    const Windows& w = shape.windows;
-    Key key = {static_cast<int64_t>(shape.kind),
-               biased,
-               shape.channels,
-               shape.features,
-               shape.groups,
-               part.samples,
-               part.channels,
-               part.features};
-    for (int d = 0; d < w.ndim; ++d) {
-      for (const int64_t* sizes : {w.image, w.counts, w.kernel, w.stride, w.pad, shape.gaps}) {
-        key.push_back(sizes[d]);
-      }
-    }
-    {
-      MutexLock lock(&mutex_);
-      const auto it = plans_.find(key);
-      if (it != plans_.end()) return it->second;
-    }
-    std::shared_ptr<const Plan> plan = MakePlan(shape, part, biased);
-    MutexLock lock(&mutex_);
-    if (plans_.size() >= kMaxPlans) plans_.clear();
-    plans_[key] = plan;
-    return plan;
-  }
-
- private:
-  using Key = absl::InlinedVector<int64_t, 26>;
-  static constexpr size_t kMaxPlans = 512;  // of about 50 KB
-
-  Mutex mutex_;
-  absl::flat_hash_map<Key, std::shared_ptr<const Plan>> plans_ ABSL_GUARDED_BY(mutex_);
-};
-
-PlanCache& Plans() {
-  static PlanCache* const cache = new PlanCache;
-  return *cache;
-}
 
 // Buffers for as many tasks as run at a time.
 class Slots {
@@ -232,10 +63,10 @@ class Run {
 
   absl::StatusOr<bool> operator()() {
     if (!Cut()) return false;
-    const Part part = PartOf(step_);
+    const ConvPiece piece = PieceOf(step_);
     const int64_t rest = shape_.samples % step_;
-    plan_ = Plans().Get(shape_, part, biased());
-    last_ = rest == 0 || plan_ == nullptr ? plan_ : Plans().Get(shape_, PartOf(rest), biased());
+    plan_ = PlanOf(shape_, piece, biased());
+    last_ = rest == 0 || plan_ == nullptr ? plan_ : PlanOf(shape_, PieceOf(rest), biased());
     if (plan_ == nullptr || last_ == nullptr) return false;
     if (DnnlBytes(plan_->scratchpad) > kMaxScratchpad) return false;
     // The weights have one layout in both.
@@ -259,7 +90,7 @@ class Run {
 
  private:
   bool biased() const { return bias_ != nullptr && shape_.kind == ConvKind::kForward; }
-  Part PartOf(int64_t samples) const {
+  ConvPiece PieceOf(int64_t samples) const {
     return {samples, splits_channels() ? shape_.channels / groups_ : shape_.channels,
             splits_features() ? shape_.features / groups_ : shape_.features,
             grouped() ? shape_.groups / groups_ : 1};
@@ -306,7 +137,7 @@ class Run {
   }
 
   absl::Status Allocate() {
-    const Plan& p = *plan_;
+    const ConvPlan& p = *plan_;
     image_bytes_ = std::max(p.image.bytes(), last_->image.bytes());
     features_bytes_ = std::max(p.features.bytes(), last_->features.bytes());
     slot_bytes_ = image_bytes_ + features_bytes_ +
@@ -351,7 +182,7 @@ class Run {
 
   // Between the caller's weights and those of the primitive.
   void ReorderWeights() {
-    const Side& side = plan_->weight;
+    const ConvSide& side = plan_->weight;
     if (!side.reorder) {
       if (weights_ != nullptr) CopyWeights();
       return;
@@ -396,9 +227,9 @@ class Run {
   }
 
   void Task(int64_t chunk, int64_t g, char* slot) {
-    const Plan& plan = chunk == chunks_ - 1 ? *last_ : *plan_;
-    const Side& image = plan.image;
-    const Side& features = plan.features;
+    const ConvPlan& plan = chunk == chunks_ - 1 ? *last_ : *plan_;
+    const ConvSide& image = plan.image;
+    const ConvSide& features = plan.features;
     float* const plain_image = PlainImage(chunk, g);
     float* const plain_features = PlainFeatures(chunk, g);
     const void* const inner_image = image.reorder ? static_cast<void*>(slot) : plain_image;
@@ -406,7 +237,7 @@ class Run {
         features.reorder ? static_cast<void*>(slot + image_bytes_) : plain_features;
     const void* const scratchpad = slot + image_bytes_ + features_bytes_;
     const ConvKind kind = shape_.kind;
-    const auto reorder = [&](const Side& side, const void* plain, const void* inner, bool out) {
+    const auto reorder = [&](const ConvSide& side, const void* plain, const void* inner, bool out) {
       if (!side.reorder) return;
       Check(side.reorder.Run({{out ? DNNL_ARG_TO : DNNL_ARG_FROM, &side.plain, plain},
                               {out ? DNNL_ARG_FROM : DNNL_ARG_TO, &side.inner, inner}}));
@@ -456,8 +287,8 @@ class Run {
   int64_t step_ = 1;    // samples of a chunk
   int64_t chunks_ = 1;  // of samples
   int64_t groups_ = 1;  // of features or channels
-  std::shared_ptr<const Plan> plan_;
-  std::shared_ptr<const Plan> last_;  // for the last chunk
+  std::shared_ptr<const ConvPlan> plan_;
+  std::shared_ptr<const ConvPlan> last_;  // for the last chunk
   size_t image_bytes_ = 0;
   size_t features_bytes_ = 0;
   size_t slot_bytes_ = 0;
