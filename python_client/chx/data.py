@@ -20,6 +20,7 @@ from chx import _core
 from chx._core import Device, ndarray
 from chx._numpy import creation
 from chx._runtime import recording
+from chx._runtime.containers import map_leaves
 from chx._types import DeviceLike, NumpyArray
 from chx.runs import order
 
@@ -131,12 +132,10 @@ def _consume(batches: Iterator[Any], ahead: int, device: Device) -> Iterator[Any
         places.release()
 
 
-def _uploaded(node: Any, device: Device) -> Any:
-    if isinstance(node, dict):
-        return {key: _uploaded(value, device) for key, value in node.items()}
-    if isinstance(node, (list, tuple)):
-        values = [_uploaded(value, device) for value in node]
-        return type(node)(*values) if hasattr(node, "_fields") else type(node)(values)
-    return (
-        node.to_device(device) if isinstance(node, ndarray) else creation.array(node, device=device)
-    )
+def _uploaded(batch: Any, device: Device) -> Any:
+    def upload(leaf: Any) -> ndarray:
+        if isinstance(leaf, ndarray):
+            return leaf.to_device(device)
+        return creation.array(leaf, device=device)
+
+    return map_leaves("prefetch", upload, batch)

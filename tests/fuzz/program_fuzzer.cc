@@ -143,19 +143,6 @@ std::string FuzzCounts() {
                       counts.windows, "\n", server::SmallSession::Counts().ToString());
 }
 
-// Any bytes are plans: a few of several lengths.
-std::vector<std::string> FuzzSeeds() {
-  std::vector<std::string> seeds;
-  uint32_t state = 7;
-  for (size_t length : {20, 100, 400, 400, 1000}) {
-    std::string seed;
-    while (seed.size() < length) {
-      state = state * 1664525 + 1013904223;
-      seed.push_back(static_cast<char>(state >> 24));
-    }
-    seeds.push_back(seed);
-  }
-  return seeds;
-}
+std::vector<std::string> FuzzSeeds() { return AnySeeds(7, {20, 100, 400, 400, 1000}); }
 
 }  // namespace chx

@@ -30,19 +30,6 @@ namespace chx {
 
 std::string FuzzCounts() { return server::SmallSession::Counts().ToString(); }
 
-// Any bytes are a program: a few of several lengths.
-std::vector<std::string> FuzzSeeds() {
-  std::vector<std::string> seeds;
-  uint32_t state = 1;
-  for (size_t length : {20, 100, 400, 400, 400, 2000}) {
-    std::string seed;
-    while (seed.size() < length) {
-      state = state * 1664525 + 1013904223;
-      seed.push_back(static_cast<char>(state >> 24));
-    }
-    seeds.push_back(seed);
-  }
-  return seeds;
-}
+std::vector<std::string> FuzzSeeds() { return AnySeeds(1, {20, 100, 400, 400, 400, 2000}); }
 
 }  // namespace chx

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import random
 import time
 
 import chx
@@ -13,6 +12,8 @@ from chx import admin
 from .daemon import Keeper, wait_until
 from .runs import NAME
 from .whole_runs import fit, found, uninterrupted
+
+pytest_plugins = ["tests.integration.whole_runs"]
 
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
@@ -34,13 +35,6 @@ def own_mounts():
     """They are of this thread, and of the processes that it starts, and end with them."""
     system("unshare", CLONE_NEWNS)
     system("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
-
-
-@pytest.fixture
-def rng():
-    seed = int(os.environ.get("CHX_TEST_SEED", random.randrange(2**31)))
-    print(f"CHX_TEST_SEED={seed}")
-    return random.Random(seed)
 
 
 NO_ROOM = "No space left on device"

@@ -5,7 +5,6 @@ CHX_FAULTS_ROUNDS: how often each; more than in CI by hand.
 
 import contextlib
 import os
-import random
 import signal
 
 import chx
@@ -16,14 +15,9 @@ from .daemon import Keeper, wait_until
 from .runs import NAME
 from .whole_runs import fit, found, uninterrupted
 
+pytest_plugins = ["tests.integration.whole_runs"]
+
 ROUNDS = int(os.environ.get("CHX_FAULTS_ROUNDS", 1))
-
-
-@pytest.fixture
-def rng():
-    seed = int(os.environ.get("CHX_TEST_SEED", random.randrange(2**31)))
-    print(f"CHX_TEST_SEED={seed}")
-    return random.Random(seed)
 
 
 class Keeping(Keeper):

@@ -4,31 +4,18 @@ CHX_FAULTS_ROUNDS: how often; more than in CI by hand.
 """
 
 import os
-import random
 import resource
 
 import chx
 import pytest
 
-from .daemon import Keeper, wait_until
+from .daemon import wait_until
 from .runs import NAME
 from .whole_runs import fit, found, uninterrupted
 
+pytest_plugins = ["tests.integration.whole_runs"]
+
 ROUNDS = int(os.environ.get("CHX_FAULTS_ROUNDS", 2))
-
-
-@pytest.fixture
-def rng():
-    seed = int(os.environ.get("CHX_TEST_SEED", random.randrange(2**31)))
-    print(f"CHX_TEST_SEED={seed}")
-    return random.Random(seed)
-
-
-@pytest.fixture
-def keeper(tmp_path):
-    made = Keeper(tmp_path, "--lease=1h")
-    yield made
-    made.daemon.kill()
 
 
 def unfinished(keeper):

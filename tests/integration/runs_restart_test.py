@@ -1,7 +1,6 @@
 """Runs go on in the next daemon, where they were: all that they give is as if nothing had been."""
 
 import os
-import random
 import threading
 import time
 
@@ -13,19 +12,7 @@ from .daemon import Daemon, Keeper, wait_until
 from .runs import NAME, endless, endless_step
 from .whole_runs import fit, found, uninterrupted
 
-
-@pytest.fixture
-def rng():
-    seed = random.randrange(2**32)
-    print("seed", seed)
-    return random.Random(seed)
-
-
-@pytest.fixture
-def keeper(tmp_path):
-    made = Keeper(tmp_path, "--lease=1h")
-    yield made
-    made.daemon.kill()
+pytest_plugins = ["tests.integration.whole_runs"]
 
 
 def warnings(run):

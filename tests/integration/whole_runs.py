@@ -1,12 +1,30 @@
-"""A run with all that it has to keep when its daemon ends, and what it gives."""
+"""A run with all that it has to keep when its daemon ends, and what it gives; a pytest plugin."""
+
+import os
+import random
 
 import chx
 import numpy as np
+import pytest
 
-from .daemon import Daemon
+from .daemon import Daemon, Keeper
 from .runs import NAME, problem
 
 EPOCHS = 60
+
+
+@pytest.fixture
+def rng():
+    seed = int(os.environ.get("CHX_TEST_SEED", random.randrange(2**31)))
+    print(f"CHX_TEST_SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture
+def keeper(tmp_path):
+    made = Keeper(tmp_path, "--lease=1h")
+    yield made
+    made.daemon.kill()
 
 
 def fit(session, seed, evaluations=50, evaluated=None, **options):

@@ -13,10 +13,9 @@ from chx._autograd.backward import grad
 from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._runtime import random_streams, recording
+from chx._runtime.containers import map_leaves
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_MAX_DEPTH = 100
 
 
 class _Place:
@@ -26,28 +25,23 @@ class _Place:
         self.number = number
 
 
-def _taken_out(node: Any, arrays: list[ndarray], depth: int = 0) -> Any:
+def _taken_out(node: Any, arrays: list[ndarray]) -> Any:
     """The structure of lists, tuples and dicts with places for its arrays, which `arrays` gets."""
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"[checkpoint] expects containers of at most {_MAX_DEPTH} levels")
-    if isinstance(node, ndarray):
-        arrays.append(node)
+
+    def take(leaf: Any) -> Any:
+        if not isinstance(leaf, ndarray):
+            return leaf
+        arrays.append(leaf)
         return _Place(len(arrays) - 1)
-    if isinstance(node, dict):
-        return {key: _taken_out(value, arrays, depth + 1) for key, value in node.items()}
-    if type(node) in (list, tuple):
-        return type(node)(_taken_out(value, arrays, depth + 1) for value in node)
-    return node
+
+    return map_leaves("checkpoint", take, node)
 
 
 def _put_back(node: Any, arrays: Sequence[ndarray]) -> Any:
-    if isinstance(node, _Place):
-        return arrays[node.number]
-    if isinstance(node, dict):
-        return {key: _put_back(value, arrays) for key, value in node.items()}
-    if type(node) in (list, tuple):
-        return type(node)(_put_back(value, arrays) for value in node)
-    return node
+    def put(leaf: Any) -> Any:
+        return arrays[leaf.number] if isinstance(leaf, _Place) else leaf
+
+    return map_leaves("checkpoint", put, node)
 
 
 class _Again:

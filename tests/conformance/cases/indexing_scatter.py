@@ -114,6 +114,18 @@ def scatter(x, index, source, axis, reduce, include):
     return y.astype(x.dtype)
 
 
+def scatter_row(reduce, include, axis, shape, index, name, **more):
+    row(
+        "scatter_reduce",
+        lambda chx, x, i, s: chx.scatter_reduce(x, i, s.astype(x.dtype), axis, reduce, include),
+        lambda x, i, s: scatter(x, i, s.astype(x.dtype), axis, reduce, include),
+        [shape, index, index],
+        name=f"scatter_reduce-{reduce}-{include}-{name}{shape}",
+        same_dtypes=False,
+        **more,
+    )
+
+
 for reduce in ("sum", "prod", "mean", "max", "min"):
     for include in (True, False):
         for axis, shape, index in (
@@ -121,15 +133,8 @@ for reduce in ("sum", "prod", "mean", "max", "min"):
             (-1, (4, 3), (3, 5)),
             (1, (2, 3, 2), (2, 7, 2)),
         ):
-            row(
-                "scatter_reduce",
-                lambda chx, x, i, s, a=axis, r=reduce, n=include: chx.scatter_reduce(
-                    x, i, s.astype(x.dtype), a, r, n
-                ),
-                lambda x, i, s, a=axis, r=reduce, n=include: scatter(
-                    x, i, s.astype(x.dtype), a, r, n
-                ),
-                [shape, index, index],
+            scatter_row(
+                *(reduce, include, axis, shape, index, ""),
                 dtypes=[FLOATS, ("int64", "int64", "int64"), FLOATS],
                 grad=[0, 2],
                 domain=[
@@ -137,12 +142,8 @@ for reduce in ("sum", "prod", "mean", "max", "min"):
                     indices_for(3),
                     distinct if reduce in ("max", "min") else (-1.5, 1.5),
                 ],
-                name=f"scatter_reduce-{reduce}-{include}-{shape}",
-                same_dtypes=False,
             )
-# Columns in several pieces, a smaller source, integers, NaNs.
-for reduce in ("sum", "prod", "mean", "max", "min"):
-    for include in (True, False):
+        # Columns in several pieces, a smaller source, integers, NaNs.
         nan = include and reduce in ("max", "min")
         for axis, shape, index in (
             (0, (3, 150), (7, 130)),
@@ -150,15 +151,8 @@ for reduce in ("sum", "prod", "mean", "max", "min"):
             (2, (2, 3, 4), (2, 2, 300)),
             (0, (5,), (0,)),
         ):
-            row(
-                "scatter_reduce",
-                lambda chx, x, i, s, a=axis, r=reduce, n=include: chx.scatter_reduce(
-                    x, i, s.astype(x.dtype), a, r, n
-                ),
-                lambda x, i, s, a=axis, r=reduce, n=include: scatter(
-                    x, i, s.astype(x.dtype), a, r, n
-                ),
-                [shape, index, index],
+            scatter_row(
+                *(reduce, include, axis, shape, index, "long-"),
                 dtypes=[
                     FLOATS[1:] if reduce == "mean" or nan else ("float32", *NUMBERS[:5]),
                     ("int64", "int32"),
@@ -169,8 +163,6 @@ for reduce in ("sum", "prod", "mean", "max", "min"):
                     lambda rng, shape, n=shape[axis]: rng.integers(0, n, shape),
                     with_nan if nan else (0.9, 1.1),
                 ],
-                same_dtypes=False,
-                name=f"scatter_reduce-{reduce}-{include}-long-{shape}",
             )
 for axis, shape, count in ((0, (4, 3), 6), (-1, (4, 3), 5), (1, (2, 3, 2), 0)):
     source = list(shape)
