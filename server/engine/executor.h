@@ -149,6 +149,9 @@ class Executor : private ScratchAllocator {
   bool TryTrim(const Device* device);
   // Gives the pools' unused memory back to the devices; false if there is none.
   bool Trim();
+  // A kMemory error if what a program's run needs at once, in bytes by device, is more than the
+  // session may ever have.
+  absl::Status CheckFits(absl::Span<const int64_t> bytes) const;
   // That, or moves arrays to files for a little more room; false if there is none to be had.
   bool Reclaim();
   const MemoryAccountPtr& account() const { return account_; }

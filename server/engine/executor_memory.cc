@@ -2,13 +2,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "server/engine/executor.h"
+#include "server/engine/memory_size.h"
 
 namespace chx::server {
 namespace {
 
 constexpr int64_t kAlignment = 64;  // of arrays
+
+absl::Status TooLarge(int64_t bytes, absl::string_view where, int64_t limit) {
+  return MemoryError("a run needs ", FormatMemorySize(bytes), " at once", where,
+                     ", more than the limit of ", FormatMemorySize(limit));
+}
 
 }  // namespace
 
@@ -172,6 +179,19 @@ bool Executor::Trim() {
   bool any = false;
   for (const DeviceState& state : states_) any |= state.pool != nullptr && state.pool->Trim();
   return any;
+}
+
+absl::Status Executor::CheckFits(absl::Span<const int64_t> bytes) const {
+  int64_t all = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const MemoryPool* const pool = states_[i].pool.get();
+    if (pool != nullptr && bytes[i] > pool->limit()) {
+      return TooLarge(bytes[i], absl::StrCat(" on ", devices_->at(i).name()), pool->limit());
+    }
+    all += bytes[i];
+  }
+  const int64_t limit = account_->limit();
+  return all > limit ? TooLarge(all, "", limit) : absl::OkStatus();
 }
 
 bool Executor::Reclaim() {

@@ -126,6 +126,12 @@ void MemoryAccount::Release(int64_t bytes, MemoryUse use) {
   by_use_[static_cast<int>(use)].fetch_sub(bytes, std::memory_order_relaxed);
 }
 
+int64_t MemoryAccount::host_limit() const {
+  int64_t limit = limit_;
+  if (group_ != nullptr) limit = std::min(limit, group_->host().limit());
+  return budget_ == nullptr ? limit : std::min(limit, budget_->limit());
+}
+
 int64_t MemoryAccount::held() const {
   int64_t bytes = 0;
   for (const auto& use : by_use_) bytes += use.load(std::memory_order_relaxed);

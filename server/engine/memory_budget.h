@@ -127,6 +127,8 @@ class MemoryAccount {
   // Under the limit.
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  // What the tenant and the daemon let it have in host memory while nobody else has any.
+  int64_t host_limit() const;
   // From now on. What is charged already stays, also beyond the limit.
   void set_limit(int64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   int64_t used_for(MemoryUse use) const {

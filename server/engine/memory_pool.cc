@@ -295,6 +295,11 @@ absl::StatusOr<char*> MemoryPool::NewSlab(int64_t bytes, Kind kind) {
   return *slab;
 }
 
+int64_t MemoryPool::limit() const {
+  const int64_t limit = use_ == MemoryUse::kArrays ? account_->host_limit() : account_->limit();
+  return quota_ == nullptr ? limit : std::min(limit, quota_->limit());
+}
+
 bool MemoryPool::TryChargeSlab(int64_t bytes) {
   if (!account_->TryCharge(bytes, use_)) return false;
   if (quota_ == nullptr || quota_->TryCharge(bytes)) return true;

@@ -47,6 +47,8 @@ class MemoryPool {
   // kMemory error if the session's limit or the device's memory does not suffice. 0 bytes is valid.
   absl::StatusOr<Ref<Buffer>> Allocate(int64_t bytes) { return AllocateIn(bytes, kPrivate); }
   absl::StatusOr<Ref<Buffer>> AllocateShared(int64_t bytes) { return AllocateIn(bytes, kShared); }
+  // Bytes that the session may have here at most, while nobody else has any.
+  int64_t limit() const;
   // Moves a buffer into shared memory, unless it is there. No work on it may be under way.
   absl::Status Share(const Ref<Buffer>& buffer);
   // Moves a buffer that is not exported out of shared memory, if it is there.

@@ -311,4 +311,16 @@ int64_t Plan::Bytes() const {
   return bytes + static_cast<int64_t>(objects_.size() * sizeof(Object));
 }
 
+std::vector<int64_t> Plan::RunBytes() const {
+  std::vector<int64_t> bytes = arena_bytes_;
+  for (const Object& object : objects_) {
+    const TraceObject& traced = object.traced;
+    const bool is_shared = traced.kind == Kind::kHeld && traced.buffer->lease();
+    if (traced.kind == Kind::kTemporary || is_shared) continue;
+    if (bytes.size() <= traced.device) bytes.resize(traced.device + 1);
+    bytes[traced.device] += traced.bytes;
+  }
+  return bytes;
+}
+
 }  // namespace chx::server

@@ -78,6 +78,8 @@ class Plan {
   void Describe(size_t most, std::string* text) const;
   // What it takes itself, about.
   int64_t Bytes() const;
+  // By device, what a run needs at once: what it finds of the session's, temporaries, and results.
+  std::vector<int64_t> RunBytes() const;
   // Of a run that has failed at a command: the memory that has no value now, as later commands, or
   // that one, were to write it.
   std::vector<const Buffer*> Unwritten(absl::Span<Variable* const> arguments, size_t failed) const;

@@ -68,6 +68,7 @@ absl::Status RunLoop::TakeProgram(bool own, uint64_t* number, const RunCalls& ca
     return TypeError("[runs] expects ", program->arguments.size(), " arrays of data, got ",
                      calls.data.size());
   }
+  CHX_RETURN_IF_ERROR(state->executor.CheckFits(program->run_bytes));
   callee->slots = program->slots.size();
   callee->outputs = program->outputs.size();
   for (size_t i = 0; i < calls.metrics.size(); ++i) {

@@ -244,6 +244,16 @@ class ProgramRun {
     RootErrorPtr none;
     absl::StatusOr<std::vector<Variable*>> arguments = state_.handles.UseAll(c_.arguments, &none);
     if (!arguments.ok() || none != nullptr) return 0;
+    // A run's step is made as a whole or not at all: its commands, one by one, could run out of
+    // memory behind the first of them that writes.
+    const bool whole = IsOfRun(c_.program);
+    if (whole && program_.plans.empty()) {
+      absl::Status fits = state_.executor.CheckFits(program_.run_bytes);
+      if (!fits.ok()) {
+        context_.Fail(c_, std::move(fits), "run_program");
+        return -1;
+      }
+    }
     for (const std::unique_ptr<Plan>& plan : program_.plans) {
       if (!plan->Fits(state_.executor, *arguments)) continue;
       const int64_t count = plan->repeatable() ? times : 1;
@@ -252,9 +262,7 @@ class ProgramRun {
       absl::Status status =
           plan->Run(state_.executor, *arguments, count, values, &results, &progress);
       if (!progress.began) {
-        if (!IsOfRun(c_.program) || KindOf(status) != ErrorKind::kMemory) return 0;
-        // A run's step is made as a whole or not at all: its commands, one by one, could run out of
-        // memory behind the first of them that writes.
+        if (!whole || KindOf(status) != ErrorKind::kMemory) return 0;
         context_.Fail(c_, std::move(status), "run_program");
         return -1;
       }

@@ -69,7 +69,8 @@ struct Program {
   std::vector<std::pair<uint16_t, RecordMode>> modes;  // that the commands name, as they were
   std::deque<std::unique_ptr<Plan>> plans;             // the last one that was made first
   std::string declined;                                // why there is no plan
-  int attempts = 0;                                    // to make one
+  std::vector<int64_t> run_bytes;  // of the last plan, also of one that was too large
+  int attempts = 0;                // to make one
   int64_t charged = 0;
   // As it was recorded; null: it has come from a snapshot and has not been run by its commands.
   std::unique_ptr<ProgramInterface> interface;

@@ -300,6 +300,12 @@ void Recording::AddPlan(absl::Span<const Handle> outputs, Program* program) {
     program->declined = std::string(plan.status().message());
     return;
   }
+  program->run_bytes = (*plan)->RunBytes();
+  const absl::Status fits = state_.executor.CheckFits(program->run_bytes);
+  if (!fits.ok()) {
+    program->declined = std::string(fits.message());
+    return;
+  }
   const int64_t bytes = (*plan)->Bytes();
   if (!state_.meter.TryCharge(bytes)) {
     program->declined = "there is no memory for it";

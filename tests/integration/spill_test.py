@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import re
 import subprocess
 
 import chx
@@ -58,6 +59,37 @@ def test_a_session_computes_with_three_times_its_memory(folder):
         session.synchronize()
         assert wait_until(lambda: not files_of(daemon, folder))
         assert not os.listdir(folder), "files have no names"
+
+
+def test_a_step_on_more_than_the_memory(folder):
+    """By its commands, for which what waits is moved away. A run has all of a step or nothing."""
+    flags = ["--session-memory=96MiB", f"--spill-dir={folder}"]
+    with Daemon(*flags) as daemon, chx.connect(daemon.address):
+        held = [chx.full((1 << 22,), i, "float32") for i in range(8)]  # 16 MiB each
+        count = chx.zeros((), "float32")
+
+        @chx.jit
+        def step(x):
+            count.__iadd__(1)
+            return sum(chx.sum(each * x) for each in held)
+
+        x = chx.ones((1,), "float32")
+        for _ in range(3):
+            assert step(x).item() == 28 * (1 << 22)
+        why = r"a run needs [0-9.]+ MiB at once on native:0, more than the limit of 96 MiB"
+        (declined,) = step.cache_info().unplanned
+        assert re.fullmatch(why, declined), declined
+        assert declined in step.explain()
+        with pytest.raises(chx.OutOfMemoryError, match=why):
+            chx.runs.start(step, x, batch_size=1, steps=10)
+        assert count.item() == 3
+        # What fits now is planned and started now.
+        del held[4:]
+        step.cache_clear()
+        step(x)
+        assert "runs by a plan" in step.explain()
+        run = chx.runs.start(step, x, batch_size=1, steps=10)
+        assert run.wait(60).reason == "done" and count.item() == 14
 
 
 def test_without_room_there_an_error_and_nothing_lost(folder):
