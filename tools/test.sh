@@ -38,6 +38,7 @@ trap 'rm -f "$log"' EXIT
 passed=0
 failed=0
 failures=()
+times=()
 
 # note NAME: one more failure, to be named at the end too.
 note() {
@@ -47,15 +48,16 @@ note() {
 
 # check NAME COMMAND...: counts as one test.
 check() {
-  local name=$1
+  local name=$1 began=$SECONDS
   shift
   echo "== $name"
   if "$@"; then passed=$((passed + 1)); else note "$name"; fi
+  times+=("$(printf '%5d s  %s' $((SECONDS - began)) "$name")")
 }
 
 # bazel_tests NAME ARGS...: counts each test target, and a build that fails without one.
 bazel_tests() {
-  local name=$1 status bad target
+  local name=$1 began=$SECONDS status bad target
   shift
   echo "== $name"
   "${bazel[@]}" test "${bazel_options[@]}" "$@" 2>&1 | tee "$log"
@@ -70,6 +72,7 @@ bazel_tests() {
   if [ "$status" != 0 ] && [ "$status" != 4 ] && [ "$bad" = 0 ]; then
     note "$name: the build (exit status $status)"
   fi
+  times+=("$(printf '%5d s  %s' $((SECONDS - began)) "$name")")
 }
 
 check "style: clang-format, ruff" tools/lint.sh style
@@ -98,6 +101,7 @@ if [ "$fast" = 0 ]; then
 fi
 
 [ -z "${CI:-}" ] || "${bazel[@]}" shutdown
+printf '%s\n' "${times[@]}"
 for name in "${failures[@]}"; do echo "FAILED: $name"; done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -119,6 +119,15 @@ struct StreamState final : TransportState {
 
 namespace {
 
+// std::swap takes half a minute to compile for a variant of so many types.
+void Swap(Command* a, Command* b) {
+  Command kept = std::move(*a);
+  a->~Command();
+  new (a) Command(std::move(*b));
+  b->~Command();
+  new (b) Command(std::move(kept));
+}
+
 StreamState& StateOf(SessionRecord& record) {
   if (record.transport == nullptr) {
     record.transport = std::make_unique<StreamState>(record.session->account());
@@ -293,7 +302,7 @@ absl::Status OpStream::Run(const v1::Submit& submit, StreamState* state) {
         may_wait && window == kWindow && !reader.AtEnd());
     if (record_->session->stop().session_ended()) return absl::OkStatus();  // who calls sees it
     left = count - std::min(done, count);
-    for (size_t i = 0; i < left; ++i) std::swap(state->window[i], state->window[done + i]);
+    for (size_t i = 0; i < left; ++i) Swap(&state->window[i], &state->window[done + i]);
     if (!output_.empty()) Collect(state, keep);
   }
   commands_since_ack_ += total;

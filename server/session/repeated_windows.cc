@@ -117,6 +117,11 @@ size_t StepsOfOthers(absl::Span<const Command* const> steps) {
 
 }  // namespace
 
+RepeatedWindows::RepeatedWindows(bool enabled, MemoryAccountPtr account)
+    : enabled_(enabled), meter_(std::move(account), MemoryUse::kFixed) {}
+
+RepeatedWindows::~RepeatedWindows() { Clear(); }
+
 bool RepeatedWindows::Charge(int64_t bytes) {
   if (charged_ + bytes > kMostBytes || !meter_.TryCharge(bytes)) return false;
   charged_ += bytes;

@@ -33,9 +33,9 @@ class RepeatedWindows {
   static constexpr size_t kMaxPending = 2 * WindowSearch::kMaxPeriod;
   static constexpr size_t kMore = ~size_t{0};
 
-  RepeatedWindows(bool enabled, MemoryAccountPtr account)
-      : enabled_(enabled), meter_(std::move(account), MemoryUse::kFixed) {}
-  ~RepeatedWindows() { Clear(); }
+  // Not inline, nor is what follows from it: it takes a second to compile in each file.
+  RepeatedWindows(bool enabled, MemoryAccountPtr account);
+  ~RepeatedWindows();
   RepeatedWindows(const RepeatedWindows&) = delete;
 
   // Carries out the window that the stream begins with, if there is one: how many commands that

@@ -189,8 +189,8 @@ absl::optional<WindowShape> WindowShape::Of(absl::Span<const Command* const> fir
   int64_t operation = -1;
   for (size_t i = 0; i < first.size(); ++i) {
     if (!SameKind(*first[i], *second[i])) return absl::nullopt;
-    Step& step = shape.steps_.emplace_back();
-    step.command = *first[i];
+    shape.steps_.push_back({*first[i], {}, {}});
+    Step& step = shape.steps_.back();
     if (const auto* apply = std::get_if<command::ApplyOp>(first[i])) {
       const auto& other = std::get<command::ApplyOp>(*second[i]);
       ++operation;
