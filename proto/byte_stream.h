@@ -26,9 +26,9 @@ class ByteStream {
 // as long as nobody else wants the core: to wake a core that sleeps takes longer than a small step.
 class SocketStream final : public ByteStream {
  public:
-  static constexpr std::chrono::microseconds kAwake{50};
+  static constexpr std::chrono::microseconds kAwake{200};
   // An answer is quick if it has come so soon, which may be after a sleep.
-  static constexpr std::chrono::microseconds kQuick{150};
+  static constexpr std::chrono::microseconds kQuick{400};
 
   explicit SocketStream(int socket) : socket_(socket) {}
   // From now on, of whoever receives.
