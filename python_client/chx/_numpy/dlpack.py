@@ -109,15 +109,17 @@ def from_dlpack(x: Any, device: DeviceLike = None, copy: bool | None = None) -> 
     """
     if isinstance(x, _core.ndarray):
         return _from_own(x, device, copy)
-    values = np.asarray(_core._dlpack_import(_capsule(x, copy is False)))
-    if not copy:
+    # Old versions of NumPy don't show what is read-only.
+    known = isinstance(x, np.ndarray)
+    values = x if known else np.asarray(_core._dlpack_import(_capsule(x, copy is False)))
+    if not copy and values.size:
         # As it is known; without a device, wherever it is.
         session = _core._get_default_session()
         own = session.devices if device is None and session is not None else (device,)
         for each in own:
             if (shared := transfer.same_memory(values, each)) is not None:
                 return shared
-    if copy is False:
+    if copy is False and values.size:
         raise CopyError(
             "[from_dlpack] expects copy=None or True: the memory is of this process, and not that of "
             "an array of the session's that this process sees, on that device"
