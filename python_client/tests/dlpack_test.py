@@ -2,11 +2,16 @@
 
 import ctypes
 import gc
+import os
+import sys
 import threading
 
 import chx
 import numpy as np
 import pytest
+
+sys.path.insert(0, os.getcwd())  # the runfiles
+from tests.integration.daemon import Daemon
 
 I64 = ctypes.POINTER(ctypes.c_int64)
 CODES = {"b": 6, "i": 0, "u": 1, "f": 2}
@@ -202,6 +207,19 @@ def test_an_export_ends_with_its_capsule():
     assert chx._core._import(held, known.dtype, (4, 4), (16, 4), None) is not None
     del capsule
     assert chx._core._import(held, known.dtype, (4, 4), (16, 4), None) is None
+
+
+def test_over_tcp_all_is_copied(session, take):
+    with Daemon(listen="127.0.0.1:0") as daemon, chx.connect(daemon.address) as remote:
+        chx._core._set_default_session(session)
+        x = chx.array([[1.0, 2.0], [3.0, 4.0]], device=remote.devices[0])
+        for version in (None, (1, 0)):
+            t = take(x.T, version)
+            assert t.copied == (version is not None) and not t.read_only
+            assert t.values.tolist() == [[1, 3], [2, 4]]
+        with pytest.raises(BufferError, match="does not share the memory of native:0"):
+            x.__dlpack__(copy=False)
+        assert chx.from_dlpack(np.array(t.values), remote.devices[0]).tolist() == [[1, 3], [2, 4]]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Old(Producer):
 
 @pytest.fixture(scope="module", autouse=True)
 def session():
-    with chx.connect(devices="native:2") as session:
+    with chx.connect(devices="native:0,native:1") as session:
         yield session
 
 
