@@ -1,5 +1,8 @@
 // DLPack capsules over Python's buffers. In C++ because who holds one lets go of it in any thread,
 // without the interpreter's lock, and maybe after the interpreter's end.
+#include <type_traits>
+
+#include "absl/strings/string_view.h"
 #include "python_client/core/common.h"
 #include "python_client/core/dlpack.h"
 

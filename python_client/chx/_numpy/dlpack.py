@@ -140,7 +140,7 @@ def _from_own(x: ndarray, device: DeviceLike, copy: bool | None) -> ndarray:
         why = "it is on another device" if moved else "it is in a graph"
         raise CopyError(f"[from_dlpack] expects copy=None or True for the array: {why}")
     apart = x.as_grad_stopped()
-    if moved:
+    if device is not None and moved:
         return apart.to_device(device)
     return apart.copy() if copy or in_graph else apart
 
