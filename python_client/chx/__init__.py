@@ -128,7 +128,6 @@ from chx._numpy.creation import (
     asanyarray as asanyarray,
     asarray as asarray,
     ascontiguousarray as ascontiguousarray,
-    from_dlpack as from_dlpack,
     frombuffer as frombuffer,
     fromfunction as fromfunction,
     fromiter as fromiter,
@@ -137,6 +136,9 @@ from chx._numpy.creation import (
     meshgrid as meshgrid,
     one_hot as one_hot,
     vander as vander,
+)
+from chx._numpy.dlpack import (
+    from_dlpack as from_dlpack,
 )
 from chx._numpy.dtypes import (
     can_cast as can_cast,

@@ -4,6 +4,7 @@ from typing import Any
 
 from chx import _core
 from chx._numpy import (
+    dlpack,
     index_arrays,
     indexing,
     interoperability,
@@ -61,8 +62,8 @@ _ATTRIBUTES: dict[str, Any] = {
     "__array_function__": interoperability.array_function,
     "__array_ufunc__": ufuncs.array_ufunc,
     "__buffer__": interoperability.buffer,
-    "__dlpack__": interoperability.dlpack,
-    "__dlpack_device__": interoperability.dlpack_device,
+    "__dlpack__": dlpack.export,
+    "__dlpack_device__": dlpack.device,
     # Python's and ChainerX's.
     "__deepcopy__": pickling.deepcopy,
     "__reduce__": pickling.reduce_array,

@@ -240,6 +240,12 @@ extern PyMethodDef data_functions[];
 // admin.cc
 extern PyMethodDef admin_functions[];
 
+// dlpack_export.cc
+extern PyMethodDef dlpack_export_functions[];
+
+// dlpack_import.cc
+bool InitDlpack(PyObject* module);
+
 // export.cc
 bool InitExports(PyObject* module);
 

@@ -15,7 +15,7 @@ PyMODINIT_FUNC PyInit__core() {
   using namespace chx::python;  // NOLINT(google-build-using-namespace)
   if (module == nullptr || !InitErrors(module) || !InitConvert() || !InitArrayType(module) ||
       !InitDeviceType(module) || !InitSessionType(module) || !InitOpFunctions(module) ||
-      !InitExports(module) || !InitResultMemory(module) ||
+      !InitExports(module) || !InitDlpack(module) || !InitResultMemory(module) ||
       PyModule_AddFunctions(module, admin_functions) < 0 ||
       PyModule_AddFunctions(module, callback_functions) < 0 ||
       PyModule_AddFunctions(module, data_functions) < 0 ||

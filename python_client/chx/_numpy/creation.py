@@ -97,13 +97,6 @@ def frombuffer(
     return array(np.frombuffer(buffer, np.dtype(dtype), count, offset), device=device)
 
 
-def from_dlpack(x: Any, device: DeviceLike = None) -> ndarray:
-    """An array with the values of another library's array in host memory, by DLPack. A copy."""
-    if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"[from_dlpack] expects an array with __dlpack__(), got {type(x).__name__}")
-    return array(np.from_dlpack(x), device=device)
-
-
 def fromfunction(
     function: Callable[..., Any],
     shape: tuple[int, ...],

@@ -83,25 +83,3 @@ def array_function(
             return NotImplemented  # a copy would be written
         args = (creation.array(args[0], device=self.device), *args[1:])
     return own(*args, **kwargs)
-
-
-def dlpack(
-    self: ndarray,
-    *,
-    stream: Any = None,
-    max_version: Any = None,
-    dl_device: tuple[int, int] | None = None,
-    copy: bool | None = None,
-) -> Any:
-    """A DLPack capsule over a copy of the values, in the memory of this process.
-
-    Raises:
-      BufferError: `copy` is False, or the device is not the CPU.
-    """
-    if copy is False or dl_device not in (None, (1, 0)):
-        raise BufferError(f"[dlpack] gives a copy in host memory, not {copy=} on {dl_device}")
-    return transfer.to_numpy(self).__dlpack__()
-
-
-def dlpack_device(self: ndarray) -> tuple[int, int]:
-    return 1, 0  # a copy in the memory of this process

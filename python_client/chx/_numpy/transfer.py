@@ -32,10 +32,9 @@ def to_numpy(array: ndarray, copy: bool = True) -> NumpyArray:
     """
     if not isinstance(array, _core.ndarray):
         raise TypeError(f"expected an ndarray, got {type(array).__name__}")
-    shared = None if copy else _core._export(array)
+    shared = None if copy else shared_view(array)
     if shared is not None:
-        memory, offset, strides = shared
-        return np.ndarray(array.shape, array.dtype, memory, offset, strides)
+        return shared
     if array.nbytes < _LARGE_RESULT:
         out = np.empty(array.shape, array.dtype)
     else:
@@ -44,6 +43,15 @@ def to_numpy(array: ndarray, copy: bool = True) -> NumpyArray:
     # Writes that the array was expected to see fail rather than get lost.
     out.flags.writeable = bool(copy) or array.device.backend.name != "native"
     return out
+
+
+def shared_view(array: ndarray) -> NumpyArray | None:
+    """The array's memory itself, as to_numpy() without `copy` says. None: it is not shared."""
+    shared = _core._export(array)
+    if shared is None:
+        return None
+    memory, offset, strides = shared
+    return np.ndarray(array.shape, array.dtype, memory, offset, strides)
 
 
 def values_outside_graphs(

@@ -9,7 +9,7 @@ import numpy as np
 
 from chx import _core
 from chx._core import ndarray
-from chx._numpy import creation, transfer
+from chx._numpy import creation, dlpack, transfer
 from chx._types import DeviceLike, Dtype, Scalar, Shape
 from chx.array_api import _dtypes
 
@@ -190,11 +190,11 @@ def triu(x: ndarray, /, *, k: int = 0) -> ndarray:
 
 
 def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> ndarray:
-    """An array with the values of another library's array in host memory. Always a copy.
+    """An array with the values of another library's array; see chx.from_dlpack().
 
     Raises:
-      ValueError: `copy` is False.
+      AttributeError: x has no __dlpack__().
+      BufferError: x cannot be shown in host memory.
+      ValueError: `copy` is False, but there is no way without one.
     """
-    if copy is False:
-        raise ValueError("[from_dlpack] expects a copy to be allowed: the memory is the daemon's")
-    return creation.from_dlpack(x, device=device)
+    return dlpack.from_dlpack(x, device, copy)
