@@ -33,7 +33,9 @@ def _positions_known(request, monkeypatch):
         ("(int)NAN", ""),
     ],
 )
-@pytest.mark.parametrize("operation", ["y = x[{}]", "r[{}] = 1", "atomicAdd(&r[{}], 1)", "r[{}] += 1"])
+@pytest.mark.parametrize(
+    "operation", ["y = x[{}]", "r[{}] = 1", "atomicAdd(&r[{}], 1)", "r[{}] += 1"]
+)
 def test_indexes_outside_are_errors_and_nothing_is_written(operation, index, got):
     kernel = kernels.ElementwiseKernel(
         "T z, raw T x, int64 k", "T y, raw T r", "y = z;" + operation.format(index), "outside"
@@ -73,7 +75,9 @@ def test_indexes_of_one_axis_are_not_those_of_the_next():
     with pytest.raises(IndexError, match="below 3, got 3"):
         kernel(chx.ones((2,), "d"), chx.ones((2, 3), "d"))
     local = kernels.ElementwiseKernel("T z", "T y", "T a[4]; a[i + 2] = 1; y = a[i]", "local")
-    with pytest.raises(IndexError, match=r"\[local\] expects indexes of a from 0 and below 4, got 4"):
+    with pytest.raises(
+        IndexError, match=r"\[local\] expects indexes of a from 0 and below 4, got 4"
+    ):
         local(chx.ones((3,), "d"))
 
 
@@ -131,7 +135,9 @@ def test_functions_do_not_call_themselves():
 def test_functions_that_double_the_work_end(monkeypatch):
     monkeypatch.setattr(_expression_values, "MAX_STEPS", 20_000)
     lines = ["__device__ int f0(int x) { return x; }"]
-    lines += [f"__device__ int f{k}(int x) {{ return f{k - 1}(x) + f{k - 1}(x); }}" for k in range(1, 40)]
+    lines += [
+        f"__device__ int f{k}(int x) {{ return f{k - 1}(x) + f{k - 1}(x); }}" for k in range(1, 40)
+    ]
     kernel = kernels.ElementwiseKernel("T x", "T y", "y = f39(1)", "doubled", "\n".join(lines))
     with pytest.raises(RuntimeError, match="steps of a call"):
         kernel(chx.ones((3,), "d"))
@@ -183,8 +189,17 @@ def test_random_tokens_are_programs_or_errors(rng):
     for _ in range(300):
         text = "y = x; " + " ".join(rng.choice(words, rng.integers(1, 12)))
         try:
-            kernels.ElementwiseKernel("T x", "T y, raw T r", text, "random")(one, one.copy(), one.copy())
-        except (ValueError, TypeError, NameError, IndexError, RuntimeError, ZeroDivisionError) as error:
+            kernels.ElementwiseKernel("T x", "T y, raw T r", text, "random")(
+                one, one.copy(), one.copy()
+            )
+        except (
+            ValueError,
+            TypeError,
+            NameError,
+            IndexError,
+            RuntimeError,
+            ZeroDivisionError,
+        ) as error:
             assert str(error).startswith("[random] expects "), text
 
 

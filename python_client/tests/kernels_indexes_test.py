@@ -170,9 +170,7 @@ def test_indexes_of_several_dimensions_and_local_arrays(rng):
     kernel(chx.array(x), y, z, n)
     np.testing.assert_array_equal(chx.to_numpy(y), x.T)
     b, a = np.indices((5, 4))
-    np.testing.assert_array_equal(
-        chx.to_numpy(z), 20 - np.arange(1, 7).reshape(2, 3)[a % 2, b % 3]
-    )
+    np.testing.assert_array_equal(chx.to_numpy(z), 20 - np.arange(1, 7).reshape(2, 3)[a % 2, b % 3])
     assert (chx.to_numpy(n) == 207).all()
 
 

@@ -295,7 +295,14 @@ def test_what_is_no_kernel_is_refused(operation):
 
 @pytest.mark.parametrize(
     "params",
-    [("raw x", "T y"), ("T", "T y"), ("uint32 x", "T y"), ("tensor x", "T y"), ("T x, T x", "T y"), ("T x", "T x")],
+    [
+        ("raw x", "T y"),
+        ("T", "T y"),
+        ("uint32 x", "T y"),
+        ("tensor x", "T y"),
+        ("T x, T x", "T y"),
+        ("T x", "T x"),
+    ],
 )
 def test_bad_parameters_are_refused(params):
     with pytest.raises(ValueError, match=r"^\[bad\] expects "):

@@ -186,7 +186,9 @@ class Memory:
         else:
             wrong = outside if mask is None else outside & mask
             if np.any(wrong) and 0 not in place.shape:
-                self._fail(name, size, np.broadcast_to(data, wrong.shape)[wrong].flat[0], place.line)
+                self._fail(
+                    name, size, np.broadcast_to(data, wrong.shape)[wrong].flat[0], place.line
+                )
         return np.clip(data, 0, max(size - 1, 0))
 
     def check(self) -> None:
@@ -289,4 +291,3 @@ def _start_of_run(data: Data) -> int | None:
     if flat.size == 0 or flat[-1] - flat[0] != flat.size - 1 or np.any(np.diff(flat) != 1):
         return None
     return int(flat[0])
-

@@ -76,7 +76,8 @@ class Evaluator(ExpressionValues):
         """A number or an array of the caller's as C converts it."""
         if type(argument) is Number:
             # A number that varies between the runs of a recorded function.
-            argument = _core.full((), argument, name, self._device)
+            varying: Any = argument
+            argument = _core.full((), varying, name, self._device)
         if is_array(argument):
             return self._do.convert(Value(argument.dtype.name, argument), name)
         if isinstance(argument, np.generic):
@@ -107,7 +108,9 @@ class Evaluator(ExpressionValues):
           RuntimeError: there were too many turns or steps.
         """
         with np.errstate(all="ignore"):
-            self._guarded(lambda: self._run((statement,) if statement[0] != "block" else statement[1]))
+            self._guarded(
+                lambda: self._run((statement,) if statement[0] != "block" else statement[1])
+            )
             self._memory.check()
 
     def result(self, tree: Tree) -> Value:

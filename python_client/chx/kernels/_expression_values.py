@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from chx.kernels import _functions, _types
 from chx.kernels._arrays import Buffer, Local, Memory, Place, Pointer
 from chx.kernels._expressions import ATOMICS
 from chx.kernels._masks import Mask, Masks
-from chx.kernels._parser import Function
 from chx.kernels._positions import Positions
 from chx.kernels._tokens import Tree
 from chx.kernels._values import Arithmetic, Value, is_uniform
@@ -89,12 +88,11 @@ class ExpressionValues:
     def number(self, tree: Tree) -> Value:
         """A value that is no pointer and no array."""
         value = self.value(tree)
-        if isinstance(value, Value):
-            return value
-        got = "a function that returns nothing, or nothing that is known"
-        if value is not None:
-            got = f"the array {value.target.name}"
-        raise TypeError(f"[{self._kernel}] expects a number, got {got} in line {self._line}")
+        return value if isinstance(value, Value) else self._expect_value(value)
+
+    def _expect_value(self, got: Pointer | None) -> NoReturn:
+        what = "a function that returns nothing" if got is None else f"the array {got.target.name}"
+        raise TypeError(f"[{self._kernel}] expects a number, got {what} in line {self._line}")
 
     def _count(self) -> None:
         self._steps += 1
@@ -373,6 +371,8 @@ class ExpressionValues:
     def store(self, variable: Variable, new: Result) -> None:
         """Assigns a value to a variable, for the threads that run."""
         old = variable.value
+        if new is None:
+            self._expect_value(new)
         if isinstance(new, Pointer) and (old is None or isinstance(old, Pointer)):
             self._store_pointer(variable, old, new)
             return
@@ -427,6 +427,3 @@ def uniform_integer(value: Value) -> int | None:
     if _types.is_float(value.type) or not is_uniform(value.data):
         return None
     return int(np.asarray(value.data).item())
-
-
-__all__ = ["ExpressionValues", "Frame", "Function", "Result", "Variable", "uniform_integer"]

@@ -289,7 +289,7 @@ class ExpressionParser(TokenReader):
         if count is None:
             self._at -= 1
             self._fail("a function of C's mathematics, or of the preamble and above this")
-        types = []
+        types: list[str] = []
         if self._skip("<"):
             while not types or self._skip(","):
                 types.append(self._type() or self._fail("a type"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from chx.kernels import _types
 
-_SAME = "ceil cos cosh cbrt exp exp2 expm1 floor log log1p log2 log10 rint sin sinh sqrt tan tanh trunc"
+_SAME = (
+    "ceil cos cosh cbrt exp exp2 expm1 floor log log1p log2 log10 rint sin sinh sqrt tan tanh trunc"
+)
 # Of one float: the operator. Those of integers convert them to double.
 UNARY = {
     **{name: name for name in _SAME.split()},
@@ -88,7 +91,7 @@ def limit(name: str, which: str) -> float | None:
         least = 0 if name == "bool" else least
         return {"max": most, "min": least, "lowest": least}.get(which)
     info = np.finfo(name)
-    values = {
+    values: dict[str, Any] = {
         "max": info.max,
         "min": info.tiny,
         "lowest": info.min,

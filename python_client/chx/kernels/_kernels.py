@@ -135,7 +135,9 @@ class ElementwiseKernel(Kernel):
     def _shape(self, binding: Binding, size: int | None) -> Shape:
         if binding.elements:
             if size is not None:
-                raise ValueError(f"[{self.name}] expects size only if all arrays are raw, got {size}")
+                raise ValueError(
+                    f"[{self.name}] expects size only if all arrays are raw, got {size}"
+                )
             return binding.shape()
         if size is None or size < 0:
             raise ValueError(f"[{self.name}] expects size, as all arrays are raw, got {size}")

@@ -93,7 +93,10 @@ class Lexer:
     def _direct(self, text: str, line: int) -> None:
         match = _DIRECTIVE.match(text)
         directive = match[1] if match else ""
-        if directive in ("include", "pragma"):  # what they would add or say, kernels know or need not
+        if directive in (
+            "include",
+            "pragma",
+        ):  # what they would add or say, kernels know or need not
             return
         define = _DEFINE.match(text) if directive == "define" else None
         if directive == "undef":
@@ -118,15 +121,16 @@ class Lexer:
                 raise ValueError(f"[{self._kernel}] expects at most {MAX_TOKENS} tokens, got more")
             macro = self._macros.get(token.text) if token.text not in within else None
             arguments: dict[str, list[Token]] = {}
-            if macro is not None and macro.parameters is not None:
+            names = None if macro is None else macro.parameters
+            if names is not None:
                 if at == len(tokens) or tokens[at].text != "(":
                     macro = None
                 else:
                     groups, at = self._arguments(tokens, at, within)
-                    if len(groups) != len(macro.parameters):
-                        wanted = f"{len(macro.parameters)} arguments of {token.text}"
+                    if len(groups) != len(names):
+                        wanted = f"{len(names)} arguments of {token.text}"
                         self._fail(wanted, str(len(groups)), token.line)
-                    arguments = dict(zip(macro.parameters, groups))
+                    arguments = dict(zip(names, groups))
             if macro is None:
                 found.append(token)
                 continue

@@ -141,4 +141,3 @@ def expect(kernel: str, args: Sequence[Any], counts: Sequence[int]) -> None:
     if len(args) not in counts:
         numbers = " or ".join(map(str, counts))
         raise TypeError(f"[{kernel}] expects {numbers} arguments, got {len(args)}")
-

@@ -17,7 +17,9 @@ from chx.kernels._expressions import ExpressionParser
 from chx.kernels._lexer import Lexer
 from chx.kernels._tokens import Tree
 
-_SPECIFIERS = set("__device__ __global__ __host__ __forceinline__ __noinline__ __constant__".split())
+_SPECIFIERS = set(
+    "__device__ __global__ __host__ __forceinline__ __noinline__ __constant__".split()
+)
 _SPECIFIERS |= {"extern", "static", "inline"}
 _TRUE = ("number", True, "bool")
 
@@ -58,6 +60,7 @@ class Source:
         self._types = dict(types)
         self._plain = plain
         self._lexer = Lexer(kernel)
+        self._hidden: set[str] = set()
 
     def define(self, text: str) -> None:
         """Takes in functions, constants, macros and names of types.
@@ -80,7 +83,9 @@ class Source:
 
     def _parser(self, text: str) -> Parser:
         counts = {name: len(f.parameters) for name, f in self.functions.items()}
-        return Parser(self._kernel, self._lexer.split(text), self._types, counts, self._plain)
+        parser = Parser(self._kernel, self._lexer.split(text), self._types, counts, self._plain)
+        parser.hidden = self._hidden
+        return parser
 
 
 class Parser(ExpressionParser):
@@ -164,7 +169,7 @@ class Parser(ExpressionParser):
         if not self._skip("template"):
             return ()
         self._take("<")
-        names = []
+        names: list[str] = []
         while not names or self._skip(","):
             if self._peek() not in ("typename", "class"):
                 self._fail("typename")
@@ -215,7 +220,7 @@ class Parser(ExpressionParser):
         self._qualifiers()
         if self._peek() in ("*", "&"):
             self._fail("a pointer to numbers")
-        name = self._name()
+        name = self._new_name()
         if self._skip("["):
             pointer = True
             if self._peek() != "]":
@@ -330,7 +335,7 @@ class Parser(ExpressionParser):
         if self._peek() == "*":
             self._fail("a pointer to numbers")
         self._skip("&")  # a const reference, which may be a copy
-        name = self._name()
+        name = self._new_name()
         lengths: list[Tree | None] = []
         while self._skip("["):
             lengths.append(None if self._peek() == "]" else self._ternary())

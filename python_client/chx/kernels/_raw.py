@@ -13,7 +13,8 @@ from chx import _core
 from chx._compat import zip_strict
 from chx._core import ndarray
 from chx.kernels._arrays import Buffer
-from chx.kernels._evaluator import Evaluator, Variable
+from chx.kernels._evaluator import Evaluator
+from chx.kernels._expression_values import Variable
 from chx.kernels._parser import Function, Source
 from chx.kernels._positions import Positions
 from chx.kernels._types import held_by
@@ -134,7 +135,9 @@ class RawKernel:
     def _three(self, what: str, sizes: int | tuple[int, ...]) -> tuple[int, ...]:
         given = (sizes,) if isinstance(sizes, (int, np.integer)) else tuple(sizes)
         if not 1 <= len(given) <= 3 or not all(int(n) == n and n >= 1 for n in given):
-            raise ValueError(f"[{self.name}] expects one to three positive {what} sizes, got {sizes}")
+            raise ValueError(
+                f"[{self.name}] expects one to three positive {what} sizes, got {sizes}"
+            )
         return tuple(int(n) for n in given) + (1,) * (3 - len(given))
 
     def _positions(self, sizes: dict[str, tuple[int, ...]], array: ndarray) -> Positions:
@@ -160,6 +163,8 @@ class RawKernel:
 
 
 @functools.lru_cache(maxsize=1024)
-def raw(code: str, name: str, options: Sequence[str] = (), backend: str = "nvrtc", **others: Any) -> RawKernel:
+def raw(
+    code: str, name: str, options: Sequence[str] = (), backend: str = "nvrtc", **others: Any
+) -> RawKernel:
     """The RawKernel of these arguments; the same for the same ones, parsed once."""
     return RawKernel(code, name, options, backend, **others)

@@ -103,7 +103,9 @@ class ReductionKernel(Kernel):
         total = self._reduced(mapped, axes, binding).reshape(kept)
         evaluator = binding.evaluator(self._source, tuple(kept))
         binding.declare(
-            evaluator, [p for p in self._in if p.is_raw or not is_array(binding.args[p.name])], False
+            evaluator,
+            [p for p in self._in if p.is_raw or not is_array(binding.args[p.name])],
+            False,
         )
         for out in outs:
             if list(out.shape) != kept:

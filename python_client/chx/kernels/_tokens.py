@@ -39,6 +39,8 @@ class TokenReader:
         self._tokens = tokens
         self._types = dict(types)
         self._at = 0
+        # Types, such as half, whose names a variable has taken.
+        self.hidden: set[str] = set()
 
     def bounded(self, parse: Callable[[], _T]) -> _T:
         """What `parse` returns. What is parsed is evaluated by recursion, too."""
@@ -90,6 +92,13 @@ class TokenReader:
         self._at += 1
         return self._tokens[self._at - 1].text
 
+    def _new_name(self) -> str:
+        """The name of a variable."""
+        name = self._name()
+        if name in _types.TYPES and not _types.is_basic(name):
+            self.hidden.add(name)
+        return name
+
     def _qualifiers(self) -> None:
         """Leaves const and the like behind."""
         while self._peek() in _types.QUALIFIERS:
@@ -113,7 +122,7 @@ class TokenReader:
                 self._fail("a type that arrays have")
             return named
         named = self._types.get(word or "") or _types.TYPES.get(word or "")
-        if named is None:
+        if named is None or word in self.hidden:
             self._at = start
             return None
         self._at += 1

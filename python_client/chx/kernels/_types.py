@@ -85,10 +85,10 @@ def of_words(words: Sequence[str]) -> str | None:
     """The type that words such as unsigned, long and int name together; None if there is none."""
     rest = [w for w in words if w not in ("signed", "unsigned", "int")]
     if "float" in rest or "double" in rest:
-        return {("float",): "float32", ("double",): "float64"}.get(tuple(words))
-    kinds = {(): 32, ("char",): 8, ("short",): 16, ("long",): 64, ("long", "long"): 64}
-    bits = kinds.get(tuple(rest))
-    return bits and f"{'u' if 'unsigned' in words else ''}int{bits}"
+        return {"float": "float32", "double": "float64"}.get(" ".join(words))
+    kinds = {"": 32, "char": 8, "short": 16, "long": 64, "long long": 64}
+    bits = kinds.get(" ".join(rest))
+    return None if bits is None else f"{'u' if 'unsigned' in words else ''}int{bits}"
 
 
 def is_basic(word: str | None) -> bool:

@@ -102,9 +102,7 @@ class Arithmetic:
         if not any(is_array(x) for x in data):
             return getattr(np, name)(*data)
         numbers = name in _WITH_NUMBERS
-        operands = [
-            x.item() if numbers and is_uniform(x) else self.on_device(x) for x in data
-        ]
+        operands = [x.item() if numbers and is_uniform(x) else self.on_device(x) for x in data]
         return getattr(_core, name)(*operands)
 
     def astype(self, data: Data, dtype: str) -> Data:
