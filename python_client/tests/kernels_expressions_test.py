@@ -7,6 +7,14 @@ import numpy as np
 import pytest
 from chx import kernels
 
+
+@pytest.fixture
+def rng():
+    seed = np.random.SeedSequence().entropy
+    print("seed", seed)
+    return np.random.default_rng(seed)
+
+
 # C's name of a type: its bits, and whether it has a sign.
 TYPES = {
     "signed char": (8, True),
@@ -157,8 +165,8 @@ def test_unsigned_integers_and_floats(rng):
     x = np.array([0, 1, -1, 2**63 - 1, -(2**63), -(2**61) * 3 + 1, 2**53 + 1, -1025], "int64")
     kernel = kernels.ElementwiseKernel(
         "int64 x",
-        "float64 d, float32 f, int64 back, int32 i, int64 u",
-        "unsigned long long w = x; d = w; f = w; back = (unsigned long long)d / 2; i = (int)3.9 + w;"
+        "float64 d, float32 f, int64 back, int32 low, int64 u",
+        "unsigned long long w = x; d = w; f = w; back = (unsigned long long)d / 2; low = (int)3.9 + w;"
         "u = (unsigned int)x * 1.0;",
     )
     d, f, back, i, u = (chx.to_numpy(a) for a in kernel(chx.array(x)))

@@ -10,6 +10,13 @@ from chx import kernels
 from chx.kernels import _positions
 
 
+@pytest.fixture
+def rng():
+    seed = np.random.SeedSequence().entropy
+    print("seed", seed)
+    return np.random.default_rng(seed)
+
+
 @pytest.fixture(autouse=True, params=["known", "unknown"])
 def _positions_known(request, monkeypatch):
     if request.param == "unknown":
@@ -129,6 +136,27 @@ def test_preambles(rng):
     y, inside = run(kernel, x, 0.75)
     np.testing.assert_allclose(y, np.clip(x, np.float32(-0.75), np.float32(0.75)) * 3, rtol=1e-6)
     np.testing.assert_array_equal(inside, (x >= -0.375) & (x <= 0.75))
+
+
+def test_references_of_threads_that_return(rng):
+    x = rng.normal(size=20)
+    kernel = kernels.elementwise(
+        "T x",
+        "T y, T z",
+        "T a = x; T b[2]; b[1] = x; change(a, b[1]); y = a; z = b[1];",
+        "changed",
+        """
+        __device__ void change(T &a, T &b) {
+            if (a < 0) return;
+            a = 7;
+            if (b > 1) { b = 8; return; }
+            b += 1; a--;
+        }
+        """,
+    )
+    y, z = run(kernel, x)
+    np.testing.assert_array_equal(y, np.where(x < 0, x, np.where(x > 1, 7, 6)))
+    np.testing.assert_array_equal(z, np.where(x < 0, x, np.where(x > 1, 8, x + 1)))
 
 
 def test_scatters_and_atomics(rng):

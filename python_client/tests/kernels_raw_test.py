@@ -7,6 +7,13 @@ from chx import kernels
 from chx.kernels import _positions
 
 
+@pytest.fixture
+def rng():
+    seed = np.random.SeedSequence().entropy
+    print("seed", seed)
+    return np.random.default_rng(seed)
+
+
 @pytest.fixture(autouse=True, params=["known", "unknown"])
 def _positions_known(request, monkeypatch):
     if request.param == "unknown":

@@ -14,7 +14,6 @@ import numpy as np
 
 from chx import _core
 from chx._core import Device, ndarray
-from chx._runtime.traced_numbers import Number
 from chx.kernels._arrays import MAX_LOCAL, Buffer, Local, Pointer
 from chx.kernels._expression_values import (
     ExpressionValues,
@@ -56,7 +55,6 @@ class Evaluator(ExpressionValues):
     ) -> None:
         super().__init__(kernel, device, positions, resolve)
         self._functions = functions
-        self._device = device
         self.positions = positions
         self._loops: list[_Loop] = []
 
@@ -74,10 +72,6 @@ class Evaluator(ExpressionValues):
 
     def given(self, argument: Any, name: str) -> Value:
         """A number or an array of the caller's as C converts it."""
-        if type(argument) is Number:
-            # A number that varies between the runs of a recorded function.
-            varying: Any = argument
-            argument = _core.full((), varying, name, self._device)
         if is_array(argument):
             return self._do.convert(Value(argument.dtype.name, argument), name)
         if isinstance(argument, np.generic):
@@ -235,7 +229,7 @@ class Evaluator(ExpressionValues):
         """Threads that have returned no longer need this call's variables."""
         for scope in self._frame.scopes:
             for variable in scope.values():
-                if variable.mask is before:
+                if variable.mask is before and variable not in self._frame.borrowed:
                     variable.mask = self._mask
 
     def _run_loop(
@@ -326,6 +320,8 @@ class Evaluator(ExpressionValues):
         for parameter, tree in zip(function.parameters, trees):
             variable = self._argument(function, parameter, tree, settled, written)
             frame.scopes[0][parameter.name] = variable
+            if parameter.is_reference:
+                frame.borrowed.add(variable)
         missing = [t for t in function.templates if t not in settled]
         if missing:
             raise TypeError(

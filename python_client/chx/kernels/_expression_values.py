@@ -46,7 +46,8 @@ class Frame:
         self.types = types
         self.returned: Mask = False
         self.result: Value | None = None
-        self.loops = 0
+        # Of the caller: threads that return still need them.
+        self.borrowed: set[Variable] = set()
 
 
 class ExpressionValues:
