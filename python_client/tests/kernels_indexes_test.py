@@ -288,6 +288,15 @@ def test_gradients_through_indexes_and_loops(rng):
     np.testing.assert_allclose(chx.to_numpy(remote.grad), want, rtol=1e-6)
 
 
+def test_arrays_that_are_written_have_no_gradients():
+    kernel = kernels.elementwise("T x", "raw T r", "r[i] = x * x", "squares")
+    x, r = chx.ones((3,), "d").require_grad(), chx.zeros((3,), "d")
+    with pytest.raises(chx.ChainerxError, match="In-place assignment"):
+        kernel(x, r)
+    kernel(x.as_grad_stopped(), r)
+    np.testing.assert_array_equal(chx.to_numpy(r), np.ones(3))
+
+
 def test_a_size_for_raw_arrays_alone(rng):
     x = rng.normal(size=6)
     kernel = kernels.elementwise("raw T x", "T y", "y = x[i * 2]", "halved")
