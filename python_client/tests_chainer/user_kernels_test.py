@@ -54,7 +54,7 @@ def test_muladds_gradients(rng, device):
 def test_a_second_call_parses_nothing_and_costs_no_round_trip(device, monkeypatch):
     args = "float32 x, float32 y, float32 gw", "float32 gx, float32 gy", "gx = y * gw; gy = x * gw"
     kernel = cuda.elementwise(*args, "muladd_bwd")
-    monkeypatch.setattr("chx.kernels._kernels.Parser", None)
+    monkeypatch.setattr("chx.kernels._kernels.Source", None)
     again = cuda.elementwise(*args, "muladd_bwd")
     assert again is kernel
     x = device.xp.ones((4,), "float32", device=device.device)
@@ -73,12 +73,28 @@ def test_reductions(rng, device):
     np.testing.assert_allclose(got, np.sqrt((x * x).sum(1)), rtol=1e-6)
 
 
+def test_raw_kernels(rng, device):
+    code = """
+    extern "C" __global__
+    void add(const float* x, const float* y, float* z, int n) {
+        int tid = blockDim.x * blockIdx.x + threadIdx.x;
+        if (tid < n) z[tid] = x[tid] + y[tid];
+    }
+    """
+    kernel = cuda.raw(code, "add")
+    assert cuda.raw(code, "add") is kernel
+    x, y = rng.normal(size=(2, 100)).astype("f")
+    z = device.send(np.zeros(100, "f"))
+    kernel((4,), (32,), (device.send(x), device.send(y), z, 100))
+    np.testing.assert_array_equal(chx.to_numpy(z), x + y)
+
+
 def test_what_has_no_kernel_is_refused(device):
-    with pytest.raises(ValueError, match="assignments and if"):
-        cuda.elementwise("T x", "T y", "for (int k = 0; k < 3; ++k) y = x", "loop")
-    with pytest.raises(ValueError, match="expects no options, got preamble"):
-        cuda.elementwise("T x", "T y", "y = x", "options", preamble="int f();")
-    with pytest.raises(RuntimeError, match="CUDA"):
-        cuda.raw('extern "C" __global__ void f() {}', "f")
+    with pytest.raises(ValueError, match="threads that are independent .* line 1, column 3"):
+        cuda.elementwise("T x", "T y", "  __syncthreads(); y = x", "barrier")
+    with pytest.raises(ValueError, match="expects no options but preamble, got loop_prep"):
+        cuda.elementwise("T x", "T y", "y = x", "options", loop_prep="int k = 0;")
+    with pytest.raises(ValueError, match="__global__ function f"):
+        cuda.raw("__device__ void f() {}", "f")
     with pytest.raises(TypeError, match="expects chx.ndarray"):
         cuda.elementwise("T x", "T y", "y = x", "identity")(np.ones(3, "f"))

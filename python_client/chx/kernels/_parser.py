@@ -1,353 +1,360 @@
-"""The expressions of kernels: C++ without loops, pointers and calls to anything but mathematics.
+"""The statements and functions of kernels: C++ without objects, recursion and calls of the system.
 
-Trees are tuples, the kind first:
-  ("number", value), ("name", name), ("unary", op, x), ("binary", op, x, y), ("choose", c, x, y),
-  ("cast", type, x), ("call", name, (x, ...));
-statements: ("assign", type or None, name, tree), ("if", condition, (statement, ...), (statement, ...)).
+Statements are tuples, the kind first and the line last:
+  ("expression", tree), ("declare", type, name, whether it is a pointer, lengths or None, tree or None),
+  ("block", statements), ("if", condition, statement, statement or None),
+  ("loop", statements before it, condition, tree after each turn or None, statement, whether the condition
+  is tested first), ("return", tree or None), ("break",), ("continue",).
+The value of a declared array is ("list", trees).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import NoReturn
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
-from chx.kernels._evaluator import Tree, arity_of
+from chx.kernels._expressions import ExpressionParser
+from chx.kernels._lexer import Lexer
+from chx.kernels._tokens import Tree
 
-TYPES = {
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "short": "int16",
-    "int": "int32",
-    "long": "int64",
-    "long long": "int64",
-    "ptrdiff_t": "int64",
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    **{n: n for n in "bool int8 int16 int32 int64 uint8 float16 float32 float64".split()},
-}
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|\d+[eE][+-]?\d+[fF]?)
-    |(?P<int>(?:0[xX][0-9a-fA-F]+|\d+)\w*)
-    |(?P<name>[A-Za-z_]\w*(?:\s*::\s*\w+)*)
-    |(?P<op><<=|>>=|\+\+|--|&&|\|\||<<|>>|[-+*/%<>=!&|^]=|[-+*/%<>=!&|^~?:;,(){}\[\].])
-    )""",
-    re.VERBOSE,
+_SPECIFIERS = set(
+    "__device__ __global__ __host__ __forceinline__ __noinline__ __constant__".split()
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-
-# How tightly binary operators bind.
-_BINDS = {
-    "||": 1,
-    "&&": 2,
-    "|": 3,
-    "^": 4,
-    "&": 5,
-    "==": 6,
-    "!=": 6,
-    "<": 7,
-    ">": 7,
-    "<=": 7,
-    ">=": 7,
-    "<<": 8,
-    ">>": 8,
-    "+": 9,
-    "-": 9,
-    "*": 10,
-    "/": 10,
-    "%": 10,
-}
-_REFUSED = (
-    "for while do switch return goto break continue struct class new delete asm sizeof".split()
-)
+_SPECIFIERS |= {"extern", "static", "inline"}
+_TRUE = ("number", True, "bool")
 
 
-_MAX_DEPTH = 100
+class FunctionParameter(NamedTuple):
+    type: str
+    name: str
+    is_pointer: bool
+    is_reference: bool
 
 
-def _depth(tree: Tree) -> int:
-    deepest, left = 0, [(tree, 1)]
-    while left:
-        node, depth = left.pop()
-        deepest = max(deepest, depth)
-        left += [(part, depth + 1) for part in node if isinstance(part, tuple)]
-    return deepest
+class Function(NamedTuple):
+    """A function of the preamble; templates are the names of types that a call settles."""
+
+    name: str
+    returns: str | None
+    parameters: tuple[FunctionParameter, ...]
+    body: Tree
+    templates: tuple[str, ...]
+    is_kernel: bool
 
 
-class Parser:
-    """Parses the operation of one kernel.
+class Source:
+    """The texts of one kernel: what they define, and statements and expressions that use it.
 
     Args:
       kernel: its name, for errors.
-      text: the operation.
       types: names that stand for types, beside C's and NumPy's.
+      plain: names of parameters without indexes.
     """
 
-    def __init__(self, kernel: str, text: str, types: Mapping[str, str]) -> None:
+    def __init__(
+        self, kernel: str, types: Mapping[str, str], plain: Collection[str] = frozenset()
+    ) -> None:
+        self.functions: dict[str, Function] = {}
+        self.constants: list[Tree] = []
         self._kernel = kernel
-        self._types = types
-        self._tokens = self._split(_COMMENT.sub(" ", text))
-        self._at = 0
+        self._types = dict(types)
+        self._plain = plain
+        self._lexer = Lexer(kernel)
+        self._hidden: set[str] = set()
 
-    def statements(self) -> tuple[Tree, ...]:
+    def define(self, text: str) -> None:
+        """Takes in functions, constants, macros and names of types.
+
+        Raises:
+          ValueError: the text is more than that.
+        """
+        parser = self._parser(text)
+        while parser.has_more():
+            parser.definition(self.functions, self.constants)
+        self._types = parser.types()
+
+    def statements(self, text: str) -> Tree:
         """All of the text, as statements."""
-        return self._bounded(self._statements)
+        return self._parser(text).all_statements()
 
-    def expression(self) -> Tree:
+    def expression(self, text: str) -> Tree:
         """All of the text, as one expression."""
-        return self._bounded(self._expression)
+        return self._parser(text).whole_expression()
 
-    def _statements(self) -> tuple[Tree, ...]:
+    def _parser(self, text: str) -> Parser:
+        counts = {name: len(f.parameters) for name, f in self.functions.items()}
+        parser = Parser(self._kernel, self._lexer.split(text), self._types, counts, self._plain)
+        parser.hidden = self._hidden
+        return parser
+
+
+class Parser(ExpressionParser):
+    """Parses one text of a kernel."""
+
+    def has_more(self) -> bool:
+        while self._skip(";"):
+            pass
+        return self._peek() is not None
+
+    def types(self) -> dict[str, str]:
+        return self._types
+
+    def all_statements(self) -> Tree:
+        return self.bounded(self._all)
+
+    def whole_expression(self) -> Tree:
+        return self.bounded(self._whole)
+
+    def definition(self, functions: dict[str, Function], constants: list[Tree]) -> None:
+        """One function, constant or name of a type at the top of a text."""
+        if self._peek() == "extern" and self._kind_ahead() == "string":
+            self._at += 2
+            if not self._skip("{"):
+                return
+            while not self._skip("}"):
+                self._expect_more("'}'")
+                self.definition(functions, constants)
+                self.has_more()
+            return
+        if self._peek() in ("typedef", "using"):
+            self._name_type()
+            return
+        templates = self._templates()
+        before = dict(self._types)
+        self._types.update({name: name for name in templates})
+        is_kernel = self._skip_specifiers()
+        start = self._at
+        returns = None
+        if not self._skip("void"):
+            returns = self._type()
+            if returns is None:
+                self._refuse()
+                self._fail("a function or a constant")
+        if self._kind() == "name" and self._peek(1) == "(":
+            name = self._name()
+            if name in functions:
+                self._at -= 1
+                self._fail("functions whose names differ")
+            function = self._function(name, returns, templates, is_kernel)
+            functions[name] = function
+            self._functions = {**self._functions, name: len(function.parameters)}
+        else:
+            self._at = start
+            constants += self.bounded(lambda: tuple(self._declarations()))
+            self._take(";")
+        self._types = before
+
+    def _kind_ahead(self) -> str:
+        return self._tokens[self._at + 1].kind if self._at + 1 < len(self._tokens) else ""
+
+    def _expect_more(self, expected: str) -> None:
+        if self._peek() is None:
+            self._fail(expected)
+
+    def _name_type(self) -> None:
+        alias = ""
+        if self._skip("using"):
+            alias = self._name()
+            self._take("=")
+        else:
+            self._take("typedef")
+        named = self._type()
+        if named is None:
+            self._fail("a type of numbers")
+        self._no_pointer()
+        self._types[alias or self._name()] = named
+        self._take(";")
+
+    def _templates(self) -> tuple[str, ...]:
+        if not self._skip("template"):
+            return ()
+        self._take("<")
+        names: list[str] = []
+        while not names or self._skip(","):
+            if self._peek() not in ("typename", "class"):
+                self._fail("typename")
+            self._at += 1
+            names.append(self._name())
+        self._take(">")
+        return tuple(names)
+
+    def _skip_specifiers(self) -> bool:
+        is_kernel = False
+        while self._peek() in _SPECIFIERS or self._peek() == "__launch_bounds__":
+            is_kernel |= self._peek() == "__global__"
+            self._at += 1
+            if self._tokens[self._at - 1].text == "__launch_bounds__":
+                self._arguments()
+        return is_kernel
+
+    def _function(
+        self, name: str, returns: str | None, templates: tuple[str, ...], is_kernel: bool
+    ) -> Function:
+        self._take("(")
+        parameters: list[FunctionParameter] = []
+        if self._peek() == "void" and self._peek(1) == ")":
+            self._at += 1
+        while self._peek() != ")":
+            parameters.append(self._parameter())
+            if not self._skip(","):
+                break
+        self._take(")")
+        names = [p.name for p in parameters]
+        if len(set(names)) != len(names):
+            self._fail(f"parameters of {name} whose names differ, and after them '{{'")
+        if self._peek() != "{":
+            self._fail("'{'")
+        body = self.bounded(self._statement)
+        return Function(name, returns, tuple(parameters), body, templates, is_kernel)
+
+    def _parameter(self) -> FunctionParameter:
+        self._refuse()
+        start = self._at
+        named = self._type()
+        if named is None:
+            self._fail("a type")
+        const = self._has_const(start)
+        pointer = self._skip("*")
+        self._qualifiers()
+        reference = self._skip("&")
+        self._qualifiers()
+        if self._peek() in ("*", "&"):
+            self._fail("a pointer to numbers")
+        name = self._new_name()
+        if self._skip("["):
+            pointer = True
+            if self._peek() != "]":
+                self._ternary()
+            self._take("]")
+        return FunctionParameter(named, name, pointer, reference and not const)
+
+    def _all(self) -> Tree:
+        line = self._line()
         found = []
         while self._peek() is not None:
-            found += self._statement()
-        return tuple(found)
+            found.append(self._statement())
+        return "block", tuple(found), line
 
-    def _expression(self) -> Tree:
-        tree = self._ternary()
+    def _whole(self) -> Tree:
+        tree = self._comma()
         if self._peek() is not None:
             self._fail("the end of the expression")
         return tree
 
-    def _bounded(self, parse: Callable[[], Tree]) -> Tree:
-        """What is parsed is evaluated by recursion, too."""
-        tree: Tree | None
-        try:
-            tree = parse()
-        except RecursionError:
-            tree = None
-        if tree is None or _depth(tree) > _MAX_DEPTH:
-            raise ValueError(
-                f"[{self._kernel}] expects operations nested at most {_MAX_DEPTH} deep, got more: "
-                "split the expression by variables"
-            )
-        return tree
-
-    def _split(self, text: str) -> list[tuple[str, str]]:
-        tokens = []
-        at, end = 0, len(text.rstrip())
-        while at < end:
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise ValueError(f"[{self._kernel}] expects an operation, got {text[at:at + 20]!r}")
-            at = match.end()
-            kind = match.lastgroup or ""
-            tokens.append((kind, re.sub(r"\s", "", match[kind]) if kind == "name" else match[kind]))
-        return tokens
-
-    def _peek(self, ahead: int = 0) -> str | None:
-        place = self._at + ahead
-        return self._tokens[place][1] if place < len(self._tokens) else None
-
-    def _fail(self, expected: str) -> NoReturn:
-        rest = " ".join(t for _, t in self._tokens[self._at : self._at + 6])
-        raise ValueError(f"[{self._kernel}] expects {expected}, got {rest or 'the end'!r}")
-
-    def _take(self, token: str) -> None:
-        if self._peek() != token:
-            self._fail(f"'{token}'")
-        self._at += 1
-
-    def _name(self) -> str:
-        if self._peek() is None or self._tokens[self._at][0] != "name":
-            self._fail("a name")
-        self._at += 1
-        return self._tokens[self._at - 1][1]
-
-    def _statement(self) -> list[Tree]:
+    def _statement(self) -> Tree:
+        self._refuse()
+        line = self._line()
         token = self._peek()
         if token == ";":
             self._at += 1
-            return []
+            return "block", (), line
         if token == "{":
             self._at += 1
             found = []
-            while self._peek() != "}":
-                if self._peek() is None:
-                    self._fail("'}'")
-                found += self._statement()
-            self._at += 1
-            return found
-        if token in _REFUSED:
-            self._fail("assignments and if")
+            while not self._skip("}"):
+                self._expect_more("'}'")
+                found.append(self._statement())
+            return "block", tuple(found), line
         if token == "if":
             self._at += 1
-            self._take("(")
-            condition = self._ternary()
-            self._take(")")
+            condition = self._in_parentheses()
             then = self._statement()
-            otherwise = []
-            if self._peek() == "else":
-                self._at += 1
-                otherwise = self._statement()
-            return [("if", condition, tuple(then), tuple(otherwise))]
-        found = self._assignments()
+            otherwise = self._statement() if self._skip("else") else None
+            return "if", condition, then, otherwise, line
+        if token in ("for", "while", "do"):
+            self._at += 1
+            return getattr(self, "_" + token)(line)  # type: ignore[no-any-return]
+        if token in ("break", "continue"):
+            self._at += 1
+            self._take_end()
+            return token, line
+        if token == "return":
+            self._at += 1
+            tree = None if self._peek() in (";", None) else self._comma()
+            self._take_end()
+            return "return", tree, line
+        declared = self._declarations()
+        if declared:
+            self._take_end()
+            return declared[0] if len(declared) == 1 else ("group", tuple(declared), line)
+        tree = self._comma()
         self._take_end()
-        return found
+        return "expression", tree, line
 
     def _take_end(self) -> None:  # the last semicolon may be left out
         if self._peek() is not None:
             self._take(";")
 
-    def _assignments(self) -> list[Tree]:
-        declared = self._type()
-        found = []
-        while True:
-            found.append(self._assignment(declared))
-            if declared is None or self._peek() != ",":
-                return found
-            self._at += 1
+    def _for(self, line: int) -> Tree:
+        self._take("(")
+        before = self._declarations()
+        if not before and self._peek() != ";":
+            before = [("expression", self._comma(), line)]
+        self._take(";")
+        condition = _TRUE if self._peek() == ";" else self._comma()
+        self._take(";")
+        step = None if self._peek() == ")" else self._comma()
+        self._take(")")
+        return "loop", tuple(before), condition, step, self._statement(), True, line
 
-    def _assignment(self, declared: str | None) -> Tree:
-        op = self._peek()
-        if op in ("++", "--"):
-            self._at += 1
-            name = self._name()
-            return "assign", None, name, ("binary", op[0], ("name", name), ("number", 1))
-        name = self._name()
-        op = self._peek()
-        if op in ("++", "--"):
-            self._at += 1
-            return "assign", None, name, ("binary", op[0], ("name", name), ("number", 1))
-        if op == "[":
-            self._fail("variables without indexes")
-        if op == "=":
-            self._at += 1
-            return "assign", declared, name, self._ternary()
-        if declared is None and op is not None and op[-1] == "=" and op[:-1] in _BINDS:
-            self._at += 1
-            return "assign", None, name, ("binary", op[:-1], ("name", name), self._ternary())
-        if declared is not None:
-            return "assign", declared, name, ("number", 0)  # C leaves it undefined
-        return self._fail("an assignment")
+    def _while(self, line: int) -> Tree:
+        condition = self._in_parentheses()
+        return "loop", (), condition, None, self._statement(), True, line
 
-    def _type(self) -> str | None:
-        """The type that stands here, which is left behind; None if there is none."""
+    def _do(self, line: int) -> Tree:
+        body = self._statement()
+        if self._peek() != "while":
+            self._fail("while")
+        self._at += 1
+        condition = self._in_parentheses()
+        self._take_end()
+        return "loop", (), condition, None, body, False, line
+
+    def _declarations(self) -> list[Tree]:
+        """The declarations that stand here; none if this is something else."""
         start = self._at
-        while self._peek() == "const":
-            self._at += 1
-        word = self._peek()
-        second = self._peek(1)
-        if word in ("unsigned", "signed", "long") and second in ("char", "long", "int"):
-            word += f" {second}"
-            self._at += 1
-        named = self._types.get(word or "") or TYPES.get(word or "")
-        if named is None:
-            if word is not None and (word == "auto" or word.startswith(("unsigned", "long int"))):
-                self._fail("a type that arrays have")
+        self._qualifiers()
+        named = "auto" if self._skip("auto") else self._type()
+        if named is None or self._peek() == "(":  # T(x) is an expression
             self._at = start
-            return None
-        self._at += 1
-        while self._peek() in ("const", "&"):
-            self._at += 1
-        return named
+            return []
+        if self._peek() == "&" and not self._has_const(start):
+            self._fail("a variable, or a const reference")
+        found = [self._declaration(named)]
+        while self._skip(","):
+            found.append(self._declaration(named))
+        return found
 
-    def _ternary(self) -> Tree:
-        condition = self._binary(1)
-        if self._peek() != "?":
-            return condition
-        self._at += 1
-        yes = self._ternary()
-        self._take(":")
-        return "choose", condition, yes, self._ternary()
+    def _has_const(self, start: int) -> bool:
+        return any(token.text in ("const", "constexpr") for token in self._tokens[start : self._at])
 
-    def _binary(self, least: int) -> Tree:
-        left = self._unary()
-        while (op := self._peek()) is not None and _BINDS.get(op, 0) >= least:
-            self._at += 1
-            left = "binary", op, left, self._binary(_BINDS[op] + 1)
-        return left
+    def _declaration(self, named: str) -> Tree:
+        line = self._line()
+        pointer = self._skip("*")
+        self._qualifiers()
+        if self._peek() == "*":
+            self._fail("a pointer to numbers")
+        self._skip("&")  # a const reference, which may be a copy
+        name = self._new_name()
+        lengths: list[Tree | None] = []
+        while self._skip("["):
+            lengths.append(None if self._peek() == "]" else self._ternary())
+            self._take("]")
+        value: Tree | None = None
+        if self._skip("="):
+            value = self._list() if self._peek() == "{" else self._assignment()
+        if value is None and (pointer or named == "auto" or (lengths and None in lengths)):
+            self._fail(f"a value of {name}")
+        if (value is not None and value[0] == "list") != bool(lengths and value is not None):
+            self._fail(f"one value of {name}, or for an array a list")
+        return "declare", named, name, pointer, tuple(lengths) if lengths else None, value, line
 
-    def _unary(self) -> Tree:
-        op = self._peek()
-        if op in ("-", "+", "!", "~"):
-            self._at += 1
-            return "unary", op, self._unary()
-        if op == "(":
-            self._at += 1
-            cast = self._type()
-            if cast is not None:
-                self._take(")")
-                return "cast", cast, self._unary()
-            tree = self._ternary()
-            self._take(")")
-            return tree
-        return self._primary()
-
-    def _primary(self) -> Tree:
-        if self._peek() is None:
-            self._fail("a value")
-        kind, token = self._tokens[self._at]
-        if kind == "float":
-            self._at += 1
-            number = "number", float(token.rstrip("fF"))
-            return ("cast", "float32", number) if token[-1] in "fF" else number
-        if kind == "int":
-            return self._integer(token)
-        if kind != "name":
-            self._fail("a value")
-        if token == "static_cast":
-            self._at += 1
-            self._take("<")
-            cast = self._type()
-            if cast is None:
-                self._fail("a type")
-            self._take(">")
-            return "cast", cast, self._in_parentheses()
-        cast = self._type()
-        if cast is not None:
-            return "cast", cast, self._in_parentheses()
-        self._at += 1
-        if self._peek() == "(":
-            return self._call(token.split("::")[-1])
-        if self._peek() in ("[", "."):
-            self._fail("variables without indexes and members")
-        if token in ("true", "false"):
-            return "number", token == "true"
-        return "name", token
-
-    def _integer(self, token: str) -> Tree:
-        digits = token.rstrip("lL")
-        base = 16 if digits[:2] in ("0x", "0X") else 10
-        octal = base == 10 and len(digits) > 1 and digits[0] == "0"
-        try:
-            value = int(digits, base)
-        except ValueError:  # a suffix of unsigned, or of nothing
-            value = None
-        if octal or value is None or value >= 2**63 or len(token) - len(digits) > 2:
-            self._fail("a signed integer, decimal or hexadecimal")
-        self._at += 1
-        number = "number", value
-        return ("cast", "int64", number) if token != digits or value >= 2**31 else number
-
-    def _in_parentheses(self) -> Tree:
-        self._take("(")
-        tree = self._ternary()
-        self._take(")")
-        return tree
-
-    def _call(self, name: str) -> Tree:
-        arity = arity_of(name)
-        if arity is None:
-            self._at -= 1
-            self._fail("a function of C's mathematics")
-        arguments = self._arguments()
-        if len(arguments) != arity:
-            self._fail(f"{arity} arguments of {name}, got {len(arguments)} before this")
-        return "call", name, arguments
-
-    def _arguments(self) -> tuple[Tree, ...]:
-        self._take("(")
+    def _list(self) -> Tree:
+        self._take("{")
         found = []
-        while self._peek() != ")":
-            found.append(self._ternary())
-            if self._peek() != ",":
+        while self._peek() != "}":
+            found.append(self._list() if self._peek() == "{" else self._assignment())
+            if not self._skip(","):
                 break
-            self._at += 1
-        self._take(")")
-        return tuple(found)
+        self._take("}")
+        return "list", tuple(found)
