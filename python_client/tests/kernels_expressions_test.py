@@ -1,6 +1,8 @@
-"""Random expressions of integers, against an interpreter of C for one element at a time."""
+"""Random expressions of integers, against an interpreter of C for one element at a time, and gcc."""
 
+import ctypes
 import operator
+import subprocess
 
 import chx
 import numpy as np
@@ -138,26 +140,59 @@ class Expression:
         return wrapped(WRAPPING[op](a, b), kind), kind
 
 
-@pytest.mark.parametrize("turn", range(8))
-def test_random_expressions_give_the_same_bits(rng, turn):
-    rng = np.random.default_rng([*rng.integers(0, 2**31, 2), turn])
+NAMES = [f"v{k}" for k in range(len(TYPES))]
+VARIABLES = "".join(f"{t} {n} = x{n};" for t, n in zip(TYPES, NAMES))
+
+
+def random_inputs(rng):
+    """Of each variable, as int64."""
     edges = [0, 1, -1, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 128, 65535, 2**32]
     inputs = rng.integers(-(2**63), 2**63 - 1, (len(TYPES), 24), endpoint=True)
     inputs >>= rng.integers(0, 63, inputs.shape)
     inputs[:, : len(edges)] = rng.permuted(np.tile(edges, (len(TYPES), 1)), axis=1)
-    names = [f"v{k}" for k in range(len(TYPES))]
-    variables = "".join(f"{t} {n} = x{n};" for t, n in zip(TYPES, names))
-    parameters = ", ".join("int64 x" + n for n in names)
+    return inputs
+
+
+def computed(expression, remote):
+    """What chx.kernels gives."""
+    parameters = ", ".join("int64 x" + n for n in NAMES)
+    text = VARIABLES + f"y = (long long)({expression.text});"
+    return chx.to_numpy(kernels.ElementwiseKernel(parameters, "int64 y", text)(*remote))
+
+
+@pytest.mark.parametrize("turn", range(8))
+def test_random_expressions_give_the_same_bits(rng, turn):
+    rng = np.random.default_rng([*rng.integers(0, 2**31, 2), turn])
+    inputs = random_inputs(rng)
     remote = [chx.array(row) for row in inputs]
     elements = [
-        {n: (wrapped(int(x), t), t) for n, x, t in zip(names, column, TYPES.values())}
+        {n: (wrapped(int(x), t), t) for n, x, t in zip(NAMES, column, TYPES.values())}
         for column in inputs.T
     ]
     for _ in range(12):
-        expression = Expression(rng, names, 4)
-        text = variables + f"y = (long long)({expression.text});"
-        got = chx.to_numpy(kernels.ElementwiseKernel(parameters, "int64 y", text)(*remote))
+        expression = Expression(rng, NAMES, 4)
         want = [wrapped(expression.value(v)[0], (64, True)) for v in elements]
+        got = computed(expression, remote)
+        np.testing.assert_array_equal(got, np.array(want, "int64"), expression.text)
+
+
+def test_random_expressions_are_as_gcc_compiles_them(rng, tmp_path):
+    expressions = [Expression(rng, NAMES, 4) for _ in range(40)]
+    parameters = ", ".join(f"long long x{n}" for n in NAMES)
+    source = "".join(
+        f"long long f{k}({parameters}) {{ {VARIABLES} return {each.text}; }}\n"
+        for k, each in enumerate(expressions)
+    )
+    command = ["gcc", "-x", "c", "-w", "-fwrapv", "-shared", "-fPIC", "-o", tmp_path / "f.so", "-"]
+    subprocess.run(command, input=source, text=True, check=True)
+    library = ctypes.CDLL(str(tmp_path / "f.so"))
+    inputs = random_inputs(rng)
+    remote = [chx.array(row) for row in inputs]
+    for k, expression in enumerate(expressions):
+        function = library[f"f{k}"]
+        function.restype = ctypes.c_longlong
+        want = [function(*map(ctypes.c_longlong, column.tolist())) for column in inputs.T]
+        got = computed(expression, remote)
         np.testing.assert_array_equal(got, np.array(want, "int64"), expression.text)
 
 
