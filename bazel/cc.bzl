@@ -14,12 +14,15 @@ COPTS = [
 # --define=pch=1: half of what most files take to compile is these headers. With gcc only; where
 # options differ, it reads the header instead. Files include what they use all the same: clang's
 # builds for the sanitizers and clang-tidy have no such header. Of headers that were compiled before,
-# gcc 12 has false alarms about bounds; other builds have that warning.
+# gcc 12 has false alarms about bounds; other builds have those warnings.
 PCH_COPTS = select({
     "//:pch": [
         "-include",
         "$(BINDIR)/bazel/pch/common.h",
         "-Wno-array-bounds",
+        "-Wno-restrict",
+        "-Wno-stringop-overflow",
+        "-Wno-stringop-overread",
     ],
     "//conditions:default": [],
 })
