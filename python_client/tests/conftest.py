@@ -25,6 +25,13 @@ def seeded_session():
         yield session
 
 
+@pytest.fixture(params=["known", "unknown"])
+def kernel_positions(request, monkeypatch):
+    """Kernels of the user twice: this process knows the threads' positions, or only the daemon does."""
+    if request.param == "unknown":
+        monkeypatch.setattr("chx.kernels._positions.MAX_KNOWN", -1)
+
+
 def _state(path):
     """A process's or thread's, as in its stat file; "Z" if it is gone."""
     try:
@@ -74,4 +81,5 @@ def beside():
 
 @pytest.fixture
 def rng():
+    print("seed", SEED)
     return np.random.default_rng(SEED)

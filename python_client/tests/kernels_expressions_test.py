@@ -9,14 +9,6 @@ import numpy as np
 import pytest
 from chx import kernels
 
-
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 # C's name of a type: its bits, and whether it has a sign.
 TYPES = {
     "signed char": (8, True),

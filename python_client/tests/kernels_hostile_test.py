@@ -6,20 +6,9 @@ import chx
 import numpy as np
 import pytest
 from chx import kernels
-from chx.kernels import _evaluator, _expression_values, _lexer, _positions
+from chx.kernels import _evaluator, _expression_values, _lexer
 
-
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture(autouse=True, params=["known", "unknown"])
-def _positions_known(request, monkeypatch):
-    if request.param == "unknown":
-        monkeypatch.setattr(_positions, "MAX_KNOWN", -1)
+pytestmark = pytest.mark.usefixtures("kernel_positions")
 
 
 @pytest.mark.parametrize(

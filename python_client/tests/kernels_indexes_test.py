@@ -7,20 +7,8 @@ import chx
 import numpy as np
 import pytest
 from chx import kernels
-from chx.kernels import _positions
 
-
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture(autouse=True, params=["known", "unknown"])
-def _positions_known(request, monkeypatch):
-    if request.param == "unknown":
-        monkeypatch.setattr(_positions, "MAX_KNOWN", -1)
+pytestmark = pytest.mark.usefixtures("kernel_positions")
 
 
 def run(kernel, *args, **kwargs):
