@@ -121,6 +121,7 @@ namespace {
 
 // std::swap takes half a minute to compile for a variant of so many types.
 void Swap(Command* a, Command* b) {
+  if (a == b) return;
   Command kept = std::move(*a);
   a->~Command();
   new (a) Command(std::move(*b));
