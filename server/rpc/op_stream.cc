@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
