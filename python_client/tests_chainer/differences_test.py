@@ -32,9 +32,8 @@ def test_gradients_are_numerical_ones(rng, device, name):
 
     def check(place, state):
         rng.bit_generator.state = state
-        apart = (
-            rng.permutation(12).reshape(3, 4) / 3
-        )  # a maximum has no gradient where two are equal
+        # Apart from each other: a maximum has no gradient where two are equal.
+        apart = rng.permutation(12).reshape(3, 4) / 3
         x = place.send(apart - 2 + rng.uniform(0, 0.1, (3, 4)))
         function = cases(rng, place)[name]
         gy = place.send(rng.uniform(0.5, 1.5, function(x).shape))

@@ -199,9 +199,8 @@ def test_killed_between_two_calls(tmp_path, rng, point, monkeypatch):
             assert len({os.stat(keeper.path(name)).st_ino for name in names}) == whole
             assert len(keeper.files()) == 1
             keeper.start()
-            assert wait_until(
-                lambda: not unfinished_files()
-            )  # those of the run's next one come and go
+            # The run goes on: those of its next snapshots come and go.
+            assert wait_until(lambda: not unfinished_files())
             session = chx.connect(keeper.address, session=NAME)
             run = chx.runs.attach("fit")
         assert found(session, run) == want
