@@ -11,6 +11,12 @@ COPTS = [
     "-Wno-missing-field-initializers",
 ]
 
+# Of joined files (below), gcc takes all but the name of the joined one for headers.
+_JOINED_COPTS = select({
+    "//:joined": ["-Wno-subobject-linkage"],
+    "//conditions:default": [],
+})
+
 # --define=pch=1: half of what most files take to compile is these headers. With gcc only; where
 # options differ, it reads the header instead. Files include what they use all the same: clang's
 # builds for the sanitizers and clang-tidy have no such header. Of headers that were compiled before,
@@ -76,6 +82,26 @@ def include_check(name, files, **kwargs):
         **kwargs
     )
 
+def _joined(name, srcs):
+    """srcs; with --define=joined=1, one file with the text of all the .cc files.
+
+    What they include is then read once.
+    """
+    files = [file for file in srcs if file.endswith(".cc")]
+    if len(files) < 2:
+        return srcs
+    native.genrule(
+        name = name + "_joined",
+        srcs = files,
+        outs = [name + "_joined.cc"],
+        cmd = "for file in $(SRCS); do echo \"#line 1 \\\"$$file\\\"\"; cat $$file; done > $@",
+        visibility = ["//visibility:private"],
+    )
+    return select({
+        "//:joined": [file for file in srcs if file not in files] + [name + "_joined.cc"],
+        "//conditions:default": srcs,
+    })
+
 def chx_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], **kwargs):
     """A cc_library that's always linked as an archive, with its includes checked.
 
@@ -85,9 +111,9 @@ def chx_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], **kwargs):
     include_check(name, srcs + hdrs + kwargs.get("textual_hdrs", []))
     native.cc_library(
         name = name,
-        srcs = srcs + [name + "_includes.h"],
+        srcs = _joined(name, srcs) + [name + "_includes.h"],
         hdrs = hdrs,
-        copts = COPTS + PCH_COPTS + copts,
+        copts = COPTS + _JOINED_COPTS + PCH_COPTS + copts,
         linkstatic = True,
         deps = deps + PCH_DEPS,
         **kwargs
@@ -100,10 +126,11 @@ def chx_isa_library(name, srcs, deps):
     --define=isa=baseline there is only the baseline. -O3 in every mode: these are the hot loops.
     """
     include_check(name, srcs)
+    joined = _joined(name, srcs)
     for isa, copts in _ISAS.items():
         native.cc_library(
             name = name + "_" + isa,
-            srcs = srcs + [name + "_includes.h"],
+            srcs = joined + [name + "_includes.h"],
             copts = COPTS + ["-O3"] + _LOOP_COPTS + copts,
             linkstatic = True,
             local_defines = ["CHX_ISA=" + isa],

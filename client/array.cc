@@ -33,8 +33,8 @@ struct BodyPool {
 thread_local BodyPool body_pool;
 
 // On the session and device of the first array.
-absl::Status Run(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs,
-                 ArrayPtrs* outputs) {
+absl::Status RunOp(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs,
+                   ArrayPtrs* outputs) {
   const ArrayBody* first = nullptr;
   for (const Operand& input : inputs) {
     CHX_RETURN_IF_ERROR(input.error());
@@ -282,7 +282,7 @@ const OpDef& FindOp(absl::string_view name) { return *OpRegistry::Global().Find(
 std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
                               const Attrs& attrs) {
   ArrayPtrs outputs;
-  const absl::Status status = Run(op, inputs, attrs, &outputs);
+  const absl::Status status = RunOp(op, inputs, attrs, &outputs);
   if (!status.ok()) return {Array(status)};
   std::vector<Array> arrays;
   for (ArrayPtr& output : outputs) arrays.emplace_back(std::move(output));
@@ -291,7 +291,7 @@ std::vector<Array> ApplyMulti(const OpDef& op, absl::Span<const Operand> inputs,
 
 Array Apply(const OpDef& op, absl::Span<const Operand> inputs, const Attrs& attrs) {
   ArrayPtrs outputs;
-  const absl::Status status = Run(op, inputs, attrs, &outputs);
+  const absl::Status status = RunOp(op, inputs, attrs, &outputs);
   return status.ok() ? Array(std::move(outputs[0])) : Array(status);
 }
 
@@ -308,7 +308,7 @@ Array Create(Session& session, const OpDef& op, DeviceId device, const Attrs& at
 absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<Operand> inputs,
                           const Attrs& attrs) {
   ArrayPtrs none;
-  return Run(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), attrs, &none);
+  return RunOp(op, absl::MakeConstSpan(inputs.begin(), inputs.size()), attrs, &none);
 }
 
 absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<absl::Span<const Operand>> lists,
@@ -322,7 +322,7 @@ absl::Status ApplyInPlace(const OpDef& op, std::initializer_list<absl::Span<cons
     inputs.insert(inputs.end(), list.begin(), list.end());
   }
   ArrayPtrs none;
-  return Run(op, inputs, attrs, &none);
+  return RunOp(op, inputs, attrs, &none);
 }
 
 }  // namespace internal

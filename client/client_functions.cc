@@ -17,7 +17,7 @@ absl::Status CheckIndexes(absl::Span<const int64_t> indexes, size_t count) {
   return absl::OkStatus();
 }
 
-std::vector<ArraySpec> SpecsOf(absl::Span<ArrayBody* const> arrays) {
+std::vector<ArraySpec> SpecsOrNone(absl::Span<ArrayBody* const> arrays) {
   std::vector<ArraySpec> specs;
   for (const ArrayBody* array : arrays) {
     specs.push_back(array == nullptr ? ArraySpec() : array->spec);
@@ -25,7 +25,7 @@ std::vector<ArraySpec> SpecsOf(absl::Span<ArrayBody* const> arrays) {
   return specs;
 }
 
-Handles HandlesOf(absl::Span<ArrayBody* const> arrays) {
+Handles HandlesOrNone(absl::Span<ArrayBody* const> arrays) {
   Handles handles;
   for (const ArrayBody* array : arrays) handles.push_back(array == nullptr ? 0 : array->handle);
   return handles;
@@ -80,15 +80,15 @@ absl::Status ClientFunctions::Record(std::shared_ptr<Function> function,
   if (ops.empty()) return absl::OkStatus();
   ForgetFreed();
   RecordedFunction recorded = {std::move(function),
-                               SpecsOf(inputs),
-                               SpecsOf(outputs),
+                               SpecsOrNone(inputs),
+                               SpecsOrNone(outputs),
                                {retained_inputs.begin(), retained_inputs.end()},
                                {retained_outputs.begin(), retained_outputs.end()}};
   const std::shared_ptr<const uint64_t> number = Keep(std::move(recorded));
   command::RecordFunction command;
   command.function = *number;
-  command.inputs = HandlesOf(inputs);
-  command.outputs = HandlesOf(outputs);
+  command.inputs = HandlesOrNone(inputs);
+  command.outputs = HandlesOrNone(outputs);
   command.retained_inputs.assign(retained_inputs.begin(), retained_inputs.end());
   command.retained_outputs.assign(retained_outputs.begin(), retained_outputs.end());
   {

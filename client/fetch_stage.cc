@@ -12,7 +12,7 @@
 namespace chx {
 namespace {
 
-constexpr size_t kMostBytes = 8 << 20;
+constexpr size_t kMostFetched = 8 << 20;
 constexpr size_t kPieces = 4;            // that a fetch has under way
 constexpr size_t kLeastPiece = 1 << 20;  // an answer costs as much as to copy 256 KB
 
@@ -117,7 +117,7 @@ void FetchStage::Drop() {
 
 absl::StatusOr<bool> FetchStage::FetchThrough(Stage* stage, const ArrayBody& array, char* out,
                                               size_t bytes) {
-  CHX_ASSIGN_OR_RETURN(const bool open, stage->Open(connection_, &memory_, kMostBytes));
+  CHX_ASSIGN_OR_RETURN(const bool open, stage->Open(connection_, &memory_, kMostFetched));
   if (!open) return false;
   if (!array.spec.is_contiguous() && bytes > PiecewiseFetch::PieceOf(*stage, bytes)) return false;
   absl::optional<SegmentOffset> elements;

@@ -11,14 +11,14 @@ namespace {
 
 constexpr int kNone = 255;  // above all levels
 
-struct State {
+struct LogState {
   std::atomic<int> least{kNone};
   Mutex mutex;
   std::shared_ptr<const LogHandler> handler ABSL_GUARDED_BY(mutex);
 };
 
-State& GetState() {
-  static State& state = *new State;  // threads may log when the process ends
+LogState& GetLogState() {
+  static LogState& state = *new LogState;  // threads may log when the process ends
   return state;
 }
 
@@ -39,7 +39,7 @@ absl::string_view LogLevelName(LogLevel level) {
 }
 
 void SetLogHandler(LogHandler handler, LogLevel least) {
-  State& state = GetState();
+  LogState& state = GetLogState();
   // Declared before the lock: the old one is destroyed after it.
   auto shared = handler ? std::make_shared<const LogHandler>(std::move(handler)) : nullptr;
   MutexLock lock(&state.mutex);
@@ -50,12 +50,12 @@ void SetLogHandler(LogHandler handler, LogLevel least) {
 namespace internal {
 
 bool LogWanted(LogLevel level) {
-  return static_cast<int>(level) >= GetState().least.load(std::memory_order_relaxed);
+  return static_cast<int>(level) >= GetLogState().least.load(std::memory_order_relaxed);
 }
 
 void Log(LogLevel level, std::string text) {
   if (!LogWanted(level)) return;
-  State& state = GetState();
+  LogState& state = GetLogState();
   std::shared_ptr<const LogHandler> handler;
   {
     MutexLock lock(&state.mutex);

@@ -12,7 +12,7 @@
 namespace chx {
 namespace {
 
-constexpr std::chrono::seconds kTimeout(60);
+constexpr std::chrono::seconds kCallTimeout(60);
 
 // Whose ids are in a call.
 using Fill = absl::FunctionRef<void(const std::string& id, uint64_t epoch, v1::Call* call)>;
@@ -25,7 +25,7 @@ absl::Status Ask(Session* session, Fill fill, v1::Reply* reply) {
                      absl::StrCat("[runs] expects a daemon that knows runs, got chxd at ",
                                   connection.address(), ", which is older"));
   }
-  const absl::Status status = connection.AskAboutSession(fill, kTimeout, reply);
+  const absl::Status status = connection.AskAboutSession(fill, kCallTimeout, reply);
   // What the daemon says about runs has a kind; the rest is about the session.
   if (status.ok() || reply->status().kind() != 0) return status;
   return MakeError(ErrorKind::kConnection, status.message());

@@ -29,7 +29,7 @@ struct ClientSpan {
   uint64_t bytes;
 };
 
-struct State {
+struct TraceState {
   Mutex mutex;
   bool recording ABSL_GUARDED_BY(mutex) = false;
   Clock::time_point began ABSL_GUARDED_BY(mutex);
@@ -38,8 +38,8 @@ struct State {
   uint64_t dropped ABSL_GUARDED_BY(mutex) = 0;
 };
 
-State& GetState() {
-  static State& state = *new State;  // threads may record when the process ends
+TraceState& GetTraceState() {
+  static TraceState& state = *new TraceState;  // threads may record when the process ends
   return state;
 }
 
@@ -70,7 +70,7 @@ void AppendSpan(const ClientSpan& span, Clock::time_point began, std::string* js
 }  // namespace
 
 absl::Status StartTrace() {
-  State& state = GetState();
+  TraceState& state = GetTraceState();
   MutexLock lock(&state.mutex);
   if (state.recording) {
     return ValueError("[trace] expects that no trace is recorded, and one is in this process");
@@ -85,7 +85,7 @@ absl::Status StartTrace() {
 }
 
 absl::StatusOr<std::string> StopTrace() {
-  State& state = GetState();
+  TraceState& state = GetTraceState();
   std::vector<ClientSpan> spans;
   Clock::time_point began;
   int64_t start_ns = 0;
@@ -121,7 +121,7 @@ namespace internal {
 void TraceSpan::Record() const {
   const auto end = Clock::now();
   const int64_t thread = ThreadId();
-  State& state = GetState();
+  TraceState& state = GetTraceState();
   MutexLock lock(&state.mutex);
   // Of a trace that has ended, or began in the middle of it.
   if (!state.recording || began_ < state.began) return;

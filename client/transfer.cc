@@ -19,8 +19,8 @@ constexpr std::chrono::seconds kCancelTimeout(10);
 // How long a cancel tries to get through: it is Ctrl-C's, so not for as long as a transfer.
 constexpr std::chrono::seconds kCancelPatience(3);
 constexpr int kAskTries = 8;
-constexpr std::chrono::milliseconds kFirstDelay(10);
-constexpr std::chrono::milliseconds kLastDelay(500);
+constexpr std::chrono::milliseconds kFirstWait(10);
+constexpr std::chrono::milliseconds kLastWait(500);
 
 // Whether the daemon has refused the connection, for now, and not the call.
 bool IsRefusal(const v1::Status& status) {
@@ -38,7 +38,7 @@ absl::optional<DeviceId> Connection::SharingDevice() const {
 }
 
 absl::Status Connection::Ask(const v1::Call& call, Clock::time_point deadline, v1::Reply* reply) {
-  auto pause = kFirstDelay;
+  auto pause = kFirstWait;
   for (int tries = 0; tries < kAskTries && Clock::now() < deadline; ++tries) {
     // After that of a connection that lay idle, a cut or a refusal means that there is no room just
     // now.
@@ -70,7 +70,7 @@ absl::Status Connection::Cancel() {
   call.mutable_cancel()->set_session_id(session_id_);
   call.mutable_cancel()->set_through_batch_seq(last_sent_seq_.load(std::memory_order_relaxed));
   const auto give_up = Clock::now() + kCancelPatience;
-  for (auto delay = kFirstDelay;; delay = std::min(2 * delay, kLastDelay)) {
+  for (auto delay = kFirstWait;; delay = std::min(2 * delay, kLastWait)) {
     v1::Reply reply;
     absl::Status status = Ask(call, Clock::now() + kCancelTimeout, &reply);
     const bool answered = status.ok() || reply.has_status();
@@ -84,7 +84,7 @@ absl::Status Connection::Cancel() {
 
 absl::Status Connection::Persist(absl::FunctionRef<bool(CallChannel*)> attempt) {
   auto give_up = Clock::time_point::max();
-  auto delay = kFirstDelay;
+  auto delay = kFirstWait;
   Departure departure;
   for (int tries = 0;; ++tries) {
     absl::StatusOr<std::unique_ptr<CallChannel>> channel =
@@ -107,7 +107,7 @@ absl::Status Connection::Persist(absl::FunctionRef<bool(CallChannel*)> attempt) 
     if (!failed_.ok()) return failed_;
     if (tries == 0) continue;
     arrived_.wait_for(mutex_, delay);
-    delay = std::min(2 * delay, kLastDelay);
+    delay = std::min(2 * delay, kLastWait);
   }
 }
 

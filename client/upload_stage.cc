@@ -9,7 +9,7 @@
 namespace chx {
 namespace {
 
-constexpr size_t kMostBytes = 4 << 20;
+constexpr size_t kMostStaged = 4 << 20;
 constexpr size_t kSentAtOnce = 1 << 20;
 
 }  // namespace
@@ -54,7 +54,7 @@ absl::Status UploadStage::SwitchHalf() {
 }
 
 absl::StatusOr<Handle> UploadStage::UploadLocked(absl::string_view data, const ArraySpec& spec) {
-  CHX_ASSIGN_OR_RETURN(const bool open, stage_.Open(connection_, &memory_, kMostBytes));
+  CHX_ASSIGN_OR_RETURN(const bool open, stage_.Open(connection_, &memory_, kMostStaged));
   if (!open) return Handle{0};
   half_bytes_ = Stage::RoundDown(stage_.bytes / 2);
   const size_t size = Stage::RoundUp(data.size());

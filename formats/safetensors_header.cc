@@ -15,14 +15,14 @@ using Json = nlohmann::json;
 
 constexpr char kMetadata[] = "__metadata__";
 constexpr int kMaxDepth = 3;  // {"name": {"shape": [...]}}
-constexpr size_t kMaxDims = 64;
-constexpr size_t kAlignment = 8;
+constexpr size_t kMostDims = 64;
+constexpr size_t kHeaderAlignment = 8;
 
-struct Code {
+struct NamedDtype {
   absl::string_view name;
   Dtype dtype;
 };
-constexpr Code kCodes[] = {
+constexpr NamedDtype kNames[] = {
     {"BOOL", Dtype::kBool},   {"I8", Dtype::kInt8},     {"I16", Dtype::kInt16},
     {"I32", Dtype::kInt32},   {"I64", Dtype::kInt64},   {"U8", Dtype::kUint8},
     {"F16", Dtype::kFloat16}, {"F32", Dtype::kFloat32}, {"F64", Dtype::kFloat64}};
@@ -64,7 +64,7 @@ bool ToInts(const Json* json, size_t most, std::vector<uint64_t>* values) {
 absl::Status ParseDtype(const Json* json, Dtype* dtype) {
   if (json == nullptr || !json->is_string()) return ValueError("expects a dtype");
   const std::string& name = json->get_ref<const std::string&>();
-  for (const Code& code : kCodes) {
+  for (const NamedDtype& code : kNames) {
     if (code.name != name) continue;
     *dtype = code.dtype;
     return absl::OkStatus();
@@ -78,8 +78,8 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const Json&
   if (!json.is_object()) return ValueError("expects an object with dtype, shape and data_offsets");
   CHX_RETURN_IF_ERROR(ParseDtype(Member(json, "dtype"), &entry.dtype));
   std::vector<uint64_t> dims, offsets;
-  if (!ToInts(Member(json, "shape"), kMaxDims, &dims)) {
-    return ValueError("expects a shape of at most ", kMaxDims, " dimensions");
+  if (!ToInts(Member(json, "shape"), kMostDims, &dims)) {
+    return ValueError("expects a shape of at most ", kMostDims, " dimensions");
   }
   std::vector<int64_t> shape;
   shape.reserve(dims.size());
@@ -160,8 +160,9 @@ absl::StatusOr<std::string> SafetensorsPrefix(SafetensorsHeader* header) {
     entry.begin = end;
     end += static_cast<uint64_t>(NumElements(entry.shape) * ItemSize(entry.dtype));
     entry.end = end;
-    const auto* const code = std::find_if(std::begin(kCodes), std::end(kCodes),
-                                          [&](const Code& c) { return c.dtype == entry.dtype; });
+    const auto* const code =
+        std::find_if(std::begin(kNames), std::end(kNames),
+                     [&](const NamedDtype& c) { return c.dtype == entry.dtype; });
     if (entry.name == kMetadata) return ValueError("expects no array named ", kMetadata);
     json[entry.name] = {{"dtype", std::string(code->name)},
                         {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},
@@ -170,7 +171,7 @@ absl::StatusOr<std::string> SafetensorsPrefix(SafetensorsHeader* header) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::ignore);
   // What is no UTF-8 was left out, and names have become others.
   if (ParseStrictly(text) != json) return ValueError("expects names and metadata in UTF-8");
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  text.append((kHeaderAlignment - text.size() % kHeaderAlignment) % kHeaderAlignment, ' ');
   std::string length;
   for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xff);
   return length + text;

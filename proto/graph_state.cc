@@ -8,17 +8,17 @@
 namespace chx {
 namespace {
 
-constexpr size_t kWord = sizeof(uint32_t);
+constexpr size_t kWordBytes = sizeof(uint32_t);
 
 void Append(uint32_t word, std::string* data) {
-  data->append(reinterpret_cast<const char*>(&word), kWord);
+  data->append(reinterpret_cast<const char*>(&word), kWordBytes);
 }
 
 // There must be one.
 uint32_t Take(absl::string_view* data) {
   uint32_t word = 0;
-  std::memcpy(&word, data->data(), kWord);
-  data->remove_prefix(kWord);
+  std::memcpy(&word, data->data(), kWordBytes);
+  data->remove_prefix(kWordBytes);
   return word;
 }
 
@@ -39,11 +39,11 @@ std::string EncodeGraphStates(absl::Span<const GraphState> states) {
 
 absl::StatusOr<std::vector<GraphState>> DecodeGraphStates(absl::string_view data) {
   std::vector<GraphState> states;
-  while (data.size() >= 2 * kWord) {
+  while (data.size() >= 2 * kWordBytes) {
     GraphState state;
     const uint32_t flags = Take(&data);
     const uint32_t count = Take(&data);
-    if ((flags & 255) > 2 || count > data.size() / kWord) break;
+    if ((flags & 255) > 2 || count > data.size() / kWordBytes) break;
     state.value = static_cast<GraphState::Value>(flags & 255);
     state.has_grad = (flags & (1u << 8)) != 0;
     state.same_grad = (flags & (1u << 9)) != 0;
@@ -77,7 +77,7 @@ absl::StatusOr<PassState> DecodePassState(absl::string_view data) {
   PassState state;
   const absl::Status cut =
       ValueError("[pass_state] expects a whole state, got ", data.size(), " bytes");
-  if (data.size() < 6 * kWord) return cut;
+  if (data.size() < 6 * kWordBytes) return cut;
   state.function = Take(&data);
   state.function |= static_cast<uint64_t>(Take(&data)) << 32;
   const size_t targets = Take(&data);
@@ -86,7 +86,7 @@ absl::StatusOr<PassState> DecodePassState(absl::string_view data) {
   size_t counts[3];
   size_t words = targets;
   for (size_t& count : counts) words += count = Take(&data);
-  if (words > data.size() / kWord) return cut;
+  if (words > data.size() / kWordBytes) return cut;
   for (size_t i = 0; i < targets; ++i) state.targets.push_back(Take(&data));
   size_t present = 0;
   for (int i = 0; i < 3; ++i) {

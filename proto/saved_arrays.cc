@@ -8,10 +8,10 @@
 namespace chx {
 namespace {
 
-constexpr size_t kWord = sizeof(uint64_t);
+constexpr size_t kLongBytes = sizeof(uint64_t);
 
 void Append(uint64_t word, std::string* data) {
-  data->append(reinterpret_cast<const char*>(&word), kWord);
+  data->append(reinterpret_cast<const char*>(&word), kLongBytes);
 }
 
 void AppendText(absl::string_view text, std::string* data) {
@@ -21,9 +21,9 @@ void AppendText(absl::string_view text, std::string* data) {
 
 // False: it is not there.
 bool Take(absl::string_view* data, uint64_t* word) {
-  if (data->size() < kWord) return false;
-  std::memcpy(word, data->data(), kWord);
-  data->remove_prefix(kWord);
+  if (data->size() < kLongBytes) return false;
+  std::memcpy(word, data->data(), kLongBytes);
+  data->remove_prefix(kLongBytes);
   return true;
 }
 

@@ -6,13 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/ctl/commands.h"
 #include "client/ctl/completion.h"
 
 namespace chx::ctl {
 namespace {
 
 constexpr char kVersion[] = "0.1.0";
-constexpr int kUsage = 2;
 
 class Builder {
  public:

@@ -13,7 +13,7 @@ namespace {
 // Up to this many elements of a kernel are taken one by one when each channel is a group.
 constexpr int64_t kMostTaps = 64;
 
-struct Geometry {
+struct GroupsGeometry {
   Dims stride;
   Dims pad;
   Dims dilate;
@@ -21,8 +21,8 @@ struct Geometry {
 };
 
 // stride, pad, dilate, groups.
-absl::Status ReadGeometry(absl::string_view op, absl::Span<const AttrValue> attrs, int ndim,
-                          Geometry* g) {
+absl::Status ReadGroupsGeometry(absl::string_view op, absl::Span<const AttrValue> attrs, int ndim,
+                                GroupsGeometry* g) {
   CHX_RETURN_IF_ERROR(ExpandSpatial(op, "stride", attrs[0], ndim, 1, &g->stride));
   CHX_RETURN_IF_ERROR(ExpandSpatial(op, "pad", attrs[1], ndim, 0, &g->pad));
   CHX_RETURN_IF_ERROR(ExpandSpatial(op, "dilate", attrs[2], ndim, 1, &g->dilate));
@@ -39,7 +39,7 @@ Dims Extent(const Dims& kernel, const Dims& dilate) {
 
 // The numbers of windows of x and w, which fit each other.
 absl::StatusOr<Dims> CheckShapes(const InferContext& c, const Shape& x, const Shape& w,
-                                 const Geometry& g) {
+                                 const GroupsGeometry& g) {
   const int64_t channels = x[1];
   if (g.groups < 1 || g.groups > std::max<int64_t>(1, channels) || channels % g.groups != 0 ||
       w[1] != channels / g.groups || w[0] % g.groups != 0) {
@@ -69,7 +69,7 @@ absl::StatusOr<Dims> CheckShapes(const InferContext& c, const Shape& x, const Sh
 }
 
 // Inputs 0 and 1; the geometry is in the attributes from `first` on.
-absl::Status CheckInputs(const InferContext& c, int first, Geometry* g) {
+absl::Status CheckInputs(const InferContext& c, int first, GroupsGeometry* g) {
   const Shape& a = c.input(0).shape;
   const Shape& b = c.input(1).shape;
   if (a.size() < 3 || a.size() != b.size() || a.size() >= kMaxNdim) {
@@ -78,12 +78,12 @@ absl::Status CheckInputs(const InferContext& c, int first, Geometry* g) {
   }
   const AttrValue attrs[] = {c.attr(first), c.attr(first + 1), c.attr(first + 2),
                              c.attr(first + 3)};
-  return ReadGeometry(c.name(), attrs, a.size() - 2, g);
+  return ReadGroupsGeometry(c.name(), attrs, a.size() - 2, g);
 }
 
 // x, w, b; stride, pad, dilate, groups.
 absl::Status GroupedConvRule(InferContext& c) {
-  Geometry g;
+  GroupsGeometry g;
   CHX_RETURN_IF_ERROR(CheckInputs(c, 0, &g));
   const Shape& x = c.input(0).shape;
   const Shape& w = c.input(1).shape;
@@ -96,7 +96,7 @@ absl::Status GroupedConvRule(InferContext& c) {
 }
 
 absl::Status CheckGradient(const InferContext& c, const Shape& x, const Shape& w, const Shape& gy,
-                           const Geometry& g) {
+                           const GroupsGeometry& g) {
   CHX_ASSIGN_OR_RETURN(const Dims counts, CheckShapes(c, x, w, g));
   if (gy == WithSpatial(x[0], w[0], counts)) return absl::OkStatus();
   return DimensionError("[", c.name(), "] expects a gradient of ",
@@ -105,7 +105,7 @@ absl::Status CheckGradient(const InferContext& c, const Shape& x, const Shape& w
 
 // gy, w; stride, pad, dilate, groups, outsize.
 absl::Status GradImageRule(InferContext& c) {
-  Geometry g;
+  GroupsGeometry g;
   CHX_RETURN_IF_ERROR(CheckInputs(c, 0, &g));
   const Shape& gy = c.input(0).shape;
   const Shape& w = c.input(1).shape;
@@ -125,7 +125,7 @@ absl::Status GradImageRule(InferContext& c) {
 
 // x, gy; stride, pad, dilate, groups, ksize.
 absl::Status GradWeightRule(InferContext& c) {
-  Geometry g;
+  GroupsGeometry g;
   CHX_RETURN_IF_ERROR(CheckInputs(c, 0, &g));
   const Shape& x = c.input(0).shape;
   const Shape& gy = c.input(1).shape;
@@ -163,7 +163,7 @@ Value Dilated(OpContext& c, Value w, const Dims& dilate) {
 // Where each group is one channel: element by element of the kernels, by shifted images.
 class Depthwise {
  public:
-  Depthwise(OpContext& c, const Geometry& g, const Shape& x, const Shape& w, const Shape& y)
+  Depthwise(OpContext& c, const GroupsGeometry& g, const Shape& x, const Shape& w, const Shape& y)
       : c_(c), g_(g), x_(x), w_(w), y_(y), multiple_(w[0] / g.groups) {
     padded_ = x;
     for (int i = 0; i < g.stride.size(); ++i) padded_[i + 2] += 2 * g.pad[i];
@@ -263,7 +263,7 @@ class Depthwise {
   }
 
   OpContext& c_;
-  const Geometry& g_;
+  const GroupsGeometry& g_;
   const Shape x_;
   const Shape w_;
   const Shape y_;
@@ -273,8 +273,8 @@ class Depthwise {
 
 // part(a, b) of the groups of two arrays along an axis each, joined along an axis.
 template <typename Part>
-Value ByGroups(OpContext& c, const Geometry& g, Value a, int a_axis, Value b, int b_axis, int axis,
-               Part part) {
+Value ByGroups(OpContext& c, const GroupsGeometry& g, Value a, int a_axis, Value b, int b_axis,
+               int axis, Part part) {
   if (g.groups == 1) return part(a, b);
   const Value first_a = c.Apply("split", {a}, {{"sections", g.groups}, {"axis", a_axis}});
   const Value first_b = c.Apply("split", {b}, {{"sections", g.groups}, {"axis", b_axis}});
@@ -286,7 +286,7 @@ Value ByGroups(OpContext& c, const Geometry& g, Value a, int a_axis, Value b, in
   return c.Apply("concatenate", parts, {{"axis", axis}});
 }
 
-bool IsDepthwise(const Geometry& g, const Shape& w, Dtype dtype) {
+bool IsDepthwise(const GroupsGeometry& g, const Shape& w, Dtype dtype) {
   return g.groups > 1 && w[1] == 1 && NumElements(SpatialOf(w)) <= kMostTaps && IsFloat(dtype);
 }
 
@@ -300,8 +300,9 @@ void GroupedConv(ComposeContext& c) {
   const Shape x_shape = c.input(0).shape();
   const Shape w_shape = c.input(1).shape();
   const Dims kernel = SpatialOf(w_shape);
-  Geometry g;
-  if (!ReadGeometry(c.op().name, c.attrs(), kernel.size(), &g).ok()) return;  // rule: accepted
+  GroupsGeometry g;
+  if (!ReadGroupsGeometry(c.op().name, c.attrs(), kernel.size(), &g).ok())
+    return;  // rule: accepted
   const bool depthwise = IsDepthwise(g, w_shape, dtype);
   const Dtype wide = SumDtype(depthwise, dtype);
   const Value x = Cast(c.input(0), wide);
@@ -332,8 +333,8 @@ void GradImage(ComposeContext& c) {
   const Dtype dtype = PromoteTypes(c.input(0).dtype(), c.input(1).dtype());
   const Shape gy_shape = c.input(0).shape();
   const Shape w_shape = c.input(1).shape();
-  Geometry g;
-  if (!ReadGeometry(c.op().name, c.attrs(), w_shape.size() - 2, &g).ok()) return;
+  GroupsGeometry g;
+  if (!ReadGroupsGeometry(c.op().name, c.attrs(), w_shape.size() - 2, &g).ok()) return;
   const bool depthwise = IsDepthwise(g, w_shape, dtype);
   const Dtype wide = SumDtype(depthwise, dtype);
   const Value gy = Cast(c.input(0), wide);
@@ -356,8 +357,8 @@ void GradWeight(ComposeContext& c) {
   const Dtype dtype = PromoteTypes(c.input(0).dtype(), c.input(1).dtype());
   const Shape x_shape = c.input(0).shape();
   const Shape gy_shape = c.input(1).shape();
-  Geometry g;
-  if (!ReadGeometry(c.op().name, c.attrs(), x_shape.size() - 2, &g).ok()) return;
+  GroupsGeometry g;
+  if (!ReadGroupsGeometry(c.op().name, c.attrs(), x_shape.size() - 2, &g).ok()) return;
   const Dims kernel(c.attr(4).ints());
   const Shape w_shape = WithSpatial(gy_shape[1], x_shape[1] / g.groups, kernel);
   const bool depthwise = IsDepthwise(g, w_shape, dtype);

@@ -47,7 +47,7 @@ absl::Status PartRule(InferContext& c) {
 }
 
 // m where the triangle is, or is not, `below`; 0 elsewhere.
-void Part(ComposeContext& c, bool below) {
+void Triangle(ComposeContext& c, bool below) {
   const Value m = c.input(0);
   const int64_t columns = m.shape().back();
   const int64_t rows = m.ndim() == 1 ? columns : m.shape()[m.ndim() - 2];
@@ -154,9 +154,9 @@ void RegisterCreationGrids(OpRegistry& r) {
         .Compose(PartRule, compose);
   };
   part("tril", "The matrices m with zeros above diagonal k.",
-       [](ComposeContext& c) { Part(c, true); });
+       [](ComposeContext& c) { Triangle(c, true); });
   part("triu", "The matrices m with zeros below diagonal k.",
-       [](ComposeContext& c) { Part(c, false); });
+       [](ComposeContext& c) { Triangle(c, false); });
   r.Add("linspace")
       .Doc("`num` evenly spaced values from start to stop; stop is the last one with `endpoint`.")
       .Outputs({"y"})

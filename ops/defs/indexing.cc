@@ -1,5 +1,6 @@
 // Operators that read parts of arrays, and their gradients.
 #include "ops/basic_index.h"
+#include "ops/defs/common/expressions.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"
@@ -8,8 +9,6 @@ namespace chx {
 namespace {
 
 constexpr int kRaise = 0;  // of mode
-
-AttrValue ShapeOf(const ArraySpec& spec) { return AttrValue::FromInts(spec.shape.span()); }
 
 absl::Status GetItemRule(InferContext& c) {
   ArraySpec view;
@@ -97,8 +96,9 @@ void RegisterIndexing(OpRegistry& r) {
       .View(GetItemRule)
       .Internal()
       .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.Apply("getitem_grad", {g.output_grad(0)},
-                                  {{"shape", ShapeOf(g.input_spec(0))}, {"index", g.attr(0)}}));
+        g.SetInputGrad(
+            0, g.Apply("getitem_grad", {g.output_grad(0)},
+                       {{"shape", ShapeAttr(g.input_spec(0).shape)}, {"index", g.attr(0)}}));
       });
   r.Add("getitem_grad")
       .Doc("Zeros of a shape, with gy at index.")
@@ -132,7 +132,7 @@ void RegisterIndexing(OpRegistry& r) {
       .Saves({"indices"})
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.Apply("take_grad", {g.output_grad(0), g.input(1)},
-                                  {{"shape", ShapeOf(g.input_spec(0))},
+                                  {{"shape", ShapeAttr(g.input_spec(0).shape)},
                                    {"axis", g.attr(0)},
                                    {"mode", g.attr(1)}}));
       });

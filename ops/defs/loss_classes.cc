@@ -96,7 +96,7 @@ struct Labels {
 };
 
 // x as rows of classes.
-Value Rows(Value x) {
+Value AsRows(Value x) {
   const int ndim = x.ndim();
   if (ndim == 2) return x;
   const int64_t classes = x.shape()[ClassAxis(ndim)];
@@ -178,7 +178,7 @@ void CrossEntropyOfIndices(ComposeContext& c) {
   const Dtype dtype = x.dtype();
   const double smoothing = c.attr(2).AsFloat();
   const Shape shape = Without(x.shape(), ClassAxis(x.ndim()));
-  const Value rows = Rows(x);
+  const Value rows = AsRows(x);
   const int64_t classes = rows.shape()[1];
   const Labels labels(c, Reshape(c.input(1), {rows.shape()[0]}), classes);
   // -1 is what the operators ignore.

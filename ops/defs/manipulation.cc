@@ -3,6 +3,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ops/basic_index.h"
+#include "ops/defs/common/expressions.h"
 #include "ops/defs/common/reductions.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
@@ -11,11 +12,9 @@
 namespace chx {
 namespace {
 
-AttrValue ShapeOf(const ArraySpec& spec) { return AttrValue::FromInts(spec.shape.span()); }
-
 void ReshapeBack(GradContext& g) {
-  g.SetInputGrad(0,
-                 g.Apply("reshape", {g.output_grad(0)}, {{"newshape", ShapeOf(g.input_spec(0))}}));
+  g.SetInputGrad(
+      0, g.Apply("reshape", {g.output_grad(0)}, {{"newshape", ShapeAttr(g.input_spec(0).shape)}}));
 }
 
 absl::Status ViewAs(InferContext& c, const Shape& shape) {
@@ -207,7 +206,7 @@ void OverlappingSplitGradient(GradContext& g, int axis) {
     for (int k = 0; k < axis; ++k) index.Slice({}, {}, {});
     index.Slice(bounds[i], bounds[i + 1], {});
     const Value part = g.Apply("getitem_grad", {g.output_grad(i)},
-                               {{"shape", ShapeOf(a)}, {"index", index.Build()}});
+                               {{"shape", ShapeAttr(a.shape)}, {"index", index.Build()}});
     sum = sum.absent() ? part : sum + part;
   }
   g.SetInputGrad(0, sum);
@@ -223,9 +222,10 @@ void SplitGradient(GradContext& g) {
   absl::InlinedVector<Value, 4> parts;
   for (int i = 0; i < g.num_outputs(); ++i) {
     const ArraySpec& spec = g.output_spec(i);
-    parts.push_back(!g.output_grad(i).absent()
-                        ? g.output_grad(i)
-                        : g.Apply("zeros", {}, {{"shape", ShapeOf(spec)}, {"dtype", spec.dtype}}));
+    parts.push_back(
+        !g.output_grad(i).absent()
+            ? g.output_grad(i)
+            : g.Apply("zeros", {}, {{"shape", ShapeAttr(spec.shape)}, {"dtype", spec.dtype}}));
   }
   g.SetInputGrad(0, g.Apply("concatenate", parts, {{"axis", g.attr(2)}}));
 }
@@ -269,7 +269,8 @@ void ConcatenateGradient(GradContext& g) {
   for (int i = 0; i < g.num_inputs(); ++i) {
     const Value part(first.context(), first.id() + i);
     g.SetInputGrad(
-        i, flat ? g.Apply("reshape", {part}, {{"newshape", ShapeOf(g.input_spec(i))}}) : part);
+        i,
+        flat ? g.Apply("reshape", {part}, {{"newshape", ShapeAttr(g.input_spec(i).shape)}}) : part);
   }
 }
 

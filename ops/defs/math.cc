@@ -31,7 +31,7 @@ OpDef& Unary(OpRegistry& r, const char* name, const char* doc) {
       .Elementwise(rules::FloatUnary);
 }
 
-OpDef& Binary(OpRegistry& r, const char* name, const char* doc) {
+OpDef& FloatBinary(OpRegistry& r, const char* name, const char* doc) {
   return r.Add(name)
       .Doc(std::string(doc) + " Integers give float32.")
       .Inputs({"x1|scalar", "x2|scalar"})
@@ -92,7 +92,7 @@ void Logaddexp2(ComposeContext& c) {
 }
 
 void RegisterSumsOfExponentials(OpRegistry& r) {
-  Binary(r, "logaddexp", "log(exp(x1) + exp(x2)), without overflow.")
+  FloatBinary(r, "logaddexp", "log(exp(x1) + exp(x2)), without overflow.")
       .Saves({"x1", "x2", "y"})
       .Gradient([](GradContext& g) {
         for (int i = 0; i < 2; ++i) {
@@ -142,7 +142,7 @@ void RegisterTrigonometric(OpRegistry& r) {
         const Value x = g.input(0);
         g.SetInputGrad(0, g.output_grad(0) / (x * x + 1.0));
       });
-  Binary(r, "arctan2", "The angle of the point (x2, x1), in [-pi, pi].")
+  FloatBinary(r, "arctan2", "The angle of the point (x2, x1), in [-pi, pi].")
       .Saves({"x1", "x2"})
       .Gradient([](GradContext& g) {
         const Value x1 = FloatInput(g, 0);
@@ -151,7 +151,7 @@ void RegisterTrigonometric(OpRegistry& r) {
         if (g.needs_grad(0)) g.SetInputGrad(0, scaled * x2);
         if (g.needs_grad(1)) g.SetInputGrad(1, -(scaled * x1));
       });
-  Binary(r, "hypot", "sqrt(x1 * x1 + x2 * x2), without overflow.")
+  FloatBinary(r, "hypot", "sqrt(x1 * x1 + x2 * x2), without overflow.")
       .Saves({"x1", "x2", "y"})
       .Gradient([](GradContext& g) {
         const Value scaled = g.output_grad(0) / g.output(0);
@@ -283,7 +283,7 @@ void NanToNum(ComposeContext& c) {
 }
 
 void RegisterFloatingPoint(OpRegistry& r) {
-  Binary(r, "copysign", "The magnitude of x1 with the sign of x2.")
+  FloatBinary(r, "copysign", "The magnitude of x1 with the sign of x2.")
       .Saves({"x1", "y"})
       .Gradient([](GradContext& g) {
         const Value same = g.Apply("equal", {FloatInput(g, 0), g.output(0)});

@@ -106,7 +106,7 @@ class Normalizer {
 };
 
 // x, gamma, beta; eps, axis. Whoever calls this has checked the rest.
-absl::Status ForwardRule(InferContext& c) {
+absl::Status NormForwardRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckOperands(c, 1, 3));
   const Dtype dtype = WideDtype(c.input(0).dtype, c.input(1).dtype);
   CHX_RETURN_IF_ERROR(c.AddOutput(c.input(0).dtype, c.input(0).shape));
@@ -114,7 +114,7 @@ absl::Status ForwardRule(InferContext& c) {
   return c.AddOutput(dtype, c.input(1).shape);
 }
 
-void ForwardCompose(ComposeContext& c) {
+void NormForwardCompose(ComposeContext& c) {
   Normalizer n(c, c.attr(1), c.input(0), c.input(1));
   Value mean;
   Value centered;
@@ -224,7 +224,7 @@ void RegisterNormalization(OpRegistry& r) {
       .Outputs({"y", "mean", "variance"})
       .Attr("eps", AttrType::kFloat, 2e-5)
       .Attr("axis", AttrType::kInts, AttrValue())
-      .Compose(ForwardRule, ForwardCompose)
+      .Compose(NormForwardRule, NormForwardCompose)
       .Internal();
   r.Add("batch_norm_grad")
       .Doc("Gradients of batch_norm's x, gamma and beta, from that of y.")

@@ -1,6 +1,7 @@
 // Pooling over windows with any number of spatial dimensions: x (N, C, spatial...).
 #include <algorithm>
 
+#include "ops/defs/common/expressions.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"
@@ -101,8 +102,6 @@ absl::Status PoolScatterRule(InferContext& c) {
 
 absl::Status PoolSpreadRule(InferContext& c) { return PoolBack(c, false); }
 
-AttrValue ShapeOf(const ArraySpec& spec) { return AttrValue::FromInts(spec.shape.span()); }
-
 int64_t Spatial(const AttrValue& attr, int d) {
   return attr.ints()[attr.ints().size() == 1 ? 0 : d];
 }
@@ -192,7 +191,7 @@ void RegisterPooling(OpRegistry& r) {
       .Saves({"index"})
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.Apply("pool_scatter", {g.output_grad(0), g.output(1)},
-                                  {{"shape", ShapeOf(g.input_spec(0))},
+                                  {{"shape", ShapeAttr(g.input_spec(0).shape)},
                                    {"ksize", g.attr(0)},
                                    {"stride", g.attr(1)},
                                    {"pad", g.attr(2)},
@@ -209,7 +208,7 @@ void RegisterPooling(OpRegistry& r) {
       .Saves({"index"})
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.Apply("pool_scatter", {g.output_grad(0), g.input(1)},
-                                  {{"shape", ShapeOf(g.input_spec(0))},
+                                  {{"shape", ShapeAttr(g.input_spec(0).shape)},
                                    {"ksize", g.attr(0)},
                                    {"stride", g.attr(1)},
                                    {"pad", g.attr(2)},
@@ -236,7 +235,7 @@ void RegisterPooling(OpRegistry& r) {
       .Internal()
       .Gradient([](GradContext& g) {
         g.SetInputGrad(0, g.Apply("pool_spread", {g.output_grad(0)},
-                                  {{"shape", ShapeOf(g.input_spec(0))},
+                                  {{"shape", ShapeAttr(g.input_spec(0).shape)},
                                    {"ksize", g.attr(0)},
                                    {"stride", g.attr(1)},
                                    {"pad", g.attr(2)}}));

@@ -91,9 +91,9 @@ absl::Status RnnGradRule(InferContext& c) {
 }
 
 // What both compositions share.
-class Stack {
+class LayerStack {
  public:
-  explicit Stack(ComposeContext& c)
+  explicit LayerStack(ComposeContext& c)
       : c_(c),
         network_(MakeRnnNetwork(c.op().name, c.input(kX).shape(), c.input(kHx).shape(), c.attrs())
                      .value_or(RnnNetwork())) {}
@@ -146,7 +146,7 @@ class Stack {
 };
 
 void RnnCompose(ComposeContext& c) {
-  Stack stack(c);
+  LayerStack stack(c);
   stack.Run();
   c.SetOutput(0, stack.y());
   std::vector<Value> hs;
@@ -160,7 +160,7 @@ void RnnCompose(ComposeContext& c) {
 }
 
 void RnnGradCompose(ComposeContext& c) {
-  Stack stack(c);
+  LayerStack stack(c);
   stack.Run();
   const RnnNetwork& network = stack.network();
   const int gy_at = network.num_inputs();

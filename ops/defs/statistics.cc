@@ -10,7 +10,7 @@
 namespace chx {
 namespace {
 
-absl::Status TestRule(InferContext& c) {
+absl::Status TruthRule(InferContext& c) {
   c.CastInput(0, Dtype::kBool);
   return Reduce(c, Dtype::kBool);
 }
@@ -141,8 +141,8 @@ void RegisterMedian(OpRegistry& r) {
 }  // namespace
 
 void RegisterStatistics(OpRegistry& r) {
-  AddReduction(r, "all", "Whether all elements over axes are non-zero.").Infer(TestRule).Method();
-  AddReduction(r, "any", "Whether any element over axes is non-zero.").Infer(TestRule).Method();
+  AddReduction(r, "all", "Whether all elements over axes are non-zero.").Infer(TruthRule).Method();
+  AddReduction(r, "any", "Whether any element over axes is non-zero.").Infer(TruthRule).Method();
   AddReduction(
       r, "prod",
       "Product over axes (all by default). Bool and integers give int64, unless a dtype is "

@@ -10,7 +10,7 @@ namespace chx {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Value IsNan(Value a) { return a.context()->Apply("isnan", {a}); }
 
@@ -87,16 +87,16 @@ void RegisterNanSums(OpRegistry& r) {
 
 void RegisterNanExtrema(OpRegistry& r) {
   AddReduction(r, "nanmax", "Greatest element over axes that is not NaN; NaN if there is none.")
-      .Compose(ExtremumRule, [](ComposeContext& c) { NanExtremum(c, "amax", -kInf); });
+      .Compose(ExtremumRule, [](ComposeContext& c) { NanExtremum(c, "amax", -kInfinity); });
   AddReduction(r, "nanmin", "Least element over axes that is not NaN; NaN if there is none.")
-      .Compose(ExtremumRule, [](ComposeContext& c) { NanExtremum(c, "amin", kInf); });
+      .Compose(ExtremumRule, [](ComposeContext& c) { NanExtremum(c, "amin", kInfinity); });
   const auto arg = [&r](const char* name, const char* doc, ComposeFn compose) {
     AddArgReduction(r, name, doc).NoGradient().Compose(ArgExtremumRule, compose);
   };
   arg("nanargmax", "Index (int64) of the first greatest element that is not NaN; 0 if all are.",
-      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmax", Filled(c.input(0), -kInf))); });
+      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmax", Filled(c.input(0), -kInfinity))); });
   arg("nanargmin", "Index (int64) of the first least element that is not NaN; 0 if all are.",
-      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmin", Filled(c.input(0), kInf))); });
+      [](ComposeContext& c) { c.SetOutput(0, Over(c, "argmin", Filled(c.input(0), kInfinity))); });
 }
 
 }  // namespace

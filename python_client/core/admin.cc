@@ -21,11 +21,11 @@ struct Connected {
   std::unique_ptr<Admin> admin ABSL_GUARDED_BY(mutex);
 };
 
-Connected* Of(PyObject* capsule) {
+Connected* ConnectedOf(PyObject* capsule) {
   return static_cast<Connected*>(PyCapsule_GetPointer(capsule, kCapsule));
 }
 
-void Free(PyObject* capsule) { delete Of(capsule); }
+void Free(PyObject* capsule) { delete ConnectedOf(capsule); }
 
 PyObject* RaiseAdmin(const absl::Status& status) {
   if (!absl::IsNotFound(status)) return Raise(status);
@@ -125,7 +125,7 @@ PyObject* CallAdmin(PyObject*, PyObject* args) {
   arguments.run = run;
   arguments.session = session;
   arguments.bytes = bytes;
-  Connected* const connected = Of(capsule);
+  Connected* const connected = ConnectedOf(capsule);
   if (connected == nullptr) return nullptr;
   const auto method = Methods().find(name);
   if (method == Methods().end()) return PyErr_Format(PyExc_ValueError, "no method %s", name);

@@ -154,6 +154,7 @@ struct PySession {
 extern PyTypeObject session_type;
 bool InitSessionType(PyObject* module);
 inline PySession* AsSession(PyObject* object) { return reinterpret_cast<PySession*>(object); }
+inline Session* SessionOf(PyObject* self) { return AsSession(self)->session; }
 
 // device.cc
 struct PyDevice {

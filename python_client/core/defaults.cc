@@ -21,7 +21,7 @@ thread_local struct {
   ThreadDefaults* defaults = nullptr;
 } cache;
 
-void Dealloc(PyObject* self) {
+void DefaultsDealloc(PyObject* self) {
   auto* const defaults = reinterpret_cast<ThreadDefaults*>(self);
   if (cache.defaults == defaults) cache.defaults = nullptr;
   Py_XDECREF(defaults->session);
@@ -34,7 +34,7 @@ PyTypeObject defaults_type = [] {
   type.tp_name = "chx._core.ThreadDefaults";
   type.tp_basicsize = sizeof(ThreadDefaults);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  type.tp_dealloc = Dealloc;
+  type.tp_dealloc = DefaultsDealloc;
   return type;
 }();
 

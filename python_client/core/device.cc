@@ -12,13 +12,13 @@
 namespace chx::python {
 namespace {
 
-int Traverse(PyObject* self, visitproc visit, void* arg) {
+int DeviceTraverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(AsDevice(self)->backend);
   Py_VISIT(AsDevice(self)->session);
   return 0;
 }
 
-void Dealloc(PyObject* self) {
+void DeviceDealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   Py_XDECREF(AsDevice(self)->name);
   Py_XDECREF(AsDevice(self)->backend);
@@ -26,14 +26,14 @@ void Dealloc(PyObject* self) {
   PyObject_GC_Del(self);
 }
 
-PyObject* Repr(PyObject* self) { return Py_NewRef(AsDevice(self)->name); }
+PyObject* DeviceRepr(PyObject* self) { return Py_NewRef(AsDevice(self)->name); }
 
 std::pair<std::string, std::string> Parts(PyObject* self) {
   const std::string name = PyUnicode_AsUTF8(AsDevice(self)->name);
   return absl::StrSplit(name, absl::MaxSplits(':', 1));
 }
 
-PyObject* GetName(PyObject* self, void*) { return Py_NewRef(AsDevice(self)->name); }
+PyObject* DeviceGetName(PyObject* self, void*) { return Py_NewRef(AsDevice(self)->name); }
 PyObject* GetIndex(PyObject* self, void*) {
   return PyLong_FromString(Parts(self).second.c_str(), nullptr, 10);
 }
@@ -58,22 +58,22 @@ bool TargetOf(PyDevice* device, Target* target) {
   return true;
 }
 
-PyObject* Synchronize(PyObject* self, PyObject*) {
+PyObject* DeviceSynchronize(PyObject* self, PyObject*) {
   Target target;
   if (!TargetOf(AsDevice(self), &target)) return nullptr;
   return PyObject_CallMethod(target.keeper.get(), "synchronize", nullptr);
 }
 
-PyGetSetDef getset[] = {
-    {"name", GetName, nullptr, "For example 'native:0'.", nullptr},
+PyGetSetDef device_getset[] = {
+    {"name", DeviceGetName, nullptr, "For example 'native:0'.", nullptr},
     {"index", GetIndex, nullptr, "Number within the backend.", nullptr},
     {"backend", GetBackend, nullptr, "The backend: its name is 'native' or 'cuda'.", nullptr},
     {"context", GetContext, nullptr, "The Context that the device is of.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMethodDef methods[] = {{"synchronize", Synchronize, METH_NOARGS,
-                          "synchronize()\n--\n\nWaits until all that was called is done."},
-                         {"__reduce__", Reduce, METH_NOARGS, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef device_methods[] = {{"synchronize", DeviceSynchronize, METH_NOARGS,
+                                 "synchronize()\n--\n\nWaits until all that was called is done."},
+                                {"__reduce__", Reduce, METH_NOARGS, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
 
 PyObject* GetDevice(PyObject*, PyObject* object) {
   if (Py_TYPE(object) == &device_type) return Py_NewRef(object);
@@ -205,11 +205,11 @@ PyTypeObject device_type = [] {
   type.tp_doc = "A device of a session; there is one object for each.";
   type.tp_basicsize = sizeof(PyDevice);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  type.tp_traverse = Traverse;
-  type.tp_dealloc = Dealloc;
-  type.tp_repr = Repr;
-  type.tp_getset = getset;
-  type.tp_methods = methods;
+  type.tp_traverse = DeviceTraverse;
+  type.tp_dealloc = DeviceDealloc;
+  type.tp_repr = DeviceRepr;
+  type.tp_getset = device_getset;
+  type.tp_methods = device_methods;
   return type;
 }();
 

@@ -100,7 +100,7 @@ PyObject* NewCapsule(PyObject* memory, uint64_t flags) {
 }
 
 // _dlpack_export(buffer, versioned, copied): the capsule, which keeps the buffer.
-PyObject* ExportFunction(PyObject*, PyObject* args) {
+PyObject* DlpackExportFunction(PyObject*, PyObject* args) {
   PyObject* object = nullptr;
   int versioned = 0;
   int copied = 0;
@@ -122,7 +122,8 @@ PyObject* ExportFunction(PyObject*, PyObject* args) {
 
 }  // namespace
 
-PyMethodDef dlpack_export_functions[] = {{"_dlpack_export", ExportFunction, METH_VARARGS, nullptr},
-                                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef dlpack_export_functions[] = {
+    {"_dlpack_export", DlpackExportFunction, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace chx::python

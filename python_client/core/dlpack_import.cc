@@ -27,12 +27,12 @@ struct DlpackMemory {
   PyObject_HEAD Taken* taken;
 };
 
-void Dealloc(PyObject* self) {
+void DlpackDealloc(PyObject* self) {
   delete reinterpret_cast<DlpackMemory*>(self)->taken;
   PyObject_Free(self);
 }
 
-int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+int DlpackGetBuffer(PyObject* self, Py_buffer* view, int flags) {
   Taken& taken = *reinterpret_cast<DlpackMemory*>(self)->taken;
   view->obj = nullptr;
   if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES || (flags & PyBUF_FORMAT) == 0 ||
@@ -53,16 +53,16 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   return 0;
 }
 
-PyBufferProcs buffer_procs = {GetBuffer, nullptr};
+PyBufferProcs dlpack_buffer_procs = {DlpackGetBuffer, nullptr};
 
-PyTypeObject memory_type = [] {
+PyTypeObject dlpack_memory_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "chx._core.DlpackMemory";
   type.tp_doc = "Another library's memory.";
   type.tp_basicsize = sizeof(DlpackMemory);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  type.tp_dealloc = Dealloc;
-  type.tp_as_buffer = &buffer_procs;
+  type.tp_dealloc = DlpackDealloc;
+  type.tp_as_buffer = &dlpack_buffer_procs;
   return type;
 }();
 
@@ -160,18 +160,19 @@ PyObject* ImportFunction(PyObject*, PyObject* capsule) {
     return nullptr;
   }
   if (!Describe(*tensor, taken.get())) return nullptr;
-  auto* const memory = PyObject_New(DlpackMemory, &memory_type);
+  auto* const memory = PyObject_New(DlpackMemory, &dlpack_memory_type);
   if (memory != nullptr) memory->taken = taken.release();
   return reinterpret_cast<PyObject*>(memory);
 }
 
-PyMethodDef functions[] = {{"_dlpack_import", ImportFunction, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef dlpack_import_functions[] = {{"_dlpack_import", ImportFunction, METH_O, nullptr},
+                                         {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 bool InitDlpack(PyObject* module) {
-  return PyType_Ready(&memory_type) == 0 && PyModule_AddFunctions(module, functions) == 0 &&
+  return PyType_Ready(&dlpack_memory_type) == 0 &&
+         PyModule_AddFunctions(module, dlpack_import_functions) == 0 &&
          PyModule_AddFunctions(module, dlpack_export_functions) == 0;
 }
 

@@ -15,7 +15,7 @@ struct SharedMemory {
 
 const Export& ExportOf(PyObject* self) { return *reinterpret_cast<SharedMemory*>(self)->exported; }
 
-void Dealloc(PyObject* self) {
+void SharedDealloc(PyObject* self) {
   delete reinterpret_cast<SharedMemory*>(self)->exported;
   PyObject* const session = reinterpret_cast<SharedMemory*>(self)->session;
   PyObject_Free(self);
@@ -30,23 +30,23 @@ bool IsReadOnly(const ArraySpec& spec) {
   return false;
 }
 
-int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+int SharedGetBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Export& exported = ExportOf(self);
   const ByteRange range = BytesTouched(exported.spec());
   return PyBuffer_FillInfo(view, self, exported.block() + range.begin, range.end - range.begin,
                            IsReadOnly(exported.spec()) || !exported.writable() ? 1 : 0, flags);
 }
 
-PyBufferProcs buffer_procs = {GetBuffer, nullptr};
+PyBufferProcs shared_buffer_procs = {SharedGetBuffer, nullptr};
 
-PyTypeObject memory_type = [] {
+PyTypeObject shared_memory_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "chx._core.SharedMemory";
   type.tp_doc = "An array's memory, which the daemon maps too.";
   type.tp_basicsize = sizeof(SharedMemory);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  type.tp_dealloc = Dealloc;
-  type.tp_as_buffer = &buffer_procs;
+  type.tp_dealloc = SharedDealloc;
+  type.tp_as_buffer = &shared_buffer_procs;
   return type;
 }();
 
@@ -64,7 +64,7 @@ PyObject* ExportFunction(PyObject*, PyObject* object) {
   }
   if (!exported.ok()) return Raise(exported.status(), body->session.get());
   if (*exported == nullptr) Py_RETURN_NONE;
-  auto* const memory = PyObject_New(SharedMemory, &memory_type);
+  auto* const memory = PyObject_New(SharedMemory, &shared_memory_type);
   if (memory == nullptr) return nullptr;
   memory->exported = exported->release();
   memory->session = Py_NewRef(reinterpret_cast<PyArray*>(object)->session);
@@ -108,14 +108,15 @@ PyObject* Import(PyObject*, PyObject* args) {
   return Wrap(*std::move(array));
 }
 
-PyMethodDef functions[] = {{"_export", ExportFunction, METH_O, nullptr},
-                           {"_import", Import, METH_VARARGS, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef export_functions[] = {{"_export", ExportFunction, METH_O, nullptr},
+                                  {"_import", Import, METH_VARARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 bool InitExports(PyObject* module) {
-  return PyType_Ready(&memory_type) == 0 && PyModule_AddFunctions(module, functions) == 0;
+  return PyType_Ready(&shared_memory_type) == 0 &&
+         PyModule_AddFunctions(module, export_functions) == 0;
 }
 
 }  // namespace chx::python

@@ -9,15 +9,15 @@ namespace chx::python {
 namespace {
 
 // What a function raised, on its way through backward() or grad() of this thread.
-struct Raised {
+struct FunctionRaised {
   PyObject* type = nullptr;
   PyObject* value = nullptr;
   PyObject* traceback = nullptr;
 };
-thread_local Raised raised;
+thread_local FunctionRaised function_raised;
 
 absl::Status KeepRaised() {
-  PyErr_Fetch(&raised.type, &raised.value, &raised.traceback);
+  PyErr_Fetch(&function_raised.type, &function_raised.value, &function_raised.traceback);
   return ChainerxError("[backward] a function of the client raised an exception");
 }
 
@@ -111,8 +111,8 @@ bool ToArrays(PyObject* object, bool none_allowed, Arrays* arrays) {
 }
 
 PyObject* RaiseFromBackward(const absl::Status& status, Session* session) {
-  if (raised.type == nullptr) return Raise(status, session);
-  const Raised now = std::exchange(raised, Raised());
+  if (function_raised.type == nullptr) return Raise(status, session);
+  const FunctionRaised now = std::exchange(function_raised, FunctionRaised());
   PyErr_Restore(now.type, now.value, now.traceback);
   return nullptr;
 }

@@ -6,8 +6,6 @@
 namespace chx::python {
 namespace {
 
-Session* SessionOf(PyObject* session) { return AsSession(session)->session; }
-
 // Some output of a backward pass has to be in its graph.
 bool CheckInGraph(absl::Span<ArrayBody* const> outputs, BackpropId id) {
   Session* const session = outputs[0]->session.get();

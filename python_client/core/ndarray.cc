@@ -25,7 +25,7 @@ PyObject* NewObject() {
   return PyObject_New(PyObject, &array_type);
 }
 
-void Dealloc(PyObject* object) {
+void ArrayDealloc(PyObject* object) {
   auto* self = reinterpret_cast<PyArray*>(object);
   // Before weakref callbacks, which may wrap the same body again.
   self->body->binding = nullptr;
@@ -41,12 +41,12 @@ void Dealloc(PyObject* object) {
 }
 
 // ndarray(shape, dtype, device=None): an array of unspecified values.
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* ArrayNew(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   const Owned create(GetCallback(Callback::kNewNdarray));
   return create ? PyObject_Call(create.get(), args, kwargs) : nullptr;
 }
 
-PyObject* Repr(PyObject* self) {
+PyObject* ArrayRepr(PyObject* self) {
   const Owned repr(GetCallback(Callback::kReprArray));
   return repr ? PyObject_CallOneArg(repr.get(), self) : nullptr;
 }
@@ -316,7 +316,7 @@ PyCFunction AsCFunction(Fn fn) {
 }
 
 // As Python 3.12 has it for all types: the view is of the memory that __buffer__ shows.
-int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+int ArrayGetBuffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
   // Whoever wants neither shape nor format takes elements for what they aren't, as
   // torch.asarray() does.
@@ -329,7 +329,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Owned shown(PyObject_CallMethod(self, "__buffer__", "i", flags));
   return shown ? PyObject_GetBuffer(shown.get(), view, flags) : -1;
 }
-PyBufferProcs array_as_buffer = {GetBuffer, nullptr};
+PyBufferProcs array_as_buffer = {ArrayGetBuffer, nullptr};
 
 // _add_array_attribute(name, value): a method that is written in Python.
 PyObject* AddArrayAttribute(PyObject*, PyObject* args) {
@@ -458,9 +458,9 @@ PyTypeObject array_type = [] {
       "ndarray(shape, dtype, device=None)\n--\n\nAn n-dimensional array in a chxd daemon.";
   type.tp_basicsize = sizeof(PyArray);
   type.tp_flags = Py_TPFLAGS_DEFAULT;
-  type.tp_dealloc = Dealloc;
-  type.tp_new = New;
-  type.tp_repr = Repr;
+  type.tp_dealloc = ArrayDealloc;
+  type.tp_new = ArrayNew;
+  type.tp_repr = ArrayRepr;
   type.tp_richcompare = RichCompare;
   type.tp_hash = PyObject_HashNotImplemented;
   type.tp_iter = Iterate;

@@ -374,11 +374,11 @@ PyObject* DescrGet(PyObject* self, PyObject* object, PyObject*) {
   return object == nullptr ? Py_NewRef(self) : PyMethod_New(self, object);
 }
 
-PyObject* Repr(PyObject* self) {
+PyObject* OpRepr(PyObject* self) {
   return PyUnicode_FromFormat("<operator chx.%U>", reinterpret_cast<OpFunction*>(self)->name);
 }
 
-PyObject* GetName(PyObject* self, void*) {
+PyObject* OpGetName(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<OpFunction*>(self)->name);
 }
 PyObject* GetDoc(PyObject* self, void*) {
@@ -393,12 +393,12 @@ PyObject* GetSignature(PyObject* self, void*) {
   return make && text ? PyObject_CallOneArg(make.get(), text.get()) : nullptr;
 }
 
-PyGetSetDef getset[] = {{"__name__", GetName, nullptr, nullptr, nullptr},
-                        {"__qualname__", GetName, nullptr, nullptr, nullptr},
-                        {"__doc__", GetDoc, nullptr, nullptr, nullptr},
-                        {"__text_signature__", GetTextSignature, nullptr, nullptr, nullptr},
-                        {"__signature__", GetSignature, nullptr, nullptr, nullptr},
-                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef op_getset[] = {{"__name__", OpGetName, nullptr, nullptr, nullptr},
+                           {"__qualname__", OpGetName, nullptr, nullptr, nullptr},
+                           {"__doc__", GetDoc, nullptr, nullptr, nullptr},
+                           {"__text_signature__", GetTextSignature, nullptr, nullptr, nullptr},
+                           {"__signature__", GetSignature, nullptr, nullptr, nullptr},
+                           {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyTypeObject op_function_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -408,8 +408,8 @@ PyTypeObject op_function_type = [] {
   type.tp_vectorcall_offset = offsetof(OpFunction, vectorcall);
   type.tp_call = PyVectorcall_Call;
   type.tp_descr_get = DescrGet;
-  type.tp_repr = Repr;
-  type.tp_getset = getset;
+  type.tp_repr = OpRepr;
+  type.tp_getset = op_getset;
   return type;
 }();
 

@@ -59,7 +59,7 @@ PyObject* Classes(PyObject*, PyObject*) {
   return dict.release();
 }
 
-PyObject* FromAttr(const AttrValue& value) {
+PyObject* FromNumber(const AttrValue& value) {
   if (!value.has_value()) return Py_NewRef(Py_None);
   if (value.type() == AttrType::kBool) return PyBool_FromLong(value.AsBool() ? 1 : 0);
   return PyFloat_FromDouble(value.AsFloat());
@@ -88,7 +88,7 @@ PyObject* Attributes(PyObject*, PyObject* args) {
   const Attrs attrs = AttrsOf({*rule, values, t, initial_alpha});
   Owned tuple(PyTuple_New(static_cast<Py_ssize_t>(attrs.size())));
   for (size_t i = 0; tuple && i < attrs.size(); ++i) {
-    PyObject* const value = FromAttr(attrs[i]);
+    PyObject* const value = FromNumber(attrs[i]);
     if (value == nullptr) return nullptr;
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), value);
   }

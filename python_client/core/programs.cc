@@ -13,8 +13,6 @@ namespace {
 
 constexpr char kProgram[] = "chx._core.Program";
 
-Session* Of(PyObject* self) { return AsSession(self)->session; }
-
 void DropProgram(PyObject* capsule) {
   auto* const program = static_cast<RecordedProgram*>(PyCapsule_GetPointer(capsule, kProgram));
   const WithoutGil nogil;
@@ -41,14 +39,14 @@ PyObject* Begin(PyObject*, PyObject* args) {
       !ToArrays(list, false, &arrays)) {
     return nullptr;
   }
-  const absl::Status status = Of(session)->programs().Begin(arrays.bodies);
-  if (!status.ok()) return Raise(status, Of(session));
+  const absl::Status status = SessionOf(session)->programs().Begin(arrays.bodies);
+  if (!status.ok()) return Raise(status, SessionOf(session));
   Py_RETURN_NONE;
 }
 
 // session -> how many operators have been called since Begin
 PyObject* NumOperations(PyObject*, PyObject* session) {
-  return PyLong_FromLongLong(Of(session)->programs().num_operations());
+  return PyLong_FromLongLong(SessionOf(session)->programs().num_operations());
 }
 
 // array
@@ -76,15 +74,15 @@ PyObject* End(PyObject*, PyObject* args) {
   absl::StatusOr<Ref<RecordedProgram>> program = absl::UnknownError("");
   {
     const WithoutGil nogil;
-    program = Of(session)->programs().End(results.bodies, slots);
+    program = SessionOf(session)->programs().End(results.bodies, slots);
   }
-  if (!program.ok()) return Raise(program.status(), Of(session));
+  if (!program.ok()) return Raise(program.status(), SessionOf(session));
   return Py_BuildValue("Ns", FromProgram(*program), (*program)->declined().c_str());
 }
 
 // session
 PyObject* Abandon(PyObject*, PyObject* session) {
-  Of(session)->programs().Abandon();
+  SessionOf(session)->programs().Abandon();
   Py_RETURN_NONE;
 }
 

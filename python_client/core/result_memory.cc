@@ -58,26 +58,26 @@ void KeepBlock(const Block& block) {
   }
 }
 
-void Dealloc(PyObject* self) {
+void ResultDealloc(PyObject* self) {
   KeepBlock(reinterpret_cast<ResultMemory*>(self)->block);
   PyObject_Free(self);
 }
 
-int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+int ResultGetBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Block& block = reinterpret_cast<ResultMemory*>(self)->block;
   return PyBuffer_FillInfo(view, self, block.data, block.bytes, 0, flags);
 }
 
-PyBufferProcs buffer_procs = {GetBuffer, nullptr};
+PyBufferProcs result_buffer_procs = {ResultGetBuffer, nullptr};
 
-PyTypeObject memory_type = [] {
+PyTypeObject result_memory_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "chx._core.ResultMemory";
   type.tp_doc = "Memory of this process for a large result, used again when nobody has it.";
   type.tp_basicsize = sizeof(ResultMemory);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  type.tp_dealloc = Dealloc;
-  type.tp_as_buffer = &buffer_procs;
+  type.tp_dealloc = ResultDealloc;
+  type.tp_as_buffer = &result_buffer_procs;
   return type;
 }();
 
@@ -91,7 +91,7 @@ PyObject* NewResultMemory(PyObject*, PyObject* object) {
   }
   const Block block = TakeBlock((bytes + kUnit - 1) / kUnit * kUnit);
   if (block.data == nullptr) return PyErr_NoMemory();
-  auto* const memory = PyObject_New(ResultMemory, &memory_type);
+  auto* const memory = PyObject_New(ResultMemory, &result_memory_type);
   if (memory == nullptr) {
     KeepBlock(block);
     return nullptr;
@@ -100,13 +100,14 @@ PyObject* NewResultMemory(PyObject*, PyObject* object) {
   return reinterpret_cast<PyObject*>(memory);
 }
 
-PyMethodDef functions[] = {{"_result_memory", NewResultMemory, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef result_functions[] = {{"_result_memory", NewResultMemory, METH_O, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 bool InitResultMemory(PyObject* module) {
-  return PyType_Ready(&memory_type) == 0 && PyModule_AddFunctions(module, functions) == 0;
+  return PyType_Ready(&result_memory_type) == 0 &&
+         PyModule_AddFunctions(module, result_functions) == 0;
 }
 
 }  // namespace chx::python

@@ -10,8 +10,6 @@
 namespace chx::python {
 namespace {
 
-Session* Of(PyObject* self) { return AsSession(self)->session; }
-
 // (program, data, with None for files, batch size, [(name, output)], program of the rest or None,
 // [(path, array)], device)
 bool ToCalls(PyObject* tuple, RunCalls* calls, Arrays* arrays) {
@@ -129,9 +127,9 @@ PyObject* Start(PyObject*, PyObject* args) {
   absl::Status status;
   {
     const WithoutGil nogil;
-    status = StartRun(Of(session), request);
+    status = StartRun(SessionOf(session), request);
   }
-  if (!status.ok()) return Raise(status, Of(session));
+  if (!status.ok()) return Raise(status, SessionOf(session));
   Py_RETURN_NONE;
 }
 
@@ -176,9 +174,9 @@ PyObject* Watch(PyObject*, PyObject* args) {
   {
     const std::string run = name;
     const WithoutGil nogil;
-    news = WatchRun(Of(session), run, from, seconds);
+    news = WatchRun(SessionOf(session), run, from, seconds);
   }
-  if (!news.ok()) return Raise(news.status(), Of(session));
+  if (!news.ok()) return Raise(news.status(), SessionOf(session));
   Owned events(PyList_New(0));
   for (const RunEvent& event : news->events) {
     const Owned item(FromEvent(event));
@@ -200,9 +198,9 @@ PyObject* Control(PyObject*, PyObject* args) {
   {
     const std::string run = name;
     const WithoutGil nogil;
-    status = ControlRun(Of(session), run, static_cast<RunOrder>(order));
+    status = ControlRun(SessionOf(session), run, static_cast<RunOrder>(order));
   }
-  if (!status.ok()) return Raise(status, Of(session));
+  if (!status.ok()) return Raise(status, SessionOf(session));
   Py_RETURN_NONE;
 }
 
@@ -213,9 +211,9 @@ PyObject* List(PyObject*, PyObject* args) {
   absl::StatusOr<std::vector<RunInfo>> runs = absl::UnknownError("");
   {
     const WithoutGil nogil;
-    runs = ListRuns(Of(session));
+    runs = ListRuns(SessionOf(session));
   }
-  if (!runs.ok()) return Raise(runs.status(), Of(session));
+  if (!runs.ok()) return Raise(runs.status(), SessionOf(session));
   Owned list(PyList_New(0));
   for (const RunInfo& run : *runs) {
     const Owned item(FromInfo(run));

@@ -9,8 +9,6 @@
 namespace chx::python {
 namespace {
 
-Session* Of(PyObject* self) { return AsSession(self)->session; }
-
 // What `wait` gives, which works without the interpreter's lock.
 template <typename T, typename Wait>
 absl::StatusOr<T> Unlocked(Wait wait) {
@@ -32,10 +30,10 @@ PyObject* SessionSave(PyObject* self, PyObject* args) {
     return nullptr;
   }
   const auto detached = Unlocked<uint64_t>([&] {
-    return Of(self)->saved().Save(name, absl::string_view(tree, static_cast<size_t>(bytes)),
-                                  arrays.bodies);
+    return SessionOf(self)->saved().Save(name, absl::string_view(tree, static_cast<size_t>(bytes)),
+                                         arrays.bodies);
   });
-  if (!detached.ok()) return Raise(detached.status(), Of(self));
+  if (!detached.ok()) return Raise(detached.status(), SessionOf(self));
   return PyLong_FromUnsignedLongLong(*detached);
 }
 
@@ -44,8 +42,8 @@ PyObject* SessionLoad(PyObject* self, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (text == nullptr) return nullptr;
   absl::StatusOr<SavedArrays::Tree> tree =
-      Unlocked<SavedArrays::Tree>([&] { return Of(self)->saved().Load(text); });
-  if (!tree.ok()) return Raise(tree.status(), Of(self));
+      Unlocked<SavedArrays::Tree>([&] { return SessionOf(self)->saved().Load(text); });
+  if (!tree.ok()) return Raise(tree.status(), SessionOf(self));
   Owned list(PyList_New(0));
   for (ArrayPtr& array : tree->arrays) {
     const Owned wrapped(Wrap(std::move(array)));
@@ -56,8 +54,9 @@ PyObject* SessionLoad(PyObject* self, PyObject* name) {
 }
 
 PyObject* SessionSaved(PyObject* self, PyObject*) {
-  const auto names = Unlocked<std::vector<std::string>>([&] { return Of(self)->saved().Names(); });
-  if (!names.ok()) return Raise(names.status(), Of(self));
+  const auto names =
+      Unlocked<std::vector<std::string>>([&] { return SessionOf(self)->saved().Names(); });
+  if (!names.ok()) return Raise(names.status(), SessionOf(self));
   Owned list(PyList_New(0));
   for (const std::string& name : *names) {
     const Owned text(
@@ -73,23 +72,23 @@ PyObject* SessionForget(PyObject* self, PyObject* name) {
   absl::Status status;
   {
     const WithoutGil nogil;
-    status = Of(self)->saved().Forget(text);
+    status = SessionOf(self)->saved().Forget(text);
   }
-  if (!status.ok()) return Raise(status, Of(self));
+  if (!status.ok()) return Raise(status, SessionOf(self));
   Py_RETURN_NONE;
 }
 
 PyObject* SessionNoteGenerator(PyObject* self, PyObject* state) {
   const char* text = PyUnicode_AsUTF8(state);
   if (text == nullptr) return nullptr;
-  const absl::Status status = Of(self)->saved().NoteGenerator(text);
-  if (!status.ok()) return Raise(status, Of(self));
+  const absl::Status status = SessionOf(self)->saved().NoteGenerator(text);
+  if (!status.ok()) return Raise(status, SessionOf(self));
   Py_RETURN_NONE;
 }
 
 // What the session's former client has noted; None: there was none.
 PyObject* SessionFormerGenerator(PyObject* self, PyObject*) {
-  const v1::KeptState& kept = Of(self)->connection().kept();
+  const v1::KeptState& kept = SessionOf(self)->connection().kept();
   if (!kept.taken_up()) Py_RETURN_NONE;
   const std::string& state = kept.generator();
   return PyUnicode_DecodeUTF8(state.data(), static_cast<Py_ssize_t>(state.size()), "replace");

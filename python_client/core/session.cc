@@ -8,9 +8,7 @@
 namespace chx::python {
 namespace {
 
-Session* Of(PyObject* self) { return AsSession(self)->session; }
-
-int Traverse(PyObject* self, visitproc visit, void* arg) {
+int SessionTraverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(AsSession(self)->devices);
   return 0;
 }
@@ -20,7 +18,7 @@ int Clear(PyObject* self) {
   return 0;
 }
 
-void Dealloc(PyObject* self) {
+void SessionDealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   PySession* const session = AsSession(self);
   if (session->session != nullptr) {
@@ -35,13 +33,13 @@ void Dealloc(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-PyObject* Repr(PyObject* self) {
+PyObject* SessionRepr(PyObject* self) {
   return PyUnicode_FromFormat("<chx.Session at %U>", AsSession(self)->address);
 }
 
 // Session(address, client_name, token, tls_roots, reconnect, tls_cert, tls_key, token_file,
 // session): seconds, or negative for the default; a name, or "".
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* SessionNew(PyTypeObject* type, PyObject* args, PyObject*) {
   const char *address = nullptr, *client_name = nullptr, *token = nullptr, *roots = nullptr;
   const char *certificate = "", *key = "", *token_file = "", *name = "";
   double reconnect = -1;
@@ -83,8 +81,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
 // False with an exception set in a child of the session's process, where locks may be held for
 // good.
 bool CheckProcess(PyObject* self) {
-  if (!Of(self)->Forked()) return true;
-  Raise(Of(self)->Flush());
+  if (!SessionOf(self)->Forked()) return true;
+  Raise(SessionOf(self)->Flush());
   return false;
 }
 
@@ -94,9 +92,9 @@ PyObject* Unlocked(PyObject* self, Fn fn) {
   absl::Status status;
   {
     const WithoutGil nogil;
-    status = fn(Of(self));
+    status = fn(SessionOf(self));
   }
-  if (!status.ok()) return Raise(status, Of(self));
+  if (!status.ok()) return Raise(status, SessionOf(self));
   Py_RETURN_NONE;
 }
 
@@ -112,7 +110,7 @@ PyObject* Discard(PyObject* self, PyObject*) {
   return closed ? Py_NewRef(Py_None) : nullptr;
 }
 
-PyObject* Synchronize(PyObject* self, PyObject*) {
+PyObject* SessionSynchronize(PyObject* self, PyObject*) {
   return Unlocked(self, [](Session* session) { return session->Synchronize(); });
 }
 
@@ -128,14 +126,14 @@ PyObject* Seed(PyObject* self, PyObject* seed) {
   const unsigned long long value = PyLong_AsUnsignedLongLongMask(seed);
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (!CheckProcess(self)) return nullptr;
-  Of(self)->Seed(value);
+  SessionOf(self)->Seed(value);
   Py_RETURN_NONE;
 }
 
 PyObject* TakeErrors(PyObject* self, PyObject*) {
   if (!CheckProcess(self)) return nullptr;
   Owned list(PyList_New(0));
-  for (const absl::Status& status : Of(self)->connection().TakeErrors()) {
+  for (const absl::Status& status : SessionOf(self)->connection().TakeErrors()) {
     const Owned text(PyUnicode_FromString(std::string(status.message()).c_str()));
     if (!list || !text || PyList_Append(list.get(), text.get()) < 0) return nullptr;
   }
@@ -144,7 +142,7 @@ PyObject* TakeErrors(PyObject* self, PyObject*) {
 
 PyObject* Stats(PyObject* self, PyObject*) {
   if (!CheckProcess(self)) return nullptr;
-  const CommandStats stats = Of(self)->stats();
+  const CommandStats stats = SessionOf(self)->stats();
   return Py_BuildValue("{s:L,s:L}", "commands", static_cast<long long>(stats.commands),  // NOLINT
                        "round_trips", static_cast<long long>(stats.round_trips));        // NOLINT
 }
@@ -155,14 +153,14 @@ PyObject* Configure(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "sO", &name, &value)) return nullptr;
   Scalar scalar;
   if (!ToScalar(value, &scalar)) return nullptr;
-  const absl::Status status = Of(self)->Configure(name, scalar);
+  const absl::Status status = SessionOf(self)->Configure(name, scalar);
   if (!status.ok()) return Raise(status);
   Py_RETURN_NONE;
 }
 
 PyObject* GetSettings(PyObject* self, PyObject*) {
   if (!CheckProcess(self)) return nullptr;
-  const Settings settings = Of(self)->settings();
+  const Settings settings = SessionOf(self)->settings();
   return Py_BuildValue(
       "{s:N,s:N,s:N,s:L,s:N,s:N}", "use_cudnn", PyBool_FromLong(settings.use_cudnn),
       "cudnn_deterministic", PyBool_FromLong(settings.cudnn_deterministic), "autotune",
@@ -173,7 +171,7 @@ PyObject* GetSettings(PyObject* self, PyObject*) {
 
 PyObject* Draining(PyObject* self, void*) {
   if (!CheckProcess(self)) return nullptr;
-  return PyBool_FromLong(Of(self)->connection().draining());
+  return PyBool_FromLong(SessionOf(self)->connection().draining());
 }
 
 PyGetSetDef attributes[] = {
@@ -182,7 +180,7 @@ PyGetSetDef attributes[] = {
      "there are should finish. Known within some seconds, or at the next read.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMethodDef methods[] = {
+PyMethodDef session_methods[] = {
     {"close", Close, METH_NOARGS,
      "close()\n--\n\nEnds the session and frees all that it holds in the daemon."},
     {"_save", SessionSave, METH_VARARGS, nullptr},
@@ -192,7 +190,7 @@ PyMethodDef methods[] = {
     {"_note_generator", SessionNoteGenerator, METH_O, nullptr},
     {"_former_generator", SessionFormerGenerator, METH_NOARGS, nullptr},
     {"_discard", Discard, METH_NOARGS, nullptr},
-    {"synchronize", Synchronize, METH_NOARGS,
+    {"synchronize", SessionSynchronize, METH_NOARGS,
      "synchronize()\n--\n\nWaits until all that was called is done."},
     {"flush", Flush, METH_NOARGS, "flush()\n--\n\nSends what is pending; does not wait."},
     {"cancel", Cancel, METH_NOARGS,
@@ -224,12 +222,12 @@ PyTypeObject session_type = [] {
   type.tp_doc = "A session with a daemon; made by chx.connect().";
   type.tp_basicsize = sizeof(PySession);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
-  type.tp_traverse = Traverse;
+  type.tp_traverse = SessionTraverse;
   type.tp_clear = Clear;
-  type.tp_dealloc = Dealloc;
-  type.tp_repr = Repr;
-  type.tp_new = New;
-  type.tp_methods = methods;
+  type.tp_dealloc = SessionDealloc;
+  type.tp_repr = SessionRepr;
+  type.tp_new = SessionNew;
+  type.tp_methods = session_methods;
   type.tp_members = members;
   type.tp_getset = attributes;
   return type;

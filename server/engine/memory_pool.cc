@@ -13,13 +13,13 @@
 namespace chx::server {
 namespace {
 
-constexpr int64_t kAlignment = 64;
+constexpr int64_t kBlockAlignment = 64;
 constexpr int kLinearClasses = 16;  // 64, 128, ..., 1024
 
 // Above 1 KB there are four classes to each doubling.
 int ClassOf(int64_t bytes) {
-  if (bytes <= kLinearClasses * kAlignment) {
-    return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / kAlignment);
+  if (bytes <= kLinearClasses * kBlockAlignment) {
+    return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / kBlockAlignment);
   }
   const int log2 = 63 - absl::countl_zero(static_cast<uint64_t>(bytes - 1));
   const int quarter = static_cast<int>((bytes - 1) >> (log2 - 2)) & 3;
@@ -27,7 +27,7 @@ int ClassOf(int64_t bytes) {
 }
 
 int64_t ClassBytes(int size_class) {
-  if (size_class < kLinearClasses) return (size_class + 1) * kAlignment;
+  if (size_class < kLinearClasses) return (size_class + 1) * kBlockAlignment;
   const int log2 = 10 + (size_class - kLinearClasses) / 4;
   const int quarter = (size_class - kLinearClasses) % 4;
   return (int64_t{1} << log2) + (int64_t{quarter} + 1) * (int64_t{1} << (log2 - 2));

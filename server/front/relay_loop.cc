@@ -10,8 +10,8 @@
 namespace chx::server {
 namespace {
 
-constexpr int kEvents = 64;
-constexpr size_t kTrimAfter = 64;
+constexpr int kRelayEvents = 64;
+constexpr size_t kTrimRelaysAfter = 64;
 constexpr uint32_t kUnwatched = ~0u;
 
 }  // namespace
@@ -43,10 +43,10 @@ void RelayLoop::Adopt(std::unique_ptr<Relay> relay) {
 }
 
 void RelayLoop::Run() {
-  std::array<epoll_event, kEvents> events;
+  std::array<epoll_event, kRelayEvents> events;
   while (!stop_) {
     const int timeout = !again_.empty() ? 0 : lingering_ > 0 ? 200 : -1;
-    const int count = epoll_wait(epoll_, events.data(), kEvents, timeout);
+    const int count = epoll_wait(epoll_, events.data(), kRelayEvents, timeout);
     for (int i = 0; i < count; ++i) {
       const int socket = events[i].data.fd;
       if (socket == wake_) {
@@ -143,7 +143,7 @@ void RelayLoop::Remove(Relay* relay) {
 }
 
 void RelayLoop::TrimMemory() {
-  if (ended_ < kTrimAfter && (ended_ == 0 || !relays_.empty())) return;
+  if (ended_ < kTrimRelaysAfter && (ended_ == 0 || !relays_.empty())) return;
   malloc_trim(0);
   ended_ = 0;
 }

@@ -9,7 +9,7 @@
 namespace chx::server {
 namespace {
 
-constexpr int64_t kAlignment = 64;
+constexpr int64_t kArrayAlignment = 64;
 
 // In each run, most likely: clients send new arguments, and release results late.
 bool IsElsewhere(const TraceObject& object) {
@@ -220,7 +220,7 @@ void Plan::LayOut() {
       if (there.traced.device != object.traced.device || !lives[i].Meets(lives[other])) continue;
       if (offset + object.traced.bytes <= there.arena_offset) break;
       const int64_t end = there.arena_offset + there.traced.bytes;
-      offset = std::max(offset, (end + kAlignment - 1) / kAlignment * kAlignment);
+      offset = std::max(offset, (end + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment);
     }
     object.arena_offset = offset;
     const auto after = std::upper_bound(
@@ -240,7 +240,7 @@ void Plan::LayOut() {
   }
   if (arena_bytes_.size() < scratch_bytes_.size()) arena_bytes_.resize(scratch_bytes_.size());
   for (size_t i = 0; i < scratch_bytes_.size(); ++i) {
-    arena_bytes_[i] = (arena_bytes_[i] + kAlignment - 1) / kAlignment * kAlignment;
+    arena_bytes_[i] = (arena_bytes_[i] + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
     arena_bytes_[i] += scratch_bytes_[i];
   }
 }

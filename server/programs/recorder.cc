@@ -10,7 +10,7 @@ namespace chx::server {
 namespace {
 
 // To lay out memory takes time that is quadratic in this.
-constexpr size_t kMaxCalls = 8192;
+constexpr size_t kMaxRecorded = 8192;
 // Of a gradient that is watched, with its place in two tables.
 constexpr int64_t kWatchedBytes = 256;
 
@@ -240,7 +240,7 @@ TraceCall Recorder::Traced(const KernelCall& call, absl::Span<const Array* const
 }
 
 void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays, int64_t scratch) {
-  if (trace_.calls.size() >= kMaxCalls) Decline("it runs more kernels than a plan has room for");
+  if (trace_.calls.size() >= kMaxRecorded) Decline("it runs more kernels than a plan has room for");
   TraceCall traced = Traced(call, arrays);
   traced.kernel.scratch = scratch;
   if (!declined_.empty()) return;

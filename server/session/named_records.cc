@@ -12,7 +12,7 @@ namespace {
 
 // How long a client that takes a session up waits for what its former client's batch still does,
 // which is not stopped: an update of a model in place would be lost. Below clients' own patience.
-constexpr std::chrono::milliseconds kPatience(7000);
+constexpr std::chrono::milliseconds kTakeOverPatience(7000);
 // How often a session's record may change under a client that takes it up.
 constexpr int kMaxTries = 16;
 
@@ -75,7 +75,7 @@ absl::StatusOr<SessionRecordPtr> SessionManager::OpenNamed(SessionOwner owner) {
     }
     if (old != nullptr) {
       if (stream != nullptr && stream->cancel) stream->cancel();
-      SessionRecordPtr record = PassOn(old, owner, why, kPatience);
+      SessionRecordPtr record = PassOn(old, owner, why, kTakeOverPatience);
       if (record != nullptr) return record;
       MutexLock lock(&mutex_);
       if (names_.Find(name) != old->id) continue;
@@ -210,7 +210,7 @@ absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Leave(const st
   std::vector<SessionOutput::Error> unread =
       record->session->UnreadErrorsWithin(std::chrono::milliseconds(250));
   // A client that closes has waited for all that it has sent (client/session.cc).
-  if (!LetWait(record, kPatience)) return Close(id);
+  if (!LetWait(record, kTakeOverPatience)) return Close(id);
   return unread;
 }
 

@@ -13,7 +13,7 @@ namespace {
 // for each.
 constexpr size_t kManyOperands = 256;
 constexpr int64_t kOperandBytes = 1024;
-constexpr size_t kMaxDescribed = 16;  // inputs
+constexpr size_t kMaxDescribedInputs = 16;  // inputs
 
 using Inputs = absl::InlinedVector<VariableOperand, 4>;
 
@@ -23,11 +23,11 @@ std::string Describe(const VariableOperand& input) {
 }
 
 std::string DescribeAll(absl::Span<const VariableOperand> inputs) {
-  std::string text = absl::StrJoin(inputs.subspan(0, kMaxDescribed), ", ",
+  std::string text = absl::StrJoin(inputs.subspan(0, kMaxDescribedInputs), ", ",
                                    [](std::string* out, const VariableOperand& input) {
                                      absl::StrAppend(out, Describe(input));
                                    });
-  if (inputs.size() > kMaxDescribed) {
+  if (inputs.size() > kMaxDescribedInputs) {
     absl::StrAppend(&text, ", ... (", inputs.size(), " inputs)");
   }
   return text;

@@ -9,7 +9,7 @@ namespace chx::server {
 namespace {
 
 constexpr size_t kMaxNames = 4096;
-constexpr size_t kMaxNameBytes = 255;
+constexpr size_t kMaxArrayNameBytes = 255;
 constexpr size_t kMaxTreeBytes = 512 << 10;
 constexpr size_t kMaxArrays = 4096;
 constexpr size_t kMaxGeneratorBytes = 256;
@@ -33,8 +33,9 @@ Variable Kept(const Variable& array, bool* detached) {
 
 absl::StatusOr<uint64_t> SavedArrays::Save(absl::string_view name, absl::string_view tree,
                                            absl::Span<Variable* const> arrays) {
-  if (name.empty() || name.size() > kMaxNameBytes) {
-    return ValueError("[save] expects a name of 1 to ", kMaxNameBytes, " bytes, got ", name.size());
+  if (name.empty() || name.size() > kMaxArrayNameBytes) {
+    return ValueError("[save] expects a name of 1 to ", kMaxArrayNameBytes, " bytes, got ",
+                      name.size());
   }
   if (tree.size() > kMaxTreeBytes || arrays.size() > kMaxArrays) {
     return ValueError("[save] expects at most ", kMaxArrays, " arrays, with names of at most ",

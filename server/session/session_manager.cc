@@ -16,7 +16,7 @@ namespace chx::server {
 namespace {
 
 // How long Close waits for a session that it has stopped, to tell of unread errors.
-constexpr std::chrono::milliseconds kPatience(250);
+constexpr std::chrono::milliseconds kErrorsPatience(250);
 
 // A client that opens and closes sessions without end fills no disk.
 LogLimit* NewLimit() { return new LogLimit(/*burst=*/100, std::chrono::milliseconds(100)); }
@@ -324,7 +324,7 @@ absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Close(const st
     stream = Remove(record);
   }
   Stop(record.get());
-  std::vector<SessionOutput::Error> unread = record->session->UnreadErrorsWithin(kPatience);
+  std::vector<SessionOutput::Error> unread = record->session->UnreadErrorsWithin(kErrorsPatience);
   End(std::move(record), stream, reason);
   return unread;
 }

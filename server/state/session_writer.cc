@@ -15,8 +15,8 @@
 namespace chx::server {
 namespace {
 
-constexpr size_t kRecordsBytes = 256 << 10;  // of a part
-constexpr int64_t kCopiedAtOnce = 4 << 20;   // of a device's own memory
+constexpr size_t kRecordsBytes = 256 << 10;     // of a part
+constexpr int64_t kCopiedFromDevice = 4 << 20;  // of a device's own memory
 
 // Records that go to the file as they become many.
 class RecordStream {
@@ -123,8 +123,8 @@ absl::Status WriteBuffer(const BufferTable::Entry& entry, Executor* executor, Pa
   }
   const Array bytes = {entry.buffer, ArraySpec(Dtype::kUint8, Shape({entry.bytes}), entry.device)};
   std::string copy;
-  for (int64_t begin = 0; begin < entry.bytes; begin += kCopiedAtOnce) {
-    copy.resize(static_cast<size_t>(std::min(kCopiedAtOnce, entry.bytes - begin)));
+  for (int64_t begin = 0; begin < entry.bytes; begin += kCopiedFromDevice) {
+    copy.resize(static_cast<size_t>(std::min(kCopiedFromDevice, entry.bytes - begin)));
     CHX_RETURN_IF_ERROR(
         executor->CopyOut(bytes, begin, static_cast<int64_t>(copy.size()), &copy[0]));
     CHX_RETURN_IF_ERROR(file->Append(copy));

@@ -9,21 +9,21 @@ namespace chx::server::native {
 namespace {
 
 template <auto kRows, int kIndex>
-absl::Status RunFn(const KernelArgs& args) {
+absl::Status RunSmooth(const KernelArgs& args) {
   return RunLoop(args, (Loops().layers->*kRows)[kIndex][static_cast<int>(args.in(0).dtype)]);
 }
 
 template <auto kRows, typename... Fns>
-void SetAll(KernelTable& table, kernels::FnList<Fns...>) {
+void SetSmooth(KernelTable& table, kernels::FnList<Fns...>) {
   using List = kernels::FnList<Fns...>;
-  (table.SetBlockwise(Fns::kOp, RunFn<kRows, kernels::kFnIndex<Fns, List>>), ...);
+  (table.SetBlockwise(Fns::kOp, RunSmooth<kRows, kernels::kFnIndex<Fns, List>>), ...);
 }
 
 }  // namespace
 
 void RegisterActivation(KernelTable& table) {
-  SetAll<&LayerLoops::smooth>(table, kernels::SmoothFns());
-  SetAll<&LayerLoops::smooth_grad>(table, kernels::SmoothGradFns());
+  SetSmooth<&LayerLoops::smooth>(table, kernels::SmoothFns());
+  SetSmooth<&LayerLoops::smooth_grad>(table, kernels::SmoothGradFns());
 }
 
 }  // namespace chx::server::native

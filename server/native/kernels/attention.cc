@@ -23,8 +23,8 @@
 namespace chx::server::native {
 namespace {
 
-constexpr int64_t kRows = 64;      // of a block of scores
-constexpr int64_t kColumns = 512;  // likewise: 128 KiB of float32
+constexpr int64_t kRows = 64;         // of a block of scores
+constexpr int64_t kKeysAtOnce = 512;  // likewise: 128 KiB of float32
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // A tensor of matrices, (batch..., heads, rows, columns), whose rows are dense.
@@ -56,7 +56,7 @@ absl::StatusOr<Matrices> DenseRows(const KernelArgs& args, const KernelTensor& i
 }
 
 // Everything about a call but its data.
-struct Plan {
+struct AttentionPlan {
   int64_t batch = 1;   // matrices of query
   int64_t groups = 1;  // heads of query for each of key
   int64_t length = 0;
@@ -91,10 +91,10 @@ struct Plan {
 };
 
 // is_causal, scale, enable_gqa.
-Plan PlanOf(const KernelArgs& args) {
+AttentionPlan PlanOf(const KernelArgs& args) {
   const Shape& q = args.in(0).shape;
   const Shape& k = args.in(1).shape;
-  Plan plan;
+  AttentionPlan plan;
   const int n = q.size();
   for (int d = 0; d < n - 2; ++d) {
     plan.leading.push_back(q[d]);
@@ -115,11 +115,11 @@ template <typename T>
 class MaskRows {
  public:
   // `mask` may be absent; it is bool or T, and its last dimension is dense or has one element.
-  MaskRows(const Plan& plan, const KernelTensor* mask) : plan_(plan), mask_(mask) {}
+  MaskRows(const AttentionPlan& plan, const KernelTensor* mask) : plan_(plan), mask_(mask) {}
 
   void StartMatrix(int64_t i) { offset_ = mask_ == nullptr ? 0 : plan_.Offset(*mask_, i); }
 
-  // For columns from `first` on, n <= kColumns.
+  // For columns from `first` on, n <= kKeysAtOnce.
   AttentionMask Row(int64_t row, int64_t first, int64_t n) {
     if (mask_ == nullptr) return {nullptr, nullptr};
     const int d = mask_->ndim() - 2;
@@ -139,11 +139,11 @@ class MaskRows {
   }
 
  private:
-  const Plan& plan_;
+  const AttentionPlan& plan_;
   const KernelTensor* const mask_;
   int64_t offset_ = 0;
-  bool keep_[kColumns];
-  T bias_[kColumns];
+  bool keep_[kKeysAtOnce];
+  T bias_[kKeysAtOnce];
 };
 
 // The mask as MaskRows wants it; of no dimensions if there is none.
@@ -162,19 +162,19 @@ absl::StatusOr<KernelTensor> MaskOf(const KernelArgs& args, size_t i, Dtype dtyp
 
 template <typename T>
 void ScoresOf(const Matrix& q, const Matrix& k, T* scores) {
-  SerialGemm(q, Transposed(k), false, scores, kColumns);
+  SerialGemm(q, Transposed(k), false, scores, kKeysAtOnce);
 }
 
 // `rows` rows of scores, as the left side of a product.
 template <typename T>
 Matrix ScoreMatrix(const T* scores, int64_t rows, int64_t columns) {
   return {reinterpret_cast<const char*>(scores), rows, columns,
-          kColumns * static_cast<int64_t>(sizeof(T)), sizeof(T)};
+          kKeysAtOnce * static_cast<int64_t>(sizeof(T)), sizeof(T)};
 }
 
 // Rows [begin, end) of one matrix of query.
 template <typename T>
-void ForwardBlock(const Plan& plan, const Matrix& q, const Matrices& k, int64_t k_offset,
+void ForwardBlock(const AttentionPlan& plan, const Matrix& q, const Matrices& k, int64_t k_offset,
                   const Matrices& v, int64_t v_offset, MaskRows<T>& mask, int64_t begin, T* scores,
                   T* y, T* lse) {
   const AttentionLoops& loops = Loops().layers->attention[static_cast<int>(kernels::kDtypeOf<T>)];
@@ -182,11 +182,11 @@ void ForwardBlock(const Plan& plan, const Matrix& q, const Matrices& k, int64_t 
   AttentionRow rows[kRows];
   for (AttentionRow& row : rows) row = {-kInf, 0};
   const int64_t keys = plan.ColumnsFor(begin + q.rows);
-  for (int64_t first = 0; first < keys && !StopRequested(); first += kColumns) {
-    const int64_t last = std::min(keys, first + kColumns);
+  for (int64_t first = 0; first < keys && !StopRequested(); first += kKeysAtOnce) {
+    const int64_t last = std::min(keys, first + kKeysAtOnce);
     ScoresOf(q, k.Part(k_offset, first, last), scores);
     for (int64_t r = 0; r < q.rows; ++r) {
-      T* const row = scores + r * kColumns;
+      T* const row = scores + r * kKeysAtOnce;
       const int64_t n = plan.Seen(begin + r, first, last);
       const double factor =
           loops.weights(row, n, plan.scale, mask.Row(begin + r, first, n), &rows[r]);
@@ -206,7 +206,7 @@ void ForwardBlock(const Plan& plan, const Matrix& q, const Matrices& k, int64_t 
 
 template <typename T>
 absl::Status Forward(const KernelArgs& args) {
-  const Plan plan = PlanOf(args);
+  const AttentionPlan plan = PlanOf(args);
   CHX_ASSIGN_OR_RETURN(const Matrices q, DenseRows(args, args.in(0)));
   CHX_ASSIGN_OR_RETURN(const Matrices k, DenseRows(args, args.in(1)));
   CHX_ASSIGN_OR_RETURN(const Matrices v, DenseRows(args, args.in(2)));
@@ -220,7 +220,7 @@ absl::Status Forward(const KernelArgs& args) {
                       static_cast<double>(1 + q.columns() + features);
   const auto grain = static_cast<int64_t>(std::clamp(4.0 * kGrain / (1 + work), 1.0, 1e9));
   PoolOf(args).ParallelFor(plan.batch * blocks, grain, [&](int64_t first, int64_t last) {
-    std::unique_ptr<T[]> scores(new T[kRows * kColumns]);
+    std::unique_ptr<T[]> scores(new T[kRows * kKeysAtOnce]);
     MaskRows<T> mask_rows(plan, masked ? &mask : nullptr);
     for (int64_t task = first; task < last && !StopRequested(); ++task) {
       const int64_t i = task / blocks;
@@ -240,7 +240,7 @@ absl::Status Forward(const KernelArgs& args) {
 template <typename T>
 class Backward {
  public:
-  Backward(const KernelArgs& args, const Plan& plan, const Matrices& q, const Matrices& k,
+  Backward(const KernelArgs& args, const AttentionPlan& plan, const Matrices& q, const Matrices& k,
            const Matrices& v, const Matrices& y, const Matrices& gy, const T* lse,
            const KernelTensor* mask)
       : plan_(plan),
@@ -255,8 +255,8 @@ class Backward {
         gk_(reinterpret_cast<T*>(args.out(1).data)),
         gv_(reinterpret_cast<T*>(args.out(2).data)),
         mask_(plan, mask),
-        scores_(new T[2 * kRows * kColumns]),
-        grads_(scores_.get() + kRows * kColumns) {}
+        scores_(new T[2 * kRows * kKeysAtOnce]),
+        grads_(scores_.get() + kRows * kKeysAtOnce) {}
 
   // All of head i of key and value, and the heads of query that share it. `first` is set for the
   // first of them.
@@ -280,8 +280,8 @@ class Backward {
           deltas_[r - begin] = loops_.dot(row(gy_), row(y_), v_.columns());
         }
         const int64_t keys = plan_.ColumnsFor(end);
-        for (int64_t first = 0; first < keys && !StopRequested(); first += kColumns) {
-          Block(query, kv, begin, end, first, std::min(keys, first + kColumns));
+        for (int64_t first = 0; first < keys && !StopRequested(); first += kKeysAtOnce) {
+          Block(query, kv, begin, end, first, std::min(keys, first + kKeysAtOnce));
         }
       }
     }
@@ -296,8 +296,8 @@ class Backward {
     ScoresOf(q, k, scores_.get());
     ScoresOf(gy, v, grads_);
     for (int64_t r = begin; r < end; ++r) {
-      T* const scores = scores_.get() + (r - begin) * kColumns;
-      T* const grads = grads_ + (r - begin) * kColumns;
+      T* const scores = scores_.get() + (r - begin) * kKeysAtOnce;
+      T* const grads = grads_ + (r - begin) * kKeysAtOnce;
       const int64_t n = plan_.Seen(r, first, last);
       loops_.grad(scores, grads, n, plan_.scale, mask_.Row(r, first, n),
                   static_cast<double>(lse_[query * plan_.length + r]), deltas_[r - begin]);
@@ -313,7 +313,7 @@ class Backward {
     SerialGemm(Transposed(gscores), q, true, gk_ + (kv * plan_.keys + first) * features, features);
   }
 
-  const Plan& plan_;
+  const AttentionPlan& plan_;
   const AttentionLoops& loops_;
   const Matrices& q_;
   const Matrices& k_;
@@ -332,7 +332,7 @@ class Backward {
 
 template <typename T>
 absl::Status Gradient(const KernelArgs& args) {
-  const Plan plan = PlanOf(args);
+  const AttentionPlan plan = PlanOf(args);
   CHX_ASSIGN_OR_RETURN(const Matrices q, DenseRows(args, args.in(0)));
   CHX_ASSIGN_OR_RETURN(const Matrices k, DenseRows(args, args.in(1)));
   CHX_ASSIGN_OR_RETURN(const Matrices v, DenseRows(args, args.in(2)));
@@ -368,14 +368,14 @@ bool IsTooLong(const KernelArgs& args) {
 }
 
 // query, key, value, attn_mask?; is_causal, scale, enable_gqa.
-absl::Status RunForward(const KernelArgs& args) {
+absl::Status RunAttention(const KernelArgs& args) {
   if (!IsMine(args, {0, 1, 2}) || IsTooLong(args)) return absl::UnimplementedError("");
   if (args.out(1).size() == 0) return absl::OkStatus();
   return args.in(0).dtype == Dtype::kFloat64 ? Forward<double>(args) : Forward<float>(args);
 }
 
 // query, key, value, y, lse, gy, attn_mask?; is_causal, scale, enable_gqa, mask_grad.
-absl::Status RunGrad(const KernelArgs& args) {
+absl::Status RunAttentionGrad(const KernelArgs& args) {
   if (!IsMine(args, {0, 1, 2, 3, 5}) || IsTooLong(args) || args.attrs[3].AsBool()) {
     return absl::UnimplementedError("");
   }
@@ -388,8 +388,8 @@ absl::Status RunGrad(const KernelArgs& args) {
 }  // namespace
 
 void RegisterAttention(KernelTable& table) {
-  table.Set("attention_forward", RunForward);
-  table.Set("attention_grad", RunGrad);
+  table.Set("attention_forward", RunAttention);
+  table.Set("attention_grad", RunAttentionGrad);
 }
 
 }  // namespace chx::server::native

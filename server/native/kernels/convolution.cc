@@ -253,7 +253,7 @@ bool FillBias(const KernelArgs& args, const KernelTensor& target) {
   return true;
 }
 
-void FillZero(const KernelTensor& target) {
+void FillTensorZero(const KernelTensor& target) {
   native::FillZero(target.data, target.size() * ItemSize(target.dtype));
 }
 
@@ -278,7 +278,7 @@ absl::Status RunConvTranspose(const KernelArgs& args) {
   return Run(args, ConvKind::kImage, windows, w[1], w[0],
              [&](auto* convolution, const auto* x, const auto* weight, const KernelTensor& y) {
                using T = std::decay_t<decltype(*x)>;
-               if (!FillBias(args, y)) FillZero(y);
+               if (!FillBias(args, y)) FillTensorZero(y);
                return convolution->Transposed(x, weight, reinterpret_cast<T*>(y.data));
              });
 }
@@ -290,7 +290,7 @@ absl::Status RunConvGradWeight(const KernelArgs& args) {
   return Run(args, ConvKind::kWeight, windows, out.shape[1], out.shape[0],
              [&](auto* convolution, const auto* x, const auto* gy, const KernelTensor& w) {
                using T = std::decay_t<decltype(*x)>;
-               if (args.in(0).shape[0] == 0) FillZero(w);
+               if (args.in(0).shape[0] == 0) FillTensorZero(w);
                return convolution->GradWeight(x, gy, reinterpret_cast<T*>(w.data));
              });
 }

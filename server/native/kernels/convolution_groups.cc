@@ -73,7 +73,7 @@ absl::Status Run(const KernelArgs& args, const ConvShape& shape) {
   return absl::OkStatus();
 }
 
-absl::Status RunForward(const KernelArgs& args) {
+absl::Status RunGroupsForward(const KernelArgs& args) {
   return Run(args, ShapeOf(args, ConvKind::kForward, args.in(0).shape, args.in(1).shape,
                            args.out(0).shape));
 }
@@ -89,7 +89,7 @@ absl::Status RunGradWeight(const KernelArgs& args) {
 }  // namespace
 
 void RegisterConvolutionGroups(KernelTable& table) {
-  table.Set("grouped_conv", RunForward);
+  table.Set("grouped_conv", RunGroupsForward);
   table.Set("grouped_conv_grad_image", RunGradImage);
   table.Set("grouped_conv_grad_weight", RunGradWeight);
 }

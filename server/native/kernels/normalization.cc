@@ -20,7 +20,7 @@ namespace {
 using kernels::MakeNormLayout;
 using kernels::NormLayout;
 
-constexpr int64_t kColumns = 128;  // channels at a time, where they are neighbours
+constexpr int64_t kChannelsAtOnce = 128;  // channels at a time, where they are neighbours
 
 // The moments, or the sums of gradients, of some neighbouring channels.
 template <typename T>
@@ -36,7 +36,7 @@ class Channels {
 
   // Computes variances, and leaves the mean in mean().
   void Moments(const T* x, double* variance) {
-    double sums[kColumns] = {};
+    double sums[kChannelsAtOnce] = {};
     ForRows([&](int64_t at, int64_t n) { loops_.sum(columns_, x + at, n, sums); });
     for (int64_t i = 0; i < n_; ++i) mean_[i] = static_cast<T>(sums[i] / layout_.count());
     std::fill_n(variance, n_, 0.0);
@@ -46,7 +46,7 @@ class Channels {
   const T* mean() const { return mean_; }
 
   void Apply(const T* x, const double* variance, double eps, const T* gamma, const T* beta, T* y) {
-    T scale[kColumns];
+    T scale[kChannelsAtOnce];
     for (int64_t i = 0; i < n_; ++i) {
       scale[i] = static_cast<T>(static_cast<double>(gamma[i]) / std::sqrt(variance[i] + eps));
     }
@@ -57,14 +57,14 @@ class Channels {
 
   void Gradient(const T* x, const T* gy, const double* variance, double eps, const T* gamma, T* gx,
                 T* ggamma, T* gbeta) {
-    double sums[kColumns] = {};
-    double products[kColumns] = {};
+    double sums[kChannelsAtOnce] = {};
+    double products[kChannelsAtOnce] = {};
     ForRows([&](int64_t at, int64_t n) {
       loops_.grad_sums(columns_, x + at, gy + at, n, mean_, sums, products);
     });
-    T scale[kColumns];
-    T slope[kColumns];
-    T shift[kColumns];
+    T scale[kChannelsAtOnce];
+    T slope[kChannelsAtOnce];
+    T shift[kChannelsAtOnce];
     for (int64_t i = 0; i < n_; ++i) {
       const double inverse = 1 / std::sqrt(variance[i] + eps);
       const double factor = inverse * static_cast<double>(gamma[i]);
@@ -96,7 +96,7 @@ class Channels {
   const bool columns_;
   const int64_t first_;
   const int64_t n_;
-  T mean_[kColumns];
+  T mean_[kChannelsAtOnce];
 };
 
 // Calls run(tag, layout, inputs) with dense inputs of T. Declines other axes, and operands that do
@@ -139,7 +139,7 @@ template <typename Fn>
 absl::Status ForChannels(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
   return Visit(args, axis, [&](auto tag, const NormLayout& layout, const auto* in) {
     using T = typename decltype(tag)::Type;
-    const int64_t step = layout.inner == 1 ? kColumns : 1;
+    const int64_t step = layout.inner == 1 ? kChannelsAtOnce : 1;
     const int64_t tasks = (layout.channels + step - 1) / step;
     const double work = 1 + layout.count() * static_cast<double>(step);
     const auto grain = static_cast<int64_t>(std::max(1.0, kGrain / work));
@@ -162,7 +162,7 @@ T* OutOf(const KernelArgs& args, int i, const T*) {
 absl::Status RunForward(const KernelArgs& args) {
   const double eps = args.attrs[0].AsFloat();
   return ForChannels(args, args.attrs[1], [&](auto channels, auto in, int64_t first, int64_t n) {
-    double variance[kColumns];
+    double variance[kChannelsAtOnce];
     channels.Moments(in[0], variance);
     channels.Apply(in[0], variance, eps, in[1] + first, in[2] + first, OutOf(args, 0, in[0]));
     std::copy_n(channels.mean(), n, OutOf(args, 1, in[0]) + first);
@@ -171,10 +171,10 @@ absl::Status RunForward(const KernelArgs& args) {
 }
 
 // x, gamma, gy; eps, axis.
-absl::Status RunGrad(const KernelArgs& args) {
+absl::Status RunNormGrad(const KernelArgs& args) {
   const double eps = args.attrs[0].AsFloat();
   return ForChannels(args, args.attrs[1], [&](auto channels, auto in, int64_t first, int64_t n) {
-    double variance[kColumns];
+    double variance[kChannelsAtOnce];
     channels.Moments(in[0], variance);
     channels.Gradient(in[0], in[2], variance, eps, in[1] + first, OutOf(args, 0, in[0]),
                       OutOf(args, 1, in[0]) + first, OutOf(args, 2, in[0]) + first);
@@ -215,7 +215,7 @@ absl::Status RunFixed(const KernelArgs& args) {
 
 void RegisterNormalization(KernelTable& table) {
   table.Set("batch_norm_forward", RunForward);
-  table.Set("batch_norm_grad", RunGrad);
+  table.Set("batch_norm_grad", RunNormGrad);
   table.Set("fixed_batch_norm", RunFixed);
 }
 

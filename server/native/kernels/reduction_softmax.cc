@@ -18,7 +18,7 @@ namespace {
 using kernels::AxisSlices;
 
 // Because of exp, an element costs about as much as 4 cheap ones.
-int64_t GrainOf(int64_t elements) { return std::max<int64_t>(1, kGrain / 4 / elements); }
+int64_t RowsGrainOf(int64_t elements) { return std::max<int64_t>(1, kGrain / 4 / elements); }
 
 absl::StatusOr<uint32_t> AxesOf(const OpDef& op, int ndim, const AttrValue& axes) {
   return rules::NormalizeAxes(op.name, axes.has_value() ? axes : AttrValue::FromInts({1}), ndim);
@@ -51,17 +51,18 @@ absl::Status RunSoftmax(const KernelArgs& args) {
   const int64_t item = ItemSize(out.dtype);
   if (slices.after == 1) {
     const int64_t bytes = slices.size * item;
-    PoolOf(args).ParallelFor(slices.before, GrainOf(slices.size), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        loops.row(kLog, x.data + row * bytes, slices.size, out.data + row * bytes);
-      }
-    });
+    PoolOf(args).ParallelFor(
+        slices.before, RowsGrainOf(slices.size), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            loops.row(kLog, x.data + row * bytes, slices.size, out.data + row * bytes);
+          }
+        });
     return absl::OkStatus();
   }
   const int64_t width = std::min(slices.after, loops.max_columns);
   const int64_t chunks = (slices.after + width - 1) / width;
   PoolOf(args).ParallelFor(
-      slices.before * chunks, GrainOf(slices.size * width), [&](int64_t begin, int64_t end) {
+      slices.before * chunks, RowsGrainOf(slices.size * width), [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task) {
           const int64_t column = task % chunks * width;
           const int64_t at = (task / chunks * slices.size * slices.after + column) * item;
@@ -82,12 +83,13 @@ absl::Status RunSoftmaxGrad(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(1), out.dtype));
   const SoftmaxLoops& loops = Loops().softmax[static_cast<int>(out.dtype)];
   const int64_t bytes = slices.size * ItemSize(out.dtype);
-  PoolOf(args).ParallelFor(slices.before, GrainOf(slices.size), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      loops.grad_row(kLog, y.data + row * bytes, gy.data + row * bytes, slices.size,
-                     out.data + row * bytes);
-    }
-  });
+  PoolOf(args).ParallelFor(slices.before, RowsGrainOf(slices.size),
+                           [&](int64_t begin, int64_t end) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               loops.grad_row(kLog, y.data + row * bytes, gy.data + row * bytes,
+                                              slices.size, out.data + row * bytes);
+                             }
+                           });
   return absl::OkStatus();
 }
 

@@ -72,7 +72,7 @@ void FillCastsFrom(Loop* row, kernels::TypeList<Tos...>) {
 }
 
 template <typename... Ts>
-void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
+void FillCastTypes(LoopSet* set, kernels::TypeList<Ts...>) {
   (FillCastsFrom<Ts>(set->cast[static_cast<int>(kernels::kDtypeOf<Ts>)], kernels::AllTypes()), ...);
   ((set->where[static_cast<int>(kernels::kDtypeOf<Ts>)] =
         WhereLoop<typename BitsOfSize<sizeof(Ts)>::Type>),
@@ -81,6 +81,6 @@ void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
 
 }  // namespace
 
-void FillCasts(LoopSet* set) { FillTypes(set, kernels::AllTypes()); }
+void FillCasts(LoopSet* set) { FillCastTypes(set, kernels::AllTypes()); }
 
 }  // namespace chx::server::native::CHX_ISA

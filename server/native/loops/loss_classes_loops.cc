@@ -82,12 +82,12 @@ struct SmoothLoss {
 };
 
 template <typename... Ts>
-void FillTypes(LayerLoops* set, kernels::TypeList<Ts...>) {
+void FillLossClassTypes(LayerLoops* set, kernels::TypeList<Ts...>) {
   ((set->smooth_loss[static_cast<int>(kernels::kDtypeOf<Ts>)] = SmoothLoss<Ts>::kLoops), ...);
 }
 
 }  // namespace
 
-void FillLossClasses(LayerLoops* set) { FillTypes(set, kernels::FloatTypes()); }
+void FillLossClasses(LayerLoops* set) { FillLossClassTypes(set, kernels::FloatTypes()); }
 
 }  // namespace chx::server::native::CHX_ISA

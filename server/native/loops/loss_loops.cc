@@ -41,7 +41,7 @@ void CrossEntropyGradLoop(const char* x, int64_t n, int64_t label, const char* g
 }
 
 template <typename... Ts>
-void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
+void FillLossTypes(LoopSet* set, kernels::TypeList<Ts...>) {
   ((set->cross_entropy[static_cast<int>(kernels::kDtypeOf<Ts>)] = CrossEntropyLoop<Ts>), ...);
   ((set->cross_entropy_grad[static_cast<int>(kernels::kDtypeOf<Ts>)] = CrossEntropyGradLoop<Ts>),
    ...);
@@ -49,6 +49,6 @@ void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
 
 }  // namespace
 
-void FillLoss(LoopSet* set) { FillTypes(set, kernels::FloatTypes()); }
+void FillLoss(LoopSet* set) { FillLossTypes(set, kernels::FloatTypes()); }
 
 }  // namespace chx::server::native::CHX_ISA

@@ -217,13 +217,13 @@ struct GroupNorm {
 };
 
 template <typename... Ts>
-void FillTypes(LayerLoops* set, kernels::TypeList<Ts...>) {
+void FillRowNormTypes(LayerLoops* set, kernels::TypeList<Ts...>) {
   ((set->row_norm[static_cast<int>(kernels::kDtypeOf<Ts>)] = RowNorm<Ts>::kLoops), ...);
   ((set->group_norm[static_cast<int>(kernels::kDtypeOf<Ts>)] = GroupNorm<Ts>::kLoops), ...);
 }
 
 }  // namespace
 
-void FillNormalizationRows(LayerLoops* set) { FillTypes(set, kernels::FloatTypes()); }
+void FillNormalizationRows(LayerLoops* set) { FillRowNormTypes(set, kernels::FloatTypes()); }
 
 }  // namespace chx::server::native::CHX_ISA

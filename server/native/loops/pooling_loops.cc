@@ -37,10 +37,10 @@ void Max(const T* x, int64_t stride, int64_t n, int32_t position, T* best, int32
   }
 }
 
-constexpr PoolingLoops kLoops = {Max<float>, Max<double>};
+constexpr PoolingLoops kPoolingLoops = {Max<float>, Max<double>};
 
 }  // namespace
 
-void FillPooling(LoopSet* set) { set->pooling = &kLoops; }
+void FillPooling(LoopSet* set) { set->pooling = &kPoolingLoops; }
 
 }  // namespace chx::server::native::CHX_ISA

@@ -69,12 +69,12 @@ struct Lstm {
 };
 
 template <typename... Ts>
-void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
+void FillRecurrentTypes(LoopSet* set, kernels::TypeList<Ts...>) {
   ((set->lstm[static_cast<int>(kernels::kDtypeOf<Ts>)] = Lstm<Ts>::kLoops), ...);
 }
 
 }  // namespace
 
-void FillRecurrent(LoopSet* set) { FillTypes(set, kernels::FloatTypes()); }
+void FillRecurrent(LoopSet* set) { FillRecurrentTypes(set, kernels::FloatTypes()); }
 
 }  // namespace chx::server::native::CHX_ISA

@@ -142,12 +142,12 @@ struct Softmax {
 };
 
 template <typename... Ts>
-void FillTypes(LoopSet* set, kernels::TypeList<Ts...>) {
+void FillSoftmaxTypes(LoopSet* set, kernels::TypeList<Ts...>) {
   ((set->softmax[static_cast<int>(kernels::kDtypeOf<Ts>)] = Softmax<Ts>::kLoops), ...);
 }
 
 }  // namespace
 
-void FillSoftmax(LoopSet* set) { FillTypes(set, kernels::FloatTypes()); }
+void FillSoftmax(LoopSet* set) { FillSoftmaxTypes(set, kernels::FloatTypes()); }
 
 }  // namespace chx::server::native::CHX_ISA

@@ -32,10 +32,10 @@ constexpr UpdateLoops MakeLoops(kernels::RuleList<Rules...>) {
   return {{Update<Rules, kernels::Half>...}, {Update<Rules, float>...}, {Update<Rules, double>...}};
 }
 
-constexpr UpdateLoops kLoops = MakeLoops(kernels::UpdateRules());
+constexpr UpdateLoops kUpdateLoops = MakeLoops(kernels::UpdateRules());
 
 }  // namespace
 
-void FillUpdates(LoopSet* set) { set->updates = &kLoops; }
+void FillUpdates(LoopSet* set) { set->updates = &kUpdateLoops; }
 
 }  // namespace chx::server::native::CHX_ISA
