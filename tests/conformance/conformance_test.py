@@ -139,7 +139,9 @@ def test_a_wrong_gradient_is_found():
         wrong = grad.copy()
         wrong[1, 2] *= 1.001
         wrong[1, 2] += 1e-3
-        assert not is_slope(lambda: np.sum(x**3), x, wrong, direction) or abs(direction[1, 2]) < 0.01
+        assert (
+            not is_slope(lambda: np.sum(x**3), x, wrong, direction) or abs(direction[1, 2]) < 0.01
+        )
 
 
 def is_float(array):
