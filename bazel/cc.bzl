@@ -162,12 +162,13 @@ def chx_cc_test(name, copts = [], deps = [], tags = [], **kwargs):
       copts: for the compiler.
       deps: beside GoogleTest.
       tags: "unit": runs under ASan, too; "tsan": under TSan, too. Unit tests that are the same in
-        every build get "sanitized": the whole of tools/test.sh runs them under ASan only.
+        every build get "sanitized": the whole of tools/test.sh runs them under ASan only. "volume": it
+        does less under sanitizers, and runs without them, too.
       **kwargs: of cc_test.
     """
     package = native.package_name()
     special = [True for folder in _SPECIAL if (package + "/").startswith(folder + "/")]
-    if "unit" in tags and not special:
+    if "unit" in tags and "volume" not in tags and not special:
         tags = tags + ["sanitized"]
     kwargs.setdefault("linkstatic", False)
     kwargs.setdefault("size", "small")

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "ops/basic_index.h"
 #include "ops/registry.h"
@@ -231,7 +232,7 @@ bool NamesTheOperator(const OpDef& op, absl::string_view message) {
 
 TEST(HostileTest, InferenceRefusesOrHolds) {
   const uint64_t seed = FromEnvironment("CHX_TEST_SEED", 20240607);
-  const uint64_t rounds = FromEnvironment("CHX_TEST_ROUNDS", 400);
+  const uint64_t rounds = FromEnvironment("CHX_TEST_ROUNDS", kSanitized ? 100 : 400);
   std::printf("CHX_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Hostile hostile(seed);
   for (const auto& op : OpRegistry::Global().ops()) {

@@ -45,9 +45,9 @@ struct SessionLimits {
   TurnGroup* turn_group = nullptr;                // whose share it computes from; outlives it
   TenantPtr tenant = DefaultTenant();             // for what it may use
   bool recognize_windows = true;                  // that repeat themselves
-  // Of those: one that takes longer gains nothing. Its commands are stopped, and make way, one by
+  // Of those: one that takes longer gains little. Its commands are stopped, and make way, one by
   // one.
-  std::chrono::milliseconds longest_window{20};
+  std::chrono::milliseconds longest_window{100};
   std::chrono::milliseconds slow_command{0};  // from when on one is told of; 0: none is
   Tracer* tracer = nullptr;                   // the daemon's; null: nothing is ever traced
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "tests/session/windows_fixture.h"
 
 namespace chx::server {
@@ -56,7 +57,7 @@ class WindowsAtLimitsTest : public RepeatedWindowsTest {
 // A session that is at its limit fails where it would.
 TEST_F(WindowsAtLimitsTest, MemoryIsAsItWouldBe) {
   const std::vector<Command> commands = HungryLoop(12);
-  constexpr int64_t kStep = 192 << 10;
+  constexpr int64_t kStep = (kSanitized ? 768 : 192) << 10;
   int failing = 0;
   int with_windows = 0;
   for (int64_t limit = 4 << 20; limit < 16 << 20; limit += kStep) {

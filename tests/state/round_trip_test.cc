@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "absl/strings/match.h"
+#include "base/sanitizers.h"
 #include "ops/registry.h"
 #include "server/native/native_backend.h"
 #include "server/session/recording.h"
@@ -20,7 +21,7 @@
 namespace chx::server {
 namespace {
 
-constexpr int kSessions = 400;
+constexpr int kSessions = kSanitized ? 60 : 400;
 constexpr size_t kCommands = 120;
 
 // Answers of these say where memory is, or what was left in it; passes and plans are not kept.
