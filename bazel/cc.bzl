@@ -18,24 +18,27 @@ _JOINED_COPTS = select({
 })
 
 # --define=pch=1: half of what most files take to compile is these headers. With gcc only; where
-# options differ, it reads the header instead. Files include what they use all the same: clang's
-# builds for the sanitizers and clang-tidy have no such header. Of headers that were compiled before,
-# gcc 12 has false alarms about bounds; other builds have those warnings.
-PCH_COPTS = select({
-    "//:pch": [
-        "-include",
-        "$(BINDIR)/bazel/pch/common.h",
-        "-Wno-array-bounds",
-        "-Wno-restrict",
-        "-Wno-stringop-overflow",
-        "-Wno-stringop-overread",
-    ],
-    "//conditions:default": [],
-})
-PCH_DEPS = select({
-    "//:pch": ["//bazel/pch:common"],
-    "//conditions:default": [],
-})
+# options differ, it reads the header instead. Files include what they use all the same: clang's builds
+# for the sanitizers, clang-tidy and the release have no such header. Of headers that were compiled
+# before, gcc 12 has false alarms about bounds; other builds have those warnings.
+def _pch_copts(name):
+    return select({
+        "//:pch": [
+            "-include",
+            "$(BINDIR)/bazel/pch/%s.h" % name,
+            "-Wno-array-bounds",
+            "-Wno-restrict",
+            "-Wno-stringop-overflow",
+            "-Wno-stringop-overread",
+        ],
+        "//conditions:default": [],
+    })
+
+def _pch_deps(name):
+    return select({
+        "//:pch": ["//bazel/pch:" + name],
+        "//conditions:default": [],
+    })
 
 # Lets loops vectorise (no errno, no traps) with the same bits on every instruction set (no
 # contraction to fused multiply-adds).
@@ -113,9 +116,9 @@ def chx_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], **kwargs):
         name = name,
         srcs = _joined(name, srcs) + [name + "_includes.h"],
         hdrs = hdrs,
-        copts = COPTS + _JOINED_COPTS + PCH_COPTS + copts,
+        copts = COPTS + _JOINED_COPTS + _pch_copts("common") + copts,
         linkstatic = True,
-        deps = deps + PCH_DEPS,
+        deps = deps + _pch_deps("common"),
         **kwargs
     )
 
@@ -174,8 +177,8 @@ def chx_cc_test(name, copts = [], deps = [], tags = [], **kwargs):
     kwargs.setdefault("size", "small")
     native.cc_test(
         name = name,
-        copts = COPTS + PCH_COPTS + copts,
-        deps = deps + PCH_DEPS + [
+        copts = COPTS + _pch_copts("tests") + copts,
+        deps = deps + _pch_deps("tests") + [
             "@system//:gtest",
             "@system//:gtest_main",
         ],

@@ -11,10 +11,15 @@ def _precompiled_header_impl(ctx):
         unsupported_features = ctx.disabled_features,
     )
 
-    # gcc looks for FILE.gch beside FILE.
+    # gcc looks for FILE.gch beside FILE. clang would write the absolute path of the sandbox into it.
     header = ctx.actions.declare_file(ctx.attr.name + ".h")
     compiled = ctx.actions.declare_file(ctx.attr.name + ".h.gch")
-    ctx.actions.expand_template(template = ctx.file.hdr, output = header, substitutions = {})
+    ctx.actions.run_shell(
+        command = "cat \"$@\" > " + header.path,
+        arguments = [file.path for file in ctx.files.hdrs],
+        inputs = ctx.files.hdrs,
+        outputs = [header],
+    )
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
@@ -45,7 +50,7 @@ def _precompiled_header_impl(ctx):
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
-        "hdr": attr.label(allow_single_file = [".h"]),
+        "hdrs": attr.label_list(allow_files = [".h"]),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],
