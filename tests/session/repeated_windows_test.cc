@@ -143,7 +143,7 @@ TEST_F(RepeatedWindowsTest, LongRandomLoopsAreEqualToTheLastBit) {
   int with_windows = 0;
   for (uint32_t seed = first_seed; seed < first_seed + kLongLoops && !HasFailure(); ++seed) {
     data_.clear();
-    const int operators = 100 + static_cast<int>(seed % 24) * 12;
+    const int operators = 100 + static_cast<int>((seed - first_seed) * 288 / kLongLoops);
     const std::vector<Command> commands =
         RandomLoop(seed, operators)
             .Make(WireId, [this](Handle handle, const std::vector<float>& values) {
@@ -157,7 +157,7 @@ TEST_F(RepeatedWindowsTest, LongRandomLoopsAreEqualToTheLastBit) {
     with_windows += windows.windows > 0 ? 1 : 0;
   }
   printf("%d of %u loops with windows\n", with_windows, kLongLoops);
-  EXPECT_GT(with_windows, static_cast<int>(kLongLoops) / 8);
+  EXPECT_GE(with_windows, static_cast<int>(kLongLoops) / 8);
 }
 
 // Handles that are in use, unknown, or of something else: what a client may send by mistake, or
