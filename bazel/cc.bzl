@@ -11,13 +11,6 @@ COPTS = [
     "-Wno-missing-field-initializers",
 ]
 
-# --define=shared_libraries=1: tests that are linked against our libraries, not each with all of them
-# in it, which with sanitizers would take 100 to 300 MB and seconds each.
-LINKSTATIC = select({
-    "//:shared_libraries": False,
-    "//conditions:default": True,
-})
-
 # Of joined files (below), gcc takes all but the name of the joined one for headers.
 _JOINED_COPTS = select({
     "//:joined": ["-Wno-subobject-linkage"],
@@ -113,10 +106,10 @@ def _joined(name, srcs):
     })
 
 def chx_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], **kwargs):
-    """A cc_library that's linked as an archive, with its includes checked.
+    """A cc_library that's always linked as an archive, with its includes checked.
 
-    LINKSTATIC is what lets a target with linkstatic = False take the system's
-    shared objects without turning our own libraries into .so files.
+    linkstatic here is what lets a target with linkstatic = False take the
+    system's shared objects without turning our own libraries into .so files.
     """
     include_check(name, srcs + hdrs + kwargs.get("textual_hdrs", []))
     native.cc_library(
@@ -124,7 +117,7 @@ def chx_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], **kwargs):
         srcs = _joined(name, srcs) + [name + "_includes.h"],
         hdrs = hdrs,
         copts = COPTS + _JOINED_COPTS + _pch_copts("common") + copts,
-        linkstatic = LINKSTATIC,
+        linkstatic = True,
         deps = deps + _pch_deps("common"),
         **kwargs
     )
@@ -142,7 +135,7 @@ def chx_isa_library(name, srcs, deps):
             name = name + "_" + isa,
             srcs = joined + [name + "_includes.h"],
             copts = COPTS + ["-O3"] + _LOOP_COPTS + copts,
-            linkstatic = LINKSTATIC,
+            linkstatic = True,
             local_defines = ["CHX_ISA=" + isa],
             visibility = ["//visibility:private"],
             deps = deps,
