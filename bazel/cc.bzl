@@ -11,34 +11,31 @@ COPTS = [
     "-Wno-missing-field-initializers",
 ]
 
+def _if(setting, values):
+    return select({
+        setting: values,
+        "//conditions:default": [],
+    })
+
 # Of joined files (below), gcc takes all but the name of the joined one for headers.
-_JOINED_COPTS = select({
-    "//:joined": ["-Wno-subobject-linkage"],
-    "//conditions:default": [],
-})
+_JOINED_COPTS = _if("//:joined", ["-Wno-subobject-linkage"])
 
 # --define=pch=1: half of what most files take to compile is these headers. With gcc only; where
 # options differ, it reads the header instead. Files include what they use all the same: clang's builds
 # for the sanitizers, clang-tidy and the release have no such header. Of headers that were compiled
 # before, gcc 12 has false alarms about bounds; other builds have those warnings.
 def _pch_copts(name):
-    return select({
-        "//:pch": [
-            "-include",
-            "$(BINDIR)/bazel/pch/%s.h" % name,
-            "-Wno-array-bounds",
-            "-Wno-restrict",
-            "-Wno-stringop-overflow",
-            "-Wno-stringop-overread",
-        ],
-        "//conditions:default": [],
-    })
+    return _if("//:pch", [
+        "-include",
+        "$(BINDIR)/bazel/pch/%s.h" % name,
+        "-Wno-array-bounds",
+        "-Wno-restrict",
+        "-Wno-stringop-overflow",
+        "-Wno-stringop-overread",
+    ])
 
 def _pch_deps(name):
-    return select({
-        "//:pch": ["//bazel/pch:" + name],
-        "//conditions:default": [],
-    })
+    return _if("//:pch", ["//bazel/pch:" + name])
 
 # Lets loops vectorise (no errno, no traps) with the same bits on every instruction set (no
 # contraction to fused multiply-adds).

@@ -13,7 +13,7 @@
 namespace chx {
 namespace {
 
-constexpr std::chrono::seconds kUploadTimeout(60);
+constexpr std::chrono::seconds kAnswerTimeout(60);
 
 absl::StatusOr<Connection*> Usable(Session* session) {
   CHX_RETURN_IF_ERROR(session->queue().CheckUsable());
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<DataFileArray>> DescribeDataFile(Session* session,
         call->mutable_describe_data()->set_session_id(id);
         call->mutable_describe_data()->set_path(path);
       },
-      kUploadTimeout, &reply));
+      kAnswerTimeout, &reply));
   std::vector<DataFileArray> arrays;
   for (const v1::DataMember& member : reply.describe_data().members()) {
     CHX_RETURN_IF_ERROR(wire::CheckArrayHeader("data", member.shape_size(), member.dtype()));

@@ -5,7 +5,7 @@
 namespace chx {
 namespace {
 
-constexpr int kReadPollMs = 1000;
+constexpr int kRoomPollMs = 1000;
 
 FrameReader::OnTimeout OnTimeoutOf(Link::Wait wait) {
   switch (wait) {
@@ -22,7 +22,7 @@ FrameReader::OnTimeout OnTimeoutOf(Link::Wait wait) {
 
 bool Link::Write(const v1::Submit& batch) {
   return WriteFrame(&channel_->socket(), FrameKind::kMessage, batch, &buffer_, [this] {
-    WaitForRoom(kReadPollMs);
+    WaitForRoom(kRoomPollMs);
     return true;  // were it cut, the next try would tell
   });
 }

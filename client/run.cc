@@ -10,7 +10,6 @@
 namespace chx {
 namespace {
 
-constexpr char kEvaluation[] = "evaluation/";
 constexpr double kWait = 1;                        // seconds, of one question for events
 constexpr uint64_t kNoEvents = uint64_t{1} << 63;  // from there on there are none
 constexpr auto kForever = std::chrono::milliseconds::max();
@@ -145,7 +144,7 @@ absl::StatusOr<std::map<std::string, std::vector<double>>> Run::Metrics() const 
   std::map<std::string, std::vector<double>> metrics;
   for (const Event& event : events) {
     if (event.kind != Event::Kind::kLog && event.kind != Event::Kind::kEvaluation) continue;
-    const std::string prefix = event.kind == Event::Kind::kLog ? "" : kEvaluation;
+    const std::string prefix = event.kind == Event::Kind::kLog ? "" : kEvaluationPrefix;
     metrics[prefix + "step"].push_back(static_cast<double>(event.step));
     metrics[prefix + "epoch"].push_back(event.epoch);
     for (const auto& [name, value] : event.metrics) metrics[prefix + name].push_back(value);

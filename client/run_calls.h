@@ -15,6 +15,9 @@
 
 namespace chx {
 
+// Of the names of an evaluation's metrics.
+inline constexpr char kEvaluationPrefix[] = "evaluation/";
+
 // A recorded step, and the arrays whose rows are its arguments.
 struct RunCalls {
   const RecordedProgram* program = nullptr;

@@ -16,7 +16,6 @@
 namespace chx {
 namespace {
 
-constexpr char kOfEvaluation[] = "evaluation/";
 constexpr int64_t kMostSteps = int64_t{1} << 40;   // more than a daemon makes
 constexpr int64_t kNever = int64_t{1} << 62;       // steps
 constexpr int64_t kMostValues = int64_t{1} << 27;  // of all numbers that vary
@@ -124,7 +123,7 @@ absl::StatusOr<RunCalls> CallsOf(const RunStep& step, int64_t rows, bool drop_la
 absl::StatusOr<RunRule> RuleOf(const StopRule& rule, const RunRequest& request) {
   RunRule made;
   absl::string_view name = rule.metric;
-  made.of_evaluation = absl::ConsumePrefix(&name, kOfEvaluation);
+  made.of_evaluation = absl::ConsumePrefix(&name, kEvaluationPrefix);
   made.kind = static_cast<uint32_t>(rule.kind);
   made.bound = rule.bound;
   made.patience = rule.patience;

@@ -10,8 +10,6 @@
 namespace chx {
 namespace {
 
-Value Sigmoid(Value x) { return x.context()->Apply("sigmoid", {x}); }
-
 // What the gradient is multiplied by to be differentiated: f''(x).
 Value SiluSecond(Value x) {
   const Value s = Sigmoid(x);

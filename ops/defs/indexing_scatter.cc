@@ -190,10 +190,6 @@ absl::Status ScatterReduceRule(InferContext& c) {
   return c.AddOutput(x.dtype, x.shape);
 }
 
-Value Arange(OpContext& c, int64_t n) {
-  return c.Apply("arange", {}, {{"start", Scalar(n)}, {"dtype", Dtype::kInt64}});
-}
-
 // The element of an array of `shape` that each index along an axis stands for, in one dimension.
 Value FlatPositions(OpContext& c, Value indices, const Shape& shape, int axis) {
   const Value wide = Cast(indices, Dtype::kInt64);
@@ -204,7 +200,7 @@ Value FlatPositions(OpContext& c, Value indices, const Shape& shape, int axis) {
     if (i != axis) {
       Shape line(shape.size(), 1);
       line[i] = wide.shape()[i];
-      part = Reshape(Arange(c, line[i]), line);
+      part = Reshape(ArangeTo(c, line[i]), line);
     }
     part = part * Scalar(step);
     flat = flat.absent() ? part : flat + part;
@@ -232,7 +228,7 @@ void ScatterReduce(ComposeContext& c) {
   const Value flat = Reshape(x, {size});
   if (c.attr(2).AsBool()) {  // include_self
     source = c.Apply("concatenate", {source, flat}, {{"axis", 0}});
-    positions = c.Apply("concatenate", {positions, Arange(c, size)}, {{"axis", 0}});
+    positions = c.Apply("concatenate", {positions, ArangeTo(c, size)}, {{"axis", 0}});
     return c.SetOutput(0, Reshape(Segments(c, reduction, source, positions, size), x.shape()));
   }
   const Value counts = Counts(c, positions, size);

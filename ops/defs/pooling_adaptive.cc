@@ -41,10 +41,6 @@ absl::Status CheckAdaptive(InferContext& c, Dtype result) {
   return c.AddOutput(result, shape);
 }
 
-Value Steps(OpContext& c, int64_t n) {
-  return c.Apply("arange", {}, {{"start", Scalar(n)}, {"dtype", Dtype::kInt64}});
-}
-
 Value FloorDivide(OpContext& c, Value a, int64_t b) {
   return c.Apply("floor_divide", {a, Scalar(b)});
 }
@@ -80,10 +76,10 @@ struct UnevenWindows {
   UnevenWindows(OpContext& c, const Shape& shape, int axis, int64_t windows) {
     const int64_t size = shape[axis];
     const int after = shape.size() - axis - 1;
-    const Value number = Steps(c, windows);
+    const Value number = ArangeTo(c, windows);
     const Value start = FloorDivide(c, number * Scalar(size), windows);
     const Value end = FloorDivide(c, (number + 1) * Scalar(size) + Scalar(windows - 1), windows);
-    const Value all = ExpandDims(start, 1) + Steps(c, Longest(size, windows));
+    const Value all = ExpandDims(start, 1) + ArangeTo(c, Longest(size, windows));
     inside = Before(c.Apply("less", {all, ExpandDims(end, 1)}), after);
     index = c.Apply("minimum", {all, Scalar(size - 1)});
     length = Before(end - start, after);
@@ -119,7 +115,7 @@ void AdaptiveAverage(ComposeContext& c) {
 // The last axis first, so that of equal elements the first in C order is chosen.
 void AdaptiveMaxIndex(ComposeContext& c) {
   Value x = c.input(0);
-  Value at = Reshape(Steps(c, NumElements(x.shape())), x.shape());
+  Value at = Reshape(ArangeTo(c, NumElements(x.shape())), x.shape());
   for (int axis = x.ndim() - 1; axis >= 2; --axis) {
     const int64_t windows = SizeOf(c.attr(0), axis);
     if (x.shape()[axis] % windows == 0) {

@@ -2,6 +2,7 @@
 // (chx/_recurrent.py), so that a step depends only on its own inputs, or use one operator
 // (sequences.cc).
 #include "ops/basic_index.h"
+#include "ops/defs/common/expressions.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"
@@ -10,15 +11,6 @@ namespace chx {
 namespace {
 
 using Values = absl::InlinedVector<Value, 8>;
-
-Value GateSigmoid(Value x) { return x.context()->Apply("sigmoid", {x}); }
-Value Tanh(Value x) { return x.context()->Apply("tanh", {x}); }
-
-// a[begin:end] along axis 0.
-Value RowsOf(Value a, int64_t begin, int64_t end) {
-  return a.context()->Apply("getitem", {a},
-                            {{"index", IndexBuilder().Slice(begin, end, {}).Build()}});
-}
 
 Value Join(OpContext& c, absl::Span<const Value> parts, int64_t axis) {
   return parts.size() == 1 ? parts[0] : c.Apply("concatenate", parts, {{"axis", axis}});
@@ -88,10 +80,10 @@ void Lstm(ComposeContext& c) {
   const int64_t rows = x.shape()[0];
   const int64_t all = c_prev.shape()[0];
   const Values gates = Gates(x, 4, false);  // a, i, f, o
-  const Value current = rows == all ? c_prev : RowsOf(c_prev, 0, rows);
-  const Value next = Tanh(gates[0]) * GateSigmoid(gates[1]) + GateSigmoid(gates[2]) * current;
-  const Value h = GateSigmoid(gates[3]) * Tanh(next);
-  c.SetOutput(0, rows == all ? next : Join(c, {next, RowsOf(c_prev, rows, all)}, 0));
+  const Value current = rows == all ? c_prev : SliceAxis(c_prev, 0, 0, rows);
+  const Value next = Tanh(gates[0]) * Sigmoid(gates[1]) + Sigmoid(gates[2]) * current;
+  const Value h = Sigmoid(gates[3]) * Tanh(next);
+  c.SetOutput(0, rows == all ? next : Join(c, {next, SliceAxis(c_prev, 0, rows, all)}, 0));
   c.SetOutput(1, h);
 }
 
@@ -113,9 +105,9 @@ absl::Status LstmCellRule(InferContext& c) {
 
 void LstmCell(ComposeContext& c) {
   const Values gates = Gates(c.input(0) + c.input(1), 4, true);
-  const Value next = GateSigmoid(gates[1]) * c.input(2) + GateSigmoid(gates[0]) * Tanh(gates[2]);
+  const Value next = Sigmoid(gates[1]) * c.input(2) + Sigmoid(gates[0]) * Tanh(gates[2]);
   c.SetOutput(0, next);
-  c.SetOutput(1, GateSigmoid(gates[3]) * Tanh(next));
+  c.SetOutput(1, Sigmoid(gates[3]) * Tanh(next));
 }
 
 // x, h, c, gc, gh.
@@ -133,10 +125,10 @@ absl::Status LstmCellGradRule(InferContext& c) {
 
 void LstmCellGrad(ComposeContext& c) {
   const Values gates = Gates(c.input(0) + c.input(1), 4, true);
-  const Value i = GateSigmoid(gates[0]);
-  const Value f = GateSigmoid(gates[1]);
+  const Value i = Sigmoid(gates[0]);
+  const Value f = Sigmoid(gates[1]);
   const Value a = Tanh(gates[2]);
-  const Value o = GateSigmoid(gates[3]);
+  const Value o = Sigmoid(gates[3]);
   const Value before = c.input(2);
   const Value squashed = Tanh(f * before + i * a);
   const Value gh = c.input(4);
@@ -180,12 +172,12 @@ void Slstm(ComposeContext& c) {
   Value output;
   for (int i = 0; i < 2; ++i) {
     const Values gates = Gates(c.input(2 + i), 4, false);  // a, i, f, o
-    const Value part = Tanh(gates[0]) * GateSigmoid(gates[1]) + GateSigmoid(gates[2]) * c.input(i);
+    const Value part = Tanh(gates[0]) * Sigmoid(gates[1]) + Sigmoid(gates[2]) * c.input(i);
     next = i == 0 ? part : next + part;
     output = i == 0 ? gates[3] : output + gates[3];
   }
   c.SetOutput(0, next);
-  c.SetOutput(1, GateSigmoid(output) * Tanh(next));
+  c.SetOutput(1, Sigmoid(output) * Tanh(next));
 }
 
 // tree_lstm: states c_1 ... c_n (N, C), then x (N, (3 + n) * C).
@@ -207,10 +199,10 @@ absl::Status TreeLstmRule(InferContext& c) {
 void TreeLstm(ComposeContext& c) {
   const int children = c.num_inputs() - 1;
   const Values gates = Gates(c.input(children), 3 + children, true);  // a, i, o, f_1 ... f_n
-  Value next = Tanh(gates[0]) * GateSigmoid(gates[1]);
-  for (int i = 0; i < children; ++i) next = next + GateSigmoid(gates[3 + i]) * c.input(i);
+  Value next = Tanh(gates[0]) * Sigmoid(gates[1]);
+  for (int i = 0; i < children; ++i) next = next + Sigmoid(gates[3 + i]) * c.input(i);
   c.SetOutput(0, next);
-  c.SetOutput(1, GateSigmoid(gates[2]) * Tanh(next));
+  c.SetOutput(1, Sigmoid(gates[2]) * Tanh(next));
 }
 
 }  // namespace

@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "ops/basic_index.h"
+#include "ops/defs/common/expressions.h"
 
 namespace chx {
 namespace sequences {
 namespace {
-
-Value Sigmoid(Value x) { return x.context()->Apply("sigmoid", {x}); }
-Value Tanh(Value x) { return x.context()->Apply("tanh", {x}); }
 
 // The step that is i-th to be computed.
 int StepAt(const RnnNetwork& network, bool backwards, int i) {

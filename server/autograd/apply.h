@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "ops/registry.h"
 #include "server/autograd/variable.h"
 #include "server/engine/executor.h"
 
@@ -53,6 +54,9 @@ struct Runtime {
   Executor& executor;
   GraphAccount& graph;
 };
+
+// An operator that there is, for a call.
+inline const OpDef& OpNamed(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 // Kernels, views and transfers run as they are; compositions by their parts. In-place operators
 // are refused on arrays in a graph. *outputs is replaced.

@@ -3,19 +3,16 @@
 #include <utility>
 
 #include "ops/error.h"
-#include "ops/registry.h"
 
 namespace chx::server {
 namespace {
-
-const OpDef& Op(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 // A gradient that a leaf may own: C-contiguous, sharing memory with nothing.
 absl::StatusOr<Variable> Own(Runtime& runtime, Variable grad, const RecordMode& mode) {
   const ArraySpec& spec = grad.array.spec;
   if (spec.is_contiguous() && spec.offset == 0 && grad.array.buffer->unique()) return grad;
   const VariableOperand input(&grad);
-  return Apply1(runtime, {Op("copy"), absl::MakeConstSpan(&input, 1), {}}, mode);
+  return Apply1(runtime, {OpNamed("copy"), absl::MakeConstSpan(&input, 1), {}}, mode);
 }
 
 // node->grad += grad. The old array is written only if nobody else can see it.
@@ -30,9 +27,9 @@ absl::Status AddToLeaf(Runtime& runtime, ArrayNode* node, Variable grad, const R
   if (old.nodes.empty() && grad.nodes.empty() && old.array.buffer->unique() &&
       !old.array.buffer->lease()) {
     ApplyOutputs none;
-    return Apply(runtime, {Op("add_"), inputs, {}}, mode, &none);
+    return Apply(runtime, {OpNamed("add_"), inputs, {}}, mode, &none);
   }
-  CHX_ASSIGN_OR_RETURN(Variable sum, Apply1(runtime, {Op("add"), inputs, {}}, mode));
+  CHX_ASSIGN_OR_RETURN(Variable sum, Apply1(runtime, {OpNamed("add"), inputs, {}}, mode));
   *node->grad = std::move(sum);
   return absl::OkStatus();
 }
@@ -41,7 +38,7 @@ absl::StatusOr<Variable> Unscale(Runtime& runtime, const Variable& grad, double 
                                  const RecordMode& mode) {
   if (loss_scale == 1.0) return grad;
   const VariableOperand inputs[] = {VariableOperand(&grad), VariableOperand(Scalar(loss_scale))};
-  return Apply1(runtime, {Op("divide"), inputs, {}}, mode);
+  return Apply1(runtime, {OpNamed("divide"), inputs, {}}, mode);
 }
 
 std::vector<ArrayNode*> NodesOf(absl::Span<Variable* const> variables, BackpropId id) {

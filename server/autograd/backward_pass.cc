@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/error.h"
-#include "ops/registry.h"
 #include "server/autograd/rule_context.h"
 
 namespace chx::server {
@@ -14,8 +13,6 @@ namespace {
 constexpr auto kGradientBytes = static_cast<int64_t>(4 * sizeof(Variable) + 64);
 // And for each op node: slots of two sets, places in lists and in the queue.
 constexpr int64_t kOpNodeBytes = 128;
-
-const OpDef& Named(absl::string_view name) { return *OpRegistry::Global().Find(name); }
 
 }  // namespace
 
@@ -92,7 +89,7 @@ std::vector<std::pair<Ref<ArrayNode>, Variable>> BackwardPass::Finish() {
 absl::StatusOr<Variable> BackwardPass::Full(const ArraySpec& spec, double value) {
   const AttrValue attrs[] = {AttrValue::FromInts(spec.shape.span()), AttrValue(Scalar(value)),
                              AttrValue(spec.dtype)};
-  return Apply1(runtime_, {Named("full"), {}, attrs, spec.device}, mode_);
+  return Apply1(runtime_, {OpNamed("full"), {}, attrs, spec.device}, mode_);
 }
 
 bool BackwardPass::Wants(const ArrayNode* node) const {
@@ -139,7 +136,7 @@ absl::StatusOr<Variable> BackwardPass::Reduce(Variable grad, const ArraySpec& sp
 absl::StatusOr<Variable> BackwardPass::Unary(absl::string_view op, const Variable& x,
                                              absl::Span<const AttrValue> attrs) {
   const VariableOperand input(&x);
-  return Apply1(runtime_, {Named(op), absl::MakeConstSpan(&input, 1), attrs}, mode_);
+  return Apply1(runtime_, {OpNamed(op), absl::MakeConstSpan(&input, 1), attrs}, mode_);
 }
 
 absl::Status BackwardPass::Accumulate(ArrayNode* node, const Variable& grad) {
@@ -151,7 +148,7 @@ absl::Status BackwardPass::Accumulate(ArrayNode* node, const Variable& grad) {
     return absl::OkStatus();
   }
   const VariableOperand inputs[] = {VariableOperand(&it->second), VariableOperand(&grad)};
-  CHX_ASSIGN_OR_RETURN(it->second, Apply1(runtime_, {Named("add"), inputs, {}}, mode_));
+  CHX_ASSIGN_OR_RETURN(it->second, Apply1(runtime_, {OpNamed("add"), inputs, {}}, mode_));
   return absl::OkStatus();
 }
 

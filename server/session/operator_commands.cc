@@ -13,7 +13,7 @@ namespace {
 // for each.
 constexpr size_t kManyOperands = 256;
 constexpr int64_t kOperandBytes = 1024;
-constexpr size_t kMaxDescribedInputs = 16;  // inputs
+constexpr size_t kMaxDescribedInputs = 16;
 
 using Inputs = absl::InlinedVector<VariableOperand, 4>;
 

@@ -9,11 +9,11 @@ namespace chx {
 namespace {
 
 constexpr int kApplyOps = 12;  // to one command of each other kind
-constexpr size_t kMostElements = 4096;
+constexpr size_t kFractionBytes = 4096;
 
 // 0.747 as a float32, fractions in other dtypes.
 absl::string_view Fractions() {
-  static const std::string* const data = new std::string(kMostElements, '\x3f');
+  static const std::string* const data = new std::string(kFractionBytes, '\x3f');
   return *data;
 }
 
@@ -108,7 +108,7 @@ class Filler {
   void Refine(command::Upload* c) {
     double bytes = static_cast<double>(ItemSize(c->dtype));
     for (int64_t dim : c->shape) bytes *= static_cast<double>(dim);
-    const bool fits = bytes >= 0 && bytes <= static_cast<double>(kMostElements);
+    const bool fits = bytes >= 0 && bytes <= static_cast<double>(kFractionBytes);
     c->data = fits ? Fractions().substr(0, static_cast<size_t>(bytes)) : "";
   }
   void Refine(command::UploadFrom* c) { MostlyStage(&c->stage); }

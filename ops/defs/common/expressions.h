@@ -19,6 +19,14 @@ inline Value OptionalInput(ComposeContext& c, int i) {
   return i < c.num_inputs() ? c.input(i) : Value();
 }
 
+inline Value Sigmoid(Value x) { return x.context()->Apply("sigmoid", {x}); }
+inline Value Tanh(Value x) { return x.context()->Apply("tanh", {x}); }
+
+// 0 to n - 1, as int64.
+inline Value ArangeTo(OpContext& c, int64_t n) {
+  return c.Apply("arange", {}, {{"start", Scalar(n)}, {"dtype", Dtype::kInt64}});
+}
+
 inline Value Where(Value condition, Value x, Value y) {
   return condition.context()->Apply("where", {condition, x, y});
 }

@@ -19,10 +19,6 @@ namespace {
 // Memory comes from the session's own pool, so old contents belong to the session itself.
 absl::Status RunEmpty(const KernelArgs&) { return absl::OkStatus(); }
 
-Loop CopyLoop(Dtype from, Dtype to) {
-  return Loops().cast[static_cast<int>(from)][static_cast<int>(to)];
-}
-
 void Fill(const KernelArgs& args, const Scalar& value) {
   const KernelTensor& out = args.out(0);
   alignas(8) char element[8];
@@ -30,7 +26,7 @@ void Fill(const KernelArgs& args, const Scalar& value) {
   KernelTensor in;
   in.data = element;
   in.dtype = out.dtype;
-  RunUnary(PoolOf(args), in, out, CopyLoop(out.dtype, out.dtype));
+  RunUnary(PoolOf(args), in, out, CastLoop(out.dtype, out.dtype));
 }
 
 absl::Status RunFull(const KernelArgs& args) {
@@ -94,7 +90,7 @@ absl::Status RunEye(const KernelArgs& args) {
 absl::Status RunCast(const KernelArgs& args) {
   const KernelTensor& in = args.in(0);
   const KernelTensor& out = args.out(0);
-  RunUnary(PoolOf(args), in, out, CopyLoop(in.dtype, out.dtype));
+  RunUnary(PoolOf(args), in, out, CastLoop(in.dtype, out.dtype));
   return absl::OkStatus();
 }
 
@@ -104,7 +100,7 @@ absl::Status RunCopyTo(const KernelArgs& args) {
     Fill(args, source.scalar);
   } else {
     const KernelTensor& out = args.out(0);
-    RunUnary(PoolOf(args), source, out, CopyLoop(source.dtype, out.dtype));
+    RunUnary(PoolOf(args), source, out, CastLoop(source.dtype, out.dtype));
   }
   return absl::OkStatus();
 }

@@ -23,10 +23,6 @@ namespace {
 using kernels::AxisSlices;
 using kernels::IndexMode;
 
-Loop CastLoop(Dtype from, Dtype to) {
-  return Loops().cast[static_cast<int>(from)][static_cast<int>(to)];
-}
-
 absl::Status RunGetItemGrad(const KernelArgs& args) {
   const KernelTensor& gy = args.in(0);
   const KernelTensor& out = args.out(0);

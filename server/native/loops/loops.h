@@ -109,6 +109,10 @@ std::vector<const LoopSet*> SupportedLoops();
 // The fastest of them.
 const LoopSet& Loops();
 
+inline Loop CastLoop(Dtype from, Dtype to) {
+  return Loops().cast[static_cast<int>(from)][static_cast<int>(to)];
+}
+
 }  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_LOOPS_LOOPS_H_
