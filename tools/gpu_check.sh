@@ -53,7 +53,7 @@ bundle() {
   tools/stage.sh "$root/py"
   cp -L tests/__init__.py "$root/py/tests/"
   cp -rL tests/conformance "$root/py/tests/"
-  cp -L tests/perf/gpu_bench.py "$root/py/"
+  cp -L tests/perf/gpu_{bench,cases,sides}.py "$root/py/"
   cp -r tools/gpu_check "$root/py/"
   mv "$root/py/gpu_check/gpu_check.sh" "$root/"
   chmod -R u+w "$root"

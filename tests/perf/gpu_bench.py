@@ -1,162 +1,166 @@
-"""Speed of one device: tools/gpu_check.sh runs it on a GPU.
+"""Speed of one device, by chx and by PyTorch: tools/gpu_check.sh runs it on a GPU.
 
-    python gpu_bench.py --device=cuda:0
+    python gpu_bench.py chx --device=cuda:0 --json=chx.json
+    python gpu_bench.py torch --device=cuda:0 --json=torch.json
+    python gpu_bench.py table chx.json torch.json
 
-Each row is the median of a few rounds; a round queues many calls and waits once. The last column is
-the rate that the chip's own limits (memory bandwidth, arithmetic) can be compared with.
+Each row is the median of a few rounds; a round queues many calls and waits once. The rate is for
+comparison with the chip's own limits (memory bandwidth, arithmetic). `sessions` runs training steps
+by several clients of one daemon at once.
 """
 
 import argparse
+import json
+import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 
-import chx
-import numpy as np
+import gpu_cases
+from gpu_sides import SIDES
 
 ROUNDS = 5
+ROUND_SECONDS = 0.02
+CLIENT_SECONDS = 3.0
+# Precision and the choice of algorithms, for the cases that they matter for.
+SETTINGS = {
+    "": {},
+    "tf32, autotune": {"tf32": True, "autotune": True},
+}
 
 
-def seconds_per_call(session, call, calls):
+def seconds_per_call(f, call):
     call()
-    session.synchronize()
+    f.synchronize()
+    start = time.perf_counter()
+    call()
+    f.synchronize()
+    once = time.perf_counter() - start
+    calls = max(1, min(200, int(ROUND_SECONDS / once)))
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
         for _ in range(calls):
             call()
-        session.synchronize()
+        f.synchronize()
         times.append((time.perf_counter() - start) / calls)
     return statistics.median(times)
 
 
-def uniform(shape, dtype="float32"):
-    return chx.random.uniform(-1.0, 1.0, size=shape, dtype=dtype)
+def measure(f, scale, results):
+    for settings, values in SETTINGS.items():
+        f.configure(**values)
+        groups = [gpu_cases.libraries, gpu_cases.steps]
+        if not values:
+            groups = [gpu_cases.kernels, gpu_cases.transfers, *groups]
+        for group in groups:
+            for name, call, work, unit in group(f, scale):
+                label = f"{name} ({settings})" if settings else name
+                try:
+                    seconds = seconds_per_call(f, call)
+                except Exception as error:  # the other rows are worth having
+                    print(f"{label}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+                    continue
+                results[label] = (seconds, work, unit)
+                rate = f"{work / seconds / 1e9:10.1f} G{unit}/s" if unit else ""
+                print(f"{label:46} {seconds * 1e6:12.1f} us {rate}", flush=True)
 
 
-def kernel_cases(scale):
-    """Name, call, and what it counts: bytes moved or floating-point operations."""
-    n = 4096 // scale
-    a, b = uniform((n, n)), uniform((n, n))
-    row = uniform((n,))
-    half = a.astype("float16")
-    labels = chx.array(np.arange(n, dtype=np.int32) % n)
-    item = 4.0 * n * n
-    yield "add", lambda: a + b, 3 * item, "B"
-    yield "add a row", lambda: a + row, 2 * item, "B"
-    yield "add transposed", lambda: a + b.transpose(), 3 * item, "B"
-    yield "exp", lambda: chx.exp(a), 2 * item, "B"
-    yield "astype float16", lambda: a.astype("float16"), 1.5 * item, "B"
-    yield "copy transposed", lambda: a.transpose().copy(), 2 * item, "B"
-    yield "sum", lambda: a.sum(), item, "B"
-    yield "sum of rows", lambda: a.sum(1), item, "B"
-    yield "sum of columns", lambda: a.sum(0), item, "B"
-    yield "argmax of rows", lambda: a.argmax(1), item, "B"
-    yield "take rows", lambda: chx.take(a, labels, 0), 2 * item, "B"
-    yield "cross entropy", lambda: chx.softmax_cross_entropy(a, labels), item, "B"
-    yield "matmul float32", lambda: chx.dot(a, b), 2.0 * n**3, "FLOP"
-    yield "matmul float16", lambda: chx.dot(half, half), 2.0 * n**3, "FLOP"
-    yield "uniform numbers", lambda: uniform((n, n)), item, "B"
+def client(address):
+    """Steps within some seconds, after all clients are ready."""
+    f = SIDES["chx"]("", address)
+    step = gpu_cases.mlp(f, [784, 1000, 1000, 10], 100)
+    for _ in range(20):
+        step()
+    f.synchronize()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    count, longest, begun = 0, 0.0, time.perf_counter()
+    while time.perf_counter() - begun < CLIENT_SECONDS:
+        start = time.perf_counter()
+        for _ in range(10):
+            step()
+        f.synchronize()
+        longest = max(longest, time.perf_counter() - start)
+        count += 10
+    print(json.dumps([count / (time.perf_counter() - begun), longest / 10]), flush=True)
 
 
-def library_cases(scale):
-    """What cuDNN and cuSOLVER compute where they are installed."""
-    n, size = max(1, 32 // scale), max(7, 56 // scale)
-    x, w = uniform((n, 64, size, size)), uniform((64, 64, 3, 3))
-    half, half_w = x.astype("float16"), w.astype("float16")
-    leaf, leaf_w = uniform(x.shape).require_grad(), uniform(w.shape).require_grad()
-
-    def backward():
-        chx.conv(leaf, leaf_w, pad=1).sum().backward()
-        leaf.cleargrad()
-        leaf_w.cleargrad()
-
-    steps, width = max(2, 50 // scale), max(2, 512 // scale)
-    xs = [uniform((n, width)) for _ in range(steps)]
-    states = [chx.zeros((1, n, width), "float32") for _ in range(2)]
-    ws = [[uniform((width, width)).require_grad() for _ in range(8)]]
-    bs = [[uniform((width,)) for _ in range(8)]]
-
-    def lstm():
-        with chx.no_backprop_mode():
-            return chx.n_step_lstm(1, *states, ws, bs, xs)
-
-    def lstm_backward():
-        hy, _, _ = chx.n_step_lstm(1, *states, ws, bs, xs)
-        hy.sum().backward()
-        for w in ws[0]:
-            w.cleargrad()
-
-    products = 16.0 * steps * n * width * width
-    yield "lstm", lstm, products, "FLOP"
-    yield "lstm, gradients", lstm_backward, 3 * products, "FLOP"
-    flops = 2.0 * n * 64 * 64 * 9 * size * size
-    yield "conv float32", lambda: chx.conv(x, w, pad=1), flops, "FLOP"
-    yield "conv float16", lambda: chx.conv(half, half_w, pad=1), flops, "FLOP"
-    yield "conv backward", backward, 3 * flops, "FLOP"
-    yield "average pool", lambda: chx.average_pool(x, 3, 2, 1), 5.0 * x.size, "B"
-    for m in (64, 128, 256, 512, 1024):
-        m = max(2, m // scale)
-        a = uniform((m, m)) + chx.eye(m, dtype="float32") * float(m)
-        yield f"solve {m}", lambda a=a: chx.linalg.solve(a, a), 8 / 3 * m**3, "FLOP"
-        yield f"eigh {m}", lambda a=a: chx.linalg.eigh(a), 9.0 * m**3, "FLOP"
+def sessions(device):
+    folder = tempfile.mkdtemp(prefix="chxd-")
+    address = f"unix:{folder}/chxd.sock"
+    command = [os.environ["CHX_CHXD"], f"--devices={device}", f"--listen={address}"]
+    daemon = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    for line in daemon.stdout:
+        if line.startswith("chxd ready"):
+            break
+    try:
+        for count in (1, 4, 8, 16):
+            clients = [
+                subprocess.Popen(
+                    [sys.executable, __file__, "client", f"--address={address}"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for _ in range(count)
+            ]
+            for each in clients:
+                assert each.stdout.readline() == "ready\n"
+            for each in clients:
+                print("go", file=each.stdin, flush=True)
+            rates, longest = zip(*(json.loads(c.stdout.readline()) for c in clients), strict=True)
+            for each in clients:
+                each.wait()
+            print(
+                f"{count:3} sessions: {sum(rates):9.0f} MLP steps/s in all, each {min(rates):.0f} to "
+                f"{max(rates):.0f}; the longest ten steps {max(longest) * 1e4:.1f} ms",
+                flush=True,
+            )
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
 
 
-def training_step(sizes, batch):
-    x = uniform((batch, sizes[0]))
-    t = chx.array(np.arange(batch, dtype=np.int32) % sizes[-1])
-    ws = [
-        (uniform((o, i)) * float(i) ** -0.5).require_grad()
-        for i, o in zip(sizes[:-1], sizes[1:], strict=True)
-    ]
-
-    def step():
-        h = x
-        for i, w in enumerate(ws):
-            h = chx.linear(h, w)
-            if i + 1 < len(ws):
-                h = chx.relu(h)
-        chx.mean(chx.softmax_cross_entropy(h, t)).backward()
-        for w in ws:
-            values = w.as_grad_stopped()
-            values -= w.grad * 0.01
-            w.cleargrad()
-
-    return step
+def table(paths):
+    chx, peer = (json.load(open(path)) for path in paths)
+    print(f"{'case':46} {'chx us':>12} {'PyTorch us':>12} {'ratio':>7}")
+    for name, (seconds, work, unit) in chx.items():
+        rate = f"{work / seconds / 1e9:10.0f} G{unit}/s" if unit else ""
+        if name in peer:
+            other = peer[name][0]
+            ratio = f"{other * 1e6:12.1f} {seconds / other:7.2f}"
+        else:
+            ratio = f"{'':12} {'':7}"
+        print(f"{name:46} {seconds * 1e6:12.1f} {ratio} {rate}")
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=[*SIDES, "sessions", "client", "table"])
+    parser.add_argument("files", nargs="*")
     parser.add_argument("--device", default="native:0")
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes, for a trial")
+    parser.add_argument("--json", help="a file for the results")
+    parser.add_argument("--address")
     arguments = parser.parse_args()
-    session = chx.connect(devices=arguments.device)
-    with chx.using_device(session.devices[0]):
-        print(f"{'case':20} {'us/call':>12} {'rate':>14}")
-        for name, call, work, unit in kernel_cases(arguments.scale):
-            seconds = seconds_per_call(session, call, 20)
-            print(f"{name:20} {seconds * 1e6:12.1f} {work / seconds / 1e9:10.1f} G{unit}/s")
-        for settings in ({}, {"autotune": True}, {"autotune": False, "use_cudnn": False}):
-            session.configure(max_workspace_size=256 << 20, **settings)
-            print(f"with {session.settings}")
-            for name, call, work, unit in library_cases(arguments.scale):
-                if settings and name.startswith(("solve", "eigh")):
-                    continue  # the settings are cuDNN's
-                seconds = seconds_per_call(session, call, 3)
-                print(f"{name:20} {seconds * 1e6:12.1f} {work / seconds / 1e9:10.1f} G{unit}/s")
-        small, large = ([784, 32, 32, 10], 1), ([784, 1000, 1000, 10], 100)
-        for name, (sizes, batch) in (("small", small), ("large", large)):
-            seconds = seconds_per_call(session, training_step(sizes, batch), 50)
-            print(f"{'step, ' + name:20} {seconds * 1e6:12.1f}")
-        data = np.ones(1 << 24 if arguments.scale == 1 else 1 << 16, np.float32)
-        start = time.perf_counter()
-        array = chx.array(data)
-        session.synchronize()
-        to_device = time.perf_counter() - start
-        start = time.perf_counter()
-        chx.to_numpy(array)
-        to_host = time.perf_counter() - start
-        print(f"to the device        {data.nbytes / to_device / 1e9:31.2f} GB/s")
-        print(f"to the host          {data.nbytes / to_host / 1e9:31.2f} GB/s")
+    if arguments.what == "table":
+        return table(arguments.files)
+    if arguments.what == "client":
+        return client(arguments.address)
+    if arguments.what == "sessions":
+        return sessions(arguments.device)
+    results = {}
+    try:
+        measure(SIDES[arguments.what](arguments.device), arguments.scale, results)
+    finally:
+        if arguments.json:
+            with open(arguments.json, "w") as file:
+                json.dump(results, file)
 
 
 if __name__ == "__main__":

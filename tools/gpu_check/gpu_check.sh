@@ -4,12 +4,14 @@
 #
 #   ./gpu_check.sh run [DEVICE]    all steps, one after the other; DEVICE is cuda:0 by default
 #   ./gpu_check.sh STEP [DEVICE]   one of them:
-#     smoke           a daemon starts, and some operators give what NumPy gives; under
-#                     compute-sanitizer, too, where there is one
+#     smoke           a daemon starts, and some operators give what NumPy gives
+#     memcheck        the same under compute-sanitizer, where there is one
 #     conformance     every operator against NumPy, on all cores; what is done is not done again
 #     libraries-off   rows of operators that have two ways, without cuDNN and cuSOLVER
 #     faults          sessions beside others that crash, take all memory, or never end
-#     bench           transfers, operators, training steps; beside PyTorch where it is installed
+#     bench           operators, transfers, training steps; beside PyTorch where the machine's python3
+#                     has it
+#     sessions        training steps by several clients at once
 #     table           what the logs say so far
 #
 # Each ends within $GPU_CHECK_SECONDS (540). The driver, cuBLAS, cuDNN and cuSOLVER are the machine's.
@@ -23,6 +25,8 @@ log=${OUT:-$root/log}
 seconds=${GPU_CHECK_SECONDS:-540}
 shards=${GPU_CHECK_SHARDS:-16}
 end=$((SECONDS + seconds))
+steps='smoke conformance libraries-off faults bench sessions memcheck'
+machine_libraries=${LD_LIBRARY_PATH:-}
 
 fail() {
   echo "gpu_check: $*" >&2
@@ -74,8 +78,14 @@ smoke() {
     cuda*) nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader ||
       { echo "nvidia-smi does not run: is there a GPU?"; return 1; } ;;
   esac
-  timeout "$(left)" "$python" -m gpu_check.smoke || return 1
-  [[ $device == cuda* ]] && command -v compute-sanitizer >/dev/null || return 0
+  timeout "$(left)" "$python" -m gpu_check.smoke
+}
+
+memcheck() {
+  if [[ $device != cuda* ]] || ! command -v compute-sanitizer >/dev/null; then
+    echo "passed over: no GPU, or no compute-sanitizer"
+    return 0
+  fi
   # The daemon is a child of the client.
   timeout "$(left)" compute-sanitizer --tool=memcheck --target-processes=all --error-exitcode=9 \
     "$python" -m gpu_check.smoke
@@ -135,14 +145,26 @@ faults() { timeout "$(left)" "$python" -m gpu_check.faults; }
 
 bench() {
   # What takes a GPU seconds takes a CPU half an hour.
-  local scale=1
+  local scale=1 peer
   [[ $device == cuda* ]] || scale=${GPU_CHECK_SCALE:-16}
-  timeout "$(left)" "$python" gpu_bench.py --device="$device" --scale="$scale"
+  timeout "$(left)" "$python" gpu_bench.py chx --device="$device" --scale="$scale" \
+    --json="$log/chx.json" || return 1
+  peer=$(command -v python3 || true)
+  if [[ $device == cuda* && -n $peer ]] && on_machine "$peer" -c 'import torch' 2>/dev/null; then
+    on_machine timeout "$(left)" "$peer" gpu_bench.py torch --device="$device" \
+      --json="$log/torch.json" || return 1
+    "$python" gpu_bench.py table "$log/chx.json" "$log/torch.json"
+  fi
 }
+
+# The machine's own programs, with its own settings.
+on_machine() { env -u PYTHONHOME -u PYTHONPATH LD_LIBRARY_PATH="$machine_libraries" "$@"; }
+
+sessions() { timeout "$(left)" "$python" gpu_bench.py sessions --device="$device"; }
 
 table() {
   local name
-  for name in smoke conformance libraries-off faults bench; do
+  for name in $steps; do
     [ -e "$log/$name.outcome" ] || continue
     printf '%-14s %s  %s\n' "$name" "$(cat "$log/$name.outcome")" \
       "$(grep -aE 'passed|failed|error|ready|chxd:' "$log/$name.log" | tail -n 1)"
@@ -165,10 +187,10 @@ outcome() {
 case $step in
   run)
     environment
-    for name in smoke conformance libraries-off faults bench; do outcome "$name" || true; done
+    for name in $steps; do outcome "$name" || true; done
     table
     ;;
-  smoke | conformance | libraries-off | faults | bench)
+  smoke | conformance | libraries-off | faults | bench | sessions | memcheck)
     environment
     outcome "$step"
     ;;
