@@ -6,10 +6,13 @@
 
 Each row is the median of a few rounds; a round queues many calls and waits once. The rate is for
 comparison with the chip's own limits (memory bandwidth, arithmetic). `sessions` runs training steps
-by several clients of one daemon at once.
+by several clients of one daemon at once. `profile` lists the kernels of a ResNet-50's step.
 """
 
 import argparse
+import collections
+import contextlib
+import csv
 import json
 import os
 import statistics
@@ -88,18 +91,55 @@ def client(address):
     print(json.dumps([count / (time.perf_counter() - begun), longest / 10]), flush=True)
 
 
-def sessions(device):
+@contextlib.contextmanager
+def daemon(device):
+    """Its address."""
     folder = tempfile.mkdtemp(prefix="chxd-")
     address = f"unix:{folder}/chxd.sock"
     command = [os.environ["CHX_CHXD"], f"--devices={device}", f"--listen={address}"]
-    daemon = subprocess.Popen(
+    process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
-    for line in daemon.stdout:
+    for line in process.stdout:
         if line.startswith("chxd ready"):
             break
     try:
-        for count in (1, 4, 8, 16):
+        yield address
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def two_steps(device):
+    """Of a ResNet-50, in a daemon of its own."""
+    f = SIDES["chx"](device)
+    step = gpu_cases.ResNet50(f, 32, 224).step
+    for _ in range(2):
+        step()
+    f.synchronize()
+    f.session.close()
+
+
+def profile(device):
+    """Times of the kernels of two steps, by Nsight Compute."""
+    log = os.path.join(tempfile.mkdtemp(prefix="chxd-"), "kernels.csv")
+    tool = ["ncu", "--clock-control=none", "--metrics=gpu__time_duration.sum", "--csv"]
+    tool += ["--target-processes=all", f"--log-file={log}"]
+    subprocess.run([*tool, sys.executable, __file__, "two_steps", f"--device={device}"], check=True)
+    times = collections.defaultdict(list)
+    with open(log) as file:
+        for row in csv.DictReader(line for line in file if line.startswith('"')):
+            scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "nsecond": 1e-3, "usecond": 1.0}
+            micros = float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]]
+            times[row["Kernel Name"]].append(micros)
+    print(f"{'us':>10} {'calls':>6}  kernel; {sum(map(sum, times.values())):.0f} us in all")
+    for name, each in sorted(times.items(), key=lambda item: -sum(item[1]))[:60]:
+        print(f"{sum(each):10.0f} {len(each):6}  {name[:150]}")
+
+
+def sessions(device, counts):
+    with daemon(device) as address:
+        for count in counts:
             clients = [
                 subprocess.Popen(
                     [sys.executable, __file__, "client", f"--address={address}"],
@@ -121,39 +161,46 @@ def sessions(device):
                 f"{max(rates):.0f}; the longest ten steps {max(longest) * 1e4:.1f} ms",
                 flush=True,
             )
-    finally:
-        daemon.terminate()
-        daemon.wait(60)
 
 
 def table(paths):
-    chx, peer = (json.load(open(path)) for path in paths)
+    results = []
+    for path in paths:
+        with open(path) as file:
+            results.append(json.load(file))
+    chx, peer = results
     print(f"{'case':46} {'chx us':>12} {'PyTorch us':>12} {'ratio':>7}")
-    for name, (seconds, work, unit) in chx.items():
-        rate = f"{work / seconds / 1e9:10.0f} G{unit}/s" if unit else ""
-        if name in peer:
-            other = peer[name][0]
-            ratio = f"{other * 1e6:12.1f} {seconds / other:7.2f}"
-        else:
-            ratio = f"{'':12} {'':7}"
-        print(f"{name:46} {seconds * 1e6:12.1f} {ratio} {rate}")
+    for name in [*chx, *(name for name in peer if name not in chx)]:
+        seconds = [side[name][0] if name in side else None for side in results]
+        micros = " ".join(" " * 12 if s is None else f"{s * 1e6:12.1f}" for s in seconds)
+        ratio = "" if None in seconds else f"{seconds[0] / seconds[1]:7.2f}"
+        _, work, unit = chx.get(name) or peer[name]
+        rate = f"{work / (seconds[0] or seconds[1]) / 1e9:10.0f} G{unit}/s" if unit else ""
+        print(f"{name:46} {micros} {ratio:>7} {rate}".rstrip())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=[*SIDES, "sessions", "client", "table"])
+    parser.add_argument(
+        "what", choices=[*SIDES, "sessions", "client", "profile", "two_steps", "table"]
+    )
     parser.add_argument("files", nargs="*")
     parser.add_argument("--device", default="native:0")
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes, for a trial")
     parser.add_argument("--json", help="a file for the results")
     parser.add_argument("--address")
+    parser.add_argument("--counts", default="1,4,8,16", help="of sessions at once")
     arguments = parser.parse_args()
     if arguments.what == "table":
         return table(arguments.files)
     if arguments.what == "client":
         return client(arguments.address)
     if arguments.what == "sessions":
-        return sessions(arguments.device)
+        return sessions(arguments.device, [int(n) for n in arguments.counts.split(",")])
+    if arguments.what == "two_steps":
+        return two_steps(arguments.device)
+    if arguments.what == "profile":
+        return profile(arguments.device)
     results = {}
     try:
         measure(SIDES[arguments.what](arguments.device), arguments.scale, results)

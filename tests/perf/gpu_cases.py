@@ -122,9 +122,7 @@ class ResNet50:
         gamma = self.parameter(np.ones(o, np.float32))
         beta = self.parameter(np.zeros(o, np.float32))
         mean, var = f.array(np.zeros(o, np.float32)), f.array(np.ones(o, np.float32))
-        return lambda x: f.batch_norm(
-            f.conv(x, w, stride=stride, pad=pad), gamma, beta, mean, var
-        )
+        return lambda x: f.batch_norm(f.conv(x, w, stride=stride, pad=pad), gamma, beta, mean, var)
 
     def block(self, i, width, stride):
         f = self.f
@@ -168,9 +166,13 @@ def steps(f, scale):
 
 
 def transfers(f, scale):
-    for mega in (1, 256):
+    """Of NumPy's arrays; and, for comparison, of pinned memory."""
+    for mega in (1, 16, 256):
         values = np.ones((mega << 18) // scale, np.float32)
         on_device = f.uniform(values.shape)
-        f.upload(values)
         yield f"upload {mega} MiB", lambda v=values: f.upload(v), values.nbytes, "B"
         yield f"download {mega} MiB", lambda x=on_device: f.download(x), values.nbytes, "B"
+        if hasattr(f, "pinned"):
+            upload, download = f.pinned(values)
+            yield f"upload {mega} MiB, pinned", upload, values.nbytes, "B"
+            yield f"download {mega} MiB, pinned", download, values.nbytes, "B"

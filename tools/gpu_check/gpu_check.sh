@@ -6,12 +6,15 @@
 #   ./gpu_check.sh STEP [DEVICE]   one of them:
 #     smoke           a daemon starts, and some operators give what NumPy gives
 #     memcheck        the same under compute-sanitizer, where there is one
-#     conformance     every operator against NumPy, on all cores; what is done is not done again
+#     conformance     every operator against NumPy, by sessions of one daemon, on all cores; what is
+#                     done is not done again
 #     libraries-off   rows of operators that have two ways, without cuDNN and cuSOLVER
 #     faults          sessions beside others that crash, take all memory, or never end
 #     bench           operators, transfers, training steps; beside PyTorch where the machine's python3
 #                     has it
 #     sessions        training steps by several clients at once
+#     profile         times of the kernels of a training step, where Nsight Compute is installed; not
+#                     one of "all"
 #     table           what the logs say so far
 #
 # Each ends within $GPU_CHECK_SECONDS (540). The driver, cuBLAS, cuDNN and cuSOLVER are the machine's.
@@ -91,14 +94,27 @@ memcheck() {
     "$python" -m gpu_check.smoke
 }
 
+# The daemon of all shards. Small matrices too go to cuSOLVER.
+start_daemon() {
+  local folder text="$log/conformance/daemon.log"
+  folder=$(mktemp -d)
+  export CHX_SERVER="unix:$folder/chxd.sock"
+  CHXD_CUSOLVER_SMALLEST=0 "$root/bin/chxd" --devices="$device" --listen="$CHX_SERVER" \
+    >"$text" 2>&1 &
+  daemon=$!
+  # shellcheck disable=SC2064 # the number of now
+  trap "kill $daemon 2>/dev/null" EXIT
+  while kill -0 "$daemon" && ! grep -q '^chxd ready' "$text"; do sleep 0.1; done
+  grep -q '^chxd ready' "$text"
+}
+
 # one_shard I: its rows, unless that is done.
 one_shard() {
   local name="$log/conformance/$1"
   [ ! -e "$name.done" ] || return 0
-  # Small matrices too go to cuSOLVER.
-  CHXD_CUSOLVER_SMALLEST=0 GPU_CHECK_SHARD=$1/$shards \
-    timeout "$(left)" "$python" -m pytest -p no:cacheprovider -q --tb=short -p gpu_check.shard \
-    -s --junitxml="$name.xml" tests/conformance/conformance_test.py >"$name.log" 2>&1
+  GPU_CHECK_SHARD=$1/$shards timeout "$(left)" "$python" -m pytest -p no:cacheprovider -q \
+    --tb=short -p gpu_check.shard -s --junitxml="$name.xml" tests/conformance/conformance_test.py \
+    >"$name.log" 2>&1
   local status=$?
   # 1: some have failed; 5: it has none.
   [ $status -le 1 ] || [ $status = 5 ] || return 1
@@ -106,28 +122,32 @@ one_shard() {
 }
 
 conformance() {
-  local i running=0 most
+  local i running=0 most daemon pids=()
   most=$(nproc)
+  start_daemon || return 1
   for ((i = 0; i < shards; i++)); do
     [ "$SECONDS" -lt "$end" ] || break
     one_shard "$i" &
+    pids+=($!)
     running=$((running + 1))
     if [ "$running" -ge "$most" ]; then
       wait -n
       running=$((running - 1))
     fi
   done
-  wait
+  wait "${pids[@]}"
+  kill "$daemon"
+  unset CHX_SERVER
   local finished failures
   finished=$(find "$log/conformance" -name '*.done' | wc -l)
-  cat "$log"/conformance/*.log | grep -aE '^(FAILED|ERROR)' | sort
-  failures=$(cat "$log"/conformance/*.log | grep -acE '^(FAILED|ERROR)')
-  echo "$finished of $shards shards done, $(cat "$log"/conformance/*.log |
+  cat "$log"/conformance/[0-9]*.log | grep -aE '^(FAILED|ERROR)' | sort
+  failures=$(cat "$log"/conformance/[0-9]*.log | grep -acE '^(FAILED|ERROR)')
+  echo "$finished of $shards shards done, $(cat "$log"/conformance/[0-9]*.log |
     grep -aoE '[0-9]+ passed' | awk '{s += $1} END {print s + 0}') passed, $failures failed"
   [ "$finished" = "$shards" ] || { echo "run this step again for the others"; return 1; }
   if [[ $device == cuda* ]]; then
     for library in 'cuBLAS 12 or 13' 'cuDNN 9' cuSOLVER; do
-      grep -ahom1 "cuda: $library: /.*" "$log"/conformance/*.log | head -n 1 | grep . ||
+      grep -aom1 "cuda: $library: /.*" "$log/conformance/daemon.log" ||
         echo "$library was not used"
     done
   fi
@@ -160,7 +180,13 @@ bench() {
 # The machine's own programs, with its own settings.
 on_machine() { env -u PYTHONHOME -u PYTHONPATH LD_LIBRARY_PATH="$machine_libraries" "$@"; }
 
-sessions() { timeout "$(left)" "$python" gpu_bench.py sessions --device="$device"; }
+profile() { timeout "$(left)" "$python" gpu_bench.py profile --device="$device"; }
+
+sessions() {
+  local counts=1,4,8,16
+  [[ $device == cuda* ]] || counts=1,2
+  timeout "$(left)" "$python" gpu_bench.py sessions --device="$device" --counts="$counts"
+}
 
 table() {
   local name
@@ -190,13 +216,13 @@ case $step in
     for name in $steps; do outcome "$name" || true; done
     table
     ;;
-  smoke | conformance | libraries-off | faults | bench | sessions | memcheck)
+  smoke | conformance | libraries-off | faults | bench | sessions | memcheck | profile)
     environment
     outcome "$step"
     ;;
   table) table ;;
   *)
-    sed -n '2,19s/^# \?//p' "$0" >&2
+    sed -n '2,22s/^# \?//p' "$0" >&2
     exit 2
     ;;
 esac
