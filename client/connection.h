@@ -107,6 +107,7 @@ class Connection {
   bool knows_programs() const { return knows_programs_; }
   bool knows_runs() const { return knows_runs_; }
   bool knows_data() const { return knows_data_; }
+  bool knows_upload_parts() const { return knows_upload_parts_; }
   bool knows_published_programs() const { return knows_published_programs_; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
@@ -206,6 +207,7 @@ class Connection {
   bool knows_programs_ = false;
   bool knows_runs_ = false;
   bool knows_data_ = false;
+  bool knows_upload_parts_ = false;
   bool knows_published_programs_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;

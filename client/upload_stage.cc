@@ -53,23 +53,28 @@ absl::Status UploadStage::SwitchHalf() {
   return KindOf(answered) == ErrorKind::kCancelled ? absl::OkStatus() : answered;
 }
 
-absl::StatusOr<Handle> UploadStage::UploadLocked(absl::string_view data, const ArraySpec& spec) {
-  CHX_ASSIGN_OR_RETURN(const bool open, stage_.Open(connection_, &memory_, kMostStaged));
-  if (!open) return Handle{0};
-  half_bytes_ = Stage::RoundDown(stage_.bytes / 2);
+absl::StatusOr<int64_t> UploadStage::Fill(absl::string_view data) {
   const size_t size = Stage::RoundUp(data.size());
-  if (size > half_bytes_) return Handle{0};  // to be copied once is worth a round trip then
   if (used_ + size > half_bytes_) CHX_RETURN_IF_ERROR(SwitchHalf());
   const size_t offset = static_cast<size_t>(half_) * half_bytes_ + used_;
   used_ += size;
   unsent_ += size;
   CopyBulk(stage_.data + offset, data.data(), data.size(), data.size());
+  return static_cast<int64_t>(offset);
+}
+
+absl::StatusOr<Handle> UploadStage::UploadLocked(absl::string_view data, const ArraySpec& spec) {
+  CHX_ASSIGN_OR_RETURN(const bool open, stage_.Open(connection_, &memory_, kMostStaged));
+  if (!open) return Handle{0};
+  half_bytes_ = Stage::RoundDown(stage_.bytes / 2);
+  if (Stage::RoundUp(data.size()) > half_bytes_) return UploadInParts(data, spec);
+  CHX_ASSIGN_OR_RETURN(const int64_t offset, Fill(data));
   command::UploadFrom upload;
   upload.dtype = spec.dtype;
   upload.device = spec.device;
   upload.shape.assign(spec.shape.begin(), spec.shape.end());
   upload.stage = stage_.handle;
-  upload.stage_offset = static_cast<int64_t>(offset);
+  upload.stage_offset = offset;
   Handle array = 0;
   bool due = false;
   {
@@ -84,6 +89,40 @@ absl::StatusOr<Handle> UploadStage::UploadLocked(absl::string_view data, const A
   if (absl::Status flushed = queue_.Flush(true); !flushed.ok()) {
     queue_.Release(array, spec.nbytes());
     return flushed;
+  }
+  return array;
+}
+
+absl::StatusOr<Handle> UploadStage::UploadInParts(absl::string_view data, const ArraySpec& spec) {
+  // Shared memory of its own is worth a round trip then.
+  if (!connection_.knows_upload_parts() || connection_.Shares(spec.device)) return Handle{0};
+  const Handle array = queue_.AllocateHandle();
+  for (size_t begin = 0; begin < data.size(); begin += half_bytes_) {
+    const absl::string_view part = data.substr(begin, half_bytes_);
+    const absl::StatusOr<int64_t> offset = Fill(part);
+    absl::Status status = offset.status();
+    if (status.ok()) {
+      command::UploadPart upload;
+      upload.result = array;
+      upload.dtype = spec.dtype;
+      upload.device = spec.device;
+      upload.shape.assign(spec.shape.begin(), spec.shape.end());
+      upload.stage = stage_.handle;
+      upload.stage_offset = *offset;
+      upload.begin = static_cast<int64_t>(begin);
+      upload.bytes = static_cast<int64_t>(part.size());
+      {
+        MutexLock lock(&queue_.mutex());
+        queue_.Append(std::move(upload));
+      }
+      unsent_ = 0;
+      status = queue_.Flush(true);
+    }
+    if (!status.ok()) {
+      // Of the first part nothing was sent.
+      if (begin > 0) queue_.Release(array, spec.nbytes());
+      return status;
+    }
   }
   return array;
 }

@@ -34,6 +34,11 @@ class UploadStage {
  private:
   absl::StatusOr<Handle> UploadLocked(absl::string_view data, const ArraySpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // In parts, where the daemon knows how and there is no better way.
+  absl::StatusOr<Handle> UploadInParts(absl::string_view data, const ArraySpec& spec)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Copies the data to where there is room for it, whose offset it returns.
+  absl::StatusOr<int64_t> Fill(absl::string_view data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Goes on with the other half: waits until the daemon has copied what it holds.
   absl::Status SwitchHalf() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropIfUnused() ABSL_LOCKS_EXCLUDED(mutex_);

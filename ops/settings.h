@@ -19,8 +19,9 @@ struct Settings {
   bool cudnn_deterministic = false;
   // Tries the algorithms for each new shape, instead of believing the library's estimates.
   bool autotune = false;
-  // Bytes that one convolution may take beside its arrays.
-  int64_t max_workspace_size = int64_t{8} << 20;
+  // Bytes that one convolution may take beside its arrays, of the session's memory. With less,
+  // cuDNN has no algorithms that use tensor cores for most shapes.
+  int64_t max_workspace_size = int64_t{256} << 20;
   // Whether tensor cores may round the factors of float32 products to TF32, whose mantissa has 10
   // bits: in products of matrices, and in cuDNN's convolutions. The defaults are PyTorch's.
   bool tf32 = false;

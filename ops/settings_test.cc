@@ -19,7 +19,7 @@ TEST(SettingsTest, EachNameChangesItsOwnValue) {
   EXPECT_FALSE(settings.autotune);
   EXPECT_TRUE(ChangeSetting("autotune", Scalar(true), &settings).ok());
   EXPECT_TRUE(settings.autotune);
-  EXPECT_EQ(settings.max_workspace_size, 8388608);
+  EXPECT_EQ(settings.max_workspace_size, int64_t{256} << 20);
   EXPECT_TRUE(ChangeSetting("max_workspace_size", Scalar(0), &settings).ok());
   EXPECT_EQ(settings.max_workspace_size, 0);
 }
@@ -45,7 +45,7 @@ TEST(SettingsTest, RefusesWhatItDoesNotKnow) {
   }
   EXPECT_TRUE(settings.use_cudnn);
   EXPECT_FALSE(settings.autotune);
-  EXPECT_EQ(settings.max_workspace_size, 8388608);
+  EXPECT_EQ(settings.max_workspace_size, int64_t{256} << 20);
 }
 
 }  // namespace

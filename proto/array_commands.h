@@ -50,6 +50,20 @@ struct UploadFrom {
   CHX_COMMAND("upload_from", result, dtype, device, shape, stage, stage_offset)
 };
 
+// As UploadFrom, for what is larger than the stage: bytes [begin, begin + bytes) of the elements.
+// The part that begins at 0 makes the array, and those that follow fill it.
+struct UploadPart {
+  Handle result = 0;
+  Dtype dtype = Dtype::kFloat32;
+  uint16_t device = 0;
+  Ints shape;
+  Handle stage = 0;
+  int64_t stage_offset = 0;
+  int64_t begin = 0;
+  int64_t bytes = 0;
+  CHX_COMMAND("upload_part", result, dtype, device, shape, stage, stage_offset, begin, bytes)
+};
+
 // The answer holds the elements in C order.
 struct Fetch {
   uint64_t request_id = 0;

@@ -30,7 +30,7 @@ using Command = std::variant<
     command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
     command::NoteGenerator, command::BeginProgram, command::EndProgram, command::RunProgram,
     command::ReleaseProgram, command::HoldArray, command::ExplainProgram, command::PublishProgram,
-    command::OpenPrograms>;
+    command::OpenPrograms, command::UploadPart>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
 
 }  // namespace chx

@@ -7,7 +7,7 @@ DEFAULTS = {
     "use_cudnn": True,
     "cudnn_deterministic": False,
     "autotune": False,
-    "max_workspace_size": 8 << 20,
+    "max_workspace_size": 256 << 20,
     "tf32": False,
     "cudnn_tf32": True,
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "server/cuda/runtime/cuda_backend.h"
 #include "server/engine/devices.h"
@@ -33,7 +34,8 @@ TEST_F(PluginTest, RefusesAnotherInterface) {
   std::string error;
   const auto create = Get<decltype(ChxCreateBackend)>(kBackendEntryPoint);
   EXPECT_EQ(create(kBackendAbi + 1, &error), nullptr);
-  EXPECT_EQ(error, "made for backend interface 5, but the daemon has interface 6");
+  EXPECT_EQ(error, absl::StrCat("made for backend interface ", kBackendAbi,
+                                ", but the daemon has interface ", kBackendAbi + 1));
 }
 
 TEST_F(PluginTest, HasEveryKernel) {

@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "ops/settings.h"
 #include "server/engine/device_health.h"
 #include "server/engine/kernel.h"
@@ -22,6 +23,13 @@ namespace chx::server {
 
 class Device;
 struct TurnGroup;
+
+// What a kernel has found wrong in values, such as an index out of bounds, when it ran.
+struct LateError {
+  OpId op;
+  uint32_t origin;  // Stream::origin() when it was queued
+  absl::Status status;
+};
 
 // Work that a stream repeats as one. It ends before its stream.
 class Sequence {
@@ -70,6 +78,8 @@ class Stream {
   }
   // Perhaps nothing more is queued for a while.
   virtual void Flush() {}
+  // The first late error before the last wait (CopyOut, Synchronize), if it was not taken before.
+  virtual absl::optional<LateError> TakeLateError() { return absl::nullopt; }
   // Before the first kernel: whose share of the device the stream has (null: nobody's in
   // particular; it outlives the stream), and who is told, by any thread but one at a time, how long
   // the device has worked for it.
@@ -81,9 +91,13 @@ class Stream {
   // The session's, which the executor keeps up to date.
   const Settings& settings() const { return settings_; }
   void set_settings(const Settings& settings) { settings_ = settings; }
+  // What the session knows the caller of the kernels to come by; for late errors.
+  uint32_t origin() const { return origin_; }
+  void set_origin(uint32_t origin) { origin_ = origin; }
 
  private:
   Settings settings_;
+  uint32_t origin_ = 0;
 };
 
 // A CPU (all its cores) or one GPU. Thread-safe.
@@ -98,10 +112,17 @@ class Device {
   virtual absl::StatusOr<void*> AllocateSlab(size_t bytes) = 0;
   // After all streams that used it are synchronized.
   virtual void FreeSlab(void* slab, size_t bytes) = 0;
+  // Of a device that is not the host: says that its streams will copy from and to this memory of
+  // the host again and again, which stays where it is until Unpin. All of it has been copied then.
+  virtual void Pin(char* /*memory*/, size_t /*bytes*/) {}
+  virtual void Unpin(char* /*memory*/) {}
   // Once it is lost, the engine asks nothing of it any more but to free what it has.
   DeviceHealth& health() { return health_; }
   // Whether its streams may have sequences (Stream::Capture).
   virtual bool has_sequences() const { return false; }
+  // Whether kernels that check values, such as indices, do that without a wait: then they do not
+  // fail, but compute as if the element were not there, and Stream::TakeLateError has the error.
+  virtual bool has_late_errors() const { return false; }
   // Asks all sessions that do nothing now to give back what they keep of this memory for later.
   // False: there is nothing.
   bool Relieve() const { return relief_ != nullptr && relief_(); }
@@ -124,7 +145,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 5;
+inline constexpr int kBackendAbi = 6;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

@@ -29,19 +29,23 @@ class Devices {
  public:
   // Opens each "backend:index" of a comma-separated list. The backends must outlive this object.
   // An unknown backend, an index out of range or a backend without a kernel for each operator is
-  // an error that says so.
+  // an error that says so. If none of them is the host, "native:0" comes after them, where there is
+  // such a backend: clients expect it, and values pass through its memory.
   absl::Status Open(absl::string_view list, const std::vector<Backend*>& backends);
 
   int size() const { return static_cast<int>(slots_.size()); }
   DeviceSlot& slot(int i) const { return *slots_[i]; }
   Device& at(int i) const { return *slots_[i]->device; }
-  // Whether there is none left that works.
+  // Whether there is none left that works, of those that were listed.
   bool all_lost() const;
   // Whether its memory can be shared with clients on this host.
   bool shares_memory(int i) const;
 
  private:
+  absl::Status Add(absl::string_view name, const std::vector<Backend*>& backends);
+
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
+  int listed_ = 0;
 };
 
 }  // namespace chx::server

@@ -273,7 +273,7 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
       if (tensor.data != nullptr) BroadcastTo(out[0].shape, &tensor);
     }
   }
-  const KernelCall kernel_call{kernel_op, kernel, call.device, in, out, call.attrs};
+  const KernelCall kernel_call = NewCall(kernel_op, kernel, call.device, in, out, call.attrs);
   const absl::Status status = CallKernel(call.op, kernel_call, LargeOperand(inputs, *outputs));
   if (observer_ != nullptr && status.ok()) {
     absl::InlinedVector<const Array*, 8> arrays;
@@ -288,6 +288,14 @@ absl::Status Executor::RunKernel(const ArrayCall& call, const OpDef& kernel_op,
   return status;
 }
 
+KernelCall Executor::NewCall(const OpDef& op, Kernel kernel, DeviceId device,
+                             absl::Span<const KernelTensor> inputs,
+                             absl::Span<const KernelTensor> outputs,
+                             absl::Span<const AttrValue> attrs) const {
+  return {op,      kernel, device,  inputs,
+          outputs, attrs,  origin_, devices_->at(device).has_late_errors()};
+}
+
 absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64_t large_operand) {
   DeviceState& state = states_[call.device];
   if (state.health->lost()) return LostError(call.device);
@@ -296,6 +304,7 @@ absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64
   absl::Status status;
   {
     const KernelTimer timer(state.counters, call.op.id, large_operand);
+    state.stream->set_origin(call.origin);
     status = state.stream->BeginKernel();
     if (status.ok()) {
       status = call.kernel({call.op, *state.stream, *this, call.inputs, call.outputs, call.attrs});
@@ -310,9 +319,11 @@ absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64
 absl::Status Executor::Repeat(const PreparedKernel& call, absl::Span<char> scratch) {
   CHX_RETURN_IF_ERROR(CheckNotStopped(call.op->name));
   scratch_room_ = scratch;
-  const absl::Status status = CallKernel(
-      *call.op, {*call.op, call.kernel, call.device, call.inputs, call.outputs, call.attrs},
-      call.large_operand);
+  const absl::Status status =
+      CallKernel(*call.op,
+                 {*call.op, call.kernel, call.device, call.inputs, call.outputs, call.attrs,
+                  call.origin, call.finds_errors_late},
+                 call.large_operand);
   scratch_room_ = {};
   return status;
 }
@@ -433,7 +444,8 @@ absl::Status Executor::RunLists(const ArrayCall& call, const InferResult& inferr
                         inputs[back.first].array()->spec.ToString(), ", which does");
     }
   }
-  const KernelCall kernel_call{op, kernel, inputs[0].array()->spec.device, tensors, {}, call.attrs};
+  const KernelCall kernel_call =
+      NewCall(op, kernel, inputs[0].array()->spec.device, tensors, {}, call.attrs);
   CHX_RETURN_IF_ERROR(CallKernel(op, kernel_call, KernelTimer::kLargeBytes));
   if (observer_ != nullptr) {
     absl::InlinedVector<const Array*, 8> arrays;
@@ -460,8 +472,8 @@ absl::Status Executor::RunUnary(absl::string_view name, const Array& input, cons
   CHX_RETURN_IF_ERROR(Use(output));
   const KernelTensor in = TensorOf(input);
   const KernelTensor out = TensorOf(output);
-  const KernelCall call{op,   state->kernels->Find(op), input.spec.device, {&in, 1}, {&out, 1},
-                        attrs};
+  const KernelCall call =
+      NewCall(op, state->kernels->Find(op), input.spec.device, {&in, 1}, {&out, 1}, attrs);
   // Called while another kernel is prepared, never while one runs: the scratch is this one's.
   const absl::Status status = CallKernel(op, call, output.buffer->bytes());
   if (observer_ != nullptr && status.ok()) {

@@ -99,9 +99,14 @@ class Executor : private ScratchAllocator {
   absl::StatusOr<std::string> CopyOut(const Array& array);
   // Some of these bytes, which must be there.
   absl::Status CopyOut(const Array& array, int64_t begin, int64_t bytes, char* out);
+  // Values of arrays on the device pass through `stage`, an array in shared memory.
+  void PrepareStage(const Array& stage, DeviceId device);
   // A C-contiguous array with the same values; `array` itself if it is one.
   absl::StatusOr<Array> Contiguous(const Array& array);
   absl::Status Synchronize();
+  // Of the device: Stream::TakeLateError. The origin is that of the call's command.
+  absl::optional<LateError> TakeLateError(DeviceId device);
+  void set_origin(uint32_t origin) { origin_ = origin; }
   // At the end of a window of commands: Stream::Flush.
   void Flush();
   // Whether an operator over lists may write to these arrays: their elements are distinct, and no
@@ -191,6 +196,10 @@ class Executor : private ScratchAllocator {
   absl::Status PrepareInput(const OpDef& kernel_op, const ArrayOperand& input, Dtype dtype,
                             const Array* in_place_target,
                             absl::InlinedVector<Array, 2>* temporaries, KernelTensor* tensor);
+  // From where the current command comes.
+  KernelCall NewCall(const OpDef& op, Kernel kernel, DeviceId device,
+                     absl::Span<const KernelTensor> inputs, absl::Span<const KernelTensor> outputs,
+                     absl::Span<const AttrValue> attrs) const;
   // With scratch memory of its own. Errors name `op`. `large_operand`: bytes, as of KernelTimer.
   absl::Status CallKernel(const OpDef& op, const KernelCall& call, int64_t large_operand);
   // By the kernel of `kernel_op`, which is another operator than the call's for an in-place form.
@@ -230,6 +239,7 @@ class Executor : private ScratchAllocator {
   bool apart_ = false;
   std::function<bool()> relief_;
   TurnGroup* turn_group_ = nullptr;
+  uint32_t origin_ = 0;  // of what runs now
   // Memory that a client may be reading, of arrays that have moved from there to a storage.
   std::vector<Ref<Buffer>> left_;
 };

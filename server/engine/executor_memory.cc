@@ -154,6 +154,8 @@ absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const Ar
     CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,
                          MemoryCharge::Of(account_, bytes, MemoryUse::kTransfers));
     CHX_ASSIGN_OR_RETURN(const std::string elements, CopyOut(input));
+    if (const absl::optional<LateError> late = TakeLateError(input.spec.device))
+      return late->status;
     CHX_RETURN_IF_ERROR(CopyIn(array, 0, elements));
   }
   if (observer_ != nullptr) observer_->Transferred();
@@ -239,6 +241,17 @@ absl::Status Executor::Synchronize() {
     if (state.stream != nullptr) CHX_RETURN_IF_ERROR(state.stream->Synchronize());
   }
   return absl::OkStatus();
+}
+
+void Executor::PrepareStage(const Array& stage, DeviceId device) {
+  if (device < states_.size() && device != stage.spec.device) {
+    segments_.Pin(stage.data(), &devices_->at(device));
+  }
+}
+
+absl::optional<LateError> Executor::TakeLateError(DeviceId device) {
+  if (device >= states_.size() || states_[device].stream == nullptr) return absl::nullopt;
+  return states_[device].stream->TakeLateError();
 }
 
 }  // namespace chx::server

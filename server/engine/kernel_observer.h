@@ -22,6 +22,8 @@ struct KernelCall {
   absl::Span<const KernelTensor> inputs;
   absl::Span<const KernelTensor> outputs;
   absl::Span<const AttrValue> attrs;
+  uint32_t origin = 0;             // Stream::origin()
+  bool finds_errors_late = false;  // Device::has_late_errors()
 };
 
 class KernelObserver {
@@ -46,6 +48,8 @@ struct PreparedKernel {
   Attrs attrs;
   int64_t large_operand = 0;  // bytes, for its KernelTimer
   int64_t scratch = 0;        // bytes that it has taken
+  uint32_t origin = 0;
+  bool finds_errors_late = false;
 };
 
 }  // namespace chx::server

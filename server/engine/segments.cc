@@ -7,6 +7,11 @@
 #include "ops/error.h"
 
 namespace chx::server {
+namespace {
+
+constexpr size_t kMostPinned = 16 << 20;  // bytes
+
+}  // namespace
 
 size_t Segments::size() {
   MutexLock lock(&mutex_);
@@ -17,7 +22,7 @@ void Segments::Add(const SharedSlab& slab) {
   // No holder of the descriptor can change what may be done with it.
   fcntl(slab.fd, F_ADD_SEALS, F_SEAL_SEAL);
   MutexLock lock(&mutex_);
-  by_address_.emplace(slab.data, Segment{next_number_++, slab, nullptr});
+  by_address_.emplace(slab.data, Segment{next_number_++, slab, nullptr, nullptr});
 }
 
 absl::Status Segments::AddStorage(const Ref<SharedStorage>& storage) {
@@ -27,14 +32,23 @@ absl::Status Segments::AddStorage(const Ref<SharedStorage>& storage) {
   if (slab.fd < 0 || by_address_.size() >= kMaxSegments) {
     return MemoryError("[share] the memory of this device or session is not shared");
   }
-  by_address_.emplace(slab.data, Segment{next_number_++, slab, storage});
+  by_address_.emplace(slab.data, Segment{next_number_++, slab, storage, nullptr});
   return absl::OkStatus();
+}
+
+void Segments::Pin(const char* data, Device* device) {
+  MutexLock lock(&mutex_);
+  Segment& segment = std::prev(by_address_.upper_bound(data))->second;
+  if (segment.storage || segment.pinned_by != nullptr || segment.slab.bytes > kMostPinned) return;
+  device->Pin(segment.slab.data, segment.slab.bytes);
+  segment.pinned_by = device;
 }
 
 SharedSlab Segments::Remove(const char* data) {
   MutexLock lock(&mutex_);
   auto it = by_address_.find(data);
   const SharedSlab slab = it->second.slab;
+  if (Device* const device = it->second.pinned_by) device->Unpin(slab.data);
   by_address_.erase(it);
   return slab;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "server/engine/backend.h"
 #include "server/engine/shared_storage.h"
 #include "server/engine/slab_sharing.h"
 
@@ -27,6 +28,9 @@ class Segments {
   // The slab of a storage of several sessions, unless it is there: it stays as long as the session,
   // whose client may map it. A kMemory error if it cannot be mapped, or there are too many.
   absl::Status AddStorage(const Ref<SharedStorage>& storage);
+  // Lets the device copy from and to the slab that this address is in without a copy on the way
+  // (Device::Pin), until it is removed; not if it is so large that this is not worth its time.
+  void Pin(const char* data, Device* device);
   // Forgets a slab by its address.
   SharedSlab Remove(const char* data);
   // Of what is inside of a slab.
@@ -39,6 +43,7 @@ class Segments {
     uint32_t number;
     SharedSlab slab;
     Ref<SharedStorage> storage;  // null: the slab is a pool's
+    Device* pinned_by = nullptr;
   };
 
   Mutex mutex_;

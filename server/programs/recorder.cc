@@ -221,6 +221,8 @@ TraceCall Recorder::Traced(const KernelCall& call, absl::Span<const Array* const
   traced.kernel.inputs.assign(call.inputs.begin(), call.inputs.end());
   traced.kernel.outputs.assign(call.outputs.begin(), call.outputs.end());
   traced.kernel.attrs.assign(call.attrs.begin(), call.attrs.end());
+  traced.kernel.origin = call.origin;
+  traced.kernel.finds_errors_late = call.finds_errors_late;
   traced.command = command_;
   traced.operation = is_operator_ ? num_operations_ - 1 : -1;
   traced.is_operator = is_operator_ && &call.op == operators_.back();

@@ -106,6 +106,7 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
   reply->set_knows_published_programs(true);
   reply->set_knows_runs(true);
   reply->set_knows_data(true);
+  reply->set_knows_upload_parts(true);
   for (const v1::OpSignature& signature : request.ops()) {
     const OpDef* op = OpRegistry::Global().Find(signature.name());
     const bool known =

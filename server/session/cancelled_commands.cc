@@ -84,6 +84,7 @@ void CancelCommand(const Command& command, CommandContext& context) {
 void RunCommand(const Command& command, CommandContext& context) {
   const auto run = [&context](const auto& c) {
     MakeRoom(c, context.state.handles);
+    context.state.executor.set_origin(LocationOf(c));
     RunCommand(c, context);
   };
   // Of a program that is being recorded, but for the commands that begin and end that.

@@ -37,6 +37,7 @@ class OwnOperators {
 // value_commands.cc
 void RunCommand(const command::Upload& c, CommandContext& context);
 void RunCommand(const command::UploadFrom& c, CommandContext& context);
+void RunCommand(const command::UploadPart& c, CommandContext& context);
 void RunCommand(const command::Fetch& c, CommandContext& context);
 void RunCommand(const command::FetchInto& c, CommandContext& context);
 void RunCommand(const command::Barrier& c, CommandContext& context);

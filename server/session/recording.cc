@@ -224,7 +224,11 @@ void Recording::After(const Command& command, bool failed) {
   if (failed) Fail(CannotRecord("a function that fails", "an error was raised in it"));
   const auto after = [this](const auto& c) {
     using C = std::decay_t<decltype(c)>;
-    if constexpr (kConstant<C>) Hold(c.result, true);
+    if constexpr (std::is_same_v<C, command::UploadPart>) {
+      if (c.begin == 0) Hold(c.result, true);
+    } else if constexpr (kConstant<C>) {
+      Hold(c.result, true);
+    }
     if constexpr (std::is_same_v<C, command::ApplyOp>) {
       for (Handle result : c.results) {
         const HandleTable::Entry* const entry = state_.handles.Find(result);

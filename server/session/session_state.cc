@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
+#include "ops/registry.h"
 
 namespace chx::server {
 namespace {
@@ -74,6 +75,12 @@ void CommandContext::SendAnswer(uint32_t location, absl::Status status, std::str
     std::string().swap(value.data);  // an assignment would keep its memory
   }
   output.values.push_back(std::move(value));
+}
+
+RootErrorPtr CommandContext::TakeLateError(DeviceId device) {
+  const absl::optional<LateError> late = state.executor.TakeLateError(device);
+  if (!late.has_value()) return nullptr;
+  return state.errors.NewError(late->origin, late->status, OpRegistry::Global().at(late->op).name);
 }
 
 absl::Status CommandContext::ChargeValue(int64_t bytes, SessionOutput::Value* value) {

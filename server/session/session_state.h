@@ -113,6 +113,8 @@ struct CommandContext {
   }
   void SendAnswer(uint32_t location, absl::Status status, std::string op,
                   SessionOutput::Value value);
+  // What a kernel on the device has found wrong before the wait that has just ended; null: nothing.
+  RootErrorPtr TakeLateError(DeviceId device);
   // Charges the session for a value's data, if that is large.
   absl::Status ChargeValue(int64_t bytes, SessionOutput::Value* value);
 };

@@ -31,7 +31,7 @@ constexpr bool kKept =
             command::Grad, command::SetGrad, command::GetGrad, command::HoldArray>();
 // Those whose result the program holds.
 template <typename C>
-constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom>();
+constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom, command::UploadPart>();
 
 // Whether the client hears of its end: a pass that may call functions of the client. No step has
 // it, as each run would answer again.

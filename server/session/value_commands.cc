@@ -12,13 +12,18 @@ namespace {
 // Enough for any element, and a line of the cache.
 constexpr int64_t kStageAlignment = 64;
 
+template <typename C>
+absl::StatusOr<ArraySpec> NewSpec(const C& c, const SessionState& state) {
+  CHX_RETURN_IF_ERROR(state.handles.CheckNew({&c.result, 1}));
+  CHX_RETURN_IF_ERROR(CheckShape("upload", c.shape, c.dtype));
+  return ArraySpec(c.dtype, Shape(c.shape), c.device);
+}
+
 // Makes an array of elements in C order. `find_data`, of type
 // absl::StatusOr<absl::string_view>(int64_t bytes), says where they are.
 template <typename C, typename FindData>
 absl::Status NewArray(const C& c, SessionState& state, FindData find_data) {
-  CHX_RETURN_IF_ERROR(state.handles.CheckNew({&c.result, 1}));
-  CHX_RETURN_IF_ERROR(CheckShape("upload", c.shape, c.dtype));
-  const ArraySpec spec(c.dtype, Shape(c.shape), c.device);
+  CHX_ASSIGN_OR_RETURN(const ArraySpec spec, NewSpec(c, state));
   CHX_ASSIGN_OR_RETURN(const absl::string_view data, find_data(spec.nbytes()));
   if (spec.nbytes() != static_cast<int64_t>(data.size())) {
     return ValueError("[upload] expects ", spec.nbytes(), " bytes for ", spec.ToString(), ", got ",
@@ -31,8 +36,10 @@ absl::Status NewArray(const C& c, SessionState& state, FindData find_data) {
   return absl::OkStatus();
 }
 
-// The memory of the stage from a byte on, with room for `bytes`.
-absl::StatusOr<char*> FindStage(Handle handle, int64_t offset, int64_t bytes, SessionState& state) {
+// The memory of the stage from a byte on, with room for `bytes`, for values of an array on
+// `device`.
+absl::StatusOr<char*> FindStage(Handle handle, int64_t offset, int64_t bytes, DeviceId device,
+                                SessionState& state) {
   CHX_ASSIGN_OR_RETURN(const Variable* const variable, state.handles.Read(handle));
   const Array& stage = variable->array;
   // In a session that another daemon has begun: its client goes another way.
@@ -48,13 +55,37 @@ absl::StatusOr<char*> FindStage(Handle handle, int64_t offset, int64_t bytes, Se
     return ValueError("[stage] expects room for ", bytes, " bytes at a multiple of ",
                       kStageAlignment, ", got byte ", offset, " of ", size);
   }
+  state.executor.PrepareStage(stage, device);
   return stage.data() + offset;
+}
+
+// An error of the first part is that of all.
+absl::Status FillPart(const command::UploadPart& c, SessionState& state, RootErrorPtr* inherited) {
+  CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry, state.handles.UseValue(c.result, inherited));
+  if (*inherited != nullptr) return absl::OkStatus();
+  const Variable& variable = entry->variable;
+  const Array& array = variable.array;
+  const int64_t size = array.spec.nbytes();
+  if (c.begin < 0 || c.bytes < 0 || c.begin > size || c.bytes > size - c.begin) {
+    return ValueError("[upload] expects a part of ", size, " bytes, got ", c.bytes, " from byte ",
+                      c.begin);
+  }
+  // As the first part has made it.
+  if (!array.spec.is_contiguous() || !variable.nodes.empty() || array.buffer->lease() ||
+      array.buffer->shared()) {
+    return ValueError("[upload] expects parts of a new array, got ", array.spec.ToString());
+  }
+  CHX_ASSIGN_OR_RETURN(const char* const stage,
+                       FindStage(c.stage, c.stage_offset, c.bytes, array.spec.device, state));
+  state.counters.received(Way::kShared).Add(c.bytes);
+  return state.executor.CopyIn(array, c.begin,
+                               absl::string_view(stage, static_cast<size_t>(c.bytes)));
 }
 
 absl::Status CopyInto(const command::FetchInto& c, const Array& array, CommandContext& context,
                       SessionOutput::Value* value) {
-  CHX_ASSIGN_OR_RETURN(char* const stage,
-                       FindStage(c.stage, c.stage_offset, c.bytes, context.state));
+  CHX_ASSIGN_OR_RETURN(char* const stage, FindStage(c.stage, c.stage_offset, c.bytes,
+                                                    array.spec.device, context.state));
   const int64_t size = array.spec.nbytes();
   if (c.begin < 0 || c.begin > size || c.bytes > size - c.begin) {
     return ValueError("[fetch] expects a part of ", size, " bytes, got ", c.bytes, " from byte ",
@@ -78,6 +109,13 @@ absl::Status CopyInto(const command::FetchInto& c, const Array& array, CommandCo
   return context.state.executor.CopyOut(array, c.begin, c.bytes, stage);
 }
 
+// After a wait for the device. The array that was read may come from what was wrong.
+RootErrorPtr BindLateError(Handle handle, DeviceId device, CommandContext& context) {
+  RootErrorPtr late = context.TakeLateError(device);
+  if (late != nullptr) context.state.handles.Poison(handle, late);
+  return late;
+}
+
 }  // namespace
 
 void RunCommand(const command::Upload& c, CommandContext& context) {
@@ -90,11 +128,30 @@ void RunCommand(const command::Upload& c, CommandContext& context) {
 void RunCommand(const command::UploadFrom& c, CommandContext& context) {
   const auto find_data = [&](int64_t bytes) -> absl::StatusOr<absl::string_view> {
     CHX_ASSIGN_OR_RETURN(const char* const stage,
-                         FindStage(c.stage, c.stage_offset, bytes, context.state));
+                         FindStage(c.stage, c.stage_offset, bytes, c.device, context.state));
     context.state.counters.received(Way::kShared).Add(bytes);
     return absl::string_view(stage, static_cast<size_t>(bytes));
   };
   context.FailUnlessOk(c, NewArray(c, context.state, find_data), "upload");
+}
+
+void RunCommand(const command::UploadPart& c, CommandContext& context) {
+  SessionState& state = context.state;
+  if (c.begin == 0) {
+    const auto make = [&]() -> absl::Status {
+      Variable variable;
+      CHX_ASSIGN_OR_RETURN(const ArraySpec spec, NewSpec(c, state));
+      CHX_ASSIGN_OR_RETURN(variable.array, state.executor.Allocate(spec));
+      state.handles.Bind(c.result, std::move(variable));
+      return absl::OkStatus();
+    };
+    const absl::Status made = make();
+    if (!made.ok()) return context.FailUnlessOk(c, made, "upload");
+  }
+  RootErrorPtr inherited;
+  const absl::Status filled = FillPart(c, state, &inherited);
+  if (filled.ok()) return;
+  state.handles.Poison(c.result, context.Fail(c, filled, "upload"));
 }
 
 void RunCommand(const command::Fetch& c, CommandContext& context) {
@@ -112,6 +169,7 @@ void RunCommand(const command::Fetch& c, CommandContext& context) {
     CHX_ASSIGN_OR_RETURN(value->data, state.executor.CopyOut(array));
     value->dtype = array.spec.dtype;
     value->shape = array.spec.shape;
+    value->error = BindLateError(c.handle, array.spec.device, context);
     return absl::OkStatus();
   });
 }
@@ -121,15 +179,22 @@ void RunCommand(const command::FetchInto& c, CommandContext& context) {
     CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry,
                          context.state.handles.UseValue(c.handle, &value->error));
     if (value->error != nullptr) return absl::OkStatus();
+    const DeviceId device = entry->variable.array.spec.device;
     CHX_RETURN_IF_ERROR(CopyInto(c, entry->variable.array, context, value));
     context.state.counters.sent(Way::kShared).Add(c.bytes);
+    value->error = BindLateError(c.handle, device, context);
     return absl::OkStatus();
   });
 }
 
 void RunCommand(const command::Barrier& c, CommandContext& context) {
-  context.Answer(c, "barrier", [&](SessionOutput::Value* /*value*/) {
-    return context.state.executor.Synchronize();
+  context.Answer(c, "barrier", [&](SessionOutput::Value* value) {
+    Executor& executor = context.state.executor;
+    const absl::Status status = executor.Synchronize();
+    for (int i = 0; status.ok() && value->error == nullptr && i < executor.devices().size(); ++i) {
+      value->error = context.TakeLateError(static_cast<DeviceId>(i));
+    }
+    return status;
   });
 }
 

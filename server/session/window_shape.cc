@@ -114,11 +114,12 @@ constexpr WindowRole RoleOfKind() {
                                command::Backward, command::Grad>()) {
     return WindowRole::kStep;
   } else if constexpr (IsOneOf<C, command::Fetch, command::FetchInto, command::Barrier,
-                               command::Upload, command::UploadFrom, command::ShareArray,
-                               command::ShareCopy, command::ShareNew, command::ShareAlias,
-                               command::SaveArrays, command::QuerySaved, command::DefineLocation,
-                               command::QueryGraphs, command::DumpGraph, command::NoteGenerator,
-                               command::RequireGrad, command::RunProgram>()) {
+                               command::Upload, command::UploadFrom, command::UploadPart,
+                               command::ShareArray, command::ShareCopy, command::ShareNew,
+                               command::ShareAlias, command::SaveArrays, command::QuerySaved,
+                               command::DefineLocation, command::QueryGraphs, command::DumpGraph,
+                               command::NoteGenerator, command::RequireGrad,
+                               command::RunProgram>()) {
     return WindowRole::kBreak;
   } else {
     return WindowRole::kReset;

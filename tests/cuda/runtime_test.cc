@@ -287,6 +287,31 @@ TEST_F(RuntimeTest, StreamsHaveTheirTenantsPriorities) {
   EXPECT_EQ(TheFakeCuda().priority_of_streams, 7);  // the one of the device's start
 }
 
+TEST_F(RuntimeTest, AFindingIsForItsSession) {
+  Open();
+  const auto find = [this](Executor* executor) {
+    const Array a = Upload(executor, {1, 2});
+    const Array one = *Run(executor, "argmax", {&a}, {AttrValue(), AttrValue(false)});
+    const Array two = *Run(executor, "add", {&one, &one});
+    executor->set_origin(17);
+    EXPECT_TRUE(Run(executor, "take", {&a, &two}, {AttrValue(0), AttrValue(0)}).ok());
+  };
+  find(executor_.get());
+  ASSERT_TRUE(executor_->Synchronize().ok());
+  const absl::optional<LateError> late = executor_->TakeLateError(0);
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(OpRegistry::Global().at(late->op).name, "take");
+  EXPECT_EQ(late->origin, 17u);
+  EXPECT_EQ(KindOf(late->status), ErrorKind::kIndex);
+  EXPECT_FALSE(executor_->TakeLateError(0).has_value());
+  // Of one that has ended, whose stream the next one gets.
+  std::unique_ptr<Executor> other = NewExecutor(kMiB * 64);
+  find(other.get());
+  other = NewExecutor(kMiB * 64);
+  Upload(other.get(), {1});
+  EXPECT_FALSE(other->TakeLateError(0).has_value());
+}
+
 TEST_F(RuntimeTest, SequencesAreGraphs) {
   Open();
   const Array a = Upload(executor_.get(), {1, 2, 3, 4});

@@ -112,6 +112,10 @@ class Filler {
     c->data = fits ? Fractions().substr(0, static_cast<size_t>(bytes)) : "";
   }
   void Refine(command::UploadFrom* c) { MostlyStage(&c->stage); }
+  void Refine(command::UploadPart* c) {
+    MostlyStage(&c->stage);
+    if (choices_.OnceIn(2)) c->begin = 0;
+  }
   void Refine(command::FetchInto* c) { MostlyStage(&c->stage); }
   // Mostly a vector in the stage, or nearly so.
   void Refine(command::ShareAlias* c) {

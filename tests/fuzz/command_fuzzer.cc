@@ -45,6 +45,7 @@ std::vector<Command> EachOtherKind() {
   std::vector<Command> commands = {
       command::Upload{20, Dtype::kFloat32, 0, {2}, "12345678"},
       command::UploadFrom{21, Dtype::kFloat32, 0, {2}, 5, 64},
+      command::UploadPart{24, Dtype::kFloat32, 0, {4}, 5, 64, 0, 8},
       command::Fetch{1, 20},
       command::FetchInto{2, 1, 5, 0, 0, 24},
       command::Barrier{3},

@@ -149,6 +149,10 @@ std::vector<RetainedMemoryTest::Row> RetainedMemoryTest::Rows() {
        [](RetainedMemoryTest* t, Handle i) -> Commands {
          return {command::UploadFrom{i, Dtype::kFloat32, 0, {}, 0, 0}};
        }},
+      {PositionOf<command::UploadPart>(), "uploads of parts from no stage",
+       [](RetainedMemoryTest* t, Handle i) -> Commands {
+         return {command::UploadPart{i, Dtype::kFloat32, 0, {8}, 0, 0, 0, 16}};
+       }},
       {PositionOf<command::Fetch>(), "values",
        [](RetainedMemoryTest* t, Handle i) -> Commands {
          return {command::Fetch{9, 2}};

@@ -52,6 +52,11 @@ class StageTest : public SessionTest {
                                   Handle stage = kStage) {
     return {handle, Dtype::kFloat32, 0, Ints(shape.begin(), shape.end()), stage, place};
   }
+  static command::UploadPart Part(Handle handle, std::vector<int64_t> shape, int64_t place,
+                                  int64_t begin, int64_t bytes) {
+    return {handle, Dtype::kFloat32, 0,     Ints(shape.begin(), shape.end()),
+            kStage, place,           begin, bytes};
+  }
   static command::FetchInto Into(Handle handle, int64_t place, int64_t begin, int64_t bytes,
                                  Handle stage = kStage) {
     return {9, handle, stage, place, begin, bytes};
@@ -164,6 +169,38 @@ TEST_F(StageTest, NothingBeyondTheStageOrTheArrayIsTouched) {
   EXPECT_EQ(output_.errors.size(), 1u);
   EXPECT_EQ(Fetch(1), (std::vector<float>{1, 2, 3, 4}));
   EXPECT_NE(Answer(Into(1, 0, 0, 0, 0)), "");
+}
+
+TEST_F(StageTest, PartsMakeAnArray) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
+  std::memcpy(stage_, values.data(), 32);
+  Run({Part(1, {2, 4}, 0, 0, 12), Part(1, {2, 4}, 0, 12, 20)});
+  EXPECT_EQ(Fetch(1), (std::vector<float>{1, 2, 3, 1, 2, 3, 4, 5}));
+  Run({Part(1, {2, 4}, 0, 32, 0), Part(1, {2, 4}, 0, 4, 4)});  // in any order, and none
+  EXPECT_EQ(Fetch(1), (std::vector<float>{1, 1, 3, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(StageTest, PartsThatDoNotFitAreErrorsOfTheArray) {
+  constexpr int64_t kBig = int64_t{1} << 62;
+  Handle next = 10;
+  for (const auto& [begin, bytes] : std::vector<std::pair<int64_t, int64_t>>{
+           {16, 4}, {12, 5}, {-4, 4}, {4, -1}, {kBig, kBig}, {0, kStageBytes + 1}}) {
+    const Handle array = next++;
+    output_.Clear();
+    Run({Part(array, {4}, 0, 0, 4), Part(array, {4}, 0, begin, bytes),
+         Op("negative", {A(array)}, {next++})});
+    EXPECT_GE(output_.errors.size(), 1u) << begin << " " << bytes;
+    EXPECT_NE(Answer(Into(array, 0, 0, 16)), "");
+  }
+  output_.Clear();
+  Run({Part(next, {kBig, kBig}, 0, 0, 4), Part(next, {4}, 0, 4, 4)});
+  EXPECT_EQ(output_.errors.size(), 1u);  // the second part has nothing to add
+  output_.Clear();
+  Run({Part(next + 1, {4}, 0, 4, 4)});  // nobody's
+  EXPECT_EQ(output_.errors.size(), 1u);
+  output_.Clear();
+  Run({Part(kStage, {4}, 0, 4, 4)});  // the client sees it
+  EXPECT_EQ(output_.errors.size(), 1u);
 }
 
 // Views of shared memory are no stages unless they are contiguous: their bounds are their own.

@@ -33,6 +33,7 @@ bool Comparable(const Command& command) {
       std::holds_alternative<command::ShareAlias>(command) ||
       std::holds_alternative<command::FetchInto>(command) ||
       std::holds_alternative<command::UploadFrom>(command) ||
+      std::holds_alternative<command::UploadPart>(command) ||
       std::holds_alternative<command::RecordFunction>(command) ||
       std::holds_alternative<command::EnterFunction>(command) ||
       std::holds_alternative<command::ResumePass>(command) ||

@@ -83,7 +83,7 @@ class Session(_core.Session):
             of believing cuDNN's estimates; False by default.
           max_workspace_size: bytes that one convolution may take beside its arrays, or a recurrent
             network beside what its gates amount to; by default
-            $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 8 MiB. They count as the session's memory.
+            $CHAINERX_CUDNN_MAX_WORKSPACE_SIZE, or 256 MiB. They count as the session's memory.
           tf32: whether products of float32 matrices may round their factors to TF32, whose mantissa
             has 10 bits, for tensor cores; False by default, as in PyTorch.
           cudnn_tf32: the same for cuDNN's convolutions; True by default, as in PyTorch.

@@ -1,7 +1,6 @@
 // Kernels of ops/defs/loss.cc. One group of threads computes each sample.
-#include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
-#include "server/cuda/loops/first_invalid.h"
+#include "server/cuda/loops/late_check.h"
 #include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/reduce_ops.h"
@@ -11,40 +10,20 @@ namespace {
 
 constexpr int64_t kIgnored = -1;
 
+// A label that is no class counts as kIgnored, and is reported.
 struct Labels {
   const char* data;
   int64_t stride;
+  int64_t classes;
+  LateCheck check;
 
   CHX_HD int64_t At(int64_t row) const {
-    return *reinterpret_cast<const int64_t*>(data + row * stride);
+    const int64_t label = *reinterpret_cast<const int64_t*>(data + row * stride);
+    if (label >= kIgnored && label < classes) return label;
+    check.Report(label);
+    return kIgnored;
   }
 };
-
-struct CheckBody {
-  Labels labels;
-  int64_t classes;
-  FirstInvalid invalid;
-
-  CHX_HD void operator()(int64_t row) const {
-    const int64_t label = labels.At(row);
-    if (label != kIgnored && (label < 0 || label >= classes)) invalid.Report(row);
-  }
-};
-
-// Each label must be a class or kIgnored. Waits for the stream (first_invalid.h).
-absl::StatusOr<Labels> CheckedLabels(const KernelArgs& args, int64_t classes) {
-  const KernelTensor& tensor = args.in(1);
-  const Labels labels{tensor.data, tensor.strides[0]};
-  CHX_ASSIGN_OR_RETURN(const FirstInvalid invalid, FirstInvalid::New(args, tensor.size()));
-  CHX_RETURN_IF_ERROR(ForEach(args, tensor.size(), CheckBody{labels, classes, invalid}));
-  CHX_ASSIGN_OR_RETURN(const int64_t row, invalid.Read(args));
-  if (row < 0) return labels;
-  int64_t label = 0;
-  CHX_RETURN_IF_ERROR(
-      args.stream.CopyOut(&label, labels.data + row * labels.stride, sizeof(label)));
-  return IndexError("[", args.op.name, "] expects labels below ", classes,
-                    " or -1 to ignore a sample, got ", label);
-}
 
 // Scores (rows, classes) in any layout.
 template <typename T>
@@ -129,12 +108,13 @@ struct GradBody : SampleBody<T> {
 };
 
 template <typename Body>
-absl::StatusOr<Body> NewBody(const KernelArgs& args) {
+Body NewBody(const KernelArgs& args) {
   const KernelTensor& x = args.in(0);
   Body body{};
   body.rows = x.shape[0];
   body.classes = x.shape[1];
-  CHX_ASSIGN_OR_RETURN(body.labels, CheckedLabels(args, body.classes));
+  body.labels = {args.in(1).data, args.in(1).strides[0], body.classes,
+                 LateCheck(args, Finding::Kind::kLabel, body.classes)};
   body.x = {x.data, x.strides[0], x.strides[1]};
   const int64_t threads = PowerOfTwoAtLeast(std::max<int64_t>(1, (body.classes + 1) / 2));
   body.groups = ThreadGroups(static_cast<int>(std::min<int64_t>(threads, kThreads)), false);
@@ -152,7 +132,7 @@ absl::Status RunSoftmaxCrossEntropy(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   return kernels::VisitFloat(out.dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
-    CHX_ASSIGN_OR_RETURN(LossBody<T> body, NewBody<LossBody<T>>(args));
+    auto body = NewBody<LossBody<T>>(args);
     body.out = reinterpret_cast<T*>(out.data);
     return Launch(args, body);
   });
@@ -163,7 +143,7 @@ absl::Status RunSoftmaxCrossEntropyGrad(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   return kernels::VisitFloat(out.dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
-    CHX_ASSIGN_OR_RETURN(GradBody<T> body, NewBody<GradBody<T>>(args));
+    auto body = NewBody<GradBody<T>>(args);
     body.gy = args.in(2).data;
     body.gy_stride = args.in(2).strides[0];
     body.out = reinterpret_cast<T*>(out.data);

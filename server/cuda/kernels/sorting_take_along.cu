@@ -6,7 +6,7 @@
 #include "server/cuda/kernels/sorting_keys.h"
 #include "server/cuda/loops/copy.h"
 #include "server/cuda/loops/device_nest.h"
-#include "server/cuda/loops/first_invalid.h"
+#include "server/cuda/loops/late_check.h"
 #include "server/cuda/loops/launch.h"
 #include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
@@ -20,34 +20,35 @@ using kernels::Load;
 using kernels::SlicesOf;
 using kernels::Store;
 
-// positions[i] = the element of (before, size, after) that index i of a slice selects.
+// positions[i] = the element of (before, size, after) that index i of a slice selects; `none` for
+// an index that is out of bounds, which is reported.
 struct ResolveBody {
   const int64_t* indices;
   int64_t* positions;
   AxisSlices to;    // what is read or written
   AxisSlices from;  // the indices
-  FirstInvalid invalid;
+  int64_t none;
+  LateCheck check;
   CHX_HD void operator()(int64_t i) const {
     int64_t index = indices[i];
-    if (!kernels::ResolveIndex(kernels::IndexMode::kRaise, to.size, &index)) invalid.Report(i);
-    positions[i] = to.First(from.SliceOf(i)) + index * to.after;
+    if (kernels::ResolveIndex(kernels::IndexMode::kRaise, to.size, &index)) {
+      positions[i] = to.First(from.SliceOf(i)) + index * to.after;
+    } else {
+      check.Report(indices[i]);
+      positions[i] = none;
+    }
   }
 };
 
-// Waits for the stream (first_invalid.h).
 absl::StatusOr<int64_t*> Resolve(const KernelArgs& args, const KernelTensor& indices,
-                                 const AxisSlices& to, const AxisSlices& from) {
+                                 const AxisSlices& to, const AxisSlices& from, int64_t none) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices));
-  const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
   CHX_ASSIGN_OR_RETURN(int64_t* const positions, NewScratch<int64_t>(args, indices.size()));
-  if (indices.size() == 0) return positions;
-  CHX_ASSIGN_OR_RETURN(const FirstInvalid invalid, FirstInvalid::New(args, indices.size()));
-  CHX_RETURN_IF_ERROR(ForEach(args, indices.size(), ResolveBody{in, positions, to, from, invalid}));
-  CHX_ASSIGN_OR_RETURN(const int64_t position, invalid.Read(args));
-  if (position < 0) return positions;
-  int64_t index = 0;
-  CHX_RETURN_IF_ERROR(args.stream.CopyOut(&index, in + position, sizeof(index)));
-  return kernels::BadIndexError(args.op.name, index, to.size);
+  CHX_RETURN_IF_ERROR(
+      ForEach(args, indices.size(),
+              ResolveBody{reinterpret_cast<const int64_t*>(given.data), positions, to, from, none,
+                          LateCheck(args, Finding::Kind::kIndex, to.size)}));
+  return positions;
 }
 
 template <typename T>
@@ -55,7 +56,7 @@ struct GatherBody {
   const T* in;
   const int64_t* positions;
   T* out;
-  CHX_HD void operator()(int64_t i) const { out[i] = in[positions[i]]; }
+  CHX_HD void operator()(int64_t i) const { out[i] = positions[i] < 0 ? T() : in[positions[i]]; }
 };
 
 absl::Status RunTakeAlong(const KernelArgs& args) {
@@ -64,7 +65,7 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0)));
   CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, a.shape, args.attrs[0]));
   CHX_ASSIGN_OR_RETURN(const AxisSlices from, SlicesOf(args.op.name, out.shape, args.attrs[0]));
-  CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from, -1));
   return kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return ForEach(args, out.size(),
@@ -73,17 +74,19 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   });
 }
 
-// Among equal keys, the thread of the first adds up all that goes to their element.
+// Among equal keys, the thread of the first adds up all that goes to their element. Keys from
+// `limit` on have none.
 template <typename T>
 struct AddBody {
   const T* gy;
   const int64_t* keys;
   const int64_t* places;
   int64_t count;
+  int64_t limit;
   T* out;
   CHX_HD void operator()(int64_t i) const {
     const int64_t key = keys[i];
-    if (i > 0 && keys[i - 1] == key) return;
+    if (key >= limit || (i > 0 && keys[i - 1] == key)) return;
     const kernels::Add add;
     kernels::Compute<T> sum = Load(gy[places[i]]);
     for (int64_t k = i + 1; k < count && keys[k] == key; ++k) sum = add(sum, Load(gy[places[k]]));
@@ -97,28 +100,30 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, out.shape, args.attrs[1]));
   CHX_ASSIGN_OR_RETURN(const AxisSlices from,
                        SlicesOf(args.op.name, args.in(1).shape, args.attrs[1]));
-  CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const positions,
+                       Resolve(args, args.in(1), to, from, out.size()));
   if (out.size() == 0) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
   if (count == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(int64_t* const keys, NewScratch<int64_t>(args, count));
   CHX_ASSIGN_OR_RETURN(int64_t* const places, NewScratch<int64_t>(args, count));
-  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, out.size(), keys, places));
+  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, out.size() + 1, keys, places));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return ForEach(args, count,
-                   AddBody<T>{reinterpret_cast<const T*>(gy.data), keys, places, count,
+                   AddBody<T>{reinterpret_cast<const T*>(gy.data), keys, places, count, out.size(),
                               reinterpret_cast<T*>(out.data)});
   });
 }
 
-// Among equal keys, the thread of the last writes.
+// Among equal keys, the thread of the last writes. Keys from `limit` on have no row.
 template <typename T>
 struct PutBody {
   const int64_t* keys;
   const int64_t* places;
   int64_t count;
+  int64_t limit;
   const T* values;
   char* a;
   int64_t stride;  // of a's rows
@@ -127,7 +132,7 @@ struct PutBody {
     const int64_t at = i / row.size();
     const int64_t column = i % row.size();
     const int64_t key = keys[at];
-    if (at + 1 < count && keys[at + 1] == key) return;
+    if (key >= limit || (at + 1 < count && keys[at + 1] == key)) return;
     *reinterpret_cast<T*>(a + key * stride + row.Offset(column)) =
         values[places[at] * row.size() + column];
   }
@@ -140,11 +145,12 @@ absl::Status RunIndexPut(const KernelArgs& args) {
   to.size = a.shape[0];
   AxisSlices from;
   from.size = count;
-  CHX_ASSIGN_OR_RETURN(const int64_t* const positions, Resolve(args, args.in(1), to, from));
+  CHX_ASSIGN_OR_RETURN(const int64_t* const positions,
+                       Resolve(args, args.in(1), to, from, to.size));
   if (args.in(2).size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(int64_t* const keys, NewScratch<int64_t>(args, count));
   CHX_ASSIGN_OR_RETURN(int64_t* const places, NewScratch<int64_t>(args, count));
-  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, to.size, keys, places));
+  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, to.size + 1, keys, places));
   CHX_ASSIGN_OR_RETURN(const KernelTensor values, Contiguous(args, args.in(2)));
   const Shape shape(a.shape.span().subspan(1));
   const Strides strides(a.strides.span().subspan(1));
@@ -153,8 +159,8 @@ absl::Status RunIndexPut(const KernelArgs& args) {
   return kernels::VisitItemSize(ItemSize(a.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return ForEach(args, values.size(),
-                   PutBody<T>{keys, places, count, reinterpret_cast<const T*>(values.data), a.data,
-                              a.strides[0], row});
+                   PutBody<T>{keys, places, count, to.size, reinterpret_cast<const T*>(values.data),
+                              a.data, a.strides[0], row});
   });
 }
 

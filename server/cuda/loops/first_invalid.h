@@ -1,7 +1,6 @@
-// Checks of values that lie in device memory, such as indices.
-//
-// An error belongs to the operator that failed, so the kernel needs the answer before it returns:
-// FirstInvalid::Read waits for the stream. Only operators that must look at values pay for it.
+// Checks of values that lie in device memory, for operators that must not run on wrong ones: the
+// kernel needs the answer before it goes on, so FirstInvalid::Read waits for the stream. Others use
+// late_check.h.
 #ifndef CHX_SERVER_CUDA_LOOPS_FIRST_INVALID_H_
 #define CHX_SERVER_CUDA_LOOPS_FIRST_INVALID_H_
 

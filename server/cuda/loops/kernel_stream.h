@@ -13,6 +13,7 @@ namespace chx::server::cuda {
 
 class Dnn;
 class Solver;
+struct Finding;
 struct GemmCall;
 
 // Used by one thread at a time, as every Stream.
@@ -29,6 +30,8 @@ class KernelStream : public Stream {
   virtual int64_t max_launch_elements() const { return int64_t{1} << 36; }
   // Between such parts: waits for all work, or returns an error if the command is to stop.
   virtual absl::Status Pause() = 0;
+  // Where kernels write what they find wrong (late_check.h).
+  virtual Finding* finding() = 0;
   // Gives what nobody uses of the device's memory back to the driver. False: that was nothing.
   virtual bool MakeRoom() = 0;
   virtual absl::Status Gemm(const KernelArgs& args, const GemmCall& call) = 0;

@@ -152,6 +152,7 @@ class PausingStream : public KernelStream {
   absl::Status Launched() override { return absl::OkStatus(); }
   absl::Status Outcome(absl::string_view, int) override { return absl::OkStatus(); }
   bool MakeRoom() override { return false; }
+  Finding* finding() override { return nullptr; }
   absl::Status Gemm(const KernelArgs&, const GemmCall&) override { return absl::OkStatus(); }
   Dnn* dnn() override { return nullptr; }
   Solver* solver() override { return nullptr; }

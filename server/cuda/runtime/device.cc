@@ -6,6 +6,7 @@
 
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/runtime/pinned_ranges.h"
 #include "server/cuda/runtime/probe.h"
 #include "server/cuda/vendor/cuda_status.h"
 
@@ -188,6 +189,16 @@ void CudaDevice::FreeSlab(void* slab, size_t) {
   // Fails only after a lasting error, which the streams report.
   cudaFreeAsync(slab, allocations_);
   cudaGetLastError();
+}
+
+void CudaDevice::Pin(char* memory, size_t bytes) {
+  cudaSetDevice(index_);
+  PinnedRanges::Global().Add(memory, bytes);
+}
+
+void CudaDevice::Unpin(char* memory) {
+  cudaSetDevice(index_);
+  PinnedRanges::Global().Remove(memory);
 }
 
 }  // namespace chx::server::cuda

@@ -25,10 +25,13 @@ class CudaDevice : public Device {
   size_t memory_bytes() const override { return memory_bytes_; }
   const KernelTable& kernels() const override { return kernels_; }
   bool has_sequences() const override { return true; }
+  bool has_late_errors() const override { return true; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
   // From a memory pool of our own; waits until the slab is filled with zeros.
   absl::StatusOr<void*> AllocateSlab(size_t bytes) override;
   void FreeSlab(void* slab, size_t bytes) override;
+  void Pin(char* memory, size_t bytes) override;
+  void Unpin(char* memory) override;
 
   int index() const { return index_; }
   // The error of a CUDA call; one that lasts is the device's loss.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "ops/error.h"
 #include "server/cuda/runtime/device.h"
+#include "server/cuda/runtime/pinned_ranges.h"
 #include "server/cuda/vendor/cuda_status.h"
 #include "server/cuda/vendor/library.h"
 #include "server/engine/stop_token.h"
@@ -17,6 +19,9 @@ namespace {
 
 // Enough for each of cuBLAS's functions to work, some of them slowly.
 constexpr size_t kLeastWorkspace = size_t{16} << 10;
+// To wait for the copy of a smaller value takes longer than to copy it aside.
+constexpr size_t kLeastDirectIn = size_t{1} << 20;
+constexpr size_t kLeastDirectOut = size_t{64} << 10;
 
 }  // namespace
 
@@ -36,8 +41,10 @@ absl::Status StreamParts::Open() {
       CudaStatus("cudaEventCreate", cudaEventCreateWithFlags(&order_, cudaEventDisableTiming)));
   void* memory = nullptr;
   CHX_RETURN_IF_ERROR(CudaStatus(
-      "cudaHostAlloc", cudaHostAlloc(&memory, kSlots * kSlotBytes, cudaHostAllocDefault)));
+      "cudaHostAlloc",
+      cudaHostAlloc(&memory, kSlots * kSlotBytes + sizeof(Finding), cudaHostAllocMapped)));
   pinned_ = static_cast<char*>(memory);
+  finding_ = new (pinned_ + kSlots * kSlotBytes) Finding();
   for (int i = 0; i < kSlots; ++i) {
     slots_[i].data = pinned_ + i * kSlotBytes;
     CHX_RETURN_IF_ERROR(CudaStatus(
@@ -71,6 +78,7 @@ CudaStream::~CudaStream() {
   const bool done = Synchronize().ok();
   device_->work().Forget(&*client_);
   if (done) {
+    TakeLateError();  // nobody asks for it any more
     device_->KeepParts(std::move(parts_));
   } else if (device_->health().lost()) {
     // The libraries' calls are undefined then, also those that destroy.
@@ -282,9 +290,24 @@ absl::StatusOr<StreamParts::Slot*> CudaStream::NextSlot() {
   return slot;
 }
 
+absl::Status CudaStream::CopyDirectly(void* dst, const void* src, size_t bytes,
+                                      cudaMemcpyKind kind) {
+  const cudaEvent_t done = parts_->order_;
+  CHX_RETURN_IF_ERROR(
+      Check("cudaMemcpyAsync", cudaMemcpyAsync(dst, src, bytes, kind, parts_->stream_)));
+  CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(done, parts_->stream_)));
+  const absl::Status status = Await("copy", [done] { return cudaEventQuery(done); });
+  // The memory may be freed after this; a stream has little work under way.
+  if (!status.ok() && !device_->health().lost()) cudaEventSynchronize(done);
+  return status;
+}
+
 absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
   CHX_RETURN_IF_ERROR(CheckNoCapture("copy"));
   CHX_RETURN_IF_ERROR(Enter());
+  if (bytes >= kLeastDirectIn && PinnedRanges::Global().Contains(src, bytes)) {
+    return CopyDirectly(dst, src, bytes, cudaMemcpyHostToDevice);
+  }
   char* to = static_cast<char*>(dst);
   const char* from = static_cast<const char*>(src);
   while (bytes > 0) {
@@ -305,6 +328,9 @@ absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
 absl::Status CudaStream::CopyOut(void* dst, const void* src, size_t bytes) {
   CHX_RETURN_IF_ERROR(Enter());
   CHX_RETURN_IF_ERROR(ClosePiece());
+  if (bytes >= kLeastDirectOut && PinnedRanges::Global().Contains(dst, bytes)) {
+    return CopyDirectly(dst, src, bytes, cudaMemcpyDeviceToHost);
+  }
   char* const to = static_cast<char*>(dst);
   const char* const from = static_cast<const char*>(src);
   struct Part {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/loops/late_check.h"
 #include "server/cuda/runtime/work_share.h"
 #include "server/cuda/vendor/blas.h"
 #include "server/cuda/vendor/dnn_library.h"
@@ -51,6 +52,7 @@ class StreamParts {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t order_ = nullptr;  // between this stream and another one
   char* pinned_ = nullptr;
+  Finding* finding_ = nullptr;  // in pinned memory, after the slots
   Slot slots_[kSlots];
   int next_ = 0;
   Blas blas_;
@@ -67,7 +69,8 @@ class CudaStream : public KernelStream {
   ~CudaStream() override;
 
   Device& device() override;
-  // The source is copied to pinned memory; waits only if all of that is under way.
+  // Large values in pinned memory are copied from there, which is waited for. Others are copied to
+  // other pinned memory first; waits only if all of that is under way.
   absl::Status CopyIn(void* dst, const void* src, size_t bytes) override;
   absl::Status CopyOut(void* dst, const void* src, size_t bytes) override;
   absl::Status Zero(void* dst, size_t bytes) override;
@@ -78,12 +81,14 @@ class CudaStream : public KernelStream {
   absl::StatusOr<std::unique_ptr<Sequence>> Capture(
       absl::FunctionRef<absl::Status()> queue) override;
   void Flush() override;
+  absl::optional<LateError> TakeLateError() override { return TakeFinding(parts_->finding_); }
   absl::Status SetShare(TurnGroup* group, Worked worked) override;
 
   void* handle() override;
   absl::Status Launched() override;
   absl::Status Pause() override;
   absl::Status Outcome(absl::string_view what, int error) override;
+  Finding* finding() override { return parts_->finding_; }
   bool MakeRoom() override;
   absl::Status Gemm(const KernelArgs& args, const GemmCall& call) override;
   Dnn* dnn() override;
@@ -95,6 +100,8 @@ class CudaStream : public KernelStream {
   absl::Status Enter();
   absl::Status Check(absl::string_view what, cudaError_t error);
   absl::StatusOr<StreamParts::Slot*> NextSlot();
+  // From or to pinned memory, and waits.
+  absl::Status CopyDirectly(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind);
   // A call that cannot be in a sequence.
   absl::Status CheckNoCapture(absl::string_view what) const;
   absl::Status Launch(cudaGraphExec_t graph);

@@ -13,6 +13,7 @@
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/kernel_stream.h"
+#include "server/cuda/loops/late_check.h"
 #include "server/cuda/testing/emulated_libraries.h"
 #include "server/cuda/vendor/gemm.h"
 #include "server/engine/stop_token.h"
@@ -89,6 +90,8 @@ class EmulatedStream : public KernelStream {
   }
   void* handle() override { return nullptr; }
   absl::Status Launched() override { return absl::OkStatus(); }
+  Finding* finding() override { return &finding_; }
+  absl::optional<LateError> TakeLateError() override { return TakeFinding(&finding_); }
   bool MakeRoom() override { return false; }
   absl::Status Outcome(absl::string_view, int) override { return absl::OkStatus(); }
   // So few that tests have kernels of several launches.
@@ -141,6 +144,7 @@ class EmulatedStream : public KernelStream {
   const bool libraries_;
   EmulatedDnn dnn_;
   EmulatedSolver solver_;
+  Finding finding_;
   bool captures_ = false;
   std::vector<std::function<void()>> captured_;
 };
@@ -153,6 +157,7 @@ class EmulatedDevice : public Device {
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return size_t{1} << 30; }
   bool has_sequences() const override { return true; }
+  bool has_late_errors() const override { return true; }
   const KernelTable& kernels() const override { return kernels_; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
     return std::unique_ptr<Stream>(std::make_unique<EmulatedStream>(this, libraries_));

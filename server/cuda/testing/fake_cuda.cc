@@ -184,6 +184,9 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
   *memory = std::malloc(bytes);
   return Return();
 }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return Return(); }
+cudaError_t cudaHostRegister(void*, size_t, unsigned) { return Return(); }
+cudaError_t cudaHostUnregister(void*) { return Return(); }
 cudaError_t cudaFreeHost(void* memory) {
   std::free(memory);
   return Return();

@@ -1,6 +1,7 @@
 #include "server/cuda/vendor/dnn_library.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ops/error.h"
@@ -124,8 +125,8 @@ absl::Status CudaDnn::Open(const KernelArgs& args) {
 // allowed. Trying writes to the output, so an accumulating call gets another one for it.
 absl::StatusOr<absl::optional<Algorithm>> CudaDnn::Search(const KernelArgs& args,
                                                           const ConvCall& call,
-                                                          const ConvObjects& o) {
-  const Settings& settings = args.stream.settings();
+                                                          const ConvObjects& o,
+                                                          const Settings& settings) {
   void* workspace = nullptr;
   void* out = call.out;
   bool tries = settings.autotune;
@@ -213,29 +214,45 @@ cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Alg
       before.get(), o.weight.get(), call.out);
 }
 
-absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
-  CHX_RETURN_IF_ERROR(Open(args));
-  const ConvObjects objects(*library_);
-  const cudnnStatus_t set = objects.Set(*library_, call, args.stream.settings().cudnn_tf32);
-  if (IsDeclined(set)) return false;
-  CHX_RETURN_IF_ERROR(Check("a convolution's descriptors", set));
-  const std::string key = ChoiceKey(call, args.stream.settings());
+absl::StatusOr<absl::optional<Algorithm>*> CudaDnn::ChoiceFor(const KernelArgs& args,
+                                                              const ConvCall& call,
+                                                              const ConvObjects& objects,
+                                                              const Settings& settings) {
+  const std::string key = ChoiceKey(call, settings);
   auto found = choices_.find(key);
   if (found == choices_.end()) {
-    CHX_ASSIGN_OR_RETURN(const absl::optional<Algorithm> choice, Search(args, call, objects));
+    CHX_ASSIGN_OR_RETURN(const absl::optional<Algorithm> choice,
+                         Search(args, call, objects, settings));
     if (choices_.size() >= kMaxChoices) choices_.clear();
     found = choices_.emplace(key, choice).first;
   }
-  if (!found->second.has_value()) return false;
+  return &found->second;
+}
+
+absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& call) {
+  CHX_RETURN_IF_ERROR(Open(args));
+  Settings settings = args.stream.settings();
+  const ConvObjects objects(*library_);
+  const cudnnStatus_t set = objects.Set(*library_, call, settings.cudnn_tf32);
+  if (IsDeclined(set)) return false;
+  CHX_RETURN_IF_ERROR(Check("a convolution's descriptors", set));
+  absl::optional<Algorithm>* choice = nullptr;
   void* workspace = nullptr;
-  if (found->second->workspace > 0) {
-    const absl::StatusOr<void*> memory = args.scratch.Allocate(found->second->workspace);
-    if (!memory.ok()) return false;
-    workspace = *memory;
+  for (;;) {
+    CHX_ASSIGN_OR_RETURN(choice, ChoiceFor(args, call, objects, settings));
+    if (!choice->has_value()) return false;
+    if ((*choice)->workspace == 0) break;
+    const absl::StatusOr<void*> memory = args.scratch.Allocate((*choice)->workspace);
+    if (memory.ok()) {
+      workspace = *memory;
+      break;
+    }
+    // The session has no memory left for it: a slower algorithm does without.
+    if (std::exchange(settings.max_workspace_size, 0) == 0) return false;
   }
-  const cudnnStatus_t status = Run(call, objects, *found->second, workspace);
+  const cudnnStatus_t status = Run(call, objects, **choice, workspace);
   if (IsDeclined(status)) {
-    found->second.reset();
+    choice->reset();
     return false;
   }
   CHX_RETURN_IF_ERROR(Check("convolution", status));

@@ -106,7 +106,12 @@ class CudaDnn : public Dnn {
   absl::Status Open(const KernelArgs& args);
   absl::Status Check(const char* what, cudnnStatus_t status) const;
   absl::StatusOr<absl::optional<Algorithm>> Search(const KernelArgs& args, const ConvCall& call,
-                                                   const ConvObjects& objects);
+                                                   const ConvObjects& objects,
+                                                   const Settings& settings);
+  // That was found before, or is now; until the next search.
+  absl::StatusOr<absl::optional<Algorithm>*> ChoiceFor(const KernelArgs& args, const ConvCall& call,
+                                                       const ConvObjects& objects,
+                                                       const Settings& settings);
   cudnnStatus_t Run(const ConvCall& call, const ConvObjects& objects, const Algorithm& algorithm,
                     void* workspace) const;
   absl::StatusOr<bool> CopyWeights(const RnnCall& call, const RnnObjects& objects, void* space,
