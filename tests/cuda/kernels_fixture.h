@@ -181,7 +181,8 @@ class KernelsTest : public TwoDevicesTest {
                               : " " + input.native.spec.ToString();
     }
     for (const AttrValue& attr : attrs) text += " " + attr.ToString();
-    ExpectClose(text, want[0], got[0], tolerance);
+    ASSERT_EQ(got.size(), want.size()) << text;
+    for (size_t i = 0; i < want.size(); ++i) ExpectClose(text, want[i], got[i], tolerance);
   }
 
   void ExpectClose(const std::string& text, const Array& want, const Array& got, double tolerance) {

@@ -265,6 +265,67 @@ TEST_F(KernelsTest, SoftmaxCrossEntropy) {
   EXPECT_GE(results_, 200);
 }
 
+// Rows of all lengths that kernels treat differently.
+TEST_F(KernelsTest, Softmax) {
+  for (const std::string op : {"softmax", "log_softmax"}) {
+    const int before = results_;
+    for (int round = 0; round < 120; ++round) {
+      Shape shape = RandomShape(4, 9);
+      if (round % 4 == 0) shape = {Int(1, 40), Int(1, 300)};
+      if (round % 8 == 1) shape = {Int(1, 3), 8 * Int(1, 1200)};
+      if (round % 8 == 2) shape = {Int(1, 3), Int(1, 9000)};
+      Ints axes;  // the last ones
+      for (int64_t d = Int(0, shape.size()); d < shape.size(); ++d) axes.push_back(d);
+      const AttrValue axis(axes);
+      const bool specials = Int(0, 3) == 0;
+      // Differences of exponents of up to 20 are rounded.
+      const double tolerance = 60 + static_cast<double>(NumElements(shape)) / 20;
+      Compare(op, {RandomArray(OneOf(kAllDtypes), shape, -9, 9, specials)}, {axis}, tolerance);
+      const Dtype dtype = OneOf(kFloats);
+      const Pair y = RandomArray(dtype, shape, -3, 0, false);
+      Compare(op + "_grad", {y, RandomArray(dtype, shape, -3, 3, false)}, {axis}, tolerance);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GE(results_ - before, 150) << op;
+  }
+}
+
+TEST_F(KernelsTest, NormalizationsOfRows) {
+  for (const std::string op : {"layer_norm", "rms_norm", "group_norm"}) {
+    const int before = results_;
+    for (int round = 0; round < 120; ++round) {
+      const bool of_groups = op == "group_norm";
+      Shape shape = RandomShape(3, 9);
+      shape.push_back(Int(1, 12));
+      if (of_groups) shape = {Int(1, 4), Int(1, 4), Int(1, 9), Int(1, 9)};
+      if (round % 4 == 0) shape = {Int(1, 300), Int(1, 40)};
+      if (round % 8 == 1) shape = {Int(1, 3), 8 * Int(1, 1200)};
+      if (round % 8 == 2) shape = {Int(1, 3), Int(1, 9000)};
+      const int64_t groups = of_groups ? Int(1, 3) : 0;
+      if (of_groups) shape[1] *= groups;
+      const Shape parameter = {of_groups ? shape[1] : shape[shape.size() - 1]};
+      const AttrValue rows = of_groups ? AttrValue(groups) : AttrValue();
+      const AttrValue eps(0.01);
+      const Dtype dtype = OneOf(kFloats);
+      const auto random = [&](const Shape& of) { return RandomArray(dtype, of, -3, 3, false); };
+      const double tolerance = 200 + static_cast<double>(NumElements(shape)) / 20;
+      const Pair x = random(shape);
+      const Pair weight = Int(0, 2) == 0 ? Absent() : random(parameter);
+      const Pair bias = Int(0, 2) == 0 ? Absent() : random(parameter);
+      std::vector<Pair> inputs = {x, weight};
+      if (op != "rms_norm") inputs.push_back(bias);
+      Compare(op, inputs, {rows, eps}, tolerance);
+      // Gradients of no elements are those of the composition on the native device.
+      if (NumElements(shape) > 0) {
+        Compare(op + "_grad", {x, random(shape), weight}, {rows, eps, AttrValue(Int(0, 3) > 0)},
+                10 * tolerance);
+      }
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GE(results_ - before, 200) << op;
+  }
+}
+
 TEST_F(KernelsTest, RandomNumbersAreTheSame) {
   for (const char* const op : {"random_uniform", "random_normal"}) {
     for (int round = 0; round < 60; ++round) {

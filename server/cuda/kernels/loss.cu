@@ -1,5 +1,7 @@
-// Kernels of ops/defs/loss.cc. One group of threads computes each sample.
+// Kernels of ops/defs/loss.cc. One group of threads computes each sample, in the form of rows.h
+// where scores are dense.
 #include "server/cuda/kernels/register_kernels.h"
+#include "server/cuda/kernels/softmax_rows.h"
 #include "server/cuda/loops/late_check.h"
 #include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
@@ -107,6 +109,61 @@ struct GradBody : SampleBody<T> {
   }
 };
 
+template <typename T, typename Loop>
+struct RowLossBody : SoftmaxRows<T, Loop> {
+  using typename SoftmaxRows<T, Loop>::Acc;
+  using typename SoftmaxRows<T, Loop>::C;
+  using typename SoftmaxRows<T, Loop>::Held;
+
+  Labels labels;
+  T* out;
+
+  CHX_HD void Finish(int64_t row, int rank, Held*, const Acc& acc) const {
+    if (rank != 0) return;
+    const int64_t n = this->loop.n();
+    const int64_t label = labels.At(row);
+    C loss = C(0);
+    if (label >= 0 && label < n) {
+      const C sum = IsFinite(acc.max) ? acc.sum : C(1);
+      loss = (acc.max - kernels::Load(this->x[row * n + label])) + kernels::Log(sum);
+    }
+    out[row] = kernels::Store<T>(loss);
+  }
+};
+
+template <typename T, typename Loop>
+struct RowGradBody : SoftmaxRows<T, Loop> {
+  using typename SoftmaxRows<T, Loop>::Acc;
+  using typename SoftmaxRows<T, Loop>::C;
+  using typename SoftmaxRows<T, Loop>::Held;
+
+  Labels labels;
+  const char* gy;
+  int64_t gy_stride;
+  T* out;
+
+  CHX_HD void Finish(int64_t row, int rank, Held* held, const Acc& acc) const {
+    const Loop& loop = this->loop;
+    const T* const from = this->x + row * loop.n();
+    T* const to = out + row * loop.n();
+    const int64_t label = labels.At(row);
+    const C scale = kernels::Load(*reinterpret_cast<const T*>(gy + row * gy_stride));
+    const C factor = IsFinite(acc.max) ? C(1) / acc.sum : C(1);
+    for (int begin = 0; begin < loop.n(); begin = loop.Next(begin)) {
+      if (!Loop::kWhole) loop.Load(from, begin, rank, held);
+      loop.ForPacks(begin, rank, [&](int i, int at) {
+        CHX_UNROLL
+        for (int j = 0; j < Loop::kPack; ++j) {
+          const C share = kernels::Exp(held->at[i + j] - acc.max) * factor;
+          const C slope = (at + j == label ? share - C(1) : share) * scale;
+          held->at[i + j] = label == kIgnored ? C(0) : slope;
+        }
+      });
+      loop.Store(to, begin, rank, [&](int i) { return held->at[i]; });
+    }
+  }
+};
+
 template <typename Body>
 Body NewBody(const KernelArgs& args) {
   const KernelTensor& x = args.in(0);
@@ -127,6 +184,14 @@ absl::Status Launch(const KernelArgs& args, const Body& body) {
   return ForEachGroup(args, (body.rows + groups - 1) / groups, body);
 }
 
+// Whether the scores of a sample are a row of rows.h.
+template <typename T>
+bool HasRows(const SampleBody<T>& body) {
+  constexpr int64_t kItem = sizeof(T);
+  return body.classes > 0 && body.x.column_stride == kItem &&
+         body.x.row_stride == body.classes * kItem && FitsGroup(body.rows, body.classes);
+}
+
 absl::Status RunSoftmaxCrossEntropy(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
@@ -134,7 +199,12 @@ absl::Status RunSoftmaxCrossEntropy(const KernelArgs& args) {
     using T = typename decltype(tag)::Type;
     auto body = NewBody<LossBody<T>>(args);
     body.out = reinterpret_cast<T*>(out.data);
-    return Launch(args, body);
+    if (!HasRows(body)) return Launch(args, body);
+    return VisitRowLoop<T, 16>(body.classes, {body.x.data}, [&](auto loop) {
+      const T* const x = reinterpret_cast<const T*>(body.x.data);
+      return ForEachRow(args, body.rows,
+                        RowLossBody<T, decltype(loop)>{{loop, x}, body.labels, body.out});
+    });
   });
 }
 
@@ -147,7 +217,13 @@ absl::Status RunSoftmaxCrossEntropyGrad(const KernelArgs& args) {
     body.gy = args.in(2).data;
     body.gy_stride = args.in(2).strides[0];
     body.out = reinterpret_cast<T*>(out.data);
-    return Launch(args, body);
+    if (!HasRows(body)) return Launch(args, body);
+    return VisitRowLoop<T, 16>(body.classes, {body.x.data, body.out}, [&](auto loop) {
+      const T* const x = reinterpret_cast<const T*>(body.x.data);
+      return ForEachRow(args, body.rows,
+                        RowGradBody<T, decltype(loop)>{
+                            {loop, x}, body.labels, body.gy, body.gy_stride, body.out});
+    });
   });
 }
 

@@ -9,6 +9,7 @@ KernelTable AllKernels() {
   RegisterComparison(table);
   RegisterMath(table);
   RegisterReduction(table);
+  RegisterReductionSoftmax(table);
   RegisterManipulation(table);
   RegisterIndexing(table);
   RegisterLinalg(table);
@@ -23,6 +24,7 @@ KernelTable AllKernels() {
   RegisterPooling(table);
   RegisterOptimizers(table);
   RegisterNormalization(table);
+  RegisterNormalizationRows(table);
   RegisterSequences(table);
   return table;
 }

@@ -12,6 +12,7 @@ void RegisterArithmetic(KernelTable& table);
 void RegisterComparison(KernelTable& table);
 void RegisterMath(KernelTable& table);
 void RegisterReduction(KernelTable& table);
+void RegisterReductionSoftmax(KernelTable& table);
 void RegisterManipulation(KernelTable& table);
 void RegisterIndexing(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
@@ -26,6 +27,7 @@ void RegisterConvolution(KernelTable& table);
 void RegisterPooling(KernelTable& table);
 void RegisterOptimizers(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
+void RegisterNormalizationRows(KernelTable& table);
 void RegisterSequences(KernelTable& table);
 
 // Calls all of the above. Needs no GPU.

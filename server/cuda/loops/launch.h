@@ -1,4 +1,5 @@
-// The two forms that all kernels here have. A kernel's body is a plain functor for host and device.
+// Two of the forms that kernels here have; a third is in rows.h. A kernel's body is a plain functor
+// for host and device.
 // nvcc makes a kernel of it. Any other compiler makes a loop, so that tests run the bodies with the
 // same index arithmetic and launch configuration.
 #ifndef CHX_SERVER_CUDA_LOOPS_LAUNCH_H_

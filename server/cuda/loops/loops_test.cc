@@ -1,4 +1,5 @@
 // Index arithmetic and launch configurations, which need no GPU.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
@@ -10,6 +11,7 @@
 #include "server/cuda/loops/kernel_stream.h"
 #include "server/cuda/loops/launch.h"
 #include "server/cuda/loops/reduce_plan.h"
+#include "server/cuda/loops/rows.h"
 #include "server/cuda/loops/thread_groups.h"
 
 namespace chx::server::cuda {
@@ -192,6 +194,59 @@ TEST(ForEach, CostlyElementsAreLaunchedInParts) {
     std::vector<int> begun(250);
     EXPECT_FALSE(ForEach(args, 250, CountCalls{&begun}, cost).ok());
     EXPECT_EQ(begun.back(), 0) << cost;
+  }
+}
+
+// Adds up the numbers of a row's elements, and counts which thread has which.
+template <typename Loop>
+struct CountItems {
+  using Acc = int64_t;
+  struct Held {};
+  Loop loop;
+  std::vector<int>* calls;
+  std::vector<int64_t>* sums;
+
+  static Acc Combine(Acc a, Acc b) { return a + b; }
+  Acc Gather(int64_t row, int rank, Held*) const {
+    Acc sum = 0;
+    for (int begin = 0; begin < loop.n(); begin = loop.Next(begin)) {
+      loop.ForPacks(begin, rank, [&](int i, int at) {
+        EXPECT_EQ(i % Loop::kPack, 0);
+        EXPECT_EQ(at % Loop::kPack, 0);
+        for (int j = at; j < at + Loop::kPack; ++j) {
+          ++(*calls)[row * loop.n() + j];
+          sum += j;
+        }
+      });
+    }
+    return sum;
+  }
+  void Finish(int64_t row, int, Held*, Acc sum) const { (*sums)[row] = sum; }
+};
+
+TEST(ForEachRow, ThreadsShareRows) {
+  const OpDef op;
+  constexpr int64_t kRows = 3;
+  for (const int64_t n :
+       {1, 3, 4, 10, 32, 64, 500, 1000, 2048, 2049, 4096, 4100, 8192, 8196, 20000}) {
+    for (const uintptr_t address : {0, 4}) {
+      PausingStream stream;
+      NoScratch scratch;
+      const KernelArgs args{op, stream, scratch, {}, {}, {}};
+      std::vector<int> calls(kRows * n);
+      std::vector<int64_t> sums(kRows);
+      const auto run = [&](auto loop) {
+        using Loop = decltype(loop);
+        EXPECT_EQ(Loop::kPack, n % 4 == 0 && address == 0 ? 4 : 1) << n;
+        EXPECT_EQ(Loop::kWhole, n <= kThreads * (Loop::kPack == 4 ? 32 : 8)) << n;
+        EXPECT_EQ(loop.threads() * loop.rows(), kThreads);
+        return ForEachRow(args, kRows, CountItems<Loop>{loop, &calls, &sums});
+      };
+      ASSERT_TRUE((VisitRowLoop<float, 32>(n, {reinterpret_cast<const void*>(address)}, run)).ok());
+      EXPECT_EQ(calls, std::vector<int>(kRows * n, 1)) << n;
+      EXPECT_EQ(sums, std::vector<int64_t>(kRows, n * (n - 1) / 2)) << n;
+      EXPECT_EQ(stream.pauses, (kRows - 1) / std::max<int64_t>(1, 100 / n)) << n;
+    }
   }
 }
 
