@@ -98,7 +98,8 @@ class RowLoop {
 template <typename T>
 inline constexpr int kRowPack = 16 / static_cast<int>(sizeof(T));
 
-// Returns fn(the RowLoop for rows of n elements T). kRegisters: for elements, in 4 bytes each; 16 or
+// Returns fn(the RowLoop for rows of n elements T). kRegisters: for elements, in 4 bytes each; 16
+// or
 // 32. `arrays`: what is read and written along rows.
 template <typename T, int kRegisters, typename Fn>
 absl::Status VisitRowLoop(int64_t n, std::initializer_list<const void*> arrays, Fn fn) {

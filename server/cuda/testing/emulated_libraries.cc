@@ -166,9 +166,10 @@ void ReferenceNormalization(const NormCall& call) {
     });
     if (call.part == NormPart::kBatch) {
       // As the library blends them with what is there: 0 * NaN is NaN.
-      const auto blend = [c](void* running, double now) {
+      const auto blend = [&call, c](void* running, double now) {
         P& target = static_cast<P*>(running)[c];
-        target = static_cast<P>(now + 0 * static_cast<double>(target));
+        target =
+            static_cast<P>(call.factor * now + (1 - call.factor) * static_cast<double>(target));
       };
       blend(call.mean, mean);
       blend(call.variance, variance * count / (count - 1));

@@ -88,9 +88,11 @@ struct NormCall {
   const void* x = nullptr;
   const void* gamma = nullptr;
   const void* beta = nullptr;
-  // Results of kBatch, which must be zero before; the variance is unbiased. Operands of kFixed.
+  // kBatch moves these by `factor` towards the batch's, of which the variance is unbiased; what was
+  // there counts (0 * NaN is NaN). Operands of kFixed.
   void* mean = nullptr;
   void* variance = nullptr;
+  double factor = 1;
   const void* gy = nullptr;  // of kGradient, as are the gradients of gamma and beta
   void* ggamma = nullptr;
   void* gbeta = nullptr;

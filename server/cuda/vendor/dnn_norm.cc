@@ -27,10 +27,9 @@ absl::StatusOr<bool> CudaDnn::Normalize(const KernelArgs& args, const NormCall& 
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
   switch (call.part) {
     case NormPart::kBatch:
-      // With factor 1 the running moments are those of the batch.
       status = dnn.cudnnBatchNormalizationForwardTraining(
           handle_, mode, one.get(), zero.get(), x.get(), call.x, x.get(), call.out, gamma.get(),
-          call.gamma, call.beta, 1, call.mean, call.variance, call.eps, nullptr, nullptr);
+          call.gamma, call.beta, call.factor, call.mean, call.variance, call.eps, nullptr, nullptr);
       break;
     case NormPart::kFixed:
       status = dnn.cudnnBatchNormalizationForwardInference(
