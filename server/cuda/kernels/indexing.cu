@@ -129,8 +129,7 @@ template <typename T>
 struct TakeGradBody {
   const T* gy;  // (before, count, after)
   T* out;       // zeros
-  const int64_t* keys;
-  const int64_t* positions;
+  SortedKeys sorted;
   int64_t size;
   int64_t count;
   Divider before;
@@ -141,12 +140,13 @@ struct TakeGradBody {
     const int64_t column = i - row * after.divisor();
     const int64_t first = before.Quotient(row);
     const int64_t outer = row - first * before.divisor();
-    const int64_t key = keys[first];
-    if (key == size || (first > 0 && keys[first - 1] == key)) return;
+    const int64_t key = sorted.key(first);
+    if (key == size || (first > 0 && sorted.key(first - 1) == key)) return;
     const kernels::Add add;
     kernels::Compute<T> sum = kernels::Compute<T>(0);
-    for (int64_t p = first; p < count && keys[p] == key; ++p) {
-      sum = add(sum, kernels::Load(gy[(outer * count + positions[p]) * after.divisor() + column]));
+    for (int64_t p = first; p < count && sorted.key(p) == key; ++p) {
+      const int64_t row_of_gy = outer * count + sorted.position(p);
+      sum = add(sum, kernels::Load(gy[row_of_gy * after.divisor() + column]));
     }
     out[(outer * size + key) * after.divisor() + column] = kernels::Store<T>(sum);
   }
@@ -166,9 +166,8 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
   if (count == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(int64_t* const keys, NewScratch<int64_t>(args, count));
-  CHX_ASSIGN_OR_RETURN(int64_t* const positions, NewScratch<int64_t>(args, count));
-  CHX_RETURN_IF_ERROR(SortWithPositions(args, unsorted, count, size + 1, keys, positions));
+  CHX_ASSIGN_OR_RETURN(const SortedKeys sorted,
+                       SortWithPositions(args, unsorted, count, size + 1));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
   const AxisSlices sides = kernels::SlicesAlong(out.shape, axis);
   const int64_t elements = sides.before * count * sides.after;
@@ -176,8 +175,8 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
     using T = typename decltype(tag)::Type;
     return ForEach(
         args, elements,
-        TakeGradBody<T>{reinterpret_cast<const T*>(gy.data), reinterpret_cast<T*>(out.data), keys,
-                        positions, size, count, Divider(sides.before, elements),
+        TakeGradBody<T>{reinterpret_cast<const T*>(gy.data), reinterpret_cast<T*>(out.data), sorted,
+                        size, count, Divider(sides.before, elements),
                         Divider(sides.after, elements)});
   });
 }

@@ -16,6 +16,7 @@ KernelTable AllKernels() {
   RegisterLoss(table);
   RegisterRandom(table);
   RegisterSorting(table);
+  RegisterSortingNonzero(table);
   RegisterSortingScan(table);
   RegisterSortingTakeAlong(table);
   RegisterStatistics(table);

@@ -19,6 +19,7 @@ void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
 void RegisterRandom(KernelTable& table);
 void RegisterSorting(KernelTable& table);
+void RegisterSortingNonzero(KernelTable& table);
 void RegisterSortingScan(KernelTable& table);
 void RegisterSortingTakeAlong(KernelTable& table);
 void RegisterStatistics(KernelTable& table);

@@ -79,17 +79,18 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
 template <typename T>
 struct AddBody {
   const T* gy;
-  const int64_t* keys;
-  const int64_t* places;
+  SortedKeys sorted;
   int64_t count;
   int64_t limit;
   T* out;
   CHX_HD void operator()(int64_t i) const {
-    const int64_t key = keys[i];
-    if (key >= limit || (i > 0 && keys[i - 1] == key)) return;
+    const int64_t key = sorted.key(i);
+    if (key >= limit || (i > 0 && sorted.key(i - 1) == key)) return;
     const kernels::Add add;
-    kernels::Compute<T> sum = Load(gy[places[i]]);
-    for (int64_t k = i + 1; k < count && keys[k] == key; ++k) sum = add(sum, Load(gy[places[k]]));
+    kernels::Compute<T> sum = Load(gy[sorted.position(i)]);
+    for (int64_t k = i + 1; k < count && sorted.key(k) == key; ++k) {
+      sum = add(sum, Load(gy[sorted.position(k)]));
+    }
     out[key] = Store<T>(sum);
   }
 };
@@ -105,14 +106,13 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
   if (count == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(int64_t* const keys, NewScratch<int64_t>(args, count));
-  CHX_ASSIGN_OR_RETURN(int64_t* const places, NewScratch<int64_t>(args, count));
-  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, out.size() + 1, keys, places));
+  CHX_ASSIGN_OR_RETURN(const SortedKeys sorted,
+                       SortWithPositions(args, positions, count, out.size() + 1));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
   return kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return ForEach(args, count,
-                   AddBody<T>{reinterpret_cast<const T*>(gy.data), keys, places, count, out.size(),
+                   AddBody<T>{reinterpret_cast<const T*>(gy.data), sorted, count, out.size(),
                               reinterpret_cast<T*>(out.data)});
   });
 }
@@ -120,8 +120,7 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
 // Among equal keys, the thread of the last writes. Keys from `limit` on have no row.
 template <typename T>
 struct PutBody {
-  const int64_t* keys;
-  const int64_t* places;
+  SortedKeys sorted;
   int64_t count;
   int64_t limit;
   const T* values;
@@ -131,10 +130,10 @@ struct PutBody {
   CHX_HD void operator()(int64_t i) const {
     const int64_t at = i / row.size();
     const int64_t column = i % row.size();
-    const int64_t key = keys[at];
-    if (key >= limit || (at + 1 < count && keys[at + 1] == key)) return;
+    const int64_t key = sorted.key(at);
+    if (key >= limit || (at + 1 < count && sorted.key(at + 1) == key)) return;
     *reinterpret_cast<T*>(a + key * stride + row.Offset(column)) =
-        values[places[at] * row.size() + column];
+        values[sorted.position(at) * row.size() + column];
   }
 };
 
@@ -148,9 +147,8 @@ absl::Status RunIndexPut(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const int64_t* const positions,
                        Resolve(args, args.in(1), to, from, to.size));
   if (args.in(2).size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(int64_t* const keys, NewScratch<int64_t>(args, count));
-  CHX_ASSIGN_OR_RETURN(int64_t* const places, NewScratch<int64_t>(args, count));
-  CHX_RETURN_IF_ERROR(SortWithPositions(args, positions, count, to.size + 1, keys, places));
+  CHX_ASSIGN_OR_RETURN(const SortedKeys sorted,
+                       SortWithPositions(args, positions, count, to.size + 1));
   CHX_ASSIGN_OR_RETURN(const KernelTensor values, Contiguous(args, args.in(2)));
   const Shape shape(a.shape.span().subspan(1));
   const Strides strides(a.strides.span().subspan(1));
@@ -159,7 +157,7 @@ absl::Status RunIndexPut(const KernelArgs& args) {
   return kernels::VisitItemSize(ItemSize(a.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     return ForEach(args, values.size(),
-                   PutBody<T>{keys, places, count, to.size, reinterpret_cast<const T*>(values.data),
+                   PutBody<T>{sorted, count, to.size, reinterpret_cast<const T*>(values.data),
                               a.data, a.strides[0], row});
   });
 }
