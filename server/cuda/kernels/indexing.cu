@@ -161,11 +161,11 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(
       const Indices indices,
       IndicesOf(args, args.in(1), static_cast<IndexMode>(args.attrs[2].AsInt()), size));
+  CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
+  if (count == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(int64_t* const unsorted, NewScratch<int64_t>(args, count));
   CHX_RETURN_IF_ERROR(ForEach(args, count, KeyBody{indices, unsorted}));
   if (out.size() == 0) return absl::OkStatus();
-  CHX_RETURN_IF_ERROR(args.stream.Zero(out.data, out.size() * ItemSize(out.dtype)));
-  if (count == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const SortedKeys sorted,
                        SortWithPositions(args, unsorted, count, size + 1));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
