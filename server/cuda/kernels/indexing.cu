@@ -166,8 +166,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(int64_t* const unsorted, NewScratch<int64_t>(args, count));
   CHX_RETURN_IF_ERROR(ForEach(args, count, KeyBody{indices, unsorted}));
   if (out.size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(const SortedKeys sorted,
-                       SortWithPositions(args, unsorted, count, size + 1));
+  CHX_ASSIGN_OR_RETURN(const SortedKeys sorted, SortWithPositions(args, unsorted, count, size + 1));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0)));
   const AxisSlices sides = kernels::SlicesAlong(out.shape, axis);
   const int64_t elements = sides.before * count * sides.after;
