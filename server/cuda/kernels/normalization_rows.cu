@@ -81,7 +81,8 @@ struct NormBody {
       loop.ForPacks(begin, rank, [&](int i, int at) {
         C weight[Loop::kPack];
         C bias[Loop::kPack];
-        affine.Load(first, at, weight, bias);
+        affine.Weights(first, at, weight);
+        affine.Biases(first, at, bias);
         CHX_UNROLL
         for (int j = 0; j < Loop::kPack; ++j) {
           held->at[i + j] = (held->at[i + j] - acc.mean) * inverse * weight[j] + bias[j];
@@ -136,8 +137,7 @@ struct NormGradBody {
     const int64_t first = affine.First(row);
     loop.ForPacks(begin, rank, [&](int i, int at) {
       C weight[Loop::kPack];
-      C bias[Loop::kPack];
-      affine.Load(first, at, weight, bias);
+      affine.Weights(first, at, weight);
       CHX_UNROLL
       for (int j = 0; j < Loop::kPack; ++j) held->s.at[i + j] *= weight[j];
     });

@@ -47,32 +47,31 @@ struct Affine {
   }
   // Those of a row's elements at, ...; these are packs as of RowLoop.
   template <int kCount>
-  CHX_HD void Load(int64_t first, int at, C (&weights)[kCount], C (&biases)[kCount]) const {
-    if (of_channels) {
-      CHX_UNROLL
-      for (int j = 0; j < kCount; ++j) {
-        const int64_t channel = first + size.Quotient(at + j);
-        weights[j] = weight == nullptr ? C(1) : weight[channel];
-        biases[j] = bias == nullptr ? C(0) : bias[channel];
-      }
-      return;
-    }
-    LoadDense(weight, at, C(1), weights);
-    LoadDense(bias, at, C(0), biases);
+  CHX_HD void Weights(int64_t first, int at, C (&values)[kCount]) const {
+    Load(weight, C(1), first, at, values);
+  }
+  template <int kCount>
+  CHX_HD void Biases(int64_t first, int at, C (&values)[kCount]) const {
+    Load(bias, C(0), first, at, values);
   }
 
  private:
   template <int kCount>
-  CHX_HD static void LoadDense(const C* from, int at, C otherwise, C (&values)[kCount]) {
-    constexpr int kMost = 16 / static_cast<int>(sizeof(C));
-    constexpr int kPart = kCount < kMost ? kCount : kMost;
-    CHX_UNROLL
-    for (int i = 0; i < kCount; i += kPart) {
-      if (from == nullptr) {
-        CHX_UNROLL
-        for (int j = 0; j < kPart; ++j) values[i + j] = otherwise;
-      } else {
-        const auto pack = *reinterpret_cast<const Pack<C, kPart>*>(from + at + i);
+  CHX_HD void Load(const C* data, C otherwise, int64_t first, int at, C (&values)[kCount]) const {
+    if (data == nullptr) {
+      CHX_UNROLL
+      for (int j = 0; j < kCount; ++j) values[j] = otherwise;
+    } else if (of_channels) {
+      CHX_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        values[j] = data[first + size.NarrowQuotient(static_cast<uint32_t>(at + j))];
+      }
+    } else {
+      constexpr int kMost = 16 / static_cast<int>(sizeof(C));
+      constexpr int kPart = kCount < kMost ? kCount : kMost;
+      CHX_UNROLL
+      for (int i = 0; i < kCount; i += kPart) {
+        const auto pack = *reinterpret_cast<const Pack<C, kPart>*>(data + at + i);
         CHX_UNROLL
         for (int j = 0; j < kPart; ++j) values[i + j] = pack.elements[j];
       }

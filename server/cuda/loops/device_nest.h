@@ -28,14 +28,16 @@ class Divider {
 
   CHX_HD int64_t divisor() const { return divisor_; }
   CHX_HD int64_t Quotient(int64_t dividend) const {
-    if (!narrow_) return dividend / divisor_;
-    const uint32_t n = static_cast<uint32_t>(dividend);
+    return narrow_ ? NarrowQuotient(static_cast<uint32_t>(dividend)) : dividend / divisor_;
+  }
+  // For dividends below 2^31; the limit is not greater either.
+  CHX_HD uint32_t NarrowQuotient(uint32_t dividend) const {
 #ifdef __CUDA_ARCH__
-    const uint32_t high = __umulhi(n, multiplier_);
+    const uint32_t high = __umulhi(dividend, multiplier_);
 #else
-    const uint32_t high = static_cast<uint32_t>((uint64_t{n} * multiplier_) >> 32);
+    const uint32_t high = static_cast<uint32_t>((uint64_t{dividend} * multiplier_) >> 32);
 #endif
-    return (high + n) >> shift_;
+    return (high + dividend) >> shift_;
   }
 
  private:

@@ -27,6 +27,20 @@ inline bool FitsGroup(int64_t rows, int64_t n) {
   return n <= (int64_t{1} << 16) || (n <= (int64_t{1} << 22) && rows >= 128);
 }
 
+// Stores a pack. Without the intrinsic, nvcc stores its words one by one in some loops.
+template <typename T, int kCount>
+CHX_HD void StorePack(const Pack<T, kCount>& pack, T* to) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(pack) == sizeof(uint4)) {
+    uint4 words;
+    memcpy(&words, &pack, sizeof(words));
+    __stwb(reinterpret_cast<uint4*>(to), words);
+    return;
+  }
+#endif
+  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+}
+
 // How a thread goes through its elements of a row of n, which are in steps of kItems: kPacks packs
 // of kPackSize neighbours. Neighbouring threads have neighbouring packs. kWhole: there is one step,
 // so that what Load has read is all. Plain data, for host and device.
@@ -85,7 +99,7 @@ class RowLoop {
       Pack<T, kPackSize> pack;
       CHX_UNROLL
       for (int j = 0; j < kPackSize; ++j) pack.elements[j] = kernels::Store<T>(fn(i + j));
-      *reinterpret_cast<Pack<T, kPackSize>*>(row + at) = pack;
+      StorePack(pack, row + at);
     });
   }
 
