@@ -42,16 +42,16 @@ CHX_HD PhiloxBlock Philox(uint64_t seed, uint64_t counter, uint32_t stream = 0) 
 template <typename T>
 inline constexpr int kPhiloxPerBlock = sizeof(T) == 8 ? 2 : 4;
 
-// In [0, 1), with as many bits as T's significand holds, exact in double.
-template <typename T>
-CHX_HD double PhiloxUnit(const PhiloxBlock& block, int index) {
+// In [0, 1), with as many bits as T's significand holds: exact in T, so in any wider Real.
+template <typename T, typename Real = double>
+CHX_HD Real PhiloxUnit(const PhiloxBlock& block, int index) {
   if constexpr (sizeof(T) == 8) {
     const uint64_t bits = (uint64_t{block.words[2 * index + 1]} << 32) | block.words[2 * index];
-    return static_cast<double>(bits >> 11) * 0x1p-53;
+    return static_cast<Real>(bits >> 11) * Real(0x1p-53);
   } else if constexpr (sizeof(T) == 4) {
-    return static_cast<double>(block.words[index] >> 8) * 0x1p-24;
+    return static_cast<Real>(block.words[index] >> 8) * Real(0x1p-24);
   } else {
-    return static_cast<double>(block.words[index] >> 21) * 0x1p-11;
+    return static_cast<Real>(block.words[index] >> 21) * Real(0x1p-11);
   }
 }
 

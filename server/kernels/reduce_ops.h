@@ -1,5 +1,6 @@
 // Reducers, for host and device. Each says how an accumulator (Acc) begins, what an element adds to
-// it, how two accumulators combine and what the result is. Combining is associative up to rounding.
+// it, how two accumulators combine and what the result is. Append is the same as Combine with one
+// element, which comes after those that were combined. Combining is associative up to rounding.
 // NaNs behave as in NumPy.
 #ifndef CHX_SERVER_KERNELS_REDUCE_OPS_H_
 #define CHX_SERVER_KERNELS_REDUCE_OPS_H_
@@ -27,6 +28,9 @@ struct SumReducer {
   CHX_HD static Acc Identity() { return Acc(0); }
   CHX_HD static Acc FromElement(Compute<T> x, int64_t) { return static_cast<Acc>(x); }
   CHX_HD static Acc Combine(Acc a, Acc b) { return Add()(a, b); }
+  CHX_HD static Acc Append(Acc acc, Compute<T> x, int64_t) {
+    return Add()(acc, static_cast<Acc>(x));
+  }
   CHX_HD static Out Finish(Acc acc) { return Store<Out>(acc); }
 };
 
@@ -59,6 +63,7 @@ struct FnReducer {
   using Acc = Compute<T>;
   CHX_HD static Acc FromElement(Compute<T> x, int64_t) { return x; }
   CHX_HD static Acc Combine(Acc a, Acc b) { return Fn()(a, b); }
+  CHX_HD static Acc Append(Acc acc, Compute<T> x, int64_t) { return Fn()(acc, x); }
   CHX_HD static Out Finish(Acc acc) { return Store<T>(acc); }
 };
 
@@ -104,6 +109,11 @@ struct ArgReducer {
     if (Better(b.value, a.value)) return b;
     return a.index < b.index ? a : b;
   }
+  // The first of equals stays.
+  CHX_HD static Acc Append(Acc acc, Compute<T> x, int64_t index) {
+    if (acc.index < 0 || Better(x, acc.value)) acc = {x, index};
+    return acc;
+  }
   CHX_HD static Out Finish(Acc acc) { return acc.index; }
 };
 template <typename T>
@@ -130,6 +140,9 @@ struct LogSumExpReducer {
   CHX_HD static Acc Combine(Acc a, Acc b) {
     const C max = Maximum()(a.max, b.max);
     return {max, a.sum * Scaled(a.max, max) + b.sum * Scaled(b.max, max)};
+  }
+  CHX_HD static Acc Append(Acc acc, C x, int64_t index) {
+    return Combine(acc, FromElement(x, index));
   }
   CHX_HD static Out Finish(Acc acc) {
     const bool infinite = acc.max == LowestValue<C>() || acc.max == HighestValue<C>();

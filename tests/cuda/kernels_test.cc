@@ -40,6 +40,29 @@ TEST_F(KernelsTest, Elementwise) {
   }
 }
 
+// Rows of whole packs (server/cuda/loops/elementwise.h), against what broadcasts along them and
+// across.
+TEST_F(KernelsTest, Broadcasts) {
+  for (int round = 0; round < 200; ++round) {
+    const Shape shape = {Int(1, 5), Int(1, 5), 4 * Int(1, 9)};
+    const Dtype dtype = OneOf(kAllDtypes);
+    std::vector<Pair> inputs;
+    for (int k = 0; k < 3; ++k) {
+      Shape own = shape;
+      for (int d = 0; d < own.size(); ++d) {
+        if (Int(0, 2) == 0) own[d] = 1;
+      }
+      inputs.push_back(RandomArray(k == 0 ? Dtype::kBool : dtype, own, -9, 9, true));
+    }
+    Compare("where", inputs);
+    inputs.erase(inputs.begin());
+    Compare("add", inputs);
+    Compare("less", inputs);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_EQ(results_, 600);
+}
+
 TEST_F(KernelsTest, InPlace) {
   for (const auto& op : OpRegistry::Global().ops()) {
     if (!op->in_place || op->has_lists() || op->inputs.size() > 2) continue;  // conformance
@@ -75,6 +98,53 @@ TEST_F(KernelsTest, CopyAndCast) {
     }
   }
   EXPECT_EQ(results_, 9 * 9 * 4 * 2);
+}
+
+TEST_F(KernelsTest, Pooling) {
+  for (int round = 0; round < 200; ++round) {
+    const Dtype dtype = OneOf(kFloats);
+    Shape x = {Int(1, 3), Int(1, 3)};
+    Shape y = x;
+    Ints kernel;
+    Ints stride;
+    Ints pad;
+    const bool cover_all = Int(0, 1) == 0;
+    const int64_t ndim = Int(1, 4);
+    for (int64_t d = 0; d < ndim; ++d) {
+      kernel.push_back(Int(1, ndim < 3 ? 6 : 3));
+      stride.push_back(Int(1, 4));
+      pad.push_back(Int(0, 3));
+      x.push_back(Int(kernel[d], ndim < 3 ? 12 : 5));
+      const int64_t rest = x[d + 2] + 2 * pad[d] - kernel[d] + (cover_all ? stride[d] - 1 : 0);
+      y.push_back(rest / stride[d] + 1);
+    }
+    const Pair image = RandomArray(dtype, x, -9, 9, round % 4 == 0);
+    const Pair sums = RandomArray(dtype, y, -9, 9, round % 4 == 0);
+    const AttrValue shape = AttrValue::FromInts(x.span());
+    const Attrs windows = {AttrValue(kernel), AttrValue(stride), AttrValue(pad)};
+    Attrs all = windows;
+    all.push_back(AttrValue(cover_all));
+    Compare("max_pool_index", {image}, all);
+    // The second output, by which the gradients go.
+    RunOutputs want;
+    RunOutputs got;
+    const OpDef& op = *OpRegistry::Global().Find("max_pool_index");
+    ASSERT_TRUE(RunOn(op, {image}, all, kNative, &want).ok());
+    ASSERT_TRUE(RunOn(op, {image}, all, kEmulated, &got).ok());
+    Pair index;
+    index.native = want[1];
+    index.emulated = got[1];
+    ExpectClose("positions", want[1], got[1], 0);
+    Compare("pool_gather", {image, index}, all);
+    all.insert(all.begin(), shape);
+    Compare("pool_scatter", {sums, index}, all, 4);
+    if (!cover_all) {
+      Compare("pool_sum", {image}, windows, 4);
+      all.pop_back();
+      Compare("pool_spread", {sums}, all, 4);
+    }
+    if (HasFatalFailure()) return;
+  }
 }
 
 TEST_F(KernelsTest, Creation) {

@@ -64,14 +64,12 @@ ScalarOrArray<Bits> BitsOf(const KernelTensor& tensor) {
 
 absl::Status RunWhere(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
-  if (out.size() == 0) return absl::OkStatus();
-  const KernelTensor* const in[3] = {&args.in(0), &args.in(1), &args.in(2)};
   return kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
     using Bits = typename decltype(tag)::Type;
-    return ForEach(args, out.size(),
-                   StridedBody<WhereCall<Bits>, Bits, Bool, Bits, Bits>{
-                       NestOf(out, in), out.data, ScalarOrArrayOf<Bool>(*in[0]),
-                       BitsOf<Bits>(*in[1]), BitsOf<Bits>(*in[2])});
+    return RunOperands<WhereCall<Bits>, true, Bits>(
+        args, {&out, &args.in(0), &args.in(1), &args.in(2)},
+        Operands<Bool, Bits, Bits>(ScalarOrArrayOf<Bool>(args.in(0)), BitsOf<Bits>(args.in(1)),
+                                   BitsOf<Bits>(args.in(2))));
   });
 }
 

@@ -2,6 +2,7 @@
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
+#include "server/cuda/loops/elementwise.h"
 #include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/distributions.h"
@@ -15,6 +16,15 @@ struct Uniform {
   double low;
   double high;
   CHX_HD void operator()(const kernels::PhiloxBlock& block, T* out) const {
+    if (sizeof(T) < 8 && low == 0 && high == 1) {
+      // float holds the same numbers exactly, and double is slow on most GPUs.
+      CHX_UNROLL
+      for (int index = 0; index < kernels::kPhiloxPerBlock<T>; ++index) {
+        out[index] = kernels::Store<T>(kernels::PhiloxUnit<T, kernels::Compute<T>>(block, index));
+      }
+      return;
+    }
+    CHX_UNROLL
     for (int index = 0; index < kernels::kPhiloxPerBlock<T>; ++index) {
       out[index] = kernels::PhiloxUniform<T>(block, index, low, high);
     }
@@ -32,7 +42,9 @@ struct Normal {
 
 template <typename T, typename Distribution>
 struct RandomBody {
+  using Elements = Pack<T, kernels::kPhiloxPerBlock<T>>;
   T* out;
+  bool aligned;  // to Elements
   int64_t size;
   uint64_t seed;
   uint64_t counter;
@@ -40,11 +52,15 @@ struct RandomBody {
 
   CHX_HD void operator()(int64_t i) const {
     constexpr int kPerBlock = kernels::kPhiloxPerBlock<T>;
-    T elements[kPerBlock];
-    distribution(kernels::Philox(seed, counter + static_cast<uint64_t>(i)), elements);
+    Elements pack;
+    distribution(kernels::Philox(seed, counter + static_cast<uint64_t>(i)), pack.elements);
+    if (aligned && (i + 1) * kPerBlock <= size) {
+      reinterpret_cast<Elements*>(out)[i] = pack;
+      return;
+    }
     CHX_UNROLL
     for (int index = 0; index < kPerBlock; ++index) {
-      if (i * kPerBlock + index < size) out[i * kPerBlock + index] = elements[index];
+      if (i * kPerBlock + index < size) out[i * kPerBlock + index] = pack.elements[index];
     }
   }
 };
@@ -54,14 +70,17 @@ absl::Status RunRandom(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   return kernels::VisitFloat(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
+    using Body = RandomBody<T, Distribution<T>>;
     constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<T>;
-    return ForEach(
-        args, (out.size() + kPerBlock - 1) / kPerBlock,
-        RandomBody<T, Distribution<T>>{reinterpret_cast<T*>(out.data),
-                                       out.size(),
-                                       static_cast<uint64_t>(args.attrs[4].AsInt()),
-                                       static_cast<uint64_t>(args.attrs[5].AsInt()),
-                                       {args.attrs[1].AsFloat(), args.attrs[2].AsFloat()}});
+    const bool aligned =
+        reinterpret_cast<uintptr_t>(out.data) % sizeof(typename Body::Elements) == 0;
+    return ForEach(args, (out.size() + kPerBlock - 1) / kPerBlock,
+                   Body{reinterpret_cast<T*>(out.data),
+                        aligned,
+                        out.size(),
+                        static_cast<uint64_t>(args.attrs[4].AsInt()),
+                        static_cast<uint64_t>(args.attrs[5].AsInt()),
+                        {args.attrs[1].AsFloat(), args.attrs[2].AsFloat()}});
   });
 }
 

@@ -10,6 +10,7 @@
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
 #include "server/cuda/loops/device_nest.h"
+#include "server/cuda/loops/elementwise.h"
 #include "server/cuda/loops/launch.h"
 #include "server/cuda/loops/reduce_plan.h"
 #include "server/kernels/dispatch.h"
@@ -21,20 +22,24 @@ namespace {
 // The source of a launch: stored elements, or the accumulators of an earlier launch.
 template <typename Reducer, typename T>
 struct Elements {
-  CHX_HD static typename Reducer::Acc Get(const char* at, int64_t index) {
-    return Reducer::FromElement(kernels::Load(*reinterpret_cast<const T*>(at)), index);
+  using Item = T;
+  static constexpr int kPack = ReducePack(sizeof(T));
+  CHX_HD static typename Reducer::Acc Append(typename Reducer::Acc acc, const T& x, int64_t index) {
+    return Reducer::Append(acc, kernels::Load(x), index);
   }
 };
 template <typename Reducer>
 struct Accumulators {
-  CHX_HD static typename Reducer::Acc Get(const char* at, int64_t) {
-    return *reinterpret_cast<const typename Reducer::Acc*>(at);
-  }
+  using Item = typename Reducer::Acc;
+  static constexpr int kPack = 1;
+  CHX_HD static Item Append(Item acc, Item x, int64_t) { return Reducer::Combine(acc, x); }
 };
 
 template <typename Reducer, typename Source>
 struct ReduceBody {
   using Acc = typename Reducer::Acc;
+  using Item = typename Source::Item;
+  using Items = Pack<Item, Source::kPack>;
 
   ThreadGroups groups;
   DeviceNest<1> kept;
@@ -42,55 +47,95 @@ struct ReduceBody {
   const char* data;
   char* out;          // results, or accumulators (splits, results)
   bool accumulators;  // whether `out` has those
-  int64_t blocks_per_split;
+  bool packed;        // as in ReducePlan
+  bool aligned;       // whether packs can be loaded; of no influence on results
+  Divider blocks_per_split;
   int64_t split_size;
   int64_t from;  // of each split, elements [from, until)
   int64_t until;
 
   CHX_HD static Acc Combine(Acc a, Acc b) { return Reducer::Combine(a, b); }
-  CHX_HD int64_t ResultOf(int64_t block, int thread) const {
-    return block % blocks_per_split * groups.count() + groups.GroupOf(thread);
+  CHX_HD int64_t ResultOf(int64_t block, int64_t split, int thread) const {
+    return (block - split * blocks_per_split.divisor()) * groups.count() + groups.GroupOf(thread);
   }
   CHX_HD Acc Gather(int64_t block, int thread) const {
-    Acc acc = Reducer::Identity();
-    const int64_t result = ResultOf(block, thread);
-    if (result >= kept.size()) return acc;
+    const int64_t split = blocks_per_split.Quotient(block);
+    const int64_t result = ResultOf(block, split, thread);
+    if (result >= kept.size()) return Reducer::Identity();
     const char* const base = data + kept.Offset(result);
-    const int64_t split = block / blocks_per_split * split_size;
-    const int64_t begin = split + from;
-    const int64_t limit = split + until;
+    const int64_t begin = split * split_size + from;
+    const int64_t limit = split * split_size + until;
     const int64_t end = limit < reduced.size() ? limit : reduced.size();
-    const int64_t step = groups.size();
-    int64_t i = begin + groups.RankOf(thread);
-    if (!reduced.flat()) {
-      for (; i < end; i += step) {
-        acc = Reducer::Combine(acc, Source::Get(base + reduced.Offset(i), i));
-      }
-      return acc;
+    if constexpr (Source::kPack > 1) {
+      if (packed) return GatherPacks(base, begin, end, groups.RankOf(thread));
     }
-    const int64_t stride = reduced.flat_stride(0);
-    // Four loads at a time, which overlap. They are combined in the same order.
-    for (; i + 3 * step < end; i += 4 * step) {
-      Acc next[4];
-      CHX_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        next[j] = Source::Get(base + (i + j * step) * stride, i + j * step);
-      }
-      CHX_UNROLL
-      for (int j = 0; j < 4; ++j) acc = Reducer::Combine(acc, next[j]);
-    }
-    for (; i < end; i += step) acc = Reducer::Combine(acc, Source::Get(base + i * stride, i));
-    return acc;
+    return GatherItems(base, begin, end, groups.RankOf(thread));
   }
   CHX_HD void Finish(int64_t block, int thread, const Acc& acc) const {
-    const int64_t result = ResultOf(block, thread);
+    const int64_t split = blocks_per_split.Quotient(block);
+    const int64_t result = ResultOf(block, split, thread);
     if (groups.RankOf(thread) != 0 || result >= kept.size()) return;
     if (accumulators) {
-      Acc& total = reinterpret_cast<Acc*>(out)[block / blocks_per_split * kept.size() + result];
+      Acc& total = reinterpret_cast<Acc*>(out)[split * kept.size() + result];
       total = from == 0 ? acc : Reducer::Combine(total, acc);
     } else {
       reinterpret_cast<typename Reducer::Out*>(out)[result] = Reducer::Finish(acc);
     }
+  }
+
+ private:
+  CHX_HD static const Item& At(const char* at) { return *reinterpret_cast<const Item*>(at); }
+  CHX_HD Acc GatherItems(const char* base, int64_t begin, int64_t end, int rank) const {
+    Acc acc = Reducer::Identity();
+    const int64_t step = groups.size();
+    int64_t i = begin + rank;
+    if (!reduced.flat()) {
+      for (; i < end; i += step) acc = Source::Append(acc, At(base + reduced.Offset(i)), i);
+      return acc;
+    }
+    const int64_t stride = reduced.flat_stride(0);
+    // Several loads at a time, which overlap. They are combined in the same order.
+    constexpr int kLoads = sizeof(Item) <= 4 ? 8 : 4;
+    for (; i + (kLoads - 1) * step < end; i += kLoads * step) {
+      Item next[kLoads];
+      CHX_UNROLL
+      for (int j = 0; j < kLoads; ++j) next[j] = At(base + (i + j * step) * stride);
+      CHX_UNROLL
+      for (int j = 0; j < kLoads; ++j) acc = Source::Append(acc, next[j], i + j * step);
+    }
+    for (; i < end; i += step) acc = Source::Append(acc, At(base + i * stride), i);
+    return acc;
+  }
+
+  CHX_HD Items LoadItems(const char* at) const {
+    if (aligned) return *reinterpret_cast<const Items*>(at);
+    Items items;
+    CHX_UNROLL
+    for (int j = 0; j < Source::kPack; ++j) items.elements[j] = At(at + j * sizeof(Item));
+    return items;
+  }
+  CHX_HD static Acc AppendItems(Acc acc, const Items& items, int64_t index) {
+    CHX_UNROLL
+    for (int j = 0; j < Source::kPack; ++j) acc = Source::Append(acc, items.elements[j], index + j);
+    return acc;
+  }
+  // From `begin` on, which is a multiple of a pack.
+  CHX_HD Acc GatherPacks(const char* base, int64_t begin, int64_t end, int rank) const {
+    constexpr int64_t kPack = Source::kPack;
+    constexpr int64_t kItem = sizeof(Item);
+    Acc acc = Reducer::Identity();
+    const int64_t step = groups.size() * kPack;
+    int64_t i = begin + rank * kPack;
+    for (; i + 3 * step + kPack <= end; i += 4 * step) {
+      Items next[4];
+      CHX_UNROLL
+      for (int j = 0; j < 4; ++j) next[j] = LoadItems(base + (i + j * step) * kItem);
+      CHX_UNROLL
+      for (int j = 0; j < 4; ++j) acc = AppendItems(acc, next[j], i + j * step);
+    }
+    for (; i + kPack <= end; i += step) acc = AppendItems(acc, LoadItems(base + i * kItem), i);
+    for (; i < end; ++i) acc = Source::Append(acc, At(base + i * kItem), i);
+    return acc;
   }
 };
 
@@ -98,7 +143,9 @@ struct ReduceBody {
 template <typename Reducer, typename Source>
 absl::Status Launch(const KernelArgs& args, const ReducePlan& plan, const char* data, char* out,
                     bool accumulators) {
+  constexpr uintptr_t kPackBytes = sizeof(typename ReduceBody<Reducer, Source>::Items);
   const int64_t part = PartOfSplits(plan, StreamOf(args).max_launch_elements());
+  const int64_t blocks = plan.splits * plan.blocks_per_split;
   for (int64_t from = 0; from == 0 || from < plan.split_size; from += part) {
     if (from > 0) CHX_RETURN_IF_ERROR(StreamOf(args).Pause());
     const ReduceBody<Reducer, Source> body{plan.groups,
@@ -107,11 +154,13 @@ absl::Status Launch(const KernelArgs& args, const ReducePlan& plan, const char* 
                                            data,
                                            out,
                                            accumulators,
-                                           plan.blocks_per_split,
+                                           plan.packed,
+                                           reinterpret_cast<uintptr_t>(data) % kPackBytes == 0,
+                                           Divider(plan.blocks_per_split, blocks),
                                            plan.split_size,
                                            from,
                                            std::min(plan.split_size, from + part)};
-    CHX_RETURN_IF_ERROR(ForEachGroup(args, plan.splits * plan.blocks_per_split, body));
+    CHX_RETURN_IF_ERROR(ForEachGroup(args, blocks, body));
   }
   return absl::OkStatus();
 }

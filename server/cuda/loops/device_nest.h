@@ -75,6 +75,27 @@ class DeviceNest {
       for (int k = 0; k < N; ++k) offsets[k] += linear * strides_[k][0];
     }
   }
+  // Whether no index of several dimensions needs more than 31 bits.
+  bool narrow() const { return flat() || size_ <= (int64_t{1} << 31); }
+  // The same as Offsets for a narrow nest, in fewer instructions and registers.
+  CHX_HD void NarrowOffsets(int64_t linear, int64_t (&offsets)[N]) const {
+    if (flat()) {
+      for (int k = 0; k < N; ++k) offsets[k] = linear * flat_stride(k);
+      return;
+    }
+    for (int k = 0; k < N; ++k) offsets[k] = 0;
+    uint32_t rest = static_cast<uint32_t>(linear);
+#ifdef __CUDA_ARCH__
+#pragma unroll 1
+#endif
+    for (int d = ndim_ - 1; d > 0; --d) {
+      const uint32_t quotient = dims_[d].NarrowQuotient(rest);
+      const uint32_t index = rest - quotient * static_cast<uint32_t>(dims_[d].divisor());
+      for (int k = 0; k < N; ++k) offsets[k] += int64_t{index} * strides_[k][d];
+      rest = quotient;
+    }
+    for (int k = 0; k < N; ++k) offsets[k] += int64_t{rest} * strides_[k][0];
+  }
   CHX_HD int64_t Offset(int64_t linear) const {
     static_assert(N == 1, "one operand");
     int64_t offsets[1];

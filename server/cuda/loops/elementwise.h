@@ -3,6 +3,7 @@
 #define CHX_SERVER_CUDA_LOOPS_ELEMENTWISE_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "server/cuda/loops/device_nest.h"
 #include "server/cuda/loops/launch.h"
@@ -12,15 +13,36 @@
 
 namespace chx::server::cuda {
 
+// Several elements that are loaded and stored together.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T elements[kCount];
+};
+
 // An array, or a scalar by value.
 template <typename T>
 struct ScalarOrArray {
   const char* data = nullptr;  // null: a scalar
   T value;
+  // Of an array in packs: whether a pack is one element, repeated.
+  bool repeated = false;
 
   CHX_HD T At(int64_t offset) const {
     return data == nullptr ? value : *reinterpret_cast<const T*>(data + offset);
   }
+  template <int kCount>
+  CHX_HD Pack<T, kCount> PackAt(int64_t offset) const {
+    if (data != nullptr && !repeated) {
+      return *reinterpret_cast<const Pack<T, kCount>*>(data + offset);
+    }
+    Pack<T, kCount> pack;
+    const T element = At(offset);
+    CHX_UNROLL
+    for (int j = 0; j < kCount; ++j) pack.elements[j] = element;
+    return pack;
+  }
+  // Between neighbours in a pack.
+  CHX_HD int64_t step() const { return repeated ? 0 : static_cast<int64_t>(sizeof(T)); }
 };
 
 template <typename T>
@@ -31,178 +53,181 @@ ScalarOrArray<T> ScalarOrArrayOf(const KernelTensor& tensor) {
   return operand;
 }
 
-// Several elements that are loaded and stored together.
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T elements[kCount];
-};
-
-template <typename T, int kCount>
-CHX_HD Pack<T, kCount> LoadPack(const ScalarOrArray<T>& operand, int64_t i) {
-  if (operand.data != nullptr) return reinterpret_cast<const Pack<T, kCount>*>(operand.data)[i];
-  Pack<T, kCount> pack;
-  CHX_UNROLL
-  for (int j = 0; j < kCount; ++j) pack.elements[j] = operand.value;
-  return pack;
-}
-
-// F has a static Call from the operands' stored types to Out. In the bodies that follow, "packed"
-// means that the output and all arrays are dense and aligned to packs.
-template <typename F, typename Out, typename... Ins>
-struct StridedBody;
-template <typename F, typename Out, typename... Ins>
-struct PackedBody;
-
 // At most 16 bytes, and few enough elements that the loop over them is unrolled.
-template <typename Out, typename In>
-inline constexpr int kPackSize = sizeof(In) == 8 || sizeof(Out) == 8 ? 2 : 4;
+template <typename... Ts>
+inline constexpr int kPackSize = ((sizeof(Ts) == 8) || ...) ? 2 : 4;
 
-template <typename F, typename Out, typename A>
-struct StridedBody<F, Out, A> {
-  DeviceNest<2> nest;
+// The operands of a formula, plain data: operand I is the base of type OperandAt<I, T>.
+template <size_t I, typename T>
+struct OperandAt {
+  ScalarOrArray<T> operand;
+};
+template <typename Indices, typename... Ins>
+struct OperandList;
+template <size_t... Is, typename... Ins>
+struct OperandList<std::index_sequence<Is...>, Ins...> : OperandAt<Is, Ins>... {
+  static constexpr int kCount = 1 + static_cast<int>(sizeof...(Ins));  // with the output
+  template <typename Out>
+  static constexpr int kPack = kPackSize<Out, Ins...>;
+
+  explicit OperandList(const ScalarOrArray<Ins>&... operands) : OperandAt<Is, Ins>{operands}... {}
+
+  // at[0] is the output's offset.
+  template <typename F, typename Out>
+  CHX_HD void Call(char* out, const int64_t* at) const {
+    *reinterpret_cast<Out*>(out + at[0]) = F::Call(OperandAt<Is, Ins>::operand.At(at[1 + Is])...);
+  }
+  template <typename F, typename Out, int kCount>
+  CHX_HD void CallPack(char* out, const int64_t* at) const {
+    *reinterpret_cast<Pack<Out, kCount>*>(out + at[0]) =
+        OfPacks<F, Out, kCount>(OperandAt<Is, Ins>::operand.template PackAt<kCount>(at[1 + Is])...);
+  }
+  // Moves the offsets to the next element of a pack.
+  CHX_HD void Advance(int64_t* at) const {
+    ((at[1 + Is] += OperandAt<Is, Ins>::operand.step()), ...);
+  }
+  // Sets which operands are repeated in packs.
+  void SetRepeated(const bool* repeated) {
+    ((OperandAt<Is, Ins>::operand.repeated = repeated[1 + Is]), ...);
+  }
+
+ private:
+  template <typename F, typename Out, int kCount>
+  CHX_HD static Pack<Out, kCount> OfPacks(const Pack<Ins, kCount>&... packs) {
+    Pack<Out, kCount> result;
+    CHX_UNROLL
+    for (int j = 0; j < kCount; ++j) result.elements[j] = F::Call(packs.elements[j]...);
+    return result;
+  }
+};
+template <typename... Ins>
+using Operands = OperandList<std::index_sequence_for<Ins...>, Ins...>;
+
+// F has a static Call from the operands' stored types to Out. In is an Operands.
+template <typename F, typename Out, typename In>
+struct StridedBody {
+  DeviceNest<In::kCount> nest;
   char* out;
-  ScalarOrArray<A> a;
+  In in;
 
   CHX_HD void operator()(int64_t i) const {
-    int64_t at[2];
+    int64_t at[In::kCount];
     nest.Offsets(i, at);
-    *reinterpret_cast<Out*>(out + at[0]) = F::Call(a.At(at[1]));
+    in.template Call<F, Out>(out, at);
   }
 };
 
-template <typename F, typename Out, typename A, typename B>
-struct StridedBody<F, Out, A, B> {
-  DeviceNest<3> nest;
+// The same with packs along the innermost dimension of a narrow nest.
+template <typename F, typename Out, typename In>
+struct PackedBody {
+  static constexpr int kPack = In::template kPack<Out>;
+  DeviceNest<In::kCount> nest;  // over packs
   char* out;
-  ScalarOrArray<A> a;
-  ScalarOrArray<B> b;
+  In in;
+  int64_t size;  // elements; the last pack may be of fewer
 
   CHX_HD void operator()(int64_t i) const {
-    int64_t at[3];
-    nest.Offsets(i, at);
-    *reinterpret_cast<Out*>(out + at[0]) = F::Call(a.At(at[1]), b.At(at[2]));
-  }
-};
-
-template <typename F, typename Out, typename A, typename B, typename C>
-struct StridedBody<F, Out, A, B, C> {
-  DeviceNest<4> nest;
-  char* out;
-  ScalarOrArray<A> a;
-  ScalarOrArray<B> b;
-  ScalarOrArray<C> c;
-
-  CHX_HD void operator()(int64_t i) const {
-    int64_t at[4];
-    nest.Offsets(i, at);
-    *reinterpret_cast<Out*>(out + at[0]) = F::Call(a.At(at[1]), b.At(at[2]), c.At(at[3]));
-  }
-};
-
-template <typename F, typename Out, typename A>
-struct PackedBody<F, Out, A> {
-  static constexpr int kCount = kPackSize<Out, A>;
-  char* out;
-  ScalarOrArray<A> a;
-  int64_t size;
-
-  CHX_HD void operator()(int64_t i) const {
-    if ((i + 1) * kCount <= size) {
-      const Pack<A, kCount> pa = LoadPack<A, kCount>(a, i);
-      Pack<Out, kCount> result;
-      CHX_UNROLL
-      for (int j = 0; j < kCount; ++j) result.elements[j] = F::Call(pa.elements[j]);
-      reinterpret_cast<Pack<Out, kCount>*>(out)[i] = result;
+    int64_t at[In::kCount];
+    nest.NarrowOffsets(i, at);
+    if ((i + 1) * kPack <= size) {
+      in.template CallPack<F, Out, kPack>(out, at);
       return;
     }
-    for (int64_t j = i * kCount; j < size; ++j) {
-      reinterpret_cast<Out*>(out)[j] = F::Call(a.At(j * static_cast<int64_t>(sizeof(A))));
+#ifdef __CUDA_ARCH__
+#pragma unroll 1
+#endif
+    for (int64_t j = i * kPack; j < size; ++j) {
+      in.template Call<F, Out>(out, at);
+      at[0] += static_cast<int64_t>(sizeof(Out));
+      in.Advance(at);
     }
   }
 };
 
-template <typename F, typename Out, typename A, typename B>
-struct PackedBody<F, Out, A, B> {
-  static constexpr int kCount = kPackSize<Out, A>;
-  char* out;
-  ScalarOrArray<A> a;
-  ScalarOrArray<B> b;
-  int64_t size;
-
-  CHX_HD void operator()(int64_t i) const {
-    if ((i + 1) * kCount <= size) {
-      const Pack<A, kCount> pa = LoadPack<A, kCount>(a, i);
-      const Pack<B, kCount> pb = LoadPack<B, kCount>(b, i);
-      Pack<Out, kCount> result;
-      CHX_UNROLL
-      for (int j = 0; j < kCount; ++j) {
-        result.elements[j] = F::Call(pa.elements[j], pb.elements[j]);
-      }
-      reinterpret_cast<Pack<Out, kCount>*>(out)[i] = result;
-      return;
-    }
-    for (int64_t j = i * kCount; j < size; ++j) {
-      reinterpret_cast<Out*>(out)[j] = F::Call(a.At(j * static_cast<int64_t>(sizeof(A))),
-                                               b.At(j * static_cast<int64_t>(sizeof(B))));
-    }
-  }
+// How the operands are walked: the output, then the inputs.
+template <int N>
+struct ElementwisePlan {
+  DeviceNest<N> nest;
+  bool packed = false;  // whether the nest is over packs
+  bool repeated[N] = {};
 };
 
-// Whether packs of `count` elements can be moved between memory and registers.
-inline bool Packs(const KernelTensor& tensor, const Shape& shape, int count) {
-  if (tensor.is_scalar) return true;
-  const int64_t item_size = ItemSize(tensor.dtype);
-  return kernels::IsContiguous(shape, tensor.strides, item_size) &&
-         reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(item_size * count) == 0;
+// Turns a nest over elements into one over packs of `count` along its innermost dimension. Every
+// input has to be dense along it, or `repeated` there; the output dense. All that is dense is
+// aligned to packs.
+template <int N>
+bool ToPacks(const KernelTensor* const (&tensors)[N], int count, kernels::LoopNest<N>* nest,
+             bool (&repeated)[N]) {
+  const int inner = nest->ndim - 1;
+  // Other rows begin with a pack, so only one row may end with a part of one.
+  if (inner > 0 && nest->shape[inner] % count != 0) return false;
+  for (int k = 0; k < N; ++k) {
+    const int64_t item_size = ItemSize(tensors[k]->dtype);
+    const int64_t stride = inner < 0 ? item_size : nest->strides[k][inner];
+    repeated[k] = k > 0 && (stride == 0 || tensors[k]->is_scalar);
+    if (repeated[k]) continue;
+    const int64_t bytes = item_size * count;
+    bool fits = stride == item_size &&
+                reinterpret_cast<uintptr_t>(tensors[k]->data) % static_cast<uintptr_t>(bytes) == 0;
+    for (int d = 0; d < inner; ++d) fits &= nest->strides[k][d] % bytes == 0;
+    if (!fits) return false;
+  }
+  nest->size = (nest->size + count - 1) / count;
+  if (inner < 0) return true;
+  nest->shape[inner] = (nest->shape[inner] + count - 1) / count;
+  for (int k = 0; k < N; ++k) nest->strides[k][inner] *= count;
+  return true;
 }
 
-template <size_t kInputs>
-DeviceNest<1 + static_cast<int>(kInputs)> NestOf(const KernelTensor& out,
-                                                 const KernelTensor* const (&in)[kInputs]) {
-  constexpr int kOperands = 1 + static_cast<int>(kInputs);
-  const Strides zeros(out.ndim(), 0);
-  const Strides* strides[kOperands];
-  strides[0] = &out.strides;
-  for (size_t k = 0; k < kInputs; ++k) strides[k + 1] = in[k]->is_scalar ? &zeros : &in[k]->strides;
-  return DeviceNest<kOperands>(kernels::MakeLoopNest<kOperands>(out.shape, strides));
+// `pack`: how many elements are in one; 0 for no packs.
+template <int N>
+ElementwisePlan<N> PlanElementwise(const KernelTensor* const (&tensors)[N], int pack) {
+  const Shape& shape = tensors[0]->shape;
+  const Strides zeros(shape.size(), 0);
+  const Strides* strides[N];
+  for (int k = 0; k < N; ++k) strides[k] = tensors[k]->is_scalar ? &zeros : &tensors[k]->strides;
+  const auto nest = kernels::MakeLoopNest<N>(shape, strides);
+  ElementwisePlan<N> plan;
+  auto packs = nest;
+  if (pack > 0 && ToPacks(tensors, pack, &packs, plan.repeated)) {
+    plan.nest = DeviceNest<N>(packs);
+    plan.packed = plan.nest.narrow();
+  }
+  if (!plan.packed) plan.nest = DeviceNest<N>(nest);
+  return plan;
 }
 
-// out = F::Call(a, ...). Array operands have the output's shape. kPacked makes a second kernel for
-// dense operands; it is not worth its size if the formula takes longer than the access to memory.
+// out = F::Call(in...), whose operands are of tensors[0] (the output) and the others, which have
+// its shape. kPacked makes a second kernel for packs; it is not worth its size if the formula takes
+// longer than the access to memory.
+template <typename F, bool kPacked, typename Out, typename In>
+absl::Status RunOperands(const KernelArgs& args, const KernelTensor* const (&tensors)[In::kCount],
+                         In in) {
+  const int64_t size = tensors[0]->size();
+  if (size == 0) return absl::OkStatus();
+  char* const out = tensors[0]->data;
+  const ElementwisePlan<In::kCount> plan =
+      PlanElementwise(tensors, kPacked ? In::template kPack<Out> : 0);
+  if constexpr (kPacked) {
+    if (plan.packed) {
+      in.SetRepeated(plan.repeated);
+      return ForEach(args, plan.nest.size(), PackedBody<F, Out, In>{plan.nest, out, in, size});
+    }
+  }
+  return ForEach(args, size, StridedBody<F, Out, In>{plan.nest, out, in});
+}
+
 template <typename F, bool kPacked, typename Out, typename A>
 absl::Status RunElementwise(const KernelArgs& args, const KernelTensor& out,
                             const KernelTensor& a) {
-  const int64_t size = out.size();
-  if (size == 0) return absl::OkStatus();
-  if constexpr (kPacked) {
-    using Body = PackedBody<F, Out, A>;
-    if (Packs(out, out.shape, Body::kCount) && Packs(a, out.shape, Body::kCount)) {
-      return ForEach(args, (size + Body::kCount - 1) / Body::kCount,
-                     Body{out.data, ScalarOrArrayOf<A>(a), size});
-    }
-  }
-  const KernelTensor* const in[1] = {&a};
-  return ForEach(args, size,
-                 StridedBody<F, Out, A>{NestOf(out, in), out.data, ScalarOrArrayOf<A>(a)});
+  return RunOperands<F, kPacked, Out>(args, {&out, &a}, Operands<A>(ScalarOrArrayOf<A>(a)));
 }
 
 template <typename F, bool kPacked, typename Out, typename A, typename B>
 absl::Status RunElementwise(const KernelArgs& args, const KernelTensor& out, const KernelTensor& a,
                             const KernelTensor& b) {
-  const int64_t size = out.size();
-  if (size == 0) return absl::OkStatus();
-  if constexpr (kPacked) {
-    using Body = PackedBody<F, Out, A, B>;
-    if (Packs(out, out.shape, Body::kCount) && Packs(a, out.shape, Body::kCount) &&
-        Packs(b, out.shape, Body::kCount)) {
-      return ForEach(args, (size + Body::kCount - 1) / Body::kCount,
-                     Body{out.data, ScalarOrArrayOf<A>(a), ScalarOrArrayOf<B>(b), size});
-    }
-  }
-  const KernelTensor* const in[2] = {&a, &b};
-  return ForEach(args, size,
-                 StridedBody<F, Out, A, B>{NestOf(out, in), out.data, ScalarOrArrayOf<A>(a),
-                                           ScalarOrArrayOf<B>(b)});
+  return RunOperands<F, kPacked, Out>(args, {&out, &a, &b},
+                                      Operands<A, B>(ScalarOrArrayOf<A>(a), ScalarOrArrayOf<B>(b)));
 }
 
 // A formula of elementwise_fns.h as a function of stored types.

@@ -39,6 +39,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// What threads of one warp, or of the block, have written to shared memory is visible to each
+// other.
+__device__ __forceinline__ void Synchronize(bool within_warp) {
+  if (within_warp) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
 template <typename Body>
 __global__ void __launch_bounds__(kThreads) GatherKernel(const Body body, int64_t blocks) {
   using Acc = typename Body::Acc;
@@ -46,17 +56,18 @@ __global__ void __launch_bounds__(kThreads) GatherKernel(const Body body, int64_
   __shared__ alignas(16) unsigned char memory[kThreads * sizeof(Acc)];
   Acc* const shared = reinterpret_cast<Acc*>(memory);
   const int thread = static_cast<int>(threadIdx.x);
+  const bool within_warp = body.groups.WithinWarp(body.groups.size() / 2);
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     shared[thread] = body.Gather(block, thread);
     for (int step = body.groups.size() / 2; step > 0; step /= 2) {
-      __syncthreads();
+      Synchronize(body.groups.WithinWarp(step));
       if (body.groups.RankOf(thread) < step) {
         shared[thread] = Body::Combine(shared[thread], shared[body.groups.Ahead(thread, step)]);
       }
     }
-    __syncthreads();
+    Synchronize(within_warp);
     body.Finish(block, thread, shared[body.groups.First(thread)]);
-    __syncthreads();
+    Synchronize(within_warp);
   }
 }
 

@@ -97,6 +97,10 @@ TEST(ThreadGroups, GroupAndRankIdentifyAThread) {
           if (rank >= step) continue;
           EXPECT_EQ(groups.RankOf(groups.Ahead(thread, step)), rank + step);
           EXPECT_EQ(groups.GroupOf(groups.Ahead(thread, step)), group);
+          if (groups.WithinWarp(step)) {
+            EXPECT_EQ(groups.Ahead(thread, step) / kWarp, thread / kWarp);
+            EXPECT_EQ(groups.First(thread) / kWarp, thread / kWarp);
+          }
         }
       }
       EXPECT_EQ(seen.size(), static_cast<size_t>(kThreads));
@@ -116,7 +120,8 @@ TEST(ReducePlan, FullSumIsSplit) {
   ExpectCovers(plan);
   EXPECT_EQ(plan.reduced.ndim, 1);
   EXPECT_EQ(plan.groups.size(), kThreads);
-  EXPECT_EQ(plan.splits, 1024);
+  EXPECT_TRUE(plan.packed);
+  EXPECT_EQ(plan.splits, 512);
   ExpectCovers(PlanCombine(plan.kept.size, plan.splits, 8));
 }
 
@@ -126,6 +131,17 @@ TEST(ReducePlan, RowsAreReadAlongRows) {
   EXPECT_EQ(plan.groups.size(), 16);
   EXPECT_EQ(plan.groups.Ahead(0, 1), 1);
   EXPECT_EQ(plan.splits, 1);
+}
+
+TEST(ReducePlan, SplitsOfPacksBeginWithOne) {
+  for (int64_t size = 4000; size < 5000000; size = size * 3 / 2 + 1) {
+    const ReducePlan plan = PlanReduce(Dense({size}), 1, false);
+    ExpectCovers(plan);
+    EXPECT_TRUE(plan.packed);
+    EXPECT_EQ(plan.split_size % 4, 0) << size;
+  }
+  EXPECT_TRUE(PlanReduce(Dense({100, 64}), 2, false).packed);
+  EXPECT_FALSE(PlanReduce(Dense({100, 63}), 2, false).packed);  // rows are not aligned
 }
 
 TEST(ReducePlan, ColumnsAreReadAcross) {

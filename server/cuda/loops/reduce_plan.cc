@@ -6,15 +6,27 @@
 namespace chx::server::cuda {
 namespace {
 
-// Blocks that keep a large GPU busy, and the work of a thread that justifies one more split.
+// Blocks that keep a large GPU busy, by single elements and by packs, and the work of a thread that
+// justifies one more split.
 constexpr int64_t kBlocks = 1024;
+constexpr int64_t kPackedBlocks = 512;
 constexpr int64_t kElementsPerThread = 16;
 
 int64_t InnerStride(const kernels::LoopNest<1>& nest) {
   return nest.ndim > 0 ? std::abs(nest.strides[0][nest.ndim - 1]) : 0;
 }
 
-// Chooses the groups of threads and the splits of a plan that has its nests.
+bool Packs(const kernels::ReduceNests& nests, int64_t item_size) {
+  const int64_t pack = ReducePack(item_size);
+  bool packs = nests.reduced.ndim == 1 && nests.reduced.strides[0][0] == item_size;
+  for (int d = 0; d < nests.kept.ndim; ++d) {
+    packs &= nests.kept.strides[0][d] % (pack * item_size) == 0;
+  }
+  return packs;
+}
+
+// Chooses the groups of threads and the splits of a plan that has its nests and whether it is
+// packed.
 void Cut(ReducePlan* plan) {
   const int64_t count = std::max<int64_t>(1, plan->reduced.size);
   // Neighbouring threads read along the dimension that is denser in memory.
@@ -26,17 +38,21 @@ void Cut(ReducePlan* plan) {
   if (by_columns) {
     size = std::min<int64_t>(8, PowerOfTwoAtLeast(count));
   } else {
-    size = PowerOfTwoAtLeast((count + 3) / 4);
+    // At least four loads each, which overlap.
+    size = PowerOfTwoAtLeast(plan->packed ? (count + 15) / 16 : (count + 3) / 4);
     size = std::max(size, std::min<int64_t>(32, PowerOfTwoAtLeast(count)));
     size = std::min<int64_t>(size, kThreads);
   }
+  plan->packed = plan->packed && !by_columns;
   plan->groups = ThreadGroups(static_cast<int>(size), by_columns);
   const int64_t groups = plan->groups.count();
   plan->blocks_per_split = (plan->kept.size + groups - 1) / groups;
+  const int64_t blocks = plan->packed ? kPackedBlocks : kBlocks;
   plan->splits =
-      std::max<int64_t>(1, std::min(kBlocks / std::max<int64_t>(1, plan->blocks_per_split),
+      std::max<int64_t>(1, std::min(blocks / std::max<int64_t>(1, plan->blocks_per_split),
                                     count / (size * kElementsPerThread)));
   plan->split_size = (count + plan->splits - 1) / plan->splits;
+  if (plan->packed) plan->split_size = (plan->split_size + 3) / 4 * 4;  // whole packs
 }
 
 }  // namespace
@@ -44,6 +60,7 @@ void Cut(ReducePlan* plan) {
 ReducePlan PlanReduce(const KernelTensor& in, uint32_t axes, bool ordered) {
   ReducePlan plan;
   static_cast<kernels::ReduceNests&>(plan) = kernels::MakeReduceNests(in, axes, ordered);
+  plan.packed = Packs(plan, ItemSize(in.dtype));
   Cut(&plan);
   return plan;
 }

@@ -12,11 +12,16 @@ namespace chx::server::cuda {
 
 struct ReducePlan : kernels::ReduceNests {
   ThreadGroups groups;
+  // Whether threads take packs of neighbours (ReducePack), which lie at multiples of a pack from
+  // `data`, and not single elements.
+  bool packed = false;
   int64_t splits = 1;            // parts of the elements of each result
   int64_t split_size = 0;        // elements
   int64_t blocks_per_split = 0;  // each for groups.count() results
 };
 
+// Elements of a pack, by their size.
+constexpr int ReducePack(int64_t item_size) { return item_size == 8 ? 2 : 4; }
 // `axes` and `ordered` as for kernels::MakeReduceNests.
 ReducePlan PlanReduce(const KernelTensor& in, uint32_t axes, bool ordered);
 // How many elements of each split one launch reduces, so that it reduces about `most` in all. A

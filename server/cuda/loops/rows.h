@@ -18,7 +18,6 @@
 
 namespace chx::server::cuda {
 
-inline constexpr int kWarp = 32;
 inline constexpr int kLogThreads = 8;
 static_assert(kThreads == 1 << kLogThreads, "of a block");
 

@@ -9,6 +9,7 @@
 namespace chx::server::cuda {
 
 inline constexpr int kThreads = 256;  // of every block
+inline constexpr int kWarp = 32;
 
 // The smallest power of two that is >= n, for 1 <= n <= 2^62.
 constexpr int64_t PowerOfTwoAtLeast(int64_t n) {
@@ -39,6 +40,8 @@ class ThreadGroups {
   CHX_HD int Ahead(int thread, int step) const {
     return thread + (by_columns_ ? step * count() : step);
   }
+  // Whether threads of one group with ranks below 2 * `step` belong to one warp.
+  CHX_HD bool WithinWarp(int step) const { return !by_columns_ && 2 * step <= kWarp; }
   // The thread of rank 0 in the same group.
   CHX_HD int First(int thread) const {
     return by_columns_ ? thread & (count() - 1) : thread & ~(size_ - 1);

@@ -11,7 +11,6 @@
 
 namespace chx::server::cuda {
 
-inline constexpr int kWarp = 32;
 
 // One warp does each task, in steps. In a step every lane has Body::kParts parts of consecutive
 // elements; the parts of all lanes are in the order of (part, lane). The body has

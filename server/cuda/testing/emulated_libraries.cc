@@ -94,32 +94,6 @@ void ReferenceConvolution(const ConvCall& call) {
   }
 }
 
-template <typename T>
-void ReferencePooling(const PoolCall& call) {
-  using Sum = std::conditional_t<sizeof(T) == 8, double, float>;
-  const DnnWindows& w = call.windows;
-  const int64_t image = Product(w.image, w.ndim);
-  const int64_t kernel = Product(w.kernel, w.ndim);
-  const int64_t counts = Product(w.counts, w.ndim);
-  const int64_t planes = int64_t{call.samples} * call.channels;
-  std::vector<Sum> sums(planes * (call.spread ? image : counts));
-  const auto* const in = static_cast<const T*>(call.in);
-  for (int64_t plane = 0; plane < planes; ++plane) {
-    for (int64_t o = 0; o < counts; ++o) {
-      for (int64_t k = 0; k < kernel; ++k) {
-        const int64_t position = PositionOf(w, o, k);
-        if (position < 0) continue;
-        const int64_t whole = plane * image + position;
-        const int64_t sum = plane * counts + o;
-        sums[call.spread ? whole : sum] +=
-            static_cast<Sum>(kernels::Load(in[call.spread ? sum : whole]));
-      }
-    }
-  }
-  T* const out = static_cast<T*>(call.out);
-  for (size_t i = 0; i < sums.size(); ++i) out[i] = kernels::Cast<T>(sums[i]);
-}
-
 // T: of x; P: of what there is for each channel. Sums are float64's.
 template <typename T, typename P>
 void ReferenceNormalization(const NormCall& call) {
@@ -218,17 +192,6 @@ absl::StatusOr<bool> EmulatedDnn::Convolve(const KernelArgs& args, const ConvCal
   if (!args.scratch.Allocate(chosen->workspace).ok()) return false;
   kernels::VisitFloat(call.dtype,
                       [&](auto tag) { ReferenceConvolution<typename decltype(tag)::Type>(call); });
-  return true;
-}
-
-absl::StatusOr<bool> EmulatedDnn::Pool(const KernelArgs&, const PoolCall& call) {
-  if (!Consistent(call.windows) || call.samples < 1 || call.channels < 1 || call.in == nullptr ||
-      call.out == nullptr) {
-    return BadParameter("a pooling");
-  }
-  ++calls;
-  kernels::VisitFloat(call.dtype,
-                      [&](auto tag) { ReferencePooling<typename decltype(tag)::Type>(call); });
   return true;
 }
 

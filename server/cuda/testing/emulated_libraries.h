@@ -14,7 +14,6 @@ namespace chx::server::cuda {
 class EmulatedDnn : public Dnn {
  public:
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
-  absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
   absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
   absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) override;
 };

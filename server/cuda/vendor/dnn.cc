@@ -70,28 +70,6 @@ absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Win
   return call;
 }
 
-absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windows& windows,
-                                  int64_t samples, int64_t channels) {
-  const absl::optional<DnnWindows> dnn = ToDnn(windows);
-  if (!dnn.has_value() || !Countable(samples, channels, dnn->image, dnn->ndim) ||
-      !Countable(samples, channels, dnn->counts, dnn->ndim)) {
-    return absl::nullopt;
-  }
-  int64_t size = 1;  // of a window, by which averages are multiplied
-  for (int d = 0; d < dnn->ndim; ++d) {
-    if (dnn->pad[d] >= dnn->kernel[d]) return absl::nullopt;
-    size *= dnn->kernel[d];
-    if (size > (1 << 20)) return absl::nullopt;
-  }
-  PoolCall call;
-  call.dtype = dtype;
-  call.spread = spread;
-  call.samples = static_cast<int>(samples);
-  call.channels = static_cast<int>(channels);
-  call.windows = *dnn;
-  return call;
-}
-
 absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::NormLayout& layout,
                                   double eps) {
   constexpr int64_t kMaxOuter = 65535;  // blocks along a grid's second dimension

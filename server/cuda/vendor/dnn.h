@@ -57,22 +57,6 @@ struct ConvCall {
 absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Windows& windows,
                                   int64_t samples, int64_t channels, int64_t features);
 
-// Sums of the windows of images (samples, channels, image...) or, with `spread`, sums over the
-// windows of each position.
-struct PoolCall {
-  Dtype dtype = Dtype::kFloat32;
-  bool spread = false;
-  int samples = 0;
-  int channels = 0;
-  DnnWindows windows;
-  const void* in = nullptr;
-  void* out = nullptr;
-};
-
-// As PlanConv. No window may lie entirely in the padding.
-absl::optional<PoolCall> PlanPool(Dtype dtype, bool spread, const kernels::Windows& windows,
-                                  int64_t samples, int64_t channels);
-
 // Batch normalization by the moments of the batch, by given moments, or the gradient of the first.
 enum class NormPart { kBatch, kFixed, kGradient };
 
@@ -125,7 +109,6 @@ class Dnn {
  public:
   virtual ~Dnn() = default;
   virtual absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) = 0;
-  virtual absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) = 0;
   virtual absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) = 0;
   virtual absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) = 0;
 };

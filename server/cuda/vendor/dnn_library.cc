@@ -260,39 +260,4 @@ absl::StatusOr<bool> CudaDnn::Convolve(const KernelArgs& args, const ConvCall& c
   return true;
 }
 
-absl::StatusOr<bool> CudaDnn::Pool(const KernelArgs& args, const PoolCall& call) {
-  CHX_RETURN_IF_ERROR(Open(args));
-  const DnnLibrary& dnn = *library_;
-  const TensorDescriptor image(dnn);
-  const TensorDescriptor sums(dnn);
-  const Descriptor<cudnnPoolingDescriptor_t> windows(dnn.cudnnCreatePoolingDescriptor,
-                                                     dnn.cudnnDestroyPoolingDescriptor);
-  CHX_RETURN_IF_ERROR(
-      Check("a pooling's descriptors", First({image.status(), sums.status(), windows.status()})));
-  const DnnWindows& w = call.windows;
-  const cudnnDataType_t type = DataType(call.dtype);
-  const cudnnStatus_t set = First(
-      {Dims(call.samples, call.channels, w.image, w.ndim).Set(dnn, type, image.get()),
-       Dims(call.samples, call.channels, w.counts, w.ndim).Set(dnn, type, sums.get()),
-       dnn.cudnnSetPoolingNdDescriptor(windows.get(), CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,
-                                       CUDNN_PROPAGATE_NAN, w.ndim, w.kernel, w.pad, w.stride)});
-  if (IsDeclined(set)) return false;
-  CHX_RETURN_IF_ERROR(Check("a pooling's descriptors", set));
-  double size = 1;  // cuDNN has averages
-  for (int d = 0; d < w.ndim; ++d) size *= w.kernel[d];
-  const Factor scale(call.dtype, size);
-  const Factor zero(call.dtype, 0);
-  // The gradient of an average does not depend on the values.
-  const cudnnStatus_t status =
-      call.spread ? dnn.cudnnPoolingBackward(handle_, windows.get(), scale.get(), sums.get(),
-                                             call.in, sums.get(), call.in, image.get(), call.out,
-                                             zero.get(), image.get(), call.out)
-                  : dnn.cudnnPoolingForward(handle_, windows.get(), scale.get(), image.get(),
-                                            call.in, zero.get(), sums.get(), call.out);
-  if (IsDeclined(status)) return false;
-  CHX_RETURN_IF_ERROR(Check("pooling", status));
-  CHX_RETURN_IF_ERROR(StreamOf(args).Launched());
-  return true;
-}
-
 }  // namespace chx::server::cuda

@@ -42,11 +42,6 @@ namespace chx::server::cuda {
   F(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
   F(cudnnFindConvolutionBackwardFilterAlgorithmEx) \
   F(cudnnConvolutionBackwardFilter)                \
-  F(cudnnCreatePoolingDescriptor)                  \
-  F(cudnnSetPoolingNdDescriptor)                   \
-  F(cudnnDestroyPoolingDescriptor)                 \
-  F(cudnnPoolingForward)                           \
-  F(cudnnPoolingBackward)                          \
   F(cudnnDeriveBNTensorDescriptor)                 \
   F(cudnnBatchNormalizationForwardTraining)        \
   F(cudnnBatchNormalizationForwardInference)       \
@@ -96,7 +91,6 @@ class CudaDnn : public Dnn {
   // Of its device, which is current. Else the first call does it.
   absl::Status Open();
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
-  absl::StatusOr<bool> Pool(const KernelArgs& args, const PoolCall& call) override;
   absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
   absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) override;
 

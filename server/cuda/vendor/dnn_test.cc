@@ -97,18 +97,6 @@ TEST(DnnTest, APlanHasTheSizesOfItsOperator) {
   EXPECT_FALSE(call->accumulate);
 }
 
-TEST(DnnTest, PoolingWindowsMustTouchTheImage) {
-  const auto fits = [](const Dim& d) {
-    return PlanPool(Dtype::kFloat32, false, Make({d, {4, 2}}), 2, 3).has_value();
-  };
-  EXPECT_TRUE(fits({4, 2, 1, 1}));
-  EXPECT_FALSE(fits({4, 2, 1, 2}));
-  EXPECT_FALSE(fits({4, 1, 1, 1}));
-  EXPECT_FALSE(PlanPool(Dtype::kFloat32, false, Make({{4, 2}}), 0, 1).has_value());
-  EXPECT_FALSE(
-      PlanPool(Dtype::kFloat32, false, Make({{5000, 2000}, {5000, 2000}}), 1, 1).has_value());
-}
-
 TEST(DnnTest, NormalizationsThatCudnnHas) {
   const auto fits = [](int64_t outer, int64_t channels, int64_t inner, double eps = 1e-5,
                        NormPart part = NormPart::kBatch) {
