@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "ops/error.h"
 #include "server/cuda/loops/launch.h"
+#include "server/cuda/loops/thread_groups.h"
 
 namespace chx::server::cuda {
-
 
 // One warp does each task, in steps. In a step every lane has Body::kParts parts of consecutive
 // elements; the parts of all lanes are in the order of (part, lane). The body has
