@@ -355,7 +355,8 @@ TEST_F(KernelsTest, Softmax) {
       Compare(op, {RandomArray(OneOf(kAllDtypes), shape, -9, 9, specials)}, {axis}, tolerance);
       const Dtype dtype = OneOf(kFloats);
       const Pair y = RandomArray(dtype, shape, -3, 0, false);
-      Compare(op + "_grad", {y, RandomArray(dtype, shape, -3, 3, false)}, {axis}, tolerance);
+      // A sum of all elements may be a thousand times as large as what is left of it.
+      Compare(op + "_grad", {y, RandomArray(dtype, shape, -3, 3, false)}, {axis}, 20 * tolerance);
       if (HasFatalFailure()) return;
     }
     EXPECT_GE(results_ - before, 150) << op;
