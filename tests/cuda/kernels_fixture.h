@@ -125,6 +125,13 @@ class KernelsTest : public TwoDevicesTest {
     }
     return pair;
   }
+  // Its elements rounded down, as dense arrays.
+  Pair Whole(const Pair& pair) {
+    Pair result;
+    result.native = Apply("floor", {&pair.native}, {}, kNative);
+    result.emulated = Apply("floor", {&pair.emulated}, {}, kEmulated);
+    return result;
+  }
   Pair RandomScalar() {
     Pair pair;
     pair.is_scalar = true;

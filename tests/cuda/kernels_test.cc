@@ -119,7 +119,9 @@ TEST_F(KernelsTest, Pooling) {
       y.push_back(rest / stride[d] + 1);
     }
     const Pair image = RandomArray(dtype, x, -9, 9, round % 4 == 0);
-    const Pair sums = RandomArray(dtype, y, -9, 9, round % 4 == 0);
+    // Whole numbers, so that sums do not depend on their order.
+    const Pair whole = Whole(RandomArray(dtype, x, -9, 9, false));
+    const Pair sums = Whole(RandomArray(dtype, y, -9, 9, false));
     const AttrValue shape = AttrValue::FromInts(x.span());
     const Attrs windows = {AttrValue(kernel), AttrValue(stride), AttrValue(pad)};
     Attrs all = windows;
@@ -137,13 +139,11 @@ TEST_F(KernelsTest, Pooling) {
     ExpectClose("positions", want[1], got[1], 0);
     Compare("pool_gather", {image, index}, all);
     all.insert(all.begin(), shape);
-    // Small sums of up to 36 elements of up to 9.
-    constexpr double kOfSums = 40;
-    Compare("pool_scatter", {sums, index}, all, kOfSums);
+    Compare("pool_scatter", {sums, index}, all, 0);
     if (!cover_all) {
-      Compare("pool_sum", {image}, windows, kOfSums);
+      Compare("pool_sum", {whole}, windows, 0);
       all.pop_back();
-      Compare("pool_spread", {sums}, all, kOfSums);
+      Compare("pool_spread", {sums}, all, 0);
     }
     if (HasFatalFailure()) return;
   }
