@@ -74,7 +74,7 @@ void AddDevices(Adder* add, Flags* flags) {
   add->Text(
       "devices", &flags->devices,
       "Devices to serve, separated by commas: native:0 is the CPU, cuda:N a GPU, NAME:N one of "
-      "a plug-in.");
+      "a plug-in. Without a device of the host, native:0 is added.");
   add->Number(
       "threads", &flags->threads,
       "Threads of the CPU device, at most 1024; 0: one for each core that the process or its "

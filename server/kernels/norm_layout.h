@@ -1,12 +1,43 @@
-// How batch normalization sees an array.
+// How normalizations see an array.
 #ifndef CHX_SERVER_KERNELS_NORM_LAYOUT_H_
 #define CHX_SERVER_KERNELS_NORM_LAYOUT_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "ops/array_spec.h"
+#include "ops/attr.h"
 
 namespace chx::server::kernels {
+
+// What moments, weight and bias are computed in.
+inline Dtype MomentsDtype(Dtype dtype) {
+  return dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
+}
+
+// Of layer_norm and rms_norm: by default that of the dtype.
+inline double RowsEps(const AttrValue& eps, Dtype dtype) {
+  if (eps.has_value()) return eps.AsFloat();
+  if (dtype == Dtype::kFloat16) return 1.0 / (1 << 10);
+  return dtype == Dtype::kFloat32 ? std::numeric_limits<float>::epsilon()
+                                  : std::numeric_limits<double>::epsilon();
+}
+
+// An array as rows of n elements.
+struct RowSizes {
+  int64_t rows = 1;
+  int64_t n = 1;
+};
+
+// Of layer_norm and rms_norm. `normalized`: the last axes, of which there is one by default.
+inline RowSizes LastAxes(const Shape& shape, const AttrValue& normalized) {
+  const int axes = normalized.has_value() ? static_cast<int>(normalized.ints().size()) : 1;
+  RowSizes sizes;
+  for (int d = 0; d < shape.size(); ++d) {
+    (d < shape.size() - axes ? sizes.rows : sizes.n) *= shape[d];
+  }
+  return sizes;
+}
 
 // An array as (outer, channels, inner), of which the first and the last are normalized over.
 struct NormLayout {

@@ -1,14 +1,12 @@
-// Windows that slide over spatial dimensions, for convolution and pooling; bodies that compute one
-// element each, for both backends. Positions are in elements of dense arrays.
+// Windows that slide over spatial dimensions, for convolution and pooling. Positions are in
+// elements of dense arrays.
 #ifndef CHX_SERVER_KERNELS_WINDOWS_H_
 #define CHX_SERVER_KERNELS_WINDOWS_H_
 
-#include <cmath>
 #include <cstdint>
 
 #include "ops/array_spec.h"
 #include "server/kernels/host_device.h"
-#include "server/kernels/types.h"
 
 namespace chx::server::kernels {
 
@@ -133,100 +131,6 @@ struct Windows {
       }
       if (d < 0) return;
     }
-  }
-};
-
-// The greatest element of each window, NaN if there is one, and if `index` is not null its position
-// in the image: -1 where a window lies in the padding altogether.
-template <typename T>
-struct WindowMax {
-  Windows windows;
-  const T* x;
-  T* y;
-  int64_t* index;
-
-  CHX_HD void operator()(int64_t i) const {
-    const int64_t plane = i / windows.count;
-    const T* const image = x + plane * windows.image_size;
-    int64_t best_at = -1;
-    Compute<T> best = 0;
-    windows.ForElements(i - plane * windows.count, [&](int64_t at) {
-      const Compute<T> value = Load(image[at]);
-      if (best_at < 0 || value > best || (value != value && best == best)) {
-        best = value;
-        best_at = at;
-      }
-    });
-    y[i] = best_at < 0 ? Store<T>(-static_cast<Compute<T>>(HUGE_VALF)) : image[best_at];
-    if (index != nullptr) index[i] = best_at;
-  }
-};
-
-// y = the elements of x at `index`; zero where it is no position.
-template <typename T>
-struct WindowGather {
-  Windows windows;
-  const T* x;
-  const int64_t* index;
-  T* y;
-
-  CHX_HD void operator()(int64_t i) const {
-    const int64_t at = index[i];
-    const bool inside = at >= 0 && at < windows.image_size;
-    y[i] = inside ? x[i / windows.count * windows.image_size + at] : Store<T>(0);
-  }
-};
-
-// x = zeros with gy added at `index`.
-template <typename T>
-struct WindowScatter {
-  Windows windows;
-  const T* gy;
-  const int64_t* index;
-  T* x;
-
-  CHX_HD void operator()(int64_t i) const {
-    const int64_t plane = i / windows.image_size;
-    const int64_t position = i - plane * windows.image_size;
-    const int64_t first = plane * windows.count;
-    Compute<T> sum = 0;
-    windows.ForWindowsAt(position, [&](int64_t o, int64_t) {
-      if (index[first + o] == position) sum += Load(gy[first + o]);
-    });
-    x[i] = Store<T>(sum);
-  }
-};
-
-// The sum of each window.
-template <typename T>
-struct WindowSum {
-  Windows windows;
-  const T* x;
-  T* y;
-
-  CHX_HD void operator()(int64_t i) const {
-    const int64_t plane = i / windows.count;
-    const T* const image = x + plane * windows.image_size;
-    Compute<T> sum = 0;
-    windows.ForElements(i - plane * windows.count, [&](int64_t at) { sum += Load(image[at]); });
-    y[i] = Store<T>(sum);
-  }
-};
-
-// At each position the sum over the windows that it is in.
-template <typename T>
-struct WindowSpread {
-  Windows windows;
-  const T* gy;
-  T* x;
-
-  CHX_HD void operator()(int64_t i) const {
-    const int64_t plane = i / windows.image_size;
-    const T* const sums = gy + plane * windows.count;
-    Compute<T> sum = 0;
-    windows.ForWindowsAt(i - plane * windows.image_size,
-                         [&](int64_t o, int64_t) { sum += Load(sums[o]); });
-    x[i] = Store<T>(sum);
   }
 };
 

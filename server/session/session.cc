@@ -283,11 +283,7 @@ absl::StatusOr<Session::HostCopy> Session::ReadArray(Handle handle) {
   outside.set_bytes(array.spec.nbytes());
   const DeviceId device = array.spec.device;
   CHX_ASSIGN_OR_RETURN(copy.data, state_.executor.CopyOut(array));
-  SessionOutput unsent;
-  if (const RootErrorPtr late = CommandContext{state_, unsent, 0}.TakeLateError(device)) {
-    state_.handles.Poison(handle, late);
-    return state_.handles.Read(handle).status();
-  }
+  if (state_.BindLateError(handle, device) != nullptr) return state_.handles.Read(handle).status();
   return copy;
 }
 

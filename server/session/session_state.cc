@@ -56,6 +56,18 @@ void SessionState::BeginAnew() {
   executor.Trim();
 }
 
+RootErrorPtr SessionState::TakeLateError(DeviceId device) {
+  const absl::optional<LateError> late = executor.TakeLateError(device);
+  if (!late.has_value()) return nullptr;
+  return errors.NewError(late->origin, late->status, OpRegistry::Global().at(late->op).name);
+}
+
+RootErrorPtr SessionState::BindLateError(Handle handle, DeviceId device) {
+  RootErrorPtr late = TakeLateError(device);
+  if (late != nullptr) handles.Poison(handle, late);
+  return late;
+}
+
 RootErrorPtr CommandContext::Fail(uint32_t location, absl::Span<const Handle> results,
                                   absl::Status status, std::string op, std::string inputs) {
   RootErrorPtr error =
@@ -75,12 +87,6 @@ void CommandContext::SendAnswer(uint32_t location, absl::Status status, std::str
     std::string().swap(value.data);  // an assignment would keep its memory
   }
   output.values.push_back(std::move(value));
-}
-
-RootErrorPtr CommandContext::TakeLateError(DeviceId device) {
-  const absl::optional<LateError> late = state.executor.TakeLateError(device);
-  if (!late.has_value()) return nullptr;
-  return state.errors.NewError(late->origin, late->status, OpRegistry::Global().at(late->op).name);
 }
 
 absl::Status CommandContext::ChargeValue(int64_t bytes, SessionOutput::Value* value) {

@@ -73,6 +73,11 @@ struct SessionState {
 
   // For another client: keeps what is saved under names and what runs have, and frees all else.
   void BeginAnew();
+  // After a wait for the device: what a kernel has found wrong there; null: nothing.
+  RootErrorPtr TakeLateError(DeviceId device);
+  // The same when an array there has been read, which may come from what was wrong: it has the
+  // error from now on.
+  RootErrorPtr BindLateError(Handle handle, DeviceId device);
   const MemoryAccountPtr& account() const { return executor.account(); }
   Runtime runtime() { return Runtime{executor, graph}; }
 };
@@ -113,8 +118,6 @@ struct CommandContext {
   }
   void SendAnswer(uint32_t location, absl::Status status, std::string op,
                   SessionOutput::Value value);
-  // What a kernel on the device has found wrong before the wait that has just ended; null: nothing.
-  RootErrorPtr TakeLateError(DeviceId device);
   // Charges the session for a value's data, if that is large.
   absl::Status ChargeValue(int64_t bytes, SessionOutput::Value* value);
 };

@@ -109,13 +109,6 @@ absl::Status CopyInto(const command::FetchInto& c, const Array& array, CommandCo
   return context.state.executor.CopyOut(array, c.begin, c.bytes, stage);
 }
 
-// After a wait for the device. The array that was read may come from what was wrong.
-RootErrorPtr BindLateError(Handle handle, DeviceId device, CommandContext& context) {
-  RootErrorPtr late = context.TakeLateError(device);
-  if (late != nullptr) context.state.handles.Poison(handle, late);
-  return late;
-}
-
 }  // namespace
 
 void RunCommand(const command::Upload& c, CommandContext& context) {
@@ -169,7 +162,7 @@ void RunCommand(const command::Fetch& c, CommandContext& context) {
     CHX_ASSIGN_OR_RETURN(value->data, state.executor.CopyOut(array));
     value->dtype = array.spec.dtype;
     value->shape = array.spec.shape;
-    value->error = BindLateError(c.handle, array.spec.device, context);
+    value->error = state.BindLateError(c.handle, array.spec.device);
     return absl::OkStatus();
   });
 }
@@ -182,7 +175,7 @@ void RunCommand(const command::FetchInto& c, CommandContext& context) {
     const DeviceId device = entry->variable.array.spec.device;
     CHX_RETURN_IF_ERROR(CopyInto(c, entry->variable.array, context, value));
     context.state.counters.sent(Way::kShared).Add(c.bytes);
-    value->error = BindLateError(c.handle, device, context);
+    value->error = context.state.BindLateError(c.handle, device);
     return absl::OkStatus();
   });
 }
@@ -192,7 +185,7 @@ void RunCommand(const command::Barrier& c, CommandContext& context) {
     Executor& executor = context.state.executor;
     const absl::Status status = executor.Synchronize();
     for (int i = 0; status.ok() && value->error == nullptr && i < executor.devices().size(); ++i) {
-      value->error = context.TakeLateError(static_cast<DeviceId>(i));
+      value->error = context.state.TakeLateError(static_cast<DeviceId>(i));
     }
     return status;
   });

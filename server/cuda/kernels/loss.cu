@@ -144,13 +144,12 @@ struct RowGradBody : SoftmaxRows<T, Loop> {
 
   CHX_HD void Finish(int64_t row, int rank, Held* held, const Acc& acc) const {
     const Loop& loop = this->loop;
-    const T* const from = this->x + row * loop.n();
     T* const to = out + row * loop.n();
     const int64_t label = labels.At(row);
     const C scale = kernels::Load(*reinterpret_cast<const T*>(gy + row * gy_stride));
     const C factor = IsFinite(acc.max) ? C(1) / acc.sum : C(1);
     for (int begin = 0; begin < loop.n(); begin = loop.Next(begin)) {
-      if (!Loop::kWhole) loop.Load(from, begin, rank, held);
+      if (!Loop::kWhole) this->Load(row, begin, rank, held);
       loop.ForPacks(begin, rank, [&](int i, int at) {
         CHX_UNROLL
         for (int j = 0; j < Loop::kPack; ++j) {

@@ -9,6 +9,7 @@
 #include "server/cuda/vendor/dnn.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/indexer.h"
+#include "server/kernels/norm_layout.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -23,11 +24,6 @@ struct Scale {
 
 absl::Status Decline() { return absl::UnimplementedError(""); }
 
-// The dtype of cuDNN's moments, for operands of `dtype`.
-Dtype MomentsDtype(Dtype dtype) {
-  return dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
-}
-
 // The call for inputs x, gamma, ... and attributes eps, ..., axis; nothing if cuDNN declines. x is
 // cast to `dtype`, gamma to `wide`, which is the dtype that the composition computes in.
 absl::StatusOr<absl::optional<NormCall>> Plan(const KernelArgs& args, NormPart part, Dtype dtype,
@@ -40,7 +36,7 @@ absl::StatusOr<absl::optional<NormCall>> Plan(const KernelArgs& args, NormPart p
   }
   absl::optional<NormCall> call;
   kernels::NormLayout layout;
-  if (StreamOf(args).dnn() == nullptr || wide != MomentsDtype(dtype) ||
+  if (StreamOf(args).dnn() == nullptr || wide != kernels::MomentsDtype(dtype) ||
       !kernels::MakeNormLayout(x.shape, axes, &layout)) {
     return call;
   }

@@ -6,12 +6,11 @@
 // digits are lost by cancellation.
 #include "server/cuda/kernels/normalization_rows.h"
 
-#include <limits>
-
 #include "ops/error.h"
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/norm_layout.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -61,23 +60,18 @@ struct NormBody {
     acc.mean = mean;
     return acc;
   }
+  CHX_HD void Load(int64_t row, int begin, int rank, Held* held) const {
+    loop.Load(x + row * loop.n(), begin, rank, held);
+  }
   CHX_HD Acc Gather(int64_t row, int rank, Held* held) const {
-    const T* const from = x + row * loop.n();
-    loop.Load(from, 0, rank, held);
-    Acc acc = OfStep(0, rank, *held);
-    for (int begin = loop.Next(0); begin < loop.n(); begin = loop.Next(begin)) {
-      loop.Load(from, begin, rank, held);
-      acc = Combine(acc, OfStep(begin, rank, *held));
-    }
-    return acc;
+    return GatherSteps(*this, row, rank, held);
   }
   CHX_HD void Finish(int64_t row, int rank, Held* held, const Acc& acc) const {
-    const T* const from = x + row * loop.n();
     T* const to = y + row * loop.n();
     const C inverse = InverseDeviation(acc.squares, loop.n(), eps);
     const int64_t first = affine.First(row);
     for (int begin = 0; begin < loop.n(); begin = loop.Next(begin)) {
-      if (!Loop::kWhole) loop.Load(from, begin, rank, held);
+      if (!Loop::kWhole) Load(row, begin, rank, held);
       loop.ForPacks(begin, rank, [&](int i, int at) {
         C weight[Loop::kPack];
         C bias[Loop::kPack];
@@ -166,13 +160,7 @@ struct NormGradBody {
     return acc;
   }
   CHX_HD Acc Gather(int64_t row, int rank, Held* held) const {
-    Load(row, 0, rank, held);
-    Acc acc = OfStep(0, rank, *held);
-    for (int begin = loop.Next(0); begin < loop.n(); begin = loop.Next(begin)) {
-      Load(row, begin, rank, held);
-      acc = Combine(acc, OfStep(begin, rank, *held));
-    }
-    return acc;
+    return GatherSteps(*this, row, rank, held);
   }
   // Ba, Kiros and Hinton, "Layer normalization", 2016.
   CHX_HD void Finish(int64_t row, int rank, Held* held, const Acc& acc) const {
@@ -191,25 +179,11 @@ struct NormGradBody {
   }
 };
 
-// By default that of the dtype.
-double Eps(const AttrValue& eps, Dtype dtype) {
-  if (eps.has_value()) return eps.AsFloat();
-  if (dtype == Dtype::kFloat16) return 1.0 / (1 << 10);
-  return dtype == Dtype::kFloat32 ? std::numeric_limits<float>::epsilon()
-                                  : std::numeric_limits<double>::epsilon();
-}
-
-// What weight and bias are computed in.
-Dtype ComputeDtype(Dtype dtype) {
-  return dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
-}
-
 NormRows LastAxes(const Shape& shape, const AttrValue& normalized) {
-  const int axes = normalized.has_value() ? static_cast<int>(normalized.ints().size()) : 1;
+  const kernels::RowSizes sizes = kernels::LastAxes(shape, normalized);
   NormRows rows;
-  for (int d = 0; d < shape.size(); ++d) {
-    (d < shape.size() - axes ? rows.rows : rows.n) *= shape[d];
-  }
+  rows.rows = sizes.rows;
+  rows.n = sizes.n;
   return rows;
 }
 
@@ -236,7 +210,7 @@ absl::StatusOr<KernelTensor> Parameter(const KernelArgs& args, size_t i, Dtype d
 absl::Status Normalize(const KernelArgs& args, const NormRows& rows, double eps, bool centered) {
   const KernelTensor& out = args.out(0);
   if (!FitsGroup(rows.rows, rows.n)) return absl::UnimplementedError("long rows");
-  const Dtype dtype = ComputeDtype(out.dtype);
+  const Dtype dtype = kernels::MomentsDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor weight, Parameter(args, 1, dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor bias, Parameter(args, 2, dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
@@ -256,7 +230,7 @@ absl::Status Normalize(const KernelArgs& args, const NormRows& rows, double eps,
 // x, gy, weight?; ..., affine.
 absl::Status Gradient(const KernelArgs& args, const NormRows& rows, double eps, bool centered) {
   const Dtype dtype = args.in(0).dtype;
-  const Dtype compute = ComputeDtype(dtype);
+  const Dtype compute = kernels::MomentsDtype(dtype);
   const bool affine = args.attrs[2].AsBool();
   if (args.in(1).dtype != dtype) return absl::UnimplementedError("");
   if (args.in(0).size() == 0) {
@@ -295,15 +269,16 @@ template <bool kCentered>
 absl::Status RunRows(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  return Normalize(args, LastAxes(out.shape, args.attrs[0]), Eps(args.attrs[1], out.dtype),
-                   kCentered);
+  return Normalize(args, LastAxes(out.shape, args.attrs[0]),
+                   kernels::RowsEps(args.attrs[1], out.dtype), kCentered);
 }
 
 // x, gy, weight?; normalized_shape, eps, affine.
 template <bool kCentered>
 absl::Status RunRowsGrad(const KernelArgs& args) {
   const KernelTensor& x = args.in(0);
-  return Gradient(args, LastAxes(x.shape, args.attrs[0]), Eps(args.attrs[1], x.dtype), kCentered);
+  return Gradient(args, LastAxes(x.shape, args.attrs[0]), kernels::RowsEps(args.attrs[1], x.dtype),
+                  kCentered);
 }
 
 absl::Status RunGroupNorm(const KernelArgs& args) {

@@ -11,9 +11,8 @@
 namespace chx::server::cuda {
 namespace {
 
-// Runs the body of pooling_windows.h or, for what that can't do, the one of windows.h.
-// fill(body, x, y, index) sets its pointers.
-template <template <typename> class Narrow, template <typename> class Wide, typename Fill>
+// Runs a body of pooling_windows.h, whose pointers fill(body, x, y, index) sets.
+template <template <typename, typename> class Body, typename Fill>
 absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&& fill) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
@@ -30,9 +29,9 @@ absl::Status Run(const KernelArgs& args, const kernels::Windows& windows, Fill&&
       return ForEach(args, out.size(), body, windows.kernel_size);
     };
     if (NarrowWindows::Fits(windows, out.shape[0] * out.shape[1])) {
-      return run(Narrow<T>{NarrowWindows(windows)});
+      return run(Body<T, NarrowWindows>{NarrowWindows(windows)});
     }
-    return run(Wide<T>{windows});
+    return run(Body<T, WideWindows>{{windows}});
   });
 }
 
@@ -42,54 +41,51 @@ absl::Status RunMaxPool(const KernelArgs& args) {
       kernels::PoolWindows(args, args.in(0).shape, args.out(0).shape, 0);
   auto* const index =
       args.outputs.size() > 1 ? reinterpret_cast<int64_t*>(args.out(1).data) : nullptr;
-  return Run<NarrowMax, kernels::WindowMax>(
-      args, windows, [index](auto* body, const auto* x, auto* y, const int64_t*) {
-        body->x = x;
-        body->y = y;
-        body->index = index;
-      });
+  return Run<MaxBody>(args, windows, [index](auto* body, const auto* x, auto* y, const int64_t*) {
+    body->x = x;
+    body->y = y;
+    body->index = index;
+  });
 }
 
 absl::Status RunPoolGather(const KernelArgs& args) {
   const kernels::Windows windows =
       kernels::PoolWindows(args, args.in(0).shape, args.out(0).shape, 0);
-  return Run<NarrowGather, kernels::WindowGather>(
-      args, windows, [](auto* body, const auto* x, auto* y, const int64_t* index) {
-        body->x = x;
-        body->index = index;
-        body->y = y;
-      });
+  return Run<GatherBody>(args, windows,
+                         [](auto* body, const auto* x, auto* y, const int64_t* index) {
+                           body->x = x;
+                           body->index = index;
+                           body->y = y;
+                         });
 }
 
 absl::Status RunPoolScatter(const KernelArgs& args) {
   const kernels::Windows windows =
       kernels::PoolWindows(args, args.out(0).shape, args.in(0).shape, 1);
-  return Run<NarrowScatter, kernels::WindowScatter>(
-      args, windows, [](auto* body, const auto* gy, auto* x, const int64_t* index) {
-        body->gy = gy;
-        body->index = index;
-        body->x = x;
-      });
+  return Run<ScatterBody>(args, windows,
+                          [](auto* body, const auto* gy, auto* x, const int64_t* index) {
+                            body->gy = gy;
+                            body->index = index;
+                            body->x = x;
+                          });
 }
 
 absl::Status RunPoolSum(const KernelArgs& args) {
   const kernels::Windows windows =
       kernels::PoolWindows(args, args.in(0).shape, args.out(0).shape, 0);
-  return Run<NarrowSum, kernels::WindowSum>(args, windows,
-                                            [](auto* body, const auto* x, auto* y, const int64_t*) {
-                                              body->x = x;
-                                              body->y = y;
-                                            });
+  return Run<SumBody>(args, windows, [](auto* body, const auto* x, auto* y, const int64_t*) {
+    body->x = x;
+    body->y = y;
+  });
 }
 
 absl::Status RunPoolSpread(const KernelArgs& args) {
   const kernels::Windows windows =
       kernels::PoolWindows(args, args.out(0).shape, args.in(0).shape, 1);
-  return Run<NarrowSpread, kernels::WindowSpread>(
-      args, windows, [](auto* body, const auto* gy, auto* x, const int64_t*) {
-        body->gy = gy;
-        body->x = x;
-      });
+  return Run<SpreadBody>(args, windows, [](auto* body, const auto* gy, auto* x, const int64_t*) {
+    body->gy = gy;
+    body->x = x;
+  });
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-// The bodies of kernels/windows.h for a GPU: windows of at most three dimensions over arrays of
-// fewer than 2^31 elements, without divisions. They visit elements in the same order.
+// Windows of poolings, and bodies that compute with them. Those of at most three dimensions over
+// arrays of fewer than 2^31 elements go without divisions; both kinds visit elements in the same
+// order.
 #ifndef CHX_SERVER_CUDA_KERNELS_POOLING_WINDOWS_H_
 #define CHX_SERVER_CUDA_KERNELS_POOLING_WINDOWS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "server/cuda/loops/device_nest.h"
@@ -54,6 +56,8 @@ CHX_HD void ForBlocks(const Box& box, int rows, int columns, const Load& load, c
 
 // Plain data. Dimensions that the windows lack come first, as of one element each.
 struct NarrowWindows {
+  using Index = int;
+
   Divider image[3];
   Divider counts[3];
   Divider stride[3];
@@ -97,6 +101,12 @@ struct NarrowWindows {
     short_windows = kernel[2] <= 3;
     short_covers = kernel[2] <= 2 * stride[2].divisor();
   }
+
+  CHX_HD int64_t image_elements() const { return image_size.divisor(); }
+  CHX_HD int64_t window_count() const { return count.divisor(); }
+  // Of an element of all images, or of a window.
+  CHX_HD int PlaneOfElement(int i) const { return Quotient(image_size, i); }
+  CHX_HD int PlaneOfWindow(int i) const { return Quotient(count, i); }
 
   // As Windows::ForElements and ForWindowsAt, with the value that load(position) gave.
   template <typename Load, typename Fn>
@@ -143,24 +153,52 @@ struct NarrowWindows {
   }
 };
 
-template <typename T>
-struct NarrowMax {
-  NarrowWindows windows;
+// kernels::Windows in the same form, for all others.
+struct WideWindows {
+  using Index = int64_t;
+
+  kernels::Windows windows;
+
+  CHX_HD int64_t image_elements() const { return windows.image_size; }
+  CHX_HD int64_t window_count() const { return windows.count; }
+  CHX_HD int64_t PlaneOfElement(int64_t i) const { return i / windows.image_size; }
+  CHX_HD int64_t PlaneOfWindow(int64_t i) const { return i / windows.count; }
+  template <typename Load, typename Fn>
+  CHX_HD void ForElements(int64_t o, const Load& load, const Fn& fn) const {
+    windows.ForElements(o, [&](int64_t at) { fn(at, load(at)); });
+  }
+  template <typename Load, typename Fn>
+  CHX_HD void ForWindowsAt(int64_t position, const Load& load, const Fn& fn) const {
+    windows.ForWindowsAt(position, [&](int64_t o, int64_t) { fn(o, load(o)); });
+  }
+};
+
+// The bodies that follow compute one element each; W is one of the two kinds of windows.
+
+// The greatest element of each window, NaN if there is one, and if `index` is not null its position
+// in the image: -1 where a window lies in the padding altogether.
+template <typename T, typename W>
+struct MaxBody {
+  using Index = typename W::Index;
+  using C = kernels::Compute<T>;
+
+  W windows;
   const T* x;
   T* y;
   int64_t* index;
 
   CHX_HD void operator()(int64_t i) const {
-    const int window = static_cast<int>(i);
-    const int plane = NarrowWindows::Quotient(windows.count, window);
-    const T* const image = x + plane * windows.image_size.divisor();
-    int best_at = -1;
-    kernels::Compute<T> best = 0;
-    T chosen = kernels::Store<T>(-static_cast<kernels::Compute<T>>(HUGE_VALF));
+    const Index window = static_cast<Index>(i);
+    const Index plane = windows.PlaneOfWindow(window);
+    const T* const image = x + plane * windows.image_elements();
+    Index best_at = -1;
+    C best = 0;
+    T chosen = kernels::Store<T>(-static_cast<C>(HUGE_VALF));
     windows.ForElements(
-        window - plane * NarrowWindows::Size(windows.count), [&](int at) { return image[at]; },
-        [&](int at, const T& stored) {
-          const kernels::Compute<T> value = kernels::Load(stored);
+        static_cast<Index>(window - plane * windows.window_count()),
+        [&](Index at) { return image[at]; },
+        [&](Index at, const T& stored) {
+          const C value = kernels::Load(stored);
           if (best_at < 0 || value > best || (value != value && best == best)) {
             best = value;
             best_at = at;
@@ -172,82 +210,94 @@ struct NarrowMax {
   }
 };
 
-template <typename T>
-struct NarrowGather {
-  NarrowWindows windows;
+// y = the elements of x at `index`; zero where it is no position.
+template <typename T, typename W>
+struct GatherBody {
+  W windows;
   const T* x;
   const int64_t* index;
   T* y;
 
   CHX_HD void operator()(int64_t i) const {
     const int64_t at = index[i];
-    const int64_t image_size = windows.image_size.divisor();
-    const int plane = NarrowWindows::Quotient(windows.count, static_cast<int>(i));
-    y[i] = at >= 0 && at < image_size ? x[plane * image_size + at] : kernels::Store<T>(0);
+    const int64_t size = windows.image_elements();
+    const int64_t plane = windows.PlaneOfWindow(static_cast<typename W::Index>(i));
+    y[i] = at >= 0 && at < size ? x[plane * size + at] : kernels::Store<T>(0);
   }
 };
 
-template <typename T>
-struct NarrowScatter {
+// x = zeros with gy added at `index`.
+template <typename T, typename W>
+struct ScatterBody {
+  using Index = typename W::Index;
   struct Entry {
     int64_t index;
     T gy;
   };
-  NarrowWindows windows;
+
+  W windows;
   const T* gy;
   const int64_t* index;
   T* x;
 
   CHX_HD void operator()(int64_t i) const {
-    const int element = static_cast<int>(i);
-    const int plane = NarrowWindows::Quotient(windows.image_size, element);
-    const int position = element - plane * NarrowWindows::Size(windows.image_size);
-    const int64_t first = plane * windows.count.divisor();
+    const Index element = static_cast<Index>(i);
+    const Index plane = windows.PlaneOfElement(element);
+    const auto position = static_cast<Index>(element - plane * windows.image_elements());
+    const int64_t first = plane * windows.window_count();
     kernels::Compute<T> sum = 0;
     windows.ForWindowsAt(
         position,
-        [&](int o) {
+        [&](Index o) {
           return Entry{index[first + o], gy[first + o]};
         },
-        [&](int, const Entry& entry) {
+        [&](Index, const Entry& entry) {
           if (entry.index == position) sum += kernels::Load(entry.gy);
         });
     x[i] = kernels::Store<T>(sum);
   }
 };
 
-template <typename T>
-struct NarrowSum {
-  NarrowWindows windows;
+// The sum of each window.
+template <typename T, typename W>
+struct SumBody {
+  using Index = typename W::Index;
+
+  W windows;
   const T* x;
   T* y;
 
   CHX_HD void operator()(int64_t i) const {
-    const int window = static_cast<int>(i);
-    const int plane = NarrowWindows::Quotient(windows.count, window);
-    const T* const image = x + plane * windows.image_size.divisor();
+    const Index window = static_cast<Index>(i);
+    const Index plane = windows.PlaneOfWindow(window);
+    const T* const image = x + plane * windows.image_elements();
     kernels::Compute<T> sum = 0;
     windows.ForElements(
-        window - plane * NarrowWindows::Size(windows.count), [&](int at) { return image[at]; },
-        [&](int, const T& value) { sum += kernels::Load(value); });
+        static_cast<Index>(window - plane * windows.window_count()),
+        [&](Index at) { return image[at]; },
+        [&](Index, const T& value) { sum += kernels::Load(value); });
     y[i] = kernels::Store<T>(sum);
   }
 };
 
-template <typename T>
-struct NarrowSpread {
-  NarrowWindows windows;
+// At each position the sum over the windows that it is in.
+template <typename T, typename W>
+struct SpreadBody {
+  using Index = typename W::Index;
+
+  W windows;
   const T* gy;
   T* x;
 
   CHX_HD void operator()(int64_t i) const {
-    const int element = static_cast<int>(i);
-    const int plane = NarrowWindows::Quotient(windows.image_size, element);
-    const T* const sums = gy + plane * windows.count.divisor();
+    const Index element = static_cast<Index>(i);
+    const Index plane = windows.PlaneOfElement(element);
+    const T* const sums = gy + plane * windows.window_count();
     kernels::Compute<T> sum = 0;
     windows.ForWindowsAt(
-        element - plane * NarrowWindows::Size(windows.image_size), [&](int o) { return sums[o]; },
-        [&](int, const T& value) { sum += kernels::Load(value); });
+        static_cast<Index>(element - plane * windows.image_elements()),
+        [&](Index o) { return sums[o]; },
+        [&](Index, const T& value) { sum += kernels::Load(value); });
     x[i] = kernels::Store<T>(sum);
   }
 };

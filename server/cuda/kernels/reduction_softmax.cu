@@ -6,6 +6,7 @@
 #include "server/cuda/kernels/softmax_rows.h"
 #include "server/cuda/loops/copy.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/norm_layout.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -21,7 +22,6 @@ struct SoftmaxBody : SoftmaxRows<T, Loop> {
 
   CHX_HD void Finish(int64_t row, int rank, Held* held, const Acc& acc) const {
     const Loop& loop = this->loop;
-    const T* const from = this->x + row * loop.n();
     T* const to = out + row * loop.n();
     const C max = acc.max;
     // Where the largest element is infinite or NaN the sum does not count, as in logsumexp.
@@ -29,7 +29,7 @@ struct SoftmaxBody : SoftmaxRows<T, Loop> {
     const C shift = log ? kernels::Log(sum) : C(0);
     const C factor = C(1) / sum;
     for (int begin = 0; begin < loop.n(); begin = loop.Next(begin)) {
-      if (!Loop::kWhole) loop.Load(from, begin, rank, held);
+      if (!Loop::kWhole) this->Load(row, begin, rank, held);
       const Held& items = *held;
       if (log) {
         loop.Store(to, begin, rank, [&](int i) { return (items.at[i] - max) - shift; });
@@ -92,20 +92,15 @@ struct SoftmaxGradBody {
   }
 };
 
-struct RowSizes {
-  int64_t rows = 1;
-  int64_t n = 1;
-};
-
 // UnimplementedError if the axes (axis 1 by default) are not the last ones, but for axes of one
 // element, or rows are too long.
-absl::StatusOr<RowSizes> SizesOf(const KernelArgs& args, const Shape& shape) {
+absl::StatusOr<kernels::RowSizes> SizesOf(const KernelArgs& args, const Shape& shape) {
   const AttrValue& axis = args.attrs[0];
   CHX_ASSIGN_OR_RETURN(
       const uint32_t axes,
       rules::NormalizeAxes(args.op.name, axis.has_value() ? axis : AttrValue::FromInts({1}),
                            shape.size()));
-  RowSizes sizes;
+  kernels::RowSizes sizes;
   for (int d = 0; d < shape.size(); ++d) {
     const bool inside = ((axes >> d) & 1) != 0;
     if (!inside && sizes.n > 1 && shape[d] > 1) return absl::UnimplementedError("not of rows");
@@ -119,7 +114,7 @@ template <bool kLog>
 absl::Status RunSoftmax(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(const RowSizes sizes, SizesOf(args, out.shape));
+  CHX_ASSIGN_OR_RETURN(const kernels::RowSizes sizes, SizesOf(args, out.shape));
   CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
   return kernels::VisitFloat(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
@@ -137,7 +132,7 @@ template <bool kLog>
 absl::Status RunSoftmaxGrad(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  CHX_ASSIGN_OR_RETURN(const RowSizes sizes, SizesOf(args, out.shape));
+  CHX_ASSIGN_OR_RETURN(const kernels::RowSizes sizes, SizesOf(args, out.shape));
   CHX_ASSIGN_OR_RETURN(const KernelTensor y, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(1), out.dtype));
   return kernels::VisitFloat(out.dtype, [&](auto tag) {

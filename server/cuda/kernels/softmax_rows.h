@@ -48,15 +48,11 @@ struct SoftmaxRows {
     });
     return acc;
   }
+  CHX_HD void Load(int64_t row, int begin, int rank, Held* held) const {
+    loop.Load(x + row * loop.n(), begin, rank, held);
+  }
   CHX_HD Acc Gather(int64_t row, int rank, Held* held) const {
-    const T* const from = x + row * loop.n();
-    loop.Load(from, 0, rank, held);
-    Acc acc = OfStep(0, rank, *held);
-    for (int begin = loop.Next(0); begin < loop.n(); begin = loop.Next(begin)) {
-      loop.Load(from, begin, rank, held);
-      acc = Combine(acc, OfStep(begin, rank, *held));
-    }
-    return acc;
+    return GatherSteps(*this, row, rank, held);
   }
 };
 

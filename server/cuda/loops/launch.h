@@ -73,29 +73,38 @@ __global__ void __launch_bounds__(kThreads) GatherKernel(const Body body, int64_
 
 #endif  // __CUDACC__
 
-// body(i) for each i in [0, size), in any order. `cost`: what one takes, in loads or products.
-template <typename Body>
-absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body, int64_t cost = 1) {
-  if (size == 0) return absl::OkStatus();
-  KernelStream& stream = StreamOf(args);
+// launch(first, last), which returns a Status, for parts of [0, size) that are not too long for one
+// launch. `cost`: what one element takes, in loads or products.
+template <typename Launch>
+absl::Status InLaunches(KernelStream& stream, int64_t size, int64_t cost, Launch launch) {
   const int64_t part =
       std::max<int64_t>(1, stream.max_launch_elements() / std::max<int64_t>(1, cost));
   for (int64_t first = 0; first < size;) {
     if (first > 0) CHX_RETURN_IF_ERROR(stream.Pause());
     const int64_t last = size - first > part ? first + part : size;
+    CHX_RETURN_IF_ERROR(launch(first, last));
+    first = last;
+  }
+  return absl::OkStatus();
+}
+
+// body(i) for each i in [0, size), in any order. `cost`: as of InLaunches.
+template <typename Body>
+absl::Status ForEach(const KernelArgs& args, int64_t size, const Body& body, int64_t cost = 1) {
+  KernelStream& stream = StreamOf(args);
+  return InLaunches(stream, size, cost, [&](int64_t first, int64_t last) -> absl::Status {
 #ifdef __CUDACC__
     const int64_t blocks = std::min(kMaxBlocks, (last - first + kThreads - 1) / kThreads);
     const auto handle = static_cast<cudaStream_t>(stream.handle());
     ForEachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, handle>>>(body, first, last);
-    CHX_RETURN_IF_ERROR(stream.Launched());
+    return stream.Launched();
 #else
     stream.Emulate([body, first, last] {
       for (int64_t i = first; i < last; ++i) body(i);
     });
+    return absl::OkStatus();
 #endif
-    first = last;
-  }
-  return absl::OkStatus();
+  });
 }
 
 // For each block, Body::Combine combines every thread's body.Gather(block, thread) over the threads

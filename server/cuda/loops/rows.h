@@ -199,42 +199,58 @@ __global__ void __launch_bounds__(kThreads)
 
 #endif  // __CUDACC__
 
+#ifndef __CUDACC__
+
+template <typename Body>
+void EmulateRow(const Body& body, int64_t row) {
+  typename Body::Held held[kThreads];
+  typename Body::Acc acc[kThreads];
+  const int size = body.loop.threads();
+  for (int rank = 0; rank < size; ++rank) acc[rank] = body.Gather(row, rank, &held[rank]);
+  for (int step = 1; step < size; step *= 2) {
+    for (int rank = 0; rank < size; ++rank) {
+      if ((rank & step) != 0) continue;
+      acc[rank] = acc[rank + step] = Body::Combine(acc[rank], acc[rank + step]);
+    }
+  }
+  for (int rank = 0; rank < size; ++rank) body.Finish(row, rank, &held[rank], acc[rank]);
+}
+
+#endif
+
+// What a body's Gather returns that loads a step at a time (Load(row, begin, rank, held)) and
+// combines what OfStep(begin, rank, held) makes of each.
+template <typename Body, typename Held>
+CHX_HD auto GatherSteps(const Body& body, int64_t row, int rank, Held* held) {
+  body.Load(row, 0, rank, held);
+  auto acc = body.OfStep(0, rank, *held);
+  for (int begin = body.loop.Next(0); begin < body.loop.n(); begin = body.loop.Next(begin)) {
+    body.Load(row, begin, rank, held);
+    acc = Body::Combine(acc, body.OfStep(begin, rank, *held));
+  }
+  return acc;
+}
+
 // For each row, Body::Combine combines what body.Gather(row, rank, &held) returns for the threads
 // of a group, in a fixed order, and each calls body.Finish(row, rank, &held, combined). body.loop
 // is a RowLoop.
 template <typename Body>
 absl::Status ForEachRow(const KernelArgs& args, int64_t rows, const Body& body) {
-  if (rows == 0) return absl::OkStatus();
   KernelStream& stream = StreamOf(args);
-  const int64_t part = std::max<int64_t>(1, stream.max_launch_elements() / body.loop.n());
-  for (int64_t first = 0; first < rows; first += part) {
-    if (first > 0) CHX_RETURN_IF_ERROR(stream.Pause());
-    const int64_t last = std::min(rows, first + part);
+  return InLaunches(stream, rows, body.loop.n(), [&](int64_t first, int64_t last) -> absl::Status {
 #ifdef __CUDACC__
     const int count = body.loop.rows();
     const int64_t blocks = std::min(kMaxBlocks, (last - first + count - 1) / count);
     const auto handle = static_cast<cudaStream_t>(stream.handle());
     RowKernel<<<static_cast<unsigned>(blocks), kThreads, 0, handle>>>(body, first, last);
-    CHX_RETURN_IF_ERROR(stream.Launched());
+    return stream.Launched();
 #else
     stream.Emulate([body, first, last] {
-      const int size = body.loop.threads();
-      for (int64_t row = first; row < last; ++row) {
-        typename Body::Held held[kThreads];
-        typename Body::Acc acc[kThreads];
-        for (int rank = 0; rank < size; ++rank) acc[rank] = body.Gather(row, rank, &held[rank]);
-        for (int step = 1; step < size; step *= 2) {
-          for (int rank = 0; rank < size; ++rank) {
-            if ((rank & step) != 0) continue;
-            acc[rank] = acc[rank + step] = Body::Combine(acc[rank], acc[rank + step]);
-          }
-        }
-        for (int rank = 0; rank < size; ++rank) body.Finish(row, rank, &held[rank], acc[rank]);
-      }
+      for (int64_t row = first; row < last; ++row) EmulateRow(body, row);
     });
+    return absl::OkStatus();
 #endif
-  }
-  return absl::OkStatus();
+  });
 }
 
 }  // namespace chx::server::cuda

@@ -94,25 +94,20 @@ void EmulateWarpScan(const Body& body, int64_t task) {
 template <typename Body>
 absl::Status ForEachWarp(const KernelArgs& args, int64_t tasks, const Body& body, int64_t cost) {
   KernelStream& stream = StreamOf(args);
-  const int64_t part =
-      std::max<int64_t>(1, stream.max_launch_elements() / std::max<int64_t>(1, cost));
-  for (int64_t first = 0; first < tasks;) {
-    if (first > 0) CHX_RETURN_IF_ERROR(stream.Pause());
-    const int64_t last = tasks - first > part ? first + part : tasks;
+  return InLaunches(stream, tasks, cost, [&](int64_t first, int64_t last) -> absl::Status {
 #ifdef __CUDACC__
     constexpr int64_t kWarps = kThreads / kWarp;
     const int64_t blocks = std::min(kMaxBlocks, (last - first + kWarps - 1) / kWarps);
     const auto handle = static_cast<cudaStream_t>(stream.handle());
     WarpScanKernel<<<static_cast<unsigned>(blocks), kThreads, 0, handle>>>(body, first, last);
-    CHX_RETURN_IF_ERROR(stream.Launched());
+    return stream.Launched();
 #else
     stream.Emulate([body, first, last] {
       for (int64_t task = first; task < last; ++task) EmulateWarpScan(body, task);
     });
+    return absl::OkStatus();
 #endif
-    first = last;
-  }
-  return absl::OkStatus();
+  });
 }
 
 }  // namespace chx::server::cuda

@@ -1,10 +1,10 @@
 // Kernels of ops/defs/normalization_rows.cc. What they decline, the operators' compositions
 // compute.
 #include <algorithm>
-#include <limits>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/norm_layout.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
@@ -17,31 +17,10 @@
 namespace chx::server::native {
 namespace {
 
-// By default that of the dtype.
-double Eps(const AttrValue& eps, Dtype dtype) {
-  if (eps.has_value()) return eps.AsFloat();
-  if (dtype == Dtype::kFloat16) return 1.0 / (1 << 10);
-  return dtype == Dtype::kFloat32 ? std::numeric_limits<float>::epsilon()
-                                  : std::numeric_limits<double>::epsilon();
-}
-
-// What weight and bias are computed in.
-Dtype ComputeDtype(Dtype dtype) {
-  return dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32;
-}
-
-struct RowSizes {
-  int64_t rows = 1;
-  int64_t n = 1;
-};
-RowSizes SizesOf(const Shape& shape, const AttrValue& normalized) {
-  const int axes = normalized.has_value() ? static_cast<int>(normalized.ints().size()) : 1;
-  RowSizes sizes;
-  for (int d = 0; d < shape.size(); ++d) {
-    (d < shape.size() - axes ? sizes.rows : sizes.n) *= shape[d];
-  }
-  return sizes;
-}
+using kernels::LastAxes;
+using kernels::MomentsDtype;
+using kernels::RowsEps;
+using kernels::RowSizes;
 
 // Input i, dense and as `dtype`; of no data if it is absent. UnimplementedError if it is wider.
 absl::StatusOr<KernelTensor> Parameter(const KernelArgs& args, size_t i, Dtype dtype) {
@@ -57,12 +36,12 @@ template <bool kCentered>
 absl::Status RunRows(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  const Dtype dtype = ComputeDtype(out.dtype);
+  const Dtype dtype = MomentsDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor weight, Parameter(args, 1, dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor bias, Parameter(args, 2, dtype));
-  const RowSizes sizes = SizesOf(out.shape, args.attrs[0]);
-  const double eps = Eps(args.attrs[1], out.dtype);
+  const RowSizes sizes = LastAxes(out.shape, args.attrs[0]);
+  const double eps = RowsEps(args.attrs[1], out.dtype);
   const RowNormLoops& loops = Loops().layers->row_norm[static_cast<int>(out.dtype)];
   const int64_t bytes = sizes.n * ItemSize(out.dtype);
   PoolOf(args).ParallelFor(sizes.rows, GrainOf(sizes.n), [&](int64_t begin, int64_t end) {
@@ -95,9 +74,9 @@ void StoreTotals(const double* totals, int64_t parts, int64_t n, int which, C* o
 template <bool kCentered, typename C>
 absl::Status RunGradRows(const KernelArgs& args, const KernelTensor& x, const KernelTensor& gy,
                          const KernelTensor& weight) {
-  const RowSizes sizes = SizesOf(x.shape, args.attrs[0]);
+  const RowSizes sizes = LastAxes(x.shape, args.attrs[0]);
   const int64_t n = sizes.n;
-  const double eps = Eps(args.attrs[1], x.dtype);
+  const double eps = RowsEps(args.attrs[1], x.dtype);
   const bool affine = args.attrs[2].AsBool();
   const RowNormLoops& loops = Loops().layers->row_norm[static_cast<int>(x.dtype)];
   const int64_t bytes = n * ItemSize(x.dtype);
@@ -114,7 +93,7 @@ absl::Status RunGradRows(const KernelArgs& args, const KernelTensor& x, const Ke
   }
   const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(kMaxParts, sizes.rows / GrainOf(n)));
   const Shape shape({parts, 2, n});
-  CHX_ASSIGN_OR_RETURN(const KernelTensor all_sums, NewTensor(args, ComputeDtype(x.dtype), shape));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor all_sums, NewTensor(args, MomentsDtype(x.dtype), shape));
   CHX_ASSIGN_OR_RETURN(const KernelTensor all_totals, NewTensor(args, Dtype::kFloat64, shape));
   double* const totals = reinterpret_cast<double*>(all_totals.data);
   PoolOf(args).ParallelFor(parts, 1, [&](int64_t first, int64_t last) {
@@ -143,7 +122,7 @@ absl::Status RunGradRows(const KernelArgs& args, const KernelTensor& x, const Ke
 template <bool kCentered>
 absl::Status RunGrad(const KernelArgs& args) {
   const Dtype dtype = args.in(0).dtype;
-  const Dtype compute = ComputeDtype(dtype);
+  const Dtype compute = MomentsDtype(dtype);
   if (args.in(1).dtype != dtype) return absl::UnimplementedError("");
   if (args.in(0).size() == 0) {
     for (size_t i = 1; i < args.outputs.size(); ++i) {
@@ -176,7 +155,7 @@ GroupSizes GroupsOf(const Shape& x, int64_t groups) {
 absl::Status RunGroups(const KernelArgs& args, int64_t groups, double eps) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  const Dtype dtype = ComputeDtype(out.dtype);
+  const Dtype dtype = MomentsDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor weight, Parameter(args, 1, dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor bias, Parameter(args, 2, dtype));
@@ -209,7 +188,7 @@ absl::Status RunInstanceNorm(const KernelArgs& args) {
 // x, gy, weight?; num_groups, eps, affine.
 absl::Status RunGroupNormGrad(const KernelArgs& args) {
   const Dtype dtype = args.in(0).dtype;
-  const Dtype compute = ComputeDtype(dtype);
+  const Dtype compute = MomentsDtype(dtype);
   if (args.in(1).dtype != dtype || args.in(0).size() == 0) return absl::UnimplementedError("");
   CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(1), dtype));
