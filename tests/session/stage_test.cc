@@ -184,7 +184,7 @@ TEST_F(StageTest, PartsThatDoNotFitAreErrorsOfTheArray) {
   constexpr int64_t kBig = int64_t{1} << 62;
   Handle next = 10;
   for (const auto& [begin, bytes] : std::vector<std::pair<int64_t, int64_t>>{
-           {16, 4}, {12, 5}, {-4, 4}, {4, -1}, {kBig, kBig}, {0, kStageBytes + 1}}) {
+           {16, 4}, {12, 5}, {-4, 4}, {4, -1}, {kBig, kBig}, {4, kStageBytes}}) {
     const Handle array = next++;
     output_.Clear();
     Run({Part(array, {4}, 0, 0, 4), Part(array, {4}, 0, begin, bytes),
@@ -192,6 +192,9 @@ TEST_F(StageTest, PartsThatDoNotFitAreErrorsOfTheArray) {
     EXPECT_GE(output_.errors.size(), 1u) << begin << " " << bytes;
     EXPECT_NE(Answer(Into(array, 0, 0, 16)), "");
   }
+  output_.Clear();
+  Run({Part(next, {4}, 0, 0, 20)});  // the first part, and longer than the array
+  EXPECT_NE(Answer(Into(next++, 0, 0, 16)), "");
   output_.Clear();
   Run({Part(next, {kBig, kBig}, 0, 0, 4), Part(next, {4}, 0, 4, 4)});
   EXPECT_EQ(output_.errors.size(), 1u);  // the second part has nothing to add
