@@ -17,8 +17,8 @@
 
 namespace chx {
 
-// A command of any kind. The kind's number on the wire is its position here, from 1: append only.
-using Command = std::variant<
+// The kind's number on the wire is its position here, from 1: append only.
+using CommandVariant = std::variant<
     command::ApplyOp, command::Release, command::Upload, command::UploadFrom, command::Fetch,
     command::FetchInto, command::Barrier, command::ShareArray, command::ShareCopy,
     command::ShareNew, command::ShareAlias, command::RequireGrad, command::Backward, command::Grad,
@@ -31,7 +31,21 @@ using Command = std::variant<
     command::NoteGenerator, command::BeginProgram, command::EndProgram, command::RunProgram,
     command::ReleaseProgram, command::HoldArray, command::ExplainProgram, command::PublishProgram,
     command::OpenPrograms, command::UploadPart>;
-inline constexpr size_t kNumCommandKinds = std::variant_size_v<Command>;
+inline constexpr size_t kNumCommandKinds = std::variant_size_v<CommandVariant>;
+
+// A command of any kind: a CommandVariant whose copies, moves and end are compiled once. In each
+// file that has commands they took longer than all the rest of it.
+class Command : public CommandVariant {
+ public:
+  using CommandVariant::CommandVariant;
+  using CommandVariant::operator=;
+  Command();
+  Command(const Command& other);
+  Command(Command&& other) noexcept;
+  Command& operator=(const Command& other);
+  Command& operator=(Command&& other) noexcept;
+  ~Command();
+};
 
 }  // namespace chx
 

@@ -15,7 +15,7 @@ namespace {
 // A kind's number on the wire: its position in Command, from 1.
 template <typename C, size_t i = 0>
 constexpr uint8_t KindNumber() {
-  if constexpr (std::is_same_v<C, std::variant_alternative_t<i, Command>>) {
+  if constexpr (std::is_same_v<C, std::variant_alternative_t<i, CommandVariant>>) {
     return static_cast<uint8_t>(i + 1);
   } else {
     return KindNumber<C, i + 1>();
@@ -438,7 +438,7 @@ bool DecodeAs(Words* words, uint16_t op, Command* command) {
 using Decoder = bool (*)(Words* words, uint16_t op, Command* command);
 template <size_t... i>
 constexpr std::array<Decoder, kNumCommandKinds> MakeDecoders(std::index_sequence<i...> /*kinds*/) {
-  return {DecodeAs<std::variant_alternative_t<i, Command>>...};
+  return {DecodeAs<std::variant_alternative_t<i, CommandVariant>>...};
 }
 constexpr auto kDecoders = MakeDecoders(std::make_index_sequence<kNumCommandKinds>());
 

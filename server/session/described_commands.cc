@@ -14,7 +14,7 @@ constexpr size_t kMaxDescribed = 8;
 
 template <size_t... i>
 constexpr std::array<const char*, sizeof...(i)> KindNames(std::index_sequence<i...> /*kinds*/) {
-  return {std::variant_alternative_t<i, Command>::kName.data()...};  // literals
+  return {std::variant_alternative_t<i, CommandVariant>::kName.data()...};  // literals
 }
 
 // As far as they still have something.
@@ -64,7 +64,7 @@ std::string InputsOf(const C& c, SessionState* state) {
 
 const char* NameOf(const Command& command, const SessionState& state) {
   static constexpr auto kKinds =
-      KindNames(std::make_index_sequence<std::variant_size_v<Command>>());
+      KindNames(std::make_index_sequence<std::variant_size_v<CommandVariant>>());
   const auto* const apply = std::get_if<command::ApplyOp>(&command);
   const OpDef* const op = apply == nullptr ? nullptr : OpOf(*apply, state);
   return op == nullptr ? kKinds[command.index()] : op->name.c_str();

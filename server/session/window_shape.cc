@@ -128,13 +128,14 @@ constexpr WindowRole RoleOfKind() {
 
 template <size_t... i>
 constexpr std::array<WindowRole, sizeof...(i)> RolesOf(std::index_sequence<i...> /*kinds*/) {
-  return {RoleOfKind<std::variant_alternative_t<i, Command>>()...};
+  return {RoleOfKind<std::variant_alternative_t<i, CommandVariant>>()...};
 }
 
 }  // namespace
 
 WindowRole RoleOf(const Command& command) {
-  static constexpr auto kRoles = RolesOf(std::make_index_sequence<std::variant_size_v<Command>>());
+  static constexpr auto kRoles =
+      RolesOf(std::make_index_sequence<std::variant_size_v<CommandVariant>>());
   // One that may call functions of the client ends elsewhere.
   if (const auto* const backward = std::get_if<command::Backward>(&command)) {
     if (backward->request_id != 0) return WindowRole::kBreak;

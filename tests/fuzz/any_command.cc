@@ -225,7 +225,7 @@ Command Filled(Choices* choices) {
 using Maker = Command (*)(Choices* choices);
 template <size_t... i>
 constexpr std::array<Maker, kNumCommandKinds> MakersOf(std::index_sequence<i...> /*kinds*/) {
-  return {Filled<std::variant_alternative_t<i, Command>>...};
+  return {Filled<std::variant_alternative_t<i, CommandVariant>>...};
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 template <size_t... i>
 constexpr std::array<absl::string_view, kNumCommandKinds> NamesOf(
     std::index_sequence<i...> /*kinds*/) {
-  return {std::variant_alternative_t<i, Command>::kName...};
+  return {std::variant_alternative_t<i, CommandVariant>::kName...};
 }
 
 }  // namespace

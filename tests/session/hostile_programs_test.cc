@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gmock/gmock.h"
+#include "ops/registry.h"
 #include "server/session/command_handles.h"
 #include "tests/session/programs_fixture.h"
 
@@ -173,7 +174,7 @@ TEST_F(HostileProgramsTest, PassesThatAreAnswered) {
 
 template <size_t... i>
 std::vector<Command> OneOfEachKind(std::index_sequence<i...> /*kinds*/) {
-  return {std::variant_alternative_t<i, Command>()...};
+  return {std::variant_alternative_t<i, CommandVariant>()...};
 }
 
 TEST_F(HostileProgramsTest, AnyKindOfCommandAndUnknownOperators) {

@@ -1,0 +1,12 @@
+#include "proto/command.h"
+
+namespace chx {
+
+Command::Command() = default;
+Command::Command(const Command& other) = default;
+Command::Command(Command&& other) noexcept = default;
+Command& Command::operator=(const Command& other) = default;
+Command& Command::operator=(Command&& other) noexcept = default;
+Command::~Command() = default;
+
+}  // namespace chx
