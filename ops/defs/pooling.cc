@@ -106,28 +106,38 @@ int64_t Spatial(const AttrValue& attr, int d) {
   return attr.ints()[attr.ints().size() == 1 ? 0 : d];
 }
 
-// How many elements of x are in each window, to broadcast against its sums. As in Chainer a
-// dimension counts from the window's end to its start within x, which is negative where the window
-// is beyond.
+// How many elements of x are in each window along one dimension. As in Chainer it counts from the
+// window's end to its start within x, which is negative where the window is beyond.
+Value CountsAlong(ComposeContext& c, Value x, int d) {
+  const AttrValue& stride = c.attr(1).has_value() ? c.attr(1) : c.attr(0);
+  const int64_t size = x.shape()[d + 2];
+  const int64_t kernel = Spatial(c.attr(0), d);
+  const int64_t step = Spatial(stride, d);
+  const int64_t pad = Spatial(c.attr(2), d);
+  const int64_t starts = (WindowCount(size, kernel, step, pad, false) - 1) * step + 1;
+  const bool exact = size + kernel + pad < int64_t{1} << 24;  // in float32
+  const Dtype dtype = exact ? x.dtype() : Dtype::kInt64;
+  const auto places = [&](int64_t first) {
+    return c.Apply("arange", {},
+                   {{"start", Scalar(first)},
+                    {"stop", Scalar(first + starts)},
+                    {"step", Scalar(step)},
+                    {"dtype", dtype}});
+  };
+  const Value count = c.Apply("minimum", {places(kernel - pad), Scalar(size)}) -
+                      c.Apply("maximum", {places(-pad), Scalar(0)});
+  return exact ? count : c.Apply("astype", {count}, {{"dtype", x.dtype()}});
+}
+
+// How many elements of x are in each window, to broadcast against its sums.
 Value Counts(ComposeContext& c, Value x) {
-  const AttrValue& ksize = c.attr(0);
-  const AttrValue& stride = c.attr(1).has_value() ? c.attr(1) : ksize;
   Value counts;
   const int ndim = x.ndim() - 2;
   for (int d = 0; d < ndim; ++d) {
-    const int64_t size = x.shape()[d + 2];
-    const int64_t kernel = Spatial(ksize, d);
-    const int64_t step = Spatial(stride, d);
-    const int64_t pad = Spatial(c.attr(2), d);
-    const Scalar windows(WindowCount(size, kernel, step, pad, false));
-    const Value start =
-        c.Apply("arange", {}, {{"start", windows}}) * Scalar(step) - Value(Scalar(pad));
-    const Value end = c.Apply("minimum", {start + Value(Scalar(kernel)), Scalar(size)});
-    const Value count =
-        c.Apply("astype", {end - c.Apply("maximum", {start, Scalar(0)})}, {{"dtype", x.dtype()}});
     Ints column(ndim - d, 1);
     column[0] = -1;
-    const Value here = c.Apply("reshape", {count}, {{"newshape", AttrValue(column)}});
+    const Value here =
+        c.Apply("reshape", {CountsAlong(c, x, d)}, {{"newshape", AttrValue(column)}});
     counts = counts.absent() ? here : counts * here;
   }
   return counts;
