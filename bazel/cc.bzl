@@ -20,10 +20,9 @@ def _if(setting, values):
 # Of joined files (below), gcc takes all but the name of the joined one for headers.
 _JOINED_COPTS = _if("//:joined", ["-Wno-subobject-linkage"])
 
-# --define=pch=1: half of what most files take to compile is these headers. With gcc only; where
-# options differ, it reads the header instead. Files include what they use all the same: clang's builds
-# for the sanitizers, clang-tidy and the release have no such header. Of headers that were compiled
-# before, gcc 12 has false alarms about bounds; other builds have those warnings.
+# --define=pch=1: half of what most files take to compile is these headers. Files include what they use
+# all the same: clang-tidy and the release have no such header. Of headers that were compiled before,
+# gcc 12 has false alarms about bounds; other builds have those warnings.
 def _pch_copts(name):
     return _if("//:pch", [
         "-include",
@@ -36,6 +35,44 @@ def _pch_copts(name):
 
 def _pch_deps(name):
     return _if("//:pch", ["//bazel/pch:" + name])
+
+# Most of what the sanitizers' tests execute, which takes them several times as long at -O0; the rest
+# compiles in half the time.
+_HOT = [
+    "ops",
+    "proto",
+    "server/autograd",
+    "server/engine",
+    "server/native/kernels",
+    "server/programs",
+    "server/rpc",
+    "server/session",
+]
+
+# Tests that compute themselves what they compare with.
+_HOT_TESTS = ["server/kernels", "server/native/kernels"]
+
+_HOT_COPTS = _if("//:shared", ["-O1"])
+
+def _library_options():
+    """The copts and deps of a library beside its own."""
+    copts = COPTS + _JOINED_COPTS
+    if native.package_name() not in _HOT:
+        return copts + _pch_copts("common"), _pch_deps("common")
+    return copts + _HOT_COPTS + _pch_copts("hot"), _pch_deps("hot")
+
+def _test_options():
+    """The copts and deps of a test beside its own."""
+    if native.package_name() not in _HOT_TESTS:
+        return COPTS + _pch_copts("tests"), _pch_deps("tests")
+    return COPTS + _HOT_COPTS + _pch_copts("hot"), _pch_deps("hot")
+
+# An archive in each binary; with --define=shared=1, a shared object that all tests open: the
+# sanitizers' code is large.
+LINKSTATIC = select({
+    "//:shared": False,
+    "//conditions:default": True,
+})
 
 # Lets loops vectorise (no errno, no traps) with the same bits on every instruction set (no
 # contraction to fused multiply-adds).
@@ -103,19 +140,20 @@ def _joined(name, srcs):
     })
 
 def chx_cc_library(name, srcs = [], hdrs = [], copts = [], deps = [], **kwargs):
-    """A cc_library that's always linked as an archive, with its includes checked.
+    """A cc_library that's linked as an archive, with its includes checked.
 
     linkstatic here is what lets a target with linkstatic = False take the
     system's shared objects without turning our own libraries into .so files.
     """
     include_check(name, srcs + hdrs + kwargs.get("textual_hdrs", []))
+    more_copts, more_deps = _library_options()
     native.cc_library(
         name = name,
         srcs = _joined(name, srcs) + [name + "_includes.h"],
         hdrs = hdrs,
-        copts = COPTS + _JOINED_COPTS + _pch_copts("common") + copts,
-        linkstatic = True,
-        deps = deps + _pch_deps("common"),
+        copts = more_copts + copts,
+        linkstatic = LINKSTATIC,
+        deps = deps + more_deps,
         **kwargs
     )
 
@@ -132,14 +170,14 @@ def chx_isa_library(name, srcs, deps):
             name = name + "_" + isa,
             srcs = joined + [name + "_includes.h"],
             copts = COPTS + ["-O3"] + _LOOP_COPTS + copts,
-            linkstatic = True,
+            linkstatic = LINKSTATIC,
             local_defines = ["CHX_ISA=" + isa],
             visibility = ["//visibility:private"],
             deps = deps,
         )
     native.cc_library(
         name = name,
-        linkstatic = True,
+        linkstatic = LINKSTATIC,
         visibility = ["//visibility:private"],
         deps = select({
             "//:isa_baseline": [":" + name + "_baseline"],
@@ -172,10 +210,11 @@ def chx_cc_test(name, copts = [], deps = [], tags = [], **kwargs):
         tags = tags + ["sanitized"]
     kwargs.setdefault("linkstatic", False)
     kwargs.setdefault("size", "small")
+    more_copts, more_deps = _test_options()
     native.cc_test(
         name = name,
-        copts = COPTS + _pch_copts("tests") + copts,
-        deps = deps + _pch_deps("tests") + [
+        copts = more_copts + copts,
+        deps = deps + more_deps + [
             "@system//:gtest",
             "@system//:gtest_main",
         ],

@@ -11,25 +11,25 @@ def _precompiled_header_impl(ctx):
         unsupported_features = ctx.disabled_features,
     )
 
-    # gcc looks for FILE.gch beside FILE. clang would write the absolute path of the sandbox into it.
+    # gcc and clang look for FILE.gch beside FILE. clang, which would look for the file that it has read
+    # where this sandbox was, gets it from standard input; gcc wants a name.
     header = ctx.actions.declare_file(ctx.attr.name + ".h")
     compiled = ctx.actions.declare_file(ctx.attr.name + ".h.gch")
-    ctx.actions.run_shell(
-        command = "cat \"$@\" > " + header.path,
-        arguments = [file.path for file in ctx.files.hdrs],
-        inputs = ctx.files.hdrs,
-        outputs = [header],
-    )
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
-        source_file = header.path,
+        source_file = "-" if toolchain.compiler == "clang" else header.path,
         output_file = compiled.path,
-        user_compile_flags = ["-x", "c++-header"] + ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts,
+        user_compile_flags = ["-x", "c++-header"] + ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts +
+                             ctx.attr.copts,
         use_pic = True,
     )
-    ctx.actions.run(
-        executable = toolchain.compiler_executable,
+    ctx.actions.run_shell(
+        command = "cat {hdrs} > {header} && {compiler} \"$@\" < {header}".format(
+            hdrs = " ".join([file.path for file in ctx.files.hdrs]),
+            header = header.path,
+            compiler = toolchain.compiler_executable,
+        ),
         arguments = cc_common.get_memory_inefficient_command_line(
             feature_configuration = features,
             action_name = "c++-compile",
@@ -40,8 +40,8 @@ def _precompiled_header_impl(ctx):
             action_name = "c++-compile",
             variables = variables,
         ),
-        inputs = depset([header], transitive = [toolchain.all_files]),
-        outputs = [compiled],
+        inputs = depset(ctx.files.hdrs, transitive = [toolchain.all_files]),
+        outputs = [header, compiled],
         mnemonic = "PrecompiledHeader",
     )
     context = cc_common.create_compilation_context(headers = depset([header, compiled]))
@@ -50,6 +50,7 @@ def _precompiled_header_impl(ctx):
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
+        "copts": attr.string_list(),
         "hdrs": attr.label_list(allow_files = [".h"]),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },

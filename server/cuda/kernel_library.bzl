@@ -1,6 +1,6 @@
 """kernel_library: code of the cuda backend, for a GPU and for tests on the host."""
 
-load("//bazel:cc.bzl", "COPTS", "include_check")
+load("//bazel:cc.bzl", "COPTS", "LINKSTATIC", "include_check")
 load("//bazel:cuda.bzl", "cuda_cc_library", "cuda_library")
 load("//bazel:plugin.bzl", "host_headers")
 
@@ -31,8 +31,11 @@ def emulated_library(name, srcs, hdrs, deps, visibility = None):
         hdrs = hdrs,
         # A kernel's result must not depend on the host's instruction set. Tests call these on a few
         # elements: to optimise them more takes longer than it saves.
-        copts = COPTS + ["-ffp-contract=off", "-O1"],
-        linkstatic = True,
+        copts = COPTS + ["-ffp-contract=off"] + select({
+            "//:shared": ["-O0"],
+            "//conditions:default": ["-O1"],
+        }),
+        linkstatic = LINKSTATIC,
         visibility = visibility,
         deps = deps + host_headers(name, HOST_DEPS),
     )
