@@ -17,6 +17,9 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
+// How many rounds of a random test: a fifth of them under a sanitizer, which slows each down.
+constexpr int Rounds(int rounds) { return kSanitized ? (rounds + 4) / 5 : rounds; }
+
 }  // namespace chx
 
 #endif  // CHX_BASE_SANITIZERS_H_

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "ops/basic_index.h"
 #include "ops/registry.h"
@@ -15,7 +16,7 @@ TEST_F(KernelsTest, Elementwise) {
   for (const auto& op : OpRegistry::Global().ops()) {
     if (!op->elementwise || op->kind != OpKind::kKernel || op->in_place) continue;
     const int before = results_;
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < Rounds(60); ++round) {
       const Shape shape = RandomShape(4, round % 10 == 0 ? 40 : 6);
       std::vector<Pair> inputs;
       const Dtype dtype = OneOf(kAllDtypes);
@@ -43,7 +44,7 @@ TEST_F(KernelsTest, Elementwise) {
 // Rows of whole packs (server/cuda/loops/elementwise.h), against what broadcasts along them and
 // across.
 TEST_F(KernelsTest, Broadcasts) {
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < Rounds(200); ++round) {
     const Shape shape = {Int(1, 5), Int(1, 5), 4 * Int(1, 9)};
     const Dtype dtype = OneOf(kAllDtypes);
     std::vector<Pair> inputs;
@@ -68,7 +69,7 @@ TEST_F(KernelsTest, InPlace) {
     if (!op->in_place || op->has_lists() || op->inputs.size() > 2) continue;  // conformance
     const int before = results_;
     // Some combinations of dtypes are refused by both devices.
-    for (int round = 0; round < 60 || (results_ - before < 10 && round < 1000); ++round) {
+    for (int round = 0; round < Rounds(60) || (results_ - before < 10 && round < 1000); ++round) {
       const Shape shape = RandomShape(3, 9);
       const Dtype dtype = OneOf(kAllDtypes);
       std::vector<Pair> inputs = {RandomArray(dtype, shape, -9, 9, false)};
@@ -101,7 +102,7 @@ TEST_F(KernelsTest, CopyAndCast) {
 }
 
 TEST_F(KernelsTest, Pooling) {
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < Rounds(200); ++round) {
     const Dtype dtype = OneOf(kFloats);
     Shape x = {Int(1, 3), Int(1, 3)};
     Shape y = x;
@@ -150,7 +151,7 @@ TEST_F(KernelsTest, Pooling) {
 }
 
 TEST_F(KernelsTest, Creation) {
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < Rounds(200); ++round) {
     const AttrValue shape = AttrValue::FromInts(RandomShape(4, 8).span());
     const AttrValue dtype = Int(0, 3) == 0 ? AttrValue() : AttrValue(OneOf(kAllDtypes));
     Compare("full", {}, {shape, AttrValue(RandomScalar().scalar), dtype});
@@ -172,7 +173,7 @@ TEST_F(KernelsTest, Reductions) {
   for (const char* const op : {"sum", "amax", "amin", "argmax", "argmin", "logsumexp"}) {
     const bool arg = std::string(op).substr(0, 3) == "arg";
     const int before = results_;
-    for (int round = 0; round < 150; ++round) {
+    for (int round = 0; round < Rounds(150); ++round) {
       Shape shape = RandomShape(4, 9);
       if (round % 5 == 0) shape = {Int(1, 300), Int(1, 300)};
       if (round % 25 == 1) shape = {Int(1, 3), Int(20000, 60000)};
@@ -201,7 +202,7 @@ TEST_F(KernelsTest, Reductions) {
 }
 
 TEST_F(KernelsTest, Concatenate) {
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < Rounds(150); ++round) {
     Shape shape = RandomShape(4, 6);
     const bool flat = shape.empty() || Int(0, 3) == 0;
     const int axis = flat ? 0 : static_cast<int>(Int(0, shape.size() - 1));
@@ -219,7 +220,7 @@ TEST_F(KernelsTest, Concatenate) {
 
 TEST_F(KernelsTest, TakeAndItsGradient) {
   int taken = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < Rounds(300); ++round) {
     Shape shape = RandomShape(3, 9);
     shape.push_back(Int(1, 8));
     const int axis = static_cast<int>(Int(0, shape.size() - 1));
@@ -249,7 +250,7 @@ TEST_F(KernelsTest, TakeAndItsGradient) {
 }
 
 TEST_F(KernelsTest, GetItemGradient) {
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < Rounds(150); ++round) {
     const Shape shape = RandomShape(4, 8);
     IndexBuilder index;
     for (int d = 0; d < shape.size(); ++d) {
@@ -277,7 +278,7 @@ TEST_F(KernelsTest, GetItemGradient) {
 }
 
 TEST_F(KernelsTest, Matmul) {
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < Rounds(400); ++round) {
     const int64_t m = Int(1, 9);
     const int64_t k = Int(0, 20) == 0 ? 0 : Int(1, 9);
     const int64_t n = Int(1, 9);
@@ -303,7 +304,7 @@ TEST_F(KernelsTest, Matmul) {
 }
 
 TEST_F(KernelsTest, Linear) {
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < Rounds(200); ++round) {
     Shape x_shape = {Int(1, 5), Int(1, 4)};
     if (Int(0, 1) == 0) x_shape.push_back(Int(1, 4));
     const int64_t axes = Int(1, x_shape.size());
@@ -322,7 +323,7 @@ TEST_F(KernelsTest, Linear) {
 }
 
 TEST_F(KernelsTest, SoftmaxCrossEntropy) {
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < Rounds(150); ++round) {
     const int64_t rows = Int(0, 20);
     const int64_t classes = round % 10 == 0 ? Int(200, 900) : Int(1, 12);
     const Dtype dtype = OneOf(kFloats);
@@ -341,7 +342,7 @@ TEST_F(KernelsTest, SoftmaxCrossEntropy) {
 TEST_F(KernelsTest, Softmax) {
   for (const std::string op : {"softmax", "log_softmax"}) {
     const int before = results_;
-    for (int round = 0; round < 120; ++round) {
+    for (int round = 0; round < Rounds(120); ++round) {
       Shape shape = RandomShape(4, 9);
       if (round % 4 == 0) shape = {Int(1, 40), Int(1, 300)};
       if (round % 8 == 1) shape = {Int(1, 3), 8 * Int(1, 1200)};
@@ -366,7 +367,7 @@ TEST_F(KernelsTest, Softmax) {
 TEST_F(KernelsTest, NormalizationsOfRows) {
   for (const std::string op : {"layer_norm", "rms_norm", "group_norm"}) {
     const int before = results_;
-    for (int round = 0; round < 120; ++round) {
+    for (int round = 0; round < Rounds(120); ++round) {
       const bool of_groups = op == "group_norm";
       Shape shape = RandomShape(3, 9);
       shape.push_back(Int(1, 12));
@@ -401,7 +402,7 @@ TEST_F(KernelsTest, NormalizationsOfRows) {
 
 TEST_F(KernelsTest, RandomNumbersAreTheSame) {
   for (const char* const op : {"random_uniform", "random_normal"}) {
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < Rounds(60); ++round) {
       Compare(
           op, {},
           {AttrValue::FromInts(RandomShape(3, 9).span()), AttrValue(-1.5), AttrValue(2.5),

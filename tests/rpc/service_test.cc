@@ -3,16 +3,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <thread>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "ops/error.h"
-#include "ops/registry.h"
 #include "proto/command_codec.h"
 #include "proto/messages.h"
 #include "tests/rpc/daemon_fixture.h"
@@ -334,53 +330,6 @@ TEST_F(ServiceTest, ADrainingDaemonFinishesStreamsAndOpensNone) {
   const auto start = std::chrono::steady_clock::now();
   drain.join();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
-}
-
-// Not checks: a shared machine's speed is nobody's fault.
-TEST_F(ServiceTest, Speed) {
-  options.listeners = *ParseListen("unix:" + directory_.Socket());
-  Start();
-  RpcClient client = Opened();
-  ASSERT_TRUE(client.Upload(5, {1}, 100).ok());
-  using Clock = std::chrono::steady_clock;
-  v1::Event event;
-  std::vector<double> trips;
-  for (int i = 0; i < 2000; ++i) {
-    const auto start = Clock::now();
-    ASSERT_TRUE(client.Send(Fetched(5)) && client.Read(&event));
-    client.acked_event_seq = event.event_seq();
-    trips.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-  }
-  std::nth_element(trips.begin(), trips.begin() + 1000, trips.end());
-  std::cout << "a read: " << trips[1000] << " us" << std::endl;
-  const auto report = [&](const char* what, absl::FunctionRef<void(CommandWriter*)> write) {
-    constexpr int kBatches = 2000, kCommands = 500;
-    const auto start = Clock::now();
-    for (int i = 0; i < kBatches; ++i) {
-      std::string batch;
-      CommandWriter writer(&batch);
-      for (int j = 0; j < kCommands; ++j) write(&writer);
-      ASSERT_TRUE(client.Send(batch));
-    }
-    ASSERT_TRUE(client.Send(Fetched(5)));
-    do {
-      ASSERT_TRUE(client.Read(&event));
-    } while (event.values_size() == 0);
-    client.acked_event_seq = event.event_seq();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    std::cout << what << ": " << kBatches * kCommands / seconds / 1e6 << " M/s" << std::endl;
-  };
-  report("commands that do nothing", [](CommandWriter* writer) {
-    writer->Write(command::DefineLocation{1, ""});
-  });
-  const auto add = static_cast<uint16_t>(OpRegistry::Global().Find("add")->id + 1);
-  const HandleOperand inputs[] = {HandleOperand(Handle{5}), HandleOperand(Handle{5})};
-  Handle next = 10;
-  report("add of one element, released", [&](CommandWriter* writer) {
-    const Handle handle = next++;
-    writer->ApplyOp({add, 0, 0, 0, inputs, {}, {&handle, 1}});
-    writer->Release({&handle, 1});
-  });
 }
 
 }  // namespace

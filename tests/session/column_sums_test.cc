@@ -1,4 +1,6 @@
 // Sums over the first axes in fused runs: every bit of what the commands give.
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "tests/session/fusion_fixture.h"
 

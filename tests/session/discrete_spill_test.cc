@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "ops/basic_index.h"
 #include "server/engine/executor.h"

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "ops/basic_index.h"
+#include "ops/registry.h"
+#include "server/native/native_backend.h"
 #include "tests/session/session_fixture.h"
 
 namespace chx::server {

@@ -1,4 +1,6 @@
 // Several graphs in a session, what clients may ask about them, and that what is cut is freed.
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "ops/error.h"
 #include "proto/graph_state.h"

@@ -1,4 +1,6 @@
 // Operators over lists: what they write, and what a client may get wrong.
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "tests/session/session_fixture.h"
 

@@ -2,7 +2,9 @@
 #include <atomic>
 #include <set>
 #include <thread>
+#include <utility>
 
+#include "ops/registry.h"
 #include "server/session/published_programs.h"
 #include "server/session/session_manager.h"
 #include "tests/session/session_fixture.h"

@@ -1,8 +1,10 @@
 // Windows that a stream repeats run as plans, and nobody can tell: the same stream goes to a
 // session that recognises windows and to one that does not.
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <random>
+#include <utility>
 
 #include "base/sanitizers.h"
 #include "server/session/step_commands.h"

@@ -1,7 +1,9 @@
 // What a client can do to its session, right and wrong.
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ops/error.h"

@@ -1,6 +1,7 @@
 // Settings arrive at a device's stream, whether it was in use before or not; what the wire may send
 // instead of a setting is an error and changes nothing.
 #include "ops/settings.h"
+#include "server/native/native_backend.h"
 
 #include <string>
 #include <utility>

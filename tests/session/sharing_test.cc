@@ -8,6 +8,7 @@
 #include <chrono>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "proto/shared_names.h"

@@ -2,6 +2,7 @@
 #include <sys/vfs.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>

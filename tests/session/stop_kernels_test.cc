@@ -12,6 +12,7 @@
 
 #include "ops/basic_index.h"
 #include "ops/infer.h"
+#include "ops/registry.h"
 #include "server/engine/stop_token.h"
 #include "tests/session/session_fixture.h"
 

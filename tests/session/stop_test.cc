@@ -4,8 +4,10 @@
 #include <iostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "ops/registry.h"
 #include "tests/session/session_fixture.h"
 
 namespace chx::server {

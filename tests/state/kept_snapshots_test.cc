@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "server/state/state_store.h"
 #include "tests/session/session_fixture.h"

@@ -1,5 +1,6 @@
 // Programs of a session that was written and read again do what they did.
 #include <limits>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "proto/command_codec.h"

@@ -1,9 +1,12 @@
 // Runs of a session that was written and read again go on where they were, and only such.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "server/runs/runs.h"
 #include "tests/session/session_fixture.h"
@@ -232,6 +235,9 @@ TEST_F(RunStateTest, GoesOnFromAnyMoment) {
     }
     want = Found(run.get());
   }
+  // There are as many as the machine is slow.
+  constexpr int kOfEach = 20;
+  std::shuffle(snapshots.begin(), snapshots.end(), random_);
   int in_evaluation = 0;
   int in_steps = 0;
   for (const std::string& snapshot : snapshots) {
@@ -239,7 +245,9 @@ TEST_F(RunStateTest, GoesOnFromAnyMoment) {
     ASSERT_EQ(records.size(), 1u);
     if (records[0].view.state == RunState::kEnded) continue;
     const RunPosition position = records[0].position;
-    (position.evaluates ? in_evaluation : in_steps) += 1;
+    int& of_its_kind = position.evaluates ? in_evaluation : in_steps;
+    if (of_its_kind == kOfEach) continue;
+    of_its_kind += 1;
     ASSERT_TRUE(Runs::Restore(session_.get(), std::move(records)).ok());
     const auto run = Runs::List(session_.get())[0];
     EXPECT_EQ(run->Watch(0, kNow).state, RunState::kSuspended);

@@ -1,6 +1,7 @@
 // A session with more arrays than memory is written from where they are, and read again by one that
 // has no more memory than it had.
 #include <cstdlib>
+#include <cstring>
 
 #include "server/engine/spill_folder.h"
 #include "tests/session/discrete_device.h"

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "tests/session/session_fixture.h"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "ops/spatial_windows.h"
 #include "server/native/testing/test_array.h"
@@ -143,28 +144,32 @@ class ConnectionTest : public testing::Test {
 };
 
 TEST_F(ConnectionTest, Convolutions) {
-  for (int round = 0; round < 135; ++round) {
+  for (int round = 0; round < Rounds(135); ++round) {
     CheckConvolution(RandomCase(), kAllDtypes[round % 9], RandomInt(rng_, 1, 3));
   }
 }
 
 TEST_F(ConnectionTest, ConvolutionsWithMoreWork) {
+  const auto features = [](int64_t n) { return Rounds(static_cast<int>(n)); };
   // Chunks of samples of which the last is smaller; groups of features and channels; one and three
   // dimensions; windows that reach beyond the padding, or leave some of it out.
-  CheckConvolution(MakeCase({19, 16, 12, 12}, {3, 3}, {1, 1}, {1, 1}), Dtype::kFloat32, 24);
-  CheckConvolution(MakeCase({1, 128, 16, 17}, {3, 3}, {2, 2}, {1, 1}), Dtype::kFloat32, 128);
+  CheckConvolution(MakeCase({19, features(16), 12, 12}, {3, 3}, {1, 1}, {1, 1}), Dtype::kFloat32,
+                   features(24));
+  CheckConvolution(MakeCase({1, features(128), 16, 17}, {3, 3}, {2, 2}, {1, 1}), Dtype::kFloat32,
+                   features(128));
   CheckConvolution(MakeCase({3, 17, 90}, {5}, {3}, {2}), Dtype::kFloat32, 33);
   CheckConvolution(MakeCase({2, 9, 5, 6, 7}, {3, 2, 3}, {1, 2, 2}, {1, 0, 2}), Dtype::kFloat32, 20);
   CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}), Dtype::kFloat16, 16);
   CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}, true), Dtype::kFloat32, 16);
   CheckConvolution(MakeCase({5, 40, 31, 30}, {1, 1}, {1, 1}, {0, 0}), Dtype::kFloat32, 11);
   CheckConvolution(MakeCase({8, 16, 3, 3}, {2, 2}, {1, 1}, {3, 2}), Dtype::kFloat32, 16);
-  CheckConvolution(MakeCase({19, 16, 12, 12}, {3, 3}, {1, 1}, {1, 1}), Dtype::kInt8, 24);
+  CheckConvolution(MakeCase({19, features(16), 12, 12}, {3, 3}, {1, 1}, {1, 1}), Dtype::kInt8,
+                   features(24));
   CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}, true), Dtype::kUint8, 16);
 }
 
 TEST_F(ConnectionTest, Pooling) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < Rounds(60); ++round) {
     const Case c = RandomCase();
     const Dtype dtype = kFloatDtypes[round % 3];
     const int64_t planes = c.image[0] * c.image[1];

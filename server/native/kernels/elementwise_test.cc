@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "server/kernels/dispatch.h"
 #include "server/native/testing/test_array.h"
@@ -126,7 +127,7 @@ class ElementwiseTest : public testing::Test {
   KernelRunner runner_{2};
 };
 
-constexpr int kRounds = 12;
+constexpr int kRounds = Rounds(12);
 
 TEST_F(ElementwiseTest, Unary) {
   for (int round = 0; round < kRounds; ++round) {

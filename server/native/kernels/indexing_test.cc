@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "ops/basic_index.h"
 #include "ops/error.h"
@@ -36,7 +37,7 @@ int64_t Resolve(int64_t index, int64_t mode, int64_t size) {
 
 // Slices longer and shorter than what is checked at once, with no, some or only negative indices.
 TEST_F(IndexingTest, TakeAlongAxisAndItsGradient) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < Rounds(60); ++round) {
     const int64_t axis = round % 2;
     const int64_t size = RandomInt(rng_, 1, 900);
     const int64_t slices = RandomInt(rng_, 1, axis == 0 ? 1500 : 5);
@@ -75,7 +76,7 @@ TEST_F(IndexingTest, TakeAlongAxisAndItsGradient) {
 }
 
 TEST_F(IndexingTest, TakeAndItsGradient) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < Rounds(60); ++round) {
     for (const Dtype dtype : kAllDtypes) {
       const int64_t before = RandomInt(rng_, 1, 4);
       const int64_t size = RandomInt(rng_, 1, 6);
@@ -138,7 +139,7 @@ TEST_F(IndexingTest, GetItemGrad) {
 }
 
 TEST_F(IndexingTest, Concatenate) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < Rounds(20); ++round) {
     for (const Dtype dtype : kAllDtypes) {
       const int64_t before = RandomInt(rng_, 1, 4);
       const int64_t after = RandomInt(rng_, 1, 4);

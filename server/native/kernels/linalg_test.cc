@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "server/native/testing/test_array.h"
 
@@ -85,7 +86,7 @@ class LinalgTest : public testing::Test {
 };
 
 TEST_F(LinalgTest, Matmul) {
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < Rounds(40); ++round) {
     for (const Dtype dtype : kAllDtypes) {
       const int64_t m = RandomInt(rng_, 0, 9);
       const int64_t k = RandomInt(rng_, 0, 9);
@@ -124,7 +125,7 @@ TEST_F(LinalgTest, LargeMatmulInPanels) {
 }
 
 TEST_F(LinalgTest, Linear) {
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < Rounds(30); ++round) {
     for (const Dtype dtype : kAllDtypes) {
       CheckLinear(dtype, {RandomInt(rng_, 0, 5), RandomInt(rng_, 1, 4)},
                   {RandomInt(rng_, 1, 4), RandomInt(rng_, 0, 5)}, RandomInt(rng_, 0, 6),

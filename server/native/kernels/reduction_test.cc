@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "ops/inference_rules.h"
 #include "server/native/testing/test_array.h"
@@ -85,7 +86,7 @@ class ReductionTest : public testing::Test {
   KernelRunner runner_{2};
 };
 
-constexpr int kRounds = 40;
+constexpr int kRounds = Rounds(40);
 
 TEST_F(ReductionTest, Sum) {
   for (int round = 0; round < kRounds; ++round) {
