@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/sanitizers.h"
 #include "server/runs/runs.h"
 #include "tests/session/session_fixture.h"
 #include "tests/state/snapshots.h"
@@ -236,7 +237,7 @@ TEST_F(RunStateTest, GoesOnFromAnyMoment) {
     want = Found(run.get());
   }
   // There are as many as the machine is slow.
-  constexpr int kOfEach = 20;
+  constexpr int kOfEach = kSanitized ? 8 : 20;
   std::shuffle(snapshots.begin(), snapshots.end(), random_);
   int in_evaluation = 0;
   int in_steps = 0;
