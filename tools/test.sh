@@ -94,7 +94,7 @@ if [ "$fast" = 0 ]; then
   check "source distribution: pack" tools/wheel.sh sdist
   check "source distribution: build, install and use" tools/test_sdist.sh
   # Before the sanitizers, whose builds would replace the generated headers it reads.
-  CHXD_TIDY_SECONDS=${CHXD_TIDY_SECONDS:-300} check "clang-tidy" tools/lint.sh tidy
+  CHXD_TIDY_SECONDS=${CHXD_TIDY_SECONDS:-200} check "clang-tidy" tools/lint.sh tidy
   bazel_tests "ASan and UBSan" --config=asan //...
   bazel_tests "TSan" --config=tsan //...
   check "libFuzzer" tools/fuzz.sh 5

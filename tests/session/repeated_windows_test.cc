@@ -14,8 +14,8 @@
 namespace chx::server {
 namespace {
 
-constexpr uint32_t kLoops = kSanitized ? 40 : 200;
-constexpr uint32_t kLongLoops = kSanitized ? 8 : 24;
+constexpr uint32_t kLoops = kSanitized ? 20 : 200;
+constexpr uint32_t kLongLoops = kSanitized ? 4 : 24;
 
 // A training loop: random steps, fetches, releases that come late, graphs that are used again.
 class RandomLoop {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "server/engine/spill_folder.h"
 #include "tests/session/session_fixture.h"
 
@@ -75,7 +76,7 @@ TEST_F(SpillTest, ComputesAsWithMoreMemory) {
   }
   EXPECT_GE(session_->stats().spilled_bytes, 2 * kLimit - (int64_t{2} << 20));
   EXPECT_LE(session_->stats().memory_bytes, kLimit + (int64_t{2} << 20));
-  for (int step = 0; step < 200; ++step) {
+  for (int step = 0; step < (kSanitized ? 80 : 200); ++step) {
     const Handle target = 1 + random_() % kArrays;
     const Handle source = 1 + random_() % kArrays;
     if (step % 3 == 0) {  // in place, wherever it lies
