@@ -52,20 +52,20 @@ _HOT = [
 # Tests that compute themselves what they compare with.
 _HOT_TESTS = ["server/kernels", "server/native/kernels"]
 
-_HOT_COPTS = _if("//:shared", ["-O1"])
+HOT_COPTS = _if("//:shared", ["-O1"])
 
 def _library_options():
     """The copts and deps of a library beside its own."""
     copts = COPTS + _JOINED_COPTS
     if native.package_name() not in _HOT:
         return copts + _pch_copts("common"), _pch_deps("common")
-    return copts + _HOT_COPTS + _pch_copts("hot"), _pch_deps("hot")
+    return copts + HOT_COPTS + _pch_copts("hot"), _pch_deps("hot")
 
 def _test_options():
     """The copts and deps of a test beside its own."""
     if native.package_name() not in _HOT_TESTS:
         return COPTS + _pch_copts("tests"), _pch_deps("tests")
-    return COPTS + _HOT_COPTS + _pch_copts("hot"), _pch_deps("hot")
+    return COPTS + HOT_COPTS + _pch_copts("hot"), _pch_deps("hot")
 
 # An archive in each binary; with --define=shared=1, a shared object that all tests open: the
 # sanitizers' code is large.

@@ -1,10 +1,11 @@
 #include "client/graph.h"
-#include "base/sanitizers.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "base/sanitizers.h"
 
 namespace chx {
 namespace {

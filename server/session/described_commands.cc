@@ -63,8 +63,7 @@ std::string InputsOf(const C& c, SessionState* state) {
 }  // namespace
 
 const char* NameOf(const Command& command, const SessionState& state) {
-  static constexpr auto kKinds =
-      KindNames(std::make_index_sequence<std::variant_size_v<CommandVariant>>());
+  static constexpr auto kKinds = KindNames(std::make_index_sequence<kNumCommandKinds>());
   const auto* const apply = std::get_if<command::ApplyOp>(&command);
   const OpDef* const op = apply == nullptr ? nullptr : OpOf(*apply, state);
   return op == nullptr ? kKinds[command.index()] : op->name.c_str();

@@ -134,8 +134,7 @@ constexpr std::array<WindowRole, sizeof...(i)> RolesOf(std::index_sequence<i...>
 }  // namespace
 
 WindowRole RoleOf(const Command& command) {
-  static constexpr auto kRoles =
-      RolesOf(std::make_index_sequence<std::variant_size_v<CommandVariant>>());
+  static constexpr auto kRoles = RolesOf(std::make_index_sequence<kNumCommandKinds>());
   // One that may call functions of the client ends elsewhere.
   if (const auto* const backward = std::get_if<command::Backward>(&command)) {
     if (backward->request_id != 0) return WindowRole::kBreak;

@@ -7,19 +7,6 @@
 #include "server/native/native_backend.h"
 
 namespace chx::server {
-namespace {
-
-command::ApplyOp NewOp(const OpDef& def, const std::vector<HandleOperand>& inputs,
-                       const std::vector<Handle>& results, const std::vector<AttrValue>& attrs) {
-  command::ApplyOp command;
-  command.op = static_cast<uint16_t>(def.id + 1);
-  command.inputs.assign(inputs.begin(), inputs.end());
-  command.results.assign(results.begin(), results.end());
-  command.attrs.assign(attrs.begin(), attrs.end());
-  return command;
-}
-
-}  // namespace
 
 SessionTest::SessionTest() : backend_(CreateNativeBackend({})) {
   CHECK_OK(devices_.Open("native:0", {backend_.get()}));
@@ -42,18 +29,21 @@ uint16_t SessionTest::WireId(const std::string& op) {
 command::ApplyOp SessionTest::Op(const std::string& op, const std::vector<HandleOperand>& inputs,
                                  const std::vector<Handle>& results,
                                  const std::vector<AttrValue>& attrs) {
-  return NewOp(*OpRegistry::Global().Find(op), inputs, results, attrs);
+  command::ApplyOp command;
+  command.op = WireId(op);
+  command.inputs.assign(inputs.begin(), inputs.end());
+  command.results.assign(results.begin(), results.end());
+  command.attrs.assign(attrs.begin(), attrs.end());
+  return command;
 }
 
 command::ApplyOp SessionTest::OpByDefault(const std::string& op,
                                           const std::vector<HandleOperand>& inputs,
                                           const std::vector<Handle>& results,
                                           std::vector<AttrValue> attrs) {
-  const OpDef& def = *OpRegistry::Global().Find(op);
-  for (size_t i = attrs.size(); i < def.attrs.size(); ++i) {
-    attrs.push_back(def.attrs[i].default_value);
-  }
-  return NewOp(def, inputs, results, attrs);
+  const std::vector<AttrDef>& defs = OpRegistry::Global().Find(op)->attrs;
+  for (size_t i = attrs.size(); i < defs.size(); ++i) attrs.push_back(defs[i].default_value);
+  return Op(op, inputs, results, attrs);
 }
 
 Handles SessionTest::List(const std::vector<Handle>& handles) {
