@@ -195,6 +195,7 @@ std::string CallText(const Call& call, absl::string_view arrow) {
 }
 
 std::string FusedText(const Step& step) {
+  if (step.block == 0) return "fused, in one kernel";
   return absl::StrCat("fused, in blocks of ", step.block, " elements");
 }
 

@@ -50,6 +50,17 @@ h(): runs by its commands: arguments share memory)");
   EXPECT_EQ(ExplanationAsText({}), "nothing has been recorded");
 }
 
+TEST(ExplanationTest, SaysWhatIsOneKernel) {
+  const std::vector<Explained> recordings = {
+      {"f(x)",
+       "program\t\nplan\t1\t0\nresults\t0\nstep\t0\t0\ncall\texp\tx\ty\ncall\ttanh\ty\tz\n"}};
+  EXPECT_EQ(ExplanationAsText(recordings), R"(f(x): runs by a plan
+  temporaries: none; results: 0 B
+  fused, in one kernel:
+    exp(x) -> y
+    tanh(y) -> z)");
+}
+
 TEST(ExplanationTest, IsAPicture) {
   const std::string svg = ExplanationAsSvg(Recordings());
   EXPECT_THAT(svg, testing::StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"900\" "

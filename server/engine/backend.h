@@ -116,6 +116,8 @@ class Device {
   // the host again and again, which stays where it is until Unpin. All of it has been copied then.
   virtual void Pin(char* /*memory*/, size_t /*bytes*/) {}
   virtual void Unpin(char* /*memory*/) {}
+  // Whether its memory is the host's: streams of other devices may copy from and to it.
+  virtual bool is_host() const { return false; }
   // Once it is lost, the engine asks nothing of it any more but to free what it has.
   DeviceHealth& health() { return health_; }
   // Whether its streams may have sequences (Stream::Capture).
@@ -145,7 +147,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 6;
+inline constexpr int kBackendAbi = 7;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

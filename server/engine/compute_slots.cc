@@ -94,8 +94,9 @@ void ComputeSlots::NoteLength(Account* account, bool is_long) {
 
 void ComputeSlots::NoteShort(Account* account, Time now) {
   const Duration shorter = account->pause - account->pause / kPausePart;
-  const bool is_first = account->last_short == Time();
-  account->pause = std::max(shorter, is_first ? Duration() : now - account->last_short);
+  const Duration pause = now - account->last_short;
+  // Who comes back later, or for the first time, has not paused but been away.
+  account->pause = pause > kMostExpected ? shorter : std::max(shorter, pause);
   account->last_short = now;
   if (short_[0].account != account) short_[1] = short_[0];
   short_[0] = {account,

@@ -49,7 +49,8 @@ class ComputeSlots {
   static constexpr std::chrono::milliseconds kLong{1};
   // After short commands a session is expected to have the next ones within twice its usual pause,
   // but at least and at most this. The longest pause counts as the usual one; it shrinks by a part
-  // with each run of commands, as a step may have several.
+  // with each run of commands, as a step may have several. Longer ones than
+  // the most do not count: who was away does not come every few seconds.
   static constexpr std::chrono::milliseconds kLeastExpected{50};
   static constexpr std::chrono::seconds kMostExpected{2};
   static constexpr int kPausePart = 32;

@@ -314,6 +314,15 @@ TEST_F(LowPriorityTest, BesideWhoPausesForLongItLastsAsLong) {
   EXPECT_LT(slow.pause, kPause / 2);
 }
 
+TEST_F(LowPriorityTest, NotForLongBesideWhoHasBeenAway) {
+  ComputeSlots::Account returning;
+  Run(&returning, {});
+  returning.last_short -= 2 * ComputeSlots::kMostExpected;
+  Run(&returning, {});
+  std::this_thread::sleep_for(ComputeSlots::kLeastExpected);
+  EXPECT_FALSE(Run(&long_, {}));
+}
+
 TEST_F(LowPriorityTest, NotForWhoTookLongOnce) {
   Run(&long_, {});
   ComputeSlots::Account preempted;

@@ -211,7 +211,7 @@ class Executor : private ScratchAllocator {
   absl::Status RunLists(const ArrayCall& call, const InferResult& inferred);
   absl::Status RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                            RunOutputs* outputs);
-  // All elements, without the host. False: there is no such way between their devices.
+  // All elements, from memory to memory. False: there is no such way between their devices.
   absl::StatusOr<bool> CopyAcross(absl::string_view op, const Array& from, const Array& to);
   absl::StatusOr<Array> Cast(const Array& array, Dtype dtype);
   absl::StatusOr<Array> Copy(const Array& array);

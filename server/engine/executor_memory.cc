@@ -154,10 +154,10 @@ absl::Status Executor::RunTransfer(const OpDef& op, const Array& input, const Ar
     CHX_ASSIGN_OR_RETURN(const MemoryCharge charge,
                          MemoryCharge::Of(account_, bytes, MemoryUse::kTransfers));
     CHX_ASSIGN_OR_RETURN(const std::string elements, CopyOut(input));
-    if (const absl::optional<LateError> late = TakeLateError(input.spec.device))
-      return late->status;
     CHX_RETURN_IF_ERROR(CopyIn(array, 0, elements));
   }
+  // If there was a wait.
+  if (const absl::optional<LateError> late = TakeLateError(input.spec.device)) return late->status;
   if (observer_ != nullptr) observer_->Transferred();
   outputs->push_back(std::move(array));
   return absl::OkStatus();
@@ -172,9 +172,18 @@ absl::StatusOr<bool> Executor::CopyAcross(absl::string_view op, const Array& fro
   if (contiguous.buffer->data() == nullptr || to.buffer->data() == nullptr) return false;
   CHX_ASSIGN_OR_RETURN(DeviceState * source, StateOf(from.spec.device));
   CHX_ASSIGN_OR_RETURN(DeviceState * target, StateOf(to.spec.device));
-  return target->stream->CopyFrom(*source->stream, to.buffer->data(),
-                                  contiguous.buffer->data() + contiguous.spec.offset,
-                                  static_cast<size_t>(to.spec.nbytes()));
+  char* const to_data = to.buffer->data();
+  const char* const from_data = contiguous.buffer->data() + contiguous.spec.offset;
+  const auto bytes = static_cast<size_t>(to.spec.nbytes());
+  if (devices_->at(from.spec.device).is_host()) {
+    CHX_RETURN_IF_ERROR(target->stream->CopyIn(to_data, from_data, bytes));
+    return true;
+  }
+  if (devices_->at(to.spec.device).is_host()) {
+    CHX_RETURN_IF_ERROR(source->stream->CopyOut(to_data, from_data, bytes));
+    return true;
+  }
+  return target->stream->CopyFrom(*source->stream, to_data, from_data, bytes);
 }
 
 bool Executor::Trim() {

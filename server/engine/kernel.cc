@@ -13,6 +13,13 @@ void KernelTable::Set(absl::string_view op, Kernel kernel, bool blockwise) {
   blockwise_[id] = blockwise;
 }
 
+void KernelTable::SetFused(Kernel kernel, absl::Span<const absl::string_view> ops) {
+  const OpRegistry& registry = OpRegistry::Global();
+  fused_ = kernel;
+  may_fuse_.assign(registry.size(), false);
+  for (const absl::string_view op : ops) may_fuse_[registry.Find(op)->id] = true;
+}
+
 std::vector<std::string> KernelTable::Missing() const {
   const OpRegistry& registry = OpRegistry::Global();
   std::vector<std::string> missing;

@@ -74,8 +74,14 @@ class KernelTable {
   // several threads of the stream's at once (Stream::RunBlocks), and gives the same elements. It
   // needs no scratch memory, and does not fail because of values.
   void SetBlockwise(absl::string_view op, Kernel kernel) { Set(op, kernel, true); }
+  // A kernel that computes several elementwise operators of float32 arrays at once (fused_calls.h),
+  // each of them as its own kernel does: these operators, which have no attributes.
+  void SetFused(Kernel kernel, absl::Span<const absl::string_view> ops);
   Kernel Find(const OpDef& op) const { return op.id < kernels_.size() ? kernels_[op.id] : nullptr; }
   bool IsBlockwise(const OpDef& op) const { return op.id < kernels_.size() && blockwise_[op.id]; }
+  // Null: there is none.
+  Kernel fused() const { return fused_; }
+  bool MayBeFused(const OpDef& op) const { return op.id < may_fuse_.size() && may_fuse_[op.id]; }
   // Operators of kind kKernel without a kernel here; in-place forms need that of their base.
   std::vector<std::string> Missing() const;
 
@@ -84,6 +90,8 @@ class KernelTable {
 
   std::vector<Kernel> kernels_;
   std::vector<bool> blockwise_;
+  Kernel fused_ = nullptr;
+  std::vector<bool> may_fuse_;
 };
 
 }  // namespace chx::server

@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
 #include "server/programs/common_calls.h"
+#include "server/programs/device_fusion.h"
 
 namespace chx::server {
 namespace {
@@ -68,6 +69,10 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
   }
   DropUnused();
   if (checks_first) CheckFirst();
+  const auto temporary = [this](int object) {
+    return objects_[object].traced.kind == Kind::kTemporary;
+  };
+  FuseOnDevices(devices, temporary, &calls_);
   Fuse(devices);
   LayOut();
   FindPlaces();

@@ -48,9 +48,13 @@ void Plan::Describe(size_t most, std::string* text) const {
     absl::StrAppend(text, "step\t", step.nanoseconds, "\t",
                     step.fused != nullptr ? step.fused->block_elements() : 0, "\n");
     for (size_t i = 0; i < step.calls.count; ++i) {
-      const PreparedKernel& kernel = calls_[step.calls.first + i].kernel;
-      absl::StrAppend(text, "call\t", kernel.op->name, "\t", TextOfAll(kernel.inputs), "\t",
-                      TextOfAll(kernel.outputs), "\n");
+      const TraceCall& call = calls_[step.calls.first + i];
+      const auto kernels = call.fused.empty() ? absl::MakeConstSpan(&call.kernel, 1)
+                                              : absl::MakeConstSpan(call.fused);
+      for (const PreparedKernel& kernel : kernels) {
+        absl::StrAppend(text, "call\t", kernel.op->name, "\t", TextOfAll(kernel.inputs), "\t",
+                        TextOfAll(kernel.outputs), "\n");
+      }
     }
   }
   if (described < steps_.size()) {

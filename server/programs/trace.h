@@ -46,6 +46,7 @@ struct TraceCall {
   int64_t operation = 0;     // of the step's operators, from 0; -1: of another kind of command
   bool is_operator = false;  // the kernel is the operator's own, with its attributes
   bool checked = false;      // by a call before: it does not fail by its values
+  std::vector<PreparedKernel> fused;  // the calls that it stands for, if they are several
 
   // Calls fn(tensor) for those that have memory and that the kernel writes.
   template <typename Fn>

@@ -36,16 +36,14 @@ of every differentiable operator are checked.
   as part of other operators; *not checked*: no row checks it; –: it has none.
 * **dtypes**: of the arrays in the rows; *no arrays*: the operator takes none and creates some.
 
-## On a GPU: not yet
+## On a GPU
 
-No row and no benchmark has run on a GPU so far, so nothing in this file says that the cuda backend
-works on one. These parts have been checked without a GPU: the kernels compile; the plug-in loads
-and has a kernel for every operator; the emulated rows pass. For cuDNN (convolutions, sums of
-windows) and cuSOLVER (decompositions), tests check that the libraries have every function that is
-called, with which arguments they are called, and how their results are used. For the last check,
-replacements compute what the libraries' documentation says. Nobody has tested that the libraries
-accept the calls, or that they are faster than our own kernels. To run the rows and the benchmarks
-on a machine with a GPU:
+CI has no GPU. There, the kernels compile; the plug-in loads and has a kernel for every operator; the
+emulated rows pass. For cuDNN (convolutions, recurrent networks) and cuSOLVER (decompositions), tests
+check that the libraries have every function that is called, with which arguments they are called,
+and how their results are used: replacements compute what the libraries' documentation says. From
+time to time all rows run on a machine with a GPU; [gpu.md](gpu.md) has what was seen last. To run
+them, and the benchmarks:
 
     tools/gpu_check.sh bundle        # here: writes dist/gpu_check.tar.gz
     ./gpu_check.sh run cuda:0        # there, in the unpacked bundle

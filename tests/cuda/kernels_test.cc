@@ -404,6 +404,30 @@ TEST_F(KernelsTest, NormalizationsOfRows) {
   }
 }
 
+// Channels of few and of many elements, in packs and not, in one part and in several.
+TEST_F(KernelsTest, NormalizationsOfChannels) {
+  for (int round = 0; round < Rounds(150); ++round) {
+    Shape shape = {Int(1, 9), Int(1, 40), Int(1, 9), Int(1, 9)};
+    if (round % 4 == 0) shape = {Int(1, 9), Int(1, 4), 8 * Int(1, 700), 1};
+    if (round % 4 == 1) shape = {Int(1, 3000), Int(1, 80), 1, 1};
+    const Shape parameter = {shape[1]};
+    const Dtype dtype = Int(0, 3) == 0 ? Dtype::kFloat64 : Dtype::kFloat32;
+    const AttrValue eps(0.01);
+    const AttrValue axis(Ints{0, 2, 3});
+    const auto random = [&](const Shape& of) { return RandomArray(dtype, of, -3, 3, false); };
+    const double tolerance = 200 + static_cast<double>(NumElements(shape)) / 20;
+    const Pair x = random(shape);
+    const Pair gamma = random(parameter);
+    const Pair beta = random(parameter);
+    Compare("batch_norm_forward", {x, gamma, beta}, {eps, axis}, tolerance);
+    Compare("batch_norm_grad", {x, gamma, random(shape)}, {eps, axis}, 10 * tolerance);
+    const Pair variance = RandomArray(dtype, parameter, 1, 3, false);
+    Compare("fixed_batch_norm", {x, gamma, beta, random(parameter), variance}, {eps, axis}, 200);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(results_, AtLeast(450));
+}
+
 TEST_F(KernelsTest, RandomNumbersAreTheSame) {
   for (const char* const op : {"random_uniform", "random_normal"}) {
     for (int round = 0; round < Rounds(60); ++round) {

@@ -119,41 +119,7 @@ TEST_F(LibrariesTest, ConvolutionsAreTheSameWithAndWithout) {
   EXPECT_GT(calls, 0);
 }
 
-// The moments and results themselves are checked by emulated_libraries_test; here, whose they are.
-TEST_F(LibrariesTest, NormalizationsAreTheLibrarysWhereItHasThem) {
-  const auto calls = [&](const Shape& x, double eps, const Ints& axis) {
-    const Shape gamma = axis == Ints{1} ? Shape{x[0], x[2]} : Shape{x[1]};
-    const std::vector<Shape> shapes = {x, gamma, gamma};
-    std::vector<Array> arrays;
-    arrays.reserve(shapes.size());
-    for (const Shape& shape : shapes) arrays.push_back(Upload(shape, Values(shape), kLibraries));
-    std::vector<ArrayOperand> inputs(3);
-    for (size_t i = 0; i < 3; ++i) inputs[i] = ArrayOperand(&arrays[i]);
-    const int64_t before = Calls();
-    RunOutputs outputs;
-    const absl::Status status = executor_->Run({*OpRegistry::Global().Find("batch_norm_forward"),
-                                                inputs,
-                                                {AttrValue(eps), AttrValue(axis)},
-                                                kLibraries},
-                                               &outputs);
-    EXPECT_EQ(status.ok(), Calls() > before) << status;
-    EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
-    return Calls() - before;
-  };
-  EXPECT_EQ(calls({4, 3, 5}, 1e-3, {0, 2}), 1);
-  EXPECT_EQ(calls({1, 3, 5}, 0, {0, 2}), 1);
-  EXPECT_EQ(calls({4, 3, 1}, 1e-3, {0, 2}), 1);
-  // What the composition is for.
-  EXPECT_EQ(calls({4, 3, 5}, 1e-3, {1}), 0);
-  EXPECT_EQ(calls({4, 3, 5}, -1e-3, {0, 2}), 0);
-  EXPECT_EQ(calls({1, 3, 1}, 1e-3, {0, 2}), 0);
-  Settings settings;
-  settings.use_cudnn = false;
-  executor_->Configure(settings);
-  EXPECT_EQ(calls({4, 3, 5}, 1e-3, {0, 2}), 0);
-}
-
-// As above: what networks compute is checked by emulated_libraries_test and recurrent_test.
+// What networks compute is checked by emulated_libraries_test and recurrent_test.
 TEST_F(LibrariesTest, RecurrentNetworksAreTheLibrarysWhereItHasThem) {
   Settings settings;
   const auto calls = [&](const char* op, const Ints& rows, int64_t batch, int64_t input = 3) {

@@ -27,6 +27,7 @@ KernelTable AllKernels() {
   RegisterNormalization(table);
   RegisterNormalizationRows(table);
   RegisterSequences(table);
+  RegisterFused(table);
   return table;
 }
 

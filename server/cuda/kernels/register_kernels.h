@@ -30,6 +30,7 @@ void RegisterOptimizers(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
 void RegisterNormalizationRows(KernelTable& table);
 void RegisterSequences(KernelTable& table);
+void RegisterFused(KernelTable& table);
 
 // Calls all of the above. Needs no GPU.
 KernelTable AllKernels();

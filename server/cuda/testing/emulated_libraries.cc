@@ -94,63 +94,6 @@ void ReferenceConvolution(const ConvCall& call) {
   }
 }
 
-// T: of x; P: of what there is for each channel. Sums are float64's.
-template <typename T, typename P>
-void ReferenceNormalization(const NormCall& call) {
-  const auto* const x = static_cast<const T*>(call.x);
-  const auto* const gy = static_cast<const T*>(call.gy);
-  T* const out = static_cast<T*>(call.out);
-  const double count = static_cast<double>(call.outer) * call.inner;
-  const auto value = [](const T& stored) { return static_cast<double>(kernels::Load(stored)); };
-  for (int64_t c = 0; c < call.channels; ++c) {
-    const auto for_all = [&](auto&& fn) {
-      for (int64_t n = 0; n < call.outer; ++n) {
-        for (int64_t i = 0; i < call.inner; ++i) fn((n * call.channels + c) * call.inner + i);
-      }
-    };
-    double mean = 0;
-    double variance = 0;
-    for_all([&](int64_t at) { mean += value(x[at]) / count; });
-    for_all([&](int64_t at) { variance += std::pow(value(x[at]) - mean, 2) / count; });
-    if (call.part == NormPart::kFixed) {
-      mean = static_cast<const P*>(call.mean)[c];
-      variance = static_cast<const P*>(call.variance)[c];
-    }
-    const double inverse = 1 / std::sqrt(variance + call.eps);
-    const double gamma = static_cast<const P*>(call.gamma)[c];
-    if (call.part == NormPart::kGradient) {
-      double sum = 0;
-      double products = 0;
-      for_all([&](int64_t at) {
-        sum += value(gy[at]);
-        products += value(gy[at]) * (value(x[at]) - mean) * inverse;
-      });
-      for_all([&](int64_t at) {
-        const double normalized = (value(x[at]) - mean) * inverse;
-        const double part = (normalized * products + sum) / count;
-        out[at] = kernels::Cast<T>((value(gy[at]) - part) * gamma * inverse);
-      });
-      static_cast<P*>(call.ggamma)[c] = static_cast<P>(products);
-      static_cast<P*>(call.gbeta)[c] = static_cast<P>(sum);
-      continue;
-    }
-    const double beta = static_cast<const P*>(call.beta)[c];
-    for_all([&](int64_t at) {
-      out[at] = kernels::Cast<T>((value(x[at]) - mean) * inverse * gamma + beta);
-    });
-    if (call.part == NormPart::kBatch) {
-      // As the library blends them with what is there: 0 * NaN is NaN.
-      const auto blend = [&call, c](void* running, double now) {
-        P& target = static_cast<P*>(running)[c];
-        target =
-            static_cast<P>(call.factor * now + (1 - call.factor) * static_cast<double>(target));
-      };
-      blend(call.mean, mean);
-      blend(call.variance, variance * count / (count - 1));
-    }
-  }
-}
-
 // decompose(i, T()) -> LAPACK's code, for each matrix.
 template <typename Fn>
 absl::Status ForAll(const Matrices& matrices, int* info, Fn&& decompose) {
@@ -192,23 +135,6 @@ absl::StatusOr<bool> EmulatedDnn::Convolve(const KernelArgs& args, const ConvCal
   if (!args.scratch.Allocate(chosen->workspace).ok()) return false;
   kernels::VisitFloat(call.dtype,
                       [&](auto tag) { ReferenceConvolution<typename decltype(tag)::Type>(call); });
-  return true;
-}
-
-absl::StatusOr<bool> EmulatedDnn::Normalize(const KernelArgs&, const NormCall& call) {
-  const bool moments = call.mean != nullptr && call.variance != nullptr && call.beta != nullptr;
-  const bool gradients = call.gy != nullptr && call.ggamma != nullptr && call.gbeta != nullptr;
-  if (call.outer < 1 || call.channels < 1 || call.inner < 1 || !(call.eps >= 0) ||
-      call.x == nullptr || call.gamma == nullptr || call.out == nullptr ||
-      !(call.part == NormPart::kGradient ? gradients : moments) ||
-      (call.part == NormPart::kBatch && call.outer * call.inner == 1)) {
-    return BadParameter("a normalization");
-  }
-  ++calls;
-  kernels::VisitFloat(call.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    ReferenceNormalization<T, std::conditional_t<sizeof(T) == 8, double, float>>(call);
-  });
   return true;
 }
 

@@ -1,6 +1,5 @@
-// What cuDNN and cuSOLVER compute, for tests without a GPU: convolutions, poolings, normalizations
-// and recurrent networks from their definitions, decompositions by LAPACK. They refuse what the
-// libraries refuse.
+// What cuDNN and cuSOLVER compute, for tests without a GPU: convolutions and recurrent networks
+// from their definitions, decompositions by LAPACK. They refuse what the libraries refuse.
 #ifndef CHX_SERVER_CUDA_TESTING_EMULATED_LIBRARIES_H_
 #define CHX_SERVER_CUDA_TESTING_EMULATED_LIBRARIES_H_
 
@@ -14,7 +13,6 @@ namespace chx::server::cuda {
 class EmulatedDnn : public Dnn {
  public:
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
-  absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
   absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) override;
 };
 

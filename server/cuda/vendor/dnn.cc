@@ -70,27 +70,6 @@ absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Win
   return call;
 }
 
-absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::NormLayout& layout,
-                                  double eps) {
-  constexpr int64_t kMaxOuter = 65535;  // blocks along a grid's second dimension
-  const int64_t outer = layout.outer;
-  const int64_t inner = layout.inner;
-  if (!(eps >= 0) || !std::isfinite(eps) || outer > kMaxOuter || !IsInt(inner)) {
-    return absl::nullopt;
-  }
-  const int dims[] = {static_cast<int>(inner)};
-  if (!Countable(outer, layout.channels, dims, 1)) return absl::nullopt;
-  if (part == NormPart::kBatch && outer == 1 && inner == 1) return absl::nullopt;
-  NormCall call;
-  call.part = part;
-  call.dtype = dtype;
-  call.outer = static_cast<int>(outer);
-  call.channels = static_cast<int>(layout.channels);
-  call.inner = static_cast<int>(inner);
-  call.eps = eps;
-  return call;
-}
-
 absl::optional<Algorithm> Choose(absl::Span<const Algorithm> algorithms, const Settings& settings) {
   for (const Algorithm& algorithm : algorithms) {
     if (!algorithm.works || !(algorithm.exact || settings.cudnn_tf32)) continue;

@@ -12,7 +12,6 @@
 #include "ops/dtype.h"
 #include "ops/settings.h"
 #include "server/engine/kernel.h"
-#include "server/kernels/norm_layout.h"
 #include "server/kernels/windows.h"
 
 namespace chx::server::cuda {
@@ -57,37 +56,6 @@ struct ConvCall {
 absl::optional<ConvCall> PlanConv(ConvPart part, Dtype dtype, const kernels::Windows& windows,
                                   int64_t samples, int64_t channels, int64_t features);
 
-// Batch normalization by the moments of the batch, by given moments, or the gradient of the first.
-enum class NormPart { kBatch, kFixed, kGradient };
-
-// x (outer, channels, inner), y, gy and gx are dense and of `dtype`. All others are (channels,),
-// and float64 if `dtype` is float64, else float32.
-struct NormCall {
-  NormPart part = NormPart::kBatch;
-  Dtype dtype = Dtype::kFloat32;
-  int outer = 0;
-  int channels = 0;
-  int inner = 0;
-  double eps = 0;
-  const void* x = nullptr;
-  const void* gamma = nullptr;
-  const void* beta = nullptr;
-  // kBatch moves these by `factor` towards the batch's, of which the variance is unbiased; what was
-  // there counts (0 * NaN is NaN). Operands of kFixed.
-  void* mean = nullptr;
-  void* variance = nullptr;
-  double factor = 1;
-  const void* gy = nullptr;  // of kGradient, as are the gradients of gamma and beta
-  void* ggamma = nullptr;
-  void* gbeta = nullptr;
-  void* out = nullptr;  // y or gx
-};
-
-// As PlanConv. Also nothing for an eps that cuDNN refuses, for moments of one element, and for more
-// samples than its kernels support.
-absl::optional<NormCall> PlanNorm(NormPart part, Dtype dtype, const kernels::NormLayout& layout,
-                                  double eps);
-
 // cuDNN's description of an algorithm for one convolution.
 struct Algorithm {
   int number = 0;
@@ -109,7 +77,6 @@ class Dnn {
  public:
   virtual ~Dnn() = default;
   virtual absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) = 0;
-  virtual absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) = 0;
   virtual absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) = 0;
 };
 

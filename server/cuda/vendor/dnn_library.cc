@@ -46,7 +46,7 @@ std::vector<Algorithm> ToAlgorithms(const Perf* perfs, int count, Dtype dtype) {
 absl::StatusOr<const DnnLibrary*> OpenDnn() {
   static const auto* const result = new absl::StatusOr<const DnnLibrary*>(
       OpenFunctions({"cuDNN 9",
-                     "convolutions, poolings, normalizations and recurrent networks do without",
+                     "convolutions and recurrent networks do without",
                      "CHXD_CUDNN",
                      {"libcudnn.so.9"}},
                     LoadAll));
@@ -122,7 +122,8 @@ absl::Status CudaDnn::Open(const KernelArgs& args) {
 }
 
 // The choice is by estimates or, to autotune, by trying algorithms with all the workspace that is
-// allowed. Trying writes to the output, so an accumulating call gets another one for it.
+// allowed: twice, because each is measured once, and its first call may load it. Trying writes to
+// the output, so an accumulating call gets another one for it.
 absl::StatusOr<absl::optional<Algorithm>> CudaDnn::Search(const KernelArgs& args,
                                                           const ConvCall& call,
                                                           const ConvObjects& o,
@@ -143,8 +144,10 @@ absl::StatusOr<absl::optional<Algorithm>> CudaDnn::Search(const KernelArgs& args
     if (tries) out = *memory;
   }
   int count = 0;
-  const auto choose = [&](const auto* perfs,
-                          cudnnStatus_t status) -> absl::StatusOr<absl::optional<Algorithm>> {
+  const auto choose = [&](const auto* perfs, auto find,
+                          auto estimate) -> absl::StatusOr<absl::optional<Algorithm>> {
+    cudnnStatus_t status = tries ? find() : estimate();
+    if (tries && status == CUDNN_STATUS_SUCCESS) status = find();
     if (IsDeclined(status)) return absl::optional<Algorithm>();
     CHX_RETURN_IF_ERROR(Check("the search for a convolution's algorithm", status));
     return Choose(ToAlgorithms(perfs, std::min(count, kMaxAlgorithms), call.dtype), settings);
@@ -153,35 +156,50 @@ absl::StatusOr<absl::optional<Algorithm>> CudaDnn::Search(const KernelArgs& args
   switch (call.part) {
     case ConvPart::kFeatures: {
       cudnnConvolutionFwdAlgoPerf_t perfs[kMaxAlgorithms];
-      return choose(perfs, tries ? dnn.cudnnFindConvolutionForwardAlgorithmEx(
-                                       handle_, o.image.get(), call.a, o.weight.get(), call.b,
-                                       o.windows.get(), o.features.get(), out, kMaxAlgorithms,
-                                       &count, perfs, workspace, bytes)
-                                 : dnn.cudnnGetConvolutionForwardAlgorithm_v7(
-                                       handle_, o.image.get(), o.weight.get(), o.windows.get(),
-                                       o.features.get(), kMaxAlgorithms, &count, perfs));
+      return choose(
+          perfs,
+          [&] {
+            return dnn.cudnnFindConvolutionForwardAlgorithmEx(
+                handle_, o.image.get(), call.a, o.weight.get(), call.b, o.windows.get(),
+                o.features.get(), out, kMaxAlgorithms, &count, perfs, workspace, bytes);
+          },
+          [&] {
+            return dnn.cudnnGetConvolutionForwardAlgorithm_v7(
+                handle_, o.image.get(), o.weight.get(), o.windows.get(), o.features.get(),
+                kMaxAlgorithms, &count, perfs);
+          });
     }
     case ConvPart::kImage: {
       cudnnConvolutionBwdDataAlgoPerf_t perfs[kMaxAlgorithms];
-      return choose(perfs, tries ? dnn.cudnnFindConvolutionBackwardDataAlgorithmEx(
-                                       handle_, o.weight.get(), call.b, o.features.get(), call.a,
-                                       o.windows.get(), o.image.get(), out, kMaxAlgorithms, &count,
-                                       perfs, workspace, bytes)
-                                 : dnn.cudnnGetConvolutionBackwardDataAlgorithm_v7(
-                                       handle_, o.weight.get(), o.features.get(), o.windows.get(),
-                                       o.image.get(), kMaxAlgorithms, &count, perfs));
+      return choose(
+          perfs,
+          [&] {
+            return dnn.cudnnFindConvolutionBackwardDataAlgorithmEx(
+                handle_, o.weight.get(), call.b, o.features.get(), call.a, o.windows.get(),
+                o.image.get(), out, kMaxAlgorithms, &count, perfs, workspace, bytes);
+          },
+          [&] {
+            return dnn.cudnnGetConvolutionBackwardDataAlgorithm_v7(
+                handle_, o.weight.get(), o.features.get(), o.windows.get(), o.image.get(),
+                kMaxAlgorithms, &count, perfs);
+          });
     }
     case ConvPart::kWeight:
       break;
   }
   cudnnConvolutionBwdFilterAlgoPerf_t perfs[kMaxAlgorithms];
   return choose(
-      perfs, tries ? dnn.cudnnFindConvolutionBackwardFilterAlgorithmEx(
-                         handle_, o.image.get(), call.a, o.features.get(), call.b, o.windows.get(),
-                         o.weight.get(), out, kMaxAlgorithms, &count, perfs, workspace, bytes)
-                   : dnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-                         handle_, o.image.get(), o.features.get(), o.windows.get(), o.weight.get(),
-                         kMaxAlgorithms, &count, perfs));
+      perfs,
+      [&] {
+        return dnn.cudnnFindConvolutionBackwardFilterAlgorithmEx(
+            handle_, o.image.get(), call.a, o.features.get(), call.b, o.windows.get(),
+            o.weight.get(), out, kMaxAlgorithms, &count, perfs, workspace, bytes);
+      },
+      [&] {
+        return dnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+            handle_, o.image.get(), o.features.get(), o.windows.get(), o.weight.get(),
+            kMaxAlgorithms, &count, perfs);
+      });
 }
 
 cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Algorithm& algorithm,

@@ -1,5 +1,4 @@
-// cuDNN 9, opened when the first convolution, pooling, normalization or recurrent network needs it
-// (library.h).
+// cuDNN 9, opened when the first convolution or recurrent network needs it (library.h).
 #ifndef CHX_SERVER_CUDA_VENDOR_DNN_LIBRARY_H_
 #define CHX_SERVER_CUDA_VENDOR_DNN_LIBRARY_H_
 
@@ -42,10 +41,6 @@ namespace chx::server::cuda {
   F(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
   F(cudnnFindConvolutionBackwardFilterAlgorithmEx) \
   F(cudnnConvolutionBackwardFilter)                \
-  F(cudnnDeriveBNTensorDescriptor)                 \
-  F(cudnnBatchNormalizationForwardTraining)        \
-  F(cudnnBatchNormalizationForwardInference)       \
-  F(cudnnBatchNormalizationBackward)               \
   F(cudnnGetTensorNdDescriptor)                    \
   F(cudnnCreateDropoutDescriptor)                  \
   F(cudnnSetDropoutDescriptor)                     \
@@ -91,7 +86,6 @@ class CudaDnn : public Dnn {
   // Of its device, which is current. Else the first call does it.
   absl::Status Open();
   absl::StatusOr<bool> Convolve(const KernelArgs& args, const ConvCall& call) override;
-  absl::StatusOr<bool> Normalize(const KernelArgs& args, const NormCall& call) override;
   absl::StatusOr<bool> Recur(const KernelArgs& args, const RnnCall& call) override;
 
  private:

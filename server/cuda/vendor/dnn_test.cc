@@ -97,38 +97,6 @@ TEST(DnnTest, APlanHasTheSizesOfItsOperator) {
   EXPECT_FALSE(call->accumulate);
 }
 
-TEST(DnnTest, NormalizationsThatCudnnHas) {
-  const auto fits = [](int64_t outer, int64_t channels, int64_t inner, double eps = 1e-5,
-                       NormPart part = NormPart::kBatch) {
-    return PlanNorm(part, Dtype::kFloat32, {outer, channels, inner}, eps).has_value();
-  };
-  EXPECT_TRUE(fits(4, 3, 5));
-  EXPECT_TRUE(fits(4, 3, 5, 0));
-  EXPECT_FALSE(fits(4, 3, 5, -1e-5));
-  EXPECT_FALSE(fits(4, 3, 5, std::nan("")));
-  EXPECT_FALSE(fits(4, 3, 5, INFINITY));
-  // The variance of one element is that of no larger set.
-  EXPECT_FALSE(fits(1, 3, 1));
-  EXPECT_TRUE(fits(1, 3, 1, 1e-5, NormPart::kFixed));
-  EXPECT_TRUE(fits(1, 3, 1, 1e-5, NormPart::kGradient));
-  EXPECT_TRUE(fits(65535, 1, 1));
-  EXPECT_FALSE(fits(65536, 1, 1));
-  EXPECT_TRUE(fits(1, 1, INT32_MAX));
-  EXPECT_FALSE(fits(1, 1, int64_t{1} << 31));
-  EXPECT_FALSE(fits(1 << 11, 1 << 10, 1 << 10));
-  EXPECT_FALSE(fits(1, INT64_MAX, 1));
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(fits(i == 0 ? 0 : 2, i == 1 ? 0 : 2, i == 2 ? 0 : 2));
-  const absl::optional<NormCall> call =
-      PlanNorm(NormPart::kGradient, Dtype::kFloat64, {2, 3, 4}, 0.5);
-  ASSERT_TRUE(call.has_value());
-  EXPECT_EQ(call->part, NormPart::kGradient);
-  EXPECT_EQ(call->dtype, Dtype::kFloat64);
-  EXPECT_EQ(call->outer, 2);
-  EXPECT_EQ(call->channels, 3);
-  EXPECT_EQ(call->inner, 4);
-  EXPECT_EQ(call->eps, 0.5);
-}
-
 Algorithm Make(int number, int64_t workspace, bool deterministic) {
   Algorithm algorithm;
   algorithm.number = number;

@@ -21,6 +21,7 @@ class NativeDevice : public Device, public SlabSharing {
   const std::string& name() const override { return name_; }
   size_t memory_bytes() const override { return memory_bytes_; }
   const KernelTable& kernels() const override { return kernels_; }
+  bool is_host() const override { return true; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
   absl::StatusOr<void*> AllocateSlab(size_t bytes) override;
   void FreeSlab(void* slab, size_t bytes) override;
