@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "ops/registry.h"
 #include "server/cuda/runtime/cuda_backend.h"
+#include "server/cuda/runtime/pinned_ranges.h"
 #include "server/cuda/testing/fake_cublas.h"
 #include "server/cuda/testing/fake_cuda.h"
 #include "server/engine/executor.h"
@@ -354,6 +356,35 @@ TEST_F(RuntimeTest, WhatWaitsIsInNoSequence) {
   // And then all is as before.
   EXPECT_TRUE(Square(executor_.get()).ok());
   EXPECT_TRUE(executor_->Synchronize().ok());
+}
+
+// Large values in pinned memory.
+TEST_F(RuntimeTest, UploadsDoNotWaitForKernels) {
+  Open();
+  std::vector<float> values(5 * kMiB / 4 + 1);
+  std::iota(values.begin(), values.end(), 0.0F);
+  char* const memory = reinterpret_cast<char*>(values.data());
+  const auto expect_equal = [&](const Array& a) {
+    EXPECT_TRUE(*executor_->CopyOut(a) == std::string(memory, 4 * values.size()));
+  };
+  expect_equal(Upload(executor_.get(), values));
+  EXPECT_EQ(TheFakeCuda().orders, 0);
+  PinnedRanges::Global().Add(memory, 4 * values.size());
+  const int64_t before = TheFakeCuda().used;
+  expect_equal(Upload(executor_.get(), values));
+  EXPECT_EQ(TheFakeCuda().orders, 3);  // parts of 2 MiB
+  EXPECT_GE(TheFakeCuda().used, before + 32 * kMiB);
+  for (int i = 0; i < 7; ++i) expect_equal(Upload(executor_.get(), values));
+  EXPECT_EQ(TheFakeCuda().orders, 24);
+  // Without memory for the parts.
+  executor_ = NewExecutor(int64_t{1} << 30);
+  const Array a = Upload(executor_.get(), std::vector<float>(values.size()));
+  TheFakeCuda().memory = TheFakeCuda().used;
+  const absl::Status status = executor_->CopyIn(a, 0, {memory, 4 * values.size()});
+  EXPECT_TRUE(status.ok()) << status;
+  expect_equal(a);
+  EXPECT_EQ(TheFakeCuda().orders, 24);
+  PinnedRanges::Global().Remove(memory);
 }
 
 TEST_F(RuntimeTest, ArraysGoFromOneDeviceToTheOther) {

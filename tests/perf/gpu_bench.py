@@ -6,13 +6,11 @@
 
 Each row is the median of a few rounds; a round queues many calls and waits once. The rate is for
 comparison with the chip's own limits (memory bandwidth, arithmetic). `sessions` runs training steps
-by several clients of one daemon at once. `profile` lists the kernels of a ResNet-50's step.
+by several clients of one daemon at once.
 """
 
 import argparse
-import collections
 import contextlib
-import csv
 import json
 import os
 import statistics
@@ -110,35 +108,6 @@ def daemon(device):
         process.wait(60)
 
 
-def two_steps(device):
-    """Of a ResNet-50, in a daemon of its own."""
-    f = SIDES["chx"](device)
-    step = gpu_cases.ResNet50(f, 32, 224).step
-    for _ in range(2):
-        step()
-    f.synchronize()
-    f.session.close()
-
-
-def profile(device):
-    """Times of the kernels of a step, by Nsight Compute."""
-    log = os.path.join(tempfile.mkdtemp(prefix="chxd-"), "kernels.csv")
-    tool = ["ncu", "--clock-control=none", "--metrics=gpu__time_duration.sum", "--csv"]
-    # About as many as a step has, of the second one: each takes ten thousand times as long.
-    tool += ["--launch-skip=1200", "--launch-count=1200"]
-    tool += ["--target-processes=all", f"--log-file={log}"]
-    subprocess.run([*tool, sys.executable, __file__, "two_steps", f"--device={device}"], check=True)
-    times = collections.defaultdict(list)
-    with open(log) as file:
-        for row in csv.DictReader(line for line in file if line.startswith('"')):
-            scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "nsecond": 1e-3, "usecond": 1.0}
-            micros = float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]]
-            times[row["Kernel Name"]].append(micros)
-    print(f"{'us':>10} {'calls':>6}  kernel; {sum(map(sum, times.values())):.0f} us in all")
-    for name, each in sorted(times.items(), key=lambda item: -sum(item[1]))[:60]:
-        print(f"{sum(each):10.0f} {len(each):6}  {name[:150]}")
-
-
 def sessions(device, counts):
     with daemon(device) as address:
         for count in counts:
@@ -183,9 +152,7 @@ def table(paths):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "what", choices=[*SIDES, "sessions", "client", "profile", "two_steps", "table"]
-    )
+    parser.add_argument("what", choices=[*SIDES, "sessions", "client", "table"])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--device", default="native:0")
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes, for a trial")
@@ -199,10 +166,6 @@ def main():
         return client(arguments.address)
     if arguments.what == "sessions":
         return sessions(arguments.device, [int(n) for n in arguments.counts.split(",")])
-    if arguments.what == "two_steps":
-        return two_steps(arguments.device)
-    if arguments.what == "profile":
-        return profile(arguments.device)
     results = {}
     try:
         measure(SIDES[arguments.what](arguments.device), arguments.scale, results)

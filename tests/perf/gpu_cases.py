@@ -140,9 +140,9 @@ class ResNet50:
 
         return run
 
-    def step(self):
+    def step(self, x=None):
         f = self.f
-        h = f.max_pool(f.relu(self.stem(self.x)))
+        h = f.max_pool(f.relu(self.stem(self.x if x is None else x)))
         for block in self.blocks:
             h = block(h)
         h = f.linear(h.mean((2, 3)), self.w, self.b)
@@ -154,15 +154,20 @@ class ResNet50:
 def steps(f, scale):
     """Training steps, as they are called and recorded (chx.jit; a CUDA graph)."""
     batch, size = (32, 224) if scale == 1 else (2, 32)
+    resnet = ResNet50(f, batch, size).step
     made = {
         "MLP 784-32-32-10, 1 row": mlp(f, [784, 32, 32, 10], 1),
         "MLP 784-1000-1000-10, 100 rows": mlp(f, [784, 1000, 1000, 10], 100),
-        f"ResNet-50, {batch} images": ResNet50(f, batch, size).step,
+        f"ResNet-50, {batch} images": resnet,
     }
+    images = np.random.default_rng(1).standard_normal((batch, 3, size, size), np.float32)
+    from_host = f"ResNet-50, {batch} images from the host"
     for name, step in made.items():
         yield name, step, 0, ""
+    yield from_host, lambda: resnet(f.upload(images)), 0, ""
     for name, step in made.items():
         yield f"{name}, recorded", f.recorded(step), 0, ""
+    yield f"{from_host}, recorded", f.recorded_with(resnet, images), 0, ""
 
 
 def transfers(f, scale):

@@ -73,6 +73,11 @@ class Chx:
     def recorded(self, step):
         return self.chx.jit(step)
 
+    def recorded_with(self, step, values):
+        """A step of an array that is uploaded each time."""
+        recorded = self.chx.jit(step)
+        return lambda: recorded(self.array(values))
+
     def upload(self, values):
         return self.chx.array(values)
 
@@ -165,6 +170,16 @@ class Torch:
         with self.torch.cuda.graph(graph):
             step()
         return graph.replay
+
+    def recorded_with(self, step, values):
+        x = self.array(values)
+        replay = self.recorded(lambda: step(x))
+
+        def call():
+            x.copy_(self.torch.from_numpy(values))
+            replay()
+
+        return call
 
     def upload(self, values):
         return self.array(values)

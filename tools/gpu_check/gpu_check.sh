@@ -13,8 +13,6 @@
 #     bench           operators, transfers, training steps; beside PyTorch where the machine's python3
 #                     has it
 #     sessions        training steps by several clients at once
-#     profile         times of the kernels of a training step, where Nsight Compute is installed; not
-#                     one of "all"
 #     table           what the logs say so far
 #
 # Each ends within $GPU_CHECK_SECONDS (540). The driver, cuBLAS, cuDNN and cuSOLVER are the machine's.
@@ -180,8 +178,6 @@ bench() {
 # The machine's own programs, with its own settings.
 on_machine() { env -u PYTHONHOME -u PYTHONPATH LD_LIBRARY_PATH="$machine_libraries" "$@"; }
 
-profile() { timeout "$(left)" "$python" gpu_bench.py profile --device="$device"; }
-
 sessions() {
   local counts=1,4,8,16
   [[ $device == cuda* ]] || counts=1,2
@@ -216,13 +212,13 @@ case $step in
     for name in $steps; do outcome "$name" || true; done
     table
     ;;
-  smoke | conformance | libraries-off | faults | bench | sessions | memcheck | profile)
+  smoke | conformance | libraries-off | faults | bench | sessions | memcheck)
     environment
     outcome "$step"
     ;;
   table) table ;;
   *)
-    sed -n '2,22s/^# \?//p' "$0" >&2
+    sed -n '2,20s/^# \?//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -83,6 +83,7 @@ CudaStream::~CudaStream() {
   } else if (device_->health().lost()) {
     // The libraries' calls are undefined then, also those that destroy.
     static_cast<void>(parts_.release());
+    static_cast<void>(ring_.release());
   }
 }
 
@@ -302,14 +303,45 @@ absl::Status CudaStream::CopyDirectly(void* dst, const void* src, size_t bytes,
   return status;
 }
 
+absl::Status CudaStream::QueueAhead(char* to, const char* from, size_t bytes) {
+  for (size_t done = 0; done < bytes; done += UploadRing::kPartBytes) {
+    const size_t size = std::min(bytes - done, UploadRing::kPartBytes);
+    const UploadRing::Part& part = ring_->Next();
+    CHX_RETURN_IF_ERROR(Await("copy", [&part] { return cudaEventQuery(part.free); }));
+    CHX_RETURN_IF_ERROR(Check(
+        "copy to the device",
+        cudaMemcpyAsync(part.data, from + done, size, cudaMemcpyHostToDevice, ring_->stream())));
+    CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(part.filled, ring_->stream())));
+    CHX_RETURN_IF_ERROR(
+        Check("cudaStreamWaitEvent", cudaStreamWaitEvent(parts_->stream_, part.filled, 0)));
+    CHX_RETURN_IF_ERROR(Check(
+        "copy within the device",
+        cudaMemcpyAsync(to + done, part.data, size, cudaMemcpyDeviceToDevice, parts_->stream_)));
+    CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(part.free, parts_->stream_)));
+  }
+  return Await("copy", [this] { return cudaStreamQuery(ring_->stream()); });
+}
+
+absl::Status CudaStream::CopyAhead(char* to, const char* from, size_t bytes) {
+  const absl::Status status = QueueAhead(to, from, bytes);
+  // The source may be freed after this.
+  if (!status.ok() && !device_->health().lost()) cudaStreamSynchronize(ring_->stream());
+  return status;
+}
+
 absl::Status CudaStream::CopyIn(void* dst, const void* src, size_t bytes) {
   CHX_RETURN_IF_ERROR(CheckNoCapture("copy"));
   CHX_RETURN_IF_ERROR(Enter());
-  if (bytes >= kLeastDirectIn && PinnedRanges::Global().Contains(src, bytes)) {
-    return CopyDirectly(dst, src, bytes, cudaMemcpyHostToDevice);
-  }
   char* to = static_cast<char*>(dst);
   const char* from = static_cast<const char*>(src);
+  if (bytes >= kLeastDirectIn && PinnedRanges::Global().Contains(src, bytes)) {
+    if (ring_ == nullptr) {
+      absl::StatusOr<std::unique_ptr<UploadRing>> ring = UploadRing::New(device_);
+      if (!ring.ok()) return CopyDirectly(dst, src, bytes, cudaMemcpyHostToDevice);
+      ring_ = std::move(*ring);
+    }
+    return CopyAhead(to, from, bytes);
+  }
   while (bytes > 0) {
     const size_t part = std::min(bytes, StreamParts::kSlotBytes);
     CHX_ASSIGN_OR_RETURN(StreamParts::Slot* const slot, NextSlot());

@@ -12,6 +12,7 @@
 #include "absl/types/optional.h"
 #include "server/cuda/loops/kernel_stream.h"
 #include "server/cuda/loops/late_check.h"
+#include "server/cuda/runtime/upload_ring.h"
 #include "server/cuda/runtime/work_share.h"
 #include "server/cuda/vendor/blas.h"
 #include "server/cuda/vendor/dnn_library.h"
@@ -69,8 +70,9 @@ class CudaStream : public KernelStream {
   ~CudaStream() override;
 
   Device& device() override;
-  // Large values in pinned memory are copied from there, which is waited for. Others are copied to
-  // other pinned memory first; waits only if all of that is under way.
+  // Large values in pinned memory are copied from there, which is waited for, but not for the
+  // kernels before it. Others are copied to other pinned memory first; waits only if all of that is
+  // under way.
   absl::Status CopyIn(void* dst, const void* src, size_t bytes) override;
   absl::Status CopyOut(void* dst, const void* src, size_t bytes) override;
   absl::Status Zero(void* dst, size_t bytes) override;
@@ -100,6 +102,9 @@ class CudaStream : public KernelStream {
   absl::Status Enter();
   absl::Status Check(absl::string_view what, cudaError_t error);
   absl::StatusOr<StreamParts::Slot*> NextSlot();
+  // From pinned memory, through an UploadRing.
+  absl::Status CopyAhead(char* to, const char* from, size_t bytes);
+  absl::Status QueueAhead(char* to, const char* from, size_t bytes);
   // From or to pinned memory, and waits.
   absl::Status CopyDirectly(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind);
   // A call that cannot be in a sequence.
@@ -117,6 +122,7 @@ class CudaStream : public KernelStream {
   CudaDevice* const device_;
   std::unique_ptr<StreamParts> parts_;
   absl::optional<WorkShare::Client> client_;
+  std::unique_ptr<UploadRing> ring_;  // null: not yet, or there was no memory for it
   bool captures_ = false;
 };
 
