@@ -128,6 +128,37 @@ CHX_HD float ErfFloat(float x) {
   return std::copysign(magnitude < 0.92f ? small : large, x);
 }
 
+// The part of the standard normal distribution that is below x: to 1e-7, from -5 on to 1e-4 of
+// itself; 0 below -8. Beyond |x| it is 2^-p, where p is a polynomial.
+CHX_HD float NormalBelowFloat(float x) {
+  constexpr float kRounder = 12582912.0f;
+  float t = std::fabs(x);
+  t = t > 8.0f ? 8.0f : t;
+  float p = -1.92829759e-07f;
+  p = p * t + 4.63583865e-06f;
+  p = p * t - 4.42702003e-05f;
+  p = p * t + 1.8433979e-04f;
+  p = p * t + 1.68122831e-04f;
+  p = p * t - 7.1199853e-03f;
+  p = p * t + 5.25386892e-02f;
+  p = p * t + 4.59194839e-01f;
+  p = p * t + 1.15110648f;
+  p = p * t + 1.0f;
+  const float rounded = p + kRounder;
+  const float f = (rounded - kRounder) - p;
+  float y = 1.5353362e-04f;
+  y = y * f + 1.3398875e-03f;
+  y = y * f + 9.618437e-03f;
+  y = y * f + 5.5503324e-02f;
+  y = y * f + 2.4022648e-01f;
+  y = y * f + 6.9314718e-01f;
+  y = y * f + 1.0f;
+  // The exponent field takes the low bits of `rounded`; less what there is at 8.
+  const float beyond =
+      BitCast<float>(BitCast<uint32_t>(y) - (BitCast<uint32_t>(rounded) << 23)) - 0x1.b7830cp-51f;
+  return x > 0.0f ? 1.0f - beyond : beyond;
+}
+
 // atan(low / high) for 0 <= low <= high.
 CHX_HD float AtanOfRatio(float low, float high) {
   const bool steep = low > 0.41421357f * high;
@@ -340,6 +371,14 @@ CHX_FLOAT_FN(Log1p, log1p, Log1pFloat)
 CHX_DOUBLE_FN(Log1p, log1p)
 CHX_FLOAT_FN(Erf, erf, ErfFloat)
 CHX_DOUBLE_FN(Erf, erf)
+CHX_HD double NormalBelow(double x) { return 0.5 * (1.0 + Erf(x * 0.70710678118654752)); }
+CHX_HD float NormalBelow(float x) {
+#ifdef __CUDA_ARCH__
+  return 0.5f * (1.0f + Erf(x * 0.70710678118654752f));
+#else
+  return host::NormalBelowFloat(x);
+#endif
+}
 CHX_FLOAT_FN(Atan, atan, AtanFloat)
 CHX_DOUBLE_FN(Atan, atan)
 CHX_FLOAT_FN(Asin, asin, AsinFloat)

@@ -70,6 +70,27 @@ TEST(FloatMathTest, UnaryFunctionsAreExact) {
   CHX_EXPECT_ULPS(ArctanhFn, atanh, 0.6);
 }
 
+TEST(FloatMathTest, TheNormalDistributionIsExact) {
+  double worst = 0;
+  double worst_part = 0;  // of what there is, down to -5
+  for (int i = -2'000'000; i <= 2'000'000; i += kSanitized ? 7 : 1) {
+    const float x = static_cast<float>(i) * 5.1e-6f;
+    const double want = 0.5 * std::erfc(static_cast<double>(x) * -0.70710678118654752);
+    const double error = std::fabs(static_cast<double>(NormalBelow(x)) - want);
+    worst = std::max(worst, error);
+    if (x > -5) worst_part = std::max(worst_part, error / want);
+  }
+  std::printf("NormalBelow: at most %.3g, and %.3g of what there is\n", worst, worst_part);
+  EXPECT_LT(worst, 1e-7);
+  EXPECT_LT(worst_part, 1e-4);
+  EXPECT_EQ(NormalBelow(0.0f), 0.5f);
+  for (const float x : {8.0f, 1e30f, kInf}) {
+    EXPECT_EQ(NormalBelow(x), 1.0f);
+    EXPECT_EQ(NormalBelow(-x), 0.0f);
+  }
+  EXPECT_TRUE(std::isnan(NormalBelow(kNan)));
+}
+
 template <typename Fn, typename Want>
 double WorstBinaryError(const char* name, Want want) {
   std::mt19937 rng(7);

@@ -35,10 +35,6 @@ CHX_SMOOTH_GRAD_FN(SiluGrad, "silu_grad") {
 }
 
 // x times the normal distribution function.
-template <typename T>
-CHX_HD T NormalBelow(T x) {
-  return T(0.5) * (T(1) + Erf(x * T(0.70710678118654752)));
-}
 CHX_SMOOTH_FN(GeluErf, "gelu_erf") { return x * NormalBelow(x); }
 CHX_SMOOTH_GRAD_FN(GeluErfGrad, "gelu_erf_grad") {
   return gy * (NormalBelow(x) + x * (Exp(T(-0.5) * x * x) * T(0.39894228040143268)));

@@ -309,8 +309,9 @@ std::vector<const Buffer*> Plan::Unwritten(absl::Span<Variable* const> arguments
 int64_t Plan::Bytes() const {
   auto bytes = static_cast<int64_t>(sizeof(*this));
   for (const TraceCall& call : calls_) {
-    bytes += static_cast<int64_t>(sizeof(call) + 2 * (call.inputs.size() + call.outputs.size()) *
-                                                     (sizeof(KernelTensor) + sizeof(TraceTensor)));
+    bytes += static_cast<int64_t>(sizeof(call) + call.fused.size() * sizeof(PreparedKernel) +
+                                  2 * (call.inputs.size() + call.outputs.size()) *
+                                      (sizeof(KernelTensor) + sizeof(TraceTensor)));
   }
   for (const Step& step : steps_) bytes += step.fused != nullptr ? step.fused->Bytes() : 0;
   return bytes + static_cast<int64_t>(objects_.size() * sizeof(Object));
