@@ -81,11 +81,31 @@ struct GradMoments {
   }
 };
 
+// The moments of a thread's elements, by their distances from its first one, which is as near to
+// the mean as others are.
+template <typename C>
+struct Distances {
+  C first;
+  C count = C(0);
+  C sum = C(0);
+  C squares = C(0);
+
+  CHX_HD explicit Distances(C x) : first(x) {}
+
+  // An element's, which is added. Whoever calls this counts.
+  CHX_HD C Add(C x) {
+    const C distance = x - first;
+    sum += distance;
+    squares += distance * distance;
+    return distance;
+  }
+  CHX_HD C mean() const { return sum / count; }
+  CHX_HD Moments<C> OfElements() const { return {count, first + mean(), squares - sum * mean()}; }
+};
+
 // A source's Gather(channel, item, end, step): the accumulator of items item, item + step, ...
 // below `end`.
 
-// The sums of a thread are of distances from its first element, which is as near to the mean as
-// others are.
 template <typename T, typename Layout>
 struct MomentsSource {
   using C = kernels::Compute<T>;
@@ -96,19 +116,12 @@ struct MomentsSource {
   const T* x;
 
   CHX_HD Acc Gather(int64_t channel, int64_t item, int64_t end, int64_t step) const {
-    Acc acc{};
-    if (item >= end) return acc;
-    const C pivot = kernels::Load(x[layout.Position(channel, item)]);
-    C sum(0);
-    C squares(0);
+    if (item >= end) return Acc{};
+    Distances<C> distances(kernels::Load(x[layout.Position(channel, item)]));
     const auto add = [&](const Items& items) {
       CHX_UNROLL
-      for (int j = 0; j < Layout::kPack; ++j) {
-        const C distance = kernels::Load(items.elements[j]) - pivot;
-        sum += distance;
-        squares += distance * distance;
-      }
-      acc.count += C(Layout::kPack);
+      for (int j = 0; j < Layout::kPack; ++j) distances.Add(kernels::Load(items.elements[j]));
+      distances.count += C(Layout::kPack);
     };
     // Four at a time, whose loads overlap.
     for (; item + 3 * step < end; item += 4 * step) {
@@ -119,10 +132,7 @@ struct MomentsSource {
       for (int j = 0; j < 4; ++j) add(next[j]);
     }
     for (; item < end; item += step) add(At(channel, item));
-    const C mean = sum / acc.count;
-    acc.mean = pivot + mean;
-    acc.squares = squares - sum * mean;
-    return acc;
+    return distances.OfElements();
   }
 
  private:
@@ -144,21 +154,16 @@ struct GradSource {
   CHX_HD Acc Gather(int64_t channel, int64_t item, int64_t end, int64_t step) const {
     Acc acc{};
     if (item >= end) return acc;
-    const C pivot = kernels::Load(x[layout.Position(channel, item)]);
-    C sum(0);
-    C squares(0);
+    Distances<C> distances(kernels::Load(x[layout.Position(channel, item)]));
     C products(0);
     const auto add = [&](const Items& items, const Items& slopes) {
       CHX_UNROLL
       for (int j = 0; j < Layout::kPack; ++j) {
-        const C distance = kernels::Load(items.elements[j]) - pivot;
         const C slope = kernels::Load(slopes.elements[j]);
-        sum += distance;
-        squares += distance * distance;
         acc.slopes += slope;
-        products += slope * distance;
+        products += slope * distances.Add(kernels::Load(items.elements[j]));
       }
-      acc.x.count += C(Layout::kPack);
+      distances.count += C(Layout::kPack);
     };
     for (; item + step < end; item += 2 * step) {
       Items next[2];
@@ -176,10 +181,8 @@ struct GradSource {
       const int64_t at = layout.Position(channel, item);
       add(At(x, at), At(gy, at));
     }
-    const C mean = sum / acc.x.count;
-    acc.x.mean = pivot + mean;
-    acc.x.squares = squares - sum * mean;
-    acc.products = products - acc.slopes * mean;
+    acc.x = distances.OfElements();
+    acc.products = products - acc.slopes * distances.mean();
     return acc;
   }
 
