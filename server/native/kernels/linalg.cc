@@ -4,6 +4,7 @@
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/elementwise_fns.h"
 #include "server/kernels/matmul_operands.h"
 #include "server/native/kernels/products.h"
 #include "server/native/kernels/register_kernels.h"
@@ -121,10 +122,41 @@ absl::Status InBlasDtype(const KernelArgs& args, const KernelTensor& out, Produc
   return absl::OkStatus();
 }
 
+// Products of columns and rows, whose elements are sums of one product: the gradients of weights
+// for one sample. BLAS takes several times as long.
+void OuterProducts(const KernelArgs& args, const kernels::MatmulOperands& operands,
+                   const KernelTensor& out) {
+  const KernelTensor& a = operands.a;
+  const KernelTensor& b = operands.b;
+  const int64_t item = ItemSize(out.dtype);
+  const int batch_dims = operands.batch.size();
+  // Along dimension d of the batch and the matrices.
+  const auto stride = [batch_dims](const KernelTensor& tensor, int d) -> int64_t {
+    const int own = d - (batch_dims + 2 - tensor.ndim());
+    return own < 0 || tensor.shape[own] == 1 ? 0 : tensor.strides[own];
+  };
+  Shape shape = operands.batch;
+  shape.push_back(a.shape[a.ndim() - 2]);
+  shape.push_back(b.shape.back());
+  kernels::LoopNest<3> nest;
+  int64_t dense = out.size() * item;
+  for (int d = 0; d < shape.size(); ++d) {
+    dense /= shape[d];
+    nest.Append(shape[d], {dense, stride(a, d), stride(b, d)});
+  }
+  RunNest(PoolOf(args), nest, {out.data, a.data, b.data},
+          Loops().arithmetic[kernels::kFnIndex<kernels::Multiply, kernels::BinaryArithmeticFns>]
+                            [static_cast<int>(out.dtype)]);
+}
+
 absl::Status RunMatmul(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   const kernels::MatmulOperands operands = kernels::MakeMatmulOperands(args);
+  if (operands.a.shape.back() == 1) {
+    OuterProducts(args, operands, out);
+    return absl::OkStatus();
+  }
   return InBlasDtype(args, out, [&](const KernelTensor& target) {
     return MatrixProducts(args, operands.a, operands.b, operands.batch, false, target);
   });

@@ -171,6 +171,23 @@ absl::Status RunSplit(const KernelArgs& args, const Plan& plan, char* out) {
   return absl::OkStatus();
 }
 
+// Reductions of one element that give the element: those of the gradient of a bias for one sample.
+template <ReduceOp kOp>
+constexpr bool kOfOneIsItself = kOp == ReduceOp::kSum || kOp == ReduceOp::kProd ||
+                                kOp == ReduceOp::kMax || kOp == ReduceOp::kMin;
+
+KernelTensor WithoutAxes(const KernelTensor& tensor, uint32_t axes) {
+  KernelTensor result = tensor;
+  result.shape = Shape();
+  result.strides = Strides();
+  for (int d = 0; d < tensor.ndim(); ++d) {
+    if (((axes >> d) & 1) != 0) continue;
+    result.shape.push_back(tensor.shape[d]);
+    result.strides.push_back(tensor.strides[d]);
+  }
+  return result;
+}
+
 }  // namespace
 
 template <ReduceOp kOp>
@@ -183,6 +200,11 @@ absl::Status Reduce(const KernelArgs& args) {
   const ReduceLoops& loops = Loops().reduce[static_cast<int>(kOp)][static_cast<int>(in.dtype)];
   if (loops.row == nullptr) {
     return DtypeError("[", args.op.name, "] is not defined for ", DtypeName(in.dtype));
+  }
+  if (kOfOneIsItself<kOp> && in.size() == out.size()) {
+    RunUnary(PoolOf(args), WithoutAxes(in, out.ndim() == in.ndim() ? 0 : axes), out,
+             Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
+    return absl::OkStatus();
   }
   const Plan plan = MakePlan(in, axes, kArg, loops);
   if (plan.splits > 1) return RunSplit(args, plan, out.data);
