@@ -76,6 +76,14 @@ double ToDouble(const char* data, Dtype dtype) {
       std::memcpy(&bits, data, sizeof(bits));
       return HalfToDouble(bits);
     }
+    case Dtype::kBfloat16: {  // the upper half of a float32
+      uint16_t upper = 0;
+      std::memcpy(&upper, data, sizeof(upper));
+      const uint32_t bits = uint32_t{upper} << 16;
+      float value = 0;
+      std::memcpy(&value, &bits, sizeof(value));
+      return value;
+    }
     case Dtype::kFloat32:
       return read(float{});
     case Dtype::kFloat64:

@@ -3,6 +3,7 @@
 #define CHX_CLIENT_CHX_H_
 
 #include "client/array.h"            // IWYU pragma: export
+#include "client/autocast.h"         // IWYU pragma: export
 #include "client/autograd.h"         // IWYU pragma: export
 #include "client/connect_options.h"  // IWYU pragma: export
 #include "client/file_array.h"       // IWYU pragma: export

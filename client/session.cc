@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "client/array_transfer.h"
+#include "client/autocast.h"
+#include "client/autocast_inputs.h"
 #include "client/call_log.h"
 #include "client/client_functions.h"
 #include "client/command_queue.h"
@@ -128,6 +130,14 @@ absl::Status Session::Parts::PrepareInputs(const Session& session, const OpDef& 
 }
 
 absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due) {
+  if (!CurrentAutocast().has_value()) return ApplyUncast(call, outputs, flush_due);
+  internal::AutocastInputs inputs;
+  CHX_RETURN_IF_ERROR(inputs.Cast(*this, call.op, call.inputs));
+  return ApplyUncast({call.op, inputs.operands(), call.attrs, call.device}, outputs, flush_due);
+}
+
+absl::Status Session::ApplyUncast(const OpCall<Operand>& call, ArrayPtrs* outputs,
+                                  bool* flush_due) {
   const OpDef& op = call.op;
   const internal::TraceSpan span("call", op.name);
   const absl::Span<const Operand> inputs = call.inputs;

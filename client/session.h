@@ -116,6 +116,8 @@ class Session : public RefCounted<Session> {
   friend struct Parts;
 
   explicit Session(std::unique_ptr<Connection> connection);
+  // As Apply, with the inputs as they are.
+  absl::Status ApplyUncast(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due);
   void VaryRandom(const OpDef& op, int64_t elements);
 
   const std::unique_ptr<Parts> parts_;

@@ -22,10 +22,11 @@ struct NamedDtype {
   absl::string_view name;
   Dtype dtype;
 };
-constexpr NamedDtype kNames[] = {
-    {"BOOL", Dtype::kBool},   {"I8", Dtype::kInt8},     {"I16", Dtype::kInt16},
-    {"I32", Dtype::kInt32},   {"I64", Dtype::kInt64},   {"U8", Dtype::kUint8},
-    {"F16", Dtype::kFloat16}, {"F32", Dtype::kFloat32}, {"F64", Dtype::kFloat64}};
+constexpr NamedDtype kNames[] = {{"BOOL", Dtype::kBool},   {"I8", Dtype::kInt8},
+                                 {"I16", Dtype::kInt16},   {"I32", Dtype::kInt32},
+                                 {"I64", Dtype::kInt64},   {"U8", Dtype::kUint8},
+                                 {"F16", Dtype::kFloat16}, {"F32", Dtype::kFloat32},
+                                 {"F64", Dtype::kFloat64}, {"BF16", Dtype::kBfloat16}};
 
 // Discarded unless it is valid, not too deep, and has no key twice in one object.
 Json ParseStrictly(absl::string_view text) {

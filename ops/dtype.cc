@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 
 namespace chx {
 namespace {
 
-constexpr absl::string_view kNames[kNumDtypes] = {"bool",  "int8",    "int16",   "int32",  "int64",
-                                                  "uint8", "float16", "float32", "float64"};
+constexpr absl::string_view kNames[kNumDtypes] = {"bool",    "int8",    "int16",   "int32",
+                                                  "int64",   "uint8",   "float16", "float32",
+                                                  "float64", "bfloat16"};
 
 }  // namespace
 
@@ -22,10 +24,39 @@ absl::optional<Dtype> DtypeFromName(absl::string_view name) {
   return absl::nullopt;
 }
 
+double EpsilonOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFloat16:
+      return 0x1p-10;
+    case Dtype::kBfloat16:
+      return 0x1p-7;
+    case Dtype::kFloat32:
+      return std::numeric_limits<float>::epsilon();
+    default:
+      return std::numeric_limits<double>::epsilon();
+  }
+}
+
+double GreatestOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFloat16:
+      return 65504;
+    case Dtype::kBfloat16:
+      return 0x1.fep127;
+    case Dtype::kFloat32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
 Dtype PromoteTypes(Dtype a, Dtype b) {
   if (a == b) return a;
   if (KindOf(a) != KindOf(b)) return KindOf(a) > KindOf(b) ? a : b;
-  if (IsFloat(a)) return std::max(a, b);
+  if (IsFloat(a)) {
+    if (ItemSize(a) == ItemSize(b)) return Dtype::kFloat32;  // float16 and bfloat16
+    return ItemSize(a) > ItemSize(b) ? a : b;
+  }
   // Two different integers.
   if (a == Dtype::kUint8) std::swap(a, b);
   return b == Dtype::kUint8 ? std::max(a, Dtype::kInt16) : std::max(a, b);

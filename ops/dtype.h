@@ -1,4 +1,4 @@
-// The nine element types, and ChainerX 7.8.1's promotion rules.
+// The element types: ChainerX 7.8.1's nine with its promotion rules, and bfloat16.
 #ifndef CHX_OPS_DTYPE_H_
 #define CHX_OPS_DTYPE_H_
 
@@ -21,15 +21,16 @@ enum class Dtype : uint8_t {
   kFloat16 = 6,
   kFloat32 = 7,
   kFloat64 = 8,
+  kBfloat16 = 9,
 };
 // How many there are.
-inline constexpr int kNumDtypes = 9;
+inline constexpr int kNumDtypes = 10;
 
 // Whether the number is one of a Dtype.
 constexpr bool IsValidDtype(int value) { return value >= 0 && value < kNumDtypes; }
 // Bytes of an element.
 constexpr int64_t ItemSize(Dtype dtype) {
-  constexpr int64_t kSizes[kNumDtypes] = {1, 1, 2, 4, 8, 1, 2, 4, 8};
+  constexpr int64_t kSizes[kNumDtypes] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2};
   return kSizes[static_cast<int>(dtype)];
 }
 // What kind of numbers the elements are.
@@ -38,6 +39,13 @@ constexpr bool IsBool(Dtype dtype) { return dtype == Dtype::kBool; }
 constexpr bool IsInt(Dtype dtype) { return !IsFloat(dtype) && !IsBool(dtype); }
 // What functions over the reals give for arrays of a dtype: float32 for bool and integers.
 constexpr Dtype AtLeastFloat(Dtype dtype) { return IsFloat(dtype) ? dtype : Dtype::kFloat32; }
+// float16 and bfloat16: kernels compute them in float32.
+constexpr bool IsNarrowFloat(Dtype dtype) { return IsFloat(dtype) && ItemSize(dtype) == 2; }
+// What kernels compute an array of a dtype in, if they store what lies between.
+constexpr Dtype WorkDtype(Dtype dtype) { return IsNarrowFloat(dtype) ? Dtype::kFloat32 : dtype; }
+// Of a float: how far the next number after 1 is from it, and the greatest finite number.
+double EpsilonOf(Dtype dtype);
+double GreatestOf(Dtype dtype);
 // The kind of scalar that an element is.
 constexpr ScalarKind KindOf(Dtype dtype) {
   return IsBool(dtype) ? ScalarKind::kBool : IsFloat(dtype) ? ScalarKind::kFloat : ScalarKind::kInt;
@@ -49,6 +57,7 @@ absl::optional<Dtype> DtypeFromName(absl::string_view name);
 
 // The dtype of a combination of two arrays: bool < integers < floats; a float and an integer give
 // the float; uint8 with a signed integer gives a signed integer that holds both (at least int16).
+// bfloat16 with float16 gives float32, as JAX has it; with any other dtype it is as float16.
 Dtype PromoteTypes(Dtype a, Dtype b);
 // An array with a Python scalar: the scalar's width never counts, only its kind. A scalar of a
 // higher kind gives int32 or float32.

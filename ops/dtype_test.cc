@@ -8,18 +8,20 @@
 namespace chx {
 namespace {
 
-// ChainerX 7.8.1's promotion, in the order of the enum: b(ool) 1 2 4 8 (int) u(int8) h f d.
-constexpr char kCodes[] = "b1248uhfd";
+// ChainerX 7.8.1's promotion, in the order of the enum: b(ool) 1 2 4 8 (int) u(int8) h f d;
+// t is bfloat16, where JAX's rules add to them.
+constexpr char kCodes[] = "b1248uhfdt";
 constexpr const char* kPromoted[kNumDtypes] = {
-    "b1248uhfd",  // bool
-    "112482hfd",  // int8
-    "222482hfd",  // int16
-    "444484hfd",  // int32
-    "888888hfd",  // int64
-    "u2248uhfd",  // uint8
-    "hhhhhhhfd",  // float16
-    "ffffffffd",  // float32
-    "ddddddddd",  // float64
+    "b1248uhfdt",  // bool
+    "112482hfdt",  // int8
+    "222482hfdt",  // int16
+    "444484hfdt",  // int32
+    "888888hfdt",  // int64
+    "u2248uhfdt",  // uint8
+    "hhhhhhhfdf",  // float16
+    "ffffffffdf",  // float32
+    "dddddddddd",  // float64
+    "ttttttffdt",  // bfloat16
 };
 
 Dtype FromCode(char code) {
@@ -43,9 +45,9 @@ TEST(DtypeTest, PromotionOfArrays) {
 }
 
 TEST(DtypeTest, PromotionWithScalars) {
-  const char* const with_bool = "b1248uhfd";
-  const char* const with_int = "41248uhfd";
-  const char* const with_float = "ffffffhfd";
+  const char* const with_bool = "b1248uhfdt";
+  const char* const with_int = "41248uhfdt";
+  const char* const with_float = "ffffffhfdt";
   for (int i = 0; i < kNumDtypes; ++i) {
     const Dtype dtype = static_cast<Dtype>(i);
     EXPECT_EQ(PromoteTypes(dtype, ScalarKind::kBool), FromCode(with_bool[i])) << DtypeName(dtype);
@@ -60,6 +62,7 @@ TEST(DtypeTest, NamesAndSizes) {
   }
   EXPECT_EQ(DtypeFromName("uint16"), absl::nullopt);
   EXPECT_EQ(ItemSize(Dtype::kFloat16), 2);
+  EXPECT_EQ(ItemSize(Dtype::kBfloat16), 2);
   EXPECT_EQ(ItemSize(Dtype::kBool), 1);
   EXPECT_FALSE(IsValidDtype(-1) || IsValidDtype(kNumDtypes));
 }

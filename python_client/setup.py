@@ -61,6 +61,8 @@ setup(
         "chainer": ["chainer==7.8.1", "numpy>=1.22,<2", "setuptools<81"],
         # A plug-in works with the daemon that it was built with only.
         "cuda": [f"chx-cuda=={VERSION}"],
+        # Arrays of bfloat16 in Python.
+        "bfloat16": ["ml_dtypes>=0.3"],
         # chx.onnx.
         "onnx": ["onnx>=1.17"],
         # chx.admin.export_trace().

@@ -68,7 +68,7 @@ bundle() {
   rm -rf "$lib"/{test,idlelib,tkinter,lib2to3,ensurepip,turtledemo,distutils,pydoc_data,config-*} \
     "$lib"/lib-dynload/{_tkinter,_dbm,_gdbm,_curses,_curses_panel,_sqlite3,readline}.*.so
   local packages="$venv/lib/$version/site-packages" package
-  for package in numpy numpy.libs pytest _pytest py.py pluggy iniconfig packaging; do
+  for package in numpy numpy.libs ml_dtypes pytest _pytest py.py pluggy iniconfig packaging; do
     [ -e "$packages/$package" ] || continue
     cp -rL "$packages/$package" "$root/site/"
   done

@@ -99,7 +99,8 @@ std::vector<Dtype> GetAllDtypes() {
   std::vector<Dtype> dtypes;
   dtypes.reserve(chx::kNumDtypes);
   for (int i = 0; i < chx::kNumDtypes; ++i) {
-    dtypes.push_back(internal::FromChx(static_cast<chx::Dtype>(i)));
+    const Dtype dtype = internal::FromChx(static_cast<chx::Dtype>(i));
+    if (IsValidDtype(dtype)) dtypes.push_back(dtype);  // ChainerX has no bfloat16
   }
   return dtypes;
 }

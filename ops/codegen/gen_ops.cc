@@ -36,8 +36,8 @@ std::string CcDefault(const AttrDef& attr) {
   if (attr.required) return "";
   if (!attr.default_value.has_value()) return " = absl::nullopt";
   if (attr.type == AttrType::kDtype) {
-    static const char* const kNames[] = {"kBool",  "kInt8",    "kInt16",   "kInt32",  "kInt64",
-                                         "kUint8", "kFloat16", "kFloat32", "kFloat64"};
+    static const char* const kNames[] = {"kBool",  "kInt8",    "kInt16",   "kInt32",   "kInt64",
+                                         "kUint8", "kFloat16", "kFloat32", "kFloat64", "kBfloat16"};
     return absl::StrCat(" = Dtype::", kNames[attr.default_value.AsInt()]);
   }
   if (attr.type == AttrType::kBool) return attr.default_value.AsBool() ? " = true" : " = false";

@@ -249,10 +249,11 @@ void RegisterRounding(OpRegistry& r) {
       });
 }
 
-// float16 is refused: kernels compute it in float32, where the next number is a different one.
+// Narrow floats are refused: kernels compute them in float32, where the next number is another.
 absl::Status NextafterRule(InferContext& c) {
-  if (rules::PromoteInputs(c, 0) != Dtype::kFloat16) return rules::TrueDivide(c);
-  return DtypeError("[nextafter] expects float32 or float64, got float16");
+  const Dtype dtype = rules::PromoteInputs(c, 0);
+  if (!IsNarrowFloat(dtype)) return rules::TrueDivide(c);
+  return DtypeError("[nextafter] expects float32 or float64, got ", DtypeName(dtype));
 }
 
 void Heaviside(ComposeContext& c) {
@@ -271,9 +272,7 @@ void NanToNum(ComposeContext& c) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   const Value x = c.input(0);
   if (!IsFloat(x.dtype())) return c.SetOutput(0, x);
-  const double greatest = x.dtype() == Dtype::kFloat16   ? 65504.0
-                          : x.dtype() == Dtype::kFloat32 ? std::numeric_limits<float>::max()
-                                                         : std::numeric_limits<double>::max();
+  const double greatest = GreatestOf(x.dtype());
   Value y = c.Apply("maximum", {c.Apply("minimum", {x, greatest}), -greatest});
   for (int i = 1; i <= 2; ++i) {
     if (!c.attr(i).has_value()) continue;
@@ -291,7 +290,9 @@ void RegisterFloatingPoint(OpRegistry& r) {
         if (g.needs_grad(1)) g.SetInputGrad(1, g.output_grad(0) * 0.0);
       });
   r.Add("nextafter")
-      .Doc("The next float after x1 towards x2. Integers give float32; not for float16.")
+      .Doc(
+          "The next float after x1 towards x2. Integers give float32; not for float16 and "
+          "bfloat16.")
       .Inputs({"x1|scalar", "x2|scalar"})
       .Outputs({"y"})
       .Elementwise(NextafterRule);

@@ -79,12 +79,7 @@ absl::Status RowsGradRule(InferContext& c) {
 }
 
 // By default that of x's dtype.
-double Eps(const AttrValue& eps, Dtype x) {
-  if (eps.has_value()) return eps.AsFloat();
-  if (x == Dtype::kFloat16) return 1.0 / (1 << 10);
-  return x == Dtype::kFloat32 ? std::numeric_limits<float>::epsilon()
-                              : std::numeric_limits<double>::epsilon();
-}
+double Eps(const AttrValue& eps, Dtype x) { return eps.has_value() ? eps.AsFloat() : EpsilonOf(x); }
 
 // What the composition and the gradient share. Centered: layer_norm.
 template <bool kCentered>

@@ -36,9 +36,9 @@ absl::Status ListsRule(InferContext& c) {
   return absl::OkStatus();
 }
 
-// As x, but not float16, whose squares overflow.
+// As x, but not float16, whose squares overflow, nor bfloat16, of which few digits would be left.
 Value Wide(ComposeContext& c, Value x) {
-  return x.dtype() == Dtype::kFloat16 ? c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}}) : x;
+  return IsNarrowFloat(x.dtype()) ? c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}}) : x;
 }
 
 Value SumOfSquares(ComposeContext& c, Value x) {

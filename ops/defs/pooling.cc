@@ -146,8 +146,8 @@ Value Counts(ComposeContext& c, Value x) {
 void AveragePoolCompose(ComposeContext& c) {
   Value x = c.input(0);
   const Dtype dtype = x.dtype();
-  // A sum of float16 overflows before its mean does.
-  if (dtype == Dtype::kFloat16) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
+  // A sum of float16 overflows before its mean does, and one of bfloat16 would be rounded.
+  if (IsNarrowFloat(dtype)) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
   Value y =
       c.Apply("pool_sum", {x}, {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}});
   const Ints& pad = c.attr(2).ints();
@@ -159,7 +159,7 @@ void AveragePoolCompose(ComposeContext& c) {
   } else {
     y = y / Counts(c, x);
   }
-  if (dtype == Dtype::kFloat16) y = c.Apply("astype", {y}, {{"dtype", dtype}});
+  if (IsNarrowFloat(dtype)) y = c.Apply("astype", {y}, {{"dtype", dtype}});
   c.SetOutput(0, y);
 }
 

@@ -11,6 +11,7 @@
 An operator returns at once; wrong shapes and dtypes raise at its own line; reading a value waits.
 """
 
+import contextlib as _contextlib
 import sys as _sys
 import typing as _typing
 
@@ -36,6 +37,10 @@ from numpy import (
     uint8 as uint8,
 )
 
+# Before whatever else imports chx._core.
+from chx import _loading as _loading
+
+# isort: split
 from chx import (
     _array_attributes as _array_attributes,
     _callbacks as _callbacks,
@@ -50,6 +55,10 @@ from chx import (
     runs as runs,
     safetensors as safetensors,
     schedules as schedules,
+)
+from chx._autograd.autocast import (
+    autocast as autocast,
+    autocast_dtype as autocast_dtype,
 )
 from chx._autograd.backward import (
     backward as backward,
@@ -347,6 +356,9 @@ from chx._version import (
 
 if _typing.TYPE_CHECKING:
     from chx._ops import *  # type: ignore[assignment]  # noqa: F403
+
+with _contextlib.suppress(ImportError):  # of chx[bfloat16]
+    from ml_dtypes import bfloat16 as bfloat16
 
 all_dtypes = (bool_, int8, int16, int32, int64, uint8, float16, float32, float64)
 Inf = Infinity = PINF = infty = inf

@@ -293,7 +293,8 @@ class Jitted(Generic[R]):
         session = (arrays[0].device if arrays else default).backend._session
         # Of an array that keeps no gradient, the function leaves none.
         keep = tuple(array.is_grad_required() for array in arrays)
-        key = (id(session), _core._records(None, session), default.name, keep, owner, structure)
+        modes = _core._records(None, session), _core._autocast()
+        key = (id(session), modes, default.name, keep, owner, structure)
         recorded = self._find(key, floats)
         if recorded is not None:
             try:

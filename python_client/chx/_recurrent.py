@@ -17,6 +17,7 @@ from typing import Any, cast
 from chx import _core
 from chx._compat import TypeAlias, zip_strict
 from chx._core import ndarray
+from chx._types import is_float
 
 _Weights: TypeAlias = Sequence[Sequence[ndarray]]
 _Steps: TypeAlias = Sequence[ndarray]
@@ -190,7 +191,7 @@ def _is_one_operator(
     backend = hx.device.backend
     if backend.name != "cuda" or not backend._session.settings["use_cudnn"]:
         return False
-    if len(xs) > _MAX_STEPS or len(xs) * len(hx) > _MAX_CELLS or hx.dtype.kind != "f":
+    if len(xs) > _MAX_STEPS or len(xs) * len(hx) > _MAX_CELLS or not is_float(hx.dtype):
         return False
     hidden = hx.shape[2]
     expected = [(hx, hx.shape), *((x, (len(x), *xs[0].shape[1:])) for x in xs)]

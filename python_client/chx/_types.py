@@ -25,3 +25,8 @@ Indices: TypeAlias = Union[int, NumpyArray, Sequence[Any]]
 # or NumPy array of numbers.
 Size: TypeAlias = Union[int, Shape, None]
 Parameter: TypeAlias = Any
+
+
+def is_float(dtype: Dtype) -> bool:
+    """Whether it is one of floats: NumPy does not count bfloat16 among its own."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"

@@ -20,6 +20,7 @@ from chx._numpy.arguments import (
     arrays_like as _arrays_like,
     checked_axis as _checked_axis,
 )
+from chx._types import is_float as _is_float
 
 if _typing.TYPE_CHECKING:
     from chx import _linalg_ops as _generated
@@ -32,7 +33,7 @@ LinAlgError = _core.ChainerxError
 
 def _floating(a: _ndarray) -> _ndarray:
     """As NumPy's: of integers and bools as float64."""
-    is_float = not isinstance(a, _core.ndarray) or a.dtype.kind == "f"
+    is_float = not isinstance(a, _core.ndarray) or _is_float(a.dtype)
     return a if is_float else a.astype("float64")
 
 
@@ -56,7 +57,7 @@ globals().update({name: _of_floats(operator) for name, operator in _operators.it
 def solve(a: _Any, b: _Any) -> _ndarray:
     """x with matmul(a, x) = b, for square matrices a; b has vectors, or matrices of them."""
     a, b = _arrays_like("solve", a, b)
-    if a.dtype.kind == b.dtype.kind == "f":
+    if _is_float(a.dtype) and _is_float(b.dtype):
         return _generated.solve(a, b)
     dtype = _np.promote_types(a.dtype, b.dtype)
     dtype = _np.promote_types(dtype, "float64")
@@ -85,7 +86,7 @@ def matrix_power(a: _ndarray, n: int) -> _ndarray:
     Integers stay integers, unless n is negative.
     """
     n = _operator.index(n)
-    if a.dtype.kind == "f" or n < 0 or a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+    if _is_float(a.dtype) or n < 0 or a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         return _generated.matrix_power(_floating(a), n)
     result: _ndarray | None = None
     square = a
@@ -189,7 +190,7 @@ def lstsq(a: _Any, b: _Any, rcond: float | None = None) -> tuple[_ndarray, _ndar
         )
     m, n = a.shape
     dtype = _np.promote_types(a.dtype, b.dtype)
-    dtype = dtype if dtype.kind == "f" else _np.dtype("float64")
+    dtype = dtype if _is_float(dtype) else _np.dtype("float64")
     a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
     if rcond is None:
         rcond = float(_np.finfo(dtype).eps) * max(m, n)

@@ -43,6 +43,8 @@ _DTYPES = {
     "I8": np.dtype("int8"),
     "U8": np.dtype("uint8"),
 }
+with contextlib.suppress(TypeError):  # NumPy does not know it without ml_dtypes
+    _DTYPES["BF16"] = np.dtype("bfloat16")
 _INDEX = ".safetensors.index.json"
 _MAX_INDEX = 100 << 20  # bytes; also the library's limit for a header
 _temporary = itertools.count()

@@ -120,6 +120,9 @@ PyObject* FromDims(const Dims& dims);
 PyObject* FromDtype(Dtype dtype);  // a numpy.dtype, always the same object
 PyObject* FromScalarBytes(const char* data, Dtype dtype);
 
+// autocast.cc
+extern PyMethodDef autocast_functions[];
+
 // callbacks.cc: functions of the package that the core calls (chx/_callbacks.py).
 enum class Callback {
   kBackend,

@@ -6,8 +6,8 @@
 namespace chx::python {
 namespace {
 
-PyObject* dtypes[kNumDtypes];
-PyObject* numpy_generic;  // base class of NumPy's scalars
+PyObject* dtypes[kNumDtypes];  // null: bfloat16, without the package that has it
+PyObject* numpy_generic;       // base class of NumPy's scalars
 PyObject* numpy_dtype;
 
 bool NumpyScalar(PyObject* object, Scalar* scalar) {
@@ -32,9 +32,22 @@ bool InitConvert() {
   numpy_generic = PyObject_GetAttrString(numpy.get(), "generic");
   numpy_dtype = PyObject_GetAttrString(numpy.get(), "dtype");
   for (int i = 0; i < kNumDtypes; ++i) {
+    if (static_cast<Dtype>(i) == Dtype::kBfloat16) continue;
     const std::string name(DtypeName(static_cast<Dtype>(i)));
     dtypes[i] = PyObject_CallFunction(numpy_dtype, "s", name.c_str());
     if (dtypes[i] == nullptr) return false;
+  }
+  // NumPy knows the name "bfloat16" from here on.
+  const Owned ml_dtypes(PyImport_ImportModule("ml_dtypes"));
+  if (ml_dtypes) {
+    const Owned type(PyObject_GetAttrString(ml_dtypes.get(), "bfloat16"));
+    PyObject*& dtype = dtypes[static_cast<int>(Dtype::kBfloat16)];
+    dtype = type ? PyObject_CallOneArg(numpy_dtype, type.get()) : nullptr;
+    if (dtype == nullptr) return false;
+  } else if (PyErr_ExceptionMatches(PyExc_ImportError) == 0) {
+    return false;
+  } else {
+    PyErr_Clear();
   }
   return numpy_generic != nullptr && numpy_dtype != nullptr;
 }
@@ -139,7 +152,13 @@ PyObject* FromDims(const Dims& dims) {
   return tuple;
 }
 
-PyObject* FromDtype(Dtype dtype) { return Py_NewRef(dtypes[static_cast<int>(dtype)]); }
+PyObject* FromDtype(Dtype dtype) {
+  PyObject* const known = dtypes[static_cast<int>(dtype)];
+  if (known != nullptr) return Py_NewRef(known);
+  PyErr_Format(PyExc_ImportError, "[%s] needs the package ml_dtypes: pip install ml_dtypes",
+               DtypeName(dtype).data());
+  return nullptr;
+}
 
 PyObject* FromScalarBytes(const char* data, Dtype dtype) {
   const auto read = [data](auto value) {
@@ -161,6 +180,12 @@ PyObject* FromScalarBytes(const char* data, Dtype dtype) {
       return PyLong_FromLong(read(uint8_t{}));
     case Dtype::kFloat16:
       return PyFloat_FromDouble(PyFloat_Unpack2(data, 1));
+    case Dtype::kBfloat16: {  // the upper half of a float32
+      const uint32_t bits = uint32_t{read(uint16_t{})} << 16;
+      float value = 0;
+      std::memcpy(&value, &bits, sizeof(value));
+      return PyFloat_FromDouble(value);
+    }
     case Dtype::kFloat32:
       return PyFloat_FromDouble(read(float{}));
     case Dtype::kFloat64:

@@ -8,7 +8,7 @@
 namespace chx::python {
 
 constexpr int32_t kDlCpu = 1;
-enum DlCode : uint8_t { kDlInt = 0, kDlUint = 1, kDlFloat = 2, kDlBool = 6 };
+enum DlCode : uint8_t { kDlInt = 0, kDlUint = 1, kDlFloat = 2, kDlBfloat = 4, kDlBool = 6 };
 constexpr uint64_t kDlReadOnly = 1;  // flags
 constexpr uint64_t kDlCopied = 2;
 

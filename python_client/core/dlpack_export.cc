@@ -32,14 +32,17 @@ void DeleteCapsule(PyObject* capsule) {
   Delete(static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName)));
 }
 
-bool ToDlDtype(const Py_buffer& buffer, DlDtype* dtype) {
+// Python's buffers have no format for bfloat16: they say uint16.
+bool ToDlDtype(const Py_buffer& buffer, bool bfloat16, DlDtype* dtype) {
   const absl::string_view format = buffer.format == nullptr ? "B" : buffer.format;
   const auto is_in = [format](absl::string_view formats) {
     return format.size() == 1 && formats.find(format[0]) != absl::string_view::npos;
   };
   dtype->bits = static_cast<uint8_t>(8 * buffer.itemsize);
   dtype->lanes = 1;
-  if (is_in("?")) {
+  if (bfloat16) {
+    dtype->code = kDlBfloat;
+  } else if (is_in("?")) {
     dtype->code = kDlBool;
   } else if (is_in("bhilq")) {
     dtype->code = kDlInt;
@@ -75,11 +78,12 @@ bool SetDims(const Py_buffer& buffer, std::vector<int64_t>* shape, std::vector<i
 }
 
 template <typename Managed>
-PyObject* NewCapsule(PyObject* memory, uint64_t flags) {
+PyObject* NewCapsule(PyObject* memory, bool bfloat16, uint64_t flags) {
   const Py_buffer& buffer = *PyMemoryView_GET_BUFFER(memory);
   auto exported = std::make_unique<Exported<Managed>>();
   DlTensor& tensor = exported->managed.tensor;
-  if (!ToDlDtype(buffer, &tensor.dtype) || !SetDims(buffer, &exported->shape, &exported->strides)) {
+  if (!ToDlDtype(buffer, bfloat16, &tensor.dtype) ||
+      !SetDims(buffer, &exported->shape, &exported->strides)) {
     return nullptr;
   }
   tensor.data = buffer.len == 0 ? nullptr : buffer.buf;
@@ -99,17 +103,18 @@ PyObject* NewCapsule(PyObject* memory, uint64_t flags) {
   return capsule;
 }
 
-// _dlpack_export(buffer, versioned, copied): the capsule, which keeps the buffer.
+// _dlpack_export(buffer, versioned, copied, bfloat16): the capsule, which keeps the buffer.
 PyObject* DlpackExportFunction(PyObject*, PyObject* args) {
   PyObject* object = nullptr;
   int versioned = 0;
   int copied = 0;
-  if (!PyArg_ParseTuple(args, "Opp", &object, &versioned, &copied)) return nullptr;
+  int bfloat16 = 0;
+  if (!PyArg_ParseTuple(args, "Opp|p", &object, &versioned, &copied, &bfloat16)) return nullptr;
   const Owned memory(PyMemoryView_FromObject(object));
   if (!memory) return nullptr;
   const bool read_only = PyMemoryView_GET_BUFFER(memory.get())->readonly != 0;
   if (versioned != 0) {
-    return NewCapsule<DlVersioned>(memory.get(),
+    return NewCapsule<DlVersioned>(memory.get(), bfloat16 != 0,
                                    (read_only ? kDlReadOnly : 0) | (copied != 0 ? kDlCopied : 0));
   }
   if (read_only) {
@@ -117,7 +122,7 @@ PyObject* DlpackExportFunction(PyObject*, PyObject* args) {
                     "[dlpack] expects max_version=(1, 0) for memory that is read-only");
     return nullptr;
   }
-  return NewCapsule<DlManaged>(memory.get(), 0);
+  return NewCapsule<DlManaged>(memory.get(), bfloat16 != 0, 0);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ struct Taken {
   DlVersioned* versioned = nullptr;
   bool read_only = false;
   char format[2] = {};
+  bool is_bfloat16 = false;
   Py_ssize_t item_size = 0;
   Py_ssize_t bytes = 0;
   char* data = nullptr;
@@ -66,7 +67,7 @@ PyTypeObject dlpack_memory_type = [] {
   return type;
 }();
 
-// The format of a buffer's elements; 0: there is none.
+// The format of a buffer's elements, for bfloat16 that of uint16; 0: there is none.
 char FormatOf(const DlDtype& dtype) {
   if (dtype.lanes != 1) return 0;
   switch (dtype.code << 8 | dtype.bits) {
@@ -90,6 +91,8 @@ char FormatOf(const DlDtype& dtype) {
       return 'Q';
     case kDlFloat << 8 | 16:
       return 'e';
+    case kDlBfloat << 8 | 16:
+      return 'H';
     case kDlFloat << 8 | 32:
       return 'f';
     case kDlFloat << 8 | 64:
@@ -107,6 +110,7 @@ bool Describe(const DlTensor& tensor, Taken* taken) {
   }
   const DlDtype& dtype = tensor.dtype;
   taken->format[0] = FormatOf(dtype);
+  taken->is_bfloat16 = dtype.code == kDlBfloat;
   if (taken->format[0] == 0) {
     PyErr_Format(
         PyExc_BufferError,
@@ -165,7 +169,17 @@ PyObject* ImportFunction(PyObject*, PyObject* capsule) {
   return reinterpret_cast<PyObject*>(memory);
 }
 
+// _dlpack_is_bfloat16(memory): of what _dlpack_import has given; its buffer says uint16 then.
+PyObject* IsBfloat16(PyObject*, PyObject* memory) {
+  if (PyObject_TypeCheck(memory, &dlpack_memory_type) == 0) {
+    PyErr_Format(PyExc_TypeError, "expected a DlpackMemory, got %s", Py_TYPE(memory)->tp_name);
+    return nullptr;
+  }
+  return PyBool_FromLong(reinterpret_cast<DlpackMemory*>(memory)->taken->is_bfloat16 ? 1 : 0);
+}
+
 PyMethodDef dlpack_import_functions[] = {{"_dlpack_import", ImportFunction, METH_O, nullptr},
+                                         {"_dlpack_is_bfloat16", IsBfloat16, METH_O, nullptr},
                                          {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

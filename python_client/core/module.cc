@@ -17,6 +17,7 @@ PyMODINIT_FUNC PyInit__core() {
       !InitDeviceType(module) || !InitSessionType(module) || !InitOpFunctions(module) ||
       !InitExports(module) || !InitDlpack(module) || !InitResultMemory(module) ||
       PyModule_AddFunctions(module, admin_functions) < 0 ||
+      PyModule_AddFunctions(module, autocast_functions) < 0 ||
       PyModule_AddFunctions(module, callback_functions) < 0 ||
       PyModule_AddFunctions(module, data_functions) < 0 ||
       PyModule_AddFunctions(module, device_functions) < 0 ||

@@ -18,6 +18,7 @@ APART = [
     "clients.md",
     "migrating_from_numpy.md",
     "migrating_from_pytorch.md",
+    "mixed_precision.md",
     "numpy.md",
     "programs.md",
     "runs.md",

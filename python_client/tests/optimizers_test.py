@@ -36,7 +36,7 @@ def backward(params, x):
 
 def test_all_are_there():
     assert len(OPTIMIZERS) == 15
-    assert len(NAMES) == 15 + 6 + 2
+    assert len(NAMES) == 15 + 6 + 3
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

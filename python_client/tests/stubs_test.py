@@ -29,7 +29,7 @@ def names(body):
             yield node.target.id
         elif isinstance(node, ast.Assign):
             yield from (t.id for t in node.targets if isinstance(t, ast.Name))
-        elif isinstance(node, ast.If):
+        elif isinstance(node, ast.If | ast.With):
             yield from names(node.body)
 
 

@@ -21,9 +21,10 @@ struct TypeList {
   static constexpr int kSize = sizeof...(Ts);
 };
 // In the order of Dtype's values.
-using AllTypes = TypeList<Bool, int8_t, int16_t, int32_t, int64_t, uint8_t, Half, float, double>;
+using AllTypes =
+    TypeList<Bool, int8_t, int16_t, int32_t, int64_t, uint8_t, Half, float, double, Bfloat16>;
 static_assert(AllTypes::kSize == kNumDtypes, "one type per dtype");
-using FloatTypes = TypeList<Half, float, double>;
+using FloatTypes = TypeList<Half, float, double, Bfloat16>;
 
 template <typename T>
 struct DtypeOfType;
@@ -41,6 +42,7 @@ CHX_DTYPE_OF(uint8_t, kUint8)
 CHX_DTYPE_OF(Half, kFloat16)
 CHX_DTYPE_OF(float, kFloat32)
 CHX_DTYPE_OF(double, kFloat64)
+CHX_DTYPE_OF(Bfloat16, kBfloat16)
 #undef CHX_DTYPE_OF
 template <typename T>
 inline constexpr Dtype kDtypeOf = DtypeOfType<T>::kDtype;
@@ -63,6 +65,8 @@ decltype(auto) VisitDtype(Dtype dtype, Fn&& fn) {
       return fn(TypeTag<uint8_t>());
     case Dtype::kFloat16:
       return fn(TypeTag<Half>());
+    case Dtype::kBfloat16:
+      return fn(TypeTag<Bfloat16>());
     case Dtype::kFloat32:
       return fn(TypeTag<float>());
     case Dtype::kFloat64:
@@ -76,6 +80,7 @@ template <typename Fn>
 decltype(auto) VisitFloat(Dtype dtype, Fn&& fn) {
   if (dtype == Dtype::kFloat32) return fn(TypeTag<float>());
   if (dtype == Dtype::kFloat16) return fn(TypeTag<Half>());
+  if (dtype == Dtype::kBfloat16) return fn(TypeTag<Bfloat16>());
   return fn(TypeTag<double>());
 }
 

@@ -3,8 +3,8 @@
 #define CHX_SERVER_KERNELS_HALF_H_
 
 #include <cstdint>
-#include <cstring>
 
+#include "server/kernels/float_bits.h"
 #include "server/kernels/host_device.h"
 
 #ifdef __CUDACC__
@@ -12,14 +12,6 @@
 #endif
 
 namespace chx::server::kernels {
-
-template <typename To, typename From>
-CHX_HD To BitCast(From from) {
-  static_assert(sizeof(To) == sizeof(From), "same size");
-  To to;
-  memcpy(&to, &from, sizeof(to));
-  return to;
-}
 
 // Exact for every value; a signalling NaN becomes a quiet one with the same payload. No branches,
 // so that loops over it vectorise.
@@ -63,15 +55,7 @@ CHX_HD uint16_t DoubleToHalfBits(double value) {
 #ifdef __CUDA_ARCH__
   return __half_raw(__double2half(value)).x;
 #else
-  // Rounds to odd in float, whose 13 extra bits then suffice for one right rounding.
-  const float rounded = static_cast<float>(value);
-  const uint32_t bits = BitCast<uint32_t>(rounded);
-  const double error = value - static_cast<double>(rounded);
-  const bool odd = (bits & 1) != 0;
-  const bool away = (rounded > 0) == (error < 0);
-  const bool exact = error == 0 || error != error || rounded == 0;
-  const uint32_t fixed = exact || odd ? bits : away ? bits - 1 : bits + 1;
-  return FloatToHalfBits(BitCast<float>(fixed));
+  return FloatToHalfBits(RoundToOdd(value));
 #endif
 }
 

@@ -158,5 +158,56 @@ TEST(HalfTest, FloatsAndDoublesRoundOnce) {
 }
 #endif
 
+TEST(Bfloat16Test, EveryOneConvertsAndComesBack) {
+  for (int bits = 0; bits < 65536; ++bits) {
+    const auto stored = static_cast<uint16_t>(bits);
+    const float value = Bfloat16BitsToFloat(stored);
+    if (value == value) {
+      ASSERT_EQ(FloatToBfloat16Bits(value), stored);
+      ASSERT_EQ(Bfloat16(static_cast<double>(value)).bits, stored);
+    } else {
+      ASSERT_GT(FloatToBfloat16Bits(value) & 0x7fff, 0x7f80);
+    }
+  }
+}
+
+// The nearer of two neighbours, of which one lies below the number; the even one of two as near.
+uint16_t NearestBfloat16(double value) {
+  const double magnitude = std::fabs(value);
+  uint16_t below = 0;  // by bisection over the patterns, which are in order
+  for (int bit = 14; bit >= 0; --bit) {
+    const auto larger = static_cast<uint16_t>(below | 1 << bit);
+    if (larger <= 0x7f7f && static_cast<double>(Bfloat16BitsToFloat(larger)) <= magnitude) {
+      below = larger;
+    }
+  }
+  const auto above = static_cast<uint16_t>(below + 1);
+  const double low = Bfloat16BitsToFloat(below);
+  // What would follow the greatest one, in the place of infinity.
+  const double high = above == 0x7f80 ? 0x1p128 : static_cast<double>(Bfloat16BitsToFloat(above));
+  const double middle = low / 2 + high / 2;
+  const bool up = magnitude > middle || (magnitude == middle && below % 2 == 1);
+  return static_cast<uint16_t>((up ? above : below) | (std::signbit(value) ? 0x8000 : 0));
+}
+
+TEST(Bfloat16Test, FloatsAndDoublesRoundOnce) {
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += kSanitized ? 30011 : 2003) {
+    const float x = BitCast<float>(static_cast<uint32_t>(bits));
+    if (!std::isfinite(x)) continue;
+    ASSERT_EQ(FloatToBfloat16Bits(x), NearestBfloat16(x)) << x;
+    const double y = static_cast<double>(x) * (1 + 1e-12 * (static_cast<int>(bits % 7) - 3));
+    ASSERT_EQ(Bfloat16(y).bits, NearestBfloat16(y)) << y;
+    // Halfway between two, and a little beside it.
+    const double half =
+        static_cast<double>(BitCast<float>((static_cast<uint32_t>(bits) & 0xffff0000) | 0x8000));
+    if (!std::isfinite(half)) continue;
+    for (const double factor : {1.0, 1 + 1e-14, 1 - 1e-14}) {
+      ASSERT_EQ(Bfloat16(half * factor).bits, NearestBfloat16(half * factor)) << half;
+    }
+  }
+  EXPECT_EQ(Bfloat16(1e300).bits, 0x7f80);
+  EXPECT_EQ(Bfloat16(-HUGE_VAL).bits, 0xff80);
+}
+
 }  // namespace
 }  // namespace chx::server::kernels

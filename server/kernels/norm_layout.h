@@ -17,10 +17,7 @@ inline Dtype MomentsDtype(Dtype dtype) {
 
 // Of layer_norm and rms_norm: by default that of the dtype.
 inline double RowsEps(const AttrValue& eps, Dtype dtype) {
-  if (eps.has_value()) return eps.AsFloat();
-  if (dtype == Dtype::kFloat16) return 1.0 / (1 << 10);
-  return dtype == Dtype::kFloat32 ? std::numeric_limits<float>::epsilon()
-                                  : std::numeric_limits<double>::epsilon();
+  return eps.has_value() ? eps.AsFloat() : EpsilonOf(dtype);
 }
 
 // An array as rows of n elements.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "server/kernels/bfloat16.h"
 #include "server/kernels/half.h"
 #include "server/kernels/host_device.h"
 
@@ -20,6 +21,11 @@ struct Bool {
 };
 static_assert(sizeof(Bool) == 1, "one byte in memory");
 
+// Floats of 16 bits, which are computed in float.
+template <typename T>
+inline constexpr bool kIsNarrowFloat =
+    std::is_same<T, Half>::value || std::is_same<T, Bfloat16>::value;
+
 template <typename T>
 struct ComputeTraits {
   using Type = T;
@@ -29,10 +35,14 @@ struct ComputeTraits<Half> {
   using Type = float;
 };
 template <>
+struct ComputeTraits<Bfloat16> {
+  using Type = float;
+};
+template <>
 struct ComputeTraits<Bool> {
   using Type = bool;
 };
-// What a formula sees of a stored T: float for Half, bool for Bool, else T itself.
+// What a formula sees of a stored T: float for narrow floats, bool for Bool, else T itself.
 template <typename T>
 using Compute = typename ComputeTraits<T>::Type;
 
@@ -64,17 +74,17 @@ template <typename To, typename From>
 CHX_HD To Cast(From from) {
   if constexpr (std::is_same<To, From>::value) {
     return from;
-  } else if constexpr (std::is_same<From, Half>::value) {
+  } else if constexpr (kIsNarrowFloat<From>) {
     return Cast<To>(static_cast<float>(from));
   } else if constexpr (std::is_same<From, Bool>::value) {
     return Cast<To>(static_cast<uint8_t>(from.byte != 0));
   } else if constexpr (std::is_same<To, Bool>::value) {
     return Bool(from != From(0));
-  } else if constexpr (std::is_same<To, Half>::value) {
+  } else if constexpr (kIsNarrowFloat<To>) {
     if constexpr (std::is_same<From, float>::value) {
-      return Half(from);
+      return To(from);
     } else {
-      return Half(static_cast<double>(from));
+      return To(static_cast<double>(from));
     }
   } else if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value) {
     return FloatToInt<To>(from);

@@ -50,6 +50,8 @@ absl::StatusOr<double> ElementOf(Dtype dtype, absl::string_view data) {
       return ValueOf<uint8_t>(data);
     case Dtype::kFloat16:
       return ValueOf<kernels::Half>(data);
+    case Dtype::kBfloat16:
+      return ValueOf<kernels::Bfloat16>(data);
     case Dtype::kFloat32:
       return ValueOf<float>(data);
     case Dtype::kFloat64:

@@ -6,6 +6,7 @@ CHX_DEVICES (default "native:0") names the devices; CHX_SEED repeats a run.
 import os
 
 import chx
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ DEVICES = os.environ.get("CHX_DEVICES", "native:0").split(",")
 SEED = int(os.environ.get("CHX_SEED", np.random.SeedSequence().entropy % 2**32))
 
 # Relative to the largest magnitude; a chain of a few roundings.
-TOLERANCE = {"float16": 5e-3, "float32": 2e-5, "float64": 1e-12}
+TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 2e-5, "float64": 1e-12}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,12 +85,14 @@ def compare(row, got, want):
     assert len(got) == len(want)
     for g, w in zip(got, want, strict=True):
         assert g.dtype == w.dtype
+        dtype = str(w.dtype)
         assert g.shape == w.shape
-        if row.exact or w.dtype.kind != "f":
+        if row.exact or str(w.dtype) not in TOLERANCE:
             np.testing.assert_array_equal(g, w)
         else:
+            g, w = g.astype("float64"), w.astype("float64")
             scale = max(1.0, np.max(np.abs(w), initial=0.0)) if w.size else 1.0
-            tolerance = TOLERANCE[str(w.dtype)]
+            tolerance = TOLERANCE[dtype]
             np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * scale)
 
 
@@ -99,6 +102,28 @@ def test_forward(row, device):
         arrays = inputs_of(row, rng_of(row), dtypes)
         got = row.call(chx, *[chx.array(a) for a in arrays])
         compare(row, got, reference(row, arrays))
+
+
+def narrow_choices(row):
+    if "float16" in row.name:  # which the call names
+        return []
+    return [dtypes for dtypes in dtype_choices(row) if "float16" in dtypes]
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if narrow_choices(r)], ids=lambda r: r.name)
+def test_bfloat16(row, device):
+    """In the place of float16: the results are of the same dtypes, but for that one."""
+    for dtypes in narrow_choices(row):
+        halves = inputs_of(row, rng_of(row), dtypes)
+        arrays = [a.astype(ml_dtypes.bfloat16) if a.dtype == "float16" else a for a in halves]
+        with np.errstate(all="ignore"):
+            like = [np.asarray(r).dtype for r in as_list(row.ref(*halves))]
+            wide = [a.astype("float64") if str(a.dtype) in TOLERANCE else a for a in arrays]
+            want = [
+                np.asarray(w).astype(ml_dtypes.bfloat16 if d == "float16" else d)
+                for w, d in zip(as_list(row.ref(*wide)), like, strict=True)
+            ]
+        compare(row, row.call(chx, *[chx.array(a) for a in arrays]), want)
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.shapes], ids=lambda r: r.name)

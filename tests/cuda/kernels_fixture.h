@@ -20,10 +20,10 @@ namespace chx::server {
 
 constexpr DeviceId kNative = 0;
 constexpr DeviceId kEmulated = 1;
-constexpr Dtype kAllDtypes[] = {Dtype::kBool,    Dtype::kInt8,    Dtype::kInt16,
-                                Dtype::kInt32,   Dtype::kInt64,   Dtype::kUint8,
-                                Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
-constexpr Dtype kFloats[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
+constexpr Dtype kAllDtypes[] = {Dtype::kBool,    Dtype::kInt8,    Dtype::kInt16,   Dtype::kInt32,
+                                Dtype::kInt64,   Dtype::kUint8,   Dtype::kFloat16, Dtype::kFloat32,
+                                Dtype::kFloat64, Dtype::kBfloat16};
+constexpr Dtype kFloats[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kBfloat16};
 
 // The same array on both devices.
 struct Pair {
@@ -200,9 +200,7 @@ class KernelsTest : public TwoDevicesTest {
       ASSERT_EQ(Bytes(got), Bytes(want)) << text;
       return;
     }
-    const double unit = dtype == Dtype::kFloat16   ? 1.0 / 1024
-                        : dtype == Dtype::kFloat32 ? 1.2e-7
-                                                   : 2.3e-16;
+    const double unit = EpsilonOf(dtype);
     const AttrValue attr(Dtype::kFloat64);
     const std::string want_bytes = Bytes(Apply("astype", {&want}, {attr}, kNative));
     const std::string got_bytes = Bytes(Apply("astype", {&got}, {attr}, kEmulated));

@@ -102,7 +102,7 @@ TEST_F(KernelsTest, CopyAndCast) {
       }
     }
   }
-  EXPECT_EQ(results_, 9 * 9 * 4 * 2);
+  EXPECT_EQ(results_, kNumDtypes * kNumDtypes * 4 * 2);
 }
 
 TEST_F(KernelsTest, Pooling) {

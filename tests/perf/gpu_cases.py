@@ -12,7 +12,7 @@ def kernels(f, scale):
     n = 4096 // scale
     rng = np.random.default_rng(0)
     a, b, row = f.uniform((n, n)), f.uniform((n, n)), f.uniform((n,))
-    half = f.cast(a, "float16")
+    half, brain = f.cast(a, "float16"), f.cast(a, "bfloat16")
     labels = f.array(rows(rng, n, n))
     item = 4.0 * n * n
     yield "add", lambda: a + b, 3 * item, "B"
@@ -34,6 +34,7 @@ def kernels(f, scale):
     yield "cross entropy", lambda: f.cross_entropy(a, labels), item, "B"
     yield "matmul float32", lambda: f.dot(a, b), 2.0 * n**3, "FLOP"
     yield "matmul float16", lambda: f.dot(half, half), 2.0 * n**3, "FLOP"
+    yield "matmul bfloat16", lambda: f.dot(brain, brain), 2.0 * n**3, "FLOP"
     yield "uniform numbers", lambda: f.uniform((n, n)), item, "B"
 
 
@@ -44,6 +45,7 @@ def libraries(f, scale):
     rng = np.random.default_rng(0)
     x, w = f.uniform(shape), f.uniform(kernel)
     half, half_w = f.cast(x, "float16"), f.cast(w, "float16")
+    brain, brain_w = f.cast(x, "bfloat16"), f.cast(w, "bfloat16")
     leaf = f.parameter(rng.random(shape, np.float32))
     leaf_w = f.parameter(rng.random(kernel, np.float32))
 
@@ -54,6 +56,7 @@ def libraries(f, scale):
     flops = 2.0 * n * 64 * 64 * 9 * size * size
     yield "conv float32", lambda: f.conv(x, w, stride=1, pad=1), flops, "FLOP"
     yield "conv float16", lambda: f.conv(half, half_w, stride=1, pad=1), flops, "FLOP"
+    yield "conv bfloat16", lambda: f.conv(brain, brain_w, stride=1, pad=1), flops, "FLOP"
     yield "conv and gradients", backward, 3 * flops, "FLOP"
     yield "average pool", lambda: f.average_pool(x), 5.0 * n * 64 * size * size, "B"
     for m in (64, 512):

@@ -35,8 +35,8 @@ TEST_F(ColumnSumsTest, RandomProgramsGiveTheBitsOfTheCommands) {
 }
 
 TEST_F(ColumnSumsTest, OfAnyDtypeRowsAndThreads) {
-  for (const Dtype dtype : {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt32,
-                            Dtype::kUint8, Dtype::kBool}) {
+  for (const Dtype dtype : {Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64,
+                            Dtype::kInt32, Dtype::kUint8, Dtype::kBool}) {
     const int64_t columns = Random(8, 700);
     const int64_t rows = (int64_t{1} << 18) / std::min<int64_t>(columns, 512) + Random(1, 300);
     SCOPED_TRACE(absl::StrCat(DtypeName(dtype), " of ", rows, " and ", columns));

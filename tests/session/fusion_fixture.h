@@ -34,6 +34,7 @@ inline uint64_t BitsAt(const std::string& bytes, size_t at, size_t width) {
 
 inline bool IsNan(Dtype dtype, uint64_t bits) {
   if (dtype == Dtype::kFloat16) return (bits & 0x7fffU) > 0x7c00U;
+  if (dtype == Dtype::kBfloat16) return (bits & 0x7fffU) > 0x7f80U;
   if (dtype == Dtype::kFloat32) return (bits & 0x7fffffffU) > 0x7f800000U;
   return dtype == Dtype::kFloat64 && (bits & ~(uint64_t{1} << 63)) > uint64_t{0x7ff} << 52;
 }
@@ -113,7 +114,7 @@ class FusionTest : public SessionTest {
         add(static_cast<float>(x));
       } else if (dtype == Dtype::kFloat64) {
         add(x);
-      } else if (dtype == Dtype::kFloat16) {
+      } else if (IsNarrowFloat(dtype)) {
         add(static_cast<uint16_t>(Random(0, 0xffff)));
       } else if (dtype == Dtype::kInt32) {
         add(static_cast<int32_t>(Random(-9, 9)));
@@ -283,8 +284,9 @@ class FusionTest : public SessionTest {
 
 inline Example FusionTest::RandomExample(const Ints& shape) {
   Example example;
-  const std::vector<Dtype> dtypes = {Dtype::kFloat32, Dtype::kFloat32, Dtype::kFloat64,
-                                     Dtype::kFloat16, Dtype::kInt32,   Dtype::kBool};
+  const std::vector<Dtype> dtypes = {Dtype::kFloat32, Dtype::kFloat32,  Dtype::kFloat64,
+                                     Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt32,
+                                     Dtype::kBool};
   Ints row = shape;
   Ints column = shape;
   if (!row.empty()) {

@@ -95,7 +95,7 @@ absl::Status MomentRule(InferContext& c) {
 
 // What a mean of that dtype is computed in. A sum of float16 overflows long before its mean does.
 inline Dtype MeanComputeDtype(Dtype dtype) {
-  return dtype == Dtype::kFloat32 || dtype == Dtype::kFloat16 ? Dtype::kFloat32 : Dtype::kFloat64;
+  return dtype == Dtype::kFloat32 || IsNarrowFloat(dtype) ? Dtype::kFloat32 : Dtype::kFloat64;
 }
 
 // How many elements a mean or moment is taken over.

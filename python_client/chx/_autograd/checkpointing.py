@@ -14,6 +14,7 @@ from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._runtime import random_streams, recording
 from chx._runtime.containers import map_leaves
+from chx._types import is_float
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,7 +79,7 @@ class _Again:
             stack.enter_context(modes.force_backprop_mode(graph))
             stack.enter_context(random_streams.replayed(session, self._stream))
             # Views, so that no input depends on another one.
-            leaves = [x[...] if x.dtype.kind == "f" else x for x in inputs]
+            leaves = [x[...] if is_float(x.dtype) else x for x in inputs]
             for i in targets:
                 leaves[i].require_grad(graph)
             _, again = self.outputs(leaves)

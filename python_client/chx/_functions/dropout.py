@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chx import _core, random
 from chx._core import ndarray
+from chx._types import is_float
 
 
 def dropout(x: ndarray, p: float = 0.5, training: bool = True) -> ndarray:
@@ -15,7 +16,7 @@ def dropout(x: ndarray, p: float = 0.5, training: bool = True) -> ndarray:
       DtypeError: x is not of floats.
       ValueError: p is not in [0, 1].
     """
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         raise _core.DtypeError(f"[dropout] expects floats, got {x.dtype}")
     if not 0 <= p <= 1:
         raise ValueError(f"[dropout] expects p in [0, 1], got {p}")

@@ -9,7 +9,7 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, operands
-from chx._types import DtypeLike
+from chx._types import DtypeLike, is_float
 
 
 def array_like(value: Any, array: ndarray, dtype: DtypeLike | None = None) -> ndarray:
@@ -70,7 +70,7 @@ def checked_axis(name: str, axis: int, ndim: int) -> int:
 
 def floating(a: ndarray) -> ndarray:
     """The array; of integers and bools as float64."""
-    return a if a.dtype.kind == "f" else a.astype("float64")
+    return a if is_float(a.dtype) else a.astype("float64")
 
 
 def sliced(a: ndarray, axis: int, start: int | None, stop: int | None = None) -> ndarray:

@@ -8,6 +8,7 @@ from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation
 from chx._numpy.arguments import array_like
+from chx._types import is_float
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> ndarray:
@@ -50,7 +51,7 @@ def _correlated(long: ndarray, short: ndarray, mode: str) -> ndarray:
     dtype = np.dtype("int64") if dtype == np.bool_ else dtype
     long, short = long.astype(dtype, copy=False), short.astype(dtype, copy=False)
     padded = _core.constant_pad(long, [before, after])
-    if dtype.kind == "f":
+    if is_float(dtype):
         return _core.conv(padded.reshape(1, 1, -1), short.reshape(1, 1, m)).reshape(-1)
     windows = np.arange(n + before + after - m + 1)[:, None] + np.arange(m)
     return _core.matmul(_core.take(padded, creation.array(windows, device=long.device), 0), short)

@@ -49,7 +49,11 @@ def export(
     versioned = max_version is not None and max_version[0] >= 1
     view = None if copy else _view(self, versioned, copy is False)
     copied = view is None
-    return _core._dlpack_export(transfer.to_numpy(self) if copied else view, versioned, copied)
+    values = transfer.to_numpy(self) if view is None else view
+    bfloat16 = values.dtype.name == "bfloat16"  # which buffers have no format for
+    if bfloat16:
+        values = values.view(np.uint16)
+    return _core._dlpack_export(values, versioned, copied, bfloat16)
 
 
 def device(self: ndarray) -> tuple[int, int]:
@@ -110,8 +114,7 @@ def from_dlpack(x: Any, device: DeviceLike = None, copy: bool | None = None) -> 
     if isinstance(x, _core.ndarray):
         return _from_own(x, device, copy)
     # Old versions of NumPy don't show what is read-only.
-    known = isinstance(x, np.ndarray)
-    values = x if known else np.asarray(_core._dlpack_import(_capsule(x, copy is False)))
+    values = x if isinstance(x, np.ndarray) else _imported(_capsule(x, copy is False))
     if not copy and values.size:
         # As it is known; without a device, wherever it is.
         session = _core._get_default_session()
@@ -143,6 +146,12 @@ def _from_own(x: ndarray, device: DeviceLike, copy: bool | None) -> ndarray:
     if device is not None and moved:
         return apart.to_device(device)
     return apart.copy() if copy or in_graph else apart
+
+
+def _imported(capsule: Any) -> NumpyArray:
+    memory = _core._dlpack_import(capsule)
+    values = np.asarray(memory)
+    return values.view("bfloat16") if _core._dlpack_is_bfloat16(memory) else values
 
 
 def _capsule(x: Any, never_copied: bool) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 
 from chx import _core
 from chx._numpy import operands
-from chx._types import Dtype, DtypeLike
+from chx._types import Dtype, DtypeLike, is_float
 
 
 def result_type(*arrays_and_dtypes: Any) -> Dtype:
@@ -27,7 +27,7 @@ def result_type(*arrays_and_dtypes: Any) -> Dtype:
     if not others:
         return np.dtype(number)
     dtype = operands.promoted([_dtype_of(v) for v in others])
-    wider = (dtype.kind != "f" and "f" in kinds) or (dtype.kind == "b" and kinds & {"i", "u"})
+    wider = (not is_float(dtype) and "f" in kinds) or (dtype.kind == "b" and kinds & {"i", "u"})
     return np.dtype(number) if wider else dtype
 
 

@@ -10,6 +10,7 @@ from chx import _core
 from chx._core import ndarray
 from chx._numpy import calculus, creation, sorting
 from chx._numpy.arguments import array_beside, array_like
+from chx._types import is_float
 
 
 def histogram(
@@ -54,7 +55,7 @@ def _edges(a: ndarray, bins: Any, range: tuple[float, float] | None) -> ndarray:
         if not isinstance(bins, _core.ndarray) and (np.diff(bins) < 0).any():
             raise ValueError(f"[histogram] expects edges that increase, got {bins}")
         edges = array_like(bins, a)
-        return edges if edges.dtype.kind == "f" else edges.astype("float64")
+        return edges if is_float(edges.dtype) else edges.astype("float64")
     if bins < 1:
         raise ValueError(f"[histogram] expects at least one bin, got {bins}")
     if range is None:

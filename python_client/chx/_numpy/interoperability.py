@@ -25,6 +25,8 @@ def buffer(self: ndarray, flags: int) -> memoryview:
     need the values; else a copy that is read-only.
     """
     _unseen.error = None
+    if self.dtype.name == "bfloat16":
+        raise BufferError("[buffer] expects a dtype that buffers have a format for, got bfloat16")
     try:
         view = transfer.to_numpy(self, copy=False).data
     except BaseException as error:  # NumPy drops it, and asks for __array__ then

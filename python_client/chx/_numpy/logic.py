@@ -7,6 +7,7 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy.arguments import array_like, arrays_like
+from chx._types import is_float
 
 
 def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
@@ -45,7 +46,7 @@ def isposinf(x: ndarray) -> ndarray:
     """Whether x is positive infinity, as bool."""
     return (
         _core.equal(x, np.inf)
-        if x.dtype.kind == "f"
+        if is_float(x.dtype)
         else _core.zeros(x.shape, "bool", device=x.device)
     )
 
@@ -54,6 +55,6 @@ def isneginf(x: ndarray) -> ndarray:
     """Whether x is negative infinity, as bool."""
     return (
         _core.equal(x, -np.inf)
-        if x.dtype.kind == "f"
+        if is_float(x.dtype)
         else _core.zeros(x.shape, "bool", device=x.device)
     )

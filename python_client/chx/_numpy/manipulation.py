@@ -19,7 +19,7 @@ from chx._numpy.arguments import (
     check_written,
     checked_axis,
 )
-from chx._types import NumpyArray, Operand
+from chx._types import NumpyArray, Operand, is_float
 
 
 def ndim(a: Any) -> int:
@@ -186,7 +186,7 @@ def split(ary: ndarray, indices_or_sections: int | Sequence[int], axis: int = 0)
     """Parts along an axis, as a list: equal ones if given a number, or cut at indices. Views."""
     if np.ndim(indices_or_sections) == 0:
         number = np.asarray(indices_or_sections)
-        if number.dtype.kind == "f" and float(number).is_integer():  # as NumPy takes it
+        if is_float(number.dtype) and float(number).is_integer():  # as NumPy takes it
             indices_or_sections = int(number)
         return list(_core.split(ary, cast(int, indices_or_sections), None, axis))
     return list(_core.split(ary, None, cast(Sequence[int], indices_or_sections), axis))

@@ -10,7 +10,7 @@ from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, transfer
 from chx._numpy.arguments import array_beside
-from chx._types import DtypeLike, Operand
+from chx._types import DtypeLike, Operand, is_float
 
 
 def clip(a: Any, a_min: Operand | None, a_max: Operand | None) -> ndarray:
@@ -39,7 +39,7 @@ def fix(a: ndarray) -> ndarray:
 
 def modf(x: ndarray) -> tuple[ndarray, ndarray]:
     """(fraction, whole part), both with the sign of x. The whole part has no gradient."""
-    x = x if x.dtype.kind == "f" else x.astype("float32")
+    x = x if is_float(x.dtype) else x.astype("float32")
     whole = _core.trunc(x)
     fraction = _core.where(_core.isinf(x), 0, x - whole)
     return _core.copysign(fraction, x), whole
@@ -61,7 +61,7 @@ def nancumprod(a: ndarray, axis: int | None = None, dtype: DtypeLike | None = No
 
 
 def _replaced(a: ndarray, value: float) -> ndarray:
-    return _core.where(_core.isnan(a), value, a) if a.dtype.kind == "f" else a
+    return _core.where(_core.isnan(a), value, a) if is_float(a.dtype) else a
 
 
 def real(val: ndarray) -> ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import transfer
-from chx._types import Dtype, NumpyArray
+from chx._types import Dtype, NumpyArray, is_float
 
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _LISTS = (list, tuple, range)
@@ -53,7 +53,7 @@ def _of_list(value: Sequence[Any], arrays: Sequence[ndarray], operator: str) -> 
             return NotImplemented
         return _core.stack(parts)
     values = np.asarray(value)
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in "biu" and not is_float(values.dtype):
         return NotImplemented
     dtype = None if _has(value, (np.ndarray,)) else _dtype_beside(values, arrays)
     return transfer.upload(values, dtype, device=arrays[0].device)
@@ -85,12 +85,13 @@ def _dtype_beside(values: NumpyArray, arrays: Sequence[ndarray]) -> Dtype:
     dtypes = [a.dtype for a in arrays]
     if values.size == 0:
         return promoted(dtypes)
-    of_kind = [d for d in dtypes if d.kind in ("f" if values.dtype.kind == "f" else "iu")]
+    floats = is_float(values.dtype)
+    of_kind = [d for d in dtypes if (is_float(d) if floats else d.kind in "iu")]
     dtype: Dtype = values.dtype
     if dtype.kind == "b" or not of_kind:
         return dtype
     beside = promoted(of_kind)
-    if beside.kind != "f":
+    if not floats:
         limits = np.iinfo(beside)
         if values.min() < limits.min or values.max() > limits.max:
             return dtype
@@ -99,6 +100,9 @@ def _dtype_beside(values: NumpyArray, arrays: Sequence[ndarray]) -> Dtype:
 
 def promoted(dtypes: Sequence[Dtype]) -> Dtype:
     """The dtype of an operator's result from arrays of these: a float array makes it a float."""
-    floats = [d for d in dtypes if d.kind == "f"]
+    floats = [d for d in dtypes if is_float(d)]
+    own = [d for d in floats if d.kind == "f"]  # NumPy's
+    if len(own) < len(floats):  # the others are bfloat16
+        return np.result_type(np.float32, *own) if own else floats[0]
     result: Dtype = np.result_type(*(floats or dtypes))
     return result

@@ -12,7 +12,7 @@ from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation
 from chx._numpy.arguments import sliced
-from chx._types import NumpyArray
+from chx._types import NumpyArray, is_float
 
 _INDEXED = ("edge", "wrap", "reflect", "symmetric")
 _STATISTICS: dict[str, Callable[..., ndarray]] = {
@@ -155,7 +155,7 @@ def _border(
         statistic = _core.mean(
             sliced(ordered, axis, (length - 1) // 2, length // 2 + 1), axis, True, _wide(array)
         )
-        if array.dtype.kind == "f":  # NaNs are last
+        if is_float(array.dtype):  # NaNs are last
             last = sliced(ordered, axis, length - 1, length)
             statistic = _core.where(_core.isnan(last), np.nan, statistic)
     elif mode == "mean":
@@ -166,7 +166,7 @@ def _border(
 
 
 def _wide(array: ndarray) -> str | None:
-    return "float64" if array.dtype.kind != "f" else None
+    return "float64" if not is_float(array.dtype) else None
 
 
 def _rounded(x: ndarray, dtype: np.dtype[Any]) -> ndarray:
@@ -182,7 +182,7 @@ def _ramp(edge: ndarray, shape: Sequence[int], axis: int, side: int, end: float)
     share = (share[::-1] if side else share).reshape(
         [-1 if d == axis else 1 for d in range(edge.ndim)]
     )
-    floating = edge if edge.dtype.kind == "f" else edge.astype("float64")
+    floating = edge if is_float(edge.dtype) else edge.astype("float64")
     weight = creation.array(share, floating.dtype, device=edge.device)
     ramp = (floating - end) * weight + end
     if edge.dtype.kind in "iu":

@@ -10,6 +10,7 @@ from chx import _core
 from chx._core import ndarray
 from chx._numpy import calculus, creation, index_arrays, mathematics, sorting
 from chx._numpy.arguments import array_beside, arrays_like, checked_axis
+from chx._types import is_float
 
 
 def unique(
@@ -40,7 +41,7 @@ def unique(
         differ = _core.not_equal(ordered[1:], ordered[:-1])
         if axis is not None:
             differ = _core.any(differ, list(range(1, rows.ndim))) if rows.ndim > 1 else differ
-        elif equal_nan and rows.dtype.kind == "f":
+        elif equal_nan and is_float(rows.dtype):
             differ = _core.logical_and(differ, _core.logical_not(_core.isnan(ordered[:-1])))
         first[1:] = differ
     (starts,) = index_arrays.nonzero(first)

@@ -13,7 +13,7 @@ from chx import _core
 from chx._core import ndarray
 from chx._numpy import creation, mathematics, quantile_methods
 from chx._numpy.arguments import array_beside, array_like, arrays_like, checked_axis
-from chx._types import DtypeLike, NumpyArray, Shape
+from chx._types import DtypeLike, NumpyArray, Shape, is_float
 
 
 def quantile(
@@ -63,7 +63,7 @@ def median(a: ndarray, axis: Any = None, keepdims: bool = False) -> ndarray:
     Bool and integers give float32, as operators do.
     """
     if isinstance(axis, (tuple, list)):
-        if a.dtype.kind != "f":
+        if not is_float(a.dtype):
             a = a.astype("float32")
         return _quantiles("median", a, np.asarray(0.5), axis, keepdims, "linear", False)
     return _core.median(a, axis, keepdims)
@@ -97,7 +97,7 @@ def _quantiles(
         raise ValueError(
             f"[{name}] expects one of {', '.join(quantile_methods.METHODS)}, got {method!r}"
         )
-    if a.dtype.kind != "f":
+    if not is_float(a.dtype):
         a = a.astype("float64")
     lanes, kept = _lanes(name, a, axis)
     shape = q.shape + (kept if keepdims else lanes.shape[1:])
@@ -176,7 +176,7 @@ def average(
             raise ValueError(f"[average] expects {a.shape[normal]} weights, got {weights.size}")
         weights = weights.reshape([-1 if i == normal else 1 for i in range(a.ndim)])
         weights = _core.broadcast_to(weights, a.shape)
-    if a.dtype.kind != "f" and weights.dtype.kind != "f":
+    if not is_float(a.dtype) and not is_float(weights.dtype):
         a, weights = a.astype("float64"), weights.astype("float64")  # products might not fit
     total = _core.sum(weights, axis, keepdims)
     mean = _core.sum(a * weights, axis, keepdims) / total
@@ -276,7 +276,7 @@ def cov(
 def _variables(m: ndarray, rowvar: bool) -> ndarray:
     if m.ndim > 2:
         raise ValueError(f"[cov] expects at most two dimensions, got shape {m.shape}")
-    m = m if m.dtype.kind == "f" else m.astype("float64")
+    m = m if is_float(m.dtype) else m.astype("float64")
     if m.ndim < 2:
         return m.reshape(1, m.size)
     return m if rowvar or m.shape[0] == 1 else m.T

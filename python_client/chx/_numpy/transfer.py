@@ -11,7 +11,7 @@ from chx import _core
 from chx._autograd import modes
 from chx._compat import zip_strict
 from chx._core import Device, ndarray
-from chx._types import DeviceLike, DtypeLike, NumpyArray
+from chx._types import DeviceLike, DtypeLike, NumpyArray, is_float
 
 # From here on the system's allocator gives memory back and makes it anew, small page by small page.
 _LARGE_RESULT = 4 << 20
@@ -96,7 +96,9 @@ def upload(
 
 def same_memory(values: NumpyArray, device: DeviceLike) -> ndarray | None:
     """The array over the memory of a NumPy array, if that is one that the daemon knows."""
-    if not values.flags.writeable or not values.dtype.isnative or values.dtype.kind not in "bifu":
+    if not values.flags.writeable or not values.dtype.isnative:
+        return None
+    if values.dtype.kind not in "biu" and not is_float(values.dtype):
         return None
     address = values.__array_interface__["data"][0]
     try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from chx import _core
+from chx._types import is_float
 
 if TYPE_CHECKING:
     from chx._runtime.recording import Recording
@@ -121,7 +122,7 @@ class Number:
         if (
             not recording.is_current()
             or name not in _OPERATORS
-            or array.dtype.kind != "f"
+            or not is_float(array.dtype)
             or array.device.backend._session is not recording.session
         ):
             return float(self)

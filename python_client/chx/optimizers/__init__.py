@@ -16,6 +16,7 @@ from chx.optimizers._clipping import (
     clip_grad_norm as clip_grad_norm,
     clip_grad_value as clip_grad_value,
 )
+from chx.optimizers._grad_scaler import GradScaler as GradScaler
 from chx.optimizers._hooks import (
     GradientClipping as GradientClipping,
     GradientHardClipping as GradientHardClipping,
@@ -62,6 +63,7 @@ else:
         "Adam",
         "AdamW",
         "CorrectedMomentumSGD",
+        "GradScaler",
         "GradientClipping",
         "GradientHardClipping",
         "GradientLARS",

@@ -10,7 +10,8 @@ from chx.optimizers._devices import by_device
 from chx.optimizers._rules import operators
 
 
-def _gradients(params: ndarray | Iterable[ndarray]) -> list[ndarray]:
+def gradients(params: ndarray | Iterable[ndarray]) -> list[ndarray]:
+    """Those that there are, to be written in place."""
     params = [params] if isinstance(params, ndarray) else params
     grads = [p.grad for p in params]
     return [
@@ -28,7 +29,7 @@ def clip_grad_norm(params: ndarray | Iterable[ndarray], max_norm: float) -> None
     Raises:
       ValueError: the gradients are on several devices, or too many for one command.
     """
-    grads = _gradients(params)
+    grads = gradients(params)
     groups = list(by_device(grads, grads))
     if len(groups) > 1:
         raise ValueError("[clip_grad_norm] expects gradients of one device, for one command")
@@ -41,6 +42,6 @@ def clip_grad_value(params: ndarray | Iterable[ndarray], max_value: float) -> No
 
     One command for each device.
     """
-    grads = _gradients(params)
+    grads = gradients(params)
     for group in by_device(grads, grads):
         operators["gradient_hard_clipping"](group, -max_value, max_value)

@@ -183,7 +183,7 @@ class Convolution {
   template <typename Fn>
   absl::Status InType(Fn&& fn) {
     return kernels::VisitDtype(dtype_, [&](auto tag) -> absl::Status {
-      if constexpr (std::is_same<typename decltype(tag)::Type, kernels::Half>::value) {
+      if constexpr (kernels::kIsNarrowFloat<typename decltype(tag)::Type>) {
         return absl::OkStatus();
       } else {
         return fn(tag);
@@ -253,13 +253,13 @@ class Convolution {
   char* col_ = nullptr;  // null: the image is the matrix of windows
 };
 
-// Runs `compute(convolution, in0, in1, out)`. float16 is computed in float32, so that sums over
-// samples are not rounded in between.
+// Runs `compute(convolution, in0, in1, out)`. Narrow floats are computed in float32, so that sums
+// over samples are not rounded in between.
 template <typename Compute>
 absl::Status Run(const KernelArgs& args, const Windows& windows, int64_t channels, int64_t features,
                  Compute&& compute) {
   const KernelTensor& out = args.out(0);
-  const Dtype dtype = out.dtype == Dtype::kFloat16 ? Dtype::kFloat32 : out.dtype;
+  const Dtype dtype = WorkDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), dtype));
   KernelTensor target = out;

@@ -49,9 +49,6 @@ absl::Status RunOnHost(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
-// float16 is computed in float32.
-Dtype WorkDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
-
 absl::Status RunDecomposition(const KernelArgs& args) {
   std::vector<KernelTensor> inputs;
   std::vector<KernelTensor> outputs;
@@ -61,7 +58,7 @@ absl::Status RunDecomposition(const KernelArgs& args) {
   }
   for (const KernelTensor& output : args.outputs) {
     outputs.push_back(output);
-    if (output.dtype != Dtype::kFloat16) continue;
+    if (!IsNarrowFloat(output.dtype)) continue;
     CHX_ASSIGN_OR_RETURN(outputs.back(), NewTensor(args, Dtype::kFloat32, output.shape));
   }
   const KernelArgs wide = {args.op, args.stream, args.scratch, inputs, outputs, args.attrs};

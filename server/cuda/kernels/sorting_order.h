@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_CUDA_KERNELS_SORTING_ORDER_H_
 #define CHX_SERVER_CUDA_KERNELS_SORTING_ORDER_H_
 
+#include <cmath>
 #include <cstdint>
 
 #include "ops/dtype.h"
@@ -30,7 +31,7 @@ class KeyOrder {
       last_ = 1;  // as any other byte but 0
       bits_ = 1;
     } else if (IsFloat(dtype)) {
-      const int mantissa = dtype == Dtype::kFloat16 ? 10 : dtype == Dtype::kFloat32 ? 23 : 52;
+      const int mantissa = -std::ilogb(EpsilonOf(dtype));
       // Negative NaNs would be the least keys; subtracting their number makes them the greatest.
       shift_ = static_cast<Key>((Key{1} << mantissa) - 1);
       positive_ = top_;

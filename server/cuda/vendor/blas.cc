@@ -19,7 +19,10 @@ bool LoadAll(void* library, BlasLibrary* blas) {
 }
 
 cudaDataType_t DataType(Dtype dtype) {
-  return dtype == Dtype::kFloat64 ? CUDA_R_64F : dtype == Dtype::kFloat16 ? CUDA_R_16F : CUDA_R_32F;
+  return dtype == Dtype::kFloat64    ? CUDA_R_64F
+         : dtype == Dtype::kFloat16  ? CUDA_R_16F
+         : dtype == Dtype::kBfloat16 ? CUDA_R_16BF
+                                     : CUDA_R_32F;
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ std::vector<Algorithm> ToAlgorithms(const Perf* perfs, int count, Dtype dtype) {
     algorithms[i].number = static_cast<int>(perfs[i].algo);
     algorithms[i].works =
         perfs[i].status == CUDNN_STATUS_SUCCESS &&
-        (dtype == Dtype::kFloat16 || perfs[i].mathType != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
+        (IsNarrowFloat(dtype) || perfs[i].mathType != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
     algorithms[i].math = static_cast<int>(perfs[i].mathType);
     // With FMA_MATH in the call, DEFAULT_MATH is that, too.
-    algorithms[i].exact = dtype == Dtype::kFloat16 || perfs[i].mathType == CUDNN_FMA_MATH ||
+    algorithms[i].exact = IsNarrowFloat(dtype) || perfs[i].mathType == CUDNN_FMA_MATH ||
                           perfs[i].mathType == CUDNN_DEFAULT_MATH;
     algorithms[i].deterministic = perfs[i].determinism == CUDNN_DETERMINISTIC;
     algorithms[i].workspace =
@@ -76,7 +76,7 @@ struct CudaDnn::ConvObjects {
                                              CUDNN_CROSS_CORRELATION, WorkType(call.dtype)),
          // Of float32, DEFAULT_MATH may use TF32.
          dnn.cudnnSetConvolutionMathType(
-             windows.get(), call.dtype == Dtype::kFloat16            ? CUDNN_TENSOR_OP_MATH
+             windows.get(), IsNarrowFloat(call.dtype)                ? CUDNN_TENSOR_OP_MATH
                             : call.dtype == Dtype::kFloat32 && !tf32 ? CUDNN_FMA_MATH
                                                                      : CUDNN_DEFAULT_MATH)});
   }
@@ -207,7 +207,7 @@ cudnnStatus_t CudaDnn::Run(const ConvCall& call, const ConvObjects& o, const Alg
   const Factor one(call.dtype, 1);
   const Factor before(call.dtype, call.accumulate ? 1 : 0);
   const auto bytes = static_cast<size_t>(algorithm.workspace);
-  if (call.dtype == Dtype::kFloat16 || !algorithm.exact) {
+  if (IsNarrowFloat(call.dtype) || !algorithm.exact) {
     const cudnnStatus_t status = library_->cudnnSetConvolutionMathType(
         o.windows.get(), static_cast<cudnnMathType_t>(algorithm.math));
     if (status != CUDNN_STATUS_SUCCESS) return status;

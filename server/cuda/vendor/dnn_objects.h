@@ -12,12 +12,13 @@
 namespace chx::server::cuda {
 
 inline cudnnDataType_t DataType(Dtype dtype) {
-  return dtype == Dtype::kFloat64   ? CUDNN_DATA_DOUBLE
-         : dtype == Dtype::kFloat16 ? CUDNN_DATA_HALF
-                                    : CUDNN_DATA_FLOAT;
+  return dtype == Dtype::kFloat64    ? CUDNN_DATA_DOUBLE
+         : dtype == Dtype::kFloat16  ? CUDNN_DATA_HALF
+         : dtype == Dtype::kBfloat16 ? CUDNN_DATA_BFLOAT16
+                                     : CUDNN_DATA_FLOAT;
 }
 
-// float16 is summed up in float32.
+// Narrow floats are summed up in float32.
 inline cudnnDataType_t WorkType(Dtype dtype) {
   return dtype == Dtype::kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
 }

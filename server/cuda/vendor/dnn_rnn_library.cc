@@ -25,7 +25,7 @@ cudnnRNNMode_t ModeOf(RnnMode mode) {
 
 // float32 is not rounded to TF32, as convolutions' (dnn_library.cc).
 cudnnMathType_t MathOf(Dtype dtype) {
-  return dtype == Dtype::kFloat16   ? CUDNN_TENSOR_OP_MATH
+  return IsNarrowFloat(dtype)       ? CUDNN_TENSOR_OP_MATH
          : dtype == Dtype::kFloat32 ? CUDNN_FMA_MATH
                                     : CUDNN_DEFAULT_MATH;
 }

@@ -11,6 +11,7 @@
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/native/kernels/register_kernels.h"
+#include "server/native/kernels/wide_args.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
 #include "server/native/loops/loops.h"
@@ -368,21 +369,25 @@ bool IsTooLong(const KernelArgs& args) {
 }
 
 // query, key, value, attn_mask?; is_causal, scale, enable_gqa.
-absl::Status RunAttention(const KernelArgs& args) {
-  if (!IsMine(args, {0, 1, 2}) || IsTooLong(args)) return absl::UnimplementedError("");
-  if (args.out(1).size() == 0) return absl::OkStatus();
-  return args.in(0).dtype == Dtype::kFloat64 ? Forward<double>(args) : Forward<float>(args);
+absl::Status RunAttention(const KernelArgs& given) {
+  if (IsTooLong(given)) return absl::UnimplementedError("");
+  return RunWide(given, [](const KernelArgs& args) {
+    if (!IsMine(args, {0, 1, 2})) return absl::UnimplementedError("");
+    if (args.out(1).size() == 0) return absl::OkStatus();
+    return args.in(0).dtype == Dtype::kFloat64 ? Forward<double>(args) : Forward<float>(args);
+  });
 }
 
 // query, key, value, y, lse, gy, attn_mask?; is_causal, scale, enable_gqa, mask_grad.
-absl::Status RunAttentionGrad(const KernelArgs& args) {
-  if (!IsMine(args, {0, 1, 2, 3, 5}) || IsTooLong(args) || args.attrs[3].AsBool()) {
-    return absl::UnimplementedError("");
-  }
+absl::Status RunAttentionGrad(const KernelArgs& given) {
+  if (IsTooLong(given) || given.attrs[3].AsBool()) return absl::UnimplementedError("");
   for (int i = 0; i < 3; ++i) {
-    if (args.in(i).size() == 0) return absl::UnimplementedError("");
+    if (given.in(i).size() == 0) return absl::UnimplementedError("");
   }
-  return args.in(0).dtype == Dtype::kFloat64 ? Gradient<double>(args) : Gradient<float>(args);
+  return RunWide(given, [](const KernelArgs& args) {
+    if (!IsMine(args, {0, 1, 2, 3, 5})) return absl::UnimplementedError("");
+    return args.in(0).dtype == Dtype::kFloat64 ? Gradient<double>(args) : Gradient<float>(args);
+  });
 }
 
 }  // namespace

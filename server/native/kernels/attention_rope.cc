@@ -7,6 +7,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/indexer.h"
 #include "server/native/kernels/register_kernels.h"
+#include "server/native/kernels/wide_args.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
 #include "server/native/loops/loops.h"
@@ -114,12 +115,12 @@ absl::Status Rotate(const KernelArgs& args) {
 
 // x, positions?, frequencies?; base, interleaved.
 template <bool kInverse>
-absl::Status RunRope(const KernelArgs& args) {
-  const KernelTensor& out = args.out(0);
-  if (out.size() == 0) return absl::OkStatus();
-  if (out.dtype == Dtype::kFloat16) return absl::UnimplementedError("");
-  return out.dtype == Dtype::kFloat64 ? Rotate<kInverse, double>(args)
-                                      : Rotate<kInverse, float>(args);
+absl::Status RunRope(const KernelArgs& given) {
+  if (given.out(0).size() == 0) return absl::OkStatus();
+  return RunWide(given, [](const KernelArgs& args) {
+    return args.out(0).dtype == Dtype::kFloat64 ? Rotate<kInverse, double>(args)
+                                                : Rotate<kInverse, float>(args);
+  });
 }
 
 }  // namespace

@@ -180,9 +180,6 @@ class Convolution {
   std::vector<int64_t> apart_;
 };
 
-// In which it is computed.
-Dtype WorkDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
-
 void Cast(const KernelArgs& args, const KernelTensor& in, const KernelTensor& out) {
   RunUnary(PoolOf(args), in, out,
            Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
@@ -211,7 +208,8 @@ absl::StatusOr<bool> RunDnnl(const KernelArgs& args, const ConvShape& shape, con
   return false;
 }
 
-// Runs `compute(convolution, in0, in1, out)`, if oneDNN does not; float16 is computed in float32.
+// Runs `compute(convolution, in0, in1, out)`, if oneDNN does not; narrow floats are computed in
+// float32.
 template <typename Compute>
 absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, int64_t channels,
                  int64_t features, Compute&& compute) {
@@ -231,7 +229,7 @@ absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, 
   }
   CHX_RETURN_IF_ERROR(kernels::VisitDtype(dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
-    if constexpr (!std::is_same<T, kernels::Half>::value) {
+    if constexpr (!kernels::kIsNarrowFloat<T>) {
       CHX_ASSIGN_OR_RETURN(const kernels::ConvPlan plan,
                            kernels::ConvPlan::Make(args, dtype, windows, a.shape[0], channels,
                                                    features, kBlockBytes, INT32_MAX));

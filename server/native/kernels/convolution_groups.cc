@@ -29,7 +29,7 @@ ConvShape ShapeOf(const KernelArgs& args, ConvKind kind, const Shape& x, const S
   return shape;
 }
 
-// Dense float32; float16 is computed in it.
+// Dense float32; narrow floats are computed in it.
 absl::StatusOr<float*> Dense(const KernelArgs& args, const KernelTensor& in) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, in, Dtype::kFloat32));
   return reinterpret_cast<float*>(dense.data);
@@ -38,7 +38,7 @@ absl::StatusOr<float*> Dense(const KernelArgs& args, const KernelTensor& in) {
 absl::Status Run(const KernelArgs& args, const ConvShape& shape) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
-  if (out.dtype != Dtype::kFloat32 && out.dtype != Dtype::kFloat16) return Declined();
+  if (WorkDtype(out.dtype) != Dtype::kFloat32) return Declined();
   if (shape.is_plain()) return Declined();  // conv does it
   if (args.in(0).size() == 0 || args.in(1).size() == 0 || !DnnlIsFaster(shape)) return Declined();
   CHX_ASSIGN_OR_RETURN(float* const a, Dense(args, args.in(0)));

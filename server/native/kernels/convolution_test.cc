@@ -145,7 +145,7 @@ class ConnectionTest : public testing::Test {
 
 TEST_F(ConnectionTest, Convolutions) {
   for (int round = 0; round < Rounds(135); ++round) {
-    CheckConvolution(RandomCase(), kAllDtypes[round % 9], RandomInt(rng_, 1, 3));
+    CheckConvolution(RandomCase(), kAllDtypes[round % kNumDtypes], RandomInt(rng_, 1, 3));
   }
 }
 
@@ -160,6 +160,7 @@ TEST_F(ConnectionTest, ConvolutionsWithMoreWork) {
   CheckConvolution(MakeCase({3, 17, 90}, {5}, {3}, {2}), Dtype::kFloat32, 33);
   CheckConvolution(MakeCase({2, 9, 5, 6, 7}, {3, 2, 3}, {1, 2, 2}, {1, 0, 2}), Dtype::kFloat32, 20);
   CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}), Dtype::kFloat16, 16);
+  CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}), Dtype::kBfloat16, 16);
   CheckConvolution(MakeCase({2, 8, 20, 19}, {4, 3}, {3, 4}, {1, 0}, true), Dtype::kFloat32, 16);
   CheckConvolution(MakeCase({5, 40, 31, 30}, {1, 1}, {1, 1}, {0, 0}), Dtype::kFloat32, 11);
   CheckConvolution(MakeCase({8, 16, 3, 3}, {2, 2}, {1, 1}, {3, 2}), Dtype::kFloat32, 16);
@@ -171,7 +172,7 @@ TEST_F(ConnectionTest, ConvolutionsWithMoreWork) {
 TEST_F(ConnectionTest, Pooling) {
   for (int round = 0; round < Rounds(60); ++round) {
     const Case c = RandomCase();
-    const Dtype dtype = kFloatDtypes[round % 3];
+    const Dtype dtype = kFloatDtypes[round % 4];
     const int64_t planes = c.image[0] * c.image[1];
     const int64_t count = NumElements(c.counts);
     const int64_t size = NumElements(SpatialOf(c.image));

@@ -128,11 +128,8 @@ bool NeedsFinite(absl::string_view op) {
 TEST_F(DecompositionsTest, HostileElementsNeitherCrashNorHang) {
   const TimeLimit limit(100);
   for (int round = 0; round < 120; ++round) {
-    constexpr Dtype kAll[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
-    const Dtype dtype = kAll[round % 3];
-    const Number huge = dtype == Dtype::kFloat16   ? 65504
-                        : dtype == Dtype::kFloat32 ? std::numeric_limits<float>::max()
-                                                   : std::numeric_limits<double>::max();
+    const Dtype dtype = kFloatDtypes[round / 4 % 4];
+    const Number huge = GreatestOf(dtype);
     const std::vector<Number> all = {-1,       33,       0,   1e-7L,    huge,     -huge,
                                      huge / 3, 1 / huge, NAN, INFINITY, -INFINITY};
     // Infinities alone are what LAPACK takes for numbers.

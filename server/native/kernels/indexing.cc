@@ -186,8 +186,7 @@ absl::Status RunTakeGrad(const KernelArgs& args) {
       const int64_t* const indices,
       ResolveIndices(args, args.in(1), static_cast<IndexMode>(args.attrs[2].AsInt()), size));
   if (out.size() == 0) return absl::OkStatus();
-  // float16 is added up in float32.
-  const Dtype dtype = out.dtype == Dtype::kFloat16 ? Dtype::kFloat32 : out.dtype;
+  const Dtype dtype = WorkDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), dtype));
   KernelTensor sum = out;
   if (dtype != out.dtype) {

@@ -230,9 +230,9 @@ absl::Status RunScatterReduce(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   const auto reduction = static_cast<Reduction>(args.attrs[1].AsInt());
   const bool self = args.attrs[2].AsBool();
-  // Sums of float16 are rounded once.
+  // Sums of narrow floats are rounded once.
   const bool rounds = reduction != kMax && reduction != kMin;
-  if (out.dtype == Dtype::kFloat16 && rounds) return absl::UnimplementedError("");
+  if (IsNarrowFloat(out.dtype) && rounds) return absl::UnimplementedError("");
   CHX_ASSIGN_OR_RETURN(const int axis,
                        rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), out.ndim()));
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices,

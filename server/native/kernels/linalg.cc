@@ -25,15 +25,13 @@ Matrix MatrixOf(const KernelTensor& tensor) {
           tensor.strides[last]};
 }
 
-Dtype BlasDtype(Dtype dtype) { return dtype == Dtype::kFloat16 ? Dtype::kFloat32 : dtype; }
-
 // A tensor of matrices in BLAS's dtype and layout, copied only if it is not.
 absl::StatusOr<KernelTensor> BlasReady(const KernelArgs& args, const KernelTensor& tensor) {
-  if (tensor.dtype == BlasDtype(tensor.dtype) &&
+  if (tensor.dtype == WorkDtype(tensor.dtype) &&
       IsBlasReady(MatrixOf(tensor), ItemSize(tensor.dtype))) {
     return tensor;
   }
-  return Contiguous(args, tensor, BlasDtype(tensor.dtype));
+  return Contiguous(args, tensor, WorkDtype(tensor.dtype));
 }
 
 // The leading dimensions of `tensor`, which broadcast to `batch`.
@@ -112,8 +110,8 @@ absl::Status MatrixProducts(const KernelArgs& args, const KernelTensor& a_in,
 
 // Runs `product(target)` with a target of BLAS's dtype, and casts it back.
 template <typename Product>
-absl::Status InBlasDtype(const KernelArgs& args, const KernelTensor& out, Product&& product) {
-  const Dtype dtype = BlasDtype(out.dtype);
+absl::Status InWorkDtype(const KernelArgs& args, const KernelTensor& out, Product&& product) {
+  const Dtype dtype = WorkDtype(out.dtype);
   if (dtype == out.dtype) return product(out);
   CHX_ASSIGN_OR_RETURN(const KernelTensor wide, NewTensor(args, dtype, out.shape));
   CHX_RETURN_IF_ERROR(product(wide));
@@ -157,7 +155,7 @@ absl::Status RunMatmul(const KernelArgs& args) {
     OuterProducts(args, operands, out);
     return absl::OkStatus();
   }
-  return InBlasDtype(args, out, [&](const KernelTensor& target) {
+  return InWorkDtype(args, out, [&](const KernelTensor& target) {
     return MatrixProducts(args, operands.a, operands.b, operands.batch, false, target);
   });
 }
@@ -173,13 +171,13 @@ absl::Status RunLinear(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor x,
                        kernels::AsMatrix(args.in(0), static_cast<int>(args.attrs[0].AsInt()),
                                          [&args](const KernelTensor& in) {
-                                           return Contiguous(args, in, BlasDtype(in.dtype));
+                                           return Contiguous(args, in, WorkDtype(in.dtype));
                                          }));
   KernelTensor w = kernels::Transposed(args.in(1));
-  if (BlasDtype(out.dtype) == Dtype::kFloat32 && x.shape[0] >= kMinRowsForCopy) {
+  if (WorkDtype(out.dtype) == Dtype::kFloat32 && x.shape[0] >= kMinRowsForCopy) {
     CHX_ASSIGN_OR_RETURN(w, Contiguous(args, w, Dtype::kFloat32));
   }
-  return InBlasDtype(args, out, [&](const KernelTensor& target) {
+  return InWorkDtype(args, out, [&](const KernelTensor& target) {
     if (has_bias) {
       const KernelTensor& bias = args.in(2);
       RunUnary(PoolOf(args), bias, target,

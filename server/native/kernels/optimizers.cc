@@ -16,6 +16,7 @@ namespace {
 UpdateLoop LoopOf(int rule, Dtype dtype) {
   const UpdateLoops& loops = *Loops().updates;
   if (dtype == Dtype::kFloat16) return loops.float16[rule];
+  if (dtype == Dtype::kBfloat16) return loops.bfloat16[rule];
   return dtype == Dtype::kFloat32 ? loops.float32[rule] : loops.float64[rule];
 }
 

@@ -141,7 +141,8 @@ TEST_F(RowwiseTest, FoldingGivesTheKernelsBits) {
   const Attrs attrs = AttrsOf(op, 0, 0);
   const FindFolding find = PromiseOf(op).folding;
   ASSERT_NE(find, nullptr);
-  for (Dtype dtype : {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64}) {
+  for (Dtype dtype :
+       {Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64}) {
     for (int64_t size : {1, 5000, 131071, 131072, 700001, 5000000}) {
       TestArray x(dtype, Shape({size}));
       x.FillRandom(rng_, false);
@@ -178,7 +179,8 @@ TEST_F(RowwiseTest, FoldingOfRowsGivesTheKernelsBits) {
   const FindFolding find = PromiseOf(op).folding;
   const std::vector<Shape> shapes = {
       {16400, 8}, {300, 500}, {3, 100, 513}, {260, 2000}, {5000, 1, 31}};
-  for (Dtype dtype : {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64}) {
+  for (Dtype dtype :
+       {Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64}) {
     for (const Shape& shape : shapes) {
       const int64_t width = shape.back();
       const int64_t rows = NumElements(shape) / width;

@@ -129,8 +129,8 @@ absl::Status RunScan(const KernelArgs& args) {
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const AxisSlices slices, SlicesOf(args.op.name, a.shape, args.attrs[0]));
-  // Sums of float16 are kept in float32, which ScanRows cannot do.
-  if (slices.after >= 8 && out.dtype != Dtype::kFloat16) {
+  // Sums of narrow floats are kept in float32, which ScanRows cannot do.
+  if (slices.after >= 8 && !IsNarrowFloat(out.dtype)) {
     ScanRows<Fn>(args, a, slices);
     return absl::OkStatus();
   }

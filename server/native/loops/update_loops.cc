@@ -29,7 +29,10 @@ void Update(char* const* lists, int64_t n, const double* attrs) {
 
 template <template <typename> class... Rules>
 constexpr UpdateLoops MakeLoops(kernels::RuleList<Rules...>) {
-  return {{Update<Rules, kernels::Half>...}, {Update<Rules, float>...}, {Update<Rules, double>...}};
+  return {{Update<Rules, kernels::Half>...},
+          {Update<Rules, kernels::Bfloat16>...},
+          {Update<Rules, float>...},
+          {Update<Rules, double>...}};
 }
 
 constexpr UpdateLoops kUpdateLoops = MakeLoops(kernels::UpdateRules());

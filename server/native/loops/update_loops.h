@@ -14,6 +14,7 @@ using UpdateLoop = void (*)(char* const* lists, int64_t n, const double* attrs);
 // By position in kernels::UpdateRules.
 struct UpdateLoops {
   UpdateLoop float16[kernels::UpdateRules::kSize];
+  UpdateLoop bfloat16[kernels::UpdateRules::kSize];
   UpdateLoop float32[kernels::UpdateRules::kSize];
   UpdateLoop float64[kernels::UpdateRules::kSize];
 };

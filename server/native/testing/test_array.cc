@@ -273,15 +273,14 @@ absl::Status KernelRunner::RunInPlace(const std::string& name,
 }
 
 Number Tolerance(Dtype dtype) {
-  return dtype == Dtype::kFloat16 ? 1.2e-3L : dtype == Dtype::kFloat32 ? 1.5e-6L : 1e-14L;
+  if (IsNarrowFloat(dtype)) return 1.2L * EpsilonOf(dtype);
+  return dtype == Dtype::kFloat32 ? 1.5e-6L : 1e-14L;
 }
 
 bool Close(Dtype dtype, Number got, Number want, Number factor) {
   if (!IsFloat(dtype)) return got == want;
   if (std::isnan(want)) return std::isnan(got);
-  const Number largest = dtype == Dtype::kFloat16   ? 65519
-                         : dtype == Dtype::kFloat32 ? 3.4028235e38L
-                                                    : 1.7976931348623157e308L;
+  const Number largest = dtype == Dtype::kFloat16 ? 65519 : GreatestOf(dtype);
   const Number rounding = largest * Tolerance(dtype) * factor;
   if (std::isinf(got)) return (got > 0) == (want > 0) && std::fabs(want) >= largest - rounding;
   if (std::isinf(want)) return false;

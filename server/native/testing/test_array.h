@@ -106,10 +106,11 @@ Number Tolerance(Dtype dtype);
 // first.
 bool Close(Dtype dtype, Number got, Number want, Number factor = 1);
 
-inline constexpr Dtype kAllDtypes[] = {Dtype::kBool,    Dtype::kInt8,    Dtype::kInt16,
-                                       Dtype::kInt32,   Dtype::kInt64,   Dtype::kUint8,
-                                       Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
-inline constexpr Dtype kFloatDtypes[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64};
+inline constexpr Dtype kAllDtypes[] = {
+    Dtype::kBool,  Dtype::kInt8,    Dtype::kInt16,   Dtype::kInt32,   Dtype::kInt64,
+    Dtype::kUint8, Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kBfloat16};
+inline constexpr Dtype kFloatDtypes[] = {Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat64,
+                                         Dtype::kBfloat16};
 
 }  // namespace chx::server::native
 

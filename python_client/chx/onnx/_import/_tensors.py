@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from typing import Any
@@ -21,6 +22,8 @@ DTYPES = {
     TensorProto.FLOAT: "float32",
     TensorProto.DOUBLE: "float64",
 }
+with contextlib.suppress(TypeError):  # NumPy does not know it without ml_dtypes
+    DTYPES[TensorProto.BFLOAT16] = np.dtype("bfloat16").name
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _MOST_ELEMENTS = 2**40
 
@@ -56,7 +59,8 @@ def to_numpy(tensor: Any, folder: str | None, where: str) -> Any:
             raise ValueError(
                 f"[onnx] expects {math.prod(shape)} elements for shape {shape}, got {given} ({where})"
             )
-        return numpy_helper.to_array(tensor)
+        # bfloat16 is float32 in older versions.
+        return numpy_helper.to_array(tensor).astype(dtype, copy=False)
     if len(raw) != nbytes:
         raise ValueError(
             f"[onnx] expects {nbytes} bytes for shape {shape} of {dtype}, got {len(raw)} ({where})"
