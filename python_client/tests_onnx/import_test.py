@@ -253,7 +253,7 @@ def _external(location, **more):
         (lambda m: _tensor(m).dims.extend([2**62, 2**62]), "a shape of at most"),
         (lambda m: _tensor(m).dims.__setitem__(0, 2**39), "expects 2199023255552 bytes"),
         (lambda m: setattr(_tensor(m), "raw_data", b"abc"), "expects 12 bytes .* got 3"),
-        (lambda m: setattr(_tensor(m), "data_type", TensorProto.BFLOAT16), "got BFLOAT16"),
+        (lambda m: setattr(_tensor(m), "data_type", TensorProto.FLOAT8E5M2), "got FLOAT8E5M2"),
         (lambda m: setattr(_tensor(m), "data_type", 999), "got 999"),
         (lambda m: m.graph.sparse_initializer.add(), "expects dense initializers"),
         (lambda m: setattr(m.opset_import[0], "version", 999), "expects operators of version"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import chx
+from chx._types import is_float
 from chx.onnx._export._builder import CONVERTERS, Builder, Converter, converter
 from chx.onnx._export._trace import Call
 
@@ -214,7 +215,7 @@ def _isfinite(b: Builder, call: Call) -> Any:
 
 def _on_floats(b: Builder, call: Call, op: str) -> str:
     dtype = call.inputs[0].dtype
-    dtype = dtype if dtype.kind == "f" else np.dtype("float32")
+    dtype = dtype if is_float(dtype) else np.dtype("float32")
     name: str = b.op(op, *b.operands(call, dtype))
     return name
 

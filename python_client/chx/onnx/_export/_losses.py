@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chx._types import is_float
 from chx.onnx._export._builder import Builder, converter
 from chx.onnx._export._trace import Call
 
@@ -51,7 +52,7 @@ def _reduced(b: Builder, loss: str, reduction: str, count: str = "") -> Any:
 def _classes(b: Builder, call: Call) -> Any:
     x, target, weight = call.inputs
     reduction = _REDUCTIONS[call.attrs["reduction"]]
-    if target.dtype.kind == "f":
+    if is_float(target.dtype):
         return _of_probabilities(b, call, reduction)
     # ONNX always has a batch.
     shape = x.shape if x.ndim > 1 else (1, x.size)

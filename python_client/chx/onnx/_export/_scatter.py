@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chx._types import is_float
 from chx.onnx._export._builder import Builder, converter
 from chx.onnx._export._elementwise import selected
 from chx.onnx._export._trace import Call
@@ -33,7 +34,7 @@ def _identity(reduction: str, dtype: Any) -> Any:
     """Of no elements."""
     if reduction in ("sum", "prod"):
         return int(reduction == "prod")
-    if dtype.kind == "f":
+    if is_float(dtype):
         return -math.inf if reduction == "max" else math.inf
     return np.iinfo(dtype).min if reduction == "max" else np.iinfo(dtype).max
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import chx
+from chx._types import is_float
 from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
@@ -13,7 +14,7 @@ from chx.onnx._import._registry import operator
 @operator("Relu")
 def relu(node: Node) -> Any:
     x = node.array(0)
-    return chx.relu(x) if x.dtype.kind == "f" else chx.maximum(x, 0)
+    return chx.relu(x) if is_float(x.dtype) else chx.maximum(x, 0)
 
 
 @operator("Sigmoid")
@@ -100,7 +101,7 @@ def gelu(node: Node) -> Any:
 @operator("Shrink")
 def shrink(node: Node) -> Any:
     x, limit, bias = node.array(0), node.attr("lambd", 0.5), node.attr("bias", 0.0)
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         y = x.astype("float64")
         return _shrunk(y, limit, bias).astype(x.dtype)
     return _shrunk(x, limit, bias)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import chx
+from chx._types import is_float
 from chx.onnx._import._node import Constant, Node
 from chx.onnx._import._registry import TABLE, elementwise, operator
 from chx.onnx._import._tensors import dtype_name
@@ -65,7 +66,7 @@ def _binary(function: Callable[..., Any]) -> Callable[[Node], Any]:
 
 
 def _divide(a: Any, b: Any) -> Any:
-    if a.dtype.kind == "f":
+    if is_float(a.dtype):
         return chx.true_divide(a, b)
     quotient = chx.floor_divide(a, b)  # rounded down; the standard rounds towards zero
     if a.dtype == "uint8":
@@ -107,7 +108,7 @@ def modulo(node: Node) -> Any:
     a, b = node.array(0), node.array(1)
     if not node.attr("fmod", 0):
         return chx.remainder(a, b)
-    if a.dtype.kind == "f":
+    if is_float(a.dtype):
         return chx.fmod(a, b)
     return a - chx.multiply(_divide(a, b), b)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chx._types import is_float
 from chx.onnx._import._node import Constant, Node
 from chx.onnx._import._tensors import dtype_name
 
@@ -27,7 +28,7 @@ def fold(node: Node) -> Any:
         if not isinstance(value, Constant) or value.value.size > _MOST:
             return None
         values.append(value.value)
-    if all(value.dtype.kind == "f" for value in values):
+    if all(is_float(value.dtype) for value in values):
         return None
     with np.errstate(all="ignore"):
         result = function(node, *values)
@@ -58,7 +59,7 @@ def _unsqueeze(node: Node, x: Any, *_: Any) -> Any:
 
 
 def _divide(node: Node, a: Any, b: Any) -> Any:
-    if np.result_type(a, b).kind == "f":
+    if is_float(np.result_type(a, b)):
         return np.true_divide(a, b)
     return None if (b == 0).any() else np.fix(a / b).astype(a.dtype)
 

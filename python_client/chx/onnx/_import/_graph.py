@@ -9,6 +9,7 @@ import numpy as np
 from onnx import AttributeProto
 
 import chx
+from chx._types import is_float
 from chx.onnx._import import _expansion, _folding
 from chx.onnx._import._node import Constant, Node, Value
 from chx.onnx._import._registry import TABLE
@@ -177,7 +178,7 @@ class Graph:
 
 def _initializer(value: Any) -> Value:
     """On the device at once, where it is a weight."""
-    if value.dtype.kind == "f" and value.size > _MOST_KNOWN:
+    if is_float(value.dtype) and value.size > _MOST_KNOWN:
         return chx.array(value)
     return Constant(value)
 

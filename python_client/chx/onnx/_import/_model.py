@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 
 import chx
+from chx._types import is_float
 from chx.onnx._import import _families as _families
 from chx.onnx._import._graph import Context, Graph
 from chx.onnx._import._node import Constant, Value, to_array
@@ -44,7 +45,7 @@ class Model:
         self.parameters = {}
         for name, value in constants.items():
             array = value if isinstance(value, chx.ndarray) else None
-            if isinstance(value, Constant) and value.value.dtype.kind == "f":
+            if isinstance(value, Constant) and is_float(value.value.dtype):
                 array = value.array()
             if array is not None:
                 self.parameters[name] = array

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import chx
+from chx._types import is_float
 from chx.onnx._import._indexing import scatter
 from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
@@ -34,10 +35,10 @@ def _whole(x: Any, w: Windows, value: Any) -> Any:
 def max_pool(node: Node) -> Any:
     x = node.array(0)
     w = _windows(node, x)
-    lowest = -chx.inf if x.dtype.kind == "f" else chx.iinfo(x.dtype).min
+    lowest = -chx.inf if is_float(x.dtype) else chx.iinfo(x.dtype).min
     whole = _whole(x, w, lowest)
     if not node.wants(1):
-        if _plain(w) and x.dtype.kind == "f":
+        if _plain(w) and is_float(x.dtype):
             y = chx.max_pool(whole, tuple(w.kernel), tuple(w.strides))
             return y[(slice(None), slice(None), *map(slice, w.outs))]
         result: Any = None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import chx
+from chx._types import is_float
 from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
@@ -16,7 +17,7 @@ def _same(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lowest(x: Any, sign: int) -> Any:
-    if x.dtype.kind == "f":
+    if is_float(x.dtype):
         return -sign * chx.inf
     if x.dtype == "bool":
         return sign < 0
@@ -36,7 +37,7 @@ def _extreme(function: Callable[..., Any], sign: int) -> Callable[..., Any]:
 
 
 def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
-    if x.dtype.kind == "f":
+    if is_float(x.dtype):
         return chx.mean(x, axis=axis, keepdims=keepdims)
     return chx.mean(x, axis=axis, keepdims=keepdims, dtype="float64").astype(x.dtype)
 

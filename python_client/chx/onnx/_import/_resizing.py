@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import chx
+from chx._types import is_float
 from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
@@ -126,7 +127,7 @@ def _plan(node: Node, x: Any) -> tuple[list[int], list[float], list[int], list[A
 def _as_interpolate(node: Node, x: Any, plan: list[Any]) -> dict[str, Any] | None:
     """The arguments by which one operator gives the same; None where there are none."""
     mode, how = node.attr("mode", "nearest"), node.attr("coordinate_transformation_mode")
-    if x.dtype.kind != "f" or how == "tf_crop_and_resize" or any(axis < 2 for axis, *_ in plan):
+    if not is_float(x.dtype) or how == "tf_crop_and_resize" or any(axis < 2 for axis, *_ in plan):
         return None
     if mode == "linear":
         if x.ndim > 5 or node.attr("antialias", 0) or node.attr("exclude_outside", 0):
@@ -167,7 +168,7 @@ def resize(node: Node) -> Any:
     arguments = _as_interpolate(node, x, plan) if plan else None
     if arguments is not None:
         return chx.interpolate(x, **arguments)
-    if node.attr("mode", "nearest") != "nearest" and dtype.kind != "f":
+    if node.attr("mode", "nearest") != "nearest" and not is_float(dtype):
         x = x.astype("float32")
     for step in plan:
         x = _along(node, x, *step)
