@@ -66,7 +66,6 @@ DIFFERENCES = {
     "test_ai_onnx_ml_tree_ensemble_set_membership": _TREES,
     "test_ai_onnx_ml_tree_ensemble_single_tree": _TREES,
     "test_attention_4d_causal_fp16_expanded": _HALF,
-    "test_celu_bfloat16_expanded": _BRAIN,
     **{
         f"test_attention_{name}_bf16{expanded}": _BRAIN
         for name in (
