@@ -158,6 +158,11 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(ReadFn read, uint64_t bytes, uint64_t* p
   return ParseNpyHeader(text);
 }
 
+absl::Status CheckNpyDtype(Dtype dtype) {
+  if (dtype != Dtype::kBfloat16) return absl::OkStatus();
+  return DtypeError("expects a dtype of NumPy, got bfloat16: cast it, or use .safetensors");
+}
+
 std::string NpyPrefix(Dtype dtype, const Shape& shape) {
   absl::string_view code;
   for (const Code& known : kCodes) {

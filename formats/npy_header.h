@@ -31,7 +31,10 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view text);
 // elements.
 absl::StatusOr<NpyHeader> ReadNpyHeader(ReadFn read, uint64_t bytes, uint64_t* prefix);
 
-// All before the elements.
+// An error for bfloat16, which NumPy's files have no name for.
+absl::Status CheckNpyDtype(Dtype dtype);
+
+// All before the elements, of a dtype that passes the check.
 std::string NpyPrefix(Dtype dtype, const Shape& shape);
 
 }  // namespace chx

@@ -18,8 +18,11 @@ absl::StatusOr<HostArray> ReadFile(const FilePlace& place) {
 }  // namespace
 
 absl::Status SaveNpy(const std::string& path, const Array& array) {
+  const FilePlace place = {"save_npy", path, ""};
+  CHX_RETURN_IF_ERROR(array.status());
+  CHX_RETURN_IF_ERROR(AtPlace(place, CheckNpyDtype(array.dtype())));
   CHX_ASSIGN_OR_RETURN(const HostArray host, FetchHostArray(array));
-  OutputFile file({"save_npy", path, ""});
+  OutputFile file(place);
   CHX_RETURN_IF_ERROR(file.Open());
   CHX_RETURN_IF_ERROR(file.Write(NpyPrefix(host.dtype, host.shape)));
   CHX_RETURN_IF_ERROR(file.Write(host.data));

@@ -94,10 +94,15 @@ zip_int64_t NpzMember::Call(void* self, void* data, zip_uint64_t bytes, zip_sour
 }
 
 absl::Status SaveNpz(const std::string& path, const ArrayMap& arrays, const NpzOptions& options) {
-  const FilePlace place = {"save_npz", path, ""};
+  FilePlace place = {"save_npz", path, ""};
   // libzip removes an archive of no members.
   if (arrays.empty()) return AtPlace(place, ValueError("expects at least one array"));
-  for (const auto& [name, array] : arrays) CHX_RETURN_IF_ERROR(array.status());
+  for (const auto& [name, array] : arrays) {
+    CHX_RETURN_IF_ERROR(array.status());
+    place.member = name;
+    CHX_RETURN_IF_ERROR(AtPlace(place, CheckNpyDtype(array.dtype())));
+  }
+  place.member.clear();
   int code = 0;
   zip_t* const archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
   if (archive == nullptr) {

@@ -165,6 +165,10 @@ def test_files(rng, tmp_path):
     loaded = chx.safetensors.load_file(tmp_path / "a.safetensors")["a"]
     assert loaded.dtype == BFLOAT16
     np.testing.assert_array_equal(chx.to_numpy(loaded), chx.to_numpy(a))
+    for save in (chx.save, chx.savez, chx.savez_compressed):
+        with pytest.raises(chx.DtypeError, match="expects a dtype of NumPy, got bfloat16"):
+            save(tmp_path / "a.npy", a)
+    assert not (tmp_path / "a.npy").exists()
 
 
 def test_optimizers_keep_it(rng):

@@ -34,21 +34,24 @@ class FilesTest : public ClientTest {
     text << file.rdbuf();
     return text.str();
   }
-  // Every dtype in several shapes, and a name that is not ASCII.
+  // Every dtype of NumPy's in several shapes, and a name that is not ASCII.
   ArrayMap All() {
     ArrayMap arrays;
     for (int d = 0; d < kNumDtypes; ++d) {
       const auto dtype = static_cast<Dtype>(d);
-      for (const Shape& shape : {Shape({}), Shape({0, 3}), Shape({2, 3, 4}), Shape({5})}) {
-        std::string data(static_cast<size_t>(NumElements(shape) * ItemSize(dtype)), '\0');
-        for (size_t i = 0; i < data.size(); ++i) {
-          data[i] = static_cast<char>(dtype == Dtype::kBool ? i % 2 : i * 7 + 1);
-        }
-        arrays[absl::StrCat(DtypeName(dtype), "/", shape.ToString(), "ü")] =
-            Array::FromHost(*session_, data.data(), shape, dtype);
-      }
+      if (dtype != Dtype::kBfloat16) AddOf(dtype, &arrays);
     }
     return arrays;
+  }
+  void AddOf(Dtype dtype, ArrayMap* arrays) {
+    for (const Shape& shape : {Shape({}), Shape({0, 3}), Shape({2, 3, 4}), Shape({5})}) {
+      std::string data(static_cast<size_t>(NumElements(shape) * ItemSize(dtype)), '\0');
+      for (size_t i = 0; i < data.size(); ++i) {
+        data[i] = static_cast<char>(dtype == Dtype::kBool ? i % 2 : i * 7 + 1);
+      }
+      (*arrays)[absl::StrCat(DtypeName(dtype), "/", shape.ToString(), "ü")] =
+          Array::FromHost(*session_, data.data(), shape, dtype);
+    }
   }
   static void ExpectSame(const ArrayMap& got, const ArrayMap& want) {
     ASSERT_EQ(got.size(), want.size());
@@ -96,8 +99,21 @@ TEST_F(FilesTest, NpyComesBack) {
   }
 }
 
+TEST_F(FilesTest, NumpysFilesHaveNoBfloat16) {
+  ArrayMap arrays;
+  AddOf(Dtype::kBfloat16, &arrays);
+  for (const absl::Status& status :
+       {SaveNpy(Path("x.npy"), arrays.begin()->second), SaveNpz(Path("x.npz"), arrays)}) {
+    EXPECT_EQ(KindOf(status), ErrorKind::kDtype) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("got bfloat16"));
+  }
+  EXPECT_EQ(access(Path("x.npy").c_str(), F_OK), -1);
+  EXPECT_EQ(access(Path("x.npz").c_str(), F_OK), -1);
+}
+
 TEST_F(FilesTest, SafetensorsComeBack) {
-  const ArrayMap arrays = All();
+  ArrayMap arrays = All();
+  AddOf(Dtype::kBfloat16, &arrays);
   const SafetensorsMetadata metadata = {{"format", "chx"}, {"größe", "\"1\"\n"}};
   ASSERT_OK(SaveSafetensors(Path("all.safetensors"), arrays, metadata));
   SafetensorsMetadata read;

@@ -13,7 +13,7 @@ from chx._compat import TypeAlias
 from chx._core import ndarray
 from chx._numpy import creation, transfer
 from chx._runtime import context
-from chx._types import DeviceLike, DtypeLike
+from chx._types import DeviceLike, DtypeLike, NumpyArray
 
 _File: TypeAlias = Union[str, PathLike[str], IO[Any]]
 
@@ -79,26 +79,33 @@ def load(file: _File, device: DeviceLike = None) -> ndarray | dict[str, ndarray]
 
 
 def save(file: _File, arr: Any) -> None:
-    """Writes an array to a .npy file, as numpy.save does."""
-    np.save(file, transfer.to_numpy(creation.asarray(arr)))
+    """Writes an array to a .npy file, as numpy.save does.
+
+    Raises:
+      DtypeError: the array is of bfloat16, which such files have no name for.
+    """
+    np.save(file, _values("save", arr))
 
 
 def savez(file: _File, *args: Any, **kwds: Any) -> None:
-    """Writes several arrays to a .npz file, as numpy.savez does."""
-    np.savez(
-        file,
-        *(transfer.to_numpy(creation.asarray(a)) for a in args),
-        **{name: transfer.to_numpy(creation.asarray(a)) for name, a in kwds.items()},
-    )
+    """Writes several arrays to a .npz file, as numpy.savez does; raises what save() does."""
+    named = {name: _values("savez", a) for name, a in kwds.items()}
+    np.savez(file, *[_values("savez", a) for a in args], **named)
 
 
 def savez_compressed(file: _File, *args: Any, **kwds: Any) -> None:
     """As savez(), compressed."""
-    np.savez_compressed(
-        file,
-        *(transfer.to_numpy(creation.asarray(a)) for a in args),
-        **{name: transfer.to_numpy(creation.asarray(a)) for name, a in kwds.items()},
-    )
+    named = {name: _values("savez", a) for name, a in kwds.items()}
+    np.savez_compressed(file, *[_values("savez", a) for a in args], **named)
+
+
+def _values(function: str, arr: Any) -> NumpyArray:
+    values = transfer.to_numpy(creation.asarray(arr))
+    if values.dtype.name == "bfloat16":  # NumPy would write bytes
+        raise _core.DtypeError(
+            f"[{function}] expects a dtype of NumPy, got bfloat16: cast it, or use chx.safetensors"
+        )
+    return values
 
 
 def repr_array(array: ndarray) -> str:

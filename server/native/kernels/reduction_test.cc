@@ -181,6 +181,30 @@ TEST_F(ReductionTest, SumsOfManyElementsAreAccurate) {
   }
 }
 
+TEST_F(ReductionTest, OneElementIsItself) {
+  for (const Dtype dtype : kAllDtypes) {
+    for (const Shape& shape : {Shape{5, 1, 7}, Shape{1, 3}, Shape{1}, Shape{4, 2, 1}}) {
+      TestArray x = TestArray::RandomLayout(rng_, dtype, shape);
+      x.FillRandom(rng_, true);
+      Ints axes;
+      for (int d = 0; d < shape.size(); ++d) {
+        if (shape[d] == 1) axes.push_back(d);
+      }
+      for (const char* const op : {"sum", "prod", "amax", "amin"}) {
+        for (const bool keepdims : {false, true}) {
+          const TestArray got = runner_.Run(op, {x}, {AttrValue(axes), AttrValue(keepdims)});
+          ASSERT_EQ(got.size(), x.size());
+          for (int64_t i = 0; i < x.size(); ++i) {
+            const Number want = x.Get(i);
+            ASSERT_TRUE(got.Get(i) == want || (std::isnan(got.Get(i)) && std::isnan(want)))
+                << op << " " << DtypeName(dtype) << " " << shape.ToString();
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_F(ReductionTest, NothingSumsToZeroAndInfinityStays) {
   EXPECT_EQ(runner_.Run("sum", {TestArray(Dtype::kFloat32, {0})}).Get(0), 0);
   const TestArray empty = runner_.Run("sum", {TestArray(Dtype::kFloat64, {0, 3})},
