@@ -172,7 +172,8 @@ TEST_F(HostileFilesTest, SafetensorsHeaders) {
       R"({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "__metadata__": {"a": 1}})",
       "{\"\xff\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}"};
   for (const char* json : bad) EXPECT_EQ(KindOf(load(json)), ErrorKind::kValue) << json;
-  ExpectSays(load(R"({"w": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]}})"), "BF16");
+  ExpectSays(load(R"({"w": {"dtype": "F8_E4M3", "shape": [8], "data_offsets": [0, 8]}})"),
+             "F8_E4M3");
   ExpectSays(load(R"({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}})"), "'w'");
   ExpectSays(load(R"({"w": {"dtype": "F32", "shape": [9223372036854775807, 9223372036854775807],
                       "data_offsets": [0, 8]}})"),
