@@ -105,7 +105,7 @@ TEST_F(FilesTest, NumpysFilesHaveNoBfloat16) {
   for (const absl::Status& status :
        {SaveNpy(Path("x.npy"), arrays.begin()->second), SaveNpz(Path("x.npz"), arrays)}) {
     EXPECT_EQ(KindOf(status), ErrorKind::kDtype) << status;
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("got bfloat16"));
+    EXPECT_NE(status.message().find("got bfloat16"), absl::string_view::npos) << status;
   }
   EXPECT_EQ(access(Path("x.npy").c_str(), F_OK), -1);
   EXPECT_EQ(access(Path("x.npz").c_str(), F_OK), -1);
