@@ -5,6 +5,7 @@
 #include "client/autocast_inputs.h"
 #include "client/session.h"
 #include "ops/autocast.h"
+#include "ops/op_call.h"
 #include "ops/registry.h"
 
 namespace chx {
