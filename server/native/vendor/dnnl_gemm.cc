@@ -12,6 +12,10 @@ namespace {
 constexpr int64_t kMinWork = 512 << 10;  // multiplications
 constexpr int64_t kMinColumns = 64;      // of b
 constexpr int64_t kMinColumnsTransposed = 128;
+// Without AVX-512 (one thread of a Zen 3, 43 shapes): 0.95 to 2 times OpenBLAS's time where rows
+// are a multiple of so many floats apart, 1.2 in the median; elsewhere 0.7 to 1.06 times.
+constexpr int64_t kAliasedTransposed = 256;  // those of a transposed a
+constexpr int64_t kAliased = 512;            // those of b
 // Its machine code has 32 bits for offsets.
 constexpr int64_t kMaxStride = 1 << 20;
 
@@ -21,6 +25,9 @@ bool DnnlGemmIsFaster(const DnnlGemmCall& call) {
   if (call.transpose_a && call.transpose_b) return false;
   if (call.n < (call.transpose_b ? kMinColumnsTransposed : kMinColumns)) return false;
   if (std::max({call.m, call.n, call.k, call.lda, call.ldb, call.ldc}) > kMaxStride) return false;
+  static const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
+  if (!avx512 && call.transpose_a && call.lda % kAliasedTransposed == 0) return false;
+  if (!avx512 && !call.transpose_b && call.ldb % kAliased == 0) return false;
   // A product of three numbers up to 2^20 fits.
   return call.m * call.n * call.k >= kMinWork;
 }
