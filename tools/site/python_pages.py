@@ -8,7 +8,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-FOREIGN = {"numpy", "math"}
+FOREIGN = {"numpy", "math", "ml_dtypes"}
 
 
 @dataclass
@@ -45,6 +45,7 @@ PAGES = [
         {
             "Backward": "_autograd.backward",
             "What is recorded": "_autograd.modes",
+            "Mixed precision": "_autograd.autocast",
             "Checking gradients": "_autograd.gradient_check",
         },
     ),
@@ -152,7 +153,7 @@ def definitions(body):
             found |= {t.id: "=" for t in targets}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found[node.target.id] = "="
-        elif isinstance(node, ast.If):
+        elif isinstance(node, ast.If | ast.With):
             found |= definitions(node.body)
     return {n: m for n, m in found.items() if not n.startswith("_") and n != "*"}
 
@@ -168,13 +169,17 @@ def groups_of(ops):
     return found
 
 
+# Classes of chx.optimizers with methods that are not Optimizer's.
+WITH_METHODS = ("GradScaler", "MovingAverage", "Optimizer")
+
+
 def section(title, names, package="chx"):
     if not names:
         return ""
     text = f"## {title}\n\n"
     for name in sorted(names):
         text += f"::: {package}.{name}\n"
-        if package == "chx.optimizers" and name != "Optimizer":
+        if package == "chx.optimizers" and name not in WITH_METHODS:
             # Their attributes are the arguments of __init__, the methods are those of Optimizer.
             text += "    options:\n      members: false\n      inherited_members: false\n"
         text += "\n"
