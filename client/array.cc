@@ -44,16 +44,6 @@ absl::Status RunOp(const OpDef& op, absl::Span<const Operand> inputs, const Attr
   return first->session->Apply({op, inputs, attrs, first->spec.device}, outputs);
 }
 
-// IEEE binary16.
-double HalfToDouble(uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const int fraction = bits & 1023;
-  const double magnitude = exponent == 31  ? (fraction == 0 ? HUGE_VAL : std::nan(""))
-                           : exponent == 0 ? std::ldexp(fraction, -24)
-                                           : std::ldexp(fraction + 1024, exponent - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
 double ToDouble(const char* data, Dtype dtype) {
   const auto read = [data](auto value) {
     std::memcpy(&value, data, sizeof(value));
@@ -71,18 +61,11 @@ double ToDouble(const char* data, Dtype dtype) {
       return read(int32_t{});
     case Dtype::kInt64:
       return read(int64_t{});
-    case Dtype::kFloat16: {
+    case Dtype::kFloat16:
+    case Dtype::kBfloat16: {
       uint16_t bits = 0;
       std::memcpy(&bits, data, sizeof(bits));
-      return HalfToDouble(bits);
-    }
-    case Dtype::kBfloat16: {  // the upper half of a float32
-      uint16_t upper = 0;
-      std::memcpy(&upper, data, sizeof(upper));
-      const uint32_t bits = uint32_t{upper} << 16;
-      float value = 0;
-      std::memcpy(&value, &bits, sizeof(value));
-      return value;
+      return NarrowFloatToDouble(dtype, bits);
     }
     case Dtype::kFloat32:
       return read(float{});

@@ -28,17 +28,18 @@ absl::optional<Dtype> CurrentAutocast() {
 
 namespace internal {
 
+bool IsAutocast(const OpDef& op) {
+  return CurrentAutocast().has_value() && AutocastRuleOf(op) != AutocastRule::kNone;
+}
+
 absl::Status AutocastInputs::Cast(Session& session, const OpDef& op,
                                   absl::Span<const Operand> inputs) {
   static const OpDef& astype = *OpRegistry::Global().Find("astype");
   operands_.assign(inputs.begin(), inputs.end());
-  const AutocastRule rule = AutocastRuleOf(op);
-  const absl::optional<Dtype> narrow = CurrentAutocast();
-  if (rule == AutocastRule::kNone || !narrow.has_value()) return absl::OkStatus();
   for (Operand& operand : operands_) {
     if (!operand.is_array()) continue;
     const Dtype from = operand.array()->spec.dtype;
-    const Dtype to = AutocastDtype(rule, from, *narrow);
+    const Dtype to = AutocastDtype(AutocastRuleOf(op), from, *CurrentAutocast());
     if (to == from) continue;
     const AttrValue dtype(to);
     ArrayPtrs made;

@@ -9,7 +9,10 @@
 
 namespace chx::internal {
 
-// Keeps what it has cast.
+// Whether the calling thread has inputs of the operator cast.
+bool IsAutocast(const OpDef& op);
+
+// For such operators. Keeps what it has cast.
 class AutocastInputs {
  public:
   absl::Status Cast(Session& session, const OpDef& op, absl::Span<const Operand> inputs);

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "client/array_transfer.h"
-#include "client/autocast.h"
 #include "client/autocast_inputs.h"
 #include "client/call_log.h"
 #include "client/client_functions.h"
@@ -130,7 +129,7 @@ absl::Status Session::Parts::PrepareInputs(const Session& session, const OpDef& 
 }
 
 absl::Status Session::Apply(const OpCall<Operand>& call, ArrayPtrs* outputs, bool* flush_due) {
-  if (!CurrentAutocast().has_value()) return ApplyUncast(call, outputs, flush_due);
+  if (!internal::IsAutocast(call.op)) return ApplyUncast(call, outputs, flush_due);
   internal::AutocastInputs inputs;
   CHX_RETURN_IF_ERROR(inputs.Cast(*this, call.op, call.inputs));
   return ApplyUncast({call.op, inputs.operands(), call.attrs, call.device}, outputs, flush_due);

@@ -27,6 +27,14 @@ constexpr Code kCodes[] = {
     {"i4", Dtype::kInt32},   {"i8", Dtype::kInt64},   {"u1", Dtype::kUint8},
     {"f2", Dtype::kFloat16}, {"f4", Dtype::kFloat32}, {"f8", Dtype::kFloat64}};
 
+// Empty: NumPy has no name for it.
+absl::string_view CodeOf(Dtype dtype) {
+  for (const Code& known : kCodes) {
+    if (known.dtype == dtype) return known.name;
+  }
+  return "";
+}
+
 // The part of Python's syntax that headers consist of. Each function says whether it was there.
 class Literals {
  public:
@@ -159,20 +167,17 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(ReadFn read, uint64_t bytes, uint64_t* p
 }
 
 absl::Status CheckNpyDtype(Dtype dtype) {
-  if (dtype != Dtype::kBfloat16) return absl::OkStatus();
-  return DtypeError("expects a dtype of NumPy, got bfloat16: cast it, or use .safetensors");
+  if (!CodeOf(dtype).empty()) return absl::OkStatus();
+  return DtypeError("expects a dtype of NumPy, got ", DtypeName(dtype),
+                    ": cast it, or use .safetensors");
 }
 
 std::string NpyPrefix(Dtype dtype, const Shape& shape) {
-  absl::string_view code;
-  for (const Code& known : kCodes) {
-    if (known.dtype == dtype) code = known.name;
-  }
   std::string dims;
   for (int64_t dim : shape) absl::StrAppend(&dims, dims.empty() ? "" : " ", dim, ",");
   // (3,) and (3, 4)
   if (shape.size() > 1) dims.pop_back();
-  std::string header = absl::StrCat("{'descr': '", ItemSize(dtype) == 1 ? "|" : "<", code,
+  std::string header = absl::StrCat("{'descr': '", ItemSize(dtype) == 1 ? "|" : "<", CodeOf(dtype),
                                     "', 'fortran_order': False, 'shape': (", dims, "), }");
   const size_t length = kVersioned + 2 + header.size() + 1;
   header.append((kAlignment - length % kAlignment) % kAlignment, ' ');

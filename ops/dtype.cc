@@ -50,6 +50,18 @@ double GreatestOf(Dtype dtype) {
   }
 }
 
+double NarrowFloatToDouble(Dtype dtype, uint16_t bits) {
+  const int digits = dtype == Dtype::kBfloat16 ? 7 : 10;
+  const int special = (1 << (15 - digits)) - 1;  // the exponent of infinities and NaNs
+  const int exponent = (bits >> digits) & special;
+  const int fraction = bits & ((1 << digits) - 1);
+  const int significand = exponent == 0 ? fraction : fraction + (1 << digits);
+  const double magnitude =
+      exponent == special ? (fraction == 0 ? HUGE_VAL : std::nan(""))
+                          : std::ldexp(significand, std::max(exponent, 1) - special / 2 - digits);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
 Dtype PromoteTypes(Dtype a, Dtype b) {
   if (a == b) return a;
   if (KindOf(a) != KindOf(b)) return KindOf(a) > KindOf(b) ? a : b;

@@ -46,6 +46,8 @@ constexpr Dtype WorkDtype(Dtype dtype) { return IsNarrowFloat(dtype) ? Dtype::kF
 // Of a float: how far the next number after 1 is from it, and the greatest finite number.
 double EpsilonOf(Dtype dtype);
 double GreatestOf(Dtype dtype);
+// The number that has these bits in a narrow float.
+double NarrowFloatToDouble(Dtype dtype, uint16_t bits);
 // The kind of scalar that an element is.
 constexpr ScalarKind KindOf(Dtype dtype) {
   return IsBool(dtype) ? ScalarKind::kBool : IsFloat(dtype) ? ScalarKind::kFloat : ScalarKind::kInt;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "gtest/gtest.h"
 
@@ -65,6 +66,23 @@ TEST(DtypeTest, NamesAndSizes) {
   EXPECT_EQ(ItemSize(Dtype::kBfloat16), 2);
   EXPECT_EQ(ItemSize(Dtype::kBool), 1);
   EXPECT_FALSE(IsValidDtype(-1) || IsValidDtype(kNumDtypes));
+}
+
+TEST(DtypeTest, NarrowFloats) {
+  const auto half = [](uint16_t bits) { return NarrowFloatToDouble(Dtype::kFloat16, bits); };
+  const auto brain = [](uint16_t bits) { return NarrowFloatToDouble(Dtype::kBfloat16, bits); };
+  EXPECT_EQ(half(0x3c00), 1);
+  EXPECT_EQ(half(0x7bff), GreatestOf(Dtype::kFloat16));
+  EXPECT_EQ(half(0x8001), -0x1p-24);
+  EXPECT_EQ(brain(0x3f80), 1);
+  EXPECT_EQ(brain(0x7f7f), GreatestOf(Dtype::kBfloat16));
+  EXPECT_EQ(brain(0x8001), -0x1p-133);
+  for (const auto& [value, infinity, nan] : {std::tuple(half(0), half(0xfc00), half(0x7e00)),
+                                             {brain(0), brain(0xff80), brain(0x7fc0)}}) {
+    EXPECT_EQ(value, 0);
+    EXPECT_EQ(infinity, -HUGE_VAL);
+    EXPECT_TRUE(std::isnan(nan));
+  }
 }
 
 TEST(ScalarTest, ConversionsNeverTrap) {

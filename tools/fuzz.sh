@@ -31,6 +31,7 @@ targets=("${@:2}")
 [ ${#targets[@]} -gt 0 ] || targets=(command_fuzzer session_fuzzer program_fuzzer frame_fuzzer message_fuzzer segment_fuzzer text_fuzzer file_fuzzer state_fuzzer)
 read -ra options <<<"${CHXD_BAZEL_OPTIONS:---config=ci}"
 options+=(--config=asan)
+export ASAN_OPTIONS=intercept_tls_get_addr=0  # as .bazelrc has it for tests
 corpora=$HOME/.cache/chxd/fuzz
 mkdir -p fuzz_failures
 log=$(mktemp)

@@ -29,4 +29,9 @@ Parameter: TypeAlias = Any
 
 def is_float(dtype: Dtype) -> bool:
     """Whether it is one of floats: NumPy does not count bfloat16 among its own."""
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    return dtype.kind == "f" or is_bfloat16(dtype)
+
+
+def is_bfloat16(dtype: Dtype) -> bool:
+    """Whether it is what ml_dtypes adds to NumPy's dtypes: buffers and files have no name for it."""
+    return dtype.name == "bfloat16"

@@ -180,12 +180,8 @@ PyObject* FromScalarBytes(const char* data, Dtype dtype) {
       return PyLong_FromLong(read(uint8_t{}));
     case Dtype::kFloat16:
       return PyFloat_FromDouble(PyFloat_Unpack2(data, 1));
-    case Dtype::kBfloat16: {  // the upper half of a float32
-      const uint32_t bits = uint32_t{read(uint16_t{})} << 16;
-      float value = 0;
-      std::memcpy(&value, &bits, sizeof(value));
-      return PyFloat_FromDouble(value);
-    }
+    case Dtype::kBfloat16:
+      return PyFloat_FromDouble(NarrowFloatToDouble(dtype, read(uint16_t{})));
     case Dtype::kFloat32:
       return PyFloat_FromDouble(read(float{}));
     case Dtype::kFloat64:

@@ -29,11 +29,6 @@ struct Bfloat16 {
   CHX_HD explicit Bfloat16(float value) : bits(FloatToBfloat16Bits(value)) {}
   // Rounded once.
   CHX_HD explicit Bfloat16(double value) : bits(FloatToBfloat16Bits(RoundToOdd(value))) {}
-  CHX_HD static Bfloat16 FromBits(uint16_t bits) {
-    Bfloat16 result;
-    result.bits = bits;
-    return result;
-  }
   CHX_HD explicit operator float() const { return Bfloat16BitsToFloat(bits); }
   CHX_HD explicit operator double() const { return static_cast<double>(Bfloat16BitsToFloat(bits)); }
 };

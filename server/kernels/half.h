@@ -65,11 +65,6 @@ struct Half {
   Half() = default;
   CHX_HD explicit Half(float value) : bits(FloatToHalfBits(value)) {}
   CHX_HD explicit Half(double value) : bits(DoubleToHalfBits(value)) {}
-  CHX_HD static Half FromBits(uint16_t bits) {
-    Half half;
-    half.bits = bits;
-    return half;
-  }
   CHX_HD explicit operator float() const { return HalfBitsToFloat(bits); }
   CHX_HD explicit operator double() const { return static_cast<double>(HalfBitsToFloat(bits)); }
 };

@@ -28,15 +28,7 @@ inline constexpr bool kIsNarrowFloat =
 
 template <typename T>
 struct ComputeTraits {
-  using Type = T;
-};
-template <>
-struct ComputeTraits<Half> {
-  using Type = float;
-};
-template <>
-struct ComputeTraits<Bfloat16> {
-  using Type = float;
+  using Type = std::conditional_t<kIsNarrowFloat<T>, float, T>;
 };
 template <>
 struct ComputeTraits<Bool> {

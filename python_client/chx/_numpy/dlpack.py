@@ -11,7 +11,7 @@ from chx._autograd import modes
 from chx._compat import zip_strict
 from chx._core import ndarray
 from chx._numpy import transfer
-from chx._types import DeviceLike, NumpyArray
+from chx._types import DeviceLike, NumpyArray, is_bfloat16
 
 HOST = (1, 0)  # kDLCPU: the memory of this process
 
@@ -50,10 +50,9 @@ def export(
     view = None if copy else _view(self, versioned, copy is False)
     copied = view is None
     values = transfer.to_numpy(self) if view is None else view
-    bfloat16 = values.dtype.name == "bfloat16"  # which buffers have no format for
-    if bfloat16:
-        values = values.view(np.uint16)
-    return _core._dlpack_export(values, versioned, copied, bfloat16)
+    bfloat16 = is_bfloat16(values.dtype)
+    memory = values.view(np.uint16) if bfloat16 else values
+    return _core._dlpack_export(memory, versioned, copied, bfloat16)
 
 
 def device(self: ndarray) -> tuple[int, int]:

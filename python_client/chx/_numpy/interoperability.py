@@ -13,7 +13,7 @@ from chx import _core
 from chx._autograd import modes
 from chx._core import ndarray
 from chx._numpy import creation, transfer, ufuncs
-from chx._types import NumpyArray
+from chx._types import NumpyArray, is_bfloat16
 
 _unseen = threading.local()  # .error: the array and what its last buffer has raised
 
@@ -25,7 +25,7 @@ def buffer(self: ndarray, flags: int) -> memoryview:
     need the values; else a copy that is read-only.
     """
     _unseen.error = None
-    if self.dtype.name == "bfloat16":
+    if is_bfloat16(self.dtype):
         raise BufferError("[buffer] expects a dtype that buffers have a format for, got bfloat16")
     try:
         view = transfer.to_numpy(self, copy=False).data

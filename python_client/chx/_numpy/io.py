@@ -13,7 +13,7 @@ from chx._compat import TypeAlias
 from chx._core import ndarray
 from chx._numpy import creation, transfer
 from chx._runtime import context
-from chx._types import DeviceLike, DtypeLike, NumpyArray
+from chx._types import DeviceLike, DtypeLike, NumpyArray, is_bfloat16
 
 _File: TypeAlias = Union[str, PathLike[str], IO[Any]]
 
@@ -101,7 +101,7 @@ def savez_compressed(file: _File, *args: Any, **kwds: Any) -> None:
 
 def _values(function: str, arr: Any) -> NumpyArray:
     values = transfer.to_numpy(creation.asarray(arr))
-    if values.dtype.name == "bfloat16":  # NumPy would write bytes
+    if is_bfloat16(values.dtype):  # NumPy would write bytes
         raise _core.DtypeError(
             f"[{function}] expects a dtype of NumPy, got bfloat16: cast it, or use chx.safetensors"
         )

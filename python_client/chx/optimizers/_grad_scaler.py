@@ -84,10 +84,9 @@ class GradScaler:
         if id(optimizer) in self._finite:
             raise RuntimeError("unscale() was called for this optimizer since the last update()")
         grads = gradients(optimizer.params.values())
-        for group in by_device(grads, grads):
-            for g in group:
-                g *= 1.0 / self._scale
-        # One value of each device.
+        for g in grads:
+            g *= 1.0 / self._scale
+        # One value of each device, which are read when all have been asked for.
         finite = [
             _core.all(_core.stack([_core.all(_core.isfinite(g)) for g in group]))
             for group in by_device(grads, grads)

@@ -126,7 +126,6 @@ void OuterProducts(const KernelArgs& args, const kernels::MatmulOperands& operan
                    const KernelTensor& out) {
   const KernelTensor& a = operands.a;
   const KernelTensor& b = operands.b;
-  const int64_t item = ItemSize(out.dtype);
   const int batch_dims = operands.batch.size();
   // Along dimension d of the batch and the matrices.
   const auto stride = [batch_dims](const KernelTensor& tensor, int d) -> int64_t {
@@ -136,11 +135,10 @@ void OuterProducts(const KernelArgs& args, const kernels::MatmulOperands& operan
   Shape shape = operands.batch;
   shape.push_back(a.shape[a.ndim() - 2]);
   shape.push_back(b.shape.back());
+  const Strides dense = ContiguousStrides(shape, ItemSize(out.dtype));
   kernels::LoopNest<3> nest;
-  int64_t dense = out.size() * item;
   for (int d = 0; d < shape.size(); ++d) {
-    dense /= shape[d];
-    nest.Append(shape[d], {dense, stride(a, d), stride(b, d)});
+    nest.Append(shape[d], {dense[d], stride(a, d), stride(b, d)});
   }
   RunNest(PoolOf(args), nest, {out.data, a.data, b.data},
           Loops().arithmetic[kernels::kFnIndex<kernels::Multiply, kernels::BinaryArithmeticFns>]
