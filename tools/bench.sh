@@ -2,7 +2,7 @@
 # Benchmarks against PyTorch (CPU; two versions), JAX (CPU), NumPy Chainer 7.8.1, raw gRPC and memcpy,
 # all in one run. Writes bench.json and the tables in docs/performance.md and README.md.
 # `tools/bench.sh --rounds 5` is quicker.
-# `tools/bench.sh ops`: each operator against PyTorch (CPU); writes ops.json and the tables in
+# `tools/bench.sh ops`: each operator against the newest PyTorch (CPU); writes ops.json and the tables in
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
 # `tools/bench.sh gpt`: a small GPT's steps against PyTorch, time and peak memory; writes nothing.
@@ -32,6 +32,9 @@ make_venv() {
   echo "$want" >"$1/.requirements"
 }
 make_venv "$venv" tools/requirements-bench.txt
+case "${1:-}" in
+  "" | --* | ops | gpt) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
+esac
 bazel build --config=release //server:chxd //python_client //tests/perf:native_bench
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -41,7 +44,7 @@ if [ "${1:-}" = ops ]; then
   shift
   write=(--out=ops.json)
   [ $# -eq 0 ] || write=()
-  PYTHONPATH="$stage" "$venv/bin/python" tests/perf/op_bench.py "${write[@]}" "$@"
+  PYTHONPATH="$stage" "$new_venv/bin/python" tests/perf/op_bench.py "${write[@]}" "$@"
   [ ${#write[@]} -eq 0 ] || "$venv/bin/python" tests/perf/op_report.py ops.json docs/performance_ops.md
   exit
 fi
@@ -55,7 +58,6 @@ case "${1:-}" in
     ;;
 esac
 
-make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps
 if [ "${1:-}" = gpt ]; then
   shift
   CHX_CHXD=.bazel/bin/server/chxd PYTHONPATH="$stage" "$venv/bin/python" tests/perf/gpt_bench.py \

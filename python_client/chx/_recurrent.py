@@ -160,12 +160,15 @@ def _run(
     xw, xb, hw, hb = joined
     h, c = state
     ys = []
-    for x in xs:
-        rows = len(x)
+    # One product for the inputs of all steps: they do not depend on each other.
+    from_xs = _core.linear(_core.concatenate(xs), xw, xb)
+    ends = list(accumulate(len(x) for x in xs))
+    for from_x in _core.split(from_xs, None, ends[:-1]):
+        rows = len(from_x)
         whole = rows == len(h)
         top_h = h if whole else h[:rows]
         top_c = c if whole or c is None else c[:rows]
-        y, next_c = step(_core.linear(x, xw, xb), _core.linear(top_h, hw, hb), top_h, top_c)
+        y, next_c = step(from_x, _core.linear(top_h, hw, hb), top_h, top_c)
         ys.append(y)
         h = y if whole else _core.concatenate([y, h[rows:]])
         if c is not None:

@@ -1,54 +1,15 @@
-"""What op_bench.py measures: each operator in chx and in PyTorch, on the same float32 values.
-
-A case's inputs are made when it's run: some fill 40 MB. `wrt` names the inputs whose gradients are
-measured instead of the operator.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
+"""What op_bench.py measures: each operator in chx and in PyTorch, on the same float32 values."""
 
 import chx
 import numpy as np
 import torch
 import torch.nn.functional as F
+from op_case import Case, integers, normal, positive
+from op_model_cases import model_cases
 
 SIZES = (1, 1_000, 100_000, 10_000_000)
 # Rows and columns of matrices of about so many elements.
 SIDES = {1: (1, 1), 1_000: (10, 100), 100_000: (100, 1000), 10_000_000: (1000, 10000)}
-
-
-@dataclass
-class Case:
-    """One operator at one size. `inputs()` gives NumPy arrays, which both functions take."""
-
-    group: str
-    name: str
-    size: str
-    inputs: Callable
-    ours: Callable
-    theirs: Callable
-    wrt: tuple = ()
-    rtol: float = 2e-5
-
-    @property
-    def title(self):
-        return f"{self.group}/{self.name}/{self.size}"
-
-
-def rng():
-    return np.random.default_rng(0)
-
-
-def normal(*shape):
-    return rng().standard_normal(shape, dtype=np.float32)
-
-
-def positive(*shape):
-    return rng().random(shape, dtype=np.float32) + np.float32(0.1)
-
-
-def integers(below, *shape):
-    return rng().integers(0, below, shape)
 
 
 def label(n):
@@ -301,11 +262,6 @@ def layers():
             yield Case("layer", name, size, make, ours, theirs)
             yield Case("layer", name + ", gradient", size, make, ours, theirs, wrt=(0,))
     yield from normalizations()
-    yield from normalizations_of_rows()
-    yield from attentions()
-    yield from losses()
-    yield from models()
-    yield from recurrent()
 
 
 def normalizations():
@@ -327,164 +283,9 @@ def normalizations():
         yield Case("layer", "fixed_batch_norm", size, make, fixed, their_fixed, rtol=1e-3)
 
 
-def normalizations_of_rows():
-    """What normalizes each sample by itself. PyTorch has rms_norm since 2.4."""
-    names = ["layer_norm"] + (["rms_norm"] if hasattr(F, "rms_norm") else [])
-    for n, width in ((1, 64), (64, 768), (4096, 1024)):
-        make = lambda n=n, w=width: [normal(n, w), positive(w), normal(w)]  # noqa: E731
-        for name in names:
-            parameters = 2 if name == "layer_norm" else 1
-            call = lambda f, w=width, p=parameters: (  # noqa: E731
-                lambda x, *a: f(x, (w,), *a[:p], eps=1e-5))  # fmt: skip
-            sides = call(getattr(chx, name)), call(getattr(F, name))
-            yield Case("layer", name, f"{n} x {width}", make, *sides, rtol=1e-4)
-            yield Case("layer", f"{name}, gradients", f"{n} x {width}", make, *sides,
-                       wrt=tuple(range(1 + parameters)), rtol=1e-3)  # fmt: skip
-    for n, c, side in ((8, 64, 56), (8, 512, 7)):
-        make = lambda n=n, c=c, s=side: [normal(n, c, s, s), positive(c), normal(c)]  # noqa: E731
-        for name, ours, theirs in (
-            ("group_norm", lambda x, w, b: chx.group_norm(x, 32, w, b),
-             lambda x, w, b: F.group_norm(x, 32, w, b)),
-            ("instance_norm", lambda x, w, b: chx.instance_norm(x, w, b),
-             lambda x, w, b: F.instance_norm(x, weight=w, bias=b)),
-        ):  # fmt: skip
-            size = f"{n} x {c} x {side}^2"
-            yield Case("layer", name, size, make, ours, theirs, rtol=1e-3)
-            yield Case("layer", name + ", gradients", size, make, ours, theirs, wrt=(0, 1, 2),
-                       rtol=1e-3)  # fmt: skip
-
-
-def half_split_rope(x):
-    """As PyTorch's users write it."""
-    pairs = x.shape[-1] // 2
-    frequencies = 10000.0 ** (-torch.arange(pairs) / pairs)
-    angles = torch.arange(x.shape[-2])[:, None] * frequencies
-    cos, sin = torch.cos(angles), torch.sin(angles)
-    a, b = x[..., :pairs], x[..., pairs:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-
-def attentions():
-    """Of (batch, heads, length, features)."""
-    for shape in ((1, 2, 16, 16), (4, 8, 256, 32), (1, 8, 2048, 64)):
-        make = lambda s=shape: [normal(*s), normal(*s)[::-1].copy(), normal(*s)]  # noqa: E731
-        size = " x ".join(map(str, shape))
-        for suffix, options in (("", {}), (", causal", {"is_causal": True})):
-            sides = [
-                lambda *a, f=f, o=options: f(*a, **o)
-                for f in (chx.scaled_dot_product_attention, F.scaled_dot_product_attention)
-            ]
-            yield Case("layer", "attention" + suffix, size, make, *sides, rtol=1e-3)
-            yield Case("layer", f"attention{suffix}, gradients", size, make, *sides, wrt=(0, 1, 2),
-                       rtol=1e-3)  # fmt: skip
-        yield Case("layer", "rope", size, lambda s=shape: [normal(*s)], chx.rope, half_split_rope,
-                   rtol=1e-3)  # fmt: skip
-
-
-def losses():
-    ours = chx.softmax_cross_entropy
-    theirs = lambda x, t: F.cross_entropy(x, t, reduction="none")  # noqa: E731
-    for n, c in ((1, 10), (100, 10), (256, 1000), (100, 100_000)):
-        make = lambda n=n, c=c: [normal(n, c), integers(c, n)]  # noqa: E731
-        yield Case("layer", "softmax_cross_entropy", f"{n} x {c}", make, ours, theirs, rtol=1e-4)
-        yield Case("layer", "softmax_cross_entropy, gradient", f"{n} x {c}", make, ours, theirs,
-                   wrt=(0,), rtol=1e-4)  # fmt: skip
-
-
-def models():
-    """What models of today are made of besides."""
-    for n, v, d in ((100, 1000, 64), (4096, 50_000, 256)):
-        make = lambda n=n, v=v, d=d: [integers(v, n), normal(v, d)]  # noqa: E731
-        size = f"{n} of {v} x {d}"
-        yield Case("layer", "embedding", size, make, chx.embedding, F.embedding)
-        yield Case("layer", "embedding, gradient", size, make, chx.embedding, F.embedding,
-                   wrt=(1,), rtol=1e-4)  # fmt: skip
-    smooth = (
-        lambda x, t: chx.cross_entropy(x, t, label_smoothing=0.1),
-        lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1),
-    )
-    for n, c in ((100, 10), (256, 1000), (100, 100_000)):
-        make = lambda n=n, c=c: [normal(n, c), integers(c, n)]  # noqa: E731
-        for name, pair in (("cross_entropy", (chx.cross_entropy, F.cross_entropy)),
-                           ("cross_entropy, smooth", smooth)):  # fmt: skip
-            yield Case("layer", name, f"{n} x {c}", make, *pair, rtol=1e-4)
-            yield Case("layer", name + ", gradient", f"{n} x {c}", make, *pair, wrt=(0,),
-                       rtol=1e-4)  # fmt: skip
-    for steps, n, c, s in ((50, 16, 30, 10), (200, 16, 100, 30)):
-        make = lambda t=steps, n=n, c=c, s=s: [  # noqa: E731
-            normal(t, n, c), 1 + integers(c - 1, n, s), np.full(n, t), np.full(n, s)]  # fmt: skip
-        ours = lambda x, *ts: chx.ctc_loss(chx.log_softmax(x, 2), *ts)  # noqa: E731
-        theirs = lambda x, *ts: F.ctc_loss(F.log_softmax(x, 2), *ts)  # noqa: E731
-        size = f"{steps} x {n} x {c}, {s} labels"
-        yield Case("layer", "ctc_loss", size, make, ours, theirs, rtol=1e-4)
-        yield Case("layer", "ctc_loss, gradient", size, make, ours, theirs, wrt=(0,), rtol=1e-3)
-    yield from images()
-    yield from segments()
-
-
-def images():
-    for n, c, side in ((1, 32, 28), (8, 64, 56)):
-        make = lambda n=n, c=c, s=side: [normal(n, c, s, s), normal(c, 1, 3, 3)]  # noqa: E731
-        ours = lambda x, w, c=c: chx.conv2d(x, w, None, 1, 1, 1, c)  # noqa: E731
-        theirs = lambda x, w, c=c: F.conv2d(x, w, None, 1, 1, 1, c)  # noqa: E731
-        size = f"{n} x {c} x {side}^2"
-        for suffix, wrt in (("", ()), (", gradients", (0, 1))):
-            yield Case("layer", "conv2d, depthwise" + suffix, size, make, ours, theirs, wrt=wrt,
-                       rtol=2e-3)  # fmt: skip
-        one = lambda n=n, c=c, s=side: [normal(n, c, s, s)]  # noqa: E731
-        for name, mine, other in (
-            ("interpolate, nearest", lambda x: chx.interpolate(x, scale_factor=2.0),
-             lambda x: F.interpolate(x, scale_factor=2.0)),
-            ("interpolate, bilinear",
-             lambda x: chx.interpolate(x, scale_factor=2.0, mode="bilinear"),
-             lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear")),
-            ("adaptive_average_pool", lambda x: chx.adaptive_average_pool(x, (7, 7)),
-             lambda x: F.adaptive_avg_pool2d(x, (7, 7))),
-            ("adaptive_max_pool", lambda x: chx.adaptive_max_pool(x, (5, 5)),
-             lambda x: F.adaptive_max_pool2d(x, (5, 5))),
-        ):  # fmt: skip
-            yield Case("layer", name, size, one, mine, other, rtol=1e-4)
-            yield Case("layer", name + ", gradient", size, one, mine, other, wrt=(0,), rtol=1e-4)
-
-
-def segments():
-    for n, d, count in ((1000, 16, 50), (100_000, 64, 1000)):
-        make = lambda n=n, d=d, k=count: [normal(n, d), integers(k, n)]  # noqa: E731
-        for name, reduce in (("sum", "sum"), ("max", "amax")):
-            ours = lambda x, i, f=name, k=count: getattr(chx, f"segment_{f}")(x, i, k)  # noqa: E731
-            theirs = lambda x, i, r=reduce, k=count, d=d: (  # noqa: E731
-                torch.full((k, d), 0.0 if r == "sum" else -torch.inf).index_reduce(0, i, x, r)
-                if r != "sum" else torch.zeros(k, d).index_add(0, i, x))  # fmt: skip
-            yield Case("index", f"segment_{name}", f"{n} x {d} to {count}", make, ours, theirs,
-                       rtol=1e-4)  # fmt: skip
-
-
-def recurrent():
-    """One LSTM layer over a sequence."""
-    for steps, n, i, h in ((1, 1, 16, 16), (20, 32, 128, 256), (50, 64, 512, 512)):
-        make = lambda t=steps, n=n, i=i, h=h: [  # noqa: E731
-            normal(t, n, i), normal(1, n, h), positive(1, n, h),
-            normal(4 * h, i) / i, positive(4 * h, h) / h, normal(4 * h), positive(4 * h)]  # fmt: skip
-
-        def ours(x, h, c, wx, wh, bx, bh, steps=steps):
-            ws = chx.split(wx, 4) + chx.split(wh, 4)
-            bs = chx.split(bx, 4) + chx.split(bh, 4)
-            xs = [x[t] for t in range(steps)]
-            _, _, ys = chx.n_step_lstm(1, h, c, [ws], [bs], xs)
-            return chx.stack(ys)
-
-        def theirs(x, h, c, wx, wh, bx, bh):
-            weights = (wx, wh, bx, bh)
-            return torch._VF.lstm(x, (h, c), weights, True, 1, 0.0, False, False, False)[0]
-
-        size = f"{steps} steps, {n} x {i} to {h}"
-        yield Case("layer", "LSTM", size, make, ours, theirs, rtol=1e-3)
-        yield Case("layer", "LSTM, gradients", size, make, ours, theirs, wrt=(0, 3, 4, 5),
-                   rtol=1e-3)  # fmt: skip
-
-
 def all_cases():
     yield from elementwise()
     yield from matrices()
     yield from products()
     yield from layers()
+    yield from model_cases()
