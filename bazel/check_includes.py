@@ -88,6 +88,7 @@ ALLOWED = {
         "server/lapack",
     ],
     "server/autograd": ["base", "ops", "proto/ids.h", "server/engine"],
+    "server/collectives": ["base", "ops", "server/engine"],
     "server/programs": ["base", "ops", "server/engine", "server/autograd"],
     # Commands and answers to them, without messages: see docs/decisions/0001.
     "server/session": [
@@ -102,6 +103,7 @@ ALLOWED = {
         "proto/shared_names.h",
         "server/engine",
         "server/autograd",
+        "server/collectives",
         "server/log",
         "server/observability/counters.h",
         "server/observability/metrics.h",
@@ -191,6 +193,7 @@ ALLOWED = {
         "base",
         "ops",
         "server/admin",
+        "server/collectives/process_groups.h",
         "server/data",
         "server/engine",
         "server/front",

@@ -95,6 +95,12 @@ OpDef& OpDef::Transfer(InferFn fn) {
   return Infer(fn);
 }
 
+OpDef& OpDef::Collective(InferFn fn, const CollectivePattern* collective_pattern) {
+  kind = OpKind::kCollective;
+  pattern = collective_pattern;
+  return Attr("group", AttrType::kInts).Infer(fn);
+}
+
 OpDef& OpDef::Saves(std::vector<std::string> names) {
   for (const std::string& saved : names) {
     for (size_t i = 0; i < inputs.size(); ++i) {

@@ -20,6 +20,7 @@ struct ArraySpec;
 class InferContext;
 class GradContext;
 class ComposeContext;
+struct CollectivePattern;
 
 // How an operator runs.
 enum class OpKind : uint8_t {
@@ -27,6 +28,7 @@ enum class OpKind : uint8_t {
   kView,         // by stride arithmetic: its outputs share input 0's storage
   kComposition,  // by other operators
   kTransfer,     // by a copy between two devices of the session
+  kCollective,   // with the other ranks of a process group (ops/collective.h)
 };
 
 struct InputDef {
@@ -102,6 +104,8 @@ struct OpDef {
   // The kernel relies on inputs that do not change while it runs, whatever their dtype. Memory that
   // a client may write to is copied first.
   bool stable_inputs = false;
+  // What a collective moves; null: it is none. Its first attribute is the group.
+  const CollectivePattern* pattern = nullptr;
 
   // Each of these returns *this, so that an entry reads as one sentence.
   OpDef& Doc(std::string text);
@@ -125,6 +129,8 @@ struct OpDef {
   OpDef& View(InferFn fn);
   OpDef& Compose(InferFn infer_fn, ComposeFn fn);
   OpDef& Transfer(InferFn fn);
+  // The pattern outlives the registry. Declares the attribute "group".
+  OpDef& Collective(InferFn fn, const CollectivePattern* collective_pattern);
   OpDef& Saves(std::vector<std::string> names);
   OpDef& Gradient(GradientFn fn);
   // Inputs that have no gradient although they may be floats.

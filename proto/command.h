@@ -12,6 +12,7 @@
 #include "proto/array_commands.h"    // IWYU pragma: export
 #include "proto/command_fields.h"    // IWYU pragma: export
 #include "proto/graph_commands.h"    // IWYU pragma: export
+#include "proto/group_commands.h"    // IWYU pragma: export
 #include "proto/name_commands.h"     // IWYU pragma: export
 #include "proto/program_commands.h"  // IWYU pragma: export
 
@@ -30,7 +31,7 @@ using CommandVariant = std::variant<
     command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
     command::NoteGenerator, command::BeginProgram, command::EndProgram, command::RunProgram,
     command::ReleaseProgram, command::HoldArray, command::ExplainProgram, command::PublishProgram,
-    command::OpenPrograms, command::UploadPart>;
+    command::OpenPrograms, command::UploadPart, command::JoinGroup, command::LeaveGroup>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<CommandVariant>;
 
 // A command of any kind: a CommandVariant whose copies, moves and end are compiled once. In each

@@ -115,6 +115,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   CHX_ASSIGN_OR_RETURN(daemon->budget_, NewBudget(options.memory, &daemon->trimmer_));
   manager.budget = daemon->budget_.get();
   manager.sharing = &daemon->sharing_;
+  daemon->groups_ = std::make_unique<ProcessGroups>(options.collective_timeout);
+  manager.groups = daemon->groups_.get();
   if (ComputeOnHost(daemon->devices_)) {
     daemon->compute_slots_ =
         std::make_unique<ComputeSlots>(ComputeSlots::DefaultSlots(), ComputeSlots::MostSlots());

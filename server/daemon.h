@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "server/admin/admin_supervisor.h"
+#include "server/collectives/process_groups.h"
 #include "server/data/data_root.h"
 #include "server/engine/compute_slots.h"
 #include "server/engine/devices.h"
@@ -90,6 +91,7 @@ class Daemon {
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
   SharedStore sharing_;
+  std::unique_ptr<ProcessGroups> groups_;
   std::unique_ptr<StateStore> state_;  // null: sessions end with the daemon. Outlives the manager
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<Tracer> tracer_;

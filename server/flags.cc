@@ -144,6 +144,9 @@ void AddLimits(Adder* add, Flags* flags) {
   add->Duration("function-deadline", &flags->function_deadline, "1h",
                 "How long a gradient that the client computes may take before its backward fails; "
                 "0s: for ever.");
+  add->Duration("collective-timeout", &flags->collective_timeout, "1m",
+                "How long a rank of a process group waits for the others, when the group is made "
+                "and in each collective, before all of them get an error.");
   add->Duration("lease", &flags->lease, "30s",
                 "How long a session is kept after its client's stream was cut.");
   add->Duration("named-lease", &flags->named_lease, "24h",

@@ -37,6 +37,7 @@ struct Flags {
   int max_sessions_per_peer = 1024;
   absl::optional<absl::Duration> max_command_time;
   absl::Duration function_deadline = absl::Hours(1);
+  absl::Duration collective_timeout = absl::Minutes(1);
   absl::Duration lease = absl::Seconds(30);
   absl::Duration named_lease = absl::Hours(24);
 

@@ -236,6 +236,11 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   CHX_ASSIGN_OR_RETURN(options.named_lease, CheckedDuration("--named-lease", flags.named_lease));
   CHX_ASSIGN_OR_RETURN(options.function_deadline,
                        CheckedDuration("--function-deadline", flags.function_deadline));
+  CHX_ASSIGN_OR_RETURN(options.collective_timeout,
+                       CheckedDuration("--collective-timeout", flags.collective_timeout));
+  if (options.collective_timeout.count() == 0) {
+    return absl::InvalidArgumentError("--collective-timeout expects more than 0s");
+  }
   CHX_ASSIGN_OR_RETURN(options.drain_timeout,
                        CheckedDuration("--drain-timeout", flags.drain_timeout));
   options.state_dir = flags.state_dir;

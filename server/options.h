@@ -45,6 +45,7 @@ struct Options {
   std::chrono::milliseconds lease{0};
   std::chrono::milliseconds named_lease = std::chrono::hours(24);
   std::chrono::milliseconds function_deadline{0};
+  std::chrono::milliseconds collective_timeout = std::chrono::minutes(1);
   std::chrono::milliseconds max_command_time{0};  // 0: for ever
   std::chrono::milliseconds drain_timeout{0};
   std::string state_dir;                           // empty: no session outlives the daemon

@@ -77,12 +77,12 @@ const absl::flat_hash_set<std::string>& ByHand() {
   return *names;
 }
 
-// Whether an operator has a routine that is generated. Creation takes a device, and updates of
-// lists are the optimizers'.
+// Whether an operator has a routine that is generated. Creation takes a device, updates of lists
+// are the optimizers', and ChainerX has no process groups.
 bool HasRoutine(const OpDef& op) {
   return !op.internal && !op.in_place && !op.inputs.empty() && !op.has_lists() &&
-         op.module != "optimizers" && !absl::EndsWith(op.name, "_grad") &&
-         !ByHand().contains(op.name);
+         op.module != "optimizers" && op.kind != OpKind::kCollective &&
+         !absl::EndsWith(op.name, "_grad") && !ByHand().contains(op.name);
 }
 
 std::string RoutineName(const OpDef& op) {

@@ -244,6 +244,8 @@ std::string KindOf(const OpDef& op) {
       return "view";
     case OpKind::kComposition:
       return "composition";
+    case OpKind::kCollective:
+      return "collective";
     case OpKind::kTransfer:
       break;
   }

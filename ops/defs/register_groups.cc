@@ -66,6 +66,8 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterRandom(r);
   r.BeginGroup("optimizers");
   RegisterOptimizers(r);
+  r.BeginGroup("collectives");
+  RegisterCollectives(r);
 }
 
 }  // namespace chx

@@ -50,6 +50,7 @@ void RegisterRecurrent(OpRegistry& r);
 void RegisterSequences(OpRegistry& r);
 void RegisterRandom(OpRegistry& r);
 void RegisterOptimizers(OpRegistry& r);
+void RegisterCollectives(OpRegistry& r);
 
 // Calls each of the above. An operator's id is its position. The order is free: client and daemon
 // agree on ids, by name and signature, when a session opens.

@@ -280,6 +280,36 @@ std::vector<Sample> Decompositions() {
   return samples;
 }
 
+std::vector<Sample> Collectives() {
+  // Rank 1 of 3, where the root is another one, and where it is the root.
+  const std::pair<std::string, AttrValue> group{"group", Dims({7, 1, 3})};
+  const std::pair<std::string, AttrValue> root{"root", 1};
+  std::vector<Sample> samples = {
+      {"all_reduce", {F({2, 3}), I({4}), F({})}, {group, {"reduction", 4}}},
+      {"all_reduce", {F({2, 3}, Dtype::kFloat16), I({4}), F({0, 3})}, {group, {"reduction", 1}}},
+      {"all_reduce", {I({2, 3}, Dtype::kBool)}, {group, {"reduction", 2}}},
+      {"all_gather", {Strided(2, 3)}, {group}},
+      {"all_to_all", {F({3, 2})}, {group}},
+      {"reduce_scatter", {F({3, 2})}, {group}},
+      {"reduce_scatter", {F({3})}, {group, {"reduction", 1}}},
+      {"scatter", {F({2})}, {group}},
+      {"scatter", {F({3, 2})}, {group, root}},
+  };
+  for (const char* op : {"all_reduce", "reduce", "broadcast", "gather"}) {
+    samples.push_back({op, {F({2, 3})}, {group}});
+    if (std::string(op) == "all_reduce") continue;
+    samples.push_back({op, {F({2, 3})}, {group, root}});
+    samples.push_back({op, {I({})}, {group, root}});
+  }
+  samples.push_back({"reduce", {I({2})}, {group, root, {"reduction", 1}}});
+  // A group of one, which a session can have.
+  for (const char* op : {"all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter",
+                         "reduce_scatter", "all_to_all"}) {
+    samples.push_back({op, {F({1, 2})}, {{"group", Dims({1, 0, 1})}}});
+  }
+  return samples;
+}
+
 Call ToCall(const OpDef& op, const std::vector<Argument>& inputs, const Named& attrs) {
   Call call;
   call.op = &op;
@@ -335,8 +365,9 @@ std::vector<Call> SampleCalls(const OpDef& op) {
   std::vector<Call> calls;
   for (const auto& group :
        {CreationAndCopies(), ReductionsAndProducts(), ManipulationAndIndexing(), LossesAndRandom(),
-        ViewsAndJoining(), SortingAndStatistics(), Decompositions(), samples::Recurrent(),
-        samples::Sequences(), samples::NeuralNetworks(), samples::RowsAndAttention()}) {
+        ViewsAndJoining(), SortingAndStatistics(), Decompositions(), Collectives(),
+        samples::Recurrent(), samples::Sequences(), samples::NeuralNetworks(),
+        samples::RowsAndAttention()}) {
     for (const Sample& sample : group) {
       if (op.name == sample.op) calls.push_back(ToCall(op, sample.inputs, sample.attrs));
     }

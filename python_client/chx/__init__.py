@@ -48,6 +48,7 @@ from chx import (
     admin as admin,
     array_api as array_api,
     data as data,
+    distributed as distributed,
     kernels as kernels,
     linalg as linalg,
     optimizers as optimizers,

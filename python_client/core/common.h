@@ -219,6 +219,9 @@ PyObject* RaiseFromBackward(const absl::Status& status, Session* session);
 // sharing.cc
 extern PyMethodDef sharing_functions[];
 
+// distributed.cc
+extern PyMethodDef distributed_functions[];
+
 // logging.cc
 extern PyMethodDef log_functions[];
 // Hands out what has been logged. With the interpreter's lock, but with none of the client's. False

@@ -28,7 +28,8 @@ PyMODINIT_FUNC PyInit__core() {
       PyModule_AddFunctions(module, optimizer_functions) < 0 ||
       PyModule_AddFunctions(module, program_functions) < 0 ||
       PyModule_AddFunctions(module, run_functions) < 0 ||
-      PyModule_AddFunctions(module, sharing_functions) < 0) {
+      PyModule_AddFunctions(module, sharing_functions) < 0 ||
+      PyModule_AddFunctions(module, distributed_functions) < 0) {
     return nullptr;
   }
   InitWaits();

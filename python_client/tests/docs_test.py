@@ -16,6 +16,7 @@ PRINTED = re.compile(r"# → (.*)$", re.MULTILINE)
 # Pages whose programs stand alone.
 APART = [
     "clients.md",
+    "distributed.md",
     "migrating_from_numpy.md",
     "migrating_from_pytorch.md",
     "mixed_precision.md",

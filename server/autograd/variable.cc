@@ -65,10 +65,12 @@ void OpNode::Destroy(const OpNode* node) {
 OpNode::OpNode(const OpDef& op, GraphAccount* account, int64_t bytes)
     : op(op), account_(account), bytes_(bytes) {
   account_->meter->Charge(bytes_);
+  if (op.kind == OpKind::kCollective) ++account_->collectives;
 }
 
 OpNode::~OpNode() {
   account_->meter->Release(bytes_);
+  if (op.kind == OpKind::kCollective) --account_->collectives;
   if (function == nullptr) return;
   account_->functions.erase(function->number);
   account_->freed_functions.push_back(function->number);

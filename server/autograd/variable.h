@@ -49,6 +49,7 @@ struct GraphAccount {
   MemoryMeter* const meter;
   absl::flat_hash_set<uint64_t> functions;  // those that op nodes stand for
   std::vector<uint64_t> freed_functions;    // that the client has not been told of
+  int64_t collectives = 0;                  // op nodes whose gradients wait for other sessions
 };
 
 // Of an op node that stands for a function which the client computed: it has the gradient, too.

@@ -61,6 +61,17 @@ void ComputeSlots::Turn::Yield() {
   resumed_ = slots_->Enter(account_, stop_, now);
 }
 
+void ComputeSlots::Turn::Leave() {
+  const Time now = TurnClock::now();
+  slots_->Leave(account_, now - resumed_, now, /*keep=*/false);
+}
+
+void ComputeSlots::Turn::Return() {
+  const Time now = TurnClock::now();
+  account_->waited += now - account_->left;
+  resumed_ = slots_->Enter(account_, stop_, now);
+}
+
 void ComputeSlots::Run(ComputeSlots* slots, Account* account, const StopToken* stop,
                        absl::FunctionRef<void()> commands) {
   if (slots == nullptr) return commands();
@@ -240,7 +251,7 @@ void ComputeSlots::Wait(Account* account, const StopToken* stop, Time now) {
   if (!queue_.empty()) to_wake_.push_back(static_cast<Waiter*>(queue_.Last())->wake);
 }
 
-void ComputeSlots::Leave(Account* account, Duration used, Time now) {
+void ComputeSlots::Leave(Account* account, Duration used, Time now, bool keep) {
   const Lock lock(this);
   queue_.Charge(account, used);
   account->left = now;
@@ -249,7 +260,7 @@ void ComputeSlots::Leave(Account* account, Duration used, Time now) {
   const bool over = !queue_.empty() && now - account->began >= kSlice;
   // There may be more of what was sent together.
   const bool more = !account->awaited || (account->local && now >= account->keep_from);
-  const bool keep = more && !account->low;
+  keep = keep && more && !account->low;
   if (keep && active_ <= slots_ && !over) {
     account->kept = ++last_number_;
     kept_.push_back({account->kept, account->slot, now + kKept});

@@ -72,7 +72,7 @@ class ComputeSlots {
     Time left;                           // its last command's end
     int misses = kMostMisses - kTrials;  // how many more pauses were long than short, lately
     Time keep_from;                      // not before
-    Duration waited{};                   // for turns, in all
+    Duration waited{};                   // for turns and in WaitScopes, in all
     bool takes_long = false;
     int differing_runs = 0;  // the last ones that were not as takes_long says
     Time last_short;         // when it has had short commands
@@ -95,6 +95,8 @@ class ComputeSlots {
 
     // Lets another thread go on if this one has had its slice and others wait.
     void Yield() override;
+    void Leave() override;
+    void Return() override;
 
    private:
     ComputeSlots* const slots_;
@@ -142,7 +144,8 @@ class ComputeSlots {
   // `now` is when the caller looked at the clock. Returns when it goes on.
   Time Enter(Account* account, const StopToken* stop, Time now);
   Time TakeTurn(Account* account, const StopToken* stop, Time now);
-  void Leave(Account* account, Duration used, Time now);
+  // `keep`: the turn may go on if the thread comes back soon.
+  void Leave(Account* account, Duration used, Time now, bool keep = true);
   void Begin(Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayGoOn(Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -186,6 +186,8 @@ absl::Status Executor::RunPart(const ArrayCall& call, RunOutputs* outputs) {
       if (input.is_array()) CHX_RETURN_IF_ERROR(Outcome(op, Use(*input.array())));
     }
   }
+  // Which holds nothing while it waits for other sessions.
+  if (op.kind == OpKind::kCollective) return RunCollective(call, inferred, outputs);
   SharedUse use;
   CHX_RETURN_IF_ERROR(HoldOperands(call, &use));
   if (op.in_place) return RunInPlace(call, inferred);
@@ -197,6 +199,8 @@ absl::Status Executor::RunPart(const ArrayCall& call, RunOutputs* outputs) {
       return RunView(op, *call.inputs[0].array(), inferred, outputs);
     case OpKind::kTransfer:
       return RunTransfer(op, *call.inputs[0].array(), inferred.outputs[0], outputs);
+    case OpKind::kCollective:
+      break;
   }
   return ChainerxError("[", op.name, "] is of no known kind");
 }

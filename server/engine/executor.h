@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "ops/infer.h"
 #include "server/engine/array.h"
+#include "server/engine/collectives.h"
 #include "server/engine/devices.h"
 #include "server/engine/kernel.h"
 #include "server/engine/kernel_observer.h"
@@ -39,7 +40,7 @@ using ArrayCall = OpCall<ArrayOperand>;
 using RunOutputs = absl::InlinedVector<Array, 1>;
 
 // One session's streams and memory pools, one of each per device, opened on first use. Not
-// thread-safe. Kernels, views and transfers only; compositions are autograd's.
+// thread-safe. Kernels, views, transfers and collectives only; compositions are autograd's.
 class Executor : private ScratchAllocator {
  public:
   // `share`: the client is on this host and may map arrays. `counters`: one for each device, which
@@ -86,6 +87,8 @@ class Executor : private ScratchAllocator {
     observer_ = observer;
     apart_ = apart;
   }
+  // What collectives meet other ranks by; null: there are no groups. It outlives this object.
+  void set_collectives(Collectives* collectives) { collectives_ = collectives; }
   // Asked to give memory back before an allocation fails; true: it has. Null: nobody is.
   void set_relief(std::function<bool()> relief) { relief_ = std::move(relief); }
   // Whose share of devices it has that work apart from the calling thread. Before the first array.
@@ -211,6 +214,13 @@ class Executor : private ScratchAllocator {
   absl::Status RunLists(const ArrayCall& call, const InferResult& inferred);
   absl::Status RunTransfer(const OpDef& op, const Array& input, const ArraySpec& spec,
                            RunOutputs* outputs);
+  // executor_collectives.cc
+  absl::StatusOr<DeviceId> HostDevice() const;
+  absl::StatusOr<Array> ForRanks(const OpDef& op, const Array& input, Dtype dtype, DeviceId host);
+  absl::Status PrepareCollective(const ArrayCall& call, const InferResult& inferred, DeviceId host,
+                                 RunOutputs* inputs, RunOutputs* outputs);
+  absl::Status RunCollective(const ArrayCall& call, const InferResult& inferred,
+                             RunOutputs* outputs);
   // All elements, from memory to memory. False: there is no such way between their devices.
   absl::StatusOr<bool> CopyAcross(absl::string_view op, const Array& from, const Array& to);
   absl::StatusOr<Array> Cast(const Array& array, Dtype dtype);
@@ -236,6 +246,7 @@ class Executor : private ScratchAllocator {
   SharedUse* held_ = nullptr;      // of the command that runs
   bool shares_ = false;
   KernelObserver* observer_ = nullptr;
+  Collectives* collectives_ = nullptr;
   bool apart_ = false;
   std::function<bool()> relief_;
   TurnGroup* turn_group_ = nullptr;

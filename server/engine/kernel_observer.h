@@ -33,6 +33,8 @@ class KernelObserver {
                    int64_t scratch) = 0;
   // An array has been copied to another device, which no call shows.
   virtual void Transferred() = 0;
+  // An operator has waited for other sessions, and its results are not of this one alone.
+  virtual void Waited() = 0;
 
  protected:
   ~KernelObserver() = default;

@@ -93,6 +93,16 @@ StopScope::StopScope(const StopToken* token) : outer_(current) { current = token
 
 StopScope::~StopScope() { current = outer_; }
 
+WaitScope::WaitScope() {
+  if (current_yielder != nullptr) current_yielder->Leave();
+}
+
+WaitScope::~WaitScope() {
+  if (current_yielder != nullptr) current_yielder->Return();
+}
+
+bool WaitIsStopped() { return current != nullptr && current->Notice(); }
+
 absl::Status CheckNotStopped(absl::string_view op) {
   return StopRequested() ? current->Error(op) : absl::OkStatus();
 }

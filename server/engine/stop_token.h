@@ -102,6 +102,9 @@ class StopScope {
 class Yielder {
  public:
   virtual void Yield() = 0;
+  // The thread waits for other sessions from now on, and does not any more.
+  virtual void Leave() = 0;
+  virtual void Return() = 0;
 
  protected:
   ~Yielder() = default;
@@ -109,6 +112,19 @@ class Yielder {
 
 // The calling thread's from now on; null: it makes room for nobody.
 void SetYielder(Yielder* yielder);
+
+// As long as it exists, the calling thread waits for what other sessions do: they have its turn to
+// compute, and the scope's end waits for the next one.
+class WaitScope {
+ public:
+  WaitScope();
+  ~WaitScope();
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+};
+// Whether a thread that waits so is to stop. As StopRequested, but it makes room for nobody: a lock
+// may be held.
+bool WaitIsStopped();
 
 // The error if what this thread works for has been told to stop. Kernels whose later steps trust in
 // what earlier loops have left ask after these.

@@ -252,6 +252,8 @@ void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays
 
 void Recorder::Transferred() { Decline("an array has been copied to another device"); }
 
+void Recorder::Waited() { Decline("a collective waits for other sessions"); }
+
 void Recorder::Decline(std::string why) {
   if (declined_.empty()) declined_ = std::move(why);
   std::vector<TraceCall>().swap(trace_.calls);

@@ -4,6 +4,7 @@
 
 #include "server/session/commands.h"
 #include "server/session/recording.h"
+#include "server/session/step_commands.h"
 
 namespace chx::server {
 namespace {
@@ -14,6 +15,7 @@ constexpr const char* ComputingName() {
   using namespace command;  // NOLINT: in this function only
   if (std::is_same_v<C, Fetch> || std::is_same_v<C, FetchInto>) return "fetch";
   if (std::is_same_v<C, Barrier>) return "barrier";
+  if (std::is_same_v<C, JoinGroup>) return "join_group";
   if (std::is_same_v<C, ShareArray> || std::is_same_v<C, ShareCopy>) return "share";
   if (std::is_same_v<C, GrantAccess>) return "share";
   if (std::is_same_v<C, Publish> || std::is_same_v<C, PublishProgram>) return "publish";
@@ -30,6 +32,10 @@ void Cancel(const C& c, CommandContext& context) {
     RunCommand(c, context);
   } else {
     absl::Status status = context.state.stop.Error(name, StopReason::kCancelled);
+    if constexpr (IsOneOf<C, command::Backward, command::Grad>()) BreakGroupsOfPass(context.state);
+    if constexpr (std::is_same_v<C, command::RunProgram>) {
+      BreakGroups(context.state, "has cancelled a program");
+    }
     const absl::optional<uint64_t> request = RequestOf(c);
     if (!request.has_value()) {
       context.Fail(c, std::move(status), name);
@@ -55,6 +61,7 @@ void Cancel(const command::ApplyOp& c, CommandContext& context) {
   if (op == nullptr) return RunCommand(c, context);  // says so
   const RootErrorPtr error =
       context.Fail(c, context.state.stop.Error(op->name, StopReason::kCancelled), op->name);
+  if (op->kind == OpKind::kCollective) BreakGroupOf(c, context.state);
   // As after an error of an input: the client takes the write for done. Of lists nothing is
   // written, and all parameters are those of the step before.
   if (op->in_place && !op->has_lists() && !c.inputs.empty()) {

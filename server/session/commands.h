@@ -74,6 +74,19 @@ void RunCommand(const command::Unchain& c, CommandContext& context);
 void RunCommand(const command::QueryGraphs& c, CommandContext& context);
 void RunCommand(const command::DumpGraph& c, CommandContext& context);
 
+// group_commands.cc
+void RunCommand(const command::JoinGroup& c, CommandContext& context);
+void RunCommand(const command::LeaveGroup& c, CommandContext& context);
+// For a collective that has failed before it met the other ranks, which would wait for it: meets
+// them with its error.
+void MeetWithout(const command::ApplyOp& c, const OpDef& op, CommandContext& context);
+// Where the session does not even wait: it is out of step with the others.
+void BreakGroupOf(const command::ApplyOp& c, SessionState& state);
+// The same for what may have had collectives of any group: a program, or a backward pass, which has
+// none without such operators in a graph.
+void BreakGroups(SessionState& state, absl::string_view why);
+void BreakGroupsOfPass(SessionState& state);
+
 // definition_commands.cc
 void RunCommand(const command::DefineMode& c, CommandContext& context);
 void RunCommand(const command::DefineLocation& c, CommandContext& context);

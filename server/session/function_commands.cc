@@ -174,6 +174,7 @@ void AnswerPass(PendingPass pass, uint64_t number, uint64_t request_id, absl::St
     value.error = context.state.errors.NewError(location, std::move(status), "backward");
   }
   if (value.error != nullptr) {
+    BreakGroupsOfPass(context.state);
     context.Inherit(pass.results, value.error);
   } else if (waits) {
     context.state.passes.Add(number, std::move(pass));

@@ -105,6 +105,7 @@ void RunPass(const C& c, CommandContext& context) {
     }
     if (status.ok()) status = FinishPass(*backprop, c.location, ResultsOf(c), context);
   }
+  if (!status.ok() || inherited != nullptr) BreakGroupsOfPass(context.state);
   if (!status.ok()) {
     context.Fail(c, std::move(status), is_grad ? "grad" : "backward");
   } else if (inherited != nullptr && is_grad) {

@@ -54,6 +54,7 @@ absl::Status FindInputs(const command::ApplyOp& c, CommandContext& context, Inpu
 // What other sessions have, too, stays as it is for the length of the command, however many kernels
 // that runs.
 absl::Status HoldInputs(const VariableCall& call, SharedUse* use, Executor& executor) {
+  if (call.op.kind == OpKind::kCollective) return absl::OkStatus();  // it waits for other sessions
   bool any = false;
   for (const VariableOperand& input : call.inputs) {
     any = any || (input.is_array() && input.array()->array.buffer->lease());
@@ -95,24 +96,8 @@ void InheritApply(const command::ApplyOp& c, const OpDef& op, const RootErrorPtr
   context.Inherit(c.results, inherited);
 }
 
-}  // namespace
-
-const OpDef* OpOf(const command::ApplyOp& c, const SessionState& state) {
-  const OpRegistry& registry = OpRegistry::Global();
-  int id = c.op;
-  if (!state.op_ids.empty()) id = c.op < state.op_ids.size() ? state.op_ids[c.op] : 0;
-  const bool known = id != 0 && id <= registry.size();
-  return known ? &registry.at(static_cast<OpId>(id - 1)) : nullptr;
-}
-
-void RunCommand(const command::ApplyOp& c, CommandContext& context) {
+void RunApply(const command::ApplyOp& c, const OpDef& op, CommandContext& context) {
   SessionState& state = context.state;
-  const OpDef* const named = OpOf(c, state);
-  if (named == nullptr) {
-    context.Fail(c, TypeError("expects an operator id agreed at Open, got ", c.op), "");
-    return;
-  }
-  const OpDef& op = *named;
   const Tenant& tenant = *state.limits.tenant;
   if (!tenant.denied_operators.empty() && tenant.denied_operators.count(op.name) > 0) {
     context.Fail(c,
@@ -155,6 +140,31 @@ void RunCommand(const command::ApplyOp& c, CommandContext& context) {
     if (c.inputs[i].is_array() && op.IsWritten(i, c.inputs.size())) {
       state.handles.Poison(c.inputs[i].array(), error);
     }
+  }
+}
+
+}  // namespace
+
+const OpDef* OpOf(const command::ApplyOp& c, const SessionState& state) {
+  const OpRegistry& registry = OpRegistry::Global();
+  int id = c.op;
+  if (!state.op_ids.empty()) id = c.op < state.op_ids.size() ? state.op_ids[c.op] : 0;
+  const bool known = id != 0 && id <= registry.size();
+  return known ? &registry.at(static_cast<OpId>(id - 1)) : nullptr;
+}
+
+void RunCommand(const command::ApplyOp& c, CommandContext& context) {
+  SessionState& state = context.state;
+  const OpDef* const named = OpOf(c, state);
+  if (named == nullptr) {
+    context.Fail(c, TypeError("expects an operator id agreed at Open, got ", c.op), "");
+    return;
+  }
+  const OpDef& op = *named;
+  const uint64_t met = state.groups == nullptr ? 0 : state.groups->met();
+  RunApply(c, op, context);
+  if (op.kind == OpKind::kCollective && state.groups != nullptr && state.groups->met() == met) {
+    MeetWithout(c, op, context);
   }
 }
 

@@ -215,6 +215,10 @@ absl::StatusOr<SessionRecordPtr> SessionManager::NewRecord(SessionOwner owner) {
   if (options_.sharing != nullptr) {
     resources.sharing = options_.sharing->Join(record->owner.tenant, account);
   }
+  if (options_.groups != nullptr) {
+    resources.groups =
+        std::make_unique<GroupMember>(options_.groups, record->owner.tenant->name, account);
+  }
   record->session = std::make_shared<Session>(devices_, limits, std::move(resources));
   record->opened = std::chrono::steady_clock::now();
   record->detached = record->active = record->opened;
@@ -287,6 +291,7 @@ std::shared_ptr<const StreamHooks> SessionManager::Remove(SessionRecordPtr recor
 void SessionManager::WakeStopped() const {
   ComputeSlots* const slots = options_.session.compute_slots;
   if (slots != nullptr) slots->WakeStopped();
+  if (options_.groups != nullptr) options_.groups->WakeStopped();
 }
 
 void SessionManager::Stop(SessionRecord* record) const {

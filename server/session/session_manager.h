@@ -36,6 +36,7 @@ struct ManagerOptions {
   MemoryBudget* budget = nullptr;    // the daemon's; null: none
   std::shared_ptr<Metrics> metrics;  // null: each session counts for itself
   SharedStore* sharing = nullptr;    // what sessions share with each other; null: nothing
+  ProcessGroups* groups = nullptr;   // that sessions are in; null: there are none
   // A session has ended for good: nothing is to be kept of it. Any thread; may be null.
   std::function<void(const std::string& key)> on_ended;
   bool survives_restart = false;  // snapshots are written at the daemon's end
@@ -219,7 +220,7 @@ class SessionManager {
   std::chrono::milliseconds LeaseOf(const SessionRecord& record) const;
   // Enters a record. An error if there is no room.
   absl::Status Enter(const SessionRecordPtr& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lets those go on that wait for their turn to compute and are to stop.
+  // Lets those go on that wait for their turn to compute, or for other ranks, and are to stop.
   void WakeStopped() const;
   // Takes a session out of the list, so that its lock and memory don't matter to others.
   std::shared_ptr<const StreamHooks> Remove(SessionRecordPtr record)

@@ -17,6 +17,7 @@ constexpr int64_t kLargeValue = 1024;
 SessionState::SessionState(const Devices* devices, const SessionLimits& limits_in,
                            SessionResources resources, SessionCounters* counters_in)
     : sharing(std::move(resources.sharing)),
+      groups(std::move(resources.groups)),
       limits(limits_in),
       counters(*counters_in),
       stop(limits.max_command_time),
@@ -26,6 +27,13 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
       passes(&meter, limits.function_deadline),
       handles(&meter, &scopes, limits.max_handles),
       errors(meter.account(), &definitions, &handles, &counters.errors) {
+  if (groups != nullptr) {
+    executor.set_collectives(groups.get());
+    groups->set_locate([this](uint32_t origin) -> absl::string_view {
+      const std::string* const location = definitions.FindLocation(origin);
+      return location == nullptr ? absl::string_view() : *location;
+    });
+  }
   executor.set_turn_group(limits.turn_group);
   executor.set_relief([this] { return windows.GiveBack(); });
   meter.set_reclaim([this] { return windows.GiveBack() || executor.Reclaim(); });
@@ -33,6 +41,7 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
 
 void SessionState::BeginAnew() {
   ++incarnation;
+  if (groups != nullptr) groups->LeaveAll("has left");
   windows.Clear();
   programs.Clear();
   if (live_runs == 0) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "server/autograd/apply.h"
+#include "server/collectives/group_member.h"
 #include "server/engine/devices.h"
 #include "server/engine/executor.h"
 #include "server/engine/memory_budget.h"
@@ -36,6 +37,7 @@ struct SessionResources {
   MemoryAccountPtr account;                // null: one of its own, with limits.memory_bytes
   SessionCountersPtr counters;             // null: its own
   std::unique_ptr<SharingMember> sharing;  // null: other sessions' arrays are out of reach
+  std::unique_ptr<GroupMember> groups;     // null: it can be in no process group
 };
 
 // Used under the session's lock, but for `stop`, `executor.segments()` and the account, which are
@@ -47,6 +49,7 @@ struct SessionState {
 
   // Null: the session shares nothing with others. Ends after its arrays.
   const std::unique_ptr<SharingMember> sharing;
+  const std::unique_ptr<GroupMember> groups;  // may be null
   const SessionLimits limits;
   SessionCounters& counters;
   StopToken stop;

@@ -24,13 +24,14 @@ Each row is one way of calling an operator. From each row the tests derive check
 values and dtypes for all of the row's dtypes, four more memory layouts of the inputs, gradients
 against finite differences, and double gradients. `bazel test //tests/conformance/...
 //tests/cuda/...` runs them. Other tests check that every operator has a row, and that the gradients
-of every differentiable operator are checked.
+of every differentiable operator are checked. Rows of collectives are for groups of one rank;
+`tests/conformance/ranks_test.py` checks groups of 2, 3 and 4.
 
 * **native**: how many rows run on `native:0`.
 * **cuda**: *emulated* means that the same rows run on the kernels of the cuda backend, compiled for
   the CPU. Kernel bodies, index arithmetic and launch configurations are those of the GPU; memory,
   streams and libraries are replaced. *shared* means that the operator has no kernel: it is stride
-  arithmetic or consists of other operators, on every device. The emulated rows run where nvcc is
+  arithmetic, consists of other operators, or is a collective, on every device. The emulated rows run where nvcc is
   installed.
 * **gradient**, **double gradient**: *checked*: its rows check it; *by others*: it is checked only
   as part of other operators; *not checked*: no row checks it; –: it has none.

@@ -43,6 +43,8 @@ class Filler {
     for (const AttrDef& attr : op.attrs) {
       c->attrs.push_back(choices_.OnceIn(3) ? attr.default_value : choices_.AnyAttr(attr.type));
     }
+    // The group that most of those are which are joined.
+    if (op.kind == OpKind::kCollective && !choices_.OnceIn(4)) c->attrs[0] = Ints{1, 0, 1};
   }
 
  private:
@@ -186,6 +188,16 @@ class Filler {
     if (!choices_.OnceIn(4)) c->tenant = "";
     if (!choices_.OnceIn(4)) c->version = static_cast<uint64_t>(choices_.UpTo(3));
     if (!choices_.OnceIn(8)) c->programs.assign(1, choices_.UpTo(3));
+  }
+  void Refine(command::JoinGroup* c) {
+    if (choices_.OnceIn(8)) return;
+    c->group = choices_.UpTo(3);
+    c->rank = 0;
+    c->size = 1;
+    c->name = "ranks";
+  }
+  void Refine(command::LeaveGroup* c) {
+    if (!choices_.OnceIn(8)) c->group = choices_.UpTo(3);
   }
   void Refine(command::Unpublish* c) { MostlyName(&c->name); }
   void Refine(command::ListNames* c) { MostlyName(&c->prefix); }

@@ -91,6 +91,8 @@ std::vector<Command> EachOtherKind() {
       command::PublishProgram{23, "program", "{}", "", false, {1}},
       command::OpenPrograms{24, "", "program", 0, {2}},
       command::ReleaseProgram{1},
+      command::JoinGroup{25, 1, 0, 1, "ranks", "secret"},
+      command::LeaveGroup{1},
       command::Release{{20, 21}},
   };
   std::set<size_t> kinds;

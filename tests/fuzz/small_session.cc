@@ -46,7 +46,8 @@ SmallSession::SmallSession(bool recognize_windows) {
   auto account = std::make_shared<MemoryAccount>(kMemory);
   session_ = std::make_unique<Session>(
       &SharedDevices(), limits,
-      SessionResources{true, account, nullptr, store_.Join(DefaultTenant(), account)});
+      SessionResources{true, account, nullptr, store_.Join(DefaultTenant(), account),
+                       std::make_unique<GroupMember>(&groups_, "default", account)});
   Execute(InitialArrays());
   Expect(session_->stats().errors == 0, "no errors at first");
 }

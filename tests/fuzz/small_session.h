@@ -2,10 +2,12 @@
 #ifndef CHX_TESTS_FUZZ_SMALL_SESSION_H_
 #define CHX_TESTS_FUZZ_SMALL_SESSION_H_
 
+#include <chrono>
 #include <memory>
 
 #include "absl/types/span.h"
 #include "proto/command.h"
+#include "server/collectives/process_groups.h"
 #include "server/engine/devices.h"
 #include "server/native/native_backend.h"
 #include "server/session/session.h"
@@ -30,6 +32,7 @@ class SmallSession {
 
  private:
   SharedStore store_;
+  ProcessGroups groups_{std::chrono::milliseconds(1)};
   std::unique_ptr<Session> session_;
   SessionOutput output_;
 };

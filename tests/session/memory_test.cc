@@ -422,6 +422,16 @@ std::vector<RetainedMemoryTest::Row> RetainedMemoryTest::Rows() {
          return commands;
        },
        true},
+      {PositionOf<command::JoinGroup>(), "groups",
+       [](RetainedMemoryTest* t, Handle i) -> Commands {
+         return {command::JoinGroup{9, static_cast<int64_t>(i), 0, 1, "g", ""}};
+       },
+       true},
+      {PositionOf<command::LeaveGroup>(), "errors of groups that are not there",
+       [](RetainedMemoryTest* t, Handle i) -> Commands {
+         return {command::LeaveGroup{static_cast<int64_t>(i)}};
+       },
+       true},
   };
 }
 

@@ -126,6 +126,7 @@ MODULES = {
     "random": "Random numbers",
     "optimizers": "Optimizers",
     "kernels": "Kernels of your own",
+    "distributed": "Process groups",
     "runs": "Runs of the daemon's",
     "schedules": "Values that change from step to step",
     "data": "Minibatches",

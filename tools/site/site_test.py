@@ -14,7 +14,10 @@ import pytest
 SITE = Path(__file__).resolve().parents[2] / "dist/docs"
 MODULES = [
     "chx",
-    *(f"chx.{m}" for m in "array_api chainer kernels linalg optimizers random runs".split()),
+    *(
+        f"chx.{m}"
+        for m in "array_api chainer distributed kernels linalg optimizers random runs".split()
+    ),
 ]
 
 

@@ -1,0 +1,79 @@
+// Process groups: sessions whose operators exchange arrays (docs/distributed.md).
+//
+//   absl::StatusOr<chx::GroupOptions> options = chx::GroupOptions::FromEnvironment();
+//   absl::StatusOr<chx::ProcessGroup> group = chx::ProcessGroup::Init(*session, *options);
+//   const std::vector<chx::Array> sums = chx::distributed::all_reduce({x}, *group);
+//   const chx::Array rows = chx::distributed::all_gather(x, *group);
+#ifndef CHX_CLIENT_DISTRIBUTED_H_
+#define CHX_CLIENT_DISTRIBUTED_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "base/ref.h"
+#include "client/session.h"
+#include "ops/attr.h"
+
+namespace chx {
+
+// Which group, and which rank of it a session is.
+struct GroupOptions {
+  std::string name = "default";  // 1 to 200 bytes
+  int64_t rank = 0;
+  int64_t size = 1;
+  std::string secret;  // sessions that do not know it are in another group
+
+  // As what starts the processes says: RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and
+  // OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), or JOB_COMPLETION_INDEX and
+  // WORLD_SIZE (an indexed Job of Kubernetes); CHX_GROUP_NAME and CHX_GROUP_SECRET if they are set.
+  static absl::StatusOr<GroupOptions> FromEnvironment();
+};
+
+// A session's place in a group. Copies are the same place, which lasts until Leave or the end of
+// the session. Thread-safe, but ranks have to call their collectives in the same order.
+class ProcessGroup {
+ public:
+  // Waits until all ranks have come: sessions of one tenant with one daemon, each of which gives
+  // the same name, secret and size. kTimeout: one has not; kValue: ranks or sizes do not fit.
+  static absl::StatusOr<ProcessGroup> Init(Session& session, const GroupOptions& options);
+
+  const std::string& name() const { return options_.name; }
+  int rank() const { return static_cast<int>(options_.rank); }
+  int size() const { return static_cast<int>(options_.size); }
+  // The daemon's name for it.
+  int64_t number() const { return number_; }
+  // The group as collectives take it.
+  operator Ints() const { return {number_, options_.rank, options_.size}; }  // NOLINT
+
+  // A group of some ranks of this one, which are numbered anew in the order given. All of these
+  // call it, the others need not: they get nothing. `name` tells groups of the same ranks apart.
+  absl::StatusOr<absl::optional<ProcessGroup>> Sub(absl::Span<const int> ranks,
+                                                   const std::string& name = "") const;
+  // Waits until all ranks have called it, and what they called before has run.
+  absl::Status Barrier() const;
+  // The other ranks' collectives fail from now on.
+  absl::Status Leave() const;
+
+ private:
+  ProcessGroup(Ref<Session> session, GroupOptions options, int64_t number)
+      : session_(std::move(session)), options_(std::move(options)), number_(number) {}
+
+  Ref<Session> session_;
+  GroupOptions options_;
+  int64_t number_ = 0;
+};
+
+namespace internal {
+
+// The parts of ProcessGroup, for other languages: the new number.
+absl::StatusOr<int64_t> JoinGroup(Session& session, const GroupOptions& options);
+absl::Status LeaveGroup(Session& session, int64_t number);
+
+}  // namespace internal
+}  // namespace chx
+
+#endif  // CHX_CLIENT_DISTRIBUTED_H_

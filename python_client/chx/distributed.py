@@ -1,0 +1,256 @@
+"""Process groups: sessions, of one process each, that exchange and reduce arrays.
+
+    chx.connect("unix:/run/chxd/chxd.sock")
+    chx.distributed.init()  # rank and size as torchrun, mpiexec or Kubernetes says
+    ...
+    loss.backward()
+    grads = chx.distributed.all_reduce([p.grad for p in params], op="mean")
+
+The daemon exchanges the arrays; each rank is a session with it. Collectives return at once, as all
+operators do, and are differentiable. All ranks call the same ones in the same order.
+"""
+
+from __future__ import annotations
+
+import typing as _typing
+import weakref as _weakref
+from collections.abc import Sequence as _Sequence
+from types import SimpleNamespace as _SimpleNamespace
+from typing import Any as _Any, Literal as _Literal
+
+from chx import _core
+from chx._core import ndarray as _ndarray
+from chx._runtime.connection import connect_default as _connect_default
+from chx._runtime.session import Session as _Session
+
+if _typing.TYPE_CHECKING:
+    from chx import _distributed_ops as _operators
+else:
+    _operators = _SimpleNamespace(**_core._submodules["distributed"])
+
+_Reduction = _Literal["sum", "mean", "max", "min", "prod"]
+
+
+class ProcessGroup:
+    """A session's place among the ranks of a group, as init() and new_group() make it.
+
+    Attributes:
+      name: of the group.
+      rank: this session's, from 0.
+      size: how many ranks there are.
+    """
+
+    __slots__ = ("name", "rank", "size", "_secret", "_session", "_number", "__weakref__")
+
+    def __init__(self, session: _Session, name: str, secret: str, rank: int, size: int) -> None:
+        self.name = name
+        self.rank = rank
+        self.size = size
+        self._secret = secret
+        self._session = session
+        self._number = _core._join_group(session, name, secret, rank, size)
+
+    def __repr__(self) -> str:
+        return f"ProcessGroup({self.name!r}, rank={self.rank}, size={self.size})"
+
+    def __iter__(self) -> _typing.Iterator[int]:
+        """What operators take as their attribute `group`."""
+        return iter((self._number, self.rank, self.size))
+
+
+# Those of a session, in the order in which they were made; the first one that init() made is its
+# default.
+_groups: _weakref.WeakKeyDictionary[_Session, list[ProcessGroup]] = _weakref.WeakKeyDictionary()
+_defaults: _weakref.WeakKeyDictionary[_Session, ProcessGroup] = _weakref.WeakKeyDictionary()
+
+
+def _new_group(session: _Session, name: str, secret: str, rank: int, size: int) -> ProcessGroup:
+    group = ProcessGroup(session, name, secret, rank, size)
+    _groups.setdefault(session, []).append(group)
+    return group
+
+
+def _group_of(array: _Any, group: ProcessGroup | None) -> _Sequence[int]:
+    """As operators take it; the default one of the array's session."""
+    if group is None:
+        is_array = isinstance(array, _ndarray)
+        group = _default(array.device.backend._session if is_array else _connect_default())
+    return tuple(group)
+
+
+def _default(session: _Session) -> ProcessGroup:
+    group = _defaults.get(session)
+    if group is None:
+        raise _core.ContextError("expects chx.distributed.init() before, or a group")
+    return group
+
+
+def init(
+    rank: int | None = None,
+    size: int | None = None,
+    name: str | None = None,
+    secret: str | None = None,
+    session: _Session | None = None,
+) -> ProcessGroup:
+    """Makes the session a rank of a group, its default one, and waits until all ranks have come.
+
+    Ranks are sessions with one daemon, of one tenant, that give the same name, secret and size.
+    Without a rank and a size the environment says them: RANK and WORLD_SIZE (torchrun),
+    OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), or
+    JOB_COMPLETION_INDEX and WORLD_SIZE (an indexed Job of Kubernetes).
+
+    Args:
+      rank: of this session, from 0.
+      size: how many ranks there are.
+      name: of the group; default $CHX_GROUP_NAME, or "default".
+      secret: sessions that give another one are in another group; default $CHX_GROUP_SECRET, or "".
+      session: the default one if None.
+
+    Raises:
+      TimeoutError: a rank did not come within the daemon's --collective-timeout.
+      ValueError: two sessions are the same rank, or the ranks say different sizes.
+    """
+    if session is None:
+        session = _connect_default()
+    if session in _defaults:
+        raise ValueError(f"[init] expects a session without a default group, got {session!r}")
+    if (rank is None) != (size is None):
+        raise ValueError(f"[init] expects a rank and a size, got {rank} and {size}")
+    if rank is None or size is None:
+        given = _core._group_from_environment()
+        rank, size = given[2:]
+        name = given[0] if name is None else name
+        secret = given[1] if secret is None else secret
+    group = _new_group(
+        session, "default" if name is None else name, "" if secret is None else secret, rank, size
+    )
+    _defaults[session] = group
+    return group
+
+
+def is_initialized(session: _Session | None = None) -> bool:
+    """Whether init() has made a group for the session, the default one if None."""
+    return (_connect_default() if session is None else session) in _defaults
+
+
+def new_group(
+    ranks: _Sequence[int], group: ProcessGroup | None = None, name: str | None = None
+) -> ProcessGroup | None:
+    """A group of some ranks of a group. All of these call it; the others may, and get None.
+
+    Args:
+      ranks: in the order in which they are numbered anew.
+      group: whose ranks; the default one if None.
+      name: tells groups of the same ranks apart.
+    """
+    if group is None:
+        group = _default(_connect_default())
+    listed = [int(rank) for rank in ranks]
+    if len(set(listed)) != len(listed) or not all(0 <= rank < group.size for rank in listed):
+        raise ValueError(f"[new_group] expects different ranks in [0, {group.size}), got {listed}")
+    if group.rank not in listed:
+        return None
+    path = f"{group.name}/{','.join(map(str, listed)) if name is None else name}"
+    return _new_group(group._session, path, group._secret, listed.index(group.rank), len(listed))
+
+
+def get_rank(group: ProcessGroup | None = None) -> int:
+    """This session's rank in a group; the default one if None."""
+    return (_default(_connect_default()) if group is None else group).rank
+
+
+def get_size(group: ProcessGroup | None = None) -> int:
+    """How many ranks a group has; the default one if None."""
+    return (_default(_connect_default()) if group is None else group).size
+
+
+def barrier(group: ProcessGroup | None = None) -> None:
+    """Waits until all ranks have called it, and all that they called before has run."""
+    if group is None:
+        group = _default(_connect_default())
+    one = _core.ones((), "int32", device=group._session.devices[0])
+    int(_operators.all_reduce([one], tuple(group)))
+
+
+def destroy(group: ProcessGroup | None = None) -> None:
+    """Leaves a group; None: all groups of the default session. The other ranks' collectives fail.
+
+    A session that ends leaves its groups by itself.
+    """
+    session = _connect_default() if group is None else group._session
+    for left in list(_groups.get(session, [])):
+        if group is not None and left is not group:
+            continue
+        _groups[session].remove(left)
+        if _defaults.get(session) is left:
+            del _defaults[session]
+        _core._leave_group(session, left._number)
+
+
+def all_reduce(x: _Any, op: _Reduction = "sum", group: ProcessGroup | None = None) -> _Any:
+    """The sum, or another reduction, of all ranks' arrays: the same bits at each rank.
+
+    Differentiable for "sum" and "mean". "mean" of integers is float32.
+
+    Args:
+      x: an array, or a list of arrays, which takes one command.
+      op: "sum", "mean", "max", "min" or "prod", in the order of ranks and the array's dtype.
+      group: the default one of the array's session if None.
+
+    Returns:
+      An array, or a list of arrays.
+    """
+    if isinstance(x, _ndarray):
+        return _operators.all_reduce([x], _group_of(x, group), op)
+    arrays = list(x)
+    if not arrays:
+        return []
+    reduced = _operators.all_reduce(arrays, _group_of(arrays[0], group), op)
+    return list(reduced) if len(arrays) > 1 else [reduced]
+
+
+def reduce(
+    x: _ndarray, root: int = 0, op: _Reduction = "sum", group: ProcessGroup | None = None
+) -> _ndarray:
+    """As all_reduce(), at one rank; at the others an array without elements.
+
+    That one stands for the result in these ranks' graphs: add its sum to what backward() is called
+    on, so that they take part in the backward pass.
+    """
+    return _operators.reduce(x, _group_of(x, group), root, op)
+
+
+def broadcast(x: _ndarray, root: int = 0, group: ProcessGroup | None = None) -> _ndarray:
+    """The array of one rank, at all of them; the others give one of its shape and dtype."""
+    return _operators.broadcast(x, _group_of(x, group), root)
+
+
+def all_gather(x: _ndarray, group: ProcessGroup | None = None) -> _ndarray:
+    """All ranks' arrays, of one shape and dtype, stacked along a new first axis."""
+    return _operators.all_gather(x, _group_of(x, group))
+
+
+def gather(x: _ndarray, root: int = 0, group: ProcessGroup | None = None) -> _ndarray:
+    """As all_gather(), at one rank; at the others an array without elements, as reduce()."""
+    return _operators.gather(x, _group_of(x, group), root)
+
+
+def scatter(x: _ndarray, root: int = 0, group: ProcessGroup | None = None) -> _ndarray:
+    """Row x[rank] of one rank's array, which has a row for each rank.
+
+    The others give an array of a row's shape and dtype; one that requires a gradient, if the rows
+    of the root do.
+    """
+    return _operators.scatter(x, _group_of(x, group), root)
+
+
+def reduce_scatter(
+    x: _ndarray, op: _Reduction = "sum", group: ProcessGroup | None = None
+) -> _ndarray:
+    """all_reduce(x)[rank], of arrays that have a row for each rank."""
+    return _operators.reduce_scatter(x, _group_of(x, group), op)
+
+
+def all_to_all(x: _ndarray, group: ProcessGroup | None = None) -> _ndarray:
+    """Rows from all ranks: row r is row x[rank] of rank r, whose array has a row for each rank."""
+    return _operators.all_to_all(x, _group_of(x, group))

@@ -1,0 +1,79 @@
+#include "server/collectives/group_member.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/error.h"
+
+namespace chx::server {
+namespace {
+
+// About what a rank costs: its share of the engine, and the name.
+constexpr int64_t kGroupBytes = 2048;
+
+}  // namespace
+
+absl::Status GroupMember::Form(int64_t number, const GroupRequest& request) {
+  if (joined_.contains(number)) {
+    return ValueError("[join_group] expects a new number, got ", number);
+  }
+  if (joined_.size() >= kMaxGroups) {
+    return MemoryError("[join_group] a session is in at most ", kMaxGroups, " groups");
+  }
+  Group group;
+  CHX_ASSIGN_OR_RETURN(group.charge, MemoryCharge::Of(account_, kGroupBytes));
+  CHX_ASSIGN_OR_RETURN(group.engine, groups_.Form(tenant_, request));
+  group.self.id = number;
+  group.self.rank = static_cast<int>(request.rank);
+  group.self.size = static_cast<int>(request.size);
+  joined_.emplace(number, std::move(group));
+  return absl::OkStatus();
+}
+
+absl::Status GroupMember::Leave(int64_t number) {
+  const auto it = joined_.find(number);
+  if (it == joined_.end()) {
+    return ValueError("[leave_group] expects a group of this session, got number ", number);
+  }
+  it->second.engine->Break(it->second.self.rank, "has left");
+  joined_.erase(it);
+  return absl::OkStatus();
+}
+
+void GroupMember::LeaveAll(absl::string_view why) {
+  BreakAll(why);
+  joined_.clear();
+}
+
+void GroupMember::BreakAll(absl::string_view why) {
+  for (auto& [number, group] : joined_) group.engine->Break(group.self.rank, why);
+}
+
+void GroupMember::Break(absl::Span<const AttrValue> attrs, absl::string_view why) {
+  if (attrs.empty() || attrs[0].ints().empty()) return;
+  const auto it = joined_.find(attrs[0].ints()[0]);
+  if (it != joined_.end()) it->second.engine->Break(it->second.self.rank, why);
+}
+
+absl::Status GroupMember::Run(const CollectiveCall& call, HostKernels kernels) {
+  CHX_ASSIGN_OR_RETURN(const GroupAttr group, GroupAttr::From(call.op.name, call.attrs[0]));
+  const auto it = joined_.find(group.id);
+  if (it == joined_.end()) {
+    return MakeError(ErrorKind::kContext,
+                     absl::StrCat("[", call.op.name, "] expects a process group of this session, ",
+                                  "got number ", group.id));
+  }
+  // The engine stays, whatever this rank does meanwhile.
+  const std::shared_ptr<CollectiveEngine> engine = it->second.engine;
+  const GroupAttr self = it->second.self;
+  if (group.rank != self.rank || group.size != self.size) {
+    return ValueError("[", call.op.name, "] expects rank ", self.rank, " of ", self.size,
+                      ", as this session is in the group, got ", group.rank, " of ", group.size);
+  }
+  ++met_;
+  CollectiveCall located = call;
+  if (locate_ != nullptr) located.location = locate_(call.origin);
+  return engine->Run(self.rank, located, kernels);
+}
+
+}  // namespace chx::server

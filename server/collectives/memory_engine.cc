@@ -1,0 +1,130 @@
+#include "server/collectives/memory_engine.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "ops/error.h"
+#include "server/collectives/compare_calls.h"
+#include "server/engine/stop_token.h"
+
+namespace chx::server {
+namespace {
+
+// Work of so many parts is worth waking the other ranks' threads for.
+constexpr int64_t kPartsToShare = 2;
+
+}  // namespace
+
+MemoryEngine::MemoryEngine(std::string name, int size, std::chrono::milliseconds timeout)
+    : name_(std::move(name)), size_(size), timeout_(timeout) {}
+
+absl::Status MemoryEngine::BrokenError(const CollectiveCall& call) const {
+  return MakeError(ErrorKind::kContext,
+                   absl::StrCat("[", call.op.name, "] expects a whole process group, got '", name_,
+                                "', in which ", broken_, ": form it again"));
+}
+
+// Those who wait come back with an error, and whoever comes gets it at once.
+void MemoryEngine::BreakNow(const std::string& why) {
+  if (broken_.empty()) broken_ = why;
+  if (meeting_ != nullptr) meeting_->over = meeting_->broken = true;
+  meeting_ = nullptr;
+  changed_.notify_all();
+}
+
+void MemoryEngine::Break(int rank, absl::string_view why) {
+  const MutexLock lock(&mutex_);
+  BreakNow(absl::StrCat("rank ", rank, " ", why));
+}
+
+void MemoryEngine::Wake() {
+  const MutexLock lock(&mutex_);
+  changed_.notify_all();
+}
+
+absl::StatusOr<MemoryEngine::MeetingPtr> MemoryEngine::Come(int rank, const CollectiveCall& call) {
+  const MutexLock lock(&mutex_);
+  if (!broken_.empty()) return BrokenError(call);
+  if (meeting_ == nullptr) {
+    meeting_ = std::make_shared<Meeting>();
+    meeting_->calls.resize(static_cast<size_t>(size_));
+  }
+  const MeetingPtr meeting = meeting_;
+  meeting->calls[rank] = &call;
+  if (++meeting->come < size_) return meeting;
+  meeting_ = nullptr;
+  meeting->failed = CompareCalls(name_, meeting->calls);
+  if (meeting->failed.ok()) meeting->work.emplace(meeting->calls);
+  meeting->over = !meeting->failed.ok() || meeting->work->size() == 0;
+  // Else this rank has finished it before others would be awake.
+  if (meeting->over || meeting->work->size() >= kPartsToShare) changed_.notify_all();
+  return meeting;
+}
+
+bool MemoryEngine::HasBegun(const Meeting& meeting) {
+  const MutexLock lock(&mutex_);
+  return meeting.over || meeting.work.has_value();
+}
+
+bool MemoryEngine::HasEnded(const Meeting& meeting) {
+  const MutexLock lock(&mutex_);
+  return meeting.over && meeting.working == 0;
+}
+
+void MemoryEngine::WaitForRanks(int rank, const CollectiveCall& call, const Meeting& meeting) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  const WaitScope others_compute;
+  const MutexLock lock(&mutex_);
+  while (!meeting.over && !meeting.work.has_value()) {
+    if (WaitIsStopped()) {
+      BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
+    } else if (std::chrono::steady_clock::now() >= deadline) {
+      BreakNow(absl::StrCat(AbsentRanks(meeting.calls), " did not come to ", call.op.name,
+                            " within ", absl::FormatDuration(absl::FromChrono(timeout_))));
+    } else {
+      changed_.wait_until(mutex_, deadline);
+    }
+  }
+}
+
+void MemoryEngine::Work(int rank, HostKernels kernels, Meeting* meeting) {
+  {
+    const MutexLock lock(&mutex_);
+    if (meeting->over) return;
+    ++meeting->working;
+  }
+  int64_t taken = 0;
+  const absl::Status status = meeting->work->Work(kernels, &taken);
+  const MutexLock lock(&mutex_);
+  --meeting->working;
+  meeting->done += taken;
+  if (!status.ok() && meeting->failed.ok()) {
+    meeting->failed = MakeError(KindOf(status), absl::StrCat(status.message(), ", at rank ", rank,
+                                                             " of process group '", name_, "'"));
+  }
+  if (!status.ok() && WaitIsStopped()) BreakNow(absl::StrCat("rank ", rank, " was stopped"));
+  meeting->over = !meeting->failed.ok() || meeting->done == meeting->work->size();
+  if (meeting->over && meeting->working == 0) changed_.notify_all();
+}
+
+void MemoryEngine::WaitForEnd(const Meeting& meeting) {
+  const WaitScope others_compute;
+  const MutexLock lock(&mutex_);
+  while (!meeting.over || meeting.working > 0) changed_.wait(mutex_);
+}
+
+absl::Status MemoryEngine::Outcome(const CollectiveCall& call, const Meeting& meeting) {
+  const MutexLock lock(&mutex_);
+  return meeting.broken ? BrokenError(call) : meeting.failed;
+}
+
+absl::Status MemoryEngine::Run(int rank, const CollectiveCall& call, HostKernels kernels) {
+  CHX_ASSIGN_OR_RETURN(const MeetingPtr meeting, Come(rank, call));
+  if (!HasBegun(*meeting)) WaitForRanks(rank, call, *meeting);
+  Work(rank, kernels, meeting.get());
+  if (!HasEnded(*meeting)) WaitForEnd(*meeting);
+  return Outcome(call, *meeting);
+}
+
+}  // namespace chx::server

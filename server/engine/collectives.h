@@ -1,0 +1,46 @@
+// What the executor needs of process groups, which are made elsewhere (server/collectives).
+#ifndef CHX_SERVER_ENGINE_COLLECTIVES_H_
+#define CHX_SERVER_ENGINE_COLLECTIVES_H_
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "ops/attr.h"
+#include "ops/op_def.h"
+#include "server/engine/kernel.h"
+
+namespace chx::server {
+
+// Calls the kernel of an elementwise operator of the host's device: the result is written to
+// `output`, which may be one of the inputs.
+using HostKernels = absl::FunctionRef<absl::Status(
+    absl::string_view op, absl::Span<const KernelTensor> inputs, const KernelTensor& output)>;
+
+// One rank's part of a collective. All is the caller's; the arrays are in C order in the host's
+// memory, where other ranks read the inputs and write the outputs until the call returns.
+struct CollectiveCall {
+  const OpDef& op;
+  absl::Span<const AttrValue> attrs;
+  absl::Span<const KernelTensor> inputs;
+  absl::Span<const KernelTensor> outputs;
+  // Not OK: the rank has no arrays, for this reason. It meets the others all the same, so that they
+  // learn why.
+  absl::Status failed;
+  uint32_t origin = 0;         // Stream::origin() of the command
+  absl::string_view location;  // the client's file:line; "": unknown
+};
+
+// A session's part in its groups. Used by the thread that runs its commands.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  // Waits for the other ranks. Others compute meanwhile, if this thread has a turn to compute.
+  virtual absl::Status Run(const CollectiveCall& call, HostKernels kernels) = 0;
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_ENGINE_COLLECTIVES_H_

@@ -1,0 +1,114 @@
+// The executor's part about collectives: arrays as the other ranks of a group need them.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/error.h"
+#include "ops/registry.h"
+#include "server/engine/collectives.h"
+#include "server/engine/executor.h"
+#include "server/engine/stop_token.h"
+
+namespace chx::server {
+namespace {
+
+KernelTensor HostTensorOf(const Array& array) {
+  KernelTensor tensor;
+  tensor.data = array.data();
+  tensor.dtype = array.spec.dtype;
+  tensor.shape = array.spec.shape;
+  tensor.strides = array.spec.strides;
+  return tensor;
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceId> Executor::HostDevice() const {
+  for (int i = 0; i < devices_->size(); ++i) {
+    if (devices_->at(i).is_host()) return static_cast<DeviceId>(i);
+  }
+  return DeviceError("this daemon has no device in the host's memory");
+}
+
+// In C order, where no lock of several sessions is needed to read it: a rank waits for others with
+// none.
+absl::StatusOr<Array> Executor::ForRanks(const OpDef& op, const Array& input, Dtype dtype,
+                                         DeviceId host) {
+  SharedUse use;
+  CHX_RETURN_IF_ERROR(HoldOne(op.name, input, &use));
+  CHX_RETURN_IF_ERROR(Use(input));
+  Array array = input;
+  if (array.spec.dtype != dtype) {
+    CHX_ASSIGN_OR_RETURN(array, Cast(array, dtype));
+  } else if (array.buffer->lease() || !array.spec.is_contiguous()) {
+    CHX_ASSIGN_OR_RETURN(array, Copy(array));
+  }
+  if (array.spec.device == host) return array;
+  RunOutputs moved;
+  CHX_RETURN_IF_ERROR(RunTransfer(op, array, ArraySpec(dtype, array.spec.shape, host), &moved));
+  return std::move(moved[0]);
+}
+
+absl::Status Executor::PrepareCollective(const ArrayCall& call, const InferResult& inferred,
+                                         DeviceId host, RunOutputs* inputs, RunOutputs* outputs) {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    CHX_ASSIGN_OR_RETURN(
+        Array array, ForRanks(call.op, *call.inputs[i].array(), inferred.input_dtypes[i], host));
+    inputs->push_back(std::move(array));
+  }
+  for (ArraySpec spec : inferred.outputs) {
+    spec.device = host;
+    CHX_ASSIGN_OR_RETURN(Array array, Allocate(spec));
+    outputs->push_back(std::move(array));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunCollective(const ArrayCall& call, const InferResult& inferred,
+                                     RunOutputs* outputs) {
+  const OpDef& op = call.op;
+  if (collectives_ == nullptr) {
+    return MakeError(ErrorKind::kContext, absl::StrCat("[", op.name, "] expects a process group, ",
+                                                       "got a session that can be in none"));
+  }
+  if (held_ != nullptr) {
+    return ChainerxError("[", op.name, "] cannot wait for other ranks while its command uses ",
+                         "memory that sessions share");
+  }
+  if (observer_ != nullptr) observer_->Waited();
+  CHX_ASSIGN_OR_RETURN(const DeviceId host, HostDevice());
+  RunOutputs inputs;
+  CollectiveCall rank{op, call.attrs, {}, {}, {}, origin_, {}};
+  rank.failed = PrepareCollective(call, inferred, host, &inputs, outputs);
+  absl::InlinedVector<KernelTensor, 2> in;
+  absl::InlinedVector<KernelTensor, 2> out;
+  if (rank.failed.ok()) {
+    for (const Array& array : inputs) in.push_back(HostTensorOf(array));
+    for (const Array& array : *outputs) out.push_back(HostTensorOf(array));
+  }
+  rank.inputs = in;
+  rank.outputs = out;
+  const auto kernels = [&](absl::string_view name, absl::Span<const KernelTensor> operands,
+                           const KernelTensor& result) -> absl::Status {
+    CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(host));
+    const OpDef& kernel_op = *OpRegistry::Global().Find(name);
+    const Kernel kernel = state->kernels->Find(kernel_op);
+    return CallKernel(op, NewCall(kernel_op, kernel, host, operands, {&result, 1}, {}), 0);
+  };
+  absl::Status status = collectives_->Run(rank, kernels);
+  if (!rank.failed.ok()) status = rank.failed;
+  if (!status.ok()) {
+    const absl::Status stopped = CheckNotStopped(op.name);
+    if (!stopped.ok()) status = stopped;
+  }
+  for (size_t i = 0; status.ok() && i < outputs->size(); ++i) {
+    const ArraySpec& spec = inferred.outputs[i];
+    if (spec.device == host) continue;
+    RunOutputs moved;
+    status = RunTransfer(op, (*outputs)[i], spec, &moved);
+    if (status.ok()) (*outputs)[i] = std::move(moved[0]);
+  }
+  if (!status.ok()) outputs->clear();
+  return status;
+}
+
+}  // namespace chx::server

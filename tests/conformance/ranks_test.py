@@ -1,0 +1,307 @@
+"""Collectives of 2, 3 and 4 ranks against NumPy: values, dtypes, layouts and gradients."""
+
+import chx
+import ml_dtypes
+import numpy as np
+import pytest
+
+from .ranks import World, reduced
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", *FLOATS)
+REDUCTIONS = ("sum", "mean", "max", "min", "prod")
+
+
+@pytest.fixture(scope="module", params=(2, 3, 4))
+def world(request):
+    with chx.connect():
+        made = World(request.param)
+        yield made
+        made.close()
+
+
+def dtype_of(name):
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def random(rng, shape, dtype):
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    x = rng.uniform(-3, 3, shape) if dtype in FLOATS else rng.integers(0, 5, shape)
+    x = np.asarray(x).astype(dtype_of(dtype))
+    if dtype in FLOATS and x.size > 2:
+        x.reshape(-1)[1] = np.nan  # of one rank only, as the others draw other places
+        x.reshape(-1)[rng.integers(x.size)] = np.inf
+    return x
+
+
+def same(got, want):
+    got = chx.to_numpy(got)
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    if got.dtype == ml_dtypes.bfloat16:  # in which NumPy takes NaNs for different
+        got, want = got.astype("float32"), want.astype("float32")
+    np.testing.assert_array_equal(got, want)
+
+
+# Each: (call, reference). The call of one rank; what all ranks get of xs, by NumPy. Arrays of the
+# second kind have a row for each rank.
+def plain(size):
+    d = chx.distributed
+    root = size - 1
+    nothing = [np.empty(0)] * root
+    found = {
+        f"all_reduce-{op}": (
+            lambda x, rank, op=op: d.all_reduce(x, op),
+            lambda xs, op=op: [reduced(xs, op)] * size,
+        )
+        for op in REDUCTIONS
+    }
+    return found | {
+        "reduce": (lambda x, rank: d.reduce(x, root), lambda xs: [*nothing, reduced(xs, "sum")]),
+        "reduce-mean": (
+            lambda x, rank: d.reduce(x, root, "mean"),
+            lambda xs: [*nothing, reduced(xs, "mean")],
+        ),
+        "broadcast": (lambda x, rank: d.broadcast(x, root), lambda xs: [xs[root]] * size),
+        "all_gather": (lambda x, rank: d.all_gather(x), lambda xs: [np.stack(xs)] * size),
+        "gather": (lambda x, rank: d.gather(x, root), lambda xs: [*nothing, np.stack(xs)]),
+    }
+
+
+def with_rows(size):
+    d = chx.distributed
+    found = {
+        f"reduce_scatter-{op}": (
+            lambda x, rank, op=op: d.reduce_scatter(x, op),
+            lambda xs, op=op: list(reduced(xs, op)),
+        )
+        for op in REDUCTIONS
+    }
+    return found | {
+        # The others give an array like a row.
+        "scatter": (
+            lambda x, rank: d.scatter(x if rank == 1 else x[0], 1),
+            lambda xs: [np.asarray(row) for row in xs[1]],
+        ),
+        "all_to_all": (
+            lambda x, rank: d.all_to_all(x),
+            lambda xs: [np.stack([x[rank] for x in xs]) for rank in range(size)],
+        ),
+    }
+
+
+def check(world, call, reference, xs, layout=lambda x: x):
+    laid_out = [layout(x) for x in xs]
+    got = world.run(lambda rank: call(layout(chx.array(xs[rank])), rank))
+    with np.errstate(all="ignore"):
+        want = reference(laid_out)
+    for rank, (g, w) in enumerate(zip(got, want, strict=True)):
+        if w.shape == (0,) and laid_out[rank].shape != (0,):
+            assert g.shape == (0,)
+        else:
+            same(g, np.asarray(w))
+
+
+def refuses_bool(name):
+    return any(word in name for word in ("sum", "mean", "prod")) or name == "reduce"
+
+
+def cases(size):
+    return [
+        (name, case, prefix)
+        for group, prefix in ((plain(size), ()), (with_rows(size), (size,)))
+        for name, case in group.items()
+    ]
+
+
+def test_dtypes_and_shapes(world):
+    rng = np.random.default_rng(1)
+    for name, (call, reference), prefix in cases(world.size):
+        for dtype in DTYPES:
+            if dtype == "bool" and refuses_bool(name):
+                continue
+            for shape in ((), (5,), (0, 2), (3, 4)):
+                xs = [random(rng, prefix + shape, dtype) for _ in range(world.size)]
+                check(world, call, reference, xs)
+
+
+def test_layouts(world):
+    rng = np.random.default_rng(2)
+    for _name, (call, reference), prefix in cases(world.size):
+        for layout in (
+            lambda x: x[..., ::-1],
+            lambda x: x[..., ::-2],
+            lambda x: x.swapaxes(-1, -2),
+            lambda x: x[..., 1:],
+        ):
+            xs = [random(rng, (*prefix, 4, 4), "float32") for _ in range(world.size)]
+            check(world, call, reference, xs, layout)
+
+
+def test_large_arrays(world):
+    """More than one thread works on them."""
+    rng = np.random.default_rng(3)
+    for name, (call, reference), prefix in cases(world.size):
+        if name in ("all_reduce-sum", "all_gather", "reduce_scatter-mean", "all_to_all"):
+            shape = (world.size, 100_003) if prefix else (300_007,)
+            xs = [rng.random(shape, dtype="float32") for _ in range(world.size)]
+            check(world, call, reference, xs)
+
+
+def test_lists(world):
+    rng = np.random.default_rng(4)
+    shapes = ((3,), (), (0,), (2, 5))
+    xs = [[random(rng, s, "float32") for s in shapes] for _ in range(world.size)]
+    got = world.run(
+        lambda rank: chx.distributed.all_reduce([chx.array(x) for x in xs[rank]], "mean")
+    )
+    for results in got:
+        for i, result in enumerate(results):
+            same(result, reduced([x[i] for x in xs], "mean"))
+    assert world.run(lambda rank: chx.distributed.all_reduce([])) == [[]] * world.size
+    one = world.run(lambda rank: chx.distributed.all_reduce([chx.ones(2)]))
+    assert all(isinstance(o, list) and o[0].tolist() == [world.size] * 2 for o in one)
+
+
+def linear_map(reference, shapes):
+    """The matrix of a collective: from all ranks' inputs to all ranks' outputs."""
+    sizes = [int(np.prod(s)) for s in shapes]
+    columns = []
+    for unit in np.eye(sum(sizes)):
+        parts = np.split(unit, np.cumsum(sizes)[:-1])
+        xs = [p.reshape(s) for p, s in zip(parts, shapes, strict=True)]
+        columns.append(np.concatenate([np.ravel(y) for y in reference(xs)]))
+    return np.stack(columns, axis=1)
+
+
+def check_gradients(world, name, call, reference, shapes):
+    rng = np.random.default_rng(5)
+    xs = [rng.uniform(-1, 1, s) for s in shapes]
+    vs = [rng.uniform(-1, 1, s) for s in shapes]
+    ws = [rng.uniform(-1, 1, y.shape) for y in reference(xs)]
+    matrix = linear_map(reference, shapes)
+    w, x, v = (np.concatenate([np.ravel(a) for a in arrays]) for arrays in (ws, xs, vs))
+
+    def gradients(rank):
+        x = chx.array(xs[rank]).require_grad()
+        y = call(x, rank)
+        loss = chx.sum(chx.array(ws[rank]) * y * y)
+        (first,) = chx.grad([loss], [x], enable_double_backprop=True)
+        (second,) = chx.grad([chx.sum(first * chx.array(vs[rank]))], [x])
+        return chx.to_numpy(first), chx.to_numpy(second)
+
+    got = world.run(gradients)
+    for i, want in enumerate(
+        (matrix.T @ (2 * w * (matrix @ x)), matrix.T @ (2 * w * (matrix @ v)))
+    ):
+        values = np.concatenate([np.ravel(g[i]) for g in got])
+        np.testing.assert_allclose(values, want, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_gradients(world):
+    """Of the sum of all ranks' losses, sum(w y^2), and of its gradients."""
+    for name, (call, reference), prefix in cases(world.size):
+        if name.endswith(("max", "min", "prod")):
+            continue
+        shapes = [(*prefix, 2)] * world.size
+        if name == "scatter":  # as its call makes them
+            shapes = [(world.size, 2) if rank == 1 else (2,) for rank in range(world.size)]
+            call = scatter_from_1
+        check_gradients(world, name, call, reference, shapes)
+
+
+def scatter_from_1(x, rank):
+    return chx.distributed.scatter(x, 1)
+
+
+def test_gradients_that_there_are_not(world):
+    def run(rank):
+        x = chx.ones(2).require_grad()
+        y = chx.distributed.all_reduce(x, "max")
+        (grad,) = chx.grad([chx.sum(y)], [x])
+        with pytest.raises(chx.NotImplementedError, match="has a gradient for sum and mean"):
+            grad.tolist()
+
+    world.run(run)
+
+
+def test_groups(world):
+    """A group in which a backward pass has failed is broken: this test is after that one."""
+    d = chx.distributed
+
+    def run(rank):
+        with pytest.raises(chx.ContextError, match="has not finished a backward pass"):
+            d.all_reduce(chx.ones(1)).tolist()
+        d.destroy()
+        with pytest.raises(chx.ContextError, match="expects chx.distributed.init"):
+            d.get_rank()
+        group = d.init(rank, world.size, name="again")
+        assert (d.get_rank(), d.get_size()) == (rank, world.size)
+        with pytest.raises(ValueError, match="without a default group"):
+            d.init(rank, world.size)
+        d.barrier()
+        # The first two ranks, in the other order, and all of them beside the default one.
+        pair = d.new_group([1, 0])
+        every = d.new_group(range(world.size), name="every")
+        assert (pair is None) == (rank > 1)
+        x = chx.full((2,), float(rank))
+        if pair is not None:
+            assert (d.get_rank(pair), d.get_size(pair)) == (1 - rank, 2)
+            assert d.all_gather(x, group=pair)[0].tolist() == [1.0, 1.0]
+            d.barrier(pair)
+        total = float(sum(range(world.size)))
+        assert d.all_reduce(x, group=every).tolist() == [total, total]
+        assert d.all_reduce(x, group=group).tolist() == [total, total]
+        with pytest.raises(ValueError, match="expects different ranks"):
+            d.new_group([0, 0])
+        d.barrier()
+        d.destroy(every)
+        assert d.all_reduce(x).tolist() == [total, total]
+
+    world.run(run)
+
+
+def test_recorded_steps(world):
+    """A jitted function may have collectives; it runs by its commands."""
+
+    def run(rank):
+        w = chx.zeros(3).require_grad()
+        optimizer = chx.optimizers.SGD(lr=0.5).setup([w])
+
+        @chx.jit
+        def step(x):
+            loss = chx.sum(chx.square(w - x))
+            loss.backward()
+            w.set_grad(chx.distributed.all_reduce(w.grad, "mean"))
+            optimizer.update()
+            w.cleargrad()
+            return loss
+
+        for i in range(4):
+            step(chx.full((3,), float(rank + i)))
+        return w.tolist()
+
+    want = np.zeros(3)
+    for i in range(4):
+        want -= 0.5 * np.mean([2 * (want - (rank + i)) for rank in range(world.size)], axis=0)
+    for got in world.run(run):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_windows_that_repeat(world):
+    """A step that is sent again and again is no plan where it waits for others."""
+
+    def run(rank):
+        x = chx.full((8,), float(rank + 1))
+        w = chx.zeros(8)
+        for _ in range(60):
+            w = w * 0.5 + chx.distributed.all_reduce(x * 2.0)
+        return w.tolist()
+
+    total = 2.0 * sum(range(1, world.size + 1))
+    want = 0.0
+    for _ in range(60):
+        want = want * 0.5 + total
+    for got in world.run(run):
+        np.testing.assert_allclose(got, [want] * 8, rtol=1e-6)

@@ -1,0 +1,165 @@
+// Sessions that are ranks of process groups, each driven by commands on a thread of its own.
+#ifndef CHX_TESTS_SESSION_RANKS_FIXTURE_H_
+#define CHX_TESTS_SESSION_RANKS_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/registry.h"
+#include "server/collectives/process_groups.h"
+#include "server/native/native_backend.h"
+#include "server/session/session.h"
+
+namespace chx::server {
+
+using Values = std::vector<float>;
+
+// A client of one session.
+class Rank {
+ public:
+  Rank(const Devices* devices, ProcessGroups* groups, const SessionLimits& limits,
+       const std::string& tenant, int rank, int size)
+      : groups_(*groups), rank_(rank), size_(size) {
+    auto account = std::make_shared<MemoryAccount>(limits.memory_bytes);
+    SessionResources resources;
+    resources.account = account;
+    resources.groups = std::make_unique<GroupMember>(groups, tenant, account);
+    session_ = std::make_unique<Session>(devices, limits, std::move(resources));
+  }
+
+  int rank() const { return rank_; }
+  Session& session() { return *session_; }
+
+  absl::Status Join(int64_t group, const std::string& name = "g", const std::string& secret = "") {
+    command::JoinGroup join;
+    join.request_id = 7;
+    join.group = group;
+    join.rank = rank_;
+    join.size = size_;
+    join.name = name;
+    join.secret = secret;
+    return Join(join);
+  }
+  absl::Status Join(const command::JoinGroup& join) {
+    SessionOutput output;
+    session_->Execute({Command(join)}, &output);
+    const RootErrorPtr& error = output.values.back().error;
+    return error == nullptr ? absl::OkStatus() : error->status;
+  }
+
+  void Do(std::vector<Command> commands) {
+    SessionOutput output;
+    session_->Execute(commands, &output, batch_);
+  }
+  // Of the commands that follow.
+  void set_batch(uint64_t batch) { batch_ = batch; }
+  Handle New(const Values& values, std::vector<int64_t> shape = {}) {
+    if (shape.empty()) shape.push_back(static_cast<int64_t>(values.size()));
+    command::Upload upload;
+    upload.result = ++last_;
+    upload.shape.assign(shape.begin(), shape.end());
+    upload.data = absl::string_view(reinterpret_cast<const char*>(values.data()),
+                                    values.size() * sizeof(float));
+    Do({upload});
+    return upload.result;
+  }
+  // Calls a collective of a group, with the attributes after the first one.
+  Handle Call(const std::string& name, int64_t group, const std::vector<Handle>& inputs,
+              const std::vector<int64_t>& attrs = {}) {
+    const OpDef& op = *OpRegistry::Global().Find(name);
+    command::ApplyOp apply;
+    apply.op = static_cast<uint16_t>(op.id + 1);
+    apply.location = 1;
+    for (Handle input : inputs) apply.inputs.emplace_back(input);
+    const size_t results = op.variadic_outputs ? inputs.size() : 1;
+    for (size_t i = 0; i < results; ++i) apply.results.push_back(++last_);
+    if (op.kind == OpKind::kCollective) apply.attrs.emplace_back(Ints{group, rank_, size_});
+    for (int64_t attr : attrs) apply.attrs.emplace_back(attr);
+    for (size_t i = apply.attrs.size(); i < op.attrs.size(); ++i) {
+      apply.attrs.push_back(op.attrs[i].default_value);
+    }
+    const Handle first = apply.results[0];
+    Do({command::DefineLocation{1, line_}, apply});
+    return first;
+  }
+  absl::StatusOr<Values> Read(Handle handle) {
+    const absl::StatusOr<Session::HostCopy> copy = session_->ReadArray(handle);
+    if (!copy.ok()) return copy.status();
+    Values values(copy->data.size() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), copy->data.data(), copy->data.size());
+    return values;
+  }
+  std::string Error(Handle handle) {
+    const absl::StatusOr<Values> values = Read(handle);
+    return values.ok() ? "" : std::string(values.status().message());
+  }
+  // As a manager of sessions does it.
+  void End() {
+    session_->stop().EndSession();
+    groups_.WakeStopped();
+  }
+  void set_line(std::string line) { line_ = std::move(line); }
+  Handle NewHandle() { return ++last_; }
+
+ private:
+  ProcessGroups& groups_;
+  const int rank_;
+  const int size_;
+  std::unique_ptr<Session> session_;
+  Handle last_ = 0;
+  uint64_t batch_ = 0;
+  std::string line_ = "train.py:1";
+};
+
+class RanksTest : public ::testing::Test {
+ protected:
+  RanksTest() : backend_(CreateNativeBackend({})) {
+    EXPECT_TRUE(devices_.Open("native:0", {backend_.get()}).ok());
+    limits_.compute_slots = &slots_;
+    UseTimeout(std::chrono::seconds(30));
+  }
+
+  void UseTimeout(std::chrono::milliseconds timeout) {
+    ranks_.clear();
+    groups_ = std::make_unique<ProcessGroups>(timeout);
+  }
+  std::unique_ptr<Rank> NewRank(int rank, int size, const std::string& tenant = "lab") {
+    return std::make_unique<Rank>(&devices_, groups_.get(), limits_, tenant, rank, size);
+  }
+  // Calls `run` for each rank at the same time.
+  void All(const std::function<void(Rank&)>& run) {
+    std::vector<std::thread> threads;
+    for (const auto& rank : ranks_) {
+      threads.emplace_back([&run, &rank] { run(*rank); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  void MakeRanks(int size) {
+    ranks_.clear();
+    for (int i = 0; i < size; ++i) ranks_.push_back(NewRank(i, size));
+  }
+  // That are in group 1.
+  void FormGroup(int size) {
+    MakeRanks(size);
+    All([](Rank& rank) { EXPECT_EQ(rank.Join(1), absl::OkStatus()); });
+  }
+
+  std::unique_ptr<Backend> backend_;
+  Devices devices_;
+  ComputeSlots slots_{1};
+  SessionLimits limits_;
+  std::unique_ptr<ProcessGroups> groups_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_TESTS_SESSION_RANKS_FIXTURE_H_
