@@ -18,6 +18,16 @@ absl::StatusOr<GroupAttr> GroupAttr::From(absl::string_view op, const AttrValue&
   return group;
 }
 
+absl::StatusOr<PeerAttrs> PeerAttrs::From(const OpDef& op, absl::Span<const AttrValue> attrs) {
+  CHX_ASSIGN_OR_RETURN(const GroupAttr group, GroupAttr::From(op.name, attrs[0]));
+  const int64_t peer = attrs[op.AttrIndex("peer")].AsInt();
+  if (peer < 0 || peer >= group.size || peer == group.rank) {
+    return ValueError("[", op.name, "] expects another rank than this one, ", group.rank,
+                      ", in [0, ", group.size, "), got ", peer);
+  }
+  return PeerAttrs{static_cast<int>(peer), attrs[op.AttrIndex("tag")].AsInt()};
+}
+
 int RootOf(const OpDef& op, absl::Span<const AttrValue> attrs) {
   const int i = op.AttrIndex("root");
   return i < 0 ? 0 : static_cast<int>(attrs[i].AsInt());

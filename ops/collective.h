@@ -37,15 +37,32 @@ struct CollectiveMove {
   int64_t to_block = 0;
 };
 
+// How ranks come together for an operator.
+enum class CollectiveKind : uint8_t {
+  kAll,      // all of them, who call the same
+  kSend,     // from the calling rank to another one, for which it does not wait
+  kReceive,  // what another rank has sent, or sends
+};
+
 // All that an engine for process groups has to know about an operator (server/collectives).
 struct CollectivePattern {
-  // How many moves there are in a group of that size, and each of them.
+  // How many moves there are in a group of that size, and each of them. Of kAll only.
   int64_t (*count)(int size);
   CollectiveMove (*move)(int64_t i, int size, int root);
   // All ranks have outputs of one shape and dtype; else they have such inputs.
   bool by_output = false;
   // These have a block for each rank; else they are one block.
   bool has_rows = false;
+  CollectiveKind kind = CollectiveKind::kAll;
+};
+
+// The other rank of a kSend or kReceive, and which of its messages.
+struct PeerAttrs {
+  int peer = 0;
+  int64_t tag = 0;
+
+  // Of the call's attributes; an error unless the peer is another rank of the group.
+  static absl::StatusOr<PeerAttrs> From(const OpDef& op, absl::Span<const AttrValue> attrs);
 };
 
 // The attributes "root" and "reduction" of a call, for operators that have them.

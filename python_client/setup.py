@@ -44,6 +44,7 @@ setup(
         "chx.array_api",
         "chx.chainer",
         "chx.chainer._routes",
+        "chx.chainermn",
         "chx.chainerx",
         "chx.chainerx.testing",
         "chx.kernels",

@@ -10,6 +10,7 @@
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
 # `tools/bench.sh fairness [equal] [weights] [hogs] [idle]`: how sessions share a daemon; writes nothing.
+# `tools/bench.sh collectives`: all_reduce between ranks of one daemon; writes nothing.
 # `tools/bench.sh snapshot`: sessions to disk and back, against a plain file; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,7 +51,7 @@ if [ "${1:-}" = ops ]; then
 fi
 
 case "${1:-}" in
-  transfers | snapshot | busy | observability | shared | fairness)
+  transfers | snapshot | busy | observability | shared | fairness | collectives)
     bench=tests/perf/${1/%transfers/transfer}_bench.py
     shift
     PYTHONPATH="$stage:$PWD" "$venv/bin/python" "$bench" --chxd=.bazel/bin/server/chxd "$@"

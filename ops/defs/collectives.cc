@@ -6,6 +6,7 @@
 #include "ops/collective.h"
 
 #include "ops/defs/common/expressions.h"
+#include "ops/defs/common/nothing.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"
@@ -173,12 +174,6 @@ Value InGroup(GradContext& g, absl::string_view op, Value x) {
   const OpDef& own = g.op();
   if (own.AttrIndex("root") < 0) return g.Apply(op, {x}, {{"group", g.attr(0)}});
   return g.Apply(op, {x}, {{"group", g.attr(0)}, {"root", g.attr(own.AttrIndex("root"))}});
-}
-
-// Zeros for an array without elements that stands in a rank's graph for what the root has.
-Value ZerosFor(Value nothing, const ArraySpec& spec) {
-  const Value zero = nothing.context()->Apply("sum", {nothing});
-  return BroadcastTo(Cast(zero, spec.dtype), spec.shape);
 }
 
 // Sums and means are linear: their gradients need no values.

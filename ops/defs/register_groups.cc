@@ -68,6 +68,7 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterOptimizers(r);
   r.BeginGroup("collectives");
   RegisterCollectives(r);
+  RegisterCollectivesPairs(r);
 }
 
 }  // namespace chx

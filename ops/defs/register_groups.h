@@ -51,6 +51,7 @@ void RegisterSequences(OpRegistry& r);
 void RegisterRandom(OpRegistry& r);
 void RegisterOptimizers(OpRegistry& r);
 void RegisterCollectives(OpRegistry& r);
+void RegisterCollectivesPairs(OpRegistry& r);
 
 // Calls each of the above. An operator's id is its position. The order is free: client and daemon
 // agree on ids, by name and signature, when a session opens.

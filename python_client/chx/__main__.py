@@ -1,13 +1,17 @@
-"""python -m chx run SCRIPT [ARGUMENTS]: runs a program for ChainerX or Chainer on chx.
+"""Runs programs for ChainerX or Chainer on chx, and the ranks of process groups.
 
     python -m chx run [--devices LIST] [--memory SIZE] script.py arguments...
     python -m chx run [--devices LIST] [--memory SIZE] -m module arguments...
+    python -m chx launch -n RANKS [--devices LIST] [--memory SIZE] script.py arguments...
 
 As `python script.py arguments...` does, except that `import chainerx` means chx and `import chainer`
 Chainer on chx (chx.chainer), also in processes that multiprocessing starts. $CHX_SERVER names the
 daemon; without it a private one is started, which serves LIST: four native devices by default, as
 many as ChainerX has. SIZE is what the program may hold, such as 8GiB or 50%: 80 % of the machine's
 memory by default.
+
+`launch` runs the program in RANKS processes with one daemon, which is told their ranks by the
+environment: chx.distributed.init() makes the group. Where one fails, the others are ended.
 """
 
 import argparse
@@ -16,7 +20,7 @@ import runpy
 import sys
 import types
 
-from chx import _spawning
+from chx import _launching, _spawning
 
 
 def _run_script(path: str) -> None:
@@ -35,12 +39,20 @@ def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m chx", description="Runs programs on chx.")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run a program for ChainerX or Chainer")
-    run.add_argument("--devices", help="what a private daemon serves")
-    run.add_argument("--memory", help="how much memory the program may hold in a private daemon")
-    run.add_argument("-m", dest="module", action="store_true", help="the program is a module")
-    run.add_argument("program")
-    run.add_argument("arguments", nargs=argparse.REMAINDER)
+    launch = commands.add_parser("launch", help="run it as the ranks of a process group")
+    launch.add_argument("-n", dest="size", type=int, required=True, help="how many ranks")
+    for command in (run, launch):
+        command.add_argument("--devices", help="what a private daemon serves")
+        command.add_argument("--memory", help="what the program may hold in a private daemon")
+        command.add_argument("-m", dest="module", action="store_true", help="it is a module")
+        command.add_argument("program")
+        command.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    if options.command == "launch":
+        if options.size < 1:
+            parser.error(f"launch expects at least one rank, got {options.size}")
+        program = ["-m"] * options.module + [options.program, *options.arguments]
+        sys.exit(_launching.launch(options.size, program, options.devices, options.memory))
     _spawning.adapt()
     if options.devices:
         os.environ["CHX_DEVICES"] = options.devices

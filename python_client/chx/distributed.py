@@ -38,16 +38,17 @@ class ProcessGroup:
       name: of the group.
       rank: this session's, from 0.
       size: how many ranks there are.
+      session: whose place it is.
     """
 
-    __slots__ = ("name", "rank", "size", "_secret", "_session", "_number", "__weakref__")
+    __slots__ = ("name", "rank", "size", "session", "_secret", "_number", "__weakref__")
 
     def __init__(self, session: _Session, name: str, secret: str, rank: int, size: int) -> None:
         self.name = name
         self.rank = rank
         self.size = size
         self._secret = secret
-        self._session = session
+        self.session = session
         self._number = _core._join_group(session, name, secret, rank, size)
 
     def __repr__(self) -> str:
@@ -62,12 +63,6 @@ class ProcessGroup:
 # default.
 _groups: _weakref.WeakKeyDictionary[_Session, list[ProcessGroup]] = _weakref.WeakKeyDictionary()
 _defaults: _weakref.WeakKeyDictionary[_Session, ProcessGroup] = _weakref.WeakKeyDictionary()
-
-
-def _new_group(session: _Session, name: str, secret: str, rank: int, size: int) -> ProcessGroup:
-    group = ProcessGroup(session, name, secret, rank, size)
-    _groups.setdefault(session, []).append(group)
-    return group
 
 
 def _group_of(array: _Any, group: ProcessGroup | None) -> _Sequence[int]:
@@ -85,6 +80,30 @@ def _default(session: _Session) -> ProcessGroup:
     return group
 
 
+def join(
+    name: str, rank: int, size: int, secret: str = "", session: _Session | None = None
+) -> ProcessGroup:
+    """Makes the session a rank of a group, and waits until all ranks have come.
+
+    Ranks are sessions with one daemon, of one tenant, that give the same name, secret and size.
+
+    Args:
+      name: of the group.
+      rank: of this session, from 0.
+      size: how many ranks there are.
+      secret: sessions that give another one are in another group.
+      session: the default one if None.
+
+    Raises:
+      TimeoutError: a rank did not come within the daemon's --collective-timeout.
+      ValueError: two sessions are the same rank, or the ranks say different sizes.
+    """
+    session = _connect_default() if session is None else session
+    group = ProcessGroup(session, name, secret, rank, size)
+    _groups.setdefault(session, []).append(group)
+    return group
+
+
 def init(
     rank: int | None = None,
     size: int | None = None,
@@ -92,9 +111,8 @@ def init(
     secret: str | None = None,
     session: _Session | None = None,
 ) -> ProcessGroup:
-    """Makes the session a rank of a group, its default one, and waits until all ranks have come.
+    """join() for the session's default group.
 
-    Ranks are sessions with one daemon, of one tenant, that give the same name, secret and size.
     Without a rank and a size the environment says them: RANK and WORLD_SIZE (torchrun),
     OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), or
     JOB_COMPLETION_INDEX and WORLD_SIZE (an indexed Job of Kubernetes).
@@ -110,8 +128,7 @@ def init(
       TimeoutError: a rank did not come within the daemon's --collective-timeout.
       ValueError: two sessions are the same rank, or the ranks say different sizes.
     """
-    if session is None:
-        session = _connect_default()
+    session = _connect_default() if session is None else session
     if session in _defaults:
         raise ValueError(f"[init] expects a session without a default group, got {session!r}")
     if (rank is None) != (size is None):
@@ -121,9 +138,7 @@ def init(
         rank, size = given[2:]
         name = given[0] if name is None else name
         secret = given[1] if secret is None else secret
-    group = _new_group(
-        session, "default" if name is None else name, "" if secret is None else secret, rank, size
-    )
+    group = join("default" if name is None else name, rank, size, secret or "", session)
     _defaults[session] = group
     return group
 
@@ -151,7 +166,16 @@ def new_group(
     if group.rank not in listed:
         return None
     path = f"{group.name}/{','.join(map(str, listed)) if name is None else name}"
-    return _new_group(group._session, path, group._secret, listed.index(group.rank), len(listed))
+    return join(path, listed.index(group.rank), len(listed), group._secret, group.session)
+
+
+def get_group(session: _Session | None = None) -> ProcessGroup:
+    """The default group of a session, which is the default one if None.
+
+    Raises:
+      ContextError: there was no init().
+    """
+    return _default(_connect_default() if session is None else session)
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
@@ -168,7 +192,7 @@ def barrier(group: ProcessGroup | None = None) -> None:
     """Waits until all ranks have called it, and all that they called before has run."""
     if group is None:
         group = _default(_connect_default())
-    one = _core.ones((), "int32", device=group._session.devices[0])
+    one = _core.ones((), "int32", device=group.session.devices[0])
     int(_operators.all_reduce([one], tuple(group)))
 
 
@@ -177,7 +201,7 @@ def destroy(group: ProcessGroup | None = None) -> None:
 
     A session that ends leaves its groups by itself.
     """
-    session = _connect_default() if group is None else group._session
+    session = _connect_default() if group is None else group.session
     for left in list(_groups.get(session, [])):
         if group is not None and left is not group:
             continue
@@ -254,3 +278,44 @@ def reduce_scatter(
 def all_to_all(x: _ndarray, group: ProcessGroup | None = None) -> _ndarray:
     """Rows from all ranks: row r is row x[rank] of rank r, whose array has a row for each rank."""
     return _operators.all_to_all(x, _group_of(x, group))
+
+
+def send(x: _ndarray, peer: int, tag: int = 0, group: ProcessGroup | None = None) -> _ndarray:
+    """Sends an array to another rank, for recv() there, and goes on.
+
+    The daemon keeps a copy until then, in this session's quota.
+
+    Returns:
+      An array without elements. Where x requires a gradient, add its sum to what backward() is called
+      on: the gradient of x is what the other rank's backward pass sends back.
+    """
+    return _operators.send(x, _group_of(x, group), peer, tag)
+
+
+def recv(x: _ndarray, peer: int, tag: int = 0, group: ProcessGroup | None = None) -> _ndarray:
+    """What another rank has sent with a tag, in the order in which it did.
+
+    Args:
+      x: an array of the shape and dtype that are sent. One that requires a gradient, if those of the
+        sender do: then the backward pass sends the gradient there.
+      peer: the rank that sends.
+      tag: that it sends with.
+      group: the default one of the array's session if None.
+
+    Raises:
+      ValueError: what was sent has another shape or dtype.
+    """
+    return _operators.recv(x, _group_of(x, group), peer, tag)
+
+
+def send_recv(
+    x: _ndarray, dest: int, source: int, tag: int = 0, group: ProcessGroup | None = None
+) -> _ndarray:
+    """Sends an array to one rank and gives what another one sends, of the same shape and dtype.
+
+    The gradient of x is what `dest` sends back; that of the result goes to `source`.
+    """
+    sent = _operators.send(x, _group_of(x, group), dest, tag)
+    # In the graph behind what was sent.
+    like = _core.broadcast_to(_core.sum(sent).astype(x.dtype, copy=False), x.shape)
+    return _operators.recv(like, _group_of(x, group), source, tag)

@@ -11,6 +11,9 @@ namespace {
 // About what a rank costs: its share of the engine, and the name.
 constexpr int64_t kGroupBytes = 2048;
 
+// And a message, beside its elements.
+constexpr int64_t kMessageBytes = 512;
+
 }  // namespace
 
 absl::Status GroupMember::Form(int64_t number, const GroupRequest& request) {
@@ -55,6 +58,17 @@ void GroupMember::Break(absl::Span<const AttrValue> attrs, absl::string_view why
   if (it != joined_.end()) it->second.engine->Break(it->second.self.rank, why);
 }
 
+absl::Status GroupMember::Send(int rank, const CollectiveCall& call, CollectiveEngine* engine) {
+  int64_t bytes = kMessageBytes;
+  for (const KernelTensor& x : call.inputs) bytes += x.size() * ItemSize(x.dtype);
+  absl::StatusOr<MemoryCharge> charge = MemoryCharge::Of(account_, bytes);
+  if (!charge.ok()) {
+    engine->Break(rank, "has no memory for what it sends");
+    return charge.status();
+  }
+  return engine->Send(rank, call, std::move(*charge));
+}
+
 absl::Status GroupMember::Run(const CollectiveCall& call, HostKernels kernels) {
   CHX_ASSIGN_OR_RETURN(const GroupAttr group, GroupAttr::From(call.op.name, call.attrs[0]));
   const auto it = joined_.find(group.id);
@@ -73,6 +87,14 @@ absl::Status GroupMember::Run(const CollectiveCall& call, HostKernels kernels) {
   ++met_;
   CollectiveCall located = call;
   if (locate_ != nullptr) located.location = locate_(call.origin);
+  switch (call.op.pattern->kind) {
+    case CollectiveKind::kSend:
+      return Send(self.rank, located, engine.get());
+    case CollectiveKind::kReceive:
+      return engine->Receive(self.rank, located);
+    case CollectiveKind::kAll:
+      break;
+  }
   return engine->Run(self.rank, located, kernels);
 }
 

@@ -54,6 +54,8 @@ class GroupMember final : public Collectives {
     MemoryCharge charge;
   };
 
+  absl::Status Send(int rank, const CollectiveCall& call, CollectiveEngine* engine);
+
   ProcessGroups& groups_;
   const std::string tenant_;
   const MemoryAccountPtr account_;

@@ -3,8 +3,11 @@
 #define CHX_SERVER_COLLECTIVES_MEMORY_ENGINE_H_
 
 #include <chrono>
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +27,8 @@ class MemoryEngine final : public CollectiveEngine {
   MemoryEngine(std::string name, int size, std::chrono::milliseconds timeout);
 
   absl::Status Run(int rank, const CollectiveCall& call, HostKernels kernels) override;
+  absl::Status Send(int rank, const CollectiveCall& call, MemoryCharge charge) override;
+  absl::Status Receive(int rank, const CollectiveCall& call) override;
   void Break(int rank, absl::string_view why) override;
   void Wake() override;
 
@@ -40,11 +45,21 @@ class MemoryEngine final : public CollectiveEngine {
     absl::Status failed;
   };
   using MeetingPtr = std::shared_ptr<Meeting>;
+  // What one rank has sent to another.
+  struct Message {
+    MemoryCharge charge;
+    ArraySpec spec;
+    std::string data;
+    std::string location;  // of the sender
+    absl::Status failed;   // not OK: it had nothing to send, for this reason
+  };
+  using Channel = std::tuple<int, int, int64_t>;  // from, to, tag
 
   absl::StatusOr<MeetingPtr> Come(int rank, const CollectiveCall& call);
   // Until all ranks have come, or one of them will not.
   void WaitForRanks(int rank, const CollectiveCall& call, const Meeting& meeting);
   void Work(int rank, HostKernels kernels, Meeting* meeting);
+  absl::StatusOr<Message> Take(int rank, const CollectiveCall& call, const Channel& channel);
   // Until nobody works any more.
   void WaitForEnd(const Meeting& meeting);
   bool HasBegun(const Meeting& meeting);
@@ -61,6 +76,8 @@ class MemoryEngine final : public CollectiveEngine {
   CondVar changed_;
   std::string broken_ ABSL_GUARDED_BY(mutex_);  // why; "": it is not
   MeetingPtr meeting_ ABSL_GUARDED_BY(mutex_);  // that ranks come to; null: none has come yet
+  // Received in order. What was sent may be received from a broken group, too.
+  std::map<Channel, std::deque<Message>> messages_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chx::server

@@ -66,6 +66,10 @@ def plain(size):
         "broadcast": (lambda x, rank: d.broadcast(x, root), lambda xs: [xs[root]] * size),
         "all_gather": (lambda x, rank: d.all_gather(x), lambda xs: [np.stack(xs)] * size),
         "gather": (lambda x, rank: d.gather(x, root), lambda xs: [*nothing, np.stack(xs)]),
+        "send_recv": (
+            lambda x, rank: d.send_recv(x, (rank + 1) % size, (rank - 1) % size),
+            lambda xs: [xs[rank - 1] for rank in range(size)],
+        ),
     }
 
 
@@ -137,6 +141,28 @@ def test_layouts(world):
         ):
             xs = [random(rng, (*prefix, 4, 4), "float32") for _ in range(world.size)]
             check(world, call, reference, xs, layout)
+
+
+def test_messages(world):
+    """Ranks send before any receives, and receive by tag."""
+    d = chx.distributed
+
+    def run(rank):
+        others = [peer for peer in range(world.size) if peer != rank]
+        sent = [
+            d.send(chx.full((tag + 1,), float(10 * rank + i)), peer, tag)
+            for peer in others
+            for i in range(2)
+            for tag in (0, 7)
+        ]
+        assert all(nothing.shape == (0,) for nothing in sent)
+        for peer in reversed(others):
+            for tag in (7, 0):
+                for i in range(2):
+                    got = d.recv(chx.empty((tag + 1,), "float32"), peer, tag)
+                    assert got.tolist() == [10.0 * peer + i] * (tag + 1)
+
+    world.run(run)
 
 
 def test_large_arrays(world):

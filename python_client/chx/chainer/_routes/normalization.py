@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from chainer import Fallback
 from chainer.functions.normalization import (
     batch_normalization,
     batch_renormalization,
@@ -35,9 +36,33 @@ def _batch_normalization(f, xs):
     if mean is None:
         mean = chx.zeros(gamma.shape, dtype, device=x.device)
         var = chx.zeros(gamma.shape, dtype, device=x.device)
+    if f._impl_selector is not batch_normalization._impl_selector:
+        # ChainerMN's: statistics are means over ranks (chx.chainermn).
+        over_ranks = getattr(f._impl_selector, "over_ranks", None)
+        if over_ranks is None:
+            return Fallback
+        y = _normalized(f, cast(x, dtype), cast(gamma, dtype), cast(beta, dtype), over_ranks)
+        return (cast(y, x.dtype),)
     parameters = (cast(gamma, dtype), cast(beta, dtype), mean, var)
     y = chx.batch_norm(cast(x, dtype), *parameters, f.eps, f.decay, _axes(f, x, gamma))
     return (cast(y, x.dtype),)
+
+
+def _normalized(f, x, gamma, beta, over_ranks):
+    axes = _axes(f, x, gamma)
+    shape = [1 if axis in axes else length for axis, length in enumerate(x.shape)]
+    mean, mean_of_squares = over_ranks([chx.mean(x, axes), chx.mean(chx.square(x), axes)])
+    var = mean_of_squares - chx.square(mean)
+    if f.running_mean is not None:
+        count = x.size // gamma.size
+        for running, new in (
+            (f.running_mean, mean),
+            (f.running_var, var * (count / max(count - 1.0, 1.0))),
+        ):
+            new = cast(new.as_grad_stopped(), running.dtype)
+            chx.copyto(running, running * f.decay + new * (1 - f.decay))
+    scale = gamma / chx.sqrt(var + f.eps)
+    return (x - mean.reshape(shape)) * scale.reshape(shape) + beta.reshape(shape)
 
 
 @route(batch_normalization.FixedBatchNormalization)
