@@ -38,18 +38,30 @@ class ProcessGroup:
       name: of the group.
       rank: this session's, from 0.
       size: how many ranks there are.
-      session: whose place it is.
     """
 
-    __slots__ = ("name", "rank", "size", "session", "_secret", "_number", "__weakref__")
+    __slots__ = ("name", "rank", "size", "_secret", "_session_of", "_number", "__weakref__")
 
     def __init__(self, session: _Session, name: str, secret: str, rank: int, size: int) -> None:
         self.name = name
         self.rank = rank
         self.size = size
         self._secret = secret
-        self.session = session
+        # A session ends when nothing else refers to it.
+        self._session_of = _weakref.ref(session)
         self._number = _core._join_group(session, name, secret, rank, size)
+
+    @property
+    def session(self) -> _Session:
+        """Whose place it is.
+
+        Raises:
+          ContextError: it has ended.
+        """
+        session = self._session_of()
+        if session is None:
+            raise _core.ContextError(f"expects a session that has not ended, for {self!r}")
+        return session
 
     def __repr__(self) -> str:
         return f"ProcessGroup({self.name!r}, rank={self.rank}, size={self.size})"

@@ -19,9 +19,9 @@ import chainermn as _chainermn
 
 import chx.chainer  # noqa: F401  # adapts ChainerMN, too
 from chx.chainermn._communicator import Communicator
-from chx.chainermn._creation import create_communicator
+from chx.chainermn._creation import NAMES, create_communicator
 
-__all__ = ["Communicator", "create_communicator"]
+__all__ = ["NAMES", "Communicator", "create_communicator"]
 
 
 def __getattr__(name: str) -> Any:

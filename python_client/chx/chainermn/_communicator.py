@@ -35,6 +35,7 @@ class Communicator(CommunicatorBase):
 
     def __init__(self, group: ProcessGroup, name: str = "flat") -> None:
         super().__init__()
+        self._configs = {}  # of this one; ChainerMN's are of the class
         self.name = name
         self.exchange = Exchange(group)
         self._splits = 0

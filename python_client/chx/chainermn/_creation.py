@@ -27,10 +27,16 @@ NAMES = (
 )
 
 
+# Where launchers say ranks, as distributed.init() reads it.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX")
+
+
 def create_communicator(
     communicator_name: str = "pure_nccl", mpi_comm: Any = None, **kwargs: Any
 ) -> Communicator:
     """A communicator of the ranks of the default group, which is made if there is none yet.
+
+    A process that no launcher has started is the only rank.
 
     Args:
       communicator_name: one of those of ChainerMN.
@@ -53,8 +59,10 @@ def create_communicator(
         group = distributed.join(mpi_comm.bcast(uuid.uuid4().hex), mpi_comm.rank, mpi_comm.size)
     elif distributed.is_initialized():
         group = distributed.get_group()
-    else:
+    elif any(name in os.environ for name in _RANKS):
         group = distributed.init()
+    else:  # as MPI does for a process that no launcher has started
+        group = distributed.init(0, 1, name=uuid.uuid4().hex)
     comm = Communicator(group, communicator_name)
     comm.set_config("batched_copy", batched_copy)
     if communicator_name == "pure_nccl":
@@ -176,4 +184,7 @@ def adapt(chainermn: Any) -> None:
     normalization.MultiNodeBNImplSelector = _statistics(normalization.MultiNodeBNImplSelector)
     _functions.adapt(chainermn)
     hook = chainermn.global_except_hook
+    own = hook._global_except_hook
     hook._global_except_hook = _except_hook(hook)
+    if sys.excepthook is own:  # $CHAINERMN_FORCE_ABORT_ON_EXCEPTION
+        sys.excepthook = hook._global_except_hook
