@@ -19,13 +19,22 @@ absl::StatusOr<GroupAttr> GroupAttr::From(absl::string_view op, const AttrValue&
 }
 
 absl::StatusOr<PeerAttrs> PeerAttrs::From(const OpDef& op, absl::Span<const AttrValue> attrs) {
-  CHX_ASSIGN_OR_RETURN(const GroupAttr group, GroupAttr::From(op.name, attrs[0]));
-  const int64_t peer = attrs[op.AttrIndex("peer")].AsInt();
-  if (peer < 0 || peer >= group.size || peer == group.rank) {
-    return ValueError("[", op.name, "] expects another rank than this one, ", group.rank,
-                      ", in [0, ", group.size, "), got ", peer);
+  if (attrs.size() != op.attrs.size()) {
+    return TypeError("[", op.name, "] expects ", op.attrs.size(), " attributes, got ",
+                     attrs.size());
   }
-  return PeerAttrs{static_cast<int>(peer), attrs[op.AttrIndex("tag")].AsInt()};
+  CHX_ASSIGN_OR_RETURN(const GroupAttr group, GroupAttr::From(op.name, attrs[0]));
+  const AttrValue& peer_attr = attrs[op.AttrIndex("peer")];
+  const AttrValue& tag_attr = attrs[op.AttrIndex("tag")];
+  if (peer_attr.type() != AttrType::kInt || tag_attr.type() != AttrType::kInt) {
+    return TypeError("[", op.name, "] expects a rank and a tag, got ", peer_attr.ToString(),
+                     " and ", tag_attr.ToString());
+  }
+  const int64_t peer = peer_attr.AsInt();
+  if (peer < 0 || peer >= group.size) {
+    return ValueError("[", op.name, "] expects a rank in [0, ", group.size, "), got ", peer);
+  }
+  return PeerAttrs{static_cast<int>(peer), tag_attr.AsInt()};
 }
 
 int RootOf(const OpDef& op, absl::Span<const AttrValue> attrs) {

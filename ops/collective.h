@@ -56,12 +56,12 @@ struct CollectivePattern {
   CollectiveKind kind = CollectiveKind::kAll;
 };
 
-// The other rank of a kSend or kReceive, and which of its messages.
+// The other rank of a kSend or kReceive, which may be the same one, and which of its messages.
 struct PeerAttrs {
   int peer = 0;
   int64_t tag = 0;
 
-  // Of the call's attributes; an error unless the peer is another rank of the group.
+  // Of the call's attributes; an error unless the peer is a rank of the group.
   static absl::StatusOr<PeerAttrs> From(const OpDef& op, absl::Span<const AttrValue> attrs);
 };
 

@@ -10,7 +10,7 @@ result depends on all arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, cast
 
@@ -153,6 +153,18 @@ def _stack(
     return _core.stack(hs), None if cx is None else _core.stack(cs), xs
 
 
+# How many arrays concatenate and split take.
+_MAX_PARTS = 4096
+
+
+def _from_inputs(xs: _Steps, w: ndarray, b: ndarray) -> Iterator[ndarray]:
+    """linear() of each step's input: one product for all steps, which do not depend on each other."""
+    for first in range(0, len(xs), _MAX_PARTS):
+        part = xs[first : first + _MAX_PARTS]
+        ends = list(accumulate(len(x) for x in part))
+        yield from _core.split(_core.linear(_core.concatenate(part), w, b), None, ends[:-1])
+
+
 def _run(
     step: _Cell, joined: list[ndarray], state: _State, xs: _Steps
 ) -> tuple[list[ndarray], _State]:
@@ -160,10 +172,7 @@ def _run(
     xw, xb, hw, hb = joined
     h, c = state
     ys = []
-    # One product for the inputs of all steps: they do not depend on each other.
-    from_xs = _core.linear(_core.concatenate(xs), xw, xb)
-    ends = list(accumulate(len(x) for x in xs))
-    for from_x in _core.split(from_xs, None, ends[:-1]):
+    for from_x in _from_inputs(xs, xw, xb):
         rows = len(from_x)
         whole = rows == len(h)
         top_h = h if whole else h[:rows]

@@ -28,6 +28,9 @@ TEST_F(CollectivesPairsTest, MessagesOfATagComeInOrder) {
   EXPECT_EQ(*b.Read(Receive(b, 0, 1, 5)), Values({3}));
   EXPECT_EQ(*b.Read(Receive(b, 0, 2)), Values({1, 2}));
   EXPECT_EQ(*b.Read(Receive(b, 0, 2)), Values({4, 5}));
+  // A rank may send to itself.
+  Send(a, a.New({6}), 0);
+  EXPECT_EQ(*a.Read(Receive(a, 0, 1)), Values({6}));
   // Who asks first waits.
   All([](Rank& rank) {
     const auto own = static_cast<float>(rank.rank());
@@ -57,11 +60,27 @@ TEST_F(CollectivesPairsTest, WhatIsWrongIsSaidAndTheGroupGoesOn) {
   const Handle wrong = b.Call("matmul", 0, {b.New({1, 2}), b.New({1})});
   EXPECT_NE(b.Error(b.Call("recv", 1, {wrong}, {0, 0})), "");
   EXPECT_EQ(*b.Read(Receive(b, 0, 1)), Values({8}));
-  for (int64_t peer : {-1, 0, 2}) {
+  for (int64_t peer : {-1, 2}) {
     error = a.Error(Send(a, a.New({1}), peer));
-    EXPECT_TRUE(StrContains(error, "[send] expects another rank than this one, 0, in [0, 2), got"))
-        << error;
+    EXPECT_TRUE(StrContains(error, "[send] expects a rank in [0, 2), got")) << error;
     EXPECT_NE(a.Error(Receive(a, peer, 1)), "");
+  }
+  // What no client sends: attributes that are missing, or of other types.
+  for (const char* name : {"send", "recv"}) {
+    const OpDef& op = *OpRegistry::Global().Find(name);
+    command::ApplyOp apply;
+    apply.op = static_cast<uint16_t>(op.id + 1);
+    apply.inputs.emplace_back(a.New({1}));
+    const AttrValue group(Ints{1, 0, 2});
+    using Attrs = std::vector<AttrValue>;
+    for (const Attrs& attrs : {Attrs{}, Attrs{group}, Attrs{group, AttrValue(Ints{1})},
+                               Attrs{group, AttrValue(Ints{1}), AttrValue(Ints{0})},
+                               Attrs{group, AttrValue(), AttrValue(), AttrValue()}}) {
+      apply.attrs.assign(attrs.begin(), attrs.end());
+      apply.results = {a.NewHandle()};
+      a.Do({apply});
+      EXPECT_NE(a.Error(apply.results[0]), "") << name << attrs.size();
+    }
   }
   Send(a, a.New({9}), 1);
   EXPECT_EQ(*b.Read(Receive(b, 0, 1)), Values({9}));
