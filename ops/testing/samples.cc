@@ -292,6 +292,10 @@ std::vector<Sample> Collectives() {
       {"all_to_all", {F({3, 2})}, {group}},
       {"reduce_scatter", {F({3, 2})}, {group}},
       {"reduce_scatter", {F({3})}, {group, {"reduction", 1}}},
+      {"send", {F({2, 3})}, {group, {"peer", 0}}},
+      {"send", {I({})}, {group, {"peer", 1}, {"tag", -1}}},
+      {"recv", {Strided(2, 3)}, {group, {"peer", 2}, {"tag", 5}}},
+      {"recv", {F({0, 3}, Dtype::kFloat16)}, {group, {"peer", 0}}},
       {"scatter", {F({2})}, {group}},
       {"scatter", {F({3, 2})}, {group, root}},
   };

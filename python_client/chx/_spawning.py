@@ -4,6 +4,7 @@
 data that multiprocessing sends first, and reads before it imports the script again.
 """
 
+import importlib
 import multiprocessing.spawn
 import os
 from typing import Any
@@ -25,9 +26,15 @@ class _Adapted:
         return exec, (_ADAPT.format(root=root), {})
 
 
+def _adapt_chainermn(_chainermn: object) -> None:
+    importlib.import_module("chx.chainermn")
+
+
 def adapt() -> None:
-    """Makes `import chainerx` mean chx and adapts Chainer, here and in processes started from here."""
-    import chx.chainer  # noqa: F401  for its effect
+    """Makes `import chainerx` mean chx and adapts Chainer and ChainerMN, here and in processes started from here."""
+    import chx.chainer
+
+    chx.chainer._loading.on_import_of("chainermn", _adapt_chainermn)
 
     get_preparation_data = multiprocessing.spawn.get_preparation_data
 

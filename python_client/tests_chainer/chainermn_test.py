@@ -100,6 +100,17 @@ def test_communicators_by_name(device):
     chx.distributed.destroy()
 
 
+def test_importing_it_adapts_chainermn():
+    script = """
+import chx.chainermn
+import chainermn
+assert chainermn.create_communicator is chx.chainermn.create_communicator
+assert chainermn.create_communicator("naive").allreduce_obj(3) == 3
+assert chx.chainermn.scatter_dataset is chainermn.scatter_dataset
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 FAILING = """
 import chainermn
 import numpy as np

@@ -69,14 +69,7 @@ def remote_trainer(
     return _remote_trainer.run(trainer, name, show_loop_exception_msg)
 
 
-def _adapt_chainermn(chainermn: Any) -> None:
-    from chx.chainermn import _creation
-
-    _creation.adapt(chainermn)
-
-
 _numpy_names.supply()
 _install.install_chainerx()
 _loading.watch()
 on_import(_adapter.adapt)
-_loading.on_import_of("chainermn", _adapt_chainermn)

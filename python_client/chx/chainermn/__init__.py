@@ -15,9 +15,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import chx.chainer  # noqa: F401  # before chainer
+
+# isort: split
 import chainermn as _chainermn
 
-import chx.chainer  # noqa: F401  # adapts ChainerMN, too
+from chx.chainermn import _creation
 from chx.chainermn._communicator import Communicator
 from chx.chainermn._creation import NAMES, create_communicator
 
@@ -26,3 +29,6 @@ __all__ = ["NAMES", "Communicator", "create_communicator"]
 
 def __getattr__(name: str) -> Any:
     return getattr(_chainermn, name)
+
+
+_creation.adapt(_chainermn)
