@@ -44,7 +44,7 @@ def test_stubs_are_generated():
         for file in files
         if file.endswith(".pyi")
     }
-    operators = {"_ops.pyi", "_linalg_ops.pyi", "_optimizers_ops.pyi"}
+    operators = {"_ops.pyi", "_distributed_ops.pyi", "_linalg_ops.pyi", "_optimizers_ops.pyi"}
     modules = ("__init__", "chainerx/__init__", "linalg", "optimizers/__init__")
     copies = {f"{module}.pyi" for module in modules}
     assert found == {"_core.pyi"} | operators | copies
