@@ -3,7 +3,8 @@
 `ws` and `bs` hold a list of weights and biases for each layer and direction: for x, then for h. `xs`
 is a list of the steps, (n, I), in which n must not grow; a state whose row has ended stays.
 
-A network is made of the operators of its cells, step by step, or is the operator `rnn` as a whole
+A network is made of the operators of its cells, step by step, after one product for the inputs of all
+steps: gradients of inputs that a result does not depend on are zeros. Or it is the operator `rnn` as a whole
 where cuDNN may have that: on a GPU, unless the session's setting `use_cudnn` is off. Then each
 result depends on all arguments.
 """
@@ -158,7 +159,13 @@ _MAX_PARTS = 4096
 
 
 def _from_inputs(xs: _Steps, w: ndarray, b: ndarray) -> Iterator[ndarray]:
-    """linear() of each step's input: one product for all steps, which do not depend on each other."""
+    """linear() of each step's input: one product for all steps, which do not depend on each other.
+
+    Not so where only some of them are in a graph: results of earlier steps would be in it, too.
+    """
+    if len({x.is_backprop_required() for x in xs}) > 1:
+        yield from (_core.linear(x, w, b) for x in xs)
+        return
     for first in range(0, len(xs), _MAX_PARTS):
         part = xs[first : first + _MAX_PARTS]
         ends = list(accumulate(len(x) for x in part))
