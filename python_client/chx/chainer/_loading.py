@@ -3,6 +3,8 @@
 import importlib.abc
 import importlib.util
 import sys
+from collections.abc import Callable
+from typing import Any
 
 _functions = {}  # by the name of the module
 
@@ -15,7 +17,7 @@ def on_import(function):
     return on_import_of("chainer", function)
 
 
-def on_import_of(name, function):
+def on_import_of(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Runs function(module) once a module of Chainer's has been imported; returns the function."""
     _functions.setdefault(name, []).append(function)
     module = sys.modules.get(name)
