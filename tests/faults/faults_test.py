@@ -1,4 +1,4 @@
-"""Each scenario for some seconds, with a seed of the day; a failure names it."""
+"""Each scenario for a second, with a seed of the day; a failure names it."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 from .scenarios import SCENARIOS
 
-SECONDS = 2
+SECONDS = 1
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -13,7 +13,7 @@ import pytest
 
 from . import check, generator
 
-SECONDS = float(os.environ.get("CHX_STEPS_SECONDS", 45))
+SECONDS = float(os.environ.get("CHX_STEPS_SECONDS", 25))
 OPERATORS = int(os.environ.get("CHX_STEPS_OPERATORS", check.OPERATORS))
 MOST_SECONDS = SECONDS + 500  # on a machine that has much else to do
 PLANNED = 0.8
