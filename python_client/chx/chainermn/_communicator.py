@@ -20,7 +20,6 @@ from chx.chainermn._exchange import (
     is_array,
     spec_of,
     specs_of,
-    zeros,
 )
 from chx.distributed import ProcessGroup
 
@@ -122,7 +121,7 @@ class Communicator(CommunicatorBase):
         return chx.to_numpy(y) if spec.is_host else y
 
     def _zeros(self, spec: Spec) -> chx.ndarray:
-        return zeros(spec, self.exchange.device)
+        return chx.zeros(spec.shape, spec.dtype, device=self.exchange.device)
 
     def alltoall(self, xs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arrays that each rank has given for this one; of any shapes, and one dtype."""

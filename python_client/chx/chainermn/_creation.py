@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import uuid
@@ -25,7 +26,6 @@ NAMES = (
     "pure_nccl",
     "dummy",
 )
-
 
 # Where launchers say ranks, as distributed.init() reads it.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX")
@@ -99,6 +99,7 @@ def _create_multi_node_optimizer(optimizers: Any) -> Any:
         def wait(self) -> None:
             pass  # commands run in order
 
+    @functools.wraps(own)
     def create(
         actual_optimizer: Any,
         communicator: Any,
@@ -111,11 +112,11 @@ def _create_multi_node_optimizer(optimizers: Any) -> Any:
             raise ValueError("This communicator does not support double buffering.")
         return DoubleBuffering(actual_optimizer, communicator, zero_fill)
 
-    create.__doc__ = own.__doc__
     return create
 
 
 def _get_communication_backend(own: Any) -> Any:
+    @functools.wraps(own)
     def get_communication_backend(comm: Any, communication_backend: str = "auto") -> str:
         if not isinstance(comm, Communicator):
             return own(comm, communication_backend)
@@ -132,14 +133,11 @@ def _get_communication_backend(own: Any) -> Any:
     return get_communication_backend
 
 
-def _over_ranks(self: Any, xs: Any) -> Any:
-    """Means over the ranks, for arrays of the daemon (chx.chainer's route of batch normalization)."""
-    return distributed.all_reduce(xs, "mean", self.comm.exchange.group)
-
-
 def _statistics(own: Any) -> Any:
     class MultiNodeBNImplSelector(own):
-        over_ranks = _over_ranks
+        def over_ranks(self, xs: Any) -> Any:
+            """Means, for arrays of the daemon (chx.chainer's route of batch normalization)."""
+            return distributed.all_reduce(xs, "mean", self.comm.exchange.group)
 
     def select(comm: Any, communication_backend_name: str) -> Any:
         kind = MultiNodeBNImplSelector if isinstance(comm, Communicator) else own

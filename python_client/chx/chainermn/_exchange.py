@@ -56,12 +56,7 @@ def specs_of(caller: str, xs: Sequence[Any]) -> list[Spec]:
     return specs
 
 
-def zeros(spec: Spec, device: chx.Device) -> chx.ndarray:
-    """What a rank gives that has nothing to give, without a graph."""
-    return chx.zeros(spec.shape, spec.dtype, device=device)
-
-
-# Makes such an array of a shape and dtype.
+# Makes what a rank gives that has nothing to give: an array of a shape and dtype.
 Like = Callable[[Spec], chx.ndarray]
 
 
