@@ -27,6 +27,15 @@ constexpr RankVariables kRankVariables[] = {
     {"JOB_COMPLETION_INDEX", "WORLD_SIZE"},
 };
 
+// Those that are set; null: none.
+const RankVariables* VariablesOfLauncher() {
+  for (const RankVariables& variables : kRankVariables) {
+    const bool set = std::getenv(variables.rank) != nullptr;
+    if (set && std::getenv(variables.size) != nullptr) return &variables;
+  }
+  return nullptr;
+}
+
 absl::StatusOr<int64_t> NumberIn(const char* variable) {
   int64_t number = 0;
   if (!absl::SimpleAtoi(std::getenv(variable), &number)) {
@@ -43,19 +52,21 @@ void SetFrom(const char* variable, std::string* text) {
 
 }  // namespace
 
+bool GroupOptions::AreInEnvironment() { return VariablesOfLauncher() != nullptr; }
+
 absl::StatusOr<GroupOptions> GroupOptions::FromEnvironment() {
+  const RankVariables* const variables = VariablesOfLauncher();
+  if (variables == nullptr) {
+    return ValueError(
+        "[join_group] expects a rank and a size, or in the environment RANK and WORLD_SIZE, or "
+        "those of Open MPI or MPICH, or JOB_COMPLETION_INDEX and WORLD_SIZE");
+  }
   GroupOptions options;
   SetFrom("CHX_GROUP_NAME", &options.name);
   SetFrom("CHX_GROUP_SECRET", &options.secret);
-  for (const RankVariables& variables : kRankVariables) {
-    if (std::getenv(variables.rank) == nullptr || std::getenv(variables.size) == nullptr) continue;
-    CHX_ASSIGN_OR_RETURN(options.rank, NumberIn(variables.rank));
-    CHX_ASSIGN_OR_RETURN(options.size, NumberIn(variables.size));
-    return options;
-  }
-  return ValueError(
-      "[join_group] expects a rank and a size, or in the environment RANK and WORLD_SIZE, or those "
-      "of Open MPI or MPICH, or JOB_COMPLETION_INDEX and WORLD_SIZE");
+  CHX_ASSIGN_OR_RETURN(options.rank, NumberIn(variables->rank));
+  CHX_ASSIGN_OR_RETURN(options.size, NumberIn(variables->size));
+  return options;
 }
 
 absl::StatusOr<int64_t> internal::JoinGroup(Session& session, const GroupOptions& options) {

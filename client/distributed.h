@@ -31,6 +31,8 @@ struct GroupOptions {
   // OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), or JOB_COMPLETION_INDEX and
   // WORLD_SIZE (an indexed Job of Kubernetes); CHX_GROUP_NAME and CHX_GROUP_SECRET if they are set.
   static absl::StatusOr<GroupOptions> FromEnvironment();
+  // Whether any of these pairs is set.
+  static bool AreInEnvironment();
 };
 
 // A session's place in a group. Copies are the same place, which lasts until Leave or the end of

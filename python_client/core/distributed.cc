@@ -51,6 +51,11 @@ PyObject* LeaveGroupFunction(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// _is_group_in_environment() -> bool
+PyObject* IsGroupInEnvironment(PyObject*, PyObject*) {
+  return PyBool_FromLong(GroupOptions::AreInEnvironment() ? 1 : 0);
+}
+
 // _group_from_environment() -> (name, secret, rank, size)
 PyObject* GroupFromEnvironment(PyObject*, PyObject*) {
   const absl::StatusOr<GroupOptions> options = GroupOptions::FromEnvironment();
@@ -66,6 +71,7 @@ PyMethodDef distributed_functions[] = {
     {"_join_group", JoinGroupFunction, METH_VARARGS, nullptr},
     {"_leave_group", LeaveGroupFunction, METH_VARARGS, nullptr},
     {"_group_from_environment", GroupFromEnvironment, METH_NOARGS, nullptr},
+    {"_is_group_in_environment", IsGroupInEnvironment, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace chx::python

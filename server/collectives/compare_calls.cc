@@ -88,14 +88,4 @@ absl::Status CompareCalls(absl::string_view group, absl::Span<const CollectiveCa
                     Described(0, *calls[0]), " and ", absl::StrJoin(others, ", "));
 }
 
-std::string AbsentRanks(absl::Span<const CollectiveCall* const> calls) {
-  std::vector<size_t> ranks;
-  size_t count = 0;
-  for (size_t rank = 0; rank < calls.size(); ++rank) {
-    if (calls[rank] == nullptr && ++count <= kMaxNamed) ranks.push_back(rank);
-  }
-  return absl::StrCat(count == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "),
-                      count > kMaxNamed ? ", ..." : "");
-}
-
 }  // namespace chx::server

@@ -16,9 +16,6 @@ namespace chx::server {
 // `calls`: one for each rank.
 absl::Status CompareCalls(absl::string_view group, absl::Span<const CollectiveCall* const> calls);
 
-// "rank 2", "ranks 1, 2": those without a call.
-std::string AbsentRanks(absl::Span<const CollectiveCall* const> calls);
-
 }  // namespace chx::server
 
 #endif  // CHX_SERVER_COLLECTIVES_COMPARE_CALLS_H_

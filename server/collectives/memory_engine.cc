@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
+#include "server/collectives/absent_ranks.h"
 #include "server/collectives/compare_calls.h"
 #include "server/engine/stop_token.h"
 

@@ -4,16 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
+#include "server/collectives/absent_ranks.h"
 #include "server/collectives/memory_engine.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server {
 namespace {
-
-constexpr size_t kMaxListedRanks = 8;
 
 absl::Status CheckRequest(const GroupRequest& request) {
   if (request.name.empty() || request.name.size() > ProcessGroups::kMaxNameBytes ||
@@ -28,17 +26,6 @@ absl::Status CheckRequest(const GroupRequest& request) {
                       kMaxGroupSize, ", got rank ", request.rank, " of ", request.size);
   }
   return absl::OkStatus();
-}
-
-std::string MissingRanks(const std::vector<bool>& come) {
-  std::vector<size_t> ranks;
-  for (size_t rank = 0; rank < come.size() && ranks.size() <= kMaxListedRanks; ++rank) {
-    if (!come[rank]) ranks.push_back(rank);
-  }
-  const bool more = ranks.size() > kMaxListedRanks;
-  if (more) ranks.pop_back();
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "),
-                      more ? ", ..." : "");
 }
 
 }  // namespace
@@ -95,7 +82,7 @@ void ProcessGroups::Wait(const Key& key, const GroupRequest& request, const Form
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       Fail(key, MakeError(ErrorKind::kTimeout,
-                          absl::StrCat("[join_group] ", MissingRanks(forming->come),
+                          absl::StrCat("[join_group] ", AbsentRanks(forming->come),
                                        " did not come to process group '", request.name, "' of ",
                                        forming->size, " within ",
                                        absl::FormatDuration(absl::FromChrono(timeout_)),

@@ -11,7 +11,7 @@ from typing import Any
 
 import chainer
 
-from chx import distributed
+from chx import _core, distributed
 from chx.chainermn import _functions
 from chx.chainermn._communicator import Communicator
 
@@ -26,9 +26,6 @@ NAMES = (
     "pure_nccl",
     "dummy",
 )
-
-# Where launchers say ranks, as distributed.init() reads it.
-_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX")
 
 
 def create_communicator(
@@ -59,7 +56,7 @@ def create_communicator(
         group = distributed.join(mpi_comm.bcast(uuid.uuid4().hex), mpi_comm.rank, mpi_comm.size)
     elif distributed.is_initialized():
         group = distributed.get_group()
-    elif any(name in os.environ for name in _RANKS):
+    elif _core._is_group_in_environment():
         group = distributed.init()
     else:  # as MPI does for a process that no launcher has started
         group = distributed.init(0, 1, name=uuid.uuid4().hex)
