@@ -311,6 +311,9 @@ std::vector<Sample> Collectives() {
                          "reduce_scatter", "all_to_all"}) {
     samples.push_back({op, {F({1, 2})}, {{"group", Dims({1, 0, 1})}}});
   }
+  for (const char* op : {"send", "recv"}) {
+    samples.push_back({op, {F({1, 2})}, {{"group", Dims({1, 0, 1})}, {"peer", 0}}});
+  }
   return samples;
 }
 

@@ -72,6 +72,7 @@ struct World {
     options.devices = "native:0";
     options.session_memory = 4 << 20;
     options.lease = std::chrono::milliseconds(200);  // those that Open makes go soon
+    options.collective_timeout = std::chrono::milliseconds(1);
     options.listeners = *ParseListen("unix:" + directory.Socket());
     daemon = std::move(*Daemon::Start(options, {backend.get()}));
     NewSession();
