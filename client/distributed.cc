@@ -64,6 +64,7 @@ absl::StatusOr<GroupOptions> GroupOptions::FromEnvironment() {
   GroupOptions options;
   SetFrom("CHX_GROUP_NAME", &options.name);
   SetFrom("CHX_GROUP_SECRET", &options.secret);
+  SetFrom("CHX_GROUP_ADDRESS", &options.address);
   CHX_ASSIGN_OR_RETURN(options.rank, NumberIn(variables->rank));
   CHX_ASSIGN_OR_RETURN(options.size, NumberIn(variables->size));
   return options;
@@ -83,6 +84,7 @@ absl::StatusOr<int64_t> internal::JoinGroup(Session& session, const GroupOptions
   join.size = options.size;
   join.name = options.name;
   join.secret = options.secret;
+  join.address = options.address;
   CHX_RETURN_IF_ERROR(queue.AnswerTo(queue.AppendRequest(join), true).status());
   return join.group;
 }

@@ -26,10 +26,14 @@ struct GroupOptions {
   int64_t rank = 0;
   int64_t size = 1;
   std::string secret;  // sessions that do not know it are in another group
+  // Where ranks that are sessions of several daemons meet: HOST:PORT of one of these daemons, its
+  // --peer-address. Empty: all are sessions of one daemon.
+  std::string address;
 
   // As what starts the processes says: RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and
   // OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), or JOB_COMPLETION_INDEX and
-  // WORLD_SIZE (an indexed Job of Kubernetes); CHX_GROUP_NAME and CHX_GROUP_SECRET if they are set.
+  // WORLD_SIZE (an indexed Job of Kubernetes); CHX_GROUP_NAME, CHX_GROUP_SECRET and
+  // CHX_GROUP_ADDRESS if they are set.
   static absl::StatusOr<GroupOptions> FromEnvironment();
   // Whether any of these pairs is set.
   static bool AreInEnvironment();
@@ -39,8 +43,8 @@ struct GroupOptions {
 // the session. Thread-safe, but ranks have to call their collectives in the same order.
 class ProcessGroup {
  public:
-  // Waits until all ranks have come: sessions of one tenant with one daemon, each of which gives
-  // the same name, secret and size. kTimeout: one has not; kValue: ranks or sizes do not fit.
+  // Waits until all ranks have come: sessions of one tenant, each of which gives the same name,
+  // secret, address and size. kTimeout: one has not; kValue: ranks or sizes do not fit.
   static absl::StatusOr<ProcessGroup> Init(Session& session, const GroupOptions& options);
 
   const std::string& name() const { return options_.name; }

@@ -104,11 +104,15 @@ def test_stages(stages, variant):
     assert not any("apt-get" in run for run in final.all("RUN"))
 
 
-def test_images_have_onednn(stages):
-    """And what it needs, where the final stage's loader finds it."""
+def test_images_have_onednn_and_gloo(stages):
+    """And what they need, where the final stage's loader finds it."""
     build, final = stages[-2:]
     found = set(re.findall(r"/usr/lib/x86_64-linux-gnu/(\S+)", build.last("RUN")))
-    assert found == {"libdnnl.so.2", "libgomp.so.1", "libOpenCL.so.1"}
+    onednn = {"libdnnl.so.2", "libgomp.so.1", "libOpenCL.so.1"}
+    gloo = {"libhiredis.so.0.14", "libibverbs.so.1", "libnl-3.so.200", "libnl-route-3.so.200"}
+    assert found == onednn | gloo
+    assert "/usr/lib/libgloo.so.0" in build.last("RUN")
+    assert "libchxd_gloo.so /out/lib/chxd/libchxd_gloo.so" in build.last("RUN")
     assert "-t /out/lib /usr/lib" in build.last("RUN")
     assert final.last("RUN").startswith("ldconfig")
 

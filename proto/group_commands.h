@@ -20,7 +20,8 @@ struct JoinGroup {
   int64_t size = 0;
   absl::string_view name;
   absl::string_view secret;
-  CHX_COMMAND("join_group", request_id, group, rank, size, name, secret)
+  absl::string_view address;  // of the daemon where ranks of several daemons meet; "": of one
+  CHX_COMMAND("join_group", request_id, group, rank, size, name, secret, address)
 };
 
 // The session is no rank of the group any more, and the other ranks' collectives fail.

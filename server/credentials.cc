@@ -58,18 +58,6 @@ absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& 
   return text;
 }
 
-absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  CHX_ASSIGN_OR_RETURN(std::string token, ReadFile("--token-file", path));
-  absl::StripAsciiWhitespace(&token);
-  if (token.size() < kMinTokenBytes || token.size() > kMaxTokenBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("--token-file expects a token of ",
-                                                   kMinTokenBytes, " to ", kMaxTokenBytes,
-                                                   " characters, got one of ", token.size(), " in ",
-                                                   path, "; openssl rand -hex 32 makes one"));
-  }
-  return token;
-}
-
 // An error, with the flag and the file that it is about.
 absl::Status InFile(absl::string_view flag, const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(flag, "=", path, ": ", status.message()));
@@ -108,6 +96,19 @@ absl::Status ReadTenants(const CredentialFiles& files, Credentials* credentials)
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadSecret(absl::string_view flag, const std::string& path) {
+  CHX_ASSIGN_OR_RETURN(std::string secret, ReadFile(flag, path));
+  absl::StripAsciiWhitespace(&secret);
+  if (secret.size() < kMinTokenBytes || secret.size() > kMaxTokenBytes) {
+    const absl::string_view what = flag == "--token-file" ? "token" : "secret";
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " expects a ", what, " of ", kMinTokenBytes, " to ", kMaxTokenBytes,
+                     " characters, got one of ", secret.size(), " in ", path,
+                     "; openssl rand -hex 32 makes one"));
+  }
+  return secret;
+}
+
 absl::StatusOr<Credentials> ReadCredentials(const CredentialFiles& files) {
   Credentials credentials;
   if (files.tls_cert.empty() != files.tls_key.empty()) {
@@ -128,7 +129,7 @@ absl::StatusOr<Credentials> ReadCredentials(const CredentialFiles& files) {
     }
   }
   if (!files.token.empty()) {
-    CHX_ASSIGN_OR_RETURN(credentials.token, ReadToken(files.token));
+    CHX_ASSIGN_OR_RETURN(credentials.token, ReadSecret("--token-file", files.token));
   }
   return credentials;
 }

@@ -44,6 +44,9 @@ struct Credentials {
 // error: what needs TLS or a token is never without because of one.
 absl::StatusOr<Credentials> ReadCredentials(const CredentialFiles& files);
 
+// The secret in the file that the flag names, of as many characters as a token.
+absl::StatusOr<std::string> ReadSecret(absl::string_view flag, const std::string& path);
+
 // Looks whether the files have changed. Used by one thread.
 class CredentialWatch {
  public:

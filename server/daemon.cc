@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "ops/error.h"
+#include "server/collectives/mesh_library.h"
 #include "server/daemon_limits.h"
 #include "server/log/log.h"
 #include "server/process/library_log.h"
@@ -115,7 +116,13 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   CHX_ASSIGN_OR_RETURN(daemon->budget_, NewBudget(options.memory, &daemon->trimmer_));
   manager.budget = daemon->budget_.get();
   manager.sharing = &daemon->sharing_;
-  daemon->groups_ = std::make_unique<ProcessGroups>(options.collective_timeout);
+  if (!options.peers.listen.empty()) {
+    CHX_ASSIGN_OR_RETURN(daemon->peers_,
+                         DaemonGroups::Start(options.peers, MeshesFrom(options.mesh_libraries),
+                                             options.collective_timeout));
+  }
+  daemon->groups_ =
+      std::make_unique<ProcessGroups>(options.collective_timeout, daemon->remote_groups());
   manager.groups = daemon->groups_.get();
   if (ComputeOnHost(daemon->devices_)) {
     daemon->compute_slots_ =

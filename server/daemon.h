@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "server/admin/admin_supervisor.h"
+#include "server/collectives/daemon_groups.h"
 #include "server/collectives/process_groups.h"
 #include "server/data/data_root.h"
 #include "server/engine/compute_slots.h"
@@ -45,6 +46,8 @@ class Daemon {
   const std::vector<std::string>& addresses() const { return addresses_; }
   // Where it shows metrics and the status page, in this order, if it does.
   const std::vector<std::string>& web_addresses() const { return web_addresses_; }
+  // Where other daemons reach it; empty: they do not.
+  std::string peer_address() const { return peers_ == nullptr ? "" : peers_->address(); }
   // For new connections; sessions go on, also if theirs is cut. INVALID_ARGUMENT: nothing has
   // changed. What showed who somebody is leads to the sessions that there are, until the last of
   // them has ended.
@@ -58,6 +61,7 @@ class Daemon {
 
  private:
   Daemon() = default;
+  RemoteGroups* remote_groups() { return peers_ == nullptr ? nullptr : peers_->remote(); }
   absl::Status OpenSpillFolder(const Options& options);
   // From now on until ForgetDevices.
   void WatchDevices(const std::function<void()>& on_useless);
@@ -91,6 +95,7 @@ class Daemon {
   Devices devices_;
   std::unique_ptr<ComputeSlots> compute_slots_;  // null: sessions wait for GPUs, not for cores
   SharedStore sharing_;
+  std::unique_ptr<DaemonGroups> peers_;  // null: no part in groups of several daemons
   std::unique_ptr<ProcessGroups> groups_;
   std::unique_ptr<StateStore> state_;  // null: sessions end with the daemon. Outlives the manager
   std::unique_ptr<Admission> admission_;

@@ -115,6 +115,20 @@ void AddNetwork(Adder* add, Flags* flags) {
               "network namespace may then use the daemon.");
 }
 
+void AddPeers(Adder* add, Flags* flags) {
+  add->Group("Process groups of several daemons");
+  add->Text("peer-listen", &flags->peer_listen,
+            "HOST:PORT where other daemons connect to this one, who know the same secret. Arrays "
+            "pass there as they are. Default: none do.");
+  add->Text("peer-address", &flags->peer_address,
+            "HOST:PORT by which they reach it. Default: --peer-listen.");
+  add->Text("peers", &flags->peers,
+            "Where groups may meet, beside this daemon: HOST:PORT of others, separated by commas. "
+            "* and ? stand for any characters: chxd-*.chxd:7710.");
+  add->Text("peer-secret-file", &flags->peer_secret_file,
+            "File with the secret of all daemons that belong together.");
+}
+
 void AddLimits(Adder* add, Flags* flags) {
   add->Group("Limits");
   add->Text(
@@ -250,6 +264,7 @@ absl::Status ParseFlags(const std::vector<std::string>& args, Flags* flags) {
   Adder add(&app, environment);
   AddDevices(&add, flags);
   AddNetwork(&add, flags);
+  AddPeers(&add, flags);
   AddLimits(&add, flags);
   AddObservability(&add, flags);
   AddRest(&add, flags);

@@ -29,6 +29,11 @@ struct Flags {
   std::string socket_group;
   bool allow_unauthenticated_loopback = false;
 
+  std::string peer_listen;
+  std::string peer_address;
+  std::string peers;
+  std::string peer_secret_file;
+
   std::string memory;
   std::string session_memory = "4GiB";
   std::string spill_dir;

@@ -100,10 +100,11 @@ TEST(Flags, HelpNamesEachOnceInLinesThatFit) {
   }
   EXPECT_EQ(titles,
             (std::vector<std::string>{"Devices:", "Where it listens, and who may come in:",
-                                      "Limits:", "What it shows of itself, over HTTP:",
+                                      "Process groups of several daemons:", "Limits:",
+                                      "What it shows of itself, over HTTP:",
                                       "Log, on standard error:", "Sessions on disk:", "Data:",
                                       "Its end:", "Instead of a daemon:", "About all of these:"}));
-  EXPECT_EQ(names.size(), 41u) << text;
+  EXPECT_EQ(names.size(), 45u) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --max-sessions=2048\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --lease=30s\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --allow-unauthenticated-loopback\n")) << text;

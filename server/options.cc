@@ -210,6 +210,31 @@ absl::Status ReadWebListeners(const Flags& flags, const Protection& protection, 
                          &options->status_listener);
 }
 
+absl::Status ReadPeers(const Flags& flags, PeerOptions* peers) {
+  if (flags.peer_listen.empty()) {
+    if (flags.peers.empty() && flags.peer_address.empty() && flags.peer_secret_file.empty()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "--peers, --peer-address and --peer-secret-file expect --peer-listen, got none");
+  }
+  if (flags.peer_secret_file.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("refusing to listen for daemons on ", flags.peer_listen,
+                     " without --peer-secret-file: whoever connects would be one"));
+  }
+  const absl::StatusOr<std::vector<Listener>> listeners = ParseListen(flags.peer_listen);
+  if (!listeners.ok() || listeners->size() != 1 || listeners->front().unix_socket) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--peer-listen expects one HOST:PORT, got ", flags.peer_listen));
+  }
+  peers->listen = listeners->front().address;
+  peers->address = flags.peer_address;
+  peers->peers = absl::StrSplit(flags.peers, ',', absl::SkipWhitespace());
+  CHX_ASSIGN_OR_RETURN(peers->secret, ReadSecret("--peer-secret-file", flags.peer_secret_file));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> TokenFromFlags(const Flags& flags) {
@@ -286,6 +311,7 @@ absl::StatusOr<Options> OptionsFromFlags(const Flags& flags) {
   CHX_RETURN_IF_ERROR(CheckListeners(options.listeners, protection));
   CHX_ASSIGN_OR_RETURN(options.socket_group, GroupOf(flags.socket_group));
   CHX_RETURN_IF_ERROR(ReadWebListeners(flags, protection, &options));
+  CHX_RETURN_IF_ERROR(ReadPeers(flags, &options.peers));
   CHX_ASSIGN_OR_RETURN(options.slow_command, CheckedDuration("--slow-command", flags.slow_command));
   options.recognize_windows = flags.recognize_windows;
   CHX_ASSIGN_OR_RETURN(options.max_sessions, CheckedCount("--max-sessions", flags.max_sessions));

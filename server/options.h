@@ -19,6 +19,7 @@
 #include "server/engine/host_memory.h"
 #include "server/flags.h"
 #include "server/log/log.h"
+#include "server/peers/peer_options.h"
 #include "server/session/session_types.h"
 
 namespace chx::server {
@@ -61,12 +62,14 @@ struct Options {
   std::string helper_program;  // calls RunHelper; empty: there can be neither TCP nor gRPC
   std::string plugin_dir;
   std::vector<std::pair<std::string, std::string>> plugins;  // name, path
+  std::vector<std::string> mesh_libraries;                   // where libchxd_gloo.so may be
   int lifeline_fd = -1;
   LogOptions log;
   // What is served over HTTP: HOST:PORT; empty: it is not.
   Listener metrics_listener;
   Listener status_listener;
   bool metrics_open = false;
+  PeerOptions peers;                          // listen: empty: no part in groups of several daemons
   std::chrono::milliseconds slow_command{0};  // 0: none is
   bool recognize_windows = true;
 };

@@ -29,13 +29,22 @@ std::string ExecutableDirectory() {
   return text.substr(0, text.rfind('/'));
 }
 
+// `file` begins with a slash.
+std::vector<std::string> PathsOf(const std::string& file, const std::string& directory) {
+  if (!directory.empty()) return {directory + file};
+  const std::string here = ExecutableDirectory();
+  return {here + file, absl::StrCat(here, "/../lib/chxd", file)};
+}
+
 std::vector<std::string> CudaPaths(const std::string& directory) {
   constexpr char kFile[] = "/libchxd_cuda.so";
-  if (!directory.empty()) return {directory + kFile};
+  std::vector<std::string> paths = PathsOf(kFile, directory);
+  if (!directory.empty()) return paths;
   const std::string here = ExecutableDirectory();
-  // The last one: the package chx-cuda beside the package chx, which has the daemon in chx/bin.
-  return {here + kFile, absl::StrCat(here, "/cuda", kFile),
-          absl::StrCat(here, "/../lib/chxd", kFile), absl::StrCat(here, "/../../chx_cuda", kFile)};
+  paths.push_back(absl::StrCat(here, "/cuda", kFile));
+  // The package chx-cuda beside the package chx, which has the daemon in chx/bin.
+  paths.push_back(absl::StrCat(here, "/../../chx_cuda", kFile));
+  return paths;
 }
 
 bool ServesCuda(const Options& options) {
@@ -85,6 +94,13 @@ std::vector<PluginFile> PluginsToOpen(const Options& options) {
                                     [](const PluginFile& file) { return file.name == "cuda"; });
   if (!has_cuda && ServesCuda(options)) files.push_back({"cuda", CudaPaths(options.plugin_dir)});
   return files;
+}
+
+std::vector<std::string> MeshLibraryPaths(const Options& options) {
+  std::vector<std::string> paths = PathsOf("/libchxd_gloo.so", options.plugin_dir);
+  // As Bazel leaves it.
+  if (options.plugin_dir.empty()) paths.push_back(ExecutableDirectory() + "/gloo/libchxd_gloo.so");
+  return paths;
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,

@@ -23,6 +23,9 @@ struct PluginFile {
 // --plugin-dir; without one, beside the executable and in ../lib/chxd.
 std::vector<PluginFile> PluginsToOpen(const Options& options);
 
+// Where the library for groups of several daemons may be: as that of cuda.
+std::vector<std::string> MeshLibraryPaths(const Options& options);
+
 // A library that exports kHostPluginSymbol gets the CPU's devices, made by `native`; one that
 // exports kBackendEntryPoint makes its own. The library stays open for the rest of the process.
 absl::StatusOr<std::unique_ptr<Backend>> OpenPlugin(const std::string& name,

@@ -162,6 +162,7 @@ void LogStart(const Options& options, const Daemon& daemon) {
        {"devices", options.devices},
        {"listen", absl::StrJoin(daemon.addresses(), ",")},
        {"http", absl::StrJoin(daemon.web_addresses(), ",")},
+       {"peers", daemon.peer_address()},
        {"tls", tls},
        {"token", !options.credentials.token.empty()},
        {"tenants", options.credentials.tenants.size()},
@@ -187,6 +188,7 @@ int Main(const Flags& flags) {
   ConfigureLog(options->log);
   options->helper_program = "/proc/self/exe";
   options->on_useless = SayUseless;
+  options->mesh_libraries = MeshLibraryPaths(*options);
   std::vector<std::unique_ptr<Backend>> owned;
   const NativeOptions native{options->threads};
   owned.push_back(CreateNativeBackend(native));

@@ -10,7 +10,7 @@ packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev libopenblas-dev libdnnl-dev
   libcjose-dev libjansson-dev libyaml-cpp-dev libzip-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
-  libcli11-dev libtomlplusplus-dev libboost-dev libxxhash-dev
+  libcli11-dev libtomlplusplus-dev libboost-dev libxxhash-dev libgloo-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3-dev python3-venv
   cmake doxygen dpkg-dev pkg-config

@@ -21,6 +21,7 @@ _PACKAGES = {
     "libcli11-dev": "/usr/include/CLI/CLI.hpp",
     "libdnnl-dev": "/usr/include/dnnl.h",
     "libfmt-dev": "/usr/include/fmt/format.h",
+    "libgloo-dev": "/usr/include/gloo/context.h",
     "libgmock-dev": "/usr/include/gmock/gmock.h",
     "libgrpc++-dev": "/usr/include/grpcpp/grpcpp.h",
     "libgtest-dev": "/usr/include/gtest/gtest.h",

@@ -3,6 +3,7 @@
     python -m chx run [--devices LIST] [--memory SIZE] script.py arguments...
     python -m chx run [--devices LIST] [--memory SIZE] -m module arguments...
     python -m chx launch -n RANKS [--devices LIST] [--memory SIZE] script.py arguments...
+    python -m chx launch -n RANKS --daemons ADDRESSES --meet-at HOST:PORT script.py arguments...
 
 As `python script.py arguments...` does, except that `import chainerx` means chx and `import chainer`
 Chainer on chx (chx.chainer), also in processes that multiprocessing starts. $CHX_SERVER names the
@@ -41,6 +42,8 @@ def _main() -> None:
     run = commands.add_parser("run", help="run a program for ChainerX or Chainer")
     launch = commands.add_parser("launch", help="run it as the ranks of a process group")
     launch.add_argument("-n", dest="size", type=int, required=True, help="how many ranks")
+    launch.add_argument("--daemons", help="addresses of daemons, separated by commas")
+    launch.add_argument("--meet-at", help="--peer-address of one of them")
     for command in (run, launch):
         command.add_argument("--devices", help="what a private daemon serves")
         command.add_argument("--memory", help="what the program may hold in a private daemon")
@@ -52,7 +55,11 @@ def _main() -> None:
         if options.size < 1:
             parser.error(f"launch expects at least one rank, got {options.size}")
         program = ["-m"] * options.module + [options.program, *options.arguments]
-        sys.exit(_launching.launch(options.size, program, options.devices, options.memory))
+        daemons = options.daemons.split(",") if options.daemons else []
+        if bool(daemons) != bool(options.meet_at):
+            parser.error("launch expects --daemons and --meet-at, or neither")
+        where = {"daemons": daemons, "meet_at": options.meet_at or ""}
+        sys.exit(_launching.launch(options.size, program, options.devices, options.memory, **where))
     _spawning.adapt()
     if options.devices:
         os.environ["CHX_DEVICES"] = options.devices

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from chx._runtime.daemon import PrivateDaemon
@@ -16,7 +17,14 @@ from chx._runtime.daemon import PrivateDaemon
 _INTERVAL, _GRACE = 0.05, 10.0
 
 
-def launch(size: int, program: list[str], devices: str | None, memory: str | None) -> int:
+def launch(
+    size: int,
+    program: list[str],
+    devices: str | None,
+    memory: str | None,
+    daemons: Sequence[str] = (),
+    meet_at: str = "",
+) -> int:
     """Runs `python -m chx run PROGRAM...` as each rank, and waits for all.
 
     They use the daemon of $CHX_SERVER, or else one that ends with them. Where a rank fails, the others
@@ -27,6 +35,8 @@ def launch(size: int, program: list[str], devices: str | None, memory: str | Non
       program: the arguments of `python -m chx run`.
       devices: of a daemon that is started; None: one native device.
       memory: what each rank may hold in it; None: its share of 80 % of the machine's.
+      daemons: addresses of daemons that there are, which get ranks in turn, in blocks of equal size.
+      meet_at: the --peer-address of one of them.
 
     Returns:
       The exit status: 0, or that of the rank that failed first; 128 + the signal that ended it.
@@ -38,7 +48,9 @@ def launch(size: int, program: list[str], devices: str | None, memory: str | Non
         "CHX_GROUP_SECRET": secrets.token_hex(16),
     }
     daemon = None
-    if not env.get("CHX_SERVER"):
+    if daemons:
+        env["CHX_GROUP_ADDRESS"] = meet_at
+    elif not env.get("CHX_SERVER"):
         daemon = PrivateDaemon(devices or "native:0", None, memory or f"{80 / size:.3g}%")
         env["CHX_SERVER"] = daemon.address
     ranks: list[subprocess.Popen[bytes]] = []
@@ -51,6 +63,8 @@ def launch(size: int, program: list[str], devices: str | None, memory: str | Non
     command = [sys.executable, "-m", "chx", "run", *program]
     try:
         for rank in range(size):
+            if daemons:
+                env["CHX_SERVER"] = daemons[rank * len(daemons) // size]
             ranks.append(subprocess.Popen(command, env={**env, "RANK": str(rank)}))
         return _wait(ranks)
     except KeyboardInterrupt:

@@ -40,16 +40,28 @@ class ProcessGroup:
       size: how many ranks there are.
     """
 
-    __slots__ = ("name", "rank", "size", "_secret", "_session_of", "_number", "__weakref__")
+    __slots__ = (
+        "name",
+        "rank",
+        "size",
+        "_secret",
+        "_address",
+        "_session_of",
+        "_number",
+        "__weakref__",
+    )
 
-    def __init__(self, session: _Session, name: str, secret: str, rank: int, size: int) -> None:
+    def __init__(
+        self, session: _Session, name: str, rank: int, size: int, secret: str, address: str
+    ) -> None:
         self.name = name
         self.rank = rank
         self.size = size
         self._secret = secret
+        self._address = address
         # A session ends when nothing else refers to it.
         self._session_of = _weakref.ref(session)
-        self._number = _core._join_group(session, name, secret, rank, size)
+        self._number = _core._join_group(session, name, secret, address, rank, size)
 
     @property
     def session(self) -> _Session:
@@ -93,11 +105,16 @@ def _default(session: _Session) -> ProcessGroup:
 
 
 def join(
-    name: str, rank: int, size: int, secret: str = "", session: _Session | None = None
+    name: str,
+    rank: int,
+    size: int,
+    secret: str = "",
+    session: _Session | None = None,
+    address: str = "",
 ) -> ProcessGroup:
     """Makes the session a rank of a group, and waits until all ranks have come.
 
-    Ranks are sessions with one daemon, of one tenant, that give the same name, secret and size.
+    Ranks are sessions of one tenant that give the same name, secret, address and size.
 
     Args:
       name: of the group.
@@ -105,13 +122,17 @@ def join(
       size: how many ranks there are.
       secret: sessions that give another one are in another group.
       session: the default one if None.
+      address: where ranks of several daemons meet: HOST:PORT of one of these daemons, its
+        --peer-address. "": all are sessions of one daemon.
 
     Raises:
       TimeoutError: a rank did not come within the daemon's --collective-timeout.
-      ValueError: two sessions are the same rank, or the ranks say different sizes.
+      ValueError: two sessions are the same rank, or the ranks say different sizes; or the daemon
+        does not let groups meet at the address.
+      ConnectionError: the daemons cannot reach each other.
     """
     session = _connect_default() if session is None else session
-    group = ProcessGroup(session, name, secret, rank, size)
+    group = ProcessGroup(session, name, rank, size, secret, address)
     _groups.setdefault(session, []).append(group)
     return group
 
@@ -122,6 +143,7 @@ def init(
     name: str | None = None,
     secret: str | None = None,
     session: _Session | None = None,
+    address: str | None = None,
 ) -> ProcessGroup:
     """join() for the session's default group.
 
@@ -135,10 +157,10 @@ def init(
       name: of the group; default $CHX_GROUP_NAME, or "default".
       secret: sessions that give another one are in another group; default $CHX_GROUP_SECRET, or "".
       session: the default one if None.
+      address: of one of the ranks' daemons, if these are several; default $CHX_GROUP_ADDRESS, or "".
 
     Raises:
-      TimeoutError: a rank did not come within the daemon's --collective-timeout.
-      ValueError: two sessions are the same rank, or the ranks say different sizes.
+      As join().
     """
     session = _connect_default() if session is None else session
     if session in _defaults:
@@ -147,10 +169,12 @@ def init(
         raise ValueError(f"[init] expects a rank and a size, got {rank} and {size}")
     if rank is None or size is None:
         given = _core._group_from_environment()
-        rank, size = given[2:]
+        rank, size = given[3:]
         name = given[0] if name is None else name
         secret = given[1] if secret is None else secret
-    group = join("default" if name is None else name, rank, size, secret or "", session)
+        address = given[2] if address is None else address
+    name = "default" if name is None else name
+    group = join(name, rank, size, secret or "", session, address or "")
     _defaults[session] = group
     return group
 
@@ -178,7 +202,9 @@ def new_group(
     if group.rank not in listed:
         return None
     path = f"{group.name}/{','.join(map(str, listed)) if name is None else name}"
-    return join(path, listed.index(group.rank), len(listed), group._secret, group.session)
+    return join(
+        path, listed.index(group.rank), len(listed), group._secret, group.session, group._address
+    )
 
 
 def get_group(session: _Session | None = None) -> ProcessGroup:

@@ -8,22 +8,25 @@
 namespace chx::python {
 namespace {
 
-// _join_group(session, name, secret, rank, size) -> number
+// _join_group(session, name, secret, address, rank, size) -> number
 PyObject* JoinGroupFunction(PyObject*, PyObject* args) {
   PyObject* session = nullptr;
   const char* name = nullptr;
   const char* secret = nullptr;
+  const char* address = nullptr;
   Py_ssize_t name_size = 0;
   Py_ssize_t secret_size = 0;
+  Py_ssize_t address_size = 0;
   long long rank = 0;  // NOLINT(runtime/int): the format's
   long long size = 0;  // NOLINT(runtime/int): the format's
-  if (!PyArg_ParseTuple(args, "O!s#s#LL", &session_type, &session, &name, &name_size, &secret,
-                        &secret_size, &rank, &size)) {
+  if (!PyArg_ParseTuple(args, "O!s#s#s#LL", &session_type, &session, &name, &name_size, &secret,
+                        &secret_size, &address, &address_size, &rank, &size)) {
     return nullptr;
   }
   GroupOptions options;
   options.name.assign(name, static_cast<size_t>(name_size));
   options.secret.assign(secret, static_cast<size_t>(secret_size));
+  options.address.assign(address, static_cast<size_t>(address_size));
   options.rank = rank;
   options.size = size;
   Session* const opened = AsSession(session)->session;
@@ -56,13 +59,14 @@ PyObject* IsGroupInEnvironment(PyObject*, PyObject*) {
   return PyBool_FromLong(GroupOptions::AreInEnvironment() ? 1 : 0);
 }
 
-// _group_from_environment() -> (name, secret, rank, size)
+// _group_from_environment() -> (name, secret, address, rank, size)
 PyObject* GroupFromEnvironment(PyObject*, PyObject*) {
   const absl::StatusOr<GroupOptions> options = GroupOptions::FromEnvironment();
   if (!options.ok()) return Raise(options.status());
   using Number = long long;  // NOLINT(runtime/int): the format's
-  return Py_BuildValue("(ssLL)", options->name.c_str(), options->secret.c_str(),
-                       static_cast<Number>(options->rank), static_cast<Number>(options->size));
+  return Py_BuildValue("(sssLL)", options->name.c_str(), options->secret.c_str(),
+                       options->address.c_str(), static_cast<Number>(options->rank),
+                       static_cast<Number>(options->size));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -20,11 +21,14 @@ def run_by_mpi(size, directory):
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
-def run_on_chx(size, directory, address):
+def run_on_chx(size, directory, addresses, meet_at=""):
+    """Rank r is a session with daemon r modulo their number."""
     ranks = []
     for rank in range(size):
-        env = {**os.environ, "CHX_SERVER": address, "RANK": str(rank), "WORLD_SIZE": str(size)}
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size)}
+        env["CHX_SERVER"] = addresses[rank % len(addresses)]
         env["CHX_GROUP_NAME"] = f"of {size}"
+        env["CHX_GROUP_ADDRESS"] = meet_at
         command = [sys.executable, "-m", "chx", "run", str(SCRIPT), "chx", str(directory)]
         ranks.append(
             subprocess.Popen(
@@ -37,28 +41,42 @@ def run_on_chx(size, directory, address):
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    path = tmp_path_factory.mktemp("chxd") / "chxd.sock"
-    command = [os.environ["CHX_CHXD"], f"--listen=unix:{path}", "--devices=native:0,native:1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    yield process.stdout.readline().split()[2]
-    process.terminate()
-    process.wait(30)
+def daemons(tmp_path_factory):
+    """Two daemons: where they listen, and where groups of both meet."""
+    directory = tmp_path_factory.mktemp("chxd")
+    (directory / "secret").write_text("s" * 32)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        meet_at = "127.0.0.1:%d" % probe.getsockname()[1]
+    processes = []
+    for number, peer_listen in enumerate((meet_at, "127.0.0.1:0")):
+        command = [os.environ["CHX_CHXD"], f"--listen=unix:{directory}/{number}.sock"]
+        command += ["--devices=native:0,native:1", f"--peer-listen={peer_listen}"]
+        command += ["--peers=127.0.0.1:*", f"--peer-secret-file={directory}/secret"]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    yield [process.stdout.readline().split()[2] for process in processes], meet_at
+    for process in processes:
+        process.terminate()
+        process.wait(30)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_same_numbers_as_by_mpi(tmp_path, address, size):
-    expected, got = tmp_path / "mpi", tmp_path / "chx"
-    for directory in (expected, got):
-        directory.mkdir()
-    run_by_mpi(size, expected)
-    run_on_chx(size, got, address)
-    for rank in range(size):
-        with np.load(expected / f"{rank}.npz") as theirs, np.load(got / f"{rank}.npz") as ours:
+def test_the_same_numbers_as_by_mpi(tmp_path, daemons, size):
+    addresses, meet_at = daemons
+    run_by_mpi(size, tmp_path)
+    expected = [dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(size)]
+    for many in (False, True)[: 2 if size > 1 else 1]:
+        run_on_chx(size, tmp_path, addresses if many else addresses[:1], meet_at if many else "")
+        for rank, theirs in enumerate(expected):
+            ours = dict(np.load(tmp_path / f"{rank}.npz"))
             assert set(theirs) == set(ours)
             for name in theirs:
                 np.testing.assert_allclose(
-                    ours[name], theirs[name], rtol=1e-4, atol=1e-5, err_msg=f"rank {rank}, {name}"
+                    ours[name],
+                    theirs[name],
+                    rtol=1e-4,
+                    atol=1e-5,
+                    err_msg=f"rank {rank}, {name}, several daemons: {many}",
                 )
                 assert ours[name].dtype == theirs[name].dtype, name
 

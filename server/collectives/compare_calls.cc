@@ -42,7 +42,20 @@ std::string At(int rank, const CollectiveCall& call) {
                       call.location.empty() ? "" : ")");
 }
 
-std::string Described(int rank, const CollectiveCall& call) {
+}  // namespace
+
+std::string KeyOfCall(const CollectiveCall& call) {
+  std::string key(call.op.name);
+  for (size_t i = 1; i < call.attrs.size(); ++i) {
+    absl::StrAppend(&key, ", ", call.attrs[i].ToString());
+  }
+  for (const KernelTensor& tensor : Common(call)) {
+    absl::StrAppend(&key, ", ", ArraySpec(tensor.dtype, tensor.shape).ToString());
+  }
+  return key;
+}
+
+std::string DescribeCall(int rank, const CollectiveCall& call) {
   std::vector<std::string> parts;
   for (const KernelTensor& tensor : call.inputs.subspan(0, kMaxNamed)) {
     parts.push_back(ArraySpec(tensor.dtype, tensor.shape).ToString());
@@ -60,32 +73,41 @@ std::string Described(int rank, const CollectiveCall& call) {
   return absl::StrCat(call.op.name, "(", absl::StrJoin(parts, ", "), ") ", At(rank, call));
 }
 
-}  // namespace
+absl::Status DifferentCallsError(absl::string_view op, absl::string_view group,
+                                 absl::Span<const std::string> calls) {
+  std::vector<std::string> named(calls.begin(), calls.begin() + std::min(calls.size(), kMaxNamed));
+  if (calls.size() > named.size()) {
+    named.push_back(absl::StrCat("others at ", calls.size() - named.size(), " more ranks"));
+  }
+  return ValueError("[", op, "] expects the same call at all ranks of process group '", group,
+                    "', got ", named[0], " and ",
+                    absl::StrJoin(named.begin() + 1, named.end(), ", "));
+}
 
 absl::Status CompareCalls(absl::string_view group, absl::Span<const CollectiveCall* const> calls) {
-  for (size_t rank = 0; rank < calls.size(); ++rank) {
-    const CollectiveCall& call = *calls[rank];
-    if (call.failed.ok()) continue;
-    return MakeError(KindOf(call.failed),
-                     absl::StrCat("[", call.op.name, "] expects all ranks of process group '",
-                                  group, "', got an error ", At(static_cast<int>(rank), call), ": ",
-                                  call.failed.message()));
-  }
-  std::vector<std::string> others;
-  size_t num_others = 0;
-  for (size_t rank = 1; rank < calls.size(); ++rank) {
-    if (GoTogether(*calls[0], *calls[rank])) continue;
-    if (++num_others < kMaxNamed) {
-      others.push_back(Described(static_cast<int>(rank), *calls[rank]));
+  const CollectiveCall* first = nullptr;
+  std::vector<int> different;  // ranks
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i] == nullptr) continue;
+    const auto rank = static_cast<int>(i);
+    const CollectiveCall& call = *calls[i];
+    if (!call.failed.ok()) {
+      return MakeError(
+          KindOf(call.failed),
+          absl::StrCat("[", call.op.name, "] expects all ranks of process group '", group,
+                       "', got an error ", At(rank, call), ": ", call.failed.message()));
     }
+    if (first != nullptr && GoTogether(*first, call)) continue;
+    if (first == nullptr) first = &call;
+    different.push_back(rank);
   }
-  if (others.empty()) return absl::OkStatus();
-  if (num_others > others.size()) {
-    others.push_back(absl::StrCat("others at ", num_others - others.size(), " more ranks"));
+  if (different.size() < 2) return absl::OkStatus();
+  std::vector<std::string> described;
+  for (const int rank : different) {
+    // Of many, only how many there are.
+    described.push_back(described.size() < kMaxNamed ? DescribeCall(rank, *calls[rank]) : "");
   }
-  return ValueError("[", calls[0]->op.name,
-                    "] expects the same call at all ranks of process group '", group, "', got ",
-                    Described(0, *calls[0]), " and ", absl::StrJoin(others, ", "));
+  return DifferentCallsError(first->op.name, group, described);
 }
 
 }  // namespace chx::server

@@ -5,9 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
-#include "server/collectives/absent_ranks.h"
 #include "server/collectives/compare_calls.h"
-#include "server/engine/stop_token.h"
+#include "server/collectives/ranks_text.h"
 
 namespace chx::server {
 namespace {
@@ -18,7 +17,12 @@ constexpr int64_t kPartsToShare = 2;
 }  // namespace
 
 MemoryEngine::MemoryEngine(std::string name, int size, std::chrono::milliseconds timeout)
-    : name_(std::move(name)), size_(size), timeout_(timeout) {}
+    : name_(std::move(name)), size_(size), num_local_(size), timeout_(timeout) {}
+
+MemoryEngine::~MemoryEngine() {
+  if (link_ != nullptr) link_->Detach();
+  if (peers_ != nullptr && peers_->HasUnsent()) keep_(std::move(peers_));
+}
 
 absl::Status MemoryEngine::BrokenError(const CollectiveCall& call) const {
   return MakeError(ErrorKind::kContext,
@@ -28,9 +32,14 @@ absl::Status MemoryEngine::BrokenError(const CollectiveCall& call) const {
 
 // Those who wait come back with an error, and whoever comes gets it at once.
 void MemoryEngine::BreakNow(const std::string& why) {
-  if (broken_.empty()) broken_ = why;
+  if (broken_.empty()) {
+    broken_ = why;
+    if (link_ != nullptr) link_->Tell(why);
+  }
   if (meeting_ != nullptr) meeting_->over = meeting_->broken = true;
   meeting_ = nullptr;
+  if (exchanging_) peers_->Abort();
+  InterruptExchanges();
   changed_.notify_all();
 }
 
@@ -41,11 +50,25 @@ void MemoryEngine::Break(int rank, absl::string_view why) {
 
 void MemoryEngine::Wake() {
   const MutexLock lock(&mutex_);
+  if (exchanging_ && exchanger_ != nullptr && exchanger_->stopping()) BreakNow(exchanger_stopped_);
+  InterruptExchanges();
   changed_.notify_all();
 }
 
-absl::StatusOr<MemoryEngine::MeetingPtr> MemoryEngine::Come(int rank, const CollectiveCall& call) {
+std::string MemoryEngine::Absent(const Meeting& meeting) const {
+  std::vector<bool> come(meeting.calls.size(), true);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (peers_ == nullptr || peers_->layout().is_local(rank)) {
+      come[rank] = meeting.calls[rank] != nullptr;
+    }
+  }
+  return AbsentRanks(come);
+}
+
+absl::StatusOr<MemoryEngine::MeetingPtr> MemoryEngine::Come(int rank, const CollectiveCall& call,
+                                                            bool* last) {
   const MutexLock lock(&mutex_);
+  *last = false;
   if (!broken_.empty()) return BrokenError(call);
   if (meeting_ == nullptr) {
     meeting_ = std::make_shared<Meeting>();
@@ -53,9 +76,16 @@ absl::StatusOr<MemoryEngine::MeetingPtr> MemoryEngine::Come(int rank, const Coll
   }
   const MeetingPtr meeting = meeting_;
   meeting->calls[rank] = &call;
-  if (++meeting->come < size_) return meeting;
+  if (++meeting->come < num_local_) return meeting;
   meeting_ = nullptr;
   meeting->failed = CompareCalls(name_, meeting->calls);
+  if (peers_ != nullptr) {
+    *last = meeting->exchanging = true;
+    exchanging_ = true;
+    exchanger_ = CurrentStopToken();
+    exchanger_stopped_ = absl::StrCat("rank ", rank, " was stopped in ", call.op.name);
+    return meeting;
+  }
   if (meeting->failed.ok()) meeting->work.emplace(meeting->calls);
   meeting->over = !meeting->failed.ok() || meeting->work->size() == 0;
   // Else this rank has finished it before others would be awake.
@@ -80,9 +110,11 @@ void MemoryEngine::WaitForRanks(int rank, const CollectiveCall& call, const Meet
   while (!meeting.over && !meeting.work.has_value()) {
     if (WaitIsStopped()) {
       BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
+    } else if (meeting.exchanging) {
+      changed_.wait(mutex_);  // it has a deadline of its own
     } else if (std::chrono::steady_clock::now() >= deadline) {
-      BreakNow(absl::StrCat(AbsentRanks(meeting.calls), " did not come to ", call.op.name,
-                            " within ", absl::FormatDuration(absl::FromChrono(timeout_))));
+      BreakNow(absl::StrCat(Absent(meeting), " did not come to ", call.op.name, " within ",
+                            absl::FormatDuration(absl::FromChrono(timeout_))));
     } else {
       changed_.wait_until(mutex_, deadline);
     }
@@ -121,7 +153,9 @@ absl::Status MemoryEngine::Outcome(const CollectiveCall& call, const Meeting& me
 }
 
 absl::Status MemoryEngine::Run(int rank, const CollectiveCall& call, HostKernels kernels) {
-  CHX_ASSIGN_OR_RETURN(const MeetingPtr meeting, Come(rank, call));
+  bool last = false;
+  CHX_ASSIGN_OR_RETURN(const MeetingPtr meeting, Come(rank, call, &last));
+  if (last) Exchange(rank, call, kernels, meeting.get());
   if (!HasBegun(*meeting)) WaitForRanks(rank, call, *meeting);
   Work(rank, kernels, meeting.get());
   if (!HasEnded(*meeting)) WaitForEnd(*meeting);

@@ -1,9 +1,10 @@
-// Ranks that are sessions of one daemon: they read and write each other's arrays where these are.
+// Ranks that are sessions of this daemon: they read and write each other's arrays where these are.
 #ifndef CHX_SERVER_COLLECTIVES_MEMORY_ENGINE_H_
 #define CHX_SERVER_COLLECTIVES_MEMORY_ENGINE_H_
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,23 +15,37 @@
 #include "absl/types/optional.h"
 #include "base/mutex.h"
 #include "server/collectives/collective_engine.h"
+#include "server/collectives/member_link.h"
+#include "server/collectives/peer_exchange.h"
 #include "server/collectives/work_list.h"
+#include "server/engine/stop_token.h"
 
 namespace chx::server {
 
 // Ranks wait without a turn to compute, and with no lock but that of their session. The last one
 // that comes to a collective begins with the work; the others help where there is enough of it. No
 // rank goes on, whatever happens to its session, while another one may use its arrays.
+//
+// Where other ranks are sessions of other daemons, the last one of these to come deals with them
+// meanwhile (PeerExchange).
 class MemoryEngine final : public CollectiveEngine {
  public:
   // `name`: the group's, for errors. `timeout`: how long a rank waits for the others.
   MemoryEngine(std::string name, int size, std::chrono::milliseconds timeout);
+  // A part of a group. What breaks it here is told to `link`, which tells what breaks it elsewhere.
+  // At the end `keep` gets an exchange with messages that other daemons have not received yet.
+  using Keep = std::function<void(std::unique_ptr<PeerExchange>)>;
+  MemoryEngine(std::string name, std::chrono::milliseconds timeout,
+               std::unique_ptr<PeerExchange> peers, std::shared_ptr<MemberLink> link, Keep keep);
+  ~MemoryEngine() override;
 
   absl::Status Run(int rank, const CollectiveCall& call, HostKernels kernels) override;
   absl::Status Send(int rank, const CollectiveCall& call, MemoryCharge charge) override;
   absl::Status Receive(int rank, const CollectiveCall& call) override;
   void Break(int rank, absl::string_view why) override;
   void Wake() override;
+  // As another daemon says.
+  void BreakElsewhere(const std::string& why);
 
  private:
   // One collective.
@@ -41,7 +56,8 @@ class MemoryEngine final : public CollectiveEngine {
     int working = 0;                // threads
     int64_t done = 0;               // parts of the work
     bool over = false;              // nobody begins to work any more
-    bool broken = false;            // before all had come
+    bool exchanging = false;        // with other daemons, which one of the ranks does
+    bool broken = false;            // not by the calls
     absl::Status failed;
   };
   using MeetingPtr = std::shared_ptr<Meeting>;
@@ -55,11 +71,15 @@ class MemoryEngine final : public CollectiveEngine {
   };
   using Channel = std::tuple<int, int, int64_t>;  // from, to, tag
 
-  absl::StatusOr<MeetingPtr> Come(int rank, const CollectiveCall& call);
+  // *last: this rank is to exchange with other daemons.
+  absl::StatusOr<MeetingPtr> Come(int rank, const CollectiveCall& call, bool* last);
+  void Exchange(int rank, const CollectiveCall& call, HostKernels kernels, Meeting* meeting);
   // Until all ranks have come, or one of them will not.
   void WaitForRanks(int rank, const CollectiveCall& call, const Meeting& meeting);
   void Work(int rank, HostKernels kernels, Meeting* meeting);
   absl::StatusOr<Message> Take(int rank, const CollectiveCall& call, const Channel& channel);
+  absl::Status SendToPeer(int rank, const CollectiveCall& call, MemoryCharge charge);
+  absl::Status ReceiveFromPeer(int rank, const CollectiveCall& call, PeerAttrs from);
   // Until nobody works any more.
   void WaitForEnd(const Meeting& meeting);
   bool HasBegun(const Meeting& meeting);
@@ -68,14 +88,29 @@ class MemoryEngine final : public CollectiveEngine {
 
   absl::Status BrokenError(const CollectiveCall& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakNow(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With `why`, unless another daemon says at once what has happened to it.
+  void BreakForPeers(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whoever waits for other daemons looks again.
+  void InterruptExchanges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of this daemon's ranks, those that have not come.
+  std::string Absent(const Meeting& meeting) const;
 
   const std::string name_;
   const int size_;
+  const int num_local_;
   const std::chrono::milliseconds timeout_;
+  std::unique_ptr<PeerExchange> peers_;  // null: all ranks are here
+  const std::shared_ptr<MemberLink> link_;
+  const Keep keep_;
   Mutex mutex_;
   CondVar changed_;
   std::string broken_ ABSL_GUARDED_BY(mutex_);  // why; "": it is not
   MeetingPtr meeting_ ABSL_GUARDED_BY(mutex_);  // that ranks come to; null: none has come yet
+  // While a rank exchanges: what it works for, and what to say if that is to stop.
+  bool exchanging_ ABSL_GUARDED_BY(mutex_) = false;
+  const StopToken* exchanger_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::string exchanger_stopped_ ABSL_GUARDED_BY(mutex_);
+  std::vector<PeerExchange::Receiving*> receiving_ ABSL_GUARDED_BY(mutex_);
   // Received in order. What was sent may be received from a broken group, too.
   std::map<Channel, std::deque<Message>> messages_ ABSL_GUARDED_BY(mutex_);
 };

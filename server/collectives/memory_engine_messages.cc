@@ -12,6 +12,9 @@ namespace chx::server {
 
 absl::Status MemoryEngine::Send(int rank, const CollectiveCall& call, MemoryCharge charge) {
   CHX_ASSIGN_OR_RETURN(const PeerAttrs to, PeerAttrs::From(call.op, call.attrs));
+  if (peers_ != nullptr && !peers_->layout().is_local(to.peer)) {
+    return SendToPeer(rank, call, std::move(charge));
+  }
   Message message;
   message.charge = std::move(charge);
   message.location = std::string(call.location);
@@ -55,6 +58,9 @@ absl::StatusOr<MemoryEngine::Message> MemoryEngine::Take(int rank, const Collect
 
 absl::Status MemoryEngine::Receive(int rank, const CollectiveCall& call) {
   CHX_ASSIGN_OR_RETURN(const PeerAttrs from, PeerAttrs::From(call.op, call.attrs));
+  if (peers_ != nullptr && !peers_->layout().is_local(from.peer)) {
+    return ReceiveFromPeer(rank, call, from);
+  }
   CHX_ASSIGN_OR_RETURN(const Message message, Take(rank, call, Channel(from.peer, rank, from.tag)));
   const std::string at =
       absl::StrCat("at rank ", from.peer,

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
-#include "server/collectives/absent_ranks.h"
 #include "server/collectives/memory_engine.h"
+#include "server/collectives/ranks_text.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server {
@@ -15,10 +15,13 @@ namespace {
 
 absl::Status CheckRequest(const GroupRequest& request) {
   if (request.name.empty() || request.name.size() > ProcessGroups::kMaxNameBytes ||
-      request.secret.size() > ProcessGroups::kMaxSecretBytes) {
+      request.secret.size() > ProcessGroups::kMaxSecretBytes ||
+      request.address.size() > ProcessGroups::kMaxNameBytes) {
     return ValueError("[join_group] expects a name of 1 to ", ProcessGroups::kMaxNameBytes,
-                      " bytes and a secret of at most ", ProcessGroups::kMaxSecretBytes, ", got ",
-                      request.name.size(), " and ", request.secret.size());
+                      " bytes, a secret of at most ", ProcessGroups::kMaxSecretBytes,
+                      " and an address of at most ", ProcessGroups::kMaxNameBytes, ", got ",
+                      request.name.size(), ", ", request.secret.size(), " and ",
+                      request.address.size());
   }
   if (request.size < 1 || request.size > kMaxGroupSize || request.rank < 0 ||
       request.rank >= request.size) {
@@ -60,13 +63,18 @@ absl::StatusOr<ProcessGroups::FormingPtr> ProcessGroups::Come(const Key& key,
   if (--forming->missing > 0) return forming;
   forming->engine =
       std::make_shared<MemoryEngine>(request.name, static_cast<int>(request.size), timeout_);
-  engines_.erase(std::remove_if(engines_.begin(), engines_.end(),
-                                [](const auto& engine) { return engine.expired(); }),
-                 engines_.end());
-  engines_.push_back(forming->engine);
+  Note(forming->engine);
   forming_.erase(key);
   changed_.notify_all();
   return forming;
+}
+
+void ProcessGroups::Note(const std::shared_ptr<CollectiveEngine>& engine) {
+  const auto useless = [&](const std::weak_ptr<CollectiveEngine>& other) {
+    return other.expired() || other.lock() == engine;
+  };
+  engines_.erase(std::remove_if(engines_.begin(), engines_.end(), useless), engines_.end());
+  engines_.push_back(engine);
 }
 
 void ProcessGroups::Wait(const Key& key, const GroupRequest& request, const FormingPtr& forming) {
@@ -97,6 +105,17 @@ void ProcessGroups::Wait(const Key& key, const GroupRequest& request, const Form
 absl::StatusOr<std::shared_ptr<CollectiveEngine>> ProcessGroups::Form(const std::string& tenant,
                                                                       const GroupRequest& request) {
   CHX_RETURN_IF_ERROR(CheckRequest(request));
+  if (!request.address.empty()) {
+    if (remote_ == nullptr) {
+      return ValueError(
+          "[join_group] expects a daemon with --peer-listen for a group that meets at ",
+          request.address, ": this one has no part in groups of several daemons");
+    }
+    CHX_ASSIGN_OR_RETURN(std::shared_ptr<CollectiveEngine> engine, remote_->Form(tenant, request));
+    const MutexLock lock(&mutex_);
+    Note(engine);
+    return engine;
+  }
   const Key key(tenant, request.name, request.secret);
   CHX_ASSIGN_OR_RETURN(const FormingPtr forming, Come(key, request));
   const bool last = request.size == 1;
@@ -108,6 +127,7 @@ absl::StatusOr<std::shared_ptr<CollectiveEngine>> ProcessGroups::Form(const std:
 }
 
 void ProcessGroups::WakeStopped() {
+  if (remote_ != nullptr) remote_->WakeStopped();
   std::vector<std::shared_ptr<CollectiveEngine>> engines;
   {
     const MutexLock lock(&mutex_);

@@ -15,29 +15,26 @@
 #include "base/mutex.h"
 #include "ops/collective.h"
 #include "server/collectives/collective_engine.h"
+#include "server/collectives/group_request.h"
+#include "server/collectives/remote_groups.h"
 
 namespace chx::server {
 
 // How long ranks wait for each other, unless the daemon's flags say otherwise.
 inline constexpr std::chrono::milliseconds kDefaultCollectiveTimeout = std::chrono::seconds(60);
 
-// What a session says to become a rank.
-struct GroupRequest {
-  std::string name;    // 1 to kMaxGroupName bytes
-  std::string secret;  // whoever has another one is in another group; "" is one, too
-  int64_t rank = 0;
-  int64_t size = 1;
-};
-
 // Groups form among sessions of one tenant that give the same name and secret. Once all ranks have
-// come, the name is free again. Outlives all sessions. Thread-safe.
+// come, the name is free again. Those that name an address meet there, from several daemons.
+// Outlives all sessions. Thread-safe.
 class ProcessGroups {
  public:
   static constexpr size_t kMaxNameBytes = 200;
   static constexpr size_t kMaxSecretBytes = 256;
 
-  explicit ProcessGroups(std::chrono::milliseconds timeout = kDefaultCollectiveTimeout)
-      : timeout_(timeout) {}
+  // `remote`: null: this daemon has no part in groups of several.
+  explicit ProcessGroups(std::chrono::milliseconds timeout = kDefaultCollectiveTimeout,
+                         RemoteGroups* remote = nullptr)
+      : timeout_(timeout), remote_(remote) {}
   ProcessGroups(const ProcessGroups&) = delete;
   ProcessGroups& operator=(const ProcessGroups&) = delete;
 
@@ -65,7 +62,11 @@ class ProcessGroups {
   // For all that wait.
   void Fail(const Key& key, absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // For WakeStopped.
+  void Note(const std::shared_ptr<CollectiveEngine>& engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const std::chrono::milliseconds timeout_;
+  RemoteGroups* const remote_;
   Mutex mutex_;
   CondVar changed_;
   std::map<Key, FormingPtr> forming_ ABSL_GUARDED_BY(mutex_);

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "ops/error.h"
+#include "server/collectives/reduction.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server {
@@ -12,18 +14,6 @@ namespace {
 
 // Of one part: small enough for the cache of a core, with the ranks' elements one by one.
 constexpr int64_t kPartBytes = 256 << 10;
-
-// As the enumeration says; the mean is divided afterwards.
-constexpr const char* kKernels[] = {"add", "add", "maximum", "minimum", "multiply"};
-
-KernelTensor Flat(char* data, Dtype dtype, int64_t count) {
-  KernelTensor tensor;
-  tensor.data = data;
-  tensor.dtype = dtype;
-  tensor.shape = Shape({count});
-  tensor.strides = Strides(1, ItemSize(dtype));
-  return tensor;
-}
 
 int64_t BytesOf(Dtype dtype, int64_t count) { return count * ItemSize(dtype); }
 
@@ -76,23 +66,11 @@ char* WorkList::Out(const Part& part, int rank) const {
 
 absl::Status WorkList::Reduce(const Part& part, char* result, HostKernels kernels) const {
   const Dtype dtype = items_[part.array].dtype;
-  const KernelTensor out = Flat(result, dtype, part.count);
   const auto num_ranks = static_cast<int>(calls_.size());
-  if (num_ranks == 1) {
-    std::memcpy(result, In(part, 0), static_cast<size_t>(BytesOf(dtype, part.count)));
-  }
-  for (int rank = 1; rank < num_ranks; ++rank) {
-    const KernelTensor so_far = rank == 1 ? Flat(In(part, 0), dtype, part.count) : out;
-    const KernelTensor operands[] = {so_far, Flat(In(part, rank), dtype, part.count)};
-    CHX_RETURN_IF_ERROR(kernels(kKernels[static_cast<size_t>(reduction_)], operands, out));
-  }
-  if (reduction_ != GroupReduction::kMean) return absl::OkStatus();
-  KernelTensor size;
-  size.is_scalar = true;
-  size.scalar = Scalar(static_cast<double>(num_ranks));
-  size.dtype = dtype;
-  const KernelTensor operands[] = {out, size};
-  return kernels("divide", operands, out);
+  absl::InlinedVector<char*, 16> inputs;
+  for (int rank = 0; rank < num_ranks; ++rank) inputs.push_back(In(part, rank));
+  CHX_RETURN_IF_ERROR(ReduceElements(reduction_, dtype, part.count, inputs, result, kernels));
+  return FinishReduction(reduction_, dtype, part.count, num_ranks, result, kernels);
 }
 
 absl::Status WorkList::Run(const Part& part, HostKernels kernels) const {

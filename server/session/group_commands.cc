@@ -24,7 +24,8 @@ void RunCommand(const command::JoinGroup& c, CommandContext& context) {
   context.Answer(c, "join_group", [&](SessionOutput::Value* /*value*/) -> absl::Status {
     GroupMember* const member = context.state.groups.get();
     if (member == nullptr) return ValueError("[join_group] ", kNoGroups);
-    return member->Form(c.group, {std::string(c.name), std::string(c.secret), c.rank, c.size});
+    return member->Form(c.group, {std::string(c.name), std::string(c.secret), c.rank, c.size,
+                                  std::string(c.address)});
   });
 }
 

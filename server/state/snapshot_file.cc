@@ -39,15 +39,6 @@ absl::Status Damaged(absl::string_view why) {
 
 }  // namespace
 
-OwnedFd& OwnedFd::operator=(OwnedFd&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-OwnedFd::~OwnedFd() {
-  if (fd_ >= 0) close(fd_);
-}
-
 struct PartWriter::Hash {
   XXH3_state_t* const state = XXH3_createState();
   ~Hash() { XXH3_freeState(state); }

@@ -15,23 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/owned_fd.h"
 
 namespace chx::server {
 
 enum class PartKind : uint32_t { kEnd = 0, kHead = 1, kBuffer = 2, kRecords = 3 };
-
-// A descriptor, closed with it.
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd = -1) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  OwnedFd& operator=(OwnedFd&& other) noexcept;
-  ~OwnedFd();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Parts to a descriptor, in order. Used by one thread.
 class PartWriter {

@@ -195,6 +195,7 @@ class Filler {
     c->rank = 0;
     c->size = 1;
     c->name = "ranks";
+    c->address = "";
   }
   void Refine(command::LeaveGroup* c) {
     if (!choices_.OnceIn(8)) c->group = choices_.UpTo(3);

@@ -46,6 +46,7 @@ class Rank {
     join.size = size_;
     join.name = name;
     join.secret = secret;
+    join.address = address_;
     return Join(join);
   }
   absl::Status Join(const command::JoinGroup& join) {
@@ -107,6 +108,8 @@ class Rank {
     groups_.WakeStopped();
   }
   void set_line(std::string line) { line_ = std::move(line); }
+  // Where groups meet that it joins from now on.
+  void set_address(std::string address) { address_ = std::move(address); }
   Handle NewHandle() { return ++last_; }
 
  private:
@@ -117,6 +120,7 @@ class Rank {
   Handle last_ = 0;
   uint64_t batch_ = 0;
   std::string line_ = "train.py:1";
+  std::string address_;
 };
 
 class RanksTest : public ::testing::Test {

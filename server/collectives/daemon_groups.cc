@@ -1,0 +1,19 @@
+#include "server/collectives/daemon_groups.h"
+
+#include "ops/error.h"
+
+namespace chx::server {
+
+absl::StatusOr<std::unique_ptr<DaemonGroups>> DaemonGroups::Start(
+    PeerOptions options, RemoteGroups::MakeMesh make_mesh, std::chrono::milliseconds timeout) {
+  std::unique_ptr<DaemonGroups> groups(new DaemonGroups);
+  CHX_ASSIGN_OR_RETURN(groups->network_, PeerNetwork::Start(std::move(options),
+                                                            [place = &groups->place_](int socket) {
+                                                              place->Serve(socket);
+                                                            }));
+  groups->remote_ =
+      std::make_unique<RemoteGroups>(groups->network_.get(), std::move(make_mesh), timeout);
+  return groups;
+}
+
+}  // namespace chx::server

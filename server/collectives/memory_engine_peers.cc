@@ -1,0 +1,106 @@
+// The memory engine's part in groups of several daemons.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/error.h"
+#include "server/collectives/memory_engine.h"
+
+namespace chx::server {
+namespace {
+
+// When a connection is cut, the meeting place says who has gone at about the same time.
+constexpr std::chrono::milliseconds kPatienceForReason(500);
+// What was sent before its group broke is there within that.
+constexpr std::chrono::milliseconds kPatienceForLeftovers(1000);
+
+}  // namespace
+
+MemoryEngine::MemoryEngine(std::string name, std::chrono::milliseconds timeout,
+                           std::unique_ptr<PeerExchange> peers, std::shared_ptr<MemberLink> link,
+                           Keep keep)
+    : name_(std::move(name)),
+      size_(peers->layout().num_ranks()),
+      num_local_(static_cast<int>(peers->layout().local_ranks().size())),
+      timeout_(timeout),
+      peers_(std::move(peers)),
+      link_(std::move(link)),
+      keep_(std::move(keep)) {}
+
+void MemoryEngine::InterruptExchanges() {
+  for (PeerExchange::Receiving* receiving : receiving_) receiving->Interrupt();
+}
+
+void MemoryEngine::BreakElsewhere(const std::string& why) {
+  const MutexLock lock(&mutex_);
+  if (!broken_.empty()) return;
+  broken_ = why;  // before BreakNow, which would tell others
+  BreakNow(why);
+}
+
+void MemoryEngine::BreakForPeers(const std::string& why) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatienceForReason;
+  while (broken_.empty()) {
+    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
+  }
+  BreakNow(why);
+}
+
+void MemoryEngine::Exchange(int rank, const CollectiveCall& call, HostKernels kernels,
+                            Meeting* meeting) {
+  PeerOutcome outcome;
+  {
+    const WaitScope others_compute;
+    outcome = peers_->Run(meeting->calls, meeting->failed, kernels);
+  }
+  const MutexLock lock(&mutex_);
+  exchanging_ = false;
+  meeting->failed = std::move(outcome.failed);
+  meeting->broken = !outcome.broken.empty();
+  if (meeting->broken) BreakForPeers(outcome.broken);
+  meeting->over = true;
+  changed_.notify_all();
+}
+
+absl::Status MemoryEngine::SendToPeer(int rank, const CollectiveCall& call, MemoryCharge charge) {
+  {
+    const MutexLock lock(&mutex_);
+    if (!broken_.empty()) return BrokenError(call);
+  }
+  const std::string why = peers_->Send(rank, call, std::move(charge));
+  if (why.empty()) return absl::OkStatus();
+  const MutexLock lock(&mutex_);
+  BreakForPeers(why);
+  return BrokenError(call);
+}
+
+absl::Status MemoryEngine::ReceiveFromPeer(int rank, const CollectiveCall& call, PeerAttrs from) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  const std::unique_ptr<PeerExchange::Receiving> receiving = peers_->BeginReceive(rank, from);
+  PeerOutcome outcome;
+  {
+    const WaitScope others_compute;
+    const MutexLock lock(&mutex_);
+    receiving_.push_back(receiving.get());
+    for (bool again = true; again;) {
+      auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+      if (!broken_.empty()) patience = std::min(patience, kPatienceForLeftovers);
+      if (WaitIsStopped()) {
+        BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
+        peers_->Abort();
+      }
+      mutex_.Unlock();
+      outcome = peers_->Receive(call, std::max(patience, std::chrono::milliseconds(1)), &again,
+                                receiving.get());
+      mutex_.Lock();
+    }
+    receiving_.erase(std::find(receiving_.begin(), receiving_.end(), receiving.get()));
+    if (outcome.broken.empty()) return outcome.failed;
+    BreakForPeers(outcome.broken);
+  }
+  const MutexLock lock(&mutex_);
+  return BrokenError(call);
+}
+
+}  // namespace chx::server

@@ -1,0 +1,135 @@
+#include "server/collectives/peer_exchange.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "ops/error.h"
+#include "server/collectives/compare_calls.h"
+#include "server/collectives/peer_messages.h"
+#include "server/collectives/peer_work.h"
+#include "server/collectives/ranks_text.h"
+
+namespace chx::server {
+namespace {
+
+// Those of PeerWork are above.
+constexpr uint64_t kHeaderSlot = 1;
+constexpr uint64_t kTextSlot = 2;
+
+constexpr size_t kTextBytes = 1000;
+
+}  // namespace
+
+// What daemons compare before each collective.
+struct PeerExchange::Header {
+  uint64_t key;           // of the call, and of where it is not to differ
+  uint32_t failure_kind;  // and 1; 0: none
+  uint32_t rank;          // whose call it is
+};
+
+// And what they say if that differs.
+struct PeerExchange::Text {
+  char text[kTextBytes];  // ends in 0
+};
+
+PeerExchange::PeerExchange(std::string group, GroupLayout layout, std::unique_ptr<Mesh> mesh,
+                           std::chrono::milliseconds timeout)
+    : group_(std::move(group)),
+      layout_(std::move(layout)),
+      mesh_(std::move(mesh)),
+      timeout_(timeout) {}
+
+template <typename T>
+std::string PeerExchange::Gather(uint64_t slot, absl::string_view op, const T& own,
+                                 std::vector<T>* all) {
+  all->resize(static_cast<size_t>(layout_.num_daemons()));
+  std::vector<std::unique_ptr<MeshTransfer>> sends;
+  std::vector<std::unique_ptr<MeshTransfer>> receives(all->size());
+  for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) {
+    if (daemon == layout_.self) {
+      (*all)[daemon] = own;
+      continue;
+    }
+    receives[daemon] = mesh_->Receive(daemon, slot, &(*all)[daemon], sizeof(T));
+    sends.push_back(mesh_->Send(daemon, slot, &own, sizeof(T)));
+  }
+  const auto began = std::chrono::steady_clock::now();
+  std::string why;
+  std::vector<int> absent;
+  for (size_t daemon = 0; daemon < receives.size(); ++daemon) {
+    std::string failed;
+    // After one that has failed the mesh is of no use, but says of others whether they have come.
+    if (receives[daemon] == nullptr || receives[daemon]->Wait(timeout_, &failed)) continue;
+    if (why.empty()) why = failed;
+    absent.insert(absent.end(), layout_.ranks[daemon].begin(), layout_.ranks[daemon].end());
+  }
+  for (const auto& send : sends) {
+    if (why.empty()) send->Wait(timeout_, &why);
+  }
+  if (why.empty()) return why;
+  std::sort(absent.begin(), absent.end());
+  if (absent.empty() || std::chrono::steady_clock::now() - began < timeout_) {
+    return absl::StrCat("the connection to other daemons was cut in ", op, ": ", why);
+  }
+  return absl::StrCat(RanksText(absent), " did not come to ", op, " within ",
+                      absl::FormatDuration(absl::FromChrono(timeout_)));
+}
+
+PeerOutcome PeerExchange::Disagree(const CollectiveCall& own, int rank,
+                                   const std::vector<Header>& headers,
+                                   const absl::Status& compared) {
+  Text text = {};
+  const std::string said =
+      compared.ok() ? DescribeCall(rank, own) : std::string(compared.message());
+  said.copy(text.text, kTextBytes - 1);
+  std::vector<Text> texts;
+  std::string why = Gather(kTextSlot, own.op.name, text, &texts);
+  if (!why.empty()) return {absl::OkStatus(), std::move(why)};
+  for (size_t daemon = 0; daemon < headers.size(); ++daemon) {
+    const uint32_t kind = headers[daemon].failure_kind;
+    if (kind == 0) continue;
+    texts[daemon].text[kTextBytes - 1] = '\0';
+    return {MakeError(static_cast<ErrorKind>(std::min<uint32_t>(kind, kNumErrorKinds) - 1),
+                      texts[daemon].text),
+            ""};
+  }
+  std::vector<std::string> calls;
+  for (size_t daemon = 0; daemon < headers.size(); ++daemon) {
+    if (daemon > 0 && headers[daemon].key == headers[0].key) continue;
+    texts[daemon].text[kTextBytes - 1] = '\0';
+    calls.emplace_back(texts[daemon].text);
+  }
+  return {DifferentCallsError(own.op.name, group_, calls), ""};
+}
+
+PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
+                              const absl::Status& compared, HostKernels kernels) {
+  const int rank = layout_.local_ranks()[0];
+  const CollectiveCall& own = *calls[rank];
+  const std::string key = compared.ok() ? KeyOfCall(own) : "";
+  Header header = {};
+  header.key = XXH3_64bits(key.data(), key.size());
+  header.failure_kind = compared.ok() ? 0 : static_cast<uint32_t>(KindOf(compared)) + 1;
+  header.rank = static_cast<uint32_t>(rank);
+  std::vector<Header> headers;
+  std::string why = Gather(kHeaderSlot, own.op.name, header, &headers);
+  if (!why.empty()) return {absl::OkStatus(), std::move(why)};
+  const bool agree = std::all_of(headers.begin(), headers.end(), [&](const Header& other) {
+    return other.failure_kind == 0 && other.key == header.key;
+  });
+  if (!agree) return Disagree(own, rank, headers, compared);
+  why = PeerWork(calls, layout_, mesh_.get(), timeout_, kernels).Run();
+  if (!why.empty()) {
+    why = absl::StrCat("the connection to other daemons was cut in ", own.op.name, ": ", why);
+  }
+  return {absl::OkStatus(), std::move(why)};
+}
+
+}  // namespace chx::server

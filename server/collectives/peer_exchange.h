@@ -1,0 +1,101 @@
+// How a daemon's part of a group deals with the daemons of the other ranks.
+#ifndef CHX_SERVER_COLLECTIVES_PEER_EXCHANGE_H_
+#define CHX_SERVER_COLLECTIVES_PEER_EXCHANGE_H_
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "ops/collective.h"
+#include "server/collectives/collective_engine.h"
+#include "server/collectives/group_layout.h"
+#include "server/collectives/mesh.h"
+
+namespace chx::server {
+
+// What came of it.
+struct PeerOutcome {
+  absl::Status failed;  // at all daemons, which go on
+  std::string broken;   // not empty: they are out of step, as "rank 2 did not come to all_reduce"
+};
+
+// Thread-safe.
+class PeerExchange {
+ public:
+  PeerExchange(std::string group, GroupLayout layout, std::unique_ptr<Mesh> mesh,
+               std::chrono::milliseconds timeout);
+  ~PeerExchange();
+
+  const GroupLayout& layout() const { return layout_; }
+
+  // All of this daemon's ranks have come. `calls`: by rank, null for others'. `compared`: what is
+  // wrong with these already. One thread at a time, and the n-th call of all daemons is one.
+  PeerOutcome Run(const std::vector<const CollectiveCall*>& calls, const absl::Status& compared,
+                  HostKernels kernels);
+
+  // To a rank of another daemon; as CollectiveEngine::Send. An error: the group is broken.
+  std::string Send(int rank, const CollectiveCall& call, MemoryCharge charge);
+  // From one, in two steps. `patience`: for there being anything. *again: Interrupt has been
+  // called, and Receive may be, again.
+  class Receiving;
+  std::unique_ptr<Receiving> BeginReceive(int rank, PeerAttrs from);
+  PeerOutcome Receive(const CollectiveCall& call, std::chrono::milliseconds patience, bool* again,
+                      Receiving* receiving);
+  // Whether other daemons may still fetch what was sent here.
+  bool HasUnsent();
+
+  // Run comes back, and all that follows fails.
+  void Abort() { mesh_->Abort(); }
+
+ private:
+  struct Header;
+  struct Text;
+  struct MessageHeader;
+  struct Sent;
+
+  // Each daemon's, of a fixed size, to all. Empty, or what went wrong.
+  template <typename T>
+  std::string Gather(uint64_t slot, absl::string_view op, const T& own, std::vector<T>* all);
+  PeerOutcome Disagree(const CollectiveCall& own, int rank, const std::vector<Header>& headers,
+                       const absl::Status& compared);
+  PeerOutcome TakeElements(const CollectiveCall& call, const MessageHeader& header,
+                           Receiving* receiving);
+  // The sweeper's: frees what has been received, in the order in which it was sent.
+  void Sweep();
+
+  const std::string group_;
+  const GroupLayout layout_;
+  const std::unique_ptr<Mesh> mesh_;
+  const std::chrono::milliseconds timeout_;
+  std::thread sweeper_ ABSL_GUARDED_BY(mutex_);  // from the first message on
+  Mutex mutex_;
+  CondVar changed_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<std::unique_ptr<Sent>> sent_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A message that a rank waits for.
+class PeerExchange::Receiving {
+ public:
+  Receiving();
+  ~Receiving();
+  // Any thread, between BeginReceive and the end of this.
+  void Interrupt();
+
+ private:
+  friend class PeerExchange;
+  PeerAttrs from_;
+  int rank_ = 0;
+  uint64_t slot_ = 0;
+  std::unique_ptr<MessageHeader> header_;
+  std::unique_ptr<MeshTransfer> transfer_;
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_COLLECTIVES_PEER_EXCHANGE_H_

@@ -1,0 +1,178 @@
+#include "server/collectives/peer_work.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "server/collectives/reduction.h"
+
+namespace chx::server {
+namespace {
+
+// Above those of PeerExchange. One for each block of a call, so that blocks do not wait in line.
+constexpr uint64_t kBlockSlots = 1 << 8;
+// Transfers that are under way at once, at most, but for those of one move.
+constexpr size_t kMaxArrivals = 256;
+// What a reduction to one rank takes beside the arrays.
+constexpr int64_t kScratchBytes = 4 << 20;
+
+}  // namespace
+
+PeerWork::PeerWork(const std::vector<const CollectiveCall*>& calls, const GroupLayout& layout,
+                   Mesh* mesh, std::chrono::milliseconds timeout, HostKernels kernels)
+    : calls_(calls),
+      layout_(layout),
+      mesh_(*mesh),
+      timeout_(timeout),
+      kernels_(kernels),
+      pattern_(*Own().op.pattern),
+      root_(RootOf(Own().op, Own().attrs)),
+      reduction_(ReductionOf(Own().op, Own().attrs)) {}
+
+int64_t PeerWork::BlockBytes(size_t array) const {
+  const KernelTensor& common = pattern_.by_output ? Own().outputs[array] : Own().inputs[array];
+  const int64_t bytes = common.size() * ItemSize(common.dtype);
+  return pattern_.has_rows ? bytes / layout_.num_ranks() : bytes;
+}
+
+char* PeerWork::In(size_t array, int rank, int64_t block) const {
+  return calls_[rank]->inputs[array].data + block * BlockBytes(array);
+}
+
+char* PeerWork::Out(size_t array, int rank, int64_t block) const {
+  return calls_[rank]->outputs[array].data + block * BlockBytes(array);
+}
+
+std::vector<char*> PeerWork::Destinations(size_t array, const CollectiveMove& move) const {
+  std::vector<char*> destinations;
+  for (const int rank : layout_.local_ranks()) {
+    if (move.to != CollectiveMove::kEvery && move.to != rank) continue;
+    destinations.push_back(Out(array, rank, move.to_block));
+  }
+  return destinations;
+}
+
+std::string PeerWork::Settle(size_t array) {
+  std::string failed;
+  for (const Arrival& arrival : arrivals_) {
+    std::string why;
+    if (!arrival.transfer->Wait(timeout_, &why)) {
+      if (failed.empty()) failed = why.empty() ? "it was interrupted" : why;
+      continue;
+    }
+    for (char* copy : arrival.copies) {
+      std::memcpy(copy, arrival.data, static_cast<size_t>(BlockBytes(array)));
+    }
+  }
+  arrivals_.clear();
+  return failed;
+}
+
+void PeerWork::Move(size_t array, int64_t number, const CollectiveMove& move) {
+  const auto bytes = static_cast<size_t>(BlockBytes(array));
+  const uint64_t slot = kBlockSlots + static_cast<uint64_t>(number);
+  const std::vector<char*> here = Destinations(array, move);
+  const int from = layout_.daemon_of[move.from];
+  if (from == layout_.self) {
+    const char* const data = In(array, move.from, move.from_block);
+    for (char* destination : here) std::memcpy(destination, data, bytes);
+    for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) {
+      if (daemon == layout_.self) continue;
+      if (move.to != CollectiveMove::kEvery && layout_.daemon_of[move.to] != daemon) continue;
+      arrivals_.push_back({mesh_.Send(daemon, slot, data, bytes), nullptr, {}});
+    }
+  } else if (!here.empty()) {
+    arrivals_.push_back({mesh_.Receive(from, slot, here[0], bytes), here[0],
+                         std::vector<char*>(here.begin() + 1, here.end())});
+  }
+}
+
+void PeerWork::Note(const absl::Status& status) {
+  if (kernel_failed_.ok()) kernel_failed_ = status;
+}
+
+Mesh::Reduction PeerWork::Reduction(Dtype dtype) {
+  return [this, dtype](void* out, const void* a, const void* b, size_t count) {
+    // Kernels write to what they are given as the output only.
+    char* const inputs[] = {static_cast<char*>(const_cast<void*>(a)),
+                            static_cast<char*>(const_cast<void*>(b))};
+    Note(ReduceElements(reduction_, dtype, static_cast<int64_t>(count), inputs,
+                        static_cast<char*>(out), kernels_));
+  };
+}
+
+const char* PeerWork::ReduceOwn(size_t array, const CollectiveMove& move, int64_t begin,
+                                int64_t count, char* scratch) {
+  const Dtype dtype = Own().inputs[array].dtype;
+  absl::InlinedVector<char*, 16> inputs;
+  for (const int rank : layout_.local_ranks()) {
+    inputs.push_back(In(array, rank, move.from_block) + begin * ItemSize(dtype));
+  }
+  if (inputs.size() == 1) return inputs[0];
+  Note(ReduceElements(reduction_, dtype, count, inputs, scratch, kernels_));
+  return scratch;
+}
+
+std::string PeerWork::ReduceToAll(size_t array, const CollectiveMove& move) {
+  const Dtype dtype = Own().inputs[array].dtype;
+  const int64_t count = BlockBytes(array) / ItemSize(dtype);
+  const std::vector<char*> here = Destinations(array, move);
+  const char* const own = ReduceOwn(array, move, 0, count, here[0]);
+  std::string why =
+      mesh_.AllReduce(own, here[0], static_cast<size_t>(count),
+                      static_cast<size_t>(ItemSize(dtype)), Reduction(dtype), timeout_);
+  if (!why.empty()) return why;
+  Note(FinishReduction(reduction_, dtype, count, layout_.num_ranks(), here[0], kernels_));
+  for (size_t i = 1; i < here.size(); ++i) {
+    std::memcpy(here[i], here[0], static_cast<size_t>(BlockBytes(array)));
+  }
+  return "";
+}
+
+std::string PeerWork::ReduceToOne(size_t array, const CollectiveMove& move) {
+  const Dtype dtype = Own().inputs[array].dtype;
+  const int64_t item = ItemSize(dtype);
+  const int64_t count = BlockBytes(array) / item;
+  const int64_t part = std::min(count, kScratchBytes / item);
+  const std::vector<char*> here = Destinations(array, move);
+  std::unique_ptr<char[]> scratch;
+  if (here.empty()) scratch.reset(new char[static_cast<size_t>(part * item)]);
+  for (int64_t begin = 0; begin < count; begin += part) {
+    const int64_t n = std::min(part, count - begin);
+    char* const out = here.empty() ? scratch.get() : here[0] + begin * item;
+    const char* const own = ReduceOwn(array, move, begin, n, out);
+    std::string why = mesh_.Reduce(own, out, static_cast<size_t>(n), static_cast<size_t>(item),
+                                   Reduction(dtype), layout_.daemon_of[move.to], timeout_);
+    if (!why.empty()) return why;
+    if (here.empty()) continue;
+    Note(FinishReduction(reduction_, dtype, n, layout_.num_ranks(), out, kernels_));
+  }
+  return "";
+}
+
+std::string PeerWork::Run() {
+  const size_t num_arrays = (pattern_.by_output ? Own().outputs : Own().inputs).size();
+  const int64_t moves = pattern_.count(layout_.num_ranks());
+  std::string why;
+  for (size_t array = 0; array < num_arrays && why.empty(); ++array) {
+    if (BlockBytes(array) == 0) continue;
+    for (int64_t i = 0; i < moves && why.empty(); ++i) {
+      const CollectiveMove move = pattern_.move(i, layout_.num_ranks(), root_);
+      if (move.from != CollectiveMove::kEvery) {
+        Move(array, i, move);
+      } else if (move.to == CollectiveMove::kEvery) {
+        why = ReduceToAll(array, move);
+      } else {
+        why = ReduceToOne(array, move);
+      }
+      // By numbers of moves, so that all daemons wait for the same ones.
+      if (why.empty() && (i + 1) % kMaxArrivals == 0) why = Settle(array);
+    }
+    if (why.empty()) why = Settle(array);
+  }
+  if (why.empty() && !kernel_failed_.ok()) why = std::string(kernel_failed_.message());
+  return why;
+}
+
+}  // namespace chx::server

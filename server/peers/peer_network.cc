@@ -1,0 +1,178 @@
+#include "server/peers/peer_network.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ops/error.h"
+#include "server/log/log.h"
+#include "server/peers/sockets.h"
+
+namespace chx::server {
+namespace {
+
+// Strangers that may be connected at once, and for how long.
+constexpr size_t kMaxGreeting = 128;
+constexpr std::chrono::seconds kPatience(5);
+
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PeerNetwork>> PeerNetwork::Start(PeerOptions options, Serve serve) {
+  std::unique_ptr<PeerNetwork> network(new PeerNetwork(std::move(options), std::move(serve)));
+  CHX_RETURN_IF_ERROR(network->Listen());
+  network->thread_ = std::thread([self = network.get()] { self->Accept(); });
+  return network;
+}
+
+absl::Status PeerNetwork::Listen() {
+  int port = 0;
+  CHX_ASSIGN_OR_RETURN(listener_, ListenAt(options_.listen, &port));
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError("no pipe");
+  stop_reading_ = OwnedFd(ends[0]);
+  stop_writing_ = OwnedFd(ends[1]);
+  if (options_.address.empty()) options_.address = options_.listen;
+  if (absl::EndsWith(options_.address, ":0")) {
+    options_.address = absl::StrCat(HostOf(options_.address), ":", port);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PeerNetwork::CheckMeetingPlace(const std::string& address) const {
+  if (address == options_.address) return absl::OkStatus();
+  for (const std::string& pattern : options_.peers) {
+    if (fnmatch(pattern.c_str(), address.c_str(), 0) == 0) return absl::OkStatus();
+  }
+  return ValueError("[join_group] expects an address that the daemon's --peers name (",
+                    absl::StrJoin(options_.peers, ", "), "), got '", address, "'");
+}
+
+absl::StatusOr<OwnedFd> PeerNetwork::ConnectAboutGroups(const std::string& address,
+                                                        Deadline deadline) const {
+  return ConnectInGroup(address, {}, options_.secret, deadline);
+}
+
+absl::StatusOr<OwnedFd> PeerNetwork::ConnectInGroup(const std::string& address,
+                                                    const PeerPurpose& purpose,
+                                                    const std::string& key,
+                                                    Deadline deadline) const {
+  CHX_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(address, deadline));
+  const std::string derived = purpose.about_groups() ? key : DeriveKey(options_.secret, key);
+  const absl::Status status = IntroduceTo(socket.get(), purpose, derived, deadline);
+  if (!status.ok()) return MakeError(KindOf(status), absl::StrCat(address, ": ", status.message()));
+  KeepAlive(socket.get());
+  return socket;
+}
+
+void PeerNetwork::ExpectGroup(const GroupNumber& group, const std::string& key, Take take) {
+  const MutexLock lock(&mutex_);
+  expected_[group] = {DeriveKey(options_.secret, key), std::move(take), {}};
+  changed_.notify_all();
+}
+
+void PeerNetwork::ForgetGroup(const GroupNumber& group) {
+  const MutexLock lock(&mutex_);
+  expected_.erase(group);
+}
+
+void PeerNetwork::Accept() {
+  pollfd ready[] = {{listener_.get(), POLLIN, 0}, {stop_reading_.get(), POLLIN, 0}};
+  while (true) {
+    if (poll(ready, 2, -1) < 0 && errno != EINTR) return;
+    if (ready[1].revents != 0) return;
+    OwnedFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket.get() < 0) {
+      // Without descriptors the connection stays there, and poll would return at once.
+      if (errno == EMFILE || errno == ENFILE) poll(nullptr, 0, 100);
+      continue;
+    }
+    const MutexLock lock(&mutex_);
+    if (stopped_ || greeting_ >= kMaxGreeting) continue;
+    ++greeting_;
+    ++threads_;
+    open_.push_back(socket.get());
+    std::thread([this, fd = socket.Release()] { Attend(OwnedFd(fd)); }).detach();
+  }
+}
+
+absl::StatusOr<std::string> PeerNetwork::KeyOf(const PeerPurpose& purpose, Deadline deadline) {
+  if (purpose.about_groups()) return options_.secret;
+  const MutexLock lock(&mutex_);
+  while (!stopped_ && expected_.count(purpose.group) == 0) {
+    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
+  }
+  const auto it = expected_.find(purpose.group);
+  if (it == expected_.end()) return MakeError(ErrorKind::kConnection, "no such group");
+  return it->second.key;
+}
+
+void PeerNetwork::Give(const PeerPurpose& purpose, OwnedFd socket) {
+  const MutexLock lock(&mutex_);
+  const auto it = expected_.find(purpose.group);
+  if (it == expected_.end()) return;
+  std::vector<int>& come = it->second.come;
+  if (std::find(come.begin(), come.end(), purpose.from) != come.end()) return;
+  come.push_back(purpose.from);
+  it->second.take(purpose.from, std::move(socket));
+}
+
+absl::StatusOr<PeerPurpose> PeerNetwork::Greet(int socket) {
+  const Deadline deadline = std::chrono::steady_clock::now() + kPatience;
+  auto purpose = LetIn(
+      socket, [&](const PeerPurpose& wanted) { return KeyOf(wanted, deadline); }, deadline);
+  const MutexLock lock(&mutex_);
+  --greeting_;
+  if (stopped_) return MakeError(ErrorKind::kConnection, "the daemon ends");
+  return purpose;
+}
+
+void PeerNetwork::Attend(OwnedFd socket) {
+  const int fd = socket.get();
+  const absl::StatusOr<PeerPurpose> purpose = Greet(fd);
+  if (!purpose.ok()) {
+    static LogLimit limit;
+    Log(&limit, LogLevel::kWarning, "a connection for daemons was refused",
+        {{"reason", purpose.status().message()}});
+  } else {
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    KeepAlive(fd);
+    if (purpose->about_groups()) serve_(fd);
+  }
+  {
+    // Not to be shut down any more.
+    const MutexLock lock(&mutex_);
+    open_.erase(std::find(open_.begin(), open_.end(), fd));
+  }
+  if (purpose.ok() && !purpose->about_groups()) Give(*purpose, std::move(socket));
+  const MutexLock lock(&mutex_);
+  --threads_;
+  changed_.notify_all();
+}
+
+void PeerNetwork::Stop() {
+  {
+    const MutexLock lock(&mutex_);
+    stopped_ = true;
+    for (const int fd : open_) shutdown(fd, SHUT_RDWR);
+    changed_.notify_all();
+  }
+  stop_writing_ = OwnedFd();
+  if (thread_.joinable()) thread_.join();
+  const MutexLock lock(&mutex_);
+  while (threads_ > 0) changed_.wait(mutex_);
+}
+
+}  // namespace chx::server

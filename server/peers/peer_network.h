@@ -1,0 +1,88 @@
+// A daemon's connections to other daemons of its operator's.
+#ifndef CHX_SERVER_PEERS_PEER_NETWORK_H_
+#define CHX_SERVER_PEERS_PEER_NETWORK_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "base/owned_fd.h"
+#include "server/peers/handshake.h"
+#include "server/peers/peer_options.h"
+
+namespace chx::server {
+
+// Listens on one port, for connections about groups and for those of groups. Whoever comes has a
+// few seconds for the handshake, on a thread of its own, and a bounded number may be at it.
+// Thread-safe.
+class PeerNetwork {
+ public:
+  // `serve` has the connections about groups, each on its thread, until it returns; to be told by
+  // Stop's shutting the socket down.
+  using Serve = std::function<void(int socket)>;
+  // The connection from that position of a group.
+  using Take = std::function<void(int from, OwnedFd socket)>;
+
+  static absl::StatusOr<std::unique_ptr<PeerNetwork>> Start(PeerOptions options, Serve serve);
+  ~PeerNetwork() { Stop(); }
+  PeerNetwork(const PeerNetwork&) = delete;
+  PeerNetwork& operator=(const PeerNetwork&) = delete;
+
+  const std::string& address() const { return options_.address; }
+  // An error unless groups may meet there: a client may name no other place.
+  absl::Status CheckMeetingPlace(const std::string& address) const;
+
+  // A connection about groups.
+  absl::StatusOr<OwnedFd> ConnectAboutGroups(const std::string& address, Deadline deadline) const;
+  // One of a group with that key.
+  absl::StatusOr<OwnedFd> ConnectInGroup(const std::string& address, const PeerPurpose& purpose,
+                                         const std::string& key, Deadline deadline) const;
+  // From now on until ForgetGroup connections of the group are let in, each position once.
+  void ExpectGroup(const GroupNumber& group, const std::string& key, Take take);
+  // `take` is not called any more.
+  void ForgetGroup(const GroupNumber& group);
+
+  // Ends all connections about groups, and waits for their threads. Those of groups are theirs.
+  void Stop();
+
+ private:
+  struct Expected {
+    std::string key;
+    Take take;
+    std::vector<int> come;
+  };
+
+  explicit PeerNetwork(PeerOptions options, Serve serve)
+      : options_(std::move(options)), serve_(std::move(serve)) {}
+  absl::Status Listen();
+  void Accept();
+  void Attend(OwnedFd socket);
+  absl::StatusOr<PeerPurpose> Greet(int socket);
+  // Waits a little for a group that others know already.
+  absl::StatusOr<std::string> KeyOf(const PeerPurpose& purpose, Deadline deadline);
+  void Give(const PeerPurpose& purpose, OwnedFd socket);
+
+  PeerOptions options_;
+  const Serve serve_;
+  OwnedFd listener_;
+  OwnedFd stop_reading_, stop_writing_;  // a pipe: its end ends the thread
+  std::thread thread_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t greeting_ ABSL_GUARDED_BY(mutex_) = 0;    // of them, in the handshake
+  std::vector<int> open_ ABSL_GUARDED_BY(mutex_);  // their sockets
+  std::map<GroupNumber, Expected> expected_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_PEERS_PEER_NETWORK_H_

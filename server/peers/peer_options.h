@@ -1,0 +1,19 @@
+// What whoever starts the daemon says about other daemons.
+#ifndef CHX_SERVER_PEERS_PEER_OPTIONS_H_
+#define CHX_SERVER_PEERS_PEER_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+namespace chx::server {
+
+struct PeerOptions {
+  std::string listen;              // HOST:PORT; port 0 picks a free one
+  std::string address;             // as others reach it; empty: as it listens
+  std::vector<std::string> peers;  // where groups may meet, as patterns of glob(7)
+  std::string secret;              // of all daemons that belong together
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_PEERS_PEER_OPTIONS_H_

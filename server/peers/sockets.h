@@ -1,0 +1,22 @@
+// TCP between daemons.
+#ifndef CHX_SERVER_PEERS_SOCKETS_H_
+#define CHX_SERVER_PEERS_SOCKETS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/owned_fd.h"
+#include "server/peers/handshake.h"
+
+namespace chx::server {
+
+// Listens at HOST:PORT; *port is the real one.
+absl::StatusOr<OwnedFd> ListenAt(const std::string& address, int* port);
+// A blocking connection to HOST:PORT.
+absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline);
+// Finds out by itself that the other host has gone.
+void KeepAlive(int socket);
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_PEERS_SOCKETS_H_

@@ -1,0 +1,269 @@
+// Process groups whose ranks are sessions of several daemons, over real connections.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/session/daemons_fixture.h"
+
+namespace chx::server {
+namespace {
+
+using absl::StrContains;
+using std::chrono::milliseconds;
+
+// Row `row` of rank `rank`: values that tell all of them apart.
+float Cell(int rank, int row) { return static_cast<float>(10 * (rank + 1) + row); }
+
+class CollectivesDaemonsTest : public DaemonsTest {};
+
+TEST_F(CollectivesDaemonsTest, EachGivesWhatItSays) {
+  for (const std::vector<int>& places :
+       {std::vector<int>{0}, {0, 0}, {0, 1}, {1, 0}, {0, 1, 2}, {0, 0, 1}, {1, 0, 1, 0}}) {
+    FormAcross(places);
+    const auto size = static_cast<int>(places.size());
+    All([size](Rank& rank) {
+      const int self = rank.rank();
+      const bool root = self == size - 1;
+      Values rows;
+      Values column;
+      Values gathered;
+      float sum = 0;
+      for (int i = 0; i < size; ++i) {
+        rows.push_back(Cell(self, i));
+        column.push_back(Cell(i, self));
+        gathered.push_back(Cell(i, 0));
+        sum += Cell(i, 0);
+      }
+      const auto n = static_cast<float>(size);
+      const Handle x = rank.New({Cell(self, 0)});
+      const Handle many = rank.New(rows, {size, 1});
+      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x})), Values({sum}));
+      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {1})), Values({sum / n}));
+      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {2})), Values({Cell(size - 1, 0)}));
+      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {3})), Values({Cell(0, 0)}));
+      const Handle first = rank.Call("all_reduce", 1, {x, many, x});
+      EXPECT_EQ(*rank.Read(first), Values({sum}));
+      EXPECT_EQ(*rank.Read(first + 2), Values({sum}));
+      const OpDef& reduce = *OpRegistry::Global().Find("reduce");
+      std::vector<int64_t> to_last(reduce.attrs.size() - 1, 0);
+      to_last[reduce.AttrIndex("root") - 1] = size - 1;
+      EXPECT_EQ(*rank.Read(rank.Call("reduce", 1, {x}, to_last)), root ? Values({sum}) : Values());
+      EXPECT_EQ(*rank.Read(rank.Call("broadcast", 1, {x}, {size - 1})),
+                Values({Cell(size - 1, 0)}));
+      EXPECT_EQ(*rank.Read(rank.Call("all_gather", 1, {x})), gathered);
+      EXPECT_EQ(*rank.Read(rank.Call("gather", 1, {x}, {size - 1})), root ? gathered : Values());
+      EXPECT_EQ(*rank.Read(rank.Call("scatter", 1, {root ? many : x}, {size - 1})),
+                Values({Cell(size - 1, self)}));
+      EXPECT_EQ(*rank.Read(rank.Call("reduce_scatter", 1, {many})),
+                Values({sum + n * static_cast<float>(self)}));
+      EXPECT_EQ(*rank.Read(rank.Call("all_to_all", 1, {many})), column);
+      const Handle none = rank.New({}, {0});
+      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {none})), Values());
+    });
+  }
+}
+
+// More than a segment of Gloo's and more than the scratch of a reduction to one rank.
+TEST_F(CollectivesDaemonsTest, LargeArraysHaveTheSameBitsEverywhere) {
+  constexpr int kElements = 3000001;
+  FormAcross({0, 1, 1});
+  std::vector<Values> results(3);
+  All([&](Rank& rank) {
+    Values given(kElements);
+    for (int i = 0; i < kElements; ++i) {
+      given[i] = 1.0F / static_cast<float>(i % 1000 + rank.rank() + 1);
+    }
+    const Handle x = rank.New(given);
+    results[rank.rank()] = *rank.Read(rank.Call("all_reduce", 1, {x}));
+    const OpDef& reduce = *OpRegistry::Global().Find("reduce");
+    std::vector<int64_t> to_one(reduce.attrs.size() - 1, 0);
+    to_one[reduce.AttrIndex("root") - 1] = 1;
+    const Values reduced = *rank.Read(rank.Call("reduce", 1, {x}, to_one));
+    ASSERT_EQ(reduced.size(), rank.rank() == 1 ? kElements : 0);
+    const Values& all = results[rank.rank()];
+    for (size_t i = 0; i < reduced.size(); ++i) ASSERT_NEAR(reduced[i], all[i], 1e-6);
+  });
+  EXPECT_TRUE(results[0] == results[1]);
+  EXPECT_TRUE(results[0] == results[2]);
+  for (int i = 0; i < kElements; i += 997) {
+    double expected = 0;
+    for (int rank = 0; rank < 3; ++rank) expected += 1.0 / (i % 1000 + rank + 1);
+    ASSERT_NEAR(results[0][i], expected, 1e-6);
+  }
+}
+
+TEST_F(CollectivesDaemonsTest, RanksThatDifferAllLearnHow) {
+  FormAcross({0, 0, 1});
+  All([](Rank& rank) {
+    rank.set_line(absl::StrCat("train.py:", rank.rank() + 10));
+    const Handle x = rank.New(rank.rank() == 2 ? Values{1, 2} : Values{1});
+    const std::string shapes = rank.Error(rank.Call("all_reduce", 1, {x}));
+    EXPECT_TRUE(StrContains(shapes,
+                            "all_reduce(float32(1,), reduction=sum) at rank 0 (train.py:10) and "
+                            "all_reduce(float32(2,), reduction=sum) at rank 2 (train.py:12)"))
+        << shapes;
+    const Handle y = rank.New({1});
+    // Of one daemon's ranks.
+    const std::string roots = rank.Error(rank.Call("broadcast", 1, {y}, {rank.rank() == 1}));
+    EXPECT_TRUE(StrContains(roots, "root=1) at rank 1")) << roots;
+    Handle z = rank.New({1});
+    if (rank.rank() == 2) z = rank.Call("matmul", 0, {z, rank.New({1, 2})});  // wrong shapes
+    const std::string error = rank.Error(rank.Call("all_reduce", 1, {z}));
+    EXPECT_TRUE(StrContains(error, "[matmul]")) << error;
+    // They are still in step.
+    EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {y})), Values({3}));
+  });
+}
+
+TEST_F(CollectivesDaemonsTest, ARankThatDoesNotComeIsNamed) {
+  for (const int absent : {0, 1, 2}) {
+    FormAcross({0, 1, 1}, milliseconds(400));
+    All([absent](Rank& rank) {
+      if (rank.rank() == absent) return;
+      const Handle x = rank.New({1});
+      const std::string error = rank.Error(rank.Call("all_gather", 1, {x}));
+      EXPECT_TRUE(
+          StrContains(error, absl::StrCat("rank ", absent, " did not come to all_gather")) ||
+          // Of a daemon whose other rank has come nobody elsewhere knows.
+          (absent != 0 && StrContains(error, "ranks 1, 2 did not come to all_gather")))
+          << error;
+      EXPECT_EQ(*rank.Read(x), Values({1}));
+    });
+  }
+}
+
+TEST_F(CollectivesDaemonsTest, WhoLeavesIsNamedAtOnceAndTheOthersGoOn) {
+  FormAcross({0, 1, 1});
+  All([](Rank& rank) {
+    const Handle x = rank.New({1});
+    if (rank.rank() == 1) return rank.Do({command::LeaveGroup{1}});
+    const std::string error = rank.Error(rank.Call("all_reduce", 1, {x}));
+    EXPECT_TRUE(StrContains(error, "rank 1 has left")) << error;
+    EXPECT_TRUE(StrContains(error, "form it again")) << error;
+  });
+  ranks_.erase(ranks_.begin() + 1);
+  std::vector<std::unique_ptr<Rank>> survivors;
+  for (int i = 0; i < 2; ++i) {
+    survivors.push_back(
+        std::make_unique<Rank>(&devices_, daemons_[i]->groups.get(), limits_, "lab", i, 2));
+    survivors.back()->set_address(daemons_[0]->peers->address());
+  }
+  ranks_ = std::move(survivors);
+  All([](Rank& rank) {
+    EXPECT_EQ(rank.Join(1), absl::OkStatus());
+    EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {rank.New({2})})), Values({4}));
+  });
+}
+
+TEST_F(CollectivesDaemonsTest, AStoppedSessionEndsTheWaitOfAll) {
+  FormAcross({0, 1, 1});
+  std::thread end([this] {
+    absl::SleepFor(absl::Milliseconds(200));
+    ranks_[2]->End();
+  });
+  const absl::Time began = absl::Now();
+  All([](Rank& rank) {
+    if (rank.rank() == 0) return absl::SleepFor(absl::Milliseconds(400));
+    rank.Error(rank.Call("all_reduce", 1, {rank.New({1})}));
+  });
+  end.join();
+  EXPECT_LT(absl::Now() - began, absl::Seconds(10));
+  const std::string error =
+      ranks_[0]->Error(ranks_[0]->Call("all_reduce", 1, {ranks_[0]->New({1})}));
+  EXPECT_TRUE(StrContains(error, "was stopped") || StrContains(error, "has left")) << error;
+}
+
+TEST_F(CollectivesDaemonsTest, Messages) {
+  FormAcross({0, 1, 1});
+  All([](Rank& rank) {
+    const int self = rank.rank();
+    const int next = (self + 1) % 3;
+    const int before = (self + 2) % 3;
+    // All send first, with tags that cannot be told from sizes, and more than is sent at once.
+    const Handle x = rank.New({Cell(self, 0), Cell(self, 1)});
+    const Handle large = rank.New(Values(2000000, Cell(self, 2)));
+    rank.Call("send", 1, {x}, {next, 7});
+    rank.Call("send", 1, {large}, {next, 7});
+    rank.Call("send", 1, {rank.New({Cell(self, 3)})}, {next, -7});
+    EXPECT_EQ(*rank.Read(rank.Call("recv", 1, {rank.New({0})}, {before, -7})),
+              Values({Cell(before, 3)}));
+    EXPECT_EQ(*rank.Read(rank.Call("recv", 1, {x}, {before, 7})),
+              Values({Cell(before, 0), Cell(before, 1)}));
+    // Of another shape: it is an error, and the next one is received.
+    const std::string error = rank.Error(rank.Call("recv", 1, {x}, {before, 7}));
+    EXPECT_TRUE(StrContains(error, "float32(2000000,)")) << error;
+    EXPECT_TRUE(StrContains(error, absl::StrCat("sent at rank ", before))) << error;
+    rank.Call("send", 1, {x}, {next, 7});
+    EXPECT_EQ(*rank.Read(rank.Call("recv", 1, {x}, {before, 7})),
+              Values({Cell(before, 0), Cell(before, 1)}));
+    // An error is sent as what it is.
+    const Handle wrong = rank.Call("matmul", 0, {x, rank.New({1, 2, 3})});
+    rank.Call("send", 1, {wrong}, {next, 1});
+    EXPECT_TRUE(StrContains(rank.Error(rank.Call("recv", 1, {x}, {before, 1})), "[matmul]"));
+    EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {rank.New({1})})), Values({3}));
+  });
+}
+
+TEST_F(CollectivesDaemonsTest, WhatWasSentIsReceivedAfterItsSenderHasLeft) {
+  FormAcross({0, 1});
+  ranks_[0]->Call("send", 1, {ranks_[0]->New({5})}, {1, 0});
+  ranks_[0]->Do({command::LeaveGroup{1}});
+  absl::SleepFor(absl::Milliseconds(100));
+  Rank& rank = *ranks_[1];
+  EXPECT_EQ(*rank.Read(rank.Call("recv", 1, {rank.New({0})}, {0, 0})), Values({5}));
+  const std::string error = rank.Error(rank.Call("recv", 1, {rank.New({0})}, {0, 0}));
+  EXPECT_TRUE(StrContains(error, "rank 0 has left")) << error;
+}
+
+TEST_F(CollectivesDaemonsTest, WrongGroupsFailAtAllRanks) {
+  MakeDaemons({0, 1, 1}, milliseconds(500));
+  All([](Rank& rank) {
+    const absl::Status missing = rank.rank() == 1 ? absl::OkStatus() : rank.Join(1);
+    if (rank.rank() == 1) return;
+    EXPECT_TRUE(StrContains(missing.message(), "rank 1 did not come to process group 'g' of 3"))
+        << missing;
+  });
+  All([](Rank& rank) {
+    command::JoinGroup join;
+    join.request_id = 7;
+    join.group = 2;
+    join.rank = rank.rank() == 2 ? 0 : rank.rank();  // twice
+    join.size = 3;
+    join.name = "twice";
+    const std::string address = "127.0.0.1:1";
+    join.address = address;
+    const absl::Status nobody = rank.Join(join);
+    EXPECT_TRUE(StrContains(nobody.message(), "cannot meet other daemons at 127.0.0.1:1"))
+        << nobody;
+  });
+  const std::string place = daemons_[0]->peers->address();
+  All([&](Rank& rank) {
+    command::JoinGroup join;
+    join.request_id = 7;
+    join.group = 3;
+    join.rank = rank.rank() == 2 ? 0 : rank.rank();  // twice
+    join.size = 3;
+    join.name = "twice";
+    join.address = place;
+    const absl::Status twice = rank.Join(join);
+    EXPECT_TRUE(StrContains(twice.message(), "got two for rank 0") ||
+                StrContains(twice.message(), "did not come"))
+        << twice;
+    join.address = "metadata.internal:80";
+    const absl::Status refused = rank.Join(join);
+    EXPECT_TRUE(StrContains(refused.message(), "--peers")) << refused;
+  });
+}
+
+TEST_F(CollectivesDaemonsTest, ADaemonWithAnotherSecretIsNone) {
+  AddDaemon(milliseconds(1000), "cluster");
+  AddDaemon(milliseconds(1000), "elsewhere");
+  Rank rank(&devices_, daemons_[1]->groups.get(), limits_, "lab", 0, 1);
+  rank.set_address(daemons_[0]->peers->address());
+  const absl::Status refused = rank.Join(1);
+  EXPECT_TRUE(StrContains(refused.message(), "has another secret")) << refused;
+}
+
+}  // namespace
+}  // namespace chx::server
