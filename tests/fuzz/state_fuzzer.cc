@@ -119,7 +119,7 @@ std::string PartsOf(const std::string& file) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace chx::server;  // NOLINT
   absl::string_view input(reinterpret_cast<const char*>(data), size);
-  const OwnedFd fd(memfd_create("snapshot", 0));
+  const chx::OwnedFd fd(memfd_create("snapshot", 0));
   if (input.empty() || input[0] != 'p') {
     if (write(fd.get(), data, size) != static_cast<ssize_t>(size)) std::abort();
     Read(fd.get());
