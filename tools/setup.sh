@@ -16,7 +16,7 @@ packages=(
   cmake doxygen dpkg-dev pkg-config
   clang libclang-rt-14-dev lld clang-format clang-tidy
   chromium fonts-dejavu-core
-  openmpi-bin
+  openmpi-bin iproute2
 )
 
 missing() {

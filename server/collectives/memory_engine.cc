@@ -108,10 +108,11 @@ void MemoryEngine::WaitForRanks(int rank, const CollectiveCall& call, const Meet
   const WaitScope others_compute;
   const MutexLock lock(&mutex_);
   while (!meeting.over && !meeting.work.has_value()) {
-    if (WaitIsStopped()) {
+    // Who exchanges comes back by itself, at its own deadline or when the group is broken.
+    if (meeting.exchanging && (!WaitIsStopped() || !broken_.empty())) {
+      changed_.wait(mutex_);
+    } else if (WaitIsStopped()) {
       BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
-    } else if (meeting.exchanging) {
-      changed_.wait(mutex_);  // it has a deadline of its own
     } else if (std::chrono::steady_clock::now() >= deadline) {
       BreakNow(absl::StrCat(Absent(meeting), " did not come to ", call.op.name, " within ",
                             absl::FormatDuration(absl::FromChrono(timeout_))));

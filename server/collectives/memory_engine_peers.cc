@@ -10,7 +10,7 @@ namespace chx::server {
 namespace {
 
 // When a connection is cut, the meeting place says who has gone at about the same time.
-constexpr std::chrono::milliseconds kPatienceForReason(500);
+constexpr std::chrono::milliseconds kPatienceForReason(100);
 // What was sent before its group broke is there within that.
 constexpr std::chrono::milliseconds kPatienceForLeftovers(1000);
 

@@ -52,8 +52,9 @@ class Mesh {
   virtual void Abort() = 0;
 };
 
-// What the library exports as kMeshEntryPoint. `sockets`: connected ones, by position, which are
-// the mesh's from now on; that at `self` is -1. Null: *error says why, and the sockets are closed.
+// What the library exports as kMeshEntryPoint. The process has to ignore SIGPIPE. `sockets`:
+// connected ones, by position, which are the mesh's from now on; that at `self` is -1. Null: *error
+// says why, and the sockets are closed.
 using MeshEntryPoint = Mesh* (*)(int abi, int self, int size, const int* sockets,
                                  std::string* error);
 inline constexpr char kMeshEntryPoint[] = "chx_make_mesh";

@@ -15,6 +15,7 @@
 #include "server/collectives/peer_messages.h"
 #include "server/collectives/peer_work.h"
 #include "server/collectives/ranks_text.h"
+#include "server/log/log.h"
 
 namespace chx::server {
 namespace {
@@ -26,6 +27,11 @@ constexpr uint64_t kTextSlot = 2;
 constexpr size_t kTextBytes = 1000;
 
 }  // namespace
+
+std::string PeerExchange::CutIn(absl::string_view op, const std::string& why) {
+  Log(LogLevel::kDebug, "an exchange between daemons failed", {{"op", op}, {"reason", why}});
+  return absl::StrCat("the connection to other daemons was cut in ", op);
+}
 
 // What daemons compare before each collective.
 struct PeerExchange::Header {
@@ -76,7 +82,7 @@ std::string PeerExchange::Gather(uint64_t slot, absl::string_view op, const T& o
   if (why.empty()) return why;
   std::sort(absent.begin(), absent.end());
   if (absent.empty() || std::chrono::steady_clock::now() - began < timeout_) {
-    return absl::StrCat("the connection to other daemons was cut in ", op, ": ", why);
+    return CutIn(op, why);
   }
   return absl::StrCat(RanksText(absent), " did not come to ", op, " within ",
                       absl::FormatDuration(absl::FromChrono(timeout_)));
@@ -127,7 +133,7 @@ PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
   if (!agree) return Disagree(own, rank, headers, compared);
   why = PeerWork(calls, layout_, mesh_.get(), timeout_, kernels).Run();
   if (!why.empty()) {
-    why = absl::StrCat("the connection to other daemons was cut in ", own.op.name, ": ", why);
+    why = CutIn(own.op.name, why);
   }
   return {absl::OkStatus(), std::move(why)};
 }

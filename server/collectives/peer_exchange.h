@@ -58,6 +58,8 @@ class PeerExchange {
   struct MessageHeader;
   struct Sent;
 
+  // How a group is broken, unless it is known better. `why`: for the log.
+  static std::string CutIn(absl::string_view op, const std::string& why);
   // Each daemon's, of a fixed size, to all. Empty, or what went wrong.
   template <typename T>
   std::string Gather(uint64_t slot, absl::string_view op, const T& own, std::vector<T>* all);

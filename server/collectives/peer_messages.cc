@@ -125,8 +125,7 @@ PeerOutcome PeerExchange::Receive(const CollectiveCall& call, std::chrono::milli
     *again = why.empty();
     if (*again) return {};
     if (std::chrono::steady_clock::now() - began < patience) {
-      return {absl::OkStatus(),
-              absl::StrCat("the connection to other daemons was cut in ", call.op.name, ": ", why)};
+      return {absl::OkStatus(), CutIn(call.op.name, why)};
     }
     return {absl::OkStatus(),
             absl::StrCat("rank ", receiving->from_.peer, " did not send to rank ", receiving->rank_,
@@ -178,7 +177,7 @@ PeerOutcome PeerExchange::TakeElements(const CollectiveCall& call, const Message
         mesh_->Receive(layout_.daemon_of[peer], receiving->slot_ + 1, place, bytes);
     std::string why;
     if (transfer->Wait(timeout_, &why)) continue;
-    return {absl::OkStatus(), absl::StrCat("rank ", peer, " did not send all of it: ", why)};
+    return {absl::OkStatus(), CutIn(call.op.name, why)};
   }
   return {std::move(wrong), ""};
 }

@@ -31,7 +31,7 @@ std::string Caught(const Run& run) {
 
 class GlooTransfer final : public MeshTransfer {
  public:
-  GlooTransfer(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, bool sends)
+  GlooTransfer(std::unique_ptr<LinkedBuffer> buffer, bool sends)
       : buffer_(std::move(buffer)), sends_(sends) {}
 
   void Begin(int rank, uint64_t slot) {
@@ -47,7 +47,9 @@ class GlooTransfer final : public MeshTransfer {
     bool done = false;
     *why = failed_;
     if (!why->empty()) return false;
-    *why = Caught([&] { done = sends_ ? buffer_->waitSend(timeout) : buffer_->waitRecv(timeout); });
+    *why = Caught([&] {
+      done = sends_ ? buffer_->waitSend(nullptr, timeout) : buffer_->waitRecv(nullptr, timeout);
+    });
     return done;
   }
   void Interrupt() override {
@@ -59,18 +61,21 @@ class GlooTransfer final : public MeshTransfer {
   }
 
  private:
-  const std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  const std::unique_ptr<LinkedBuffer> buffer_;
   const bool sends_;
   std::string failed_;
 };
 
-// Gloo's options take pointers to values, of which only the size counts.
+// Gloo's options want a type, of which only the size counts.
 template <typename Options>
-void SetArrays(const void* in, void* out, size_t count, size_t item, Options* options) {
+void SetArrays(LinkedContext* context, const void* in, void* out, size_t count, size_t item,
+               Options* options) {
   const auto set = [&](auto value) {
     using T = decltype(value);
-    if (in != out) options->setInput(static_cast<T*>(const_cast<void*>(in)), count);
-    options->setOutput(static_cast<T*>(out), count);
+    if (in != out) {
+      options->template setInput<T>(context->NewBuffer(const_cast<void*>(in), count * item));
+    }
+    options->template setOutput<T>(context->NewBuffer(out, count * item));
   };
   if (item == 1) return set(uint8_t{});
   if (item == 2) return set(uint16_t{});
@@ -86,8 +91,9 @@ class GlooMesh final : public Mesh {
   std::string AllReduce(const void* in, void* out, size_t count, size_t item,
                         const Reduction& reduction, Milliseconds timeout) override {
     return Caught([&] {
+      context_->BoundWaits(timeout);
       gloo::AllreduceOptions options(context_);
-      SetArrays(in, out, count, item, &options);
+      SetArrays(context_.get(), in, out, count, item, &options);
       options.setReduceFunction(reduction);
       options.setTimeout(timeout);
       gloo::allreduce(options);
@@ -97,8 +103,9 @@ class GlooMesh final : public Mesh {
   std::string Reduce(const void* in, void* out, size_t count, size_t item,
                      const Reduction& reduction, int root, Milliseconds timeout) override {
     return Caught([&] {
+      context_->BoundWaits(timeout);
       gloo::ReduceOptions options(context_);
-      SetArrays(in, out, count, item, &options);
+      SetArrays(context_.get(), in, out, count, item, &options);
       options.setReduceFunction(reduction);
       options.setRoot(root);
       options.setTimeout(timeout);
@@ -120,8 +127,7 @@ class GlooMesh final : public Mesh {
  private:
   std::unique_ptr<MeshTransfer> Begin(int rank, uint64_t slot, void* data, size_t bytes,
                                       bool sends) {
-    auto transfer =
-        std::make_unique<GlooTransfer>(context_->createUnboundBuffer(data, bytes), sends);
+    auto transfer = std::make_unique<GlooTransfer>(context_->NewBuffer(data, bytes), sends);
     transfer->Begin(rank, slot);
     return transfer;
   }

@@ -43,19 +43,22 @@ sockaddr_in NameOf(int socket, bool peer) {
   return result;
 }
 
-// The descriptor of this process whose peer `socket` is; -1: none.
+bool SameName(const sockaddr_in& a, const sockaddr_in& b) {
+  return a.sin_family == AF_INET && b.sin_family == AF_INET && a.sin_port == b.sin_port &&
+         a.sin_addr.s_addr == b.sin_addr.s_addr;
+}
+
+// The descriptor of this process that is the other end of `socket`; -1: none. Of two connections
+// one name may be the same.
 int OtherEnd(int socket) {
   const sockaddr_in own = NameOf(socket, false);
+  const sockaddr_in other = NameOf(socket, true);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
   if (folder == nullptr) return -1;
   while (const dirent* entry = readdir(folder.get())) {
     if (entry->d_name[0] == '.') continue;
     const int fd = std::atoi(entry->d_name);
-    const sockaddr_in peer = NameOf(fd, true);
-    if (fd != socket && peer.sin_family == AF_INET && peer.sin_port == own.sin_port &&
-        peer.sin_addr.s_addr == own.sin_addr.s_addr) {
-      return fd;
-    }
+    if (SameName(NameOf(fd, true), own) && SameName(NameOf(fd, false), other)) return fd;
   }
   return -1;
 }
@@ -87,9 +90,12 @@ LinkedContext::LinkedContext(int self, int size)
     : Context(self, size), links_(static_cast<size_t>(size)) {
   device_ = tcp::CreateDevice(tcp::attr(RandomLoopbackAddress().c_str()));
   transportContext_ = device_->createContext(self, size);
-  // Waits have deadlines of their own.
-  setTimeout(std::chrono::hours(24));
-  transportContext_->setTimeout(std::chrono::hours(24));
+  BoundWaits(kPatience);  // it has none at first, not even 0, and pairs take it for theirs
+}
+
+void LinkedContext::BoundWaits(std::chrono::milliseconds timeout) {
+  setTimeout(timeout);
+  transportContext_->setTimeout(timeout);
 }
 
 void LinkedContext::Link(int rank, OwnedFd socket) {
@@ -111,10 +117,49 @@ void LinkedContext::Link(int rank, OwnedFd socket) {
       fd, EPOLLIN, dynamic_cast<tcp::Handler*>(pair.get()));
 }
 
-void LinkedContext::Cut() const {
+void LinkedContext::Cut() {
+  cut_ = true;
   for (const OwnedFd& link : links_) {
     if (link.get() >= 0) shutdown(link.get(), SHUT_RDWR);
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (LinkedBuffer* buffer : buffers_) {
+    buffer->abortWaitRecv();
+    buffer->abortWaitSend();
+  }
+}
+
+std::unique_ptr<LinkedBuffer> LinkedContext::NewBuffer(void* data, size_t bytes) {
+  return std::make_unique<LinkedBuffer>(this, createUnboundBuffer(data, bytes));
+}
+
+LinkedBuffer::LinkedBuffer(LinkedContext* context,
+                           std::unique_ptr<gloo::transport::UnboundBuffer> buffer)
+    : UnboundBuffer(buffer->ptr, buffer->size), context_(*context), buffer_(std::move(buffer)) {
+  const std::lock_guard<std::mutex> lock(context_.mutex_);
+  context_.buffers_.insert(this);
+}
+
+LinkedBuffer::~LinkedBuffer() {
+  const std::lock_guard<std::mutex> lock(context_.mutex_);
+  context_.buffers_.erase(this);
+}
+
+void LinkedBuffer::CheckLinked() const {
+  if (context_.is_cut()) throw std::runtime_error("the connection was cut");
+}
+
+bool LinkedBuffer::waitRecv(int* rank, std::chrono::milliseconds timeout) {
+  const bool done = buffer_->waitRecv(rank, timeout);
+  if (!done) CheckLinked();
+  return done;
+}
+
+bool LinkedBuffer::waitSend(int* rank, std::chrono::milliseconds timeout) {
+  CheckLinked();
+  const bool done = buffer_->waitSend(rank, timeout);
+  if (!done) CheckLinked();
+  return done;
 }
 
 }  // namespace chx::server

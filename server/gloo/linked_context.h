@@ -8,8 +8,13 @@
 #define CHX_SERVER_GLOO_LINKED_CONTEXT_H_
 
 #include <gloo/context.h>
+#include <gloo/transport/unbound_buffer.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,17 +22,58 @@
 
 namespace chx::server {
 
+class LinkedBuffer;
+
 // Has a device, and so a thread, of its own. Functions throw what Gloo throws.
 class LinkedContext final : public gloo::Context {
  public:
   LinkedContext(int self, int size);
   // Takes the socket over, whatever comes of it.
   void Link(int rank, OwnedFd socket);
-  // Cuts all connections: whoever waits for one gets an exception. Thread-safe after the last Link.
-  void Cut() const;
+  // Cuts all connections, and whoever waits for a buffer gets an exception. Thread-safe after the
+  // last Link.
+  void Cut();
+  bool is_cut() const { return cut_.load(); }
+  // What collectives wait without a timeout of their own.
+  void BoundWaits(std::chrono::milliseconds timeout);
+
+  std::unique_ptr<LinkedBuffer> NewBuffer(void* data, size_t bytes);
 
  private:
+  friend class LinkedBuffer;
+
   std::vector<OwnedFd> links_;
+  std::atomic<bool> cut_{false};
+  std::mutex mutex_;
+  std::set<LinkedBuffer*> buffers_;
+};
+
+// A buffer of Gloo's that Cut reaches. Gloo forgets whoever waits for a send, if the connection
+// fails while it begins to write.
+class LinkedBuffer final : public gloo::transport::UnboundBuffer {
+ public:
+  LinkedBuffer(LinkedContext* context, std::unique_ptr<gloo::transport::UnboundBuffer> buffer);
+  ~LinkedBuffer() override;
+
+  bool waitRecv(int* rank, std::chrono::milliseconds timeout) override;
+  bool waitSend(int* rank, std::chrono::milliseconds timeout) override;
+  void abortWaitRecv() override { buffer_->abortWaitRecv(); }
+  void abortWaitSend() override { buffer_->abortWaitSend(); }
+  void send(int rank, uint64_t slot, size_t offset, size_t bytes) override {
+    buffer_->send(rank, slot, offset, bytes);
+  }
+  void recv(int rank, uint64_t slot, size_t offset, size_t bytes) override {
+    buffer_->recv(rank, slot, offset, bytes);
+  }
+  void recv(std::vector<int> ranks, uint64_t slot, size_t offset, size_t bytes) override {
+    buffer_->recv(std::move(ranks), slot, offset, bytes);
+  }
+
+ private:
+  void CheckLinked() const;
+
+  LinkedContext& context_;
+  const std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
 };
 
 }  // namespace chx::server

@@ -2,6 +2,7 @@
 #ifndef CHX_TESTS_SESSION_DAEMONS_FIXTURE_H_
 #define CHX_TESTS_SESSION_DAEMONS_FIXTURE_H_
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@ struct GroupDaemon {
   std::unique_ptr<ProcessGroups> groups;
 
   GroupDaemon(const std::string& secret, std::chrono::milliseconds timeout) {
+    signal(SIGPIPE, SIG_IGN);  // as the daemon does
     PeerOptions options;
     options.listen = "127.0.0.1:0";
     options.peers = {"127.0.0.1:*"};
