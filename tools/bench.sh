@@ -10,7 +10,8 @@
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
 # `tools/bench.sh fairness [equal] [weights] [hogs] [idle]`: how sessions share a daemon; writes nothing.
-# `tools/bench.sh collectives`: all_reduce between ranks of one daemon; writes nothing.
+# `tools/bench.sh collectives`: all_reduce between ranks of one daemon and of several, against Gloo and
+# the newest PyTorch; writes nothing.
 # `tools/bench.sh snapshot`: sessions to disk and back, against a plain file; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -34,9 +35,9 @@ make_venv() {
 }
 make_venv "$venv" tools/requirements-bench.txt
 case "${1:-}" in
-  "" | --* | ops | gpt) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
+  "" | --* | ops | gpt | collectives) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
 esac
-bazel build --config=release //server:chxd //python_client //tests/perf:native_bench
+bazel build --config=release //:chxd //python_client //tests/perf:native_bench //tests/perf:raw_gloo
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 tools/stage.sh "$stage"
@@ -50,8 +51,14 @@ if [ "${1:-}" = ops ]; then
   exit
 fi
 
+if [ "${1:-}" = collectives ]; then
+  shift
+  PYTHONPATH="$stage" "$new_venv/bin/python" tests/perf/collectives_bench.py "$@"
+  exit
+fi
+
 case "${1:-}" in
-  transfers | snapshot | busy | observability | shared | fairness | collectives)
+  transfers | snapshot | busy | observability | shared | fairness)
     bench=tests/perf/${1/%transfers/transfer}_bench.py
     shift
     PYTHONPATH="$stage:$PWD" "$venv/bin/python" "$bench" --chxd=.bazel/bin/server/chxd "$@"

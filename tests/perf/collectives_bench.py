@@ -1,13 +1,18 @@
-"""all_reduce between the ranks of one daemon, against torch.distributed (Gloo) and memcpy.
+"""all_reduce between ranks of one daemon and of several, against Gloo, torch.distributed (Gloo) and
+memcpy.
 
     tools/bench.sh collectives [--ranks 2,4] [--rounds 7]
 
 Each rank is a process. Runs of the sides alternate; a run is k all_reduces of float32, and its time that
-of the slowest rank, divided by k. memcpy's is that of copying the same bytes twice, in one process.
+of the slowest rank, divided by k. memcpy's is that of copying the same bytes twice, in one process. Of
+several daemons each has one rank; Gloo is Debian's, called from C++.
 """
 
 import argparse
+import contextlib
 import os
+import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -23,7 +28,8 @@ RUN_SECONDS = 0.1
 def chx_rank(rank, size):
     import chx
 
-    chx.distributed.init(rank, size, name=f"bench of {size}")
+    address = os.environ.get("CHX_GROUP_ADDRESS", "")
+    chx.distributed.init(rank, size, name=f"bench of {size}", address=address)
     session = chx.get_default_device().backend._session
 
     def run(elements, calls):
@@ -74,10 +80,14 @@ def serve_rank(kind, rank, size):
 class Side:
     """The ranks of one kind."""
 
-    def __init__(self, kind, size, env):
+    def __init__(self, kind, size, env, servers=(), program=None):
         self.ranks = []
         for rank in range(size):
             command = [sys.executable, __file__, "--rank", kind, str(rank), str(size)]
+            if program:
+                command = [program[0], str(rank), str(size), *program[1:]]
+            if servers:
+                env = {**env, "CHX_SERVER": servers[rank % len(servers)]}
             self.ranks.append(
                 subprocess.Popen(
                     command,
@@ -129,6 +139,7 @@ def measure(sides, size, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chxd", default=".bazel/bin/server/chxd")
+    parser.add_argument("--gloo", default=".bazel/bin/tests/perf/raw_gloo")
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--rank", nargs=3, help=argparse.SUPPRESS)
@@ -137,34 +148,70 @@ def main():
         kind, rank, size = arguments.rank
         serve_rank(kind, int(rank), int(size))
         return
-    with tempfile.TemporaryDirectory(prefix="chxd-bench-") as directory:
-        daemon = subprocess.Popen(
-            [arguments.chxd, f"--listen=unix:{directory}/chxd.sock"], stdout=subprocess.PIPE
+    with (
+        tempfile.TemporaryDirectory(prefix="chxd-bench-") as folder,
+        contextlib.ExitStack() as stack,
+    ):
+        run(arguments, pathlib.Path(folder), stack)
+
+
+def start_daemons(count, chxd, directory, stack):
+    """Their addresses, and where groups of several meet."""
+    (directory / "secret").write_text("s" * 32)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        meet_at = "127.0.0.1:%d" % probe.getsockname()[1]
+    addresses = []
+    for number in range(count):
+        daemon = stack.enter_context(
+            subprocess.Popen(
+                [
+                    chxd,
+                    f"--listen=unix:{directory}/{number}.sock",
+                    f"--peer-listen={'127.0.0.1:0' if number else meet_at}",
+                    "--peers=127.0.0.1:*",
+                    f"--peer-secret-file={directory}/secret",
+                    "--log-level=warning",
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
-        address = daemon.stdout.readline().decode().split()[2]
-        print(
-            "| ranks | bytes | chx | torch, Gloo | ratio | two memcpy | ratio |\n|---|---|---|---|---|---|---|"
-        )
-        for ranks in map(int, arguments.ranks.split(",")):
-            sides = {
-                "chx": Side("chx", ranks, {"CHX_SERVER": address}),
-                "torch": Side(
-                    "torch", ranks, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29500 + ranks)}
-                ),
-                "memcpy": Copies(),
-            }
-            for size in SIZES:
-                found = measure(sides, size, arguments.rounds)
-                chx, torch, copies = found.values()
-                print(
-                    f"| {ranks} | {size >> 10:,} KiB | {chx * 1e6:,.1f} µs | {torch * 1e6:,.1f} µs | "
-                    f"{chx / torch:.2f} | {copies * 1e6:,.1f} µs | {chx / copies:.2f} |",
-                    flush=True,
-                )
-            for side in sides.values():
-                side.close()
-        daemon.terminate()
-        daemon.wait()
+        stack.callback(daemon.terminate)
+        addresses.append(daemon.stdout.readline().split()[2])
+    return addresses, meet_at
+
+
+def run(arguments, directory, stack):
+    counts = [int(count) for count in arguments.ranks.split(",")]
+    servers, meet_at = start_daemons(max(counts), arguments.chxd, directory, stack)
+    print(
+        "| ranks | bytes | one daemon | two memcpy | ratio | daemons | Gloo | ratio | torch, Gloo "
+        "| daemons to that | one daemon to that |\n" + "|---" * 11 + "|"
+    )
+    for ranks in counts:
+        (directory / f"store{ranks}").mkdir()
+        sides = {
+            "one daemon": Side("chx", ranks, {}, servers[:1]),
+            "two memcpy": Copies(),
+            "daemons": Side("chx", ranks, {"CHX_GROUP_ADDRESS": meet_at}, servers),
+            "Gloo": Side("gloo", ranks, {}, (), (arguments.gloo, str(directory / f"store{ranks}"))),
+            "torch, Gloo": Side(
+                "torch", ranks, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29500 + ranks)}
+            ),
+        }
+        for size in SIZES:
+            one, copies, many, gloo, torch = (
+                1e6 * seconds for seconds in measure(sides, size, arguments.rounds).values()
+            )
+            print(
+                f"| {ranks} | {size >> 10:,} KiB | {one:,.1f} µs | {copies:,.1f} µs | "
+                f"{one / copies:.2f} | {many:,.1f} µs | {gloo:,.1f} µs | {many / gloo:.2f} | "
+                f"{torch:,.1f} µs | {many / torch:.2f} | {one / torch:.2f} |",
+                flush=True,
+            )
+        for side in sides.values():
+            side.close()
 
 
 if __name__ == "__main__":
