@@ -41,11 +41,11 @@ Dims Extent(const Dims& kernel, const Dims& dilate) {
 absl::StatusOr<Dims> CheckShapes(const InferContext& c, const Shape& x, const Shape& w,
                                  const GroupsGeometry& g) {
   const int64_t channels = x[1];
-  if (g.groups < 1 || g.groups > std::max<int64_t>(1, channels) || channels % g.groups != 0 ||
-      w[1] != channels / g.groups || w[0] % g.groups != 0) {
+  if (g.groups < 1 || g.groups > std::max<int64_t>(1, std::min(channels, w[0])) ||
+      channels % g.groups != 0 || w[1] != channels / g.groups || w[0] % g.groups != 0) {
     return DimensionError("[", c.name(), "] expects x (N, C, ...) and w (K, C / groups, ...) with ",
-                          "C and K multiples of groups, got ", x.ToString(), ", ", w.ToString(),
-                          " and ", g.groups, " groups");
+                          "C and K positive multiples of several groups, got ", x.ToString(), ", ",
+                          w.ToString(), " and ", g.groups, " groups");
   }
   const Dims kernel = SpatialOf(w);
   for (int i = 0; i < kernel.size(); ++i) {

@@ -23,6 +23,7 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterStatisticsNan(r);
   r.BeginGroup("sorting");
   RegisterSorting(r);
+  RegisterSortingTopk(r);
   r.BeginGroup("manipulation");
   RegisterManipulation(r);
   RegisterManipulationAxes(r);

@@ -22,6 +22,7 @@ void RegisterReductionSoftmax(OpRegistry& r);
 void RegisterStatistics(OpRegistry& r);
 void RegisterStatisticsNan(OpRegistry& r);
 void RegisterSorting(OpRegistry& r);
+void RegisterSortingTopk(OpRegistry& r);
 void RegisterManipulation(OpRegistry& r);
 void RegisterManipulationAxes(OpRegistry& r);
 void RegisterManipulationDiagonals(OpRegistry& r);

@@ -226,6 +226,8 @@ std::vector<Sample> SortingAndStatistics() {
       {"cumsum", {I({2, 3}, Dtype::kInt8)}, {{"axis", 1}}},
       {"cumprod", {F({2, 3})}, {}},
       {"cumprod", {F({2, 3})}, {{"axis", -2}}},
+      {"topk", {F({2, 3})}, {{"k", 2}}},
+      {"topk", {Strided(2, 3)}, {{"k", 1}, {"axis", 0}, {"largest", false}}},
       {"take_along_axis", {F({2, 3}), I({2, 4}, Dtype::kInt8)}, {{"axis", 1}}},
       {"take_along_axis_grad", {F({2, 4}), I({2, 4})}, {{"shape", Dims({2, 3})}, {"axis", 1}}},
       {"index_put", {F({4, 3}), I({2}), I({2, 3})}, {}},

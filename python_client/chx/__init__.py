@@ -281,7 +281,6 @@ from chx._numpy.sorting import (
     partition as partition,
     searchsorted as searchsorted,
     sort as sort,
-    topk as topk,
 )
 from chx._numpy.statistics import (
     average as average,

@@ -276,6 +276,9 @@ def test_groups_of_convolutions(rng):
     for groups in (3, 4, 0, -1):
         with pytest.raises(chx.DimensionError, match=r"\[grouped_conv\] expects x"):
             chx.conv2d(x, w, groups=groups)
+    with pytest.raises(chx.DimensionError, match="positive multiples"):
+        chx.conv2d(x, w[:0], groups=2)
+    assert chx.conv2d(x, scores(rng, 0, 4, 3, 3)).shape == (2, 0, 3, 3)
     with pytest.raises(chx.DimensionError, match=r"\[grouped_conv\] expects a kernel"):
         chx.conv2d(x, w, dilation=2**31 - 1, groups=2)
     with pytest.raises(chx.DimensionError, match=r"\[conv1d\] expects x of 2 or 3"):

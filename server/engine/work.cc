@@ -98,6 +98,7 @@ const std::vector<const Estimate*>& Estimates() {
         {"pool_spread", {PoolingSpread, kMaxWork}},
         {"sort", {Sort, kMaxWork}},
         {"argsort", {Sort, kMaxWork}},
+        {"topk", {Sort, kMaxWork}},
         {"solve", {Solve, kMaxWork}},
         {"cholesky", {Decomposition<1>, kMaxWork}},
         {"cofactors", {Decomposition<20>, kMaxDecompositionWork}},

@@ -41,5 +41,11 @@ def positive(*shape):
     return rng().random(shape, dtype=np.float32) + np.float32(0.1)
 
 
+def distinct(*shape):
+    """No two are equal: of equal ones, any may be among the largest to PyTorch."""
+    values = np.arange(np.prod(shape), dtype=np.float32)  # exact below 2^24
+    return (rng().permutation(values) / np.float32(len(values))).reshape(shape)
+
+
 def integers(below, *shape):
     return rng().integers(0, below, shape)

@@ -4,7 +4,7 @@ import chx
 import numpy as np
 import torch
 import torch.nn.functional as F
-from op_case import Case, integers, normal, positive
+from op_case import Case, distinct, integers, normal, positive
 from torch.utils.checkpoint import checkpoint
 
 
@@ -136,6 +136,7 @@ def selections():
     for n, c in ((1, 10), (100, 1000), (1000, 10_000)):
         size = f"{n} x {c}"
         one = lambda n=n, c=c: [normal(n, c)]  # noqa: E731
+        apart = lambda n=n, c=c: [distinct(n, c)]  # noqa: E731
         masked = lambda n=n, c=c: [normal(n, c), normal(n, c) > 0]  # noqa: E731
         moved = lambda n=n, c=c: [normal(n, c), integers(n, n, c), positive(n, c)]  # noqa: E731
         tops = lambda a: chx.topk(a, 10)[0], lambda a: torch.topk(a, 10)[0]
@@ -147,7 +148,7 @@ def selections():
             lambda x, i, s: chx.scatter_reduce(x, i, s, 0, "sum"),
             lambda x, i, s: torch.scatter_reduce(x, 0, i, s, "sum"),
         )
-        for name, make, pair in (("topk of 10", one, tops), ("masked_fill", masked, fills),
+        for name, make, pair in (("topk of 10", apart, tops), ("masked_fill", masked, fills),
                                  ("scatter_reduce, sum", moved, scatters)):  # fmt: skip
             yield Case("layer", name, size, make, *pair, rtol=1e-4)
             yield Case("layer", name + ", gradient", size, make, *pair, wrt=(0,), rtol=1e-4)
@@ -160,7 +161,7 @@ def checkpoints():
     make = lambda: [normal(100, 256), normal(256, 256) / 16]  # noqa: E731
     body = lambda m: lambda x, w: m.tanh(m.matmul(m.tanh(m.matmul(x, w)), w))  # noqa: E731
     yield Case("layer", "checkpoint, gradients", "100 x 256, two products", make,
-               lambda x, w: chx.checkpoint(body(chx), x, w),
+               lambda x, w: chx.checkpoint(body(chx))(x, w),
                lambda x, w: checkpoint(body(torch), x, w, use_reentrant=False),
                wrt=(0, 1), rtol=1e-3)  # fmt: skip
 

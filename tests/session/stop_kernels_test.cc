@@ -145,6 +145,7 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["take_along_axis_grad"] = {{{kF, many}, {kI, many}}, {Ints{kMany}, int64_t{0}}};
   rows["index_put"] = {{{kF, many}, {kI, many}, {kF, many}}, {}};
   rows["nonzero_positions"] = {{{kF, many}}, {kMany}};
+  rows["topk"] = {{{kF, {kMany}}}, {int64_t{10}, int64_t{0}, true}};
   rows["matmul"] = {{{kF, matrix}, {kF, {2048, 2048}}}, {}};
   rows["linear"] = {{{kF, matrix}, {kF, {2048, 2048}}, {kF, {2048}}}, {int64_t{1}}};
   rows["softmax_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {}};

@@ -10,7 +10,7 @@ import numpy as np
 from chx import _core
 from chx._core import ndarray
 from chx._numpy import index_arrays
-from chx._numpy.arguments import array_beside, array_like, arrays_like, checked_axis, sliced
+from chx._numpy.arguments import array_beside, array_like, arrays_like, checked_axis
 
 _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
@@ -74,26 +74,6 @@ def argpartition(a: ndarray, kth: int | Sequence[int], axis: int | None = -1) ->
     )
     _check_kth("argpartition", kth, size)
     return _core.argsort(a, axis)
-
-
-def topk(a: ndarray, k: int, axis: int = -1, largest: bool = True) -> tuple[ndarray, ndarray]:
-    """The k largest (or smallest) elements along an axis, in order, and their indices (int64).
-
-    Equal elements keep their order. A NaN is larger than all numbers. The values have a gradient.
-
-    Raises:
-      ValueError: k is not in [0, the axis's length].
-    """
-    axis = checked_axis("topk", axis, a.ndim)
-    length = a.shape[axis]
-    if not 0 <= k <= length:
-        raise ValueError(f"[topk] expects k in [0, {length}], got {k}")
-    if largest:
-        order = length - 1 - _core.flip(_core.argsort(_core.flip(a, axis), axis), axis)
-    else:
-        order = _core.argsort(a, axis)
-    indices = sliced(order, axis, 0, k)
-    return _core.take_along_axis(a, indices, axis), indices
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndarray:

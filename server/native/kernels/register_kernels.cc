@@ -27,6 +27,7 @@ void RegisterKernels(KernelTable& table) {
   RegisterReductionSoftmax(table);
   RegisterSorting(table);
   RegisterSortingTakeAlong(table);
+  RegisterSortingTopk(table);
   RegisterStatistics(table);
 }
 

@@ -31,6 +31,7 @@ void RegisterReduction(KernelTable& table);
 void RegisterReductionSoftmax(KernelTable& table);
 void RegisterSorting(KernelTable& table);
 void RegisterSortingTakeAlong(KernelTable& table);
+void RegisterSortingTopk(KernelTable& table);
 void RegisterStatistics(KernelTable& table);
 
 // All of them.

@@ -40,6 +40,66 @@ row(
     domain=with_nans,
     name="argsort-nan",
 )
+
+
+def top_reference(a, k, axis, largest):
+    """By keys that rise, and equal ones by their places."""
+    keys = np.asarray(a, "float64")
+    keys = np.where(np.isnan(keys), np.inf, keys)
+    order = np.argsort(-keys if largest else keys, axis, kind="stable").take(range(k), axis)
+    return np.take_along_axis(a, order, axis), order
+
+
+for k, axis, shape in (
+    (2, -1, (4, 5, 3)),
+    (4, 0, (4, 5, 3)),
+    (3, 1, (4, 5, 3)),
+    (0, 1, (2, 3)),
+    (1, -1, (1,)),
+    (1, 0, (3, 0)),
+    (0, 0, (0, 3)),
+):
+    for largest in (True, False):
+        options = {"k": k, "axis": axis, "largest": largest}
+        row(
+            "topk",
+            lambda chx, a, o=options: chx.topk(a, **o)[0],
+            lambda a, o=options: top_reference(a, **o)[0],
+            [shape],
+            dtypes=[ALL],
+            grad=[0],
+            domain=distinct,
+            exact=True,
+            name=f"topk-{k}-{axis}-{largest}-{'x'.join(map(str, shape))}",
+        )
+row(
+    "topk",
+    lambda chx, a: chx.topk(a, 40_000)[1],
+    lambda a: top_reference(a, 40_000, -1, True)[1],
+    [(200_000,)],
+    domain=(0, 9),
+    exact=True,
+    name="topk-long",
+)
+for k, shape in ((10, (40, 130)), (33, (2, 50)), (100, (300,)), (40, (2, 4000)), (3000, (9000,))):
+    row(
+        "topk",
+        lambda chx, a, k=k: chx.topk(a, k)[1],
+        lambda a, k=k: top_reference(a, k, -1, True)[1],
+        [shape],
+        dtypes=[ALL],
+        domain=(0, 9),
+        exact=True,
+        name=f"topk-indices-{k}-{'x'.join(map(str, shape))}",
+    )
+    row(
+        "topk",
+        lambda chx, a, k=k: chx.topk(a, k, largest=False)[1],
+        lambda a, k=k: top_reference(a, k, -1, False)[1],
+        [shape],
+        domain=with_nans,
+        name=f"topk-nan-{k}-{'x'.join(map(str, shape))}",
+    )
 row("sort", lambda chx, a: chx.sort(a), np.sort, [(3000,)], dtypes=[ALL], name="sort-long")
 row("sort", lambda chx, a: chx.sort(a), np.sort, [(0, 3)], grad=[0], name="sort-empty")
 
