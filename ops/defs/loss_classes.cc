@@ -70,28 +70,54 @@ absl::Status NllRule(InferContext& c) {
 
 bool HasWeight(ComposeContext& c) { return c.num_inputs() > 2 && c.input(2).is_array(); }
 
+// -1 is what operators with labels ignore.
+Value Used(OpContext& c, Value labels) { return c.Apply("not_equal", {labels, Scalar(-1)}); }
+
+// target; ignore_index, classes, dtype.
+absl::Status ClassLabelsRule(InferContext& c) {
+  const ArraySpec& target = c.input(0);
+  const Dtype dtype = c.attr(2).AsDtype();
+  if (!IsInt(target.dtype) || !IsFloat(dtype)) {
+    return DtypeError("[", c.name(), "] expects integers and a float dtype, got ",
+                      DtypeName(target.dtype), " and ", DtypeName(dtype));
+  }
+  CHX_RETURN_IF_ERROR(c.AddOutput(Dtype::kInt64, target.shape));
+  return c.AddOutput(dtype, {});
+}
+
+void ClassLabels(ComposeContext& c) {
+  const Value target = Cast(c.input(0), Dtype::kInt64);
+  const Value used = c.Apply("not_equal", {target, Scalar(c.attr(0).AsInt())});
+  const Value negative = c.Apply("less", {target, 0});
+  const Value index = Where(negative, Scalar(c.attr(1).AsInt()), target);
+  c.SetOutput(0, Where(used, index, Scalar(-1)));
+  c.SetOutput(1, Cast(losses::Sum(used), c.attr(2).AsDtype()));
+}
+
 // Labels of a loss: which of them count, and by how much.
 struct Labels {
-  Value used;    // bool
-  Value index;   // int64; the number of classes, which is out of range, instead of what is negative
+  Value index;  // int64: -1 where ignored; the number of classes, which is out of range, instead of
+                // what else is negative
+  Value count;  // of those that are not ignored, in the wide dtype
   Value weight;  // absent without weights; 0 where a label is ignored
 
   Labels(ComposeContext& c, Value target, int64_t classes) {
-    const int64_t ignored = c.attr(0).AsInt();
-    const Value labels = Cast(target, Dtype::kInt64);
-    used = c.Apply("not_equal", {labels, Scalar(ignored)});
-    const Value negative = c.Apply("less", {labels, 0});
-    index = Where(negative, Scalar(classes), labels);
+    const Dtype dtype = c.input(0).dtype();
+    index =
+        c.Apply("class_labels", {target},
+                {{"ignore_index", c.attr(0)}, {"classes", classes}, {"dtype", WideDtype(dtype)}});
+    count = Value(&c, index.id() + 1);
     if (!HasWeight(c)) return;
-    const Value weights = Cast(c.input(2), c.input(0).dtype());
+    const Value used = Used(c, index);
+    const Value weights = Cast(c.input(2), dtype);
     const Value own = c.Apply("take", {weights, Where(used, index, 0)}, {{"axis", 0}});
     weight = Where(used, own, 0);
   }
 
   // What a mean divides by.
   Value Total(Dtype dtype) const {
-    return Cast(losses::Sum(weight.absent() ? used : Cast(weight, WideDtype(dtype))),
-                WideDtype(dtype));
+    if (weight.absent()) return count;
+    return Cast(losses::Sum(Cast(weight, WideDtype(dtype))), WideDtype(dtype));
   }
 };
 
@@ -144,9 +170,6 @@ absl::Status SmoothRule(InferContext& c) {
   return c.AddOutput(x.dtype, x.shape);
 }
 
-// -1 is what softmax_cross_entropy ignores.
-Value Used(OpContext& c, Value labels) { return c.Apply("not_equal", {labels, Scalar(-1)}); }
-
 void Smooth(ComposeContext& c) {
   const Value x = c.input(0);
   const Value labels = c.input(1);
@@ -181,16 +204,14 @@ void CrossEntropyOfIndices(ComposeContext& c) {
   const Value rows = AsRows(x);
   const int64_t classes = rows.shape()[1];
   const Labels labels(c, Reshape(c.input(1), {rows.shape()[0]}), classes);
-  // -1 is what the operators ignore.
-  const Value used = Where(labels.used, labels.index, Scalar(-1));
   const bool weighted = !labels.weight.absent();
-  Value loss = smoothing != 0 && !weighted
-                   ? c.Apply("smooth_cross_entropy", {rows, used}, {{"smoothing", smoothing}})
-                   : c.Apply("softmax_cross_entropy", {rows, used});
+  Value loss = smoothing != 0 && !weighted ? c.Apply("smooth_cross_entropy", {rows, labels.index},
+                                                     {{"smoothing", smoothing}})
+                                           : c.Apply("softmax_cross_entropy", {rows, labels.index});
   if (weighted) loss = loss * labels.weight;
   if (smoothing != 0 && weighted) {
     const Value all = LogSoftmax(rows, 1) * Cast(c.input(2), dtype);
-    const Value others = Where(labels.used, -SumAxis(all, 1), 0);
+    const Value others = Where(Used(c, labels.index), -SumAxis(all, 1), 0);
     loss = loss * (1 - smoothing) + others * (smoothing / static_cast<double>(classes));
   }
   const Value reduced = Reduced(loss, c.attr(1), dtype, [&] { return labels.Total(dtype); });
@@ -220,13 +241,51 @@ void CrossEntropy(ComposeContext& c) {
   IsFloat(c.input(1).dtype()) ? CrossEntropyOfProbabilities(c) : CrossEntropyOfIndices(c);
 }
 
+// x (N, C, M), labels (N, M).
+absl::Status NllElementsRule(InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  const ArraySpec& labels = c.input(1);
+  if (!IsFloat(x.dtype) || labels.dtype != Dtype::kInt64) {
+    return DtypeError("[", c.name(), "] expects floats and int64 labels, got ", DtypeName(x.dtype),
+                      " and ", DtypeName(labels.dtype));
+  }
+  if (x.ndim() != 3 || labels.shape != Shape{x.shape[0], x.shape[2]}) {
+    return DimensionError("[", c.name(), "] expects shapes (N, C, M) and (N, M), got ",
+                          x.shape.ToString(), " and ", labels.shape.ToString());
+  }
+  CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), x.shape, 1u << 1));
+  return c.AddOutput(x.dtype, labels.shape);
+}
+
+void NllElements(ComposeContext& c) {
+  const Value labels = c.input(1);
+  const Value used = Used(c, labels);
+  const Value index = ExpandDims(Where(used, labels, 0), 1);
+  const Value own = c.Apply("take_along_axis", {c.input(0), index}, {{"axis", 1}});
+  c.SetOutput(0, Where(used, -Reshape(own, labels.shape()), 0));
+}
+
+void NllElementsGradient(GradContext& g) {
+  const Value labels = g.input(1);
+  const Value used = Used(g, labels);
+  const Value gy = Where(used, -g.output_grad(0), 0);
+  g.SetInputGrad(
+      0, g.Apply("take_along_axis_grad", {ExpandDims(gy, 1), ExpandDims(Where(used, labels, 0), 1)},
+                 {{"shape", ShapeAttr(g.input_spec(0).shape)}, {"axis", 1}}));
+}
+
 void NllLoss(ComposeContext& c) {
   const Value x = c.input(0);
+  const Shape shape = c.input(1).shape();
   const int axis = ClassAxis(x.ndim());
-  const Labels labels(c, c.input(1), x.shape()[axis]);
-  const Value index = ExpandDims(Where(labels.used, labels.index, 0), axis);
-  const Value own = c.Apply("take_along_axis", {x, index}, {{"axis", axis}});
-  Value loss = Where(labels.used, -Reshape(own, c.input(1).shape()), 0);
+  const int64_t classes = x.shape()[axis];
+  const int64_t samples = axis == 0 ? 1 : x.shape()[0];
+  int64_t columns = 1;
+  for (int d = axis + 1; d < x.ndim(); ++d) columns *= x.shape()[d];
+  const Labels labels(c, c.input(1), classes);
+  const Value elements = c.Apply("nll_loss_elements", {Reshape(x, {samples, classes, columns}),
+                                                       Reshape(labels.index, {samples, columns})});
+  Value loss = Reshape(elements, shape);
   if (!labels.weight.absent()) loss = loss * labels.weight;
   c.SetOutput(0, Reduced(loss, c.attr(1), x.dtype(), [&] { return labels.Total(x.dtype()); }));
 }
@@ -297,6 +356,27 @@ void RegisterLossClasses(OpRegistry& r) {
       .Choice("reduction", losses::Reductions(), 0)
       .Attr("label_smoothing", AttrType::kFloat, 0.0)
       .Compose(CrossEntropyRule, CrossEntropy);
+  r.Add("class_labels")
+      .Doc(
+          "Integer labels as int64, with -1 where they are ignore_index and `classes` where they "
+          "are "
+          "otherwise negative; and how many are not ignored, as a float.")
+      .Inputs({"target"})
+      .Outputs({"labels", "count"})
+      .Attr("ignore_index", AttrType::kInt)
+      .Attr("classes", AttrType::kInt)
+      .Attr("dtype", AttrType::kDtype)
+      .Compose(ClassLabelsRule, ClassLabels)
+      .Internal()
+      .NoGradient();
+  r.Add("nll_loss_elements")
+      .Doc("-x at the labels, of x (N, C, M) and labels (N, M), int64; 0 where they are -1.")
+      .Inputs({"x", "labels"})
+      .Outputs({"y"})
+      .Compose(NllElementsRule, NllElements)
+      .Internal()
+      .Saves({"labels"})
+      .Gradient(NllElementsGradient);
   r.Add("nll_loss")
       .Doc(
           "-x at the target: logarithms of probabilities x (C,), (N, C) or (N, C, ...), and "

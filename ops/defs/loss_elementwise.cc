@@ -1,4 +1,5 @@
-// Elementwise losses, not reduced: compositions, which get their gradients from their parts.
+// Elementwise losses, not reduced: compositions, most of which get their gradients from their
+// parts.
 #include <string>
 
 #include "ops/defs/common/expressions.h"
@@ -23,6 +24,38 @@ Dtype CommonFloat(ComposeContext& c) {
 
 Value FloatDifference(ComposeContext& c) {
   return Cast(c.input(0), CommonFloat(c)) - Cast(c.input(1), CommonFloat(c));
+}
+
+void HuberLoss(ComposeContext& c) {
+  const double delta = c.attr(0).AsFloat();
+  const Value difference = FloatDifference(c);
+  const Value distance = c.Apply("abs", {difference});
+  const Value near = c.Apply("square", {difference}) * 0.5;
+  const Value far = (distance - 0.5 * delta) * delta;
+  c.SetOutput(0, Where(c.Apply("less", {distance, delta}), near, far));
+}
+
+// x1, x2, gy; delta.
+absl::Status HuberGradRule(InferContext& c) {
+  Shape shape;
+  CHX_RETURN_IF_ERROR(rules::BroadcastInputs(c, 0, &shape));
+  return c.AddOutput(AtLeastFloat(rules::PromoteInputs(c, 0)), shape);
+}
+
+void HuberGrad(ComposeContext& c) {
+  const double delta = c.attr(0).AsFloat();
+  const Dtype dtype = PromoteTypes(CommonFloat(c), c.input(2).dtype());
+  const Value difference = Cast(c.input(0), dtype) - Cast(c.input(1), dtype);
+  const Value near = c.Apply("less", {c.Apply("abs", {difference}), delta});
+  const Value slope = Where(near, difference, c.Apply("sign", {difference}) * delta);
+  c.SetOutput(0, Cast(c.input(2), dtype) * slope);
+}
+
+void HuberGradient(GradContext& g) {
+  const Value gx = g.Apply("huber_loss_grad", {g.input(0), g.input(1), g.output_grad(0)},
+                           {{"delta", g.attr(0)}});
+  if (g.needs_grad(0)) g.SetInputGrad(0, gx);
+  if (g.needs_grad(1)) g.SetInputGrad(1, -gx);
 }
 
 // x1 (N, C) scores, x2 (N,) integer labels.
@@ -63,14 +96,16 @@ void RegisterLossElementwise(OpRegistry& r) {
                [](ComposeContext& c) { c.SetOutput(0, c.Apply("square", {FloatDifference(c)})); });
   Loss(r, "huber_loss", "d * d / 2 where d = abs(x1 - x2) < delta, else delta * (d - delta / 2).")
       .Attr("delta", AttrType::kFloat)
-      .Compose(rules::TrueDivide, [](ComposeContext& c) {
-        const double delta = c.attr(0).AsFloat();
-        const Value difference = FloatDifference(c);
-        const Value distance = c.Apply("abs", {difference});
-        const Value near = c.Apply("square", {difference}) * 0.5;
-        const Value far = (distance - 0.5 * delta) * delta;
-        c.SetOutput(0, Where(c.Apply("less", {distance, delta}), near, far));
-      });
+      .Compose(rules::TrueDivide, HuberLoss)
+      .Saves({"x1", "x2"})
+      .Gradient(HuberGradient);
+  r.Add("huber_loss_grad")
+      .Doc("Gradient of huber_loss's x1, from that of y.")
+      .Inputs({"x1", "x2", "gy"})
+      .Outputs({"gx"})
+      .Attr("delta", AttrType::kFloat)
+      .Compose(HuberGradRule, HuberGrad)
+      .Internal();
   r.Add("gaussian_kl_divergence")
       .Doc(
           "KL divergence of a Gaussian, given by its mean and the logarithm of its variance, from "

@@ -148,6 +148,7 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["topk"] = {{{kF, {kMany}}}, {int64_t{10}, int64_t{0}, true}};
   rows["matmul"] = {{{kF, matrix}, {kF, {2048, 2048}}}, {}};
   rows["linear"] = {{{kF, matrix}, {kF, {2048, 2048}}, {kF, {2048}}}, {int64_t{1}}};
+  rows["nll_loss_elements"] = {{{kF, {kMany, 1, 1}}, {kI, {kMany, 1}}}, {}};
   rows["softmax_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {}};
   rows["softmax_cross_entropy_grad"] = {{{kF, {kMany, 1}}, {kI, many}, {kF, many}}, {}};
   rows["smooth_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {0.1}};

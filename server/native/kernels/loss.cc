@@ -5,6 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "ops/error.h"
 #include "server/engine/stop_token.h"
+#include "server/kernels/dispatch.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/layer_loops.h"
@@ -112,9 +113,57 @@ absl::Status RunSmoothGrad(const KernelArgs& args) {
   });
 }
 
+// target; ignore_index, classes, dtype.
+absl::Status RunClassLabels(const KernelArgs& args) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor target, Contiguous(args, args.in(0), Dtype::kInt64));
+  const int64_t* const in = reinterpret_cast<const int64_t*>(target.data);
+  int64_t* const labels = reinterpret_cast<int64_t*>(args.out(0).data);
+  const int64_t ignored = args.attrs[0].AsInt();
+  const int64_t beyond = args.attrs[1].AsInt();
+  int64_t count = 0;
+  InPieces(target.size(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t label = in[i] < 0 ? beyond : in[i];
+      labels[i] = in[i] == ignored ? kIgnored : label;
+      count += static_cast<int64_t>(in[i] != ignored);
+    }
+  });
+  const KernelTensor& total = args.out(1);
+  kernels::VisitFloat(total.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    *reinterpret_cast<T*>(total.data) = kernels::Cast<T>(count);
+  });
+  return absl::OkStatus();
+}
+
+// x (N, C, M), labels (N, M).
+absl::Status RunNllElements(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  const KernelTensor& x = args.in(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const int64_t* const labels, CheckedLabels(args, args.in(1), x.shape[1]));
+  const int64_t columns = out.shape[1];
+  kernels::VisitFloat(out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    T* const y = reinterpret_cast<T*>(out.data);
+    PoolOf(args).ParallelFor(out.size(), kGrain / 8, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const char* const at = x.data + i / columns * x.strides[0] +
+                               std::max<int64_t>(0, labels[i]) * x.strides[1] +
+                               i % columns * x.strides[2];
+        const auto own = kernels::Load(*reinterpret_cast<const T*>(at));
+        y[i] = labels[i] == kIgnored ? T(0.0F) : kernels::Store<T>(-own);
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterLoss(KernelTable& table) {
+  table.Set("class_labels", RunClassLabels);
+  table.Set("nll_loss_elements", RunNllElements);
   table.Set("smooth_cross_entropy", RunSmooth);
   table.Set("smooth_cross_entropy_grad", RunSmoothGrad);
   table.Set("softmax_cross_entropy", RunSoftmaxCrossEntropy);

@@ -15,6 +15,7 @@ void RegisterKernels(KernelTable& table) {
   RegisterIndexingScatter(table);
   RegisterLinalg(table);
   RegisterLoss(table);
+  RegisterLossElementwise(table);
   RegisterManipulation(table);
   RegisterNormalization(table);
   RegisterNormalizationRows(table);

@@ -19,6 +19,7 @@ void RegisterIndexing(KernelTable& table);
 void RegisterIndexingScatter(KernelTable& table);
 void RegisterLinalg(KernelTable& table);
 void RegisterLoss(KernelTable& table);
+void RegisterLossElementwise(KernelTable& table);
 void RegisterManipulation(KernelTable& table);
 void RegisterNormalization(KernelTable& table);
 void RegisterNormalizationRows(KernelTable& table);

@@ -71,6 +71,12 @@ struct AttentionLoops {
                  void* y);
 };
 
+// y from x1, x2 and delta, and gx from x1, x2, gy and delta.
+struct HuberLoops {
+  Loop loss;
+  Loop grad;
+};
+
 struct LayerLoops {
   // By position in the list of server/kernels/smooth_fns.h, then by dtype: floats only.
   Loop smooth[kernels::SmoothFns::kSize][kNumDtypes];
@@ -78,6 +84,7 @@ struct LayerLoops {
   RowNormLoops row_norm[kNumDtypes];
   GroupNormLoops group_norm[kNumDtypes];
   SmoothLossLoops smooth_loss[kNumDtypes];
+  HuberLoops huber[kNumDtypes];
   AttentionLoops attention[kNumDtypes];  // float32 and float64
 };
 

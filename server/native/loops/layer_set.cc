@@ -10,6 +10,7 @@ LayerLoops MakeLayers() {
   FillActivation(&layers);
   FillAttention(&layers);
   FillLossClasses(&layers);
+  FillLossElementwise(&layers);
   FillNormalizationRows(&layers);
   return layers;
 }

@@ -11,6 +11,7 @@
 #include "server/kernels/reduce_ops.h"
 #include "server/native/loops/elements.h"
 #include "server/native/loops/fold.h"
+#include "server/native/loops/sums.h"
 
 namespace chx::server::native::CHX_ISA {
 
@@ -80,6 +81,24 @@ struct LogSumExpGather {
     }
   }
 };
+
+// out = exp(x - max(x)) for a dense row, n > 0. Returns the sum; 1 where the largest is infinite or
+// NaN, as in LogSumExpGather.
+template <typename C>
+CHX_HD double Exponentials(const C* x, int64_t n, C* out) {
+  C max = LogSumExpGather<C>::Identity().max;
+  InPieces(n, [&max, x](int64_t begin, int64_t end) {
+    const C identity = LogSumExpGather<C>::Identity().max;
+    const C here = FoldDense<kernels::Maximum>(x + begin, end - begin, identity);
+    max = kernels::Maximum()(max, here);
+  });
+  InPieces(n, [=](int64_t begin, int64_t end) {
+    CHX_INDEPENDENT
+    for (int64_t i = begin; i < end; ++i) out[i] = kernels::Exp(x[i] - max);
+  });
+  if (!(std::fabs(max) <= std::numeric_limits<C>::max())) return 1;
+  return SumOf<C>(n, [out](int64_t i) { return out[i]; });
+}
 
 }  // namespace chx::server::native::CHX_ISA
 

@@ -46,18 +46,7 @@ struct SmoothLoss {
     const C expected = static_cast<C>(1 - smoothing) + share;
     if constexpr (std::is_same<T, C>::value) {
       // Exponentials are kept in the result.
-      C max = Gather::Identity().max;
-      InPieces(n, [&max, x](int64_t begin, int64_t end) {
-        const C identity = Gather::Identity().max;
-        const C here = FoldDense<kernels::Maximum>(x + begin, end - begin, identity);
-        max = kernels::Maximum()(max, here);
-      });
-      InPieces(n, [=](int64_t begin, int64_t end) {
-        CHX_INDEPENDENT
-        for (int64_t i = begin; i < end; ++i) gx[i] = kernels::Exp(x[i] - max);
-      });
-      const double sum = SumOf<C>(n, [gx](int64_t i) { return gx[i]; });
-      const C factor = static_cast<C>(1 / sum);
+      const C factor = static_cast<C>(1 / Exponentials(x, n, gx));
       const C at_label = gx[label];
       InPieces(n, [=](int64_t begin, int64_t end) {
         CHX_INDEPENDENT

@@ -138,6 +138,7 @@ template void RunNest(ThreadPool&, const LoopNest<1>&, char* const (&)[1], Loop)
 template void RunNest(ThreadPool&, const LoopNest<2>&, char* const (&)[2], Loop);
 template void RunNest(ThreadPool&, const LoopNest<3>&, char* const (&)[3], Loop);
 template void RunNest(ThreadPool&, const LoopNest<4>&, char* const (&)[4], Loop);
+template void RunNest(ThreadPool&, const LoopNest<5>&, char* const (&)[5], Loop);
 
 void StoreScalar(const Scalar& scalar, Dtype dtype, char* buffer) {
   kernels::VisitDtype(dtype, [&](auto tag) {
@@ -194,8 +195,11 @@ absl::Status RunLoop(const KernelArgs& args, Loop loop) {
     case 2:
       RunOperands<3>(pool, args, loop);
       break;
-    default:
+    case 3:
       RunOperands<4>(pool, args, loop);
+      break;
+    default:
+      RunOperands<5>(pool, args, loop);
       break;
   }
   return absl::OkStatus();

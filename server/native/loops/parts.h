@@ -26,6 +26,7 @@ void FillUpdates(LoopSet* set);
 void FillActivation(LayerLoops* layers);
 void FillAttention(LayerLoops* layers);
 void FillLossClasses(LayerLoops* layers);
+void FillLossElementwise(LayerLoops* layers);
 void FillNormalizationRows(LayerLoops* layers);
 
 }  // namespace chx::server::native::CHX_ISA

@@ -93,6 +93,20 @@ for weighted in (False, True):
     indices("cross_entropy", cross_entropy, SMOOTH, weighted, (3, 4, 2, 2))
     indices("nll_loss", nll_loss, {"none": FORMS["none"]}, weighted, (3, 4, 2))
 indices("cross_entropy", cross_entropy, {"none": FORMS["none"]}, False, (0, 4))
+for op, form in (("class_labels", FORMS["ignored"]), ("nll_loss_elements", FORMS["none"])):
+    row(
+        op,
+        lambda chx, x, t, f=form: chx.nll_loss(x, t, **f),
+        lambda x, t, f=form: nll_loss(
+            x, t, ignore=f.get("ignore_index", -100), reduction=f["reduction"]
+        ),
+        [(50, 70, 3), (50, 3)],
+        dtypes=[FLOATS, ("int64", "int32", "uint8")],
+        grad=[0],
+        domain=[(-3, 3), labels(0, 70)],
+        same_dtypes=False,
+        name=op,
+    )
 row(
     "cross_entropy",
     lambda chx, x, t: chx.cross_entropy(x, t),

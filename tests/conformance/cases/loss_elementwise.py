@@ -10,12 +10,38 @@ def loss(name, call, ref, domain=away_from_zero, shapes=((3, 4), (4,))):
 
 loss("absolute_error", lambda chx, x, y: chx.absolute_error(x, y), lambda x, y: np.abs(x - y))
 loss("squared_error", lambda chx, x, y: chx.squared_error(x, y), lambda x, y: np.square(x - y))
-loss(
-    "huber_loss",
-    lambda chx, x, y: chx.huber_loss(x, y, 0.75),
-    lambda x, y: np.where(
-        np.abs(x - y) < 0.75, np.square(x - y) * 0.5, 0.75 * (np.abs(x - y) - 0.375)
-    ).astype(x.dtype),
+
+
+def huber(x, y):
+    distance = np.abs(x - y)
+    far = 0.75 * (distance - 0.375)
+    return np.where(distance < 0.75, np.square(x - y) * 0.5, far).astype(x.dtype)
+
+
+def huber_gradient(chx, x, y, gy):
+    x = x.as_grad_stopped().require_grad()
+    return chx.grad([chx.huber_loss(x, y, 0.75)], [x], grad_outputs=[gy])[0]
+
+
+for shapes in (((3, 4), (4,)), ((40, 50), (40, 50)), ((3, 1), (1, 4)), ((0, 2), (0, 2))):
+    row(
+        "huber_loss",
+        lambda chx, x, y: chx.huber_loss(x, y, 0.75),
+        huber,
+        list(shapes),
+        grad=[0, 1],
+        domain=away_from_zero,
+        dtypes=[FLOATS, FLOATS],
+        name=f"huber_loss-{'-'.join('x'.join(map(str, s)) for s in shapes)}",
+    )
+row(
+    "huber_loss_grad",
+    huber_gradient,
+    lambda x, y, gy: gy * np.clip(x - y, -0.75, 0.75),
+    [(6, 7), (6, 7), (6, 7)],
+    dtypes=[FLOATS, FLOATS, FLOATS],
+    domain=away_from_zero,
+    name="huber_loss_grad",
 )
 loss(
     "gaussian_kl_divergence",
