@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
@@ -48,6 +49,25 @@ bool IsTransposed(const LoopNest<N>& nest) {
     if (along >= 64 && across < along) return true;
   }
   return false;
+}
+
+// Whether the innermost dimension is so short that a call of the loop takes longer than its
+// elements, and the next one is not. Its elements lie on few cache lines, which are read again for
+// each.
+template <int N>
+bool IsShortInside(const LoopNest<N>& nest) {
+  constexpr int64_t kShort = 8;
+  constexpr int64_t kMostLines = 1024;
+  const int64_t inner = nest.shape[nest.ndim - 1];
+  const int64_t next = nest.shape[nest.ndim - 2];
+  return inner <= kShort && next > inner && next <= kMostLines;
+}
+
+template <int N>
+void SwapInnermost(LoopNest<N>* nest) {
+  const int inner = nest->ndim - 1;
+  std::swap(nest->shape[inner], nest->shape[inner - 1]);
+  for (int k = 0; k < N; ++k) std::swap(nest->strides[k][inner], nest->strides[k][inner - 1]);
 }
 
 template <int N>
@@ -102,6 +122,12 @@ void RunNest(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N], 
   }
   if (IsTransposed(nest)) {
     RunTiled(pool, nest, data, loop);
+    return;
+  }
+  if (IsShortInside(nest)) {
+    LoopNest<N> turned = nest;
+    SwapInnermost(&turned);
+    RunNest(pool, turned, data, loop);
     return;
   }
   const int64_t inner = nest.shape[nest.ndim - 1];
