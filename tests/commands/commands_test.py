@@ -6,6 +6,7 @@ real. What is not is said in stand_in.py: no image is built, no cluster is there
 not run. tools/test.sh and tools/demo.sh are run by CI itself, .ci/run, and here only looked up.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -66,6 +67,7 @@ def test_every_block_is_run_by_a_test_here():
         ["bazel", "build"],
         ["install", "-m"],
         ["install", "-d"],
+        ["kubectl", "create"],
         ["kubectl", "create"],
         ["kubectl", "create"],
         ["kubectl", "patch"],
@@ -253,6 +255,19 @@ def test_kubernetes_for_tenants(here):
     [name] = json.loads((here.folder / "patched").read_text())["status"]["capacity"]
     client = (here.root / "deploy/kubernetes/examples/client.yaml").read_text()
     assert f"{name}: 1" in client
+
+
+def test_kubernetes_for_process_groups(here):
+    """The secret that the command makes is the one that the overlay mounts."""
+    status, output = here.run(block(DEPLOY, "chxd-peers"))
+    assert status == 0, output
+    secret = yaml.safe_load((here.folder / "secret chxd-peers").read_text())
+    folder = here.root / "deploy/kubernetes/overlays/distributed"
+    text = (folder / "kustomization.yaml").read_text()
+    assert f"secretName: {secret['metadata']['name']}" in text
+    [(key, value)] = secret["data"].items()
+    assert f"--peer-secret-file=/etc/chxd/peers/{key}\n" in text
+    assert len(base64.b64decode(value)) == 64
 
 
 def test_each_stand_in_was_called(here):
